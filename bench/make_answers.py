@@ -3,9 +3,9 @@
 
     python make_answers.py QUERIES ANSWERS TABLE=FILE.parquet ...
 
-QUERIES has one statement a line; the answer of line N goes to ANSWERS/NN.csv, counted from 01. It has no header, as
-engines name columns each in their way; text is quoted only where it must be; averages have all their digits and are to be
-compared with a tolerance. What the answers of this folder were made of is in README.md.
+QUERIES has one statement per line; the answer of line N goes to ANSWERS/NN.csv, counted from 01. It has no header,
+because each engine names columns in its own way. Text is quoted only where it must be. Averages have all their digits
+and should be compared with a tolerance. README.md says how the answers of this folder were made.
 """
 
 import csv

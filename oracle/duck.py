@@ -1,6 +1,6 @@
 """Answers SQL with DuckDB: one JSON object per line in, one per line out.
 
-{"reset": true} forgets all tables; {"sql": "..."} runs a statement. The answer is {"rows": [[cell, ...], ...]}, {"error": class,
+{"reset": true} removes all tables; {"sql": "..."} runs a statement. The answer is {"rows": [[cell, ...], ...]}, {"error": class,
 "message": text} or {"too_much": true}. A cell is null, or a text whose first letter is its class: i integer or decimal, d double,
 t text, s time, b boolean.
 """
@@ -54,7 +54,7 @@ def run(connection, sql):
         rows = cursor.fetchmany(ROWS_MAX + 1) if cursor.description else []
     except duckdb.InterruptException:
         return {"too_much": True}
-    except Exception as error:  # Any refusal is an answer.
+    except Exception as error:  # Every refusal is an answer, so we must not stop.
         return {"error": type(error).__name__, "message": str(error)}
     finally:
         timer.cancel()

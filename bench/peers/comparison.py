@@ -1,7 +1,7 @@
 """Times of several engines side by side, as a Markdown table.
 
 The time of a query is the best of its runs after the first, which warms up. The first engine is ours; its ratio to a
-peer is (ours + 1 ms) / (theirs + 1 ms), so that queries of no length do not decide, and means of ratios are geometric.
+peer is (ours + 1 ms) / (theirs + 1 ms), so that very short queries do not decide. Means of ratios are geometric.
 """
 
 import math
@@ -32,7 +32,7 @@ def print_table(results):
 
 
 def compare(times, names, ratios):
-    """The cells about the peers, of which the ratios are added to `ratios`."""
+    """Returns the cells about the peers, and adds the ratios to `ratios`."""
     ours, theirs = times[0], {name: time for name, time in zip(names[1:], times[1:]) if time is not None}
     if ours is None or not theirs:
         return ["", ""]
@@ -63,7 +63,7 @@ def show(time):
 
 
 def print_rest(results):
-    """What is known once per engine: the load, the size, the memory, failures."""
+    """Prints the facts of each engine: the load, the size, the memory, failures."""
     print()
     print_row(["engine", "version", "load s", "load CPU s", "GB on disk", "peak MB", "peak MB loading", "failed queries"])
     print_row(["---", "---"] + ["---:"] * 6)

@@ -14,7 +14,7 @@ REWRITES = {
 
 
 def rewrite(engine, statement):
-    """The statement as `engine` understands it."""
+    """Returns the statement in the dialect of `engine`."""
     for pattern, replacement, _ in REWRITES.get(engine, []):
         statement = re.sub(pattern, replacement, statement, flags=re.IGNORECASE)
     return statement

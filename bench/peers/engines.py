@@ -1,7 +1,7 @@
-"""The engines: how each is started, loaded, asked and measured.
+"""The engines: how we start, load, query and measure each of them.
 
-All have two kinds of duty: `load` and `execute`, which are timed and must not end before the work is done and the whole
-answer has been fetched, and the rest, which is not timed.
+`load` and `execute` are timed. They must not return before the work is done and the whole answer has been fetched. The
+other methods are not timed.
 """
 
 import pathlib
@@ -12,7 +12,7 @@ HERE = pathlib.Path(__file__).parent
 
 
 def start(name, directory, threads):
-    """The engine called `name`, or the end of the program where it is not installed."""
+    """Returns the engine called `name`. Ends the program if it is not installed."""
     try:
         return ENGINES[name](directory, threads)
     except ModuleNotFoundError as error:
@@ -20,14 +20,14 @@ def start(name, directory, threads):
 
 
 def size(path):
-    """Bytes of a file or of all files of a folder."""
+    """Returns the bytes of a file, or of all files of a folder."""
     files = path.rglob("*") if path.is_dir() else [path]
     return sum(file.stat().st_size for file in files if file.is_file())
 
 
 class Engine:
     name = None
-    # Whether loaded data can be attached again by a later run.
+    # Whether a later run can attach the loaded data again.
     keeps_data = True
 
     def finish_load(self):
@@ -99,7 +99,7 @@ class Hyper(Engine):
             self.connection.execute_command(f"CREATE TABLE {table} AS (SELECT * FROM {source})")
 
     def finish_load(self):
-        # Closing the file writes it out.
+        # The database writes everything to its file when it is closed.
         self.connection.close()
         self.connection = self.api.Connection(self.process.endpoint, str(self.file))
 
@@ -134,7 +134,7 @@ class ChDB(Engine):
     def load(self, table, file, create):
         source = f"SELECT * FROM file('{file}', Parquet)"
         if create:
-            # The engine and order that ClickBench uses; types and NOT NULL are understood as they are.
+            # We use the engine and order of ClickBench. It understands types and NOT NULL unchanged.
             order = "CounterID, EventDate, UserID, EventTime, WatchID" if "CounterID" in create else "tuple()"
             create = re.sub(r"\)\s*;?\s*$", f") ENGINE = MergeTree ORDER BY ({order})", create.strip())
             self.session.query(create)
@@ -155,7 +155,7 @@ class ChDB(Engine):
 
 class DataFusion(Engine):
     name = "datafusion"
-    # The Parquet files themselves are its storage.
+    # The Parquet files themselves are its storage, so loading copies nothing.
     keeps_data = False
 
     def __init__(self, directory, threads):
@@ -163,7 +163,7 @@ class DataFusion(Engine):
 
         self.module = datafusion
         self.size = 0
-        # Names keep their case, as the other engines compare them without it.
+        # Names keep their case, because the other engines ignore case.
         settings = datafusion.SessionConfig({"datafusion.sql_parser.enable_ident_normalization": "false"})
         self.context = datafusion.SessionContext(settings.with_target_partitions(threads))
 

@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
-"""The same queries on other engines, and times side by side.
+"""Runs the same queries on other engines, and prints times side by side.
 
     peers.py run --engine duckdb --data hits.parquet --create create.sql --queries queries.sql --out duckdb.json
     peers.py compare rowmill.json duckdb.json hyper.json
 
 `run` loads Parquet into the engine's own storage (DataFusion reads the file itself), runs every line of the file of
-queries some times, and writes
+queries several times, and writes
 
     {"engine", "version", "threads", "load_s", "load_cpu_s", "bytes", "times": [[s, ...] | {"error": ...}, ...],
      "peak_rss_mb", "load_peak_rss_mb"}
 
-`--data` is one file, which becomes the table `hits` (or `--table`), or a folder, of which every file `NAME.parquet`
-becomes the table NAME. `--directory` keeps the loaded data, and a later run with the same directory does not load again.
+`--data` is one file, which becomes the table `hits` (or `--table`), or a folder in which every file `NAME.parquet`
+becomes the table NAME. `--directory` keeps the loaded data, so that a later run with the same directory does not load
+it again.
 """
 
 import argparse
@@ -34,13 +35,13 @@ def main():
     run_parser = commands.add_parser("run", help="load and run queries on one engine")
     run_parser.add_argument("--engine", required=True, choices=sorted(engines.ENGINES))
     run_parser.add_argument("--data", required=True, type=pathlib.Path, help="a Parquet file or a folder of them")
-    run_parser.add_argument("--table", default="hits", help="the table's name where --data is a file (hits)")
-    run_parser.add_argument("--create", type=pathlib.Path, help="the CREATE TABLE statement; else the file's own columns")
-    run_parser.add_argument("--queries", type=pathlib.Path, help="one statement a line")
+    run_parser.add_argument("--table", default="hits", help="the name of the table if --data is a file (hits)")
+    run_parser.add_argument("--create", type=pathlib.Path, help="a file with CREATE TABLE; else the columns of the file")
+    run_parser.add_argument("--queries", type=pathlib.Path, help="a file with one statement per line")
     run_parser.add_argument("--runs", type=int, default=3)
     run_parser.add_argument("--threads", type=int, default=2)
-    run_parser.add_argument("--directory", type=pathlib.Path, help="where the engine keeps its data; else a temporary one")
-    run_parser.add_argument("--out", type=pathlib.Path, help="the file to write; else standard output")
+    run_parser.add_argument("--directory", type=pathlib.Path, help="the folder of its data; else a temporary one")
+    run_parser.add_argument("--out", type=pathlib.Path, help="the file to write; without it, standard output")
     compare_parser = commands.add_parser("compare", help="times of several runs side by side")
     compare_parser.add_argument("files", nargs="+", type=pathlib.Path, help="ours first")
     arguments = parser.parse_args()
@@ -72,7 +73,7 @@ def run(arguments):
 
 
 def load(engine, arguments, done):
-    """Loads the tables, or attaches them where an earlier run has loaded them; what `done` says about the load."""
+    """Loads the tables, or attaches them if an earlier run has loaded them. Adds the facts of the load to `done`."""
     if done.exists() and engine.keeps_data:
         engine.attach()
         return json.loads(done.read_text())
@@ -105,14 +106,14 @@ def statements(file):
 
 
 def times(engine, statement, runs):
-    """Seconds of each run of a statement, or what went wrong."""
+    """Returns the seconds of each run of a statement, or its error."""
     statement = dialects.rewrite(engine.name, statement)
     seconds = []
     for _ in range(runs):
         start = time.perf_counter()
         try:
             engine.execute(statement)
-        except Exception as error:  # Each engine has exceptions of its own.
+        except Exception as error:  # Each engine has its own exceptions.
             say(f"{engine.name}: {statement[:100]}: {error}")
             return {"error": str(error)}
         seconds.append(round(time.perf_counter() - start, 6))

@@ -1,11 +1,11 @@
-"""Memory and processor time of this process and of those it started, from /proc."""
+"""Memory and processor time of this process and of the processes it started, from /proc."""
 
 import os
 import pathlib
 
 
 def processes():
-    """This process and its descendants."""
+    """Returns this process and its descendants."""
     wanted, found = ["self"], []
     while wanted:
         process = pathlib.Path("/proc") / wanted.pop()
@@ -16,7 +16,7 @@ def processes():
 
 
 def peak_mb():
-    """Megabytes (10^6 bytes), summed over the processes' own peaks."""
+    """Returns megabytes (10^6 bytes): the sum of the processes' own peaks."""
     kib = 0
     for process in processes():
         for line in (process / "status").read_text().splitlines():
@@ -26,19 +26,19 @@ def peak_mb():
 
 
 def forget_peak():
-    """Starts peaks anew from what is resident now."""
+    """Resets the peaks to the memory that is resident now."""
     for process in processes():
         try:
             (process / "clear_refs").write_text("5")
         except OSError:
-            pass  # Not allowed on every machine; then the peak is that of the whole run.
+            pass  # Some machines do not allow it. The peak then covers the whole run.
 
 
 def cpu_s():
-    """Seconds of processor time so far: unlike the clock, it hardly minds what else the machine does."""
+    """Returns the processor time so far in seconds. Unlike the clock, it hardly depends on other work."""
     ticks = 0
     for process in processes():
-        # Behind the name, which may hold anything, come the state and the numbers of proc(5) from the fourth on.
+        # The name in parentheses may contain anything. After it come the numbers of proc(5) from the fourth on.
         fields = (process / "stat").read_text().rpartition(")")[2].split()
         ticks += int(fields[11]) + int(fields[12])
     return ticks / os.sysconf("SC_CLK_TCK")

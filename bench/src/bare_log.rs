@@ -1,4 +1,4 @@
-//! What the disk takes: a loop that appends records to a file that is there and syncs each of them.
+//! Measures the disk: a loop that appends records to an existing file and syncs each of them.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
@@ -10,26 +10,27 @@ use rowmill_base::{Error, Result};
 
 use crate::process::cpu_s;
 
-/// Bytes of the file, as many as a segment of Rowmill's log has.
+/// The bytes of the file: the same as in a segment of Rowmill's log.
 const FILE_BYTES: u64 = 4 << 20;
 
-/// What a sync of the loop takes, with the write before it.
+/// The time of a sync of the loop, including the write before it.
 #[derive(Clone, Copy, Debug)]
 pub struct SyncTime {
     /// Seconds until it is done.
     pub seconds: f64,
-    /// Seconds of processor time among them; zero where that is not known.
+    /// Seconds of processor time in it, or zero if that is unknown.
     pub cpu_s: f64,
 }
 
 impl SyncTime {
-    /// How many there are in a second, one after the other.
+    /// The number of syncs per second, one after the other.
     pub fn per_second(&self) -> f64 {
         1.0 / self.seconds
     }
 }
 
-/// The file: all of it is written, so that a sync has no space to account for. It has no name, and goes when it is closed.
+/// The file. We write all of it first, so that a sync need not allocate space. It has no name, and disappears when it
+/// is closed.
 #[derive(Debug)]
 pub struct BareLog {
     file: File,
@@ -41,6 +42,7 @@ impl BareLog {
         let create = || -> std::io::Result<File> {
             let path = directory.join("bare");
             let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&path)?;
+            // We keep the open file and remove its name, so that it disappears even if the process is killed.
             std::fs::remove_file(path)?;
             file.write_all(&vec![0; FILE_BYTES as usize])?;
             file.sync_all()?;
@@ -50,8 +52,8 @@ impl BareLog {
         Ok(BareLog { file })
     }
 
-    /// Appends records of `bytes` each for so long; at the end of the file, it begins again. The process is to do nothing
-    /// else meanwhile.
+    /// Appends and syncs records of `bytes` each for `time`, and starts again at the beginning when the file is full.
+    /// The process should do nothing else during that time.
     pub fn sync_time(&self, bytes: usize, time: Duration) -> Result<SyncTime> {
         let (start, cpu) = (Instant::now(), cpu_s());
         let syncs = self.append(bytes, time).map_err(|error| Error::io("the bare loop", &error))?;
@@ -59,13 +61,14 @@ impl BareLog {
         Ok(SyncTime { seconds: start.elapsed().as_secs_f64() / syncs, cpu_s: cpu / syncs })
     }
 
-    /// How many it were.
+    /// Returns the number of syncs.
     fn append(&self, bytes: usize, time: Duration) -> std::io::Result<f64> {
         let record = vec![0x5A; bytes];
         let (start, mut at, mut syncs) = (Instant::now(), 0, 0.0);
         loop {
             self.file.write_all_at(&record, at)?;
             self.file.sync_data()?;
+            // The record must not reach beyond the end, because a longer file would need new space and metadata.
             at = (at + bytes as u64) % (FILE_BYTES - bytes as u64);
             syncs += 1.0;
             if start.elapsed() >= time {

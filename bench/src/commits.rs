@@ -1,5 +1,6 @@
-//! Commits of one row, by prepared statement, beside what the disk takes: a loop that appends as many bytes to a file that is
-//! there and syncs them. In turns, because disks are not the same from one second to the next.
+//! Measures commits of one row by prepared statement, and compares them with the disk: a loop that appends the same
+//! number of bytes to an existing file and syncs them. The two take turns, because a disk's speed changes from second
+//! to second.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -10,21 +11,22 @@ use serde_json::{Map, Value, json};
 
 use crate::bare_log::BareLog;
 
-/// Bytes of a record of the bare loop, as many as the record of a row of this table takes.
+/// The bytes of a record of the bare loop. The log record of a row of this table has the same size.
 const BARE_RECORD: usize = 168;
 
-/// What is to be measured.
+/// The parameters of the measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Commits<'a> {
     /// The directory of the database.
     pub directory: &'a Path,
-    /// Of each turn.
+    /// The seconds of each turn.
     pub seconds: f64,
-    /// Turns of each.
+    /// The turns of each kind.
     pub turns: usize,
 }
 
-/// Runs it. The report has rows a second: the best of all turns, and their quotient with the bare loop's.
+/// Runs the measurement. The report has rows per second: the best of all turns, and their quotient with the bare
+/// loop's.
 pub fn run(commits: &Commits<'_>) -> Result<Map<String, Value>> {
     let time = Duration::from_secs_f64(commits.seconds);
     let database = Database::open(commits.directory)?;
@@ -37,11 +39,13 @@ pub fn run(commits: &Commits<'_>) -> Result<Map<String, Value>> {
         vec![("full", 1, 0.0), ("full", 8, 0.0), ("relaxed", 1, 0.0), ("off", 1, 0.0)];
     let mut latencies: Vec<Vec<Duration>> = vec![Vec::new(); rates.len()];
     for _ in 0..commits.turns {
+        // The bare loop and all kinds take turns, so that a slow minute of the disk hits all of them.
         bare = bare.max(log.sync_time(BARE_RECORD, time)?.per_second());
         for ((durability, connections, rate), latencies) in rates.iter_mut().zip(&mut latencies) {
             connection.execute(&format!("SET durability = '{durability}'"))?;
             let times = insert(&database, *connections, time)?;
             let of_this = times.len() as f64 / time.as_secs_f64();
+            // We keep the latencies of the best turn, so that they belong to the reported rate.
             if of_this > *rate {
                 (*rate, *latencies) = (of_this, times);
             }
@@ -63,7 +67,7 @@ pub fn run(commits: &Commits<'_>) -> Result<Map<String, Value>> {
     Ok(best)
 }
 
-/// Inserts by so many connections, each on a thread, and gives the time of each commit.
+/// Inserts rows with `connections` connections, each on a thread, and returns the time of each commit.
 fn insert(database: &Database, connections: usize, time: Duration) -> Result<Vec<Duration>> {
     let one = |number: usize| -> Result<Vec<Duration>> {
         let mut connection = database.connect()?;
@@ -74,6 +78,7 @@ fn insert(database: &Database, connections: usize, time: Duration) -> Result<Vec
             let begun = Instant::now();
             insert.execute(&mut connection, &[row.into(), "a payload of some length".into()])?;
             times.push(begun.elapsed());
+            // Each connection inserts its own residue class, so that numbers do not collide.
             row += connections as i64;
         }
         Ok(times)

@@ -1,9 +1,10 @@
-//! How far the planner's estimates are from what joins and groupings give.
+//! Measures the errors of the planner's estimates for joins and groupings.
 //!
-//! Each query runs under `EXPLAIN ANALYZE`, whose lines have both numbers: `18 of ~20 rows`. The q-error is the greater of the two
-//! divided by the smaller, where no number counts as less than one row.
+//! Each query runs under `EXPLAIN ANALYZE`, whose lines have both numbers: `18 of ~20 rows`. The q-error is the greater
+//! number divided by the smaller one, where each counts as at least one row.
 //!
-//! Operators give all of their rows: with `early_filters` a join would be measured by the rows that other joins need of it.
+//! Operators must give all of their rows, so we switch `early_filters` off. Otherwise a join would be measured by the
+//! rows that other joins need from it.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -14,24 +15,24 @@ use serde_json::{Value, json};
 
 use crate::queries::percentile;
 
-/// Operators that are listed at the end.
+/// The number of operators that we list at the end.
 const WORST_SHOWN: usize = 10;
 
 /// A join or a grouping of a query.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Operator {
-    /// The query, from 1.
+    /// The number of the query, counted from 1.
     pub query: usize,
-    /// The operator as EXPLAIN shows it.
+    /// The operator in EXPLAIN's words.
     pub text: String,
-    /// Rows that the planner expects.
+    /// The rows that the planner expects.
     pub estimated: f64,
-    /// Rows that it gave.
+    /// The rows that the operator gave.
     pub measured: f64,
 }
 
 impl Operator {
-    /// How many times too many or too few rows the planner expects.
+    /// The factor between expected and actual rows.
     pub fn q_error(&self) -> f64 {
         let (estimated, measured) = (self.estimated.max(1.0), self.measured.max(1.0));
         (estimated / measured).max(measured / estimated)
@@ -41,15 +42,15 @@ impl Operator {
 /// The operators of all queries.
 #[derive(Debug, Default)]
 pub struct Estimates {
-    /// In the order of the queries and of their plans.
+    /// The operators, in the order of the queries and of their plans.
     pub operators: Vec<Operator>,
-    /// Joins and groupings whose line does not have both numbers.
+    /// Joins and groupings whose line lacks one of the numbers.
     pub unknown: Vec<String>,
     /// Queries that failed, with their errors.
     pub failed: Vec<String>,
 }
 
-/// Runs the queries on the database in a directory. `done` is called after each.
+/// Runs the queries on the database in a directory. Calls `done` after each query.
 pub fn run(directory: &Path, queries: &[String], done: impl Fn()) -> Result<Estimates> {
     let database = Database::open(directory)?;
     let mut connection = database.connect()?;
@@ -98,7 +99,7 @@ impl Estimates {
         all
     }
 
-    /// As JSON.
+    /// The result as JSON.
     pub fn json(&self) -> Value {
         let operator = |operator: &Operator| {
             json!({
@@ -119,7 +120,7 @@ impl Estimates {
         })
     }
 
-    /// As text.
+    /// The result as text.
     pub fn text(&self) -> Result<String> {
         let mut out = String::new();
         self.write(&mut out).map_err(|error| Error::internal(error.to_string()))?;
@@ -128,7 +129,7 @@ impl Estimates {
 
     fn write(&self, out: &mut String) -> std::fmt::Result {
         self.operators.iter().try_for_each(|operator| line(out, operator))?;
-        self.unknown.iter().try_for_each(|unknown| writeln!(out, "not both numbers: {unknown}"))?;
+        self.unknown.iter().try_for_each(|unknown| writeln!(out, "a number is missing: {unknown}"))?;
         self.failed.iter().try_for_each(|failed| writeln!(out, "FAILED: {failed}"))?;
         writeln!(out, "worst")?;
         self.worst().into_iter().try_for_each(|operator| line(out, operator))?;
@@ -143,20 +144,20 @@ fn line(out: &mut String, operator: &Operator) -> std::fmt::Result {
     writeln!(out, "{query:>3}{:>12.2}{measured:>12.0} of ~{estimated:<12.0}  {text}", operator.q_error())
 }
 
-/// The operator of a line, without the branches before it, and what stands in parentheses after it.
+/// Splits a line into the operator, without the branches in front of it, and the text in parentheses after it.
 fn parts(line: &str) -> (&str, &str) {
     let line = line.trim_start_matches(['│', '├', '└', '─', ' ']);
     line.rsplit_once("  (").unwrap_or((line, ""))
 }
 
-/// Whether the line is of a join, `Hash join: ...`, or of a grouping, `Group: by ...`. Without keys there is one group, which needs no
-/// estimate.
+/// Whether the line shows a join, `Hash join: ...`, or a grouping, `Group: by ...`. A grouping without keys has one
+/// group, which needs no estimate.
 fn is_join_or_grouping(text: &str) -> bool {
     let name = text.split(':').next().unwrap_or_default();
     name.ends_with("join") || text.starts_with("Group: by ")
 }
 
-/// The numbers of `18 of ~20 rows, ...`: measured and estimated.
+/// Reads the numbers of `18 of ~20 rows, ...`: measured and estimated.
 fn rows(facts: &str) -> Option<(f64, f64)> {
     let (measured, rest) = facts.split_once(" of ~")?;
     let (estimated, _) = rest.split_once(" rows")?;

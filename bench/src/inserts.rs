@@ -1,5 +1,6 @@
-//! Rows into a table with a primary key, by prepared statement: many in one transaction, then some in a commit each that nobody
-//! waits for. Rowmill and SQLite in turns, since machines are not the same from one minute to the next.
+//! Inserts rows into a table with a primary key by prepared statement: many in one transaction, then some in a commit
+//! each without waiting for the disk. Rowmill and SQLite take turns, because a machine's speed changes from minute to
+//! minute.
 
 use std::fs;
 use std::path::Path;
@@ -12,20 +13,20 @@ use serde_json::{Map, Value, json};
 const TABLE: &str = "CREATE TABLE rows_of (id BIGINT PRIMARY KEY, name TEXT NOT NULL, amount BIGINT, moment BIGINT)";
 const INSERT: &str = "INSERT INTO rows_of VALUES (?, ?, ?, ?)";
 
-/// What is to be measured.
+/// The parameters of the measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Inserts<'a> {
-    /// The directory of both databases, which are made anew.
+    /// The directory of both databases, which we make again for each turn.
     pub directory: &'a Path,
-    /// Rows of the one transaction.
+    /// The rows of the single transaction.
     pub rows: i64,
-    /// Rows behind those that are committed one by one.
+    /// The rows after these that are committed one by one.
     pub commits: i64,
-    /// Turns of each.
+    /// The turns of each engine.
     pub turns: usize,
 }
 
-/// Rows a second.
+/// Rates in rows per second.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rates {
     transaction: f64,
@@ -38,13 +39,14 @@ impl Rates {
     }
 }
 
-/// Runs it. The report has the best of all turns, and the quotients.
+/// Runs the measurement. The report has the best of all turns, and the quotients.
 pub fn run(inserts: &Inserts<'_>) -> Result<Map<String, Value>> {
     let failed = |error| Error::io(inserts.directory.display(), &error);
     let (mut ours, mut theirs) = (Rates::default(), Rates::default());
     for _ in 0..inserts.turns {
         for name in ["rowmill", "sqlite"] {
             let folder = inserts.directory.join(name);
+            // Each turn starts with an empty folder, because the size of a tree changes the time of an insert.
             if folder.exists() {
                 fs::remove_dir_all(&folder).map_err(failed)?;
             }
@@ -70,7 +72,7 @@ pub fn run(inserts: &Inserts<'_>) -> Result<Map<String, Value>> {
     ]))
 }
 
-/// The name of a row.
+/// Writes the name of a row.
 fn name(id: i64, name: &mut String) {
     use std::fmt::Write;
     name.clear();
@@ -93,6 +95,7 @@ fn rowmill(folder: &Path, inserts: &Inserts<'_>) -> Result<Rates> {
     (0..inserts.rows).try_for_each(|id| one(&mut connection, id))?;
     connection.commit()?;
     let transaction = inserts.rows as f64 / begun.elapsed().as_secs_f64();
+    // These rows follow the rows of the transaction, so both engines append to a tree of the same size.
     let begun = Instant::now();
     (0..inserts.commits).try_for_each(|id| one(&mut connection, inserts.rows + id))?;
     Ok(Rates { transaction, commits: inserts.commits as f64 / begun.elapsed().as_secs_f64() })

@@ -1,10 +1,10 @@
 //! Data for Rowmill's measurements, and the measurements.
 //!
-//! [`hits`] generates a web-analytics table of any size and [`tpch`] the tables of TPC-H; both are written as Parquet by
-//! [`parquet_file`]. [`load`] and [`run`] measure Rowmill on such data and report in the form of the Python program in
-//! `peers`, which measures other engines and compares; [`commits`] measures small writes and [`tpcc`] transactions, beside
-//! the [`bare_log`] that bounds them. [`statements`] are those of applications, beside SQLite. [`estimates`] and [`planning`]
-//! look at the planner. The binary `rowmill-bench` is the way to all of it.
+//! [`hits`] generates a web-analytics table of any size and [`tpch`] the tables of TPC-H; [`parquet_file`] writes both
+//! as Parquet. [`load`] and [`run`] measure Rowmill on such data. They report in the form of the Python program in
+//! `peers`, which measures other engines and compares. [`commits`] measures small writes and [`tpcc`] transactions,
+//! next to the [`bare_log`] that bounds them. [`statements`] compares statements of applications with SQLite.
+//! [`estimates`] and [`planning`] examine the planner. The binary `rowmill-bench` runs all of them.
 
 pub mod bare_log;
 pub mod commits;

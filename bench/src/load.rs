@@ -1,4 +1,4 @@
-//! Loads Parquet into a Rowmill database and reports time, size and memory.
+//! Loads Parquet into a Rowmill database, and reports time, size and memory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 
 use crate::process::{cpu_s, disk_bytes, peak_rss_mb};
 
-/// What to load.
+/// The parameters of a load.
 pub struct Load<'a> {
-    /// The directory of the database, made if absent.
+    /// The directory of the database, made if it does not exist.
     pub directory: &'a Path,
-    /// A Parquet file, or a folder of which every file `NAME.parquet` becomes the table NAME.
+    /// A Parquet file, or a folder in which every file `NAME.parquet` becomes the table NAME.
     pub data: &'a Path,
-    /// The name of the table where `data` is a file.
+    /// The name of the table if `data` is a file.
     pub table: &'a str,
     /// The statement that creates the table; without it, the table gets the columns of the file.
     pub create: Option<&'a str>,
@@ -24,7 +24,7 @@ pub struct Load<'a> {
     pub threads: usize,
 }
 
-/// Loads and reports. Times include the checkpoint at the end.
+/// Loads the data and makes the report. The times include the checkpoint at the end.
 pub fn load(load: &Load<'_>, progress: Option<ProgressFn>) -> Result<Value> {
     let (started, cpu) = (Instant::now(), cpu_s());
     let database = Database::open(load.directory)?;
@@ -36,6 +36,7 @@ pub fn load(load: &Load<'_>, progress: Option<ProgressFn>) -> Result<Value> {
         connection.execute(&create(load, &table, &file))?;
         rows += connection.execute(&format!("COPY {} FROM {}", name(&table), text(&file)))?;
     }
+    // The load is only complete when everything is in the base, so the checkpoint belongs to the measured time.
     connection.execute("CHECKPOINT")?;
     let seconds = started.elapsed().as_secs_f64();
     Ok(json!({
@@ -51,12 +52,12 @@ pub fn load(load: &Load<'_>, progress: Option<ProgressFn>) -> Result<Value> {
     }))
 }
 
-/// Megabytes (10^6 bytes) with one digit behind the point.
+/// Converts to megabytes (10^6 bytes), rounded to one digit after the point.
 pub(crate) fn megabytes(bytes: u64) -> f64 {
     (bytes as f64 / 1e5).round() / 10.0
 }
 
-/// Tables and their files.
+/// Returns the tables and their files.
 fn tables(load: &Load<'_>) -> Result<Vec<(String, PathBuf)>> {
     if !load.data.is_dir() {
         return Ok(vec![(load.table.to_owned(), load.data.to_owned())]);
@@ -71,7 +72,7 @@ fn tables(load: &Load<'_>) -> Result<Vec<(String, PathBuf)>> {
     }
     tables.sort();
     match tables.is_empty() {
-        true => Err(Error::new(ErrorKind::UndefinedFile, format!("{}: no Parquet files", load.data.display()))),
+        true => Err(Error::new(ErrorKind::UndefinedFile, format!("{} has no Parquet files", load.data.display()))),
         false => Ok(tables),
     }
 }

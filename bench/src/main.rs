@@ -1,4 +1,4 @@
-//! `rowmill-bench`: makes data, measures, compares.
+//! `rowmill-bench`: makes data, measures engines on it, and compares them.
 
 #![allow(clippy::print_stdout, clippy::print_stderr)] // It talks to its terminal.
 
@@ -25,7 +25,7 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 #[derive(Parser)]
 #[command(name = "rowmill-bench", version)]
 enum Bench {
-    /// Writes a web-analytics table with 105 columns, the same for the same rows and seed.
+    /// Writes a web-analytics table with 105 columns; the same number of rows and seed give the same table.
     Hits(HitsArgs),
     /// Writes the eight tables of TPC-H, one Parquet file each.
     Tpch(TpchArgs),
@@ -33,26 +33,26 @@ enum Bench {
     Load(LoadArgs),
     /// Runs the statements of a file on a Rowmill database.
     Run(RunArgs),
-    /// Inserts rows by key: many in one transaction, and some in a commit each, beside SQLite.
+    /// Inserts rows by key: many in one transaction, and some in a commit each, compared with SQLite.
     Inserts(InsertsArgs),
-    /// Commits rows one by one, at each durability, beside a bare loop of appends and syncs.
+    /// Commits rows one by one, at each durability, compared with a bare loop of appends and syncs.
     Commits(CommitsArgs),
-    /// Runs TPC-C on Rowmill or SQLite: loads warehouses, lets clients work, checks what they leave.
+    /// Runs TPC-C on Rowmill or SQLite: loads warehouses, lets clients work, checks the resulting tables.
     Tpcc(tpcc::Options),
     /// Runs ordinary statements of applications, prepared, in turns with SQLite, and compares rows and times.
     Statements(statements::Options),
-    /// Compares the rows that joins and groupings give with those that the planner expects.
+    /// Compares the actual rows of joins and groupings with the planner's estimates.
     Estimates(QueriesArgs),
-    /// Measures how long queries take to be planned.
+    /// Measures the time to plan queries.
     Planning(QueriesArgs),
     #[command(flatten)]
     Python(Python),
 }
 
-/// What the Python program in `bench/peers` does.
+/// The commands of the Python program in `bench/peers`.
 #[derive(Subcommand)]
 enum Python {
-    /// Loads and runs on another engine: `peers run --help`.
+    /// Loads data into another engine and runs queries there: `peers run --help`.
     #[command(disable_help_flag = true)]
     Peers(Passed),
     /// Prints the times of several runs side by side: `compare OURS.json PEER.json ...`
@@ -60,7 +60,7 @@ enum Python {
     Compare(Passed),
 }
 
-/// Arguments that are passed on as they are.
+/// Arguments that we pass on unchanged.
 #[derive(Args)]
 struct Passed {
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -69,7 +69,7 @@ struct Passed {
 
 #[derive(Args)]
 struct HitsArgs {
-    /// Rows of the table: 10000000, 10_000_000 or 10m.
+    /// Rows of the table. For example: 10000000, 10_000_000 or 10m.
     #[arg(long, value_parser = count)]
     rows: u64,
     /// Another seed makes another table.
@@ -98,14 +98,14 @@ struct TpchArgs {
 
 #[derive(Args)]
 struct LoadArgs {
-    /// The directory of the database, made if absent.
+    /// The directory of the database, created if it does not exist.
     directory: PathBuf,
-    /// A Parquet file, or a folder of which every file NAME.parquet becomes the table NAME.
+    /// A Parquet file, or a folder in which every file NAME.parquet becomes the table NAME.
     data: PathBuf,
-    /// The table's name where the data are one file.
+    /// The name of the table if the data are one file.
     #[arg(long, default_value = "hits")]
     table: String,
-    /// A file with the CREATE TABLE statement; without it, the table gets the columns of the file.
+    /// A file with the CREATE TABLE statement; without it, the table has the columns of the file.
     #[arg(long)]
     create: Option<PathBuf>,
     /// Threads to work with.
@@ -120,16 +120,16 @@ struct LoadArgs {
 struct RunArgs {
     /// The directory of the database.
     directory: PathBuf,
-    /// The statements, one a line.
+    /// A file with the statements, one per line.
     #[arg(long)]
     queries: PathBuf,
-    /// How often each statement runs.
+    /// The number of times that each statement runs.
     #[arg(long, default_value_t = 3)]
     runs: usize,
     /// Threads to work with.
     #[arg(long, default_value_t = 2)]
     threads: usize,
-    /// The report of `load`, to be taken over into this one.
+    /// The report of `load`, which is copied into this one.
     #[arg(long)]
     load: Option<PathBuf>,
     /// The file for the report; by default it is printed.
@@ -139,30 +139,30 @@ struct RunArgs {
 
 #[derive(Args)]
 struct InsertsArgs {
-    /// Where the databases are made.
+    /// The folder in which the databases are created.
     directory: PathBuf,
-    /// Rows of the one transaction.
+    /// Rows of the single transaction.
     #[arg(long, default_value_t = 1_000_000)]
     rows: i64,
     /// Rows that are committed one by one.
     #[arg(long, default_value_t = 10_000)]
     commits: i64,
-    /// Turns of each.
+    /// Turns of each measurement.
     #[arg(long, default_value_t = 3)]
     turns: usize,
-    /// Where the report goes; without it, to the terminal.
+    /// The file for the report; by default it is printed.
     #[arg(long)]
     out: Option<PathBuf>,
 }
 
 #[derive(Args)]
 struct CommitsArgs {
-    /// The directory of the database, made if absent.
+    /// The directory of the database, created if it does not exist.
     directory: PathBuf,
     /// Seconds of each turn.
     #[arg(long, default_value_t = 2.0)]
     seconds: f64,
-    /// Turns of each, of which the best counts.
+    /// Turns of each measurement; the best one counts.
     #[arg(long, default_value_t = 3)]
     turns: usize,
     /// The file for the report; by default it is printed.
@@ -175,10 +175,10 @@ struct QueriesArgs {
     /// The directory of the database.
     #[arg(long)]
     db: PathBuf,
-    /// A file with the queries, one a line, or a folder with such a file `queries.sql`.
+    /// A file with the queries, one per line, or a folder that contains such a file `queries.sql`.
     #[arg(long)]
     queries: PathBuf,
-    /// The file for the report as JSON, beside the text that is printed.
+    /// The file for the report as JSON; the text is printed too.
     #[arg(long)]
     out: Option<PathBuf>,
 }
@@ -308,13 +308,13 @@ fn planning(args: &QueriesArgs) -> Result<()> {
     report.verdict()
 }
 
-/// Prints the text, and writes the JSON where a file is given.
+/// Prints the text, and writes the JSON if a file is given.
 fn print_and_write(path: Option<&Path>, text: &str, json: &Value) -> Result<()> {
     print!("{text}");
     path.map_or(Ok(()), |path| write(Some(path), json))
 }
 
-/// Becomes the Python program in `bench/peers`.
+/// Replaces this process by the Python program in `bench/peers`.
 fn python(command: Option<&str>, passed: &Passed) -> Result<()> {
     let script = script()?;
     let python = std::env::var("PYTHON").unwrap_or_else(|_| "python3".to_owned());
@@ -323,16 +323,17 @@ fn python(command: Option<&str>, passed: &Passed) -> Result<()> {
         .hint("Install Python 3.10 or newer, or set PYTHON to its path."))
 }
 
-/// The program lies in the source tree: where this one was built, or under the current folder.
+/// Returns the path of the Python program. It is in the source tree in which we were built, or below the current
+/// folder.
 fn script() -> Result<PathBuf> {
     let places = [Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/peers.py"), PathBuf::from("bench/peers/peers.py")];
     places.iter().find(|path| path.exists()).cloned().ok_or_else(|| {
-        Error::new(ErrorKind::UndefinedFile, format!("{} is not there", places[1].display()))
+        Error::new(ErrorKind::UndefinedFile, format!("{} does not exist", places[1].display()))
             .hint("Run rowmill-bench from the root of the source tree.")
     })
 }
 
-/// A bar on standard error if that is a terminal, nothing otherwise.
+/// Makes a progress bar on standard error. It shows nothing if that is not a terminal.
 fn bar(length: u64, of: &str) -> ProgressBar {
     let template = format!("{{wide_bar}} {{human_pos}} of {{human_len}} {of}, {{elapsed}}, {{eta}} to go");
     let style = ProgressStyle::with_template(&template).expect("the template is well formed");
@@ -363,7 +364,7 @@ fn write(path: Option<&Path>, report: &Value) -> Result<()> {
     }
 }
 
-/// A number, with `k`, `m` or `g` for thousands, millions and thousands of millions.
+/// Parses a number with an optional unit: `k`, `m` or `g` for thousands, millions and thousands of millions.
 fn count(text: &str) -> Result<u64, String> {
     let text = text.replace('_', "").to_ascii_lowercase();
     let (digits, factor) = match text.strip_suffix(['k', 'm', 'g']) {

@@ -1,7 +1,8 @@
-//! How long queries take to be planned, without a cache, and to be parsed besides; and statements that are hard to plan.
+//! Measures the time to plan queries without a cache, and the time to parse and plan them. Also plans statements that
+//! are hard to plan.
 //!
-//! `EXPLAIN` plans a query each time and runs nothing. A prepared one was parsed before; a comment at its end makes a text a new
-//! one.
+//! `EXPLAIN` plans a query each time and runs nothing. To leave out parsing, we prepare the query. To include it, we
+//! add a comment to the text, so that each text is new.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -13,47 +14,48 @@ use serde_json::{Value, json};
 
 use crate::queries::percentile;
 
-/// How often each query is planned.
+/// The number of times that each query is planned.
 const RUNS: usize = 20;
-/// Tables of the join.
+/// The tables of a generated join.
 const TABLES: usize = 20;
-/// Values of the list.
+/// The values of a generated list.
 const VALUES: usize = 10_000;
-/// Parentheses around an expression, which are too many.
+/// The parentheses around an expression. This number must be refused.
 const PARENTHESES: usize = 3_000;
 
-/// What a query takes to be planned.
+/// The planning times of a query.
 #[derive(Debug)]
 pub struct Planned {
-    /// The query, by its number or by what it is.
+    /// The number of the query, or its description.
     pub name: String,
-    /// The median in milliseconds, or why it cannot be planned.
+    /// The medians in milliseconds, or the error of a query that cannot be planned.
     pub ms: Result<Milliseconds>,
-    /// What it may take at most, if that is said.
+    /// The time that planning should take at most, if we have set one.
     pub wanted_ms: Option<f64>,
 }
 
-/// Medians of one query.
+/// The medians of one query.
 #[derive(Clone, Copy, Debug)]
 pub struct Milliseconds {
-    /// To bind and to optimize it, and to write its plan as text.
+    /// The time to bind and optimize the query, and to write its plan as text.
     pub planned: f64,
-    /// To parse it besides.
+    /// The time to parse the query as well.
     pub parsed_and_planned: f64,
 }
 
-/// All of them.
+/// The times of all queries.
 #[derive(Debug)]
 pub struct Planning {
     /// The queries of the file.
     pub queries: Vec<Planned>,
-    /// The generated ones.
+    /// The generated queries.
     pub generated: Vec<Planned>,
-    /// What is said of too many parentheses; `None` if they are planned.
+    /// The error for too many parentheses; `None` if they are planned.
     pub refusal: Option<String>,
 }
 
-/// Plans the queries on the database in a directory, and generated ones on tables in memory. `done` is called after each.
+/// Plans the queries on the database in a directory, and the generated ones on tables in memory. Calls `done` after
+/// each query.
 pub fn run(directory: &Path, queries: &[String], done: impl Fn()) -> Result<Planning> {
     let database = Database::open(directory)?;
     let mut connection = database.connect()?;
@@ -75,7 +77,7 @@ pub fn run(directory: &Path, queries: &[String], done: impl Fn()) -> Result<Plan
     Ok(Planning { queries, generated, refusal })
 }
 
-/// The medians of several times to plan a query.
+/// Returns the median times to plan a query.
 fn median_ms(connection: &mut Connection, query: &str) -> Result<Milliseconds> {
     let statement = connection.prepare(&format!("EXPLAIN {query}"))?;
     let planned = median_of(|_| statement.query(connection, &[])?.batches().map(drop))?;
@@ -84,7 +86,7 @@ fn median_ms(connection: &mut Connection, query: &str) -> Result<Milliseconds> {
     Ok(Milliseconds { planned, parsed_and_planned })
 }
 
-/// The median of the milliseconds that several runs take.
+/// Returns the median of the milliseconds of several runs.
 fn median_of(mut run: impl FnMut(usize) -> Result<()>) -> Result<f64> {
     let mut times = Vec::with_capacity(RUNS);
     for number in 0..RUNS {
@@ -96,7 +98,7 @@ fn median_of(mut run: impl FnMut(usize) -> Result<()>) -> Result<f64> {
     Ok(percentile(&times, 0.5))
 }
 
-/// A connection to tables of a few rows each, with keys and without.
+/// Makes a connection to tables of a few rows each, with keys and without.
 fn generated_tables() -> Result<Connection> {
     let mut connection = Database::memory()?.connect()?;
     for table in 0..TABLES {
@@ -110,7 +112,7 @@ fn generated_tables() -> Result<Connection> {
     Ok(connection)
 }
 
-/// Queries with their names and the milliseconds that they may take.
+/// Returns generated queries with their names and the milliseconds that they should take at most.
 fn hard_queries() -> Vec<(String, String, f64)> {
     let mut queries = Vec::new();
     for (kind, letter) in [("columnar", 'c'), ("keyed", 'k')] {
@@ -133,7 +135,7 @@ fn hard_queries() -> Vec<(String, String, f64)> {
 }
 
 impl Planning {
-    /// Median and greatest of the queries of the file.
+    /// Returns the median and the greatest time of the queries of the file.
     fn median_and_greatest(&self) -> (f64, f64) {
         let mut times: Vec<f64> =
             self.queries.iter().filter_map(|query| Some(query.ms.as_ref().ok()?.planned)).collect();
@@ -141,7 +143,7 @@ impl Planning {
         (percentile(&times, 0.5), percentile(&times, 1.0))
     }
 
-    /// As JSON.
+    /// The result as JSON.
     pub fn json(&self) -> Value {
         let planned = |planned: &Planned| {
             json!({
@@ -162,7 +164,7 @@ impl Planning {
         })
     }
 
-    /// As text.
+    /// The result as text.
     pub fn text(&self) -> Result<String> {
         let mut out = String::new();
         self.write(&mut out).map_err(|error| Error::internal(error.to_string()))?;
@@ -190,7 +192,7 @@ impl Planning {
         }
     }
 
-    /// An error if a query cannot be planned, or if too many parentheses are not refused.
+    /// Returns an error if a query cannot be planned, or if too many parentheses are not refused.
     pub fn verdict(&self) -> Result<()> {
         let failed = self.queries.iter().chain(&self.generated).filter(|planned| planned.ms.is_err()).count();
         match (failed, &self.refusal) {
@@ -201,7 +203,7 @@ impl Planning {
     }
 }
 
-/// To microseconds.
+/// Rounds to microseconds.
 fn rounded(number: f64) -> f64 {
     (number * 1e3).round() / 1e3
 }

@@ -1,4 +1,4 @@
-//! Runs the statements of a file on a Rowmill database and reports times, memory and allocations.
+//! Runs the statements of a file on a Rowmill database, and reports times, memory and allocations.
 
 use std::path::Path;
 use std::time::Instant;
@@ -11,21 +11,21 @@ use serde_json::{Map, Value, json};
 use crate::load::megabytes;
 use crate::process::{disk_bytes, peak_rss_mb};
 
-/// What to run.
+/// The parameters of a run.
 pub struct Run<'a> {
     /// The directory of the database.
     pub directory: &'a Path,
-    /// The statements, one a line.
+    /// The statements, one per line.
     pub statements: &'a str,
-    /// How often each one runs.
+    /// The number of times that each statement runs.
     pub runs: usize,
-    /// Threads that a statement works with.
+    /// The threads with which a statement works.
     pub threads: usize,
-    /// The report of the load, whose entries are taken over.
+    /// The report of the load, whose entries we copy into this report.
     pub load: Option<Map<String, Value>>,
 }
 
-/// Runs every statement and reports. A statement that fails is reported with its error and the next one runs.
+/// Runs every statement and makes the report. If a statement fails, we report its error and run the next one.
 pub fn run(run: &Run<'_>, done: impl Fn()) -> Result<Value> {
     let opening = Instant::now();
     let database = Database::open(run.directory)?;
@@ -34,6 +34,7 @@ pub fn run(run: &Run<'_>, done: impl Fn()) -> Result<Value> {
     connection.execute(&format!("SET threads = {}", run.threads))?;
     let (mut times, mut counts, mut plans) = (Vec::new(), Vec::new(), Vec::new());
     for statement in statements(run.statements) {
+        // We plan before the first run, because a run would put the plan into the cache.
         plans.push(planning(&mut connection, statement).map_or(Value::Null, |seconds| json!(seconds)));
         let (seconds, count) = match measure(&mut connection, statement, run.runs) {
             Ok((seconds, count)) => (json!(seconds), json!(count)),
@@ -60,30 +61,31 @@ pub fn run(run: &Run<'_>, done: impl Fn()) -> Result<Value> {
     Ok(Value::Object(report))
 }
 
-/// The statements of a text, one a line.
+/// Returns the statements of a text, one per line.
 pub fn statements(text: &str) -> impl Iterator<Item = &str> {
     text.lines().map(|line| line.trim().trim_end_matches(';')).filter(|line| !line.is_empty())
 }
 
-/// Seconds that it takes to plan a statement that was not met before.
+/// Returns the seconds to plan a statement that the connection has not seen before.
 fn planning(connection: &mut Connection, statement: &str) -> Result<f64> {
     let started = Instant::now();
     connection.query(&format!("EXPLAIN {statement}"))?;
     Ok(microseconds(started))
 }
 
-/// Seconds since then, to the microsecond.
+/// Returns the seconds since `started`, rounded to microseconds.
 fn microseconds(started: Instant) -> f64 {
     (started.elapsed().as_secs_f64() * 1e6).round() / 1e6
 }
 
-/// Seconds of each run, and the allocations of the last one.
+/// Returns the seconds of each run, and the allocations of the last one.
 fn measure(connection: &mut Connection, statement: &str, runs: usize) -> Result<(Vec<f64>, u64)> {
     let mut seconds = Vec::with_capacity(runs);
     let mut count = 0;
     for _ in 0..runs {
         let before = allocations();
         let started = Instant::now();
+        // We read all batches, because the work of a query is done while its batches are read.
         for batch in connection.query(statement)? {
             batch?;
         }
@@ -98,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_statement_a_line() {
+    fn each_line_is_a_statement() {
         let all: Vec<&str> = statements("SELECT 1;\n\n  SELECT 2 ;\nSELECT 3\n").collect();
         assert_eq!(all, ["SELECT 1", "SELECT 2 ", "SELECT 3"]);
     }

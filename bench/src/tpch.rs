@@ -1,4 +1,4 @@
-//! The eight tables of TPC-H, bit for bit those of its reference generator, as Parquet files in a folder.
+//! The eight tables of TPC-H as Parquet files in a folder, bit for bit the same as from the reference generator.
 //!
 //! Decimals are DECIMAL(15,2), dates are dates, keys are 64-bit integers. The rows come from the `tpchgen` crate.
 
@@ -13,7 +13,7 @@ use tpchgen_arrow as batches;
 
 use crate::parquet_file::{self, Progress, RowGroups};
 
-/// About as many rows as a row group has.
+/// The approximate number of rows in a row group.
 const ROWS_PER_GROUP: f64 = 1_000_000.0;
 const BATCH_ROWS: usize = 8_192;
 
@@ -22,12 +22,12 @@ type Batches = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>>>;
 /// One of the tables.
 struct Table {
     name: &'static str,
-    /// Rows at scale 1; the number of rows of `lineitem` is that of its expectation.
+    /// The rows at scale 1. For `lineitem` it is the expected number.
     rows_at_one: f64,
     /// Whether the number of rows grows with the scale.
     scales: bool,
     schema: fn() -> SchemaRef,
-    /// The batches of part `.1` (counted from 1) of `.2` parts at scale `.0`.
+    /// Makes the batches of part `.1` (counted from 1) of `.2` parts at scale `.0`.
     batches: fn(f64, i32, i32) -> Batches,
 }
 
@@ -57,7 +57,7 @@ static TABLES: [Table; 8] = [
     table!("lineitem", 6_001_215.0, true, LineItemGenerator, LineItemArrow),
 ];
 
-/// Writes the tables of scale `scale` as `DIR/name.parquet`.
+/// Writes the tables at scale `scale` as `DIR/name.parquet`.
 pub fn write(scale: f64, directory: &Path, threads: usize, progress: Progress<'_>) -> Result<()> {
     std::fs::create_dir_all(directory).map_err(|error| Error::io(directory.display(), &error))?;
     for table in &TABLES {
@@ -67,7 +67,7 @@ pub fn write(scale: f64, directory: &Path, threads: usize, progress: Progress<'_
     Ok(())
 }
 
-/// Rows of all tables at `scale`, about.
+/// The approximate number of rows of all tables at `scale`.
 pub fn rows(scale: f64) -> u64 {
     TABLES.iter().map(|table| Scaled { table, scale }.rows()).sum()
 }

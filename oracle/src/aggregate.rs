@@ -1,11 +1,11 @@
-//! Aggregates by the kind of their result.
+//! Generates aggregates by the kind of their result.
 
 use crate::generator::Generator;
 use crate::kind::Kind;
 use crate::scope::Scope;
 
 impl Generator<'_> {
-    /// An aggregate of `kind` over the rows of `scope`.
+    /// Makes an aggregate of `kind` over the rows of `scope`.
     pub fn aggregate(&mut self, kind: Kind, scope: &Scope) -> String {
         let call = self.aggregate_call(kind, scope);
         let filter = match self.random.chance(12) {
@@ -15,10 +15,10 @@ impl Generator<'_> {
         if call.ends_with(']') {
             return call.strip_prefix("round ").map_or(call.clone(), |call| format!("round({call}, 6)"));
         }
-        // The rounding stands around the filter.
+        // The rounding must enclose the FILTER clause.
         match call.strip_prefix("round ") {
             Some(call) => format!("round({call}{filter}, 6)"),
-            // A union of DECIMAL(38, 1) and DECIMAL(3, 2) loses digits in DuckDB.
+            // A union of DECIMAL(38, 1) and DECIMAL(3, 2) loses digits in DuckDB, so we cast back to few digits.
             None if kind == Kind::Decimal && call.starts_with("sum") => {
                 format!("CAST({call}{filter} AS DECIMAL(18, 4))")
             }
@@ -26,7 +26,7 @@ impl Generator<'_> {
         }
     }
 
-    /// The call alone; `round ...` where its digits depend on the order of the rows.
+    /// Makes the call alone. It begins with `round ` if its last digits depend on the order of the rows.
     fn aggregate_call(&mut self, kind: Kind, scope: &Scope) -> String {
         let argument = self.flat_expression(kind, scope);
         let distinct = self.random.pick(&["", "", "", "DISTINCT "]);
@@ -57,7 +57,7 @@ impl Generator<'_> {
             (Kind::Bool, 4..8) => format!("bool_or({argument})"),
             (Kind::Text, 0..3) => {
                 let direction = self.random.pick(&["", " DESC"]);
-                // Some engines take no literal as an order.
+                // Some engines do not accept a literal as an order.
                 match argument.starts_with('\'') {
                     true => format!("string_agg({argument}, '-')"),
                     false => format!("string_agg({argument}, '-' ORDER BY {argument}{direction})"),
@@ -74,7 +74,7 @@ impl Generator<'_> {
         }
     }
 
-    /// An expression without subqueries, as an argument of an aggregate.
+    /// Makes an expression without subqueries as an argument of an aggregate.
     fn flat_expression(&mut self, kind: Kind, scope: &Scope) -> String {
         if self.may_nest() && self.random.chance(4) {
             return self.expression(kind, scope, 1);

@@ -1,4 +1,4 @@
-//! Values of results in a form that every engine's values can be brought to, and answers made of them.
+//! Values of results in a form to which we can bring every engine's values, and answers made of these values.
 
 use std::cmp::Ordering;
 
@@ -6,18 +6,18 @@ use std::cmp::Ordering;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
     Null,
-    /// An integer or a decimal, without zeros at its end.
+    /// An integer or a decimal, without trailing zeros.
     Exact(String),
     Double(f64),
-    /// Everything else, as text.
+    /// A value of any other type, as text.
     Text(String),
 }
 
-/// Doubles that differ by less than this, relatively, are the same: engines add in different orders.
+/// Doubles that differ by less than this, relatively, count as equal, because engines add in different orders.
 const TOLERANCE: f64 = 1e-11;
 
 impl Cell {
-    /// An exact number of `text`, such as `1.50`.
+    /// Makes an exact number from `text`, for example from `1.50`.
     pub fn exact(text: &str) -> Cell {
         let text = match text.contains('.') {
             true => text.trim_end_matches('0').trim_end_matches('.'),
@@ -26,7 +26,7 @@ impl Cell {
         Cell::Exact(if text == "-0" { "0".to_owned() } else { text.to_owned() })
     }
 
-    /// A date, a time or a timestamp of `text`, without a fraction of zeros.
+    /// Makes a date, a time or a timestamp from `text`, without a fraction of zeros.
     pub fn time(text: &str) -> Cell {
         let text = match text.contains('.') {
             true => text.trim_end_matches('0').trim_end_matches('.'),
@@ -43,8 +43,8 @@ impl Cell {
         }
     }
 
-    /// Whether both are one value. An exact number and a double are compared as doubles: engines differ in the types of
-    /// some results, not in their values.
+    /// Whether two cells have the same value. We compare an exact number with a double as doubles, because engines may
+    /// differ in the type of a result.
     pub fn same(&self, other: &Cell) -> bool {
         match (self, other) {
             (Cell::Exact(a), Cell::Exact(b)) => a == b,
@@ -57,7 +57,7 @@ impl Cell {
         }
     }
 
-    /// An order for sorting rows that puts equal values of different engines at one place.
+    /// An order for sorting rows. Equal values of different engines must sort to the same place.
     fn order(&self, other: &Cell) -> Ordering {
         let class = |cell: &Cell| match cell {
             Cell::Null => 0,
@@ -67,13 +67,14 @@ impl Cell {
         match (self, other) {
             (Cell::Text(a), Cell::Text(b)) => a.cmp(b),
             _ => match (self.number(), other.number()) {
+                // We round before we compare, so that nearly equal values of two engines sort to the same place.
                 (Some(a), Some(b)) => rounded(a).total_cmp(&rounded(b)),
                 _ => class(self).cmp(&class(other)),
             },
         }
     }
 
-    /// The value as a report shows it.
+    /// Returns the value in the form of a report.
     pub fn shown(&self) -> String {
         match self {
             Cell::Null => "NULL".to_owned(),
@@ -84,26 +85,27 @@ impl Cell {
     }
 }
 
-/// `value` with nine digits.
+/// Rounds `value` to nine digits.
 fn rounded(value: f64) -> f64 {
     format!("{value:.8e}").parse().unwrap_or(value)
 }
 
-/// What an engine makes of a statement.
+/// The answer of an engine to a statement.
 #[derive(Clone, Debug)]
 pub enum Answer {
     Rows(Vec<Vec<Cell>>),
     Failed {
-        /// The class of the error: an SQLSTATE or the name that the engine gives.
+        /// The class of the error: an SQLSTATE, or the engine's name for it.
         class: String,
         message: String,
     },
-    /// The statement took longer than it may, or gave more rows than are compared.
+    /// The statement took too long, or gave more rows than we compare.
     TooMuch,
 }
 
 impl Answer {
-    /// Whether both answers have the same rows; in the same order where `ordered` says that the query has a total one.
+    /// Whether both answers have the same rows. With `ordered` the order must be the same too; the caller must set it
+    /// only for queries with a total order.
     pub fn same_rows(ours: &[Vec<Cell>], theirs: &[Vec<Cell>], ordered: bool) -> bool {
         let equal = |a: &[Vec<Cell>], b: &[Vec<Cell>]| {
             a.len() == b.len()

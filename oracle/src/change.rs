@@ -1,4 +1,5 @@
-//! Statements that change rows. Each gives one state of the table, whatever the order in which an engine meets the rows.
+//! Statements that change rows. Each must give one defined state of the table, in whatever order an engine processes
+//! the rows.
 
 use crate::from::table_scope;
 use crate::generator::Generator;
@@ -11,11 +12,11 @@ pub struct Change {
     pub text: String,
 }
 
-/// Ids of rows that changes insert begin here, so that they are new.
+/// The ids of rows that changes insert begin here, so that they are new.
 const FRESH: u64 = 1_000;
 
 impl Generator<'_> {
-    /// Change number `number` of a world.
+    /// Makes change number `number` of a world.
     pub fn change(&mut self, number: u64) -> Change {
         let table = self.random.pick(&self.world.tables);
         let fresh = FRESH * (number + 1);
@@ -33,7 +34,7 @@ impl Generator<'_> {
             _ => self.delete_using(&table),
         };
         let returning = match self.random.chance(30) {
-            // Names of the table alone: both engines take them unqualified.
+            // We use only unqualified names of the table itself, because both engines accept them.
             true => {
                 let mut names: Vec<String> = table.columns.iter().map(|column| column.name.to_owned()).collect();
                 let is_joined = text.contains(" USING ") || text.contains(" AS changes") || text.contains(" FROM ");
@@ -83,7 +84,8 @@ impl Generator<'_> {
             return self.insert_values(table, fresh);
         }
         let condition = self.where_clause(&scope, 70);
-        // Ids of rows that earlier changes inserted could meet again.
+        // Rows that earlier changes inserted could give the same new ids again, so we read only the rows with original
+        // ids.
         let small = if table.unique { format!("o.{} < {FRESH}", source.columns[0].name) } else { "TRUE".to_owned() };
         let condition = match condition.strip_prefix(" WHERE ") {
             Some(condition) => format!("{small} AND ({condition})"),
@@ -98,7 +100,8 @@ impl Generator<'_> {
         )
     }
 
-    /// ON CONFLICT of the rows of a query, whose ids are all different.
+    /// Makes an INSERT from a query with ON CONFLICT. The query's ids must all be different, so that no row conflicts
+    /// twice.
     fn upsert_select(&mut self, table: &Table, fresh: u64) -> String {
         let source = self.random.pick(&self.world.tables);
         if !source.unique {
@@ -130,7 +133,7 @@ impl Generator<'_> {
         )
     }
 
-    /// MERGE with a source that has each id once.
+    /// Makes a MERGE whose source has each id once.
     fn merge(&mut self, table: &Table, fresh: u64) -> String {
         let unique: Vec<_> = self.world.tables.iter().filter(|table| table.unique).cloned().collect();
         let source = self.random.pick(&unique);
@@ -188,7 +191,7 @@ impl Generator<'_> {
         )
     }
 
-    /// UPDATE FROM a table whose rows each meet one row at most.
+    /// Makes an UPDATE ... FROM in which each row meets at most one row of the other table.
     fn update_joined(&mut self, table: &Table) -> String {
         let unique: Vec<_> = self.world.tables.iter().filter(|table| table.unique).cloned().collect();
         let source = self.random.pick(&unique);
@@ -206,7 +209,7 @@ impl Generator<'_> {
         format!("UPDATE {} SET {sets} FROM {} AS o WHERE o.{of_source} = {key}{condition}", table.name, source.name)
     }
 
-    /// An expression of `kind` that a column of `type_name` mostly takes.
+    /// Makes an expression of `kind` that usually fits a column of `type_name`.
     fn assignable(&mut self, kind: Kind, type_name: &str, scope: &crate::scope::Scope) -> String {
         let value = self.expression(kind, scope, 2);
         match type_name {
@@ -229,7 +232,7 @@ impl Generator<'_> {
         format!("INSERT INTO {} VALUES {rows} ON CONFLICT ({id}) {}", table.name, self.conflict_action(table))
     }
 
-    /// The action on a row that is there.
+    /// Makes the action for a row that exists already.
     fn conflict_action(&mut self, table: &Table) -> String {
         if self.random.chance(25) || table.columns.len() < 2 {
             return "DO NOTHING".to_owned();
@@ -259,7 +262,7 @@ impl Generator<'_> {
         format!("DO UPDATE SET {}{condition}", sets.join(", "))
     }
 
-    /// `a = ..., b = ...` with expressions over `scope`.
+    /// Makes assignments `a = ..., b = ...` with expressions over `scope`.
     fn assignments(&mut self, table: &Table, scope: &crate::scope::Scope) -> String {
         let first = usize::from(table.unique);
         let mut sets: Vec<String> = Vec::new();
@@ -279,7 +282,7 @@ impl Generator<'_> {
         format!("UPDATE {} SET {sets}{condition}", table.name)
     }
 
-    /// UPDATE FROM a query with one row for each key.
+    /// Makes an UPDATE FROM a query with one row for each key, so that each row meets at most one.
     fn update_from(&mut self, table: &Table) -> String {
         let kind = self.random.pick(&table.columns).kind;
         let source = self.random.pick(&self.world.tables);
@@ -315,7 +318,7 @@ impl Generator<'_> {
             return format!("DELETE FROM {}{condition}", table.name);
         }
         let condition = self.condition(&scope, 2);
-        // A table that lost all its rows has little left to show.
+        // We delete at most a third of the rows, because an empty table would show no differences.
         let share = match table.unique {
             true => format!("{}.{} % 3 = {}", table.name, table.columns[0].name, self.random.below(3)),
             false => "TRUE".to_owned(),

@@ -1,4 +1,4 @@
-//! DataFusion, in this process.
+//! DataFusion in this process.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,14 +21,14 @@ pub struct Fusion {
 }
 
 impl Fusion {
-    /// A session without tables.
+    /// Makes a session without tables.
     pub fn new() -> Fusion {
-        // Plans of deep queries are walked recursively.
+        // DataFusion walks the plans of deep queries recursively, so its threads need large stacks.
         let runtime = Builder::new_multi_thread().worker_threads(2).thread_stack_size(64 << 20).enable_all().build();
         Fusion { runtime: runtime.expect("threads for DataFusion"), context: context() }
     }
 
-    /// Makes `name` a table of `batches`, which have at least one.
+    /// Makes `name` a table of `batches`. There must be at least one batch.
     pub fn register(&mut self, name: &str, batches: Vec<RecordBatch>) -> Result<()> {
         self.context.deregister_table(name)?;
         let Some(first) = batches.first() else { return Ok(()) };
@@ -58,7 +58,7 @@ impl Oracle for Fusion {
     fn run(&mut self, sql: &str) -> Answer {
         let context = self.context.clone();
         let sql = sql.replace("INTEGER UNSIGNED", "INT UNSIGNED");
-        // A task of its own: a panic of DataFusion is a refusal, like any other error.
+        // We run it in a task of its own, so that a panic of DataFusion becomes a refusal like any other error.
         let task = self.runtime.spawn(async move { context.sql(&sql).await?.collect().await });
         let limit = Duration::from_secs(SECONDS_MAX);
         let joined = self.runtime.block_on(async { tokio::time::timeout(limit, task).await });

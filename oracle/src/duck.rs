@@ -1,4 +1,4 @@
-//! DuckDB, in a Python process that is driven over a pipe.
+//! DuckDB in a Python process, which we control through pipes.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -27,11 +27,11 @@ impl Duck {
         let mut duck = Duck { process, requests, answers };
         match duck.ask(&json!({"sql": "SELECT 1"})) {
             Some(_) => Ok(duck),
-            None => Err(format!("{python} {script} does not answer; does it have the module duckdb?")),
+            None => Err(format!("{python} {script} does not answer: is the module duckdb installed?")),
         }
     }
 
-    /// The answer to `request`, or nothing if the process is gone.
+    /// Returns the answer to `request`, or `None` if the process has ended.
     fn ask(&mut self, request: &Value) -> Option<Value> {
         let requests = self.requests.as_mut()?;
         writeln!(requests, "{request}").ok()?;
@@ -51,7 +51,7 @@ impl Oracle for Duck {
     }
 
     fn run(&mut self, sql: &str) -> Answer {
-        // The one type that the two call differently.
+        // This is the only type with different names in the two engines.
         let sql = sql.replace("INTEGER UNSIGNED", "UINTEGER");
         let answer = self.ask(&json!({"sql": sql})).unwrap_or_else(|| panic!("DuckDB's process ended at {sql}"));
         if let Some(class) = answer["error"].as_str() {
@@ -63,17 +63,19 @@ impl Oracle for Duck {
         Answer::Rows(rows.iter().map(row).collect())
     }
 
-    /// Without its optimizer; with EXISTS in the place of IN, ANY and ALL; and both.
+    /// Runs a statement without the optimizer, with EXISTS in place of IN, ANY and ALL, or with both.
     fn run_otherwise(&mut self, way: usize, sql: &str) -> Option<Answer> {
         let sql = match way {
             0 => sql.to_owned(),
             1 | 2 => with_exists(sql)?,
             _ => return None,
         };
+        // Way 0 only disables the optimizer, way 1 only rewrites, way 2 does both.
         if way != 1 {
             self.run("PRAGMA disable_optimizer");
         }
         let answer = self.run(&sql);
+        // The setting belongs to the connection, so we must restore it for the next statement.
         self.run("PRAGMA enable_optimizer");
         Some(answer)
     }
@@ -96,7 +98,7 @@ fn cell(value: &Value) -> Cell {
 
 impl Drop for Duck {
     fn drop(&mut self) {
-        // The process ends with its input.
+        // The process ends when its input is closed.
         self.requests = None;
         self.process.wait().ok();
     }

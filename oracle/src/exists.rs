@@ -1,4 +1,4 @@
-//! The same statement with `EXISTS` in the place of `IN`, `ANY` and `ALL` of subqueries.
+//! Rewrites a statement with `EXISTS` in place of `IN`, `ANY` and `ALL` of subqueries.
 //!
 //! ```text
 //! x IN (q)      CASE WHEN EXISTS (SELECT 1 FROM (q) AS zz(zc) WHERE x = zc) THEN TRUE
@@ -11,7 +11,7 @@ use sqlparser::ast::{Expr, VisitMut, VisitorMut};
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
 
-/// The statement of `sql` without quantified subqueries; nothing if it has none.
+/// Returns the statement of `sql` without quantified subqueries, or `None` if it has none.
 pub fn with_exists(sql: &str) -> Option<String> {
     let mut statement = Parser::parse_sql(&GenericDialect {}, sql).ok()?.pop()?;
     let mut rewriter = Rewriter { changed: false };
@@ -26,7 +26,7 @@ struct Rewriter {
 impl VisitorMut for Rewriter {
     type Break = ();
 
-    // After the parts within it, so that all levels are rewritten.
+    // We rewrite an expression after its parts, so that all levels are rewritten.
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         let query_of = |right: &Expr| match right {
             Expr::Subquery(query) => Some(query.to_string()),
@@ -57,7 +57,7 @@ impl VisitorMut for Rewriter {
     }
 }
 
-/// `value operator ANY (query)`, or ALL.
+/// Makes the replacement of `value operator ANY (query)`, or of ALL.
 fn quantified(value: &str, operator: &str, query: &str, all: bool) -> String {
     let pair = format!("({value} {operator} zz.zc)");
     let (decisive, result, otherwise) =

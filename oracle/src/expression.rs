@@ -1,4 +1,5 @@
-//! Random expressions by kind. None of them can fail for any row: engines differ in which rows they evaluate an expression for.
+//! Generates random expressions by kind. They must not fail for any row, because engines differ in the rows for which
+//! they evaluate an expression.
 
 use crate::generator::Generator;
 use crate::kind::Kind;
@@ -7,7 +8,7 @@ use crate::scope::Scope;
 const COMPARISONS: [&str; 6] = ["=", "<>", "<", "<=", ">", ">="];
 
 impl Generator<'_> {
-    /// An expression of `kind` over the terms of `scope`, at most `depth` levels deep.
+    /// Makes an expression of `kind` over the terms of `scope`, at most `depth` levels deep.
     pub fn expression(&mut self, kind: Kind, scope: &Scope, depth: usize) -> String {
         if depth == 0 || self.random.chance(20) {
             return self.leaf(kind, scope);
@@ -23,7 +24,8 @@ impl Generator<'_> {
                 return format!("coalesce({first}, {second})");
             }
             2 => {
-                // DuckDB 2.0.0 drops nullif(x, x) from a condition although it is NULL, so the second is a literal.
+                // DuckDB 2.0.0 drops nullif(x, x) from a condition although it is NULL, so the second argument is a
+                // literal.
                 let first = self.expression(kind, scope, depth);
                 let second = kind.literal(&mut self.random);
                 return format!("nullif({first}, {second})");
@@ -46,7 +48,7 @@ impl Generator<'_> {
         }
     }
 
-    /// A term of `kind`, or a literal where the scope has none.
+    /// Makes a term of `kind`, or a literal if the scope has none.
     pub fn leaf(&mut self, kind: Kind, scope: &Scope) -> String {
         let own = scope.of_kind(kind);
         let outer: Vec<_> = scope.outer.iter().filter(|term| term.kind == kind).collect();
@@ -68,7 +70,7 @@ impl Generator<'_> {
         kind.literal(&mut self.random)
     }
 
-    /// A kind, mostly of one of the terms.
+    /// Draws a kind, usually the kind of one of the terms.
     pub fn kind_of(&mut self, scope: &Scope) -> Kind {
         match scope.own.is_empty() || self.random.chance(20) {
             true => Kind::random(&mut self.random),
@@ -101,7 +103,7 @@ impl Generator<'_> {
             0..4 => {
                 let (a, b) = (self.expression(Kind::Int, scope, depth), self.expression(Kind::Int, scope, depth));
                 let operator = self.random.pick(&["+", "-"]);
-                // In 64 bits: the engines differ in the width of a sum of narrow integers.
+                // We compute in 64 bits, because the engines differ in the width of a sum of narrow integers.
                 format!("(CAST({a} AS BIGINT) {operator} {b})")
             }
             4 => {
@@ -220,7 +222,7 @@ impl Generator<'_> {
         }
     }
 
-    /// A condition over the terms of `scope`.
+    /// Makes a condition over the terms of `scope`.
     pub fn condition(&mut self, scope: &Scope, depth: usize) -> String {
         if self.may_nest() && self.random.chance(14) {
             return self.subquery_condition(scope);
@@ -293,7 +295,7 @@ impl Generator<'_> {
     }
 }
 
-/// An expression of `kind` made of a term of another kind.
+/// Converts a term of another kind to `kind`, or returns `None` if we have no conversion.
 fn converted(text: &str, from: Kind, kind: Kind) -> Option<String> {
     let converted = match (from, kind) {
         (Kind::Text, Kind::Int) => format!("length({text})"),

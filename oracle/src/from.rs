@@ -1,11 +1,12 @@
-//! FROM: tables, derived tables, common table expressions, VALUES, and their joins.
+//! Generates FROM: tables, derived tables, common table expressions, VALUES, and joins of these.
 
 use crate::generator::Generator;
 use crate::kind::Kind;
 use crate::scope::{Scope, Term};
 
 impl Generator<'_> {
-    /// A FROM clause of up to `most` relations, and what may be named over it. `outer` are the columns around the query.
+    /// Makes a FROM clause of up to `most` relations, and the scope of its columns. `outer` are the columns of
+    /// enclosing queries.
     pub fn from(&mut self, outer: &[Term], most: usize) -> (String, Scope) {
         let count = match most {
             1 if self.random.chance(85) => 1,
@@ -20,7 +21,8 @@ impl Generator<'_> {
                 (text, scope) = match self.joined_by_merged(&text, &scope) {
                     Some(joined) => joined,
                     None => {
-                        // Another relation may have a column of that name too.
+                        // We may use only qualified names from now on, because another relation may have a column of
+                        // the same name.
                         scope.own.retain(|term| term.text.contains('.'));
                         self.joined(text, scope, place + 1 == count)
                     }
@@ -35,7 +37,7 @@ impl Generator<'_> {
         (text, scope)
     }
 
-    /// `text` joined to one relation more.
+    /// Joins `text` to one more relation.
     fn joined(&mut self, text: String, scope: Scope, last: bool) -> (String, Scope) {
         let outer = scope.outer.clone();
         if self.random.chance(12) {
@@ -55,13 +57,13 @@ impl Generator<'_> {
         self.joined_to(text, scope, right_text, right, last)
     }
 
-    /// `text` joined to one relation more, by a word.
+    /// Joins `text` to one more relation by a join with a keyword.
     fn joined_plainly(&mut self, text: String, scope: Scope) -> (String, Scope) {
         let (right_text, right) = self.relation(&scope.outer.clone());
         self.joined_to(text, scope, right_text, right, false)
     }
 
-    /// `text` and what it is joined with.
+    /// Joins `text` to a given relation.
     fn joined_to(
         &mut self,
         text: String,
@@ -81,7 +83,7 @@ impl Generator<'_> {
         (format!("{text} {kind} {right_text} ON {on}"), both)
     }
 
-    /// `text` joined to the items of a list of its columns.
+    /// Joins `text` to the items of a list of its columns.
     fn unnested(&mut self, text: String, scope: Scope) -> (String, Scope) {
         let kind = self.kind_of(&scope);
         let items: Vec<String> =
@@ -103,7 +105,7 @@ impl Generator<'_> {
         (text, scope)
     }
 
-    /// ON: mostly an equality, perhaps with more beside it.
+    /// Makes the condition of ON: usually an equality, sometimes with another condition.
     fn join_condition(&mut self, left: &Scope, right: &Scope, both: &Scope) -> String {
         if self.random.chance(10) {
             return self.condition(both, 1);
@@ -132,7 +134,7 @@ impl Generator<'_> {
         }
     }
 
-    /// Two tables joined by USING or NATURAL.
+    /// Joins two tables by USING or NATURAL.
     fn join_by_names(&mut self, outer: &[Term]) -> Option<(String, Scope)> {
         let (first, second) = (self.random.pick(&self.world.tables), self.random.pick(&self.world.tables));
         let has = |name: &str| second.columns.iter().find(|column| column.name == name);
@@ -162,7 +164,7 @@ impl Generator<'_> {
         Some((format!("{} AS {a} {kind} {} AS {b} USING ({})", first.name, second.name, names.join(", ")), scope))
     }
 
-    /// `text`, in which a column is merged of several, joined to one table more by that column alone.
+    /// Joins `text`, which has a merged column, to one more table by that column alone.
     fn joined_by_merged(&mut self, text: &str, scope: &Scope) -> Option<(String, Scope)> {
         let merged: Vec<&Term> = scope.own.iter().filter(|term| !term.text.contains('.')).collect();
         let [name] = merged[..] else { return None };
@@ -177,7 +179,7 @@ impl Generator<'_> {
         Some((text, both(scope, &table_scope(&table, &alias))))
     }
 
-    /// One relation of FROM.
+    /// Makes one relation of FROM.
     fn relation(&mut self, outer: &[Term]) -> (String, Scope) {
         if self.by_key && self.random.chance(85) {
             let keyed: Vec<_> = self.world.tables.iter().filter(|table| table.keyed).cloned().collect();
@@ -204,7 +206,7 @@ impl Generator<'_> {
         (text, scope)
     }
 
-    /// A query as a relation.
+    /// Makes a query as a relation.
     fn derived(&mut self, outer: &[Term], lateral: &str) -> (String, Scope) {
         let kinds = self.kinds(3);
         let query = self.nested(|this| this.query(&kinds, outer, 1));
@@ -221,7 +223,7 @@ impl Generator<'_> {
             let cells: Vec<String> = kinds
                 .iter()
                 .map(|kind| match row {
-                    // The first row says the types.
+                    // The first row must fix the types.
                     0 => format!("CAST({} AS {})", kind.literal(&mut self.random), kind.type_name()),
                     _ if self.random.chance(15) => "NULL".to_owned(),
                     _ => kind.literal(&mut self.random),
@@ -243,13 +245,13 @@ impl Generator<'_> {
         (text, scope)
     }
 
-    /// Kinds of one to `most` columns.
+    /// Draws the kinds of one to `most` columns.
     pub fn kinds(&mut self, most: usize) -> Vec<Kind> {
         (0..1 + self.random.below(most)).map(|_| Kind::random(&mut self.random)).collect()
     }
 }
 
-/// What may be named of a table under `alias`.
+/// Returns the scope of a table under `alias`.
 pub fn table_scope(table: &crate::world::Table, alias: &str) -> Scope {
     let term = |column: &crate::world::TableColumn| Term {
         text: format!("{alias}.{}", column.name),
@@ -262,14 +264,14 @@ pub fn table_scope(table: &crate::world::Table, alias: &str) -> Scope {
     Scope { own: table.columns.iter().map(term).collect(), unique, indexed, ..Scope::default() }
 }
 
-/// What may be named of columns `c1`, `c2` and so on under `alias`.
+/// Returns the scope of columns `c1`, `c2` and so on under `alias`.
 fn columns_scope(alias: &str, kinds: &[Kind]) -> Scope {
     let term =
         |(place, kind): (usize, &Kind)| Term { text: format!("{alias}.c{}", place + 1), kind: *kind, plain: true };
     Scope { own: kinds.iter().enumerate().map(term).collect(), ..Scope::default() }
 }
 
-/// The scope of two relations that are joined. Pairs of unique values are unique, also with NULLs of an outer join.
+/// Returns the scope of two joined relations. Pairs of unique values are unique, even with the NULLs of an outer join.
 fn both(left: &Scope, right: &Scope) -> Scope {
     let unique = match (&left.unique, &right.unique) {
         (Some(left), Some(right)) => Some(left.iter().chain(right).cloned().collect()),

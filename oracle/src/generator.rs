@@ -1,23 +1,23 @@
-//! What a generated query is made with: numbers, the world, names in use, and bounds on nesting.
+//! The state of a query generator: random numbers, the world, the names in use, and bounds on nesting.
 
 use crate::kind::Kind;
 use crate::random::Random;
 use crate::scope::Scope;
 use crate::world::World;
 
-/// Subqueries within each other, of most statements and of some.
+/// The most levels of nested subqueries: for most statements, and for some.
 const NESTING_MAX: usize = 2;
 const DEEP_NESTING_MAX: usize = 4;
-/// Subqueries of one statement.
+/// The most subqueries of one statement.
 const SUBQUERIES_MAX: usize = 6;
 
-/// Makes queries over one world.
+/// Generates queries over one world.
 pub struct Generator<'a> {
     pub random: Random,
     pub world: &'a World,
-    /// Common table expressions that may be named here: names and kinds of columns.
+    /// The common table expressions in scope: their names, and the kinds of their columns.
     pub ctes: Vec<(String, Vec<Kind>)>,
-    /// Whether relations are keyed tables, and conditions name keys: such statements become programs.
+    /// Whether relations are keyed tables and conditions name keys, so that statements become programs.
     pub by_key: bool,
     names: usize,
     nesting: usize,
@@ -30,13 +30,14 @@ pub struct Generator<'a> {
 #[derive(Clone, Debug)]
 pub struct Query {
     pub text: String,
-    /// Whether the rows have a total order.
+    /// Whether the rows have a total order, so that their order can be compared.
     pub ordered: bool,
 }
 
 impl<'a> Generator<'a> {
-    /// A generator for statement `number` of `world`.
+    /// Makes the generator for statement `number` of `world`.
     pub fn new(world: &'a World, number: u64) -> Self {
+        // Each statement has a random stream of its own, so that it can be repeated without the statements before it.
         let mut random = Random::new(world.seed.wrapping_mul(1_000_003).wrapping_add(number));
         let has_keyed = world.tables.iter().any(|table| table.keyed);
         let by_key = has_keyed && random.chance(25);
@@ -54,19 +55,20 @@ impl<'a> Generator<'a> {
         }
     }
 
-    /// A name that no other relation of the statement has.
+    /// Makes a name that no other relation of the statement has.
     pub fn name(&mut self, prefix: &str) -> String {
         self.names += 1;
         format!("{prefix}{}", self.names)
     }
 
-    /// Whether an expression here may hold a subquery.
+    /// Whether an expression may contain a subquery here.
     pub fn may_nest(&self) -> bool {
         !self.flat && self.nesting < self.nesting_max && self.subqueries < SUBQUERIES_MAX
     }
 
-    /// Makes something one subquery further in.
+    /// Calls `make` one subquery level deeper.
     pub fn nested<T>(&mut self, make: impl FnOnce(&mut Self) -> T) -> T {
+        // The level goes back down, but the count of subqueries never does: it bounds the whole statement.
         self.nesting += 1;
         self.subqueries += 1;
         let made = make(self);
@@ -74,7 +76,7 @@ impl<'a> Generator<'a> {
         made
     }
 
-    /// Makes something without subqueries.
+    /// Calls `make` with subqueries forbidden.
     pub fn flat<T>(&mut self, make: impl FnOnce(&mut Self) -> T) -> T {
         let before = std::mem::replace(&mut self.flat, true);
         let made = make(self);
@@ -82,12 +84,12 @@ impl<'a> Generator<'a> {
         made
     }
 
-    /// How one key of an order goes.
+    /// Draws the direction of one key of an order.
     pub fn direction(&mut self) -> &'static str {
         self.random.pick(&["", "", " DESC", " NULLS FIRST", " DESC NULLS LAST"])
     }
 
-    /// An order in which no two rows of `scope` are equal: perhaps something, then its unique columns.
+    /// Makes an order in which no two rows of `scope` are equal: sometimes another key, and then its unique columns.
     pub fn total_order(&mut self, scope: &Scope, unique: &[String]) -> String {
         let mut keys = Vec::new();
         if self.random.chance(60) {
@@ -96,13 +98,14 @@ impl<'a> Generator<'a> {
                 keys.push(format!("{term}{}", self.direction()));
             }
         }
+        // The unique columns must come last: they decide between rows that are equal in the key before them.
         for column in unique {
             keys.push(format!("{column}{}", self.direction()));
         }
         keys.join(", ")
     }
 
-    /// ` WHERE ...` in `percent` of all calls.
+    /// Makes ` WHERE ...` in `percent` percent of the calls.
     pub fn where_clause(&mut self, scope: &Scope, percent: usize) -> String {
         if let Some(key) = self.key_condition(scope) {
             return match self.random.chance(percent / 2) {
@@ -116,7 +119,8 @@ impl<'a> Generator<'a> {
         }
     }
 
-    /// A literal that may be a parameter of a prepared statement: in marks, which [`Prepared`](crate::prepared::Prepared) takes out.
+    /// Makes a literal that may become a parameter of a prepared statement. It is in marks, which
+    /// [`Prepared`](crate::prepared::Prepared) removes.
     fn parameter(&mut self, kind: Kind) -> String {
         if self.random.chance(6) {
             return "«NULL»".to_owned();
@@ -128,7 +132,7 @@ impl<'a> Generator<'a> {
         }
     }
 
-    /// A condition by which rows of a keyed table are found, where the statement is one of those.
+    /// Makes a condition that finds rows of a keyed table by key, if the statement should become a program.
     fn key_condition(&mut self, scope: &Scope) -> Option<String> {
         if !self.by_key || scope.indexed.is_empty() || self.random.chance(10) {
             return None;
@@ -137,6 +141,7 @@ impl<'a> Generator<'a> {
         let kind = term.kind;
         let of_outer: Vec<String> =
             scope.outer.iter().filter(|other| other.kind == kind).map(|other| other.text.clone()).collect();
+        // A column of an enclosing query makes the lookup a correlated one.
         let value = match !of_outer.is_empty() && self.random.chance(70) {
             true => self.random.pick(&of_outer),
             false => self.parameter(kind),

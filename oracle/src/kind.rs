@@ -1,9 +1,9 @@
-//! The kinds of values that generated expressions have, and literals of each.
+//! The kinds of values that generated expressions have, and literals of each kind.
 
 use crate::random::Random;
 
-/// What the generator knows of a value's type. Widths are left to the tables: a kind is what may stand on both sides of
-/// a comparison or a set operation in every engine.
+/// The generator's view of a value's type. The tables choose the widths. Two values of one kind can be compared, and
+/// combined by a set operation, in every engine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     Bool,
@@ -19,7 +19,7 @@ pub const KINDS: [Kind; 7] =
     [Kind::Int, Kind::Text, Kind::Bool, Kind::Decimal, Kind::Double, Kind::Date, Kind::Timestamp];
 
 impl Kind {
-    /// A kind, integers and texts more often than others.
+    /// Draws a kind. Integers and texts are more frequent than others.
     pub fn random(random: &mut Random) -> Kind {
         match random.below(10) {
             0..4 => Kind::Int,
@@ -28,7 +28,7 @@ impl Kind {
         }
     }
 
-    /// The type that a cast to this kind names.
+    /// The name of the type in a cast to this kind.
     pub fn type_name(self) -> &'static str {
         match self {
             Kind::Bool => "BOOLEAN",
@@ -41,7 +41,7 @@ impl Kind {
         }
     }
 
-    /// A literal out of a small domain, so that equalities are met often.
+    /// Draws a literal from a small domain, so that equalities often hold.
     pub fn literal(self, random: &mut Random) -> String {
         match self {
             Kind::Bool => random.pick(&["TRUE", "FALSE"]).to_owned(),
@@ -50,7 +50,7 @@ impl Kind {
                 _ => (random.below(8) as i64 - 2).to_string(),
             },
             Kind::Decimal => random.pick(&["0.00", "1.50", "2.25", "-1.50", "10.00", "0.1", "3.75"]).to_owned(),
-            // Sums of quarters are exact, in any order.
+            // Sums of quarters are exact in any order.
             Kind::Double => random.pick(&["0.0e0", "1.5e0", "0.25e0", "-1.5e0", "2e0", "10e0"]).to_owned(),
             Kind::Text => format!("'{}'", random.pick(&["a", "b", "ab", "abc", "", "A", "é", "x y", "b,c", "%"])),
             Kind::Date => format!(

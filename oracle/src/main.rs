@@ -1,4 +1,4 @@
-//! Asks Rowmill and independent engines the same random questions and reports where their answers differ.
+//! Asks Rowmill and independent engines the same random questions, and reports differences between their answers.
 
 mod aggregate;
 mod cell;
@@ -54,7 +54,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs the command of the arguments and gives the number of findings.
+/// Runs the command of the arguments, and returns the number of findings.
 fn command() -> Result<usize, String> {
     let mut arguments = std::env::args().skip(1);
     let command = arguments.next().unwrap_or_default();
@@ -67,7 +67,7 @@ fn command() -> Result<usize, String> {
     let mut python = "python3".to_owned();
     while let Some(name) = arguments.next() {
         let value = arguments.next().ok_or_else(|| format!("{name} needs a value\n{USAGE}"))?;
-        let number = || value.parse::<u64>().map_err(|_| format!("{name} needs a number, not {value}"));
+        let number = || value.parse::<u64>().map_err(|_| format!("{name} needs a number, found {value}"));
         match name.as_str() {
             "--queries" => request.queries = number()?,
             "--seed" => request.seed = number()?,
@@ -76,10 +76,10 @@ fn command() -> Result<usize, String> {
             "--way" => rowmill_exec::forced::force(run::forced(number()?)),
             "--oracle" => oracle = value,
             "--folder" => folder = value,
-            _ => return Err(format!("unknown: {name}\n{USAGE}")),
+            _ => return Err(format!("unknown option {name}\n{USAGE}")),
         }
     }
-    // A panic is a finding, which is printed with its statement.
+    // A panic of Rowmill is a finding. We print it with its statement, so the hook prints nothing.
     std::panic::set_hook(Box::new(|_| {}));
     if command == "suite" {
         return suite(&folder);
@@ -100,7 +100,7 @@ fn command() -> Result<usize, String> {
     Ok(counts.findings)
 }
 
-/// Runs the statements of standard input, one on each line, and prints both answers to each that gives rows.
+/// Runs the statements of standard input, one per line, and prints both answers to each query.
 fn ask(oracle: &mut dyn Oracle) -> Result<usize, String> {
     let mut mill = mill::Mill::new();
     for line in std::io::stdin().lines() {
@@ -136,10 +136,10 @@ fn suite(folder: &str) -> Result<usize, String> {
 
 #[cfg(not(feature = "datafusion"))]
 fn with_datafusion(_: &Request) -> Result<run::Counts, String> {
-    Err("this build has no DataFusion".to_owned())
+    Err("this build has no DataFusion: build with the feature datafusion".to_owned())
 }
 
 #[cfg(not(feature = "datafusion"))]
 fn suite(_: &str) -> Result<usize, String> {
-    Err("this build has no DataFusion".to_owned())
+    Err("this build has no DataFusion: build with the feature datafusion".to_owned())
 }

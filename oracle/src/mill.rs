@@ -1,4 +1,4 @@
-//! Rowmill, in this process.
+//! Rowmill in this process.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -12,7 +12,7 @@ use rowmill::{CancelHandle, Connection, Database, Outcome, Value};
 use crate::cell::{Answer, Cell};
 use crate::engine::{ROWS_MAX, SECONDS_MAX};
 
-/// A database in memory and a connection to it.
+/// A database in memory, and a connection to it.
 pub struct Mill {
     connection: Connection,
     #[cfg_attr(not(feature = "datafusion"), expect(dead_code, reason = "keeps the tables"))]
@@ -21,7 +21,7 @@ pub struct Mill {
 }
 
 impl Mill {
-    /// An empty database.
+    /// Makes an empty database.
     pub fn new() -> Mill {
         let database = Database::memory().expect("a database in memory opens");
         let connection = database.connect().expect("a database in memory takes connections");
@@ -29,18 +29,18 @@ impl Mill {
         Mill { connection, database, watchdog }
     }
 
-    /// The database, for other connections.
+    /// The database, so that the caller can open other connections.
     #[cfg(feature = "datafusion")]
     pub fn database(&self) -> &Database {
         &self.database
     }
 
-    /// Runs one statement. A panic is an answer of its own class.
+    /// Runs one statement. A panic is an answer with a class of its own.
     pub fn run(&mut self, sql: &str) -> Answer {
         self.answer(|connection| rows(connection, sql))
     }
 
-    /// Runs one statement with parameters, as a program where it is one.
+    /// Runs one statement with parameters. It runs as a program if it has one.
     pub fn run_prepared(&mut self, sql: &str, values: &[Value]) -> Answer {
         self.answer(|connection| {
             let mut found = Vec::new();
@@ -124,6 +124,7 @@ impl Watchdog {
         let (signals, received) = channel::<bool>();
         let thread = std::thread::spawn(move || {
             while let Ok(begun) = received.recv() {
+                // This is the end of a statement that we have cancelled already. We wait for the next beginning.
                 if !begun {
                     continue;
                 }
@@ -153,9 +154,10 @@ impl Watchdog {
 
 impl Drop for Watchdog {
     fn drop(&mut self) {
+        // Dropping the sender ends the thread's loop, so that join does not wait forever.
         self.signals = None;
         if let Some(thread) = self.thread.take() {
-            // A thread that panicked has nothing left to cancel.
+            // If the thread panicked, there is nothing to cancel, so we ignore the error.
             thread.join().ok();
         }
     }

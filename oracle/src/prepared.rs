@@ -1,24 +1,24 @@
-//! Statements whose literals in marks may be parameters: `WHERE k = «3»`.
+//! Statements with marked literals that may become parameters, for example `WHERE k = «3»`.
 
 use rowmill::Value;
 
-/// A statement with parameters, and their values.
+/// A statement with parameters, and the values of the parameters.
 pub type Parameters = (String, Vec<Value>);
 
-/// A statement as a text with literals, and as one with parameters and their values.
+/// A statement in two forms: as a text with literals, and with parameters and their values.
 pub struct Prepared {
     pub plain: String,
-    /// Nothing where the statement has no literal in marks.
+    /// `None` if the statement has no marked literal.
     pub parameters: Option<Parameters>,
 }
 
 impl Prepared {
-    /// Takes the marks out of `text`.
+    /// Removes the marks from `text`.
     pub fn new(text: &str) -> Prepared {
         let (mut plain, mut prepared, mut values) = (String::new(), String::new(), Vec::new());
         let mut rest = text;
         while let Some((before, marked)) = rest.split_once('«') {
-            let (literal, after) = marked.split_once('»').expect("marks come in pairs");
+            let (literal, after) = marked.split_once('»').expect("marks must come in pairs");
             values.push(match literal.strip_prefix('\'') {
                 Some(text) => Value::Text(text.trim_end_matches('\'').to_owned()),
                 None => literal.parse().map_or(Value::Null, Value::Integer),

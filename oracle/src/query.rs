@@ -1,17 +1,17 @@
-//! Queries: WITH, set operations, ORDER BY and LIMIT around SELECT.
+//! Generates queries: WITH, set operations, ORDER BY and LIMIT around SELECT.
 
 use crate::generator::{Generator, Query};
 use crate::kind::Kind;
 use crate::scope::{Scope, Term};
 
 impl Generator<'_> {
-    /// A query of a whole statement.
+    /// Makes the query of a whole statement.
     pub fn statement(&mut self) -> Query {
         let kinds = self.kinds(4);
         self.query(&kinds, &[], 3)
     }
 
-    /// A query with columns `c1`, `c2` and so on of `kinds`; each SELECT joins up to `most` relations.
+    /// Makes a query with columns `c1`, `c2` and so on of `kinds`. Each SELECT joins up to `most` relations.
     pub fn query(&mut self, kinds: &[Kind], outer: &[Term], most: usize) -> Query {
         let before = self.ctes.len();
         let with = match self.random.chance(12) && self.may_nest() {
@@ -24,9 +24,9 @@ impl Generator<'_> {
             _ => (self.select(kinds, outer, most), true),
         };
         self.ctes.truncate(before);
-        // DISTINCT ON has an order of its own.
+        // DISTINCT ON needs an order of its own.
         let may_order = is_select || !body.contains("DISTINCT ON");
-        // DuckDB 2.0.0 gives no total of no rows where a query with an order is correlated.
+        // We avoid an order here, because DuckDB 2.0.0 gives no total over no rows in a correlated query with an order.
         let is_total = body.contains(" GROUP BY ()") || body.contains(" HAVING count(*) >= 0");
         let may_order = may_order && (outer.is_empty() || !is_total);
         if !may_order || !self.random.chance(45) {
@@ -60,7 +60,7 @@ impl Generator<'_> {
         text
     }
 
-    /// Definitions of WITH, which the rest of the query may name.
+    /// Makes the definitions of WITH. The rest of the query may name them.
     fn with(&mut self, outer: &[Term]) -> String {
         let mut texts = Vec::new();
         let mut recursive = "";
@@ -84,7 +84,7 @@ impl Generator<'_> {
         format!("WITH {recursive}{} ", texts.join(", "))
     }
 
-    /// A definition that names itself, and ends by a bound on its second column.
+    /// Makes a recursive definition. A bound on its second column ends the recursion.
     fn recursive(&mut self, name: &str) -> String {
         let union = self.random.pick(&["UNION", "UNION ALL"]);
         let bound = 1 + self.random.below(3);
@@ -113,7 +113,7 @@ impl Generator<'_> {
         )
     }
 
-    /// DISTINCT ON in a total order.
+    /// Makes a DISTINCT ON in a total order, so that the chosen rows are defined.
     fn distinct_on(&mut self, kinds: &[Kind], outer: &[Term]) -> String {
         let (from, scope) = self.from(outer, 1);
         let Some(unique) = scope.unique.clone() else { return self.select(kinds, outer, 1) };
@@ -124,12 +124,12 @@ impl Generator<'_> {
         format!("SELECT DISTINCT ON ({term}) {items} FROM {from}{condition} ORDER BY {order}")
     }
 
-    /// Items of `kinds`, named `c1`, `c2` and so on.
+    /// Makes items of `kinds`, named `c1`, `c2` and so on.
     pub fn items(&mut self, kinds: &[Kind], scope: &Scope) -> String {
         let mut texts: Vec<String> = Vec::new();
         for (place, kind) in kinds.iter().enumerate() {
             let depth = self.random.below(3);
-            // One value under two names, now and then.
+            // Sometimes we give one value two names.
             let again = kinds[..place].iter().position(|other| other == kind).filter(|_| self.random.chance(12));
             texts.push(match again {
                 Some(other) => texts[other].clone(),

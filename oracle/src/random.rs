@@ -1,10 +1,10 @@
-//! Random numbers that depend on a seed alone, so that a seed repeats a failure on any machine.
+//! Random numbers that depend only on a seed, so that a seed repeats a failure on any machine.
 
 /// A xorshift generator.
 pub struct Random(u64);
 
 impl Random {
-    /// A generator for `seed`. Neighbouring seeds give unrelated numbers.
+    /// Makes the generator for `seed`. Neighbouring seeds give unrelated numbers.
     pub fn new(seed: u64) -> Self {
         let mut mixed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -12,7 +12,7 @@ impl Random {
         Random((mixed ^ (mixed >> 31)) | 1)
     }
 
-    /// A number below `end`, which must not be zero.
+    /// Draws a number below `end`, which must not be zero.
     pub fn below(&mut self, end: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -20,12 +20,12 @@ impl Random {
         (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % end
     }
 
-    /// True in `percent` of a hundred calls.
+    /// Returns true in `percent` percent of the calls.
     pub fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
 
-    /// One item of `all`, which must not be empty.
+    /// Draws one item of `all`, which must not be empty.
     pub fn pick<T: Clone>(&mut self, all: &[T]) -> T {
         all[self.below(all.len())].clone()
     }

@@ -1,8 +1,8 @@
-//! Makes a statement that shows a difference smaller while it still shows it.
+//! Reduces a statement that shows a difference to a smaller one that still shows it.
 //!
-//! Every edit works on the syntax tree: a clause is dropped, a set operation becomes one of its sides, an expression becomes one of
-//! its operands or a constant. Orders stay where a LIMIT, a DISTINCT ON or a window depends on them, because a statement with several
-//! right answers shows nothing.
+//! Every edit changes the syntax tree: we drop a clause, replace a set operation by one of its sides, or replace an
+//! expression by one of its operands or by a constant. We keep an order if a LIMIT, a DISTINCT ON or a window depends
+//! on it, because a statement with several right answers proves nothing.
 
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
@@ -14,13 +14,15 @@ use sqlparser::ast::{
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
 
-/// Checks of one reduction, and how long it may take.
+/// The most checks of one reduction, and the most time that it may take.
 const CHECKS_MAX: usize = 1_500;
 const REDUCTION_MAX: Duration = Duration::from_secs(25);
 
-/// The smallest statement that was found for which `still` holds.
+/// Returns the smallest statement that we find for which `still` returns true.
 pub fn reduce(sql: &str, mut still: impl FnMut(&str) -> bool) -> String {
     let Some(mut best) = parse(sql) else { return sql.to_owned() };
+    // The parser and the printer may lose something. If the printed statement does not show the difference, we cannot
+    // edit it.
     if !still(&best.to_string()) {
         return sql.to_owned();
     }
@@ -33,7 +35,7 @@ pub fn reduce(sql: &str, mut still: impl FnMut(&str) -> bool) -> String {
         let mut editor = Editor { target, seen: 0, windows: 0 };
         let _ = edited.visit(&mut editor);
         if editor.seen <= target {
-            // The end of a round: another one where this one changed something.
+            // A round has ended. We begin another one only if this one changed something.
             if !changed {
                 return best.to_string();
             }
@@ -45,9 +47,10 @@ pub fn reduce(sql: &str, mut still: impl FnMut(&str) -> bool) -> String {
             return best.to_string();
         }
         let text = edited.to_string();
+        // Only a shorter text is progress. Without this test two edits could undo each other forever.
         match text.len() < best.to_string().len() && still(&text) {
             true => {
-                // What stands here now may be edited again.
+                // The replacement may be reduced further, so we try the same place again.
                 best = edited;
                 changed = true;
             }
@@ -60,16 +63,16 @@ fn parse(sql: &str) -> Option<Statement> {
     Parser::parse_sql(&GenericDialect {}, sql).ok()?.pop()
 }
 
-/// Makes the edit of number `target` and counts all.
+/// Makes edit number `target`, and counts all possible edits.
 struct Editor {
     target: usize,
     seen: usize,
-    /// Window calls around the expression.
+    /// The number of window calls around the current expression.
     windows: usize,
 }
 
 impl Editor {
-    /// Whether the edit that is asked for now is the one to make.
+    /// Counts an edit. Returns true if it is the one that we must make.
     fn take(&mut self) -> bool {
         self.seen += 1;
         self.seen - 1 == self.target
@@ -92,6 +95,7 @@ impl Editor {
             select.distinct = None;
         }
         if let GroupByExpr::Expressions(keys, _) = &mut select.group_by {
+            // We return after a removal, because the places of the remaining parts have changed.
             for place in 0..keys.len() {
                 if self.take() {
                     keys.remove(place);
@@ -115,6 +119,7 @@ impl Editor {
                     select.from[place].joins.remove(join);
                     return;
                 }
+                // The other edit drops the first relation and keeps the joined one in its place.
                 if join == 0 && self.take() {
                     let first = select.from[place].joins.remove(0);
                     select.from[place].relation = first.relation;
@@ -125,6 +130,7 @@ impl Editor {
                     JoinOperator::Left(on) | JoinOperator::Right(on) | JoinOperator::FullOuter(on) => Some(on.clone()),
                     _ => None,
                 };
+                // An outer join may be needed or not, so we try the inner join.
                 if let Some(on) = constraint
                     && self.take()
                 {
@@ -152,7 +158,7 @@ impl Editor {
         }
     }
 
-    /// What an expression could become: its operands.
+    /// Returns the operands of an expression, which can replace it.
     fn operands(expr: &Expr) -> Vec<Expr> {
         match expr {
             Expr::BinaryOp { left, right, .. }

@@ -1,4 +1,4 @@
-//! Runs random statements through Rowmill and an oracle, and reports where they differ.
+//! Runs random statements through Rowmill and an oracle, and reports the differences.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -15,34 +15,34 @@ use crate::prepared::{Parameters, Prepared};
 use crate::reduce::reduce;
 use crate::world::{Setup, Table, World};
 
-/// Statements of one world.
+/// The number of statements that we run on one world.
 const PER_WORLD: u64 = 60;
-/// Why a difference that the oracle has with itself is no finding.
-const CONTRADICTION: &str = "answers of its own differ: without its optimizer, or with EXISTS for IN, ANY and ALL";
-/// How long the rows of a finding are made fewer.
+/// The reason to ignore a difference if the oracle contradicts itself.
+const CONTRADICTION: &str = "the oracle contradicts itself: without its optimizer, or with EXISTS for IN, ANY and ALL";
+/// The most time that we spend on removing rows from a finding.
 const ROWS_REDUCTION_MAX: Duration = Duration::from_secs(15);
 
-/// What a run is asked for.
+/// The parameters of a run.
 pub struct Request {
     pub queries: u64,
     pub seed: u64,
-    /// The run ends after this many findings.
+    /// The run ends after this number of findings.
     pub findings_max: usize,
 }
 
-/// What a run counted.
+/// The counts of a run.
 #[derive(Default)]
 pub struct Counts {
     pub compared: u64,
     pub both_failed: u64,
-    /// Statements that the oracle alone refused, by the class of its error.
+    /// Statements that only the oracle refused, by the class of its error.
     pub oracle_refused: BTreeMap<String, u64>,
-    /// Refusals of Rowmill that are documented.
+    /// Documented refusals of Rowmill.
     pub refused: BTreeMap<String, u64>,
     pub findings: usize,
 }
 
-/// How Rowmill's answer is wrong.
+/// The kind of a difference between the answers, or that they agree.
 #[derive(Clone, PartialEq, Debug)]
 enum Verdict {
     Same,
@@ -54,15 +54,18 @@ enum Verdict {
 }
 
 fn verdict(ours: &Answer, theirs: &Answer, ordered: bool, oracle: &str) -> Verdict {
+    // A panic or an internal error of Rowmill is always a finding, whatever the oracle says.
     if let Answer::Failed { class, message } = ours {
         if class == "panic" || class == "XX000" {
             return Verdict::Failed(class.clone());
         }
-        // How long a statement takes depends on what else the machine does: these are counted, and to be looked at.
+        // The time of a statement depends on other work of the machine. So we only count cancelled statements, and a
+        // person should look at them.
         if class == "57014" {
             return Verdict::Refused(format!("cancelled after {SECONDS_MAX} seconds"));
         }
         return match theirs {
+            // Both engines refuse the statement, or we have nothing to compare with.
             Answer::Failed { .. } | Answer::TooMuch => Verdict::BothFailed,
             Answer::Rows(_) => match known(oracle, message) {
                 Some(why) => Verdict::Refused(why.to_owned()),
@@ -87,7 +90,7 @@ fn verdict(ours: &Answer, theirs: &Answer, ordered: bool, oracle: &str) -> Verdi
     }
 }
 
-/// Both engines over the tables of one world.
+/// Both engines with the tables of one world.
 struct Pair<'o> {
     mill: Mill,
     oracle: &'o mut dyn Oracle,
@@ -100,8 +103,9 @@ impl<'o> Pair<'o> {
         Ok(pair)
     }
 
-    /// Begins anew with the tables of `world`.
+    /// Discards all tables and makes the tables of `world`.
     fn refill(&mut self, world: &World) -> Result<(), String> {
+        // A new database is simpler and safer than dropping everything, and costs little in memory.
         self.mill = Mill::new();
         self.fill(world)
     }
@@ -123,10 +127,12 @@ impl<'o> Pair<'o> {
         let (mut ours, theirs) = (self.mill.run(sql), self.oracle.run(sql));
         let mut found = verdict(&ours, &theirs, ordered, self.oracle.name());
         if found == Verdict::Same && sql.starts_with(['S', 'W', '(']) {
-            // Run again it may be a program.
+            // A statement that is run again may run as a program, so we run it twice.
             ours = self.mill.run(sql);
             found = verdict(&ours, &theirs, ordered, self.oracle.name());
         }
+        // Before we report a difference, we ask whether the oracle agrees with itself. If one of its other ways gives
+        // our answer, the oracle is wrong.
         if found == Verdict::Rows && sql.starts_with(['S', 'W', '(']) {
             let mut way = 0;
             while let Some(other) = self.oracle.run_otherwise(way, sql) {
@@ -140,7 +146,7 @@ impl<'o> Pair<'o> {
         (found, ours, theirs)
     }
 
-    /// Whether `sql` still differs as `found` says.
+    /// Whether `sql` still shows the difference `found`.
     fn shows(&mut self, sql: &str, ordered: bool, table: Option<&str>, found: &Verdict) -> bool {
         let now = match table {
             Some(table) => self.change(table, sql, None).0,
@@ -149,7 +155,7 @@ impl<'o> Pair<'o> {
         now == *found
     }
 
-    /// Whether the oracle's table is like Rowmill's when it makes the change in one of its other ways.
+    /// Whether the oracle's table equals Rowmill's if the oracle makes the change in one of its other ways.
     fn other_change_is_same(&mut self, table: &str, sql: &str) -> bool {
         let rows = format!("SELECT * FROM {table}");
         for way in 0.. {
@@ -166,9 +172,10 @@ impl<'o> Pair<'o> {
         false
     }
 
-    /// Runs a change in both and compares the rows that it returns and the table after it. Takes it back unless both made it.
+    /// Runs a change in both engines, and compares the rows that it returns and the table after it. We commit only if
+    /// both agree, so that the tables stay equal.
     fn change(&mut self, table: &str, sql: &str, parameters: Option<&Parameters>) -> (Verdict, Answer, Answer) {
-        // What the statement does as a plan, and with parameters; below it may be a program.
+        // We first run the statement as a plan and with parameters, and roll back. The run in `ask` may be a program.
         let all = format!("SELECT * FROM {table}");
         self.mill.run("BEGIN");
         let mut tries = vec![(self.mill.run(sql), self.mill.run(&all))];
@@ -212,7 +219,8 @@ impl<'o> Pair<'o> {
     }
 }
 
-/// Ways that Rowmill's operators are forced to take, by number: of few rows they would take one of many ways.
+/// Returns the code paths that we force on Rowmill's operators, by number. With few rows they would always choose the
+/// same ones.
 pub fn forced(way: u64) -> Forced {
     let usual = Forced::default();
     match way {
@@ -241,7 +249,7 @@ pub fn forced(way: u64) -> Forced {
     }
 }
 
-/// Compares `request.queries` statements and prints what differs.
+/// Compares `request.queries` statements and prints the differences.
 pub fn run(request: &Request, oracle: &mut dyn Oracle) -> Result<Counts, String> {
     let mut counts = Counts::default();
     let mut asked = 0;
@@ -249,6 +257,7 @@ pub fn run(request: &Request, oracle: &mut dyn Oracle) -> Result<Counts, String>
     let mut reported: BTreeMap<String, usize> = BTreeMap::new();
     while asked < request.queries && counts.findings < request.findings_max {
         let world = World::new(seed);
+        // The next world has another seed, so that a finding can be repeated with its own seed alone.
         seed += 1;
         let mut pair = Pair::new(&world, &mut *oracle)?;
         let mut finding = None;
@@ -267,7 +276,7 @@ pub fn run(request: &Request, oracle: &mut dyn Oracle) -> Result<Counts, String>
             if std::env::var_os("ORACLE_TRACE").is_some() {
                 eprintln!("{}/{number}: {sql}", world.seed);
             }
-            // The rows before a change are needed to tell what it did.
+            // We need the rows from before the change, to show what it did.
             let before = match table {
                 Some(_) => contents(&world, &mut pair),
                 None => Vec::new(),
@@ -285,7 +294,7 @@ pub fn run(request: &Request, oracle: &mut dyn Oracle) -> Result<Counts, String>
                 Verdict::BothFailed => counts.both_failed += 1,
                 Verdict::OracleRefused(class) => {
                     *counts.oracle_refused.entry(class.clone()).or_default() += 1;
-                    // After such an error the oracle answers nothing until it has a new database.
+                    // After such an error the oracle answers nothing until it gets a new database.
                     if class.starts_with("FatalException") {
                         break;
                     }
@@ -300,9 +309,12 @@ pub fn run(request: &Request, oracle: &mut dyn Oracle) -> Result<Counts, String>
                     let signature = signature(&found, &ours);
                     let times = reported.entry(signature).or_default();
                     *times += 1;
+                    // We report the same error only once. A difference in rows is always reported, because different
+                    // causes look alike.
                     if *times > 1 && found != Verdict::Rows {
                         continue;
                     }
+                    // The rows before a change are gone by now, so we use the ones that we have read before it.
                     let rows = if table.is_some() { before } else { contents(&world, &mut pair) };
                     finding = Some((number, sql, ordered, table, found, ours, theirs, rows));
                     break;
@@ -331,7 +343,7 @@ fn signature(found: &Verdict, ours: &Answer) -> String {
     }
 }
 
-/// The rows of every table, as the oracle has them.
+/// Returns the rows of every table, read from the oracle.
 fn contents(world: &World, pair: &mut Pair<'_>) -> Vec<Vec<Vec<Cell>>> {
     let rows = |table: &Table| match pair.oracle.run(&format!("SELECT * FROM {}", table.name)) {
         Answer::Rows(rows) => rows,
@@ -340,7 +352,7 @@ fn contents(world: &World, pair: &mut Pair<'_>) -> Vec<Vec<Vec<Cell>>> {
     world.tables.iter().map(rows).collect()
 }
 
-/// The world with `rows` in its tables.
+/// Returns the world with `rows` in its tables.
 fn with_rows(world: &World, rows: &[Vec<Vec<Cell>>]) -> World {
     let mut world = world.clone();
     for (table, rows) in world.tables.iter_mut().zip(rows) {
@@ -367,7 +379,7 @@ fn row_text(table: &Table, row: &[Cell]) -> String {
     format!("({})", cells.collect::<Vec<_>>().join(", "))
 }
 
-#[expect(clippy::too_many_arguments, reason = "all that a finding is made of")]
+#[expect(clippy::too_many_arguments, reason = "all parts of a finding")]
 fn report(
     world: &World,
     oracle: &mut dyn Oracle,
@@ -381,11 +393,11 @@ fn report(
     println!("{sql}");
     show(oracle.name(), answers.0, answers.1);
     let Some(mut best) = reduced(world, &rows, oracle, sql, ordered, table, found) else {
-        println!("-- not shown by the tables filled anew: run the seed");
+        println!("-- the difference disappears when the tables are filled again: run the whole seed");
         return;
     };
     let Ok(mut pair) = Pair::new(world, oracle) else { return };
-    // Rows go in halves, then one by one.
+    // We first try to remove half of the rows at a time, then fewer, and in the end single rows.
     let until = Instant::now() + ROWS_REDUCTION_MAX;
     for place in 0..rows.len() {
         let mut size = rows[place].len();
@@ -427,7 +439,7 @@ fn report(
     show(name, &ours, &theirs);
 }
 
-/// The smallest statement that shows `found` over `rows`, or nothing if `sql` does not.
+/// Returns the smallest statement that shows `found` over `rows`, or `None` if `sql` does not show it.
 fn reduced(
     world: &World,
     rows: &[Vec<Vec<Cell>>],
@@ -443,7 +455,7 @@ fn reduced(
         return None;
     }
     Some(reduce(sql, |sql| {
-        // A change that both made has to be taken back.
+        // A change that both engines made must be undone before the next try, so we fill the tables again.
         (table.is_none() || pair.refill(&world).is_ok()) && pair.shows(sql, ordered, table, found)
     }))
 }

@@ -1,13 +1,13 @@
-//! What an expression may name where it stands.
+//! The names that an expression may use at its place.
 
 use crate::kind::Kind;
 
-/// Something that an expression may name: a column, or after grouping a key or an aggregate, by its text.
+/// A thing that an expression may name, by its text: a column, or after grouping a key or an aggregate.
 #[derive(Clone, Debug)]
 pub struct Term {
     pub text: String,
     pub kind: Kind,
-    /// A column alone, which a subquery may name too.
+    /// Whether it is a plain column, which a subquery may name too.
     pub plain: bool,
 }
 
@@ -15,30 +15,30 @@ pub struct Term {
 #[derive(Clone, Debug, Default)]
 pub struct Scope {
     pub own: Vec<Term>,
-    /// Columns of the queries around this one.
+    /// The columns of the enclosing queries.
     pub outer: Vec<Term>,
-    /// Columns whose values differ in any two rows, where the generator knows some.
+    /// Columns that together differ in any two rows, if the generator knows such columns.
     pub unique: Option<Vec<String>>,
-    /// Columns of keyed tables by which rows are found.
+    /// Columns of keyed tables by which rows can be found.
     pub indexed: Vec<Term>,
     /// Whether this is a scope after grouping, in which only terms may be named.
     pub grouped: bool,
 }
 
 impl Scope {
-    /// The columns that a subquery within this scope sees around it.
+    /// Returns the columns that a subquery within this scope sees around it.
     pub fn around(&self) -> Vec<Term> {
         let mut terms = self.outer.clone();
         terms.extend(self.own.iter().filter(|term| term.plain).cloned());
         terms
     }
 
-    /// This scope without the queries around it.
+    /// Returns this scope without the enclosing queries.
     pub fn alone(&self) -> Scope {
         Scope { outer: Vec::new(), ..self.clone() }
     }
 
-    /// The plain columns of the scope itself, of `kind`.
+    /// Returns the plain columns of `kind` in the scope itself.
     pub fn of_kind(&self, kind: Kind) -> Vec<&Term> {
         self.own.iter().filter(|term| term.kind == kind).collect()
     }

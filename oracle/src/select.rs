@@ -1,11 +1,11 @@
-//! SELECT: plain, grouped, with windows, QUALIFY and DISTINCT.
+//! Generates SELECT: plain, grouped, with windows, QUALIFY and DISTINCT.
 
 use crate::generator::Generator;
 use crate::kind::Kind;
 use crate::scope::{Scope, Term};
 
 impl Generator<'_> {
-    /// A SELECT with columns of `kinds` over up to `most` relations.
+    /// Makes a SELECT with columns of `kinds` over up to `most` relations.
     pub fn select(&mut self, kinds: &[Kind], outer: &[Term], most: usize) -> String {
         if self.random.chance(2) {
             let scope = Scope { outer: outer.to_vec(), ..Scope::default() };
@@ -42,7 +42,7 @@ impl Generator<'_> {
         }
         let texts: Vec<String> = keys.iter().map(|key| key.text.clone()).collect();
         let all = texts.join(", ");
-        // DuckDB 2.0.0 gives no total of no rows where a subquery is correlated.
+        // We avoid grouping sets in correlated subqueries, because DuckDB 2.0.0 gives no total over no rows there.
         let kinds = if rows.outer.is_empty() { 0 } else { 3 };
         let (group, is_plain) = match kinds + self.random.below(10 - kinds) {
             0 => (format!("ROLLUP ({all})"), false),
@@ -64,13 +64,13 @@ impl Generator<'_> {
         )
     }
 
-    /// Aggregates without GROUP BY.
+    /// Makes aggregates without GROUP BY.
     fn grouped_to_one(&mut self, rows: &Scope, kinds: &[Kind]) -> (Scope, String) {
         let mut own = Vec::new();
         let mut all = kinds.to_vec();
         all.push(Kind::Int);
         self.add_aggregates(&mut own, &all, rows);
-        // Without one aggregate in the SELECT it would not be grouped.
+        // The clause makes sure that the SELECT is grouped, even if no item is an aggregate.
         let group = if self.random.chance(20) { " GROUP BY ()" } else { " HAVING count(*) >= 0" };
         let scope = Scope { own, outer: rows.outer.clone(), ..Scope::default() };
         (scope, group.to_owned())
@@ -83,7 +83,7 @@ impl Generator<'_> {
         }
     }
 
-    /// A column of the SELECT itself, or an expression that names one: a bare number would be a position.
+    /// Makes a column of the SELECT, or an expression that names one, because a bare number would be a position.
     fn group_key(&mut self, rows: &Scope) -> Term {
         let column = self.random.pick(&rows.own);
         if self.random.chance(70) {
@@ -98,7 +98,7 @@ impl Generator<'_> {
         }
     }
 
-    /// Adds window calls to what the items may name, and perhaps a condition on one of them.
+    /// Adds window calls to the terms of the items, and sometimes a condition on one of them.
     fn windowed(&mut self, scope: Scope, kinds: &[Kind]) -> (Scope, String, String) {
         let named = self.random.chance(25).then(|| self.name("n"));
         let windows = match &named {
@@ -124,7 +124,7 @@ impl Generator<'_> {
             }
             false => String::new(),
         };
-        // Calls stand twice, so that they are met more often than columns.
+        // We add the calls twice, so that they are drawn more often than columns.
         let own = scope.own.iter().chain(&calls).chain(&calls).cloned().collect();
         (Scope { own, unique: None, ..scope }, windows, qualify)
     }

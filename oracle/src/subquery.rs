@@ -1,11 +1,11 @@
-//! Subqueries in expressions: scalar, IN, EXISTS, and comparisons with ANY and ALL, correlated or not.
+//! Generates subqueries in expressions: scalar, IN, EXISTS, and comparisons with ANY and ALL, correlated or not.
 
 use crate::generator::Generator;
 use crate::kind::Kind;
 use crate::scope::Scope;
 
 impl Generator<'_> {
-    /// A subquery of one value of `kind`: an aggregate, or the first row in a total order.
+    /// Makes a subquery of one value of `kind`: an aggregate, or the first row in a total order.
     pub fn scalar_subquery(&mut self, kind: Kind, scope: &Scope) -> String {
         self.nested(|this| {
             let outer = this.outer_of(scope);
@@ -22,7 +22,7 @@ impl Generator<'_> {
         })
     }
 
-    /// A condition that asks a subquery.
+    /// Makes a condition with a subquery.
     pub fn subquery_condition(&mut self, scope: &Scope) -> String {
         self.nested(|this| {
             let outer = this.outer_of(scope);
@@ -57,7 +57,7 @@ impl Generator<'_> {
         })
     }
 
-    /// The columns around a subquery within `scope`: mostly all that it may name, sometimes none.
+    /// Chooses the outer columns that a subquery within `scope` may name: usually all, sometimes none.
     fn outer_of(&mut self, scope: &Scope) -> Vec<crate::scope::Term> {
         if self.random.chance(25) { Vec::new() } else { scope.around() }
     }

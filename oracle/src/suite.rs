@@ -1,7 +1,7 @@
-//! The queries of the SQL suite, which DataFusion answers over the tables that Rowmill has at that moment.
+//! Runs the queries of the SQL suite in DataFusion, over the tables that Rowmill has at that moment.
 //!
-//! The suite's own answers are not read: its records run in Rowmill, and each query that gives rows there is asked of DataFusion
-//! too. What DataFusion does not take, or has other rules for, is counted by its reason.
+//! We do not read the suite's own answers. Its records run in Rowmill, and each query that gives rows there also goes
+//! to DataFusion. If DataFusion does not support a query or has other rules for it, we count the query by that reason.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::differences::in_suite;
 use crate::engine::Oracle;
 use crate::mill::Mill;
 
-/// What the suite gave.
+/// The counts of the suite.
 #[derive(Default)]
 pub struct SuiteCounts {
     pub compared: u64,
@@ -24,7 +24,7 @@ pub struct SuiteCounts {
     pub differences: usize,
 }
 
-/// Runs every file beneath `folder`.
+/// Runs every file below `folder`.
 pub fn run(folder: &Path) -> Result<SuiteCounts, String> {
     let mut counts = SuiteCounts::default();
     let mut files = Vec::new();
@@ -57,6 +57,8 @@ fn run_file(file: &Path, counts: &mut SuiteCounts) -> Result<(), String> {
     for record in records {
         match record {
             Record::Statement { sql, .. } => {
+                // The statement may have changed tables, so the copies are out of date. We copy them only before the
+                // next query.
                 mill.run(&sql);
                 stale = true;
             }
@@ -73,6 +75,7 @@ fn run_file(file: &Path, counts: &mut SuiteCounts) -> Result<(), String> {
                     copy_tables(mill.database(), &mut fusion)?;
                     stale = false;
                 }
+                // The records of the suite do not say whether an order is total, so we compare without order.
                 let ordered = false;
                 match fusion.run(&sql) {
                     Answer::Rows(theirs) if Answer::same_rows(ours_rows, &theirs, ordered) => counts.compared += 1,
@@ -93,14 +96,15 @@ fn run_file(file: &Path, counts: &mut SuiteCounts) -> Result<(), String> {
     Ok(())
 }
 
-/// Gives `fusion` the tables of `database` that other connections see.
+/// Copies the committed tables of `database` to `fusion`.
 fn copy_tables(database: &Database, fusion: &mut Fusion) -> Result<(), String> {
     let mut connection = database.connect().map_err(|error| error.to_string())?;
     let list = "SELECT table_name FROM information_schema.tables WHERE table_type = 'BASE TABLE'";
     let rows = connection.query(list).and_then(rowmill::Rows::rows).map_err(|error| error.to_string())?;
     for row in rows {
         let name: String = row.get(0).map_err(|error| error.to_string())?;
-        // A table in a schema, or of a type that DataFusion has not, is one that it does not find then.
+        // We skip a table in another schema, or of a type that DataFusion lacks. A query on it then fails in
+        // DataFusion.
         if let Ok(batches) = batches(&mut connection, &name) {
             fusion.register(&name, batches).ok();
         }

@@ -1,4 +1,4 @@
-//! Window calls: every function, every mode of frames.
+//! Generates window calls: all functions and all modes of frames.
 
 use crate::generator::Generator;
 use crate::kind::Kind;
@@ -8,11 +8,11 @@ const LOW: [&str; 4] = ["UNBOUNDED PRECEDING", "2 PRECEDING", "CURRENT ROW", "1 
 const HIGH: [&str; 4] = ["1 PRECEDING", "CURRENT ROW", "2 FOLLOWING", "UNBOUNDED FOLLOWING"];
 
 impl Generator<'_> {
-    /// A window call of `kind` over the rows of `scope`. `named` is a window of the SELECT that partitions, which the call may
-    /// build on.
+    /// Makes a window call of `kind` over the rows of `scope`. `named` is a window of the SELECT that only partitions;
+    /// the call may extend it.
     pub fn window_call(&mut self, kind: Kind, scope: &Scope, named: Option<&str>) -> String {
         let call = self.plain_window_call(kind, scope, named);
-        // A union of DECIMAL(38, 2) and DECIMAL(18, 4) loses digits in DuckDB.
+        // A union of DECIMAL(38, 2) and DECIMAL(18, 4) loses digits in DuckDB, so we cast back to few digits.
         match kind == Kind::Decimal && call.starts_with("sum") {
             true => format!("CAST({call} AS DECIMAL(18, 4))"),
             false => call,
@@ -38,7 +38,7 @@ impl Generator<'_> {
         self.call_among_peers(kind, scope, &partition)
     }
 
-    /// A term of `scope`; whatever else a window needs is computed below it.
+    /// Makes a term of `scope`. Other expressions in windows are computed below the window.
     fn window_term(&mut self, kind: Kind, scope: &Scope) -> String {
         self.flat(|this| {
             if this.random.chance(75) {
@@ -49,7 +49,7 @@ impl Generator<'_> {
         })
     }
 
-    /// A call whose answer depends on the order of rows, and whether a frame may follow.
+    /// Makes a call whose answer depends on the order of rows. Also returns whether a frame may follow.
     fn call_in_total_order(&mut self, kind: Kind, scope: &Scope) -> (String, bool) {
         let value = self.window_term(kind, scope);
         let nulls = self.random.pick(&["", "", "", " IGNORE NULLS", " RESPECT NULLS"]);
@@ -73,7 +73,7 @@ impl Generator<'_> {
         }
     }
 
-    /// A call that has one answer however rows with equal keys are ordered.
+    /// Makes a call that has one answer, no matter how rows with equal keys are ordered.
     fn call_among_peers(&mut self, kind: Kind, scope: &Scope, partition: &str) -> String {
         let of = self.kind_of(scope);
         let key = self.window_term(of, scope);
@@ -99,7 +99,8 @@ impl Generator<'_> {
         }
     }
 
-    /// A number to count a frame's bounds from; signed, as the engines differ in what they make of a bound below zero.
+    /// Makes a number from which RANGE counts a frame's bounds. It is signed, because the engines differ for a bound
+    /// below zero.
     fn range_key(&mut self, scope: &Scope) -> String {
         let kind = self.random.pick(&[Kind::Int, Kind::Int, Kind::Double, Kind::Decimal]);
         let key = self.window_term(kind, scope);
@@ -143,7 +144,7 @@ impl Generator<'_> {
         if self.random.chance(15) {
             return format!(" {mode} {}", self.random.pick(&["UNBOUNDED PRECEDING", "2 PRECEDING", "CURRENT ROW"]));
         }
-        // A frame may end before it begins, and is empty then, but some engines refuse it by its words.
+        // A frame that ends before it begins is empty, but some engines refuse it if its words already show that.
         let low = self.random.below(LOW.len());
         let high = match low {
             3 => 2 + self.random.below(2),

@@ -1,4 +1,4 @@
-//! A world: a few small tables with rows, which every engine gets.
+//! A world: a few small tables with rows, which are the same in every engine.
 
 use crate::kind::Kind;
 use crate::random::Random;
@@ -12,7 +12,7 @@ pub struct TableColumn {
     pub nullable: bool,
 }
 
-/// Names that tables share, each of one type everywhere, so that USING and NATURAL have something to join by.
+/// Names that tables share. A name has the same type everywhere, so that USING and NATURAL find columns to join by.
 const POOL: [(&str, Kind, &str); 13] = [
     ("k", Kind::Int, "INTEGER"),
     ("g", Kind::Int, "SMALLINT"),
@@ -29,17 +29,17 @@ const POOL: [(&str, Kind, &str); 13] = [
     ("f", Kind::Bool, "BOOLEAN"),
 ];
 
-/// A table, and what makes it in each engine.
+/// A table, and the statements that make it in each engine.
 #[derive(Clone, Debug)]
 pub struct Table {
     pub name: &'static str,
-    /// The first column is `id...`, unique and not NULL, where `unique` says so.
+    /// The columns. If `unique` is set, the first one is `id...`, unique and not NULL.
     pub columns: Vec<TableColumn>,
     pub unique: bool,
     pub keyed: bool,
-    /// Columns that an index of Rowmill begins with, the id of a keyed table among them.
+    /// The columns that an index of Rowmill begins with, including the id of a keyed table.
     pub indexed: Vec<&'static str>,
-    /// Statements that make the table and its rows, those that only Rowmill runs, and those that only the others run.
+    /// The statements that make the table and its rows: for all engines, only for Rowmill, or only for the others.
     pub statements: Vec<Setup>,
 }
 
@@ -51,19 +51,19 @@ pub enum Setup {
     Oracle(String),
 }
 
-/// The tables of one seed.
+/// The tables that belong to one seed.
 #[derive(Clone, Debug)]
 pub struct World {
     pub seed: u64,
     pub tables: Vec<Table>,
-    /// Settings of Rowmill, under which answers must be the same.
+    /// Settings of Rowmill. Answers must not depend on them.
     pub settings: Vec<String>,
 }
 
 const NAMES: [(&str, &str); 4] = [("ta", "ida"), ("tb", "idb"), ("tc", "idc"), ("td", "idd")];
 
 impl World {
-    /// The tables of `seed`.
+    /// Makes the tables of `seed`.
     pub fn new(seed: u64) -> World {
         let mut random = Random::new(seed);
         let mut tables: Vec<Table> = NAMES.iter().map(|(name, id)| table(&mut random, name, id)).collect();
@@ -91,7 +91,7 @@ impl World {
     }
 }
 
-/// A table without any key, in which whole rows may be there twice.
+/// Makes a table without any key. Its rows may occur twice.
 fn bag(random: &mut Random) -> Table {
     let count = 2 + random.below(3);
     let columns = columns(random, count);
@@ -125,7 +125,7 @@ fn table(random: &mut Random, name: &'static str, id: &'static str) -> Table {
     table
 }
 
-/// Fills in the statements that make `table` with about `count` rows.
+/// Adds the statements that make `table` with about `count` rows.
 fn define(random: &mut Random, table: &mut Table, key: &str, count: usize) {
     let first = match table.keyed && random.chance(30) {
         true => Some(1 + random.below(table.columns.len() - 1)),
@@ -142,7 +142,8 @@ fn define(random: &mut Random, table: &mut Table, key: &str, count: usize) {
     let plain = definitions.join(", ");
     let name = table.name;
     if table.keyed {
-        // The key is the id, alone or after another column; the others see it as unique either way.
+        // Rowmill's key is the id, alone or after another column. The other engines treat the id as unique in both
+        // cases.
         let simple = format!("CREATE TABLE {name} ({plain}, PRIMARY KEY ({key}))");
         match first {
             Some(first) => {
@@ -188,7 +189,7 @@ fn define(random: &mut Random, table: &mut Table, key: &str, count: usize) {
     }
 }
 
-/// One row of `table` as VALUES has it.
+/// Makes one row of `table` in the form of VALUES.
 pub fn row_text(random: &mut Random, table: &Table, number: usize) -> String {
     let mut values: Vec<String> = Vec::new();
     for (place, column) in table.columns.iter().enumerate() {
@@ -200,7 +201,7 @@ pub fn row_text(random: &mut Random, table: &Table, number: usize) -> String {
     format!("({})", values.join(", "))
 }
 
-/// A value that `column` takes.
+/// Makes a value that fits `column`.
 pub fn value_text(random: &mut Random, column: &TableColumn) -> String {
     match random.below(6) {
         0 if column.nullable => "NULL".to_owned(),

@@ -1,4 +1,4 @@
-//! Advertising campaigns: the marks that a few landing addresses carry, in columns that are empty almost everywhere.
+//! Advertising campaigns: marks in a few landing addresses, in columns that are empty almost everywhere.
 
 use super::random::Random;
 
@@ -18,7 +18,7 @@ pub(crate) struct Campaign {
     pub(crate) list: i32,
 }
 
-/// No campaign.
+/// The marks of a session without a campaign.
 pub(crate) static NONE: Campaign = Campaign {
     utm_source: "",
     utm_medium: "",
@@ -51,7 +51,7 @@ static CAMPAIGNS: [Campaign; 7] = [
 ];
 
 impl Campaign {
-    /// The campaign of a session: mostly none.
+    /// Draws the campaign of a session. Most sessions have none.
     pub(crate) fn draw(random: &mut Random) -> &'static Campaign {
         match random.chance(0.015) {
             true => &CAMPAIGNS[random.mildly_skewed(CAMPAIGNS.len() as u64) as usize],

@@ -1,4 +1,4 @@
-//! The columns of the table, in its order, each with where its value comes from.
+//! The columns of the table, in order, each with the function that computes its value.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::page_views::{Batch, Hit, Visit};
 use super::sites::Site;
 use super::visitors::Visitor;
 
-/// A row with all that it refers to.
+/// A row with everything that it refers to.
 struct Row<'a> {
     world: &'a World,
     batch: &'a Batch,
@@ -22,7 +22,7 @@ struct Row<'a> {
     site: &'a Site,
 }
 
-/// How to read a column's value from a row.
+/// The function that reads a column's value from a row.
 enum Value {
     Int16(fn(&Row<'_>) -> i16),
     Int32(fn(&Row<'_>) -> i32),
@@ -38,7 +38,7 @@ use Value::{Date, Int16, Int32, Int64, Text, Time};
 
 /// 1 July 2013, in days since 1970.
 const FIRST_DAY: i32 = 15_887;
-/// Minutes by which the counting server's clock is ahead of UTC.
+/// The minutes by which the counting server's clock is ahead of UTC.
 const SERVER_ZONE: i16 = 240;
 
 impl<'a> Row<'a> {
@@ -54,12 +54,12 @@ impl<'a> Row<'a> {
         self.time() + i64::from(self.visitor.time_zone - SERVER_ZONE) * 60
     }
 
-    /// The campaign's marks are in the address on which the session began.
+    /// Returns the campaign of the session, whose marks are in the address on which the session began.
     fn campaign(&self) -> &'static Campaign {
         if self.hit.is_landing { self.visit.campaign } else { &NONE }
     }
 
-    /// True for one row in `n`, always the same ones.
+    /// Returns true for one row in `n`, and always for the same rows.
     fn one_in(&self, n: i64) -> bool {
         self.hit.watch_id % n == 0
     }
@@ -173,7 +173,7 @@ const COLUMNS: [(&str, Value); 105] = [
     ("CLID", Int32(|row| row.campaign().list)),
 ];
 
-/// The columns of a batch.
+/// Computes the columns of a batch.
 pub(super) fn arrays(world: &World, batch: &Batch) -> Vec<ArrayRef> {
     let rows: Vec<Row<'_>> = batch.hits.iter().map(|hit| row(world, batch, hit)).collect();
     COLUMNS.iter().map(|(_, value)| array(&rows, value)).collect()
@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_those_of_the_table() {
+    fn the_columns_match_the_definition_of_the_table() {
         let schema = super::super::schema();
         let empty = arrays(&World::new(10, 1), &Batch::default());
         for ((field, (name, _)), array) in schema.fields().iter().zip(&COLUMNS).zip(&empty) {

@@ -1,9 +1,10 @@
 //! A web-analytics table: one row per event that counted sites saw in a month.
 //!
-//! The table has the columns of the ClickBench benchmark and the shape of its data, from a model of what such data come
-//! from: sites with pages, visitors with browsers, sessions that walk through pages. Nothing is stored that can be
-//! computed: the address of a page, say, is a function of the seed and the page's number, so the table can have any
-//! number of rows, every part of it can be made on its own, and the bytes depend only on (rows, seed).
+//! The table has the columns of the ClickBench benchmark and the shape of its data. It comes from a model of the things
+//! that produce such data: sites with pages, visitors with browsers, sessions that walk through pages. We store nothing
+//! that can be computed. For example, the address of a page is a function of the seed and the page's number. So the
+//! table can have any number of rows, every part of it can be made on its own, and the bytes depend only on (rows,
+//! seed).
 //!
 //! ```text
 //! sessions  which visitor on which site, when, for how many rows     planned and sorted, a run of a million rows a time
@@ -15,9 +16,10 @@
 //! parquet_file  row groups encoded by all threads, written in order
 //! ```
 //!
-//! Shares of distinct values (17.6 % for `UserID`, 18.3 % for `URL` and so on) come from pools whose size is in
-//! proportion to the rows and from draws by a power law, for which the share of distinct values depends only on that
-//! proportion. `tests/bench/hits_facts.rs` holds the facts and their bounds.
+//! The shares of distinct values (17.6 % for `UserID`, 18.3 % for `URL` and so on) must not depend on the size of the
+//! table. So values come from pools whose size is in proportion to the rows, and we draw from a pool by a power law,
+//! for which the share of distinct values depends only on that proportion. `tests/bench/hits_facts.rs` holds the facts
+//! and their bounds.
 
 mod campaigns;
 mod columns;
@@ -44,13 +46,13 @@ use words::Words;
 
 pub use table::{CREATE, schema};
 
-/// Rows that are turned into columns at a time: their rows and text stay in a core's cache.
+/// The rows that we turn into columns at a time. Their rows and text should stay in a core's cache.
 const BATCH_ROWS: usize = 2_048;
 
-/// Row groups of a run. A run of about a million rows makes groups of about 2^19.
+/// The row groups of a run. A run of about a million rows makes groups of about 2^19.
 const GROUPS_PER_RUN: usize = 2;
 
-/// Everything that rows are made from.
+/// Everything from which we make rows.
 pub struct World {
     seed: u64,
     rows: u64,
@@ -61,7 +63,7 @@ pub struct World {
 }
 
 impl World {
-    /// The world of a table of `rows` rows; each seed gives another one.
+    /// Makes the world of a table with `rows` rows. Each seed gives another one.
     pub fn new(rows: u64, seed: u64) -> World {
         let words = Words::new();
         World {
@@ -88,7 +90,7 @@ impl RowGroups for World {
         self.rows
     }
 
-    /// Produces one half of a run.
+    /// Makes one half of a run.
     fn generate(&self, group: usize, sink: &mut dyn FnMut(Vec<ArrayRef>) -> Result<()>) -> Result<()> {
         let run = self.plan(group / GROUPS_PER_RUN);
         let range = self.runs.range(group / GROUPS_PER_RUN);

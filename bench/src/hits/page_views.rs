@@ -1,8 +1,8 @@
-//! The rows of a session: pages seen one after the other, from where the visitor came to where they left.
+//! The rows of a session: the pages that a visitor opens one after the other, from the arrival to the departure.
 //!
-//! A session starts at a page that a search, a link, an advertisement or a bookmark led to. Each further row is the same
-//! page again (a reload or an event), another page of the site with the last one as its referer, a click on a link that
-//! leads away, or a download.
+//! A session starts at a page to which a search, a link, an advertisement or a bookmark has led. Each further row is
+//! the same page again (a reload or an event), another page of the site with the last one as its referer, a click on a
+//! link that leads to another site, or a download.
 
 use std::ops::Range;
 
@@ -22,7 +22,7 @@ pub(crate) struct Span {
     end: u32,
 }
 
-/// What the rows of a session have in common.
+/// The values that all rows of a session share.
 pub(crate) struct Visit {
     pub(crate) site: u32,
     pub(crate) day: u8,
@@ -33,13 +33,13 @@ pub(crate) struct Visit {
     pub(crate) campaign: &'static Campaign,
 }
 
-/// One row, less what it shares with its session.
+/// One row, without the values that it shares with its session.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Hit {
-    /// Place of its session in the batch.
+    /// The index of its session in the batch.
     pub(crate) visit: u32,
     pub(crate) watch_id: i64,
-    /// Second of the day.
+    /// The second of the day.
     pub(crate) second: u32,
     pub(crate) title: Span,
     pub(crate) url: Span,
@@ -62,13 +62,13 @@ pub(crate) struct Hit {
     pub(crate) is_not_bounce: i16,
     pub(crate) is_event: i16,
     pub(crate) is_uncounted: i16,
-    /// Number of the loaded page, alike for all rows about one load.
+    /// The number of the loaded page. All rows about one load must have the same number.
     pub(crate) load: i32,
     pub(crate) history: i16,
     pub(crate) timings: Timings,
 }
 
-/// Milliseconds that the parts of loading a page took.
+/// The milliseconds that the parts of loading a page took.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Timings {
     pub(crate) send: i32,
@@ -79,7 +79,7 @@ pub(crate) struct Timings {
     pub(crate) fetch: i32,
 }
 
-/// Some rows of the table, before they are turned into columns.
+/// Some rows of the table, before we turn them into columns.
 #[derive(Default)]
 pub(crate) struct Batch {
     pub(crate) hits: Vec<Hit>,
@@ -98,7 +98,7 @@ mod source {
     pub(super) const SOCIAL: i16 = 8;
 }
 
-/// Values of `AdvEngineID` where it is not zero.
+/// The values of `AdvEngineID` other than zero, with their weights.
 const ADVERTISEMENTS: &[(u32, i16)] = &[
     (640, 2),
     (180, 27),
@@ -116,17 +116,17 @@ const ADVERTISEMENTS: &[(u32, i16)] = &[
     (1, 21),
 ];
 
-/// Of the pages of a site, those that are not counted themselves but link to counted ones: one in so many.
+/// A site has one page that is not counted itself, but links to counted pages, for each of this number of pages.
 const UNCOUNTED_PAGES: u64 = 60;
 
 impl Batch {
-    /// The bytes of a span.
+    /// Returns the text of a span.
     #[inline]
     pub(crate) fn text(&self, span: Span) -> &str {
         &self.text[span.start as usize..span.end as usize]
     }
 
-    /// Forgets all rows, keeps the memory.
+    /// Removes all rows, and keeps the memory.
     pub(crate) fn clear(&mut self) {
         self.hits.clear();
         self.visits.clear();
@@ -141,8 +141,8 @@ impl Batch {
 }
 
 impl World {
-    /// Appends the rows of `session`, of which the first has number `first_row` in the table, to `batch`: those at
-    /// `wanted`, counted within the session.
+    /// Appends rows of `session` to `batch`: those in the range `wanted`, counted within the session. The session's
+    /// first row has the number `first_row` in the table.
     pub(crate) fn fill(&self, session: &Session, first_row: u64, wanted: Range<u32>, batch: &mut Batch) {
         let mut random = Random::new(self.seed, Stream::Session, session.number);
         let site = self.sites.get(session.site as usize);
@@ -151,11 +151,13 @@ impl World {
         let mut hit = Hit { visit: walk.batch.visits.len() as u32, ..Hit::default() };
         walk.batch.visits.push(visit);
         let mut second = session.start;
+        // We make all earlier rows too, because the random stream and the referers of a row depend on them. Only the
+        // wanted rows are kept.
         for row in 0..session.rows.min(wanted.end) {
             if row == 0 {
                 walk.land(&mut hit);
             } else {
-                // The day must hold the whole session.
+                // The whole session must fit into the day.
                 let gap_max = (86_399 - second) / (session.rows - row);
                 second += (1 + walk.random.skewed(500) as u32).min(gap_max);
                 walk.step(&mut hit);
@@ -182,7 +184,7 @@ impl World {
     }
 }
 
-/// A visitor on their way through a site.
+/// A visitor on the way through a site.
 struct Walk<'a> {
     world: &'a World,
     site: &'a Site,
@@ -193,11 +195,12 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// The first row of a session.
+    /// Makes the first row of a session.
     fn land(&mut self, hit: &mut Hit) {
         hit.is_landing = true;
         hit.history = if self.random.chance(0.08) { -1 } else { 1 + self.random.skewed(40) as i16 };
         self.open(hit);
+        // The numbers are shares in a thousand.
         match self.random.below(1_000) {
             0..376 => self.come_by_search(hit),
             376..394 => self.come_by_advertisement(hit),
@@ -209,8 +212,9 @@ impl Walk<'_> {
         }
     }
 
-    /// A further row.
+    /// Makes a further row.
     fn step(&mut self, hit: &mut Hit) {
+        // The numbers are shares in a thousand.
         match self.random.below(1_000) {
             0..130 => self.stay(hit, 1, 0),
             130..142 => self.stay(hit, 0, 1),
@@ -221,7 +225,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Opens a page of the site: the home page, a neighbour of the last page, or any.
+    /// Opens a page of the site: the home page, a neighbour of the last page, or any page.
     fn open(&mut self, hit: &mut Hit) {
         let random = &mut self.random;
         self.page = match random.unit() {
@@ -238,7 +242,7 @@ impl Walk<'_> {
         self.load(hit);
     }
 
-    /// What a newly loaded page brings.
+    /// Sets the values that a newly loaded page brings.
     fn load(&mut self, hit: &mut Hit) {
         let random = &mut self.random;
         hit.is_refresh = 0;
@@ -249,10 +253,11 @@ impl Walk<'_> {
         hit.timings = draw_timings(random, self.visitor.reports_timings);
     }
 
-    /// The same page once more.
+    /// Makes a row of the same page again.
     fn stay(&mut self, hit: &mut Hit, is_refresh: i16, is_event: i16) {
         let load = hit.load;
         self.load(hit);
+        // A refresh loads the page again. An event belongs to the earlier load, so it keeps the load's number.
         if is_refresh == 0 {
             hit.load = load;
             hit.is_not_bounce = 1;
@@ -261,7 +266,7 @@ impl Walk<'_> {
         hit.is_event = is_event;
     }
 
-    /// From the last page to another one.
+    /// Goes from the last page to another one.
     fn go_on(&mut self, hit: &mut Hit) {
         self.leave_page(hit);
         self.open(hit);
@@ -270,7 +275,7 @@ impl Walk<'_> {
         }
     }
 
-    /// A click on a link to another site. The row's address is where the link leads.
+    /// Clicks on a link to another site. The row's address is the target of the link.
     fn leave_by_link(&mut self, hit: &mut Hit) {
         let (page, site) = (self.page, self.site);
         self.leave_page(hit);
@@ -278,6 +283,7 @@ impl Walk<'_> {
         self.page = self.random.mildly_skewed(there.pages);
         self.site = there;
         self.show_address(hit);
+        // The visitor stays on this site, so we restore the page after we have written the other site's address.
         (self.page, self.site) = (page, site);
         hit.is_link = 1;
     }
@@ -301,12 +307,13 @@ impl Walk<'_> {
         hit.is_download = 1;
     }
 
-    /// Makes the last page the referer of the next one. A row that led away is not the last page: its referer stays.
+    /// Makes the last page the referer of the next one. If the last row led to another site, we keep its referer,
+    /// because the visitor never left that page.
     fn leave_page(&mut self, hit: &mut Hit) {
         if self.visitor.hides_referer {
             (hit.referer, hit.referer_hash) = (Span::default(), 0);
         } else if self.random.chance(0.57) {
-            // In between the visitor was on a list of pages.
+            // Between the two pages the visitor was on a list of pages.
             let page = self.random.skewed(60.min(self.site.pages));
             self.refer_to(hit, self.site, page);
         } else if hit.is_link + hit.is_download == 0 {
@@ -330,7 +337,8 @@ impl Walk<'_> {
         hit.source = source::SEARCH;
         hit.search_engine = draw_engine(&mut self.random, world.seed, number);
         hit.search_phrase = self.batch.write(|out| write_phrase(out, world.seed, number, &world.words));
-        // The address holds the phrase; it is copied because it is read from the text that the address is added to.
+        // The address contains the phrase. We must copy the phrase, because it is part of the text to which we append
+        // the address.
         let phrase = self.batch.text(hit.search_phrase).to_owned();
         let (random, engine, region) = (&mut self.random, hit.search_engine, self.visitor.region);
         hit.referer = self.batch.write(|out| write_result_page(out, random, engine, &phrase, region));
@@ -348,11 +356,12 @@ impl Walk<'_> {
         self.come_from(hit);
     }
 
-    /// From a page of another site.
+    /// Comes from a page of another site.
     fn come_from(&mut self, hit: &mut Hit) {
         let there = self.world.sites.draw(&mut self.random);
         let page = match self.random.chance(0.5) {
             true => self.random.skewed(there.pages),
+            // Numbers above the site's pages give addresses that no row of the table has as its own page.
             false => there.pages + self.random.skewed(1 + there.pages / UNCOUNTED_PAGES),
         };
         self.refer_to(hit, there, page);
@@ -378,7 +387,7 @@ impl Walk<'_> {
         hit.referer_hash = address_hash(self.batch.text(hit.referer));
     }
 
-    /// The session continues one that began before: the referer is another page of this site.
+    /// Continues a session that began before: the referer is another page of this site.
     fn come_from_inside(&mut self, hit: &mut Hit) {
         let page = match self.random.unit() {
             u if u < self.site.home_share => 1,
@@ -391,12 +400,13 @@ impl Walk<'_> {
     }
 }
 
-/// `WatchID`: distinct for every row, without order.
+/// `WatchID`: distinct for every row, without a visible order.
 fn watch_id(seed: u64, row: u64) -> i64 {
+    // The highest bit below the sign is always set, so that the ids have the same length.
     (1 << 62 | scramble(row, 62, mix(seed))) as i64
 }
 
-/// The part of the screen that the page has.
+/// Draws the part of the screen that the page occupies.
 fn draw_window(random: &mut Random, visitor: &Visitor) -> (i16, i16) {
     let width = match random.below(10) {
         0..2 => visitor.width,

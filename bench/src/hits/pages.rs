@@ -1,8 +1,8 @@
-//! Pages: the address and the title that belong to (site, page number).
+//! Pages: the address and the title of a page are functions of (site, page number).
 //!
-//! Neighbouring pages share a title, as the parts of one topic do, and addresses carry words of the title in Latin
-//! letters. The number in an address is unique within its site. A small share of addresses and titles mention Google,
-//! always of rare pages, so that this share varies little between seeds and sizes.
+//! Neighbouring pages share a title, like the parts of one topic. Addresses contain words of the title in Latin
+//! letters. The number in an address must be unique within its site. A small share of addresses and titles mention
+//! Google. They always belong to rare pages, so that this share varies little between seeds and sizes.
 
 use std::fmt::Write as _;
 
@@ -10,21 +10,21 @@ use super::random::{Random, Stream, mix, scramble};
 use super::sites::{KNOWN_COUNTER, Site, Style};
 use super::words::{Words, push_capital};
 
-/// Titles a site has for each of its pages.
+/// The number of titles of a site for each of its pages.
 const TITLES_PER_PAGE: f64 = 0.485;
-/// Of the rare pages, those whose address contains `google`.
+/// The share of rare pages whose address contains `google`.
 const GOOGLE_ADDRESSES: f64 = 0.00034;
-/// Of the rare titles, those that contain `Google`.
+/// The share of rare titles that contain `Google`.
 const GOOGLE_TITLES: f64 = 0.0012;
-/// Pages from `pages / RARE` on are rare: together they get about half of the views.
+/// Pages from number `pages / RARE` on are rare: together they get about half of the views.
 const RARE: u64 = 8;
 
-/// The hash of the known counter's home page, as the queries ask for it.
+/// The hash of the known counter's home page. Queries ask for it.
 const KNOWN_HOME_HASH: i64 = 2_868_770_270_353_813_622;
-/// The hash of its second page, which they ask for as a referer.
+/// The hash of its second page. Queries ask for it as a referer.
 const KNOWN_REFERER_HASH: i64 = 3_594_120_000_172_545_465;
 
-/// The words of a title, by number; the first few are also in the addresses of its pages.
+/// The words of a title, by number. The addresses of its pages contain the first few of them.
 struct Topic {
     words: [usize; 8],
     len: usize,
@@ -34,12 +34,14 @@ struct Topic {
 
 impl Topic {
     fn new(seed: u64, site: &Site, page: u64, words: &Words) -> Topic {
+        // Several neighbouring pages map to the same number, so that they share a title.
         let title = (page as f64 * TITLES_PER_PAGE) as u64;
         let mut random = Random::new(seed, Stream::Title, key(site, title));
         let mut topic = Topic { words: [0; 8], len: 2 + random.below(4) as usize, google: false, random };
         for at in 0..topic.len {
             topic.words[at] = if at == 0 { words.draw_noun(&mut topic.random) } else { words.draw(&mut topic.random) };
         }
+        // We always draw, so that the stream is the same for rare and for frequent pages.
         topic.google = topic.random.chance(GOOGLE_TITLES) && is_rare(site, page);
         topic
     }
@@ -183,7 +185,7 @@ pub(crate) fn write_download(out: &mut String, seed: u64, site: &Site, page: u64
     );
 }
 
-/// The hash of an address, zero for none. The two pages that queries ask for by hash have the hashes asked for.
+/// Returns the hash of an address, or zero if it is empty.
 pub(crate) fn address_hash(address: &str) -> i64 {
     let mut hash = address.len() as u64;
     for piece in address.as_bytes().chunks(8) {
@@ -194,7 +196,7 @@ pub(crate) fn address_hash(address: &str) -> i64 {
     if address.is_empty() { 0 } else { hash as i64 }
 }
 
-/// The hash of a page's address.
+/// Returns the hash of a page's address. The two pages that queries ask for by hash must have these hashes.
 pub(crate) fn page_hash(site: &Site, page: u64, address: &str) -> i64 {
     match (site.counter_id, page) {
         (KNOWN_COUNTER, 0) => KNOWN_HOME_HASH,

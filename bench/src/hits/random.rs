@@ -1,13 +1,13 @@
 //! Random numbers that belong to things, not to threads.
 //!
 //! Every page, visitor, phrase and session draws from a stream of its own, seeded from (seed, kind of thing, number of
-//! the thing). So a page has the same address wherever it is met, a visitor the same screen in every session, and any
-//! thread can produce any part of the table without asking another one.
+//! the thing). So a page has the same address in all rows, a visitor has the same screen in every session, and any
+//! thread can make any part of the table without asking another thread.
 //!
-//! Only integer arithmetic, multiplication, division and square roots of floats are used: these are exact everywhere,
-//! unlike powers and logarithms, so that a seed means the same bytes on every machine.
+//! We use only integer arithmetic, and multiplication, division and square roots of floats. These are exact on every
+//! machine, unlike powers and logarithms. So a seed must give the same bytes everywhere.
 
-/// The kinds of things that own random streams.
+/// The kinds of things that have random streams of their own.
 #[derive(Clone, Copy)]
 pub(crate) enum Stream {
     Run = 1,
@@ -29,7 +29,7 @@ pub(crate) struct Random(u64);
 
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// A bijection of 64-bit numbers that leaves no visible pattern (the finaliser of SplitMix64).
+/// A bijection of 64-bit numbers without a visible pattern (the finaliser of SplitMix64).
 pub(crate) fn mix(mut x: u64) -> u64 {
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -40,6 +40,8 @@ pub(crate) fn mix(mut x: u64) -> u64 {
 pub(crate) fn scramble(x: u64, bits: u32, key: u64) -> u64 {
     let mask = (1 << bits) - 1;
     let half = bits.div_ceil(2);
+    // A multiplication by an odd number modulo 2^bits and an xor with a shifted copy can both be reversed, so each
+    // round is a bijection.
     let mut x = (x ^ key) & mask;
     for factor in [0xd6e8_feb8_6659_fd93, 0xa076_1d64_78bd_642f, 0xe703_7ed1_a0b4_28db] {
         x = x.wrapping_mul(factor) & mask;
@@ -49,71 +51,76 @@ pub(crate) fn scramble(x: u64, bits: u32, key: u64) -> u64 {
 }
 
 impl Random {
-    /// The stream of thing number `number` of its kind.
+    /// Makes the stream of thing number `number` of its kind.
     pub(crate) fn new(seed: u64, kind: Stream, number: u64) -> Random {
+        // We mix twice, so that neighbouring numbers of neighbouring kinds have unrelated streams.
         Random(mix(mix(seed ^ ((kind as u64) << 56)) ^ number.wrapping_mul(GOLDEN)))
     }
 
-    /// 64 random bits.
+    /// Draws 64 random bits.
     #[inline]
     pub(crate) fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(GOLDEN);
         mix(self.0)
     }
 
-    /// Uniform in [0, 1).
+    /// Draws a number uniformly from [0, 1).
     #[inline]
     pub(crate) fn unit(&mut self) -> f64 {
+        // A double has 53 bits of precision, so we use the highest 53.
         (self.bits() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
-    /// Uniform in 0..n.
+    /// Draws a number uniformly from 0..n.
     #[inline]
     pub(crate) fn below(&mut self, n: u64) -> u64 {
+        // The high half of the product is uniform enough, and needs no division.
         ((self.bits() as u128 * n as u128) >> 64) as u64
     }
 
-    /// True with probability `p`.
+    /// Returns true with probability `p`.
     #[inline]
     pub(crate) fn chance(&mut self, p: f64) -> bool {
         self.unit() < p
     }
 
-    /// A number in 0..n in which small ones are common: the k-th has a share of about k^(-2/3). The share of distinct
-    /// numbers among draws depends only on draws / n, so that tables of all sizes have the same shape.
+    /// Draws a number from 0..n. Small numbers are common: the k-th has a share of about k^(-2/3). The share of
+    /// distinct numbers among draws depends only on draws / n, so that tables of all sizes have the same shape.
     #[inline]
     pub(crate) fn skewed(&mut self, n: u64) -> u64 {
+        // The cube of a uniform number has this distribution, and multiplications are exact on every machine.
         let u = self.unit();
         ((u * u * u) * n as f64) as u64
     }
 
-    /// Like [`skewed`](Self::skewed) with a flatter head: the k-th has a share of about k^(-1/2).
+    /// Draws like [`skewed`](Self::skewed), with a flatter head: the k-th number has a share of about k^(-1/2).
     #[inline]
     pub(crate) fn mildly_skewed(&mut self, n: u64) -> u64 {
         let u = self.unit();
         ((u * u) * n as f64) as u64
     }
 
-    /// One of a few values, each with a weight.
+    /// Draws one of a few values, each with a weight.
     pub(crate) fn pick<T: Copy>(&mut self, table: &[(u32, T)]) -> T {
         let total: u32 = table.iter().map(|(weight, _)| weight).sum();
         let mut at = self.below(total.into()) as u32;
+        // We subtract the weights one after the other until the draw falls into one.
         for (weight, value) in table {
             match at.checked_sub(*weight) {
                 Some(rest) => at = rest,
                 None => return *value,
             }
         }
-        unreachable!("a draw below the total falls into one of the weights")
+        unreachable!("a draw below the total must fall into one of the weights")
     }
 
-    /// One of a few values, all alike.
+    /// Draws one of a few values with equal probability.
     pub(crate) fn any<T: Copy>(&mut self, table: &[T]) -> T {
         table[self.below(table.len() as u64) as usize]
     }
 }
 
-/// Draws from 0..n where the k-th has a share of (k + shift)^(-3/2), so that a handful holds most.
+/// Draws from 0..n. The k-th number has a share of (k + shift)^(-3/2), so that a few numbers have most of the draws.
 pub(crate) struct Zipf {
     cumulative: Vec<f64>,
 }
@@ -139,6 +146,7 @@ impl Zipf {
     pub(crate) fn draw(&self, random: &mut Random) -> usize {
         let total = self.cumulative.last().copied().unwrap_or(0.0);
         let at = random.unit() * total;
+        // Rounding can give a value equal to the total, so we limit the index.
         self.cumulative.partition_point(|&sum| sum <= at).min(self.cumulative.len() - 1)
     }
 }

@@ -1,19 +1,19 @@
-//! What visitors searched for, and the addresses of the result pages they came from.
+//! The phrases of searches, and the addresses of the result pages from which visitors come.
 
 use std::fmt::Write as _;
 
 use super::random::{Random, Stream};
 use super::words::Words;
 
-/// Phrases in the pool for each row of the table.
+/// The phrases in the pool for each row of the table.
 const PHRASES_PER_ROW: f64 = 0.142;
 
-/// How many phrases a table of `rows` rows draws from.
+/// Returns the number of phrases from which a table of `rows` rows draws.
 pub(crate) fn phrase_count(rows: u64) -> u64 {
     ((rows as f64 * PHRASES_PER_ROW) as u64).max(10)
 }
 
-/// `SearchEngineID` of the engines, by use.
+/// The values of `SearchEngineID`, weighted by use.
 const ENGINES: &[(u32, i16)] = &[
     (600, 2),
     (240, 3),
@@ -30,9 +30,10 @@ const ENGINES: &[(u32, i16)] = &[
     (2, 61),
 ];
 
-/// The engine of one search. Many phrases are mostly looked for on one engine.
+/// Draws the engine of a search. Many phrases are mostly searched for on one engine.
 pub(crate) fn draw_engine(random: &mut Random, seed: u64, phrase: u64) -> i16 {
     match random.chance(0.8) {
+        // The engine is a function of the phrase here, so that most searches for a phrase use the same engine.
         true => Random::new(seed, Stream::PhraseEngine, phrase).pick(ENGINES),
         false => random.pick(ENGINES),
     }
@@ -55,7 +56,7 @@ pub(crate) fn write_phrase(out: &mut String, seed: u64, number: u64, words: &Wor
     }
 }
 
-/// Appends the address of the result page for `phrase`, as `engine` writes it for a visitor of `region`.
+/// Appends the address of the result page for `phrase`, in the form that `engine` uses for a visitor of `region`.
 pub(crate) fn write_result_page(out: &mut String, random: &mut Random, engine: i16, phrase: &str, region: i32) {
     // Writing to a String cannot fail.
     _ = match engine {
@@ -94,7 +95,7 @@ fn push_plus(out: &mut String, phrase: &str) {
     out.extend(phrase.chars().map(|letter| if letter == ' ' { '+' } else { letter }));
 }
 
-/// Percent-encodes the phrase in windows-1251, as that engine did: one byte a letter.
+/// Percent-encodes the phrase in windows-1251, as that engine did: one byte per letter.
 fn push_percent(out: &mut String, phrase: &str) {
     for letter in phrase.chars() {
         match letter as u32 {
@@ -117,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn phrases_belong_to_their_number() {
+    fn a_phrase_number_always_gives_the_same_phrase() {
         let words = Words::new();
         let phrase = |number| {
             let mut out = String::new();

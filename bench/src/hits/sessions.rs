@@ -1,6 +1,6 @@
-//! The plan of the table: which visitor was on which site on which day, and for how many rows.
+//! The plan of the table: which visitor was on which site on which day, and for what number of rows.
 //!
-//! The table is a sequence of runs of about a million rows, as a server writes them that sorts what it has gathered:
+//! The table is a sequence of runs of about a million rows, as if a server sorted the rows that it had collected:
 //!
 //! ```text
 //! run 0: | counter 62: 1 July: visitor a, visitor b ... 31 July | counter 117: ... | ... |
@@ -8,22 +8,22 @@
 //! ```
 //!
 //! Inside a run rows are ordered by counter, date, user and time. A visitor who comes back to a site on the same day
-//! within a run continues the same session, so every session is one stretch of rows. Planning a run costs little next
-//! to filling it, so each worker plans the run it needs by itself.
+//! within a run continues the same session, so every session is one stretch of rows. Planning a run is cheap compared
+//! with filling it, so each worker plans the run that it needs by itself.
 
 use super::World;
 use super::random::{Random, Stream};
 use super::sites::Site;
 use super::visitors::{KNOWN_VISITOR, user_id};
 
-/// Rows of a run, before it is varied.
+/// The rows of a run, before we vary it.
 const RUN_ROWS: u64 = 1_000_000;
-/// Most rows in a session before sessions of the same day are joined.
+/// The most rows in a session before we join sessions of the same day.
 const SESSION_ROWS_MAX: u64 = 250;
-/// Rows of the visitor whom a query asks for by name.
+/// The rows of the visitor that a query asks for by id.
 const KNOWN_VISITOR_ROWS: u32 = 4;
 
-/// Days of the table: all of July 2013.
+/// The days of the table: all of July 2013.
 pub(crate) const DAYS: u8 = 31;
 /// Weights of the days of a week that starts on the first of the month, a Monday.
 const WEEK: [u32; 7] = [108, 110, 109, 107, 101, 82, 83];
@@ -34,27 +34,27 @@ const HOURS: [u32; 24] = [26, 17, 12, 9, 8, 10, 15, 25, 38, 50, 58, 61, 62, 62, 
 #[derive(Clone, Debug)]
 pub(crate) struct Session {
     pub(crate) site: u32,
-    /// Day of the month less one.
+    /// The day of the month minus one.
     pub(crate) day: u8,
     pub(crate) visitor: u64,
     pub(crate) user_id: i64,
-    /// Second of the day of the first row.
+    /// The second of the day of the first row.
     pub(crate) start: u32,
     pub(crate) rows: u32,
-    /// Number of the session, which is that of its random stream.
+    /// The number of the session, which selects its random stream.
     pub(crate) number: u64,
 }
 
-/// A stretch of rows that is sorted.
+/// A sorted stretch of rows.
 pub(crate) struct Run {
-    /// Number of its first row in the table.
+    /// The number of its first row in the table.
     pub(crate) first_row: u64,
     pub(crate) sessions: Vec<Session>,
 }
 
-/// Where the runs of a table start and end.
+/// The boundaries of the runs of a table.
 pub(crate) struct Runs {
-    /// The first row of each run, and the number of rows of the table at the end.
+    /// The first row of each run, and at the end the number of rows of the table.
     borders: Vec<u64>,
 }
 
@@ -63,7 +63,8 @@ impl Runs {
         let count = rows.div_ceil(RUN_ROWS);
         let border = |run: u64| {
             let even = (rows as u128 * run as u128 / count as u128) as u64;
-            // Runs differ in length by a few percent, as they do where they are written by the clock.
+            // Runs differ in length by a few percent, as they would if a clock decided when to write them.
+            // The spread is much smaller than a run, so the borders stay in order.
             let spread = RUN_ROWS / 50;
             match run {
                 0 => 0,
@@ -78,7 +79,7 @@ impl Runs {
         self.borders.len() - 1
     }
 
-    /// The rows of a run.
+    /// Returns the rows of a run.
     pub(crate) fn range(&self, run: usize) -> std::ops::Range<u64> {
         self.borders[run]..self.borders[run + 1]
     }
@@ -92,6 +93,7 @@ impl World {
         let mut random = Random::new(self.seed, Stream::Run, run as u64);
         let mut sessions = Vec::with_capacity(rows as usize / 3);
         let mut planned = 0;
+        // The known visitor must come exactly once, so only the middle run has the visit.
         if run == self.runs.count() / 2 && rows > 1_000 {
             sessions.push(self.known_visit(&mut random));
             planned += u64::from(KNOWN_VISITOR_ROWS);
@@ -102,6 +104,8 @@ impl World {
             sessions.push(session);
         }
         sort_and_join(self, &mut sessions);
+        // The number selects the session's random stream, so it must be unique in the table: the run in the high bits,
+        // the index in the low ones.
         for (at, session) in sessions.iter_mut().enumerate() {
             session.number = (run as u64) << 32 | at as u64;
         }
@@ -137,9 +141,10 @@ impl World {
     }
 }
 
-/// At least k rows with a probability of about k^(-4/3): a third of the sessions are one row, few are very long.
+/// Draws a length. It is at least k with a probability of about k^(-4/3): a third of the sessions have one row, few are
+/// very long.
 fn draw_length(random: &mut Random) -> u64 {
-    // Cutting x^(-3/4) into pieces would need powers; square roots of square roots are exact.
+    // x^(-3/4) needs a power function, which may differ between machines. Square roots of square roots are exact.
     let root = (1.0 - random.unit()).sqrt();
     ((1.0 / (root * root.sqrt())) as u64).clamp(1, SESSION_ROWS_MAX)
 }
@@ -148,6 +153,7 @@ fn draw_day(random: &mut Random) -> u8 {
     let total: u32 = (0..DAYS).map(|day| WEEK[usize::from(day % 7)]).sum();
     let mut at = random.below(total.into()) as u32;
     let mut day = 0;
+    // We subtract the weights of the days one after the other until the draw falls into one.
     while let Some(rest) = at.checked_sub(WEEK[usize::from(day % 7)]) {
         at = rest;
         day += 1;
@@ -158,6 +164,7 @@ fn draw_day(random: &mut Random) -> u8 {
 fn draw_second(random: &mut Random) -> u32 {
     let mut at = random.below(HOURS.iter().sum::<u32>().into()) as u32;
     let mut hour = 0;
+    // We subtract the weights of the hours in the same way.
     while let Some(rest) = at.checked_sub(HOURS[hour]) {
         at = rest;
         hour += 1;
@@ -165,9 +172,10 @@ fn draw_second(random: &mut Random) -> u32 {
     hour as u32 * 3_600 + random.below(3_600) as u32
 }
 
-/// Orders sessions by (counter, day, user) and joins those that are equal in all three.
+/// Orders sessions by (counter, day, user), and joins sessions that are equal in all three.
 fn sort_and_join(world: &World, sessions: &mut Vec<Session>) {
     let counter = |session: &Session| world.sites.get(session.site as usize).counter_id;
+    // The key ends with start and rows, so that equal keys mean equal sessions and an unstable sort is enough.
     sessions
         .sort_unstable_by_key(|session| (counter(session), session.day, session.user_id, session.start, session.rows));
     sessions.dedup_by(|later, earlier| {

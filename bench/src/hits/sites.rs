@@ -1,24 +1,25 @@
-//! The sites whose pages are counted: one per `CounterID`.
+//! The sites whose pages are counted, one per `CounterID`.
 //!
-//! A few sites hold most of the rows. Each site has a host, a name that ends its titles, a style of addresses and a pool
-//! of pages in proportion to its traffic, so that the share of distinct addresses is the same at every size of table.
+//! A few sites have most of the rows. Each site has a host, a name at the end of its titles, a style of addresses, and
+//! a pool of pages in proportion to its traffic, so that the share of distinct addresses is the same for every size of
+//! the table.
 
 use super::random::{Random, Stream, Zipf, scramble};
 use super::words::{Words, push_capital};
 
-/// Sites in the table.
+/// The number of sites in the table.
 pub(crate) const SITES: usize = 6_506;
 
-/// The counter of which some queries ask more, and its share of all rows.
+/// The counter that some queries ask for, and its share of all rows.
 pub(crate) const KNOWN_COUNTER: i32 = 62;
 const KNOWN_SHARE: f64 = 0.0074;
-/// Its place among the sites, which are ordered by traffic.
+/// Its index among the sites, which are ordered by traffic.
 const KNOWN_SITE: usize = 24;
 
-/// Pages a site has for each row it is expected to get.
+/// The pages of a site for each row that we expect it to get.
 const PAGES_PER_ROW: f64 = 0.21;
 
-/// How the addresses of a site look.
+/// The style of a site's addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Style {
     News,
@@ -29,23 +30,23 @@ pub(crate) enum Style {
     Anchors,
 }
 
-/// One counted site.
+/// A counted site.
 pub(crate) struct Site {
     pub(crate) number: usize,
     pub(crate) counter_id: i32,
     pub(crate) host: String,
     pub(crate) name: String,
     pub(crate) style: Style,
-    /// Words that the parts of the site are named by.
+    /// The words that name the parts of the site.
     pub(crate) sections: Vec<usize>,
     /// Pages are numbered 0..pages; page 0 is the home page.
     pub(crate) pages: u64,
-    /// Bits that hold the numbers in its addresses.
+    /// The bits of the numbers in its addresses.
     pub(crate) page_bits: u32,
-    /// The share of page views that go to the home page on purpose.
+    /// The share of page views that go directly to the home page.
     pub(crate) home_share: f64,
     pub(crate) has_titles: bool,
-    /// Whether the site rewrites its addresses and reports the original ones too.
+    /// Whether the site rewrites its addresses and also reports the original ones.
     pub(crate) rewrites: bool,
     pub(crate) class: i16,
     pub(crate) category: i16,
@@ -55,7 +56,7 @@ pub(crate) struct Site {
     pub(crate) hit_color: &'static str,
 }
 
-/// All sites, most visited first.
+/// All sites, the most visited first.
 pub(crate) struct Sites {
     all: Vec<Site>,
     shares: Zipf,
@@ -68,7 +69,7 @@ impl Sites {
         Sites { all: all.collect(), shares: Zipf::of_weights(shares.iter().copied()) }
     }
 
-    /// A site, by traffic.
+    /// Draws a site by traffic.
     pub(crate) fn draw(&self, random: &mut Random) -> &Site {
         &self.all[self.shares.draw(random)]
     }
@@ -78,7 +79,8 @@ impl Sites {
     }
 }
 
-/// The share of each site: (k + 6)^(-3/2), but exactly the known share for the known counter.
+/// Returns the share of each site: (k + 6)^(-3/2), except for the known counter, which must have exactly its known
+/// share.
 fn shares() -> Vec<f64> {
     let mut weights: Vec<f64> = (0..SITES)
         .map(|k| {
@@ -86,6 +88,7 @@ fn shares() -> Vec<f64> {
             1.0 / (x * x.sqrt())
         })
         .collect();
+    // We first scale the other sites to the remaining share, and then set the known site's share.
     weights[KNOWN_SITE] = 0.0;
     let rest: f64 = weights.iter().sum();
     weights.iter_mut().for_each(|weight| *weight *= (1.0 - KNOWN_SHARE) / rest);
@@ -109,13 +112,14 @@ impl Site {
         let pages = ((rows * PAGES_PER_ROW) as u64).max(2);
         Site {
             number,
-            // The order of counters says nothing about their traffic.
+            // The order of counters must not reveal their traffic.
             counter_id: if known { KNOWN_COUNTER } else { 100 + scramble(number as u64, 18, seed) as i32 },
             host: host(random, number, words),
             name: name(random, words),
             style: if known { Style::News } else { style },
             sections: (0..6 + random.below(24)).map(|_| words.draw_noun(random)).collect(),
             pages,
+            // The numbers of uncounted pages must fit too, so we add two bits.
             page_bits: (u64::BITS - pages.leading_zeros() + 2).max(12),
             home_share: if known { 0.36 } else { random.any(&[0.01, 0.03, 0.05, 0.08, 0.12]) },
             has_titles: known || number < 3 || random.chance(0.94),

@@ -1,4 +1,4 @@
-//! The definition of the table, read from the one place that has it: `hits/create.sql`.
+//! The definition of the table. We read it from the only place that has it: `hits/create.sql`.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 /// The statement that creates the table.
 pub const CREATE: &str = include_str!("../../hits/create.sql");
 
-/// The Arrow schema of the statement's columns, with names as they are spelled there.
+/// Returns the Arrow schema of the statement's columns, with names in their original spelling.
 pub fn schema() -> SchemaRef {
     let open = CREATE.find('(').expect("create.sql opens its list of columns");
     let close = CREATE.rfind(')').expect("create.sql closes its list of columns");
@@ -15,7 +15,7 @@ pub fn schema() -> SchemaRef {
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
-/// `Name TYPE [NOT NULL][,]`
+/// Parses a line of the form `Name TYPE [NOT NULL][,]`.
 fn field(line: &str) -> Field {
     let line = line.trim_end_matches(',');
     let (definition, nullable) = match line.strip_suffix("NOT NULL") {

@@ -1,21 +1,21 @@
-//! Visitors: everything that a row says about the person and the machine, which is the same in all of their sessions.
+//! Visitors: everything that a row says about the person and the machine. It must be the same in all of their sessions.
 
 use super::random::{Random, Stream, Zipf, mix, scramble};
 
 /// Visitors in the pool for each row of the table.
 const VISITORS_PER_ROW: f64 = 0.31;
-/// Addresses for each visitor: many share one behind a provider.
+/// Addresses for each visitor. Many visitors share one address, because a provider has fewer addresses than customers.
 const ADDRESSES_PER_VISITOR: f64 = 0.37;
 /// Networks of providers; each belongs to a region.
 const NETWORKS: u64 = 4_096;
 const REGIONS: usize = 9_040;
 const PHONE_MODELS: usize = 166;
 
-/// The number of the one visitor whom a query asks for by name, and the name.
+/// The number of the one visitor that a query asks for by id, and the id.
 pub(crate) const KNOWN_VISITOR: u64 = u64::MAX;
 const KNOWN_USER_ID: i64 = 435_090_932_899_640_449;
 
-/// What does not depend on the single visitor.
+/// The values that all visitors draw from.
 pub(crate) struct Visitors {
     seed: u64,
     pub(crate) count: u64,
@@ -33,9 +33,9 @@ pub(crate) struct Visitor {
     pub(crate) remote_ip: i32,
     pub(crate) network: i32,
     pub(crate) region: i32,
-    /// Minutes east of UTC.
+    /// The time zone, in minutes east of UTC.
     pub(crate) time_zone: i16,
-    /// Seconds by which the visitor's clock is ahead.
+    /// The seconds by which the visitor's clock is ahead.
     pub(crate) clock_error: i32,
     pub(crate) os: i16,
     pub(crate) browser: i16,
@@ -46,7 +46,7 @@ pub(crate) struct Visitor {
     pub(crate) javascript: i16,
     pub(crate) is_mobile: i16,
     pub(crate) phone_vendor: i16,
-    /// Number of the phone model, if the visitor uses one that tells its name.
+    /// The number of the phone model, if the visitor uses a phone that sends its name.
     pub(crate) phone_model: Option<u16>,
     pub(crate) width: i16,
     pub(crate) height: i16,
@@ -61,9 +61,9 @@ pub(crate) struct Visitor {
     pub(crate) robotness: i16,
     pub(crate) language: &'static str,
     pub(crate) country: &'static str,
-    /// Whether the browser reports how long the loading of a page took.
+    /// Whether the browser reports the time to load a page.
     pub(crate) reports_timings: bool,
-    /// Whether the browser keeps to itself where it comes from.
+    /// Whether the browser hides the page from which it comes.
     pub(crate) hides_referer: bool,
 }
 
@@ -76,15 +76,16 @@ impl Visitors {
         Visitors { seed, count, regions, network_regions, phones: phones() }
     }
 
-    /// The name of a phone model.
+    /// Returns the name of a phone model.
     pub(crate) fn phone_name(&self, model: Option<u16>) -> &str {
         model.map_or("", |model| &self.phones[usize::from(model)].1)
     }
 
-    /// Visitor number `number`.
+    /// Returns visitor number `number`.
     pub(crate) fn get(&self, number: u64) -> Visitor {
         let mut random = Random::new(self.seed, Stream::Visitor, number);
         let random = &mut random;
+        // The known visitor has the greatest possible number, so we limit it to the range of addresses.
         let address = (number.min(self.count) as f64 * ADDRESSES_PER_VISITOR) as u64;
         let place = self.place(address);
         let phone = random.chance(0.0565).then(|| random.skewed(PHONE_MODELS as u64) as u16);
@@ -131,10 +132,12 @@ impl Visitors {
 
     fn place(&self, address: u64) -> Place {
         let mut random = Random::new(self.seed, Stream::Address, address);
+        // Network and place within it are scrambled separately, so that the addresses of a network share their high
+        // half.
         let network = address % NETWORKS;
         let block = scramble(network, 16, self.seed) as u32;
         let within = scramble(address / NETWORKS, 16, network) as u32;
-        // Most addresses of a network are where it is, some elsewhere, a few in any small place.
+        // Most addresses of a network are in its region, some are elsewhere, and a few are in any small place.
         let region = match random.below(100) {
             0..88 => self.network_regions[network as usize],
             88..98 => self.regions.draw(&mut random),
@@ -143,7 +146,7 @@ impl Visitors {
         Place {
             ip: (block << 16 | within) as i32,
             network: block as i32 * 61,
-            // 9,041 is prime, so that the multiples of a number give every region a number of its own.
+            // 9,041 is prime, so the multiples of 2,237 give every region a number of its own.
             region: ((region as i32 + 1) * 2_237) % 9_041,
             time_zone: random.pick(match region % 16 {
                 0..10 => &[(1, 240)],
@@ -156,7 +159,7 @@ impl Visitors {
     }
 }
 
-/// Where an address is.
+/// The place of an address.
 struct Place {
     ip: i32,
     network: i32,
@@ -164,7 +167,7 @@ struct Place {
     time_zone: i16,
 }
 
-/// `UserID` of a visitor: distinct and without order.
+/// `UserID` of a visitor: distinct and without a visible order.
 pub(crate) fn user_id(seed: u64, number: u64) -> i64 {
     if number == KNOWN_VISITOR { KNOWN_USER_ID } else { (mix(number ^ mix(seed)) >> 1) as i64 }
 }
@@ -307,7 +310,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_visitor_stays_the_same() {
+    fn a_visitor_is_the_same_whenever_it_is_computed() {
         let visitors = Visitors::new(1, 1_000_000);
         let (one, again) = (visitors.get(77), visitors.get(77));
         assert_eq!((one.user_id, one.client_ip, one.width), (again.user_id, again.client_ip, again.width));

@@ -1,13 +1,13 @@
 //! The vocabulary of titles, searches and addresses.
 //!
-//! A language of its own, made like Russian: stems take prefixes and endings, short particles stand in front, and the
-//! k-th word is met with a share of about k^(-2/3). So strings repeat in pieces, as real text does, instead of being
-//! noise that no encoding can shrink or a pattern that every encoding sees through. Each word also has a form in Latin
-//! letters, which addresses use.
+//! This is a language of its own, made like Russian: stems take prefixes and endings, short particles come in front,
+//! and the k-th word occurs with a share of about k^(-2/3). So strings repeat in pieces, as real text does. They are
+//! neither noise that no encoding can shrink, nor a pattern that every encoding sees through. Each word also has a form
+//! in Latin letters, which addresses use.
 
 use super::random::{Random, scramble};
 
-/// How many words there are besides the particles.
+/// The number of words besides the particles.
 const WORDS: usize = 1 << 14;
 
 const PARTICLES: &[&str] = &[
@@ -362,7 +362,7 @@ const ENDINGS: &[&str] = &[
     "ером",
 ];
 
-/// The words, most common first, in both alphabets.
+/// The words in both alphabets, the most common first.
 pub(crate) struct Words {
     cyrillic: Vec<String>,
     latin: Vec<String>,
@@ -373,8 +373,10 @@ impl Words {
         let mut cyrillic: Vec<String> = PARTICLES.iter().map(|&word| word.to_owned()).collect();
         let mut seen = std::collections::HashSet::new();
         let mut number = 0;
+        // The product of stems, prefixes and endings is larger than the wanted number, so the loop ends.
         while cyrillic.len() < PARTICLES.len() + WORDS {
-            // Every combination once, in an order that mixes them; the first spelling of two alike stays.
+            // We take every combination once, in an order that mixes them. If two have the same spelling, we keep the
+            // first.
             let at = scramble(number, 18, 0) as usize;
             let stem = STEMS[at % STEMS.len()];
             let prefix = PREFIXES[at / STEMS.len() % PREFIXES.len()];
@@ -389,13 +391,13 @@ impl Words {
         Words { cyrillic, latin }
     }
 
-    /// The number of any word, particles included, common ones more often.
+    /// Draws the number of any word, particles included. Common words come more often.
     #[inline]
     pub(crate) fn draw(&self, random: &mut Random) -> usize {
         random.skewed(self.cyrillic.len() as u64) as usize
     }
 
-    /// The number of a word that can stand alone.
+    /// Draws the number of a word that can be used alone.
     #[inline]
     pub(crate) fn draw_noun(&self, random: &mut Random) -> usize {
         PARTICLES.len() + random.skewed(WORDS as u64) as usize
@@ -467,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn capitals() {
+    fn a_pushed_capital_starts_the_word() {
         let mut out = String::new();
         push_capital(&mut out, "дом");
         assert_eq!(out, "Дом");

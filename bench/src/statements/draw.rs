@@ -1,36 +1,36 @@
-//! Values of parameters: what a statement asks for, and how it is drawn.
+//! Parameter values: the kinds of values that statements need, and how we draw them.
 
 use super::shop::{COUNTER_COUNT, Shop};
 use crate::tpcc::client::{Param, money};
 use crate::tpcc::random::{Random, last_name};
 use crate::tpcc::scale::{DISTRICTS, Scale};
 
-/// What a parameter is given.
+/// The kind of value that a parameter gets.
 #[derive(Clone, Copy, Debug)]
 pub enum Draw {
     /// The number of a user.
     User,
-    /// The number of a user who has orders: that of an order.
+    /// The number of a user who has orders: we draw an order and take its user.
     Buyer,
     /// The e-mail address of a user.
     Email,
     /// The full name of a user.
     Name,
-    /// The first name of a user and the first letters of the last, followed by `%`.
+    /// The first name of a user and the first letters of the last name, followed by `%`.
     NamePattern,
     /// The country of a user.
     Country,
-    /// When a user came.
+    /// The moment at which a user was created.
     UserCreated,
     /// The number of an order.
     Order,
-    /// When the order was made whose number or user was drawn before; without one, when any order was made.
+    /// The moment of the order whose number or user was drawn before, or of any order if none was.
     OrderCreated,
     /// The number of the order that was drawn before.
     SameOrder,
     /// The number of a product.
     Product,
-    /// The unit of a product.
+    /// The stock keeping unit of a product.
     Sku,
     /// A category of products.
     Category,
@@ -38,25 +38,25 @@ pub enum Draw {
     OneOf(&'static [&'static str]),
     /// The name of a counter.
     Counter,
-    /// A moment of orders that is followed by so many seconds of them.
+    /// A moment within the orders, with orders during at least this number of seconds after it.
     Moment(i64),
-    /// The moment that was drawn last, and so many seconds.
+    /// The moment that was drawn last, plus this number of seconds.
     Later(i64),
-    /// A whole number from the first to the second.
+    /// A whole number from the first bound to the second.
     Number(i64, i64),
-    /// The whole number that was drawn last, and so much more.
+    /// The whole number that was drawn last, plus this number.
     More(i64),
-    /// An amount of cents from the first to the second.
+    /// An amount in cents, from the first bound to the second.
     Cents(i64, i64),
     /// A number that no row of any table has.
     Fresh,
     /// The first of ten million numbers that no row of any table has.
     FreshBlock,
-    /// An address that no user has.
+    /// An e-mail address that no user has.
     FreshEmail,
-    /// The value of an earlier parameter, which counts from 0.
+    /// The value of an earlier parameter, given by its index from 0.
     Again(usize),
-    /// A draw, several times.
+    /// Several values of another kind.
     Times(usize, &'static Draw),
 
     /// A district of TPC-C's first warehouse.
@@ -65,11 +65,11 @@ pub enum Draw {
     Customer,
     /// The last name of customers.
     LastName,
-    /// An order of a district that is delivered.
+    /// A delivered order of a district.
     Delivered,
-    /// An order of a district with twenty before it.
+    /// An order of a district with twenty earlier ones.
     Recent,
-    /// An order of a district that is not delivered.
+    /// An undelivered order of a district.
     Undelivered,
     /// An item.
     Item,
@@ -80,7 +80,7 @@ pub enum Draw {
 pub enum Drawn {
     /// A whole number.
     Integer(i64),
-    /// An amount of cents.
+    /// An amount in cents.
     Cents(i64),
     /// Microseconds since 1970.
     Moment(i64),
@@ -89,7 +89,7 @@ pub enum Drawn {
 }
 
 impl Drawn {
-    /// As a parameter.
+    /// Returns the value as a parameter.
     pub fn param(&self) -> Param<'_> {
         match self {
             Drawn::Integer(number) => Param::Integer(*number),
@@ -106,28 +106,29 @@ pub struct Drawing {
     shop: Shop,
     scale: Scale,
     random: Random,
-    /// The number that [`Draw::Fresh`] takes next.
+    /// The next number for [`Draw::Fresh`].
     fresh: i64,
-    /// What was drawn last for the same statement; 0 is no order.
+    /// The values that were drawn last for the same statement. An order of 0 means none.
     order: i64,
     number: i64,
     moment: i64,
 }
 
 impl Drawing {
-    /// Values for these tables; no row has the number `fresh` or a greater one. Streams of one seed differ.
+    /// Makes a drawing for these tables. No row may have the number `fresh` or a greater one. Different streams of one
+    /// seed give different values.
     pub fn new(shop: Shop, scale: Scale, fresh: i64, stream: u64) -> Drawing {
-        // The highest byte of the streams of rows is small.
+        // This stream collides with no stream of rows, because the highest byte of theirs is small.
         let random = Random::new(shop.seed, u64::MAX - stream);
         Drawing { shop, scale, random, fresh, order: 0, number: 0, moment: 0 }
     }
 
-    /// The number that no row has.
+    /// A number that no row has.
     pub fn fresh(&self) -> i64 {
         self.fresh
     }
 
-    /// A value for each parameter.
+    /// Draws a value for each parameter.
     pub fn draw(&mut self, draws: &[Draw]) -> Vec<Drawn> {
         let mut drawn: Vec<Drawn> = Vec::new();
         self.order = 0;
@@ -194,7 +195,7 @@ impl Drawing {
             Draw::Fresh => self.fresh_number().into(),
             Draw::FreshBlock => (self.fresh_number() * 10_000_000).into(),
             Draw::FreshEmail => Drawn::Text(format!("fresh.{}@example.com", self.fresh_number())),
-            Draw::Again(_) | Draw::Times(..) => unreachable!("neither is within another draw"),
+            Draw::Again(_) | Draw::Times(..) => unreachable!("draw() handles both before it draws single values"),
             Draw::District => self.random.between(1, DISTRICTS).into(),
             Draw::Customer => self.random.between(1, self.scale.customers).into(),
             Draw::LastName => {

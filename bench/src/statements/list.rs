@@ -11,7 +11,7 @@ const RARE_STATUSES: &[&str] = &["new", "paid"];
 const KINDS: &[&str] = &["view", "search", "login", "buy"];
 const DAY_S: i64 = 86_400;
 
-/// Groups of statements.
+/// The statements, grouped by the feature that they test.
 pub static SHOP: &[(&str, &[Statement])] = &[
     ("constants", CONSTANTS),
     ("points", POINTS),

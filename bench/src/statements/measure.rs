@@ -1,4 +1,4 @@
-//! One statement on both engines: first whether they agree, then how long it takes, in turns.
+//! Runs one statement on both engines: first we check that they agree, then we measure the times in turns.
 
 use std::time::Duration;
 
@@ -9,41 +9,41 @@ use super::draw::{Drawing, Drawn};
 use super::statement::{Statement, Way};
 use crate::tpcc::table::{Kind, Table};
 
-/// Lists of values with which the rows are compared.
+/// The number of parameter lists with which we compare the rows.
 const COMPARISONS: usize = 5;
-/// Turns of each engine, of which the best counts.
+/// The number of turns of each engine; the best one counts.
 const TURNS: u32 = 3;
-/// Runs that tell about how long one takes.
+/// The number of runs by which we estimate the time of one run.
 const FIRST_RUNS: usize = 3;
 
-/// How much is measured.
+/// Limits on the measurement.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Effort {
-    /// Runs of a turn at most.
+    /// The most runs in a turn.
     pub runs_max: usize,
-    /// What all turns of both engines may take together.
+    /// The most time that all turns of both engines may take together.
     pub budget: Duration,
 }
 
-/// Microseconds of a run.
+/// The times of both engines, in microseconds per run.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
-    /// Rowmill's.
+    /// Rowmill's time.
     pub ours_us: f64,
-    /// SQLite's.
+    /// SQLite's time.
     pub theirs_us: f64,
-    /// Runs of a turn.
+    /// The number of runs in a turn.
     pub runs: usize,
 }
 
 impl Times {
-    /// How many times as long Rowmill takes.
+    /// Rowmill's time divided by SQLite's.
     pub fn ratio(&self) -> f64 {
         self.ours_us / self.theirs_us
     }
 }
 
-/// Both engines with the same tables.
+/// Both engines, with the same tables.
 pub(super) struct Pair<'a> {
     pub(super) ours: &'a mut dyn Contender,
     pub(super) theirs: &'a mut dyn Contender,
@@ -51,7 +51,7 @@ pub(super) struct Pair<'a> {
 }
 
 impl Pair<'_> {
-    /// Compares the engines and measures them.
+    /// Compares the engines and then measures them.
     pub(super) fn measure(&mut self, statement: &Statement, drawing: &mut Drawing, effort: Effort) -> Result<Times> {
         for number in 0..COMPARISONS {
             let values = drawing.draw(statement.draws);
@@ -64,7 +64,7 @@ impl Pair<'_> {
         times
     }
 
-    /// Ends a transaction, which a statement that failed may have left as well.
+    /// Ends an open transaction. A statement that failed may have left one too.
     fn roll_back(&mut self) -> Result<()> {
         self.ours.roll_back()?;
         self.theirs.roll_back()
@@ -87,7 +87,8 @@ impl Pair<'_> {
         Ok(Times { ours_us: us(ours), theirs_us: us(theirs), runs })
     }
 
-    /// An error if the engines differ in rows or in what they change; `thoroughly`: in the changed table as a whole.
+    /// Returns an error if the engines differ in their rows or in the number of changed rows. With `thoroughly`, also
+    /// compares the whole changed table.
     fn compare(&mut self, statement: &Statement, values: &[Drawn], thoroughly: bool) -> Result<()> {
         let is_rolled_back = statement.way == Way::RolledBack;
         if is_rolled_back {
@@ -104,7 +105,7 @@ impl Pair<'_> {
         Ok(())
     }
 
-    /// An error if the engines differ in a table.
+    /// Returns an error if the engines differ in a table.
     pub(super) fn compare_table(&mut self, table: &Table) -> Result<()> {
         let digest = digest(table);
         let (ours, theirs) = (self.ours.rows(&digest)?, self.theirs.rows(&digest)?);
@@ -113,7 +114,7 @@ impl Pair<'_> {
     }
 }
 
-/// Counts and sums that differ when the rows of a table do, but for rare luck.
+/// Makes a query with counts and sums. If the rows of two tables differ, these almost certainly differ too.
 fn digest(table: &Table) -> String {
     let mut values = vec!["count(*)".to_owned()];
     for column in table.columns {
@@ -130,29 +131,29 @@ fn digest(table: &Table) -> String {
     format!("SELECT {} FROM {}", values.join(", "), table.name)
 }
 
-/// An error if the outcomes differ. Rows without an order are compared in one.
+/// Returns an error if the outcomes differ. We sort rows that have no order before we compare them.
 fn alike(mut ours: Outcome, mut theirs: Outcome, is_ordered: bool) -> Result<()> {
     if !is_ordered {
         ours.rows.sort();
         theirs.rows.sort();
     }
     if ours.rows.len() != theirs.rows.len() {
-        return Err(Error::internal(format!("{} rows, of SQLite {}", ours.rows.len(), theirs.rows.len())));
+        return Err(Error::internal(format!("Rowmill gave {} rows, SQLite {}", ours.rows.len(), theirs.rows.len())));
     }
     for (ours, theirs) in ours.rows.iter().zip(&theirs.rows) {
         if ours.len() != theirs.len() || !ours.iter().zip(theirs).all(|(ours, theirs)| same(ours, theirs)) {
-            return Err(Error::internal(format!("row {ours:?}, of SQLite {theirs:?}")));
+            return Err(Error::internal(format!("Rowmill gave the row {ours:?}, SQLite {theirs:?}")));
         }
     }
     match (ours.changed, theirs.changed) {
         (Some(ours), Some(theirs)) if ours != theirs => {
-            Err(Error::internal(format!("{ours} rows changed, by SQLite {theirs}")))
+            Err(Error::internal(format!("Rowmill changed {ours} rows, SQLite {theirs}")))
         }
         _ => Ok(()),
     }
 }
 
-/// Whether values are alike: as texts, or within the last digits of floating-point numbers.
+/// Whether two values are equal: as texts, or as floating-point numbers except for their last digits.
 fn same(ours: &Option<String>, theirs: &Option<String>) -> bool {
     let number = |value: &Option<String>| value.as_ref()?.parse::<f64>().ok();
     match (number(ours), number(theirs)) {

@@ -1,11 +1,12 @@
-//! A hundred ordinary statements of applications, through the library, in turns with SQLite in the same process.
+//! Runs a hundred ordinary statements of applications through the library, in turns with SQLite in the same process.
 //!
-//! The [`list`] runs on the tables of a [`shop`], the [`tpcc_list`] on those of TPC-C. Values of parameters are [`draw`]n anew for each
-//! run, the same for both engines. Before a statement is [`measure`]d, the rows that both give are compared; a change is also
-//! compared by the table that it leaves. Most changes are rolled back; the few that are committed are made on both sides.
+//! The [`list`] uses the tables of a [`shop`], the [`tpcc_list`] the tables of TPC-C. We [`draw`] new parameter values
+//! for each run; both engines must get the same values. Before we [`measure`] a statement, we compare the rows of both
+//! engines. For a change we also compare the table that it leaves. Most changes are rolled back; the few that are
+//! committed are committed on both sides.
 //!
-//! SQLite is set up as for TPC-C: a write-ahead log that is synced at checkpoints, a cache and a mapping that hold the database.
-//! Rowmill commits with `durability = relaxed`. Both have the same indexes and statistics.
+//! SQLite is configured as for TPC-C: a write-ahead log that is synced at checkpoints, and a cache and a mapping that
+//! hold the database. Rowmill commits with `durability = relaxed`. Both have the same indexes and statistics.
 
 pub mod draw;
 pub mod list;
@@ -45,13 +46,13 @@ use crate::tpcc::scale::Scale;
 use crate::tpcc::sqlite_client::Sqlite;
 use crate::tpcc::table::{self, Table};
 
-/// When TPC-C's orders were made: microseconds since 1970.
+/// The time at which TPC-C's orders were made, in microseconds since 1970.
 const TPCC_MOMENT: i64 = 1_700_000_000_000_000;
 
-/// Statements with their group's name.
+/// The statements of a group, with the name of the group.
 type Group = (&'static str, &'static [Statement]);
 
-/// About how many rows are to be loaded.
+/// The approximate number of rows that we must load.
 pub fn rows(options: &Options) -> u64 {
     match options.no_load {
         true => 0,
@@ -67,7 +68,8 @@ fn scale(options: &Options) -> Scale {
     if options.tiny { Scale::TINY } else { Scale::FULL }
 }
 
-/// Loads if asked, and measures. `progress` is told of loaded rows, `done` of each statement.
+/// Loads the tables if asked, and measures the statements. Reports loaded rows to `progress`, and each statement to
+/// `done`.
 pub fn run(options: &Options, progress: &(dyn Fn(u64) + Sync), done: &dyn Fn(&Line)) -> Result<Report> {
     let folder = Folder::of(options)?;
     let mut report = Report { lines: Vec::new(), differences: Vec::new() };
@@ -79,7 +81,7 @@ pub fn run(options: &Options, progress: &(dyn Fn(u64) + Sync), done: &dyn Fn(&Li
     Ok(report)
 }
 
-/// A list of statements with the tables that it is about.
+/// A list of statements, and the tables that they use.
 #[derive(Clone, Copy)]
 enum Part {
     Shop,
@@ -101,7 +103,7 @@ impl Part {
         }
     }
 
-    /// The greatest number that rows of its tables have.
+    /// A query for the greatest number that a row has. New rows get greater ones.
     fn greatest(self) -> &'static str {
         match self {
             Part::Shop => "SELECT max(id) FROM events",
@@ -117,7 +119,7 @@ impl Part {
     }
 }
 
-/// The statements of a group that were asked for.
+/// Returns the statements of a group that the user has selected.
 fn chosen(options: &Options, (group, statements): &Group) -> Vec<&'static Statement> {
     let is_chosen = |statement: &&Statement| match &options.only {
         Some(part) => group.contains(part.as_str()) || statement.has(part),
@@ -141,7 +143,7 @@ fn run_part(
         load(part, options, &rowmill, ("BIGINT", ""), progress)?;
         load(part, options, &sqlite, ("INTEGER", " WITHOUT ROWID"), progress)?;
     }
-    // Numbers of earlier runs stay taken.
+    // Rows of earlier runs keep their numbers, so new rows must start after them.
     let (shop, scale) = (shop(options), scale(options));
     let fresh = sqlite.number(part.greatest())?.max(shop.users).max(shop.orders).max(scale.customers) + 1;
     let mut drawing = Drawing::new(shop, scale, fresh, part as u64);
@@ -168,6 +170,7 @@ fn run_part(
             report.lines.push(line);
         }
     }
+    // We compare whole tables only after commits, because all other changes were rolled back.
     if has_committed {
         for table in part.tables() {
             report.differences.extend(pair.compare_table(table).err().map(|error| error.to_string()));
@@ -193,7 +196,8 @@ fn load<E: Engine>(
     }
 }
 
-/// How both engines run a statement; an error in the place of lines where one does not tell.
+/// Returns the lines with which both engines explain a statement. If an engine cannot explain it, we show its error
+/// instead.
 fn explained(pair: &mut Pair<'_>, statement: &Statement, drawing: &mut Drawing) -> Vec<String> {
     let values = drawing.draw(statement.draws);
     let lines = |name: &str, contender: &mut dyn Contender| {
@@ -205,7 +209,7 @@ fn explained(pair: &mut Pair<'_>, statement: &Statement, drawing: &mut Drawing) 
     explained
 }
 
-/// Where the databases are.
+/// The folder of the databases.
 struct Folder {
     path: PathBuf,
     is_temporary: bool,
@@ -223,7 +227,7 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         if self.is_temporary {
-            // What cannot be removed is left for the system to remove.
+            // If the folder cannot be removed, we leave it to the system's cleaning of temporary files.
             let _ = fs::remove_dir_all(&self.path);
         }
     }

@@ -4,28 +4,29 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-/// What `rowmill-bench statements` is asked for.
+/// The options of `rowmill-bench statements`.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
-    /// The directory of the databases. Without it they are made in a temporary one, which is removed.
+    /// The directory of the databases; without it, they are created in a temporary directory that is removed in the
+    /// end.
     #[arg(long)]
     pub dir: Option<PathBuf>,
-    /// Runs on what is in the directory.
+    /// Runs on the databases that are already in the directory.
     #[arg(long, requires = "dir")]
     pub no_load: bool,
-    /// Users of the shop.
+    /// Number of users of the shop.
     #[arg(long, default_value_t = 200_000, value_parser = clap::value_parser!(i64).range(10..))]
     pub users: i64,
-    /// Orders of the shop; there are two lines for each, and half as many events.
+    /// Number of orders of the shop; each has two lines, and there are half as many events.
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(i64).range(20..))]
     pub orders: i64,
-    /// Runs of a turn at most.
+    /// The most runs in a turn.
     #[arg(long, default_value_t = 5_000)]
     pub runs: usize,
-    /// Milliseconds that a statement may take, over all turns of both engines.
+    /// The most milliseconds that a statement may take, over all turns of both engines.
     #[arg(long, default_value_t = 300)]
     pub budget_ms: u64,
-    /// Only statements with this in their group, name or text.
+    /// Runs only the statements with this text in their group, name or SQL.
     #[arg(long)]
     pub only: Option<String>,
     /// Shows how both engines run each statement that is slower than 1.5 times SQLite.
@@ -34,10 +35,10 @@ pub struct Options {
     /// Another seed makes other rows and other values.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// The file for the report as JSON, beside the text that is printed.
+    /// The file for the report as JSON; the text is printed too.
     #[arg(long)]
     pub out: Option<PathBuf>,
-    /// TPC-C's tables as small as tests want them.
+    /// Whether TPC-C's tables are as small as tests need them.
     #[arg(skip)]
     pub tiny: bool,
 }

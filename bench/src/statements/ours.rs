@@ -1,4 +1,4 @@
-//! Rowmill, through its library.
+//! Rowmill, used through its library.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use super::draw::Drawn;
 use super::statement::{Statement, Way, with_literals};
 use crate::tpcc::rowmill_client::{Rowmill, borrowed};
 
-/// A connection of Rowmill.
+/// A connection to Rowmill.
 pub(super) struct Ours {
     connection: Connection,
 }
@@ -109,7 +109,7 @@ fn params(values: &[Drawn]) -> Vec<Param<'_>> {
     values.iter().map(|value| borrowed(&value.param())).collect()
 }
 
-/// Looks at every value of an answer.
+/// Reads every value of an answer.
 fn read(answer: &Answer<'_>) -> Result<()> {
     let columns = answer.column_count();
     for row in 0..answer.len() {
@@ -120,7 +120,7 @@ fn read(answer: &Answer<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The statement with its values as literals.
+/// Returns the statement with its values as literals.
 fn text(statement: &Statement, values: &[Drawn]) -> Result<String> {
     let literals: Vec<String> = values.iter().map(literal).collect::<Result<_>>()?;
     Ok(with_literals(&statement.rowmill_text(), literals.into_iter()))
@@ -138,13 +138,13 @@ fn literal(value: &Drawn) -> Result<String> {
     })
 }
 
-/// The rows of a batch as texts.
+/// Returns the rows of a batch as texts.
 fn texts(batch: &RecordBatch) -> Result<Vec<Vec<Option<String>>>> {
     let row = |row| batch.columns().iter().map(|column| value(column, row)).collect::<Result<_>>();
     (0..batch.num_rows()).map(row).collect()
 }
 
-/// A value as SQLite has it.
+/// Returns a value in the form in which SQLite stores it.
 fn value(column: &ArrayRef, row: usize) -> Result<Option<String>> {
     if column.is_null(row) {
         return Ok(None);
@@ -156,7 +156,7 @@ fn value(column: &ArrayRef, row: usize) -> Result<Option<String>> {
             Some(column.as_primitive::<TimestampMicrosecondType>().value(row).to_string())
         }
         DataType::Timestamp(..) => {
-            return Err(Error::new(ErrorKind::DatatypeMismatch, "a moment of another unit than microseconds"));
+            return Err(Error::new(ErrorKind::DatatypeMismatch, "expected microseconds, found another unit"));
         }
         _ => format_value(column, row)?,
     })

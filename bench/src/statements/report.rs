@@ -1,4 +1,4 @@
-//! What came out: a line for each statement, and how many are slow.
+//! The report: one line per statement, and the number of slow statements.
 
 use std::fmt::Write as _;
 
@@ -8,43 +8,43 @@ use serde_json::{Value, json};
 use super::measure::Times;
 use super::statement::Way;
 
-/// A statement that takes more times SQLite's time than this is slow.
+/// A statement is slow if it takes more than this number of times SQLite's time.
 pub const SLOW_RATIO: f64 = 1.5;
-/// The median of all ratios that we want.
+/// The median of all ratios should be at most this.
 const MEDIAN_WANTED: f64 = 0.6;
-/// Slow statements that are listed at the end.
+/// The number of slow statements that we list at the end.
 const WORST_SHOWN: usize = 10;
 
-/// A statement.
+/// The report on one statement.
 #[derive(Debug)]
 pub struct Line {
     /// The group.
     pub group: &'static str,
     /// The name.
     pub name: &'static str,
-    /// How it ran.
+    /// The way in which it was run.
     pub way: Way,
     /// The text for Rowmill.
     pub text: String,
-    /// How long it takes, or why that is not known.
+    /// The times, or the reason why there are none.
     pub times: Result<Times>,
-    /// How both engines run it, if that was asked for.
+    /// The explanations of both engines, if requested.
     pub explained: Vec<String>,
 }
 
 impl Line {
-    /// Whether it is slower than it may be.
+    /// Whether the statement is slower than it should be.
     pub fn is_slow(&self) -> bool {
         self.times.as_ref().is_ok_and(|times| times.ratio() > SLOW_RATIO)
     }
 }
 
-/// All statements.
+/// The report on all statements.
 #[derive(Debug)]
 pub struct Report {
-    /// Statements, in their order.
+    /// The statements, in their order.
     pub lines: Vec<Line>,
-    /// Tables in which the engines differ in the end.
+    /// The tables in which the engines differ in the end.
     pub differences: Vec<String>,
 }
 
@@ -57,7 +57,7 @@ impl Report {
         self.lines.iter().filter_map(|line| Some((line, line.times.as_ref().err()?)))
     }
 
-    /// The median of the ratios.
+    /// The median of the ratios, if anything was measured.
     pub fn median(&self) -> Option<f64> {
         let mut ratios: Vec<f64> = self.measured().map(|(_, times)| times.ratio()).collect();
         ratios.sort_by(f64::total_cmp);
@@ -69,7 +69,7 @@ impl Report {
         }
     }
 
-    /// The statements with the greatest ratios, those first.
+    /// Returns the statements with the greatest ratios, the greatest first.
     fn worst(&self) -> Vec<(&Line, Times)> {
         let mut all: Vec<_> = self.measured().collect();
         all.sort_by(|(_, a), (_, b)| b.ratio().total_cmp(&a.ratio()));
@@ -77,7 +77,7 @@ impl Report {
         all
     }
 
-    /// As JSON.
+    /// The report as JSON.
     pub fn json(&self) -> Value {
         let line = |line: &Line| {
             json!({
@@ -102,7 +102,7 @@ impl Report {
         })
     }
 
-    /// As text.
+    /// The report as text.
     pub fn text(&self) -> Result<String> {
         let mut out = String::new();
         self.write(&mut out).map_err(|error| Error::internal(error.to_string()))?;
@@ -140,7 +140,7 @@ impl Report {
         self.differences.iter().try_for_each(|difference| writeln!(out, "DIFFERENT: {difference}"))
     }
 
-    /// An error if a statement failed, or if the engines differ.
+    /// Returns an error if a statement failed, or if the engines differ.
     pub fn verdict(&self) -> Result<()> {
         let failed = self.failed().count();
         match failed + self.differences.len() {
@@ -153,7 +153,7 @@ impl Report {
     }
 }
 
-/// To hundredths.
+/// Rounds to hundredths.
 fn rounded(number: f64) -> f64 {
     (number * 100.0).round() / 100.0
 }

@@ -1,7 +1,7 @@
-//! The tables of a shop and their rows, the same for both engines.
+//! The tables of a shop and their rows. Both engines must get the same rows.
 //!
-//! Every row draws from a stream of its own, so that a parameter can be the e-mail address or the moment of a row that is
-//! there without asking a database for it.
+//! Every row draws from a random stream of its own. So we can compute the e-mail address or the moment of an existing
+//! row as a parameter, without asking a database for it.
 
 use rowmill_base::Result;
 
@@ -9,11 +9,11 @@ use crate::tpcc::client::{Engine, Param, RowFn, money};
 use crate::tpcc::random::{Random, last_name};
 use crate::tpcc::table::{Kind, Table, column, nullable};
 
-/// Seconds from 1970 to the first user, who comes on the first of January 2022.
+/// Seconds from 1970 to the first user: 1 January 2022.
 const FIRST_USER_S: i64 = 1_640_995_200;
-/// Seconds from 1970 to the first order: the first of January 2023.
+/// Seconds from 1970 to the first order: 1 January 2023.
 const FIRST_ORDER_S: i64 = 1_672_531_200;
-/// Seconds in which all users come, and after that all orders: a year each.
+/// The period in which all users are created, and after it the period of all orders: a year each.
 const YEAR_S: i64 = 365 * 86_400;
 const MICROS: i64 = 1_000_000;
 
@@ -34,7 +34,7 @@ const CATEGORIES: [&str; 40] = [
 ];
 const KINDS: [&str; 8] = ["view", "search", "login", "logout", "add", "remove", "buy", "rate"];
 
-/// Users.
+/// The users.
 static USERS: Table = Table {
     name: "users",
     columns: &[
@@ -53,7 +53,7 @@ static USERS: Table = Table {
     index: None,
 };
 
-/// What is sold.
+/// The products.
 static PRODUCTS: Table = Table {
     name: "products",
     columns: &[
@@ -69,7 +69,7 @@ static PRODUCTS: Table = Table {
     index: None,
 };
 
-/// Orders, the latest last. Users whose number ends in 7 have none.
+/// The orders, with the latest last. Users whose number ends in 7 have no orders.
 static ORDERS: Table = Table {
     name: "orders",
     columns: &[
@@ -99,7 +99,7 @@ static ORDER_ITEMS: Table = Table {
     index: None,
 };
 
-/// A log: one event for two orders.
+/// A log, with one event for every two orders.
 static EVENTS: Table = Table {
     name: "events",
     columns: &[
@@ -113,7 +113,7 @@ static EVENTS: Table = Table {
     index: None,
 };
 
-/// What users are about to buy: one or two products of every tenth.
+/// The shopping carts: every tenth user has one or two products in it.
 static CARTS: Table = Table {
     name: "carts",
     columns: &[column("user_id", Kind::Bigint), column("product_id", Kind::Bigint), column("quantity", Kind::Integer)],
@@ -121,7 +121,7 @@ static CARTS: Table = Table {
     index: None,
 };
 
-/// Counters by name.
+/// Counters, found by their names.
 static COUNTERS: Table = Table {
     name: "counters",
     columns: &[column("name", Kind::Text(20)), column("value", Kind::Bigint)],
@@ -132,7 +132,7 @@ static COUNTERS: Table = Table {
 /// All tables.
 pub static TABLES: [&Table; 7] = [&USERS, &PRODUCTS, &ORDERS, &ORDER_ITEMS, &EVENTS, &CARTS, &COUNTERS];
 
-/// Indexes of both engines.
+/// The indexes of both engines.
 const INDEXES: [&str; 12] = [
     "CREATE UNIQUE INDEX users_email ON users (email)",
     "CREATE INDEX users_name ON users (name)",
@@ -148,10 +148,10 @@ const INDEXES: [&str; 12] = [
     "CREATE INDEX events_user ON events (user_id, moment)",
 ];
 
-/// Counters that there are.
+/// The number of counters.
 pub const COUNTER_COUNT: i64 = 1_000;
 
-/// What draws from streams of its own.
+/// The kinds of things that have random streams of their own.
 #[derive(Clone, Copy)]
 enum Stream {
     User = 1,
@@ -166,13 +166,13 @@ enum Stream {
 pub struct User {
     /// First and last name.
     pub name: String,
-    /// The address, which no other user has.
+    /// The e-mail address. No other user may have it.
     pub email: String,
-    /// One of thirty countries, the first of which have most users.
+    /// One of thirty countries; the first ones have the most users.
     pub country: &'static str,
     city: Option<String>,
     age: Option<i64>,
-    /// Microseconds since 1970; no other user has the same.
+    /// Microseconds since 1970. No other user may have the same value.
     pub created: i64,
     born: String,
     balance: i64,
@@ -182,41 +182,41 @@ pub struct User {
 /// An order.
 #[derive(Clone, Copy, Debug)]
 pub struct Order {
-    /// Whose it is.
+    /// The number of the user who made the order.
     pub user: i64,
-    /// The product that it is made for.
+    /// The product that the order is for.
     pub product: i64,
     status: &'static str,
-    /// Microseconds since 1970; no other order has the same.
+    /// Microseconds since 1970. No other order may have the same value.
     pub created: i64,
     cents: i64,
     has_note: bool,
     lines: i64,
 }
 
-/// How large the tables are, and what is in them.
+/// The sizes of the tables, and the seed of their contents.
 #[derive(Clone, Copy, Debug)]
 pub struct Shop {
-    /// Users.
+    /// The number of users.
     pub users: i64,
-    /// Orders.
+    /// The number of orders.
     pub orders: i64,
     /// Another seed makes other rows.
     pub seed: u64,
 }
 
 impl Shop {
-    /// Products: one for fifty orders.
+    /// The number of products: one for every fifty orders.
     pub fn products(&self) -> i64 {
         (self.orders / 50).max(20)
     }
 
-    /// Events.
+    /// The number of events.
     pub fn events(&self) -> i64 {
         self.orders / 2
     }
 
-    /// Rows of all tables, about.
+    /// The approximate number of rows of all tables.
     pub fn rows(&self) -> i64 {
         self.users + self.users / 7 + self.products() + 3 * self.orders + self.events() + COUNTER_COUNT
     }
@@ -225,7 +225,7 @@ impl Shop {
         Random::new(self.seed, (stream as u64) << 56 | number as u64)
     }
 
-    /// A user that is there.
+    /// Computes an existing user.
     pub fn user(&self, id: i64) -> User {
         let random = &mut self.random(Stream::User, id);
         let first = FIRST_NAMES[random.between(0, FIRST_NAMES.len() as i64 - 1) as usize];
@@ -250,22 +250,22 @@ impl Shop {
         }
     }
 
-    /// The stock keeping unit of a product.
+    /// Returns the stock keeping unit of a product.
     pub fn sku(product: i64) -> String {
         format!("SKU-{product:07}")
     }
 
-    /// A category that has products.
+    /// Returns a category that has products.
     pub fn category(number: i64) -> &'static str {
         CATEGORIES[number as usize % CATEGORIES.len()]
     }
 
-    /// The name of a counter, from 1 to [`COUNTER_COUNT`].
+    /// Returns the name of a counter, from 1 to [`COUNTER_COUNT`].
     pub fn counter(number: i64) -> String {
         format!("counter-{number:05}")
     }
 
-    /// An order that is there.
+    /// Computes an existing order.
     pub fn order(&self, id: i64) -> Order {
         let random = &mut self.random(Stream::Order, id);
         let user = random.between(1, self.users);
@@ -287,13 +287,13 @@ impl Shop {
         }
     }
 
-    /// A moment between the first order and the last, without the last `seconds`.
+    /// Draws a moment between the first order and the last, excluding the last `seconds`.
     pub fn moment_of_orders(random: &mut Random, seconds: i64) -> i64 {
         (FIRST_ORDER_S + random.between(0, YEAR_S - seconds)) * MICROS
     }
 
-    /// Makes the tables and fills them. `integer` is the engine's name of a key of 64 bits, `under_key` what makes a table
-    /// whose rows lie under a key that is no number.
+    /// Makes the tables and fills them. `integer` is the engine's type for a 64-bit key. `under_key` is the table
+    /// option with which the engine stores rows under a key that is not a number.
     pub fn load<E: Engine>(
         &self,
         engine: &E,
@@ -399,7 +399,7 @@ impl Shop {
     }
 }
 
-/// The moment of row number `id` of `count`, which are spread over a year in their order.
+/// Returns the moment of row `id` of `count`. The rows are spread over a year, in the order of their ids.
 fn moment(first_s: i64, id: i64, count: i64, random: &mut Random) -> i64 {
     let step = YEAR_S * MICROS / count;
     first_s * MICROS + (id - 1) * step + random.between(0, step - 1)

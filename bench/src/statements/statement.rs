@@ -2,76 +2,77 @@
 
 use super::draw::Draw;
 
-/// How a statement is run.
+/// The way in which a statement is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// Prepared, by itself.
+    /// Prepared and run by itself.
     Read,
-    /// Prepared, a few times in a transaction that is rolled back. Beginning it and rolling it back are not measured.
+    /// Prepared and run a few times in a transaction that is rolled back. The time excludes the beginning and the
+    /// rollback.
     RolledBack,
-    /// Prepared, by itself: it changes rows, and every run is a commit.
+    /// Prepared and run by itself. It changes rows, and every run is a commit.
     Committed,
-    /// As a text with literals, that is parsed each time.
+    /// Given as a text with literals, which must be parsed in each run.
     Text,
 }
 
-/// A statement with a way to run it and values for its parameters.
+/// A statement with the way to run it and the values for its parameters.
 #[derive(Clone, Copy, Debug)]
 pub struct Statement {
-    /// What it is, in a few words.
+    /// A short description.
     pub name: &'static str,
-    /// Its text; `?*10` stands for ten parameters with commas between them.
+    /// The text. `?*10` stands for ten parameters with commas between them.
     sql: &'static str,
-    /// Its text for SQLite, where that has other words.
+    /// The text for SQLite, if it must differ.
     sqlite: Option<&'static str>,
-    /// What its parameters are given.
+    /// The values of the parameters.
     pub draws: &'static [Draw],
-    /// How it is run.
+    /// The way in which it is run.
     pub way: Way,
 }
 
-/// A query.
+/// Makes a query.
 pub(super) const fn read(name: &'static str, sql: &'static str, draws: &'static [Draw]) -> Statement {
     Statement { name, sql, sqlite: None, draws, way: Way::Read }
 }
 
-/// A change that is rolled back.
+/// Makes a change that is rolled back.
 pub(super) const fn change(name: &'static str, sql: &'static str, draws: &'static [Draw]) -> Statement {
     Statement { name, sql, sqlite: None, draws, way: Way::RolledBack }
 }
 
-/// A change that is committed.
+/// Makes a change that is committed.
 pub(super) const fn commit(name: &'static str, sql: &'static str, draws: &'static [Draw]) -> Statement {
     Statement { name, sql, sqlite: None, draws, way: Way::Committed }
 }
 
-/// A query that is not prepared.
+/// Makes a query that is not prepared.
 pub(super) const fn text(name: &'static str, sql: &'static str, draws: &'static [Draw]) -> Statement {
     Statement { name, sql, sqlite: None, draws, way: Way::Text }
 }
 
 impl Statement {
-    /// With other words for SQLite.
+    /// Sets a different text for SQLite.
     pub(super) const fn sqlite(self, sql: &'static str) -> Statement {
         Statement { sqlite: Some(sql), ..self }
     }
 
-    /// The text for Rowmill.
+    /// Returns the text for Rowmill.
     pub fn rowmill_text(&self) -> String {
         expanded(self.sql)
     }
 
-    /// The text for SQLite.
+    /// Returns the text for SQLite.
     pub fn sqlite_text(&self) -> String {
         expanded(self.sqlite.unwrap_or(self.sql))
     }
 
-    /// Whether the name or the text has `part` in it.
+    /// Whether the name or the text contains `part`.
     pub fn has(&self, part: &str) -> bool {
         self.name.contains(part) || self.sql.contains(part)
     }
 
-    /// Whether the order of its rows is asked for: an ORDER BY that is in no parentheses.
+    /// Whether the rows have an order: the text has an ORDER BY outside of all parentheses.
     pub fn is_ordered(&self) -> bool {
         let mut depth = 0;
         self.sql.char_indices().any(|(at, letter)| {
@@ -84,7 +85,7 @@ impl Statement {
         })
     }
 
-    /// The table that it changes.
+    /// Returns the table that the statement changes.
     pub fn changed_table(&self) -> Option<&'static str> {
         let after = |word| self.sql.split_once(word).map(|(_, rest)| rest);
         let rest = match self.way {
@@ -97,7 +98,7 @@ impl Statement {
     }
 }
 
-/// With the parameters that `?*10` stands for.
+/// Replaces `?*10` by ten parameters.
 fn expanded(sql: &str) -> String {
     let mut out = String::new();
     let mut rest = sql;
@@ -112,7 +113,7 @@ fn expanded(sql: &str) -> String {
     out
 }
 
-/// The text with `literals` in the place of its parameters.
+/// Replaces the parameters of a text by `literals`.
 pub(super) fn with_literals(sql: &str, literals: impl Iterator<Item = String>) -> String {
     let mut literals = literals;
     let mut parts = sql.split('?');
@@ -139,13 +140,13 @@ mod tests {
     }
 
     #[test]
-    fn an_order_in_parentheses_is_none_of_the_rows() {
+    fn an_order_in_parentheses_does_not_order_the_rows() {
         assert!(read("", "SELECT a FROM t ORDER BY a", &[]).is_ordered());
         assert!(!read("", "SELECT row_number() OVER (ORDER BY a) FROM t", &[]).is_ordered());
     }
 
     #[test]
-    fn the_changed_table_stands_after_the_verb() {
+    fn the_changed_table_is_the_word_after_the_verb() {
         assert_eq!(change("", "UPDATE orders SET a = 1", &[]).changed_table(), Some("orders"));
         assert_eq!(commit("", "INSERT INTO carts(a) VALUES (1)", &[]).changed_table(), Some("carts"));
         assert_eq!(read("", "SELECT 1", &[]).changed_table(), None);

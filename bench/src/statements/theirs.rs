@@ -1,4 +1,4 @@
-//! SQLite, as TPC-C sets it up.
+//! SQLite, configured as for TPC-C.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -13,13 +13,13 @@ use super::statement::{Statement, Way, with_literals};
 use crate::tpcc::client::Param;
 use crate::tpcc::sqlite_client::{Sqlite, bind, error};
 
-/// A connection of SQLite.
+/// A connection to SQLite.
 pub(super) struct Theirs {
     connection: Connection,
 }
 
 impl Theirs {
-    /// `LIKE` minds case, as in Rowmill: otherwise no index serves it.
+    /// Opens a connection. `LIKE` must be case-sensitive as in Rowmill; otherwise SQLite could not use an index for it.
     pub(super) fn new(sqlite: &Sqlite) -> Result<Theirs> {
         let connection = sqlite.connection()?;
         connection.execute_batch("PRAGMA case_sensitive_like = ON").map_err(error)?;
@@ -105,7 +105,7 @@ fn params(values: &[Drawn]) -> Vec<Param<'_>> {
     values.iter().map(Drawn::param).collect()
 }
 
-/// Runs a statement with the values that it was given, and looks at every value of its rows.
+/// Runs a statement with the values bound to it, and reads every value of its rows.
 fn read(statement: &mut rusqlite::Statement<'_>) -> Result<()> {
     let columns = statement.column_count();
     let mut rows = statement.raw_query();
@@ -137,7 +137,7 @@ fn value(value: ValueRef<'_>) -> Option<String> {
     }
 }
 
-/// The statement with its values as literals.
+/// Returns the statement with its values as literals.
 fn text(statement: &Statement, values: &[Drawn]) -> String {
     with_literals(&statement.sqlite_text(), values.iter().map(literal))
 }

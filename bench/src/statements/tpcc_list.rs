@@ -1,12 +1,12 @@
-//! Statements of TPC-C as other harnesses put them, over the tables of [`crate::tpcc`]: by the last name, by the least and the
-//! greatest number, with all district texts of stock, and the join of Stock-Level.
+//! Statements of TPC-C in the form that other harnesses use, over the tables of [`crate::tpcc`]: customers by last
+//! name, orders by least and greatest number, stock with all district texts, and the join of Stock-Level.
 
 use super::draw::Draw::{
     Again, Cents, Customer, Delivered, District, Fresh, Item, LastName, Moment, More, Number, Recent, Undelivered,
 };
 use super::statement::{Statement, change, commit, read};
 
-/// The statements by transaction.
+/// The statements, grouped by transaction.
 pub static TPCC: &[(&str, &[Statement])] = &[
     ("TPC-C New-Order", NEW_ORDER),
     ("TPC-C Payment", PAYMENT),

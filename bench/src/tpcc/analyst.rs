@@ -1,5 +1,5 @@
-//! An analyst: a connection that asks one question after the other while the clients work, and looks from time to time
-//! whether what it reads is of one state.
+//! An analyst: a connection that asks one question after the other while the clients work. From time to time it checks
+//! that everything it reads in one transaction comes from one state.
 
 use std::time::{Duration, Instant};
 
@@ -10,35 +10,35 @@ use super::histogram::Histogram;
 use super::one_snapshot;
 use super::questions::{ALL, QUESTIONS};
 
-/// Questions from one look at the snapshot to the next.
+/// The number of questions between two checks of the snapshot.
 const QUESTIONS_PER_CHECK: usize = 4;
-/// Differences that are kept to be shown, of each analyst.
+/// The most differences of an analyst that we keep for the report.
 const DIFFERENCES_MAX: usize = 10;
 
-/// What became of a question.
+/// The outcomes of a question.
 #[derive(Clone, Debug, Default)]
 pub struct Asked {
-    /// Of the answers.
+    /// The latencies of the answers.
     pub latencies: Histogram,
-    /// How often there was none.
+    /// The number of times that the question failed.
     pub failed: u64,
-    /// Why, the last time.
+    /// The last error.
     pub error: Option<String>,
 }
 
-/// What analysts have found.
+/// The results of one or more analysts.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
-    /// By question.
+    /// The outcomes of each question.
     pub questions: [Asked; QUESTIONS],
-    /// Looks at the snapshot.
+    /// The number of checks of the snapshot.
     pub checks: u64,
-    /// Statements that did not see the state of their transaction, and looks that failed; the first few.
+    /// The first few differences: statements that did not see the state of their transaction, and checks that failed.
     pub differences: Vec<String>,
 }
 
 impl Findings {
-    /// Adds those of another analyst.
+    /// Adds the findings of another analyst.
     pub fn add(&mut self, other: &Findings) {
         for (asked, more) in self.questions.iter_mut().zip(&other.questions) {
             asked.latencies.add(&more.latencies);
@@ -49,19 +49,19 @@ impl Findings {
         self.differences.extend(other.differences.iter().cloned());
     }
 
-    /// How many questions were answered.
+    /// The number of answers.
     pub fn answered(&self) -> u64 {
         self.questions.iter().map(|asked| asked.latencies.count()).sum()
     }
 
-    /// The geometric mean of the medians of all questions that were answered.
+    /// The geometric mean of the medians of all answered questions.
     pub fn geometric_mean(&self) -> Option<Duration> {
         let medians: Vec<f64> = self.medians().map(|(_, median)| median.as_secs_f64().ln()).collect();
         let mean = medians.iter().sum::<f64>() / medians.len() as f64;
         (!medians.is_empty()).then(|| Duration::from_secs_f64(mean.exp()))
     }
 
-    /// The number, from 1, of the question that takes longest by its median, and that.
+    /// The question with the longest median: its number, counted from 1, and the median.
     pub fn slowest(&self) -> Option<(usize, Duration)> {
         self.medians().max_by_key(|(_, median)| *median)
     }
@@ -72,31 +72,32 @@ impl Findings {
     }
 }
 
-/// An analyst.
+/// A running analyst.
 pub struct Analyst<'a> {
     reader: Box<dyn Reader + 'a>,
-    /// How many questions were asked, counted from one that is another for each analyst.
+    /// The number of questions asked. It starts at a different value for each analyst, so that they begin with
+    /// different questions.
     step: usize,
     findings: Findings,
 }
 
 impl Analyst<'_> {
-    /// Analyst number `number`, from 0, of so many.
+    /// Makes analyst number `number`, counted from 0, of `analysts`.
     pub fn new(reader: Box<dyn Reader + '_>, number: usize, analysts: usize) -> Analyst<'_> {
         Analyst { reader, step: number * QUESTIONS / analysts, findings: Findings::default() }
     }
 
-    /// Forgets what has been, as when the warm-up ends.
+    /// Resets the findings when the warm-up ends.
     pub fn restart(&mut self) {
         self.findings = Findings::default();
     }
 
-    /// What it has found.
+    /// Returns the findings.
     pub fn into_findings(self) -> Findings {
         self.findings
     }
 
-    /// Asks the next question, or looks at the snapshot and then asks it.
+    /// Asks the next question. Before some questions it also checks the snapshot.
     pub fn step(&mut self) -> Result<()> {
         if self.step.is_multiple_of(QUESTIONS_PER_CHECK) {
             self.check();
@@ -111,6 +112,7 @@ impl Analyst<'_> {
             Err(error) => {
                 asked.failed += 1;
                 asked.error = Some(error.to_string());
+                // The failed statement may have left a transaction open.
                 self.reader.end()?;
             }
         }
@@ -120,7 +122,8 @@ impl Analyst<'_> {
     fn check(&mut self) {
         self.findings.checks += 1;
         let found = one_snapshot::differences(&mut *self.reader)
-            .unwrap_or_else(|error| vec![format!("a look at the snapshot failed: {error}")]);
+            .unwrap_or_else(|error| vec![format!("a check of the snapshot failed: {error}")]);
+        // Many differences usually have one cause, so we keep only the first ones.
         let left = DIFFERENCES_MAX.saturating_sub(self.findings.differences.len());
         self.findings.differences.extend(found.into_iter().take(left));
     }
@@ -132,7 +135,7 @@ mod tests {
 
     use super::*;
 
-    /// Answers some questions, and sees another state each time.
+    /// Answers some questions, and returns a different state each time.
     #[derive(Default)]
     struct Unsteady {
         asked: usize,

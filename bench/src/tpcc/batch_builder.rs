@@ -1,4 +1,4 @@
-//! Rows of a table as an Arrow batch, which Rowmill appends as it is.
+//! Collects rows of a table into an Arrow batch, which Rowmill appends without conversion.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub struct BatchBuilder {
 }
 
 impl BatchBuilder {
-    /// For rows of `table`.
+    /// Makes a builder for rows of `table`.
     pub fn new(table: &Table) -> BatchBuilder {
         let columns = table.columns.iter().map(|column| Column::of(column.kind)).collect();
         BatchBuilder { names: table.columns.iter().map(|column| column.name).collect(), columns }
@@ -30,17 +30,17 @@ impl BatchBuilder {
         self.columns.iter_mut().zip(values).try_for_each(|(column, value)| column.push(value))
     }
 
-    /// How many rows there are.
+    /// The number of rows.
     pub fn len(&self) -> usize {
         self.columns.first().map_or(0, Column::len)
     }
 
-    /// Whether there are none.
+    /// Whether the builder has no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Takes the rows.
+    /// Takes the collected rows as a batch.
     pub fn finish(&mut self) -> Result<RecordBatch> {
         let arrays: Vec<ArrayRef> = self.columns.iter_mut().map(Column::finish).collect::<Result<_>>()?;
         let field = |(name, array): (&&str, &ArrayRef)| Field::new(*name, array.data_type().clone(), true);
@@ -49,12 +49,12 @@ impl BatchBuilder {
     }
 }
 
-/// Values of a column, with the type that the table has.
+/// The values of a column, with the type of the table's column.
 enum Column {
     Integer(Int32Builder),
     Bigint(Int64Builder),
     Double(Float64Builder),
-    /// Days too: the appender converts them.
+    /// Texts, and days too, because the appender converts them.
     Text(StringBuilder),
     Decimal(Decimal128Builder, u8, u8),
     Moment(TimestampMicrosecondBuilder),
@@ -90,7 +90,7 @@ impl Column {
             }
             (Column::Moment(builder), Param::Moment(micros)) => builder.append_value(*micros),
             (Column::Moment(builder), Param::Null) => builder.append_null(),
-            (_, value) => return Err(Error::internal(format!("{value:?} for a column of another type"))),
+            (_, value) => return Err(Error::internal(format!("{value:?} does not fit the type of its column"))),
         }
         Ok(())
     }

@@ -1,25 +1,25 @@
-//! What the driver asks of an engine. Parameters are borrowed and results are read in place by position, so that what is
-//! measured is the engine and not what lies between.
+//! The interface between the driver and an engine. Parameters are borrowed, and results are read in place by position.
+//! So we measure the engine and not the code around it.
 
 use rowmill_base::{Error, ErrorKind, Result};
 
 use super::statement::Sql;
 use super::table::Table;
 
-/// A value on its way to the engine.
+/// A parameter value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Param<'a> {
     /// NULL
     Null,
     /// A whole number.
     Integer(i64),
-    /// A decimal number: in units of its last digit, and how many digits are behind the point.
+    /// A decimal number: the value in units of its last digit, and the number of digits after the point.
     Decimal(i64, u8),
     /// A floating-point number.
     Double(f64),
-    /// A text; also a day, `2024-02-29`.
+    /// A text. Also a day, for example `2024-02-29`.
     Text(&'a str),
-    /// A moment: microseconds since 1970.
+    /// A timestamp in microseconds since 1970.
     Moment(i64),
 }
 
@@ -35,27 +35,27 @@ impl<'a> From<&'a str> for Param<'a> {
     }
 }
 
-/// An amount in cents.
+/// Returns an amount in cents as a parameter.
 pub fn money(cents: i64) -> Param<'static> {
     Param::Decimal(cents, 2)
 }
 
-/// A tax or a discount in hundredths of a percent.
+/// Returns a tax or a discount in hundredths of a percent as a parameter.
 pub fn rate(hundredths: i64) -> Param<'static> {
     Param::Decimal(hundredths, 4)
 }
 
-/// One row of a result; columns count from 0.
+/// One row of a result. Columns count from 0.
 pub trait Row {
-    /// Whether it is NULL.
+    /// Whether the value is NULL.
     fn is_null(&self, column: usize) -> Result<bool>;
     /// A whole number.
     fn integer(&self, column: usize) -> Result<i64>;
     /// A decimal number, in units of its last digit.
     fn decimal(&self, column: usize) -> Result<i64>;
-    /// A text, where it lies.
+    /// A text, read in place.
     fn text(&self, column: usize) -> Result<&str>;
-    /// A moment: microseconds since 1970.
+    /// A timestamp in microseconds since 1970.
     fn moment(&self, column: usize) -> Result<i64>;
 }
 
@@ -70,24 +70,24 @@ pub enum Access {
 
 /// A connection with every statement prepared.
 ///
-/// An error of kind [`rowmill_base::ErrorKind::SerializationFailure`] means that the transaction is to be rolled back and
-/// run again.
+/// After an error of kind [`rowmill_base::ErrorKind::SerializationFailure`] the caller should roll back the transaction
+/// and run it again.
 pub trait Client {
     /// A row of its results.
     type Row<'a>: Row;
 
     /// Begins a transaction.
     fn begin(&mut self, access: Access) -> Result<()>;
-    /// Commits it.
+    /// Commits the transaction.
     fn commit(&mut self) -> Result<()>;
-    /// Rolls it back. Without one, as after a commit that failed, it does nothing.
+    /// Rolls back the transaction. Does nothing if none is open, for example after a commit that failed.
     fn rollback(&mut self) -> Result<()>;
     /// Changes rows.
     fn execute(&mut self, sql: Sql, params: &[Param<'_>]) -> Result<()>;
     /// Hands each row of the result to `each`.
     fn query(&mut self, sql: Sql, params: &[Param<'_>], each: impl FnMut(&Self::Row<'_>) -> Result<()>) -> Result<()>;
 
-    /// What `read` takes from the row, if there is one.
+    /// Returns the value that `read` takes from the first row, or `None` without a row.
     fn find<T>(
         &mut self,
         sql: Sql,
@@ -102,7 +102,7 @@ pub trait Client {
         Ok(found)
     }
 
-    /// What `read` takes from the row that has to be there.
+    /// Returns the value that `read` takes from the first row. The row must exist.
     fn get<T>(&mut self, sql: Sql, params: &[Param<'_>], read: impl FnMut(&Self::Row<'_>) -> Result<T>) -> Result<T> {
         self.find(sql, params, read)?.ok_or_else(|| Error::internal(format!("no row for {params:?}: {}", sql.text())))
     }
@@ -112,41 +112,42 @@ pub trait Client {
 pub trait Reader {
     /// Begins a transaction that only reads.
     fn begin(&mut self) -> Result<()>;
-    /// Ends it. Without one it does nothing.
+    /// Ends the transaction. Does nothing if none is open.
     fn end(&mut self) -> Result<()>;
-    /// Reads the answer to its end and tells how many rows it has.
+    /// Reads the whole answer, and returns its number of rows.
     fn ask(&mut self, sql: &str) -> Result<usize>;
-    /// The rows of the answer as texts.
+    /// Returns the rows of the answer as texts.
     fn rows(&mut self, sql: &str) -> Result<Vec<String>>;
 }
 
-/// What a row of a table is handed to: a value for each column, in order.
+/// A function that takes the rows of a table: a value for each column, in order.
 pub type RowFn<'a> = dyn FnMut(&[Param<'_>]) -> Result<()> + 'a;
 
-/// A database.
+/// A database with its engine.
 pub trait Engine: Sync {
-    /// Its clients.
+    /// The type of its clients.
     type Client<'a>: Client
     where
         Self: 'a;
 
-    /// As the report names it.
+    /// The engine's name in the report.
     fn name(&self) -> &'static str;
-    /// What follows the definition of a table.
+    /// The options that follow the definition of a table.
     fn table_options(&self, table: &Table) -> &'static str;
-    /// Runs a statement that gives nothing.
+    /// Runs a statement without a result.
     fn execute(&self, sql: &str) -> Result<()>;
-    /// Runs a statement that gives one number.
+    /// Runs a statement whose result is one number.
     fn number(&self, sql: &str) -> Result<i64>;
-    /// Fills a table with what `rows` hands over, in one transaction.
+    /// Fills a table with the rows that `rows` passes on, in one transaction.
     fn fill(&self, table: &Table, rows: impl FnOnce(&mut RowFn<'_>) -> Result<()>) -> Result<()>;
-    /// To be called when everything is loaded: what there is goes where it stays.
+    /// Writes everything to its final place, for example by a checkpoint. The caller must call it when everything is
+    /// loaded.
     fn settle(&self) -> Result<()>;
-    /// Connects an analyst. Only an engine that knows the words of the questions has one.
+    /// Connects an analyst. Only an engine that understands the SQL of the questions supports it.
     fn reader(&self) -> Result<Box<dyn Reader + '_>> {
         Err(Error::new(ErrorKind::Unsupported, format!("{} has no analysts", self.name()))
             .hint("their questions are in Rowmill's SQL: --engine rowmill, or --analysts 0"))
     }
-    /// Connects, prepares, and hands the client to `work`.
+    /// Makes a connection, prepares the statements, and passes the client to `work`.
     fn with_client<T>(&self, work: impl FnOnce(&mut Self::Client<'_>) -> Result<T>) -> Result<T>;
 }

@@ -1,28 +1,29 @@
-//! The consistency conditions of clause 3.3.2, each as a statement that counts what breaks it.
+//! The consistency conditions of clause 3.3.2, each as a statement that counts the rows that break it.
 //!
-//! Condition 11 holds of the initial population; here the orders that customers have received since then are taken off, so
-//! that it holds ever after. A district may run out of new orders, which leaves conditions 2 and 3 nothing to say of it.
+//! Condition 11 is defined for the initial population. We subtract the orders that customers have received since then,
+//! so that it must hold at any later time too. A district may run out of new orders; conditions 2 and 3 then do not
+//! apply to it.
 
 use rowmill_base::Result;
 
 use super::client::Engine;
 use super::scale::Scale;
 
-/// Orders by district: how many, the last, and the lines that they ask for.
+/// Orders by district: their number, the last one, and the lines that they should have.
 const ORDERS: &str = "SELECT o_w_id, o_d_id, COUNT(*) AS order_count, MAX(o_id) AS last_order, \
                       SUM(o_ol_cnt) AS line_count FROM orders GROUP BY o_w_id, o_d_id";
 /// New orders by district.
 const NEW_ORDERS: &str = "SELECT no_w_id, no_d_id, COUNT(*) AS order_count, MIN(no_o_id) AS first_order, \
                           MAX(no_o_id) AS last_order FROM new_order GROUP BY no_w_id, no_d_id";
-/// What has been delivered to each customer.
+/// The delivered amount of each customer.
 const DELIVERED: &str = "SELECT o_w_id, o_d_id, o_c_id, SUM(ol_amount) AS amount FROM orders \
                          JOIN order_line ON ol_w_id = o_w_id AND ol_d_id = o_d_id AND ol_o_id = o_id \
                          WHERE ol_delivery_d IS NOT NULL GROUP BY o_w_id, o_d_id, o_c_id";
-/// What each customer has paid.
+/// The amount that each customer has paid.
 const PAID: &str = "SELECT h_c_w_id, h_c_d_id, h_c_id, SUM(h_amount) AS amount FROM history \
                     GROUP BY h_c_w_id, h_c_d_id, h_c_id";
 
-/// The twelve conditions, from 1: statements that give the number of rows that break them.
+/// The twelve conditions, from 1 on: statements that return the number of rows that break them.
 pub fn conditions(scale: &Scale) -> [String; 12] {
     let initially_delivered = scale.delivered();
     let count = |from: &str| format!("SELECT COUNT(*) FROM {from}");
@@ -82,7 +83,7 @@ pub fn conditions(scale: &Scale) -> [String; 12] {
     ]
 }
 
-/// How many rows break each condition; that all twelve numbers are zero is what a run has to leave behind.
+/// Returns the number of rows that break each condition. After a run all twelve numbers must be zero.
 pub fn check<E: Engine>(engine: &E, scale: &Scale) -> Result<[i64; 12]> {
     let mut broken = [0; 12];
     for (number, (found, sql)) in (1..).zip(broken.iter_mut().zip(conditions(scale))) {

@@ -1,5 +1,5 @@
-//! Which transaction comes next: a deck of a hundred cards, shuffled and dealt to its end, so that every hundred
-//! transactions of a client have the mix exactly (clause 5.2.4.2).
+//! The choice of the next transaction: a deck of a hundred cards that is shuffled and dealt to its end. So every
+//! hundred transactions of a client have exactly the required mix (clause 5.2.4.2).
 
 use super::random::Random;
 
@@ -19,10 +19,10 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All, in the order of their numbers.
+    /// All kinds, in the order of their numbers.
     pub const ALL: [Kind; 5] = [Kind::NewOrder, Kind::Payment, Kind::OrderStatus, Kind::Delivery, Kind::StockLevel];
 
-    /// As the report names it.
+    /// The name in the report.
     pub fn name(self) -> &'static str {
         match self {
             Kind::NewOrder => "new_order",
@@ -33,7 +33,7 @@ impl Kind {
         }
     }
 
-    /// Its cards in a hundred: the least that is allowed, and for New-Order what is left.
+    /// The cards of this kind in a hundred: the least that the specification allows, and the rest for New-Order.
     fn cards(self) -> usize {
         match self {
             Kind::NewOrder => 45,
@@ -42,7 +42,7 @@ impl Kind {
         }
     }
 
-    /// Whether it writes, and so waits for the disk where durability is full.
+    /// Whether it writes. With full durability a transaction that writes waits for the disk.
     pub fn writes(self) -> bool {
         matches!(self, Kind::NewOrder | Kind::Payment | Kind::Delivery)
     }
@@ -56,13 +56,13 @@ pub struct Deck {
 }
 
 impl Deck {
-    /// A deck that is shuffled before the first card is dealt.
+    /// Makes a deck. It is shuffled before the first card is dealt.
     pub fn new() -> Deck {
         let cards: Vec<Kind> = Kind::ALL.into_iter().flat_map(|kind| std::iter::repeat_n(kind, kind.cards())).collect();
         Deck { dealt: cards.len(), cards }
     }
 
-    /// The next card.
+    /// Deals the next card.
     pub fn deal(&mut self, random: &mut Random) -> Kind {
         if self.dealt == self.cards.len() {
             random.shuffle(&mut self.cards);

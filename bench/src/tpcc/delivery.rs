@@ -1,4 +1,4 @@
-//! Delivery (clause 2.7): the oldest new order of each district of a warehouse is delivered. It runs at once, in one
+//! Delivery (clause 2.7): delivers the oldest new order of each district of a warehouse. It runs at once, in one
 //! transaction, and not from a queue.
 
 use rowmill_base::Result;
@@ -9,7 +9,7 @@ use super::scale::DISTRICTS;
 use super::statement::Sql;
 use super::world::{Ending, now};
 
-/// The input.
+/// The input of a Delivery transaction.
 #[derive(Clone, Copy, Debug)]
 pub struct Delivery {
     warehouse: i64,
@@ -17,12 +17,12 @@ pub struct Delivery {
 }
 
 impl Delivery {
-    /// A delivery of the warehouse `home`.
+    /// Draws a delivery of the warehouse `home`.
     pub fn draw(random: &mut Random, home: i64) -> Delivery {
         Delivery { warehouse: home, carrier: random.between(1, 10) }
     }
 
-    /// Delivers.
+    /// Runs the delivery.
     pub fn run<C: Client>(&self, client: &mut C) -> Result<Ending> {
         client.begin(Access::Write)?;
         let now = now();
@@ -31,7 +31,7 @@ impl Delivery {
         Ok(Ending::Committed)
     }
 
-    /// A district without new orders is skipped.
+    /// Delivers the oldest new order of a district. A district without new orders is skipped.
     fn deliver<C: Client>(&self, client: &mut C, district: i64, now: i64) -> Result<()> {
         let (w, d) = (Param::Integer(self.warehouse), Param::Integer(district));
         let Some(order) = client.find(Sql::OldestNewOrder, &[w, d], |row| row.integer(0))? else { return Ok(()) };

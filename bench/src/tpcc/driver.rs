@@ -1,4 +1,5 @@
-//! Clients at work, each on a thread, without think times, and analysts beside them: first to warm up, then measured.
+//! Runs clients, each on a thread of its own and without think times, and analysts at the same time. A warm-up comes
+//! first; after it we measure.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
@@ -12,44 +13,44 @@ use super::terminal::{Tallies, Terminal};
 use super::world::World;
 use crate::process::{ThreadTimes, cpu_s};
 
-/// How often it is looked whether a client has failed.
+/// The interval at which we check whether a client has failed.
 const GLANCE: Duration = Duration::from_millis(20);
 
-/// What is to be run.
+/// The parameters of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Run {
     /// The database.
     pub world: World,
-    /// Clients at the same time.
+    /// The number of concurrent clients.
     pub clients: usize,
-    /// Analysts at the same time. Their tables are made if they are not there.
+    /// The number of concurrent analysts. Their tables are made if they are missing.
     pub analysts: usize,
-    /// Before it counts.
+    /// The time before we measure.
     pub warmup: Duration,
-    /// While it counts.
+    /// The time for which we measure.
     pub time: Duration,
-    /// Attempts after the first, where others commit first.
+    /// The most further attempts of a transaction for which others committed first.
     pub max_retry: u32,
     /// Another seed makes other transactions.
     pub seed: u64,
 }
 
-/// What came of it.
+/// The results of a run.
 #[derive(Debug)]
 pub struct Measured {
-    /// By kind of transaction.
+    /// The outcomes by kind of transaction.
     pub tallies: Tallies,
-    /// How long it took.
+    /// The measured seconds.
     pub seconds: f64,
-    /// The process's processor time in that time, where it is known.
+    /// The process's processor time in these seconds, if known.
     pub cpu_s: Option<f64>,
-    /// What became of the time of all clients together, where that is known.
+    /// How all clients together spent their time, if known.
     pub clients: Option<ThreadTimes>,
-    /// What the analysts have found.
+    /// The findings of the analysts.
     pub findings: Findings,
 }
 
-/// When it counts.
+/// The start and the end of the measurement.
 #[derive(Clone, Copy)]
 struct Phase {
     from: Instant,
@@ -57,8 +58,10 @@ struct Phase {
 }
 
 impl Phase {
-    /// Takes steps until it is over, or somebody has failed. `step` is told once that the phase has begun.
+    /// Takes steps until the phase is over, or until any thread has failed. Tells `step` once when the measurement
+    /// begins.
     fn repeat(self, stop: &AtomicBool, mut step: impl FnMut(bool) -> Result<()>) -> Result<()> {
+        // A client starts to count at the first step after `from`, because a step cannot be interrupted.
         let mut is_warm = false;
         while !stop.load(Relaxed) {
             let now = Instant::now();
@@ -73,7 +76,7 @@ impl Phase {
     }
 }
 
-/// Runs it.
+/// Runs clients and analysts, and collects their results.
 pub fn run<E: Engine>(engine: &E, run: &Run) -> Result<Measured> {
     let from = Instant::now() + run.warmup;
     let (phase, stop) = (Phase { from, until: from + run.time }, AtomicBool::new(false));
@@ -82,6 +85,8 @@ pub fn run<E: Engine>(engine: &E, run: &Run) -> Result<Measured> {
             let stop = &stop;
             scope.spawn(move || {
                 let done = work(engine, run, number, phase, stop);
+                // One failure must end the whole run; otherwise the other threads would work until the end of the
+                // phase.
                 stop.fetch_or(done.is_err(), Relaxed);
                 done
             })
@@ -96,9 +101,11 @@ pub fn run<E: Engine>(engine: &E, run: &Run) -> Result<Measured> {
         };
         let clients: Vec<_> = (0..run.clients).map(client).collect();
         let analysts: Vec<_> = (0..run.analysts).map(analyst).collect();
+        // We read the processor time at both ends of the phase, while the threads go on.
         let before = wait(phase.from, &stop).and_then(|()| cpu_s());
         let after = wait(phase.until, &stop).and_then(|()| cpu_s());
 
+        // Clients that are in a transaction at the end finish it, so joining waits for the slowest.
         let (mut tallies, mut times) = (Tallies::default(), Some(ThreadTimes::default()));
         for client in clients {
             let (of_client, taken) = client.join().expect("a client panicked")?;
@@ -114,7 +121,7 @@ pub fn run<E: Engine>(engine: &E, run: &Run) -> Result<Measured> {
     })
 }
 
-/// Sleeps until then; not to the end if a client has failed.
+/// Sleeps until `until`. Returns early if a client has failed.
 fn wait(until: Instant, stop: &AtomicBool) -> Option<()> {
     loop {
         if stop.load(Relaxed) {
@@ -139,6 +146,7 @@ fn work<E: Engine>(
     engine.with_client(|client| {
         phase.repeat(stop, |begins| {
             if begins {
+                // The warm-up fills caches and must not count.
                 terminal.restart();
                 from = ThreadTimes::of_this();
             }

@@ -1,9 +1,9 @@
-//! Latencies: counts of nanoseconds in buckets whose width is a 64th of their value at most, so that a percentile is right
-//! to under two percent, recording is an addition, and histograms of clients add up.
+//! Latencies: counts of nanoseconds in buckets. A bucket is at most a 64th of its values wide, so a percentile is right
+//! to under two percent. Recording is one addition, and the histograms of several clients can be added.
 
 use std::time::Duration;
 
-/// Buckets of each power of two.
+/// The number of buckets for each power of two.
 const PER_POWER: usize = 64;
 const POWER_BITS: u32 = PER_POWER.trailing_zeros();
 
@@ -16,12 +16,12 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Without any.
+    /// Makes an empty histogram.
     pub fn new() -> Histogram {
         Histogram { counts: vec![0; (65 - POWER_BITS as usize) * PER_POWER], total: 0, longest: 0 }
     }
 
-    /// Counts one.
+    /// Counts one duration.
     pub fn record(&mut self, duration: Duration) {
         let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         self.counts[bucket(nanos)] += 1;
@@ -29,20 +29,21 @@ impl Histogram {
         self.longest = self.longest.max(nanos);
     }
 
-    /// Counts all that `other` has counted.
+    /// Adds all counts of `other`.
     pub fn add(&mut self, other: &Histogram) {
         self.counts.iter_mut().zip(&other.counts).for_each(|(count, more)| *count += more);
         self.total += other.total;
         self.longest = self.longest.max(other.longest);
     }
 
-    /// How many there are.
+    /// The number of durations.
     pub fn count(&self) -> u64 {
         self.total
     }
 
-    /// What `share` of all, from 0 to 1, do not exceed. Zero where there are none.
+    /// The duration that a share of all durations, from 0 to 1, does not exceed. Zero for an empty histogram.
     pub fn percentile(&self, share: f64) -> Duration {
+        // We look for the first bucket up to which enough durations were counted.
         let wanted = ((self.total as f64 * share).ceil() as u64).max(1);
         let mut seen = 0;
         for (at, count) in self.counts.iter().enumerate() {
@@ -54,7 +55,7 @@ impl Histogram {
         Duration::ZERO
     }
 
-    /// The longest.
+    /// The longest duration.
     pub fn longest(&self) -> Duration {
         Duration::from_nanos(self.longest)
     }
@@ -66,13 +67,16 @@ impl Default for Histogram {
     }
 }
 
-/// Below `PER_POWER`, a bucket for each value; then `PER_POWER` for each power of two.
+/// Returns the bucket of a value. Values below `PER_POWER` have a bucket each; after that each power of two has
+/// `PER_POWER` buckets.
 fn bucket(nanos: u64) -> usize {
+    // We drop so many low bits that the rest is below 2 * PER_POWER. A larger value loses more bits, and each dropped
+    // bit moves it up by one group of buckets.
     let power = (u64::BITS - nanos.leading_zeros()).saturating_sub(POWER_BITS + 1);
     power as usize * PER_POWER + (nanos >> power) as usize
 }
 
-/// The highest value of a bucket.
+/// Returns the highest value of a bucket.
 fn highest(bucket: usize) -> u64 {
     let power = (bucket / PER_POWER).saturating_sub(1);
     let lowest = ((bucket - power * PER_POWER) as u64) << power;

@@ -1,5 +1,6 @@
-//! The initial population (clause 4.3.3), table by table, because an engine may take one writer at a time. Every order and
-//! customer draws from a stream of its own, so that what two tables say of one order is the same.
+//! The initial population (clause 4.3.3). We fill one table after the other, because an engine may allow only one
+//! writer at a time. Every order and customer draws from a random stream of its own, so that two tables with values of
+//! the same order agree.
 
 use rowmill_base::Result;
 
@@ -8,24 +9,24 @@ use super::random::{Constants, Random, last_name};
 use super::scale::{DISTRICTS, Scale};
 use super::table::{CUSTOMER, DISTRICT, HISTORY, ITEM, NEW_ORDER, ORDER_LINE, ORDERS, STOCK, TABLES, Table, WAREHOUSE};
 
-/// What a loaded customer has paid, in cents.
+/// The amount that a loaded customer has paid, in cents.
 const FIRST_PAYMENT: i64 = 1_000;
 
-/// What is to be loaded.
+/// The parameters of a load.
 pub struct Loader<'a> {
     /// Cardinalities.
     pub scale: Scale,
-    /// How many.
+    /// The number of warehouses.
     pub warehouses: i64,
     /// Another seed makes other rows.
     pub seed: u64,
-    /// When everything was ordered: microseconds since 1970.
+    /// The time at which everything was ordered, in microseconds since 1970.
     pub now: i64,
-    /// Told of rows when they are loaded.
+    /// Gets the number of rows that were loaded since its last call.
     pub progress: &'a (dyn Fn(u64) + Sync),
 }
 
-/// What draws from a stream of its own.
+/// The kinds of things that have random streams of their own.
 #[derive(Clone, Copy)]
 enum Stream {
     Item = 1,
@@ -166,7 +167,8 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// The first customers have all names there are, the others names as often as a run asks for them.
+    /// Returns the last name of a customer. The first customers have all possible names; the others have each name as
+    /// often as a run asks for it.
     fn last_name(&self, customer: i64, random: &mut Random) -> String {
         let names = self.scale.last_names();
         let number = match customer <= names {
@@ -239,11 +241,11 @@ struct Place {
 }
 
 impl Place {
-    /// Where there is none.
+    /// The place of things that belong to no district.
     const NONE: Place = Place { warehouse: 0, district: 0 };
 }
 
-/// What is drawn for an order.
+/// The values that are drawn for an order.
 struct Order {
     lines: i64,
     carrier: i64,
@@ -268,7 +270,7 @@ impl Address {
     }
 }
 
-/// Rows into a table, counted.
+/// Writes rows into a table and counts them.
 struct Counted<'a, 'b> {
     row: &'a mut RowFn<'b>,
     progress: &'a (dyn Fn(u64) + Sync),

@@ -1,14 +1,14 @@
-//! TPC-C, after revision 5.11 of its specification: the load of an order-entry system, for Rowmill and, as a yardstick,
-//! SQLite.
+//! TPC-C, after revision 5.11 of its specification: the load of an order-entry system. It runs on Rowmill and, for
+//! comparison, on SQLite.
 //!
-//! A [`terminal`] draws transactions from its [`deck`] and runs them through the trait [`client`], which each engine
-//! implements in a file; the statements are the same for all. The [`loader`] makes what they find, [`consistency`] checks
-//! what they leave. Beside them an [`analyst`] may ask [`questions`] of all that is there, and looks whether the answers are of
-//! [`one_snapshot`].
+//! A [`terminal`] draws transactions from its [`deck`] and runs them through the trait [`client`]. Each engine
+//! implements that trait in a file of its own; the statements are the same for all engines. The [`loader`] makes the
+//! initial rows, and [`consistency`] checks the rows that transactions leave. At the same time an [`analyst`] can ask
+//! [`questions`] about all tables. It checks that all answers of a transaction come from [`one_snapshot`].
 //!
-//! What is not as the specification asks: clients do not think or type, so that few of them are enough; each works for
-//! warehouses of its own, as far as there are enough; Delivery does not wait in a queue; only committed orders count. The
-//! figures are for comparing engines on one machine and are no results of the TPC.
+//! We depart from the specification in these points. Clients do not think or type, so that few of them are enough. Each
+//! client works for warehouses of its own, as far as there are enough. Delivery does not wait in a queue. Only
+//! committed orders count. The figures compare engines on one machine and are not results of the TPC.
 
 pub mod analyst;
 pub mod batch_builder;
@@ -58,21 +58,22 @@ use self::sqlite_client::Sqlite;
 use self::world::{World, now};
 use crate::bare_log::BareLog;
 
-/// Bytes of a record of the bare log loop.
+/// The bytes of a record in the bare log loop.
 const BARE_RECORD: usize = 512;
-/// How long the loop runs, before and after the clients: disks are not the same from one minute to the next.
+/// The time for which the loop runs before the clients, and again after them, because the speed of a disk changes from
+/// minute to minute.
 const BARE_TIME: Duration = Duration::from_secs(2);
 
-/// About how many rows are to be loaded.
+/// The approximate number of rows that we must load.
 pub fn rows(options: &Options) -> u64 {
     match options.no_load {
         true => 0,
-        // Ten lines an order.
+        // An order has ten lines on average.
         false => (Scale::FULL.rows(options.warehouses) + options.warehouses * 300_000) as u64,
     }
 }
 
-/// Loads if asked, runs and checks. `progress` is told of loaded rows.
+/// Loads the tables if asked, runs the clients and checks the result. Reports loaded rows to `progress`.
 pub fn run<'a>(options: &'a Options, progress: &(dyn Fn(u64) + Sync)) -> Result<Report<'a>> {
     fs::create_dir_all(&options.dir).map_err(|error| Error::io(options.dir.display(), &error))?;
     let is_synced = options.durability == Durability::Full;
@@ -87,16 +88,16 @@ pub fn run<'a>(options: &'a Options, progress: &(dyn Fn(u64) + Sync)) -> Result<
         }
         (EngineName::Sqlite, None) => measure(&Sqlite::open(&path, is_synced), options, &path, progress),
         (EngineName::Sqlite, Some(_)) => {
-            Err(Error::new(ErrorKind::InvalidParameter, "--base is a choice of Rowmill's, SQLite has none"))
+            Err(Error::new(ErrorKind::InvalidParameter, "--base chooses Rowmill's store; SQLite has none"))
         }
     }
 }
 
-/// An error if a database that is to be made is there, or one that is to be there is not.
+/// Returns an error if a database that we must make exists already, or if one that we must use does not exist.
 pub(crate) fn check_path(path: &Path, is_loaded: bool) -> Result<()> {
     let (said, help) = match (path.exists(), is_loaded) {
-        (true, false) => ("is there already", "give --no-load to run on it, or another directory"),
-        (false, true) => ("is not there", "leave --no-load out to load it"),
+        (true, false) => ("exists already", "give --no-load to run on it, or another directory"),
+        (false, true) => ("does not exist", "leave --no-load out to load it"),
         _ => return Ok(()),
     };
     Err(Error::new(ErrorKind::InvalidParameter, format!("{} {said}", path.display())).hint(help))
@@ -108,6 +109,7 @@ fn measure<'a, E: Engine>(
     path: &Path,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Report<'a>> {
+    // We test this first, because an engine without analysts should be refused before the load.
     if options.analysts > 0 {
         engine.reader()?;
     }
@@ -120,6 +122,7 @@ fn measure<'a, E: Engine>(
     }
     let (before, rows_before) = (database_bytes(path)?, row_bytes(engine)?);
     let log = BareLog::create(&options.dir)?;
+    // The syncs are measured right before and right after the run, because a disk's speed changes.
     let first_sync = log.sync_time(BARE_RECORD, BARE_TIME)?;
     let constants = Constants::of_run(&mut Random::new(options.seed, 0));
     let measured = driver::run(
@@ -136,6 +139,7 @@ fn measure<'a, E: Engine>(
     )?;
     let after = database_bytes(path)?;
     let syncs = [first_sync, log.sync_time(BARE_RECORD, BARE_TIME)?];
+    // Only now may a checkpoint move everything to its place: before it we measured the size at the end of the run.
     engine.settle()?;
     let sizes = Sizes { before, after, settled: database_bytes(path)?, rows_before, rows_after: row_bytes(engine)? };
     let broken = consistency::check(engine, &Scale::FULL)?;

@@ -12,7 +12,7 @@ use super::world::{Ending, Scratch, World, now};
 /// The most lines of an order.
 const LINES_MAX: usize = 15;
 
-/// The input.
+/// The input of a New-Order transaction.
 #[derive(Clone, Copy, Debug)]
 pub struct NewOrder {
     warehouse: i64,
@@ -29,20 +29,21 @@ struct Line {
     quantity: i64,
 }
 
-/// What the order's head brings to its lines.
+/// The values of the order's head that its lines need.
 struct Head {
     order: i64,
-    /// What its total is multiplied by.
+    /// The factor by which we multiply the total.
     factor: f64,
 }
 
 impl NewOrder {
-    /// An order at the warehouse `home`. One line in a hundred comes from another warehouse, and the last line of one order
-    /// in a hundred asks for an item that there is not.
+    /// Draws an order at the warehouse `home`. One line in a hundred comes from another warehouse. In one order of a
+    /// hundred the last line asks for an item that does not exist.
     pub fn draw(world: &World, random: &mut Random, home: i64) -> NewOrder {
         let (district, customer) = (world.district(random), world.customer(random));
         let count = random.between(5, LINES_MAX as i64) as usize;
         let mut lines = [Line::default(); LINES_MAX];
+        // Every supplier is drawn on its own, so that an order can have lines from several warehouses.
         for line in &mut lines[..count] {
             let supplier = if random.percent(1) { world.remote(random, home) } else { home };
             *line = Line { item: world.item(random), supplier, quantity: random.between(1, 10) };
@@ -53,7 +54,7 @@ impl NewOrder {
         NewOrder { warehouse: home, district, customer, lines, count }
     }
 
-    /// Enters it.
+    /// Enters the order.
     pub fn run<C: Client>(&self, client: &mut C, scratch: &mut Scratch) -> Result<Ending> {
         client.begin(Access::Write)?;
         let head = self.enter(client)?;
@@ -61,12 +62,14 @@ impl NewOrder {
         for (number, line) in (1..).zip(&self.lines[..self.count]) {
             match self.enter_line(client, scratch, &head, number, line)? {
                 Some(amount) => total += amount,
+                // The specification requires that such an order is entered up to this line and then rolled back.
                 None => {
                     client.rollback()?;
                     return Ok(Ending::RolledBack);
                 }
             }
         }
+        // black_box keeps the compiler from removing values that a terminal would show.
         black_box(total as f64 * head.factor);
         client.commit()?;
         Ok(Ending::Committed)
@@ -77,6 +80,8 @@ impl NewOrder {
         let warehouse_tax = client.get(Sql::WarehouseTax, &[w], |row| row.decimal(0))?;
         let (district_tax, order) =
             client.get(Sql::DistrictTax, &[w, d], |row| Ok((row.decimal(0)?, row.integer(1)?)))?;
+        // The next transaction of the district takes the following number. This update makes concurrent orders of a
+        // district conflict.
         client.execute(Sql::DistrictNextOrder, &[(order + 1).into(), w, d])?;
         let discount = client.get(Sql::CustomerDiscount, &[w, d, c], |row| {
             black_box((row.text(1)?, row.text(2)?));
@@ -94,7 +99,7 @@ impl NewOrder {
         self.lines[..self.count].iter().all(|line| line.supplier == self.warehouse)
     }
 
-    /// The amount of a line in cents; none if there is no such item.
+    /// Enters a line and returns its amount in cents, or `None` if the item does not exist.
     fn enter_line<C: Client>(
         &self,
         client: &mut C,
@@ -112,6 +117,7 @@ impl NewOrder {
 
         let info = &mut scratch.text;
         let quantity = client.get(Sql::stock_of_district(self.district), &[supplier, item], |row| {
+            // The terminal would show the brand, so we must compute it, but the result is not stored.
             black_box(item_is_original && row.text(1)?.contains(ORIGINAL));
             info.clear();
             info.push_str(row.text(2)?);
@@ -130,7 +136,7 @@ impl NewOrder {
     }
 }
 
-/// Stock that would fall below ten is filled up by 91.
+/// Returns the remaining stock. Stock that would fall below ten is refilled with 91.
 fn stock_left(stock: i64, ordered: i64) -> i64 {
     if stock >= ordered + 10 { stock - ordered } else { stock - ordered + 91 }
 }

@@ -1,28 +1,28 @@
-//! Whether a transaction that only reads sees one state: pairs of statements that agree in every committed state, all of the
-//! firsts and then all of the seconds, so that commits fall between the two of a pair.
+//! Checks that a read-only transaction sees one state. The two statements of a pair must agree in every committed
+//! state. We run all first statements and then all second ones, so that commits happen between the two of a pair.
 
 use rowmill_base::Result;
 
 use super::client::Reader;
 
-/// Two statements with the same answer.
+/// Two statements that must have the same answer.
 struct Pair {
-    /// What both give.
+    /// A description of the answer.
     about: &'static str,
     first: &'static str,
     second: &'static str,
 }
 
-/// After conditions 1 to 5 and 8 of clause 3.3.2. History has no key, the other tables have one: both kinds of tables are to
-/// show the same commits.
+/// The pairs follow conditions 1 to 5 and 8 of clause 3.3.2. The table `history` has no key, the other tables have one,
+/// because both kinds of tables must show the same commits.
 const PAIRS: [Pair; 5] = [
     Pair {
-        about: "what warehouses and their districts have taken",
+        about: "amounts received by warehouses and by their districts",
         first: "SELECT w_id, w_ytd FROM warehouse ORDER BY w_id",
         second: "SELECT d_w_id, SUM(d_ytd) FROM district GROUP BY d_w_id ORDER BY d_w_id",
     },
     Pair {
-        about: "what customers have paid and warehouses have taken",
+        about: "amounts paid by customers and received by warehouses",
         first: "SELECT h_w_id, SUM(h_amount) FROM history GROUP BY h_w_id ORDER BY h_w_id",
         second: "SELECT w_id, w_ytd FROM warehouse ORDER BY w_id",
     },
@@ -44,7 +44,7 @@ const PAIRS: [Pair; 5] = [
     },
 ];
 
-/// What differs in one transaction; nothing, if it sees one state.
+/// Returns the differences within one transaction. The list is empty if the transaction sees one state.
 pub fn differences(reader: &mut dyn Reader) -> Result<Vec<String>> {
     reader.begin()?;
     let found = compare(reader);
@@ -63,9 +63,9 @@ fn compare(reader: &mut dyn Reader) -> Result<Vec<String>> {
         let same = first.len() == second.len();
         let row = first.iter().zip(&second).find(|(first, second)| first != second);
         match row {
-            Some((first, second)) => found.push(format!("{}: {first}, and then {second}", pair.about)),
+            Some((first, second)) => found.push(format!("{}: first {first}, then {second}", pair.about)),
             None if same => {}
-            None => found.push(format!("{}: {} rows, and then {}", pair.about, first.len(), second.len())),
+            None => found.push(format!("{}: first {} rows, then {}", pair.about, first.len(), second.len())),
         }
     }
     Ok(found)

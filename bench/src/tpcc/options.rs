@@ -5,43 +5,44 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use rowmill::BaseKind;
 
-/// What `rowmill-bench tpcc` is asked for.
+/// The options of `rowmill-bench tpcc`.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
-    /// The directory of the database, made if absent.
+    /// The directory of the database, created if it does not exist.
     #[arg(long)]
     pub dir: PathBuf,
-    /// Warehouses: about 100 megabytes each.
+    /// Number of warehouses: about 100 megabytes each.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(i64).range(1..=100_000))]
     pub warehouses: i64,
-    /// Clients at the same time, each with a connection and without think times.
+    /// Number of concurrent clients, each with a connection and without think times.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub clients: u16,
-    /// Analysts beside them, each with a connection, one thread and 22 questions after TPC-H's. Rowmill only.
+    /// Number of concurrent analysts, each with a connection, one thread and 22 questions like TPC-H's. Rowmill only.
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=1024))]
     pub analysts: u16,
-    /// Seconds that count.
+    /// Seconds that are measured.
     #[arg(long, default_value_t = 60.0, value_parser = seconds)]
     pub seconds: f64,
-    /// Seconds before.
+    /// Seconds of warm-up before that.
     #[arg(long, default_value_t = 5.0, value_parser = seconds)]
     pub warmup: f64,
-    /// When a commit is answered.
+    /// The moment at which a commit is answered.
     #[arg(long, value_enum, default_value_t = Durability::Full)]
     pub durability: Durability,
-    /// What is measured.
+    /// The engine to measure.
     #[arg(long, value_enum, default_value_t = EngineName::Rowmill)]
     pub engine: EngineName,
-    /// What Rowmill keeps its rows in, beside the log; without it, its default. RocksDB is in builds with the feature `rocksdb`.
+    /// The store in which Rowmill keeps its rows, in addition to the log; by default its own default. Only builds with
+    /// the feature `rocksdb` have RocksDB.
     #[arg(long, value_enum)]
     pub base: Option<Base>,
-    /// How often a transaction runs again because another committed first.
+    /// The most further attempts of a transaction for which others committed first.
     #[arg(long, default_value_t = 5)]
     pub max_retry: u32,
     /// Another seed makes other rows and other transactions.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Runs on what is in the directory.
+    /// Runs on the database that is already in the directory.
     #[arg(long)]
     pub no_load: bool,
     /// Prints the report as JSON.
@@ -49,7 +50,7 @@ pub struct Options {
     pub json: bool,
 }
 
-/// When a commit is answered.
+/// The moment at which a commit is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Durability {
     /// When it is on disk.
@@ -61,13 +62,13 @@ pub enum Durability {
 /// An engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum EngineName {
-    /// This one.
+    /// Rowmill.
     Rowmill,
     /// SQLite, which is linked in.
     Sqlite,
 }
 
-/// What Rowmill keeps its rows in.
+/// The store in which Rowmill keeps its rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Base {
     /// A B-tree.
@@ -77,7 +78,7 @@ pub enum Base {
 }
 
 impl Durability {
-    /// As the option names it.
+    /// The name of the option's value.
     pub fn name(self) -> &'static str {
         match self {
             Durability::Full => "full",
@@ -87,7 +88,7 @@ impl Durability {
 }
 
 impl Base {
-    /// As the option names it.
+    /// The name of the option's value.
     pub fn name(self) -> &'static str {
         match self {
             Base::Lmdb => "lmdb",
@@ -95,7 +96,7 @@ impl Base {
         }
     }
 
-    /// As Rowmill names it.
+    /// The name in Rowmill's library.
     pub fn kind(self) -> BaseKind {
         match self {
             Base::Lmdb => BaseKind::Lmdb,

@@ -10,7 +10,7 @@ use super::random::Random;
 use super::statement::Sql;
 use super::world::{Ending, Scratch, Who, World};
 
-/// The input.
+/// The input of an Order-Status transaction.
 #[derive(Clone, Copy, Debug)]
 pub struct OrderStatus {
     warehouse: i64,
@@ -19,12 +19,12 @@ pub struct OrderStatus {
 }
 
 impl OrderStatus {
-    /// A question at the warehouse `home`.
+    /// Draws a query at the warehouse `home`.
     pub fn draw(world: &World, random: &mut Random, home: i64) -> OrderStatus {
         OrderStatus { warehouse: home, district: world.district(random), who: world.who(random) }
     }
 
-    /// Answers it.
+    /// Runs the query.
     pub fn run<C: Client>(&self, client: &mut C, scratch: &mut Scratch) -> Result<Ending> {
         client.begin(Access::Read)?;
         let (w, d) = (Param::Integer(self.warehouse), Param::Integer(self.district));

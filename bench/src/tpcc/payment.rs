@@ -11,10 +11,10 @@ use super::random::Random;
 use super::statement::Sql;
 use super::world::{Ending, Scratch, Who, World, now};
 
-/// The most characters of the notes on a customer.
+/// The most characters of the notes about a customer.
 const NOTES_MAX: usize = 500;
 
-/// The input.
+/// The input of a Payment transaction.
 #[derive(Clone, Copy, Debug)]
 pub struct Payment {
     warehouse: i64,
@@ -26,7 +26,7 @@ pub struct Payment {
 }
 
 impl Payment {
-    /// A payment at the warehouse `home`; of a hundred customers, fifteen are of another warehouse.
+    /// Draws a payment at the warehouse `home`. Fifteen customers in a hundred belong to another warehouse.
     pub fn draw(world: &World, random: &mut Random, home: i64) -> Payment {
         let district = world.district(random);
         let (customer_warehouse, customer_district) = match random.percent(15) {
@@ -37,7 +37,7 @@ impl Payment {
         Payment { warehouse: home, district, customer_warehouse, customer_district, who, amount }
     }
 
-    /// Takes it.
+    /// Runs the payment.
     pub fn run<C: Client>(&self, client: &mut C, scratch: &mut Scratch) -> Result<Ending> {
         client.begin(Access::Write)?;
         let (w, d, amount) = (Param::Integer(self.warehouse), Param::Integer(self.district), money(self.amount));
@@ -58,7 +58,8 @@ impl Payment {
         Ok(Ending::Committed)
     }
 
-    /// The customer pays; one with bad credit gets a note, before those that are there.
+    /// Books the payment for the customer. A customer with bad credit also gets a note, which goes before the older
+    /// ones.
     fn pay<C: Client>(&self, client: &mut C, notes: &mut String, customer: i64) -> Result<()> {
         let amount = money(self.amount);
         let key: [Param<'_>; 3] = [self.customer_warehouse.into(), self.customer_district.into(), customer.into()];
@@ -71,6 +72,7 @@ impl Payment {
         if !is_bad {
             return client.execute(Sql::PayCustomer, &[amount, amount, w, d, c]);
         }
+        // The newest note comes first, and the oldest text is cut at the column's length.
         notes.clear();
         write!(
             notes,
@@ -92,7 +94,7 @@ impl Payment {
     }
 }
 
-/// Shows an address and takes the name before it.
+/// Reads an address, and keeps the name in front of it.
 fn name_of_address(row: &impl Row, name: &mut String) -> Result<()> {
     name.push_str(row.text(0)?);
     show_texts(row, 1..6)
@@ -105,7 +107,8 @@ fn show_texts(row: &impl Row, mut columns: Range<usize>) -> Result<()> {
     })
 }
 
-/// The number of a customer. Of several with one last name it is the one in the middle by first name, rounded up.
+/// Finds the number of a customer. If several have the last name, we take the middle one in the order of first names,
+/// rounded up.
 pub(super) fn find_customer<C: Client>(
     client: &mut C,
     scratch: &mut Scratch,
@@ -117,6 +120,7 @@ pub(super) fn find_customer<C: Client>(
         Who::Id(customer) => return Ok(customer),
         Who::Name(number) => number,
     };
+    // We take the buffer out of the scratch space, because the name is borrowed from it at the same time.
     let mut found = std::mem::take(&mut scratch.customers);
     found.clear();
     let name = scratch.last_name(number);
@@ -125,9 +129,10 @@ pub(super) fn find_customer<C: Client>(
         found.push(row.integer(0)?);
         Ok(())
     })?;
+    // The specification counts from 1 and rounds n / 2 up, which is index (n - 1) / 2.
     let middle = found.get(found.len().saturating_sub(1) / 2).copied();
     scratch.customers = found;
-    middle.ok_or_else(|| Error::internal(format!("no customer of the name {}", scratch.name)))
+    middle.ok_or_else(|| Error::internal(format!("no customer has the last name {}", scratch.name)))
 }
 
 #[cfg(test)]

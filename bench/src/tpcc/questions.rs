@@ -1,21 +1,22 @@
-//! The questions that analysts ask while TPC-C's clients work: TPC-H's 22, put to the tables of TPC-C as CH-benCHmark proposes
-//! (Cole et al., DBTest 2011). The texts are our own.
+//! The questions that analysts ask while TPC-C's clients work: the 22 of TPC-H, put to the tables of TPC-C in the way
+//! that CH-benCHmark proposes (Cole et al., DBTest 2011). The texts are our own.
 //!
-//! TPC-C lacks three tables, which [`super::suppliers`] makes. Its stock has no supplier, so the product of warehouse and item
-//! decides; its customers have no nation, so the first character of their state does. Parts have no brand, type or size: data,
-//! image and price of items stand for them. Everything is loaded as of one moment, so that conditions on dates let through
-//! more than TPC-H's do. Every question has an order that leaves no ties, but where the tied rows are equal.
+//! TPC-C lacks three tables, which [`super::suppliers`] makes. Its stock has no supplier, so we derive it from the
+//! product of warehouse and item. Its customers have no nation, so we derive it from the first character of their
+//! state. Parts have no brand, type or size, so we use data, image and price of items instead. Everything is loaded
+//! with the same timestamp, so conditions on dates select more rows than in TPC-H. Every question must have an order
+//! that leaves no ties, except between equal rows.
 
-/// A question: text and what it asks, after TPC-H.
+/// A question in the manner of TPC-H.
 #[derive(Clone, Copy, Debug)]
 pub struct Question {
-    /// What it asks.
+    /// A short description.
     pub about: &'static str,
     /// The statement.
     pub sql: &'static str,
 }
 
-/// How many there are.
+/// The number of questions.
 pub const QUESTIONS: usize = 22;
 
 /// The supplier of the stock of an item.
@@ -59,7 +60,7 @@ macro_rules! question {
     };
 }
 
-/// All, from the first.
+/// All questions. Question 1 comes first.
 pub const ALL: [Question; QUESTIONS] = [
     question!(
         "pricing summary",

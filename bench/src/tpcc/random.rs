@@ -1,43 +1,44 @@
-//! Random numbers and texts as clauses 2.1.6, 4.3.2 and 4.3.3 ask for.
+//! Random numbers and texts according to clauses 2.1.6, 4.3.2 and 4.3.3.
 
 /// A stream of random numbers (SplitMix64, Steele, Lea and Flood 2014).
 #[derive(Debug)]
 pub struct Random(u64);
 
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
-/// What a random alphanumeric string is made of.
+/// The characters of random alphanumeric strings.
 pub const ALPHANUMERIC: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-/// Last names are three of these.
+/// A last name consists of three of these syllables.
 const SYLLABLES: [&str; 10] = ["BAR", "OUGHT", "ABLE", "PRI", "PRES", "ESE", "ANTI", "CALLY", "ATION", "EING"];
-/// What a tenth of items and stock have in their data.
+/// The word in the data of a tenth of all items and stock.
 pub const ORIGINAL: &str = "ORIGINAL";
 
 impl Random {
-    /// Stream number `stream` of a seed.
+    /// Makes stream number `stream` of a seed.
     pub fn new(seed: u64, stream: u64) -> Random {
         Random(mix(mix(seed) ^ stream.wrapping_mul(GOLDEN)))
     }
 
-    /// 64 random bits.
+    /// Draws 64 random bits.
     #[inline]
     pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(GOLDEN);
         mix(self.0)
     }
 
-    /// A number from `low` to `high`, both included, each as likely as the others.
+    /// Draws a number uniformly from `low` to `high`, both included.
     #[inline]
     pub fn between(&mut self, low: i64, high: i64) -> i64 {
         let count = high.abs_diff(low) + 1;
         low + ((u128::from(self.bits()) * u128::from(count)) >> 64) as i64
     }
 
-    /// True `percent` times in a hundred.
+    /// Returns true in `percent` percent of the calls.
     pub fn percent(&mut self, percent: i64) -> bool {
         self.between(1, 100) <= percent
     }
 
-    /// NURand(A, x, y): a number from `low` to `high`, some of them far more often than others. Which, `constant` decides.
+    /// NURand(A, x, y): draws a number from `low` to `high`. Some numbers are much more frequent than others;
+    /// `constant` decides which.
     pub fn skewed(&mut self, a: i64, constant: i64, low: i64, high: i64) -> i64 {
         ((self.between(0, a) | self.between(low, high)) + constant) % (high - low + 1) + low
     }
@@ -58,24 +59,26 @@ impl Random {
         }
     }
 
-    /// Appends a zip code: four digits and 11111.
+    /// Appends a zip code: four digits followed by 11111.
     pub fn zip(&mut self, out: &mut String) {
         self.digits(out, 4, 4);
         out.push_str("11111");
     }
 
-    /// Appends data of 26 to 50 characters, a tenth of them with ORIGINAL somewhere in them.
+    /// Appends data of 26 to 50 characters. A tenth of them contain ORIGINAL at a random place.
     pub fn data(&mut self, out: &mut String) {
         let start = out.len();
         self.letters(out, 26, 50);
         if self.percent(10) {
+            // The data has at least 26 characters, so ORIGINAL always fits.
             let at = start + self.between(0, (out.len() - start - ORIGINAL.len()) as i64) as usize;
             out.replace_range(at..at + ORIGINAL.len(), ORIGINAL);
         }
     }
 
-    /// Shuffles.
+    /// Shuffles the values.
     pub fn shuffle<T>(&mut self, values: &mut [T]) {
+        // This is the Fisher-Yates shuffle: each value is exchanged with one at or before its place.
         for last in (1..values.len()).rev() {
             values.swap(last, self.between(0, last as i64) as usize);
         }
@@ -88,7 +91,7 @@ fn mix(mut x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Appends the last name with a number from 0 to 999: a syllable for each of its digits.
+/// Appends the last name with a number from 0 to 999: one syllable for each digit.
 pub fn last_name(out: &mut String, number: i64) {
     for digit in [number / 100, number / 10 % 10, number % 10] {
         out.push_str(SYLLABLES[digit as usize]);
@@ -107,11 +110,12 @@ pub struct Constants {
 }
 
 impl Constants {
-    /// Those of loading: always the same, because a run has to keep a distance from them.
+    /// The constants of the load. They are always the same, because the constants of a run must keep a distance from
+    /// them.
     pub const LOAD: Constants = Constants { last_name: 100, customer: 259, item: 7_911 };
 
-    /// Those of a run. The one for last names differs from that of loading by 65 to 119, but not by 96 or 112
-    /// (clause 2.1.6.1).
+    /// Draws the constants of a run. The one for last names must differ from the load's by 65 to 119, but not by 96 or
+    /// 112 (clause 2.1.6.1).
     pub fn of_run(random: &mut Random) -> Constants {
         let distance = loop {
             match random.between(65, 119) {
@@ -143,7 +147,8 @@ mod tests {
             let numbers: Vec<i64> = (0..20_000).map(|_| random.skewed(a, 77, low, high)).collect();
             assert!(numbers.iter().all(|number| (low..=high).contains(number)), "{a} {low} {high}");
         }
-        // Ten bits or-ed with others have three quarters of them set, where even numbers have half.
+        // The function ORs two random numbers, so three quarters of the ten bits are set. In uniform numbers it is
+        // half.
         let bits: u32 = (0..1_000).map(|_| (random.skewed(1_023, 0, 0, 1_023) as u64).count_ones()).sum();
         assert!((7_200..7_800).contains(&bits), "{bits}");
     }

@@ -1,4 +1,4 @@
-//! What a run is reported as: JSON, or lines for people.
+//! The report of a run: JSON, or lines for people.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -16,35 +16,36 @@ use super::terminal::Tally;
 use crate::bare_log::SyncTime;
 use crate::process::ThreadTimes;
 
-/// The share of the attainable that a run is held to.
+/// We expect a run to reach this share of the attainable tpmC.
 const BOUND_SHARE: f64 = 0.8;
 
-/// A run and what is around it.
+/// A run and its circumstances.
 #[derive(Debug)]
 pub struct Report<'a> {
-    /// What was asked for.
+    /// The options of the run.
     pub options: &'a Options,
     /// The engine's name.
     pub engine: &'a str,
-    /// How long loading took, if it did.
+    /// The seconds of loading, if the run loaded.
     pub load_s: Option<f64>,
-    /// What the bare log loop takes, before the run and after it.
+    /// The times of the bare log loop, before the run and after it.
     pub syncs: [SyncTime; 2],
-    /// What the database took on disk.
+    /// The sizes of the database on disk.
     pub sizes: Sizes,
     /// The run.
     pub measured: Measured,
-    /// Rows that break each consistency condition.
+    /// The number of rows that break each consistency condition.
     pub broken: [i64; 12],
 }
 
 impl Report<'_> {
-    /// New orders that were committed in a minute.
+    /// The number of new orders committed per minute.
     pub fn tpm_c(&self) -> f64 {
         self.measured.tallies[Kind::NewOrder as usize].committed as f64 * 60.0 / self.measured.seconds
     }
 
-    /// Processor time of a transaction of the mix, in seconds. What analysts take is not told from what clients take.
+    /// The processor time of a transaction of the mix, in seconds. It is unknown with analysts, because we cannot
+    /// separate their time from the clients'.
     fn cpu_per_transaction(&self) -> Option<f64> {
         self.measured.cpu_s.filter(|_| self.options.analysts == 0).map(|cpu| cpu / self.ended().max(1) as f64)
     }
@@ -53,8 +54,8 @@ impl Report<'_> {
         self.measured.tallies.iter().map(Tally::ended).sum()
     }
 
-    /// Shares of the clients' time: on a processor, ready to run while all of those had other work, and waiting for something
-    /// else, as for the disk or for each other.
+    /// The shares of the clients' time: on a processor, ready to run while all processors had other work, and waiting
+    /// for something else, for example the disk or another client.
     fn shares(&self) -> Option<[f64; 3]> {
         let all = self.measured.seconds * f64::from(self.options.clients);
         let ThreadTimes { running_s, ready_s } = self.measured.clients?;
@@ -62,13 +63,14 @@ impl Report<'_> {
         Some([running, ready, (1.0 - running - ready).max(0.0)])
     }
 
-    /// The tpmC of the time in which clients did not wait for a processor: of clients that have a core each.
+    /// The tpmC without the time in which clients waited for a processor: what clients with a core each would reach.
     fn tpm_c_given_cores(&self) -> Option<f64> {
         self.shares().map(|[_, ready, _]| self.tpm_c() / (1.0 - ready))
     }
 
-    /// 80 % of the tpmC with which this processor time and the bare loop's syncs, one after the other, leave no time over. What
-    /// the processor does in a sync counts once. Clients wait for the disk independently and share the cores.
+    /// 80 % of the tpmC at which this processor time and the bare loop's syncs, one after the other, use all time. We
+    /// subtract the processor time of a sync, so that it is not counted twice. Clients wait for the disk independently
+    /// and share the cores.
     fn bound(&self) -> Option<f64> {
         let cpu = self.cpu_per_transaction().filter(|&cpu| cpu > 0.0)?;
         let all = self.ended() as f64;
@@ -85,13 +87,13 @@ impl Report<'_> {
         Some(BOUND_SHARE * of_clients.min(cores / cpu) * committed(Kind::NewOrder) / all * 60.0)
     }
 
-    /// How often a New-Order transaction asks for memory, where that is counted.
+    /// The number of heap allocations of a New-Order transaction, if the process counts them.
     fn allocations(&self) -> Option<f64> {
         let new_order = &self.measured.tallies[Kind::NewOrder as usize];
         allocations::of_thread().map(|_| new_order.allocations as f64 / new_order.ended().max(1) as f64)
     }
 
-    /// As JSON.
+    /// The report as JSON.
     pub fn json(&self) -> Value {
         let kinds: Map<String, Value> =
             self.kinds().map(|(kind, tally)| (kind.name().to_owned(), tally_json(tally))).collect();
@@ -121,7 +123,7 @@ impl Report<'_> {
         })
     }
 
-    /// As text.
+    /// The report as text.
     pub fn text(&self) -> Result<String> {
         let mut out = String::new();
         self.write(&mut out).map_err(|error| Error::internal(error.to_string()))?;
@@ -148,12 +150,12 @@ impl Report<'_> {
                 "  time of clients: {running:.1} % on a processor, {ready:.1} % ready for one, {waiting:.1} % waiting for other things"
             )?;
         }
-        writeln!(out, "  tpmC without the waits for a processor {}", known(self.tpm_c_given_cores().map(f64::round)))?;
-        writeln!(out, "  80 % of what CPU and bare syncs allow: {}", known(self.bound().map(f64::round)))?;
-        writeln!(out, "  CPU a transaction {} us", known(self.cpu_per_transaction().map(|cpu| cpu * 1e6)))?;
+        writeln!(out, "  tpmC without the waits for a processor: {}", known(self.tpm_c_given_cores().map(f64::round)))?;
+        writeln!(out, "  80 % of tpmC that CPU and bare syncs allow: {}", known(self.bound().map(f64::round)))?;
+        writeln!(out, "  CPU time per transaction: {} us", known(self.cpu_per_transaction().map(|cpu| cpu * 1e6)))?;
         let [before, after] = self.syncs.map(|sync| sync.per_second());
-        writeln!(out, "  syncs of a bare log {before:.0} a second before, {after:.0} after")?;
-        writeln!(out, "  allocations a new order {}", known(self.allocations()))?;
+        writeln!(out, "  syncs of a bare log per second: {before:.0} before, {after:.0} after")?;
+        writeln!(out, "  allocations per new order: {}", known(self.allocations()))?;
         writeln!(
             out,
             "{:<13}{:>10}{:>12}{:>8}{:>9}{:>10}{:>10}{:>10}{:>10}",
@@ -188,7 +190,8 @@ impl Report<'_> {
         }
     }
 
-    /// An error if a consistency condition does not hold, if an analyst saw two states in one transaction, or if a question failed.
+    /// Returns an error if a consistency condition does not hold, if an analyst saw two states in one transaction, or
+    /// if a question failed.
     pub fn verdict(&self) -> Result<()> {
         let broken: Vec<String> = (1..)
             .zip(self.broken)
@@ -267,7 +270,7 @@ fn write_analysis(out: &mut String, findings: &Findings) -> std::fmt::Result {
     let failed: u64 = findings.questions.iter().map(|asked| asked.failed).sum();
     writeln!(
         out,
-        ", {failed} failed; {} looks at a snapshot, {} differences",
+        ", {failed} failed; {} checks of a snapshot, {} differences",
         findings.checks,
         findings.differences.len()
     )?;
@@ -287,7 +290,7 @@ fn millis(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
-/// p50, p90, p99 and the longest.
+/// Returns p50, p90, p99 and the maximum, in microseconds.
 fn micros(tally: &Tally) -> [f64; 4] {
     let latencies = &tally.latencies;
     [latencies.percentile(0.5), latencies.percentile(0.9), latencies.percentile(0.99), latencies.longest()]

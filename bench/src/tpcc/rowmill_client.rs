@@ -1,4 +1,4 @@
-//! Rowmill behind the driver's trait. All that is between the two is here.
+//! Implements the driver's traits for Rowmill. All code between the driver and Rowmill is here.
 
 use std::path::Path;
 
@@ -10,13 +10,13 @@ use super::client::{Access, Client, Engine, Param, Reader, Row, RowFn};
 use super::statement::Sql;
 use super::table::Table;
 
-/// Rows that are appended as one batch.
+/// The rows that we append as one batch.
 const ROWS_PER_BATCH: usize = 8_192;
 
-/// Parameters of a statement at most.
+/// The most parameters of a statement.
 const PARAMS_MAX: usize = 24;
 
-/// A database of Rowmill.
+/// A Rowmill database.
 #[derive(Debug)]
 pub struct Rowmill {
     database: Database,
@@ -24,13 +24,13 @@ pub struct Rowmill {
 }
 
 impl Rowmill {
-    /// The database in a directory, which is made if absent; `base` is what it keeps its rows in, if not the default. One that is
-    /// there with another base is refused.
+    /// Opens the database in a directory, and makes it if it is absent. `base` chooses the store of its rows, if it
+    /// should not be the default. An existing database with another base is refused.
     pub fn open(directory: &Path, is_synced: bool, base: Option<BaseKind>) -> Result<Rowmill> {
         if let (Some(asked), Some(found)) = (base, BaseKind::of(directory)?)
             && asked != found
         {
-            let what = format!("{} keeps its rows in {found}, and {asked} was asked for", directory.display());
+            let what = format!("{} keeps its rows in {found}, but --base asks for {asked}", directory.display());
             return Err(
                 Error::new(ErrorKind::InvalidParameter, what).hint("leave --base out, or load into another directory")
             );
@@ -42,7 +42,7 @@ impl Rowmill {
         Ok(rowmill)
     }
 
-    /// The database.
+    /// The opened database.
     pub fn database(&self) -> &Database {
         &self.database
     }
@@ -73,7 +73,8 @@ impl Engine for Rowmill {
         statement.ask(&mut connection, &[])?.integer(0, 0)
     }
 
-    /// Without a log while it lasts: a process that dies has to load again.
+    /// Fills a table without a log, because that is faster. If the process dies during the load, the load must be
+    /// repeated.
     fn fill(&self, table: &Table, rows: impl FnOnce(&mut RowFn<'_>) -> Result<()>) -> Result<()> {
         self.set_durability("off")?;
         let mut appender = self.database.connect()?.appender(table.name)?;
@@ -87,6 +88,8 @@ impl Engine for Rowmill {
     }
 
     fn settle(&self) -> Result<()> {
+        // The load ran without a log, so only this checkpoint makes its rows durable. After it we set the durability of
+        // the run.
         self.execute("CHECKPOINT")?;
         self.set_durability(self.durability)
     }
@@ -107,10 +110,10 @@ impl Engine for Rowmill {
     }
 }
 
-/// A connection with its statements.
+/// A connection with its prepared statements.
 pub struct RowmillClient {
     connection: Connection,
-    /// In the order of their numbers.
+    /// The statements, in the order of their numbers.
     statements: Vec<Statement>,
 }
 
@@ -123,7 +126,7 @@ impl RowmillClient {
     }
 }
 
-/// A connection of an analyst, which keeps one core busy and no more.
+/// A connection of an analyst. It uses one thread, so that it keeps at most one core busy.
 struct RowmillReader {
     connection: Connection,
 }
@@ -188,7 +191,7 @@ impl Client for RowmillClient {
     }
 }
 
-/// The same value for Rowmill.
+/// Converts a parameter to Rowmill's type.
 pub(crate) fn borrowed<'a>(param: &Param<'a>) -> rowmill::Param<'a> {
     match *param {
         Param::Null => rowmill::Param::Null,

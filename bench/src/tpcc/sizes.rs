@@ -1,4 +1,5 @@
-//! What a database takes on disk, and what its rows would take by themselves: whether a directory grows beyond its data.
+//! The size of a database on disk, and the size of its rows alone. They show whether a directory grows more than its
+//! data.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -10,7 +11,7 @@ use super::client::Engine;
 use super::table::TABLES;
 use crate::process::disk_bytes;
 
-/// Bytes on disk of a database: a folder, or SQLite's file with its log.
+/// Returns the bytes on disk of a database: of a folder, or of SQLite's file with its log.
 pub fn database_bytes(path: &Path) -> Result<u64> {
     if path.is_dir() {
         return disk_bytes(path);
@@ -28,7 +29,8 @@ pub fn database_bytes(path: &Path) -> Result<u64> {
     Ok(bytes)
 }
 
-/// Bytes of the rows of TPC-C's tables by the types of their columns, texts at their longest, without keys of indexes.
+/// Returns the bytes of the rows of TPC-C's tables, by the types of their columns, with texts of maximum length and
+/// without the keys of indexes.
 pub fn row_bytes<E: Engine>(engine: &E) -> Result<u64> {
     let mut bytes = 0;
     for table in TABLES {
@@ -37,17 +39,17 @@ pub fn row_bytes<E: Engine>(engine: &E) -> Result<u64> {
     Ok(bytes as u64)
 }
 
-/// Sizes around a run.
+/// Sizes before and after a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Sizes {
-    /// Bytes on disk before.
+    /// Bytes on disk before the run.
     pub before: u64,
-    /// When the last client has ended.
+    /// Bytes on disk after the last client has ended.
     pub after: u64,
-    /// After a checkpoint behind that.
+    /// Bytes on disk after a checkpoint that follows the run.
     pub settled: u64,
-    /// Bytes of the rows before.
+    /// Bytes of the rows before the run.
     pub rows_before: u64,
-    /// Bytes of the rows after.
+    /// Bytes of the rows after the run.
     pub rows_after: u64,
 }

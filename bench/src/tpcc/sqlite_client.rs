@@ -1,6 +1,6 @@
-//! SQLite, as whoever needs its speed sets it up: a write-ahead log that is synced at each commit or only at checkpoints, a
-//! cache and a mapping that hold the database, one connection a client with its statements prepared, and writers that say so
-//! at BEGIN, so that they wait for each other there and never have to run again.
+//! SQLite, configured for speed: a write-ahead log that is synced at each commit or only at checkpoints, and a cache
+//! and a mapping that hold the database. Each client has one connection with its statements prepared. Writers use BEGIN
+//! IMMEDIATE, so that they wait for each other there and never have to run again.
 
 use std::path::{Path, PathBuf};
 
@@ -12,16 +12,16 @@ use super::client::{Access, Client, Engine, Param, Row, RowFn};
 use super::statement::Sql;
 use super::table::Table;
 
-/// Kibibytes of each connection's cache.
+/// The size of each connection's cache, in KiB.
 const CACHE_KIB: u64 = 1 << 20;
-/// Bytes that are mapped rather than read: as many as SQLite takes at most.
+/// The bytes that SQLite maps rather than reads. We give the maximum that it accepts.
 const MAPPED_BYTES: u64 = 0x7fff_0000;
-/// Pages of the log after which they go to the database: 64 MiB, as many bytes as Rowmill's log has then.
+/// The pages of the log after which SQLite makes a checkpoint: 64 MiB, the same size as for Rowmill's log.
 const CHECKPOINT_PAGES: u64 = 16_384;
-/// How long a writer waits for another.
+/// The most milliseconds that a writer waits for another.
 const PATIENCE_MS: u64 = 60_000;
 
-/// A database of SQLite.
+/// An SQLite database.
 #[derive(Debug)]
 pub struct Sqlite {
     path: PathBuf,
@@ -29,12 +29,13 @@ pub struct Sqlite {
 }
 
 impl Sqlite {
-    /// The database in a file, which is made if absent. Where commits are not synced, the log is at its checkpoints.
+    /// Opens the database in a file, and makes it if it is absent. If commits are not synced, the log is still synced
+    /// at checkpoints.
     pub fn open(path: &Path, is_synced: bool) -> Sqlite {
         Sqlite { path: path.to_owned(), synchronous: if is_synced { "FULL" } else { "NORMAL" } }
     }
 
-    /// Connects, with commits synced as the database was opened.
+    /// Connects, with the sync mode of the database.
     pub fn connection(&self) -> Result<Connection> {
         self.connect(self.synchronous)
     }
@@ -58,7 +59,7 @@ impl Engine for Sqlite {
         "sqlite"
     }
 
-    /// Rows lie under their key where they take less than a twentieth of a page, as SQLite's documentation advises.
+    /// A table is `WITHOUT ROWID` if its rows take less than a twentieth of a page, as SQLite's documentation advises.
     fn table_options(&self, table: &Table) -> &'static str {
         match table.name {
             "new_order" | "orders" | "order_line" => " WITHOUT ROWID",
@@ -101,14 +102,14 @@ impl Engine for Sqlite {
     }
 }
 
-/// A connection with its statements.
+/// A connection with its prepared statements.
 pub struct SqliteClient<'a> {
     connection: &'a Connection,
     begin: Statement<'a>,
     begin_to_write: Statement<'a>,
     commit: Statement<'a>,
     rollback: Statement<'a>,
-    /// In the order of their numbers.
+    /// The statements, in the order of their numbers.
     statements: Vec<Statement<'a>>,
 }
 
@@ -155,7 +156,7 @@ fn execute(statement: &mut Statement<'_>, params: &[Param<'_>]) -> Result<()> {
     statement.raw_execute().map(drop).map_err(error)
 }
 
-/// Gives a statement the values of its parameters, in their order.
+/// Binds values to the parameters of a statement, in order.
 pub(crate) fn bind(statement: &mut Statement<'_>, params: &[Param<'_>]) -> Result<()> {
     for (at, param) in (1..).zip(params) {
         let bound = match param {
@@ -171,7 +172,7 @@ pub(crate) fn bind(statement: &mut Statement<'_>, params: &[Param<'_>]) -> Resul
     Ok(())
 }
 
-/// A row where it lies.
+/// A row that we read in place.
 pub struct SqliteRow<'a>(&'a rusqlite::Row<'a>);
 
 impl Row for SqliteRow<'_> {
@@ -200,7 +201,8 @@ fn mismatch(error: rusqlite::types::FromSqlError) -> Error {
     Error::new(ErrorKind::DatatypeMismatch, error.to_string())
 }
 
-/// A snapshot that is too old to write, and a lock that another holds for too long, pass when the transaction runs again.
+/// Converts an error. A snapshot that is too old to write, and a lock that another connection holds for too long, are
+/// serialization failures, because the transaction can succeed if it runs again.
 pub(crate) fn error(error: rusqlite::Error) -> Error {
     let kind = match error.sqlite_error_code() {
         Some(ffi::ErrorCode::DatabaseBusy | ffi::ErrorCode::DatabaseLocked) => ErrorKind::SerializationFailure,

@@ -1,4 +1,4 @@
-//! Stock-Level (clause 2.8): how many items of a district's last twenty orders run short.
+//! Stock-Level (clause 2.8): counts the items of a district's last twenty orders whose stock is low.
 
 use std::hint::black_box;
 
@@ -9,10 +9,10 @@ use super::random::Random;
 use super::statement::Sql;
 use super::world::{Ending, World};
 
-/// Orders that are looked at.
+/// The number of last orders that we examine.
 const ORDERS: i64 = 20;
 
-/// The input.
+/// The input of a Stock-Level transaction.
 #[derive(Clone, Copy, Debug)]
 pub struct StockLevel {
     warehouse: i64,
@@ -21,12 +21,12 @@ pub struct StockLevel {
 }
 
 impl StockLevel {
-    /// A question at the warehouse `home`.
+    /// Draws a query at the warehouse `home`.
     pub fn draw(world: &World, random: &mut Random, home: i64) -> StockLevel {
         StockLevel { warehouse: home, district: world.district(random), threshold: random.between(10, 20) }
     }
 
-    /// Answers it.
+    /// Runs the query.
     pub fn run<C: Client>(&self, client: &mut C) -> Result<Ending> {
         client.begin(Access::Read)?;
         let (w, d) = (Param::Integer(self.warehouse), Param::Integer(self.district));

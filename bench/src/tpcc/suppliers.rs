@@ -1,5 +1,6 @@
-//! The three tables that the questions of analysts want beside those of TPC-C: regions, nations and suppliers, always the same.
-//! They are made when they are first asked for, also where the warehouses were loaded without them.
+//! The three tables that the analysts' questions need in addition to the tables of TPC-C: regions, nations and
+//! suppliers. They always have the same rows. We make them on first use, so that they can be added to warehouses that
+//! were loaded without them.
 
 use rowmill_base::Result;
 
@@ -7,9 +8,9 @@ use super::client::{Engine, Param, money};
 use super::random::{ALPHANUMERIC, Random};
 use super::table::{Column, Kind, Table, column};
 
-/// How many suppliers; those of stock are numbers below.
+/// The number of suppliers. The supplier of stock is a number below this.
 const SUPPLIERS: i64 = 10_000;
-/// Streams of suppliers are not those of the loader, whose highest byte is small.
+/// The streams of suppliers must differ from the loader's streams, whose highest byte is small.
 const STREAM: u64 = 1 << 63;
 
 /// Regions.
@@ -20,7 +21,7 @@ pub static REGION: Table = Table {
     index: None,
 };
 
-/// Nations. The key is a character that a customer's state begins with.
+/// Nations. The key is the first character of a customer's state.
 pub static NATION: Table = Table {
     name: "nation",
     columns: &[
@@ -45,7 +46,8 @@ const SUPPLIER_COLUMNS: &[Column] = &[
 /// Suppliers.
 pub static SUPPLIER: Table = Table { name: "supplier", columns: SUPPLIER_COLUMNS, key: &["su_suppkey"], index: None };
 
-/// Names of regions, and the nations in each: as many as there are characters that a state may begin with.
+/// The names of regions, and the nations in each. There must be one nation for each character with which a state may
+/// begin.
 const REGIONS: [(&str, &[&str]); 5] = [
     (
         "AFRICA",
@@ -123,9 +125,9 @@ const REGIONS: [(&str, &[&str]); 5] = [
     ("MIDDLE EAST", &["Bahrain", "Iran", "Iraq", "Israel", "Jordan", "Kuwait", "Lebanon", "Oman", "Qatar"]),
 ];
 
-/// Makes the tables, unless they are there.
+/// Makes the tables, unless they exist already.
 pub fn load<E: Engine>(engine: &E) -> Result<()> {
-    // The last of them to be filled.
+    // This table is filled last, so if it is complete, the others are too.
     if engine.number("SELECT COUNT(*) FROM supplier").is_ok_and(|rows| rows == SUPPLIERS) {
         return Ok(());
     }

@@ -1,7 +1,8 @@
-//! The nine tables, as data: their DDL, their INSERT statements and the types of what is loaded follow from it.
+//! The nine tables as data. Their DDL, their INSERT statements and the types of the loaded values follow from it.
 //!
-//! The SQL is understood by every engine. Where an engine has no type of such a name it takes what its adapter gives: in
-//! SQLite, decimals are integers of their last digit, timestamps integers of microseconds, and days texts.
+//! Every engine must understand the SQL. If an engine lacks a type, its adapter substitutes another one. For example,
+//! in SQLite decimals are integers in units of their last digit, timestamps are integers in microseconds, and days are
+//! texts.
 
 use Kind::{Bigint, Date, Decimal, Double, Integer, Text, Timestamp};
 
@@ -14,11 +15,11 @@ pub enum Kind {
     Bigint,
     /// A floating-point number.
     Double,
-    /// A text of so many characters at most.
+    /// A text with at most this number of characters.
     Text(u16),
-    /// A decimal number: digits, and those of them behind the point.
+    /// A decimal number: the number of digits, and how many of them are after the point.
     Decimal(u8, u8),
-    /// A moment in microseconds.
+    /// A timestamp in microseconds.
     Timestamp,
     /// A day.
     Date,
@@ -27,29 +28,29 @@ pub enum Kind {
 /// A column.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
-    /// Its name.
+    /// The name.
     pub name: &'static str,
-    /// Its type.
+    /// The type.
     pub kind: Kind,
-    /// Whether it can be NULL.
+    /// Whether the column can be NULL.
     pub nullable: bool,
 }
 
 /// A table.
 #[derive(Debug)]
 pub struct Table {
-    /// Its name.
+    /// The name.
     pub name: &'static str,
-    /// Its columns, in order.
+    /// The columns, in order.
     pub columns: &'static [Column],
-    /// The columns of its primary key; none for history.
+    /// The columns of the primary key. The table `history` has none.
     pub key: &'static [&'static str],
-    /// The name and the columns of its further index.
+    /// The name and the columns of a second index, if the table has one.
     pub index: Option<(&'static str, &'static [&'static str])>,
 }
 
 impl Table {
-    /// CREATE TABLE.
+    /// Returns the CREATE TABLE statement.
     pub fn create(&self) -> String {
         let columns = self.columns.iter().map(|column| {
             let not_null = if column.nullable { "" } else { " NOT NULL" };
@@ -59,24 +60,24 @@ impl Table {
         format!("CREATE TABLE {} ({})", self.name, columns.chain(key).collect::<Vec<_>>().join(", "))
     }
 
-    /// CREATE INDEX, where it has one.
+    /// Returns the CREATE INDEX statement, if the table has an index.
     pub fn create_index(&self) -> Option<String> {
         self.index.map(|(name, columns)| format!("CREATE INDEX {name} ON {} ({})", self.name, columns.join(", ")))
     }
 
-    /// Bytes of the values of a row, with texts at their longest.
+    /// The bytes of the values of a row, with texts of maximum length.
     pub fn row_bytes(&self) -> i64 {
         self.columns.iter().map(|column| column.kind.bytes()).sum()
     }
 
-    /// INSERT with a parameter for each column.
+    /// Returns an INSERT statement with a parameter for each column.
     pub fn insert(&self) -> String {
         format!("INSERT INTO {} VALUES ({})", self.name, vec!["?"; self.columns.len()].join(", "))
     }
 }
 
 impl Kind {
-    /// Bytes of a value: numbers in as many words as their digits need, texts at their longest.
+    /// The bytes of a value: decimals take 4 or 8 bytes as their digits need, and texts their maximum length.
     fn bytes(self) -> i64 {
         match self {
             Integer | Date => 4,
@@ -114,9 +115,9 @@ pub(crate) const fn nullable(name: &'static str, kind: Kind) -> Column {
     Column { name, kind, nullable: true }
 }
 
-/// Amounts that grow.
+/// Amounts of money that grow.
 const MONEY: Kind = Decimal(12, 2);
-/// Taxes and discounts: a share with four digits.
+/// Taxes and discounts: a share with four decimal places.
 const RATE: Kind = Decimal(4, 4);
 
 /// Warehouses.
@@ -137,7 +138,7 @@ pub static WAREHOUSE: Table = Table {
     index: None,
 };
 
-/// Districts: ten a warehouse.
+/// Districts: ten per warehouse.
 pub static DISTRICT: Table = Table {
     name: "district",
     columns: &[
@@ -248,7 +249,7 @@ pub static ORDER_LINE: Table = Table {
     index: None,
 };
 
-/// What is sold.
+/// The items that are sold.
 pub static ITEM: Table = Table {
     name: "item",
     columns: &[
@@ -262,7 +263,7 @@ pub static ITEM: Table = Table {
     index: None,
 };
 
-/// What a warehouse has of each item.
+/// The stock of each item in a warehouse.
 pub static STOCK: Table = Table {
     name: "stock",
     columns: &[
@@ -288,7 +289,7 @@ pub static STOCK: Table = Table {
     index: None,
 };
 
-/// All of them.
+/// All tables.
 pub static TABLES: [&Table; 9] =
     [&WAREHOUSE, &DISTRICT, &CUSTOMER, &HISTORY, &NEW_ORDER, &ORDERS, &ORDER_LINE, &ITEM, &STOCK];
 

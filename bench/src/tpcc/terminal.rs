@@ -1,4 +1,4 @@
-//! A client's own state: what it draws, what it keeps, and what became of its transactions.
+//! The state of one client: what it draws, its buffers, and the outcomes of its transactions.
 
 use std::time::Instant;
 
@@ -15,30 +15,30 @@ use super::random::Random;
 use super::stock_level::StockLevel;
 use super::world::{Ending, Scratch, World};
 
-/// What became of the transactions of one kind.
+/// The outcomes of the transactions of one kind.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    /// Of those that ended, from the first attempt on.
+    /// The latencies of the transactions that ended, from their first attempt on.
     pub latencies: Histogram,
     /// Transactions that were committed.
     pub committed: u64,
-    /// Transactions that their input had rolled back.
+    /// Transactions that were rolled back because their input asked for it.
     pub rolled_back: u64,
-    /// Transactions that were given up after the last attempt.
+    /// Transactions that we gave up after the last attempt.
     pub failed: u64,
     /// Attempts after the first.
     pub retries: u64,
-    /// How often the client's thread asked for memory, where that is counted.
+    /// The heap allocations of the client's thread, if the process counts them.
     pub allocations: u64,
 }
 
 impl Tally {
-    /// All that ended.
+    /// The number of transactions that ended: committed or rolled back.
     pub fn ended(&self) -> u64 {
         self.committed + self.rolled_back
     }
 
-    /// Adds those of another client.
+    /// Adds the tally of another client.
     pub fn add(&mut self, other: &Tally) {
         self.latencies.add(&other.latencies);
         self.committed += other.committed;
@@ -49,10 +49,10 @@ impl Tally {
     }
 }
 
-/// The tallies of all kinds, in their order.
+/// The tallies of all kinds, in the order of [`Kind::ALL`].
 pub type Tallies = [Tally; Kind::ALL.len()];
 
-/// A transaction with its input. There is one of a client at a time, and a box would be an allocation.
+/// A transaction with its input. A client has only one at a time, and a box would be one more allocation.
 #[allow(clippy::large_enum_variant)]
 enum Input {
     NewOrder(NewOrder),
@@ -62,10 +62,10 @@ enum Input {
     StockLevel(StockLevel),
 }
 
-/// A client.
+/// A client of the driver.
 pub struct Terminal {
     world: World,
-    /// The warehouses that it works for: each client has its own, as far as there are enough.
+    /// The warehouses for which it works. Each client has its own, as far as there are enough.
     homes: Vec<i64>,
     max_retry: u32,
     random: Random,
@@ -75,10 +75,11 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// Client number `number`, from 0, of so many.
+    /// Makes client number `number`, counted from 0, of `clients`.
     pub fn new(world: World, number: usize, clients: usize, max_retry: u32, seed: u64) -> Terminal {
         let of_this = |warehouse: &i64| (*warehouse - 1) as usize % clients == number;
         let mut homes: Vec<i64> = (1..=world.warehouses).filter(of_this).collect();
+        // If we have more clients than warehouses, clients share warehouses.
         if homes.is_empty() {
             homes.push(number as i64 % world.warehouses + 1);
         }
@@ -87,17 +88,17 @@ impl Terminal {
         Terminal { world, homes, max_retry, random, deck, scratch, tallies }
     }
 
-    /// Forgets what has been, as when the warm-up ends.
+    /// Resets the tallies when the warm-up ends.
     pub fn restart(&mut self) {
         self.tallies = Tallies::default();
     }
 
-    /// What became of its transactions.
+    /// Returns the tallies.
     pub fn into_tallies(self) -> Tallies {
         self.tallies
     }
 
-    /// Runs the next transaction. That another committed first is no error.
+    /// Runs the next transaction. It is not an error if another transaction committed first.
     pub fn step<C: Client>(&mut self, client: &mut C) -> Result<()> {
         let kind = self.deck.deal(&mut self.random);
         let input = self.draw(kind);
@@ -111,6 +112,7 @@ impl Terminal {
             Some(Ending::RolledBack) => tally.rolled_back += 1,
             None => {
                 tally.failed += 1;
+                // A transaction that was given up has no latency, because it did not end.
                 return Ok(());
             }
         }
@@ -130,12 +132,14 @@ impl Terminal {
         }
     }
 
-    /// How it ended; not at all if others came first at every attempt.
+    /// Runs a transaction until it ends. Returns `None` if others committed first at every attempt.
     fn attempt<C: Client>(&mut self, client: &mut C, kind: Kind, input: &Input) -> Result<Option<Ending>> {
         for attempt in 0..=self.max_retry {
             self.tallies[kind as usize].retries += u64::from(attempt > 0);
             match input.run(client, &mut self.scratch) {
                 Ok(ending) => return Ok(Some(ending)),
+                // Another transaction committed first. The same input must run again from the beginning, over a new
+                // snapshot.
                 Err(error) if error.kind() == ErrorKind::SerializationFailure => client.rollback()?,
                 Err(error) => return Err(error.context(kind.name())),
             }
@@ -167,7 +171,7 @@ mod tests {
     use super::super::statement::Sql;
     use super::*;
 
-    /// Another always commits first.
+    /// A client for which another transaction always commits first.
     #[derive(Default)]
     struct Loser {
         rollbacks: u64,
@@ -204,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn who_always_comes_second_gives_up() {
+    fn a_client_that_always_loses_gives_up_after_the_last_attempt() {
         let (mut terminal, mut client) = (terminal(1, 0, 1), Loser::default());
         (0..100).for_each(|_| terminal.step(&mut client).unwrap());
         let tallies = terminal.into_tallies();

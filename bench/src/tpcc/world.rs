@@ -1,22 +1,22 @@
-//! What the inputs of transactions are drawn from (clauses 2.4.1, 2.5.1, 2.6.1, 2.7.1 and 2.8.1).
+//! The domain from which transactions draw their inputs (clauses 2.4.1, 2.5.1, 2.6.1, 2.7.1 and 2.8.1).
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::random::{Constants, Random, last_name};
 use super::scale::{DISTRICTS, Scale};
 
-/// The database as a run knows it.
+/// The sizes and constants of the database in a run.
 #[derive(Clone, Copy, Debug)]
 pub struct World {
     /// Cardinalities.
     pub scale: Scale,
-    /// How many.
+    /// The number of warehouses.
     pub warehouses: i64,
     /// The run's constants.
     pub constants: Constants,
 }
 
-/// A customer as a terminal names it.
+/// The way in which a terminal identifies a customer.
 #[derive(Clone, Copy, Debug)]
 pub enum Who {
     /// By number.
@@ -26,22 +26,22 @@ pub enum Who {
 }
 
 impl World {
-    /// Any district's number.
+    /// Draws the number of any district.
     pub fn district(&self, random: &mut Random) -> i64 {
         random.between(1, DISTRICTS)
     }
 
-    /// Some customer's number, by NURand.
+    /// Draws the number of a customer, by NURand.
     pub fn customer(&self, random: &mut Random) -> i64 {
         random.skewed(1_023, self.constants.customer, 1, self.scale.customers)
     }
 
-    /// Some item's number, by NURand.
+    /// Draws the number of an item, by NURand.
     pub fn item(&self, random: &mut Random) -> i64 {
         random.skewed(8_191, self.constants.item, 1, self.scale.items)
     }
 
-    /// A customer: of a hundred, sixty by last name.
+    /// Draws a customer. Sixty in a hundred are identified by last name.
     pub fn who(&self, random: &mut Random) -> Who {
         match random.percent(60) {
             true => Who::Name(random.skewed(255, self.constants.last_name, 0, self.scale.last_names() - 1)),
@@ -49,7 +49,7 @@ impl World {
         }
     }
 
-    /// Another warehouse than `home`, if there is one.
+    /// Draws another warehouse than `home`, if one exists.
     pub fn remote(&self, random: &mut Random, home: i64) -> i64 {
         if self.warehouses == 1 {
             return home;
@@ -59,19 +59,19 @@ impl World {
     }
 }
 
-/// What a client needs again and again, so that its transactions allocate nothing.
+/// Buffers that a client uses again and again, so that its transactions allocate nothing.
 #[derive(Debug, Default)]
 pub struct Scratch {
-    /// A text to be written.
+    /// A text that is being written.
     pub text: String,
     /// A last name, or another text.
     pub name: String,
-    /// Customers of a name.
+    /// The customers with a last name.
     pub customers: Vec<i64>,
 }
 
 impl Scratch {
-    /// The last name with a number.
+    /// Writes the last name with a number.
     pub fn last_name(&mut self, number: i64) -> &str {
         self.name.clear();
         last_name(&mut self.name, number);
@@ -84,11 +84,11 @@ impl Scratch {
 pub enum Ending {
     /// It was committed.
     Committed,
-    /// It was rolled back, as its input asked for.
+    /// It was rolled back, because its input asked for it.
     RolledBack,
 }
 
-/// Microseconds since 1970.
+/// Returns the current time, in microseconds since 1970.
 pub fn now() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as i64)
 }
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn six_of_ten_are_called_by_name() {
+    fn six_customers_of_ten_are_identified_by_name() {
         let world = World { scale: Scale::FULL, warehouses: 1, constants: Constants::LOAD };
         let mut random = Random::new(1, 2);
         let named = (0..10_000).filter(|_| matches!(world.who(&mut random), Who::Name(_))).count();

@@ -1,4 +1,4 @@
-//! The benchmarks' statements over generated tables, and the answers that DuckDB gave to them. Loaded and run as
+//! Runs the benchmarks' statements over generated tables, and compares their answers with DuckDB's. We load and run as
 //! `rowmill-bench load` and `run` do.
 
 use std::path::{Path, PathBuf};
@@ -14,20 +14,20 @@ use serde_json::Value;
 
 type Row = Vec<String>;
 
-/// The rows of `hits` in the answers that are kept; the seed is 1.
+/// The rows of `hits` for which we keep answers, at seed 1.
 const HITS_ROWS: u64 = 100_000;
 
-/// The scale of TPC-H in the answers that are kept.
+/// The scale of TPC-H for which we keep answers.
 const TPCH_SCALE: f64 = 0.1;
 
 const TPCH_TABLES: [&str; 8] = ["region", "nation", "supplier", "part", "partsupp", "customer", "orders", "lineitem"];
 
-/// What is handed to developers beside the source tree and is not part of it.
+/// Reads a file that developers have beside the source tree, and that is not part of it.
 fn workload(file: &str) -> Option<String> {
     let path = package().join("../../shared/workloads").join(file);
     let text = std::fs::read_to_string(&path).ok();
     if text.is_none() {
-        eprintln!("skipped: {} is not there", path.display());
+        eprintln!("skipped: {} does not exist", path.display());
     }
     text
 }
@@ -37,14 +37,14 @@ fn package() -> PathBuf {
 }
 
 #[test]
-fn own_queries() {
+fn our_own_queries_answer_as_duckdb() {
     let (hits, loaded) = load_hits(CREATE);
     check(&hits.path().join("database"), include_str!("../../hits/queries.sql"), &package().join("hits/answers"));
     reports_have_every_statement(&hits.path().join("database"), loaded);
 }
 
 #[test]
-fn clickbench() {
+fn clickbench_answers_as_duckdb() {
     let folder = "clickbench/";
     let Some(queries) = workload(&format!("{folder}queries.sql")) else { return };
     let create = workload(&format!("{folder}create.sql")).expect("a workload has its tables");
@@ -53,12 +53,12 @@ fn clickbench() {
 }
 
 #[test]
-fn tpc_h() {
+fn tpc_h_answers_as_duckdb() {
     let Some(queries) = workload("tpch/queries.sql") else { return };
     check_tpch(TPCH_SCALE, &queries, &package().join("tpch/answers"));
 }
 
-/// `ROWMILL_TPCH_ANSWERS` names a folder with the answers at scale 1, which are too large to be kept.
+/// `ROWMILL_TPCH_ANSWERS` names a folder with the answers at scale 1, which are too large for the source tree.
 #[test]
 fn tpc_h_at_scale_one() {
     let Some(answers) = std::env::var_os("ROWMILL_TPCH_ANSWERS") else {
@@ -98,6 +98,7 @@ fn check(directory: &Path, queries: &str, answers: &Path) {
     for (at, statement) in statements(queries).enumerate() {
         let seen = answer(&mut connection, statement);
         let expected = golden(&answers.join(format!("{:02}.csv", at + 1)));
+        // Only a difference that may come from ties needs the rows without the LIMIT, so we compute them lazily.
         let all = || answer(&mut connection, without_limit(statement));
         if !same_rows(&seen, &expected) && !differ_by_ties(statement, &seen, &expected, all) {
             wrong.push(format!("{}: {statement}\n  seen     {seen:?}\n  expected {expected:?}", at + 1));
@@ -130,7 +131,7 @@ fn same_rows(seen: &[Row], expected: &[Row]) -> bool {
     seen.len() == expected.len() && seen.iter().zip(expected).all(|(a, b)| same_row(a, b))
 }
 
-/// Values are alike as text or, for averages and sums of them, within the last digits.
+/// Whether two rows are equal as texts, or, for averages and their sums, except for the last digits.
 fn same_row(a: &Row, b: &Row) -> bool {
     let near = |a: &str, b: &str| match (a.parse::<f64>(), b.parse::<f64>()) {
         (Ok(a), Ok(b)) => (a - b).abs() <= 1e-9 * a.abs().max(b.abs()),
@@ -140,8 +141,8 @@ fn same_row(a: &Row, b: &Row) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a == b || number(a, b))
 }
 
-/// Whether the rows differ only as an order with ties lets them: in the order of equal ones, and in which of them come
-/// before a LIMIT. `all` are the rows without that.
+/// Whether the rows differ only as an order with ties allows: in the order of equal rows, and in the choice of the rows
+/// before a LIMIT. `all` must return the rows without the LIMIT.
 fn differ_by_ties(statement: &str, seen: &[Row], expected: &[Row], all: impl FnOnce() -> Vec<Row>) -> bool {
     if seen.len() != expected.len() || seen.is_empty() {
         return false;
@@ -151,8 +152,8 @@ fn differ_by_ties(statement: &str, seen: &[Row], expected: &[Row], all: impl FnO
         rows.iter().filter(is_new).cloned().collect::<Vec<Row>>()
     };
     let (only_seen, only_expected) = (not_in(seen, expected), not_in(expected, seen));
-    // The statements order by a column that they show: it has the same values in the same places, and rows that stand
-    // for each other agree in it.
+    // The statements order by a column of the result. So this column must have the same values in the same places, and
+    // the rows that were exchanged must have equal values in it.
     let orders = |column: usize| {
         let values = || only_seen.iter().chain(&only_expected).map(|row| &row[column]);
         let in_place = seen.iter().zip(expected).all(|(a, b)| a[column] == b[column]);
@@ -164,7 +165,7 @@ fn differ_by_ties(statement: &str, seen: &[Row], expected: &[Row], all: impl FnO
     ordered && limited
 }
 
-/// A statement up to its last LIMIT.
+/// Returns a statement up to its last LIMIT.
 fn without_limit(statement: &str) -> &str {
     statement.rfind(" LIMIT ").map_or(statement, |end| &statement[..end])
 }
@@ -174,7 +175,7 @@ fn golden(path: &Path) -> Vec<Row> {
     text.lines().map(fields).collect()
 }
 
-/// The fields of a line of CSV. No value of the answers has a line break.
+/// Returns the fields of a line of CSV. No value of the answers has a line break.
 fn fields(line: &str) -> Row {
     let (mut fields, mut field, mut quoted) = (Vec::new(), String::new(), false);
     let mut letters = line.chars().peekable();

@@ -1,4 +1,4 @@
-//! The files that the generators write.
+//! Tests of the files that the generators write.
 
 use std::fs;
 
@@ -32,7 +32,7 @@ fn small_tables_have_their_rows() {
 }
 
 #[test]
-fn a_failed_write_leaves_nothing_behind() {
+fn a_failed_write_leaves_no_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("missing/hits.parquet");
     let error = parquet_file::write(&World::new(10, 1), &path, 1, &|_| ()).unwrap_err();

@@ -1,5 +1,5 @@
-//! The facts that the generated table must share with real web-analytics data, at 200,000 rows and so with bounds that
-//! leave room for chance. Shares are in percent of the rows.
+//! The facts that the generated table must share with real web-analytics data. We test them at 200,000 rows, so the
+//! bounds must leave room for chance. Shares are in percent of the rows.
 
 use std::collections::{HashMap, HashSet};
 
@@ -17,7 +17,7 @@ fn generate() -> Table {
     Table::read(&path)
 }
 
-/// Fails with all facts that do not hold, not only the first.
+/// Collects all facts that do not hold, so that the test reports all of them.
 #[derive(Default)]
 struct Facts {
     wrong: Vec<String>,
@@ -26,7 +26,7 @@ struct Facts {
 impl Facts {
     fn within(&mut self, fact: &str, seen: f64, low: f64, high: f64) {
         if !(low..=high).contains(&seen) {
-            self.wrong.push(format!("{fact}: {seen:.4}, not within {low} and {high}"));
+            self.wrong.push(format!("{fact}: {seen:.4} is not between {low} and {high}"));
         }
     }
 
@@ -50,7 +50,7 @@ fn cyrillic_share(values: &[String]) -> f64 {
 }
 
 #[test]
-fn the_table_has_the_facts() {
+fn the_table_has_the_facts_of_real_data() {
     let table = generate();
     let mut facts = Facts::default();
     assert_eq!(table.rows() as u64, ROWS);
@@ -75,7 +75,7 @@ fn shares_of_distinct_values(table: &Table, facts: &mut Facts) {
     ] {
         facts.share(&format!("{name} distinct"), table.distinct(name), low, high);
     }
-    // A sample does not meet all of the 6,506 counters, 9,040 regions and 166 models.
+    // A sample does not contain all of the 6,506 counters, 9,040 regions and 166 models.
     facts.within("CounterID values", table.distinct("CounterID") as f64, 2_000.0, 6_506.0);
     facts.within("RegionID values", table.distinct("RegionID") as f64, 700.0, 9_040.0);
     facts.within("MobilePhoneModel values", table.distinct("MobilePhoneModel") as f64, 150.0, 167.0);

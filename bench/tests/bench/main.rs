@@ -1,4 +1,4 @@
-//! Tests of what the generators write and of TPC-C, at sizes that take a second or two.
+//! Tests of the generators' files and of TPC-C, at sizes that take a second or two.
 #![allow(clippy::unwrap_used, clippy::print_stderr)] // A test that skips says so.
 
 mod answers;

@@ -1,10 +1,10 @@
-//! Estimates and planning times of queries on a small database.
+//! Tests the estimates and planning times of queries on a small database.
 
 use rowmill::Database;
 use rowmill_bench::{estimates, planning};
 
 #[test]
-fn joins_and_groupings_have_estimates_and_queries_planning_times() {
+fn reports_have_estimates_of_joins_and_groupings_and_planning_times() {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::open(folder.path()).unwrap();
     let mut connection = database.connect().unwrap();

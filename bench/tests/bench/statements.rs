@@ -1,4 +1,4 @@
-//! The statements of applications on small tables: both engines give the same rows.
+//! Runs the statements of applications on small tables. Both engines must give the same rows.
 
 use rowmill_bench::statements::{Options, run};
 

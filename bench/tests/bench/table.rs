@@ -1,4 +1,4 @@
-//! A Parquet file read back whole, for looking at.
+//! Reads a whole Parquet file, for tests.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -44,7 +44,7 @@ impl Table {
         column.as_primitive::<Int64Type>().values().to_vec()
     }
 
-    /// Distinct values of a column.
+    /// The number of distinct values of a column.
     pub(crate) fn distinct(&self, name: &str) -> usize {
         match self.column(name).data_type() {
             DataType::Utf8 | DataType::Utf8View => self.text(name).into_iter().collect::<HashSet<_>>().len(),

@@ -1,5 +1,5 @@
-//! TPC-C at a small scale over SQLite: what is loaded, and what transactions leave, keeps the consistency conditions; and
-//! the conditions notice what breaks them.
+//! TPC-C at a small scale on SQLite. The loaded tables, and the tables after transactions, must meet the consistency
+//! conditions; and the conditions must notice violations.
 
 use std::path::Path;
 use std::time::Duration;
@@ -32,7 +32,7 @@ fn world() -> World {
     World { scale: SCALE, warehouses: WAREHOUSES, constants: Constants::of_run(&mut Random::new(1, 0)) }
 }
 
-/// Runs so many transactions of one client.
+/// Runs this number of transactions of one client.
 fn run(sqlite: &Sqlite, transactions: usize) -> Tallies {
     let mut terminal = Terminal::new(world(), 0, 1, 5, 1);
     sqlite.with_client(|client| (0..transactions).try_for_each(|_| terminal.step(client))).unwrap();
@@ -63,13 +63,13 @@ fn the_population_has_its_cardinalities() {
     assert_eq!(rows, SCALE.rows(WAREHOUSES));
     let lines = sqlite.number("SELECT COUNT(*) FROM order_line").unwrap();
     assert!((5_000..7_000).contains(&lines), "{lines}");
-    // Everything can be asked for by name, and each order is of another customer.
+    // Every last name must occur, and each order must belong to another customer.
     assert_eq!(sqlite.number("SELECT COUNT(DISTINCT c_last) FROM customer").unwrap(), SCALE.last_names());
     assert_eq!(sqlite.number("SELECT COUNT(DISTINCT o_c_id) FROM orders WHERE o_w_id = 2 AND o_d_id = 3").unwrap(), 30);
 }
 
 #[test]
-fn transactions_leave_what_is_consistent() {
+fn transactions_leave_consistent_tables() {
     let folder = tempfile::tempdir().unwrap();
     let sqlite = loaded(folder.path());
     let tallies = run(&sqlite, 1_000);
@@ -86,7 +86,7 @@ fn transactions_leave_what_is_consistent() {
     let orders = sqlite.number("SELECT COUNT(*) FROM orders").unwrap();
     assert_eq!(orders - 600, of(Kind::NewOrder).committed as i64);
     assert_eq!(sqlite.number("SELECT COUNT(*) FROM history").unwrap() - 600, of(Kind::Payment).committed as i64);
-    // Of ten new orders a district, forty deliveries leave few of the first.
+    // A district starts with ten new orders, so forty deliveries must leave few of the first ones.
     assert!(sqlite.number("SELECT COUNT(*) FROM new_order WHERE no_o_id = 22").unwrap() < 20);
     assert!(sqlite.number("SELECT SUM(s_remote_cnt) FROM stock").unwrap() > 0);
     assert!(sqlite.number("SELECT MAX(LENGTH(c_data)) FROM customer").unwrap() <= 500);
@@ -105,7 +105,7 @@ fn the_same_seed_gives_the_same_database() {
 }
 
 #[test]
-fn clients_run_beside_each_other() {
+fn clients_run_concurrently() {
     let folder = tempfile::tempdir().unwrap();
     let sqlite = loaded(folder.path());
     let run = Run {
@@ -124,7 +124,7 @@ fn clients_run_beside_each_other() {
 }
 
 #[test]
-fn conditions_notice_what_breaks_them() {
+fn each_condition_notices_a_violation() {
     let folder = tempfile::tempdir().unwrap();
     let sqlite = loaded(folder.path());
     run(&sqlite, 200);
@@ -152,7 +152,7 @@ fn conditions_notice_what_breaks_them() {
     }
 }
 
-/// Passes everything on, and sees that each statement gets as many values as it has parameters.
+/// Forwards every call to SQLite, and checks that each statement gets a value for each of its parameters.
 struct Checked<'a, 'b>(&'a mut SqliteClient<'b>);
 
 impl Client for Checked<'_, '_> {

@@ -1,5 +1,5 @@
-//! Analysts beside TPC-C's clients at a small scale: every question has an answer, the same from either kind of operators, and
-//! all answers of a transaction are of one state.
+//! Analysts beside TPC-C's clients at a small scale. Every question must have an answer, one thread and several must
+//! give the same answer, and all answers of a transaction must come from one state.
 
 use std::path::Path;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use rowmill_bench::tpcc::world::World;
 
 const SCALE: Scale = Scale::TINY;
 const WAREHOUSES: i64 = 2;
-/// Questions that so few rows leave some for, at least.
+/// At least this number of questions must have rows in the answer, even with so small tables.
 const WITH_ROWS_MIN: usize = 14;
 
 fn loaded(path: &Path) -> Rowmill {
@@ -29,7 +29,7 @@ fn loaded(path: &Path) -> Rowmill {
         Loader { scale: SCALE, warehouses: WAREHOUSES, seed: 1, now: 1_700_000_000_000_000, progress: &|_| {} };
     loader.load(&rowmill).unwrap();
     suppliers::load(&rowmill).unwrap();
-    // What is there is left alone.
+    // A second load must leave the existing tables alone.
     suppliers::load(&rowmill).unwrap();
     rowmill
 }
@@ -81,7 +81,7 @@ fn questions_have_the_same_answer_either_way() {
 }
 
 #[test]
-fn an_engine_without_analysts_says_so() {
+fn an_engine_without_analysts_refuses_them() {
     let folder = tempfile::tempdir().unwrap();
     let sqlite = Sqlite::open(&folder.path().join("tpcc.sqlite"), false);
     let error = sqlite.reader().err().unwrap();

@@ -1,9 +1,9 @@
-//! TPC-C whose process is killed at any moment: what was acknowledged is there when the directory is opened again, the consistency
-//! conditions hold, and indexes agree with tables.
+//! TPC-C in a process that we kill at any moment. When the directory is opened again, everything acknowledged must be
+//! there, the consistency conditions must hold, and indexes must agree with their tables.
 //!
-//! The process that is killed is this test program again, told by a variable of its environment what to do. Each of its clients
-//! writes the orders that it was told are committed to a file of its own, by one call of the system an order.
-//! `ROWMILL_CYCLES=200` kills as often.
+//! The process that we kill is this test program itself, with its orders in environment variables. Each of its clients
+//! writes the orders whose commits were acknowledged to a file of its own, with one system call per order.
+//! `ROWMILL_CYCLES=200` sets the number of kills.
 
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
@@ -38,7 +38,7 @@ fn world() -> World {
     World { scale: SCALE, warehouses: WAREHOUSES, constants: Constants::of_run(&mut Random::new(1, 0)) }
 }
 
-/// A database whose clients write down what was acknowledged.
+/// A database whose clients record the acknowledged orders.
 struct Noted {
     rowmill: Rowmill,
     folder: PathBuf,
@@ -47,7 +47,7 @@ struct Noted {
 struct NotedClient<'a> {
     client: &'a mut RowmillClient,
     orders: File,
-    /// District, warehouse and number of the order of the open transaction.
+    /// The number, district and warehouse of the order of the open transaction.
     order: Option<[i64; 3]>,
 }
 
@@ -95,6 +95,7 @@ impl Client for NotedClient<'_> {
     }
 
     fn commit(&mut self) -> Result<()> {
+        // We write only after the commit has returned, because only then is the order acknowledged.
         self.client.commit()?;
         if let Some([order, district, warehouse]) = self.order.take() {
             let line = format!("{warehouse} {district} {order}\n");
@@ -122,7 +123,7 @@ impl Client for NotedClient<'_> {
     }
 }
 
-/// What is killed.
+/// The process that we kill.
 #[test]
 fn a_process_that_is_to_be_killed() {
     let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) else { return };
@@ -134,6 +135,7 @@ fn a_process_that_is_to_be_killed() {
         clients: CLIENTS,
         analysts: 0,
         warmup: Duration::ZERO,
+        // The run is much longer than the test waits, so it always ends by a kill.
         time: Duration::from_secs(600),
         max_retry: 100,
         seed,
@@ -154,6 +156,7 @@ fn nothing_acknowledged_is_missing_when_the_process_is_killed() {
     }
     let (mut random, mut acknowledged) = (Random::new(7, 7), 0);
     for cycle in 0..cycles {
+        // We alternate between full and relaxed durability. A killed process must lose nothing in either.
         let is_synced = cycle % 2 == 0;
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "tpcc_killed::a_process_that_is_to_be_killed"]);
@@ -174,6 +177,7 @@ fn nothing_acknowledged_is_missing_when_the_process_is_killed() {
         let orders = take_orders(folder.path());
         acknowledged += orders.len();
         for order in orders {
+            // An order must be there with its lines, because both were written by one transaction.
             let is_there = entered.contains(&order) && with_lines.contains(&order);
             assert!(is_there, "cycle {cycle}: order [warehouse, district, number] {order:?}");
         }
@@ -182,10 +186,10 @@ fn nothing_acknowledged_is_missing_when_the_process_is_killed() {
             assert_eq!(problem, None, "cycle {cycle}: {}", object.get::<String>("object").unwrap());
         }
     }
-    assert!(acknowledged > 0, "some orders were acknowledged before a kill");
+    assert!(acknowledged > 0, "no order was acknowledged before a kill, so the test proves nothing");
 }
 
-/// Warehouse, district and number of the orders that a table has.
+/// Returns warehouse, district and number of the orders that a table has.
 fn keys_of(database: &rowmill::Database, table: &str, prefix: &str) -> HashSet<[i64; 3]> {
     let number = if prefix == "o" { "o_id" } else { "ol_o_id" };
     let columns =
@@ -200,7 +204,8 @@ fn keys_of(database: &rowmill::Database, table: &str, prefix: &str) -> HashSet<[
     batches.iter().flat_map(of_batch).collect()
 }
 
-/// What the clients of the last process were told is committed. A line that was cut was not written whole.
+/// Returns the orders that were acknowledged to the clients of the last process. We ignore an incomplete line, because
+/// its write was cut by the kill.
 fn take_orders(folder: &Path) -> Vec<[i64; 3]> {
     let mut orders = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -213,6 +218,7 @@ fn take_orders(folder: &Path) -> Vec<[i64; 3]> {
             let numbers: Vec<i64> = line.split_whitespace().map(|number| number.parse().unwrap()).collect();
             orders.push(numbers.try_into().unwrap());
         }
+        // The next cycle must not see these orders again.
         fs::remove_file(path).unwrap();
     }
     orders

@@ -1,11 +1,12 @@
-//! The allocator of the binaries: mimalloc, which counts. How many times a query asks for memory must not grow with the
-//! rows that it reads; EXPLAIN ANALYZE shows the count of each operator, and measurements that of a whole query.
+//! The allocator of the binaries: mimalloc with counters. The number of allocations of a query must not grow with the
+//! number of rows that it reads. EXPLAIN ANALYZE shows the count of each operator, and benchmarks show the count of a
+//! whole query.
 //!
-//! A thread counts for itself, and besides into a slot that few others share, a cache line from the next, so that
-//! counting costs a few nanoseconds and threads do not wait for each other. The sum over slots is exact once the threads
-//! that worked are done.
+//! A thread counts in a thread-local counter, and also in a slot that it shares with few other threads. Slots are on
+//! separate cache lines, so counting costs only a few nanoseconds and threads do not wait for each other. The sum over
+//! all slots is exact once the threads that worked have ended.
 
-// An allocator can only be defined by unsafe code. This one adds a counter to mimalloc and passes every call on as it is.
+// An allocator can only be defined with unsafe code. This one only adds counters and passes every call on to mimalloc.
 #![allow(unsafe_code)]
 
 use std::alloc::{GlobalAlloc, Layout};
@@ -15,8 +16,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use mimalloc::MiMalloc;
 
-/// Milliseconds for which freed pages are kept. The next query needs them again, and a page that
-/// was given back is cleared by the system before it is had anew, which took a tenth of the time of queries.
+/// Milliseconds for which freed pages are kept. The next query needs them again, and the system must clear a page that
+/// was given back before we can use it again. That took a tenth of the time of queries.
 const PURGE_DELAY_MS: c_long = 10_000;
 
 /// `mi_option_purge_delay`
@@ -25,7 +26,8 @@ const PURGE_DELAY: c_int = 15;
 const ALLOW_LARGE_OS_PAGES: c_int = 6;
 
 unsafe extern "C" {
-    /// What an option is unless the environment says otherwise. Of mimalloc's stable interface, which the crate shows only with its extended feature and what that depends on.
+    /// Sets the default of an option, which the environment may override. It belongs to mimalloc's stable interface.
+    /// The crate only exposes it with its `extended` feature and the dependencies of that.
     fn mi_option_set_default(option: c_int, value: c_long);
 }
 
@@ -51,6 +53,7 @@ fn count() {
     OF_THREAD.with(|count| count.set(count.get() + 1));
     let slot = SLOT.with(|slot| {
         if slot.get() == usize::MAX {
+            // A thread gets its slot with its first allocation. Threads are spread evenly over the slots.
             slot.set(THREADS.fetch_add(1, Relaxed) % SLOTS);
         }
         slot.get()
@@ -59,23 +62,23 @@ fn count() {
 }
 
 impl CountingAllocator {
-    /// Tells the engine where the allocations of a thread are counted, and has mimalloc keep what is freed for a while. To be
-    /// called first by `main` of a program whose global allocator this is.
+    /// Tells the engine where the allocations of a thread are counted, and makes mimalloc keep freed pages for a
+    /// while. A program with this global allocator must call it first in `main`.
     pub fn announce() {
         rowmill_base::allocations::count_with(|| OF_THREAD.with(Cell::get));
         for (option, value) in [(PURGE_DELAY, PURGE_DELAY_MS), (ALLOW_LARGE_OS_PAGES, 1)] {
-            // SAFETY: mimalloc's function for this takes any number for any of its options, by whichever thread.
+            // SAFETY: this function of mimalloc accepts any number for any of its options, from any thread.
             unsafe { mi_option_set_default(option, value) };
         }
     }
 }
 
-/// Allocations of this process so far, growing ones included. Zero for ever where another allocator is in use.
+/// The number of allocations of this process so far, including reallocations. Always zero with another allocator.
 pub fn allocations() -> u64 {
     COUNTS.iter().map(|slot| slot.0.load(Relaxed)).sum()
 }
 
-// SAFETY: every call is passed on to mimalloc with the arguments it came with, and counting neither allocates nor panics.
+// SAFETY: every call is passed on to mimalloc with its own arguments, and counting neither allocates nor panics.
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
@@ -91,12 +94,12 @@ unsafe impl GlobalAlloc for CountingAllocator {
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count();
-        // SAFETY: the caller keeps the contract of `realloc`, and what it got came from mimalloc.
+        // SAFETY: the caller keeps the contract of `realloc`, and its pointer came from mimalloc.
         unsafe { MiMalloc.realloc(pointer, layout, size) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller keeps the contract of `dealloc`, and what it got came from mimalloc.
+        // SAFETY: the caller keeps the contract of `dealloc`, and its pointer came from mimalloc.
         unsafe { MiMalloc.dealloc(pointer, layout) }
     }
 }
@@ -114,11 +117,11 @@ mod tests {
         fn mi_option_get(option: c_int) -> c_long;
     }
 
-    /// The numbers of options are those of the mimalloc that is linked: the delay is a second unless it is set,
-    /// which the other test may have done.
+    /// The numbers of the options must match the mimalloc that is linked. The delay is one second by default, but the
+    /// other test may already have set it.
     #[test]
-    fn what_is_freed_is_kept_for_a_while() {
-        // SAFETY: mimalloc's function for this takes any of its options, by whichever thread.
+    fn freed_pages_are_kept_for_a_while() {
+        // SAFETY: this function of mimalloc accepts any of its options, from any thread.
         let get = |option| unsafe { mi_option_get(option) };
         let is_set = |name: &str| std::env::var_os(name).is_some();
         if is_set("MIMALLOC_PURGE_DELAY") || is_set("MIMALLOC_ALLOW_LARGE_OS_PAGES") {
@@ -130,9 +133,9 @@ mod tests {
     }
 
     #[test]
-    fn threads_are_counted_alone_and_together() {
+    fn allocations_are_counted_per_thread_and_per_process() {
         CountingAllocator::announce();
-        let of_thread = || rowmill_base::allocations::of_thread().expect("somebody counts");
+        let of_thread = || rowmill_base::allocations::of_thread().expect("allocations are counted");
         let (all, before) = (allocations(), of_thread());
         (0..11).for_each(|byte| drop(black_box(vec![byte; 100])));
         assert_eq!(of_thread() - before, 11);

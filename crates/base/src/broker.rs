@@ -1,13 +1,17 @@
-//! The broker: one per database, hands out memory against one limit.
+//! The memory broker. Each database has one, and it grants memory against one limit.
 //!
-//! Whoever holds state asks before it takes. A reservation gives back what it holds when it is dropped, so an error
-//! path cannot leak a grant.
+//! Code that holds state must ask before it takes memory. A reservation gives back its memory when it is dropped, so
+//! an error path cannot leak a grant.
 //!
-//! State that could grow without end is asked for and refused at the limit: [`Reservation`]. What one step cannot do
-//! without and lets go of soon, such as the values of the block that is being read, is [`Scratch`]: it is counted, so
-//! that operators that can spill do so earlier, but it passes the limit for a moment and refuses nobody. Otherwise a sort
-//! that has filled its share with what it reads would be the end of its own scan, and whether a transaction fits would
-//! depend on what is merged in the background meanwhile.
+//! Memory comes in two forms:
+//!
+//! - A [`Reservation`] is for state that could grow without end. A request that would pass the limit is refused.
+//! - [`Scratch`] is for memory that one step cannot do without and frees soon, for example the values of the block
+//!   that is being read. It is counted, so that operators that can spill do so earlier, but it may pass the limit for
+//!   a moment and never causes a refusal.
+//!
+//! Without scratch, a sort that has filled its share could no longer read its own input. Also, whether a transaction
+//! fits would depend on the blocks that a background thread happens to merge at the same time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,11 +20,11 @@ use crate::{Error, ErrorKind, Result};
 
 const RAISE_IT: &str = "raise it with SET memory_limit = '...'";
 
-/// Hands out memory. Clones share one account.
+/// Grants memory. Clones share one account.
 #[derive(Clone, Debug)]
 pub struct Broker {
     account: Arc<Account>,
-    /// Counts what is taken through this clone.
+    /// Also counts the memory that is taken through this clone.
     meter: Option<Arc<Meter>>,
 }
 
@@ -33,7 +37,7 @@ struct Account {
     peak_bytes: AtomicU64,
 }
 
-/// What was granted of an account to one holder, such as an operator.
+/// Counts the memory granted to one holder, such as an operator.
 #[derive(Debug, Default)]
 pub struct Meter {
     used_bytes: AtomicU64,
@@ -41,7 +45,7 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// The most bytes that the holder had at once.
+    /// The most bytes that the holder held at once.
     pub fn peak_bytes(&self) -> u64 {
         self.peak_bytes.load(Ordering::Relaxed)
     }
@@ -57,7 +61,7 @@ impl Meter {
 }
 
 impl Broker {
-    /// A broker over `limit_bytes` of memory.
+    /// Makes a broker with a limit of `limit_bytes`.
     pub fn new(limit_bytes: u64) -> Self {
         let account = Account {
             limit_bytes: AtomicU64::new(limit_bytes),
@@ -68,7 +72,8 @@ impl Broker {
         Broker { account: Arc::new(account), meter: None }
     }
 
-    /// The same account; what is taken through the result and its clones is counted in `meter`, and in no other one.
+    /// Returns a broker of the same account. Memory taken through it or its clones is counted in `meter`, and no
+    /// longer in the meter of this broker.
     #[must_use]
     pub fn metered(&self, meter: &Arc<Meter>) -> Broker {
         Broker { account: Arc::clone(&self.account), meter: Some(Arc::clone(meter)) }
@@ -79,12 +84,12 @@ impl Broker {
         self.account.limit_bytes.load(Ordering::Relaxed)
     }
 
-    /// Changes the limit. What is granted already stays granted.
+    /// Changes the limit. Memory that is already granted stays granted.
     pub fn set_limit_bytes(&self, bytes: u64) {
         self.account.limit_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes granted now.
+    /// The bytes granted now.
     pub fn used_bytes(&self) -> u64 {
         self.account.used_bytes.load(Ordering::Relaxed)
     }
@@ -94,20 +99,22 @@ impl Broker {
         self.account.peak_bytes.load(Ordering::Relaxed)
     }
 
-    /// An empty reservation for `owner`, the operator or the part of the engine that errors name.
+    /// Makes an empty reservation. Errors name `owner`, the operator or the part of the engine that holds the memory.
     pub fn reservation(&self, owner: &'static str) -> Reservation {
         Reservation { broker: self.clone(), owner, bytes: 0 }
     }
 
-    /// Empty scratch for `owner`.
+    /// Makes an empty scratch for `owner`.
     pub fn scratch(&self, owner: &'static str) -> Scratch {
         Scratch { broker: self.clone(), owner, bytes: 0 }
     }
 
-    /// Takes `bytes` for `owner`, who gives them back with [`Broker::give_back`]. For accounts that a reservation does
-    /// not fit, such as those of another library's operators.
+    /// Takes `bytes` for `owner`, which must give them back with [`Broker::give_back`]. For memory that a reservation
+    /// cannot represent, such as the memory of another library's operators.
     pub fn take(&self, owner: &str, bytes: u64) -> Result<()> {
+        // We add first and undo on failure, so that two threads cannot both pass a check against the same free memory.
         let used = self.account.used_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        // Only memory that lasts counts against the limit. Scratch is about to be freed.
         let lasting = used.saturating_sub(self.account.scratch_bytes.load(Ordering::Relaxed));
         let limit = self.limit_bytes();
         if lasting > limit {
@@ -125,13 +132,13 @@ impl Broker {
         Ok(())
     }
 
-    /// Takes `bytes` that exist already, past the limit if need be.
+    /// Takes `bytes` that already exist, even past the limit.
     pub fn take_always(&self, bytes: u64) {
         let used = self.account.used_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         self.taken(bytes, used);
     }
 
-    /// Counts `bytes` that were taken, with which `used` are.
+    /// Updates peak and meter after `bytes` were taken, which brought the account to `used` bytes.
     fn taken(&self, bytes: u64, used: u64) {
         self.account.peak_bytes.fetch_max(used, Ordering::Relaxed);
         if let Some(meter) = &self.meter {
@@ -139,17 +146,17 @@ impl Broker {
         }
     }
 
-    /// Gives back `bytes` of what was taken.
+    /// Gives back `bytes` that were taken before.
     pub fn give_back(&self, bytes: u64) {
         let before = self.account.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
-        assert!(before >= bytes, "a reservation gives back no more than it was granted");
+        assert!(before >= bytes, "a reservation must not give back more than it was granted");
         if let Some(meter) = &self.meter {
             meter.give_back(bytes);
         }
     }
 }
 
-/// Memory granted to one owner, given back on drop.
+/// Memory granted to one owner. Given back on drop.
 #[derive(Debug)]
 pub struct Reservation {
     broker: Broker,
@@ -158,21 +165,22 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// Bytes held.
+    /// The bytes held.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Asks for `bytes` more. Fails, with nothing taken, if that would pass the limit.
+    /// Asks for `bytes` more. Fails and takes nothing if that would pass the limit.
     pub fn grow(&mut self, bytes: u64) -> Result<()> {
         self.broker.take(self.owner, bytes)?;
         self.bytes += bytes;
         Ok(())
     }
 
-    /// Holds exactly `bytes`, which exist already, past the limit if need be.
+    /// Changes the reservation to exactly `bytes`. They already exist, so this may pass the limit.
     pub fn recount(&mut self, bytes: u64) {
         match bytes > self.bytes {
+            // The memory exists already, so refusing it would only make the account wrong.
             true => self.broker.take_always(bytes - self.bytes),
             false => self.broker.give_back(self.bytes - bytes),
         }
@@ -186,7 +194,7 @@ impl Drop for Reservation {
     }
 }
 
-/// Memory that one step needs, given back on drop. It may pass the limit and refuses nobody.
+/// Memory that one step needs. Given back on drop. It may pass the limit and never causes a refusal.
 #[derive(Debug)]
 pub struct Scratch {
     broker: Broker,
@@ -195,34 +203,35 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Takes `bytes` more. Fails, with nothing taken, only if they alone are more than the limit.
+    /// Takes `bytes` more. Fails and takes nothing only if `bytes` alone are more than the limit.
     pub fn grow(&mut self, bytes: u64) -> Result<()> {
         let limit = self.broker.limit_bytes();
         if bytes > limit {
             let message = format!("{} needs {bytes} bytes, more than the memory limit of {limit} bytes", self.owner);
             return Err(Error::new(ErrorKind::MemoryLimit, message).hint(RAISE_IT));
         }
-        // In this order, here and below: who looks in between sees less of what lasts, and is not refused by mistake.
+        // The order matters here and in `clear`: a thread that looks between the two steps must see too little lasting
+        // memory (used minus scratch) rather than too much. Otherwise `take` might refuse a request by mistake.
         self.broker.account.scratch_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.broker.take_always(bytes);
         self.bytes += bytes;
         Ok(())
     }
 
-    /// Gives everything back.
+    /// Gives back all bytes.
     pub fn clear(&mut self) {
         let bytes = std::mem::take(&mut self.bytes);
         self.broker.give_back(bytes);
         self.broker.account.scratch_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Empty scratch of the same owner, whose bytes are counted in `meter` as well.
+    /// Makes an empty scratch for the same owner, whose bytes are also counted in `meter`.
     #[must_use]
     pub fn metered(&self, meter: &Arc<Meter>) -> Scratch {
         self.broker.metered(meter).scratch(self.owner)
     }
 
-    /// Empty scratch of the same owner.
+    /// Makes an empty scratch for the same owner.
     #[must_use]
     pub fn another(&self) -> Scratch {
         self.broker.scratch(self.owner)
@@ -256,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_exists_is_counted_both_ways() {
+    fn recount_may_grow_past_the_limit_and_shrink() {
         let broker = Broker::new(100);
         let mut a = broker.reservation("table");
         a.recount(170);
@@ -266,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_meter_counts_its_holder_alone() {
+    fn a_meter_counts_only_its_holder() {
         let broker = Broker::new(100);
         let meter = Arc::new(Meter::default());
         let mut other = broker.reservation("table");
@@ -286,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn scratch_passes_the_limit_and_refuses_nobody() {
+    fn scratch_may_pass_the_limit_and_causes_no_refusal() {
         let broker = Broker::new(100);
         let mut sort = broker.reservation("sort");
         sort.grow(80).expect("under the limit");

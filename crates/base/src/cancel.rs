@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use crate::{Error, ErrorKind, Result};
 
-/// A handle that any thread may use to end a statement, and that the statement's workers ask once per frame.
+/// A handle by which any thread may end a statement. The statement's workers must check it once per frame.
 ///
-/// Clones share one flag. The deadline is counted from the creation of the handle.
+/// Clones share one flag. Times are counted from the creation of the handle.
 #[derive(Clone, Debug)]
 pub struct Cancel(Arc<Shared>);
 
@@ -16,7 +16,7 @@ pub struct Cancel(Arc<Shared>);
 struct Shared {
     cancelled: AtomicBool,
     started: Instant,
-    /// Milliseconds from `started`; 0 is no deadline.
+    /// Milliseconds from `started`. 0 means no deadline.
     deadline_ms: AtomicU64,
 }
 
@@ -27,7 +27,7 @@ impl Default for Cancel {
 }
 
 impl Cancel {
-    /// A handle that is not cancelled and has no deadline.
+    /// Makes a handle that is not cancelled and has no deadline.
     pub fn new() -> Self {
         Cancel(Arc::new(Shared {
             cancelled: AtomicBool::new(false),
@@ -36,13 +36,14 @@ impl Cancel {
         }))
     }
 
-    /// The statement may run for `limit` from now on.
+    /// Lets the statement run for `limit` from now on.
     pub fn set_deadline(&self, limit: Duration) {
         let until = self.0.started.elapsed() + limit;
+        // At least 1, because 0 means no deadline.
         self.0.deadline_ms.store((until.as_millis() as u64).max(1), Ordering::Relaxed);
     }
 
-    /// Ends the statement at the next frame of every worker.
+    /// Ends the statement. Every worker stops at its next frame.
     pub fn cancel(&self) {
         self.0.cancelled.store(true, Ordering::Relaxed);
     }
@@ -52,7 +53,7 @@ impl Cancel {
         self.0.cancelled.load(Ordering::Relaxed)
     }
 
-    /// Time left before the deadline, if there is one.
+    /// The time left before the deadline, if there is one.
     pub fn remaining(&self) -> Option<Duration> {
         match self.0.deadline_ms.load(Ordering::Relaxed) {
             0 => None,
@@ -60,7 +61,7 @@ impl Cancel {
         }
     }
 
-    /// An error if the statement was cancelled or its deadline has passed.
+    /// Fails if the statement was cancelled or its deadline has passed.
     pub fn check(&self) -> Result<()> {
         if self.is_cancelled() {
             return Err(Error::new(ErrorKind::Cancelled, "the statement was cancelled"));
@@ -88,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_that_passed_is_an_error_of_its_own() {
+    fn a_passed_deadline_has_its_own_kind_of_error() {
         let cancel = Cancel::new();
         cancel.set_deadline(Duration::from_millis(1));
         std::thread::sleep(Duration::from_millis(5));

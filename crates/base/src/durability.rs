@@ -1,26 +1,26 @@
-//! What a commit waits for.
+//! The durability levels: what a commit waits for.
 
-/// When a commit is answered.
+/// The point at which a commit returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// When it is on disk.
+    /// When the commit is on disk.
     Full,
-    /// When the log has it: it outlives the process, and a power cut within a bounded time.
+    /// When the log has the commit. It survives a crash of the process at once, and a power cut after a bounded time.
     Relaxed,
-    /// At once, and there is no log: it outlives the process with the next checkpoint.
+    /// At once, and there is no log. The commit survives a crash only after the next checkpoint.
     Off,
 }
 
 impl Durability {
-    /// The words for them, in order.
+    /// The names of the levels, in order.
     pub(crate) const NAMES: &[&str] = &["full", "relaxed", "off"];
 
-    /// Its word.
+    /// The name of the level.
     pub fn name(self) -> &'static str {
         Durability::NAMES[self as usize]
     }
 
-    /// The one of a word of [`Durability::NAMES`].
+    /// Returns the level with a name of [`Durability::NAMES`].
     pub(crate) fn named(word: &str) -> Durability {
         match Durability::NAMES.iter().position(|name| *name == word) {
             Some(0) => Durability::Full,

@@ -1,16 +1,17 @@
-//! One error type for the whole engine.
+//! The one error type of the engine.
 //!
-//! A kind exists per thing that a caller can do about the failure, and each kind has one SQLSTATE, so that drivers and
-//! scripts never parse the text. The message says what was asked and what was found; the hint says what helps.
+//! An error has a kind. Kinds differ by the thing that a caller can do about the failure. Each kind has an SQLSTATE,
+//! so that drivers and scripts never need to parse the text. The message says what was asked and what was found. The
+//! hint says what helps.
 
 use std::fmt;
 
-/// The result of everything that can fail because of the world rather than because of a bug.
+/// The result of an operation that can fail for an external reason, not because of a bug.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident = $sqlstate:literal,)*) => {
-        /// What went wrong, as far as a caller can act on it.
+        /// The reason of an error, as far as a caller can act on it.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum ErrorKind { $($(#[$doc])* $name,)* }
@@ -27,35 +28,35 @@ macro_rules! kinds {
 kinds! {
     /// The statement's text cannot be parsed.
     Syntax = "42601",
-    /// No table or view of that name.
+    /// No table or view has this name.
     UndefinedTable = "42P01",
-    /// No column of that name.
+    /// No column has this name.
     UndefinedColumn = "42703",
-    /// A name that fits more than one column.
+    /// A name fits more than one column.
     AmbiguousColumn = "42702",
-    /// A column outside GROUP BY and aggregates, or an aggregate where none may be.
+    /// A column is used outside of GROUP BY and aggregates, or an aggregate where none is allowed.
     Grouping = "42803",
-    /// No function of that name, or none for these arguments.
+    /// No function has this name, or none accepts these arguments.
     UndefinedFunction = "42883",
-    /// No schema of that name.
+    /// No schema has this name.
     UndefinedSchema = "3F000",
-    /// No setting, parameter or other named thing of that name.
+    /// No setting, parameter or other object has this name.
     UndefinedObject = "42704",
     /// A file that a statement names does not exist or cannot be read.
     UndefinedFile = "58P01",
-    /// The table or view exists already.
+    /// The table or view already exists.
     DuplicateTable = "42P07",
-    /// The column exists already.
+    /// The column already exists.
     DuplicateColumn = "42701",
-    /// The index or constraint exists already.
+    /// The index or constraint already exists.
     DuplicateObject = "42710",
-    /// The schema exists already.
+    /// The schema already exists.
     DuplicateSchema = "42P06",
     /// Something else depends on the object.
     DependentObjects = "2BP01",
-    /// The object exists but is of another kind (a view where a table is needed).
+    /// The object exists but has another kind, for example a view where a table is needed.
     WrongObject = "42809",
-    /// Two types do not go together.
+    /// Two types are not compatible.
     DatatypeMismatch = "42804",
     /// The definition of a table cannot be used.
     InvalidDefinition = "42P16",
@@ -63,39 +64,39 @@ kinds! {
     CardinalityViolation = "21000",
     /// A text is not a value of the type asked for.
     InvalidText = "22P02",
-    /// A line of a file is not what its format asks for.
+    /// A line of a file does not follow the file's format.
     BadFileFormat = "22P04",
     /// A date or time cannot be read.
     InvalidDatetime = "22007",
-    /// An argument is outside of what the function takes.
+    /// An argument is outside of the range that the function accepts.
     InvalidParameter = "22023",
     /// A number does not fit its type.
     NumericOutOfRange = "22003",
-    /// A sequence has given all its values.
+    /// A sequence has no values left.
     SequenceLimit = "2200H",
-    /// A value for a column that only its sequence gives values.
+    /// A statement gives a value for a column whose values only its sequence may give.
     GeneratedAlways = "428C9",
     /// Division by zero.
     DivisionByZero = "22012",
     /// A text is longer than its column allows.
     StringTooLong = "22001",
-    /// NULL in a NOT NULL column.
+    /// A NOT NULL column got NULL.
     NotNullViolation = "23502",
-    /// Two rows with one key where each has its own.
+    /// Two rows have the same key where keys must be unique.
     UniqueViolation = "23505",
-    /// A row for which a CHECK constraint is false.
+    /// A CHECK constraint is false for a row.
     CheckViolation = "23514",
-    /// A row that refers to one that is not there, or a row that others refer to.
+    /// A row refers to a row that does not exist, or a row that other rows refer to would disappear.
     ForeignKeyViolation = "23503",
     /// BEGIN inside a transaction.
     ActiveTransaction = "25001",
-    /// COMMIT or ROLLBACK without one.
+    /// COMMIT or ROLLBACK outside of a transaction.
     NoActiveTransaction = "25P01",
     /// An earlier statement of the transaction failed.
     FailedTransaction = "25P02",
     /// A write where only reads are allowed.
     ReadOnly = "25006",
-    /// Another transaction committed first; run this one again.
+    /// Another transaction committed first. The caller should run this transaction again.
     SerializationFailure = "40001",
     /// The statement is valid SQL that this version does not run.
     Unsupported = "0A000",
@@ -103,13 +104,13 @@ kinds! {
     StatementTooComplex = "54001",
     /// A result would be larger than the limits allow.
     ResultTooLarge = "54000",
-    /// A key has more bytes than the ordered base keeps.
+    /// A key has more bytes than the ordered base can store.
     KeyTooLong = "54000",
     /// The memory limit was reached.
     MemoryLimit = "53200",
     /// The quota for temporary files, or the disk itself, is full.
     DiskFull = "53100",
-    /// The process, or the system, may open no more files.
+    /// The process or the system cannot open more files.
     OpenFiles = "53000",
     /// Another process holds the directory.
     Locked = "55006",
@@ -127,7 +128,7 @@ kinds! {
     Internal = "XX000",
 }
 
-/// An error: its kind, what happened, and where there is one, what helps.
+/// An error: its kind, the message that says what happened, and a hint if something helps.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Error(Box<Inner>);
 
@@ -139,25 +140,26 @@ struct Inner {
 }
 
 impl Error {
-    /// An error of `kind` whose message says what was asked and what was found.
+    /// Makes an error of `kind`. The message should say what was asked and what was found.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Error(Box::new(Inner { kind, message: message.into(), hint: None }))
     }
 
-    /// A bug rather than a failure of the world: the invariant that was broken.
+    /// Makes an error for a bug. The message should name the broken invariant.
     pub fn internal(message: impl Into<String>) -> Self {
         Error::new(ErrorKind::Internal, message)
     }
 
-    /// Stored bytes that are not what was written. The message names file, block and offset.
+    /// Makes an error for stored bytes that are not what was written. The message should name the file, block and
+    /// offset.
     pub fn corrupt(message: impl Into<String>) -> Self {
         Error::new(ErrorKind::Corrupt, message)
     }
 
-    /// An I/O call that failed on `what` (usually a path with the call).
+    /// Makes an error for an I/O call that failed on `what`, which should be the call and a path.
     pub fn io(what: impl fmt::Display, source: &std::io::Error) -> Self {
         let kind = match source.raw_os_error() {
-            // ENOSPC and EDQUOT: the one failure that heals by itself when space returns.
+            // ENOSPC and EDQUOT: the only failure that goes away by itself when space becomes free.
             Some(28 | 122) => ErrorKind::DiskFull,
             // ENFILE and EMFILE.
             Some(23 | 24) => ErrorKind::OpenFiles,
@@ -166,33 +168,33 @@ impl Error {
         let error = Error::new(kind, format!("{what}: {source}"));
         match kind {
             ErrorKind::OpenFiles => {
-                error.hint("the limit of open files is reached: raise it (ulimit -n), or close some")
+                error.hint("the limit of open files is reached: raise it (ulimit -n), or close some files")
             }
             _ => error,
         }
     }
 
-    /// What lies in a directory is of a version that this program does not read.
+    /// Makes an error for a directory whose format is newer than this program can read.
     pub fn newer_format(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::NewerFormat, message)
-            .hint("a newer version of Rowmill has written this directory; open it with that")
+            .hint("a newer version of Rowmill wrote this directory; open it with that version")
     }
 
-    /// The same error with a sentence that says what helps.
+    /// Adds a hint, which should be one sentence that says what helps.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.0.hint = Some(hint.into());
         self
     }
 
-    /// The same error behind `context: `, for the place where it happened.
+    /// Puts `context: ` in front of the message. The context should say where the error happened.
     #[must_use]
     pub fn context(mut self, context: impl fmt::Display) -> Self {
         self.0.message = format!("{context}: {}", self.0.message);
         self
     }
 
-    /// What a caller can act on.
+    /// The kind, which tells a caller how to react.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
@@ -202,12 +204,12 @@ impl Error {
         self.0.kind.sqlstate()
     }
 
-    /// What happened, without the hint.
+    /// The message without the hint.
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// What helps, where something does.
+    /// The hint, if there is one.
     pub fn hint_text(&self) -> Option<&str> {
         self.0.hint.as_deref()
     }

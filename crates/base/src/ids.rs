@@ -1,4 +1,4 @@
-//! Ids as types. None is ever reused, so that a stored reference cannot come to mean something else.
+//! Ids as types. An id is never reused, so that a stored reference cannot come to mean something else.
 
 use std::fmt;
 
@@ -23,14 +23,14 @@ id! {
     TableId(u32);
     /// A view of the database.
     ViewId(u32);
-    /// The keys of a keyed table or of one of its indexes. A table that is emptied gets new ones.
+    /// The keys of a keyed table or of one of its indexes. A table gets new ones when it is emptied.
     IndexId(u32);
-    /// A column of its table, never its position.
+    /// A column of its table. Not its position, which may change.
     ColumnId(u32);
     /// A sealed block of its table.
     BlockId(u64);
-    /// A commit. A snapshot is named by the last commit that it sees.
+    /// A commit. The last commit that a snapshot sees names the snapshot.
     CommitId(u64);
-    /// A row of its table. Given at commit, never changed.
+    /// A row of its table. Given at commit and never changed.
     RowNumber(u64);
 }

@@ -1,30 +1,30 @@
-//! What a transaction may see and overlook of others.
+//! The isolation levels: what a transaction sees of others.
 
-/// What holds of transactions that run beside each other. At every level a transaction that has written a key which another one
-/// has written and committed since fails.
+/// The isolation level of a transaction. At every level, a transaction fails if it writes a key that another
+/// transaction has written and committed since.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Isolation {
-    /// Each statement sees what was committed before it.
+    /// Each statement sees the commits before the statement.
     ReadCommitted,
-    /// All statements see what was committed before the transaction.
+    /// All statements see the commits before the transaction.
     #[default]
     Snapshot,
-    /// The same, and a transaction that writes fails if anything that it has read was written since: as if transactions had
-    /// run one after the other.
+    /// Like `Snapshot`. In addition, a transaction that writes fails if another one has since written anything that it
+    /// has read. The result is as if transactions had run one after the other.
     Serializable,
 }
 
 impl Isolation {
-    /// What may be written, of the setting and behind `ISOLATION LEVEL`; the first is the default.
+    /// The names that the setting and `ISOLATION LEVEL` accept. The first one is the default.
     pub const NAMES: &'static [&'static str] = &["repeatable read", "read committed", "serializable"];
 
-    /// The level called so, which is one of [`Isolation::NAMES`].
+    /// Returns the level with this name, which must be in [`Isolation::NAMES`].
     pub fn of_name(name: &str) -> Isolation {
         let levels = [Isolation::ReadCommitted, Isolation::Snapshot, Isolation::Serializable];
-        levels.into_iter().find(|level| level.name() == name).expect("settings hold names that there are")
+        levels.into_iter().find(|level| level.name() == name).expect("a setting must have a known name")
     }
 
-    /// Its name in SQL.
+    /// The name of the level in SQL.
     pub fn name(self) -> &'static str {
         match self {
             Isolation::ReadCommitted => "read committed",

@@ -1,6 +1,6 @@
-//! What every other crate stands on: errors that a caller can act on, ids as types, the SQL types, the one table of
-//! settings, the broker that hands out memory and temporary disk, the flag that cancels a statement, the exact averages that
-//! all engines give, and the count of allocations, where there is one.
+//! The base of all other crates: errors that a caller can act on, ids as types, the SQL types, the table of settings,
+//! the broker that grants memory, the flag that cancels a statement, exact averages that all engines share, and the
+//! count of allocations, if there is one.
 
 pub mod allocations;
 mod broker;

@@ -1,6 +1,6 @@
-//! Averages: the double nearest to a quotient of integers.
+//! Averages: the double that is nearest to a quotient of integers.
 
-/// The double nearest to `total / 10^scale / count`; the count is not zero.
+/// The double nearest to `total / 10^scale / count`. `count` must not be zero.
 pub fn average(total: i128, count: u64, scale: i8) -> f64 {
     match u128::from(count).checked_mul(10_u128.pow(scale.max(0) as u32)) {
         Some(divisor) => nearest(total, divisor),
@@ -8,12 +8,12 @@ pub fn average(total: i128, count: u64, scale: i8) -> f64 {
     }
 }
 
-/// The double nearest to `dividend / divisor`, ties to even. The divisor is not zero.
+/// The double nearest to `dividend / divisor`, with ties to even. The divisor must not be zero.
 fn nearest(dividend: i128, divisor: u128) -> f64 {
     const EXACT: u128 = 1 << f64::MANTISSA_DIGITS;
     let size = dividend.unsigned_abs();
     let quotient = if size <= EXACT && divisor <= EXACT {
-        // Both are doubles, and dividing doubles rounds once.
+        // Both numbers are exact as doubles, and dividing doubles rounds only once.
         size as f64 / divisor as f64
     } else {
         nearest_long(size, divisor)
@@ -21,8 +21,8 @@ fn nearest(dividend: i128, divisor: u128) -> f64 {
     if dividend < 0 { -quotient } else { quotient }
 }
 
-/// Bits that a quotient needs before it can be rounded: those of a double, one to round by, and one that stands for
-/// all that follow.
+/// The bits that a quotient needs before we can round it: the bits of a double, one bit to round by, and one bit that
+/// represents all bits after it.
 const BITS: u32 = f64::MANTISSA_DIGITS + 2;
 
 fn nearest_long(dividend: u128, divisor: u128) -> f64 {
@@ -32,11 +32,12 @@ fn nearest_long(dividend: u128, divisor: u128) -> f64 {
     if quotient == 0 && rest == 0 {
         return 0.0;
     }
-    // Long division in binary until there are bits enough, several at a time while the rest has room.
+    // Long division in binary until there are enough bits. Each step takes as many bits as the rest has room for.
     while quotient.checked_ilog2().is_none_or(|bits| bits < BITS) {
+        // The rest may be shifted by its leading zeros without losing a bit.
         let room = rest.leading_zeros().clamp(1, BITS);
         let Some(shifted) = rest.checked_mul(1 << room) else {
-            // The divisor fills 128 bits: too close to call, and too large to matter.
+            // The divisor fills 128 bits. An error in the last digit does not matter for a number of this size.
             return quotient as f64 + rest as f64 / divisor as f64;
         };
         quotient = (quotient << room) | (shifted / divisor);
@@ -46,7 +47,8 @@ fn nearest_long(dividend: u128, divisor: u128) -> f64 {
             break;
         }
     }
-    // The last bit says whether anything follows, so that the conversion rounds a tie only if it is one.
+    // The last bit says whether the division left a rest, so that the conversion treats a tie as a tie only if it is
+    // one.
     let rounded = (quotient | u128::from(rest != 0)) as f64;
     rounded * 2_f64.powi(exponent)
 }
@@ -64,9 +66,9 @@ mod tests {
 
     #[test]
     fn large_numbers_round_once() {
-        // 2^53 + 1 is no double: halfway between two, the even one is taken.
+        // 2^53 + 1 is not a double. It is halfway between two doubles, and the even one is taken.
         assert_eq!(nearest((1 << 53) + 1, 1), (1_u64 << 53) as f64);
-        // A little more than halfway goes up.
+        // A little more than halfway is rounded up.
         assert_eq!(nearest(((1 << 53) + 1) * 1_000 + 1, 1_000), ((1_u64 << 53) + 2) as f64);
         assert_eq!(nearest(i128::from(i64::MAX) * 1_000_003, 1_000_003), i64::MAX as f64);
         assert_eq!(nearest(10_i128.pow(37), 10_u128.pow(37) * 3), 1.0 / 3.0);
@@ -77,7 +79,7 @@ mod tests {
 
     #[test]
     fn quotients_agree_with_parsed_decimals() {
-        // A decimal text is rounded once by the parser: the same quotient with a power of ten.
+        // The parser rounds a decimal text once, so it must agree with a quotient by a power of ten.
         let mut state = 88_172_645_463_325_252_u64;
         for _ in 0..2_000 {
             state ^= state << 13;

@@ -1,47 +1,47 @@
-//! The one table of settings: what `SET`, `SHOW` and the documentation know, and what the code reads.
+//! The table of settings. `SET`, `SHOW`, the documentation and the code all use this one table.
 
 use std::sync::LazyLock;
 
 use crate::{Durability, Error, ErrorKind, Isolation, Result, nearest};
 
-/// How far a setting reaches.
+/// Where a setting applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SettingScope {
-    /// The whole database, all connections.
+    /// The whole database with all its connections.
     Database,
     /// One connection.
     Connection,
 }
 
-/// What values a setting takes.
+/// The values that a setting accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SettingKind {
     /// A whole number from `min` to `max`.
     Number {
-        /// The smallest value taken.
+        /// The smallest value accepted.
         min: u64,
-        /// The largest value taken.
+        /// The largest value accepted.
         max: u64,
     },
     /// Bytes, written as a number or with a unit (`'2GB'`, `'512 MiB'`).
     Bytes {
-        /// The smallest value taken.
+        /// The smallest value accepted.
         min: u64,
     },
     /// `true` or `false`.
     Flag,
-    /// One of some words.
+    /// One of these words.
     Choice(&'static [&'static str]),
 }
 
-/// A value of a setting.
+/// The value of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SettingValue {
     /// A number, or a number of bytes.
     Number(u64),
-    /// A switch.
+    /// True or false.
     Flag(bool),
-    /// A word, as the table has it.
+    /// A word, in the spelling of the table.
     Choice(&'static str),
 }
 
@@ -50,13 +50,14 @@ pub enum SettingValue {
 pub struct Setting {
     /// The name in `SET` and `SHOW`.
     pub name: &'static str,
-    /// What values it takes.
+    /// The values it accepts.
     pub kind: SettingKind,
-    /// How far it reaches.
+    /// Where it applies.
     pub scope: SettingScope,
-    /// The value before any `SET`. Zero for `memory_limit` and `threads` means: taken from the machine at open.
+    /// The value before any `SET`. Zero for `memory_limit` and `threads` means that the machine decides when the
+    /// database is opened.
     pub default: SettingValue,
-    /// One sentence for `SHOW ALL` and the documentation.
+    /// The description in `SHOW ALL` and the documentation. It should be one sentence.
     pub doc: &'static str,
 }
 
@@ -75,91 +76,91 @@ const fn database(mut setting: Setting) -> Setting {
     setting
 }
 
-/// The rows of a block at most: 2^19.
+/// The most rows of a block: 2^19.
 const ROWS_PER_BLOCK_MAX: u64 = 1 << 19;
 
-/// Every setting there is.
+/// All settings.
 pub const SETTINGS: &[Setting] = &[
     database(Setting {
         name: "memory_limit",
         kind: SettingKind::Bytes { min: 16 << 20 },
         scope: SettingScope::Database,
         default: SettingValue::Number(0),
-        doc: "Memory that statements may hold together; by default 70 % of the machine's.",
+        doc: "Memory that all statements together may hold; by default 70 % of the machine's.",
     }),
     Setting {
         name: "durability",
         kind: SettingKind::Choice(Durability::NAMES),
         scope: SettingScope::Database,
         default: SettingValue::Choice(Durability::NAMES[0]),
-        doc: "When a commit is answered: full, when it is on disk; relaxed, when the log has it, which is synced within \
-              relaxed_sync_ms; off, at once: there is no log, and a process that dies loses what came since the last checkpoint.",
+        doc: "When a commit returns: full, when it is on disk; relaxed, when the log has it, which is synced within \
+              relaxed_sync_ms; off, at once: there is no log, and a crash loses all commits since the last checkpoint.",
     },
     Setting {
         name: "default_transaction_isolation",
         kind: SettingKind::Choice(Isolation::NAMES),
         scope: SettingScope::Connection,
         default: SettingValue::Choice(Isolation::NAMES[0]),
-        doc: "The level of transactions that do not name one: 'repeatable read', which is a snapshot from beginning to end, \
-              'read committed', a snapshot for each statement, or 'serializable', as if one ran after the other.",
+        doc: "The isolation level if BEGIN names none: 'repeatable read', one snapshot for the whole transaction, \
+              'read committed', one snapshot per statement, or 'serializable', as if transactions ran one by one.",
     },
     database(number(
         "relaxed_sync_ms",
         1,
         60_000,
         50,
-        "Milliseconds of commits that a power cut may take where durability is relaxed. Read when the database is opened.",
+        "With relaxed durability, a power cut may lose the commits of this many milliseconds. Read at open.",
     )),
     Setting {
         name: "checkpoint_log_bytes",
         kind: SettingKind::Bytes { min: 1 << 20 },
         scope: SettingScope::Database,
         default: SettingValue::Number(64 << 20),
-        doc: "Bytes of the log after which what it has goes to the base. Opening after a crash reads as many, at most twice.",
+        doc: "Bytes of log after which a checkpoint starts. Opening after a crash reads up to twice this much log.",
     },
-    number("threads", 1, 1024, 0, "Threads that one statement works with; by default one per core."),
+    number("threads", 1, 1024, 0, "Threads that one statement may use; by default one per core."),
     number("statement_timeout_ms", 0, u64::MAX >> 1, 0, "Milliseconds a statement may run; 0 is no limit."),
     number(
         "planning_timeout_ms",
         0,
         u64::MAX >> 1,
         10_000,
-        "Milliseconds that parsing or planning a statement may take before it is given up; 0 is no limit.",
+        "Milliseconds that parsing or planning a statement may take before it fails; 0 is no limit.",
     ),
     number(
         "statement_length_max_bytes",
         64,
         1 << 30,
         16 << 20,
-        "Length of a statement's text beyond which it is refused.",
+        "The longest text of a statement in bytes; a longer one is refused.",
     ),
     number(
         "expression_depth_max",
         8,
         100_000,
         1_000,
-        "Levels of a statement's expressions beyond which it is refused; a call counts eight, a join five, a CASE four.",
+        "The deepest nesting of a statement's expressions; a call counts as 8 levels, a join as 5, a CASE as 4.",
     ),
     number(
         "expression_terms_max",
         64,
         100_000_000,
         1_000_000,
-        "Terms of one statement (operators, values, names) beyond which it is refused.",
+        "The most terms (operators, values, names) of one statement; a statement with more is refused.",
     ),
     Setting {
         name: "result_value_max_bytes",
         kind: SettingKind::Bytes { min: 1024 },
         scope: SettingScope::Connection,
         default: SettingValue::Number(256 << 20),
-        doc: "Bytes of one batch of text that a function such as repeat or lpad may produce.",
+        doc: "The most bytes of text that a function such as repeat or lpad may produce for one batch.",
     },
     number(
         "recursion_max",
         1,
         1_000_000_000,
         100_000,
-        "Rounds of a recursive common table expression before it is an error.",
+        "The most rounds of a recursive common table expression; more are an error.",
     ),
     database(number(
         "rows_per_block",
@@ -173,28 +174,28 @@ pub const SETTINGS: &[Setting] = &[
         1,
         ROWS_PER_BLOCK_MAX,
         1 << 16,
-        "A bulk load's remainder of more rows than this becomes a block of its own, a smaller one stays in the open block.",
+        "If a bulk load leaves more rows than this, they become a block; fewer rows stay in the open block.",
     )),
     number(
         "exec.steal_spin_us",
         0,
         1_000_000,
         50,
-        "Microseconds that a thread without work looks for some before it sleeps.",
+        "Microseconds that an idle thread looks for work before it sleeps.",
     ),
     Setting {
         name: "early_filters",
         kind: SettingKind::Flag,
         scope: SettingScope::Connection,
         default: SettingValue::Flag(true),
-        doc: "Whether the keys of a join and the limit of an order leave rows out where these are read. Without, EXPLAIN \
-              ANALYZE shows how many rows each operator gives by itself.",
+        doc: "Whether scans leave out rows that a join's keys or a sort's limit exclude. When off, EXPLAIN \
+              ANALYZE shows how many rows each operator returns by itself.",
     },
-    number("batch_rows", 1, 1 << 20, 8192, "Rows of a batch between operators."),
+    number("batch_rows", 1, 1 << 20, 8192, "The most rows of a batch between operators."),
     number("progress_ms", 0, u64::MAX >> 1, 1_000, "Milliseconds after which the shell shows a progress bar."),
 ];
 
-/// Values for every row of [`SETTINGS`].
+/// A value for each setting of [`SETTINGS`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     values: Vec<SettingValue>,
@@ -207,14 +208,15 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The row of the table for `name`, found without case; otherwise an error that names the nearest settings.
+    /// Finds a setting by name, ignoring case. The error for an unknown name suggests the nearest settings.
     pub fn describe(name: &str) -> Result<&'static Setting> {
         Self::index(name).map(|index| &SETTINGS[index])
     }
 
     fn index(name: &str) -> Result<usize> {
         SETTINGS.iter().position(|setting| setting.name.eq_ignore_ascii_case(name)).ok_or_else(|| {
-            let error = Error::new(ErrorKind::UndefinedObject, format!("there is no setting \"{name}\""));
+            let error = Error::new(ErrorKind::UndefinedObject, format!("setting \"{name}\" does not exist"));
+            // A name without any near one is no typing error, so the hint points to the list.
             let near = nearest(name, SETTINGS.iter().map(|setting| setting.name));
             if near.is_empty() {
                 error.hint("SHOW ALL lists the settings")
@@ -224,14 +226,15 @@ impl Settings {
         })
     }
 
-    /// Reads `text` as a value for `name` and keeps it.
+    /// Parses `text` as a value for the setting `name` and stores it.
     pub fn set(&mut self, name: &str, text: &str) -> Result<()> {
         let index = Self::index(name)?;
         let setting = &SETTINGS[index];
+        // Every error names the setting and the values that it accepts.
         let bad = |wanted: String| {
             Error::new(
                 ErrorKind::InvalidParameter,
-                format!("\"{text}\" is not a value for the setting {}: {wanted} is needed", setting.name),
+                format!("\"{text}\" is not a value for the setting {}: it must be {wanted}", setting.name),
             )
         };
         self.values[index] = match setting.kind {
@@ -256,21 +259,21 @@ impl Settings {
         Ok(())
     }
 
-    /// Back to the default.
+    /// Sets a setting back to its default.
     pub fn reset(&mut self, name: &str) -> Result<()> {
         let index = Self::index(name)?;
         self.values[index] = SETTINGS[index].default;
         Ok(())
     }
 
-    /// Takes over the value that `other` has; whether it is another one.
+    /// Copies the value of one setting from `other`. Returns whether this changed the value.
     pub fn copy(&mut self, name: &str, other: &Settings) -> Result<bool> {
         let index = Self::index(name)?;
         let before = std::mem::replace(&mut self.values[index], other.values[index]);
         Ok(self.values[index] != before)
     }
 
-    /// The value as `SHOW` prints it.
+    /// Returns a value as `SHOW` prints it.
     pub fn show(&self, name: &str) -> Result<String> {
         Ok(match self.values[Self::index(name)?] {
             SettingValue::Number(value) => value.to_string(),
@@ -279,37 +282,37 @@ impl Settings {
         })
     }
 
-    /// A number by the name in the table. The name comes from the code, so that a wrong one is a bug.
+    /// Returns the value of a number setting. The name comes from the code, so an unknown name is a bug and panics.
     pub fn number(&self, name: &'static str) -> u64 {
         match self.value(name) {
             SettingValue::Number(value) => value,
-            other => panic!("the setting {name} is no number but {other:?}"),
+            other => panic!("the setting {name} must be a number, but it is {other:?}"),
         }
     }
 
     fn value(&self, name: &'static str) -> SettingValue {
-        self.values[Self::index(name).expect("the code names settings of the table")]
+        self.values[Self::index(name).expect("the code must only name settings of the table")]
     }
 
-    /// When a commit is answered.
+    /// Returns the point at which a commit returns.
     pub fn durability(&self) -> Durability {
         match self.value("durability") {
             SettingValue::Choice(word) => Durability::named(word),
-            other => panic!("durability is no word but {other:?}"),
+            other => panic!("durability must be a word, but it is {other:?}"),
         }
     }
 
-    /// The level of transactions that do not name one.
+    /// Returns the isolation level of transactions that do not name one.
     pub fn isolation(&self) -> Isolation {
         match self.value("default_transaction_isolation") {
             SettingValue::Choice(word) => Isolation::of_name(word),
-            other => panic!("the level is no word but {other:?}"),
+            other => panic!("the isolation level must be a word, but it is {other:?}"),
         }
     }
 
-    /// Threads that one statement works with: the setting, or one per core.
+    /// Returns the number of threads that one statement may use: the setting, or one per core.
     pub fn threads(&self) -> usize {
-        // Asking the system takes as long as a small query.
+        // We ask the system only once, because asking takes as long as a small query.
         static CORES: LazyLock<usize> = LazyLock::new(|| std::thread::available_parallelism().map_or(1, usize::from));
         match self.number("threads") {
             0 => *CORES,
@@ -317,16 +320,17 @@ impl Settings {
         }
     }
 
-    /// A switch by the name in the table.
+    /// Returns the value of a flag setting.
     pub fn flag(&self, name: &'static str) -> bool {
         match self.value(name) {
             SettingValue::Flag(value) => value,
-            other => panic!("the setting {name} is no flag but {other:?}"),
+            other => panic!("the setting {name} must be a flag, but it is {other:?}"),
         }
     }
 }
 
-/// `2GB`, `512 MiB`, `1000`: decimal and binary units, without case.
+/// Parses a number of bytes with an optional unit, for example `2GB`, `512 MiB` or `1000`. Units are decimal or
+/// binary, and case does not matter.
 fn parse_bytes(text: &str) -> Option<u64> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -344,6 +348,7 @@ fn parse_bytes(text: &str) -> Option<u64> {
         _ => return None,
     };
     match number.parse::<u64>() {
+        // Whole numbers are computed exactly. A fraction such as 1.5GB goes through a float.
         Ok(number) => number.checked_mul(unit),
         Err(_) => number.parse::<f64>().ok().map(|number| (number * unit as f64) as u64),
     }

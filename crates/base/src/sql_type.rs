@@ -19,7 +19,7 @@ pub enum TimeUnit {
 }
 
 impl TimeUnit {
-    /// Digits behind the second: 0, 3, 6 or 9.
+    /// The number of digits after the decimal point of the seconds: 0, 3, 6 or 9.
     pub fn digits(self) -> u32 {
         match self {
             TimeUnit::Second => 0,
@@ -29,7 +29,7 @@ impl TimeUnit {
         }
     }
 
-    /// The unit for 0, 3, 6 or 9 digits.
+    /// The unit for 0, 3, 6 or 9 digits after the decimal point of the seconds.
     pub fn from_digits(digits: u64) -> Option<TimeUnit> {
         match digits {
             0 => Some(TimeUnit::Second),
@@ -61,7 +61,7 @@ impl From<ArrowUnit> for TimeUnit {
     }
 }
 
-/// A type of a column.
+/// The type of a column.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum SqlType {
     /// `BOOLEAN`
@@ -86,11 +86,11 @@ pub enum SqlType {
     Float32,
     /// `DOUBLE`
     Float64,
-    /// `DECIMAL(precision, scale)`, 1 to 38 digits, of which `scale` are behind the point.
+    /// `DECIMAL(precision, scale)`: 1 to 38 digits, `scale` of them after the decimal point.
     Decimal {
-        /// All digits.
+        /// The number of all digits.
         precision: u8,
-        /// Digits behind the point.
+        /// The number of digits after the decimal point.
         scale: u8,
     },
     /// `DATE`: days since 1970-01-01.
@@ -154,7 +154,7 @@ impl SqlType {
         }
     }
 
-    /// The type that keeps every value of an Arrow type, if there is one.
+    /// The type that can hold every value of an Arrow type, if one exists.
     pub fn from_arrow(kind: &DataType) -> Option<SqlType> {
         Some(match kind {
             DataType::Boolean => SqlType::Boolean,
@@ -181,7 +181,7 @@ impl SqlType {
                 SqlType::Timestamp { unit: TimeUnit::from(*unit), zoned: zone.is_some() }
             }
             DataType::Interval(_) => SqlType::Interval,
-            // A column of NULLs only, such as `SELECT NULL AS x`, is kept as text.
+            // A column with only NULLs, such as `SELECT NULL AS x`, becomes text.
             DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null => SqlType::TEXT,
             DataType::Binary | DataType::LargeBinary | DataType::BinaryView => SqlType::Blob,
             DataType::FixedSizeBinary(16) => SqlType::Uuid,

@@ -1,16 +1,17 @@
-//! Which of the known names was meant.
+//! Suggests known names for a misspelled one.
 
-/// The up to three `candidates` nearest to `asked`, nearest first, compared without case; none that is too far off to
-/// be a slip of the hand.
+/// Returns up to three of `candidates` that are nearest to `asked`, nearest first. Case does not matter. Names that
+/// are too different to be typing errors are left out.
 pub fn nearest<'a>(asked: &str, candidates: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let asked = asked.to_lowercase();
+    // Allow one typing error per three characters, and two in short names.
     let bound = (asked.chars().count() / 3).max(2);
     let mut scored: Vec<(usize, &str)> = candidates
         .into_iter()
         .filter_map(|name| {
             let lower = name.to_lowercase();
             let distance = distance(&asked, &lower);
-            // A name that holds the other whole is likely meant even when it is much longer.
+            // A name that contains the whole other name is probably meant, even if it is much longer.
             let inside = asked.len() >= 3 && (lower.contains(&asked) || (lower.len() >= 3 && asked.contains(&lower)));
             (distance <= bound || inside).then_some((distance, name))
         })
@@ -21,7 +22,7 @@ pub fn nearest<'a>(asked: &str, candidates: impl IntoIterator<Item = &'a str>) -
     scored.into_iter().map(|(_, name)| name).collect()
 }
 
-/// Levenshtein's distance with adjacent swaps (optimal string alignment).
+/// The Levenshtein distance with swaps of neighbouring characters (optimal string alignment).
 fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let mut before: Vec<usize> = vec![0; b.len() + 1];
@@ -45,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slips_are_found_and_strangers_are_not() {
+    fn typing_errors_are_matched_and_unrelated_names_are_not() {
         let names = ["UserID", "WatchID", "URL", "SearchPhrase", "EventTime"];
         assert_eq!(nearest("usreid", names), ["UserID"]);
         assert_eq!(nearest("Serch_Phrase", names), ["SearchPhrase"]);

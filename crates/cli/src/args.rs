@@ -1,4 +1,4 @@
-//! What was asked on the command line.
+//! The arguments of the command line.
 
 use std::path::{Path, PathBuf};
 
@@ -13,18 +13,18 @@ use crate::output::Format;
     version,
     about,
     after_help = "\
-Without -c and -f, SQL is read from the terminal or the standard input.
-`rowmill demo [DIR]` makes a million events, loads them and shows what can be asked."
+Without -c and -f, the shell reads SQL from the terminal or the standard input.
+`rowmill demo [DIR]` makes a million events, loads them and asks questions about them."
 )]
 pub(crate) struct Args {
-    /// The directory of the database, made if absent; without one, a database in memory.
+    /// The directory of the database, created if it does not exist; without a directory, the database is in memory.
     pub(crate) dir: Option<PathBuf>,
 
     /// The directory of `rowmill demo DIR`.
     #[arg(hide = true)]
     demo_dir: Option<PathBuf>,
 
-    /// Runs SQL, of one or several statements; -c and -f may be repeated and run in order.
+    /// Runs one or several SQL statements; -c and -f may be repeated and run in order.
     #[arg(short = 'c', long = "command", value_name = "SQL", allow_hyphen_values = true)]
     commands: Vec<String>,
 
@@ -32,20 +32,20 @@ pub(crate) struct Args {
     #[arg(short = 'f', long = "file", value_name = "FILE", allow_hyphen_values = true)]
     files: Vec<PathBuf>,
 
-    /// How results are printed; by default as a table on a terminal and as CSV elsewhere.
+    /// The format of results; by default a table on a terminal and CSV elsewhere.
     #[arg(long, value_enum)]
     pub(crate) format: Option<Format>,
 
-    /// Opens the database only for reading, beside the process that writes.
+    /// Opens the database only for reading; another process may write it at the same time.
     #[arg(long)]
     pub(crate) read_only: bool,
 
-    /// A setting from the start on; may be repeated.
+    /// Gives a setting its initial value; may be repeated.
     #[arg(long = "set", value_name = "NAME=VALUE")]
     pub(crate) settings: Vec<String>,
 }
 
-/// Where SQL comes from.
+/// A source of SQL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Input {
     Text(String),
@@ -54,7 +54,7 @@ pub(crate) enum Input {
 }
 
 impl Args {
-    /// `rowmill demo [DIR]`; a database in a directory called `demo` is opened as `./demo`.
+    /// Whether the command is `rowmill demo [DIR]`. To open a database in a directory called `demo`, write `./demo`.
     pub(crate) fn is_demo(&self) -> bool {
         self.dir.as_deref() == Some(Path::new("demo")) && self.inputs().is_empty()
     }
@@ -63,12 +63,13 @@ impl Args {
         self.demo_dir.as_deref()
     }
 
-    /// The inputs in the order of the command line.
+    /// Returns the inputs in the order of the command line.
     pub(crate) fn inputs(&self) -> Vec<Input> {
         self.inputs_in_order(std::env::args())
     }
 
-    /// clap gathers each option by itself; the order between them is that of `words`.
+    /// Returns the inputs in the order in which they occur in `words`. clap collects each option by itself and loses
+    /// the order between -c and -f, so we must read the words again.
     fn inputs_in_order(&self, words: impl Iterator<Item = String>) -> Vec<Input> {
         let (mut commands, mut files) = (self.commands.iter(), self.files.iter());
         let mut inputs = Vec::new();
@@ -91,7 +92,7 @@ impl Args {
                 _ => None,
             };
             if next.is_some() && matches!(word.as_str(), "-c" | "--command" | "-f" | "--file") {
-                // The value is not an option, whatever it looks like.
+                // The next word is the option's value, even if it looks like an option.
                 words.next();
             }
             inputs.extend(next);
@@ -117,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn the_definition_holds() {
+    fn the_definition_of_the_arguments_is_consistent() {
         use clap::CommandFactory;
         Args::command().debug_assert();
     }

@@ -1,4 +1,4 @@
-//! Commands of the shell itself, which start with a backslash.
+//! The commands of the shell itself. They start with a backslash.
 
 use clap::ValueEnum;
 use rowmill::{Error, ErrorKind, Result};
@@ -12,19 +12,19 @@ const HELP: &str = "\
 \\timing       switches the time of each statement on or off
 \\mode FORMAT  prints results as table, csv, json, ndjson, markdown or line
 \\i FILE       runs the SQL of a file
-\\?            this list
+\\?            shows this list
 \\q            ends the shell (so does Ctrl-D)
 Statements end with a semicolon. Ctrl-C cancels the running statement.
 ";
 
-/// Whether the shell goes on.
+/// Whether the shell continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     Continue,
     Quit,
 }
 
-/// Runs the command of `line`, which starts with a backslash.
+/// Runs the command in `line`, which must start with a backslash.
 pub(crate) fn run(line: &str, runner: &mut Runner) -> Result<Next> {
     let (command, argument) = line.trim().split_once(char::is_whitespace).unwrap_or((line.trim(), ""));
     let argument = argument.trim().trim_end_matches(';');
@@ -38,7 +38,7 @@ pub(crate) fn run(line: &str, runner: &mut Runner) -> Result<Next> {
         "\\mode" => {
             runner.format = Format::from_str(argument, true).map_err(|_| {
                 let error = Error::new(ErrorKind::InvalidParameter, format!("there is no output mode \"{argument}\""));
-                error.hint("table, csv, json, ndjson, markdown and line are there")
+                error.hint("the modes are table, csv, json, ndjson, markdown and line")
             })?;
         }
         "\\d" if argument.is_empty() => runner.run_text("SHOW TABLES")?,
@@ -51,7 +51,7 @@ pub(crate) fn run(line: &str, runner: &mut Runner) -> Result<Next> {
         }
         other => {
             let error = Error::new(ErrorKind::Syntax, format!("there is no command {other}"));
-            return Err(error.hint("\\? lists them"));
+            return Err(error.hint("\\? lists the commands"));
         }
     }
     Ok(Next::Continue)

@@ -82,7 +82,7 @@ const KEYWORDS: &[&str] = &[
     "WITH",
 ];
 
-/// Knows the words that may come next.
+/// Completes the word at the cursor.
 #[derive(Helper, Highlighter, Hinter, Validator)]
 pub(crate) struct Words {
     database: Database,
@@ -93,7 +93,7 @@ impl Words {
         Words { database: database.clone() }
     }
 
-    /// Names of tables and columns of now; none where they cannot be read.
+    /// Returns the current names of tables and columns, or none if they cannot be read.
     fn names(&self) -> Vec<String> {
         let read = || -> rowmill::Result<Vec<String>> {
             let mut connection = self.database.connect()?;
@@ -122,6 +122,7 @@ impl Completer for Words {
             return Ok((position, Vec::new()));
         }
         let lower = typed.to_lowercase();
+        // We complete keywords in the case in which the user types.
         let small = typed.chars().all(|c| !c.is_uppercase());
         let keywords = KEYWORDS.iter().map(|word| if small { word.to_lowercase() } else { (*word).to_owned() });
         let mut words: Vec<String> =

@@ -1,4 +1,4 @@
-//! `rowmill demo`: a million events, a dozen questions.
+//! `rowmill demo`: makes a million events and asks a dozen questions about them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -59,7 +59,7 @@ const QUESTIONS: &[(&str, &str)] = &[
         "SELECT search, COUNT(*) AS n FROM events WHERE search LIKE '%sql%' GROUP BY search ORDER BY n DESC, search LIMIT 5",
     ),
     (
-        "What is the busiest page of each country?",
+        "Which is the busiest page of each country?",
         "SELECT country, page, views FROM (SELECT country, page, COUNT(*) AS views, \
          ROW_NUMBER() OVER (PARTITION BY country ORDER BY COUNT(*) DESC, page) AS place FROM events GROUP BY country, page) \
          WHERE place = 1 ORDER BY country LIMIT 5",
@@ -70,7 +70,7 @@ const QUESTIONS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Makes the events in `dir`, asks the questions and says how to go on.
+/// Makes the events in `dir`, asks the questions and prints what to try next.
 pub(crate) fn run(dir: Option<&Path>) -> Result<()> {
     let dir = dir.map_or_else(|| PathBuf::from("rowmill-demo"), Path::to_path_buf);
     let database = Database::open(&dir)?;
@@ -80,7 +80,7 @@ pub(crate) fn run(dir: Option<&Path>) -> Result<()> {
     if tables.rows()?.len() < 2 {
         load(&mut connection)?;
     } else {
-        println!("{} holds the demo already.", dir.display());
+        println!("{} already has the tables of the demo.", dir.display());
     }
     let mut runner = Runner::new(connection, Format::Table)?;
     for (question, sql) in QUESTIONS {
@@ -91,11 +91,11 @@ pub(crate) fn run(dir: Option<&Path>) -> Result<()> {
     }
     let dir = dir.display();
     println!(
-        "\nGo on with the events in the shell, or with files of your own:\n  \
+        "\nContinue with the events in the shell, or with your own files:\n  \
          rowmill {dir}\n  \
          rowmill {dir} -c \"COPY events TO 'events.parquet'\"\n  \
          rowmill -c \"SELECT COUNT(*) FROM 'events.parquet'\"\n\
-         The first time through cargo: cargo run --release -- {dir}"
+         From the source tree: cargo run --release -- {dir}"
     );
     Ok(())
 }
@@ -121,7 +121,8 @@ fn load(connection: &mut Connection) -> Result<()> {
     Ok(())
 }
 
-/// A small generator of numbers, the same at every run.
+/// A small random number generator. Its numbers must be the same in every run, so that the demo always has the same
+/// events.
 struct Dice(u64);
 
 impl Dice {
@@ -130,7 +131,7 @@ impl Dice {
         (self.0 >> 33) % sides
     }
 
-    /// Small numbers more often than large ones.
+    /// Returns small numbers more often than large ones.
     fn skewed(&mut self, sides: u64) -> u64 {
         self.roll(sides).min(self.roll(sides)).min(self.roll(sides))
     }

@@ -1,7 +1,7 @@
 //! `rowmill`: the shell.
 //!
-//! `args.rs` says what was asked; `runner.rs` runs statements and prints their outcomes in one of the formats of
-//! `output/`; `shell.rs` is the interactive loop around it; `demo.rs` is the guided tour.
+//! `args.rs` parses the command line. `runner.rs` runs statements and prints their outcomes in one of the formats of
+//! `output/`. `shell.rs` is the interactive loop around the runner. `demo.rs` is the guided tour.
 
 #![allow(clippy::print_stdout, clippy::print_stderr)] // A shell talks to its terminal.
 
@@ -55,6 +55,8 @@ fn run(args: &Args) -> Result<()> {
         Some(dir) => Database::open_with(dir, options)?,
         None => Database::memory_with(options)?,
     };
+    // The shell should only be interactive if a person types. For example, `rowmill db < file.sql` must not show a
+    // prompt.
     let interactive = args.inputs().is_empty() && std::io::stdin().is_terminal();
     let default = if std::io::stdout().is_terminal() || interactive { Format::Table } else { Format::Csv };
     let mut runner = Runner::new(database.connect()?, args.format.unwrap_or(default))?;
@@ -65,13 +67,14 @@ fn run(args: &Args) -> Result<()> {
     if inputs.is_empty() {
         inputs.push(Input::Standard);
     }
+    // The first error ends the program, because later inputs may depend on earlier ones.
     for input in inputs {
         runner.run_text(&read(&input)?)?;
     }
     Ok(())
 }
 
-/// The SQL of an input.
+/// Reads the SQL of an input.
 fn read(input: &Input) -> Result<String> {
     let failed =
         |what: String| move |error: std::io::Error| Error::new(ErrorKind::UndefinedFile, format!("{what}: {error}"));

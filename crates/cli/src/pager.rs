@@ -1,9 +1,9 @@
-//! Output that is longer than the screen goes through the user's pager.
+//! Shows output that is longer than the screen through the user's pager.
 
 use std::io::{IsTerminal, Write};
 use std::process::{Command, Stdio};
 
-/// Shows `text`: at once, or through `$PAGER` (by default `less`) where it does not fit the terminal.
+/// Shows `text`: directly if it fits the terminal, and otherwise through `$PAGER` (by default `less`).
 pub(crate) fn show(text: &str) -> std::io::Result<()> {
     let out = std::io::stdout();
     if out.is_terminal() && !fits(text) && page(text).is_ok() {
@@ -31,7 +31,7 @@ fn page(text: &str) -> std::io::Result<()> {
     let program = words.next().ok_or(std::io::ErrorKind::NotFound)?;
     let mut child = Command::new(program).args(words).stdin(Stdio::piped()).spawn()?;
     if let Some(mut input) = child.stdin.take() {
-        // A pager that is left before the end closes its input, which is no failure.
+        // The write fails if the user leaves the pager before the end. That is not an error.
         let _ = input.write_all(text.as_bytes());
     }
     child.wait().map(drop)

@@ -1,4 +1,4 @@
-//! The progress bar of statements that take a while.
+//! The progress bar of slow statements.
 
 use std::io::IsTerminal;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rowmill::{Progress, ProgressFn};
 
-/// A bar on the terminal's error output.
+/// A progress bar on the terminal's error output.
 #[derive(Clone, Debug)]
 pub(crate) struct Bar(ProgressBar);
 
@@ -17,7 +17,8 @@ impl Bar {
         Bar(bar)
     }
 
-    /// What a connection tells: the bar appears when a statement has run for `after`.
+    /// Returns the function to which a connection reports progress. The bar appears once a statement has run for
+    /// `after`.
     pub(crate) fn reporter(&self, after: Duration) -> Option<ProgressFn> {
         if !std::io::stderr().is_terminal() {
             return None;
@@ -48,7 +49,7 @@ impl Bar {
         bar.set_position(progress.rows_done);
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub(crate) fn clear(&self) {
         self.0.finish_and_clear();
         self.0.set_draw_target(ProgressDrawTarget::hidden());

@@ -10,17 +10,17 @@ use crate::output::Format;
 use crate::pager;
 use crate::progress::Bar;
 
-/// A connection with its way of printing.
+/// A connection, and the way in which we print its results.
 pub(crate) struct Runner {
     pub(crate) connection: Connection,
     pub(crate) format: Format,
     pub(crate) timing: bool,
-    /// Whether results are gathered and shown through a pager.
+    /// Whether we collect results and show them through a pager.
     pub(crate) paged: bool,
     bar: Bar,
 }
 
-/// What Ctrl-C cancels.
+/// The statement that Ctrl-C cancels. It must be global, because the signal handler has no other access to it.
 static RUNNING: OnceLock<Mutex<Option<CancelHandle>>> = OnceLock::new();
 
 impl Runner {
@@ -32,18 +32,20 @@ impl Runner {
         Ok(Runner { connection, format, timing: false, paged: false, bar })
     }
 
-    /// Runs the statements of `sql` and prints their outcomes as they come.
+    /// Runs the statements of `sql` and prints each outcome as soon as it is there.
     pub(crate) fn run_text(&mut self, sql: &str) -> Result<()> {
         let Runner { connection, format, timing, paged, bar } = self;
         let mut started = Instant::now();
         let result = connection.run(sql, |outcome| {
             let outcome = print(outcome, *format, *paged, bar);
             if *timing {
+                // The next statement of the text starts now, so each one gets its own time.
                 println!("Time: {:.3} s", started.elapsed().as_secs_f64());
                 started = Instant::now();
             }
             outcome
         });
+        // The bar must be gone before we print the notices, because both go to the error output.
         bar.clear();
         for notice in connection.take_notices() {
             eprintln!("NOTICE: {notice}");
@@ -66,6 +68,7 @@ fn print(outcome: Outcome, format: Format, paged: bool, bar: &Bar) -> Result<()>
         Outcome::Rows(rows) => {
             let mut out = BufWriter::new(std::io::stdout().lock());
             print_rows(rows, format, &mut out, bar)?;
+            // We must flush here, because dropping the writer would hide an error.
             out.flush().map_err(|error| Error::io("the output", &error))
         }
         Outcome::Changed { tag, rows } => {
@@ -90,6 +93,7 @@ fn print_rows(rows: RowStream, format: Format, out: &mut dyn Write, bar: &Bar) -
     let mut count = 0;
     for batch in rows {
         let batch = batch?;
+        // The bar and the rows share the terminal, so we remove the bar before we print. A later report shows it again.
         bar.clear();
         count += batch.num_rows();
         printer.batch(&batch, out)?;
@@ -99,16 +103,19 @@ fn print_rows(rows: RowStream, format: Format, out: &mut dyn Write, bar: &Bar) -
     Ok(count)
 }
 
-/// From now on Ctrl-C cancels the running statement; a second one within a second ends the program.
+/// Makes Ctrl-C cancel the running statement. A second Ctrl-C within a second ends the program.
 fn cancel_on_interrupt(handle: CancelHandle) -> Result<()> {
     let running = RUNNING.get_or_init(Mutex::default);
     let first = running.lock().expect("no thread panics with the handle").replace(handle).is_none();
+    // The process can have only one handler. Later runners only replace the handle.
     if !first {
         return Ok(());
     }
     let last = Arc::new(Mutex::new(None::<Instant>));
     let on_interrupt = move || {
         let mut last = last.lock().expect("no thread panics with the time");
+        // A statement may not notice the cancellation soon enough, so the user needs a way out. For example, it may be
+        // waiting for a disk.
         if last.is_some_and(|last| last.elapsed() < Duration::from_secs(1)) {
             std::process::exit(130);
         }

@@ -1,4 +1,4 @@
-//! The interactive loop.
+//! The interactive shell.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use crate::commands::{self, Next};
 use crate::completion::Words;
 use crate::runner::Runner;
 
-/// Reads statements and commands until the user is done. Errors are shown; the shell goes on.
+/// Reads statements and commands until the user quits. Errors are shown, and the shell continues.
 pub(crate) fn run(database: &Database, runner: &mut Runner) -> Result<()> {
     runner.paged = true;
     let place = database.path().map_or("memory".to_owned(), |path| path.display().to_string());
@@ -22,13 +22,14 @@ pub(crate) fn run(database: &Database, runner: &mut Runner) -> Result<()> {
     editor.set_helper(Some(Words::new(database)));
     let history = history_file();
     if let Some(history) = &history {
-        // No history yet is how everyone starts.
+        // A new user has no history file, so we ignore the error.
         let _ = editor.load_history(history);
     }
     let mut typed = String::new();
     loop {
         match editor.readline(&prompt(runner, !typed.is_empty())) {
             Ok(line) => {
+                // A backslash inside an unfinished statement is SQL, so we only accept commands at the beginning.
                 if typed.is_empty() && line.trim_start().starts_with('\\') {
                     let _ = editor.add_history_entry(line.trim());
                     match commands::run(&line, runner) {
@@ -44,13 +45,14 @@ pub(crate) fn run(database: &Database, runner: &mut Runner) -> Result<()> {
                     typed.clear();
                 } else if is_complete(&typed) {
                     let text = std::mem::take(&mut typed);
+                    // A failure to add to the history should not stop the shell.
                     let _ = editor.add_history_entry(text.trim());
                     if let Err(error) = runner.run_text(&text) {
                         show(&error);
                     }
                 }
             }
-            // Ctrl-C forgets what was typed, Ctrl-D ends the shell.
+            // Ctrl-C discards the typed text. Ctrl-D ends the shell.
             Err(ReadlineError::Interrupted) => typed.clear(),
             Err(ReadlineError::Eof) => break,
             Err(error) => return Err(terminal(error)),
@@ -82,5 +84,5 @@ fn show(error: &Error) {
 }
 
 fn terminal(error: ReadlineError) -> Error {
-    Error::internal(format!("the terminal: {error}"))
+    Error::internal(format!("the terminal cannot be used: {error}"))
 }

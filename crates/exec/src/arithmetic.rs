@@ -1,8 +1,9 @@
-//! Sums, differences and products of integers, computed in 64 bits where nothing on the way can leave those.
+//! Sums, differences and products of integers, computed in 64 bits where no intermediate result can overflow.
 //!
-//! Decimals are integers here, without their point: whoever builds an expression multiplies what has fewer digits behind it.
-//! What an expression may hold is known before it is computed, from bounds of its columns: so the loops check nothing, and
-//! where something may not fit nothing is computed at all, which leaves errors to those who word them.
+//! Decimals are integers here, without their decimal point. The code that builds an expression must scale the operands
+//! so that both have the same number of digits after the point. Bounds of the columns tell before the computation
+//! which results are possible, so the loops need no overflow checks. If some result might not fit, we compute nothing
+//! here, and the general implementation of the function runs and reports errors.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,31 +14,31 @@ use arrow::datatypes::{
     DataType, Decimal128Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type,
 };
 
-/// An expression.
+/// An arithmetic expression over integer columns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Arithmetic {
-    /// A column, by its place among those of the function.
+    /// A column, by its place among the columns of the function.
     Column(usize),
     /// A number.
     Number(i128),
-    /// What an operator makes of two others.
+    /// An operator applied to two expressions.
     Step(Box<Step>),
 }
 
 /// An operator and its operands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// What is done.
+    /// The operator.
     pub operator: Operator,
-    /// The operand in front.
+    /// The left operand.
     pub left: Arithmetic,
-    /// The one behind.
+    /// The right operand.
     pub right: Arithmetic,
-    /// What the type of the result holds.
+    /// The values that the type of the result can hold.
     pub range: Span,
 }
 
-/// What is done with two integers.
+/// An operator on two integers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operator {
     /// `+`
@@ -48,20 +49,20 @@ pub enum Operator {
     Times,
 }
 
-/// All integers from one to another.
+/// All integers from a least to a greatest one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     /// The least.
     pub least: i128,
-    /// The greatest, not below that.
+    /// The greatest, which must not be below `least`.
     pub greatest: i128,
 }
 
 impl Span {
-    /// What 64 bits hold.
+    /// The values that 64 bits can hold.
     pub const WORD: Span = Span { least: i64::MIN as i128, greatest: i64::MAX as i128 };
 
-    /// What a type of integers or decimals holds, these without their point.
+    /// The values that a type of integers or decimals can hold. Decimals are taken without their point.
     pub fn of_type(kind: &DataType) -> Option<Span> {
         if let DataType::Decimal128(digits, _) = kind {
             let end = 10_i128.checked_pow((*digits).into())?;
@@ -74,12 +75,12 @@ impl Span {
         })
     }
 
-    /// Whether all of `other` is in.
+    /// Whether all of `other` is in this span.
     pub fn holds(self, other: Span) -> bool {
         self.least <= other.least && other.greatest <= self.greatest
     }
 
-    /// From the least to the greatest of some integers.
+    /// The span from the least to the greatest of four integers.
     fn around(integers: [i128; 4]) -> Span {
         let [first, rest @ ..] = integers;
         rest.into_iter().fold(Span { least: first, greatest: first }, |span, integer| Span {
@@ -90,13 +91,14 @@ impl Span {
 }
 
 impl Operator {
-    /// What comes of operands of 64 bits, which fits 128.
+    /// The span of the results for operands of 64 bits. It always fits 128 bits.
     fn span(self, left: Span, right: Span) -> Span {
         let of: fn(i128, i128) -> i128 = match self {
             Operator::Plus => |left, right| left + right,
             Operator::Minus => |left, right| left - right,
             Operator::Times => |left, right| left * right,
         };
+        // Each operator is monotonic in each operand, so its extremes are at the ends of the spans.
         Span::around([
             of(left.least, right.least),
             of(left.least, right.greatest),
@@ -107,7 +109,7 @@ impl Operator {
 }
 
 impl Operator {
-    /// Appends what comes of operands of 64 bits where that fits those too.
+    /// Appends the results for operands of 64 bits. The caller must know that the results fit 64 bits.
     fn apply(self, left: &Operand<'_>, right: &Operand<'_>, rows: usize, out: &mut Vec<i64>) {
         match self {
             Operator::Plus => combine(left, right, rows, out, i64::wrapping_add),
@@ -125,11 +127,11 @@ enum Operand<'a> {
 }
 
 impl Arithmetic {
-    /// Rows that are computed at once: what is computed on the way stays in a cache.
+    /// The rows that are computed at once. The intermediate results for that many rows should stay in a cache.
     pub const ROWS_AT_ONCE: usize = 1 << 11;
 
-    /// What the results hold, by what columns hold; `None` if that is not known, or something on the way may leave 64 bits or
-    /// its type.
+    /// The span of the results, from the spans of the columns. `None` if the span of a column is unknown, or if some
+    /// intermediate result might not fit 64 bits or its type.
     pub fn span(&self, of_column: &mut impl FnMut(usize) -> Option<Span>) -> Option<Span> {
         let span = match self {
             Arithmetic::Column(column) => of_column(*column)?,
@@ -142,7 +144,8 @@ impl Arithmetic {
         Span::WORD.holds(span).then_some(span)
     }
 
-    /// The column and the number of which it is the sum.
+    /// The column and the number if the expression is a column plus or minus a number. For example, `x - 5` gives `x`
+    /// and -5.
     pub fn shift(&self) -> Option<(usize, i128)> {
         let Arithmetic::Step(step) = self else { return None };
         match (&step.left, step.operator, &step.right) {
@@ -153,7 +156,7 @@ impl Arithmetic {
         }
     }
 
-    /// Appends the results for the rows of `columns`, of which there are `rows`. [`Arithmetic::span`] knows that they fit.
+    /// Appends the results for `rows` rows of `columns`. [`Arithmetic::span`] must have shown that they fit.
     pub fn evaluate(&self, columns: &[&[i64]], rows: usize, out: &mut Vec<i64>) {
         let mut spare = Vec::new();
         for start in (0..rows).step_by(Arithmetic::ROWS_AT_ONCE) {
@@ -188,8 +191,8 @@ impl Arithmetic {
         Operand::Computed(out)
     }
 
-    /// The results for rows of arrays, as an array of type `kind`; `None` if something may not fit, or an array is of a type
-    /// that is not known here. NULL where one of the columns is.
+    /// The results for rows of arrays, as an array of type `kind`. A row is NULL if one of its columns is NULL. `None`
+    /// if some result might not fit, or if the type of an array or of the result is not supported.
     pub fn of_arrays(&self, arrays: &[ArrayRef], rows: usize, kind: &DataType) -> Option<ArrayRef> {
         let (mut columns, mut spans) = (Vec::with_capacity(arrays.len()), Vec::with_capacity(arrays.len()));
         let mut nulls: Option<NullBuffer> = None;
@@ -218,9 +221,9 @@ impl Arithmetic {
 /// Several expressions of the same columns. A step that some of them have in common is computed once.
 #[derive(Debug, Default)]
 pub(crate) struct SharedSteps {
-    /// Each reads steps before it alone.
+    /// Each step reads only earlier steps.
     steps: Vec<SharedStep>,
-    /// By expression.
+    /// The source of each expression's result.
     results: Vec<Source>,
 }
 
@@ -240,11 +243,12 @@ enum Source {
 }
 
 impl SharedSteps {
-    /// Adds an expression whose columns are to be found at `columns`. [`Arithmetic::span`] knows that it fits.
-    /// Says the number of its result.
+    /// Adds an expression and returns the number of its result. `columns` maps the columns of the expression to the
+    /// columns of `evaluate`. [`Arithmetic::span`] must have shown that the results fit.
     pub(crate) fn add(&mut self, expr: &Arithmetic, columns: &[usize]) -> usize {
         let result = match self.source(expr, columns) {
             number @ Source::Number(_) => {
+                // A constant needs a step that writes it to every row, because `result` returns a slice.
                 self.step(SharedStep { operator: Operator::Plus, left: number, right: Source::Number(0) })
             }
             source => source,
@@ -276,6 +280,7 @@ impl SharedSteps {
     pub(crate) fn evaluate(&self, columns: &[Vec<i64>], rows: usize, computed: &mut Vec<Vec<i64>>) {
         computed.resize_with(self.steps.len(), Vec::new);
         for (place, step) in self.steps.iter().enumerate() {
+            // Steps before this one are complete. Splitting lets us read them while we write this one.
             let (before, behind) = computed.split_at_mut(place);
             let operand = |source: Source| match source {
                 Source::Column(column) => Operand::Column(&columns[column][..rows]),
@@ -288,12 +293,12 @@ impl SharedSteps {
         }
     }
 
-    /// What [`SharedSteps::evaluate`] made of the expression that was added as the `number`th.
+    /// The results that [`SharedSteps::evaluate`] computed for the expression that was added as number `number`.
     pub(crate) fn result<'v>(&self, number: usize, columns: &'v [Vec<i64>], computed: &'v [Vec<i64>]) -> &'v [i64] {
         match self.results[number] {
             Source::Column(column) => &columns[column],
             Source::Step(step) => &computed[step],
-            Source::Number(_) => unreachable!("an expression that is a number is a step"),
+            Source::Number(_) => unreachable!("a constant expression is stored as a step"),
         }
     }
 }
@@ -318,7 +323,8 @@ fn combine(left: &Operand<'_>, right: &Operand<'_>, rows: usize, out: &mut Vec<i
     }
 }
 
-/// The integers of an array, and what they and those that stand for NULL are within; `None` if they are of more than 64 bits.
+/// The integers of an array and a span that contains them, including the values in NULL slots. `None` if the type is
+/// not supported or a value needs more than 64 bits.
 fn integers_of(array: &ArrayRef) -> Option<(Vec<i64>, Span)> {
     fn narrow<T: ArrowPrimitiveType<Native: Copy + Into<i64>>>(array: &ArrayRef) -> Vec<i64> {
         array.as_primitive::<T>().values().iter().map(|value| (*value).into()).collect()
@@ -333,6 +339,8 @@ fn integers_of(array: &ArrayRef) -> Option<(Vec<i64>, Span)> {
         DataType::UInt32 => narrow::<UInt32Type>(array),
         DataType::Decimal128(..) => {
             let values = array.as_primitive::<Decimal128Type>().values();
+            // A decimal fits 64 bits if its upper half only repeats the sign of its lower half. One pass over all
+            // values checks this without a branch per value.
             let lost = values.iter().fold(0, |lost, value| lost | (*value as i64 >> 63) ^ (*value >> 64) as i64);
             if lost != 0 {
                 return None;
@@ -341,7 +349,8 @@ fn integers_of(array: &ArrayRef) -> Option<(Vec<i64>, Span)> {
         }
         _ => return None,
     };
-    // As many bits as the longest has: that is found faster than the least and the greatest.
+    // We use as many bits as the longest value has, because that is faster to find than the least and the greatest
+    // value.
     let bits = integers.iter().fold(0, |bits, integer| bits | integer ^ (integer >> 63));
     let end = 1_i128 << (i64::BITS - bits.leading_zeros());
     Some((integers, Span { least: -end, greatest: end - 1 }))
@@ -387,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_to_fit_is_computed_right() {
+    fn results_within_the_span_are_computed_correctly() {
         let mut rng = StdRng::seed_from_u64(5);
         let (mut fitting, mut fitting_arrays) = (0, 0);
         for _ in 0..500 {
@@ -425,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn shared_steps_are_computed_once_and_right() {
+    fn shared_steps_are_computed_once_and_correctly() {
         let (column, number) = (Arithmetic::Column, Arithmetic::Number);
         let discounted = || step(Operator::Times, column(0), step(Operator::Minus, number(100), column(1)));
         let charge = step(Operator::Times, discounted(), step(Operator::Plus, number(100), column(2)));
@@ -447,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_leave_its_type_is_not_computed() {
+    fn an_expression_that_may_overflow_has_no_span() {
         let (column, number) = (|| Arithmetic::Column(0), Arithmetic::Number);
         let span = |arithmetic: &Arithmetic, greatest: i128| {
             arithmetic.span(&mut |_| Some(Span { least: 0, greatest })).map(|span| span.greatest)

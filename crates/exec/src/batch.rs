@@ -9,36 +9,37 @@ use rowmill_base::Result;
 
 use crate::key_filter::KeyFilter;
 
-/// A worker's share of the batches of a source; after an error or the end, nothing. Dropping it ends the share early.
+/// A worker's share of the batches of a source. After an error or the end it returns nothing. Dropping it ends it
+/// early.
 pub type Batches = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
 
-/// An operator, or a foreign plan, as what it gives: batches of rows that any number of workers share.
+/// A source of batches: an operator, or a foreign plan. Any number of workers share its batches.
 ///
-/// Every batch goes to exactly one worker. A worker's share ends when no batch is left for anybody who has not asked
-/// yet, so that a source can be read to its end by one worker as well as by many, and workers that come late find
-/// nothing. A share may wait for other workers, but only for those that have begun theirs; whoever begins a share drives
-/// it to its end or drops it.
+/// Every batch goes to exactly one worker. A worker's share ends when no batch is left for workers that have not asked
+/// yet. Therefore one worker can read a source to its end just as many workers can, and a late worker finds nothing. A
+/// share may wait for other workers, but only for workers that have begun their share. A worker that has begun a share
+/// must read it to its end or drop it, because others may wait for it.
 pub trait BatchSource: Send + Sync + fmt::Debug {
-    /// The columns of every batch. Types are binding; names and whether a column can be NULL are not.
+    /// The columns of every batch. The types are binding, but names and nullability are not.
     fn schema(&self) -> &SchemaRef;
 
-    /// Workers that have something to do at most.
+    /// The most workers that would have something to do. A caller should not start more.
     fn parallelism(&self) -> usize;
 
-    /// A worker's share.
+    /// Returns one worker's share.
     fn worker(self: Arc<Self>) -> Batches;
 
-    /// Whether a filter on a column would be of use: see [`BatchSource::offer`].
+    /// Whether a filter on a column would be useful: see [`BatchSource::offer`].
     fn accepts(&self, _column: usize) -> bool {
         false
     }
 
-    /// Nobody needs rows that `filter` does not keep by their values in a column: the source may leave out any of them.
-    /// To be offered before the first batch is asked for.
+    /// Offers a filter on a column: the reader does not need rows whose value `filter` does not keep, so the source
+    /// may leave out any of them. Must be called before the first batch is asked for.
     fn offer(&self, _column: usize, _filter: &Arc<KeyFilter>) {}
 
-    /// Whether a filter of few values on a column would spare the source reading most of its rows, if it is offered before
-    /// the first batch is asked for: by a key of a table those values are found one by one.
+    /// Whether a filter with few values on a column would let the source skip most of its rows, because it can find
+    /// these values by a key of a table. The filter must be offered before the first batch is asked for.
     fn narrows(&self, _column: usize) -> bool {
         false
     }

@@ -1,4 +1,5 @@
-//! CASE expressions that choose among columns and constants, so that a column need not be read for rows that do not choose it.
+//! CASE expressions that choose among columns and constants. With them, a column need not be read for rows that do not
+//! choose it.
 
 use std::sync::Arc;
 
@@ -6,21 +7,21 @@ use arrow::array::ArrayRef;
 
 use crate::function::VectorFunction;
 
-/// The branches of a CASE expression, in the order in which they are asked. Columns are meant by their places among those
-/// that the function reads whose expression it is.
+/// The branches of a CASE expression, in the order in which they are tried. Columns are places among the columns that
+/// the function of the expression reads.
 #[derive(Debug)]
 pub struct Case {
-    /// Conditions, none of which fails, and what rows get for which it is the first that is true.
+    /// The conditions, which must not fail, each with the result of rows for which it is the first true condition.
     pub arms: Vec<(Arc<dyn VectorFunction>, Branch)>,
-    /// What the other rows get.
+    /// The result of all other rows.
     pub otherwise: Branch,
 }
 
-/// What a row gets. All branches have the type of the expression.
+/// The result of a branch. All branches have the type of the expression.
 #[derive(Debug)]
 pub enum Branch {
-    /// Its value of a column.
+    /// The row's value of a column.
     Column(usize),
-    /// The one value of an array.
+    /// The single value of an array.
     Constant(ArrayRef),
 }

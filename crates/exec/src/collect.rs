@@ -1,4 +1,4 @@
-//! Running a tree of operators to its end.
+//! Runs a tree of operators to its end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,16 +9,18 @@ use rowmill_base::Result;
 
 use crate::batch::BatchSource;
 
-/// All batches of `source`, read by as many workers as have something to do, `threads` at most: the caller's thread is
-/// one of them, and if the system refuses others it is the only one. The batches of one share stay in their order.
+/// Returns all batches of `source`. It is read by as many workers as have something to do, but at most by `threads`.
+/// The caller's thread is one of them, and the only one if the system refuses to start others. The batches of one
+/// share stay in their order.
 ///
-/// Fails with the error of one of the shares; the others end after the batch that they are at.
+/// Fails with the error of one of the shares. The other shares end after their current batch.
 pub fn collect(source: &Arc<dyn BatchSource>, threads: usize) -> Result<Vec<RecordBatch>> {
     let failed = AtomicBool::new(false);
     let helpers = threads.min(source.parallelism()).saturating_sub(1);
     thread::scope(|scope| {
         let read = || read_share(source, &failed);
         let spawned: Vec<_> =
+            // If the system refuses a thread, we go on with the ones that we have.
             (0..helpers).map_while(|_| thread::Builder::new().spawn_scoped(scope, read).ok()).collect();
         let mut batches = read();
         for helper in spawned {

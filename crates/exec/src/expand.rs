@@ -1,8 +1,9 @@
-//! Grouping by several sets of keys: rows once for each of them.
+//! Grouping by several sets of keys (GROUPING SETS): returns each row once for each set.
 //!
-//! For a set the keys that are not in it become NULL, and behind all columns stands the number of the set. A grouping by
-//! the keys and that number then has the groups of all sets, of one pass over its input. No value is copied: what is new
-//! in a batch, NULLs and numbers, is cut from arrays that a worker keeps.
+//! In the rows for a set, keys that are not in the set become NULL, and a last column has the number of the set.
+//! Grouping by all keys and that number then computes the groups of all sets in one pass over the input. For example,
+//! GROUPING SETS ((a), (b)) turns a row (1, 2) into (1, NULL, 0) and (NULL, 2, 1). We copy no values: the new columns
+//! of NULLs and numbers are slices of arrays that each worker keeps.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use rowmill_plan::KeySet;
 use crate::batch::{BatchSource, Batches};
 use crate::share::{batch_of, share, with_nulls};
 
-/// Gives the rows of its input once for each set.
+/// Returns each row of its input once for each set.
 #[derive(Debug)]
 pub struct Expand {
     input: Arc<dyn BatchSource>,
@@ -25,12 +26,12 @@ pub struct Expand {
 }
 
 impl Expand {
-    /// The rows of `input` for each of `sets`. `schema` has its columns and that of the numbers of sets; `cancel` is asked
-    /// once per batch.
+    /// Makes the operator over `input` for `sets`. `schema` must have the columns of the input, followed by the column
+    /// of set numbers. Workers check `cancel` once per batch.
     pub fn new(input: Arc<dyn BatchSource>, sets: Vec<KeySet>, schema: &SchemaRef, cancel: Cancel) -> Arc<Expand> {
         let columns = input.schema().fields().len();
-        assert_eq!(columns + 1, schema.fields().len(), "a set has a number");
-        assert!(sets.iter().all(|set| set.columns.len() <= columns), "keys are columns");
+        assert_eq!(columns + 1, schema.fields().len(), "the schema must have a column for the number of the set");
+        assert!(sets.iter().all(|set| set.columns.len() <= columns), "the keys of a set must be columns of the input");
         Arc::new(Expand { input, sets, schema: with_nulls(schema), cancel })
     }
 }
@@ -51,6 +52,7 @@ impl BatchSource for Expand {
         let (mut batch, mut next_set): (Option<RecordBatch>, usize) = (None, self.sets.len());
         share(move || {
             self.cancel.check()?;
+            // The batch was returned for every set, so we read the next one.
             if next_set == self.sets.len() {
                 (batch, next_set) = (input.next().transpose()?, 0);
             }
@@ -61,32 +63,34 @@ impl BatchSource for Expand {
     }
 }
 
-/// Columns that are the same in every row, as long as the longest batch so far.
+/// Columns with the same value in every row, as long as the longest batch so far.
 struct Constants {
-    /// NULLs, by column.
+    /// Columns of NULLs, by the number of the column.
     nulls: Vec<Option<ArrayRef>>,
-    /// The numbers of the sets, by set.
+    /// Columns of set numbers, by set.
     numbers: Vec<Option<ArrayRef>>,
 }
 
 impl Expand {
-    /// The rows of a batch for a set.
+    /// Returns the rows of a batch for a set.
     fn of_set(&self, batch: &RecordBatch, set: usize, constants: &mut Constants) -> Result<RecordBatch> {
         let (rows, KeySet { columns: keys, number }) = (batch.num_rows(), &self.sets[set]);
         let mut columns = Vec::with_capacity(batch.num_columns() + 1);
         for (place, column) in batch.columns().iter().enumerate() {
             columns.push(match keys.get(place) {
+                // The column is a key that is not in this set.
                 Some(false) => cut(&mut constants.nulls[place], rows, || Ok(new_null_array(column.data_type(), rows)))?,
                 _ => Arc::clone(column),
             });
         }
         let kind = self.schema.field(batch.num_columns()).data_type();
+        // The number keeps groups apart whose keys are equal in different sets.
         columns.push(cut(&mut constants.numbers[set], rows, || numbers(*number, kind, rows))?);
         batch_of("sets of keys", &self.schema, columns, rows)
     }
 }
 
-/// So many rows of `longest`, which is made anew when it is too short.
+/// Returns the first `rows` rows of `longest`, and makes a longer array first if that is too short.
 fn cut(longest: &mut Option<ArrayRef>, rows: usize, make: impl FnOnce() -> Result<ArrayRef>) -> Result<ArrayRef> {
     match longest {
         Some(longest) if longest.len() >= rows => Ok(longest.slice(0, rows)),
@@ -96,7 +100,7 @@ fn cut(longest: &mut Option<ArrayRef>, rows: usize, make: impl FnOnce() -> Resul
 
 fn numbers(number: u64, kind: &DataType, rows: usize) -> Result<ArrayRef> {
     cast(&UInt64Array::from_value(number, rows), kind)
-        .map_err(|error| Error::internal(format!("a set's number: {error}")))
+        .map_err(|error| Error::internal(format!("cannot make the number of a set: {error}")))
 }
 
 #[cfg(test)]
@@ -116,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_come_once_for_each_set_with_its_keys() {
+    fn each_row_is_returned_once_for_each_set_with_its_keys() {
         let set = |is_in, number| KeySet { columns: vec![is_in], number };
         let source = expanded(numbers(0..10, 3), vec![set(true, 0), set(false, 1), set(false, 3)]);
         let source: Arc<dyn BatchSource> = source;
@@ -135,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_of_the_input_and_no_sets_end_it() {
+    fn errors_are_returned_and_no_sets_give_no_rows() {
         let set = KeySet { columns: vec![true], number: 0 };
         let failing: Arc<dyn BatchSource> = expanded(Arc::new(Failing(numbers(0..100, 10))), vec![set]);
         assert_eq!(collect(&failing, 1).expect_err("the input fails").kind(), ErrorKind::Io);

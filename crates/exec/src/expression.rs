@@ -1,8 +1,8 @@
 //! Typed expressions as functions of the engine.
 //!
-//! Operators ask a function for more than its values: whether it can fail, and whether it is a length, exact arithmetic or a
-//! CASE over texts, which scans and groupings work out from the stored form of a column. All of that is read off the
-//! expression here, once, when a plan is built.
+//! Operators ask a function for more than its values: whether it can fail, and whether it is a length, exact
+//! arithmetic or a CASE over texts. Scans and groupings can compute these from the stored form of a column. We find
+//! all of that out here, once, when the plan is built.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::function::{LengthUnit, VectorFunction};
 #[derive(Debug)]
 pub struct ExpressionFunction {
     evaluator: Evaluator,
-    /// The bound on what one function makes for a batch, as it was where the expression was made.
+    /// The limit on the text that one function makes for a batch, at the time when the expression was made.
     result_bytes_max: u64,
     columns: Vec<usize>,
     kind: DataType,
@@ -35,8 +35,9 @@ pub struct ExpressionFunction {
 }
 
 impl ExpressionFunction {
-    /// The function that `expr` is. Its columns are positions in the input of the operator. The limit of
-    /// [`with_result_limit`] that holds now holds for all evaluations.
+    /// Makes a function from `expr`, whose columns are positions in the operator's input. All evaluations use the
+    /// limit of
+    /// [`with_result_limit`] that is in force now.
     pub fn new(expr: &ScalarExpr) -> Result<ExpressionFunction> {
         let (expr, columns) = compact(expr);
         Ok(ExpressionFunction {
@@ -63,7 +64,7 @@ impl VectorFunction for ExpressionFunction {
         {
             return Ok(values);
         }
-        // The threads that evaluate know nothing of the session.
+        // Worker threads do not know the settings of the session, so we set the limit for the call.
         with_result_limit(self.result_bytes_max, || self.evaluator.evaluate(columns, rows))
     }
 
@@ -84,7 +85,8 @@ impl VectorFunction for ExpressionFunction {
     }
 }
 
-/// The expression over the columns that it reads alone, numbered from 0, and the positions of those in the input.
+/// Renumbers the columns of an expression from 0. Returns it together with the positions of these columns in the
+/// input.
 fn compact(expr: &ScalarExpr) -> (ScalarExpr, Vec<usize>) {
     let mut columns = Vec::new();
     expr.each(&mut |part| columns.extend(part.as_column()));
@@ -93,13 +95,13 @@ fn compact(expr: &ScalarExpr) -> (ScalarExpr, Vec<usize>) {
     let mut expr = expr.clone();
     expr.rewrite(&mut |part| {
         if let ExprOp::Column(column) = &mut part.op {
-            *column = columns.binary_search(column).expect("every column was collected");
+            *column = columns.binary_search(column).expect("every column must have been collected");
         }
     });
     (expr, columns)
 }
 
-/// The unit, if the expression is the length of its one column.
+/// The unit, if the expression is the length of a single text column.
 fn length(expr: &ScalarExpr) -> Option<LengthUnit> {
     match &expr.op {
         ExprOp::Cast { value, .. } if expr.kind.is_integer() => length(value),
@@ -116,7 +118,7 @@ fn is_text_column(expr: &ScalarExpr) -> bool {
     expr.as_column().is_some() && expr.kind == DataType::Utf8View
 }
 
-/// The expression as exact arithmetic, if nothing but sums, differences and products of integers and decimals is in it.
+/// The expression as exact arithmetic, if it consists only of sums, differences and products of integers and decimals.
 fn arithmetic(expr: &ScalarExpr) -> Option<Arithmetic> {
     match &expr.op {
         ExprOp::Column(column) if is_exact(&expr.kind) => Some(Arithmetic::Column(*column)),
@@ -132,8 +134,10 @@ fn arithmetic(expr: &ScalarExpr) -> Option<Arithmetic> {
             };
             let (of_left, of_right) = (arithmetic(left)?, arithmetic(right)?);
             let (of_left, of_right) = match operator {
-                // The digits after the point add up.
+                // The factors need no scaling, because a product has as many digits after the point as both factors
+                // together.
                 Operator::Times if scale(&left.kind) + scale(&right.kind) == scale(&expr.kind) => (of_left, of_right),
+                // Another scale of the result would need rounding, which exact arithmetic does not do.
                 Operator::Times => return None,
                 Operator::Plus | Operator::Minus => {
                     (rescaled(of_left, &left.kind, &expr.kind)?, rescaled(of_right, &right.kind, &expr.kind)?)
@@ -146,13 +150,16 @@ fn arithmetic(expr: &ScalarExpr) -> Option<Arithmetic> {
     }
 }
 
-/// Values of one exact type as values of another one that has at least as many digits after the point.
+/// Converts values of one exact type to another one with at least as many digits after the point. `None` if that is
+/// not possible.
 fn rescaled(of: Arithmetic, from: &DataType, to: &DataType) -> Option<Arithmetic> {
     if !is_exact(from) || !is_exact(to) {
         return None;
     }
+    // Fewer digits after the point would need rounding, so we give up.
     let more = u32::try_from(scale(to) - scale(from)).ok()?;
     let range = Span::of_type(to)?;
+    // The value is unchanged and always fits, so no step is needed.
     if more == 0 && Span::of_type(from).is_some_and(|from| range.holds(from)) {
         return Some(of);
     }
@@ -169,7 +176,7 @@ fn rescaled(of: Arithmetic, from: &DataType, to: &DataType) -> Option<Arithmetic
     })
 }
 
-/// Digits after the point.
+/// The number of digits after the point.
 fn scale(kind: &DataType) -> i32 {
     if let DataType::Decimal128(_, scale) = kind { i32::from(*scale) } else { 0 }
 }
@@ -178,7 +185,7 @@ fn is_exact(kind: &DataType) -> bool {
     kind.is_integer() || matches!(kind, DataType::Decimal128(..))
 }
 
-/// An integer, or a decimal without its point.
+/// The value of an integer, or of a decimal without its point.
 fn unscaled(value: &Constant) -> Option<i128> {
     if value.is_null() || !is_exact(value.kind()) {
         return None;
@@ -191,8 +198,7 @@ fn unscaled(value: &Constant) -> Option<i128> {
     array.is_valid(0).then(|| array.value(0))
 }
 
-/// What the expression chooses from, if it is a CASE that chooses among texts of columns and constants by conditions that
-/// cannot fail.
+/// The branches of the expression, if it is a CASE over texts of columns and constants whose conditions cannot fail.
 fn case(expr: &ScalarExpr) -> Result<Option<Case>> {
     let ExprOp::Case { whens, otherwise } = &expr.op else { return Ok(None) };
     if expr.kind != DataType::Utf8View {

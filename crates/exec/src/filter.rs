@@ -1,8 +1,8 @@
-//! Rows for which a condition is true.
+//! Keeps the rows for which a condition is true.
 //!
-//! A batch whose rows all pass goes on as it is. Of the others a new batch is made; while few rows pass, those of several
-//! batches are put into one, so that what follows does not work on crumbs, and texts are copied out of buffers of which
-//! little is left. A share keeps the order of its rows.
+//! A batch whose rows all pass goes on unchanged. Otherwise we make a new batch of the rows that pass. While few rows
+//! pass, the rows of several batches are put into one, so that the operators above do not work on tiny batches. Texts
+//! are copied when only a small part of their buffers is still needed. A share keeps the order of its rows.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::key_filter::KeyFilter;
 use crate::project::evaluate;
 use crate::share::share;
 
-/// Gives the rows of its input for which a condition is true, neither false nor NULL.
+/// Returns the rows of its input for which a condition is true. Rows for which it is false or NULL are left out.
 #[derive(Debug)]
 pub struct Filter {
     input: Arc<dyn BatchSource>,
@@ -28,8 +28,8 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// The rows of `input` for which `condition`, a function of its columns, gives true. Batches that are put together
-    /// have `batch_rows` rows at most, at least one. `cancel` is asked once per batch.
+    /// Makes a filter of `input`. `condition` is a function of its columns and must return Booleans. Batches that are
+    /// put together have at most `batch_rows` rows (at least one). Workers check `cancel` once per batch.
     pub fn new(
         input: Arc<dyn BatchSource>,
         condition: Arc<dyn VectorFunction>,
@@ -39,7 +39,7 @@ impl Filter {
         Arc::new(Filter { input, condition, batch_rows: batch_rows.max(1), cancel })
     }
 
-    /// Which rows pass.
+    /// Marks the rows that pass.
     fn passing(&self, batch: &RecordBatch) -> Result<BooleanArray> {
         let truth = evaluate(&*self.condition, batch)?;
         let Some(truth) = truth.as_boolean_opt().filter(|truth| truth.len() == batch.num_rows()) else {
@@ -63,7 +63,7 @@ impl BatchSource for Filter {
         let mut filtered = Filtered {
             input: Arc::clone(&self.input).worker(),
             gathered: BatchCoalescer::new(Arc::clone(self.input.schema()), self.batch_rows)
-                // More rows than that are not worth another copy.
+                // Copying larger batches once more does not pay off.
                 .with_biggest_coalesce_batch_size(Some(self.batch_rows / 2)),
             untouched: None,
             filter: self,
@@ -72,7 +72,7 @@ impl BatchSource for Filter {
     }
 
     fn accepts(&self, column: usize) -> bool {
-        // The condition might fail for a row that is left out.
+        // If the condition may fail for a row, that row must not be left out before, or the error would be lost.
         self.condition.never_fails() && self.input.accepts(column)
     }
 
@@ -87,13 +87,13 @@ impl BatchSource for Filter {
     }
 }
 
-/// A worker's share.
+/// One worker's share.
 struct Filtered {
     filter: Arc<Filter>,
     input: Batches,
-    /// Rows that passed.
+    /// The rows that passed and wait for more.
     gathered: BatchCoalescer,
-    /// The batch after those rows.
+    /// A batch that passed unchanged and follows after the gathered rows.
     untouched: Option<RecordBatch>,
 }
 
@@ -115,12 +115,14 @@ impl Filtered {
     fn add(&mut self, batch: RecordBatch) -> Result<()> {
         let passing = self.filter.passing(&batch)?;
         match passing.true_count() {
+            // No row passes, so nothing is copied.
             0 => Ok(()),
             rows if rows == batch.num_rows() => {
+                // The gathered rows came before this batch, so they must be returned first.
                 self.untouched = Some(batch);
                 self.gathered.finish_buffered_batch().map_err(failed)
             }
-            // Filtered first: rows that are gathered by the mask itself would keep the buffers of all texts.
+            // Filter first. If the coalescer applied the mask itself, it would keep the buffers of all texts.
             _ => filter_record_batch(&batch, &passing)
                 .and_then(|passed| self.gathered.push_batch(passed))
                 .map_err(failed),
@@ -129,7 +131,7 @@ impl Filtered {
 }
 
 fn failed(error: ArrowError) -> Error {
-    Error::internal(format!("a filter: {error}"))
+    Error::internal(format!("cannot filter a batch: {error}"))
 }
 
 #[cfg(test)]
@@ -147,7 +149,7 @@ mod tests {
         Filter::new(input, condition, 100, Cancel::new())
     }
 
-    /// True of multiples of 1,000 and of what lies between 5,000 and 6,000, NULL of negative numbers.
+    /// True for multiples of 1,000 and numbers from 5,000 to 5,999; NULL for negative numbers.
     fn few() -> Arc<Computed> {
         Computed::new(&[0], |columns, _| {
             let numbers = columns[0].as_primitive::<Int64Type>().values().iter();
@@ -162,12 +164,12 @@ mod tests {
         let batches = collect(&source, 1).expect("nothing fails");
         let expected: Vec<i64> = (0..20_000).filter(|n| n % 1_000 == 0 || (5_000..6_000).contains(n)).collect();
         assert_eq!(numbers_of(&batches), expected);
-        // Those before, four that are untouched, and those behind.
+        // The rows before, four unchanged batches, and the rows after.
         assert_eq!(batches.iter().map(RecordBatch::num_rows).collect::<Vec<_>>(), [5, 250, 250, 250, 250, 14]);
     }
 
     #[test]
-    fn untouched_batches_are_the_ones_that_came() {
+    fn a_batch_whose_rows_all_pass_is_not_copied() {
         let batch = number_batch(0..10);
         let all = Computed::new(&[], |_, rows| Ok(Arc::new(BooleanArray::from(vec![true; rows]))));
         let source = filtered(Values::new(number_schema(), vec![batch.clone()]), all);
@@ -176,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn several_workers_give_every_row_once() {
+    fn several_workers_return_every_row_once() {
         let source = filtered(numbers(0..200_000, 70), few());
         let mut found = numbers_of(&collect(&source, 4).expect("nothing fails"));
         found.sort_unstable();
@@ -184,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_texts_do_not_hold_the_buffers_of_all() {
+    fn a_few_texts_do_not_keep_the_buffers_of_all() {
         let schema = Arc::new(Schema::new(vec![
             Field::new("n", DataType::Int64, false),
             Field::new("s", DataType::Utf8View, true),
@@ -206,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_come_through() {
+    fn errors_of_input_condition_and_cancel_are_returned() {
         let source = filtered(Arc::new(Failing(numbers(0..100, 10))), few());
         assert_eq!(collect(&source, 2).unwrap_err().kind(), ErrorKind::Io);
 

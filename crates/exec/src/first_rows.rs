@@ -1,6 +1,6 @@
-//! The first row of each combination of values: DISTINCT ON.
+//! DISTINCT ON: the first row of each combination of values.
 //!
-//! The order of the input decides which row is the first. If the input is sorted, one share has all its rows, in order.
+//! The order of the input decides which row is the first. If the input is sorted, one share has all its rows in order.
 //! We do not keep rows, only the combinations.
 
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::row_keys::RowKeys;
 use crate::row_set::RowSet;
 use crate::share::share;
 
-/// Gives of its input the first row of each combination of values.
+/// Returns the first row of each combination of values in its input.
 #[derive(Debug)]
 pub struct FirstRows {
     input: Arc<dyn BatchSource>,
@@ -27,8 +27,8 @@ pub struct FirstRows {
 }
 
 impl FirstRows {
-    /// The rows of `input` that are the first of their combination of the columns `by`, where NULL equals NULL.
-    /// `cancel` is asked once per batch, `broker` for memory to keep the combinations.
+    /// Makes the operator over `input`. Rows are compared by the columns `by`, where NULL equals NULL. Workers check
+    /// `cancel` once per batch. `broker` grants the memory for the combinations.
     pub fn new(input: Arc<dyn BatchSource>, by: Vec<usize>, cancel: Cancel, broker: &Broker) -> Result<Arc<FirstRows>> {
         let kinds = by.iter().map(|column| input.schema().field(*column).data_type().clone());
         let distinct = DistinctRows::new(kinds, "DISTINCT ON", broker)?;
@@ -61,7 +61,7 @@ impl BatchSource for FirstRows {
     }
 }
 
-/// Tells rows that are new from those that came before.
+/// Finds the rows that differ from all rows before.
 #[derive(Debug)]
 pub(crate) struct DistinctRows {
     keys: RowKeys,
@@ -69,7 +69,8 @@ pub(crate) struct DistinctRows {
 }
 
 impl DistinctRows {
-    /// Knows no rows yet. Rows are compared by columns of these types; `owner` asks `broker` for memory.
+    /// Starts without known rows. Rows are compared by columns of the types `kinds`. `owner` names the memory in
+    /// errors.
     pub(crate) fn new(
         kinds: impl Iterator<Item = arrow::datatypes::DataType>,
         owner: &'static str,
@@ -78,16 +79,17 @@ impl DistinctRows {
         Ok(DistinctRows { keys: RowKeys::new(kinds)?, known: Mutex::new(RowSet::new(broker.reservation(owner))) })
     }
 
-    /// The rows of `batch` that are the first with their values of `columns`.
+    /// Returns the rows of `batch` that are the first ones with their values of `columns`.
     pub(crate) fn new_rows(&self, batch: &RecordBatch, columns: &[ArrayRef]) -> Result<RecordBatch> {
         let keys = self.keys.encode(columns)?;
         let mut first = Vec::with_capacity(batch.num_rows());
         self.known.lock().add(&keys, batch.num_rows(), |is_new| first.push(is_new))?;
+        // If all rows are new, the batch goes on without a copy.
         if first.iter().all(|is_new| *is_new) {
             return Ok(batch.clone());
         }
         filter_record_batch(batch, &BooleanArray::new(BooleanBuffer::from(first), None))
-            .map_err(|error| Error::internal(format!("the rows of DISTINCT: {error}")))
+            .map_err(|error| Error::internal(format!("cannot filter the rows of DISTINCT: {error}")))
     }
 }
 
@@ -100,7 +102,7 @@ mod tests {
     use crate::test_input::{Failing, number_pairs, numbers, numbers_of, second_numbers_of};
 
     #[test]
-    fn the_first_row_of_each_value_comes_out() {
+    fn the_first_row_of_each_value_is_returned() {
         for (workers, batch_rows) in [(1, 1), (1, 3), (1, 1024), (4, 3)] {
             let rows = (0..200).map(|row| (row % 7, row));
             let source: Arc<dyn BatchSource> =
@@ -125,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_cancel_and_the_memory_limit_end_it() {
+    fn errors_cancel_and_the_memory_limit_end_the_work() {
         let first = |input: Arc<dyn BatchSource>, cancel: &Cancel, bytes| -> Arc<dyn BatchSource> {
             FirstRows::new(input, vec![0], cancel.clone(), &Broker::new(bytes)).expect("numbers")
         };

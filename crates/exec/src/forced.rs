@@ -1,53 +1,53 @@
-//! Ways that operators are made to take. Which one they would choose depends on how much data there is, and on what is in
-//! it; tests that have little of it see to it here that each way is taken.
+//! Forces operators to take a certain way, for tests. Normally an operator chooses its way by the amount of data and
+//! by the data itself. Tests with little data use this to cover every way.
 
 use std::sync::OnceLock;
 
 use crate::hash;
 
-/// What holds for all operators of the process.
+/// The choices that are forced for all operators of the process.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Forced {
-    /// All hashes are equal.
+    /// Makes all hashes equal.
     pub equal_hashes: bool,
-    /// Rows for which another partition of a grouping or join is made.
+    /// The number of rows per partition of a grouping or join.
     pub rows_per_partition: Option<usize>,
-    /// How rows come to their groups.
+    /// The way in which rows find their groups.
     pub group: Option<GroupWay>,
-    /// How the distinct values of an argument come to their groups.
+    /// The way in which the distinct values of an argument find their groups.
     pub distinct: Option<DistinctWay>,
-    /// How the rows of a join's build side are found.
+    /// The way in which rows of a join's build side are found.
     pub join: Option<JoinWay>,
 }
 
-/// How rows come to their groups.
+/// The way in which rows find their groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupWay {
-    /// Each is put into the table of its worker, however many groups there are.
+    /// Each row goes into the table of its worker, however many groups there are.
     Table,
-    /// Tables are full after a few groups.
+    /// Each row goes into the table of its worker, but tables are full after a few groups.
     SmallTable,
-    /// None is looked up before all that may have its key are there.
+    /// Rows are not looked up until all rows with the same key are together.
     PastTable,
 }
 
-/// How the distinct values of an argument come to their groups, where there is more than one way.
+/// The way in which the distinct values of an argument find their groups, if there is more than one way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DistinctWay {
-    /// Range by range of the values, however many groups there are.
+    /// Range by range of the values, even if there are many groups.
     Ranges,
-    /// By a grouping of keys and values below one of the keys.
+    /// By a grouping over keys and values, below a grouping over the keys.
     Steps,
-    /// With the other states of their group.
+    /// Together with the other states of their group.
     Group,
 }
 
-/// How the rows of a join's build side are found. Where keys are no small numbers there is only one way.
+/// The way in which rows of a join's build side are found. Only keys that are small numbers have more than one way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JoinWay {
-    /// By the key.
+    /// Directly by the key.
     Direct,
-    /// By the number of keys below the key.
+    /// By the number of keys that are less than the key.
     Ranked,
     /// By the hash of the key.
     Hashed,
@@ -55,13 +55,13 @@ pub enum JoinWay {
 
 static FORCED: OnceLock<Forced> = OnceLock::new();
 
-/// Sets what is forced. To be called once in a process, before its first query.
+/// Sets the forced choices. Must be called at most once in a process, before its first query.
 ///
 /// # Panics
 ///
-/// If it was called before, or a query was run: what was made one way cannot be read the other way.
+/// If it was called before, or if a query has run: data that was made in one way cannot be read in the other.
 pub fn force(forced: Forced) {
-    assert!(FORCED.set(forced).is_ok(), "what is forced is set before the first query");
+    assert!(FORCED.set(forced).is_ok(), "choices must be forced before the first query");
     if forced.equal_hashes {
         hash::make_all_equal();
     }
@@ -71,7 +71,7 @@ pub(crate) fn forced() -> &'static Forced {
     FORCED.get_or_init(Forced::default)
 }
 
-/// `usual`, or the number of rows that is forced.
+/// Returns the forced number of rows, or else `usual`.
 pub(crate) fn rows_per_partition(usual: usize) -> usize {
     forced().rows_per_partition.unwrap_or(usual)
 }

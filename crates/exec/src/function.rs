@@ -1,4 +1,4 @@
-//! Functions that the engine is handed.
+//! Functions that the engine gets from outside, for example from the planner.
 
 use std::fmt;
 
@@ -10,33 +10,34 @@ pub use rowmill_storage::strings::LengthUnit;
 use crate::arithmetic::Arithmetic;
 use crate::case::Case;
 
-/// A function of columns that the engine has no operators for. It gives the same for the same values.
+/// A function of columns that the engine has no operator for. It must return the same result for the same values.
 pub trait VectorFunction: Send + Sync + fmt::Debug {
-    /// The columns that it reads, by their positions in the table's definition or in what else it is evaluated over.
+    /// The columns that it reads, as positions in the table's definition or in another input that it is evaluated
+    /// over.
     fn columns(&self) -> &[usize];
 
-    /// The results for `rows` rows of the columns.
+    /// Returns the results for `rows` rows of the columns.
     fn evaluate(&self, columns: &[ArrayRef], rows: usize) -> Result<ArrayRef>;
 
-    /// Whether no value of the columns makes it fail, for all that is known, so that nobody misses an error of rows for which it
-    /// is not asked.
+    /// Whether it is known that the function fails for no values of its columns. If so, it need not be evaluated for
+    /// rows that are not needed, because no error can be missed.
     fn never_fails(&self) -> bool {
         false
     }
 
-    /// What the results count and their type, if they are the lengths of the texts of its one column: lists know those without
-    /// the texts.
+    /// If the results are the lengths of the texts of its only column, returns their unit and type. Value lists know
+    /// these lengths without decoding the texts.
     fn length(&self) -> Option<(LengthUnit, &DataType)> {
         None
     }
 
-    /// What the results are of the integers in the columns, if they are that.
+    /// If the results are exact arithmetic on the integers in the columns, returns the expression.
     fn arithmetic(&self) -> Option<&Arithmetic> {
         None
     }
 
-    /// What the results are chosen of, if they are texts of columns or constants, by conditions that do not fail. Asked where several
-    /// columns of a block are read.
+    /// If the function chooses among texts of columns and constants by conditions that cannot fail, returns the
+    /// branches. The engine asks for them if several columns of a block are read.
     fn case(&self) -> Option<&Case> {
         None
     }

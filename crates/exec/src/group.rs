@@ -3,12 +3,12 @@
 //! ```text
 //! gather   a worker takes a block or a batch, finds the groups in it (local.rs, table.rs), adds its rows to them
 //!          (state.rs) and puts the groups into its partitions, by the hash of their keys (gather.rs, partition.rs)
-//! merge    when nothing is left to take, a worker takes a partition and puts together what all workers gathered in it
-//!          (merge.rs)
+//! merge    when nothing is left to take, a worker takes a partition and merges the groups that all workers gathered
+//!          for it (merge.rs)
 //! ```
 //!
-//! So a value of a key is hashed once per block and not per row, and where everything that a query reads of a block is
-//! one column, no row is touched at all: its value list says how many rows have each value (rows.rs).
+//! A key value is therefore hashed once per block, not once per row. If a query reads only one column of a block, we
+//! touch no row at all, because the value list of the column says how many rows have each value (rows.rs).
 
 mod bits;
 mod borders;
@@ -83,36 +83,37 @@ use crate::scan::part::Parts;
 /// The name of the operator in errors.
 const OWNER: &str = "GROUP BY";
 
-/// Partitions at most, a power of two: the groups of one should fit a core's caches.
+/// The most partitions, a power of two. The groups of one partition should fit a core's caches.
 const PARTITIONS_MAX: usize = 256;
-/// Rows for which another partition is made, and up to which neighbouring ones are merged as one.
+/// The number of rows that a partition should have. With more rows we make more partitions, and we merge neighbouring
+/// partitions as one up to this many rows.
 const ROWS_PER_PARTITION: usize = 1 << 14;
 
-/// What is to be grouped, and how.
+/// Describes a grouping: its keys and aggregates, its result, and its resources.
 #[derive(Clone, Debug)]
 pub struct GroupRequest {
-    /// The groups. Over batches it has no predicates.
+    /// The keys, aggregates and predicates. A grouping of batches must have no predicates.
     pub group: Group,
-    /// The functions that its expressions name.
+    /// The functions that the expressions of the group refer to by number.
     pub functions: Vec<Arc<dyn VectorFunction>>,
-    /// The result: keys, then aggregates.
+    /// The schema of the result: keys, then aggregates.
     pub schema: SchemaRef,
-    /// An order of the groups of which only the first matter: others may be left out. Those that are given are in no
-    /// order.
+    /// An order and a number of groups: only the first groups of that order are needed. The operator may leave out
+    /// others and returns the groups in any order.
     pub top: Option<GroupTop>,
-    /// Groups that are enough, whichever they are.
+    /// A number of groups that is enough. The caller accepts any groups.
     pub limit: Option<usize>,
-    /// Whether the groups are only counted: of texts among their keys nothing matters but whether they are NULL.
+    /// Whether the caller only counts the groups. Then only whether a text key is NULL matters, not its value.
     pub only_presence: bool,
-    /// Rows of a batch at most.
+    /// The most rows of a batch.
     pub batch_rows: usize,
-    /// Workers that there will be, as far as it is known.
+    /// The expected number of workers.
     pub threads: usize,
-    /// Ends the work early; asked once per block, batch and partition.
+    /// Ends the work early. Workers check it once per block, batch and partition.
     pub cancel: Cancel,
     /// Grants the memory.
     pub broker: Broker,
-    /// What is read is counted here.
+    /// Counts the blocks and rows that are read.
     pub metrics: Arc<ScanMetrics>,
 }
 
@@ -120,57 +121,58 @@ pub struct GroupRequest {
 pub struct GroupBy {
     source: GroupSource,
     request: GroupRequest,
-    /// The predicates.
+    /// The predicates of the group, as a filter of the table.
     filter: Filter,
-    /// None of them.
+    /// An empty filter, for blocks in which every row satisfies the predicates.
     no_filter: Filter,
     recipe: Recipe,
-    /// Of a table, where rows are read.
+    /// The parts of a table (blocks and open runs), for a grouping that reads rows. Empty for batches.
     parts: Parts,
-    /// The next list to be read.
+    /// The number of the next open run or value list to read, for a grouping by ranges of values.
     next_part: AtomicUsize,
-    /// Whether some worker has gathered enough for all.
+    /// Whether a worker has gathered enough groups for the whole result.
     has_enough: AtomicBool,
-    /// Whether some worker has added the groups that are there without rows.
+    /// Whether a worker has added the groups that exist even without rows.
     has_empty: AtomicBool,
     gathering: Arc<Phase<gather::Gathered, Gathered>>,
-    /// Is tried before all rows are.
+    /// A grouping of the rows with a few chosen key values. It is tried before all rows are read.
     few: Option<Few>,
-    /// Where ranges of values are grouped.
+    /// The value lists to group by ranges of values, if the grouping can be computed from them alone.
     lists: Option<Lists>,
     next_merge: AtomicUsize,
     top: Option<Top>,
-    /// Groups that may still be given.
+    /// The number of groups that may still be returned.
     groups_left: AtomicUsize,
-    /// What is known of keys that are of use.
+    /// Key filters that operators above have offered.
     offered: OfferedFilters,
 }
 
-/// The lists of the values of one column.
+/// The value lists of one column.
 struct Lists {
     source: Arc<dyn TableSource>,
     column: usize,
-    /// Those to take instead of what blocks have.
+    /// Lists that were read before, to use instead of the lists of the blocks.
     known: Option<KnownLists>,
     reading: Arc<Phase<ColumnParts, Ranges>>,
 }
 
-/// Lists that were read before, and which of their values are to be grouped.
+/// Value lists that were read before, and the condition on the values to group.
 struct KnownLists {
     lists: Vec<ValueList>,
-    /// The values of rows that no list has.
+    /// The values of rows that are in no list.
     loose: Option<ArrayRef>,
     condition: Option<(Predicate, Filter)>,
 }
 
-/// What all workers gathered.
+/// The partitions of all workers, ready to be merged.
 struct Gathered {
-    /// The rows of each partition and by how much the views in them are moved; taken by who merges them.
+    /// For each partition its parts, and by how much the text views in each part are shifted. The worker that merges a
+    /// partition takes its parts out.
     partitions: Vec<Mutex<Vec<(Partition, u32)>>>,
-    /// Partitions that are merged together because they are small.
+    /// Ranges of partitions that are merged together because they are small.
     merges: Vec<Range<usize>>,
     texts: TextStore,
-    /// Of the partitions that are not merged yet.
+    /// The memory of the partitions that are not merged yet.
     memory: Mutex<Vec<Reservation>>,
 }
 
@@ -181,7 +183,7 @@ impl fmt::Debug for GroupBy {
 }
 
 impl GroupBy {
-    /// Prepares the grouping; reads no rows.
+    /// Prepares the grouping. Reads no rows.
     pub fn new(source: impl Into<GroupSource>, request: GroupRequest) -> Result<Arc<GroupBy>> {
         GroupBy::with_policy(source.into(), request, None)
     }
@@ -197,19 +199,19 @@ impl GroupBy {
         Ok(Arc::new(group_by))
     }
 
-    /// The grouping of one column that takes its values from lists that were read before.
+    /// Prepares a grouping of one column that takes its values from lists that were read before.
     fn of_known(source: GroupSource, request: GroupRequest, known: KnownLists) -> Result<Arc<GroupBy>> {
         let mut group_by = GroupBy::of_all(source, request, None)?;
-        let lists = group_by.lists.as_mut().ok_or_else(|| Error::internal("lists for a grouping that reads rows"))?;
+        let lists = group_by.lists.as_mut().ok_or_else(|| Error::internal("a grouping by rows got value lists"))?;
         lists.known = Some(known);
         Ok(Arc::new(group_by))
     }
 
-    /// The grouping that looks at all rows.
+    /// Prepares the grouping that looks at all rows.
     fn of_all(source: GroupSource, request: GroupRequest, policy: Option<Policy>) -> Result<GroupBy> {
         let Group { keys, aggregates, predicates, always } = &request.group;
         if !predicates.is_empty() && matches!(source, GroupSource::Batches(_)) {
-            return Err(Error::internal("a grouping of batches has no predicates"));
+            return Err(Error::internal("a grouping of batches must have no predicates"));
         }
         let facts = Facts { source: Some(&source), functions: &request.functions };
         let states = States::new(aggregates, facts, !keys.is_empty() && always.is_empty())?;
@@ -223,7 +225,7 @@ impl GroupBy {
         };
         let policy = policy.unwrap_or_else(|| Policy::new(&layout));
         let top = request.top.as_ref().and_then(|top| Top::new(top, &layout, &states));
-        // Without aggregates a group is known as soon as it is met.
+        // Without aggregates a group is complete as soon as its key is found, so the limit applies while we gather.
         let is_known_when_met = aggregates.is_empty() && !keys.is_empty();
         let enough = request.limit.filter(|limit| is_known_when_met && *limit <= policy.groups_max);
         let filter = match &source {
@@ -253,12 +255,12 @@ impl GroupBy {
         Ok(group_by)
     }
 
-    /// What was read so far.
+    /// The counters of what was read so far.
     pub fn metrics(&self) -> &Arc<ScanMetrics> {
         &self.request.metrics
     }
 
-    /// Parts of the source that are gathered one by one; more workers than that have nothing to do.
+    /// The number of parts of the source that workers take one by one. A caller should start no more workers than this.
     pub fn parts(&self) -> usize {
         match (&self.source, &self.lists) {
             (GroupSource::Table(_), None) => self.parts.frames(),
@@ -266,20 +268,20 @@ impl GroupBy {
         }
     }
 
-    /// A worker's share of the result. All workers together give every group once.
+    /// Returns one worker's share of the result. All workers together return every group once.
     pub fn worker(self: &Arc<Self>) -> GroupWorker {
         GroupWorker { group_by: Arc::clone(self), prepared: None, batches: VecDeque::new() }
     }
 
-    /// Lets go of the ranges of lists when all groups were taken.
+    /// Frees the ranges of values after all groups were returned.
     fn end(&self) {
         if let Some(lists) = &self.lists {
             lists.reading.end();
         }
     }
 
-    /// What this worker takes groups from, once all workers are done with what comes before. `None` if one of those fails,
-    /// which says why itself.
+    /// Runs the steps that must end before groups can be returned, and says where this worker takes its groups from.
+    /// `None` if another worker failed; that worker reports the error.
     fn prepare(&self) -> Result<Option<Prepared>> {
         if let Some(few) = &self.few {
             let enough = self.request.limit.unwrap_or(usize::MAX);
@@ -289,14 +291,15 @@ impl GroupBy {
             }
         }
         match &self.lists {
-            // Of few values the rows are found sooner.
+            // If a join has offered a filter, reading the few matching rows is faster than merging whole lists.
             Some(lists) if self.offered.is_empty() => Ok(self.ranges(lists)?.map(Prepared::Ranges)),
             _ => Ok(self.gather()?.map(Prepared::Partitions)),
         }
     }
 
-    /// The column of the source that is a key and by which rows can be left out, because whole groups are, and nothing that is
-    /// computed of those might have failed.
+    /// The column of the source by which rows can be filtered for a filter on result column `column`. `None` unless
+    /// that is safe: the column must be a key, so that a filter removes whole groups, and no expression computed for a
+    /// removed group may be able to fail, because its error would be lost.
     fn filtered_by(&self, column: usize) -> Option<usize> {
         let group = &self.request.group;
         let facts = Facts { source: Some(&self.source), functions: &self.request.functions };
@@ -311,7 +314,7 @@ impl GroupBy {
         (are_safe && is_complete && has_filters).then_some(column)
     }
 
-    /// Some groups; `None` when there are no more.
+    /// Returns some groups, or `None` when there are no more.
     fn next_of(&self, prepared: &Prepared) -> Result<Option<RecordBatch>> {
         self.request.cancel.check()?;
         match prepared {
@@ -322,8 +325,8 @@ impl GroupBy {
         }
     }
 
-    /// Gathers as long as there is something to take, and waits for the other workers. Nothing comes of it if one of
-    /// those fails, which says why itself.
+    /// Gathers until nothing is left to take, then waits for the other workers. `None` if another worker failed; that
+    /// worker reports the error.
     fn gather(&self) -> Result<Option<Arc<Gathered>>> {
         let gather = || {
             let mut gatherer = Gatherer::new(&self.recipe, &self.request.broker);
@@ -334,7 +337,7 @@ impl GroupBy {
         self.gathering.run(&self.request.cancel, gather, |gathered| Ok(self.join(gathered)))
     }
 
-    /// The values of a column in ranges.
+    /// Reads the value lists of a column and splits the values into ranges. Each range is grouped by itself.
     fn ranges(&self, lists: &Lists) -> Result<Option<Arc<Ranges>>> {
         let read = || {
             let mut parts = ColumnParts::default();
@@ -353,7 +356,7 @@ impl GroupBy {
         })
     }
 
-    /// The groups of the next range of values; `None` when there are no more.
+    /// Groups the next range of values. `None` when there are no more.
     fn group_range(&self, ranges: &Ranges) -> Result<Option<RecordBatch>> {
         let mut memory = self.request.broker.reservation(OWNER);
         let Some(RangeValues { values, weights }) = ranges.next(&mut memory)? else { return Ok(None) };
@@ -361,7 +364,8 @@ impl GroupBy {
         self.group_values(ranges.column, values, weights).map(Some)
     }
 
-    /// The groups of values of a column, the one column that is read, that have no row in common with any others.
+    /// Groups values of `column`, the only column that is read. All rows with these values must be among them, because
+    /// the groups are returned at once and are not merged with others.
     fn group_values(&self, column: usize, values: ArrayRef, weights: Vec<u64>) -> Result<RecordBatch> {
         let rows = Rows::of_values(&self.request.functions, column, values, weights);
         let (table, texts) = Gatherer::new(&self.recipe, &self.request.broker).group(&rows)?;
@@ -369,7 +373,7 @@ impl GroupBy {
         self.give(Merged { rows, logged: Vec::new() }, &texts)
     }
 
-    /// Has the first gatherer that comes take the groups that are there without rows.
+    /// Adds the groups that exist even without rows. Only the first gatherer to come does this.
     fn add_empty(&self, gatherer: &mut Gatherer<'_>) -> Result<()> {
         let Group { keys, always, .. } = &self.request.group;
         let Some(groups) = always.first().map(|column| column.len()) else { return Ok(()) };
@@ -378,14 +382,14 @@ impl GroupBy {
         }
         let of = |expr: Expr| {
             let column = keys.iter().zip(always).find(|(key, _)| key.expr == expr).map(|(_, column)| column);
-            let values = Arc::clone(column.ok_or_else(|| Error::internal("a group without rows lacks a key"))?);
+            let values = Arc::clone(column.ok_or_else(|| Error::internal("a group without rows must have all keys"))?);
             Ok(Values { values, codes: None, is_list: false })
         };
         let values = self.recipe.layout.columns.iter().map(|column| of(column.expr)).collect::<Result<Vec<_>>>()?;
         gatherer.add_empty(&values, groups)
     }
 
-    /// Puts what workers gathered side by side.
+    /// Puts the partitions of all workers side by side and plans which of them to merge together.
     fn join(&self, workers: Vec<gather::Gathered>) -> Gathered {
         let mut partitions: Vec<Vec<(Partition, u32)>> = (0..self.recipe.partitions).map(|_| Vec::new()).collect();
         let (mut memory, mut all) = (Vec::new(), Vec::new());
@@ -395,6 +399,7 @@ impl GroupBy {
             memory.push(worker.memory);
             of_workers.push(worker.partitions);
         }
+        // The texts of all workers become one store. Each worker's views must be shifted by its base in that store.
         let (texts, bases) = TextStore::join(stores);
         for (of_worker, base) in of_workers.into_iter().zip(bases) {
             for (all, partition) in partitions.iter_mut().zip(of_worker) {
@@ -409,7 +414,7 @@ impl GroupBy {
         Gathered { partitions: all, merges, texts, memory: Mutex::new(memory) }
     }
 
-    /// The groups of the next partitions; `None` when there are no more.
+    /// Merges the next partitions and returns their groups. `None` when there are no more.
     fn merge_next(&self, gathered: &Gathered) -> Result<Option<RecordBatch>> {
         let number = self.next_merge.fetch_add(1, Ordering::Relaxed);
         let Some(partitions) = gathered.merges.get(number) else { return Ok(None) };
@@ -420,9 +425,10 @@ impl GroupBy {
         let texts = &gathered.texts;
         let mut memory = self.request.broker.reservation(OWNER);
         let mut merger = Merger::new(layout, states, texts, rows, &mut memory)?;
+        // We free each part as soon as it is merged, so that the merge does not hold two copies of all groups.
         for (part, base) in parts {
             let bytes = part.bytes();
-            // The rows of logs stay as they are until all partitions are there.
+            // The rows of logs stay in memory until all parts of the partition are merged, so they are counted again.
             memory.grow(part.log_bytes())?;
             merger.add(part, base)?;
             gathered.give_back(bytes);
@@ -431,11 +437,11 @@ impl GroupBy {
         self.give(groups, texts).map(Some)
     }
 
-    /// Those of complete groups that may be asked for, as columns.
+    /// Returns complete groups as columns, without groups that cannot be among the first ones asked for.
     fn give(&self, mut groups: Merged, texts: &TextStore) -> Result<RecordBatch> {
         let Recipe { layout, states, .. } = &self.recipe;
         if let Some(top) = &self.top {
-            // What is left out is no error less.
+            // A group that we leave out must still raise its error, so we check the totals of all groups first.
             states.check_totals(Finished { rows: &groups.rows, stride: layout.stride, at: layout.key_words })?;
             if layout.computes() {
                 layout.keys(&groups.rows, texts, &self.request.functions)?;
@@ -449,18 +455,19 @@ impl GroupBy {
         self.batch(&groups, texts)
     }
 
-    /// How many of `groups` may still be given.
+    /// Takes up to `groups` from the number of groups that may still be returned, and says how many it got.
     fn grant(&self, groups: usize) -> usize {
         if self.request.limit.is_none() {
             return groups;
         }
+        // Several workers return groups at the same time, so each must take its share of the limit atomically.
         let left = self
             .groups_left
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| Some(left.saturating_sub(groups)));
         left.map_or(0, |left| left.min(groups))
     }
 
-    /// Groups as columns.
+    /// Returns groups as columns.
     fn batch(&self, groups: &Merged, texts: &TextStore) -> Result<RecordBatch> {
         let Recipe { layout, states, .. } = &self.recipe;
         let given = self.grant(groups.rows.len() / layout.stride);
@@ -483,7 +490,7 @@ impl GroupBy {
 }
 
 impl Gathered {
-    /// Gives back the memory of a partition.
+    /// Gives back `bytes` of memory. It does not matter which worker reserved them.
     fn give_back(&self, mut bytes: u64) {
         for memory in self.memory.lock().iter_mut() {
             let part = bytes.min(memory.bytes());
@@ -493,12 +500,14 @@ impl Gathered {
     }
 }
 
-/// Neighbouring partitions with so many rows in ranges that are to be merged as one. The last is there even if it is empty.
+/// Splits neighbouring partitions, given their numbers of rows, into ranges that are merged as one. The last range is
+/// present even if it is empty, because a grouping without keys returns one group even if there are no rows.
 fn ranges(rows: impl Iterator<Item = usize>) -> Vec<Range<usize>> {
     let (mut ranges, mut start, mut end, mut sum) = (Vec::new(), 0, 0, 0);
     for rows in rows {
         if sum > 0 && sum + rows > rows_per_partition(ROWS_PER_PARTITION) {
             ranges.push(start..end);
+            // The range is large enough. The next partition begins a new one.
             (start, sum) = (end, 0);
         }
         end += 1;
@@ -508,7 +517,7 @@ fn ranges(rows: impl Iterator<Item = usize>) -> Vec<Range<usize>> {
     ranges
 }
 
-/// What workers take groups from.
+/// The place where workers take groups from.
 #[derive(Clone)]
 enum Prepared {
     Few(Arc<Found>),
@@ -516,7 +525,7 @@ enum Prepared {
     Partitions(Arc<Gathered>),
 }
 
-/// Takes its share of what is prepared, and gives the groups in batches.
+/// Takes its share of the prepared groups and returns them in batches.
 pub struct GroupWorker {
     group_by: Arc<GroupBy>,
     prepared: Option<Prepared>,

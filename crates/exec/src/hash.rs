@@ -4,19 +4,20 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// An odd number without any pattern.
+/// An odd number with an irregular pattern of bits.
 const ODD: u64 = 0xa076_1d64_78bd_642f;
 
-/// What [`mix`] multiplies by. In memory and not in the code, so that a process can do without differences: reading it
-/// costs nothing beside the product.
+/// The factor of [`mix`]. It is a variable and not a constant, so that a test process can make all hashes equal.
+/// Reading it costs nothing compared with the product.
 static FACTOR: AtomicU64 = AtomicU64::new(ODD);
 
-/// Makes all hashes of the process equal.
+/// Makes all hashes of the process equal, for tests.
 pub(crate) fn make_all_equal() {
     FACTOR.store(0, Ordering::Relaxed);
 }
 
-/// A hash of bytes and of a hash of what belongs to them. Keyed, so that no data can be made whose keys all meet.
+/// Hashes bytes, and mixes in `of_rest`, a hash of other values of the same key. The hash has a secret key, so that no
+/// client can choose data whose keys all collide.
 #[inline]
 pub(crate) fn hash_of_bytes(bytes: &[u8], of_rest: u64) -> u64 {
     #[cfg(test)]
@@ -27,14 +28,15 @@ pub(crate) fn hash_of_bytes(bytes: &[u8], of_rest: u64) -> u64 {
     mix(fold_bytes(*SECRET, bytes, of_rest))
 }
 
-/// A hash of bytes that is the same in every process: not for tables, whose keys others could have meet.
+/// Hashes bytes to a value that is the same in every process. Must not be used for hash tables, because a client could
+/// make keys collide.
 #[inline]
 pub(crate) fn stable_hash_of_bytes(bytes: &[u8]) -> u64 {
     stable_hash(fold_bytes(ODD, bytes, 0))
 }
 
-/// A hash of 64 bits that is the same in every process. Numbers at even distances are spread like random ones, and not more
-/// evenly, so that numbers can be estimated by it.
+/// Hashes 64 bits to a value that is the same in every process. Numbers at even distances are spread like random
+/// numbers, not more evenly, so that the number of distinct values can be estimated from the hashes.
 #[inline]
 pub(crate) fn stable_hash(bits: u64) -> u64 {
     mix_with(ODD, mix_with(ODD, bits))
@@ -45,15 +47,17 @@ fn fold_bytes(secret: u64, bytes: &[u8], of_rest: u64) -> u64 {
     let word = |at: usize| bytes[at..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
     let short = |at: usize| bytes[at..].first_chunk().map_or(0, |word| u64::from(u32::from_le_bytes(*word)));
     let len = bytes.len();
-    // The last words overlap with those before, so that no byte is left over.
+    // The last words may overlap with words before them, so that no byte is left over.
     let (first, last) = match len {
         0 => (0, 0),
         1..=3 => (u64::from(bytes[0]) << 16 | u64::from(bytes[len / 2]) << 8 | u64::from(bytes[len - 1]), 0),
         4..=7 => (short(0), short(len - 4)),
         _ => (word(len.saturating_sub(16)), word(len - 8)),
     };
+    // The length must be part of the hash. Otherwise texts that differ only in trailing zeros would collide.
     let mut hash = of_rest ^ (len as u64).wrapping_mul(secret);
     if len > 16 {
+        // Up to the last byte in steps of 16. The final words cover the bytes that remain.
         for pair in bytes[..len - 1].as_chunks::<16>().0 {
             let (low, high) = pair.split_at(8);
             let of = |half: &[u8]| half.first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
@@ -63,14 +67,14 @@ fn fold_bytes(secret: u64, bytes: &[u8], of_rest: u64) -> u64 {
     fold(first ^ secret, last ^ hash) ^ hash
 }
 
-/// Both halves of a product as one.
+/// Combines both halves of a product.
 #[inline]
 fn fold(left: u64, right: u64) -> u64 {
     let product = u128::from(left) * u128::from(right);
     product as u64 ^ (product >> 64) as u64
 }
 
-/// A hash of 64 bits, of which every part is as good as any other.
+/// Hashes 64 bits. All bits of the hash are equally good.
 #[inline]
 pub(crate) fn mix(bits: u64) -> u64 {
     #[cfg(test)]
@@ -99,7 +103,7 @@ pub(crate) mod tests {
         ALL_MEET.get()
     }
 
-    /// Whether all hashes that this thread makes from now on are the same.
+    /// Sets whether all hashes that this thread makes from now on are equal.
     pub(crate) fn let_all_hashes_meet(meet: bool) {
         ALL_MEET.set(meet);
     }

@@ -1,16 +1,16 @@
-//! Joins of two inputs by hash, in steps that any number of workers share.
+//! Hash joins of two inputs, in steps that any number of workers share.
 //!
 //! ```text
-//! gather   the build side is read: its columns, and least and greatest values of its keys            gather.rs
-//! prepare  each column is put into one array; keys become words, cut into partitions      prepare.rs, keys.rs
+//! gather   reads the build side: its columns, and the least and greatest values of its keys            gather.rs
+//! prepare  puts each column into one array; keys become words, cut into partitions        prepare.rs, keys.rs
 //! index    a worker takes a partition and makes its table; filters for the probe side are made       prepare.rs
-//! probe    a worker takes a batch of the probe side, finds the rows of all its keys, and gives pairs   probe.rs
-//! rest     of the build side, the rows that were met, or were not, where they are asked for             rest.rs
+//! probe    a worker takes a batch of the probe side, finds the rows of all its keys, and returns pairs   probe.rs
+//! rest     returns rows of the build side with a match, or without one, if the join kind asks for them     rest.rs
 //! ```
 //!
-//! Whoever makes a plan chooses the smaller input as the build side: it is kept in memory, the other one flows through.
-//! Rows of the probe side come out in the order of their batches, with those without a match behind the pairs of theirs
-//! where a condition had to be evaluated.
+//! The planner should choose the smaller input as the build side, because the build side is kept in memory while the
+//! probe side streams through. Rows of the probe side come out in the order of their batches. If a condition had to be
+//! evaluated, the rows of a batch without a match come after the pairs of that batch.
 
 mod columns;
 mod emit;
@@ -52,39 +52,43 @@ use crate::phase::Phase;
 /// The name of the operator in errors.
 const OWNER: &str = "JOIN";
 
-/// What is to be joined, and how. Columns of pairs are those of the build side followed by those of the probe side.
+/// Describes a join. The columns of a pair are the columns of the build side, followed by the columns of the probe
+/// side.
 #[derive(Clone, Debug)]
 pub struct JoinRequest {
-    /// The rows that are wanted.
+    /// The kind of join, which decides which rows it returns.
     pub kind: JoinKind,
-    /// The keys: columns of the build side with columns of the probe side, of the same Arrow type each. Without any,
-    /// all pairs have equal keys.
+    /// The keys: pairs of a build column and a probe column, each of the same Arrow type. Without keys, all pairs
+    /// match.
     pub on: Vec<(usize, usize)>,
-    /// Whether a NULL in a key equals another one (`IS NOT DISTINCT FROM`); otherwise it equals nothing.
+    /// Whether NULL equals NULL in a key (`IS NOT DISTINCT FROM`). Otherwise NULL equals nothing.
     pub nulls_equal: bool,
-    /// A further condition, which gives Booleans; NULL is not true. Its columns are positions among those of pairs. It
-    /// is evaluated only for rows whose keys are equal, and under `null_aware` for those whose keys may be.
+    /// A further condition. It must return Booleans, and NULL counts as not true. Its columns are positions in the
+    /// columns of a pair. It is evaluated only for pairs with equal keys, and under `null_aware` also for pairs whose
+    /// keys may be equal.
     pub residual: Option<Arc<dyn VectorFunction>>,
-    /// The columns of the result as positions among those of pairs; of one side only if the kind has only those.
+    /// The columns of the result, as positions in the columns of a pair. They must be columns of one side only if the
+    /// kind returns only that side.
     pub output: Vec<usize>,
-    /// The result: the types of `output`, then the mark if there is one.
+    /// The schema of the result: the types of `output`, then the mark if there is one.
     pub schema: SchemaRef,
-    /// Rows of a batch at most.
+    /// The most rows of a batch.
     pub batch_rows: usize,
-    /// Ends the work early; asked once per batch.
+    /// Ends the work early. Workers check it once per batch.
     pub cancel: Cancel,
-    /// Grants the memory of the build side.
+    /// Grants the memory for the build side.
     pub broker: Broker,
-    /// The keys are compared by `IN`: where a row has no match but may have one, with values for NULLs, a mark is NULL,
-    /// and an anti join leaves the row out, which makes it `NOT IN`.
+    /// Whether keys are compared as by `IN`. A row has a possible match if it would match with some values in place of
+    /// the NULLs. Without a match but with a possible match, a mark is NULL, and an anti join leaves the row out (`NOT
+    /// IN`).
     pub null_aware: bool,
 }
 
-/// One join of two inputs, shared by its workers.
+/// A join of two inputs, shared by its workers.
 ///
-/// Build and index happen when the first batch is asked for. A share that is dropped before its end takes its rows of the
-/// probe side along; rows of the build side that depend on all of those, such as the ones without a match, then do not
-/// come from other shares either.
+/// The join is built when the first batch is asked for. If a share is dropped before its end, its rows of the probe
+/// side are lost. Rows of the build side that depend on all probe rows, such as the rows without a match, are then not
+/// returned by any other share either.
 pub struct Join {
     request: JoinRequest,
     build: Arc<dyn BatchSource>,
@@ -95,7 +99,7 @@ pub struct Join {
     preparing: Arc<Phase<Scattered, Prepared>>,
     indexing: Arc<Phase<Indexed, Built>>,
     probing: Arc<Phase<(), ()>>,
-    /// The next piece of the build side that is asked for rows of the rest.
+    /// The next piece of the build side to search for the rest.
     next_rest: AtomicUsize,
     metrics: Arc<JoinMetrics>,
 }
@@ -109,7 +113,7 @@ impl fmt::Debug for Join {
 }
 
 impl Join {
-    /// Prepares the join; reads no rows. An error if the request does not fit its inputs.
+    /// Prepares the join. Reads no rows. Fails if the request does not fit the inputs.
     pub fn new(build: Arc<dyn BatchSource>, probe: Arc<dyn BatchSource>, request: JoinRequest) -> Result<Arc<Join>> {
         Join::with_hashing(build, probe, request, Hashing::default())
     }
@@ -136,20 +140,21 @@ impl Join {
         }))
     }
 
-    /// What was done so far.
+    /// The counters of what the join has done so far.
     pub fn metrics(&self) -> &Arc<JoinMetrics> {
         &self.metrics
     }
 
-    /// The inputs' columns that rows can be left out by if they are left out by a column of the result. Equal keys are
-    /// left out by either.
+    /// The input columns by which rows may be left out if rows of the result are left out by result column `column`.
+    /// For an inner join with equal keys, these are the key columns of both sides.
     fn sources_of(&self, column: usize) -> Vec<(&Arc<dyn BatchSource>, usize)> {
         let kind = self.request.kind;
         let Some(position) = self.request.output.get(column) else { return Vec::new() };
         let builds = self.build.schema().fields().len();
+        // Positions first count the build columns, then the probe columns.
         let is_build = *position < builds;
         let column = if is_build { *position } else { position - builds };
-        // Rows of a side may only be left out if nobody asks of the other side's rows whether they have a match.
+        // Rows of a side must not be left out if the join reports whether rows of the other side have a match.
         let may_leave_out = match is_build {
             true => !kind.keeps_probe(),
             false => !kind.marks_build(),
@@ -158,6 +163,7 @@ impl Join {
             return Vec::new();
         }
         let mut sources = vec![if is_build { (&self.build, column) } else { (&self.probe, column) }];
+        // The keys of both sides are equal in every pair, so a filter on one key also holds for the other.
         if kind == JoinKind::Inner {
             sources.extend(self.request.on.iter().filter_map(|(build, probe)| match is_build {
                 true if *build == column => Some((&self.probe, *probe)),
@@ -175,7 +181,7 @@ impl BatchSource for Join {
     }
 
     fn parallelism(&self) -> usize {
-        // Few rows have many pairs.
+        // Without keys, even few rows may have many pairs.
         let least = usize::from(self.request.on.is_empty());
         self.build.parallelism().max(self.probe.parallelism()).max(least)
     }

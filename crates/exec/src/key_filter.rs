@@ -1,9 +1,9 @@
-//! What a join knows of the keys of its build side, so that rows of the probe side that match nothing are left out where
-//! they are read.
+//! Filters made from the keys of a join's build side. A scan on the probe side uses them to leave out rows that match
+//! nothing before the rows reach the join.
 //!
-//! A filter never leaves out a value that has a match. It is exact where the numbers of the keys are near each other: one
-//! bit for each between the least and the greatest. Otherwise it is a Bloom filter, beside the range if there is one, and
-//! lets few others pass.
+//! A filter must never leave out a value that has a match. If the keys are numbers near each other, the filter is
+//! exact: it has one bit for each number between the least and the greatest key. Otherwise it is a Bloom filter,
+//! together with the range of the numbers if there is one, and lets only few other values pass.
 
 mod bloom;
 
@@ -21,29 +21,29 @@ use self::bloom::Bloom;
 use crate::hash::{hash_of_bytes, mix};
 use crate::numbers::{self, Width};
 
-/// Bits for each value of the build side up to which there is one for each number.
+/// We use one bit per number of the range if that takes at most this many bits per value of the build side.
 const BITS_PER_VALUE_MAX: u64 = 64;
-/// The same where there are no more bits than [`BITS_NEAR_MAX`].
+/// The most bits per value if all bits together are at most [`BITS_NEAR_MAX`].
 const BITS_PER_VALUE_NEAR_MAX: u64 = 256;
-/// Bits that fit the second cache: to look one up takes no longer than what a Bloom filter does, and leaves no doubt.
+/// Bits that should fit the second-level cache. Looking one up then takes no longer than a Bloom filter and is exact.
 const BITS_NEAR_MAX: u64 = 1 << 23;
-/// A range of so few numbers always has a bit for each: the bits fit the first cache.
+/// A range of at most this many numbers always gets one bit per number, because the bits fit the first-level cache.
 const BITS_ALWAYS: u64 = 1 << 18;
-/// Values above which a Bloom filter would not fit any cache.
+/// With more values than this, a Bloom filter would not fit any cache.
 const BLOOM_VALUES_MAX: usize = 1 << 24;
-/// Values that are kept as they are, so that a table can be read by them as keys.
+/// With at most this many values we keep the values themselves, so that a keyed table can be read by them.
 const FEW_VALUES_MAX: usize = 1 << 14;
-/// Values of a list that are looked at in the time that one is searched for.
+/// Searching a list for one value takes about as long as looking at this many values of the list.
 const LISTED_PER_SEARCH: usize = 32;
-/// Values up to which a list of them is kept beside, by which blocks are passed over.
+/// With at most this many values we also keep a sorted list of them, so that whole blocks can be skipped.
 const LIST_VALUES_MAX: usize = 1 << 10;
 
-/// What filters did.
+/// Counts the effect of filters.
 #[derive(Debug, Default)]
 pub struct FilterCounts {
-    /// Rows that were looked at.
+    /// Rows that filters looked at.
     pub seen: AtomicU64,
-    /// Rows that were kept.
+    /// Rows that filters kept.
     pub kept: AtomicU64,
 }
 
@@ -54,18 +54,18 @@ pub struct KeyFilter {
     /// Whether NULL has a match.
     keeps_null: bool,
     set: Set,
-    /// The values themselves, some of them more than once, if they are few.
+    /// The values themselves, if they are few. A value may occur more than once.
     few: Option<Vec<ArrayRef>>,
-    /// The same as a set that value lists are searched for; none of types whose values are not searched for.
+    /// The few values as a set that value lists are searched for. `None` inside if the type does not allow searching.
     few_set: OnceLock<Option<ValueSet>>,
     counts: Arc<FilterCounts>,
 }
 
 #[derive(Debug)]
 enum Set {
-    /// There are no values.
+    /// The filter keeps no value, because the build side has none.
     Nothing,
-    /// Values of this type are not told from each other.
+    /// The filter keeps every value, because it cannot distinguish values of this type.
     Everything,
     Numbers(NumberSet),
     Hashes(Bloom),
@@ -85,20 +85,21 @@ enum Members {
     Bits(Vec<u64>),
     Bloom {
         bloom: Bloom,
-        /// All of them in order, if they are few.
+        /// All numbers in order, if they are few.
         list: Option<Vec<u64>>,
     },
-    /// All that are in the range may be.
+    /// Every number of the range may be a member.
     All,
 }
 
 impl KeyFilter {
-    /// Whether there are filters for values of a type.
+    /// Whether filters support values of a type.
     pub fn is_for(kind: &DataType) -> bool {
         numbers::width_of(kind).is_some() || matches!(kind, DataType::Utf8View | DataType::BinaryView)
     }
 
-    /// A filter that keeps the values of `parts`, which are of type `kind`, and NULL if it is among them and has a match.
+    /// Makes a filter that keeps the values of `parts`, which must have type `kind`. It keeps NULL if `nulls_equal` is
+    /// set and NULL is among the values.
     pub(crate) fn new(
         kind: &DataType,
         parts: &[&ArrayRef],
@@ -133,7 +134,8 @@ impl KeyFilter {
         })
     }
 
-    /// The values that may have a match, some of them more than once, and whether NULL has one; `None` if they are many.
+    /// The values that may have a match, and whether NULL has a match. A value may occur more than once. `None` if
+    /// there are many values.
     pub(crate) fn few_values(&self) -> Option<(ArrayRef, bool)> {
         let parts: Vec<ArrayRef> = self.few.as_ref()?.iter().map(without_nulls).collect::<Option<_>>()?;
         let values = match parts.is_empty() {
@@ -143,11 +145,12 @@ impl KeyFilter {
         Some((values, self.keeps_null))
     }
 
-    /// The values that have a match, if they are so few that to search a list of `listed` values of type `kind` for them takes less
-    /// time than to look at all of those.
+    /// The values that have a match, as a set to search a value list for. `None` unless searching a list of `listed`
+    /// values of type `kind` takes less time than looking at all of its values.
     pub(crate) fn searched(&self, kind: &SqlType, listed: usize) -> Option<&ValueSet> {
         let few = self.few.as_ref()?;
         let values: usize = few.iter().map(|values| values.len()).sum();
+        // Many values make many searches. Looking at the whole list once is then faster.
         if values * LISTED_PER_SEARCH > listed || !matches!(self.set, Set::Numbers(_)) || self.kind.is_floating() {
             return None;
         }
@@ -159,13 +162,14 @@ impl KeyFilter {
         self.few_set.get_or_init(set).as_ref()
     }
 
-    /// Which of `values` may have a match. An error if they are of another type.
+    /// Marks the values that may have a match. Fails if `values` have another type than the filter.
     pub fn keep(&self, values: &ArrayRef) -> Result<BooleanBuffer> {
         if *values.data_type() != self.kind {
             let (found, kind) = (values.data_type(), &self.kind);
-            return Err(Error::internal(format!("values of {found} for a filter of values of {kind}")));
+            return Err(Error::internal(format!("got values of {found} for a filter of values of {kind}")));
         }
         let rows = values.len();
+        // NULLs get arbitrary bits here and are corrected at the end.
         let kept = match &self.set {
             Set::Nothing => BooleanBuffer::new_unset(rows),
             Set::Everything => return Ok(BooleanBuffer::new_set(rows)),
@@ -191,7 +195,8 @@ impl KeyFilter {
         })
     }
 
-    /// Whether a value of a block may have a match; `zone` has its bounds, if there are any.
+    /// Whether a value of a block may have a match. `zone` has the bounds of the block's values, if they are known,
+    /// and `nulls` is the number of NULLs.
     pub(crate) fn may_hold(&self, zone: Option<&Zone>, nulls: usize) -> Result<bool> {
         if self.keeps_null && nulls > 0 {
             return Ok(true);
@@ -208,7 +213,7 @@ impl KeyFilter {
         }
     }
 
-    /// Counts rows that were looked at, and how many of them were kept.
+    /// Counts rows that were looked at, and the rows among them that were kept.
     pub(crate) fn count(&self, seen: usize, kept: usize) {
         self.counts.seen.fetch_add(seen as u64, Ordering::Relaxed);
         self.counts.kept.fetch_add(kept as u64, Ordering::Relaxed);
@@ -216,8 +221,9 @@ impl KeyFilter {
 }
 
 impl NumberSet {
-    /// The set of the numbers of `parts`, of which so many are not NULL; one at least.
+    /// Makes the set of the numbers in `parts`. `values` is the number of values that are not NULL, at least 1.
     fn new(parts: &[&ArrayRef], values: usize, memory: &mut Reservation) -> Result<NumberSet> {
+        // A first pass finds the range, which decides the form of the set. A second pass inserts the numbers.
         let mut numbers = Vec::new();
         let (mut min, mut max) = (u64::MAX, 0);
         for part in parts {
@@ -243,10 +249,11 @@ impl NumberSet {
         Ok(set)
     }
 
-    /// Room for so many numbers in the range.
+    /// Chooses the form of the set for `values` numbers in the range, and makes room for it.
     fn room(&self, values: usize, memory: &mut Reservation) -> Result<Members> {
         let bits_of = |bits_per_value: u64| bits_per_value.saturating_mul(values as u64);
         let near = bits_of(BITS_PER_VALUE_NEAR_MAX).min(BITS_NEAR_MAX);
+        // Exact bits are used as long as they stay small, both per value and in total.
         let bits_max = BITS_ALWAYS.max(bits_of(BITS_PER_VALUE_MAX)).max(near);
         Ok(if self.span < bits_max {
             let words = (self.span / 64) as usize + 1;
@@ -270,7 +277,8 @@ impl NumberSet {
                 bloom.insert(mix(numbers[row]));
                 match list {
                     Some(numbers_so_far) if numbers_so_far.len() < LIST_VALUES_MAX => numbers_so_far.push(numbers[row]),
-                    // Whether one is missing cannot be told from their number: some may be the same.
+                    // Duplicates also take room in the list, so a full list may be incomplete. We drop it, because a
+                    // list must be complete to exclude a block.
                     _ => *list = None,
                 }
             }),
@@ -278,19 +286,19 @@ impl NumberSet {
         }
     }
 
-    /// Appends the bits of numbers to whole words.
+    /// Appends one bit for each number, in whole words.
     fn keep(&self, numbers: &[u64], out: &mut Vec<u64>) {
         let (min, span) = (self.min, self.span);
         match &self.members {
             Members::Bits(bits) => push_bits(numbers, out, |number| {
-                // Whether a number is in the range is not branched on: it may be as often as not.
+                // We do not branch on whether a number is in the range, because the branch would be hard to predict.
                 let bit = number.wrapping_sub(min);
                 let is_in_range = bit <= span;
                 let bit = if is_in_range { bit } else { 0 };
                 (bits[(bit / 64) as usize] >> (bit % 64) & 1 == 1) & is_in_range
             }),
             Members::Bloom { bloom, .. } => push_bits(numbers, out, |number| {
-                // Both are asked about, for a branch would be taken as often as not.
+                // We always evaluate both conditions, because a branch would be hard to predict.
                 (number.wrapping_sub(min) <= span) & bloom.may_hold(mix(number))
             }),
             Members::All => push_bits(numbers, out, |number| number.wrapping_sub(min) <= span),
@@ -299,6 +307,7 @@ impl NumberSet {
 
     /// Whether a number from `low` to `high` may be in the set.
     fn may_hold_between(&self, low: u64, high: u64) -> bool {
+        // Clip the bounds of the block to the range of the filter.
         let (low, high) = (low.max(self.min), high.min(self.min + self.span));
         if low > high {
             return false;
@@ -321,10 +330,10 @@ fn without_nulls(values: &ArrayRef) -> Option<ArrayRef> {
     }
 }
 
-/// Rows that are looked at together, a multiple of 64: what is made of them fits the first cache.
+/// The rows that are looked at together, a multiple of 64. Their intermediate results should fit the first-level cache.
 const ROWS_AT_ONCE: usize = 1 << 11;
 
-/// The bits that `keep` appends for pieces of `values`.
+/// Collects the bits that `keep` appends for pieces of `values`.
 fn in_pieces(values: &ArrayRef, mut keep: impl FnMut(&ArrayRef, &mut Vec<u64>) -> Result<()>) -> Result<BooleanBuffer> {
     let rows = values.len();
     let mut bits = Vec::with_capacity(rows.div_ceil(64));
@@ -353,7 +362,7 @@ fn any_bit(bits: &[u64], first: u64, last: u64) -> bool {
         || bits[last_word] & to_last != 0
 }
 
-/// The hashes of values that are no narrow numbers; NULL has any.
+/// Hashes values that are no narrow numbers. The hash of a NULL is arbitrary.
 fn hashes(values: &ArrayRef) -> Result<Vec<u64>> {
     if let Some(texts) = values.as_string_view_opt() {
         return Ok((0..texts.len()).map(|row| hash_of_bytes(texts.value(row).as_bytes(), 0)).collect());
@@ -401,13 +410,13 @@ mod tests {
         filter.keep(values).expect("one type").count_set_bits()
     }
 
-    /// A number that is nowhere near the one of another row.
+    /// A number that is far from the numbers of other rows.
     fn far(row: i64) -> i64 {
         row.wrapping_mul(0x5851_f42d_4c95_7f2d)
     }
 
     #[test]
-    fn what_is_in_is_kept_and_little_else() {
+    fn a_filter_keeps_its_values_and_few_others() {
         let text = |row: i64| format!("{row}{}", " and on".repeat(row as usize % 4));
         let arrays = |rows: std::ops::Range<i64>| -> Vec<ArrayRef> {
             let ids: Vec<[u8; 16]> = rows.clone().map(|row| i128::from(row).to_be_bytes()).collect();
@@ -430,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_near_each_other_are_told_exactly() {
+    fn a_filter_of_numbers_near_each_other_is_exact() {
         let filter = filter(&ints((-3_000..3_000).step_by(60)), false);
         assert_eq!(kept(&filter, &ints(-100_000..100_000)), 100);
     }
@@ -449,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_without_a_match_are_known() {
+    fn a_block_without_a_match_is_excluded_by_its_bounds() {
         let zone = |low: i64, high: i64| {
             let bound = |value| Bound { value: ints(std::iter::once(value)), exact: true };
             Zone { min: bound(low), max: Some(bound(high)) }
@@ -468,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn bits_are_found_between_others() {
+    fn any_bit_looks_only_at_the_given_range() {
         let bits = [1, 0, 0, 1 << 63];
         assert!(any_bit(&bits, 0, 0) && any_bit(&bits, 0, 255) && any_bit(&bits, 1, 255) && any_bit(&bits, 255, 255));
         assert!(
@@ -477,14 +486,14 @@ mod tests {
     }
 
     #[test]
-    fn another_type_is_an_error() {
+    fn values_of_another_type_are_an_error() {
         let texts: ArrayRef = Arc::new(StringViewArray::from(vec!["1"]));
         assert_eq!(filter(&ints(0..1), false).keep(&texts).unwrap_err().kind(), ErrorKind::Internal);
     }
 
     #[test]
-    fn values_that_come_often_do_not_make_a_list_look_whole() {
-        // More than a list takes, of which many are the same.
+    fn duplicates_do_not_make_a_truncated_list_look_complete() {
+        // There are more numbers than a list takes, and each occurs twice.
         let filter = filter(&ints((0..3_000).map(|row| far(row / 2))), false);
         for row in 0..1_500 {
             let bound = |value: i64| Bound { value: ints(std::iter::once(value)), exact: true };

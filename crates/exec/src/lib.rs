@@ -1,4 +1,5 @@
-//! The engine. Reads [`rowmill_storage::TableSource`]s by page frames; evaluates per distinct value what it can.
+//! The execution engine. It reads [`rowmill_storage::TableSource`]s by page frames, and evaluates expressions once per
+//! distinct value where possible.
 
 pub mod arithmetic;
 pub mod batch;
@@ -44,5 +45,5 @@ pub mod values;
 pub mod window;
 pub mod workers;
 
-// Where whoever computes averages finds it.
+// Re-exported for code that computes averages.
 pub use rowmill_base::quotient;

@@ -3,7 +3,7 @@
 pub(crate) use rowmill_expr::kernels::like::{ESCAPE, LikePattern, LikeRange};
 use rowmill_storage::strings::StringWindow;
 
-/// Sets the truth of each string of `window` that matches.
+/// Sets the truth of each string of `window`: whether it matches `pattern`.
 pub(crate) fn find(pattern: &LikePattern, window: StringWindow<'_>, truth: &mut [bool]) {
     pattern.find(window.bytes(), window.offsets(), &mut truth[..window.len()]);
 }
@@ -16,14 +16,14 @@ mod tests {
 
     use super::*;
 
-    /// Patterns and strings of few characters, some of several bytes, so that many match.
+    /// Makes patterns and strings of few characters, some of several bytes, so that many of them match.
     fn random(rng: &mut SmallRng, characters: &str, length_max: usize) -> String {
         let characters: Vec<char> = characters.chars().collect();
         (0..rng.random_range(0..=length_max)).map(|_| characters[rng.random_range(0..characters.len())]).collect()
     }
 
     #[test]
-    fn strings_of_windows_match_as_they_do_one_by_one() {
+    fn strings_match_in_windows_as_they_do_one_by_one() {
         let rng = &mut SmallRng::seed_from_u64(3);
         for _ in 0..3000 {
             let pattern = random(rng, "%%%__aabя€\\\n", 9);

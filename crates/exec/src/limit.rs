@@ -1,7 +1,7 @@
 //! OFFSET and LIMIT.
 //!
-//! The workers count the rows that they take together, so that all of them stop as soon as there are enough; a batch at
-//! either end is cut. If the input is ordered, which means that one share has all its rows, the result is too.
+//! The workers count the rows that they take in a shared counter, so that all of them stop as soon as there are
+//! enough. A batch at either end is cut. If the input is ordered, one share has all its rows, and so does the result.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,17 +12,17 @@ use arrow::datatypes::SchemaRef;
 use crate::batch::{BatchSource, Batches};
 use crate::share::share;
 
-/// Gives some of the rows of its input.
+/// Returns a part of the rows of its input.
 #[derive(Debug)]
 pub struct Limit {
     input: Arc<dyn BatchSource>,
-    /// Which rows are given, in the order in which they are taken from the input.
+    /// The rows to return, as numbers in the order in which rows are taken from the input.
     given: Range<u64>,
     taken: AtomicU64,
 }
 
 impl Limit {
-    /// The rows of `input` without the first `skip`, and `rows` of them at most if that is said.
+    /// Skips the first `skip` rows of `input` and returns at most `rows` of the others, or all if `rows` is absent.
     pub fn new(input: Arc<dyn BatchSource>, skip: usize, rows: Option<usize>) -> Arc<Limit> {
         let end = rows.map_or(u64::MAX, |rows| (skip as u64).saturating_add(rows as u64));
         Arc::new(Limit { input, given: skip as u64..end, taken: AtomicU64::new(0) })
@@ -44,9 +44,11 @@ impl BatchSource for Limit {
             while !self.given.is_empty() && self.taken.load(Ordering::Relaxed) < self.given.end {
                 let Some(batch) = input.next().transpose()? else { return Ok(None) };
                 let rows = batch.num_rows() as u64;
+                // The counter gives each batch its own range of row numbers, whatever worker takes it.
                 let first = self.taken.fetch_add(rows, Ordering::Relaxed);
                 let start = self.given.start.clamp(first, first + rows);
                 let end = self.given.end.clamp(first, first + rows);
+                // A batch that only has skipped rows is passed over.
                 if start < end {
                     return Ok(Some(batch.slice((start - first) as usize, (end - start) as usize)));
                 }
@@ -85,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn all_workers_together_give_as_many_rows_as_asked_for() {
+    fn all_workers_together_return_the_rows_asked_for() {
         for (skip, rows) in [(0, 1), (123, 1_000), (4_990, 50), (0, 5_000), (0, 0)] {
             let source: Arc<dyn BatchSource> = Limit::new(numbers(0..5_000, 7), skip, Some(rows));
             let batches = collect(&source, 4).expect("nothing fails");
@@ -106,6 +108,6 @@ mod tests {
         assert_eq!(left.len(), 8);
 
         let failing: Arc<dyn BatchSource> = Limit::new(Arc::new(Failing(numbers(0..100, 10))), 0, Some(10));
-        assert_eq!(collect(&failing, 1).expect("the failure is behind the last row").len(), 1);
+        assert_eq!(collect(&failing, 1).expect("the failure comes after the last row").len(), 1);
     }
 }

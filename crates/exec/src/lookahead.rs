@@ -1,14 +1,14 @@
-//! The few rows of one side of a join, read before the other side. Of the other side we read only rows that they can
-//! match.
+//! Reads the few rows of one side of a join before the other side. Of the other side we then read only rows that match
+//! them.
 //!
 //! ```text
 //! join, rows of the probe side kept        build: a large table with a key on the join's columns
 //!                                          probe: a few rows
 //! ```
 //!
-//! Such a join keeps all rows of its build side in memory, but a few probe rows match only few of them. So we read the
-//! first rows of the probe side ahead. If there are no more, the build side gets their keys and finds its rows by its
-//! key. If there are more, both sides are read as usual.
+//! Such a join keeps all rows of its build side in memory, but a few probe rows match only few of them. Therefore we
+//! read the first rows of the probe side ahead. If these are all rows, the build side gets their keys and finds its
+//! matching rows by its own key. If there are more, both sides are read as usual.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,13 +22,13 @@ use crate::batch::{BatchSource, Batches};
 use crate::key_filter::KeyFilter;
 use crate::share::share;
 
-/// Who holds the memory of filters.
+/// The holder of the filters' memory in errors.
 const OWNER: &str = "JOIN";
 
-/// Rows that are read ahead at most, and the rest of their batch.
+/// The most rows that are read ahead, apart from the rest of their last batch.
 const ROWS_AHEAD_MAX: usize = 1_000;
 
-/// The probe side of a join, some of whose rows are read ahead.
+/// The probe side of a join. Some of its rows may be read ahead.
 #[derive(Debug)]
 pub(crate) struct Lookahead {
     input: Arc<dyn BatchSource>,
@@ -40,7 +40,7 @@ pub(crate) struct Lookahead {
 struct Ahead {
     is_read: bool,
     batches: VecDeque<RecordBatch>,
-    /// The share that they are of, if it has not ended.
+    /// The share that the rows came from, if it has not ended.
     rest: Option<Batches>,
 }
 
@@ -50,19 +50,20 @@ impl std::fmt::Debug for Ahead {
     }
 }
 
-/// The build side of the join, which is read after that.
+/// The build side of the join. It is read after the look ahead.
 #[derive(Debug)]
 struct Narrowed {
     input: Arc<dyn BatchSource>,
     lookahead: Arc<Lookahead>,
-    /// The columns of this side and of the other that must be equal.
+    /// Pairs of a build column and a probe column that must be equal.
     on: Vec<(usize, usize)>,
     nulls_equal: bool,
     broker: Broker,
 }
 
-/// The sides of a join that needs only rows of `build` with a match, all of them equal in the columns `on`, where it is
-/// worth it to look ahead: those of `build` are found by a key, and `probe` is small as far as is known.
+/// Prepares the two sides of a join that needs only `build` rows with a match, that is, rows equal in the columns
+/// `on`. Returns the sides unchanged unless looking ahead should pay off: `build` must be able to find rows by a key,
+/// and `probe` must be small as far as we know.
 pub(crate) fn looking_ahead(
     build: Arc<dyn BatchSource>,
     probe: Arc<dyn BatchSource>,
@@ -81,7 +82,7 @@ pub(crate) fn looking_ahead(
 }
 
 impl Ahead {
-    /// Reads the first rows of `input`; whether there are no others.
+    /// Reads the first rows of `input`. Returns whether these are all rows.
     fn read(&mut self, input: &Arc<dyn BatchSource>) -> Result<bool> {
         let mut share = Arc::clone(input).worker();
         let mut rows = 0;
@@ -90,18 +91,20 @@ impl Ahead {
             rows += batch.num_rows();
             self.batches.push_back(batch);
         }
+        // Too many rows. The share stays open, so that no row is read twice or lost.
         self.rest = Some(share);
         Ok(false)
     }
 }
 
 impl Narrowed {
-    /// Looks ahead, the first time.
+    /// Looks ahead, on the first call only.
     fn prepare(&self) -> Result<()> {
         let mut ahead = self.lookahead.ahead.lock();
         if std::mem::replace(&mut ahead.is_read, true) || !ahead.read(&self.lookahead.input)? {
             return Ok(());
         }
+        // These are all probe rows, so no build row outside the filters can match.
         let mut memory = self.broker.reservation(OWNER);
         for (column, of_probe) in &self.on {
             let parts: Vec<&ArrayRef> = ahead.batches.iter().map(|batch| batch.column(*of_probe)).collect();
@@ -125,6 +128,7 @@ impl BatchSource for Narrowed {
     fn worker(self: Arc<Self>) -> Batches {
         let mut input: Option<Batches> = None;
         share(move || {
+            // Filters must be offered before the build side begins to read.
             if input.is_none() {
                 self.prepare()?;
             }
@@ -159,11 +163,13 @@ impl BatchSource for Lookahead {
         share(move || {
             let (batches, rest) = taken.get_or_insert_with(|| {
                 let mut ahead = self.ahead.lock();
-                // We must not look ahead after rows were given.
+                // From now on rows are returned, so `prepare` must not look ahead and take them away.
                 match std::mem::replace(&mut ahead.is_read, true) {
                     true => {
                         let batches = std::mem::take(&mut ahead.batches);
                         let rest = ahead.rest.take();
+                        // Only the first worker gets the rows that were read ahead and the share that they came from.
+                        // Others begin a share of their own.
                         let is_first = !batches.is_empty() || rest.is_some();
                         (batches, rest.or_else(|| (!is_first).then(|| Arc::clone(&self.input).worker())))
                     }
@@ -196,7 +202,7 @@ mod tests {
     use crate::collect::collect;
     use crate::test_input::{numbers, numbers_of};
 
-    /// A source that says that filters spare it reading.
+    /// A source that finds rows by key, and records the filters that it is offered.
     #[derive(Debug)]
     struct ByKey {
         input: Arc<dyn BatchSource>,
@@ -230,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn few_rows_are_offered_and_many_are_not() {
+    fn the_keys_of_few_rows_are_offered_and_those_of_many_are_not() {
         for (rows, is_offered) in [(0, true), (10, true), (900, true), (5000, false)] {
             let by_key = Arc::new(ByKey { input: numbers(0..100, 10), offered: Mutex::default() });
             let probe = numbers(0..rows, 5000);

@@ -1,8 +1,8 @@
-//! Values of fixed size as numbers that are equal exactly if the values are.
+//! Values of fixed size as numbers that are equal exactly if the values are equal.
 //!
-//! Those of up to 64 bits, and decimals, are also in the order of the values; NaN is one value above all others, and
-//! there is one zero. What keys of joins and their filters know of values they know of these numbers, so that hardly any
-//! code there is compiled per type.
+//! Numbers of up to 64 bits, and numbers of decimals, also sort like the values. All NaNs are one value above all
+//! others, and both zeros are one value. Join keys and their filters only see these numbers, so hardly any of their
+//! code is compiled per type.
 
 use arrow::array::{Array, ArrayData, ArrayRef, AsArray};
 use arrow::buffer::NullBuffer;
@@ -10,16 +10,16 @@ use arrow::datatypes::{ArrowNativeType, DataType, IntervalUnit};
 use rowmill_base::{Error, Result};
 use rowmill_storage::canonical_floats;
 
-/// How many bits the numbers of a type have.
+/// The number of bits of a type's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Width {
-    /// 64: [`extend_narrow`].
+    /// 64 bits: [`extend_narrow`].
     Narrow,
-    /// 128: [`extend_wide`].
+    /// 128 bits: [`extend_wide`].
     Wide,
 }
 
-/// The width of the numbers of a type; `None` if its values are no numbers.
+/// The width of a type's numbers. `None` if its values have no numbers.
 pub(crate) fn width_of(kind: &DataType) -> Option<Width> {
     match kind {
         DataType::Boolean => Some(Width::Narrow),
@@ -33,15 +33,15 @@ pub(crate) fn width_of(kind: &DataType) -> Option<Width> {
     }
 }
 
-/// Whether the numbers of a type are in the order in which SQL has its values.
+/// Whether the numbers of a type sort like its values in SQL.
 pub(crate) fn are_ordered(kind: &DataType) -> bool {
     width_of(kind) == Some(Width::Narrow) && !matches!(kind, DataType::Interval(_))
 }
 
-/// The sign bit, which stands above all positive numbers until it is turned.
+/// The sign bit. Flipping it makes signed integers sort like unsigned ones.
 const SIGN: u64 = 1 << 63;
 
-/// Appends the numbers of values; NULL has any.
+/// Appends the numbers of values of up to 64 bits. The number of a NULL is arbitrary.
 pub(crate) fn extend_narrow(values: &ArrayRef, out: &mut Vec<u64>) -> Result<()> {
     let kind = values.data_type();
     if let Some(values) = values.as_boolean_opt() {
@@ -57,7 +57,7 @@ pub(crate) fn extend_narrow(values: &ArrayRef, out: &mut Vec<u64>) -> Result<()>
         (DataType::UInt16, _) => extend(&data, out, |value: u16| u64::from(value)),
         (DataType::UInt32, _) => extend(&data, out, |value: u32| u64::from(value)),
         (DataType::UInt64, _) => extend(&data, out, |value: u64| value),
-        // Two numbers side by side, the days and the milliseconds.
+        // The value is two numbers side by side: the days and the milliseconds.
         (DataType::Interval(IntervalUnit::DayTime), _) => extend_bytes(&data, out, u64::from_ne_bytes),
         (_, Some(1)) => extend(&data, out, |value: i8| value as u64 ^ SIGN),
         (_, Some(2)) => extend(&data, out, |value: i16| value as u64 ^ SIGN),
@@ -68,7 +68,7 @@ pub(crate) fn extend_narrow(values: &ArrayRef, out: &mut Vec<u64>) -> Result<()>
     Ok(())
 }
 
-/// Appends the numbers of values; NULL has any.
+/// Appends the numbers of values of 128 bits. The number of a NULL is arbitrary.
 pub(crate) fn extend_wide(values: &ArrayRef, out: &mut Vec<u128>) -> Result<()> {
     let data = values.to_data();
     match values.data_type() {
@@ -81,6 +81,7 @@ pub(crate) fn extend_wide(values: &ArrayRef, out: &mut Vec<u128>) -> Result<()> 
 }
 
 fn extend<T: ArrowNativeType, N>(data: &ArrayData, out: &mut Vec<N>, number: impl Fn(T) -> N) {
+    // A slice shares the buffer of its array and begins at its offset.
     let values: &[T] = &data.buffers()[0].typed_data()[data.offset()..][..data.len()];
     out.extend(values.iter().map(|value| number(*value)));
 }
@@ -90,13 +91,15 @@ fn extend_bytes<N, const BYTES: usize>(data: &ArrayData, out: &mut Vec<N>, numbe
     out.extend(bytes.as_chunks().0.iter().map(|value| number(*value)));
 }
 
-/// A canonical float's bits, in its order: those of negative ones run backwards.
+/// The bits of a canonical float, so that they sort like the floats. The bits of negative floats sort in reverse.
 fn of_float(value: f64) -> u64 {
     let bits = value.to_bits();
+    // Positive floats move above the negative ones, and negative ones are inverted because larger bits mean a smaller
+    // value.
     if bits & SIGN == 0 { bits | SIGN } else { !bits }
 }
 
-/// Least and greatest of the numbers that are not NULL's; `None` if there are none.
+/// The least and the greatest number, ignoring NULLs. `None` if no number is left.
 pub(crate) fn range<N: Copy + Ord>(numbers: &[N], nulls: Option<&NullBuffer>) -> Option<(N, N)> {
     let Some(nulls) = nulls.filter(|nulls| nulls.null_count() > 0) else {
         let first = *numbers.first()?;
@@ -118,7 +121,7 @@ mod tests {
 
     use super::*;
 
-    /// Asserts that ascending values have ascending numbers, also those of a slice.
+    /// Asserts that ascending values have ascending numbers, also in a slice of the array.
     fn assert_ascending(values: ArrayRef) {
         for values in [Arc::clone(&values), values.slice(1, values.len() - 1)] {
             match width_of(values.data_type()).expect("numbers") {
@@ -152,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_one_zero_and_one_nan() {
+    fn zeros_are_equal_and_nans_are_equal() {
         let odd: ArrayRef = Arc::new(Float64Array::from(vec![0.0, -0.0, f64::NAN, -f64::NAN]));
         let mut numbers = Vec::new();
         extend_narrow(&odd, &mut numbers).expect("narrow");

@@ -1,7 +1,8 @@
-//! From a native plan to operators that run.
+//! Turns a native plan into operators that run.
 //!
-//! A plan is built from its root down, because an operator may take over what is below it: a grouping reads the blocks
-//! of the table that it stands on itself, and a sort that wants few rows tells the grouping or scan below.
+//! A plan is built from its root down, because an operator may take over the work of the operator below it. For
+//! example, a grouping directly over a table reads the table's blocks itself, and a sort that needs only a few rows
+//! tells the grouping or scan below how many.
 
 mod builder;
 mod grouping;
@@ -44,74 +45,77 @@ use crate::unnest::{Unnest, UnnestRequest};
 use crate::values::Values;
 use crate::window::{Window, WindowRequest};
 
-/// Above so many rows their keys are no small thing for a scan to keep.
+/// The most rows that we ask a scan for as the first of an order. The scan keeps the keys of that many rows, which
+/// would cost too much memory and time above this.
 const TOP_ROWS_MAX: usize = 10_000;
 
-/// What a plan is run with.
+/// Everything that a plan needs to run.
 pub struct Environment<'a> {
-    /// The tables that the plan names by number, of one snapshot.
+    /// The tables of one snapshot. The plan refers to them by number.
     pub tables: &'a [Arc<dyn TableSource>],
-    /// The functions that it names by number.
+    /// The functions that the plan refers to by number.
     pub functions: &'a [Arc<dyn VectorFunction>],
-    /// The plans that others run, by number.
+    /// The sources of plan parts that another engine runs, by number.
     pub foreign: &'a BTreeMap<usize, Arc<dyn BatchSource>>,
-    /// Rows of a batch at most.
+    /// The most rows of a batch.
     pub batch_rows: usize,
-    /// Workers that there will be.
+    /// The expected number of workers.
     pub threads: usize,
     /// Ends the work early.
     pub cancel: &'a Cancel,
     /// Grants the memory.
     pub broker: &'a Broker,
-    /// Rounds of a recursive query at most.
+    /// The most rounds of a recursive query.
     pub recursion_max: u64,
     /// Whether operators leave out rows that operators above them do not need.
     pub early_filters: bool,
 }
 
-/// A plan that runs.
+/// A plan that is ready to run.
 #[derive(Debug)]
 pub struct Running {
     source: Arc<dyn BatchSource>,
-    /// What is measured of its operators.
+    /// The measurements of its operators.
     pub operator: Operator,
 }
 
 impl Running {
-    /// Prepares the operators of `root`; reads no rows.
+    /// Prepares the operators of `root`. Reads no rows.
     pub fn new(root: &Node, environment: &Environment<'_>) -> Result<Running> {
         let (source, operator) = Builder::new(environment).build(root, Wish::All)?;
         Ok(Running { source, operator })
     }
 
-    /// Workers that have something to do at most; none if there is so little that it is not worth calling one.
+    /// The most workers that would have something to do. If it is 0, there is so little to do that the caller should do
+    /// it alone.
     pub fn parallelism(&self) -> usize {
         self.source.parallelism()
     }
 
-    /// A worker's share of the result.
+    /// Returns one worker's share of the result.
     pub fn worker(&self) -> Batches {
         Arc::clone(&self.source).worker()
     }
 }
 
-/// Which rows of an operator are needed.
+/// The rows of an operator that the operator above it needs.
 #[derive(Clone, Copy)]
 enum Wish<'a> {
     All,
-    /// The first of an order; others may be left out, and the order is not asked for.
+    /// The first rows of an order. The operator may leave out others and may return the rows in any order.
     Top {
         keys: &'a [SortKey],
         rows: usize,
     },
-    /// Any so many.
+    /// This many rows, whichever they are.
     Any(usize),
-    /// All, but of texts it only matters which are NULL.
+    /// All rows, but only whether a text is NULL matters, not its value.
     Presence,
 }
 
 impl Builder {
     fn build(&self, node: &Node, wish: Wish<'_>) -> Result<(Arc<dyn BatchSource>, Operator)> {
+        // In a round of a recursive query, parts that do not change were built before.
         if let Some(known) = self.kept(node)? {
             return Ok(known);
         }
@@ -146,7 +150,8 @@ impl Builder {
                     self.group(input, request, &mut operator)?
                 }
                 Some(AdaptedGroup { group, functions, schema: own_schema, result }) => {
-                    // What is in the place of values may have another order.
+                    // The adapted group has other forms of values in place of some columns, and these may sort
+                    // differently. We can therefore not pass an order on, but a number of rows we can.
                     let wish = if result.is_none() || matches!(wish, Wish::Any(_)) { wish } else { Wish::All };
                     let request = self.group_request(input, (&group, &own_schema), &functions, wish, broker);
                     let groups = self.group(input, request, &mut operator)?;
@@ -163,7 +168,8 @@ impl Builder {
             Node::Join(join) => {
                 let build = self.build_below(&join.build, Wish::All, &mut operator)?;
                 let probe = self.build_below(&join.probe, Wish::All, &mut operator)?;
-                // What is asked of each row of the probe side is answered by the rows of the build side that it matches.
+                // For these kinds, a probe row needs only the build rows that match it. If the probe side has few
+                // keys, we look at them first and read only the matching build rows.
                 let needs_matches = matches!(
                     join.kind,
                     JoinKind::ProbeOuter | JoinKind::ProbeAnti | JoinKind::ProbeMark | JoinKind::ProbeSingle
@@ -208,7 +214,8 @@ impl Builder {
                 Window::new(input, request)
             }
             Node::Union { inputs, schema } => {
-                // What is wished for of all together is enough of each.
+                // Each input must satisfy the wish by itself, because all rows that are needed may come from that
+                // input.
                 let sources = inputs.iter().map(|input| self.build_below(input, wish, &mut operator));
                 Union::new(sources.collect::<Result<_>>()?, Arc::clone(schema))
             }
@@ -312,7 +319,8 @@ impl Builder {
         }
     }
 
-    /// The rows of a scan, of which keys come as blobs in the layout of others.
+    /// Wraps the source of a scan. The keys of a keyed table that serve as row numbers are cast to the type of blobs
+    /// that other engines use.
     fn with_engine_types(&self, source: Arc<dyn BatchSource>, scan: &Scan) -> Arc<dyn BatchSource> {
         if !scan.row_number || self.tables[scan.table].keyed().is_none() {
             return source;
@@ -323,9 +331,11 @@ impl Builder {
         Project::new(source, columns, &scan.schema, self.cancel.clone())
     }
 
-    /// A grouping of the rows of `input`.
+    /// Builds a grouping of the rows of `input`.
     fn group(&self, input: &Node, request: GroupRequest, operator: &mut Operator) -> Result<Arc<dyn BatchSource>> {
         let Some(scan) = self.columnar_scan(input) else {
+            // The key of the table yields MIN or MAX with the first row that the scan finds, so we ask for one row
+            // only.
             if let Some((scan, key)) = self.scan_for_extreme(input, &request.group) {
                 let node = Node::Scan(scan);
                 let wish = Wish::Top { keys: &[key], rows: 1 };
@@ -338,17 +348,19 @@ impl Builder {
             };
             return group_batches(batches, request, |column| input.is_nullable(column));
         };
-        // The grouping reads the blocks of the table itself.
+        // The grouping reads the blocks of the table itself, so no scan operator runs between them.
         operator.inputs.push(Operator::of_scan(&request.metrics));
         group_table(&self.tables[scan.table], request)
     }
 
-    /// The scan of a keyed table of which a grouping needs the first row of an order, without NULLs there.
+    /// The scan and the order whose first row has the result of a MIN or MAX over a keyed table. NULLs are excluded by
+    /// an additional predicate. `None` if the grouping is not of this form.
     fn scan_for_extreme(&self, input: &Node, group: &Group) -> Option<(Scan, SortKey)> {
         let Node::Scan(scan) = input else { return None };
         let table = &self.tables[scan.table];
         let key = order_of_extreme(group)?;
         let column = *scan.columns.get(key.column)?;
+        // Only a keyed table can read its rows in order.
         table.keyed()?;
         let mut scan = scan.clone();
         if table.table().columns[column].nullable {
@@ -357,7 +369,7 @@ impl Builder {
         Some((scan, key))
     }
 
-    /// A scan of a table whose blocks a grouping reads itself.
+    /// The scan node whose table a grouping can read block by block, if `node` is one.
     fn columnar_scan<'n>(&self, node: &'n Node) -> Option<&'n Scan> {
         match node {
             Node::Scan(scan) if self.tables[scan.table].keyed().is_none() && !scan.row_number => Some(scan),
@@ -399,7 +411,7 @@ impl Builder {
         }
     }
 
-    /// A condition as a function.
+    /// Returns a condition as a function, even if it is only a column.
     fn function(&self, expr: Expr) -> Arc<dyn VectorFunction> {
         match expr {
             Expr::Column(column) => Arc::new(Column([column])),
@@ -408,9 +420,9 @@ impl Builder {
     }
 }
 
-/// The first rows of an order that a scan is asked for; `None` where that does not help it.
+/// The request for the first rows of an order that a scan gets. `None` if it would not help the scan.
 fn top_request(scan: &Scan, keys: &[SortKey], rows: usize) -> Option<TopRequest> {
-    // A scan knows no bounds of row numbers, and compares no zeros within lists.
+    // A scan has no bounds for row numbers, and inside lists it does not treat 0.0 and -0.0 as equal.
     let is_known =
         |key: &SortKey| key.column < scan.columns.len() && !scan.schema.field(key.column).data_type().is_nested();
     if rows > TOP_ROWS_MAX || keys.is_empty() || rows == 0 || !keys.iter().all(is_known) {
@@ -424,14 +436,14 @@ fn top_request(scan: &Scan, keys: &[SortKey], rows: usize) -> Option<TopRequest>
     Some(TopRequest { keys: keys.collect(), rows })
 }
 
-/// How a scan of a keyed table finds its rows, in words, where only the first `rows` of an order are asked for if that is said;
-/// `None` if the table is not keyed.
+/// Describes in words how a scan of a keyed table finds its rows. `first` is the order and the number of rows if only
+/// the first rows are needed. `None` if the table is not keyed.
 pub fn access_text(table: &dyn TableSource, scan: &Scan, first: Option<(&[SortKey], usize)>) -> Option<String> {
     let top = first.and_then(|(keys, rows)| top_request(scan, keys, rows));
     keyed_access_text(table, &scan.predicates, top.as_ref())
 }
 
-/// The order that is wished for of a projection, as one of its input.
+/// Translates the order wished for of a projection into an order of its input. `None` if a key is computed.
 fn keys_below(wish: Wish<'_>, exprs: &[Expr]) -> Option<Vec<SortKey>> {
     let Wish::Top { keys, .. } = wish else { return None };
     let below = keys.iter().map(|key| match exprs[key.column] {
@@ -441,7 +453,7 @@ fn keys_below(wish: Wish<'_>, exprs: &[Expr]) -> Option<Vec<SortKey>> {
     below.collect()
 }
 
-/// The order whose first row has the one value that is asked for: the least or the greatest of a column.
+/// The order whose first row has the result of a grouping that is a single plain MIN or MAX of a column.
 fn order_of_extreme(group: &Group) -> Option<SortKey> {
     let ([], [only]) = (&group.keys[..], &group.aggregates[..]) else { return None };
     let descending = match only.function {
@@ -454,7 +466,7 @@ fn order_of_extreme(group: &Group) -> Option<SortKey> {
     is_plain.then_some(SortKey { column, descending, nulls_first: false })
 }
 
-/// `group` with those of `all` functions that it names, where what it calls column `i` is column `places[i]`.
+/// A copy of `group` with only the functions that it uses. Column `i` of the group becomes column `places[i]`.
 fn own_functions(
     group: &Group,
     all: &[Arc<dyn VectorFunction>],
@@ -479,7 +491,7 @@ fn own_functions(
     (group, functions)
 }
 
-/// A column as a function of itself.
+/// A function that returns one column unchanged.
 #[derive(Debug)]
 struct Column([usize; 1]);
 
@@ -493,7 +505,7 @@ impl VectorFunction for Column {
     }
 }
 
-/// A column of bytes as one of blobs.
+/// A function that casts a column of bytes to blobs.
 #[derive(Debug)]
 struct BlobColumn([usize; 1]);
 
@@ -504,7 +516,7 @@ impl VectorFunction for BlobColumn {
 
     fn evaluate(&self, columns: &[ArrayRef], _: usize) -> Result<ArrayRef> {
         arrow::compute::cast(&columns[0], &DataType::BinaryView)
-            .map_err(|error| Error::internal(format!("the keys of a table: {error}")))
+            .map_err(|error| Error::internal(format!("cannot cast the keys of a table: {error}")))
     }
 
     fn never_fails(&self) -> bool {
@@ -512,7 +524,7 @@ impl VectorFunction for BlobColumn {
     }
 }
 
-/// A function over the columns of another input.
+/// A function whose columns are at other places.
 #[derive(Debug)]
 struct Moved {
     function: Arc<dyn VectorFunction>,
@@ -520,7 +532,7 @@ struct Moved {
 }
 
 impl Moved {
-    /// `function`, where what it calls column `i` is column `places[i]`.
+    /// Wraps `function` so that it reads column `places[i]` where it used to read column `i`.
     fn new(function: Arc<dyn VectorFunction>, places: &[usize]) -> Moved {
         let columns = function.columns().iter().map(|column| places[*column]).collect();
         Moved { function, columns }

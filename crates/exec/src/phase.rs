@@ -1,14 +1,14 @@
 //! Work that any number of workers share, one phase after the other.
 //!
 //! ```text
-//! enter   a worker takes pieces of the work from wherever they are shared
-//! leave   it found no more, and hands over what it made
-//! wait    when all that entered have left, one of them makes the whole of the parts, and everybody has it
+//! enter   a worker joins the phase and takes pieces of the work from wherever they are shared
+//! leave   the worker found no more pieces, and hands over the part that it made
+//! wait    when all workers that entered have left, one of them makes the whole from the parts, and all workers get it
 //! ```
 //!
-//! A phase ends once: who comes later than the last piece only finds the whole. A worker that goes away without leaving
-//! cuts the phase short, because its part is missing; then there is no whole, and who waits for it goes away too. A
-//! failure does the same, and besides tells those that still work to stop.
+//! A phase ends once. A worker that comes after the last piece was taken only finds the whole. A worker that goes away
+//! without leaving cuts the phase short, because its part is missing: no whole is made, and waiting workers go away
+//! too. An error does the same, and in addition tells the workers that still work to stop.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,21 +19,21 @@ use rowmill_base::{Cancel, Result};
 
 use crate::spin::spin_until;
 
-/// How often who waits asks whether the statement was cancelled.
+/// How often a waiting worker checks whether the statement was cancelled.
 const CANCEL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// One phase: parts of type `P` make a whole of type `W`.
+/// One phase. Parts of type `P` make a whole of type `W`.
 pub(crate) struct Phase<P, W> {
     progress: Mutex<Progress<P, W>>,
     changed: Condvar,
-    /// How often it changed, for those that wait and do not sleep yet.
+    /// How often the phase changed. Workers that wait but do not sleep yet watch this number.
     changes: AtomicU64,
 }
 
 struct Progress<P, W> {
-    /// Workers that entered and have not left.
+    /// The number of workers that have entered and not left.
     working: usize,
-    /// A worker left: there are no more pieces.
+    /// Whether a worker has left, which means that no pieces are left.
     exhausted: bool,
     parts: Vec<P>,
     outcome: Outcome<W>,
@@ -41,12 +41,12 @@ struct Progress<P, W> {
 
 enum Outcome<W> {
     Open,
-    /// A worker is putting the parts together.
+    /// A worker is making the whole from the parts.
     Making,
     Whole(Arc<W>),
-    /// There is none, but those that work may go on.
+    /// There will be no whole, but workers that have entered may go on.
     Cut,
-    /// There is none, and nobody has to go on.
+    /// There will be no whole, and no worker needs to go on.
     Over,
 }
 
@@ -58,7 +58,7 @@ impl<P, W> Default for Phase<P, W> {
 }
 
 impl<P, W> Phase<P, W> {
-    /// Begins to work; `None` if the work is done or given up.
+    /// Enters the phase. `None` if its work is done or was given up.
     pub(crate) fn enter(self: &Arc<Self>) -> Option<Turn<P, W>> {
         let mut progress = self.progress.lock();
         match progress.outcome {
@@ -70,12 +70,12 @@ impl<P, W> Phase<P, W> {
         }
     }
 
-    /// Whether there is no use in going on.
+    /// Whether going on with the work is useless.
     pub(crate) fn is_over(&self) -> bool {
         matches!(self.progress.lock().outcome, Outcome::Over)
     }
 
-    /// The whole, if it is made and not let go of.
+    /// The whole, if it is made and was not freed.
     pub(crate) fn whole(&self) -> Option<Arc<W>> {
         match &self.progress.lock().outcome {
             Outcome::Whole(whole) => Some(Arc::clone(whole)),
@@ -83,7 +83,7 @@ impl<P, W> Phase<P, W> {
         }
     }
 
-    /// Ends the phase for everybody and lets go of the whole.
+    /// Ends the phase for all workers and frees the whole.
     pub(crate) fn end(&self) {
         self.settle(Outcome::Over);
     }
@@ -97,13 +97,13 @@ impl<P, W> Phase<P, W> {
         self.tell();
     }
 
-    /// Tells those that wait that something changed.
+    /// Wakes all waiting workers after a change.
     fn tell(&self) {
         self.changes.fetch_add(1, Ordering::Release);
         self.changed.notify_all();
     }
 
-    /// Waits until nobody works any more. The first to see it makes the whole. `None` if there is none.
+    /// Waits until no worker is working. The first worker that sees this makes the whole. `None` if there is no whole.
     pub(crate) fn wait(&self, cancel: &Cancel, make: impl FnOnce(Vec<P>) -> Result<W>) -> Result<Option<Arc<W>>> {
         let mut progress = self.progress.lock();
         let mut has_spun = false;
@@ -114,6 +114,8 @@ impl<P, W> Phase<P, W> {
                 Outcome::Open if progress.working == 0 && progress.exhausted => break,
                 Outcome::Open | Outcome::Making => {
                     cancel.check()?;
+                    // Spin once before sleeping: phases often end within microseconds, and waking a thread takes
+                    // longer.
                     if !std::mem::replace(&mut has_spun, true) {
                         let seen = self.changes.load(Ordering::Acquire);
                         let has_changed = || self.changes.load(Ordering::Acquire) != seen;
@@ -125,8 +127,10 @@ impl<P, W> Phase<P, W> {
             }
         }
         progress.outcome = Outcome::Making;
+        // Making the whole may take long, so the lock is released. The outcome keeps other workers from making it too.
         let parts = std::mem::take(&mut progress.parts);
         drop(progress);
+        // If `make` fails or panics, the guard must end the phase. Otherwise the others would wait forever.
         let mut guard = EndOnDrop(Some(self));
         let whole = Arc::new(make(parts)?);
         guard.0 = None;
@@ -134,7 +138,7 @@ impl<P, W> Phase<P, W> {
         Ok(Some(whole))
     }
 
-    /// Enters, works, leaves and waits. An error of `work` ends the phase for all.
+    /// Enters, works, leaves and waits. An error of `work` ends the phase for all workers.
     pub(crate) fn run(
         self: &Arc<Self>,
         cancel: &Cancel,
@@ -151,7 +155,7 @@ impl<P, W> Phase<P, W> {
     }
 }
 
-/// Ends a phase on the way out of an error or a panic.
+/// Ends a phase if an error or a panic leaves the scope.
 struct EndOnDrop<'a, P, W>(Option<&'a Phase<P, W>>);
 
 impl<P, W> Drop for EndOnDrop<'_, P, W> {
@@ -162,14 +166,14 @@ impl<P, W> Drop for EndOnDrop<'_, P, W> {
     }
 }
 
-/// A worker's time in a phase.
+/// The time from a worker's entering to its leaving.
 pub(crate) struct Turn<P, W> {
     phase: Arc<Phase<P, W>>,
     left: bool,
 }
 
 impl<P, W> Turn<P, W> {
-    /// There are no more pieces, and `part` is what came of those that this worker had.
+    /// Leaves the phase. No pieces are left, and `part` is the result of the pieces that this worker took.
     pub(crate) fn leave(mut self, part: P) {
         let mut progress = self.phase.progress.lock();
         progress.exhausted = true;
@@ -182,6 +186,7 @@ impl<P, W> Drop for Turn<P, W> {
     fn drop(&mut self) {
         let mut progress = self.phase.progress.lock();
         progress.working -= 1;
+        // The worker goes away without its part, so the whole cannot be made.
         if !self.left && matches!(progress.outcome, Outcome::Open) {
             progress.outcome = Outcome::Cut;
         }
@@ -204,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn the_whole_is_made_once_of_all_parts() {
+    fn the_whole_is_made_once_from_all_parts() {
         let (phase, next, made) = (Arc::new(Sum::default()), AtomicUsize::new(0), AtomicUsize::new(0));
         let work = || {
             let pieces = std::iter::from_fn(|| Some(next.fetch_add(1, Ordering::Relaxed)).filter(|next| *next < 1_000));
@@ -243,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn who_goes_away_takes_the_whole_along_but_stops_nobody() {
+    fn a_dropped_turn_cuts_the_phase_but_stops_no_worker() {
         let phase = Arc::new(Sum::default());
         let (gone, stays) = (phase.enter().expect("open"), phase.enter().expect("open"));
         drop(gone);
@@ -253,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_can_be_cancelled() {
+    fn a_waiting_worker_can_be_cancelled() {
         let phase = Arc::new(Sum::default());
         let _working = phase.enter().expect("open");
         let cancel = Cancel::new();

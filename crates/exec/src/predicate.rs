@@ -14,7 +14,8 @@ use rowmill_expr::kernels::like::{ESCAPE, LikeMatcher};
 use rowmill_expr::kernels::truth;
 use rowmill_plan::{CompareOp, Predicate};
 
-/// The truth of `predicate` for each of `rows` rows, NULL where it is unknown. `column` gives the values of a column.
+/// Evaluates `predicate` for `rows` rows. The result is NULL where it is unknown. `column` returns the values of a
+/// column.
 pub fn evaluate(
     predicate: &Predicate,
     rows: usize,
@@ -45,6 +46,7 @@ pub fn evaluate(
         }
         Predicate::Like { column: index, pattern, negated, ignore_case } => {
             let values = column(*index)?;
+            // The matcher reads one form of texts, whatever the form of the column.
             let texts = cast(&values, &DataType::Utf8View).map_err(failed)?;
             let matcher = LikeMatcher::new(pattern, Some(ESCAPE), *ignore_case)?;
             let mut folded = String::new();
@@ -75,7 +77,7 @@ fn fold(
     Ok(result.unwrap_or_else(|| BooleanArray::from(vec![empty; rows])))
 }
 
-/// Up to here a list is checked by one comparison after another, which vectorises.
+/// A list of at most this many values is checked by one vectorized comparison per value. A longer one is hashed.
 const COMPARED_ONE_BY_ONE: usize = 8;
 
 fn is_in(values: &ArrayRef, list: &ArrayRef) -> Result<BooleanArray, ArrowError> {
@@ -88,6 +90,7 @@ fn is_in(values: &ArrayRef, list: &ArrayRef) -> Result<BooleanArray, ArrowError>
         }
         return Ok(found);
     }
+    // The row format makes values of every type comparable as bytes, so one hash set serves all types.
     let converter = RowConverter::new(vec![SortField::new(values.data_type().clone())])?;
     let known: HashSet<OwnedRow> =
         converter.convert_columns(&[Arc::clone(list)])?.iter().map(|row| row.owned()).collect();

@@ -1,4 +1,4 @@
-//! Columns made of the columns of each batch.
+//! Computes columns from the columns of each batch.
 
 use std::sync::Arc;
 
@@ -12,18 +12,18 @@ use crate::group::VectorFunction;
 use crate::key_filter::KeyFilter;
 use crate::share::{batch_of, share, with_nulls};
 
-/// What a result column is.
+/// The source of a result column.
 #[derive(Clone, Debug)]
 pub enum Projected {
     /// The column of the input at this position.
     Column(usize),
     /// A function of columns of the input.
     Function(Arc<dyn VectorFunction>),
-    /// The one value of an array of one row.
+    /// The single value of an array with one row, repeated for every row.
     Constant(ArrayRef),
 }
 
-/// Gives the rows of its input with other columns.
+/// Returns the rows of its input with other columns.
 #[derive(Debug)]
 pub struct Project {
     input: Arc<dyn BatchSource>,
@@ -33,19 +33,20 @@ pub struct Project {
 }
 
 impl Project {
-    /// The rows of `input` with `columns`, which are those of `schema`. `cancel` is asked once per batch.
+    /// Makes the operator over `input`. `columns` must match the fields of `schema`. Workers check `cancel` once per
+    /// batch.
     pub fn new(
         input: Arc<dyn BatchSource>,
         columns: Vec<Projected>,
         schema: &SchemaRef,
         cancel: Cancel,
     ) -> Arc<Project> {
-        assert_eq!(columns.len(), schema.fields().len(), "every result column is of the schema");
+        assert_eq!(columns.len(), schema.fields().len(), "the schema must have a field for every result column");
         Arc::new(Project { input, columns, schema: with_nulls(schema), cancel })
     }
 
-    /// The column of the input that rows can be left out by if they are left out by a column of the result, without a
-    /// function that might have failed for one of them.
+    /// The input column by which rows may be left out for a filter on result column `column`. `None` if a function may
+    /// fail, because leaving out its row would hide the error.
     fn source_of(&self, column: usize) -> Option<usize> {
         let never_fails = |column: &Projected| match column {
             Projected::Function(function) => function.never_fails(),
@@ -69,7 +70,7 @@ impl BatchSource for Project {
 
     fn worker(self: Arc<Self>) -> Batches {
         let mut input = Arc::clone(&self.input).worker();
-        // One per result column, as long as the longest batch so far.
+        // One array per constant column, as long as the longest batch so far.
         let mut constants: Vec<Option<ArrayRef>> = vec![None; self.columns.len()];
         share(move || {
             self.cancel.check()?;
@@ -98,19 +99,20 @@ impl BatchSource for Project {
     }
 }
 
-/// What `function` gives for the rows of `batch`.
+/// Evaluates `function` for the rows of `batch`.
 pub(crate) fn evaluate(function: &dyn VectorFunction, batch: &RecordBatch) -> Result<ArrayRef> {
     let columns: Vec<ArrayRef> = function.columns().iter().map(|column| Arc::clone(batch.column(*column))).collect();
     function.evaluate(&columns, batch.num_rows())
 }
 
-/// `rows` times the value, sliced from `longest`, which is made anew when it is too short.
+/// Repeats a value `rows` times, as a slice of `longest`. Makes a longer array first if that is too short.
 fn repeated(value: &ArrayRef, rows: usize, longest: &mut Option<ArrayRef>) -> Result<ArrayRef> {
+    // Slicing shares the buffer, so a constant costs nothing per batch.
     if let Some(values) = longest.as_ref().filter(|values| values.len() >= rows) {
         return Ok(values.slice(0, rows));
     }
     let values = take(value, &UInt32Array::from(vec![0; rows]), None)
-        .map_err(|error| Error::internal(format!("a constant of a projection: {error}")))?;
+        .map_err(|error| Error::internal(format!("cannot repeat a constant of a projection: {error}")))?;
     Ok(Arc::clone(longest.insert(values)))
 }
 
@@ -141,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_functions_and_constants_stand_side_by_side() {
+    fn a_projection_may_mix_columns_functions_and_constants() {
         let batches = collect(&projected(numbers(0..25, 10)), 3).expect("nothing fails");
         assert_eq!(batches.iter().map(RecordBatch::num_rows).sum::<usize>(), 25);
         for batch in &batches {
@@ -155,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_without_columns_are_counted() {
+    fn a_projection_without_columns_keeps_the_number_of_rows() {
         let source: Arc<dyn BatchSource> =
             Project::new(numbers(0..25, 10), Vec::new(), &Arc::new(Schema::empty()), Cancel::new());
         let batches = collect(&source, 1).expect("nothing fails");
@@ -163,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_come_through() {
+    fn errors_of_the_input_are_returned() {
         let error = collect(&projected(Arc::new(Failing(numbers(0..100, 10)))), 2).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Io);
     }

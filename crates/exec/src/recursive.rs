@@ -1,14 +1,14 @@
-//! WITH RECURSIVE: rounds until one gives no rows.
+//! WITH RECURSIVE: computes rounds until one returns no rows.
 //!
 //! ```text
 //! round 0    the rows of the base
-//! round n    the rows of the step over those of round n - 1, by operators built for that round
+//! round n    the rows of the step over the rows of round n - 1, by operators built for that round
 //! ```
 //!
-//! The workers take part in the round that is open, each with a share of its operators. When all that took part have
-//! read to the end, one of them closes it: it leaves out rows that were given before, where the query asks for that,
-//! hands the others to the workers that come for rows, and opens the next round over them. Rows are given before the
-//! next round begins, so that we compute only rounds that the reader asks for.
+//! All workers take part in the open round, each with a share of its operators. When all of them have read to the end,
+//! one worker closes the round: it removes rows that were returned before, if the query asks for that (UNION), offers
+//! the remaining rows to the workers, and opens the next round over them. Rows are returned before the next round
+//! begins, so that we compute only the rounds that the reader asks for.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -35,23 +35,23 @@ pub struct RecursiveRequest {
     pub base: Arc<dyn BatchSource>,
     /// The rows of each later round.
     pub step: BuildStep,
-    /// Whether a row that was given before is left out.
+    /// Whether rows that were returned before are left out.
     pub distinct: bool,
-    /// The result; those of base and step have its types.
+    /// The schema of the result. Base and step must have its types.
     pub schema: SchemaRef,
-    /// Rounds after the first at most; more are an error.
+    /// The most rounds after the first. A query that needs more fails.
     pub rounds_max: u64,
-    /// Workers that there will be.
+    /// The expected number of workers.
     pub threads: usize,
-    /// Rows of a batch at most.
+    /// The most rows of a batch.
     pub batch_rows: usize,
-    /// Ends the work early; asked once per batch.
+    /// Ends the work early. Workers check it once per batch.
     pub cancel: Cancel,
-    /// Grants the memory of the rows of a round and, with `distinct`, of all rows.
+    /// Grants the memory for the rows of a round and, with `distinct`, for all rows.
     pub broker: Broker,
 }
 
-/// Gives the rows of all rounds.
+/// Returns the rows of all rounds.
 pub struct RecursiveQuery {
     request: RecursiveRequest,
     schema: SchemaRef,
@@ -60,9 +60,9 @@ pub struct RecursiveQuery {
 }
 
 struct RecursiveProgress {
-    /// Rows that no worker took yet.
+    /// Rows that no worker has taken yet.
     ready: VecDeque<RecordBatch>,
-    /// The round that is open; none after the last.
+    /// The open round. `None` after the last round.
     round: Option<Arc<Round>>,
 }
 
@@ -71,7 +71,7 @@ struct Round {
     number: u64,
     source: Arc<dyn BatchSource>,
     phase: Arc<Phase<KeptBatches, ()>>,
-    /// The rows of the round before, which the source reads.
+    /// The rows of the previous round. They must live as long as the source, which reads them.
     _before: Vec<KeptBatches>,
 }
 
@@ -82,7 +82,7 @@ impl fmt::Debug for RecursiveQuery {
 }
 
 impl RecursiveQuery {
-    /// Prepares the first round; reads no rows.
+    /// Prepares the first round. Reads no rows.
     pub fn new(request: RecursiveRequest) -> Result<Arc<RecursiveQuery>> {
         let schema = with_nulls(&request.schema);
         let kinds = schema.fields().iter().map(|field| field.data_type().clone());
@@ -97,6 +97,7 @@ impl RecursiveQuery {
             self.request.cancel.check()?;
             let round = {
                 let mut progress = self.progress.lock();
+                // Rows that are ready go first, so that no round begins that the reader may not need.
                 if let Some(batch) = progress.ready.pop_front() {
                     return Ok(Some(batch));
                 }
@@ -107,13 +108,14 @@ impl RecursiveQuery {
                 let memory = self.request.broker.reservation(OWNER);
                 KeptBatches::read(&round.source, memory, &self.request.cancel, || round.phase.is_over())
             };
+            // If another worker failed, the phase has no result. That worker reports the error.
             if round.phase.run(&self.request.cancel, read, |parts| self.close(&round, parts))?.is_none() {
                 return Ok(None);
             }
         }
     }
 
-    /// Gives the rows of a round, and opens the next one over them.
+    /// Closes a round: makes its rows available and opens the next round over them.
     fn close(&self, round: &Round, parts: Vec<KeptBatches>) -> Result<()> {
         let mut kept = Vec::with_capacity(parts.len());
         for mut part in parts {
@@ -124,6 +126,7 @@ impl RecursiveQuery {
         let next = match batches.is_empty() {
             true => None,
             false => {
+                // Round `rounds_max` may still run, but only to find that no rows are left.
                 if round.number >= self.request.rounds_max {
                     return Err(too_many_rounds(self.request.rounds_max));
                 }
@@ -131,13 +134,15 @@ impl RecursiveQuery {
                 Some(Round { number: round.number + 1, source, phase: Arc::default(), _before: kept })
             }
         };
+        // Only one worker closes a round, and only after all workers have finished it. Rows and next round appear
+        // together.
         let mut progress = self.progress.lock();
         progress.ready.extend(batches);
         progress.round = next.map(Arc::new);
         Ok(())
     }
 
-    /// The rows that count, in batches of the result that are not needlessly small.
+    /// Removes rows that were returned before, if the query asks for that. Joins small batches into larger ones.
     fn new_rows(&self, batches: Vec<RecordBatch>) -> Result<Vec<RecordBatch>> {
         let (mut new, mut small, mut small_rows) = (Vec::new(), Vec::new(), 0);
         for batch in batches {
@@ -146,6 +151,7 @@ impl RecursiveQuery {
                 Some(distinct) => distinct.new_rows(&batch, batch.columns())?,
                 None => batch,
             };
+            // The next batch would not fit, so the small ones so far become one batch.
             if small_rows + batch.num_rows() > self.request.batch_rows {
                 new.extend(self.joined(std::mem::take(&mut small))?);
                 small_rows = 0;
@@ -157,7 +163,7 @@ impl RecursiveQuery {
         Ok(new)
     }
 
-    /// The batches as one; none if they have no rows.
+    /// Joins batches into one. `None` if they have no rows.
     fn joined(&self, batches: Vec<RecordBatch>) -> Result<Option<RecordBatch>> {
         let mut with_rows = batches.iter().filter(|batch| batch.num_rows() > 0);
         match (with_rows.next(), with_rows.next()) {
@@ -165,7 +171,7 @@ impl RecursiveQuery {
             (Some(only), None) => Ok(Some(only.clone())),
             _ => concat_batches(&self.schema, &batches)
                 .map(Some)
-                .map_err(|error| Error::internal(format!("the rows of a round: {error}"))),
+                .map_err(|error| Error::internal(format!("cannot join the rows of a round: {error}"))),
         }
     }
 }
@@ -176,7 +182,7 @@ impl BatchSource for RecursiveQuery {
     }
 
     fn parallelism(&self) -> usize {
-        // How many a later round will have use for is not known yet.
+        // We cannot know how many workers later rounds can use, so we ask for all.
         self.request.threads.max(1)
     }
 
@@ -191,7 +197,7 @@ const OWNER: &str = "WITH RECURSIVE";
 fn too_many_rounds(rounds: u64) -> Error {
     let message = format!("the recursive query has not ended after {rounds} rounds, the limit (recursion_max)");
     Error::new(ErrorKind::ResultTooLarge, message)
-        .hint("give it a condition that ends it, or raise the limit with SET recursion_max = ...")
+        .hint("add a condition that ends it, or raise the limit with SET recursion_max = ...")
 }
 
 #[cfg(test)]
@@ -204,7 +210,7 @@ mod tests {
     use crate::test_input::{Failing, number_batch, number_schema, numbers, numbers_of};
     use crate::values::Values;
 
-    /// The numbers of the next round that come from a number.
+    /// Maps a number to the numbers of the next round.
     type Follow = fn(i64) -> Vec<i64>;
 
     fn request(base: Arc<dyn BatchSource>, follow: Follow, distinct: bool, batch_rows: usize) -> RecursiveRequest {
@@ -243,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_follow_until_one_has_no_rows() {
+    fn rounds_run_until_one_has_no_rows() {
         let cases: [(Follow, bool); 3] = [
             (|number| if number < 200 { vec![number + 1] } else { vec![] }, false),
             (|number| if number < 300 { vec![number + 90, number + 91] } else { vec![] }, false),
@@ -266,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn duplicates_of_the_base_and_nulls_are_given_once() {
+    fn duplicate_rows_and_nulls_are_returned_once() {
         let column = Arc::new(Int64Array::from(vec![Some(1), None, Some(1), None]));
         let batch = RecordBatch::try_new(with_nulls(&number_schema()), vec![column]).expect("one column");
         let base = Values::new(batch.schema(), vec![batch]);
@@ -281,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_without_end_is_an_error_or_is_cut_by_its_reader() {
+    fn an_endless_query_fails_or_is_stopped_by_its_reader() {
         let endless = || request(numbers(0..1, 1), |number| vec![number + 1], false, 10);
         for workers in [1, 4] {
             let source: Arc<dyn BatchSource> = RecursiveQuery::new(endless()).expect("numbers");
@@ -301,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_of_base_and_step_come_through() {
+    fn errors_of_base_and_step_are_returned() {
         for workers in [1, 4] {
             let failing = request(Arc::new(Failing(numbers(0..9, 1))), |number| vec![number], false, 10);
             let source: Arc<dyn BatchSource> = RecursiveQuery::new(failing).expect("numbers");

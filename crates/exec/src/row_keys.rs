@@ -1,6 +1,6 @@
-//! Rows as bytes that are equal exactly if the values are, and in the order of the values.
+//! Rows as bytes that are equal exactly if the values are equal, and that sort like the values.
 //!
-//! NULL equals NULL, NaN equals NaN, and -0.0 equals 0.0, at any depth. NULL comes after all values.
+//! NULL equals NULL, NaN equals NaN, and -0.0 equals 0.0, at any depth of nesting. NULL sorts after all values.
 
 use arrow::array::{Array, ArrayRef, make_array};
 use arrow::compute::SortOptions;
@@ -10,19 +10,19 @@ use arrow::row::{RowConverter, Rows, SortField};
 use rowmill_base::{Error, Result};
 use rowmill_storage::canonical_floats;
 
-/// Makes bytes of rows of some types, and values of bytes.
+/// Converts rows of certain types to bytes and back.
 #[derive(Debug)]
 pub(crate) struct RowKeys {
-    /// None for rows without columns, which are all equal.
+    /// `None` for rows without columns, which are all equal.
     converter: Option<RowConverter>,
 }
 
-/// Rows as bytes.
+/// Rows in the form of bytes.
 #[derive(Debug)]
 pub(crate) struct KeyRows(Option<Rows>);
 
 impl RowKeys {
-    /// For rows with columns of these types.
+    /// Prepares to convert rows with columns of these types.
     pub(crate) fn new(kinds: impl IntoIterator<Item = DataType>) -> Result<RowKeys> {
         let options = SortOptions { descending: false, nulls_first: false };
         let fields: Vec<SortField> = kinds.into_iter().map(|kind| SortField::new_with_options(kind, options)).collect();
@@ -30,14 +30,15 @@ impl RowKeys {
         Ok(RowKeys { converter })
     }
 
-    /// The bytes of the rows of `columns`.
+    /// Converts the rows of `columns` to bytes.
     pub(crate) fn encode(&self, columns: &[ArrayRef]) -> Result<KeyRows> {
         let Some(converter) = &self.converter else { return Ok(KeyRows(None)) };
+        // Arrow compares the bits of floats, so equal floats must have equal bits.
         let columns = columns.iter().map(with_canonical_floats).collect::<Result<Vec<_>, _>>().map_err(failed)?;
         converter.convert_columns(&columns).map(|rows| KeyRows(Some(rows))).map_err(failed)
     }
 
-    /// The values of rows of which these are the bytes.
+    /// Converts bytes back to the columns of their rows.
     pub(crate) fn decode<'a>(&self, rows: impl Iterator<Item = &'a [u8]>) -> Result<Vec<ArrayRef>> {
         let Some(converter) = &self.converter else { return Ok(Vec::new()) };
         let parser = converter.parser();
@@ -55,7 +56,7 @@ impl KeyRows {
     }
 }
 
-/// The same values with one NaN and one zero at any depth.
+/// Replaces NaNs by one NaN and zeros by one zero, at any depth of nesting.
 pub(crate) fn with_canonical_floats(values: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     if !values.data_type().is_nested() {
         return Ok(canonical_floats(values));
@@ -68,5 +69,5 @@ pub(crate) fn with_canonical_floats(values: &ArrayRef) -> Result<ArrayRef, Arrow
 }
 
 fn failed(error: ArrowError) -> Error {
-    Error::internal(format!("rows as bytes: {error}"))
+    Error::internal(format!("cannot convert rows to or from bytes: {error}"))
 }

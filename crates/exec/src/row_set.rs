@@ -1,35 +1,35 @@
-//! A set of rows as bytes.
+//! A set of rows in the form of bytes.
 //!
-//! The bytes of all rows lie one after the other. A table of places with linear probing finds them by their hashes; it is
-//! at most half full.
+//! The bytes of all rows are stored one after the other. A hash table with linear probing finds a row by its hash. The
+//! table is at most half full.
 
 use rowmill_base::{Reservation, Result};
 
 use crate::hash::hash_of_bytes;
 use crate::row_keys::KeyRows;
 
-/// The place of no row.
+/// Marks an empty slot of the table.
 const EMPTY: u32 = u32::MAX;
-/// Places of the smallest table.
+/// The number of slots of the smallest table.
 const PLACES_MIN: usize = 16;
 
-/// Rows without repetition.
+/// Distinct rows.
 #[derive(Debug)]
 pub(crate) struct RowSet {
     bytes: Vec<u8>,
-    /// The hash of each row, and where its bytes end.
+    /// The hash of each row, and the end of its bytes.
     rows: Vec<(u64, usize)>,
     places: Vec<u32>,
     memory: Reservation,
 }
 
 impl RowSet {
-    /// No rows; `memory` is asked for those to come.
+    /// Makes an empty set. `memory` must grant the memory for its rows.
     pub(crate) fn new(memory: Reservation) -> RowSet {
         RowSet { bytes: Vec::new(), rows: Vec::new(), places: Vec::new(), memory }
     }
 
-    /// Adds so many rows, and tells `is_new` of each whether it was not there before.
+    /// Adds the first `rows` rows of `keys`, and tells `is_new` for each row whether it was not in the set before.
     pub(crate) fn add(&mut self, keys: &KeyRows, rows: usize, mut is_new: impl FnMut(bool)) -> Result<()> {
         for row in 0..rows {
             is_new(self.insert(keys.get(row)).1);
@@ -37,14 +37,15 @@ impl RowSet {
         self.account(0)
     }
 
-    /// Asks for the memory of the set, and of `more` bytes that belong to its rows.
+    /// Reserves the memory of the set, and `more` bytes that belong to its rows.
     pub(crate) fn account(&mut self, more: usize) -> Result<()> {
         let held = self.bytes.capacity() + self.rows.capacity() * size_of::<(u64, usize)>() + self.places.len() * 4;
         self.memory.grow(((held + more) as u64).saturating_sub(self.memory.bytes()))
     }
 
-    /// Adds a row; its number, and whether it was not there before.
+    /// Adds a row. Returns its number, and whether it was not in the set before.
     pub(crate) fn insert(&mut self, row: &[u8]) -> (usize, bool) {
+        // Grow before the lookup, so that the slot it finds stays valid.
         if self.rows.len() * 2 >= self.places.len() {
             self.make_room();
         }
@@ -53,13 +54,13 @@ impl RowSet {
         if self.places[place] != EMPTY {
             return (self.places[place] as usize, false);
         }
-        self.places[place] = u32::try_from(self.rows.len()).expect("fewer rows than memory has room for");
+        self.places[place] = u32::try_from(self.rows.len()).expect("the number of rows must fit 32 bits");
         self.bytes.extend_from_slice(row);
         self.rows.push((hash, self.bytes.len()));
         (self.rows.len() - 1, true)
     }
 
-    /// The number of a row, if it is there.
+    /// The number of a row, if it is in the set.
     pub(crate) fn find(&self, row: &[u8]) -> Option<usize> {
         if self.places.is_empty() {
             return None;
@@ -68,9 +69,10 @@ impl RowSet {
         (number != EMPTY).then_some(number as usize)
     }
 
-    /// The place that has the number of a row, or has room for it.
+    /// The slot that has the number of a row, or the empty slot for it.
     fn place(&self, hash: u64, row: &[u8]) -> usize {
         let mut place = hash as usize & (self.places.len() - 1);
+        // The table is never full, so the search ends at an empty slot at the latest.
         while self.places[place] != EMPTY {
             let other = self.places[place] as usize;
             if self.rows[other].0 == hash && self.row(other) == row {
@@ -90,6 +92,7 @@ impl RowSet {
         let places = (self.places.len() * 2).max(PLACES_MIN);
         self.places = vec![EMPTY; places];
         for (number, (hash, _)) in self.rows.iter().enumerate() {
+            // All rows are distinct, so we only look for an empty slot and compare no bytes.
             let mut place = *hash as usize & (places - 1);
             while self.places[place] != EMPTY {
                 place = (place + 1) & (places - 1);
@@ -131,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn nulls_nans_and_zeros_are_one_value_each() {
+    fn all_nulls_are_equal_and_so_are_all_nans_and_both_zeros() {
         let mut set = RowSet::new(Broker::new(1 << 20).reservation("a test"));
         let keys = RowKeys::new([DataType::Float64]).expect("a type that rows can have");
         let values = [Some(0.0), Some(-0.0), None, Some(f64::NAN), Some(-f64::NAN), None, Some(1.0)];
@@ -142,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_without_columns_are_equal_and_memory_is_asked_for() {
+    fn rows_without_columns_are_equal_and_memory_is_reserved() {
         let keys = RowKeys::new([]).expect("no types");
         let mut found = Vec::new();
         let mut set = RowSet::new(Broker::new(1 << 20).reservation("a test"));

@@ -1,6 +1,6 @@
-//! Rows once for each value of a series: generate_series and range.
+//! Repeats each row once for each value of a series: generate_series and range.
 //!
-//! The values are made as batches are asked for, so that the length of a series has no bound.
+//! We make the values while batches are asked for, so a series may be arbitrarily long.
 
 use std::sync::Arc;
 
@@ -16,52 +16,54 @@ use rowmill_base::{Cancel, Error, ErrorKind, Result};
 use crate::batch::{BatchSource, Batches};
 use crate::share::{batch_of, share, with_nulls};
 
-/// A request for a series of values for each row.
+/// A request to repeat each row for the values of a series.
 #[derive(Clone, Debug)]
 pub struct SeriesRequest {
-    /// The columns of the input that stay.
+    /// The columns of the input to keep.
     pub keep: Vec<usize>,
     /// The column of the first value: 64-bit numbers or timestamps in microseconds.
     pub start: usize,
-    /// The column of the bound.
+    /// The column of the last value.
     pub stop: usize,
-    /// The column of the difference between neighbouring values: 64-bit numbers or intervals; 1 if absent.
+    /// The column of the difference between neighbouring values: 64-bit numbers or intervals. 1 if absent.
     pub step: Option<usize>,
-    /// Whether the bound is in the series.
+    /// Whether the series includes the value in `stop`.
     pub inclusive: bool,
-    /// The result: the columns that stay, then the value.
+    /// The schema of the result: the kept columns, then the value.
     pub schema: SchemaRef,
-    /// Rows of a batch at most.
+    /// The most rows of a batch.
     pub batch_rows: usize,
-    /// Ends the work early; asked once per batch.
+    /// Ends the work early. Workers check it once per batch.
     pub cancel: Cancel,
 }
 
-/// Gives the rows of its input once for each value of their series.
+/// Returns each row of its input once for each value of its series.
 #[derive(Debug)]
 pub struct Series {
     input: Arc<dyn BatchSource>,
     request: SeriesRequest,
     schema: SchemaRef,
-    /// The time zone that steps of months and days are added in.
+    /// The time zone in which steps of months and days are added.
     zone: Tz,
 }
 
 impl Series {
-    /// The rows of `input` with the values of their series. An error if the bounds have no series.
+    /// Makes the operator over `input`. Fails if the types of the bounds allow no series.
     pub fn new(input: Arc<dyn BatchSource>, request: SeriesRequest) -> Result<Arc<Series>> {
         let kind = |column: usize| input.schema().field(column).data_type();
         let step = match kind(request.start) {
             DataType::Int64 => DataType::Int64,
             DataType::Timestamp(TimeUnit::Microsecond, _) => DataType::Interval(IntervalUnit::MonthDayNano),
-            other => return Err(Error::internal(format!("a series of {other}"))),
+            other => return Err(Error::internal(format!("a series of values of {other} is not supported"))),
         };
+        // Numbers have the default step 1. Timestamps need an interval.
         let has_step = request.step.map_or(step == DataType::Int64, |column| *kind(column) == step);
         if kind(request.start) != kind(request.stop) || !has_step {
-            return Err(Error::internal("a series with bounds or steps of other types"));
+            return Err(Error::internal("the bounds or the step of a series have other types than its values"));
         }
         let schema = with_nulls(&request.schema);
-        // Timestamps without a zone are calculated with as if they were in UTC, and those with one are kept in UTC.
+        // We calculate with timestamps without a zone as if they were in UTC. Timestamps with a zone are stored in
+        // UTC.
         let zone = "+00:00".parse().map_err(|error| Error::internal(format!("the time zone UTC: {error}")))?;
         Ok(Arc::new(Series { input, request, schema, zone }))
     }
@@ -94,15 +96,15 @@ impl BatchSource for Series {
     }
 }
 
-/// A batch of the input, and how far it is given.
+/// A batch of the input, and the position of the next row to return.
 struct SeriesBatch {
     batch: RecordBatch,
     row: usize,
-    /// The rest of the series of the row, if that has begun.
+    /// The rest of the current row's series, if that has begun.
     of_row: Option<SeriesRest>,
 }
 
-/// The rest of a series, as numbers.
+/// The values of a series that have not been returned yet, as numbers.
 #[derive(Clone, Copy)]
 struct SeriesRest {
     next: Option<i64>,
@@ -128,7 +130,7 @@ impl SeriesStep {
 }
 
 impl SeriesRest {
-    /// Adds values to `values` up to `room` of them.
+    /// Appends values of the series to `values` until `values` has `room` items.
     fn extend(&mut self, values: &mut Vec<i64>, room: usize) {
         while let Some(value) = self.next
             && values.len() < room
@@ -144,15 +146,15 @@ impl SeriesRest {
                 return;
             }
             values.push(value);
-            // A value beyond the type's range is beyond the bound. A step that leads back, as days and months of
-            // different signs can, ends the series too.
+            // A value that the type cannot hold is after the bound. The series also ends if a step leads back, which
+            // can happen when its months and days have different signs. Otherwise the loop might never end.
             self.next = self.step.after(value).filter(|next| (*next > value) == self.is_rising && *next != value);
         }
     }
 }
 
 impl SeriesBatch {
-    /// The next rows; `None` when all are given.
+    /// Returns the next rows, or `None` when all rows of the batch are done.
     fn next(&mut self, series: &Series) -> Result<Option<RecordBatch>> {
         let request = &series.request;
         let room = request.batch_rows.max(1);
@@ -162,6 +164,7 @@ impl SeriesBatch {
                 Some(rest) => Some(rest),
                 None => self.begin(series)?,
             };
+            // A series may be longer than the batch. Its rest then waits in `of_row` for the next call.
             if let Some(rest) = &mut rest {
                 rest.extend(&mut values, room);
                 rows.resize(values.len(), self.row as u32);
@@ -178,7 +181,7 @@ impl SeriesBatch {
         let mut columns: Vec<ArrayRef> = Vec::with_capacity(request.keep.len() + 1);
         for column in &request.keep {
             let kept = take(self.batch.column(*column), &rows, None);
-            columns.push(kept.map_err(|error| Error::internal(format!("the rows of a series: {error}")))?);
+            columns.push(kept.map_err(|error| Error::internal(format!("cannot copy the rows of a series: {error}")))?);
         }
         columns.push(match self.batch.column(request.start).data_type() {
             DataType::Timestamp(_, zone) => {
@@ -189,7 +192,7 @@ impl SeriesBatch {
         batch_of("a series", &series.schema, columns, count).map(Some)
     }
 
-    /// The series of the row; none if a bound or the step is NULL.
+    /// Begins the series of the current row. `None` if a bound or the step is NULL.
     fn begin(&self, series: &Series) -> Result<Option<SeriesRest>> {
         let (request, row) = (&series.request, self.row);
         let column = |column: usize| self.batch.column(column);
@@ -216,7 +219,7 @@ impl SeriesBatch {
             SeriesStep::Interval(..) => match step.after(start) {
                 Some(next) if next == start => return Err(zero_step()),
                 Some(next) => next > start,
-                // One value at most, which either direction gives.
+                // The series has at most one value, so both directions give the same result.
                 None => start <= value(request.stop),
             },
         };
@@ -227,7 +230,7 @@ impl SeriesBatch {
 }
 
 fn zero_step() -> Error {
-    Error::new(ErrorKind::InvalidParameter, "the step of a series is zero").hint("give a step that leads to the bound")
+    Error::new(ErrorKind::InvalidParameter, "the step of a series is zero").hint("give a step other than zero")
 }
 
 #[cfg(test)]
@@ -284,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn null_is_no_series_and_zero_no_step() {
+    fn a_null_bound_gives_no_rows_and_a_zero_step_is_an_error() {
         let columns = vec![ints(&[None, Some(1), Some(1)]), ints(&[Some(1), None, Some(2)])];
         let found = collect(&source(columns, true, 10, Cancel::new()), 1).expect("series");
         assert_eq!(second_numbers_of(&found), [1, 2]);
@@ -301,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn points_in_time_take_steps_of_months_days_and_hours() {
+    fn timestamps_take_steps_of_months_days_and_hours() {
         const DAY: i64 = 86_400_000_000;
         // 1970-01-31, -02-28, -03-28, -04-28
         assert_eq!(points(30 * DAY, 120 * DAY, (1, 0, 0)).expect("series"), [30, 58, 86, 117].map(|day| day * DAY));
@@ -309,7 +312,7 @@ mod tests {
         assert_eq!(points(DAY, -DAY, (0, -1, 0)).expect("series"), [DAY, 0, -DAY]);
         assert!(points(DAY, 0, (0, 1, 0)).expect("series").is_empty());
         assert_eq!(points(0, DAY, (0, 0, 0)).expect_err("no step").kind(), ErrorKind::InvalidParameter);
-        // A nanosecond is less than timestamps tell apart.
+        // A nanosecond is below the resolution of timestamps, so the step does not move.
         assert_eq!(points(0, DAY, (0, 0, 1)).expect_err("no step").kind(), ErrorKind::InvalidParameter);
     }
 

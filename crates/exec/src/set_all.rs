@@ -1,7 +1,8 @@
-//! INTERSECT ALL and EXCEPT ALL: rows of one input by how often they are in another one.
+//! INTERSECT ALL and EXCEPT ALL: selects rows of the first input by how often they occur in the second one.
 //!
-//! The rows of the second input are counted. Then those of the first flow by, and each takes one from the count of its
-//! equals, as long as there is one: `INTERSECT ALL` gives the rows that took one, `EXCEPT ALL` the others.
+//! We count the rows of the second input. Then we read the first input, and each of its rows takes one from the count
+//! of its equal row while the count is above zero. `INTERSECT ALL` returns the rows that took one, `EXCEPT ALL` the
+//! others.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use crate::row_keys::RowKeys;
 use crate::row_set::RowSet;
 use crate::share::share;
 
-/// Gives rows of its first input by how often they are in the second one.
+/// Returns rows of its first input depending on how often they occur in the second one.
 pub struct SetAll {
     left: Arc<dyn BatchSource>,
     right: Arc<dyn BatchSource>,
@@ -30,7 +31,7 @@ pub struct SetAll {
     cancel: Cancel,
 }
 
-/// Rows, and how often each is left.
+/// Distinct rows, and how often each may still be matched.
 struct RowCounts {
     rows: RowSet,
     left: Vec<u64>,
@@ -45,8 +46,8 @@ impl fmt::Debug for SetAll {
 }
 
 impl SetAll {
-    /// `left EXCEPT ALL right`, or `INTERSECT ALL`. Both have columns of the same types, where NULL equals NULL. `cancel` is
-    /// asked once per batch, `broker` for the memory of the rows of `right`.
+    /// Makes `left EXCEPT ALL right` or `left INTERSECT ALL right`. Both inputs must have columns of the same types.
+    /// NULL equals NULL. Workers check `cancel` once per batch. `broker` grants the memory for the rows of `right`.
     pub fn new(
         left: Arc<dyn BatchSource>,
         right: Arc<dyn BatchSource>,
@@ -60,7 +61,7 @@ impl SetAll {
         Ok(Arc::new(SetAll { left, right, except, keys, counts, counting: Arc::default(), cancel }))
     }
 
-    /// Counts the rows of the second input, together with other workers; whether all are counted.
+    /// Counts the rows of the second input, together with other workers. Returns false if another worker failed.
     fn count(&self) -> Result<bool> {
         let read = || {
             for batch in Arc::clone(&self.right).worker() {
@@ -72,6 +73,7 @@ impl SetAll {
                 let keys = self.keys.encode(batch.columns())?;
                 let RowCounts { rows, left } = &mut *self.counts.lock();
                 for row in 0..batch.num_rows() {
+                    // The number of a distinct row is its index in `left`.
                     let (number, is_new) = rows.insert(keys.get(row));
                     if is_new {
                         left.push(0);
@@ -85,7 +87,7 @@ impl SetAll {
         Ok(self.counting.run(&self.cancel, read, |_| Ok(()))?.is_some())
     }
 
-    /// The rows of a batch of the first input that are given.
+    /// Selects the rows of a batch of the first input that belong to the result.
     fn given(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         let keys = self.keys.encode(batch.columns())?;
         let RowCounts { rows, left } = &mut *self.counts.lock();
@@ -95,10 +97,11 @@ impl SetAll {
             if let Some(count) = count {
                 *count -= 1;
             }
+            // INTERSECT ALL keeps the rows that took one, EXCEPT ALL the others.
             has_taken != self.except
         });
         filter_record_batch(batch, &BooleanArray::new(is_given, None))
-            .map_err(|error| Error::internal(format!("the rows of a set operation: {error}")))
+            .map_err(|error| Error::internal(format!("cannot filter the rows of a set operation: {error}")))
     }
 }
 
@@ -180,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_given_as_often_as_the_standard_says() {
+    fn rows_are_returned_as_often_as_the_sql_standard_says() {
         let values =
             |count: i64, of: i64| (0..count).map(|row| (row % of != 3).then_some(row * 7 % of)).collect::<Vec<_>>();
         let inputs = [vec![], values(5, 2), values(60, 9), values(200, 13), vec![None; 4], vec![Some(0); 3]];
@@ -196,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_cancel_and_the_memory_limit_end_it() {
+    fn errors_cancel_and_the_memory_limit_end_the_work() {
         let run = |right: Arc<dyn BatchSource>, cancel: &Cancel, bytes| {
             let source: Arc<dyn BatchSource> =
                 SetAll::new(numbers(0..10, 1), right, true, cancel.clone(), Broker::new(bytes)).expect("numbers");

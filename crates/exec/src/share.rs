@@ -1,4 +1,4 @@
-//! How an operator gives a worker its share.
+//! The form in which an operator gives a worker its share.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use rowmill_base::{Error, Result};
 
 use crate::batch::Batches;
 
-/// A share whose batches are those that `next` gives. After an error or the end it lets go of `next`, and with it of
-/// the shares that it reads.
+/// Makes a share that returns the batches of `next`. After an error or the end it drops `next`, and with it the shares
+/// that `next` reads.
 pub fn share(next: impl FnMut() -> Result<Option<RecordBatch>> + Send + 'static) -> Batches {
     Box::new(Share { next: Some(next) })
 }
@@ -23,6 +23,7 @@ impl<N: FnMut() -> Result<Option<RecordBatch>>> Iterator for Share<N> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let batch = self.next.as_mut()?().transpose();
+        // Dropping here frees memory early, and guarantees that `next` is not called again after an error.
         if !matches!(batch, Some(Ok(_))) {
             self.next = None;
         }
@@ -30,13 +31,13 @@ impl<N: FnMut() -> Result<Option<RecordBatch>>> Iterator for Share<N> {
     }
 }
 
-/// The same columns, any of which may be NULL: what is known of NULLs binds no batch.
+/// Makes all columns of a schema nullable, because batches need not follow what the plan knows about NULLs.
 pub fn with_nulls(schema: &SchemaRef) -> SchemaRef {
     let fields: Vec<Field> = schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true)).collect();
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }
 
-/// A batch of `rows` rows, by `operator`. `schema` allows NULLs.
+/// Makes a batch of `rows` rows. Errors name `operator`. `schema` must allow NULLs.
 pub(crate) fn batch_of(operator: &str, schema: &SchemaRef, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
     RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)

@@ -1,8 +1,9 @@
 //! Rows that are computed once and read in several places.
 //!
-//! The first reader starts the computation of all rows. Workers that come in the meantime help. The rows are kept until
-//! the last reader is gone. No reader waits for another one to read, only for workers that compute, and those read the
-//! input to its end in one go; so any number of readers may be read one after the other by one worker.
+//! The first reader starts the computation of all rows, and workers that come before it ends help. The rows are kept
+//! until the last reader is dropped. A reader never waits for another reader. It waits only for workers that compute,
+//! and these read the input to its end without interruption. Therefore one worker may read any number of readers one
+//! after another.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +17,7 @@ use crate::phase::Phase;
 use crate::share::share;
 use crate::sort::HeldBuffers;
 
-/// Rows that all readers have in common.
+/// Rows that several readers share.
 #[derive(Debug)]
 pub struct SharedRows {
     input: Arc<dyn BatchSource>,
@@ -41,7 +42,7 @@ pub(crate) struct KeptBatches {
 }
 
 impl KeptBatches {
-    /// Reads a share of `source` to its end, or until `is_over`. Asks `cancel` once per batch.
+    /// Reads a share of `source` to its end, or until `is_over` returns true. Checks `cancel` once per batch.
     pub(crate) fn read(
         source: &Arc<dyn BatchSource>,
         memory: Reservation,
@@ -52,11 +53,13 @@ impl KeptBatches {
         for batch in Arc::clone(source).worker() {
             cancel.check()?;
             let batch = batch?;
+            // Another worker has failed, so the rows will not be used.
             if is_over() {
                 break;
             }
             if batch.num_rows() > 0 {
                 held.add(&batch);
+                // Buffers that several batches share are counted once.
                 kept.memory.grow((held.bytes() as u64).saturating_sub(kept.memory.bytes()))?;
                 kept.batches.push(batch);
             }
@@ -66,17 +69,17 @@ impl KeptBatches {
 }
 
 impl SharedRows {
-    /// The rows of `input`, which are kept in memory that `broker` grants. `cancel` is asked once per batch.
+    /// Shares the rows of `input`. `broker` grants the memory that keeps them. Workers check `cancel` once per batch.
     pub fn new(input: Arc<dyn BatchSource>, cancel: Cancel, broker: Broker) -> Arc<SharedRows> {
         Arc::new(SharedRows { input, phase: SharedPhase(Arc::default()), cancel, broker })
     }
 
-    /// One more reader of all rows.
+    /// Makes one more reader of all rows.
     pub fn reader(self: &Arc<SharedRows>) -> Arc<dyn BatchSource> {
         Arc::new(SharedReader { rows: Arc::clone(self), next: AtomicUsize::new(0) })
     }
 
-    /// All batches, by the workers that read them. None if another worker failed.
+    /// All batches, grouped by the worker that read them. `None` if another worker failed.
     fn batches(&self) -> Result<Option<Arc<Vec<KeptBatches>>>> {
         let phase = &self.phase.0;
         let read = || {
@@ -87,7 +90,7 @@ impl SharedRows {
     }
 }
 
-/// Gives all shared rows.
+/// Returns all shared rows.
 #[derive(Debug)]
 struct SharedReader {
     rows: Arc<SharedRows>,
@@ -111,6 +114,7 @@ impl BatchSource for SharedReader {
                 kept = self.rows.batches()?;
             }
             let Some(parts) = &kept else { return Ok(None) };
+            // Batches are numbered across the parts of all workers.
             let mut place = self.next.fetch_add(1, Ordering::Relaxed);
             for part in parts.iter() {
                 match part.batches.get(place) {
@@ -140,7 +144,7 @@ mod tests {
     fn every_reader_has_all_rows() {
         for (workers, batch_rows) in [(1, 1), (4, 1), (4, 3), (1, 1024), (4, 1024)] {
             let broker = Broker::new(1 << 20);
-            // The operator `Values` gives each batch once, to any worker that asks.
+            // `Values` returns each batch once, to any worker that asks.
             let rows = shared(numbers(0..300, batch_rows), &broker);
             let readers = (0..3).map(|_| rows.reader()).collect();
             drop(rows);
@@ -155,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn no_rows_are_shared_too_and_failures_come_through() {
+    fn empty_input_can_be_shared_and_errors_are_returned() {
         let broker = Broker::new(1 << 20);
         let rows = shared(numbers(0..0, 1), &broker);
         for _ in 0..2 {

@@ -1,4 +1,4 @@
-//! Checks that there is at most one row per combination of values, because a scalar subquery must not give more.
+//! Checks that a scalar subquery returns at most one row for each combination of values.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,30 +13,31 @@ use crate::row_keys::RowKeys;
 use crate::row_set::RowSet;
 use crate::share::share;
 
-/// Gives the rows of its input, or fails if two of them have the same values in some columns.
+/// Returns the rows of its input. Fails if two of them have the same values in some columns.
 #[derive(Debug)]
 pub struct SingleRow {
     input: Arc<dyn BatchSource>,
     by: Vec<usize>,
     keys: RowKeys,
-    /// The combinations of all rows so far.
+    /// The combinations in all rows so far.
     known: Mutex<RowSet>,
-    /// Whether a row came, where rows are not told apart.
+    /// Whether a row has come. Used if `by` is empty, so that all rows have the same combination.
     has_row: AtomicBool,
     cancel: Cancel,
 }
 
 impl SingleRow {
-    /// The rows of `input`, one at most per combination of the columns `by`, where NULL equals NULL. `cancel` is asked
-    /// once per batch, `broker` for memory to keep the combinations.
+    /// Makes the operator over `input`, which may have at most one row per combination of the columns `by`. NULL
+    /// equals NULL. Workers check `cancel` once per batch. `broker` grants the memory for the combinations.
     pub fn new(input: Arc<dyn BatchSource>, by: Vec<usize>, cancel: Cancel, broker: &Broker) -> Result<Arc<SingleRow>> {
         let keys = RowKeys::new(by.iter().map(|column| input.schema().field(*column).data_type().clone()))?;
         let known = Mutex::new(RowSet::new(broker.reservation("SINGLE ROW")));
         Ok(Arc::new(SingleRow { input, by, keys, known, has_row: AtomicBool::new(false), cancel }))
     }
 
-    /// Fails if the rows of these columns, or some and those that came before, have a combination twice.
+    /// Fails if a row of these columns has the same combination as another one of them or as an earlier row.
     fn check(&self, columns: &[ArrayRef], rows: usize) -> Result<()> {
+        // Without columns, a flag is enough and no rows need to be remembered.
         if self.by.is_empty() {
             let is_second = rows > 1 || rows > 0 && self.has_row.swap(true, Ordering::Relaxed);
             return if is_second { Err(more_than_one_row()) } else { Ok(()) };
@@ -68,7 +69,7 @@ impl BatchSource for SingleRow {
     }
 }
 
-/// The error of a scalar subquery with several rows.
+/// The error of a scalar subquery that returns several rows.
 pub(crate) fn more_than_one_row() -> Error {
     let message = "a subquery that stands for a value returned more than one row";
     Error::new(ErrorKind::CardinalityViolation, message)
@@ -86,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn one_row_or_none_come_through() {
+    fn one_row_or_none_is_returned() {
         for workers in [1, 4] {
             assert!(numbers_of(&collect(&single(numbers(0..0, 1), &[]), workers).expect("no row")).is_empty());
             assert_eq!(numbers_of(&collect(&single(numbers(7..8, 1), &[]), workers).expect("one row")), [7]);
@@ -110,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_and_cancel_come_through() {
+    fn errors_and_cancel_are_returned() {
         let failing = single(Arc::new(Failing(numbers(0..100, 1))), &[0]);
         assert_eq!(collect(&failing, 1).expect_err("a failure").kind(), ErrorKind::Io);
         let cancel = Cancel::new();

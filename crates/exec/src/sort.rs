@@ -1,18 +1,18 @@
 //! ORDER BY, with or without LIMIT.
 //!
 //! ```text
-//! entry.rs    what is sorted in place of rows: the bits of a key above the place of its row
-//! key.rs      the bits of keys, of numbers (numbers.rs) and of what is longer (long.rs)
-//! order.rs    the order of entries, by digits (radix.rs) and by the bytes behind them
-//! run.rs      rows of a worker's share in order
-//! top.rs      the same for the first rows only, with a bound (bound.rs) that the workers share
-//! ranges.rs   all runs cut at the same keys, and what lies between two cuts in order
-//! sorting.rs  who does what when
+//! entry.rs    entries, which are sorted in place of rows: the bits of a key above the place of its row
+//! key.rs      the bits of keys, for numbers (numbers.rs) and for longer keys (long.rs)
+//! order.rs    the order of entries, by digits (radix.rs) and by the bytes that do not fit the entry
+//! run.rs      sorted rows of one worker's share
+//! top.rs      the first rows of one worker's share, with a bound (bound.rs) that the workers share
+//! ranges.rs   all runs cut at the same keys, and the sorted rows between two cuts
+//! sorting.rs  the distribution of the work among the workers
 //! places.rs   the order of rows that are in memory as a whole
 //! ```
 //!
-//! So keys are compared as numbers; each other column is moved twice, into a run and out of it, and both times from one
-//! end to the other or within a core's caches. Rows with equal keys come in any order.
+//! Keys are therefore compared as numbers. Every other column is moved twice, into a run and out of it, both times
+//! from front to back or inside a core's caches. Rows with equal keys come in any order.
 
 mod bound;
 mod entry;
@@ -52,36 +52,36 @@ use crate::share::{share, with_nulls};
 /// The name of the operator in errors.
 const OWNER: &str = "ORDER BY";
 
-/// First rows up to which a worker only keeps as many; if more are asked for, it keeps all.
+/// A worker keeps only the first rows if at most this many are asked for. Otherwise it keeps all rows.
 const TOP_ROWS_MAX: usize = 1 << 16;
 
-/// How Arrow says it.
+/// The options of a sort key in Arrow's terms.
 fn options(key: &SortKey) -> SortOptions {
     SortOptions { descending: key.descending, nulls_first: key.nulls_first }
 }
 
-/// An order of rows, and which of them are given.
+/// An order of rows, and the part of them to return.
 ///
-/// Texts and blobs are ordered by their bytes, floats with NaN above all others, -0.0 as 0.0.
+/// Texts and blobs sort by their bytes. Among floats, NaN sorts above all others, and -0.0 equals 0.0.
 #[derive(Clone, Debug)]
 pub struct SortRequest {
-    /// What rows are ordered by, at least one.
+    /// The sort keys, at least one.
     pub keys: Vec<SortKey>,
-    /// How many of the first rows are left out.
+    /// The number of first rows to leave out.
     pub skip: usize,
-    /// How many rows are given at most.
+    /// The most rows to return, if limited.
     pub rows: Option<usize>,
-    /// The columns, whose types are those of the input.
+    /// The schema of the result. Its types must be the types of the input.
     pub schema: SchemaRef,
-    /// Rows of a batch at most, at least one.
+    /// The most rows of a batch, at least one.
     pub batch_rows: usize,
-    /// Ends the work early; asked once per batch and per range of some ten thousand rows.
+    /// Ends the work early. Workers check it once per batch and once per range of some ten thousand rows.
     pub cancel: Cancel,
     /// Grants the memory.
     pub broker: Broker,
 }
 
-/// Gives the rows of its input in order: all of them in the share of one worker, while the work is everybody's.
+/// Returns the rows of its input in order. One worker returns all of them, but all workers share the work.
 pub struct Sort {
     schema: SchemaRef,
     request: SortRequest,
@@ -89,17 +89,18 @@ pub struct Sort {
     form: Form,
 }
 
-/// Entries have one of two sizes.
+/// The sort with one of two sizes of entries.
 enum Form {
     Narrow(Arc<Sorting<u128>>),
     Wide(Arc<Sorting<Wide>>),
 }
 
 impl Sort {
-    /// Prepares to sort `input`; reads nothing. Fails for a key of a type that has no order.
+    /// Prepares to sort `input`. Reads nothing. Fails for a key of a type that has no order.
     pub fn new(input: Arc<dyn BatchSource>, request: SortRequest) -> Result<Arc<Sort>> {
         let schema = with_nulls(&request.schema);
         let layout = KeyLayout::new(request.keys.clone(), &schema)?;
+        // The size of entries is fixed here, once, so that the loops are compiled for it.
         let is_narrow = layout.is_narrow();
         let format = RunFormat { schema: Arc::clone(&schema), layout, broker: request.broker.clone() };
         let form = match is_narrow {
@@ -111,7 +112,7 @@ impl Sort {
 }
 
 impl SortRequest {
-    /// How many of the first rows matter, if that is few enough to keep only those.
+    /// The number of first rows that matter, if it is small enough to keep only these.
     fn top_rows(&self) -> Option<usize> {
         self.rows.and_then(|rows| self.skip.checked_add(rows)).filter(|rows| *rows <= TOP_ROWS_MAX)
     }
@@ -132,7 +133,7 @@ impl BatchSource for Sort {
         match self.request.top_rows() {
             Some(_) => self.input.parallelism(),
             None if self.input.parallelism() == 0 => 0,
-            // However few read the input, others can put ranges in order.
+            // Even if few workers read the input, others can sort ranges.
             None => usize::MAX,
         }
     }

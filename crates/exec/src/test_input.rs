@@ -1,4 +1,4 @@
-//! What tests of operators read and compute.
+//! Inputs and functions for tests of operators.
 
 use std::fmt;
 use std::ops::Range;
@@ -13,7 +13,7 @@ use crate::group::VectorFunction;
 use crate::share::share;
 use crate::values::Values;
 
-/// One column of 64-bit numbers.
+/// The schema of one column of 64-bit numbers.
 pub(crate) fn number_schema() -> SchemaRef {
     Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]))
 }
@@ -23,14 +23,14 @@ pub(crate) fn number_batch(numbers: impl IntoIterator<Item = i64>) -> RecordBatc
     RecordBatch::try_new(number_schema(), vec![numbers]).expect("one column")
 }
 
-/// The numbers of `range` in batches of `batch_rows`.
+/// Returns the numbers of `range` in batches of `batch_rows`.
 pub(crate) fn numbers(range: Range<i64>, batch_rows: usize) -> Arc<Values> {
     let starts = range.clone().step_by(batch_rows);
     let batches = starts.map(|start| number_batch(start..range.end.min(start + batch_rows as i64))).collect();
     Values::new(number_schema(), batches)
 }
 
-/// Numbers or NULL, in batches of `batch_rows`.
+/// Returns numbers and NULLs in batches of `batch_rows`.
 pub(crate) fn nullable_numbers(values: impl IntoIterator<Item = Option<i64>>, batch_rows: usize) -> Arc<Values> {
     let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, true)]));
     let values: Vec<Option<i64>> = values.into_iter().collect();
@@ -42,7 +42,7 @@ pub(crate) fn nullable_numbers(values: impl IntoIterator<Item = Option<i64>>, ba
     Values::new(schema, batches)
 }
 
-/// Pairs of numbers, in batches of `batch_rows`.
+/// Returns pairs of numbers in batches of `batch_rows`.
 pub(crate) fn number_pairs(rows: impl IntoIterator<Item = (i64, i64)>, batch_rows: usize) -> Arc<Values> {
     let fields = ["n", "m"].map(|name| Field::new(name, DataType::Int64, true));
     let schema: SchemaRef = Arc::new(Schema::new(fields.to_vec()));
@@ -56,17 +56,17 @@ pub(crate) fn number_pairs(rows: impl IntoIterator<Item = (i64, i64)>, batch_row
     Values::new(schema, batches)
 }
 
-/// The numbers of the second columns of batches.
+/// The numbers in the second column of batches.
 pub(crate) fn second_numbers_of(batches: &[RecordBatch]) -> Vec<i64> {
     batches.iter().flat_map(|batch| batch.column(1).as_primitive::<Int64Type>().values().to_vec()).collect()
 }
 
-/// The numbers of the first columns of batches.
+/// The numbers in the first column of batches.
 pub(crate) fn numbers_of(batches: &[RecordBatch]) -> Vec<i64> {
     batches.iter().flat_map(|batch| batch.column(0).as_primitive::<Int64Type>().values().to_vec()).collect()
 }
 
-/// A source of which every share fails after one batch of its own.
+/// A source whose shares each fail after one batch.
 #[derive(Debug)]
 pub(crate) struct Failing(pub(crate) Arc<Values>);
 
@@ -84,7 +84,7 @@ impl BatchSource for Failing {
         let mut given = false;
         share(move || {
             if std::mem::replace(&mut given, true) {
-                return Err(Error::new(ErrorKind::Io, "the disk is on fire"));
+                return Err(Error::new(ErrorKind::Io, "the input failed"));
             }
             share_of_values.next().transpose()
         })
@@ -93,7 +93,7 @@ impl BatchSource for Failing {
 
 type Compute = fn(&[ArrayRef], usize) -> Result<ArrayRef>;
 
-/// A function of ours as one that the engine is handed.
+/// A function of a test in the form that operators use.
 pub(crate) struct Computed {
     columns: Vec<usize>,
     compute: Compute,

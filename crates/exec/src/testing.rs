@@ -11,7 +11,7 @@ use rowmill_storage::{
     write_block,
 };
 
-/// A table of sealed blocks.
+/// A table with sealed blocks only.
 #[derive(Debug)]
 pub(crate) struct Table {
     def: Arc<TableDef>,
@@ -33,8 +33,8 @@ impl BlockSource for Columns<'_> {
 }
 
 impl Table {
-    /// A table with columns of these types. Each block has the values of the first columns, all or not, and deleted rows.
-    /// Where it has none of a column its rows show `missing`.
+    /// Makes a table with columns of these types. Each block has the values of some first columns, and positions of
+    /// deleted rows. For columns that a block does not have, its rows show `missing`.
     pub(crate) fn new(
         kinds: &[SqlType],
         missing: Option<&ArrayRef>,
@@ -67,7 +67,7 @@ impl Table {
                 kind: column.kind.clone(),
                 file: Arc::new(
                     ColumnFile::new(Arc::clone(&disk), broker.clone(), column.name.clone(), Vec::new())
-                        .expect("no extent is named"),
+                        .expect("a new file has no extents"),
                 ),
             })
             .collect();
@@ -89,7 +89,7 @@ impl Table {
         Arc::new(table)
     }
 
-    /// The values of a block's column; `None` if the block is older than it.
+    /// The values of a block's column. `None` if the block is older than the column.
     pub(crate) fn values(&self, block: usize, column: usize) -> Option<&ArrayRef> {
         self.values[block].get(column)
     }

@@ -1,8 +1,8 @@
 //! UNION ALL.
 //!
-//! Workers read the inputs one after the other, together: an input is read by as many workers as it has work for, and who
-//! comes when it has enough goes on to the next. At the end everybody asks those that were passed over, in case a share
-//! was dropped early.
+//! Workers read the inputs one after the other. Each input is read by as many workers as have something to do in it;
+//! further workers go on to the next input. In the end every worker also asks the inputs that it skipped, because a
+//! share of them may have been dropped early.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use arrow::datatypes::SchemaRef;
 use crate::batch::{BatchSource, Batches};
 use crate::share::share;
 
-/// Gives the rows of all its inputs.
+/// Returns the rows of all its inputs.
 #[derive(Debug)]
 pub struct Union {
     inputs: Vec<Input>,
@@ -23,23 +23,23 @@ pub struct Union {
 #[derive(Debug)]
 struct Input {
     source: Arc<dyn BatchSource>,
-    /// Workers that have begun a share.
+    /// The number of workers that have begun a share.
     workers: AtomicUsize,
 }
 
 impl Union {
-    /// The rows of `inputs`, whose columns have the types of `schema`.
+    /// Makes the operator over `inputs`. Their columns must have the types of `schema`.
     pub fn new(inputs: Vec<Arc<dyn BatchSource>>, schema: SchemaRef) -> Arc<Union> {
         let kinds =
             |schema: &SchemaRef| schema.fields().iter().map(|field| field.data_type().clone()).collect::<Vec<_>>();
         for input in &inputs {
-            assert_eq!(kinds(input.schema()), kinds(&schema), "all inputs of a union have its types");
+            assert_eq!(kinds(input.schema()), kinds(&schema), "all inputs of a union must have its types");
         }
         let inputs = inputs.into_iter().map(|source| Input { source, workers: AtomicUsize::new(0) }).collect();
         Arc::new(Union { inputs, schema })
     }
 
-    /// The next input to read of those that `left` names, passing over those that have workers enough.
+    /// Takes the next input to read out of `left`. Skips inputs with enough workers, unless no other input is left.
     fn next_input(&self, left: &mut VecDeque<usize>) -> Option<usize> {
         for _ in 0..left.len() {
             let number = left.pop_front()?;
@@ -47,6 +47,7 @@ impl Union {
             if input.workers.fetch_add(1, Ordering::Relaxed) < input.source.parallelism() {
                 return Some(number);
             }
+            // The input has enough workers. We may come back to it at the end.
             left.push_back(number);
         }
         left.pop_front()
@@ -90,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn every_row_of_every_input_comes_once() {
+    fn every_row_of_every_input_is_returned_once() {
         for threads in 1..=4 {
             let source: Arc<dyn BatchSource> = Union::new(three(), number_schema());
             assert_eq!(source.parallelism(), 101);
@@ -107,9 +108,9 @@ mod tests {
     }
 
     #[test]
-    fn what_a_dropped_share_leaves_is_read_by_another() {
+    fn rows_left_by_a_dropped_share_are_read_by_another_worker() {
         let union = Union::new(vec![numbers(0..10, 10), numbers(10..30, 20)], number_schema());
-        // It has begun the first input and gave nothing yet.
+        // This share has begun the first input but returned nothing yet.
         let mut left: VecDeque<usize> = (0..2).collect();
         assert_eq!(union.next_input(&mut left), Some(0));
         let source: Arc<dyn BatchSource> = union;
@@ -119,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn no_inputs_are_no_rows_and_failures_come_through() {
+    fn no_inputs_give_no_rows_and_errors_are_returned() {
         let source: Arc<dyn BatchSource> = Union::new(Vec::new(), number_schema());
         assert!(collect(&source, 2).expect("nothing fails").is_empty());
         let inputs: Vec<Arc<dyn BatchSource>> = vec![numbers(0..5, 10), Arc::new(Failing(numbers(0..50, 10)))];

@@ -1,8 +1,7 @@
-//! Rows once for each item of lists: UNNEST.
+//! UNNEST: repeats each row once for each item of its lists.
 //!
-//! A row has as many rows in the result as its longest list has items; the other lists are filled with NULL. A batch of
-//! the result ends wherever it is full, be it in the middle of a list, so that long lists need no more memory than they
-//! have.
+//! A row becomes as many result rows as its longest list has items; shorter lists are filled with NULL. A batch of the
+//! result ends when it is full, even in the middle of a list, so long lists need no additional memory.
 
 use std::sync::Arc;
 
@@ -16,26 +15,26 @@ use rowmill_base::{Cancel, Error, Result};
 use crate::batch::{BatchSource, Batches};
 use crate::share::{batch_of, share, with_nulls};
 
-/// The way in which a row and its lists become rows.
+/// A request to repeat each row for the items of its lists.
 #[derive(Clone, Debug)]
 pub struct UnnestRequest {
-    /// The columns of the input that stay.
+    /// The columns of the input to keep.
     pub keep: Vec<usize>,
-    /// The columns of the input that are lists.
+    /// The columns of the input with the lists.
     pub lists: Vec<usize>,
-    /// Whether a last column counts the items of each row from 1.
+    /// Whether a last column numbers the items of each row from 1.
     pub ordinality: bool,
-    /// Whether a row without items is given once, with NULL in the new columns.
+    /// Whether a row without items is returned once, with NULL in the new columns.
     pub outer: bool,
-    /// The result: the columns that stay, the items of each list, the count.
+    /// The schema of the result: the kept columns, the items of each list, the item number.
     pub schema: SchemaRef,
-    /// Rows of a batch at most.
+    /// The most rows of a batch.
     pub batch_rows: usize,
-    /// Ends the work early; asked once per batch.
+    /// Ends the work early. Workers check it once per batch.
     pub cancel: Cancel,
 }
 
-/// Gives the rows of its input once for each item of their lists.
+/// Returns each row of its input once for each item of its lists.
 #[derive(Debug)]
 pub struct Unnest {
     input: Arc<dyn BatchSource>,
@@ -44,12 +43,12 @@ pub struct Unnest {
 }
 
 impl Unnest {
-    /// The rows of `input` with the items of their lists. An error if a column is no list.
+    /// Makes the operator over `input`. Fails if a column in `lists` is no list.
     pub fn new(input: Arc<dyn BatchSource>, request: UnnestRequest) -> Result<Arc<Unnest>> {
         for list in &request.lists {
             let kind = input.schema().field(*list).data_type();
             if !matches!(kind, DataType::List(_)) {
-                return Err(Error::internal(format!("the items of {kind}")));
+                return Err(Error::internal(format!("UNNEST got a column of {kind}, not a list")));
             }
         }
         let schema = with_nulls(&request.schema);
@@ -84,12 +83,12 @@ impl BatchSource for Unnest {
     }
 }
 
-/// A batch of the input, and how far it is given.
+/// A batch of the input, and the position of the next item to return.
 struct UnnestedBatch {
     batch: RecordBatch,
     lists: Vec<ListArray>,
     row: usize,
-    /// Items of the row that are given.
+    /// The number of items of the current row that are done.
     item: usize,
 }
 
@@ -99,14 +98,15 @@ impl UnnestedBatch {
         UnnestedBatch { batch, lists, row: 0, item: 0 }
     }
 
-    /// The next rows; `None` when all are given.
+    /// Returns the next rows, or `None` when all rows of the batch are done.
     fn next(&mut self, request: &UnnestRequest, schema: &SchemaRef) -> Result<Option<RecordBatch>> {
         let room = request.batch_rows.max(1);
-        // Of each row of the result, the row of the input and the place of the item.
+        // For each row of the result: the row of the input, and the place of the item in its list.
         let (mut rows, mut items): (Vec<u32>, Vec<u32>) = (Vec::new(), Vec::new());
         while self.row < self.batch.num_rows() && rows.len() < room {
             let longest = self.lists.iter().map(|list| len_of(list, self.row)).max().unwrap_or(0);
             let rows_of_row = if request.outer { longest.max(1) } else { longest };
+            // A long list may fill several batches. `item` records where the next batch continues.
             let end = rows_of_row.min(self.item + room - rows.len());
             items.extend(self.item as u32..end as u32);
             rows.resize(items.len(), self.row as u32);
@@ -130,7 +130,7 @@ impl UnnestedBatch {
         batch_of("UNNEST", schema, columns, count).map(Some)
     }
 
-    /// The place of each item from 1; NULL for a row without items.
+    /// The number of each item, from 1. NULL for a row without items.
     fn ordinality(&self, rows: &[u32], items: &[u32]) -> ArrayRef {
         let has_item =
             |(row, item): (&u32, &u32)| *item > 0 || self.lists.iter().any(|list| len_of(list, *row as usize) > 0);
@@ -140,16 +140,17 @@ impl UnnestedBatch {
     }
 }
 
-/// Items of a list; none of NULL.
+/// The number of items of a list. A NULL list has none.
 fn len_of(list: &ListArray, row: usize) -> usize {
     if list.is_null(row) { 0 } else { list.value_length(row) as usize }
 }
 
-/// An item of each of `rows`, by its place in the list; NULL after the end.
+/// Takes one item for each of `rows`, by its place in the row's list. NULL if the list has no item there.
 fn items_of(list: &ListArray, rows: &[u32], items: &[u32]) -> Result<ArrayRef> {
     let offsets = list.value_offsets();
     let place = |(row, item): (&u32, &u32)| {
         let has_item = (*item as usize) < len_of(list, *row as usize);
+        // The items of all rows are in one array. Offsets say where a row's items begin.
         has_item.then(|| offsets[*row as usize] as u32 + item)
     };
     let places: UInt32Array = rows.iter().zip(items).map(place).collect();
@@ -157,7 +158,7 @@ fn items_of(list: &ListArray, rows: &[u32], items: &[u32]) -> Result<ArrayRef> {
 }
 
 fn failed(error: ArrowError) -> Error {
-    Error::internal(format!("the items of lists: {error}"))
+    Error::internal(format!("cannot copy the items of lists: {error}"))
 }
 
 #[cfg(test)]
@@ -242,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn every_item_is_a_row() {
+    fn every_item_becomes_a_row() {
         for (ordinality, outer) in [(false, false), (true, false), (false, true), (true, true)] {
             for (batch_rows, workers) in [(1, 1), (3, 4), (1024, 1), (1024, 4)] {
                 for input_rows in [1, 4, 100] {
@@ -257,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn no_rows_have_no_items_and_cancel_ends_it() {
+    fn empty_input_gives_no_rows_and_cancel_ends_the_work() {
         let source: Arc<dyn BatchSource> = Unnest::new(input(&[], 1), request(true, true, 10)).expect("lists");
         assert!(collect(&source, 2).expect("nothing fails").is_empty());
         let cancelled = request(true, true, 10);

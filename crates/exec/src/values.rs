@@ -1,4 +1,4 @@
-//! Batches that are there already.
+//! Batches that already exist, as an operator.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ use arrow::datatypes::SchemaRef;
 use crate::batch::{BatchSource, Batches};
 use crate::share::share;
 
-/// Gives ready batches.
+/// Returns batches that already exist. Each batch goes to one worker.
 #[derive(Debug)]
 pub struct Values {
     schema: SchemaRef,
@@ -18,12 +18,12 @@ pub struct Values {
 }
 
 impl Values {
-    /// `batches`, whose columns have the types of `schema`.
+    /// Makes a source of `batches`. Their columns must have the types of `schema`.
     pub fn new(schema: SchemaRef, batches: Vec<RecordBatch>) -> Arc<Values> {
         Arc::new(Values { schema, batches, next: AtomicUsize::new(0) })
     }
 
-    /// The rows of `rows`, `batch_rows` at a time.
+    /// Makes a source of the rows of `rows`, in batches of `batch_rows`.
     pub fn of_rows(rows: &RecordBatch, batch_rows: usize) -> Arc<Values> {
         let starts = (0..rows.num_rows()).step_by(batch_rows.max(1));
         let batches = starts.map(|start| rows.slice(start, batch_rows.max(1).min(rows.num_rows() - start)));
@@ -52,7 +52,7 @@ mod tests {
     use crate::test_input::{number_batch, numbers_of};
 
     #[test]
-    fn rows_come_in_batches() {
+    fn rows_are_returned_in_batches() {
         for (rows, batch_rows) in [(0, 1), (1, 1), (7, 3), (9, 3), (5, 1024), (4, 0)] {
             for workers in [1, 4] {
                 let values: Arc<dyn BatchSource> = Values::of_rows(&number_batch(0..rows), batch_rows);
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_without_columns_are_counted() {
+    fn rows_without_columns_keep_their_number() {
         let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(1));
         let rows = RecordBatch::try_new_with_options(Arc::new(arrow::datatypes::Schema::empty()), vec![], &options);
         let values: Arc<dyn BatchSource> = Values::of_rows(&rows.expect("one row"), 10);

@@ -3,18 +3,17 @@
 //! ```text
 //! gather      every worker holds the batches of its share of the input, and notes the ranges of the keys (held.rs)
 //! scatter     the keys of every row become an entry above the place of the row (code.rs, entry.rs), which goes into a
-//!             bucket by its partition; where only first rows are needed, most others are left out here (prune.rs)
-//! compute     a worker takes a bucket, puts its entries in order (sorted.rs), finds frames (frame.rs, range.rs), and
-//!             computes the calls (evaluate.rs and what it calls) on the columns that they read
-//! give        the batches of the input as they came, with the results beside them (cells.rs); or the first rows of
-//!             each partition
+//!             bucket by its partition. If only first rows are needed, most others are left out here (prune.rs)
+//! compute     a worker takes a bucket, sorts its entries (sorted.rs), finds frames (frame.rs, range.rs), and computes
+//!             the calls (evaluate.rs and the files that it uses) on the columns that they read
+//! give        workers return the batches of the input unchanged, with the results as further columns (cells.rs), or
+//!             the first rows of each partition
 //! ```
 //!
-//! So only keys are sorted, and of the other columns only those that a call reads are moved: results go to the places
-//! of their rows instead. That takes all rows into memory, as any sort does.
+//! Therefore we sort only keys, and move only the columns that a call reads: results go to the places of their rows
+//! instead. All rows must fit in memory, as for any sort.
 //!
-//! Rows without PARTITION BY are put in order by [`Sort`], which all workers share, and each call is computed by one
-//! worker.
+//! Without PARTITION BY, all workers together sort the rows with [`Sort`], and one worker computes each call.
 
 mod cells;
 mod code;
@@ -59,38 +58,38 @@ fn failed(error: ArrowError) -> Error {
     Error::internal(format!("{OWNER}: {error}"))
 }
 
-/// The computation of a window: see [`rowmill_plan::Window`].
+/// A request for a window: see [`rowmill_plan::Window`].
 #[derive(Clone, Debug)]
 pub struct WindowRequest {
-    /// The columns that are equal within a partition.
+    /// The columns that are equal in all rows of a partition.
     pub partition: Vec<usize>,
-    /// The order of the rows of a partition.
+    /// The order of the rows in a partition.
     pub order: Vec<SortKey>,
     /// The calls to compute.
     pub calls: Vec<WindowCall>,
-    /// Only rows whose result of the first call is at most this are given; all rows if absent.
+    /// If present, only rows whose result of the first call is at most this are returned.
     pub limit: Option<usize>,
-    /// The columns of the input, then one for each call.
+    /// The schema of the result: the columns of the input, then one column for each call.
     pub schema: SchemaRef,
-    /// Rows of a batch at most, where rows are moved; batches of the input stay as they are.
+    /// The most rows of a batch that we make. Batches of the input stay as they are.
     pub batch_rows: usize,
-    /// Ends the work early; asked once per batch and per bucket.
+    /// Ends the work early. Workers check it once per batch and per bucket.
     pub cancel: Cancel,
     /// Grants the memory.
     pub broker: Broker,
 }
 
-/// Gives the rows of its input, in any order, with values computed over other rows.
+/// Returns the rows of its input in any order, together with values computed over other rows.
 pub struct Window {
     schema: SchemaRef,
     windowing: Arc<Windowing>,
 }
 
 impl Window {
-    /// Prepares to compute over the rows of `input`; reads nothing.
+    /// Prepares a window over the rows of `input`. Reads nothing.
     pub fn new(input: Arc<dyn BatchSource>, mut request: WindowRequest) -> Arc<Window> {
         let columns = input.schema().fields().len() + request.calls.len();
-        assert_eq!(columns, request.schema.fields().len(), "a window adds a column for each call");
+        assert_eq!(columns, request.schema.fields().len(), "a window must add one column for each call");
         request.schema = with_nulls(&request.schema);
         Arc::new(Window { schema: Arc::clone(&request.schema), windowing: Arc::new(Windowing::new(input, request)) })
     }
@@ -110,7 +109,7 @@ impl BatchSource for Window {
     fn parallelism(&self) -> usize {
         match self.windowing.input().parallelism() {
             0 => 0,
-            // However few read the input, others can compute.
+            // Even if few workers read the input, others can compute.
             _ => usize::MAX,
         }
     }

@@ -1,9 +1,9 @@
-//! Threads that work on queries.
+//! The threads that run queries.
 //!
-//! A thread takes one job after the other. When it has none it waits at its desk: for a short time it spins, because the
-//! next query of a connection often comes at once and waking a thread takes as long as a small query, and then it
-//! sleeps. There are as many threads as there are jobs at a time: a job may wait for whoever reads its batches, who may
-//! start another query first.
+//! A thread runs one job after the other. Without a job it waits at its desk. It spins for a short time first, because
+//! the next query of a connection often comes at once, and waking a thread takes as long as a small query. Then it
+//! sleeps. The pool has no upper limit: every job that is started gets a thread at once. A job may wait for the reader
+//! of its batches, and the reader may start another query first, so a fixed number of threads could deadlock.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,22 +16,23 @@ use rowmill_base::{Error, ErrorKind, Result};
 
 use crate::spin::spin_until;
 
-/// How long a thread stays without a job.
+/// The time that a thread waits for a job before it ends.
 const IDLE_MAX: Duration = Duration::from_secs(10);
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// A pool of threads.
+/// A pool of threads that grows as needed.
 #[derive(Debug)]
 pub struct Workers {
     name: &'static str,
     stack_bytes: usize,
     on_start: fn(),
-    /// The desks of threads without a job, those that wait shortest last.
+    /// The desks of the threads without a job. The desk that was added last is taken first, so that threads that
+    /// waited long can end.
     idle: Mutex<VecDeque<Arc<Desk>>>,
 }
 
-/// Where a thread waits for its next job.
+/// The place where a thread waits for its next job.
 #[derive(Default)]
 struct Desk {
     called: AtomicBool,
@@ -46,14 +47,15 @@ impl std::fmt::Debug for Desk {
 }
 
 impl Workers {
-    /// A pool without threads. Those it starts have this name and stack, and call `on_start` first.
+    /// Makes a pool without threads. Its threads will have this name and stack size, and call `on_start` first.
     pub const fn new(name: &'static str, stack_bytes: usize, on_start: fn()) -> Workers {
         Workers { name, stack_bytes, on_start, idle: Mutex::new(VecDeque::new()) }
     }
 
-    /// Has a thread do `job`, which must not panic.
+    /// Runs `job` on a thread of the pool. The job must not panic.
     pub fn start(&'static self, job: impl FnOnce() + Send + 'static) -> Result<()> {
         if let Some(desk) = self.idle.lock().pop_back() {
+            // Put the job on the desk before setting the flag. Otherwise a spinning thread might find no job and sleep.
             *desk.job.lock() = Some(Box::new(job));
             desk.called.store(true, Ordering::Release);
             desk.wake.notify_one();
@@ -67,15 +69,16 @@ impl Workers {
             }
         });
         started.map(|_| ()).map_err(|error| {
-            Error::new(ErrorKind::Io, format!("the operating system gives no thread for a query: {error}"))
-                .hint("lower the setting threads, or raise the limit of threads of this user")
+            Error::new(ErrorKind::Io, format!("the operating system refused a thread for a query: {error}"))
+                .hint("lower the setting threads, or raise this user's limit of threads")
         })
     }
 
-    /// The next job of the calling thread; `None` when there was none for a long time.
+    /// Waits for the next job of the calling thread. `None` after a long time without a job.
     fn next_job(&self) -> Option<Job> {
         let desk = Arc::new(Desk::default());
         self.idle.lock().push_back(Arc::clone(&desk));
+        // Spin without a lock first. The condition variable below is for longer waits.
         spin_until(|| desk.called.load(Ordering::Acquire));
         let mut job = desk.job.lock();
         loop {
@@ -83,6 +86,7 @@ impl Workers {
                 return job.take();
             }
             if desk.wake.wait_for(&mut job, IDLE_MAX).timed_out() && job.is_none() {
+                // The lock of the job must be released first: `start` takes the two locks in the other order.
                 drop(job);
                 let mut idle = self.idle.lock();
                 let before = idle.len();
@@ -91,7 +95,7 @@ impl Workers {
                     return None;
                 }
                 drop(idle);
-                // Somebody has taken the desk and is about to leave a job on it.
+                // The desk is no longer in the list, so `start` has taken it and is about to put a job on it.
                 job = desk.job.lock();
             }
         }
@@ -107,7 +111,7 @@ mod tests {
     static WORKERS: Workers = Workers::new("test", 1 << 20, || {});
 
     #[test]
-    fn every_job_runs_even_if_all_wait_for_each_other() {
+    fn all_jobs_run_even_if_they_wait_for_each_other() {
         for round in 0..50_u64 {
             set_spin_us(round % 2 * 100);
             let barrier = Arc::new(std::sync::Barrier::new(5));

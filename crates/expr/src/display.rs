@@ -1,4 +1,4 @@
-//! Expressions as SQL text, for EXPLAIN and for the names of columns.
+//! Formats expressions as SQL text, for EXPLAIN and for the names of columns.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use rowmill_plan::{Constant, ExprOp, ScalarExpr};
 use crate::kinds::{is_number, type_name};
 use crate::text;
 
-/// How tightly an operator binds its operands; an operand that binds less tightly must be in parentheses.
+/// How tightly an operator binds its operands. An operand that binds less tightly must be in parentheses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Binding {
     Or,
@@ -23,20 +23,21 @@ enum Binding {
     Whole,
 }
 
-/// `expr` as SQL text. `name` gives the name of a column by its number.
+/// Formats `expr` as SQL text. `name` returns the name of a column by its number.
 pub fn sql_text(expr: &ScalarExpr, name: &dyn Fn(usize) -> String) -> String {
     let mut writer = ExprWriter { out: String::new(), name };
     writer.write(expr);
     writer.out
 }
 
-/// A value as SQL text: `5`, `'it''s'`, `DATE '2013-07-31'`.
+/// Formats a value as SQL text: `5`, `'it''s'`, `DATE '2013-07-31'`.
 pub fn literal_text(value: &Constant) -> String {
     let Some(shown) = text::format(value.array(), 0).filter(|_| !value.is_null()) else {
         return "NULL".to_owned();
     };
     let kind = value.kind();
     match kind {
+        // NaN and the infinities have no number literal.
         DataType::Float32 | DataType::Float64 if shown.ends_with(['N', 'y']) => quoted_as(kind, &shown),
         _ if is_number(kind) || *kind == DataType::Boolean => shown,
         DataType::List(_) | DataType::Struct(_) => shown,
@@ -59,7 +60,7 @@ struct ExprWriter<'a> {
 }
 
 impl ExprWriter<'_> {
-    /// Writes `expr`, in parentheses if it binds less than `least`.
+    /// Writes `expr`, in parentheses if it binds less tightly than `least`.
     fn operand(&mut self, expr: &ScalarExpr, least: Binding) {
         match binding(expr) < least {
             true => {
@@ -74,12 +75,12 @@ impl ExprWriter<'_> {
     fn pair(&mut self, left: &ScalarExpr, op: impl std::fmt::Display, right: &ScalarExpr, least: Binding) {
         self.operand(left, least);
         self.push(format_args!(" {op} "));
-        // Operators of one kind are read from the left.
+        // Operators of one kind associate to the left, so the right operand must bind tighter.
         self.operand(right, tighter(least));
     }
 
     fn push(&mut self, text: std::fmt::Arguments<'_>) {
-        // A String takes everything.
+        // Writing to a String cannot fail.
         let _ = self.out.write_fmt(text);
     }
 
@@ -109,7 +110,7 @@ impl ExprWriter<'_> {
             ExprOp::Arithmetic(op, pair) => self.pair(&pair[0], op, &pair[1], binding(expr)),
             ExprOp::Negate(value) => {
                 self.out.push('-');
-                // Two signs would begin a comment.
+                // Two adjacent signs would begin a comment, so a signed operand must be in parentheses.
                 self.operand(value, Binding::Whole);
             }
             ExprOp::Compare(op, pair) => {
@@ -196,7 +197,7 @@ impl ExprWriter<'_> {
     }
 }
 
-/// The operator that a function stands for.
+/// Returns the operator that a function implements.
 fn operator_symbol(function: &str) -> Option<&'static str> {
     Some(match function {
         "date_plus_days" | "timestamp_plus_interval" | "interval_plus_interval" | "time_plus_interval" => "+",
@@ -225,6 +226,7 @@ fn binding(expr: &ScalarExpr) -> Binding {
         ExprOp::Arithmetic(ArithmeticOp::Plus | ArithmeticOp::Minus, _) => Binding::Sum,
         ExprOp::Arithmetic(..) => Binding::Product,
         ExprOp::Negate(_) => Binding::Sign,
+        // A negative literal binds like a sign, so `-1` as an operand may need parentheses.
         ExprOp::Literal(value) if literal_text(value).starts_with('-') => Binding::Sign,
         ExprOp::Call(function, arguments) => match (operator_symbol(function.name), arguments.len()) {
             (Some(_), 1) => Binding::Sign,
@@ -236,7 +238,7 @@ fn binding(expr: &ScalarExpr) -> Binding {
     }
 }
 
-/// The binding of a right operand that needs no parentheses.
+/// Returns the binding at which a right operand needs no parentheses.
 fn tighter(binding: Binding) -> Binding {
     match binding {
         Binding::Sum => Binding::Product,
@@ -260,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn parentheses_stand_only_where_they_are_needed() {
+    fn parentheses_are_written_only_where_they_are_needed() {
         let sum = |l, r| arithmetic(ArithmeticOp::Plus, l, r).expect("numbers");
         let difference = |l, r| arithmetic(ArithmeticOp::Minus, l, r).expect("numbers");
         let product = |l, r| arithmetic(ArithmeticOp::Times, l, r).expect("numbers");
@@ -279,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn literals_have_their_type() {
+    fn literals_are_written_with_their_type() {
         let text = |text: &str, kind: DataType| literal_text(&text::parse(text, &kind).expect("a value"));
         assert_eq!(text("it's", DataType::Utf8View), "'it''s'");
         assert_eq!(text("2013-07-31", DataType::Date32), "DATE '2013-07-31'");

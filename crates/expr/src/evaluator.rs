@@ -1,11 +1,11 @@
-//! The values of an expression for a batch.
+//! The evaluator: computes the values of an expression for a batch.
 //!
-//! An expression is prepared once: constants are decoded, patterns compiled, lists of constants hashed. Each operator then
-//! makes a whole column of its operands' columns; a constant stays one value as far up as it can.
+//! An expression is prepared once: constants are decoded, patterns compiled, lists of constants hashed. Then each
+//! operator makes one column from the columns of its operands. A constant stays a single value as long as possible.
 //!
-//! Where SQL evaluates an operand only for some rows (AND, OR, CASE, COALESCE), the input is narrowed to these rows
-//! if the operand can fail, or if it costs more than the narrowing. Otherwise it is evaluated for all rows, and its values
-//! are used where they are wanted.
+//! SQL evaluates some operands only for some rows (AND, OR, CASE, COALESCE). If such an operand can fail, we must
+//! narrow the input to these rows. We should also narrow it if the operand costs more than the narrowing. Otherwise we
+//! evaluate it for all rows and use its values only where they are needed.
 
 mod branches;
 mod constant_set;
@@ -24,41 +24,43 @@ use crate::kinds::{arrow_failed, type_name};
 use narrowed::InputRows;
 use prepared::PreparedExpr;
 
-/// An expression over positions, prepared to be evaluated for many batches: constants are decoded, patterns compiled,
-/// lists hashed. Threads share it.
+/// An expression over column positions, prepared for many batches: constants are decoded, patterns compiled, lists
+/// hashed. Threads can share it.
 #[derive(Debug)]
 pub struct Evaluator {
     root: PreparedExpr,
 }
 
 impl Evaluator {
-    /// Prepares `expr`, which holds neither parameters nor subqueries, and whose columns are positions.
+    /// Prepares `expr`. It must contain neither parameters nor subqueries, and its columns must be positions. A caller
+    /// should prepare an expression once and evaluate it for all batches.
     pub fn new(expr: &ScalarExpr) -> Result<Evaluator> {
         Ok(Evaluator { root: PreparedExpr::new(expr)? })
     }
 
-    /// The type of the values.
+    /// Returns the type of the values.
     pub fn kind(&self) -> &DataType {
         &self.root.kind
     }
 
-    /// The positions of the columns that are read, ascending.
+    /// Returns the positions of the columns that the expression reads, ascending.
     pub fn columns(&self) -> &[usize] {
         &self.root.columns
     }
 
-    /// The values for `rows` rows of the columns; `columns[i]` is column `i` of the expression.
+    /// Evaluates the expression for `rows` rows. `columns[i]` is column `i` of the expression.
     pub fn evaluate(&self, columns: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
         if rows == 0 {
-            // No row, no error: not even constants are looked at.
+            // Without rows, nothing may fail, so we do not even evaluate constants.
             return Ok(new_empty_array(&self.root.kind));
         }
         spread(self.evaluate_operand(columns, rows)?, rows)
     }
 
-    /// As [`Evaluator::evaluate`], but one value if it holds for all rows. `rows` must not be 0.
+    /// Evaluates the expression for `rows` rows, which must not be 0. Returns a single value if it holds for all rows.
     pub fn evaluate_operand(&self, columns: &[ArrayRef], rows: usize) -> Result<Operand> {
         let operand = self.root.evaluate(InputRows { columns, rows })?;
+        // A kernel with a wrong result type would corrupt later operators, so we check it here once per batch.
         if operand.values.data_type() != &self.root.kind {
             let (found, wanted) = (type_name(operand.values.data_type()), type_name(&self.root.kind));
             return Err(Error::internal(format!("an expression of type {wanted} gave {found}")));
@@ -66,7 +68,7 @@ impl Evaluator {
         Ok(operand)
     }
 
-    /// The rows for which a condition is true, neither false nor NULL.
+    /// Returns the rows for which a condition is true, neither false nor NULL.
     pub fn selected(&self, columns: &[ArrayRef], rows: usize) -> Result<BooleanBuffer> {
         if rows == 0 {
             return Ok(BooleanBuffer::new_unset(0));
@@ -75,7 +77,7 @@ impl Evaluator {
     }
 }
 
-/// The rows for which a condition is true.
+/// Returns the rows for which a condition is true.
 fn truth(operand: &Operand, rows: usize) -> Result<BooleanBuffer> {
     if *operand.values.data_type() == DataType::Null {
         return Ok(BooleanBuffer::new_unset(rows));
@@ -89,12 +91,13 @@ fn truth(operand: &Operand, rows: usize) -> Result<BooleanBuffer> {
         return Ok(if is_true { BooleanBuffer::new_set(rows) } else { BooleanBuffer::new_unset(rows) });
     }
     Ok(match values.nulls() {
+        // A bit under a NULL is arbitrary.
         Some(nulls) => values.values() & nulls.inner(),
         None => values.values().clone(),
     })
 }
 
-/// A value for each of `rows` rows.
+/// Repeats a constant for each of `rows` rows.
 fn spread(operand: Operand, rows: usize) -> Result<ArrayRef> {
     if !operand.is_constant {
         return Ok(operand.values);

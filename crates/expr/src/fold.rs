@@ -1,4 +1,4 @@
-//! Constant folding, and facts that the optimizer may rely on.
+//! Constant folding, and facts about expressions for the optimizer.
 
 mod bounds;
 mod failure;

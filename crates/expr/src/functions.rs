@@ -1,7 +1,7 @@
 //! The registry of scalar functions.
 //!
-//! Each family is a file with a static list of [`FunctionSpec`]s. To add a function, add its entry to the list of its
-//! family; to add a family, add a file and name its list in [`FAMILIES`].
+//! Each family is a file with a static list of [`FunctionSpec`]s. To add a function, add an entry to the list of its
+//! family. To add a family, add a file and name its list in [`FAMILIES`].
 
 mod call_failure;
 mod conditional;
@@ -28,7 +28,7 @@ use rowmill_plan::FunctionSpec;
 pub use self::call_failure::call_can_fail;
 pub use self::result_limit::{FOLDED_BYTES_MAX, result_bytes_max, with_result_limit};
 
-/// The families, in the order in which the documentation lists them.
+/// The families, in the order of the documentation. A new family should be added where its readers expect it.
 pub static FAMILIES: &[&[FunctionSpec]] = &[
     text::TEXT_FUNCTIONS,
     regex::REGEX,
@@ -47,18 +47,19 @@ static BY_NAME: LazyLock<HashMap<&'static str, &'static FunctionSpec>> = LazyLoc
     for function in all() {
         for name in std::iter::once(&function.name).chain(function.aliases) {
             let other = by_name.insert(*name, function);
+            // Two functions with one name would hide each other, so this must fail at the first call.
             assert!(other.is_none(), "the name of a function is unique: {name}");
         }
     }
     by_name
 });
 
-/// The function of a name in lower case.
+/// Returns the function with this name or alias, which must be in lower case.
 pub fn find(name: &str) -> Option<&'static FunctionSpec> {
     BY_NAME.get(name).copied()
 }
 
-/// All functions.
+/// Returns all functions.
 pub fn all() -> impl Iterator<Item = &'static FunctionSpec> {
     FAMILIES.iter().copied().flatten()
 }
@@ -67,7 +68,7 @@ pub fn all() -> impl Iterator<Item = &'static FunctionSpec> {
 mod tests {
     use super::*;
 
-    /// That examples give their results is a test of the crate `query`, which reads SQL.
+    /// The examples' results are tested in the crate `query`, which reads SQL.
     #[test]
     fn every_function_is_documented_and_found_by_all_its_names() {
         for function in all() {

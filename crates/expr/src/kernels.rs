@@ -1,8 +1,8 @@
 //! Kernels of operators, for batches and for single values.
 //!
-//! Each kernel takes a whole batch, decides once by the types, and runs one loop over slices. The few rows that fail are
-//! looked for only after the loop has seen that there is one, so that the check costs next to nothing and NULL rows,
-//! whose values are arbitrary, cannot raise it.
+//! Each kernel takes a whole batch, decides by the types once, and runs one loop over slices. We look for the failing
+//! row only after the loop has seen that one exists. So the check costs next to nothing, and NULL rows, whose values
+//! are arbitrary, cannot cause an error.
 
 pub mod arithmetic;
 pub mod cast;

@@ -1,4 +1,4 @@
-//! Properties of types for typing, kernels and texts, and errors that name types as SQL does.
+//! Properties of types for typing, kernels and texts, and errors that show types by their SQL names.
 
 use arrow::array::AsArray;
 use arrow::datatypes::{
@@ -10,7 +10,7 @@ use rowmill_plan::Constant;
 /// The largest number of digits of a decimal.
 pub const DIGITS_MAX: u8 = 38;
 
-/// The SQL name of a type; Arrow's own where SQL has none.
+/// Returns the SQL name of a type, or Arrow's name if SQL has none.
 pub fn type_name(kind: &DataType) -> String {
     match kind {
         DataType::Null => "NULL".to_owned(),
@@ -33,7 +33,7 @@ pub fn is_number(kind: &DataType) -> bool {
     kind.is_integer() || is_float(kind) || is_decimal(kind)
 }
 
-/// Digits that every value of an integer type fits in.
+/// Returns the digits that hold every value of an integer type.
 pub fn digits_of_integer(kind: &DataType) -> Option<u8> {
     Some(match kind {
         DataType::Int8 | DataType::UInt8 => 3,
@@ -45,12 +45,12 @@ pub fn digits_of_integer(kind: &DataType) -> Option<u8> {
     })
 }
 
-/// Digits of a number, at least one.
+/// Returns the digits of a number, at least one.
 pub fn digits_of(value: i128) -> u8 {
     value.unsigned_abs().checked_ilog10().map_or(1, |digits| digits as u8 + 1)
 }
 
-/// The smallest and the largest value of an integer type.
+/// Returns the least and the greatest value of an integer type.
 pub fn integer_bounds(kind: &DataType) -> Option<(i128, i128)> {
     Some(match kind {
         DataType::Int8 => (i8::MIN.into(), i8::MAX.into()),
@@ -65,7 +65,7 @@ pub fn integer_bounds(kind: &DataType) -> Option<(i128, i128)> {
     })
 }
 
-/// Digits and scale of an exact number: of a DECIMAL, or of the decimals that hold an integer type.
+/// Returns the digits and scale of an exact number: of a DECIMAL, or of the decimals that hold an integer type.
 pub fn digits_and_scale(kind: &DataType) -> Option<(u8, i8)> {
     match kind {
         DataType::Decimal128(digits, scale) => Some((*digits, *scale)),
@@ -73,12 +73,12 @@ pub fn digits_and_scale(kind: &DataType) -> Option<(u8, i8)> {
     }
 }
 
-/// `10^exponent`, for up to 38.
+/// Returns `10^exponent`. The exponent must be at most 38.
 pub fn power_of_ten(exponent: u32) -> i128 {
     10_i128.pow(exponent)
 }
 
-/// The value of a constant integer or decimal, as an integer of `10^-scale`; `None` for NULL and other types.
+/// Returns the value of a constant integer or decimal as an integer and its scale, or `None` for NULL and other types.
 pub fn exact_value(constant: &Constant) -> Option<(i128, i8)> {
     if constant.is_null() {
         return None;
@@ -103,17 +103,17 @@ pub fn exact_value(constant: &Constant) -> Option<(i128, i8)> {
     })
 }
 
-/// The error of a result that its type cannot hold.
+/// Returns the error for a result that its type cannot hold.
 pub fn out_of_range(what: impl std::fmt::Display, kind: &DataType) -> Error {
     Error::new(ErrorKind::NumericOutOfRange, format!("number out of range: {what} does not fit {}", type_name(kind)))
 }
 
-/// The error of a division by zero.
+/// Returns the error for a division by zero.
 pub fn division_by_zero() -> Error {
     Error::new(ErrorKind::DivisionByZero, "division by zero")
 }
 
-/// An error of an Arrow function that can only come from a bug of ours.
+/// Returns the error for an Arrow function that fails. Only a bug of ours can cause it.
 pub(crate) fn arrow_failed(error: arrow::error::ArrowError) -> Error {
     Error::internal(error.to_string())
 }

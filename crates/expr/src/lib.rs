@@ -1,15 +1,15 @@
-//! Expressions: how they are typed, evaluated and folded, and which functions there are.
+//! Expressions: typing, folding, evaluation, and the functions.
 //!
-//! The modules in the order in which an expression meets them:
+//! The modules, in the order in which an expression passes them:
 //!
 //! - `typing`: the common type of operands, implicit casts, and the typed expression of an operator.
 //! - `functions`: the registry. One family of functions per file.
-//! - `fold`: constants, and what the optimizer asks of an expression: whether it can fail, whether it can be NULL.
-//! - `evaluator`: the values of an expression for a batch.
-//! - `kernels`: arithmetic, comparisons, LIKE, casts; shared by batches and by single rows.
-//! - `kinds`: what all of them ask of a type, and the errors that name one.
+//! - `fold`: constant folding, and facts for the optimizer: whether an expression can fail, whether it can be NULL.
+//! - `evaluator`: computes the values of an expression for a batch.
+//! - `kernels`: arithmetic, comparisons, LIKE and casts, shared by batches and single rows.
+//! - `kinds`: properties of types that all of them need, and errors that name a type.
 //! - `display`: the SQL text of an expression.
-//! - `text`: the text form of every type, read and written. There is no other reader of values.
+//! - `text`: the text form of every type, read and written. No other code may read values from text.
 
 pub mod display;
 pub mod evaluator;

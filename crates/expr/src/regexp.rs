@@ -1,12 +1,13 @@
-//! Regular expressions over columns of texts: [`Matcher`] for `~` and its kin, [`Replacer`] for `regexp_replace`.
+//! Regular expressions over columns of texts: [`Matcher`] for `~` and similar operators, [`Replacer`] for
+//! `regexp_replace`.
 //!
-//! The answer must be that of the `regex` library for every pattern. Most patterns of queries are simple: literals,
-//! runs of a class, parts that may be missing. For those a program of our own (compiler.rs, program.rs) and the machine
-//! that runs it (machine.rs) give the same answer at a fraction of the cost: a step is a literal or a whole run, not a
-//! byte. The library handles patterns without a program, and those that are too much for the machine.
+//! The result must be that of the `regex` library for every pattern. Most patterns of queries are simple: literals,
+//! runs of a class, and optional parts. For those, our own program (compiler.rs, program.rs) and the machine that runs
+//! it (machine.rs) give the same result at a fraction of the cost, because a step is a literal or a whole run rather
+//! than a byte. The library handles patterns that have no program or that are too much for the machine.
 //!
-//! A replacement most often leaves a piece of the text or the unchanged text. Then we copy no byte of it, because the
-//! result is a view into the same buffer.
+//! A replacement most often leaves a piece of the text or the unchanged text. Then we copy none of its bytes, because
+//! the result is a view into the same buffer.
 
 mod class;
 mod compiler;
@@ -34,7 +35,8 @@ use self::search::{Search, Searcher};
 use self::template::Template;
 use self::views::{Views, check_length};
 
-/// Replaces matches: `regexp_replace(text, pattern, replacement, flags)` of a constant pattern, replacement and flags.
+/// Replaces matches: `regexp_replace(text, pattern, replacement, flags)` with a constant pattern, replacement and
+/// flags.
 #[derive(Debug)]
 pub struct Replacer {
     search: Search,
@@ -43,18 +45,19 @@ pub struct Replacer {
 }
 
 impl Replacer {
-    /// Reads a pattern, its replacement and the flags. Patterns and flags are those of the `regex` library, with the
-    /// flag `g` for all matches instead of the first. In the replacement `\1` stands for what group 1 matched, and so
-    /// do `$1`, `${1}` and `$name`; `$$` is the sign itself.
+    /// Compiles a pattern, its replacement and the flags. Patterns and flags are those of the `regex` library, with the
+    /// flag `g` for all matches instead of the first. In the replacement, `\1`, `$1`, `${1}` and `$name` mean the text
+    /// of a group; `$$` is a dollar sign.
     ///
-    /// Errors: [`ErrorKind::InvalidParameter`] where pattern or flags are not valid (flags may be missing but not
-    /// empty), [`ErrorKind::ResultTooLarge`] where the pattern is too large.
+    /// Errors: [`ErrorKind::InvalidParameter`] if pattern or flags are not valid (flags may be missing but not empty),
+    /// [`ErrorKind::ResultTooLarge`] if the pattern is too large.
     pub fn new(pattern: &str, replacement: &str, flags: Option<&str>) -> Result<Replacer> {
         Replacer::with(pattern, flags, |regex| Template::new(replacement, regex))
     }
 
-    /// Reads a pattern and the flags as [`Replacer::new`] does, and a replacement as SQL writes it: `\1` to `\9` stand
-    /// for groups, `\0` and `\&` for the match, `\\` for the sign itself, and `$` for nothing but itself.
+    /// Compiles a pattern and the flags as [`Replacer::new`] does, and a replacement in the syntax of SQL: `\1` to `\9`
+    /// mean groups, `\0` and `\&` the match, `\\` a backslash, and `$` is an ordinary character. SQL functions should
+    /// use this form.
     pub fn sql(pattern: &str, replacement: &str, flags: Option<&str>) -> Result<Replacer> {
         Replacer::with(pattern, flags, |regex| Template::sql(replacement, regex))
     }
@@ -70,17 +73,17 @@ impl Replacer {
         Ok(Replacer { search, template, is_global: flags.is_some_and(|flags| flags.contains('g')) })
     }
 
-    /// The texts with their matches replaced; NULL stays NULL. The result shares the buffers of `texts` where texts
-    /// stay as they are or a piece of them stays, and so keeps them in memory. On the way it takes some 64 bytes per
-    /// row.
+    /// Returns the texts with their matches replaced; NULL stays NULL. The result shares the buffers of `texts` for
+    /// unchanged texts and for pieces of texts, and so keeps these buffers in memory. It takes about 64 bytes per row
+    /// while it runs.
     ///
-    /// Errors: [`ErrorKind::ResultTooLarge`] where a text would pass 2 GiB.
+    /// Errors: [`ErrorKind::ResultTooLarge`] if a text would exceed 2 GiB.
     pub fn replace(&self, texts: &StringViewArray) -> Result<StringViewArray> {
         self.replace_within(texts, &|_| Ok(()))
     }
 
-    /// What [`Replacer::replace`] gives, as long as `check` takes the bytes of all new texts so far. It is asked while
-    /// a text grows, so that one text cannot take all memory either.
+    /// Does the work of [`Replacer::replace`] and calls `check` with the bytes of all new texts so far. It also calls
+    /// `check` while a text grows, so that a single text cannot take all memory.
     pub fn replace_within(
         &self,
         texts: &StringViewArray,
@@ -91,6 +94,7 @@ impl Replacer {
         let mut rewrite = Rewrite::default();
         let mut views = Views::new(texts);
         for text in texts {
+            // NULL, or no match: the row keeps the source's view.
             let Some(text) = text.filter(|text| searcher.first(text)) else {
                 views.push_same();
                 continue;
@@ -99,6 +103,7 @@ impl Replacer {
             match rewrite.finish(text) {
                 Rewritten::Piece(start, end) => views.push_piece(text, start, end)?,
                 Rewritten::New(text) => {
+                    // Only new text costs memory; pieces are views into the source.
                     new_bytes += text.len();
                     check(new_bytes)?;
                     views.push_new(text)?;
@@ -108,7 +113,7 @@ impl Replacer {
         views.finish()
     }
 
-    /// Rewrites a text of which the first match was found.
+    /// Rewrites a text whose first match was found.
     #[inline]
     fn rewrite(
         &self,
@@ -135,23 +140,23 @@ impl Replacer {
     }
 }
 
-/// Says which texts match: `text ~ pattern`, `text ~* pattern` (flag `i`) and `regexp_like(text, pattern, flags)` of a
-/// constant pattern and flags.
+/// Tells which texts match: `text ~ pattern`, `text ~* pattern` (flag `i`) and `regexp_like(text, pattern, flags)` with
+/// a constant pattern and flags.
 #[derive(Debug)]
 pub struct Matcher {
     search: Search,
 }
 
 impl Matcher {
-    /// Reads a pattern and the flags, which are those of the `regex` library.
+    /// Compiles a pattern and the flags, which are those of the `regex` library.
     ///
-    /// Errors: [`ErrorKind::InvalidParameter`] where pattern or flags are not valid, [`ErrorKind::ResultTooLarge`]
-    /// where the pattern is too large.
+    /// Errors: [`ErrorKind::InvalidParameter`] if pattern or flags are not valid, [`ErrorKind::ResultTooLarge`] if the
+    /// pattern is too large.
     pub fn new(pattern: &str, flags: Option<&str>) -> Result<Matcher> {
         let pattern = match flags {
             None | Some("") => pattern.to_string(),
             Some(flags) if flags.contains('g') => {
-                let message = format!("the flags '{}' ask for all matches, and one decides", clip(flags));
+                let message = format!("the flags '{}' ask for all matches, but one match already decides", clip(flags));
                 return Err(Error::new(ErrorKind::InvalidParameter, message).hint("leave out the flag g"));
             }
             Some(flags) => format!("(?{flags}){pattern}"),
@@ -160,7 +165,7 @@ impl Matcher {
         Ok(Matcher { search: Search::whether(regex, &hir) })
     }
 
-    /// Whether each text has a match; NULL where it is NULL.
+    /// Returns whether each text has a match; NULL stays NULL.
     pub fn is_match(&self, texts: &StringViewArray) -> BooleanArray {
         let mut searcher = self.search.searcher();
         let found =
@@ -169,14 +174,13 @@ impl Matcher {
     }
 }
 
-/// A pattern with flags, both those of the `regex` library, for callers that need more than [`Matcher`] and
-/// [`Replacer`].
+/// Compiles a pattern with flags of the `regex` library, for callers that need more than [`Matcher`] and [`Replacer`].
 pub(crate) fn compile(pattern: &str, flags: &str) -> Result<Regex> {
     let (regex, _) = if flags.is_empty() { read(pattern) } else { read(&format!("(?{flags}){pattern}")) }?;
     Ok(regex)
 }
 
-/// Reads a pattern as the library does.
+/// Parses a pattern as the library does.
 fn read(pattern: &str) -> Result<(Regex, Hir)> {
     let hir = regex_syntax::parse(pattern).map_err(|error| {
         let why = match &error {
@@ -194,7 +198,7 @@ fn read(pattern: &str) -> Result<(Regex, Hir)> {
     Ok((regex, hir))
 }
 
-/// The beginning of what a message quotes.
+/// Returns the beginning of a text that an error quotes.
 fn clip(text: &str) -> String {
     const CHARS_MAX: usize = 100;
     match text.char_indices().nth(CHARS_MAX) {

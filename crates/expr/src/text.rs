@@ -1,7 +1,7 @@
 //! The text form of every type.
 //!
-//! One reader and one writer: INSERT, COPY, CAST, literals, comparisons with literals and the appender use these. The
-//! table of text forms is in [`writer`]; [`reader`] lists the further forms that we accept.
+//! There is only one reader and one writer. INSERT, COPY, CAST, literals, comparisons with literals and the appender
+//! must all use them. The table of text forms is in [`writer`]; [`reader`] lists the further forms that we accept.
 
 pub mod calendar;
 mod nested;
@@ -20,14 +20,14 @@ pub use read_column::{Unreadable, read_column};
 pub use reader::Problem;
 pub use writer::TextColumn;
 
-/// The value that `text` is in type `kind`. Fails with `InvalidText`, `InvalidDatetime` or `NumericOutOfRange`.
+/// Reads `text` as a value of type `kind`. Errors: `InvalidText`, `InvalidDatetime` or `NumericOutOfRange`.
 pub fn parse(text: &str, kind: &DataType) -> Result<Constant> {
     let texts = StringViewArray::from(vec![text]);
     read_column(&texts, kind, Unreadable::Fails).map(Constant::new)
 }
 
-/// The text of a value of `values`, as CAST to TEXT, results and files show it; `None` for NULL and for a type that has
-/// no text. For more than one value of an array, [`TextColumn`] is the faster way.
+/// Returns the text of a value of `values`, as CAST to TEXT, results and files show it, or `None` for NULL and for a
+/// type that has no text. [`TextColumn`] is faster for more than one value of an array. Loops should use that.
 pub fn format(values: &ArrayRef, row: usize) -> Option<String> {
     if values.is_null(row) {
         return None;
@@ -35,9 +35,9 @@ pub fn format(values: &ArrayRef, row: usize) -> Option<String> {
     writer::format_value(values, row).ok().flatten()
 }
 
-/// The error of a text that is not a value of a type.
+/// Returns the error for a text that is not a value of a type.
 pub fn unreadable(text: &str, kind: &DataType, problem: Problem) -> Error {
-    /// The characters of a long text that the error shows.
+    /// The most characters of a text that the error shows.
     const CHARS_MAX: usize = 100;
     let shown = match text.char_indices().nth(CHARS_MAX) {
         Some((end, _)) => format!("'{}…'", &text[..end]),

@@ -3,10 +3,10 @@
 //! | operands | common type |
 //! | --- | --- |
 //! | NULL and any | the other |
-//! | integers | the narrowest integer that holds both; `BIGINT UNSIGNED` and a signed one: `DECIMAL(20,0)` |
+//! | integers | the narrowest integer that holds both; for `BIGINT UNSIGNED` and a signed one: `DECIMAL(20,0)` |
 //! | integer or DECIMAL, and DECIMAL | a DECIMAL with the larger scale and as many digits before the point |
 //! | REAL, DOUBLE and any number | the wider float |
-//! | DATE and TIMESTAMP | TIMESTAMP; of two timestamps the finer unit, with a time zone if one has one |
+//! | DATE and TIMESTAMP | TIMESTAMP; for two timestamps the finer unit, with a time zone if one has one |
 //! | TEXT and a date, a time, a timestamp, UUID, INTERVAL or BLOB | the other |
 //! | TEXT and a number | TEXT; in a comparison a literal is read as the number |
 //! | lists, structs | lists and structs of the common types of their parts |

@@ -1,4 +1,4 @@
-//! The rows of a block of text that cannot be read.
+//! Collects the rows of a block of text that cannot be read.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::mapping::TargetColumn;
 use crate::report::Complaint;
 use rowmill_expr::text::reader::Problem;
 
-/// The texts of one column of a block, which knows the rows whose NULLs its column does not take.
+/// The texts of one column of a block. Knows the rows with NULLs that the column does not allow.
 pub(crate) trait BlockTexts: Texts {
     fn nulls(&mut self) -> &mut Nulls;
 }
@@ -23,7 +23,7 @@ impl Nulls {
         Nulls { allowed: target.nullable, refused: Vec::new() }
     }
 
-    /// NULL as the text in `row`.
+    /// Returns NULL as the text of `row`, and notes the row if the column does not allow NULL.
     pub(crate) fn null<'a>(&mut self, row: usize) -> Option<&'a str> {
         if !self.allowed {
             self.refused.push(row);
@@ -32,12 +32,12 @@ impl Nulls {
     }
 }
 
-/// The problem of each bad row in its first bad column.
+/// For each bad row, its first bad column and the problem there.
 #[derive(Default)]
 pub(crate) struct BadRows(BTreeMap<usize, (usize, Problem)>);
 
 impl BadRows {
-    /// Appends `rows` texts to the builder of a column and notes those that it cannot hold.
+    /// Appends `rows` texts to the builder of a column, and notes the rows whose value it cannot hold.
     pub(crate) fn append(
         &mut self,
         column: usize,
@@ -46,6 +46,7 @@ impl BadRows {
         rows: usize,
     ) {
         let mut found = |row: usize, problem: Problem| {
+            // Columns are appended in order, so the first problem of a row stays.
             self.0.entry(row).or_insert((column, problem));
         };
         builder.append_all(texts, rows, &mut found);
@@ -54,7 +55,7 @@ impl BadRows {
         }
     }
 
-    /// The complaint about each row, in order. `texts` gives the texts of a column again.
+    /// The complaint about each bad row, in order. `texts` must return the texts of a column again.
     pub(crate) fn complaints<T: Texts>(
         &self,
         target: &[TargetColumn],

@@ -1,7 +1,8 @@
-//! Bloom filters of Parquet: whether a row group cannot hold a value that a condition asks for.
+//! Bloom filters of Parquet: they may prove that a row group lacks the values that a condition asks for.
 //!
-//! A filter knows values by the bytes that the file stores. So we ask it only where a value of the query has the type that
-//! the column is read as, and only of types whose equal values have equal bytes: not of floats, which have two zeros.
+//! A filter knows values by their stored bytes. So we ask it only if a value of the query has the type that the column
+//! is read as, and only for types whose equal values have equal bytes. Floats are excluded, because they have two
+//! zeros.
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{
@@ -15,11 +16,12 @@ use rowmill_plan::{CompareOp, Predicate};
 use crate::guard::guarded;
 use crate::parquet_file::ParquetFile;
 
-/// Values of an IN list that are looked up at most; with more of them a filter hardly ever excludes all.
+/// The maximum number of values of an IN list that are looked up. With more values, a filter hardly ever excludes all
+/// of them.
 const VALUES_MAX: usize = 64;
 
-/// Whether Bloom filters show that no row of a row group meets `predicate`. `place` gives the place of a column in the
-/// file.
+/// Whether Bloom filters prove that no row of a row group meets `predicate`. `place` returns the index of a column in
+/// the file.
 pub(crate) fn is_refuted(
     predicate: &Predicate,
     file: &ParquetFile,
@@ -30,13 +32,14 @@ pub(crate) fn is_refuted(
     match predicate {
         Predicate::Compare { column, op: CompareOp::Equal, value } => lacks(*column, value),
         Predicate::In { column, values, negated: false } => lacks(*column, values),
+        // One impossible part is enough for AND. For OR, all parts must be impossible.
         Predicate::And(parts) => parts.iter().any(|part| is_refuted(part, file, group, place)),
         Predicate::Or(parts) => !parts.is_empty() && parts.iter().all(|part| is_refuted(part, file, group, place)),
         _ => false,
     }
 }
 
-/// Whether the filter of a column exists and has none of `values`.
+/// Whether the column has a filter and the filter excludes all of `values`.
 fn lacks_all(file: &ParquetFile, group: usize, column: usize, values: &ArrayRef) -> bool {
     let column = &file.columns[column];
     let Some(leaf) = column.leaf else { return false };
@@ -48,11 +51,11 @@ fn lacks_all(file: &ParquetFile, group: usize, column: usize, values: &ArrayRef)
         let filter = Sbbf::read_from_column_chunk(chunk, file.bytes())?;
         Ok::<_, parquet::errors::ParquetError>(filter.and_then(|filter| has_any(&filter, values, chunk.column_type())))
     });
-    // A filter that cannot be read excludes nothing.
+    // A filter that cannot be read excludes nothing, so damage never loses rows.
     matches!(found, Ok(Some(false)))
 }
 
-/// Whether the filter may have one of `values`; `None` if it cannot be asked for such.
+/// Whether the filter may have one of `values`. `None` if it cannot be asked for this type.
 fn has_any(filter: &Sbbf, values: &ArrayRef, stored: Physical) -> Option<bool> {
     macro_rules! any {
         ($kind:ty, $stored:ty) => {

@@ -1,11 +1,11 @@
-//! Columns built from texts.
+//! Builds columns from texts.
 //!
-//! A [`ColumnBuilder`] takes the text of values, from CSV fields, JSON values or text columns of binary files, and makes
-//! the Arrow array of its SQL type. A whole column is appended at a time, with one dispatch on the type in front of the
-//! loop.
+//! A [`ColumnBuilder`] takes the texts of values, from CSV fields, JSON values or text columns of binary files, and
+//! makes the Arrow array of its SQL type. Callers should append a whole column at a time, so that the type is
+//! dispatched once and not in the loop.
 //!
-//! Every append adds exactly one row, also when it reports a problem: the row is NULL then, and the caller, which collects
-//! the reports, throws it away or gives up.
+//! Every append must add exactly one row, even if it reports a problem. The row is NULL then, and the caller, which
+//! collects the reports, drops the row or gives up.
 
 use std::sync::Arc;
 
@@ -29,13 +29,13 @@ use rowmill_expr::text::reader::{
     parse_time, parse_timestamp, parse_uuid,
 };
 
-/// The texts of a column, one row after the other.
+/// The texts of a column, row by row.
 pub(crate) trait Texts {
-    /// The text in `row`; `None` is NULL.
+    /// The text in `row`. `None` means NULL.
     fn text(&mut self, row: usize) -> Option<&str>;
 }
 
-/// What collects problems: called with the row and the problem. Rows of an append count from 0.
+/// Collects problems. Rows of one append are counted from 0.
 pub(crate) trait Problems {
     fn found(&mut self, row: usize, problem: Problem);
 }
@@ -67,7 +67,7 @@ enum Values {
     Decimal(PrimitiveBuilder<Decimal128Type>, u8, u8),
     Date(PrimitiveBuilder<Date32Type>),
     Time(PrimitiveBuilder<Time64MicrosecondType>),
-    /// Units since 1970 and units per second; the array gets its unit at the end.
+    /// Units since 1970, the unit, and whether the type has a time zone. The array gets its unit at the end.
     Timestamp(PrimitiveBuilder<Int64Type>, TimeUnit, bool),
     Interval(PrimitiveBuilder<IntervalMonthDayNanoType>),
     Text(StringViewBuilder, Option<u32>),
@@ -134,7 +134,7 @@ impl ColumnBuilder {
         ColumnBuilder { kind: kind.clone(), values }
     }
 
-    /// Appends the texts of rows 0 to `rows`.
+    /// Appends the texts of the first `rows` rows.
     pub(crate) fn append_all(&mut self, texts: &mut impl Texts, rows: usize, problems: &mut impl Problems) {
         match &mut self.values {
             Values::Int8(builder) => append_primitives(builder, texts, rows, problems, parse_int),
@@ -181,7 +181,7 @@ impl ColumnBuilder {
         }
     }
 
-    /// Appends the value of one text.
+    /// Parses one text and appends its value.
     pub(crate) fn append_text(&mut self, text: &str) -> Result<(), Problem> {
         match &mut self.values {
             Values::Boolean(builder) => {
@@ -220,7 +220,7 @@ impl ColumnBuilder {
         }
     }
 
-    /// Appends the value of a checked JSON text.
+    /// Appends the value of a JSON text, which must have been checked.
     pub(crate) fn append_json(&mut self, json: &str, scratch: &mut String) -> Result<(), Problem> {
         match JsonKind::of(json) {
             JsonKind::Null => {
@@ -229,6 +229,7 @@ impl ColumnBuilder {
             }
             JsonKind::String => {
                 let inside = &json[1..json.len() - 1];
+                // Without escapes the text can be used in place.
                 if !inside.contains('\\') {
                     return self.append_text(inside);
                 }
@@ -298,7 +299,7 @@ impl ColumnBuilder {
         }
     }
 
-    /// The array of all rows. The builder is empty afterwards.
+    /// The array of all rows. Leaves the builder empty.
     pub(crate) fn finish(&mut self) -> ArrayRef {
         match &mut self.values {
             Values::Boolean(builder) => Arc::new(builder.finish()),
@@ -329,7 +330,7 @@ impl ColumnBuilder {
     }
 }
 
-/// Counts of `unit` as an array of timestamps.
+/// Makes an array of timestamps from counts of `unit`.
 pub(crate) fn timestamps(
     values: ScalarBuffer<i64>,
     nulls: Option<NullBuffer>,
@@ -389,7 +390,8 @@ fn append_limited(builder: &mut StringViewBuilder, chars_max: Option<u32>, text:
     }
 }
 
-/// Whether `text` has at most `chars_max` characters.
+/// Whether `text` has at most `chars_max` characters. A text has at most as many characters as bytes, so most texts
+/// need no counting.
 #[inline]
 pub(crate) fn fits(text: &str, chars_max: Option<u32>) -> bool {
     chars_max.is_none_or(|most| text.len() <= most as usize || text.chars().count() <= most as usize)
@@ -406,8 +408,9 @@ fn append_uuid(builder: &mut FixedSizeBinaryBuilder, value: Result<[u8; 16], Pro
 }
 
 impl ListBuilder {
-    /// Appends the items of a JSON array.
+    /// Appends the items of a JSON array as one row.
     fn append(&mut self, json: &str) -> Result<(), Problem> {
+        // On an error some items may have been appended. The row ends after them, and it is NULL.
         let appended = self.append_items(json);
         self.end_row(appended.is_ok());
         appended
@@ -422,7 +425,7 @@ impl ListBuilder {
     }
 
     fn end_row(&mut self, valid: bool) {
-        self.ends.push(i32::try_from(self.items.len()).expect("a chunk of text has fewer items than an i32 counts"));
+        self.ends.push(i32::try_from(self.items.len()).expect("a chunk of text should have fewer than 2^31 items"));
         self.nulls.append(valid);
     }
 
@@ -435,10 +438,11 @@ impl ListBuilder {
 }
 
 impl StructBuilder {
-    /// Appends the members of a JSON object, each to the field of its name; fields without a member are NULL.
+    /// Appends the members of a JSON object, each to the field of its name. A field without a member gets NULL.
     fn append(&mut self, json: &str) -> Result<(), Problem> {
         let rows = self.nulls.len();
         let appended = self.append_members(json, rows);
+        // Every field must have one more row now, also after an error.
         for field in &mut self.fields {
             if field.len() == rows {
                 field.append_null();
@@ -452,7 +456,7 @@ impl StructBuilder {
         for member in members(json) {
             let (key, value) = member.map_err(|_| Problem::Malformed)?;
             let at = self.field(key).ok_or(Problem::Malformed)?;
-            // A key that comes twice has no one value.
+            // A key that occurs twice has no single value.
             if self.fields[at].len() > rows {
                 return Err(Problem::Malformed);
             }
@@ -469,12 +473,13 @@ impl StructBuilder {
         } else {
             key
         };
+        // An exact match wins over one in another case.
         let exact = self.names.iter().position(|name| name == key);
         exact.or_else(|| self.names.iter().position(|name| name.to_lowercase() == key.to_lowercase()))
     }
 
     fn finish(&mut self, kind: &SqlType) -> StructArray {
-        let DataType::Struct(fields) = kind.arrow() else { unreachable!("a struct is carried by a struct") };
+        let DataType::Struct(fields) = kind.arrow() else { unreachable!("the Arrow type of a struct is a struct") };
         let nulls = self.nulls.finish();
         if fields.is_empty() {
             let rows = nulls.as_ref().map_or(0, NullBuffer::len);
@@ -508,7 +513,7 @@ pub(crate) mod tests {
         (array, problems)
     }
 
-    /// Every type with texts that are its own text form.
+    /// Every type with some texts, each in the form in which the writer writes it.
     pub(crate) fn samples() -> Vec<(SqlType, Vec<&'static str>)> {
         let point = SqlType::Struct(vec![("x".to_owned(), SqlType::Int32), ("Tag".to_owned(), SqlType::TEXT)]);
         vec![
@@ -542,7 +547,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn every_type_reads_back_what_is_written_of_it() {
+    fn every_type_reads_back_its_written_values() {
         for (kind, texts) in samples() {
             let mut with_null: Vec<Option<&str>> = texts.iter().copied().map(Some).collect();
             with_null.insert(1, None);
@@ -558,7 +563,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_reported_and_leaves_a_row() {
+    fn a_misfit_is_reported_and_still_adds_a_row() {
         let int = |texts: &[Option<&str>]| build(&SqlType::Int8, texts).1;
         assert_eq!(
             int(&[Some("1"), Some("x"), None, Some("128")]),

@@ -1,9 +1,9 @@
-//! From the Arrow arrays that files hold to the arrays of SQL types.
+//! Converts the Arrow arrays of files to arrays of SQL types.
 //!
-//! Only conversions that keep what a value says are made, and each value is checked: one that does not fit is a
-//! [`Misfit`] with its row, never NULL and never something near. What is rounded is what SQL rounds in an assignment
-//! (digits after the scale of a DECIMAL) or what the target cannot show (fractions below the unit of a TIMESTAMP, which
-//! are cut off).
+//! We convert only where a value keeps its meaning, and check each value. A value that does not fit is a [`Misfit`]
+//! with its row. It must never become NULL or a nearby value. The exceptions are digits after the scale of a DECIMAL,
+//! which are rounded like in an SQL assignment, and fractions below the unit of a TIMESTAMP, which are cut off because
+//! the target cannot show them.
 //!
 //! | from | to |
 //! | --- | --- |
@@ -38,27 +38,27 @@ use rowmill_expr::text::writer::TextColumn;
 /// A value that its target type cannot hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Misfit {
-    /// The row of the array that was converted.
+    /// The row of the converted array.
     pub row: usize,
-    /// The value's text.
+    /// The text of the value.
     pub text: String,
-    /// Why the type cannot hold it.
+    /// The reason why the type cannot hold the value.
     pub problem: Problem,
 }
 
-/// Why an array was not converted.
+/// The reason why an array was not converted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotConverted {
     /// One value does not fit.
     Value(Misfit),
-    /// The types do not go together; [`is_convertible`] says so beforehand.
+    /// The types cannot be converted to each other. Callers should ask [`is_convertible`] first.
     Types,
 }
 
-/// The array, or why there is none.
+/// The converted array, or the reason why there is none.
 pub type Converted = Result<ArrayRef, NotConverted>;
 
-/// The classes of Arrow types that are converted in the same way.
+/// Classes of Arrow types. The types of a class are converted in the same way.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {
     Null,
@@ -102,7 +102,7 @@ fn class(kind: &DataType) -> Class {
     }
 }
 
-/// The type of the values of dictionaries and runs.
+/// The value type of dictionaries and run-encoded arrays. Other types are returned unchanged.
 fn unpacked(kind: &DataType) -> &DataType {
     match kind {
         DataType::Dictionary(_, values) => unpacked(values),
@@ -111,7 +111,7 @@ fn unpacked(kind: &DataType) -> &DataType {
     }
 }
 
-/// Whether arrays of `from` can be converted to `to`, as far as the types tell.
+/// Whether arrays of `from` can be converted to `to`, judged by the types alone. Single values may still not fit.
 pub fn is_convertible(from: &DataType, to: &SqlType) -> bool {
     let from = unpacked(from);
     match (class(from), to) {
@@ -154,7 +154,7 @@ fn item_type(list: &DataType) -> Option<&DataType> {
     }
 }
 
-/// The field of that name, spelled the same or else in another case.
+/// The field with that name. An exact match is preferred to one in another case.
 fn place_of(name: &str, fields: &[(String, SqlType)]) -> Option<usize> {
     let exact = fields.iter().position(|(field, _)| field == name);
     exact.or_else(|| fields.iter().position(|(field, _)| field.to_lowercase() == name.to_lowercase()))
@@ -163,6 +163,7 @@ fn place_of(name: &str, fields: &[(String, SqlType)]) -> Option<usize> {
 /// Converts `array` to the Arrow type of `to`.
 pub fn convert(array: &ArrayRef, to: &SqlType) -> Converted {
     let from = array.data_type();
+    // The types are equal, so there is nothing to do, unless the length of texts is limited.
     if *from == to.arrow() && !matches!(to, SqlType::Text { chars_max: Some(_) }) {
         return Ok(Arc::clone(array));
     }
@@ -199,17 +200,19 @@ pub fn convert(array: &ArrayRef, to: &SqlType) -> Converted {
     }
 }
 
-/// A cast that cannot fail by value.
+/// A cast that cannot fail because of a value.
 fn plain_cast(array: &ArrayRef, to: &DataType) -> Converted {
     let options = CastOptions { safe: false, ..CastOptions::default() };
     cast_with_options(array, to, &options).map_err(|_| NotConverted::Types)
 }
 
-/// A cast through `via` that turns a value that does not fit into NULL, of which the first is the misfit.
+/// Casts through `via` in a mode that turns a value that does not fit into NULL, and reports the first such value as
+/// the misfit.
 fn checked_cast(array: &ArrayRef, via: &DataType, to: &DataType) -> Converted {
     let array = if array.data_type() == via { Arc::clone(array) } else { plain_cast(array, via)? };
     let options = CastOptions { safe: true, ..CastOptions::default() };
     let cast = cast_with_options(&array, to, &options).map_err(|_| NotConverted::Types)?;
+    // More NULLs than before mean that some value did not fit.
     if cast.null_count() == array.null_count() {
         return Ok(cast);
     }
@@ -222,7 +225,7 @@ fn misfit(array: &dyn Array, row: usize, problem: Problem) -> NotConverted {
     NotConverted::Value(Misfit { row, text, problem })
 }
 
-/// Applies `convert` to every value that is not NULL; `None` is a misfit.
+/// Applies `convert` to every value that is not NULL. If it returns `None`, the value is a misfit.
 fn map_values<A, T>(
     array: &ArrayRef,
     values: &[A],
@@ -257,7 +260,7 @@ fn limited(texts: ArrayRef, chars_max: Option<u32>) -> Converted {
     Ok(texts)
 }
 
-/// The rows of a text array.
+/// The rows of a text array, as input of a [`ColumnBuilder`].
 struct Views<'a>(&'a StringViewArray);
 
 impl Texts for Views<'_> {
@@ -310,6 +313,7 @@ fn bytes_to_uuid(array: &ArrayRef) -> Converted {
 fn integer_to_boolean(array: &ArrayRef) -> Converted {
     let integers = checked_cast(array, array.data_type(), &DataType::Int64)?;
     let values = integers.as_primitive::<Int64Type>().values();
+    // NULL rows may hold any number.
     let bad = (0..values.len()).find(|row| !matches!(values[*row], 0 | 1) && integers.is_valid(*row));
     match bad {
         Some(row) => Err(misfit(&integers, row, Problem::OutOfRange)),
@@ -320,18 +324,19 @@ fn integer_to_boolean(array: &ArrayRef) -> Converted {
     }
 }
 
-/// Whole floats as integers.
+/// Converts whole floats to integers.
 fn float_to_integer(array: &ArrayRef, to: &SqlType) -> Converted {
     let floats = plain_cast(array, &DataType::Float64)?;
     let values = floats.as_primitive::<Float64Type>().values();
-    // Through i128, which holds what every integer type holds; the bound is a power of two and so exact.
+    // We go through i128, because it holds the values of every integer type. The bound is a power of two, so it is
+    // exact as a float.
     let bound = 2_f64.powi(100);
     let whole = |value: f64| (value.fract() == 0.0 && value.abs() < bound).then_some(value as i128);
     let wide: PrimitiveArray<Decimal128Type> = map_values(&floats, values, Problem::Malformed, whole)?;
     narrow(&floats, &wide, to)
 }
 
-/// i128 values as integers of the type `to`; misfits are shown as they stand in `shown`.
+/// Converts i128 values to integers of the type `to`. The text of a misfit is taken from `shown`.
 fn narrow(shown: &ArrayRef, wide: &PrimitiveArray<Decimal128Type>, to: &SqlType) -> Converted {
     macro_rules! narrow_to {
         ($native:ty, $kind:ident) => {{
@@ -357,6 +362,7 @@ fn narrow(shown: &ArrayRef, wide: &PrimitiveArray<Decimal128Type>, to: &SqlType)
 fn narrow_float(array: &ArrayRef) -> Converted {
     let floats = plain_cast(array, &DataType::Float64)?;
     let narrowed = |value: f64| {
+        // An infinity or NaN may stay one, but a finite value must not become infinite.
         let narrow = value as f32;
         (narrow.is_finite() || !value.is_finite()).then_some(narrow)
     };
@@ -371,17 +377,17 @@ fn decimal_array(values: PrimitiveArray<Decimal128Type>, precision: u8, scale: u
     Ok(Arc::new(array))
 }
 
-/// A float as the decimal nearest to its shortest text, so that 0.1 is 0.1.
+/// Converts each float to the decimal nearest to its shortest text, so that 0.1 becomes exactly 0.1.
 fn float_to_decimal(array: &ArrayRef, precision: u8, scale: u8) -> Converted {
     let texts = write_texts(array)?;
     match parse_texts(&texts, &SqlType::Decimal { precision, scale }) {
-        // NaN and the infinities are no texts of decimals, but it is the type that lacks them.
+        // NaN and the infinities are valid floats that DECIMAL lacks, so they are out of range and not malformed.
         Err(NotConverted::Value(misfit)) => Err(NotConverted::Value(Misfit { problem: Problem::OutOfRange, ..misfit })),
         other => other,
     }
 }
 
-/// The values of a decimal as i128, and its scale.
+/// The values of a decimal array as i128, and their scale.
 fn wide_decimal(array: &ArrayRef) -> Result<(ArrayRef, i32), NotConverted> {
     let scale = match array.data_type() {
         DataType::Decimal32(_, scale) | DataType::Decimal64(_, scale) | DataType::Decimal128(_, scale) => *scale,
@@ -395,7 +401,7 @@ fn wide_decimal(array: &ArrayRef) -> Result<(ArrayRef, i32), NotConverted> {
     Ok((wide, i32::from(scale)))
 }
 
-/// 10 to the power of `exponent`, if an i128 holds it.
+/// 10 to the power of `exponent`, if it fits into an i128.
 fn power_of_ten(exponent: u32) -> Option<i128> {
     10_i128.checked_pow(exponent)
 }
@@ -411,12 +417,12 @@ fn decimal_to_integer(array: &ArrayRef, to: &SqlType) -> Converted {
     narrow(&wide, &wide_whole, to)
 }
 
-/// Integers and decimals as decimals; digits after the scale are rounded half away from zero.
+/// Converts integers and decimals to decimals. Digits after the scale are rounded half away from zero.
 fn to_decimal(array: &ArrayRef, precision: u8, scale: u8) -> Converted {
     let (wide, from_scale) = match class(array.data_type()) {
         Class::Decimal => wide_decimal(array)?,
         _ => {
-            // Through BIGINT UNSIGNED where an i64 is too narrow; either is exact.
+            // We go through BIGINT UNSIGNED where BIGINT is too narrow. Both are exact.
             let via = if *array.data_type() == DataType::UInt64 { DataType::UInt64 } else { DataType::Int64 };
             let integers = plain_cast(array, &via)?;
             (plain_cast(&integers, &DataType::Decimal128(38, 0))?, 0)
@@ -434,13 +440,13 @@ fn to_decimal(array: &ArrayRef, precision: u8, scale: u8) -> Converted {
     decimal_array(array, precision, scale)
 }
 
-/// Half goes away from zero.
+/// Divides, and rounds half away from zero.
 fn divide_rounding(value: i128, divisor: i128) -> i128 {
     let (quotient, rest) = (value / divisor, value % divisor);
     if rest.unsigned_abs() * 2 >= divisor.unsigned_abs() { quotient + value.signum() } else { quotient }
 }
 
-/// The counts of a timestamp and how many of them make a second.
+/// The numbers of a timestamp array, and how many of its units make a second.
 fn counts(array: &ArrayRef) -> Result<(ScalarBuffer<i64>, i64), NotConverted> {
     let per_second = match array.data_type() {
         DataType::Timestamp(ArrowUnit::Second, _) => 1,
@@ -453,7 +459,7 @@ fn counts(array: &ArrayRef) -> Result<(ScalarBuffer<i64>, i64), NotConverted> {
     Ok((ScalarBuffer::new(data.buffers()[0].clone(), data.offset(), data.len()), per_second))
 }
 
-/// Timestamps at midnight as dates.
+/// Converts timestamps at midnight to dates. Other timestamps are misfits.
 fn to_date(array: &ArrayRef) -> Converted {
     let (values, per_second) = counts(array)?;
     let per_day = per_second * 86_400;
@@ -474,6 +480,7 @@ fn to_timestamp(array: &ArrayRef, to: &SqlType) -> Converted {
             if wanted >= per_second {
                 value.checked_mul(wanted / per_second)
             } else {
+                // Rounds towards the past, so that fractions before 1970 are cut off like those after it.
                 Some(value.div_euclid(per_second / wanted))
             }
         })?
@@ -484,7 +491,7 @@ fn to_timestamp(array: &ArrayRef, to: &SqlType) -> Converted {
 
 fn to_interval(array: &ArrayRef) -> Converted {
     match array.data_type() {
-        // Through nanoseconds, which is what an interval counts; a longer one does not fit.
+        // We go through nanoseconds, the unit of intervals. A longer duration does not fit.
         DataType::Duration(_) => {
             let nanos = checked_cast(array, array.data_type(), &DataType::Duration(ArrowUnit::Nanosecond))?;
             plain_cast(&nanos, &SqlType::Interval.arrow())
@@ -501,9 +508,10 @@ fn convert_list(array: &ArrayRef, item: &SqlType) -> Converted {
     let as_list = DataType::List(Arc::new(Field::new("item", from.clone(), true)));
     let list = plain_cast(array, &as_list)?;
     let list: &ListArray = list.as_list();
+    // A slice of a list may not use all items. Items outside of it must not be checked.
     let (first, last) = (list.offsets()[0] as usize, list.offsets()[list.len()] as usize);
     let items = convert(&list.values().slice(first, last - first), item).map_err(|error| match error {
-        // The list that holds the item.
+        // The misfit has the row of the item. We report the row of the list that contains it.
         NotConverted::Value(misfit) => {
             let at = (misfit.row + first) as i32;
             let row = list.offsets().partition_point(|offset| *offset <= at).saturating_sub(1);
@@ -522,6 +530,7 @@ fn convert_struct(array: &ArrayRef, to: &[(String, SqlType)]) -> Converted {
     let from = array.as_struct();
     let mut columns: Vec<Option<ArrayRef>> = vec![None; to.len()];
     for (field, column) in from.fields().iter().zip(from.columns()) {
+        // Fields are matched by name. A field that the target lacks would be lost, so it is refused.
         let place = place_of(field.name(), to).ok_or(NotConverted::Types)?;
         columns[place] = Some(convert(&hidden(column, from.nulls())?, &to[place].1)?);
     }
@@ -538,7 +547,7 @@ fn convert_struct(array: &ArrayRef, to: &[(String, SqlType)]) -> Converted {
         .map_err(|_| NotConverted::Types)
 }
 
-/// A field of a struct with NULL where the struct is, so that what stands there is not checked.
+/// Returns a field of a struct with NULL wherever the struct is NULL, so that the values hidden there are not checked.
 fn hidden(column: &ArrayRef, nulls: Option<&NullBuffer>) -> Converted {
     let Some(nulls) = nulls.filter(|nulls| nulls.null_count() > 0) else { return Ok(Arc::clone(column)) };
     let mask = BooleanArray::new(!nulls.inner(), None);
@@ -559,13 +568,13 @@ mod tests {
 
     const MICROS: SqlType = SqlType::Timestamp { unit: TimeUnit::Microsecond, zoned: false };
 
-    /// The texts after conversion, or the row, text and problem of the misfit.
+    /// The texts after the conversion, or the row, text and problem of the misfit.
     fn converted(array: impl Array + 'static, to: &SqlType) -> Result<Vec<String>, (usize, String, Problem)> {
         let array: ArrayRef = Arc::new(array);
         assert!(is_convertible(array.data_type(), to), "{} to {to}", array.data_type());
         let converted = convert(&array, to).map_err(|error| match error {
             NotConverted::Value(misfit) => (misfit.row, misfit.text, misfit.problem),
-            NotConverted::Types => panic!("{} to {to} is convertible", array.data_type()),
+            NotConverted::Types => panic!("{} to {to} should be convertible", array.data_type()),
         })?;
         assert_eq!(converted.data_type(), &to.arrow());
         let column = TextColumn::new(&converted).expect("text");
@@ -620,7 +629,7 @@ mod tests {
     }
 
     #[test]
-    fn dates_and_times() {
+    fn dates_and_times_are_kept_or_refused() {
         use Problem::{Malformed, OutOfRange};
         let days = Date32Array::from(vec![Some(15_917), None]);
         assert_eq!(converted(days, &MICROS), fine(&["2013-07-31 00:00:00", "NULL"]));
@@ -636,12 +645,12 @@ mod tests {
         assert!(matches!(converted(far, &MICROS), Err((0, _, OutOfRange))));
         assert_eq!(converted(Time32SecondArray::from(vec![3_600]), &SqlType::Time), fine(&["01:00:00"]));
         assert_eq!(converted(DurationSecondArray::from(vec![90]), &SqlType::Interval), fine(&["00:01:30"]));
-        assert!(!is_convertible(&DataType::Int64, &MICROS), "a number does not say its unit");
+        assert!(!is_convertible(&DataType::Int64, &MICROS), "a number does not have a unit");
         assert!(!is_convertible(&DataType::Float64, &SqlType::Date));
     }
 
     #[test]
-    fn texts_and_bytes() {
+    fn texts_and_bytes_are_kept_or_refused() {
         use Problem::{Malformed, OutOfRange, TooLong};
         let texts = StringArray::from(vec![Some("2013-07-31"), None]);
         assert_eq!(converted(texts.clone(), &SqlType::Date), fine(&["2013-07-31", "NULL"]));

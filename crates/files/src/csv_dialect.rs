@@ -1,8 +1,9 @@
-//! What a CSV file looks like: delimiter, header, names, types.
+//! Learns the dialect of a CSV file: delimiter, header, names and types.
 //!
-//! The delimiter is the one of `,` `;` tab `|` with which most of the first lines have the same number of fields; more
-//! fields win among equals. The first record is a header if a later column's type does not fit it, or, where all
-//! columns are text, if its values are different from each other and from all below them. Statements can say either.
+//! The delimiter is one of `,` `;` tab `|`: the one that gives the same number of fields in most of the first lines.
+//! Among equals, more fields win. The first record is a header if a column has a type that its first value does not
+//! fit. If all columns are text, it is a header if its values differ from each other and from all values below them.
+//! Statements can override both.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -17,33 +18,33 @@ use crate::source_file::SourceFile;
 use crate::text_source::{Boundary, CheckedText, TextSource};
 use crate::type_guess::Guess;
 
-/// Bytes that the delimiter is looked for in.
+/// The number of bytes that are searched for the delimiter.
 const PREVIEW_BYTES: usize = 256 << 10;
-/// Records that the delimiter is looked for in.
+/// The number of records that are searched for the delimiter.
 const PREVIEW_RECORDS: usize = 1_000;
-/// Candidates, the usual first.
+/// The candidates, the most usual first.
 const DELIMITERS: [u8; 4] = [b',', b';', b'\t', b'|'];
-/// Names longer than this are values rather than a header.
+/// A first value longer than this is data and not a name.
 const HEADER_CHARS_MAX: usize = 128;
 
-/// What a file looks like.
+/// The dialect, names and types of a file.
 #[derive(Clone, Debug)]
 pub(crate) struct CsvShape {
     pub(crate) dialect: Dialect,
-    /// Whether the first record holds names; as found out unless a statement said it.
+    /// Whether the first record has names: stated by the statement, or guessed.
     pub(crate) header: bool,
-    /// Whether a statement said so.
+    /// Whether the statement stated it.
     pub(crate) header_given: bool,
     /// The fields of the first record.
     pub(crate) first: Vec<String>,
-    /// The types of the columns, from the records after the header if there is one.
+    /// The types of the columns, guessed from the records after the header.
     pub(crate) guesses: Vec<Guess>,
-    /// Records that the types come from.
+    /// The number of records that the types were guessed from.
     pub(crate) sampled: usize,
 }
 
 impl CsvShape {
-    /// Looks at the beginning of a file.
+    /// Examines the beginning of a file.
     pub(crate) fn learn(file: &Arc<SourceFile>, options: &ReadOptions, size: SampleSize) -> Result<CsvShape> {
         let dialect = Dialect {
             delimiter: match options.delimiter {
@@ -60,6 +61,7 @@ impl CsvShape {
         let sample = Sample::read(file, &dialect, options, size)?;
         let header = options.header.unwrap_or_else(|| sample.has_header());
         let mut guesses = sample.guesses;
+        // Without a header, the first record is data, so its types count too.
         if !header {
             for (guess, text) in guesses.iter_mut().zip(&sample.first) {
                 *guess = std::mem::take(guess).widen(sample_guess(text.as_deref()));
@@ -75,12 +77,12 @@ impl CsvShape {
         })
     }
 
-    /// Where records of the file end.
+    /// The kind of record boundary of the file.
     pub(crate) fn boundary(&self) -> Boundary {
         boundary(&self.dialect)
     }
 
-    /// The names of the columns: the header's, or `column1`, `column2`, ...
+    /// The names of the columns: those of the header, or `column1`, `column2`, ...
     pub(crate) fn names(&self) -> Vec<String> {
         if self.header {
             self.first.iter().map(|name| name.trim().to_owned()).collect()
@@ -89,7 +91,7 @@ impl CsvShape {
         }
     }
 
-    /// The error for a file whose columns are not those of the first file of its set.
+    /// The error for a file whose columns differ from those of the first file of its set. `None` if they agree.
     pub(crate) fn disagreement(&self, file: &str, other: &CsvShape, other_file: &str) -> Option<Error> {
         let differing = self.names().into_iter().zip(other.names()).find(|(a, b)| a.to_lowercase() != b.to_lowercase());
         let message = if self.first.len() != other.first.len() {
@@ -117,9 +119,10 @@ fn boundary(dialect: &Dialect) -> Boundary {
     }
 }
 
-/// The delimiter that the first lines agree on best.
+/// Finds the delimiter on which the first lines agree best.
 fn find_delimiter(file: &Arc<SourceFile>, options: &ReadOptions) -> Result<u8> {
     let ending = file.path.to_string_lossy().to_ascii_lowercase();
+    // The name says that the values are separated by tabs.
     if ending.contains(".tsv") {
         return Ok(b'\t');
     }
@@ -135,7 +138,7 @@ fn find_delimiter(file: &Arc<SourceFile>, options: &ReadOptions) -> Result<u8> {
         };
         (agreement(&text, &dialect, all), *delimiter)
     });
-    // The first of the best, since the candidates come in the order of their likelihood.
+    // `max_by_key` returns the last maximum. Reversed, that is the most usual of the best candidates.
     let best = scored.rev().max_by_key(|(score, _)| *score);
     Ok(best.filter(|((lines, _), _)| *lines > 0).map_or(b',', |(_, delimiter)| delimiter))
 }
@@ -146,6 +149,7 @@ fn agreement(text: &str, dialect: &Dialect, all: bool) -> (usize, usize) {
     let mut scanner = RecordScanner::new(text, dialect, 1);
     let mut fields = Vec::new();
     while let Some((place, scanned)) = scanner.next_record(&mut fields) {
+        // The last record of the preview may be incomplete, so it is not counted.
         let cut_off = !all && place.end == text.len();
         let blank = fields.len() == 1 && fields[0].range().is_empty();
         if !cut_off && !blank {
@@ -163,13 +167,13 @@ fn agreement(text: &str, dialect: &Dialect, all: bool) -> (usize, usize) {
 
 /// The first records of a file.
 struct Sample {
-    /// `None` is NULL.
+    /// The fields of the first record. `None` is NULL.
     first: Vec<Option<String>>,
     /// The types of the records after the first.
     guesses: Vec<Guess>,
-    /// Whether a value of the first record comes again below it, by column.
+    /// For each column, whether the value of the first record occurs again below it.
     repeated: Vec<bool>,
-    /// Records after the first.
+    /// The number of records after the first.
     records: usize,
 }
 
@@ -190,7 +194,7 @@ impl Sample {
         Ok(sample)
     }
 
-    /// Looks at the records of a chunk, at most `rows_max`.
+    /// Adds the records of a chunk, at most `rows_max`.
     fn add(&mut self, text: &str, dialect: &Dialect, all_text: bool, rows_max: usize) {
         let mut scanner = RecordScanner::new(text, dialect, 1);
         let mut fields = Vec::new();
@@ -200,11 +204,12 @@ impl Sample {
             let Some((_, scanned)) = scanner.next_record(&mut fields) else { return };
             let blank = fields.len() == 1 && fields[0].range().is_empty() && !fields[0].quoted();
             if self.first.is_empty() {
+                // Blank lines at the top are not the header.
                 if scanned.is_ok() && !blank {
                     self.set_first(text, &fields, dialect);
                 }
             } else if scanned.is_ok() && fields.len() == self.first.len() {
-                // Lines of another width are left for the reader to complain about.
+                // Lines with another number of fields are skipped. The reader reports them later.
                 self.add_record(text, &fields, dialect, all_text, &mut scratch);
             }
             fields.clear();
@@ -221,6 +226,7 @@ impl Sample {
     fn add_record(&mut self, text: &str, fields: &[Span], dialect: &Dialect, all_text: bool, scratch: &mut String) {
         self.records += 1;
         for (column, span) in fields.iter().enumerate() {
+            // NULL tells nothing about the type.
             let Some(field) = field(text, *span, dialect, scratch) else { continue };
             if all_text {
                 self.guesses[column] = Guess::Text;
@@ -245,7 +251,8 @@ impl Sample {
         if self.records == 0 {
             return like_names;
         }
-        // One typed column whose first value is of another type tells: data would have that type too.
+        // If a typed column has a first value of another type, that value is a name, because data would have the type
+        // too.
         let told = self.guesses.iter().zip(&self.first).any(|(guess, first)| {
             let typed = !matches!(guess, Guess::Nothing | Guess::Text);
             typed
@@ -259,7 +266,7 @@ impl Sample {
     }
 }
 
-/// The text of a field; `None` is NULL.
+/// The text of a field. `None` is NULL.
 fn field<'a>(text: &'a str, span: Span, dialect: &Dialect, scratch: &'a mut String) -> Option<&'a str> {
     let inside = &text[span.range()];
     if span.escaped() {
@@ -270,7 +277,7 @@ fn field<'a>(text: &'a str, span: Span, dialect: &Dialect, scratch: &'a mut Stri
     (span.quoted() || inside != dialect.null_string).then_some(inside)
 }
 
-/// The guess for one field. Blanks around a value are no part of it unless it is text, and an empty one says nothing.
+/// The guess for one field. Blanks around a value do not count, and an empty field tells nothing.
 fn sample_guess(text: Option<&str>) -> Guess {
     match text {
         None | Some("") => Guess::Nothing,
@@ -316,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn statements_have_the_last_word() {
+    fn options_of_a_statement_override_the_guesses() {
         let options = ReadOptions { header: Some(false), delimiter: Some(b','), ..ReadOptions::default() };
         let shape = learn("a,b\n1,2\n", &options).expect("learned");
         assert_eq!(shape.names(), ["column1", "column2"]);

@@ -1,8 +1,9 @@
-//! CSV chunks to record batches.
+//! Reads CSV chunks into record batches.
 //!
-//! A chunk is scanned into spans of fields, some thousand records at a time so that text and spans stay in the caches,
-//! and then parsed column by column. A record that is not of the file's width, or a value that is not of its column's
-//! type, is a complaint: the statement ends with the first by line, or all are reported and their rows filtered out.
+//! A chunk is scanned into the spans of its fields, some thousand records at a time, so that text and spans stay in the
+//! cache. Then it is parsed column by column. A record with a wrong number of fields, or a value that does not fit its
+//! column, is a complaint. Then the statement either fails with the complaint on the first line, or reports all of them
+//! and leaves out their rows.
 
 use std::sync::Arc;
 
@@ -19,23 +20,23 @@ use crate::mapping::{TargetColumn, batch_of, schema_of};
 use crate::report::{Complaint, Quoted, Reporter};
 use crate::text_source::{CheckedText, ChunkQueue, TextChunk};
 
-/// Spans that are scanned before they are parsed.
+/// The number of spans that are scanned before they are parsed.
 const FIELDS_PER_BLOCK: usize = 1 << 15;
-/// The most records that are scanned before they are parsed.
+/// The maximum number of records that are scanned before they are parsed.
 const RECORDS_PER_BLOCK: usize = 1 << 13;
 
-/// How to read the files of a set into a target.
+/// The plan for reading the files of a set into a target.
 #[derive(Debug)]
 pub(crate) struct CsvPlan {
     pub(crate) dialect: Dialect,
     pub(crate) header: bool,
-    /// Fields of a record.
+    /// The number of fields of a record.
     pub(crate) width: usize,
     pub(crate) target: Vec<TargetColumn>,
-    /// For each target column the field it is read from.
+    /// For each target column, the field that it is read from.
     pub(crate) fields: Vec<Option<usize>>,
     pub(crate) reporter: Reporter,
-    /// The sentence that helps where a value does not have the type that was guessed for its column.
+    /// The hint for a value that does not have the guessed type of its column.
     pub(crate) guess_hint: Option<String>,
 }
 
@@ -65,7 +66,7 @@ struct ChunkParser<'a> {
     plan: &'a CsvPlan,
     file: &'a str,
     text: &'a str,
-    /// Bytes that were no UTF-8, not yet passed.
+    /// The bytes that were not UTF-8 and that are still ahead.
     invalid: &'a [(usize, u8)],
     builders: Vec<ColumnBuilder>,
     kept: KeptRows,
@@ -75,15 +76,16 @@ struct ChunkParser<'a> {
 #[derive(Default)]
 struct Block {
     places: Vec<Place>,
-    /// The fields of all records, `width` each.
+    /// The fields of all records, `width` for each.
     spans: Vec<Span>,
-    /// A complaint about the line after the last record, where it ends the statement.
+    /// A complaint about the line after the last record, if it must end the statement.
     complaint: Option<(Complaint, Place)>,
 }
 
 impl<'a> ChunkParser<'a> {
     fn parse(plan: &CsvPlan, schema: &SchemaRef, chunk: TextChunk) -> Result<RecordBatch> {
         let checked = CheckedText::new(chunk.bytes);
+        // A rough guess of eight bytes per field. It only sizes the first allocation.
         let rows_expected = checked.text.len() / (plan.width * 8) + 1;
         let read = plan.target.iter().zip(&plan.fields).filter(|(_, field)| field.is_some());
         let mut parser = ChunkParser {
@@ -105,7 +107,7 @@ impl<'a> ChunkParser<'a> {
         parser.finish(schema)
     }
 
-    /// The header is the first record that is not blank.
+    /// Skips the header: the first record that is not blank.
     fn skip_header(&mut self, scanner: &mut RecordScanner<'_>) {
         let mut fields = Vec::new();
         while let Some((place, _)) = scanner.next_record(&mut fields) {
@@ -117,7 +119,7 @@ impl<'a> ChunkParser<'a> {
         }
     }
 
-    /// Scans the next block of records; `false` at the end of the chunk.
+    /// Scans the next block of records. Returns `false` at the end of the chunk.
     fn scan(&mut self, scanner: &mut RecordScanner<'_>, block: &mut Block) -> Result<bool> {
         block.places.clear();
         block.spans.clear();
@@ -126,10 +128,12 @@ impl<'a> ChunkParser<'a> {
             let before = block.spans.len();
             let Some((place, scanned)) = scanner.next_record(&mut block.spans) else { break };
             let found = block.spans.len() - before;
+            // The usual case: a sound record, and no invalid bytes ahead.
             if scanned.is_ok() && found == width && self.invalid.is_empty() {
                 block.places.push(place);
                 continue;
             }
+            // Blank lines are skipped, unless the file has one column: then a blank line is a NULL.
             if scanned.is_ok() && width > 1 && is_blank(&block.spans[before..]) {
                 block.spans.truncate(before);
                 continue;
@@ -146,7 +150,8 @@ impl<'a> ChunkParser<'a> {
             };
             block.spans.truncate(before);
             if self.plan.reporter.on_error == crate::OnError::Fail {
-                // Lines before this one may hold the first error.
+                // A line before this one may have a bad value, and the first error must win. So the block is parsed
+                // before we report this one.
                 block.complaint = Some((complaint, place));
                 return Ok(true);
             }
@@ -159,7 +164,7 @@ impl<'a> ChunkParser<'a> {
         self.plan.reporter.report(complaint, self.file, place.line, &self.text[place.start..place.end])
     }
 
-    /// The first byte of a record that is no UTF-8. Those of the record and before it are passed.
+    /// Skips the invalid bytes up to the end of a record. Returns the first one within the record.
     fn pass_invalid(&mut self, place: &Place) -> Option<(usize, u8)> {
         let passed = self.invalid.iter().take_while(|(at, _)| *at < place.end).count();
         let (these, later) = self.invalid.split_at(passed);
@@ -171,16 +176,16 @@ impl<'a> ChunkParser<'a> {
         match bad {
             BadRecord::UnclosedQuote { field } => {
                 Complaint::line(format!("the quote that opens {} is not closed", self.field_name(field)))
-                    .hint("a quote inside of a quoted field is written twice; WITH (quote '') reads quotes as they are")
+                    .hint("write a quote within a quoted field twice; WITH (quote '') reads quotes as they are")
             }
             BadRecord::TextBehindQuote { field, at } => {
                 let rest = self.text[at..].lines().next().unwrap_or_default();
                 Complaint::line(format!(
-                    "{} goes on behind its closing quote: {}",
+                    "{} has text after its closing quote: {}",
                     self.field_name(field),
                     Quoted(rest)
                 ))
-                .hint("a quote inside of a quoted field is written twice; WITH (quote '') reads quotes as they are")
+                .hint("write a quote within a quoted field twice; WITH (quote '') reads quotes as they are")
             }
         }
     }
@@ -199,7 +204,7 @@ impl<'a> ChunkParser<'a> {
             .hint("WITH (on_error 'skip') leaves such lines out; WITH (delimiter ...) names another delimiter")
     }
 
-    /// The column that a field is read into, or the field's number.
+    /// The name of the column that a field is read into, or the number of the field.
     fn field_name(&self, field: usize) -> String {
         match self.plan.fields.iter().position(|from| *from == Some(field)) {
             Some(column) => format!("column {}", self.plan.target[column].name),
@@ -231,7 +236,7 @@ impl<'a> ChunkParser<'a> {
         let mut read = columns.into_iter();
         let all = self.plan.target.iter().zip(&self.plan.fields);
         let columns = all.map(|(column, field)| match field {
-            Some(_) => read.next().ok_or_else(|| Error::internal("a column that is read has no builder")),
+            Some(_) => read.next().ok_or_else(|| Error::internal("a column that is read must have a builder")),
             None => column.filled(rows),
         });
         batch_of(schema, columns.collect::<Result<_>>()?, rows)
@@ -242,7 +247,7 @@ fn is_blank(fields: &[Span]) -> bool {
     matches!(fields, [only] if only.range().is_empty() && !only.quoted())
 }
 
-/// One column of a block.
+/// The texts of one column of a block.
 struct Fields<'a> {
     text: &'a str,
     spans: &'a [Span],
@@ -250,7 +255,7 @@ struct Fields<'a> {
     field: usize,
     null_string: &'a str,
     escape: u8,
-    /// Blanks around the value are its own.
+    /// Whether blanks around a value belong to it.
     is_text: bool,
     nulls: Nulls,
     scratch: String,
@@ -292,7 +297,7 @@ impl Texts for Fields<'_> {
         }
         if !self.is_text {
             inside = trimmed(inside);
-            // Writers that quote every field quote those without a value too.
+            // Some writers quote every field, also those without a value.
             if inside.is_empty() && self.null_string.is_empty() {
                 return self.nulls.null(row);
             }

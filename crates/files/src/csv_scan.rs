@@ -1,41 +1,40 @@
-//! CSV records as spans of a text.
+//! Splits a text into CSV records as spans.
 //!
 //! The scanner finds where fields begin and end (RFC 4180, with any delimiter, quote and escape character) and copies
-//! nothing. A quote opens a field only as its first character, and after the quote that closes it nothing but a
-//! delimiter or a line end may follow; a quote inside of an unquoted field is a character like others. Lines end in
-//! `\n` or `\r\n`.
+//! nothing. A quote opens a field only as its first character. After the closing quote, only a delimiter or a line end
+//! may follow. Within an unquoted field a quote is an ordinary character. Lines end in `\n` or `\r\n`.
 //!
-//! After a record that cannot be read, scanning goes on at the line after the record's first: a quote that nothing
-//! closes in its own line costs that line only.
+//! After a bad record, scanning continues at the line after the record's first line. So a quote that is not closed on
+//! its line costs only that line.
 
 use memchr::{memchr, memchr2};
 
-/// How a file separates its fields.
+/// The dialect of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Dialect {
     pub(crate) delimiter: u8,
-    /// `None`: quotes are characters like others.
+    /// The quote character. If `None`, quotes are ordinary characters.
     pub(crate) quote: Option<u8>,
     pub(crate) escape: u8,
-    /// The unquoted text that is NULL.
+    /// The unquoted text that means NULL.
     pub(crate) null_string: String,
 }
 
-/// Where a field stands in its text, without its quotes.
+/// The position of a field in its text, without its quotes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
-    /// The position; the top bit says that escapes have to be undone.
+    /// The start. The top bit is set if the field has escapes.
     start: u32,
-    /// The position after the field; the top bit says that the field was quoted.
+    /// The end. The top bit is set if the field was quoted.
     end: u32,
 }
 
-/// The flags in [`Span`].
+/// The flag bit in [`Span`].
 const TOP: u32 = 1 << 31;
 
 impl Span {
     fn new(start: usize, end: usize, quoted: bool, escaped: bool) -> Span {
-        debug_assert!(end < TOP as usize, "a chunk of text is shorter than 2 GiB");
+        debug_assert!(end < TOP as usize, "a chunk of text must be shorter than 2 GiB");
         let flag = |set: bool| if set { TOP } else { 0 };
         Span { start: start as u32 | flag(escaped), end: end as u32 | flag(quoted) }
     }
@@ -56,27 +55,27 @@ impl Span {
     }
 }
 
-/// Why a record cannot be read.
+/// The reason why a record cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BadRecord {
-    /// Something follows the quote that closes a field: the number of the field, and the position of what follows.
+    /// Text follows the quote that closes a field: the number of the field, and the position of that text.
     TextBehindQuote { field: usize, at: usize },
-    /// Nothing closes the quote that opens a field.
+    /// The quote that opens a field is never closed.
     UnclosedQuote { field: usize },
 }
 
-/// Where a record stands.
+/// The location of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// Position of its first byte.
+    /// The position of its first byte.
     pub(crate) start: usize,
-    /// Position after its line end.
+    /// The position after its line end.
     pub(crate) end: usize,
-    /// Its first line.
+    /// The number of its first line.
     pub(crate) line: u64,
 }
 
-/// A walk over the records of a text.
+/// Iterates over the records of a text.
 pub(crate) struct RecordScanner<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -87,7 +86,7 @@ pub(crate) struct RecordScanner<'a> {
 }
 
 impl<'a> RecordScanner<'a> {
-    /// Starts at a record on `first_line`.
+    /// Starts at a record on line `first_line`.
     pub(crate) fn new(text: &'a str, dialect: &Dialect, first_line: u64) -> RecordScanner<'a> {
         RecordScanner {
             bytes: text.as_bytes(),
@@ -99,8 +98,8 @@ impl<'a> RecordScanner<'a> {
         }
     }
 
-    /// Appends the fields of the next record to `fields`. On an error nothing is appended, and the place is that of the
-    /// record's first line.
+    /// Appends the fields of the next record to `fields`. On an error it appends nothing, and the location is that of
+    /// the record's first line.
     #[inline]
     pub(crate) fn next_record(&mut self, fields: &mut Vec<Span>) -> Option<(Place, Result<(), BadRecord>)> {
         if self.at >= self.bytes.len() {
@@ -109,6 +108,7 @@ impl<'a> RecordScanner<'a> {
         let (start, line, before) = (self.at, self.line, fields.len());
         let scanned = self.scan_fields(fields, before);
         if scanned.is_err() {
+            // Fields before the error were already appended. The caller must not see them.
             fields.truncate(before);
             self.at = memchr(b'\n', &self.bytes[start..]).map_or(self.bytes.len(), |length| start + length + 1);
             self.line = line + 1;
@@ -131,7 +131,7 @@ impl<'a> RecordScanner<'a> {
         }
     }
 
-    /// Scans an unquoted field; `true` if it ends its record.
+    /// Scans an unquoted field. Returns `true` if it ends its record.
     #[inline(always)]
     fn scan_plain(&mut self, fields: &mut Vec<Span>) -> bool {
         let start = self.at;
@@ -142,18 +142,20 @@ impl<'a> RecordScanner<'a> {
             return false;
         }
         self.at = self.at.min(self.bytes.len());
+        // The line end may be `\r\n`.
         let end = if end > start && self.bytes[end - 1] == b'\r' { end - 1 } else { end };
         fields.push(Span::new(start, end, false, false));
         true
     }
 
-    /// Scans a quoted field; `true` if it ends its record.
+    /// Scans a quoted field. Returns `true` if it ends its record.
     fn scan_quoted(&mut self, fields: &mut Vec<Span>, before: usize) -> Result<bool, BadRecord> {
         let field = fields.len() - before;
         let start = self.at + 1;
         let quote = self.bytes[self.at];
         let (end, escaped) =
             closing(self.bytes, start, quote, self.escape).ok_or(BadRecord::UnclosedQuote { field })?;
+        // Line ends within quotes count, so that later errors name the right line.
         self.line += self.bytes[start..end].iter().filter(|byte| **byte == b'\n').count() as u64;
         let behind = end + 1;
         let (length, ended) = match self.bytes.get(behind) {
@@ -170,8 +172,8 @@ impl<'a> RecordScanner<'a> {
     }
 }
 
-/// The position of the first byte that is `a` or `b`; the length if there is none. Eight bytes at a time: fields are
-/// short, so that what counts is how soon the search has begun.
+/// The position of the first byte that is `a` or `b`, or the length if there is none. Compares eight bytes at a time
+/// with little setup, because fields are short.
 #[inline(always)]
 fn position_of_either(bytes: &[u8], a: u8, b: u8) -> usize {
     const LOW: u64 = 0x0101_0101_0101_0101;
@@ -181,7 +183,7 @@ fn position_of_either(bytes: &[u8], a: u8, b: u8) -> usize {
     for (i, word) in words.iter().enumerate() {
         let word = u64::from_le_bytes(*word);
         let (x, y) = (word ^ a_everywhere, word ^ b_everywhere);
-        // The lowest byte that is zero in x or y has its high bit set here, and none below it has.
+        // The lowest zero byte of x or y has its high bit set here, and no lower byte has.
         let found = (x.wrapping_sub(LOW) & !x | y.wrapping_sub(LOW) & !y) & HIGH;
         if found != 0 {
             return i * 8 + (found.trailing_zeros() / 8) as usize;
@@ -191,7 +193,7 @@ fn position_of_either(bytes: &[u8], a: u8, b: u8) -> usize {
     from + tail.iter().position(|byte| *byte == a || *byte == b).unwrap_or(tail.len())
 }
 
-/// The quote that closes a field whose text starts at `from`, and whether there are escapes before it.
+/// The position of the quote that closes a field whose text starts at `from`, and whether escapes precede it.
 #[inline]
 fn closing(bytes: &[u8], from: usize, quote: u8, escape: u8) -> Option<(usize, bool)> {
     let mut escaped = false;
@@ -207,12 +209,12 @@ fn closing(bytes: &[u8], from: usize, quote: u8, escape: u8) -> Option<(usize, b
     }
 }
 
-/// Appends the inside of a quoted field to `out` with its escapes undone.
+/// Appends the inside of a quoted field to `out`, with its escapes removed.
 pub(crate) fn undo_escapes(inside: &str, escape: u8, out: &mut String) {
     let mut rest = inside;
     while let Some(at) = memchr(escape, rest.as_bytes()) {
         out.push_str(&rest[..at]);
-        // The character after the escape stands for itself.
+        // The character after the escape is literal.
         let next = rest[at + 1..].chars().next();
         out.extend(next);
         rest = &rest[at + 1 + next.map_or(0, char::len_utf8)..];
@@ -220,7 +222,7 @@ pub(crate) fn undo_escapes(inside: &str, escape: u8, out: &mut String) {
     out.push_str(rest);
 }
 
-/// Without blanks and tabs around it, which are rarely there.
+/// Trims blanks and tabs, which are rare.
 #[inline(always)]
 pub(crate) fn trimmed(text: &str) -> &str {
     match (text.as_bytes().first(), text.as_bytes().last()) {
@@ -237,7 +239,7 @@ mod tests {
         Dialect { delimiter: b',', quote: Some(b'"'), escape, null_string: String::new() }
     }
 
-    /// Records as their texts, with lines; a bad record as its problem.
+    /// The records as texts, with their lines. A bad record is returned as its problem.
     fn records(text: &str, escape: u8) -> Vec<(u64, Result<Vec<String>, BadRecord>)> {
         let mut scanner = RecordScanner::new(text, &dialect(escape), 1);
         let mut fields = Vec::new();
@@ -262,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_and_line_ends() {
+    fn fields_end_at_delimiters_and_lines() {
         assert_eq!(fields("a,bc,\n1,,3\r\nx"), [vec!["a", "bc", ""], vec!["1", "", "3"], vec!["x"]]);
         assert_eq!(fields("a\n\nb\r\n"), [vec!["a"], vec![""], vec!["b"]]);
         assert_eq!(fields("a,b\r"), [vec!["a", "b"]]);
@@ -274,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn quotes() {
+    fn quoted_fields_may_contain_delimiters_and_quotes() {
         assert_eq!(fields("\"a,b\",\"c\"\"d\"\r\n\"\",x\"y\"\n"), [vec!["<a,b>", "<c\"d>"], vec!["<>", "x\"y\""]]);
         let backslash = records("\"a\\\"b\\\\\",\"c\"\n", b'\\');
         assert_eq!(backslash, [(1, Ok(vec!["<a\"b\\>".to_owned(), "<c>".to_owned()]))]);
@@ -287,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_record_costs_its_first_line() {
+    fn a_bad_record_costs_only_its_first_line() {
         let found = records("1,\"a\n2,b\n3,\"c\"\n", b'"');
         assert_eq!(found[0], (1, Err(BadRecord::TextBehindQuote { field: 1, at: 12 })));
         assert_eq!(found[1], (2, Ok(vec!["2".to_owned(), "b".to_owned()])));
@@ -304,7 +306,7 @@ mod tests {
             let bytes: Vec<u8> = (0..length)
                 .map(|_| {
                     state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                    // Values next to the searched ones, where borrows would show.
+                    // Bytes next to the searched ones would show errors of borrows.
                     [b',', b'+', b'-', b'\n', 9, 11, 0, 0x80, 0xAC][(state >> 24) as usize % 9]
                 })
                 .collect();

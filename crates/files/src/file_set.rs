@@ -1,4 +1,4 @@
-//! The files that a statement names, as one thing with columns.
+//! The files that a statement names, read like one file with columns.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::type_guess::Guess;
 
 mod rows;
 
-/// One file or several that have the same columns.
+/// One file, or several files with the same columns.
 #[derive(Debug)]
 pub struct FileSet {
     files: Vec<Arc<SourceFile>>,
@@ -31,25 +31,25 @@ pub struct FileSet {
     notices: Vec<String>,
 }
 
-/// A column of files.
+/// A column of the files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileColumn {
-    /// The name as it is spelled in the files, unique without case.
+    /// The name as the files spell it. Unique even if case is ignored.
     pub name: String,
-    /// The type that keeps every value: stated by the file, or guessed from the first rows of CSV and JSON. `None` for
+    /// A type that keeps every value: stated by the file, or guessed from the first rows of CSV and JSON. `None` for
     /// types of Parquet and Arrow that SQL does not have.
     pub kind: Option<SqlType>,
-    /// Whether the files may hold NULL.
+    /// Whether the files may have NULLs in it.
     pub nullable: bool,
 }
 
-/// What was learned of the files, by format.
+/// The facts learned from the files, by format.
 #[derive(Debug)]
 enum Contents {
     Parquet(Vec<Arc<ParquetFile>>),
     Arrow(Vec<Arc<IpcFile>>),
     Csv(CsvShape),
-    /// The keys as they are spelled, and where records end in each file.
+    /// The keys as the files spell them, and the kind of record boundary of each file.
     Json {
         keys: Vec<String>,
         boundaries: Vec<Boundary>,
@@ -62,9 +62,11 @@ impl FileSet {
     pub fn open(pattern: &str, options: &ReadOptions) -> Result<FileSet> {
         let mut files = Vec::new();
         let mut format = None;
+        // Every file is opened and examined before the statement reads a row, so that a mistake fails early.
         for path in expand(pattern)? {
             let (named, compression) = FileFormat::of_path(&path);
             let file = SourceFile::new(path, options.compression.unwrap_or(compression), &options.cancel)?;
+            // An option overrides the name, and the name overrides the content.
             let found = options.format.or(named).map_or_else(|| format_of_content(&file), Ok)?;
             if format.is_some_and(|format| format != found) {
                 return Err(mixed_formats(&files, &file));
@@ -93,17 +95,17 @@ impl FileSet {
         }
     }
 
-    /// The columns, as spelled in the files.
+    /// The columns, as the files spell them.
     pub fn columns(&self) -> &[FileColumn] {
         &self.columns
     }
 
-    /// What the user should know: columns that had to be renamed.
+    /// Notices for the user, for example about columns that were renamed.
     pub fn notices(&self) -> &[String] {
         &self.notices
     }
 
-    /// The files in a few words: the name of the only one, or the first and how many.
+    /// Describes the files briefly: the name of the only one, or the first name and the number of the others.
     pub(crate) fn describe(&self) -> String {
         match self.files.as_slice() {
             [file] => format!("'{}'", file.name),
@@ -111,12 +113,12 @@ impl FileSet {
         }
     }
 
-    /// Bytes of all files on disk.
+    /// The total size of the files on disk in bytes.
     pub fn bytes(&self) -> u64 {
         self.files.iter().map(|file| file.bytes).sum()
     }
 
-    /// The number of rows, where the format tells it without reading them.
+    /// The number of rows, if the format tells it without reading them.
     pub fn rows(&self) -> Option<u64> {
         match &self.contents {
             Contents::Parquet(files) => Some(files.iter().map(|file| file.rows).sum()),
@@ -124,7 +126,7 @@ impl FileSet {
         }
     }
 
-    /// The files' own columns as a target; fails for a column of a type that SQL does not have.
+    /// The files' own columns as a target. Returns an error for a column whose type SQL does not have.
     pub fn own_columns(&self) -> Result<Vec<TargetColumn>> {
         self.columns.iter().enumerate().map(|(i, column)| self.own_column(i, column)).collect()
     }
@@ -138,30 +140,30 @@ impl FileSet {
             };
             Error::new(
                 ErrorKind::Unsupported,
-                format!("column {} of {} is of the type {arrow}, which is not read", column.name, self.files[0].name),
+                format!("column {} of {} has the type {arrow}, which cannot be read", column.name, self.files[0].name),
             )
             .hint("leave the column out: create the table without it and COPY WITH (ignore_unknown true)")
         })?;
         Ok(TargetColumn { name: column.name.clone(), kind, nullable: column.nullable, missing: None })
     }
 
-    /// Reads the files into given columns, in order. Decoding runs on `threads` threads beside the caller's, or on the
-    /// caller's own if that is 0. With `on_error 'skip'`, lines that cannot be read go to `rejects`.
+    /// Reads the files into given columns, in order. Decoding runs on `threads` threads in addition to the caller's, or
+    /// on the caller's own thread if that is 0. With `on_error 'skip'`, lines that cannot be read go to `rejects`.
     pub fn batches(&self, target: &[TargetColumn], threads: usize, rejects: Option<RejectSink>) -> Result<Batches> {
         let progress = Progress::default();
         let jobs = self.jobs(target, rejects, &progress)?;
-        // The columns of Parquet are streams that jobs side by side would only pull back and forth.
+        // The columns of Parquet are streams. Several jobs would move them back and forth, so one thread is enough.
         let threads = if self.format() == FileFormat::Parquet { threads.min(1) } else { threads };
         Ok(Batches::new(jobs, progress, threads))
     }
 
-    /// Reads Parquet files into given columns, block by block; `None` if the files are of another format.
+    /// Reads Parquet files into given columns, block by block. `None` if the files have another format.
     pub fn parquet_blocks(&self, target: &[TargetColumn]) -> Result<Option<ParquetBlocks>> {
         let Contents::Parquet(files) = &self.contents else { return Ok(None) };
         self.open_blocks(files, target, self.options.ignore_unknown, Progress::default()).map(Some)
     }
 
-    /// The jobs of [`FileSet::batches`].
+    /// The jobs that [`FileSet::batches`] runs.
     fn jobs(&self, target: &[TargetColumn], rejects: Option<RejectSink>, progress: &Progress) -> Result<Arc<dyn Jobs>> {
         let ignore_unknown = self.options.ignore_unknown;
         let reporter = Reporter { on_error: self.options.on_error, rejects };
@@ -206,7 +208,7 @@ impl FileSet {
         Ok(ParquetBlocks::new(files.to_vec(), target, columns, progress))
     }
 
-    /// For each target column its column in each file of Parquet or Arrow, checked to be convertible.
+    /// For each target column, its column in each file of Parquet or Arrow. Checks that the types can be converted.
     fn columns_of_files(
         &self,
         target: &[TargetColumn],
@@ -214,6 +216,7 @@ impl FileSet {
         data_type: impl Fn(usize, usize) -> arrow::datatypes::DataType,
     ) -> Result<Vec<Vec<Option<usize>>>> {
         let names: Vec<String> = self.columns.iter().map(|column| column.name.clone()).collect();
+        // Columns are matched once for the set, then translated to each file.
         let in_set = by_name(&self.files[0].name, &names, target, ignore_unknown)?;
         let mut columns = vec![Vec::with_capacity(self.files.len()); target.len()];
         for (number, file) in self.files.iter().enumerate() {
@@ -229,7 +232,7 @@ impl FileSet {
         Ok(columns)
     }
 
-    /// For each column of the set its number in one file, whose columns may come in another order.
+    /// For each column of the set, its number in one file. The columns of a file may be in another order.
     fn order_in_file(&self, number: usize) -> Vec<usize> {
         let names = |file: usize| match &self.contents {
             Contents::Parquet(files) => names_of(files[file].columns.iter().map(|column| &column.name)),
@@ -240,10 +243,11 @@ impl FileSet {
             return (0..self.columns.len()).collect();
         }
         let (first, own) = (names(0), names(number));
-        (0..first.len()).map(|i| same_column(&first, i, &own).expect("the files agree")).collect()
+        (0..first.len()).map(|i| same_column(&first, i, &own).expect("the files were checked to agree")).collect()
     }
 
-    /// Whether CSV files have a header where they are read into `target`, and the field of each target column.
+    /// Decides whether CSV files have a header when they are read into `target`, and which field each target column
+    /// takes.
     fn csv_columns(&self, shape: &CsvShape, target: &[TargetColumn]) -> Result<(bool, Vec<Option<usize>>)> {
         let file = &self.files[0].name;
         let known =
@@ -253,7 +257,7 @@ impl FileSet {
         } else if shape.first.iter().all(known) {
             true
         } else {
-            // Texts that are no column's name are a header only where the types below them say so.
+            // A first line that names no target column is a header only if the types of the lines below tell so.
             let typed = shape.guesses.iter().any(|guess| !matches!(guess, Guess::Nothing | Guess::Text));
             shape.header && (typed || shape.first.iter().any(known))
         };
@@ -328,7 +332,7 @@ impl FileSet {
         for file in &files {
             let learned = CsvShape::learn(file, &options_of_file, size)?;
             let Some(shape) = &mut shape else {
-                // The first file's header says what the others have; nothing else is likely.
+                // The other files most likely look like the first one, so they use its header and delimiter.
                 options_of_file.header = Some(learned.header);
                 options_of_file.delimiter = Some(learned.dialect.delimiter);
                 shape = Some(learned);
@@ -386,8 +390,8 @@ impl FileSet {
     }
 }
 
-/// The column of another file that goes with column `i` of the first. Where a name comes several times, its first column
-/// goes with the first, and so on.
+/// The column of another file that corresponds to column `i` of the first. If a name occurs several times, the first
+/// occurrences correspond, then the second ones, and so on.
 fn same_column(first: &[&str], i: usize, other: &[&str]) -> Option<usize> {
     let before = first[..i].iter().filter(|name| **name == first[i]).count();
     (0..other.len()).filter(|place| other[*place] == first[i]).nth(before)
@@ -397,7 +401,7 @@ fn names_of<'a>(names: impl Iterator<Item = &'a String>) -> Vec<&'a str> {
     names.map(String::as_str).collect()
 }
 
-/// The format of a file whose name does not tell it, by how it begins.
+/// Detects the format of a file from its first bytes. Used if the name does not tell it.
 fn format_of_content(file: &SourceFile) -> Result<FileFormat> {
     let mut start = [0; 6];
     let opened = file.open()?;
@@ -430,7 +434,7 @@ fn check_compression(file: &SourceFile, format: FileFormat) -> Result<()> {
         .hint(format!("unpack it first; a {} file is compressed inside", format.name())))
 }
 
-/// Refuses what the format has no use for, rather than leaving it out silently.
+/// Refuses options that the format does not use, because ignoring them silently could hide a mistake.
 fn check_options(format: FileFormat, options: &ReadOptions) -> Result<()> {
     let unused = |name: &str| {
         Err(Error::new(ErrorKind::InvalidParameter, format!("the option {name} has no meaning for {}", format.name())))
@@ -451,7 +455,7 @@ fn check_options(format: FileFormat, options: &ReadOptions) -> Result<()> {
     }
 }
 
-/// The columns that files of Parquet or Arrow have in common: all of them, of the same types.
+/// The columns of files of Parquet or Arrow. All files must have the same columns with the same types.
 fn agreed(files: &[Arc<SourceFile>], columns: Vec<Vec<FileColumn>>) -> Result<Vec<FileColumn>> {
     let mut all = columns.into_iter();
     let mut agreed = all.next().unwrap_or_default();
@@ -483,6 +487,7 @@ fn agreed(files: &[Arc<SourceFile>], columns: Vec<Vec<FileColumn>>) -> Result<Ve
                     file.name
                 )));
             }
+            // If any file may have NULL, the set may.
             column.nullable |= other.nullable;
         }
     }

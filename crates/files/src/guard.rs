@@ -1,7 +1,8 @@
-//! Decoders of foreign formats, fenced in.
+//! Runs decoders of foreign formats safely.
 //!
-//! The decoders of Parquet and Arrow IPC check what they read, yet some damage still ends in a panic there, such as a
-//! slice out of bounds. A file must never end the process, so every call into them goes through [`guarded`].
+//! The decoders of Parquet and Arrow IPC check their input, but some damage still makes them panic, for example with a
+//! slice out of bounds. A file must never end the process, so every call into these decoders must go through
+//! [`guarded`].
 
 use std::any::Any;
 use std::fmt;
@@ -9,9 +10,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use rowmill_base::{Error, ErrorKind, Result};
 
-/// Runs `decode`; its error, or its panic, becomes an error that names `file`. What `decode` was working on must not be
-/// used after an error.
+/// Runs `decode`, and turns an error or a panic into an error that names `file`. After an error, the caller must not
+/// use the state that `decode` worked on.
 pub(crate) fn guarded<T, E: fmt::Display>(file: &str, decode: impl FnOnce() -> Result<T, E>) -> Result<T> {
+    // The caller drops the decoder after an error, so a broken state is never seen.
     match catch_unwind(AssertUnwindSafe(decode)) {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(error)) => Err(damaged(file, error)),
@@ -19,7 +21,7 @@ pub(crate) fn guarded<T, E: fmt::Display>(file: &str, decode: impl FnOnce() -> R
     }
 }
 
-/// A file that is not what its format asks for.
+/// Makes the error for a file whose content its format does not allow.
 pub(crate) fn damaged(file: &str, what: impl fmt::Display) -> Error {
     Error::new(ErrorKind::BadFileFormat, format!("{file} cannot be read: {what}"))
         .hint("the file is damaged, cut short, or of another format; WITH (format ...) names one")

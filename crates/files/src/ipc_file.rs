@@ -1,8 +1,9 @@
-//! One file of Arrow IPC: the file format with its footer, or a stream that was written to a file.
+//! Reads one file of Arrow IPC: the file format with its footer, or a stream that was written to a file.
 //!
-//! Either is first turned into a list of messages with their places, every one checked to lie within the file and to
-//! unpack to a bounded size; only then are bytes read and handed to Arrow's decoder. Lengths in a damaged file can
-//! therefore not ask for more memory than the file has bytes, or [`UNPACKED_BYTES_MAX`] for a compressed buffer.
+//! Both are first turned into a list of messages with their locations. Every message is checked to be within the file
+//! and to decompress to a bounded size. Only then do we read bytes and pass them to Arrow's decoder. So the lengths in
+//! a damaged file cannot ask for more memory than the file has bytes, or [`UNPACKED_BYTES_MAX`] for a compressed
+//! buffer.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -24,16 +25,16 @@ use crate::mapping::{TargetColumn, batch_of, schema_of};
 use crate::parquet_blocks::convert_column;
 use crate::source_file::SourceFile;
 
-/// What a file of the file format begins and ends with.
+/// The first and the last bytes of the file format.
 const MAGIC: &[u8; 6] = b"ARROW1";
-/// What a message begins with, in front of the length of its metadata.
+/// The first bytes of a message, before the length of its metadata.
 const CONTINUATION: [u8; 4] = [0xFF; 4];
-/// The most bytes that one compressed buffer may unpack to.
+/// The maximum size of one decompressed buffer in bytes.
 const UNPACKED_BYTES_MAX: i64 = 4 << 30;
 
 type Decoded<T> = Result<T, ArrowError>;
 
-/// One file with the places of its messages.
+/// One file with the locations of its messages.
 #[derive(Debug)]
 pub(crate) struct IpcFile {
     pub(crate) source: Arc<SourceFile>,
@@ -42,7 +43,7 @@ pub(crate) struct IpcFile {
     messages: Vec<Message>,
 }
 
-/// A dictionary or a record batch, in the order in which they have to be read.
+/// A dictionary or a record batch. Messages must be read in their order.
 #[derive(Clone, Copy, Debug)]
 struct Message {
     block: Block,
@@ -54,13 +55,14 @@ impl IpcFile {
         let file = Bytes { file: source.open()?, length: source.bytes };
         let (schema, version, messages) = guarded(&source.name, || {
             let mut start = [0; MAGIC.len()];
+            // Anything without the magic bytes is tried as a stream.
             let is_file = file.length >= 16 && file.read_exact(&mut start, 0).is_ok() && start == *MAGIC;
             if is_file { read_footer(&file) } else { read_stream(&file) }
         })?;
         Ok(IpcFile { source: Arc::clone(source), schema, version, messages })
     }
 
-    /// The SQL type of each column.
+    /// The SQL type of each column. `None` for types that SQL does not have.
     pub(crate) fn kinds(&self) -> impl Iterator<Item = Option<SqlType>> {
         self.schema.fields().iter().map(|field| SqlType::from_arrow(field.data_type()))
     }
@@ -76,7 +78,7 @@ fn malformed(what: impl Into<String>) -> ArrowError {
     ArrowError::ParseError(what.into())
 }
 
-/// The messages that the footer names: all dictionaries first.
+/// The messages listed in the footer, all dictionaries first.
 fn read_footer(file: &Bytes) -> Decoded<Parsed> {
     let mut tail = [0; 10];
     file.read_exact(&mut tail, file.length - 10)?;
@@ -96,7 +98,7 @@ fn read_footer(file: &Bytes) -> Decoded<Parsed> {
     Ok((Arc::new(fb_to_schema(schema)), footer.version(), messages.collect::<Decoded<_>>()?))
 }
 
-/// The messages of a stream, found by going from one to the next.
+/// The messages of a stream, found by following them from one to the next.
 fn read_stream(file: &Bytes) -> Decoded<Parsed> {
     let mut found: Option<(SchemaRef, MetadataVersion)> = None;
     let mut messages = Vec::new();
@@ -104,19 +106,20 @@ fn read_stream(file: &Bytes) -> Decoded<Parsed> {
     while let Some((prefix, length)) = file.message_length(at)? {
         let metadata = file.read(at + prefix, length)?;
         let message = root_as_message(&metadata).map_err(|error| malformed(format!("no Arrow message: {error}")))?;
+        // A stream has no directory, so we build the entry that a footer would have.
         let metadata_length = i32::try_from(prefix + length).map_err(|_| malformed("a message is too long"))?;
         let block = Block::new(at as i64, metadata_length, message.bodyLength());
         file.check(&block)?;
         at += block_bytes(&block);
         let is_dictionary = match message.header_type() {
             MessageHeader::Schema => {
-                let schema = message.header_as_schema().ok_or_else(|| malformed("a schema without content"))?;
+                let schema = message.header_as_schema().ok_or_else(|| malformed("a schema message has no content"))?;
                 found = Some((Arc::new(fb_to_schema(schema)), message.version()));
                 continue;
             }
             MessageHeader::DictionaryBatch => true,
             MessageHeader::RecordBatch => false,
-            other => return Err(malformed(format!("a message of the kind {other:?}"))),
+            other => return Err(malformed(format!("a message has the unexpected kind {other:?}"))),
         };
         if found.is_none() {
             return Err(malformed("the stream does not begin with a schema"));
@@ -131,7 +134,7 @@ fn block_bytes(block: &Block) -> u64 {
     block.metaDataLength() as u64 + block.bodyLength() as u64
 }
 
-/// A file that is read at given places.
+/// A file that is read at given offsets.
 struct Bytes {
     file: Arc<File>,
     length: u64,
@@ -142,8 +145,9 @@ impl Bytes {
         Ok(self.file.read_exact_at(buffer, at)?)
     }
 
-    /// `length` bytes, which have to be there.
+    /// Reads `length` bytes. Returns an error if the file is shorter.
     fn read(&self, at: u64, length: u64) -> Decoded<Vec<u8>> {
+        // Check before allocating: the length comes from the file.
         if at.checked_add(length).is_none_or(|end| end > self.length) {
             return Err(malformed("the file ends within a message"));
         }
@@ -152,15 +156,15 @@ impl Bytes {
         Ok(bytes)
     }
 
-    /// Checks that a block lies within the file.
+    /// Checks that a block is within the file.
     fn check(&self, block: &Block) -> Decoded<()> {
         let (offset, metadata, body) = (block.offset(), block.metaDataLength(), block.bodyLength());
         let end = offset.checked_add(i64::from(metadata)).and_then(|end| end.checked_add(body));
         let sound = offset >= 0 && metadata >= 8 && body >= 0 && end.is_some_and(|end| end as u64 <= self.length);
-        if sound { Ok(()) } else { Err(malformed("a message does not lie within the file")) }
+        if sound { Ok(()) } else { Err(malformed("a message is not within the file")) }
     }
 
-    /// The bytes in front of the metadata of the message at `at` and those of the metadata; `None` at the end.
+    /// The sizes of the prefix and of the metadata of the message at `at`. `None` at the end.
     fn message_length(&self, at: u64) -> Decoded<Option<(u64, u64)>> {
         if at == self.length {
             return Ok(None);
@@ -178,7 +182,7 @@ impl Bytes {
         }
     }
 
-    /// The bytes of a message, checked to be decodable in bounded memory.
+    /// Reads the bytes of a message and checks that decoding them needs bounded memory.
     fn read_message(&self, message: &Message) -> Decoded<Buffer> {
         let block = &message.block;
         let bytes = self.read(block.offset() as u64, block_bytes(block))?;
@@ -187,7 +191,7 @@ impl Bytes {
     }
 }
 
-/// Checks the sizes that compressed buffers claim to unpack to.
+/// Checks the sizes to which compressed buffers claim to decompress.
 fn check_unpacked_sizes(bytes: &[u8], block: &Block) -> Decoded<()> {
     let prefix = if bytes.starts_with(&CONTINUATION) { 8 } else { 4 };
     let metadata_length = block.metaDataLength() as usize;
@@ -201,6 +205,7 @@ fn check_unpacked_sizes(bytes: &[u8], block: &Block) -> Decoded<()> {
     let Some(batch) = batch.filter(|batch| batch.compression().is_some()) else { return Ok(()) };
     for buffer in batch.buffers().into_iter().flatten() {
         let start = usize::try_from(buffer.offset()).ok();
+        // A compressed buffer begins with the size that it decompresses to.
         let claimed = start.and_then(|start| body.get(start..)?.first_chunk::<8>());
         let claimed = match claimed {
             Some(claimed) if buffer.length() >= 8 => i64::from_le_bytes(*claimed),
@@ -223,11 +228,11 @@ pub(crate) struct IpcJobs {
     state: Mutex<Place>,
 }
 
-/// Where the target's columns are in the files.
+/// The locations of the target's columns in the files.
 struct FileColumns {
-    /// For each target column its column in each file.
+    /// For each target column, its column in each file.
     of_target: Vec<Vec<Option<usize>>>,
-    /// For each file the columns that are read, in order. Other columns are not even looked at.
+    /// For each file, the columns that are read, in ascending order. Other columns are not decoded.
     read: Vec<Vec<usize>>,
 }
 
@@ -242,13 +247,13 @@ impl FileColumns {
         FileColumns { read: (0..files).map(read).collect(), of_target }
     }
 
-    /// The place of a target column among those that are read of a file.
+    /// The index of a target column among the columns that are read from a file.
     fn place(&self, target: usize, file: usize) -> Option<usize> {
         self.of_target[target][file].and_then(|column| self.read[file].binary_search(&column).ok())
     }
 }
 
-/// Where reading stands.
+/// The current position of reading.
 #[derive(Default)]
 struct Place {
     file: usize,
@@ -279,7 +284,7 @@ impl IpcJobs {
         }
     }
 
-    /// The next record batch with its file's number and the number of its first row.
+    /// The next record batch, with the number of its file and of its first row.
     fn next_batch(&self) -> Result<Option<(usize, u64, RecordBatch)>> {
         let mut place = self.state.lock();
         let place = &mut *place;
@@ -290,7 +295,8 @@ impl IpcJobs {
                 let decoder = FileDecoder::new(Arc::clone(&file.schema), file.version).with_projection(read);
                 place.open = Some(OpenFile { bytes, decoder, next: 0, rows: 0 });
             }
-            let open = place.open.as_mut().expect("opened above");
+            let open = place.open.as_mut().expect("the file was opened above");
+            // The file is read to its end. Continue with the next one.
             let Some(message) = file.messages.get(open.next) else {
                 place.open = None;
                 place.file += 1;

@@ -1,8 +1,8 @@
-//! Reading as jobs: a short step under a lock that takes the next piece of a file, and a long one that decodes it.
+//! Reading as jobs: a short step under a lock takes the next piece of a file, and a long step decodes it.
 //!
-//! Every format cuts its files into pieces (chunks of text, record batches, ranges of rows) and hands each out as a
-//! [`Job`]. A reader takes jobs and runs them: several cursors of a scan side by side, in any order; or
-//! [`Batches`], which keeps the order of the files and can let threads of its own run ahead.
+//! Every format cuts its files into pieces (chunks of text, record batches, ranges of rows) and hands each one out as a
+//! [`Job`]. A reader takes jobs and runs them. The workers of a scan run them side by side in any order. [`Batches`]
+//! keeps the order of the files and can let its own threads read ahead.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,23 +14,23 @@ use arrow::array::RecordBatch;
 use parking_lot::{Condvar, Mutex};
 use rowmill_base::{Error, Result};
 
-/// One piece of a file, decoded by the thread that took it. An empty batch means that it held no rows.
+/// One piece of a file, decoded by the thread that took it. The batch is empty if the piece has no rows.
 pub(crate) type Job = Box<dyn FnOnce() -> Result<RecordBatch> + Send>;
 
 /// Hands out the pieces of files in order.
 pub(crate) trait Jobs: Send + Sync {
-    /// The next piece; `None` when there is none left.
+    /// The next piece. `None` if no piece is left.
     fn next_job(&self) -> Result<Option<Job>>;
 }
 
-/// How far reading has come. Clones share one count.
+/// The progress of reading. Clones share one counter.
 #[derive(Clone, Debug, Default)]
 pub struct Progress {
     read: Arc<AtomicU64>,
 }
 
 impl Progress {
-    /// Bytes read from the files so far; compare with [`crate::FileSet::bytes`].
+    /// The number of bytes read so far. Compare it with [`crate::FileSet::bytes`].
     pub fn bytes_read(&self) -> u64 {
         self.read.load(Ordering::Relaxed)
     }
@@ -53,20 +53,20 @@ pub struct Batches {
 enum Source {
     /// The caller's thread decodes.
     Here(Arc<dyn Jobs>),
-    /// Threads decode ahead of the caller.
+    /// Other threads decode ahead of the caller.
     Ahead(ReadAhead),
-    /// An error was returned, or the last batch.
+    /// An error or the last batch was returned.
     Ended,
 }
 
 impl Batches {
-    /// Runs `jobs` on `threads` threads beside the caller's, or on the caller's own if that is 0.
+    /// Runs `jobs` on `threads` threads in addition to the caller's, or on the caller's own thread if that is 0.
     pub(crate) fn new(jobs: Arc<dyn Jobs>, progress: Progress, threads: usize) -> Batches {
         let source = if threads == 0 { Source::Here(jobs) } else { Source::Ahead(ReadAhead::start(jobs, threads)) };
         Batches { progress, source }
     }
 
-    /// How far reading has come; may be asked from another thread.
+    /// The progress of reading. Another thread may watch it.
     pub fn progress(&self) -> Progress {
         self.progress.clone()
     }
@@ -110,8 +110,8 @@ impl std::fmt::Debug for Batches {
     }
 }
 
-/// Threads that run jobs ahead of a reader, which gets the results in order. At most twice as many results as there are
-/// threads wait or are in work at a time.
+/// Threads that run jobs ahead of a reader. The reader gets the results in order. At most twice as many results as
+/// threads are waiting or in work at any time.
 struct ReadAhead {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
@@ -121,20 +121,20 @@ struct Shared {
     jobs: Arc<dyn Jobs>,
     state: Mutex<State>,
     changed: Condvar,
-    /// Jobs that may be taken beyond the one that the reader waits for.
+    /// The number of jobs that may be taken beyond the one that the reader waits for.
     ahead_max: u64,
 }
 
 #[derive(Default)]
 struct State {
-    /// Jobs taken so far: the number of the next one.
+    /// The number of jobs taken so far, and so the number of the next one.
     taken: u64,
-    /// The number of the job whose result the reader wants next.
+    /// The number of the job whose result the reader needs next.
     wanted: u64,
     done: BTreeMap<u64, Result<RecordBatch>>,
-    /// The number of jobs, once it is known.
+    /// The number of all jobs, once it is known.
     end: Option<u64>,
-    /// The reader has gone.
+    /// Whether the reader was dropped.
     stopped: bool,
 }
 
@@ -142,6 +142,7 @@ impl ReadAhead {
     fn start(jobs: Arc<dyn Jobs>, threads: usize) -> ReadAhead {
         let shared =
             Arc::new(Shared { jobs, state: Mutex::default(), changed: Condvar::new(), ahead_max: 2 * threads as u64 });
+        // A thread that cannot be started is not an error: the others do the work.
         let spawn = |number| {
             let shared = Arc::clone(&shared);
             std::thread::Builder::new().name(format!("read-ahead {number}")).spawn(move || shared.work()).ok()
@@ -151,7 +152,7 @@ impl ReadAhead {
 
     fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         if self.threads.is_empty() {
-            // The system refused every thread: read here.
+            // The system refused every thread, so the caller decodes.
             return self.shared.jobs.next_job()?.map(|job| job()).transpose();
         }
         let mut state = self.shared.state.lock();
@@ -175,7 +176,7 @@ impl Drop for ReadAhead {
         self.shared.state.lock().stopped = true;
         self.shared.changed.notify_all();
         for thread in self.threads.drain(..) {
-            // A worker catches its panics, so there is nothing to learn from the join.
+            // A worker catches its panics, so the result of the join tells nothing.
             let _ = thread.join();
         }
     }
@@ -187,16 +188,17 @@ impl Shared {
             let result = contained(|| job.and_then(|job| job()));
             let mut state = self.state.lock();
             if result.is_err() {
-                // Nothing after an error is wanted.
+                // The reader stops at an error, so later jobs need not run.
                 state.end = Some(state.end.unwrap_or(u64::MAX).min(number + 1));
             }
+            // Errors are results too: the reader gets them in their place in the order.
             state.done.insert(number, result);
             drop(state);
             self.changed.notify_all();
         }
     }
 
-    /// The next job with its number, once the reader is near enough.
+    /// Takes the next job with its number. Waits until the reader is near enough.
     fn take(&self) -> Option<(u64, Result<Job>)> {
         let mut state = self.state.lock();
         loop {
@@ -208,7 +210,7 @@ impl Shared {
             }
             self.changed.wait(&mut state);
         }
-        // The lock is held while the piece is cut off, so that numbers follow the order of the pieces.
+        // We hold the lock while the piece is cut off, so that the numbers follow the order of the pieces.
         let number = state.taken;
         match contained(|| self.jobs.next_job()) {
             Ok(None) => {
@@ -228,7 +230,7 @@ impl Shared {
     }
 }
 
-/// A panic here would leave the reader waiting, so it becomes an error.
+/// Turns a panic into an error, because otherwise the reader would wait forever.
 fn contained<T>(run: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| Err(Error::internal("a thread that reads files panicked")))
 }
@@ -241,7 +243,7 @@ mod tests {
 
     use super::*;
 
-    /// Jobs that give the numbers up to `end`, each after a while, with an error or a panic at one of them.
+    /// Jobs that return the numbers up to `end`, each after a delay. One of them may fail or panic.
     struct Numbers {
         next: Mutex<i64>,
         end: i64,
@@ -290,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_comes_behind_all_that_went_before_it() {
+    fn an_error_comes_after_all_batches_before_it() {
         for threads in [0, 1, 3] {
             let (seen, error) = numbers(threads, Some(123), None);
             assert_eq!(seen, (0..123).collect::<Vec<_>>());

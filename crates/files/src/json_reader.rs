@@ -1,8 +1,8 @@
-//! JSON lines to record batches.
+//! Reads JSON lines into record batches.
 //!
-//! A chunk is walked once, which checks it and notes where each value of a column stands; then it is parsed column by
-//! column like CSV. Objects usually have the same keys in the same order, so a key is compared with the one in the same
-//! place of the object before it and only looked up if it is another.
+//! A chunk is walked once. The walk checks it and notes the position of each value of each column. Then it is parsed
+//! column by column, like CSV. Objects usually have the same keys in the same order. So we compare a key with the one
+//! at the same position in the object before, and look it up only if it differs.
 //!
 //! | JSON | column |
 //! | --- | --- |
@@ -31,25 +31,25 @@ use crate::text_source::{Boundary, CheckedText, ChunkQueue, TextChunk, TextSourc
 use crate::type_guess::{Guess, plain_key};
 use rowmill_expr::text::writer::format_value;
 
-/// Bytes that tell how a file is laid out.
+/// The number of bytes that are examined to find out how a file is laid out.
 const PREVIEW_BYTES: usize = 256 << 10;
-/// Values that are noted before they are parsed.
+/// The number of values that are noted before they are parsed.
 const VALUES_PER_BLOCK: usize = 1 << 15;
-/// The most records that are noted before they are parsed.
+/// The maximum number of records that are noted before they are parsed.
 const RECORDS_PER_BLOCK: usize = 1 << 13;
 
-/// What a file looks like.
+/// The layout, keys and types of a file.
 #[derive(Clone, Debug)]
 pub(crate) struct JsonShape {
     pub(crate) boundary: Boundary,
-    /// Keys of the objects in the order in which they were first seen, with the types of their values.
+    /// The keys of the objects in the order of their first occurrence, with the types of their values.
     pub(crate) keys: Vec<(String, Guess)>,
-    /// Objects that the types come from.
+    /// The number of objects that the types were guessed from.
     pub(crate) sampled: usize,
 }
 
 impl JsonShape {
-    /// Looks at the beginning of a file.
+    /// Examines the beginning of a file.
     pub(crate) fn learn(file: &Arc<SourceFile>, options: &ReadOptions, size: SampleSize) -> Result<JsonShape> {
         let boundary = find_boundary(file)?;
         let mut shape = JsonShape { boundary, keys: Vec::new(), sampled: 0 };
@@ -64,7 +64,7 @@ impl JsonShape {
         Ok(shape)
     }
 
-    /// Looks at the objects of a chunk, at most `rows_max`.
+    /// Adds the objects of a chunk, at most `rows_max`.
     fn add(&mut self, text: &str, all_text: bool, rows_max: usize) {
         let mut objects = Objects::new(text, self.boundary);
         let end = self.sampled.saturating_add(rows_max);
@@ -72,7 +72,7 @@ impl JsonShape {
             let Some((place, mut scanner)) = objects.next_object() else { return };
             let mut started = false;
             let mut number = 0;
-            // What is no JSON is left for the reader to complain about.
+            // Text that is not JSON ends the loop. The reader reports it later.
             while let Ok(Some((key, value))) = next_member_in(&mut scanner, &mut started) {
                 let guess = self.guess_of(number, key);
                 if all_text {
@@ -87,7 +87,7 @@ impl JsonShape {
         }
     }
 
-    /// The guess for the values of a key, which is likely to have the number that it has in its object.
+    /// The guess for the values of a key. The key probably has the same number in this object as in earlier ones.
     fn guess_of(&mut self, number: usize, key: &str) -> &mut Guess {
         let known = match self.keys.get(number) {
             Some((known, _)) if known == key => Some(number),
@@ -103,7 +103,7 @@ impl JsonShape {
         &mut self.keys[place].1
     }
 
-    /// The keys and types of either.
+    /// Adds the keys and types of `other`.
     pub(crate) fn merge(&mut self, other: JsonShape) {
         self.sampled += other.sampled;
         for (key, guess) in other.keys {
@@ -115,7 +115,7 @@ impl JsonShape {
     }
 }
 
-/// Objects on lines of their own, or wherever they end.
+/// Decides whether each object is on a line of its own, or objects may span lines.
 fn find_boundary(file: &Arc<SourceFile>) -> Result<Boundary> {
     let mut source = TextSource::open(file, Boundary::Line, &Progress::default())?;
     let (bytes, _) = source.preview(PREVIEW_BYTES)?;
@@ -125,21 +125,21 @@ fn find_boundary(file: &Arc<SourceFile>) -> Result<Boundary> {
         return Ok(Boundary::Value);
     }
     let line = text.lines().next().unwrap_or_default();
-    // Only an object that is whole over several lines speaks for that layout; a broken line does not.
+    // Only a complete object over several lines shows that layout. A broken line does not.
     let spans_lines = Scanner::new(text, 0).value().is_ok_and(|value| value.len() > line.len());
     Ok(if spans_lines { Boundary::Value } else { Boundary::Line })
 }
 
-/// Where an object stands.
+/// The location of an object.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     start: usize,
-    /// Behind its line, if it has one of its own.
+    /// The end of its line if the object has a line of its own, otherwise the end of the object.
     end: usize,
     line: u64,
 }
 
-/// The objects of a text, one after the other.
+/// Iterates over the objects of a text.
 struct Objects<'a> {
     text: &'a str,
     boundary: Boundary,
@@ -153,7 +153,7 @@ impl<'a> Objects<'a> {
         Objects { text, boundary, at: 0, line: 0 }
     }
 
-    /// The next object's place and a scanner in front of it. [`Objects::pass`] has to follow.
+    /// The location of the next object, and a scanner in front of it. [`Objects::pass`] must be called afterwards.
     #[inline]
     fn next_object(&mut self) -> Option<(Place, Scanner<'a>)> {
         match self.boundary {
@@ -178,7 +178,7 @@ impl<'a> Objects<'a> {
 
     fn next_value(&mut self) -> Option<(Place, Scanner<'a>)> {
         let mut scanner = Scanner::new(self.text, self.at);
-        // The commas and the end of an array whose items these are.
+        // Skip the commas and the closing bracket of an array of objects.
         while scanner.pass(b',') || scanner.pass(b']') {}
         scanner.peek()?;
         let start = scanner.position();
@@ -187,11 +187,11 @@ impl<'a> Objects<'a> {
         Some((Place { start, end: self.text.len(), line: self.line }, scanner))
     }
 
-    /// Goes on after the object that `scanner` has walked over; the number of its bytes.
+    /// Continues after the object that `scanner` has walked over.
     #[inline]
     fn pass(&mut self, place: &Place, scanner: &Scanner<'_>) {
         if self.boundary == Boundary::Value {
-            // One byte at least, should the value not be one.
+            // We advance by at least one byte, even if the value is invalid, so that the loop ends.
             let end = scanner.position().max(place.start + 1).min(self.text.len());
             let end = (end..=self.text.len()).find(|at| self.text.is_char_boundary(*at)).unwrap_or(end);
             self.line += count_lines(&self.text.as_bytes()[self.at..end]);
@@ -200,14 +200,14 @@ impl<'a> Objects<'a> {
     }
 }
 
-/// How to read the files of a set into a target.
+/// The plan for reading the files of a set into a target.
 pub(crate) struct JsonPlan {
     pub(crate) target: Vec<TargetColumn>,
-    /// The target column of each key that was seen in the sample; `None` leaves it out.
+    /// The target column of each key in the sample. `None` means that the key is left out.
     keys: HashMap<String, Option<usize>>,
-    /// The target column of each name in lower case, for keys that were not.
+    /// The target column of each lower-case name, for keys that were not in the sample.
     names: HashMap<String, usize>,
-    /// The text of the default of each column.
+    /// The text of each column's default.
     missing: Vec<Option<String>>,
     ignore_unknown: bool,
     reporter: Reporter,
@@ -215,7 +215,7 @@ pub(crate) struct JsonPlan {
 }
 
 impl JsonPlan {
-    /// `keys` are the keys of the files with the target columns that they are read into.
+    /// Makes a plan. `keys` maps the keys of the files to the target columns that they are read into.
     pub(crate) fn new(
         target: &[TargetColumn],
         keys: HashMap<String, Option<usize>>,
@@ -238,7 +238,7 @@ impl JsonPlan {
         })
     }
 
-    /// The column of a key; `Ok(None)` leaves the value out, an error says that there is no such column.
+    /// The column of a key. `Ok(None)` means that the value is left out, and an error that the column does not exist.
     fn column(&self, key: &str) -> Result<Option<usize>, ()> {
         if let Some(column) = self.keys.get(key) {
             return Ok(*column);
@@ -272,7 +272,7 @@ impl Jobs for JsonJobs {
     }
 }
 
-/// Where a value stands; nowhere, if its key is missing.
+/// The position of a value. Empty if its key is missing.
 #[derive(Clone, Copy, Default)]
 struct Span {
     start: u32,
@@ -286,11 +286,11 @@ struct ChunkParser<'a> {
     text: &'a str,
     first_line: u64,
     boundary: Boundary,
-    /// Bytes that were no UTF-8, not yet passed.
+    /// The bytes that were not UTF-8 and that are still ahead.
     invalid: &'a [(usize, u8)],
     builders: Vec<ColumnBuilder>,
     kept: KeptRows,
-    /// The keys of the object before, in their order.
+    /// The keys of the object before, in their order, with their columns.
     last_keys: Vec<(&'a str, Option<usize>)>,
     scratch: String,
 }
@@ -298,9 +298,9 @@ struct ChunkParser<'a> {
 #[derive(Default)]
 struct Block {
     places: Vec<Place>,
-    /// The values of all records, one for each column of the target.
+    /// The values of all records: one position for each column of the target.
     spans: Vec<Span>,
-    /// A complaint about the record after the last, where it ends the statement.
+    /// A complaint about the record after the last one, if it must end the statement.
     complaint: Option<(Complaint, Place)>,
 }
 
@@ -320,6 +320,7 @@ impl<'a> ChunkParser<'a> {
             last_keys: Vec::new(),
             scratch: String::new(),
         };
+        // Walk and parse in turns, so that the noted positions stay in the cache.
         let mut objects = Objects::new(&checked.text, chunk.boundary);
         let mut block = Block::default();
         while parser.walk(&mut objects, &mut block)? {
@@ -330,7 +331,7 @@ impl<'a> ChunkParser<'a> {
         batch_of(schema, columns, rows)
     }
 
-    /// Notes the values of the next objects; `false` at the end of the chunk.
+    /// Notes the values of the next objects. Returns `false` at the end of the chunk.
     fn walk(&mut self, objects: &mut Objects<'a>, block: &mut Block) -> Result<bool> {
         block.places.clear();
         block.spans.clear();
@@ -352,12 +353,14 @@ impl<'a> ChunkParser<'a> {
                 continue;
             };
             block.spans.truncate(before);
+            // Rows before this record may have bad values, and the first error must win. So the block is parsed before
+            // we report this one.
             if self.plan.reporter.on_error == OnError::Fail {
                 block.complaint = Some((complaint, place));
                 return Ok(true);
             }
             if self.boundary == Boundary::Value && complaint.column.is_none() {
-                // Nothing tells where the next object starts.
+                // Without line boundaries, we cannot tell where the next object starts.
                 return Err(complaint.into_error(self.file, self.first_line + place.line));
             }
             self.report(complaint, &place)?;
@@ -401,10 +404,11 @@ impl<'a> ChunkParser<'a> {
         Ok(())
     }
 
-    /// Finds the column of a key and notes it as that of the key's place in objects.
+    /// Finds the column of a key and remembers it for the same position in later objects.
     fn look_up(&mut self, number: usize, key: &'a str) -> Result<Option<usize>, Complaint> {
         let found = if key.contains('\\') { self.plan.column(&plain_key(key)) } else { self.plan.column(key) };
         let Ok(column) = found else { return Err(self.unknown_key(key)) };
+        // The keys after this position belonged to another layout of objects.
         self.last_keys.truncate(number);
         if self.last_keys.len() == number {
             self.last_keys.push((key, column));
@@ -424,9 +428,9 @@ impl<'a> ChunkParser<'a> {
         }
     }
 
-    /// The complaint about text that is no JSON; `place` moves to the line that it is on.
+    /// Makes the complaint about text that is not JSON. Moves `place` to the line of the error.
     fn not_json(&self, place: &mut Place, error: &NotJson) -> Complaint {
-        // A scanner passes the end of the line to see what comes next; there is nothing of this record.
+        // A scanner skips the line end to see what follows. Nothing after it belongs to this record.
         let end = place.start + self.text[place.start..place.end].trim_end().len();
         let at = error.at.min(end);
         let before = &self.text[place.start..at];
@@ -437,7 +441,7 @@ impl<'a> ChunkParser<'a> {
         Complaint::line(format!("at character {character}, {} is expected and not {found}", error.expected))
     }
 
-    /// Passes the bytes up to the end of a record that were no UTF-8, and complains about the first in the record.
+    /// Skips the invalid bytes up to the end of a record. Returns a complaint about the first one within the record.
     fn pass_invalid(&mut self, place: &Place) -> Option<Complaint> {
         let passed = self.invalid.iter().take_while(|(at, _)| *at < place.end).count();
         let (these, later) = self.invalid.split_at(passed);
@@ -467,7 +471,7 @@ impl<'a> ChunkParser<'a> {
     }
 }
 
-/// One column of a block.
+/// The texts of one column of a block.
 struct Members<'a> {
     text: &'a str,
     spans: &'a [Span],
@@ -502,6 +506,7 @@ impl Texts for Members<'_> {
     #[inline(always)]
     fn text(&mut self, row: usize) -> Option<&str> {
         let span = self.spans[row * self.width + self.column];
+        // No value ends at 0, so this means that the key is missing.
         if span.end == 0 {
             return match self.missing {
                 Some(text) => Some(text),
@@ -518,7 +523,7 @@ impl Texts for Members<'_> {
                     return Some(inside);
                 }
                 self.scratch.clear();
-                unescape(inside, &mut self.scratch).expect("the walk has checked the escapes");
+                unescape(inside, &mut self.scratch).expect("the walk checked the escapes");
                 Some(&self.scratch)
             }
             _ => Some(value),
@@ -526,8 +531,8 @@ impl Texts for Members<'_> {
     }
 }
 
-/// The columns that the keys of files are read into: by name without case, each column from one key. A key without a
-/// column is an error, or left to be one in the lines that have it.
+/// Maps the keys of files to target columns by name, ignoring case. Each column takes one key. A key without a column
+/// is an error, or is left for the lines that have it to report.
 pub(crate) fn columns_of_keys(
     file: &str,
     keys: &[String],

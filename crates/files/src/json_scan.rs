@@ -1,20 +1,20 @@
-//! JSON as it stands in a text: values are checked and delimited, not built.
+//! Scans JSON in a text: values are checked and delimited, but not built.
 //!
-//! [`Scanner`] walks over a text and hands out the text of each value, having checked that it is JSON (RFC 8259).
-//! Objects and arrays inside of a value are walked without recursion, so that depth costs no stack. What a value means
-//! is up to the column that it goes to.
+//! [`Scanner`] walks over a text and returns the text of each value after checking that it is JSON (RFC 8259). Nested
+//! objects and arrays are walked without recursion, so that their depth needs no stack. The column that a value goes to
+//! decides its meaning.
 
 use memchr::memchr2;
 
 use crate::text_source::closing_quote;
 
-/// The deepest nesting that is read.
+/// The maximum depth of nesting.
 const DEPTH_MAX: usize = 512;
 
-/// Where a text stops being JSON.
+/// The position where a text stops being JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NotJson {
-    /// Byte position in the text.
+    /// The byte position in the text.
     pub(crate) at: usize,
     pub(crate) expected: &'static str,
 }
@@ -38,7 +38,7 @@ impl<'a> Scanner<'a> {
         self.at
     }
 
-    /// The next byte that is not white space, which stays where it is.
+    /// The next byte that is not white space. Does not skip it.
     #[inline]
     pub(crate) fn peek(&mut self) -> Option<u8> {
         let bytes = self.text.as_bytes();
@@ -51,7 +51,7 @@ impl<'a> Scanner<'a> {
         None
     }
 
-    /// Whether the next byte is `byte`, which is then passed.
+    /// Skips the next byte if it is `byte`, and returns whether it was.
     #[inline]
     pub(crate) fn pass(&mut self, byte: u8) -> bool {
         let found = self.peek() == Some(byte);
@@ -86,7 +86,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// The text of the value that comes next, without white space around it.
+    /// The text of the value that comes next, without the white space around it.
     #[inline]
     pub(crate) fn value(&mut self) -> Scanned<&'a str> {
         let first = self.peek();
@@ -146,18 +146,19 @@ impl<'a> Scanner<'a> {
         if count == 0 { Err(self.error("a digit")) } else { Ok(()) }
     }
 
-    /// Passes an object or array with all it holds.
+    /// Skips an object or array with everything inside.
     fn container(&mut self) -> Scanned<()> {
-        // The closing bracket of every container that is open.
+        // The closing bracket of every open container.
         let mut open: Vec<u8> = Vec::with_capacity(8);
         loop {
-            // A value starts here.
+            // A value must start here.
             match self.peek() {
                 Some(bracket @ (b'{' | b'[')) => {
                     self.at += 1;
                     if open.len() == DEPTH_MAX {
                         return Err(self.error("less than 512 levels of nesting"));
                     }
+                    // In ASCII, each closing bracket is two after its opening one.
                     let closing = bracket + 2;
                     open.push(closing);
                     if self.pass(closing) {
@@ -169,8 +170,9 @@ impl<'a> Scanner<'a> {
                 }
                 _ => self.scalar()?,
             }
-            // A value has ended here.
+            // A value has just ended here.
             loop {
+                // The value was the outermost one.
                 let Some(closing) = open.last().copied() else { return Ok(()) };
                 if self.pass(b',') {
                     self.key_in(closing)?;
@@ -183,7 +185,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// In an object, the key and colon in front of a value.
+    /// Skips the key and the colon before a value of an object.
     fn key_in(&mut self, closing: u8) -> Scanned<()> {
         if closing == b'}' {
             self.string("a key in quotes")?;
@@ -193,7 +195,7 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// What a value is, by its first byte.
+/// The kind of a value, as its first byte tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum JsonKind {
     Null,
@@ -205,7 +207,7 @@ pub(crate) enum JsonKind {
 }
 
 impl JsonKind {
-    /// The kind of the value of a checked text.
+    /// The kind of a value whose text was checked.
     #[inline]
     pub(crate) fn of(value: &str) -> JsonKind {
         match value.as_bytes().first() {
@@ -219,7 +221,7 @@ impl JsonKind {
     }
 }
 
-/// The text of the items of an array.
+/// The texts of the items of an array.
 pub(crate) fn items(array: &str) -> impl Iterator<Item = Scanned<&str>> {
     let mut scanner = Scanner::new(array, 0);
     let mut started = false;
@@ -250,7 +252,7 @@ fn next_item<'a>(scanner: &mut Scanner<'a>, started: &mut bool) -> Scanned<Optio
     scanner.value().map(Some)
 }
 
-/// The keys, with their escapes, and values of an object.
+/// The keys, with their escapes, and the values of an object.
 pub(crate) fn members(object: &str) -> impl Iterator<Item = Scanned<(&str, &str)>> {
     let mut scanner = Scanner::new(object, 0);
     let mut started = false;
@@ -265,7 +267,7 @@ pub(crate) fn members(object: &str) -> impl Iterator<Item = Scanned<(&str, &str)
     })
 }
 
-/// The next key and value of the object that `scanner` is in; `None` after its closing bracket.
+/// The next key and value of the object that `scanner` is in. `None` after its closing bracket.
 #[inline]
 pub(crate) fn next_member_in<'a>(scanner: &mut Scanner<'a>, started: &mut bool) -> Scanned<Option<(&'a str, &'a str)>> {
     if *started {
@@ -299,7 +301,7 @@ fn ended<T>(scanner: &mut Scanner<'_>) -> Scanned<Option<T>> {
     }
 }
 
-/// Appends what the inside of a string means to `out`. The error is the position of an escape that means nothing.
+/// Appends the meaning of the inside of a string to `out`. The error has the position of an invalid escape.
 pub(crate) fn unescape(inside: &str, out: &mut String) -> Scanned<()> {
     let mut rest = inside;
     while let Some(at) = memchr2(b'\\', b'\\', rest.as_bytes()) {
@@ -314,7 +316,7 @@ pub(crate) fn unescape(inside: &str, out: &mut String) -> Scanned<()> {
     Ok(())
 }
 
-/// The character of the escape that `text` starts with, and the escape's length.
+/// The character of the escape at the start of `text`, and the length of the escape.
 fn escaped(text: &str) -> Option<(char, usize)> {
     let simple = match text.as_bytes().get(1)? {
         b'"' => '"',
@@ -331,7 +333,7 @@ fn escaped(text: &str) -> Option<(char, usize)> {
     Some((simple, 2))
 }
 
-/// `\uXXXX`, or two of them that make one character.
+/// Decodes `\uXXXX`, or two of them that form one character.
 fn unicode(text: &str) -> Option<(char, usize)> {
     let unit = |from: usize| {
         let digits = text.get(from..from + 4)?;
@@ -341,6 +343,7 @@ fn unicode(text: &str) -> Option<(char, usize)> {
         u32::from_str_radix(digits, 16).ok()
     };
     let first = unit(2)?;
+    // Not the first half of a surrogate pair. A lone second half is refused by `from_u32`.
     if !(0xD800..0xDC00).contains(&first) {
         return Some((char::from_u32(first)?, 6));
     }
@@ -367,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_is_found_at_its_place() {
+    fn invalid_json_is_found_at_its_position() {
         for (text, at, expected) in [
             ("", 0, "a value"),
             ("tru", 0, "true"),
@@ -389,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn items_and_members() {
+    fn items_and_members_are_delimited() {
         let list: Result<Vec<_>, _> = items("[1, \"a\", [2]]").collect();
         assert_eq!(list, Ok(vec!["1", "\"a\"", "[2]"]));
         assert_eq!(items("[]").count(), 0);
@@ -401,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn escapes() {
+    fn escapes_are_decoded_or_refused() {
         let mut out = String::new();
         assert_eq!(unescape(r#"a\"\\\/\n\u00e9\ud83d\ude00z"#, &mut out), Ok(()));
         assert_eq!(out, "a\"\\/\né😀z");

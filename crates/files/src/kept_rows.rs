@@ -1,10 +1,10 @@
-//! Which rows of a chunk stay, where some cannot be read.
+//! Tracks which rows of a chunk are kept, because some cannot be read.
 
 use arrow::array::{ArrayRef, BooleanArray, BooleanBufferBuilder};
 use arrow::compute::filter;
 use rowmill_base::{Error, Result};
 
-/// The rows of columns that are being built; costs nothing while all of them stay.
+/// The kept rows of columns that are being built. Costs nothing as long as all rows are kept.
 #[derive(Default)]
 pub(crate) struct KeptRows {
     rows: usize,
@@ -12,13 +12,14 @@ pub(crate) struct KeptRows {
 }
 
 impl KeptRows {
-    /// Notes `rows` more rows, of which those in `bad`, counted from the first of them, do not stay.
+    /// Adds `rows` more rows. Those in `bad`, counted from the first of these rows, are not kept.
     pub(crate) fn add(&mut self, rows: usize, bad: impl ExactSizeIterator<Item = usize>) {
         let before = self.rows;
         self.rows += rows;
         if bad.len() == 0 && self.kept.is_none() {
             return;
         }
+        // The bitmap starts with the first bad row. All rows before are kept.
         let kept = self.kept.get_or_insert_with(|| {
             let mut kept = BooleanBufferBuilder::new(before + rows);
             kept.append_n(before, true);
@@ -30,7 +31,7 @@ impl KeptRows {
         }
     }
 
-    /// The columns without the rows that do not stay, and the number of those that do.
+    /// Removes the rows that are not kept from the columns. Returns the columns and the number of kept rows.
     pub(crate) fn apply(&mut self, mut columns: Vec<ArrayRef>) -> Result<(Vec<ArrayRef>, usize)> {
         let Some(mut kept) = self.kept.take() else { return Ok((columns, self.rows)) };
         let kept = BooleanArray::from(kept.finish());

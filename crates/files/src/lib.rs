@@ -1,15 +1,16 @@
-//! Files that statements read and write: Parquet, CSV, JSON lines and Arrow IPC.
+//! Reads and writes files for statements: Parquet, CSV, JSON lines and Arrow IPC.
 //!
-//! A statement names one file or a pattern. [`FileSet::open`] finds the files, learns their columns and promises that
-//! they agree; from there on a set reads as one. There are three ways to read it:
+//! A statement names one file or a pattern. [`FileSet::open`] finds the files, learns their columns and checks that
+//! they agree. After that, the set reads like one file. There are three ways to read it:
 //!
 //! - [`FileSet::batches`]: record batches of given columns, for `COPY ... FROM`. Columns are found by name (by position
-//!   in CSV without a header), values are converted to the columns' types, and a value that does not fit is an error
-//!   that names file, line, column, text and type, or a [`Reject`].
-//! - [`FileSet::parquet_blocks`]: the same for large loads of Parquet. A block's columns are decoded one by one, by the
-//!   threads that encode them, so that no thread waits and no whole block is ever in memory.
-//! - [`rows::FileRows`]: rows of a query, for `SELECT ... FROM 'file'`. Parquet is read by row groups that workers share,
-//!   without those that statistics, Bloom filters and page indexes exclude. Other formats are read piece by piece.
+//!   in CSV without a header), and values are converted to the types of the columns. If a value does not fit, we return
+//!   an error that names file, line, column, text and type, or report a [`Reject`].
+//! - [`FileSet::parquet_blocks`]: blocks of given columns, for large loads of Parquet. The threads that encode a column
+//!   also decode it, so that no thread waits and no whole block is ever in memory.
+//! - [`rows::FileRows`]: rows of a query, for `SELECT ... FROM 'file'`. Workers share the row groups of Parquet files.
+//!   Row groups and pages that statistics, Bloom filters or page indexes exclude are not read. Other formats are read
+//!   piece by piece.
 //!
 //! ```text
 //! pattern ─► SourceFile ─┬─ parquet_file ─┬► column streams ─► block, column by column
@@ -19,25 +20,26 @@
 //!                        └─ text_source ─► chunks ─► json_reader ──────┘
 //! ```
 //!
-//! Text is cut into chunks of whole records under a short lock. The thread that took a chunk parses it, column by column.
-//! Nothing read from a file is trusted: a damaged file is an error, and a decoder that panics on one is caught.
+//! Text is cut into chunks of whole records under a short lock, and the thread that took a chunk parses it column by
+//! column. We trust nothing that comes from a file: a damaged file must give an error, and if a decoder panics, the
+//! panic is caught.
 //!
-//! Writing goes through [`writer`], which writes beside its destination and renames at the end, so that a failed
-//! `COPY ... TO` leaves nothing.
+//! [`writer`] writes to a temporary file next to the destination and renames it at the end, so that a failed `COPY ...
+//! TO` leaves nothing behind.
 //!
-//! The modules in the order in which work flows:
+//! The modules, in the order in which data flows:
 //!
-//! - `options`, `pattern`, `source_file`: what a statement names, and the files that this is.
-//! - `file_set`, `mapping`: several files as one, and which of their columns goes where.
-//! - `parquet_file`, `parquet_blocks`: Parquet column by column. `parquet_scan`, `parquet_zones`, `bloom_filter`: Parquet by
-//!   row groups, and what of them need not be read.
+//! - `options`, `pattern`, `source_file`: the options of a statement, and the files that it names.
+//! - `file_set`, `mapping`: several files as one, and the mapping from their columns to the target's.
+//! - `parquet_file`, `parquet_blocks`: Parquet column by column. `parquet_scan`, `parquet_zones`, `bloom_filter`:
+//!   Parquet by row groups, and the parts that need not be read.
 //! - `ipc_file`: Arrow.
-//! - `text_source`, `csv_dialect`, `csv_scan`, `csv_reader`, `json_scan`, `json_reader`: text in chunks, its fields, and
-//!   columns of those. `type_guess` gives them types, `column_builder` reads their values.
-//! - `jobs`, `piece_rows`, `rows`: who decodes a piece: the threads of a load, or the workers of a query.
-//! - `convert`: from the types of files to those of SQL. `guard`: what a damaged file can do at most.
-//! - `report`, `bad_rows`, `kept_rows`: what is said of lines that cannot be read, and the rows that stay.
-//! - `write`, `write_text`, `write_binary`: files that are written.
+//! - `text_source`, `csv_dialect`, `csv_scan`, `csv_reader`, `json_scan`, `json_reader`: text in chunks, then fields,
+//!   then columns. `type_guess` finds the types, and `column_builder` parses the values.
+//! - `jobs`, `piece_rows`, `rows`: the threads that decode the pieces, in a load or in a query.
+//! - `convert`: from the types of files to SQL types. `guard`: limits the effects of damaged files.
+//! - `report`, `bad_rows`, `kept_rows`: errors and rejects for lines that cannot be read, and the remaining rows.
+//! - `write`, `write_text`, `write_binary`: writing files.
 
 mod bad_rows;
 mod bloom_filter;

@@ -1,4 +1,4 @@
-//! Which column of a file a column of a table is read from.
+//! Maps the columns of a table to the columns of a file.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,18 +11,18 @@ use rowmill_base::{Error, ErrorKind, Result, SqlType, nearest};
 /// A column that a file is read into.
 #[derive(Clone, Debug)]
 pub struct TargetColumn {
-    /// The name, as errors show it. Columns of files are matched without case.
+    /// The name as errors show it. Columns of files are matched ignoring case.
     pub name: String,
     /// The type that values are converted to.
     pub kind: SqlType,
-    /// Whether NULL is taken.
+    /// Whether the column may be NULL.
     pub nullable: bool,
-    /// One row: the value where the file does not have the column, or the JSON object not the key. `None` is NULL.
+    /// One row: the value for files without the column, or for JSON objects without the key. `None` means NULL.
     pub missing: Option<ArrayRef>,
 }
 
 impl TargetColumn {
-    /// A column that takes NULL and has no default.
+    /// Makes a nullable column without a default.
     pub fn new(name: impl Into<String>, kind: SqlType) -> TargetColumn {
         TargetColumn { name: name.into(), kind, nullable: true, missing: None }
     }
@@ -31,11 +31,12 @@ impl TargetColumn {
         Field::new(&self.name, self.kind.arrow(), self.nullable)
     }
 
-    /// The value of `rows` rows of a file that does not have the column.
+    /// The values of `rows` rows of a file that does not have the column.
     pub(crate) fn filled(&self, rows: usize) -> Result<ArrayRef> {
         match &self.missing {
             None => Ok(new_null_array(&self.kind.arrow(), rows)),
             Some(value) => {
+                // Takes the one row again and again.
                 let zeros = UInt32Array::from(vec![0; rows]);
                 take(value, &zeros, None).map_err(|error| Error::internal(error.to_string()))
             }
@@ -48,17 +49,17 @@ pub(crate) fn schema_of(target: &[TargetColumn]) -> SchemaRef {
     Arc::new(Schema::new(target.iter().map(TargetColumn::field).collect::<Vec<_>>()))
 }
 
-/// A batch of `columns`; of `rows` rows where there are no columns.
+/// Makes a batch of `columns`. `rows` is the number of rows, because there may be no columns.
 pub(crate) fn batch_of(schema: &SchemaRef, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
     RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)
         .map_err(|error| Error::internal(format!("a batch of a file does not match its schema: {error}")))
 }
 
-/// For every target column the number of the file's column of the same name.
+/// For every target column, the number of the file's column with the same name.
 ///
-/// The names of `file` are unique without case. A column that the file does not have must be able to do without; one
-/// that the target does not have is refused, unless `ignore_unknown`.
+/// The `names` of the file must be unique even if case is ignored. A target column that the file does not have must be
+/// nullable or have a default. A file column that the target does not have is refused, unless `ignore_unknown` is set.
 pub(crate) fn by_name(
     file: &str,
     names: &[String],
@@ -76,6 +77,7 @@ pub(crate) fn by_name(
         }
     }
     for (column, found) in target.iter().zip(&found) {
+        // Such a column would have no value at all.
         if found.is_none() && !column.nullable && column.missing.is_none() {
             return Err(missing_column(file, names, column));
         }
@@ -83,7 +85,7 @@ pub(crate) fn by_name(
     Ok(found)
 }
 
-/// For every target column the file's column in the same place.
+/// For every target column, the file's column at the same position.
 pub(crate) fn by_position(file: &str, columns: usize, target: &[TargetColumn]) -> Result<Vec<Option<usize>>> {
     if columns != target.len() {
         return Err(Error::new(
@@ -122,7 +124,7 @@ fn missing_column(file: &str, names: &[String], column: &TargetColumn) -> Error 
     }
 }
 
-/// The first names of a list that may be long.
+/// Lists the first names of a list that may be long.
 pub(crate) fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
     const LISTED_MAX: usize = 20;
     let names: Vec<&str> = names.collect();
@@ -130,8 +132,8 @@ pub(crate) fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
     format!("{}{more}", names[..names.len().min(LISTED_MAX)].join(", "))
 }
 
-/// Makes names of columns unique without case: a name that was there before gets `_1`, `_2`, ... and a sentence about
-/// it; an empty one is called by its place.
+/// Makes column names unique even if case is ignored. A name that occurred before gets `_1`, `_2`, ... and a notice. An
+/// empty name becomes `column` with its number.
 pub(crate) fn unique_names(names: Vec<String>) -> (Vec<String>, Vec<String>) {
     let mut taken: HashMap<String, String> = HashMap::new();
     let all: std::collections::HashSet<String> = names.iter().map(|name| name.to_lowercase()).collect();
@@ -141,6 +143,7 @@ pub(crate) fn unique_names(names: Vec<String>) -> (Vec<String>, Vec<String>) {
         let base = if name.is_empty() { format!("column{}", place + 1) } else { name };
         let mut chosen = base.clone();
         let mut number = 0;
+        // A new name must differ from all original names too, or it would rename another column.
         while taken.contains_key(&chosen.to_lowercase()) || number > 0 && all.contains(&chosen.to_lowercase()) {
             number += 1;
             chosen = format!("{base}_{number}");
@@ -154,7 +157,7 @@ pub(crate) fn unique_names(names: Vec<String>) -> (Vec<String>, Vec<String>) {
     (unique, notices)
 }
 
-/// Whether values of an Arrow type in a file can be converted to a SQL type, before any of them is read.
+/// Checks that values of an Arrow type in a file can be converted to a SQL type, before any of them is read.
 pub(crate) fn check_convertible(file: &str, name: &str, from: &DataType, to: &TargetColumn) -> Result<()> {
     if crate::convert::is_convertible(from, &to.kind) {
         return Ok(());
@@ -163,7 +166,7 @@ pub(crate) fn check_convertible(file: &str, name: &str, from: &DataType, to: &Ta
     let error = Error::new(
         ErrorKind::DatatypeMismatch,
         format!(
-            "column {name} of {file} is of the type {shown} and cannot be loaded into {} of the type {}",
+            "column {name} of {file} has the type {shown} and cannot be loaded into {} of the type {}",
             to.name, to.kind
         ),
     );
@@ -195,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_columns_are_refused_with_what_was_meant() {
+    fn unknown_columns_are_refused_with_a_suggestion() {
         let target = [TargetColumn::new("UserID", SqlType::Int64)];
         let error = by_name("a.csv", &names(&["UserID", "UsrID"]), &target, false).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::UndefinedColumn);

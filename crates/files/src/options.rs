@@ -1,4 +1,4 @@
-//! What a statement says about the files it reads, checked once.
+//! The options of a statement for reading files. They are checked once, here.
 
 use std::path::Path;
 
@@ -9,16 +9,16 @@ use rowmill_base::{Cancel, Error, ErrorKind, Result, nearest};
 pub enum FileFormat {
     /// Apache Parquet.
     Parquet,
-    /// Separated values: by commas, tabs or another character.
+    /// Values separated by commas, tabs or another character.
     Csv,
-    /// One JSON object a line; objects over several lines and one array of objects are read too.
+    /// One JSON object per line. Objects over several lines and an array of objects are read too.
     Json,
-    /// The file format of Arrow IPC, also known as Feather version 2; streams are read too.
+    /// The Arrow IPC file format, also known as Feather version 2. Streams are read too.
     Arrow,
 }
 
 impl FileFormat {
-    /// The name that `WITH (format ...)` takes.
+    /// The name of the format in `WITH (format ...)`.
     pub fn name(self) -> &'static str {
         match self {
             FileFormat::Parquet => "parquet",
@@ -28,7 +28,7 @@ impl FileFormat {
         }
     }
 
-    /// The format of that name.
+    /// The format with that name.
     pub fn from_name(name: &str) -> Result<FileFormat> {
         Ok(match name.to_ascii_lowercase().as_str() {
             "parquet" => FileFormat::Parquet,
@@ -42,7 +42,7 @@ impl FileFormat {
         })
     }
 
-    /// What a path's ending says: the format, and how the file is compressed.
+    /// The format and the compression that a path's ending tells.
     pub fn of_path(path: &Path) -> (Option<FileFormat>, Compression) {
         let name = path.file_name().map(|name| name.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
         let (stem, compression) = if let Some(stem) = name.strip_suffix(".gz") {
@@ -63,10 +63,10 @@ impl FileFormat {
     }
 }
 
-/// How a whole file is compressed. Parquet and Arrow compress inside of the file instead.
+/// The compression of a whole file. Parquet and Arrow are compressed within the file instead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compression {
-    /// It is not.
+    /// Not compressed.
     #[default]
     None,
     /// gzip, `.gz`.
@@ -81,50 +81,50 @@ impl Compression {
             "none" | "uncompressed" => Ok(Compression::None),
             "gzip" | "gz" => Ok(Compression::Gzip),
             "zstd" | "zst" => Ok(Compression::Zstd),
-            _ => Err(Error::new(ErrorKind::InvalidParameter, format!("files compressed by '{name}' are not read"))
+            _ => Err(Error::new(ErrorKind::InvalidParameter, format!("files compressed with '{name}' cannot be read"))
                 .hint("the compressions are none, gzip and zstd")),
         }
     }
 }
 
-/// What happens on a line that cannot be read.
+/// What to do with a line that cannot be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnError {
-    /// The statement fails and says which line.
+    /// The statement fails with an error that names the line.
     #[default]
     Fail,
     /// The line is left out and reported as a [`crate::Reject`].
     Skip,
 }
 
-/// How files are read. The default learns everything from the files.
+/// The options for reading files. By default everything is learned from the files.
 #[derive(Clone, Debug)]
 pub struct ReadOptions {
-    /// The format; from the path's ending if `None`.
+    /// The format. If `None`, it follows from the path's ending.
     pub format: Option<FileFormat>,
-    /// The compression; from the path's ending if `None`.
+    /// The compression. If `None`, it follows from the path's ending.
     pub compression: Option<Compression>,
-    /// CSV: whether the first record holds the names; found out if `None`.
+    /// CSV: whether the first record has the names. If `None`, it is guessed.
     pub header: Option<bool>,
-    /// CSV: the ASCII character between fields; found out if `None`.
+    /// CSV: the ASCII character between fields. If `None`, it is guessed.
     pub delimiter: Option<u8>,
-    /// CSV: the ASCII character around fields that hold delimiters or line ends; `None` switches quoting off.
+    /// CSV: the ASCII character around fields that contain delimiters or line ends. `None` disables quoting.
     pub quote: Option<u8>,
-    /// CSV: what makes the next character inside of quotes stand for itself; the quote itself if `None`.
+    /// CSV: the character that makes the next character within quotes literal. If `None`, it is the quote itself.
     pub escape: Option<u8>,
-    /// CSV: the unquoted text that is NULL. Where it is empty, as it is by default, an empty field is NULL and `""`
-    /// is the empty text.
+    /// CSV: the unquoted text that means NULL. By default it is empty, so that an empty field is NULL and `""` is the
+    /// empty text.
     pub null_string: String,
-    /// CSV, JSON: what happens on a line that cannot be read.
+    /// CSV, JSON: what to do with a line that cannot be read.
     pub on_error: OnError,
-    /// CSV, JSON: rows that types are guessed from where no table gives them. If `None`, 20,000 and those of the first
-    /// 8 MiB.
+    /// CSV, JSON: the number of rows from which types are guessed if no table gives them. If `None`, 20,000 rows and at
+    /// least those of the first 8 MiB.
     pub sample_rows: Option<usize>,
-    /// CSV, JSON: every column is TEXT where no table gives the types.
+    /// CSV, JSON: whether every column is TEXT if no table gives the types.
     pub all_text: bool,
-    /// Columns of the file that the table does not have are left out instead of refused.
+    /// Whether columns of the file that the table does not have are left out instead of refused.
     pub ignore_unknown: bool,
-    /// Ends the reading of a pipe or device, which may have no end.
+    /// Stops the reading of a pipe or device, which may have no end.
     pub cancel: Cancel,
 }
 
@@ -148,7 +148,7 @@ impl Default for ReadOptions {
 }
 
 impl ReadOptions {
-    /// The names that [`ReadOptions::set`] takes.
+    /// The option names that [`ReadOptions::set`] accepts.
     pub const NAMES: &'static [&'static str] = &[
         "format",
         "compression",
@@ -163,7 +163,7 @@ impl ReadOptions {
         "ignore_unknown",
     ];
 
-    /// Sets one option of `WITH (name value, ...)`. A switch without a value is given as `""` and switches on.
+    /// Sets one option of `WITH (name value, ...)`. An empty value means that a switch is on.
     pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
         let lower = name.to_ascii_lowercase();
         match lower.as_str() {
@@ -194,7 +194,7 @@ impl ReadOptions {
     }
 }
 
-/// How much of a file types are guessed from: enough once both are reached.
+/// The size of the sample from which types are guessed. It is complete once both numbers are reached.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SampleSize {
     pub(crate) rows: usize,
@@ -202,21 +202,22 @@ pub(crate) struct SampleSize {
 }
 
 impl SampleSize {
-    /// Each file's share where there are several.
+    /// The sample size for each of several files.
     pub(crate) fn of_each(options: &ReadOptions, files: usize) -> SampleSize {
         match options.sample_rows {
+            // Every file should give at least some rows, so that a type that differs is noticed.
             Some(rows) => SampleSize { rows: (rows / files).max(rows.min(100)), bytes: 0 },
             None => SampleSize { rows: (20_000 / files).max(100), bytes: (8 << 20) / files },
         }
     }
 
-    /// Rows to look at in the next chunk, given what was looked at before.
+    /// How many rows of the next chunk should be examined, given the rows and bytes examined before.
     pub(crate) fn rows_left(self, rows: usize, bytes: usize) -> usize {
         if bytes < self.bytes { usize::MAX } else { self.rows.saturating_sub(rows) }
     }
 }
 
-/// The error for an option that nothing reads.
+/// The error for an unknown option. Suggests a similar name.
 pub fn unknown_option(name: &str, known: &[&str]) -> Error {
     let error = Error::new(ErrorKind::UndefinedObject, format!("there is no option {name}"));
     match nearest(name, known.iter().copied()).first() {
@@ -236,9 +237,10 @@ pub(crate) fn switch(name: &str, value: &str) -> Result<bool> {
     rowmill_expr::text::reader::parse_bool(value).map_err(|_| invalid(name, value, "true or false"))
 }
 
-/// One ASCII character; `\t` is written as such or as two characters.
+/// Parses one ASCII character. A tab may be written as itself or as `\t`.
 pub(crate) fn character(name: &str, value: &str) -> Result<u8> {
     match value.as_bytes() {
+        // SQL texts have no escapes, so a tab is often written as a backslash and a t.
         b"\\t" => Ok(b'\t'),
         [byte] if byte.is_ascii() && !matches!(byte, b'\n' | b'\r') => Ok(*byte),
         _ => Err(invalid(name, value, "one ASCII character")),
@@ -261,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn options_are_checked_and_unknown_ones_refused() {
+    fn options_are_checked_and_unknown_options_are_refused() {
         let mut options = ReadOptions::default();
         options.set("HEADER", "").expect("a switch");
         options.set("delimiter", "\\t").expect("a tab");

@@ -1,20 +1,20 @@
-//! Parquet as blocks whose columns are decoded one by one.
+//! Reads Parquet as blocks whose columns are decoded one by one.
 //!
-//! A load encodes a block column by column on several threads. Each of them pulls the column it is about to encode out
-//! of the files, so that decoding is spread over the same threads and a block costs the memory of the few columns in
-//! work instead of all. Every column is a stream of its own with its own reader and its own place in the files:
+//! A load encodes a block column by column on several threads. Each thread decodes the column that it is about to
+//! encode. So the same threads share the decoding, and a block needs the memory of the few columns in work and not of
+//! all. Every column is a stream with its own reader and its own position in the files:
 //!
 //! ```text
 //!            file 1                    file 2
 //! column 0  ═══════════════════╪═══════════════════════►
 //! column 1  ═════════════►     ╪
-//! column 2  ══════════════════►╪        each stream stands where it was last read to
+//! column 2  ══════════════════►╪        each stream stays at the row where the last read ended
 //!           │ block 0    │ block 1    │ block 2    │
 //! ```
 //!
-//! Blocks hold the rows of the files in order and run over the borders of files and row groups. A stream that is asked
-//! for rows other than its next ones is opened anew in front of them, so that every order of requests is right and the
-//! expected one is fast.
+//! Blocks have the rows of the files in order and may span files and row groups. If a stream is asked for other rows
+//! than its next ones, it is opened again in front of them. So requests in any order are correct, and requests in the
+//! expected order are fast.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ use crate::parquet_file::{ColumnReader, ParquetFile};
 use crate::report::Complaint;
 use rowmill_expr::text::reader::Problem;
 
-/// Rows of a batch where a caller does not ask for blocks.
+/// The number of rows of a batch, for callers that do not ask for blocks.
 const ROWS_PER_BATCH: usize = 1 << 16;
 
 /// The rows of Parquet files, block by block.
@@ -43,7 +43,7 @@ pub struct ParquetBlocks {
     next_row: u64,
 }
 
-/// A range of rows whose columns are decoded when they are asked for.
+/// A range of rows. Its columns are decoded when they are requested.
 #[derive(Clone, Debug)]
 pub struct ParquetBlock {
     shared: Arc<Shared>,
@@ -52,22 +52,22 @@ pub struct ParquetBlock {
 
 struct Shared {
     files: Vec<Arc<ParquetFile>>,
-    /// The number of the first row of each file, and after them the number of all rows.
+    /// The number of the first row of each file, and at the end the number of all rows.
     first_rows: Vec<u64>,
     schema: SchemaRef,
     streams: Vec<Stream>,
     progress: Progress,
 }
 
-/// One column of the target through all files.
+/// One column of the target across all files.
 struct Stream {
     target: TargetColumn,
-    /// Its column in each file.
+    /// The column in each file. `None` if a file does not have it.
     columns: Vec<Option<usize>>,
     state: Mutex<StreamState>,
 }
 
-/// Where a stream stands.
+/// The position of a stream.
 #[derive(Default)]
 struct StreamState {
     open: Option<OpenReader>,
@@ -76,13 +76,13 @@ struct StreamState {
 struct OpenReader {
     reader: ColumnReader,
     file: usize,
-    /// The row of the file that comes next.
+    /// The next row of the file.
     next_row: u64,
     rows_per_read: usize,
 }
 
 impl ParquetBlocks {
-    /// `columns` gives for each target column its column in each file.
+    /// Makes the blocks. For each target column, `columns` has its column in each file.
     pub(crate) fn new(
         files: Vec<Arc<ParquetFile>>,
         target: &[TargetColumn],
@@ -105,23 +105,23 @@ impl ParquetBlocks {
         ParquetBlocks { shared: Arc::new(shared), next_row: 0 }
     }
 
-    /// Rows of all files.
+    /// The number of rows of all files.
     pub fn rows(&self) -> u64 {
         self.shared.rows()
     }
 
-    /// Rows that are not handed out yet.
+    /// The number of rows that are not handed out yet.
     pub fn rows_left(&self) -> u64 {
         self.shared.rows() - self.next_row
     }
 
-    /// How far reading has come.
+    /// The progress of reading.
     pub fn progress(&self) -> Progress {
         self.shared.progress.clone()
     }
 
-    /// The next rows, at most `rows_max`; `None` after the last. Decoding is fastest if `rows_max` stays the same and
-    /// every column of every block is asked for once.
+    /// The next rows, at most `rows_max`. `None` after the last row. For fast decoding, callers should always pass the
+    /// same `rows_max` and request every column of every block once.
     pub fn next_block(&mut self, rows_max: usize) -> Option<ParquetBlock> {
         let rows = self.rows_left().min(rows_max as u64);
         if rows == 0 {
@@ -139,7 +139,7 @@ impl ParquetBlock {
         (self.rows.end - self.rows.start) as usize
     }
 
-    /// Decodes a column of the target, in its Arrow type. May be called from any thread.
+    /// Decodes a column of the target in its Arrow type. Any thread may call this.
     pub fn column(&self, index: usize) -> Result<ArrayRef> {
         self.shared.read(index, self.rows.clone())
     }
@@ -162,7 +162,7 @@ impl Shared {
         let mut parts = Vec::with_capacity(1);
         let mut at = rows.start;
         while at < rows.end {
-            // The last file that starts at or before the row; files without rows start where others do.
+            // The last file that starts at or before the row. Files without rows start at the same row as the next one.
             let file = self.first_rows.partition_point(|first| *first <= at) - 1;
             let end = rows.end.min(self.first_rows[file + 1]);
             let inside = at - self.first_rows[file]..end - self.first_rows[file];
@@ -179,12 +179,14 @@ impl Shared {
         }
     }
 
-    /// Rows of one file.
+    /// Reads rows of one file.
     fn read_part(&self, stream: &Stream, state: &mut StreamState, number: usize, rows: Range<u64>) -> Result<ArrayRef> {
         let file = &self.files[number];
         let count = (rows.end - rows.start) as usize;
         let Some(column) = stream.columns[number] else { return stream.target.filled(count) };
+        // The open reader is right only if it is at this row and returns exactly these rows next.
         let is_next = state.open.as_ref().is_some_and(|open| {
+            // The reader returns a fixed number of rows per call, and fewer only at the end of the file.
             let ends = rows.end == file.rows;
             let right_length = open.rows_per_read == count || ends && open.rows_per_read > count;
             open.file == number && open.next_row == rows.start && right_length
@@ -193,8 +195,8 @@ impl Shared {
             let reader = file.read_column(column, rows.start, count)?;
             state.open = Some(OpenReader { reader, file: number, next_row: rows.start, rows_per_read: count });
         }
-        // A reader that fails is not used again.
-        let mut open = state.open.take().expect("opened above unless it was open");
+        // The reader is put back only after it succeeds, so that a failed one is never used again.
+        let mut open = state.open.take().expect("the reader is open or was opened above");
         let array = open.reader.next_rows()?.filter(|array| array.len() == count);
         let array = array.ok_or_else(|| damaged(&file.source.name, "a column ends before its last row"))?;
         open.next_row = rows.end;
@@ -206,8 +208,8 @@ impl Shared {
     }
 }
 
-/// Converts rows of a column of a binary file. Errors name the file and the row, counted from 1; `number` gives the
-/// number in the file of a row of `array`, counted from 0.
+/// Converts some rows of a column of a binary file. Errors name the file and the row, counted from 1. `number` returns
+/// the file's row number of a row of `array`, counted from 0.
 pub(crate) fn convert_column(
     array: &ArrayRef,
     target: &TargetColumn,
@@ -242,7 +244,7 @@ impl std::fmt::Debug for Shared {
     }
 }
 
-/// Parquet as batches of all columns.
+/// Reads Parquet as batches of all columns.
 pub(crate) struct ParquetJobs {
     blocks: Mutex<ParquetBlocks>,
 }

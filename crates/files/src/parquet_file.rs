@@ -1,11 +1,11 @@
-//! One Parquet file: its columns, and readers of one column from any row on.
+//! One Parquet file: its columns, and readers that start at any row of a column.
 //!
-//! The metadata is parsed once and shared; the file is read at given positions, so that any number of column readers
-//! work side by side over one handle.
+//! The metadata is parsed once and shared. The file is read at given offsets, so that many column readers can use one
+//! handle at the same time.
 //!
-//! What a column is read as follows from the types of the file, helped by the Arrow schema that some writers add:
-//! texts as string views, which point into the decoded pages instead of copying them, and bytes as binary views. The
-//! added schema is never trusted for more than that: where it calls bytes text, they are read as bytes and checked.
+//! The types of the file decide the Arrow type of a column, helped by the Arrow schema that some writers add. Texts
+//! become string views, which point into the decoded pages instead of copying them, and bytes become binary views. We
+//! never trust the added schema for more than that: if it calls bytes a text, they are read as bytes and checked.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -42,12 +42,12 @@ pub(crate) struct ParquetFile {
 #[derive(Clone, Debug)]
 pub(crate) struct ParquetColumn {
     pub(crate) name: String,
-    /// What it is read as.
+    /// The Arrow type that the column is read as.
     pub(crate) arrow: DataType,
-    /// What it means; `None` for types that SQL does not have.
+    /// The SQL type. `None` for types that SQL does not have.
     pub(crate) kind: Option<SqlType>,
     pub(crate) nullable: bool,
-    /// Its place among the leaves of the file's schema, if it is no list or struct.
+    /// The index among the leaves of the file's schema. `None` for a list or struct.
     pub(crate) leaf: Option<usize>,
 }
 
@@ -55,12 +55,13 @@ impl ParquetFile {
     pub(crate) fn open(source: &Arc<SourceFile>) -> Result<ParquetFile> {
         let file = SharedFile { file: source.open()?, bytes: source.bytes };
         let name = &source.name;
+        // First without the added schema, because it may be wrong.
         let metadata = guarded(name, || load(&file))?;
         let rows = metadata.metadata().file_metadata().num_rows();
         check_row_groups(name, metadata.metadata())?;
         let hinted = guarded(name, || {
             let hinted = ArrowReaderMetadata::try_new(Arc::clone(metadata.metadata()), ArrowReaderOptions::new());
-            // A schema that does not go with the columns is none.
+            // An added schema that does not fit the columns is ignored.
             Ok::<_, ParquetError>(
                 hinted.map_or_else(|_| Arc::clone(metadata.schema()), |hinted| hinted.schema().clone()),
             )
@@ -69,6 +70,7 @@ impl ParquetFile {
         let mut leaves = vec![None; read.fields().len()];
         let schema = metadata.parquet_schema();
         for leaf in 0..schema.num_columns() {
+            // Only plain columns have statistics that describe whole values.
             if schema.get_column_root(leaf).is_primitive() && schema.column(leaf).max_rep_level() == 0 {
                 leaves[schema.get_column_root_idx(leaf)] = Some(leaf);
             }
@@ -94,22 +96,22 @@ impl ParquetFile {
         self.metadata.metadata()
     }
 
-    /// The names of the file with the types that columns are read as.
+    /// The schema of the file, with the types that columns are read as.
     pub(crate) fn read_schema(&self) -> &SchemaRef {
         self.metadata.schema()
     }
 
-    /// The file's bytes.
+    /// The file as a source of bytes.
     pub(crate) fn bytes(&self) -> &SharedFile {
         &self.file
     }
 
-    /// Bytes in the file of one column, compressed.
+    /// The compressed size of one column in bytes.
     pub(crate) fn column_bytes(&self, column: usize) -> u64 {
         (0..self.metadata().num_row_groups()).map(|group| self.column_bytes_of_group(group, column)).sum()
     }
 
-    /// Bytes of one column in a row group, compressed.
+    /// The compressed size of one column in a row group, in bytes.
     pub(crate) fn column_bytes_of_group(&self, group: usize, column: usize) -> u64 {
         let schema = self.metadata.parquet_schema();
         let group = self.metadata().row_group(group);
@@ -117,9 +119,9 @@ impl ParquetFile {
         leaves.map(|leaf| group.column(leaf).compressed_size().unsigned_abs()).sum()
     }
 
-    /// A reader of one column from `first_row` on, `rows_per_read` rows at a time.
+    /// Makes a reader of one column that starts at `first_row` and reads `rows_per_read` rows at a time.
     pub(crate) fn read_column(&self, column: usize, first_row: u64, rows_per_read: usize) -> Result<ColumnReader> {
-        // Whole row groups in front of the first row are not opened.
+        // Row groups that end before the first row are not opened.
         let mut skipped = 0;
         let mut groups = Vec::new();
         for (number, group) in self.metadata().row_groups().iter().enumerate() {
@@ -145,7 +147,7 @@ impl ParquetFile {
         Ok(ColumnReader { reader, file: self.source.name.clone() })
     }
 
-    /// A reader of some columns of a row group: of the rows that `rows` selects, `rows_per_read` at a time.
+    /// Makes a reader of some columns of a row group. It reads the rows selected by `rows`, `rows_per_read` at a time.
     pub(crate) fn read_row_group(
         &self,
         group: usize,
@@ -161,7 +163,8 @@ impl ParquetFile {
                 .with_projection(ProjectionMask::roots(self.metadata.parquet_schema(), columns.iter().copied()))
                 .with_row_groups(vec![group])
                 .with_row_selection(rows)
-                // Pages without a row are passed over, rather than decoded to be filtered.
+                // This policy skips pages without a selected row. Other policies would decode them and filter
+                // afterwards.
                 .with_row_selection_policy(RowSelectionPolicy::Selectors)
                 .with_batch_size(rows_per_read)
                 .build()
@@ -174,16 +177,16 @@ fn load(file: &SharedFile) -> Result<ArrowReaderMetadata, ParquetError> {
     ArrowReaderMetadata::load(file, ArrowReaderOptions::new().with_skip_arrow_metadata(true))
 }
 
-/// The counts of rows that later arithmetic relies on.
+/// Checks the row counts, because later arithmetic relies on them.
 fn check_row_groups(name: &str, metadata: &ParquetMetaData) -> Result<()> {
     let mut rows = 0_i64;
     for group in metadata.row_groups() {
         let sum = rows.checked_add(group.num_rows()).filter(|_| group.num_rows() >= 0);
-        rows = sum.ok_or_else(|| damaged(name, "its row groups have no sensible number of rows"))?;
+        rows = sum.ok_or_else(|| damaged(name, "its row groups have an impossible number of rows"))?;
     }
     if rows != metadata.file_metadata().num_rows() {
         let stated = metadata.file_metadata().num_rows();
-        return Err(damaged(name, format!("its row groups have {rows} rows, its footer says {stated}")));
+        return Err(damaged(name, format!("its row groups have {rows} rows, but its footer says {stated}")));
     }
     Ok(())
 }
@@ -195,7 +198,7 @@ pub(crate) struct ColumnReader {
 }
 
 impl ColumnReader {
-    /// The next rows; fewer than the number it was made for only at the end of the file.
+    /// Reads the next rows. Fewer than the configured number are returned only at the end of the file.
     pub(crate) fn next_rows(&mut self) -> Result<Option<ArrayRef>> {
         let batch = guarded(&self.file, || self.reader.next().transpose())?;
         Ok(batch.as_ref().map(RecordBatch::columns).and_then(|columns| columns.first().cloned()))
@@ -205,24 +208,25 @@ impl ColumnReader {
 /// Reads some columns of a row group.
 pub(crate) struct RowGroupReader {
     reader: ParquetRecordBatchReader,
-    /// Its columns, in the order of its batches.
+    /// The columns, in the order of the reader's batches.
     columns: Vec<usize>,
     file: String,
 }
 
 impl RowGroupReader {
-    /// The next rows.
+    /// Reads the next rows.
     pub(crate) fn next_rows(&mut self) -> Result<Option<RecordBatch>> {
         guarded(&self.file, || self.reader.next().transpose())
     }
 
-    /// A column of the file in a batch of this reader.
+    /// A column of the file, in a batch of this reader.
     pub(crate) fn column<'b>(&self, batch: &'b RecordBatch, column: usize) -> &'b ArrayRef {
-        batch.column(self.columns.binary_search(&column).expect("a column that is read"))
+        batch.column(self.columns.binary_search(&column).expect("the column should be one that is read"))
     }
 }
 
-/// What columns are read as: the file's own types, refined where the hints are about form rather than meaning.
+/// The schema that columns are read with: the file's own types, refined where the added schema concerns only the form
+/// and not the meaning.
 fn read_schema(own: &SchemaRef, hinted: &SchemaRef) -> SchemaRef {
     let fields: Vec<Field> =
         own.fields().iter().zip(hinted.fields()).map(|(own, hinted)| read_field(own, hinted.data_type())).collect();
@@ -253,7 +257,7 @@ fn read_type(own: &DataType, hinted: &DataType) -> DataType {
     }
 }
 
-/// A file that Parquet's readers share, each reading at positions of its own.
+/// A file shared by Parquet readers, each with a position of its own.
 #[derive(Clone, Debug)]
 pub(crate) struct SharedFile {
     file: Arc<File>,
@@ -274,9 +278,9 @@ impl ChunkReader for SharedFile {
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
-        // The length comes from the file; memory is taken only for bytes that are there.
+        // The length comes from the file, so we check it before we allocate.
         if start.checked_add(length as u64).is_none_or(|end| end > self.bytes) {
-            return Err(ParquetError::EOF(format!("{length} bytes at {start} are behind the end of the file")));
+            return Err(ParquetError::EOF(format!("{length} bytes at {start} are beyond the end of the file")));
         }
         let mut bytes = vec![0; length];
         self.file.read_exact_at(&mut bytes, start)?;

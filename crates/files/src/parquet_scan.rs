@@ -1,14 +1,14 @@
-//! Parquet as rows of a query.
+//! Reads Parquet as rows of a query.
 //!
 //! ```text
-//! row groups ─► statistics refute the conditions? ─► pieces ─► worker: Bloom filters, index of the pages ─► rows
+//! row groups ─► do statistics exclude them? ─► pieces ─► worker: Bloom filters, page indexes ─► rows
 //! ```
 //!
-//! Workers take pieces, which are row groups or parts of large ones, in the order of the files. Only the columns that
-//! are asked for are decoded, and of their pages those that may hold a row that passes. Where no columns are asked for
-//! nothing is decoded: the metadata has the number of rows.
+//! Workers take pieces in the order of the files. A piece is a row group, or a part of a large one. We decode only the
+//! columns that the query needs, and of these only the pages that may have a matching row. If the query needs no
+//! columns, nothing is decoded, because the metadata has the number of rows.
 //!
-//! A column of the query has a number in the set of files; each file may have it in another place.
+//! A column of the query has a number in the set of files. Each file may have it at another index.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -31,21 +31,23 @@ use crate::parquet_blocks::convert_column;
 use crate::parquet_file::{ParquetFile, RowGroupReader};
 use crate::rows::{BYTES_PER_WORKER_MIN, RowsRequest};
 
-/// Row groups are cut at multiples of so many rows. Writers begin a page there, unless its values are long: a cut within a
-/// page has both sides decode it.
+/// Row groups are cut at multiples of this many rows. Writers usually begin a page there, unless the values are long.
+/// If a cut is within a page, both sides must decode that page.
 const PAGE_ROWS: usize = 20_000;
-/// Rows of a piece below which its own readers and dictionaries cost more than sharing a row group brings.
+/// A piece should not have fewer rows than this, because its own readers and dictionaries would cost more than sharing
+/// the row group saves.
 const PIECE_ROWS_MIN: usize = 6 * PAGE_ROWS;
-/// Row groups per worker from which on none is cut: the last ones are then a small part of the whole.
+/// With this many row groups per worker, no row group is cut, because the last ones are a small part of the whole.
 const GROUPS_PER_WORKER: usize = 4;
-/// Pieces per worker where row groups are cut. More of them would be more even, and decode more dictionaries.
+/// The number of pieces per worker if row groups are cut. More pieces would be more even, but would decode more
+/// dictionaries.
 const PIECES_PER_WORKER: usize = 2;
 
 /// A scan of Parquet files.
 pub(crate) struct ParquetScan {
     files: Vec<ScannedFile>,
     target: Vec<TargetColumn>,
-    /// The number in the set of each column of the target.
+    /// For each column of the target, its number in the set.
     columns: Vec<usize>,
     schema: SchemaRef,
     /// The types of all columns of the set.
@@ -63,24 +65,24 @@ pub(crate) struct ParquetScan {
 /// A file of a scan.
 pub(crate) struct ScannedFile {
     pub(crate) file: Arc<ParquetFile>,
-    /// For each column of the set its place in the file.
+    /// For each column of the set, its index in the file.
     pub(crate) places: Vec<usize>,
 }
 
-/// Rows of one row group.
+/// Some rows of one row group.
 #[derive(Clone, Debug)]
 struct Piece {
     file: usize,
     group: usize,
-    /// The number in the file of the group's first row.
+    /// The number of the group's first row in the file.
     first_row: u64,
     group_rows: usize,
-    /// Rows of the group.
+    /// The rows of the piece within the group.
     rows: Range<usize>,
 }
 
 impl ParquetScan {
-    /// `columns` are the columns of the whole set.
+    /// Makes a scan. `columns` are the columns of the whole set.
     pub(crate) fn new(files: Vec<ScannedFile>, columns: &[TargetColumn], request: &RowsRequest<'_>) -> ParquetScan {
         let target: Vec<TargetColumn> = request.columns.iter().map(|column| columns[*column].clone()).collect();
         let kinds: Vec<SqlType> = columns.iter().map(|column| column.kind.clone()).collect();
@@ -99,6 +101,7 @@ impl ParquetScan {
             batch_rows: request.batch_rows.max(1),
             cancel: request.cancel.clone(),
         };
+        // Statistics are examined before the scan starts, so that the number of workers fits the remaining bytes.
         let groups = scan.row_groups();
         let workers = scan.bytes(&groups) / BYTES_PER_WORKER_MIN;
         let workers = workers.clamp(1, request.threads.max(1) as u64) as usize;
@@ -107,7 +110,7 @@ impl ParquetScan {
         scan
     }
 
-    /// The row groups whose statistics do not refute the conditions.
+    /// The row groups that the statistics do not exclude.
     fn row_groups(&self) -> Vec<Piece> {
         let mut groups = Vec::new();
         for (number, file) in self.files.iter().enumerate() {
@@ -129,7 +132,7 @@ impl ParquetScan {
         groups
     }
 
-    /// Compressed bytes of the columns that are read.
+    /// The number of compressed bytes of the columns that are read.
     fn bytes(&self, groups: &[Piece]) -> u64 {
         let of_group = |piece: &Piece| {
             let file = &self.files[piece.file];
@@ -153,9 +156,10 @@ impl ParquetScan {
         Ok(OpenPiece { file: piece.file, reader, rows_left })
     }
 
-    /// The rows of a piece that Bloom filters and the index of the pages leave.
+    /// The rows of a piece that remain after Bloom filters and page indexes.
     fn rows_to_read(&self, piece: &Piece) -> RowSelection {
         let ScannedFile { file, places } = &self.files[piece.file];
+        // Selections cover the whole row group, so a piece must be cut out of them.
         let own = RowSelection::from_consecutive_ranges([piece.rows.clone()].into_iter(), piece.group_rows);
         let place = |column: usize| places[column];
         if self.predicates.iter().any(|predicate| is_refuted(predicate, file, piece.group, &place)) {
@@ -169,7 +173,7 @@ impl ParquetScan {
         left.map_or(own.clone(), |left| left.intersection(&own))
     }
 
-    /// The next rows of a piece; `None` at its end.
+    /// The next rows of a piece. `None` at its end.
     fn next_batch(&self, piece: &mut OpenPiece) -> Result<Option<RecordBatch>> {
         let OpenPiece { file, reader, rows_left } = piece;
         let Some(reader) = reader else {
@@ -184,9 +188,11 @@ impl ParquetScan {
                 false => Err(damaged(name, "a column ends before its last row")),
             };
         };
+        // The row numbers must agree with the rows that Parquet returns, or errors would name wrong rows. A mismatch
+        // means damage.
         let numbers = rows_left.take(batch.num_rows());
         if numbers.len() < batch.num_rows() {
-            return Err(damaged(name, "a column goes on after its last row"));
+            return Err(damaged(name, "a column continues after its last row"));
         }
         let columns = self.target.iter().zip(&self.columns).map(|(target, column)| {
             let array = reader.column(&batch, file.places[*column]);
@@ -196,7 +202,7 @@ impl ParquetScan {
     }
 }
 
-/// Cuts row groups where there are too few of them for all workers to end at about the same time.
+/// Cuts row groups if they are too few for all workers to finish at about the same time.
 fn cut(groups: Vec<Piece>, workers: usize) -> Vec<Piece> {
     if workers == 1 || groups.len() >= workers * GROUPS_PER_WORKER {
         return groups;
@@ -206,6 +212,7 @@ fn cut(groups: Vec<Piece>, workers: usize) -> Vec<Piece> {
     let mut pieces = Vec::new();
     for group in groups {
         let parts = group.group_rows.div_ceil(rows_max);
+        // Cut at likely page borders, so that few pages are decoded twice.
         let part_rows = group.group_rows.div_ceil(parts).next_multiple_of(PAGE_ROWS);
         for start in (0..group.group_rows).step_by(part_rows) {
             pieces.push(Piece { rows: start..group.group_rows.min(start + part_rows), ..group.clone() });
@@ -214,8 +221,8 @@ fn cut(groups: Vec<Piece>, workers: usize) -> Vec<Piece> {
     pieces
 }
 
-/// The rows for which all of `conditions` may be true; `None` if that can be any. `rows` gives those of a condition on
-/// one column.
+/// The rows for which all of `conditions` may be true. `None` if these may be any rows. `rows` returns the rows for a
+/// condition on one column.
 fn rows_of_all(
     conditions: &[Condition],
     rows: &dyn Fn(&ColumnCondition) -> Option<RowSelection>,
@@ -223,6 +230,7 @@ fn rows_of_all(
     let mut all: Option<RowSelection> = None;
     for condition in conditions {
         let Some(some) = rows_of(condition, rows) else { continue };
+        // Each condition narrows the rows. Once none is left, the others need not be asked.
         let both = all.map_or(some.clone(), |all| all.intersection(&some));
         let is_empty = !both.selects_any();
         all = Some(both);
@@ -244,19 +252,19 @@ fn rows_of(condition: &Condition, rows: &dyn Fn(&ColumnCondition) -> Option<RowS
     }
 }
 
-/// A piece that a worker reads.
+/// A piece that a worker is reading.
 struct OpenPiece {
     file: usize,
-    /// None where there is no column to decode.
+    /// `None` if no column needs decoding.
     reader: Option<RowGroupReader>,
     rows_left: RowsLeft,
 }
 
-/// The numbers in their file of the rows of a piece that are still to come.
+/// The file's row numbers of the rows of a piece that are still ahead.
 struct RowsLeft(VecDeque<Range<u64>>);
 
 impl RowsLeft {
-    /// The rows that `selection` selects of a row group which begins at `first_row`.
+    /// The rows that `selection` selects in a row group that begins at `first_row`.
     fn new(selection: &RowSelection, first_row: u64) -> RowsLeft {
         let mut next_row = first_row;
         let mut ranges = VecDeque::new();
@@ -274,7 +282,7 @@ impl RowsLeft {
         self.0.is_empty()
     }
 
-    /// The next rows, at most `rows_max`.
+    /// Takes the next rows, at most `rows_max`.
     fn take(&mut self, rows_max: usize) -> RowsTaken {
         let mut left = rows_max as u64;
         let mut taken = Vec::with_capacity(1);
@@ -293,7 +301,7 @@ impl RowsLeft {
     }
 }
 
-/// The numbers of the rows of a batch in their file.
+/// The file's row numbers of the rows of a batch.
 struct RowsTaken(Vec<Range<u64>>);
 
 impl RowsTaken {
@@ -301,7 +309,7 @@ impl RowsTaken {
         self.0.iter().map(|range| (range.end - range.start) as usize).sum()
     }
 
-    /// The number of a row of the batch.
+    /// The row number of a row of the batch.
     fn row(&self, row: usize) -> u64 {
         let mut left = row as u64;
         for range in &self.0 {

@@ -1,17 +1,19 @@
-//! What a Parquet file says of the values of a column: least, greatest and number of NULLs, by row group and by page.
+//! Reads what a Parquet file states about the values of a column: least value, greatest value and number of NULLs, by
+//! row group and by page.
 //!
-//! A scan passes over zones that hold no row it could want, so a bound that we misread loses rows. We use bounds only
-//! where all of this holds, and otherwise take any value for possible:
+//! A scan skips zones that cannot have a matching row, so a bound that we misread loses rows. We use bounds only if all
+//! of the following holds. Otherwise any value may be in the zone.
 //!
-//! - The file's order is SQL's order of the type that the column is read as. Unsigned integers are ordered as such, texts
-//!   by their bytes; INT96 and intervals have no order; decimals in byte arrays of any length are left out, because writers
-//!   cut long bounds short, and half a number is another number.
-//! - Bounds in the old fields, or without a column order, were written by comparing signed numbers, and are used for those.
-//! - They become values by the conversion that the column's own values take ([`convert`]), which keeps their order.
-//! - The least is not above the greatest, and neither is NaN.
+//! - The order of the file must be SQL's order of the type that the column is read as. Unsigned integers are compared
+//!   as unsigned, and texts by their bytes. INT96 and intervals have no order. Decimals in byte arrays of variable
+//!   length are excluded, because writers cut long bounds and half of a number is another number.
+//! - Bounds in the old fields, or without a column order, were found by comparing signed numbers, and are used only for
+//!   these.
+//! - Bounds become values by the same conversion as the column's values ([`convert`]), which keeps their order.
+//! - The least value must not be above the greatest, and neither may be NaN.
 //!
-//! Bounds leave out NaN, and ours is the greatest number: a column of floats may hold it in any zone. A number of NULLs
-//! that is missing is not zero.
+//! Bounds ignore NaN, but in our order it is the greatest number, so any zone of a float column may have one. A missing
+//! number of NULLs does not mean zero.
 
 use std::sync::Arc;
 
@@ -34,21 +36,21 @@ use crate::convert::convert;
 use crate::guard::guarded;
 use crate::parquet_file::ParquetFile;
 
-/// Consecutive rows of a row group, with what the file says of one column's values in each.
+/// Consecutive rows of a row group, divided into zones, with the file's statements about one column in each zone.
 #[derive(Debug)]
 pub(crate) struct Zones {
-    /// The first row of each zone in the row group, ascending from 0.
+    /// The first row of each zone within the row group, ascending from 0.
     first_rows: Vec<usize>,
-    /// Rows of the row group.
+    /// The number of rows of the row group.
     rows: usize,
     kind: SqlType,
-    /// Bounds of the values, in the Arrow type of `kind`; NULL where nothing is known.
+    /// The bounds of each zone in the Arrow type of `kind`. NULL means unknown.
     least: ArrayRef,
     greatest: ArrayRef,
     null_counts: Vec<Option<usize>>,
 }
 
-/// The least and the greatest value of each zone, as the file has them.
+/// The least and the greatest value of each zone, as the file states them.
 type Bounds = (ArrayRef, ArrayRef);
 
 impl Zones {
@@ -69,13 +71,14 @@ impl Zones {
         Zones { first_rows, rows, kind: kind.clone(), least, greatest, null_counts }
     }
 
-    /// The rows of the zones that may hold one of `values`.
+    /// Selects the rows of the zones that may have one of `values`.
     pub(crate) fn selection(&self, values: &ValueSet) -> RowSelection {
         let may_be_nan = self.may_be_nan(values);
         let meets = values.meets(&self.kind, &self.least, &self.greatest);
         let ends = self.first_rows.iter().skip(1).chain([&self.rows]);
         let zones = self.first_rows.iter().zip(ends).zip(&self.null_counts).zip(meets);
         let held = zones.filter_map(|(((first, end), null_count), meets)| {
+            // An unknown number of NULLs may be any number.
             let has_null = values.has_null() && *null_count != Some(0);
             let has_value = (meets || may_be_nan) && *null_count != Some(end - first);
             (has_null || has_value).then_some(*first..*end)
@@ -93,7 +96,7 @@ impl Zones {
     }
 }
 
-/// NULL for NaN, which is no bound.
+/// Replaces NaN by NULL, because NaN is not a bound.
 fn without_nan(bounds: ArrayRef) -> ArrayRef {
     match bounds.data_type() {
         DataType::Float32 => {
@@ -107,7 +110,7 @@ fn without_nan(bounds: ArrayRef) -> ArrayRef {
 }
 
 impl ParquetFile {
-    /// A row group as one zone of a column, read as `kind`. `None` if the file says nothing of it.
+    /// A row group as a single zone of a column that is read as `kind`. `None` if the file states nothing about it.
     pub(crate) fn row_group_zone(&self, group: usize, column: usize, kind: &SqlType) -> Option<Zones> {
         let leaf = self.columns[column].leaf?;
         let group = self.metadata().row_group(group);
@@ -115,6 +118,7 @@ impl ParquetFile {
         let rows = usize::try_from(group.num_rows()).ok()?;
         let null_count = match self.metadata().file_metadata().schema_descr().column(leaf).max_def_level() {
             0 => Some(0),
+            // A column without definition levels cannot have NULLs.
             _ => {
                 statistics.null_count_opt().and_then(|nulls| usize::try_from(nulls).ok()).filter(|nulls| *nulls <= rows)
             }
@@ -133,8 +137,8 @@ impl ParquetFile {
         Some(Zones::new(vec![0], rows, kind, bounds.flatten(), vec![null_count]))
     }
 
-    /// The pages of a column in a row group as zones, read as `kind`. `None` if the file has no index of them that can be
-    /// trusted.
+    /// The pages of a column in a row group as zones, read as `kind`. `None` if the file has no page index that we can
+    /// trust.
     pub(crate) fn page_zones(&self, group: usize, column: usize, kind: &SqlType) -> Option<Zones> {
         let leaf = self.columns[column].leaf?;
         let metadata = self.metadata().row_group(group);
@@ -147,6 +151,7 @@ impl ParquetFile {
         let in_order = first_rows.first() == Some(&0)
             && first_rows.windows(2).all(|pair| pair[0] < pair[1])
             && first_rows.last().is_some_and(|last| *last < rows);
+        // A damaged index could exclude rows that match, so we ignore it.
         if !in_order || index.values.num_pages() != pages as u64 {
             return None;
         }
@@ -178,7 +183,7 @@ impl ParquetFile {
         Some(Zones::new(first_rows, rows, kind, bounds.flatten(), null_counts))
     }
 
-    /// Bounds that `read` gives, as values of `kind`; `None` if one of them is no such value.
+    /// Converts the bounds that `read` returns to `kind`. `None` if one of them cannot be converted.
     fn bounds(
         &self,
         column: usize,
@@ -186,11 +191,11 @@ impl ParquetFile {
         read: impl FnOnce() -> Result<Bounds, ParquetError>,
     ) -> Option<Bounds> {
         let (least, greatest) = guarded(&self.source.name, read).ok()?;
-        debug_assert_eq!(*least.data_type(), self.columns[column].arrow, "bounds have the type of the column");
+        debug_assert_eq!(*least.data_type(), self.columns[column].arrow, "bounds must have the type of the column");
         Some((convert(&least, kind).ok()?, convert(&greatest, kind).ok()?))
     }
 
-    /// Whether bounds of a leaf are ordered as SQL orders the values that are read of it.
+    /// Whether the order of a leaf's bounds is SQL's order of the values that are read from it.
     fn is_ordered_as_read(&self, leaf: usize, column: usize, in_old_fields: bool) -> bool {
         let file = self.metadata().file_metadata();
         let descriptor = file.schema_descr().column(leaf);
@@ -224,6 +229,7 @@ impl ParquetFile {
             DataType::FixedSizeBinary(_) if is_fixed => SortOrder::UNSIGNED,
             _ => return false,
         };
+        // Old writers always compared signed, so their bounds are right only for these types.
         let is_signed_number = order == SortOrder::SIGNED && (is_integer || is_float);
         match file.column_order(leaf) {
             ColumnOrder::TYPE_DEFINED_ORDER(stated) => stated == order && (!in_old_fields || is_signed_number),
@@ -232,7 +238,7 @@ impl ParquetFile {
         }
     }
 
-    /// Whether a bound of so many bytes is a whole value: those of fixed length must not be cut short.
+    /// Whether a bound of `bytes` bytes is a whole value. A bound of a fixed-length type must not be cut.
     fn is_whole_bound(&self, leaf: usize, bytes: usize) -> bool {
         let descriptor = self.metadata().file_metadata().schema_descr().column(leaf);
         descriptor.physical_type() != Physical::FIXED_LEN_BYTE_ARRAY
@@ -245,10 +251,10 @@ impl ParquetFile {
         bounds.all(|bound| self.is_whole_bound(leaf, bound.len()))
     }
 
-    /// Reads the index of the pages of one column chunk alone.
+    /// Reads only the page index of one column chunk.
     ///
-    /// The reader of metadata reads the indexes of all columns and row groups that its metadata names, and in one piece
-    /// what lies between them. So it gets metadata of one column and row group, once for each of the two indexes.
+    /// The metadata reader reads the indexes of all columns and row groups in its metadata, including everything
+    /// between them. So we give it metadata with one column and one row group, once for each of the two indexes.
     fn load_page_index(&self, group: &RowGroupMetaData, leaf: usize) -> Result<Option<PageIndex>, ParquetError> {
         let chunk = group.column(leaf);
         if chunk.column_index_offset().is_none() || chunk.offset_index_offset().is_none() {
@@ -281,12 +287,12 @@ impl ParquetFile {
     }
 }
 
-/// The index of the pages of one column chunk.
+/// The page index of one column chunk.
 struct PageIndex {
-    /// The column alone.
+    /// A schema with only this column.
     schema: Arc<SchemaDescriptor>,
-    /// What the pages hold.
+    /// The bounds and NULL counts of the pages.
     values: ColumnIndexMetaData,
-    /// Where they begin.
+    /// The locations of the pages.
     places: OffsetIndexMetaData,
 }

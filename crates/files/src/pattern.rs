@@ -1,9 +1,9 @@
-//! From the path or pattern in a statement to files.
+//! Finds the files of a path or pattern.
 //!
-//! `*` and `?` stand for any characters and one character of a name, `[a-c]` and `[!a-c]` for one of a set, and `**` for
-//! any number of folders. A pattern's files come in the order of their paths, so that the same statement reads the
-//! same rows in the same order. Names that start with a dot are found only by patterns that do. A path that exists as
-//! it is written is never taken for a pattern.
+//! `*` matches any characters of a name and `?` one character. `[a-c]` and `[!a-c]` match one character of a set, and
+//! `**` matches any number of folders. Files are sorted by their paths, so that the same statement reads the same rows
+//! in the same order. A name that starts with a dot matches only a pattern that starts with one. A path that exists as
+//! it is written is never treated as a pattern.
 
 use std::fs;
 use std::io::ErrorKind as IoKind;
@@ -11,16 +11,16 @@ use std::path::{Path, PathBuf};
 
 use rowmill_base::{Error, ErrorKind, Result, nearest};
 
-/// Folders between the pattern's fixed part and a file that `**` looks through.
+/// The maximum number of folders that `**` descends into.
 const DEPTH_MAX: usize = 64;
-/// Names of a folder that are looked at for one that may have been meant.
+/// The maximum number of names of a folder that are compared to suggest one.
 const NAMES_MAX: usize = 10_000;
 
-/// The files that `pattern` names: at least one, in order.
+/// The files that `pattern` names, sorted. At least one.
 pub(crate) fn expand(pattern: &str) -> Result<Vec<PathBuf>> {
     let pattern = pattern.strip_prefix("file://").unwrap_or(pattern);
     if let Some((scheme, _)) = pattern.split_once("://") {
-        return Err(Error::new(ErrorKind::Unsupported, format!("files are not read over {scheme}"))
+        return Err(Error::new(ErrorKind::Unsupported, format!("files cannot be read over {scheme}"))
             .hint("copy the file to this machine and name its path"));
     }
     let path = Path::new(pattern);
@@ -35,7 +35,7 @@ pub(crate) fn expand(pattern: &str) -> Result<Vec<PathBuf>> {
     }
 }
 
-/// The error for a file that is there and cannot be read, or is not there any more.
+/// The error for a file that exists but cannot be read, or that no longer exists.
 pub(crate) fn unreadable(path: &str, source: &std::io::Error) -> Error {
     match source.kind() {
         IoKind::NotFound | IoKind::PermissionDenied => {
@@ -71,7 +71,7 @@ fn missing(pattern: &str, path: &Path) -> Error {
     error.hint(format!("did you mean {}?", near.join(" or ")))
 }
 
-/// Names of the files and folders in `folder`, in order; none if it cannot be read.
+/// The names of the files and folders in `folder`, sorted. Empty if it cannot be read.
 fn file_names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten().take(NAMES_MAX);
     let mut names: Vec<String> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
@@ -85,6 +85,7 @@ fn has_wildcard(text: &str) -> bool {
 
 fn matching(pattern: &str) -> Result<Vec<PathBuf>> {
     let mut parts: Vec<&str> = pattern.split('/').collect();
+    // Folders before the first wildcard need no search.
     let fixed = parts.iter().take_while(|part| !has_wildcard(part)).count();
     let mut root: PathBuf = parts.drain(..fixed).map(|part| if part.is_empty() { "/" } else { part }).collect();
     if fixed == 0 {
@@ -93,6 +94,7 @@ fn matching(pattern: &str) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     descend(&root, &parts, DEPTH_MAX, &mut found)?;
     found.sort();
+    // `**` may reach a file in more than one way.
     found.dedup();
     if found.is_empty() {
         return Err(Error::new(ErrorKind::UndefinedFile, format!("no file matches '{pattern}'")).hint(
@@ -106,7 +108,7 @@ fn matching(pattern: &str) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Adds the files under `folder` that `parts` match.
+/// Adds the files below `folder` that match `parts`.
 fn descend(folder: &Path, parts: &[&str], depth: usize, found: &mut Vec<PathBuf>) -> Result<()> {
     let Some((part, rest)) = parts.split_first() else { return Ok(()) };
     if *part == "**" {
@@ -124,7 +126,7 @@ fn descend(folder: &Path, parts: &[&str], depth: usize, found: &mut Vec<PathBuf>
         let name = entry.file_name();
         let name = name.to_string_lossy();
         if *part == "**" {
-            // Links to folders are not followed, so that the walk ends.
+            // We do not follow links to folders, because the walk might never end.
             let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
             if is_folder && !name.starts_with('.') && depth > 0 {
                 descend(&path, parts, depth - 1, found)?;
@@ -140,7 +142,7 @@ fn descend(folder: &Path, parts: &[&str], depth: usize, found: &mut Vec<PathBuf>
     Ok(())
 }
 
-/// Whether `name` matches one part of a pattern. Linear but for the last star, which alone is tried again.
+/// Whether `name` matches one part of a pattern. Only the last star is retried, so this never takes exponential time.
 fn matches(pattern: &str, name: &str) -> bool {
     if name.starts_with('.') && !pattern.starts_with('.') {
         return false;
@@ -157,7 +159,7 @@ fn matches(pattern: &str, name: &str) -> bool {
             p += length;
             n += 1;
         } else if let Some((star, from)) = last_star {
-            // The star takes one character more.
+            // Let the star match one character more.
             last_star = Some((star, from + 1));
             p = star + 1;
             n = from + 1;
@@ -168,25 +170,25 @@ fn matches(pattern: &str, name: &str) -> bool {
     pattern[p..].iter().all(|c| *c == '*')
 }
 
-/// The length of the pattern's first element, if that matches `c`.
+/// The length of the pattern's first element if it matches `c`.
 fn matches_one(pattern: &[char], c: char) -> Option<usize> {
     match pattern.first()? {
         '?' => Some(1),
         '[' => match matches_set(&pattern[1..], c) {
             Some((length, true)) => Some(length + 1),
             Some((_, false)) => None,
-            // A bracket that nothing closes stands for itself.
+            // A bracket that is never closed matches itself.
             None => (c == '[').then_some(1),
         },
         own => (*own == c).then_some(1),
     }
 }
 
-/// The length of the set up to its closing bracket and whether `c` is in it; `None` if no bracket closes it.
+/// The length of the set up to its closing bracket, and whether `c` is in it. `None` if it is not closed.
 fn matches_set(set: &[char], c: char) -> Option<(usize, bool)> {
     let negated = matches!(set.first(), Some('!' | '^'));
     let start = usize::from(negated);
-    // A closing bracket that comes first is a member.
+    // A closing bracket in the first position is a member of the set.
     let end = (start + 1..set.len()).find(|at| set[*at] == ']')?;
     let mut members = &set[start..end];
     let mut inside = false;
@@ -254,12 +256,12 @@ mod tests {
         assert_eq!(expanded(&folder, "*/*.csv"), ["sub/c.csv"]);
         assert_eq!(expanded(&folder, "**/*.csv"), ["a.csv", "b.csv", "sub/c.csv", "sub/deep/d.csv", "x[1].csv"]);
         assert_eq!(expanded(&folder, "sub/**"), ["sub/c.csv", "sub/deep/d.csv", "sub/e.json"]);
-        assert_eq!(expanded(&folder, "x[1].csv"), ["x[1].csv"], "a path that exists is no pattern");
+        assert_eq!(expanded(&folder, "x[1].csv"), ["x[1].csv"], "a path that exists is not a pattern");
         assert_eq!(expanded(&folder, "[ab].csv"), ["a.csv", "b.csv"]);
     }
 
     #[test]
-    fn what_is_not_there_is_an_error_that_helps() {
+    fn the_error_for_a_missing_file_suggests_a_name() {
         let folder = folder_with(&["events.csv", "sub/a.parquet"]);
         let root = folder.path().display();
         let error = expand(&format!("{root}/evnts.csv")).unwrap_err();

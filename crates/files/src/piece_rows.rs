@@ -1,4 +1,4 @@
-//! Files that are read piece by piece, as rows of a query: CSV, JSON and Arrow.
+//! Reads files piece by piece as rows of a query: CSV, JSON and Arrow.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,7 +22,8 @@ pub(crate) struct PieceRows {
 }
 
 impl PieceRows {
-    /// The pieces that `jobs` gives of files of so many bytes, which are batches of the columns `target`.
+    /// Makes a source of the pieces of `jobs`, which are batches of the columns `target`. `bytes` is the size of the
+    /// files and decides the number of workers.
     pub(crate) fn new(
         jobs: Arc<dyn Jobs>,
         target: &[TargetColumn],
@@ -66,6 +67,7 @@ impl BatchSource for PieceRows {
                         None => return Ok(None),
                     },
                 };
+                // A piece may be larger than a batch. The rest is returned by later calls.
                 if batch.num_rows() > self.batch_rows {
                     rest = Some(batch.slice(self.batch_rows, batch.num_rows() - self.batch_rows));
                     return Ok(Some(batch.slice(0, self.batch_rows)));

@@ -1,4 +1,4 @@
-//! How a value or a line that cannot be read is told: as an error, or as a row of a reject table.
+//! Reports values and lines that cannot be read: as an error, or as a row of a reject table.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,30 +8,30 @@ use rowmill_base::{Error, ErrorKind, Result, SqlType};
 use crate::OnError;
 use rowmill_expr::text::reader::Problem;
 
-/// Characters of a value or line that a message quotes.
+/// The maximum number of characters of a value or line in a message.
 const QUOTED_CHARS_MAX: usize = 80;
 
 /// A line that was left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reject {
-    /// The file, as the statement or the pattern names it.
+    /// The file name, as in the statement or the expanded pattern.
     pub file: String,
-    /// The line, counted from 1; of a record over several lines, the first.
+    /// The line number, counted from 1. For a record over several lines, the first one.
     pub line: u64,
-    /// The column whose value was at fault; `None` if it is the line as a whole.
+    /// The column of the bad value. `None` if the whole line is bad.
     pub column: Option<String>,
-    /// The value at fault, or the line.
+    /// The bad value, or the line.
     pub text: String,
-    /// What is wrong with it.
+    /// A message about the problem.
     pub message: String,
-    /// The whole record as it stands in the file.
+    /// The whole record, as it is in the file.
     pub record: String,
 }
 
-/// Where rejects go. Called from the threads that read, in no order; an error ends the statement.
+/// Receives rejects. Reading threads call it in any order. An error ends the statement.
 pub type RejectSink = Arc<dyn Fn(Reject) -> Result<()> + Send + Sync>;
 
-/// The kind of an error and its message, before they are put into a place.
+/// The kind and the message of an error, before its location is added.
 pub struct Complaint {
     pub(crate) kind: ErrorKind,
     pub(crate) column: Option<String>,
@@ -56,11 +56,12 @@ impl Complaint {
             column: Some(column.to_owned()),
             text: text.to_owned(),
             message,
+            // The form helps only if the text does not have it.
             hint: form_of(kind).filter(|_| matches!(problem, Problem::Malformed)).map(str::to_owned),
         }
     }
 
-    /// A line that is not what its format asks for.
+    /// A line that violates its format.
     pub(crate) fn line(message: impl Into<String>) -> Complaint {
         Complaint {
             kind: ErrorKind::BadFileFormat,
@@ -120,7 +121,7 @@ impl Complaint {
     }
 }
 
-/// What readers of text do with complaints.
+/// Decides what to do with complaints about text files.
 #[derive(Clone)]
 pub(crate) struct Reporter {
     pub(crate) on_error: OnError,
@@ -128,8 +129,9 @@ pub(crate) struct Reporter {
 }
 
 impl Reporter {
-    /// Fails with the complaint, or notes it as a reject and goes on.
+    /// Returns the complaint as an error, or reports it as a reject and continues.
     pub(crate) fn report(&self, complaint: Complaint, file: &str, line: u64, record: &str) -> Result<()> {
+        // The statement ends with the first complaint.
         if self.on_error == OnError::Fail {
             return Err(complaint.into_error(file, line));
         }
@@ -149,6 +151,7 @@ impl fmt::Debug for Reporter {
 fn kind_of(kind: &SqlType, problem: Problem) -> ErrorKind {
     let temporal = matches!(kind, SqlType::Date | SqlType::Time | SqlType::Timestamp { .. } | SqlType::Interval);
     match problem {
+        // Dates and times have an SQLSTATE of their own for both problems.
         Problem::Malformed | Problem::OutOfRange if temporal => ErrorKind::InvalidDatetime,
         Problem::Malformed => ErrorKind::InvalidText,
         Problem::OutOfRange => ErrorKind::NumericOutOfRange,
@@ -157,7 +160,7 @@ fn kind_of(kind: &SqlType, problem: Problem) -> ErrorKind {
     }
 }
 
-/// How values are written of types whose form is not obvious.
+/// The form of values, for types whose form is not obvious.
 fn form_of(kind: &SqlType) -> Option<&'static str> {
     Some(match kind {
         SqlType::Boolean => "a BOOLEAN is written true or false",
@@ -174,7 +177,7 @@ fn form_of(kind: &SqlType) -> Option<&'static str> {
     })
 }
 
-/// A text in quotes, clipped, with control characters made visible.
+/// A text in quotes, shortened, with control characters made visible.
 pub(crate) struct Quoted<'a>(pub(crate) &'a str);
 
 impl fmt::Display for Quoted<'_> {
@@ -202,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_complaint_names_place_text_and_type() {
+    fn a_complaint_names_location_text_and_type() {
         let error = Complaint::value("Price", &SqlType::Int8, "1000", Problem::OutOfRange).into_error("a.csv", 17);
         assert_eq!(error.message(), "a.csv, line 17, column Price: '1000' is out of range for the type TINYINT");
         assert_eq!(error.kind(), ErrorKind::NumericOutOfRange);

@@ -1,7 +1,7 @@
-//! Files as rows of a query: `SELECT ... FROM 'events-*.csv'`.
+//! Files as rows of a query, for example `SELECT ... FROM 'events-*.csv'`.
 //!
-//! The files are cut into pieces, and every worker takes the next piece that no other has taken, so that none is left with
-//! the slow part. Only the columns that the query asks for are read.
+//! The files are cut into pieces. Every worker takes the next free piece, so that no worker is left with a slow share.
+//! Only the columns that the query needs are read.
 
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ use rowmill_query::catalog::RowSource;
 use crate::FileSet;
 use crate::mapping::schema_of;
 
-/// Bytes of files below which a second thread costs more than it saves.
+/// With fewer bytes than this per thread, another thread costs more than it saves.
 pub(crate) const BYTES_PER_WORKER_MIN: u64 = 2 << 20;
 
-/// What a query asks of files: the arguments of [`RowSource::open`].
+/// The request of a query: the arguments of [`RowSource::open`].
 pub(crate) struct RowsRequest<'a> {
     pub(crate) columns: &'a [usize],
-    /// Rows for which one of them is not true may be left out.
+    /// The source may leave out rows for which any of these is not true.
     pub(crate) predicates: &'a [Predicate],
     pub(crate) batch_rows: usize,
     pub(crate) threads: usize,
@@ -36,8 +36,10 @@ pub struct FileRows {
 }
 
 impl FileRows {
-    /// Files that are open. Columns have the types that the files tell or their first rows suggest.
+    /// Makes a row source of open files. The columns have the types stated by the files or guessed from their first
+    /// rows.
     pub fn new(files: FileSet) -> Result<Arc<FileRows>> {
+        // Fails here if a column has a type that SQL does not have.
         let schema = schema_of(&files.own_columns()?);
         let name = files.describe();
         Ok(Arc::new(FileRows { files, schema, name }))

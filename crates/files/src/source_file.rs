@@ -1,4 +1,4 @@
-//! One file that is read, perhaps several times and by several threads.
+//! One file to be read, possibly several times and by several threads.
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -21,17 +21,17 @@ pub(crate) struct SourceFile {
     /// The path as messages show it.
     pub(crate) name: String,
     pub(crate) compression: Compression,
-    /// Bytes on disk.
+    /// The size on disk in bytes.
     pub(crate) bytes: u64,
-    /// The contents of what can be read only once, such as a pipe.
+    /// The copied contents, if the path can be read only once, for example a pipe.
     spooled: Option<Arc<File>>,
 }
 
-/// Bytes of a pipe or device that are read between two looks at the cancel flag.
+/// How many bytes of a pipe or device are copied before the cancel flag is checked again.
 const SPOOLED_AT_ONCE_BYTES: u64 = 1 << 20;
 
 impl SourceFile {
-    /// Looks at the file. What is no ordinary file is read to its end into a temporary one first.
+    /// Examines the file. A path that is not an ordinary file is first copied to a temporary file.
     pub(crate) fn new(path: PathBuf, compression: Compression, cancel: &Cancel) -> Result<SourceFile> {
         let name = path.display().to_string();
         let found = std::fs::metadata(&path).map_err(|error| unreadable(&name, &error))?;
@@ -39,10 +39,11 @@ impl SourceFile {
             return Ok(SourceFile { path, name, compression, bytes: found.len(), spooled: None });
         }
         let mut stream = File::open(&path).map_err(|error| unreadable(&name, &error))?;
+        // Files are read at arbitrary offsets and more than once, which a pipe cannot do.
         let mut spool = unnamed_file()?;
         let mut bytes = 0;
         loop {
-            // A pipe or a device may have no end.
+            // A pipe or a device may have no end, so the user must be able to cancel.
             cancel.check()?;
             let mut piece = stream.by_ref().take(SPOOLED_AT_ONCE_BYTES);
             match io::copy(&mut piece, &mut spool).map_err(|error| unreadable(&name, &error))? {
@@ -53,7 +54,7 @@ impl SourceFile {
         Ok(SourceFile { path, name, compression, bytes, spooled: Some(Arc::new(spool)) })
     }
 
-    /// Opens the file for reading at given positions.
+    /// Opens the file for reading at given offsets.
     pub(crate) fn open(&self) -> Result<Arc<File>> {
         match &self.spooled {
             Some(file) => Ok(Arc::clone(file)),
@@ -61,7 +62,7 @@ impl SourceFile {
         }
     }
 
-    /// The file's text from its start, unpacked.
+    /// Opens the text of the file from its start, decompressed.
     pub(crate) fn open_text(&self, progress: &Progress) -> Result<Box<dyn Read + Send>> {
         let file = FileReader::new(self.open()?, 0).counted(progress);
         Ok(match self.compression {
@@ -74,18 +75,19 @@ impl SourceFile {
     }
 }
 
-/// A file in the folder for temporary files that ends with its last handle.
+/// Makes a file in the folder for temporary files. It disappears with its last handle.
 fn unnamed_file() -> Result<File> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let path = std::env::temp_dir().join(format!("rowmill-{}-{number}.tmp", std::process::id()));
     let opened = File::options().read(true).write(true).create_new(true).open(&path);
     let file = opened.map_err(|error| Error::io(format!("making '{}'", path.display()), &error))?;
+    // We remove the name at once, so that the file cannot remain after a crash.
     std::fs::remove_file(&path).map_err(|error| Error::io(format!("removing '{}'", path.display()), &error))?;
     Ok(file)
 }
 
-/// Reads a shared file from a position of its own.
+/// Reads a shared file at a position of its own.
 #[derive(Debug)]
 pub(crate) struct FileReader {
     file: Arc<File>,
@@ -98,7 +100,7 @@ impl FileReader {
         FileReader { file, at, read: None }
     }
 
-    /// Counts the bytes read.
+    /// Makes the reader count the bytes that it reads.
     fn counted(mut self, progress: &Progress) -> FileReader {
         self.read = Some(Arc::clone(progress.counter()));
         self
@@ -120,6 +122,7 @@ impl Seek for FileReader {
     fn seek(&mut self, to: io::SeekFrom) -> io::Result<u64> {
         let at = match to {
             io::SeekFrom::Start(at) => Some(at),
+            // A seek moves only this reader. The shared file has no position.
             io::SeekFrom::End(by) => self.file.metadata()?.len().checked_add_signed(by),
             io::SeekFrom::Current(by) => self.at.checked_add_signed(by),
         };
@@ -152,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_read_only_once_is_kept() {
+    fn the_contents_of_a_device_are_copied() {
         let file = SourceFile::new("/dev/null".into(), Compression::None, &Cancel::new()).expect("there");
         assert!(file.spooled.is_some());
         assert_eq!(file.bytes, 0);

@@ -1,4 +1,4 @@
-//! Whole files, written and read: every format with every type, wrong content, damaged files.
+//! Writes and reads whole files: every format with every type, wrong content, and damaged files.
 
 use std::fs;
 use std::path::Path;
@@ -27,7 +27,7 @@ fn path(folder: &TempDir, name: &str) -> String {
     folder.path().join(name).display().to_string()
 }
 
-/// A batch with a column of every type, with NULLs.
+/// Makes a batch with a nullable column of every type.
 fn every_type() -> RecordBatch {
     let mut columns: Vec<(String, ArrayRef)> = Vec::new();
     for (number, (kind, texts)) in samples().into_iter().enumerate() {
@@ -71,7 +71,7 @@ fn read(path: &str, target: &[TargetColumn], options: &ReadOptions) -> Result<Re
     concat_batches(&schema, &batches).map_err(|error| Error::internal(error.to_string()))
 }
 
-/// The rows as they are shown, with the files' own columns.
+/// Reads a file with its own columns. Returns the header and the rows as text.
 fn shown(path: &str, options: &ReadOptions) -> Result<Vec<String>> {
     let files = FileSet::open(path, options)?;
     let target = files.own_columns()?;
@@ -139,7 +139,7 @@ fn every_format_gives_back_every_type() {
 }
 
 #[test]
-fn every_compression_gives_back_the_rows() {
+fn every_compression_gives_back_every_type() {
     let folder = folder();
     let batch = every_type();
     for (name, compression) in [
@@ -164,7 +164,7 @@ fn every_compression_gives_back_the_rows() {
 }
 
 #[test]
-fn many_rows_in_many_batches_on_any_number_of_threads() {
+fn rows_keep_their_order_on_any_number_of_threads() {
     let folder = folder();
     let batch = |from: i64| {
         let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(from..from + 10_000));
@@ -198,6 +198,7 @@ fn many_rows_in_many_batches_on_any_number_of_threads() {
                 }
             }
             assert_eq!(expected, 200_000, "{name}, {threads} threads");
+            // The counter may run ahead of the rows, but it should end at about the size of the file.
             assert!(progress.bytes_read() > files.bytes() / 2 && progress.bytes_read() <= files.bytes(), "{name}");
         }
     }
@@ -239,7 +240,7 @@ fn types_of_text_files_are_guessed() {
 }
 
 #[test]
-fn json_in_other_layouts() {
+fn json_arrays_and_multi_line_objects_are_read() {
     let folder = folder();
     let expected = ["a BIGINT|b BIGINT[]", "1|[1]", "2|NULL", "3|[]"];
     for text in [
@@ -262,7 +263,7 @@ fn json_in_other_layouts() {
     assert_eq!(error.kind(), ErrorKind::BadFileFormat);
 }
 
-/// The error of reading `text` as a file of that name into a BIGINT `a` and a DATE `b`.
+/// The error of reading `text` as a file named `name` into a BIGINT column `a` and a DATE column `b`.
 fn complaint(name: &str, text: impl AsRef<[u8]>) -> String {
     let folder = folder();
     let path = put(&folder, name, text);
@@ -274,7 +275,7 @@ fn complaint(name: &str, text: impl AsRef<[u8]>) -> String {
 }
 
 #[test]
-fn a_bad_line_of_csv_is_told() {
+fn the_error_for_a_bad_csv_line_names_line_column_and_value() {
     let at = |text: &str| complaint("x.csv", format!("a,b\n1,2013-07-31\n{text}"));
     assert_eq!(at("x,\n"), "22P02 , line 3, column a: 'x' is not a value of the type BIGINT");
     assert_eq!(at("1,31.7.2013\n"), "22007 , line 3, column b: '31.7.2013' is not a value of the type DATE");
@@ -287,9 +288,9 @@ fn a_bad_line_of_csv_is_told() {
     assert_eq!(at("1\n"), "22P04 , line 3: the line has 1 field, and 2 are expected");
     assert_eq!(at("1,,\n"), "22P04 , line 3: the line has 3 fields, and 2 are expected");
     assert_eq!(at("1,\"x\n"), "22P04 , line 3: the quote that opens column b is not closed");
-    assert_eq!(at("1,\"x\"y\n"), "22P04 , line 3: column b goes on behind its closing quote: 'y'");
+    assert_eq!(at("1,\"x\"y\n"), "22P04 , line 3: column b has text after its closing quote: 'y'");
     assert_eq!(at("\n\n2,\n,\n"), "23502 , line 6, column a: NULL in a NOT NULL column");
-    // The first line that is wrong, whatever is wrong with it.
+    // The first bad line is reported, whatever is wrong with it and with later lines.
     assert_eq!(at("2,x\nx,\n1\n"), "22007 , line 3, column b: 'x' is not a value of the type DATE");
     assert_eq!(
         complaint("x.csv", "a,b\n1,\n2,gr\u{fc}n\n".chars().map(|c| c as u8).collect::<Vec<u8>>()),
@@ -304,7 +305,7 @@ fn a_bad_line_of_csv_is_told() {
 }
 
 #[test]
-fn a_bad_line_of_json_is_told() {
+fn the_error_for_a_bad_json_line_names_line_and_character() {
     let at = |text: &str| complaint("x.json", format!("{{\"a\": 1, \"b\": null}}\n{text}"));
     assert_eq!(at("{\"a\": \"x\"}"), "22P02 , line 2, column a: 'x' is not a value of the type BIGINT");
     assert_eq!(at("{\"a\": 1.5}"), "22P02 , line 2, column a: '1.5' is not a value of the type BIGINT");
@@ -329,7 +330,7 @@ fn a_bad_line_of_json_is_told() {
 }
 
 #[test]
-fn rejects_keep_the_rest() {
+fn skipped_lines_are_reported_and_the_others_are_kept() {
     let folder = folder();
     let text = "a,b\n1,2013-01-01\nx,2013-01-02\n3\n4,\"2013-01-04\n5,2013-01-05\n6,\"2013-01-06\"\n7,gr\u{fc}n\n8,2013-01-08\n9,\"y";
     let bytes: Vec<u8> = text.chars().map(|c| c as u8).collect();
@@ -366,7 +367,7 @@ fn rejects_keep_the_rest() {
 }
 
 #[test]
-fn a_value_beyond_the_guess_says_so() {
+fn a_value_that_does_not_fit_the_guessed_type_gets_a_hint() {
     let folder = folder();
     let path = put(&folder, "a.csv", "a\n1\n2\nx\n");
     let error = shown(&path, &set(&[("sample_rows", "2")])).unwrap_err();
@@ -388,7 +389,7 @@ fn columns_are_matched_by_name_or_position() {
     let csv = put(&folder, "c.csv", "Rome,IT\nOslo,NO\n");
     let places = target(&[("city", SqlType::TEXT), ("country", SqlType::TEXT)]);
     let rows = texts(&read(&csv, &places, &ReadOptions::default()).expect("read"));
-    assert_eq!(rows, ["Rome|IT", "Oslo|NO"], "texts that are no names are rows");
+    assert_eq!(rows, ["Rome|IT", "Oslo|NO"], "a first line that names no column is a row");
     let csv = put(&folder, "d.csv", "city,country\nOslo,NO\nOslo,NO\n");
     assert_eq!(texts(&read(&csv, &places, &ReadOptions::default()).expect("read")), ["Oslo|NO", "Oslo|NO"]);
     let csv = put(&folder, "e.csv", "id,nam\n1,x\n");
@@ -437,7 +438,7 @@ fn values_of_binary_files_are_checked() {
 }
 
 #[test]
-fn several_files_read_as_one_if_they_agree() {
+fn several_files_with_equal_columns_read_as_one() {
     let folder = folder();
     let pattern = |ending: &str| path(&folder, &format!("part-*.{ending}"));
     for number in 0..3_i64 {
@@ -476,7 +477,7 @@ fn several_files_read_as_one_if_they_agree() {
 }
 
 #[test]
-fn names_that_differ_by_case_are_told_apart() {
+fn names_that_differ_only_by_case_are_renamed() {
     let folder = folder();
     let json = put(&folder, "a.json", "{\"Id\": 1, \"ID\": 2}\n");
     let files = FileSet::open(&json, &ReadOptions::default()).expect("opened");
@@ -490,7 +491,7 @@ fn names_that_differ_by_case_are_told_apart() {
 }
 
 #[test]
-fn csv_options() {
+fn csv_options_are_obeyed_or_refused() {
     let folder = folder();
     let path = put(&folder, "a.txt", "'it\\'s';NULL;\n'NULL';'';x\n");
     let options = set(&[
@@ -525,7 +526,7 @@ fn csv_options() {
 }
 
 #[test]
-fn blank_lines_and_one_column() {
+fn a_blank_line_of_a_one_column_file_is_null() {
     let folder = folder();
     let names: ArrayRef = Arc::new(StringViewArray::from(vec![Some("a"), None, Some(""), Some("b")]));
     let batch = RecordBatch::try_from_iter_with_nullable([("name", names, true)]).expect("a batch");
@@ -537,7 +538,7 @@ fn blank_lines_and_one_column() {
 }
 
 #[test]
-fn a_writer_that_is_dropped_leaves_what_was_there() {
+fn a_dropped_writer_leaves_the_old_file_unchanged() {
     let folder = folder();
     let batch = every_type();
     let path = put(&folder, "a.csv", "before");
@@ -559,7 +560,7 @@ fn set_format(format: &str) -> WriteOptions {
 }
 
 #[test]
-fn writing_to_a_stream() {
+fn text_formats_can_be_written_to_a_stream() {
     #[derive(Clone, Default)]
     struct Shared(Arc<Mutex<Vec<u8>>>);
     impl std::io::Write for Shared {
@@ -582,7 +583,7 @@ fn writing_to_a_stream() {
     }
 }
 
-/// Reads whatever can be read of a file; only that it ends matters.
+/// Reads as much of a file as possible. Only returning matters, not the result.
 fn try_reading(path: &str) -> Result<usize> {
     let files = FileSet::open(path, &ReadOptions::default())?;
     let target = files.own_columns()?;
@@ -622,6 +623,7 @@ fn damaged_files_are_errors() {
             fs::write(&path, &sound[..cut]).expect("written");
             assert!(try_reading(&path).is_err(), "{name} cut at {cut}");
         }
+        // Changes of single bits may give errors or other values, but must never crash or hang.
         for _ in 0..200 {
             let mut bytes = sound.clone();
             for _ in 0..1 + random() % 3 {
@@ -631,6 +633,7 @@ fn damaged_files_are_errors() {
             fs::write(&path, &bytes).expect("written");
             let _ = try_reading(&path);
         }
+        // A file of noise should be refused, also if it ends like a valid file.
         let noise: Vec<u8> = (0..4_096).map(|_| random() as u8).collect();
         fs::write(&path, &noise).expect("written");
         assert!(try_reading(&path).is_err(), "{name} of noise");
@@ -701,7 +704,7 @@ fn parquet_blocks_run_over_files_and_row_groups() {
         }
         assert_eq!((expected, blocks.rows_left()), (1_705, 0));
     }
-    // Any order of requests gives the same.
+    // Requests in any order should give the same rows.
     let mut blocks = files.parquet_blocks(&target).expect("opened").expect("Parquet");
     let all: Vec<ParquetBlock> = std::iter::from_fn(|| blocks.next_block(100)).collect();
     for block in all.iter().rev() {
@@ -749,7 +752,7 @@ fn parquet_blocks_are_pulled_by_many_threads() {
 }
 
 #[test]
-fn what_is_no_file_is_an_error() {
+fn missing_empty_and_packed_files_are_errors() {
     let folder = folder();
     let error = FileSet::open(&path(&folder, "none.csv"), &ReadOptions::default()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::UndefinedFile);

@@ -1,17 +1,17 @@
-//! Text files as chunks of whole records.
+//! Reads text files as chunks of whole records.
 //!
-//! A source reads a file from front to back, unpacks it if it is compressed, and cuts it after the last record that is
-//! complete: cutting is a search for line ends and quotes that touches few bytes and runs under a lock, so that the
-//! parsing of chunks can be shared among threads. What follows the cut is carried over to the next chunk.
+//! A source reads a file from front to back, decompresses it if necessary, and cuts it after the last complete record.
+//! Cutting only searches for line ends and quotes, which touches few bytes. So it can run under a lock, while many
+//! threads share the parsing of chunks. The bytes after the cut are carried over to the next chunk.
 //!
 //! ```text
 //! file   ..., 17, "two\nlines"⏎18, plain⏎19, "cut he|re"⏎20, ...
 //!        ◄────────────── chunk ────────────────►◄─ carried over
 //! ```
 //!
-//! Where a record ends depends on the format, see [`Boundary`]. A quote that nothing closes would swallow the rest of
-//! the file: after [`RECORD_BYTES_MAX`] or at the end of the file it is handed out as its first line alone, and reading
-//! goes on after that line.
+//! The end of a record depends on the format, see [`Boundary`]. A quote that is never closed would swallow the rest of
+//! the file. So after [`RECORD_BYTES_MAX`] bytes, or at the end of the file, only its first line is handed out, and
+//! reading continues after that line.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -26,34 +26,34 @@ use crate::options::Compression;
 use crate::pattern::unreadable;
 use crate::source_file::SourceFile;
 
-/// Bytes of a chunk, if its records are not longer.
+/// The size of a chunk in bytes, unless its records are longer.
 pub(crate) const CHUNK_BYTES: usize = 1 << 20;
-/// The longest record that is read.
+/// The maximum size of a record in bytes.
 pub(crate) const RECORD_BYTES_MAX: usize = 64 << 20;
 
-/// Where records of a format end.
+/// The kind of record boundary of a format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Boundary {
-    /// At every line end: JSON lines, and CSV without quoting.
+    /// At every line end, for JSON lines and for CSV without quoting.
     Line,
     /// At line ends outside of quotes. A quote opens only at the start of a field.
     Quoted { delimiter: u8, quote: u8, escape: u8 },
-    /// Behind a JSON value: objects over several lines, or the items of one array.
+    /// After a JSON value, for objects over several lines and for the items of an array.
     Value,
 }
 
-/// The result of looking for the last boundary.
+/// The result of searching the last boundary.
 #[derive(Debug, PartialEq, Eq)]
 struct Cut {
-    /// Bytes of the records that are complete.
+    /// The number of bytes in complete records.
     whole: usize,
-    /// Whether the bytes end inside of quotes.
+    /// Whether the bytes end within quotes.
     open: bool,
 }
 
 impl Boundary {
-    /// Finds the end of the last complete record in `bytes`, which start at a record. `last` says that nothing follows
-    /// them, so that their end is a boundary too.
+    /// Finds the end of the last complete record in `bytes`, which must start at a record. `last` means that nothing
+    /// follows, so that the end is a boundary too.
     fn cut(self, bytes: &[u8], last: bool) -> Cut {
         let cut = match self {
             Boundary::Line => Cut { whole: behind_last_line(bytes), open: false },
@@ -70,6 +70,7 @@ fn behind_last_line(bytes: &[u8]) -> usize {
 
 fn cut_quoted(bytes: &[u8], delimiter: u8, quote: u8, escape: u8, last: bool) -> Cut {
     let mut whole = 0;
+    // `outside` is a position outside of quotes. Line ends between it and the next opening quote are boundaries.
     let mut outside = 0;
     loop {
         let Some(found) = memchr(quote, &bytes[outside..]) else {
@@ -87,14 +88,14 @@ fn cut_quoted(bytes: &[u8], delimiter: u8, quote: u8, escape: u8, last: bool) ->
             continue;
         }
         match closing_quote(bytes, opening + 1, quote, escape) {
-            // A quote that ends the bytes may be the first of two.
+            // A quote at the very end may be the first of two, unless nothing follows.
             Some(closing) if closing + 1 < bytes.len() || last => outside = closing + 1,
             _ => return Cut { whole, open: true },
         }
     }
 }
 
-/// The quote that closes a field whose text starts at `from`.
+/// The position of the quote that closes a field. The text of the field starts at `from`.
 #[inline]
 pub(crate) fn closing_quote(bytes: &[u8], from: usize, quote: u8, escape: u8) -> Option<usize> {
     let mut at = from;
@@ -107,6 +108,7 @@ pub(crate) fn closing_quote(bytes: &[u8], from: usize, quote: u8, escape: u8) ->
         } else if bytes[at] == quote {
             return Some(at);
         }
+        // Skip the escape and the character that it protects.
         at += 2;
     }
 }
@@ -141,11 +143,11 @@ fn cut_value(bytes: &[u8]) -> Cut {
 pub(crate) struct TextChunk {
     pub(crate) file: Arc<SourceFile>,
     pub(crate) bytes: Vec<u8>,
-    /// The line that the first record starts on, from 1.
+    /// The line number of the first record, counted from 1.
     pub(crate) first_line: u64,
-    /// Whether this is the file's first chunk, which holds the header.
+    /// Whether this is the first chunk of the file, which has the header.
     pub(crate) first: bool,
-    /// Where its records end.
+    /// The kind of record boundary.
     pub(crate) boundary: Boundary,
 }
 
@@ -154,12 +156,12 @@ pub(crate) struct TextSource {
     file: Arc<SourceFile>,
     reader: Box<dyn Read + Send>,
     boundary: Boundary,
-    /// Read and not yet handed out; starts at a record.
+    /// Bytes that were read but not yet handed out. They start at a record.
     carried: Vec<u8>,
     line: u64,
     first: bool,
     ended: bool,
-    /// Of a JSON array: whether its closing bracket is still to come.
+    /// For a JSON array, whether its closing bracket is still ahead.
     array_open: bool,
 }
 
@@ -193,7 +195,7 @@ impl TextSource {
         Ok(())
     }
 
-    /// The items of an array are the records; its opening bracket becomes a blank.
+    /// Replaces the opening bracket of an array by a blank, because its items are the records.
     fn skip_array_bracket(&mut self) -> Result<()> {
         self.fill(CHUNK_BYTES)?;
         let first = self.carried.iter_mut().find(|byte| !byte.is_ascii_whitespace());
@@ -204,8 +206,9 @@ impl TextSource {
         Ok(())
     }
 
-    /// Reads until `bytes` are carried or the file ends.
+    /// Reads until at least `bytes` bytes are carried, or the file ends.
     fn fill(&mut self, bytes: usize) -> Result<()> {
+        // A short read means the end, because `take` reads until its limit.
         let missing = bytes.saturating_sub(self.carried.len());
         if missing == 0 || self.ended {
             return Ok(());
@@ -223,20 +226,21 @@ impl TextSource {
         }
     }
 
-    /// The start of the text, of `bytes` if there are that many, and whether that is all. Nothing is handed out.
+    /// The first `bytes` bytes of the text, or fewer if it is shorter, and whether the file has ended. Hands out
+    /// nothing.
     pub(crate) fn preview(&mut self, bytes: usize) -> Result<(&[u8], bool)> {
         self.fill(bytes)?;
         Ok((&self.carried, self.ended))
     }
 
-    /// The next records, of about [`CHUNK_BYTES`]; `None` at the end of the file.
+    /// The next records, about [`CHUNK_BYTES`]. `None` at the end of the file.
     pub(crate) fn next_chunk(&mut self) -> Result<Option<TextChunk>> {
         let mut wanted = CHUNK_BYTES;
         loop {
             self.fill(wanted)?;
             if self.carried.is_empty() {
                 return if self.array_open {
-                    Err(damaged(&self.file.name, "its array is not closed"))
+                    Err(damaged(&self.file.name, "its array has no closing bracket"))
                 } else {
                     Ok(None)
                 };
@@ -245,6 +249,7 @@ impl TextSource {
             if cut.whole > 0 {
                 return Ok(Some(self.hand_out(cut.whole)));
             }
+            // A quote that nothing closes costs only its first line.
             if cut.open && (self.ended || self.carried.len() >= RECORD_BYTES_MAX) {
                 let line = memchr(b'\n', &self.carried).map_or(self.carried.len(), |at| at + 1);
                 return Ok(Some(self.hand_out(line)));
@@ -261,6 +266,7 @@ impl TextSource {
                 )
                 .hint("the file may be of another format; WITH (format ...) names one"));
             }
+            // No record is complete yet, so read twice as much.
             wanted = (self.carried.len() * 2).clamp(CHUNK_BYTES, RECORD_BYTES_MAX);
         }
     }
@@ -269,6 +275,7 @@ impl TextSource {
         let rest = self.carried.split_off(bytes);
         let bytes = std::mem::replace(&mut self.carried, rest);
         let first_line = self.line;
+        // The closing bracket of the array ends its last chunk.
         self.array_open &= bytes.trim_ascii_end().last() != Some(&b']');
         self.line += count_lines(&bytes);
         let first = std::mem::take(&mut self.first);
@@ -276,7 +283,7 @@ impl TextSource {
     }
 }
 
-/// The chunks of several files, one after the other, for any number of threads.
+/// The chunks of several files, one file after another, for any number of threads.
 pub(crate) struct ChunkQueue {
     progress: Progress,
     files: Mutex<Files>,
@@ -292,8 +299,9 @@ impl ChunkQueue {
         ChunkQueue { progress, files: Mutex::new(Files { waiting: files.into_iter(), open: None }) }
     }
 
-    /// The next chunk; `None` after the last file.
+    /// The next chunk. `None` after the last file.
     pub(crate) fn next_chunk(&self) -> Result<Option<TextChunk>> {
+        // The lock covers reading and cutting, so that chunks come in the order of the files.
         let mut files = self.files.lock();
         loop {
             if let Some(source) = &mut files.open {
@@ -310,20 +318,20 @@ impl ChunkQueue {
     }
 }
 
-/// Line ends in `bytes`.
+/// The number of line ends in `bytes`.
 pub(crate) fn count_lines(bytes: &[u8]) -> u64 {
     memchr_iter(b'\n', bytes).count() as u64
 }
 
-/// The text of a chunk with what is not UTF-8 taken out.
+/// The text of a chunk, with bytes that are not UTF-8 replaced by blanks.
 pub(crate) struct CheckedText {
     pub(crate) text: String,
-    /// Position and value of each byte that was no UTF-8 and is a blank in `text`, in order.
+    /// The position and value of each replaced byte, in order.
     pub(crate) invalid: Vec<(usize, u8)>,
 }
 
 impl CheckedText {
-    /// Checks `bytes`. Positions stay what they are.
+    /// Checks `bytes`. Positions do not change.
     pub(crate) fn new(bytes: Vec<u8>) -> CheckedText {
         let mut invalid = Vec::new();
         let mut from = 0;
@@ -332,7 +340,7 @@ impl CheckedText {
             match String::from_utf8(bytes) {
                 Ok(text) => return CheckedText { text, invalid },
                 Err(error) => {
-                    // Only what follows the last bad byte is checked again below, by blanking all up to there first.
+                    // All bad bytes are replaced at once. Then the whole text is checked again, which succeeds.
                     bytes = error.into_bytes();
                     blank_invalid(&mut bytes, &mut from, &mut invalid);
                 }
@@ -341,7 +349,7 @@ impl CheckedText {
     }
 }
 
-/// Blanks every byte from `from` on that is no part of a UTF-8 character.
+/// Replaces every byte from `from` on that is not part of a UTF-8 character by a blank.
 fn blank_invalid(bytes: &mut [u8], from: &mut usize, invalid: &mut Vec<(usize, u8)>) {
     while let Err(error) = str::from_utf8(&bytes[*from..]) {
         let start = *from + error.valid_up_to();
@@ -366,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn records_are_cut_outside_of_quotes_only() {
+    fn records_are_cut_only_outside_of_quotes() {
         assert_eq!(whole(CSV, "a,b\nc,d\ne"), 8);
         assert_eq!(whole(CSV, "a,\"b\nc\",d\ne"), 10);
         assert_eq!(whole(CSV, "a\nb,\"c\nd"), 2);
@@ -382,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn an_array_gives_its_items_and_has_to_end() {
+    fn an_array_returns_its_items_and_must_be_closed() {
         let items = chunks(b" [\n{\"a\": [1]},\n{\"a\": []}]\n", Boundary::Value);
         assert_eq!(items.len(), 1);
         assert_eq!(items[0].bytes, b"  \n{\"a\": [1]},\n{\"a\": []}]\n");
@@ -405,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_put_together_are_the_file_and_know_their_lines() {
+    fn joined_chunks_equal_the_file_and_have_the_right_line_numbers() {
         let mut text = String::from("\u{feff}");
         for i in 0..200_000 {
             text.push_str(&format!("{i},\"line\nbreak {i}\"\n"));
@@ -422,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_quote_costs_one_line() {
+    fn an_unclosed_quote_costs_only_one_line() {
         let chunks = chunks(b"a,b\n1,\"x\n2,y\n3,z\n", CSV);
         let seen: Vec<&[u8]> = chunks.iter().map(|chunk| chunk.bytes.as_slice()).collect();
         assert_eq!(seen, [&b"a,b\n"[..], b"1,\"x\n", b"2,y\n3,z\n"]);
@@ -430,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_found_and_blanked() {
+    fn bytes_that_are_not_utf8_are_found_and_blanked() {
         let checked = CheckedText::new(b"gr\xFC\xDFe, \xC3\xA9, \xE2\x82".to_vec());
         assert_eq!(checked.text, "gr  e, é,   ");
         assert_eq!(checked.invalid, [(2, 0xFC), (3, 0xDF), (11, 0xE2), (12, 0x82)]);

@@ -1,7 +1,7 @@
-//! Types guessed from texts, where no table gives them.
+//! Guesses types from texts if no table gives them.
 //!
-//! A guess is the narrowest type that holds all the texts seen so far. It only ever widens, and the order of the texts
-//! does not matter:
+//! A guess is the narrowest type that holds all texts seen so far. It only ever widens, and the order of the texts does
+//! not matter:
 //!
 //! ```text
 //!  nothing ─► BOOLEAN ──────────────────────────────────────┐
@@ -11,26 +11,26 @@
 //!          ─► struct of guesses ────────────────────────────┘
 //! ```
 //!
-//! A guess never loses what was written: digits with a leading zero or a plus (postal codes, telephone numbers) are
-//! text, and so are integers too long for any integer type. A column of NULLs is text.
+//! A guess must never lose information. For example, digits with a leading zero or a plus (postal codes, telephone
+//! numbers) stay text, and so do integers that are too long for every integer type. A column of NULLs is text.
 
 use rowmill_base::{SqlType, TimeUnit};
 
 use crate::json_scan::{JsonKind, items, members, unescape};
 use rowmill_expr::text::reader::{parse_date, parse_f64, parse_int, parse_timestamp};
 
-/// The narrowest type of the texts seen.
+/// The narrowest type of the texts seen so far.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) enum Guess {
-    /// Nothing but NULL.
+    /// Only NULLs so far.
     #[default]
     Nothing,
     Boolean,
-    /// Integers that fit a BIGINT; whether one is negative.
+    /// Integers that fit into a BIGINT. `negative` is true if any of them is negative.
     Integer {
         negative: bool,
     },
-    /// Integers from 0, of which one is beyond a BIGINT.
+    /// Integers from 0 on, at least one of them too large for a BIGINT.
     Unsigned,
     Double,
     Date,
@@ -59,13 +59,13 @@ impl Guess {
     pub(crate) fn add_text(&mut self, text: &str) {
         match self {
             Guess::Text => {}
-            // Most fields of most files: digits that a BIGINT holds whatever they are.
+            // This is the most frequent case: few enough digits that a BIGINT holds them for certain.
             Guess::Integer { negative } if is_short_integer(text) => *negative |= text.starts_with('-'),
             _ => *self = std::mem::take(self).widen(Guess::of_text(text)),
         }
     }
 
-    /// Widens the guess by one checked JSON value.
+    /// Widens the guess by one JSON value, which must have been checked.
     #[inline]
     pub(crate) fn add_json(&mut self, json: &str) {
         match self {
@@ -75,12 +75,13 @@ impl Guess {
         }
     }
 
-    /// The guess for a number; text if it is none, or none that keeps its digits.
+    /// The guess for a number. Text if it is not a number, or if no type keeps its digits.
     fn of_number(text: &str) -> Guess {
         let digits = text.strip_prefix('-').unwrap_or(text);
         if !digits.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
             return Guess::Text;
         }
+        // A number would lose the leading zero.
         if digits.len() > 1 && digits.starts_with('0') && digits.as_bytes()[1].is_ascii_digit() {
             return Guess::Text;
         }
@@ -96,9 +97,9 @@ impl Guess {
         if parse_f64(text).is_ok() { Guess::Double } else { Guess::Text }
     }
 
-    /// The guess for a date or a timestamp; text if it is none.
+    /// The guess for a date or a timestamp. Text if it is neither.
     fn of_time(text: &str) -> Guess {
-        // As strict as dates are usually written, so that `1-2-3` stays what it is.
+        // Only the usual form of dates counts, so that `1-2-3` stays text.
         let dated = text.len() >= 10 && text.as_bytes()[4] == b'-' && text.as_bytes()[7] == b'-';
         if !dated {
             Guess::Text
@@ -112,18 +113,19 @@ impl Guess {
         }
     }
 
-    /// The guess for a checked JSON value. Of strings, only dates and times are taken for more than text.
+    /// The guess for a JSON value, which must have been checked. A string is text unless it is a date or a time.
     pub(crate) fn of_json(json: &str) -> Guess {
         match JsonKind::of(json) {
             JsonKind::Null => Guess::Nothing,
             JsonKind::Boolean => Guess::Boolean,
             JsonKind::String => Guess::of_time(&json[1..json.len() - 1]),
             JsonKind::Number => match Guess::of_number(json) {
-                // JSON's numbers are numbers, whatever becomes of their last digits.
+                // JSON numbers are numbers, even if a DOUBLE cannot keep their last digits.
                 Guess::Text => Guess::Double,
                 number => number,
             },
             JsonKind::Array => {
+                // The items share one type: the narrowest that holds all of them.
                 let item = items(json).flatten().map(Guess::of_json).fold(Guess::Nothing, Guess::widen);
                 Guess::List(Box::new(item))
             }
@@ -134,7 +136,7 @@ impl Guess {
         }
     }
 
-    /// The guess that holds what either holds.
+    /// The narrowest guess that holds the values of both.
     pub(crate) fn widen(self, other: Guess) -> Guess {
         use Guess::*;
         match (self, other) {
@@ -153,7 +155,7 @@ impl Guess {
         }
     }
 
-    /// The type that is guessed.
+    /// The SQL type of the guess.
     pub(crate) fn kind(&self) -> SqlType {
         match self {
             Guess::Nothing | Guess::Text => SqlType::TEXT,
@@ -164,7 +166,7 @@ impl Guess {
             Guess::Date => SqlType::Date,
             Guess::Timestamp { zoned } => SqlType::Timestamp { unit: TimeUnit::Microsecond, zoned: *zoned },
             Guess::List(item) => SqlType::List(Box::new(item.kind())),
-            // A struct without members has nothing to be stored as.
+            // A struct without members cannot be stored as one.
             Guess::Struct(members) if members.is_empty() => SqlType::TEXT,
             Guess::Struct(members) => {
                 SqlType::Struct(members.iter().map(|(name, guess)| (name.clone(), guess.kind())).collect())
@@ -173,7 +175,7 @@ impl Guess {
     }
 }
 
-/// At most 18 digits without a leading zero, perhaps with a minus.
+/// Whether `text` has at most 18 digits without a leading zero, with an optional minus.
 #[inline]
 fn is_short_integer(text: &str) -> bool {
     let digits = text.strip_prefix('-').unwrap_or(text).as_bytes();
@@ -182,7 +184,7 @@ fn is_short_integer(text: &str) -> bool {
         && (digits.len() == 1 || digits[0] != b'0')
 }
 
-/// The members of both, in the order in which they were first seen.
+/// The members of both, in the order of their first occurrence.
 fn widen_members(mut known: Vec<(String, Guess)>, more: Vec<(String, Guess)>) -> Vec<(String, Guess)> {
     for (name, guess) in more {
         match known.iter_mut().find(|(known, _)| *known == name) {
@@ -193,7 +195,7 @@ fn widen_members(mut known: Vec<(String, Guess)>, more: Vec<(String, Guess)>) ->
     known
 }
 
-/// A key with its escapes undone; as it stands if they mean nothing.
+/// A key with its escapes decoded. If they are invalid, the key is returned unchanged.
 pub(crate) fn plain_key(key: &str) -> String {
     let mut plain = String::with_capacity(key.len());
     if unescape(key, &mut plain).is_err() {
@@ -215,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn texts() {
+    fn types_of_texts_are_guessed() {
         for (texts, expected) in [
             (&[][..], "TEXT"),
             (&["true", "FALSE"], "BOOLEAN"),
@@ -242,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn json_values() {
+    fn types_of_json_values_are_guessed() {
         for (json, expected) in [
             ("\"1\"", "TEXT"),
             ("1.0", "DOUBLE"),

@@ -1,15 +1,15 @@
-//! Writing query results to files.
+//! Writes query results to files.
 //!
-//! A file is written under a temporary name in its own folder and renamed when it is whole and synced: a statement that
-//! fails, or a process that dies, leaves the file that was there before, or none. An existing file is replaced. What is
-//! no ordinary file, such as a pipe, is written to directly.
+//! A file is written under a temporary name in its own folder, synced, and then renamed. So if a statement fails or a
+//! process dies, the old file stays, or no file appears. An existing file is replaced. A target that is not an ordinary
+//! file, such as a pipe, is written to directly.
 //!
 //! | format | how values are written |
 //! | --- | --- |
-//! | CSV | their text form, quoted as in RFC 4180 where needed; NULL is an empty field and the empty text `""` |
-//! | JSON | one object a line; numbers and booleans as such, nested values as JSON, all else as strings |
-//! | Parquet | its own types; TIMESTAMP(0) in milliseconds and INTERVAL as text, which Parquet has no type for |
-//! | Arrow | as they are in memory |
+//! | CSV | their text form, quoted as in RFC 4180 where needed; NULL is an empty field, and the empty text is `""` |
+//! | JSON | one object per line; numbers and booleans as such, nested values as JSON, everything else as strings |
+//! | Parquet | its own types; TIMESTAMP(0) in milliseconds, and INTERVAL as text, because Parquet lacks these types |
+//! | Arrow | as in memory |
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -26,27 +26,28 @@ use crate::options::{Compression, FileFormat, character, invalid, switch, unknow
 use crate::write_binary::{ArrowEncoder, ParquetEncoder};
 use crate::write_text::{CsvEncoder, JsonEncoder};
 
-/// How files are written.
+/// The options for writing files.
 #[derive(Clone, Debug)]
 pub struct WriteOptions {
-    /// The format; from the path's ending if `None`.
+    /// The format. If `None`, it follows from the path's ending.
     pub format: Option<FileFormat>,
-    /// The compression; if `None`, from the path's ending for CSV and JSON, zstd for Parquet, none for Arrow.
+    /// The compression. If `None`, it follows from the path's ending for CSV and JSON, and is zstd for Parquet and none
+    /// for Arrow.
     pub compression: Option<WriteCompression>,
-    /// CSV: whether the first record holds the names.
+    /// CSV: whether the first record has the names.
     pub header: bool,
-    /// CSV: the ASCII character between fields; a comma if `None`, a tab in files that end in `.tsv`.
+    /// CSV: the ASCII character between fields. If `None`, a comma, or a tab in files whose name contains `.tsv`.
     pub delimiter: Option<u8>,
-    /// CSV: the ASCII character around fields that hold delimiters or line ends.
+    /// CSV: the ASCII character around fields that contain delimiters or line ends.
     pub quote: u8,
     /// CSV: the text of NULL.
     pub null_string: String,
 }
 
-/// How what is written is compressed.
+/// The compression of written files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteCompression {
-    /// Not at all.
+    /// No compression.
     None,
     /// gzip: CSV, JSON, Parquet.
     Gzip,
@@ -72,11 +73,11 @@ impl Default for WriteOptions {
 }
 
 impl WriteOptions {
-    /// The names that [`WriteOptions::set`] takes.
+    /// The option names that [`WriteOptions::set`] accepts.
     pub const NAMES: &'static [&'static str] =
         &["format", "compression", "header", "delimiter", "quote", "null_string"];
 
-    /// Sets one option of `WITH (name value, ...)`. A switch without a value is given as `""` and switches on.
+    /// Sets one option of `WITH (name value, ...)`. An empty value means that a switch is on.
     pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
         let lower = name.to_ascii_lowercase();
         match lower.as_str() {
@@ -101,25 +102,25 @@ impl WriteOptions {
     }
 }
 
-/// What was written.
+/// The result of writing a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
-    /// Rows.
+    /// The number of rows.
     pub rows: u64,
-    /// Bytes, compressed.
+    /// The number of bytes, after compression.
     pub bytes: u64,
 }
 
-/// Takes batches of one schema and writes them.
+/// Writes batches of one schema.
 pub trait BatchWriter: Send {
     /// Writes the rows of `batch`.
     fn write(&mut self, batch: &RecordBatch) -> Result<()>;
 
-    /// Writes what is left and makes the file visible. Without this call nothing of it stays.
+    /// Writes the rest and makes the file visible. If this is not called, no file remains.
     fn finish(self: Box<Self>) -> Result<Written>;
 }
 
-/// A writer to the file at `path`.
+/// Makes a writer for the file at `path`.
 pub fn writer(path: &str, schema: &SchemaRef, options: &WriteOptions) -> Result<Box<dyn BatchWriter>> {
     let path = Path::new(path.strip_prefix("file://").unwrap_or(path));
     let (named, compression) = FileFormat::of_path(path);
@@ -139,13 +140,14 @@ pub fn writer(path: &str, schema: &SchemaRef, options: &WriteOptions) -> Result<
     if options.delimiter.is_none() && path.to_string_lossy().to_ascii_lowercase().contains(".tsv") {
         options.delimiter = Some(b'\t');
     }
+    // If anything fails from here on, dropping `target` removes the temporary file.
     let target = Target::open(path)?;
     let out = Counted { out: Box::new(target.file()?), bytes: Arc::clone(&target.bytes) };
     let encoder = encoder(format, out, schema, &options)?;
     Ok(Box::new(FormatWriter { encoder, target: Some(target), rows: 0, name: path.display().to_string() }))
 }
 
-/// A writer to any stream, such as standard output.
+/// Makes a writer for any stream, such as standard output.
 pub fn writer_to(
     out: Box<dyn Write + Send>,
     format: FileFormat,
@@ -158,7 +160,7 @@ pub fn writer_to(
     Ok(Box::new(FormatWriter { encoder, target: Some(target), rows: 0, name: "the output".to_owned() }))
 }
 
-/// Writes batches in one format.
+/// Encodes batches in one format.
 pub(crate) trait Encoder: Send {
     fn encode(&mut self, batch: &RecordBatch) -> io::Result<()>;
     fn finish(self: Box<Self>) -> io::Result<()>;
@@ -175,7 +177,7 @@ fn encoder(format: FileFormat, out: Counted, schema: &SchemaRef, options: &Write
     })
 }
 
-/// The schema with names that are unique without case, because readers of files find columns by name.
+/// Renames columns so that names are unique even if case is ignored, because readers of files find columns by name.
 fn with_unique_names(schema: &SchemaRef) -> SchemaRef {
     let names = schema.fields().iter().map(|field| field.name().clone()).collect();
     let (names, _) = unique_names(names);
@@ -184,9 +186,9 @@ fn with_unique_names(schema: &SchemaRef) -> SchemaRef {
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
-/// The error for a compression that a format does not have.
+/// The error for a compression that the format does not support.
 pub(crate) fn no_compression(format: FileFormat, known: &str) -> Error {
-    Error::new(ErrorKind::InvalidParameter, format!("a {} file is not compressed that way", format.name()))
+    Error::new(ErrorKind::InvalidParameter, format!("a {} file cannot have this compression", format.name()))
         .hint(format!("the compressions of {} are {known}", format.name()))
 }
 
@@ -206,6 +208,8 @@ impl BatchWriter for FormatWriter {
 
     fn finish(mut self: Box<Self>) -> Result<Written> {
         self.encoder.finish().map_err(|error| failed(&self.name, error))?;
+        // The target is published only after the encoder has written everything. Any error before that drops the
+        // target, which removes the temporary file.
         let bytes = match self.target.take() {
             Some(target) => target.publish()?,
             None => 0,
@@ -215,24 +219,24 @@ impl BatchWriter for FormatWriter {
 }
 
 fn failed(name: &str, error: io::Error) -> Error {
-    // Errors of ours travel inside of those of the stream.
+    // Our own errors are wrapped in errors of the stream. Unwrap them, so that the user sees the original.
     match error.downcast::<Error>() {
         Ok(own) => own.context(format!("writing '{name}'")),
         Err(error) => Error::io(format!("writing '{name}'"), &error),
     }
 }
 
-/// Where a file is written to.
+/// The destination of a file.
 struct Target {
     path: PathBuf,
-    /// The name until it is whole; `None` for what is written to directly.
+    /// The temporary name. `None` if the target is written to directly.
     temporary: Option<PathBuf>,
     bytes: Arc<AtomicU64>,
 }
 
 impl Target {
     fn open(path: &Path) -> Result<Target> {
-        // A link is followed, so that the file that it names is replaced and not the link.
+        // Follow a link, so that the file behind it is replaced and not the link itself.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let bytes = Arc::default();
         match fs::metadata(&path) {
@@ -240,6 +244,7 @@ impl Target {
                 let error = Error::new(ErrorKind::WrongObject, format!("'{}' is a folder", path.display()));
                 Err(error.hint("name a file in it"))
             }
+            // A pipe or device cannot be replaced by a rename.
             Ok(found) if !found.is_file() => Ok(Target { path, temporary: None, bytes }),
             _ => {
                 let temporary = Some(temporary_name(&path)?);
@@ -263,10 +268,11 @@ impl Target {
         })
     }
 
-    /// Makes the file visible under its name; the number of its bytes.
+    /// Makes the file visible under its name. Returns its size in bytes.
     fn publish(mut self) -> Result<u64> {
         if let Some(temporary) = &self.temporary {
             let failed = |error: io::Error| Error::io(format!("finishing '{}'", self.path.display()), &error);
+            // Sync before the rename: after a power cut the name must show either the old file or the whole new one.
             File::open(temporary).and_then(|file| file.sync_all()).map_err(failed)?;
             fs::rename(temporary, &self.path).map_err(failed)?;
             self.temporary = None;
@@ -278,7 +284,7 @@ impl Target {
 impl Drop for Target {
     fn drop(&mut self) {
         if let Some(temporary) = &self.temporary {
-            // What is left of a statement that failed. If it cannot be removed, no error can be returned.
+            // Remove the file of a failed statement. If that fails too, no caller can receive the error.
             let _ = fs::remove_file(temporary);
         }
     }
@@ -290,11 +296,12 @@ fn temporary_name(path: &Path) -> Result<PathBuf> {
         Error::new(ErrorKind::InvalidParameter, format!("'{}' is not the name of a file", path.display()))
     })?;
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    // The dot hides the file from patterns. The numbers keep it unique among processes and statements.
     let name = format!(".{}.{}-{number}.part", name.to_string_lossy(), std::process::id());
     Ok(path.with_file_name(name))
 }
 
-/// A stream that counts what is written to it.
+/// A stream that counts the bytes written to it.
 pub(crate) struct Counted {
     out: Box<dyn Write + Send>,
     bytes: Arc<AtomicU64>,
@@ -312,7 +319,7 @@ impl Write for Counted {
     }
 }
 
-/// A stream that is compressed as a whole, or not.
+/// A stream that may be compressed as a whole.
 pub(crate) enum Packed {
     Plain(BufWriter<Counted>),
     Gzip(flate2::write::GzEncoder<BufWriter<Counted>>),

@@ -1,4 +1,4 @@
-//! Parquet and Arrow IPC.
+//! Writes Parquet and Arrow IPC.
 
 use std::io::{self, BufWriter};
 use std::sync::Arc;
@@ -18,14 +18,14 @@ use crate::convert::convert;
 use crate::options::FileFormat;
 use crate::write::{Counted, Encoder, WriteCompression, WriteOptions, no_compression};
 
-/// Rows of a row group.
+/// The number of rows of a row group.
 const ROWS_PER_GROUP: usize = 1 << 19;
 
 /// Writes Parquet.
 pub(crate) struct ParquetEncoder {
     writer: ArrowWriter<BufWriter<Counted>>,
     schema: SchemaRef,
-    /// What each column is converted to first, if Parquet does not have its type.
+    /// The type to which each column is converted first. `None` if Parquet has its type.
     converted: Vec<Option<SqlType>>,
 }
 
@@ -57,9 +57,10 @@ impl ParquetEncoder {
     }
 }
 
-/// The type that values are converted to for Parquet, where it does not have theirs.
+/// The type to which values are converted if Parquet does not have theirs.
 fn parquet_type(kind: &DataType) -> Option<SqlType> {
     let own = SqlType::from_arrow(kind)?;
+    // A column of the type NULL needs a type too.
     let storable = storable(&own);
     (*kind == DataType::Null || storable != own).then_some(storable)
 }
@@ -91,7 +92,7 @@ impl Encoder for ParquetEncoder {
     }
 
     fn finish(self: Box<Self>) -> io::Result<()> {
-        // The bytes after the footer's magic number are written by the buffer, whose error must not get lost.
+        // The buffer writes the last bytes of the file. We flush it here, because dropping it would ignore an error.
         let mut out = self.writer.into_inner().map_err(parquet_error)?;
         io::Write::flush(&mut out)
     }
@@ -137,7 +138,7 @@ fn with_columns(schema: &SchemaRef, columns: Vec<arrow::array::ArrayRef>, rows: 
     RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options).map_err(arrow_error)
 }
 
-/// The error of the stream underneath, if it is one, so that a full disk is told as such.
+/// Returns the underlying error of the stream if there is one, so that, for example, a full disk is reported as such.
 fn arrow_error(error: ArrowError) -> io::Error {
     match error {
         ArrowError::IoError(_, error) => error,

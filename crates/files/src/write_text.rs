@@ -1,4 +1,4 @@
-//! CSV and JSON lines.
+//! Writes CSV and JSON lines.
 
 use std::io::{self, Write};
 
@@ -9,7 +9,7 @@ use rowmill_base::{Error, ErrorKind, Result};
 use crate::write::{Encoder, Packed, WriteOptions};
 use rowmill_expr::text::writer::{TextColumn, write_json_string};
 
-/// Text that is collected before it is written out.
+/// The number of bytes that are collected before they are written.
 const BUFFER_BYTES: usize = 1 << 18;
 
 /// Writes CSV.
@@ -18,7 +18,7 @@ pub(crate) struct CsvEncoder {
     delimiter: u8,
     quote: u8,
     null_string: String,
-    /// Whether values of the column never need quotes.
+    /// For each column, whether its values never need quotes.
     plain: Vec<bool>,
     text: String,
     scratch: String,
@@ -30,7 +30,8 @@ impl CsvEncoder {
         if delimiter == options.quote {
             return Err(Error::new(ErrorKind::InvalidParameter, "delimiter and quote are the same character"));
         }
-        // A delimiter that numbers and times are written with, or a NULL that looks like one, needs a look at every value.
+        // If the delimiter or the quote may occur in numbers and times, or NULL is not empty, every value must be
+        // checked.
         let unusual = |c: u8| c.is_ascii_alphanumeric() || b"+-.: ".contains(&c);
         let usual = !unusual(delimiter) && !unusual(options.quote) && options.null_string.is_empty();
         let plain = schema.fields().iter().map(|field| usual && is_plain(field.data_type())).collect();
@@ -61,10 +62,11 @@ impl CsvEncoder {
         self.text.push('\n');
     }
 
-    /// Puts quotes around the text after `start` if it would not read back unchanged.
+    /// Puts quotes around the text after `start` if it could not be read back unchanged otherwise.
     fn quote_if_needed(&mut self, start: usize) {
         let field = &self.text[start..];
         let special = |byte: u8| byte == self.delimiter || byte == self.quote || byte == b'\n' || byte == b'\r';
+        // A text equal to the NULL text must be quoted, or it would be read back as NULL.
         if !field.bytes().any(special) && field != self.null_string {
             return;
         }
@@ -110,7 +112,7 @@ impl Encoder for CsvEncoder {
     }
 }
 
-/// Types whose texts hold digits, letters, signs, points, colons and blanks only.
+/// Types whose texts consist only of digits, letters, signs, points, colons and blanks.
 fn is_plain(kind: &DataType) -> bool {
     kind.is_numeric()
         || kind.is_temporal()
@@ -121,7 +123,7 @@ fn text_columns(columns: &[ArrayRef]) -> io::Result<Vec<TextColumn<'_>>> {
     columns.iter().map(|column| TextColumn::new(column).map_err(io::Error::other)).collect()
 }
 
-/// Writes the buffer out once it is full.
+/// Writes the buffer if it is full.
 fn write_full(text: &mut String, out: &mut Packed) -> io::Result<()> {
     if text.len() >= BUFFER_BYTES {
         out.write_all(text.as_bytes())?;
@@ -133,7 +135,7 @@ fn write_full(text: &mut String, out: &mut Packed) -> io::Result<()> {
 /// Writes JSON lines.
 pub(crate) struct JsonEncoder {
     out: Packed,
-    /// Each name as a JSON string with its colon.
+    /// Each name as a JSON string, followed by a colon.
     keys: Vec<String>,
     text: String,
 }

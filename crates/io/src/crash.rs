@@ -1,9 +1,11 @@
-//! What a power cut may leave behind: a disk rebuilt from a record of calls and of what happened to survive.
+//! Simulates power cuts: builds the disk that a power cut might leave from a record of calls and a choice of
+//! survivors.
 //!
-//! The rules are those that [`disk.rs`](crate::Disk) assumes of a disk. A change of a file's bytes or length is certain
-//! once the file was synced after it; a name made or removed is certain once its folder was synced after it. Each other
-//! change, alone and in any combination, happened or did not; a write may have happened in part. A test records a run,
-//! cuts the record at every call, and opens what [`crash_state`] makes of it under many choices.
+//! The rules are the ones that [`disk.rs`](crate::Disk) assumes of a disk. A change of a file's bytes or length is
+//! certain once the file was synced after it. A name that was made or removed is certain once its folder was synced
+//! after it. Every other change, alone or in any combination, may or may not have happened, and a write may have
+//! happened in part. A test should record a run, cut the record after every call, and open the disk that
+//! [`crash_state`] makes for many choices.
 
 use std::collections::HashMap;
 
@@ -11,15 +13,15 @@ use rowmill_base::Result;
 
 use crate::{Disk, MemoryDisk, OpenMode};
 
-/// A call that changed a disk, or made changes certain. The engine never gives a path to a second file, so a path names
-/// a file here.
+/// A call that changed a disk or made changes certain. The engine never gives a path to a second file, so a path
+/// identifies a file here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Record {
     CreateFile {
         path: String,
     },
-    /// One folder, in one that is there.
+    /// A single folder. Its parent must exist.
     CreateDir {
         path: String,
     },
@@ -51,27 +53,28 @@ pub enum Record {
     },
 }
 
-/// What became of a change that was not certain.
+/// The fate of a change that was not certain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It happened.
     Kept,
     /// It did not happen.
     Lost,
-    /// Of a write, only the bytes from `start` to `end` (cut to its length) happened. Other changes are kept.
+    /// Only the bytes from `start` to `end` of a write happened. Other changes count as kept.
     Torn {
         /// The first byte that was written.
         start: usize,
-        /// The byte behind the last one that was written.
+        /// The byte after the last one that was written.
         end: usize,
     },
 }
 
-/// The disk after a power cut behind the last of `records`. `fate` is asked once for each change that is not certain, in
-/// order. A change inside a file or folder that does not exist then goes with it.
+/// Builds the disk after a power cut that follows the last of `records`. Asks `fate` once for each change that is not
+/// certain, in order. A change inside a file or folder that does not exist at that point is lost too.
 pub fn crash_state(records: &[Record], mut fate: impl FnMut(&Record) -> Fate) -> Result<MemoryDisk> {
     let disk = MemoryDisk::new();
     for (record, certain) in records.iter().zip(certain_changes(records)) {
+        // A certain change has no choice. For all others the test decides.
         let fate = if certain { Fate::Kept } else { fate(record) };
         if fate != Fate::Lost {
             apply(&disk, record, fate)?;
@@ -80,8 +83,9 @@ pub fn crash_state(records: &[Record], mut fate: impl FnMut(&Record) -> Fate) ->
     Ok(disk)
 }
 
-/// Which of `records` a power cut behind the last of them cannot take back. Syncs themselves count as certain.
+/// Marks the records that a power cut after the last one cannot undo. Syncs themselves count as certain.
 fn certain_changes(records: &[Record]) -> Vec<bool> {
+    // Only the last sync of each file and folder matters: it makes all earlier changes certain.
     let (mut files, mut dirs) = (HashMap::new(), HashMap::new());
     for (position, record) in records.iter().enumerate() {
         match record {
@@ -106,12 +110,14 @@ fn certain_changes(records: &[Record]) -> Vec<bool> {
 
 fn apply(disk: &MemoryDisk, record: &Record, fate: Fate) -> Result<()> {
     match record {
+        // If the parent is lost, so is everything that was made in it.
         Record::CreateDir { path } if is_dir(disk, parent(path))? => disk.create_dir(path),
         Record::CreateFile { path } if is_dir(disk, parent(path))? => disk.open(path, OpenMode::Create).map(drop),
         Record::Remove { path } => disk.remove(path),
         Record::RemoveDir { path } => disk.remove_dir(path),
         Record::Write { path, offset, bytes } if exists(disk, path)? => {
             let (start, end) = match fate {
+                // The bytes outside of the torn range keep what the file had before: zeros, or older bytes.
                 Fate::Torn { start, end } => (start.min(bytes.len()), end.min(bytes.len())),
                 Fate::Kept | Fate::Lost => (0, bytes.len()),
             };
@@ -139,7 +145,7 @@ fn parent(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(dir, _)| dir)
 }
 
-/// `path` and the folders above it but the root, nearest first.
+/// Returns `path` and the folders above it except the root, nearest first.
 pub(crate) fn with_ancestors(path: &str) -> impl Iterator<Item = &str> {
     std::iter::successors(Some(path), |dir| Some(parent(dir))).take_while(|dir| !dir.is_empty())
 }
@@ -174,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_synced_is_there_whatever_happens_to_the_rest() {
+    fn synced_changes_survive_whatever_happens_to_the_others() {
         let records = recorded();
         let lost = crash_state(&records, |_| Fate::Lost).unwrap();
         assert_eq!(text(&lost, "d/f").unwrap(), b"certain");
@@ -187,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_is_certain_when_each_name_on_its_path_is() {
+    fn a_folder_is_certain_if_every_name_on_its_path_is() {
         let disk = FaultyDisk::new(Arc::new(MemoryDisk::new()));
         disk.plan().record();
         disk.create_dir("a").unwrap();
@@ -198,13 +204,13 @@ mod tests {
         disk.create_dir("x/y").unwrap();
         disk.sync_dir("x").unwrap();
         let records = disk.plan().records();
-        assert_eq!(records.len(), 7, "what was there is not made again");
+        assert_eq!(records.len(), 7, "existing folders must not be recorded again");
         let lost = crash_state(&records, |_| Fate::Lost).unwrap();
         assert_eq!((lost.list("").unwrap(), lost.list("a").unwrap()), (vec!["a".to_owned()], vec!["b".to_owned()]));
     }
 
     #[test]
-    fn names_go_with_their_folder() {
+    fn files_are_lost_with_their_folder() {
         let records = &recorded()[..1];
         let asked = std::cell::Cell::new(0);
         let lost = crash_state(records, |_| {

@@ -1,17 +1,18 @@
-//! What the engine asks of a disk.
+//! The interface between the engine and a disk.
 //!
-//! Assumed of every disk, and tested of every one of ours:
-//! * A range that was written reads back as written, by calls and by mappings alike, at once and in this process.
-//! * A range behind the end that was jumped over, added by `set_len` or given back by `punch` reads as zeros.
-//! * What was written before a `sync` that succeeded survives a power cut. What was not may be there whole, in part or
-//!   not at all, in any order. After a sync that failed nothing is known about the writes before it.
-//! * The name of a new file survives a power cut only after `sync_dir` of its folder; the same holds for a removal.
-//!   `open` and `create_dir` do not sync: that is the caller's duty, once for as many files as it makes.
-//! * A removed file lives on for those who opened or mapped it before.
+//! The engine assumes the following of every disk, and we test it for each of ours:
+//! * A range that was written reads back as written, by calls and by mappings, immediately and in this process.
+//! * A range reads as zeros if a write jumped over it, if `set_len` added it, or if `punch` gave it back.
+//! * Bytes that were written before a successful `sync` survive a power cut. Later writes may survive in whole, in
+//!   part or not at all, in any order. After a failed sync, nothing is known about the writes before it.
+//! * The name of a new file survives a power cut only after `sync_dir` of its folder. The same holds for a removal.
+//!   `open` and `create_dir` do not sync. The caller must do so, once for any number of files that it makes in a
+//!   folder.
+//! * A removed file stays readable for handles and mappings that were opened before.
 //!
-//! Asked of the caller: a range is not written, punched or cut off while somebody holds a slice of it from a
-//! [`Mapping`]. The engine has this from its extents, whose bytes never change between the commit that names them and
-//! the last snapshot that reads them.
+//! The caller must not write, punch or cut off a range while a slice of it from a [`Mapping`] exists. The engine
+//! guarantees this by its extents: their bytes never change between the commit that names them and the last snapshot
+//! that reads them.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -20,21 +21,21 @@ use rowmill_base::Result;
 
 use crate::Mapping;
 
-/// How a file is opened.
+/// The way in which a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenMode {
     /// For reading. The file must exist.
     Read,
     /// For reading and writing. The file must exist.
     Write,
-    /// For reading and writing. The file is made, empty, if it does not exist.
+    /// For reading and writing. Makes an empty file if it does not exist.
     Create,
 }
 
 /// A directory of files. Paths are relative to it and separated by `/`.
 ///
-/// Errors are of kind `Corrupt` where a file is missing or shorter than asked for, `DiskFull` where the disk is, and
-/// `Io` otherwise; each names the whole path.
+/// Errors have the kind `Corrupt` if a file is missing or too short, `DiskFull` if the disk is full, and `Io`
+/// otherwise. Each error names the whole path.
 pub trait Disk: Send + Sync + Debug + 'static {
     /// Opens a file. Its folder must exist.
     fn open(&self, path: &str, mode: OpenMode) -> Result<Box<dyn DiskFile>>;
@@ -45,59 +46,60 @@ pub trait Disk: Send + Sync + Debug + 'static {
     /// The names of the files and folders in `dir`, sorted. Empty if there is no such folder.
     fn list(&self, dir: &str) -> Result<Vec<String>>;
 
-    /// Makes a folder and those above it. Fine if it is there.
+    /// Makes a folder and its parents. Does nothing if it exists.
     fn create_dir(&self, dir: &str) -> Result<()>;
 
-    /// Removes a file. Fine if there is none.
+    /// Removes a file. Does nothing if it does not exist.
     fn remove(&self, path: &str) -> Result<()>;
 
-    /// Removes a folder with all that it holds. Fine if there is none.
+    /// Removes a folder with everything in it. Does nothing if it does not exist.
     fn remove_dir(&self, dir: &str) -> Result<()>;
 
-    /// Makes the names in `dir` durable: what was created in it and removed from it.
+    /// Makes the names in `dir` durable: files and folders that were created or removed in it.
     fn sync_dir(&self, dir: &str) -> Result<()>;
 
-    /// Maps a file over at least `len_min` bytes of address space (and at least the file's length). The mapping keeps
-    /// up with the file as it grows.
+    /// Maps a file with at least `len_min` bytes of address space, and at least the file's length. The mapping follows
+    /// the file as it grows.
     fn map(&self, path: &str, len_min: u64) -> Result<Arc<Mapping>>;
 
-    /// Whether files are memory of this process.
+    /// Whether files are stored in the memory of this process.
     fn is_memory(&self) -> bool {
         false
     }
 
-    /// The whole path, for messages.
+    /// The whole path, for error messages.
     fn describe(&self, path: &str) -> String;
 }
 
 /// An open file. All calls take positions, so one handle serves many threads.
 pub trait DiskFile: Send + Sync + Debug {
-    /// Fills `buf` from `offset`. `Corrupt` if the file ends before.
+    /// Fills `buf` from `offset`. Fails with `Corrupt` if the file ends before the end of the range.
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<()>;
 
     /// Writes all of `buf` at `offset`, growing the file as needed.
     fn write_all_at(&self, buf: &[u8], offset: u64) -> Result<()>;
 
-    /// Makes the bytes of the file durable, with its length (fdatasync).
+    /// Makes the bytes and the length of the file durable (fdatasync).
     fn sync(&self) -> Result<()>;
 
-    /// The length in bytes.
+    /// The length of the file in bytes.
     fn len(&self) -> Result<u64>;
 
-    /// Whether the length is zero.
+    /// Whether the file is empty.
     fn is_empty(&self) -> Result<bool> {
         Ok(self.len()? == 0)
     }
 
-    /// Cuts the file, or extends it with zeros.
+    /// Cuts the file to `len` bytes, or extends it with zeros.
     fn set_len(&self, len: u64) -> Result<()>;
 
-    /// Gives a range back to the file system. It reads as zeros; the length does not change.
+    /// Gives a range back to the file system. It then reads as zeros. The length of the file does not change.
     fn punch(&self, offset: u64, len: u64) -> Result<()>;
 }
 
-/// Panics if `path` could leave the directory: paths are made by the engine from ids, so this is a bug and not input.
+/// Panics if `path` could leave the directory. The engine makes paths from ids, so such a path is a bug and not bad
+/// input.
 pub(crate) fn assert_inside(path: &str) {
     let inside = path.is_empty() || path.split('/').all(|part| !matches!(part, "" | "." | ".."));
-    assert!(inside, "a path of a disk is relative and has no empty or dotted part: {path:?}");
+    assert!(inside, "a path of a disk must be relative, without empty or dotted parts: {path:?}");
 }

@@ -1,10 +1,10 @@
-//! A disk that fails on demand, counts its calls and remembers what it was told to write.
+//! A disk for tests that fails on demand, counts its calls and records its writes.
 //!
-//! It stands in front of another disk. Its [`FaultPlan`] is shared by all handles and clones, so a test arms it while the
-//! engine runs: "the third sync from now", "every write from the fifth on". A test of an algorithm counts the calls of a
-//! run without faults and then repeats the run with each of them failing in turn.
+//! It wraps another disk. All handles and clones share its [`FaultPlan`], so a test can arm it while the engine runs:
+//! "the third sync from now", "every write from the fifth on". A test of an algorithm should count the calls of a run
+//! without faults, then repeat the run with each of these calls failing in turn.
 //!
-//! Reads through a mapping are no calls. Their `populate` is, and can fail; a flipped byte is seen by calls only.
+//! Reads through a mapping are no calls. `populate` is a call and can fail. Only reads by call see a flipped byte.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,7 +17,7 @@ use crate::crash::{Record, is_dir, with_ancestors};
 use crate::mapping::PopulateGuard;
 use crate::{Disk, DiskFile, Mapping, OpenMode};
 
-/// A kind of call. Those of a file and those of the disk count alike.
+/// A kind of call. Calls of a file and calls of the disk share these kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(missing_docs)]
 pub enum Call {
@@ -58,14 +58,15 @@ impl Call {
     }
 }
 
-/// How a call fails. It has no effect, except for a short write.
+/// The way in which a call fails. A call that fails has no effect, except for a short write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// EIO.
     Io,
     /// ENOSPC.
     NoSpace,
-    /// The first half of a write reaches the file, then ENOSPC. Other calls just fail with ENOSPC.
+    /// The first half of a write reaches the file, then the write fails with ENOSPC. Other calls only fail with
+    /// ENOSPC.
     ShortWrite,
     /// EINTR, as if from a system that does not restart calls.
     Interrupted,
@@ -81,7 +82,7 @@ impl Fault {
     }
 }
 
-/// What fails, what was counted and what was recorded. Clones are the same plan.
+/// The planned faults, the counts of calls and the recorded changes. All clones share one plan.
 #[derive(Clone, Debug, Default)]
 pub struct FaultPlan(Arc<Mutex<State>>);
 
@@ -95,9 +96,9 @@ struct State {
 
 #[derive(Debug)]
 struct Armed {
-    /// None: any call.
+    /// The kind of call that fails, or `None` for any call.
     call: Option<Call>,
-    /// Calls that still succeed.
+    /// The number of calls that still succeed.
     left: u64,
     fault: Fault,
     lasting: bool,
@@ -131,38 +132,40 @@ impl FaultPlan {
         self.0.lock().flips.push(Flip { path: path.to_owned(), offset, mask });
     }
 
-    /// Nothing fails and no byte is flipped any more. Counts and records stay.
+    /// Removes all faults and flips. Counts and records stay.
     pub fn clear(&self) {
         let mut state = self.0.lock();
         state.armed.clear();
         state.flips.clear();
     }
 
-    /// The calls of one kind so far, those that failed included.
+    /// The number of calls of one kind so far, including calls that failed.
     pub fn count(&self, call: Call) -> u64 {
         self.0.lock().counts.get(&call).copied().unwrap_or(0)
     }
 
-    /// The calls of all kinds so far, those that failed included.
+    /// The number of calls of all kinds so far, including calls that failed.
     pub fn count_all(&self) -> u64 {
         self.0.lock().counts.values().sum()
     }
 
-    /// Records from now on what changes the disk, for [`crash_state`](crate::crash_state). What was recorded is dropped.
+    /// Starts to record every change of the disk, for [`crash_state`](crate::crash_state). Earlier records are
+    /// dropped.
     pub fn record(&self) {
         self.0.lock().records = Some(Vec::new());
     }
 
-    /// What was recorded so far, in order.
+    /// The changes recorded so far, in order.
     pub fn records(&self) -> Vec<Record> {
         self.0.lock().records.clone().unwrap_or_default()
     }
 
-    /// Counts a call. Some fault if it is to fail.
+    /// Counts a call. Returns the fault if the call must fail.
     fn meet(&self, call: Call) -> Option<Fault> {
         let mut state = self.0.lock();
         *state.counts.entry(call).or_default() += 1;
         let mut met = None;
+        // Every armed fault counts this call, even if another one already fails it.
         state.armed.retain_mut(|armed| {
             if armed.call.is_some_and(|of| of != call) {
                 return true;
@@ -193,7 +196,7 @@ impl FaultPlan {
     }
 }
 
-/// A disk in front of another one that fails by plan.
+/// A disk that wraps another disk and fails as its plan says.
 #[derive(Clone, Debug)]
 pub struct FaultyDisk {
     inner: Arc<dyn Disk>,
@@ -201,7 +204,7 @@ pub struct FaultyDisk {
 }
 
 impl FaultyDisk {
-    /// A disk in front of `inner` that does not fail yet.
+    /// Wraps `inner`. The new disk has no faults yet.
     pub fn new(inner: Arc<dyn Disk>) -> FaultyDisk {
         FaultyDisk { inner, plan: FaultPlan::default() }
     }
@@ -218,7 +221,7 @@ impl FaultyDisk {
         }
     }
 
-    /// Runs a call of the disk that changes it, and records it if it succeeds.
+    /// Runs a call that changes the disk, and records it if it succeeds.
     fn change(
         &self,
         call: Call,
@@ -236,6 +239,7 @@ impl FaultyDisk {
 impl Disk for FaultyDisk {
     fn open(&self, path: &str, mode: OpenMode) -> Result<Box<dyn DiskFile>> {
         self.meet(Call::Open, path)?;
+        // We must look before the call whether the file exists, because only a new file is recorded.
         let creates = mode == OpenMode::Create && self.inner.len(path)?.is_none();
         let inner = self.inner.open(path, mode)?;
         if creates {
@@ -257,6 +261,8 @@ impl Disk for FaultyDisk {
 
     fn create_dir(&self, dir: &str) -> Result<()> {
         self.meet(Call::CreateDir, dir)?;
+        // `create_dir` also makes missing parents. Each of them is a change that a crash may lose, so each is
+        // recorded.
         let mut made = Vec::new();
         for dir in with_ancestors(dir) {
             if !is_dir(&*self.inner, dir)? {
@@ -264,6 +270,7 @@ impl Disk for FaultyDisk {
             }
         }
         self.inner.create_dir(dir)?;
+        // Parents come first, as on the disk.
         for dir in made.into_iter().rev() {
             self.plan.remember(|| Record::CreateDir { path: dir.to_owned() });
         }
@@ -345,6 +352,7 @@ impl DiskFile for FaultyFile {
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<()> {
         self.meet(Call::Read)?;
         self.inner.read_exact_at(buf, offset)?;
+        // We flip only the copy that the caller gets. The file itself stays intact.
         self.plan.flip(&self.path, buf, offset);
         Ok(())
     }
@@ -354,6 +362,7 @@ impl DiskFile for FaultyFile {
             None => self.write(buf, offset),
             Some(fault) => {
                 if fault == Fault::ShortWrite {
+                    // The half that reached the file must also be in the record, or a crash state would lack it.
                     self.write(&buf[..buf.len() / 2], offset)?;
                 }
                 Err(self.error(Call::Write, fault))

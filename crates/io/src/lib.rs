@@ -1,15 +1,15 @@
-//! The one seam between the engine and the disk.
+//! The only interface between the engine and the disk.
 //!
-//! Every byte of a column file passes through [`Disk`]: [`RealDisk`] is a directory of the file system, [`MemoryDisk`]
-//! the same in memory, and [`FaultyDisk`] stands in front of either and fails on demand, so that what the engine does
-//! when the world breaks is a test like any other. One conformance suite runs over all three.
+//! Every byte of a column file passes through [`Disk`]. [`RealDisk`] is a directory of the file system, and
+//! [`MemoryDisk`] is a directory in memory. [`FaultyDisk`] wraps either of them and fails on demand, so that tests can
+//! cover the engine's reaction to failures. One conformance suite runs over all three.
 //!
-//! Bytes are read in two ways. A [`DiskFile`] reads and writes ranges through calls. A [`Mapping`] is the long one: an
-//! address range longer than the file, in which the pages appear as the file grows, so that the kernel's page cache is
-//! the buffer pool and a chunk is a slice. Unsafe code lives in the mapping's file only.
+//! Bytes are read in two ways. A [`DiskFile`] reads and writes ranges by calls. A [`Mapping`] is an address range
+//! longer than the file, in which pages appear as the file grows. The kernel's page cache is therefore the buffer
+//! pool, and a chunk is a slice. Only the mapping's file has unsafe code.
 //!
-//! The only thing that bypasses the seam is the ordered base, which maps its own file, and [`DirectoryLock`], which
-//! must name a real process.
+//! Two things bypass this interface: the ordered base, which maps its own file, and [`DirectoryLock`], which must name
+//! a real process.
 
 mod crash;
 mod disk;

@@ -1,4 +1,4 @@
-//! The lock that makes one process the writer of a directory.
+//! The lock that makes one process the only writer of a directory.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, Read, Seek, Write};
@@ -6,16 +6,18 @@ use std::path::Path;
 
 use rowmill_base::{Error, ErrorKind, Result};
 
-/// The file that is locked. It stays when the lock is given back: removing it would let two processes lock two files of
-/// the same name.
+/// The file that is locked. It stays when the lock is given back, because removing it would let two processes lock two
+/// different files of this name.
 const LOCK_FILE: &str = "LOCK";
 
-/// Held by the process that may write a directory; given back when dropped, and by the system when the process dies.
+/// The lock of the process that may write a directory. It is given back when dropped, and by the system when the
+/// process dies.
 ///
-/// It is an advisory lock of the whole file (flock), so a second one is refused within the same process too. The file
-/// holds the holder's process id, for the message that others get.
+/// It is an advisory lock of the whole file (flock), so a second lock is refused even inside the same process. The
+/// file contains the process ID of the holder, for the error that other processes report.
 ///
-/// The directory itself is locked too: for a reader that finds no file and may not make one, and in case the file is removed.
+/// We also lock the directory itself. A reader that finds no file and cannot create one locks only the directory. It
+/// also protects us if the file is removed.
 #[derive(Debug)]
 pub struct DirectoryLock {
     locked: Vec<File>,
@@ -23,20 +25,22 @@ pub struct DirectoryLock {
 
 impl Drop for DirectoryLock {
     fn drop(&mut self) {
-        // Closing a file is not enough: a process that is being started just now has a copy of it until it runs its program.
+        // Closing the file is not enough. A process that is being started at this moment holds a copy of it until it
+        // runs its program.
         self.locked.iter().for_each(|file| drop(file.unlock()));
     }
 }
 
 impl DirectoryLock {
-    /// Locks `dir`, which must exist. An error of kind `Locked` names the process that holds it.
+    /// Locks `dir`, which must exist. If another process holds it, returns an error of kind `Locked` that names the
+    /// process.
     pub fn acquire(dir: &Path) -> Result<DirectoryLock> {
         let path = dir.join(LOCK_FILE);
         let failed = |e: &io::Error| {
             let error = Error::io(format_args!("lock {}", path.display()), e);
             match e.kind() {
                 io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => error
-                    .hint("this process may not write the directory; opening it read-only needs no more than reading"),
+                    .hint("this process has no permission to write the directory; open it read-only instead"),
                 _ => error,
             }
         };
@@ -52,22 +56,24 @@ impl DirectoryLock {
         match folder.try_lock() {
             Ok(()) => lock.locked.push(folder),
             Err(TryLockError::WouldBlock) => return Err(held_without_file(dir, &folder)),
-            // Not every file system locks folders. There the file alone has to do.
+            // Not every file system can lock folders. The lock of the file must be enough there.
             Err(TryLockError::Error(_)) => {}
         }
+        // Only the holder writes its ID, so this must follow the lock. Until then others see no ID or an old one.
         write_holder(&mut lock.locked[0]).map_err(|e| failed(&e))?;
         Ok(lock)
     }
 
-    /// Keeps writers out of `dir` for one that reads and that no writer could see. Others of its kind may do so too. An error of
-    /// kind `Locked` if a process writes it.
+    /// Keeps writers out of `dir` for a reader that leaves no trace a writer could see. Several such readers may hold
+    /// the lock together. Returns an error of kind `Locked` if a process writes the directory.
     pub fn keep_writers_out(dir: &Path) -> Result<DirectoryLock> {
         let mut lock = DirectoryLock { locked: Vec::new() };
         for path in [dir.join(LOCK_FILE), dir.to_owned()] {
             let is_folder = path == dir;
             let failed = |e: &io::Error| Error::io(format_args!("lock {}", path.display()), e);
             let mut file = match File::open(&path) {
-                // Nobody has ever written it, or the file was not copied with the rest. It may be written from now on.
+                // The directory was never written, or was copied without this file. The lock of the folder itself
+                // must keep writers out then.
                 Err(e) if e.kind() == io::ErrorKind::NotFound && !is_folder => continue,
                 opened => opened.map_err(|e| failed(&e))?,
             };
@@ -84,18 +90,20 @@ impl DirectoryLock {
 
 fn written(dir: &Path, file: &mut File) -> Error {
     let writer = holder(file).map_or("another process".to_owned(), |id| format!("process {id}"));
-    let message = format!("{} is written by {writer}, which cannot see what this process reads", dir.display());
+    let message = format!("{} is written by {writer}, which cannot see the reads of this process", dir.display());
     Error::new(ErrorKind::Locked, message)
-        .hint("wait until it ends, or read where this process may write the lock files of the directory")
+        .hint("wait until it ends, or give this process permission to write the lock files of the directory")
 }
 
 fn write_holder(file: &mut File) -> io::Result<()> {
+    // Remove the ID of an earlier holder, which may be longer.
     file.set_len(0)?;
     file.rewind()?;
     writeln!(file, "{}", std::process::id())
 }
 
 fn held(dir: &Path, file: &mut File) -> Error {
+    // If a shared lock is possible, the holders are readers and not a writer.
     if file.try_lock_shared().is_ok() {
         let _ = file.unlock();
         return read_by_others(dir);
@@ -103,17 +111,17 @@ fn held(dir: &Path, file: &mut File) -> Error {
     let dir = dir.display();
     let error = match holder(file) {
         Some(id) if id == std::process::id() => {
-            return Error::new(ErrorKind::Locked, format!("{dir} is open in this process already"))
+            return Error::new(ErrorKind::Locked, format!("{dir} is already open in this process"))
                 .hint("open the directory once and share the database between threads");
         }
         Some(id) => Error::new(ErrorKind::Locked, format!("{dir} is in use by process {id}")),
-        // The holder has locked the file and not yet written its id.
+        // The holder has locked the file but not written its ID yet.
         None => Error::new(ErrorKind::Locked, format!("{dir} is in use by another process")),
     };
     error.hint("wait until it ends, or open the directory read-only")
 }
 
-/// The error of a directory that somebody holds, though not its file.
+/// The error for a directory that another process has locked although its lock file is free.
 fn held_without_file(dir: &Path, folder: &File) -> Error {
     if folder.try_lock_shared().is_ok() {
         let _ = folder.unlock();
@@ -124,7 +132,7 @@ fn held_without_file(dir: &Path, folder: &File) -> Error {
 }
 
 fn read_by_others(dir: &Path) -> Error {
-    let message = format!("{} is read by a process that may not write its lock files", dir.display());
+    let message = format!("{} is read by a process that cannot write its lock files", dir.display());
     Error::new(ErrorKind::Locked, message).hint("wait until it ends")
 }
 
@@ -152,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_is_given_back_though_somebody_has_a_copy_of_its_file() {
+    fn dropping_a_lock_releases_it_even_if_its_file_was_duplicated() {
         let dir = tempfile::tempdir().unwrap();
         let lock = DirectoryLock::acquire(dir.path()).unwrap();
         let _copies: Vec<File> = lock.locked.iter().map(|file| file.try_clone().unwrap()).collect();
@@ -161,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn who_keeps_writers_out_does_so_beside_others_and_not_beside_a_writer() {
+    fn readers_that_keep_writers_out_exclude_writers_but_not_each_other() {
         let dir = tempfile::tempdir().unwrap();
         let writer = DirectoryLock::acquire(dir.path()).unwrap();
         let error = DirectoryLock::keep_writers_out(dir.path()).unwrap_err();
@@ -176,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_without_its_file_is_held_all_the_same() {
+    fn a_directory_without_its_lock_file_can_still_be_locked() {
         let dir = tempfile::tempdir().unwrap();
         let both = [(); 2].map(|()| DirectoryLock::keep_writers_out(dir.path()).unwrap());
         let error = DirectoryLock::acquire(dir.path()).unwrap_err();

@@ -6,21 +6,21 @@
 //!                    ^ slice          ^ slice here: error, not SIGBUS
 //! ```
 //!
-//! Address space is reserved once and costs nothing, so a file that grows needs no new mapping, moves no pointer and
-//! takes no lock from its readers. A file that outgrows its mapping is mapped again, longer, for those who come later;
-//! the old mapping stays for those who have it. The descriptor is closed once the file is mapped: a database has a
-//! hundred columns a table and a process a thousand descriptors.
+//! We reserve address space once, and it costs nothing. A file that grows therefore needs no new mapping, moves no
+//! pointer and takes no lock from its readers. A file that outgrows its mapping is mapped again with more space. Later
+//! readers get the new mapping, and earlier readers keep the old one. We close the descriptor once the file is mapped,
+//! because a table may have a hundred columns, but a process only about a thousand descriptors.
 //!
-//! Touching a page behind the end of the file raises SIGBUS, so every slice is checked against the file's length. The
-//! length is cached, since files grow and nearly every slice lies inside the length seen last; a slice beyond it asks
-//! again (by `stat`, or from the memory disk). All mappings and handles that one disk has of a file share the cached
-//! length, so that a cut through one is known to the others at once. What remains is a file that another process cuts,
-//! or a disk that fails, after the check: whoever touches bytes for the first time calls [`Mapping::populate`], which
-//! has the kernel bring the pages in and turns both into an error. Another process must not cut a file that this one
-//! reads; the engine's own processes agree on that through the ordered base.
+//! Touching a page after the end of the file raises SIGBUS, so every slice is checked against the file's length. The
+//! length is cached, because files grow and nearly every slice is inside the length seen last. For a slice beyond it
+//! we ask again (by `stat`, or from the memory disk). All mappings and handles that one disk has of a file share the
+//! cached length, so that the others know at once when one of them cuts the file. Two cases remain: another process
+//! cuts the file after the check, or the disk fails. Code that touches bytes for the first time must therefore call
+//! [`Mapping::populate`], which has the kernel bring the pages in and turns both cases into an error. Another process
+//! must not cut a file that this one reads. The engine's own processes agree on that through the ordered base.
 //!
-//! This file is the only one of the crate with unsafe code. It holds the anonymous memory behind the memory disk for
-//! that reason, and `fallocate`, which the standard library does not have.
+//! Only this file of the crate has unsafe code. Therefore it also contains the anonymous memory for the memory disk,
+//! and `fallocate`, which the standard library does not have.
 
 #![allow(unsafe_code)]
 
@@ -39,10 +39,10 @@ use rowmill_base::{Error, ErrorKind, Result};
 
 const _: () = assert!(size_of::<usize>() == 8, "mappings need a 64-bit address space");
 
-/// The least address space of a mapping. A process has 2^17 times as much.
+/// The least address space of a mapping. A process has 2^17 times this much.
 const CAPACITY_MIN: u64 = 1 << 30;
 
-/// A file, or a file of a memory disk, as memory. See the crate's file for how it grows.
+/// A file, or a file of a memory disk, as memory. See the header of `mapping.rs` for how it grows.
 pub struct Mapping {
     region: Arc<Region>,
     length: Arc<FileLength>,
@@ -50,16 +50,16 @@ pub struct Mapping {
     guard: Option<Arc<dyn PopulateGuard>>,
 }
 
-/// Where a mapping's bytes come from, and so how its length is asked for.
+/// The source of a mapping's bytes, which decides how we ask for the file's length.
 #[derive(Clone)]
 enum Origin {
-    /// A file of the file system. Device and inode tell it apart from another that has taken its name since.
+    /// A file of the file system. Device and inode distinguish it from another file that has taken its name since.
     File { path: PathBuf, device: u64, inode: u64 },
     /// A file of a memory disk, which keeps the shared length itself.
     Memory { name: String },
 }
 
-/// Stands before every populate: how a disk that injects faults reaches reads that are no calls.
+/// Runs before every populate. A disk that injects faults uses it, because reads through a mapping are no calls.
 pub(crate) trait PopulateGuard: Send + Sync + fmt::Debug {
     fn before_populate(&self, offset: u64, len: u64) -> Result<()>;
 }
@@ -75,12 +75,12 @@ impl Mapping {
         Ok(Mapping { region: Arc::new(region), length, origin, guard: None })
     }
 
-    /// The mapping of a file of a memory disk.
+    /// Returns the mapping of a file of a memory disk.
     pub(crate) fn of_memory(memory: &Anonymous, name: String, length: Arc<FileLength>) -> Mapping {
         Mapping { region: memory.0.clone(), length, origin: Origin::Memory { name }, guard: None }
     }
 
-    /// The same mapping behind a guard.
+    /// Returns a mapping of the same memory that calls `guard` before every populate.
     pub(crate) fn guarded(&self, guard: Arc<dyn PopulateGuard>) -> Mapping {
         Mapping {
             region: self.region.clone(),
@@ -95,21 +95,23 @@ impl Mapping {
         self.region.len as u64
     }
 
-    /// The bytes from `offset`. `Corrupt` if the file is shorter, missing or another one by now.
+    /// Returns the bytes from `offset`. Fails with `Corrupt` if the file is too short, is missing, or has been
+    /// replaced by another file.
     ///
-    /// Nobody may write, punch or cut the range while the slice lives (see the rules in `disk.rs`).
+    /// No thread may write, punch or cut the range while the slice lives (see the rules in `disk.rs`).
     #[inline]
     pub fn slice(&self, offset: u64, len: usize) -> Result<&[u8]> {
         self.check(offset, len)?;
-        // SAFETY: 1. [offset, offset + len) lies inside the region and inside the file's length: checked above, and the
-        // region lives as long as `self`. 2. u8 has no alignment and no invalid values. 3. Nobody writes the range while
-        // the slice lives: asked of the caller by this function and by `Disk`.
+        // SAFETY: 1. [offset, offset + len) is inside the region and inside the file's length: checked above, and the
+        // region lives as long as `self`. 2. u8 has no alignment and no invalid values. 3. No thread writes the range
+        // while the slice lives: this function and `Disk` require it of the caller.
         Ok(unsafe { std::slice::from_raw_parts(self.region.start.as_ptr().add(offset as usize), len) })
     }
 
-    /// Brings the range into memory, with an error where touching it would raise SIGBUS: the disk cannot read it, or the
-    /// file was cut by somebody else. `Corrupt` or `Io`.
+    /// Brings the range into memory. Returns an error in the cases in which touching it would raise SIGBUS: `Io` if
+    /// the disk cannot read it, `Corrupt` if another process cut the file.
     pub fn populate(&self, offset: u64, len: usize) -> Result<()> {
+        // A test may let the read fail here.
         if let Some(guard) = &self.guard {
             guard.before_populate(offset, len as u64)?;
         }
@@ -119,6 +121,7 @@ impl Mapping {
             Origin::File { .. } if len == 0 => Ok(()),
             Origin::File { path, device, inode } => match self.region.populate(offset as usize, len) {
                 Populated::Yes => Ok(()),
+                // Without the advice, calls at least find the errors that a touch would meet.
                 Populated::Unsupported => read_through(path, (*device, *inode), offset, len),
                 Populated::Failed(cause) => {
                     // EFAULT says only that a touch would have raised SIGBUS. Reading the range says why.
@@ -138,7 +141,7 @@ impl Mapping {
         self.check_again(offset, len, end)
     }
 
-    /// The slow half of `check`: the file may have grown since its length was asked for.
+    /// The slow part of `check`: the file may have grown since we last asked for its length.
     #[cold]
     fn check_again(&self, offset: u64, len: usize, end: u64) -> Result<()> {
         let length = self.refresh()?;
@@ -150,7 +153,7 @@ impl Mapping {
         }
         if end > self.capacity() {
             return Err(Error::internal(format!(
-                "{}: {len} bytes at offset {offset} lie beyond the {} bytes that are mapped",
+                "{}: {len} bytes at offset {offset} end after the {} bytes that are mapped",
                 self.name(),
                 self.capacity()
             )));
@@ -160,6 +163,8 @@ impl Mapping {
 
     fn refresh(&self) -> Result<u64> {
         let Origin::File { path, device, inode } = &self.origin else {
+            // We ask by path, because the descriptor is closed. The file now under this name must be the one that was
+            // mapped.
             return Ok(self.length.get());
         };
         self.length
@@ -188,8 +193,9 @@ impl fmt::Debug for Mapping {
     }
 }
 
-/// The length of a file as its handles and mappings know it. It may be behind a file that grows, never ahead of one that
-/// this process cuts: whoever changes or asks for the length does so under the lock.
+/// The length of a file as its handles and mappings know it. It may be too small for a file that grows, but it must
+/// never be too large for a file that this process cuts. Therefore every change of the length and every new question
+/// for it happens under the lock.
 #[derive(Debug, Default)]
 pub(crate) struct FileLength {
     bytes: AtomicU64,
@@ -202,12 +208,12 @@ impl FileLength {
         self.bytes.load(Ordering::Acquire)
     }
 
-    /// Sets the length. For a memory disk, which has a lock of its own.
+    /// Sets the length. Only for a memory disk, which has a lock of its own.
     pub(crate) fn set(&self, bytes: u64) {
         self.bytes.store(bytes, Ordering::Release);
     }
 
-    /// Runs `change`, which returns the length that holds after it.
+    /// Runs `change` under the lock. It returns the file's new length.
     pub(crate) fn update(&self, change: impl FnOnce() -> io::Result<u64>) -> io::Result<u64> {
         let _changing = self.changing.lock();
         let bytes = change()?;
@@ -215,15 +221,18 @@ impl FileLength {
         Ok(bytes)
     }
 
-    /// Lowers the length if it is above `bytes`, then runs `cut`: nobody may pass a check against bytes that go away.
+    /// Lowers the length to at most `bytes`, then runs `cut`. The order matters: no thread may pass a check against
+    /// bytes that are about to disappear.
     pub(crate) fn cut(&self, bytes: u64, cut: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         let _changing = self.changing.lock();
+        // Lower the length before the bytes disappear.
         self.bytes.fetch_min(bytes, Ordering::AcqRel);
         cut()
     }
 }
 
-/// Memory that belongs to no file: what a memory disk keeps a file in. Zeros until written, and no memory until touched.
+/// Memory that belongs to no file. A memory disk keeps its files in it. It reads as zeros until it is written, and
+/// takes no memory until it is touched.
 #[derive(Clone, Debug)]
 pub(crate) struct Anonymous(Arc<Region>);
 
@@ -243,39 +252,40 @@ impl Anonymous {
         WeakAnonymous(Arc::downgrade(&self.0))
     }
 
-    /// Copies the first `len` bytes into another range. Both must be that long.
+    /// Copies the first `len` bytes into another range. Both ranges must be at least that long.
     pub(crate) fn copy_to(&self, target: &Anonymous, len: u64) {
-        assert!(!Arc::ptr_eq(&self.0, &target.0), "a file moves into another range");
+        assert!(!Arc::ptr_eq(&self.0, &target.0), "a file must move into another range");
         let (from, to) = (self.0.at(0, len), target.0.at(0, len));
-        // SAFETY: 1. `at` checked both ranges. 2. They are different regions, so they do not overlap. 3. Nobody writes
-        // the source or touches the target: the caller holds the file's lock and the target is new.
+        // SAFETY: 1. `at` checked both ranges. 2. They are different regions, so they do not overlap. 3. No thread
+        // writes the source or touches the target: the caller holds the file's lock and the target is new.
         unsafe { ptr::copy_nonoverlapping(from, to, len as usize) }
     }
 
-    /// Copies bytes out. The range must lie inside the capacity.
+    /// Copies bytes out of the region. The range must be inside the capacity.
     pub(crate) fn read(&self, buf: &mut [u8], offset: u64) {
         let from = self.0.at(offset, buf.len() as u64);
-        // SAFETY: 1. `at` checked that the source lies inside the region, which is readable and lives as long as `self`.
-        // 2. The target is a slice of its own. 3. Nobody writes the source: the caller holds the file's lock.
+        // SAFETY: 1. `at` checked that the source is inside the region, which is readable and lives as long as `self`.
+        // 2. The target is a slice of its own. 3. No thread writes the source: the caller holds the file's lock.
         unsafe { ptr::copy_nonoverlapping(from, buf.as_mut_ptr(), buf.len()) }
     }
 
-    /// Copies bytes in. The range must lie inside the capacity.
+    /// Copies bytes into the region. The range must be inside the capacity.
     pub(crate) fn write(&self, buf: &[u8], offset: u64) {
         let to = self.0.at(offset, buf.len() as u64);
-        // SAFETY: 1. `at` checked that the target lies inside the region, which is writable since it is anonymous and
-        // lives as long as `self`. 2. `buf` does not overlap it: a slice of the target would break the rule that nobody
-        // holds one while it is written. 3. Nobody else reads or writes the target: the caller holds the file's lock,
-        // and holders of slices are excluded by that same rule.
+        // SAFETY: 1. `at` checked that the target is inside the region, which is writable because it is anonymous and
+        // lives as long as `self`. 2. `buf` does not overlap it: a slice of the target would break the rule that no
+        // slice of a range may exist while the range is written. 3. No other thread reads or writes the target: the
+        // caller holds the file's lock, and the same rule excludes holders of slices.
         unsafe { ptr::copy_nonoverlapping(buf.as_ptr(), to, buf.len()) }
     }
 
-    /// Zeros a range and gives its whole pages back. The range must lie inside the capacity.
+    /// Zeros a range and gives its whole pages back to the system. The range must be inside the capacity.
     pub(crate) fn discard(&self, offset: u64, len: u64) {
         let page = page_len();
         let (start, end) = (offset, offset + len);
         let pages_start = start.next_multiple_of(page).min(end);
         let pages_end = (end / page * page).max(pages_start);
+        // Only whole pages can be given back, so we zero the partial pages at both ends by hand.
         self.zero(start, pages_start - start);
         self.zero(pages_end, end - pages_end);
         if pages_end > pages_start && !self.0.discard_pages(pages_start, pages_end - pages_start) {
@@ -285,12 +295,13 @@ impl Anonymous {
 
     fn zero(&self, offset: u64, len: u64) {
         let to = self.0.at(offset, len);
-        // SAFETY: as in `write`: inside the region, writable, and nobody else touches it.
+        // SAFETY: 1. `at` checked that the range is inside the region, which is writable. 2. No other thread touches
+        // the range: the caller holds the file's lock, and no slice of it may exist.
         unsafe { ptr::write_bytes(to, 0, len as usize) }
     }
 }
 
-/// A range of anonymous memory that only its mappings keep.
+/// A range of anonymous memory that is freed when its last mapping is dropped.
 #[derive(Debug)]
 pub(crate) struct WeakAnonymous(Weak<Region>);
 
@@ -307,10 +318,10 @@ struct Region {
     len: usize,
 }
 
-// SAFETY: a region is an address range and nothing tied to a thread; who may touch which bytes when is settled by the
-// methods that do.
+// SAFETY: a region is an address range and not tied to a thread. The methods that access its bytes say which thread
+// may touch which bytes at which time.
 unsafe impl Send for Region {}
-// SAFETY: as above.
+// SAFETY: as for `Send`: the methods that access the bytes rule out data races.
 unsafe impl Sync for Region {}
 
 impl Region {
@@ -319,6 +330,7 @@ impl Region {
     }
 
     fn anonymous(len: usize) -> io::Result<Region> {
+        // NORESERVE, because most of the address space is never touched.
         let flags = libc::MAP_PRIVATE | libc::MAP_ANON | libc::MAP_NORESERVE;
         Region::map(len, libc::PROT_READ | libc::PROT_WRITE, flags, -1)
     }
@@ -330,13 +342,14 @@ impl Region {
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        let start = NonNull::new(start.cast()).expect("the kernel maps nothing at address zero unasked");
+        let start = NonNull::new(start.cast()).expect("the kernel must not map address zero unless asked to");
         Ok(Region { start, len })
     }
 
-    /// The address of a range that lies inside the region. Panics if it does not: the callers have checked.
+    /// The address of a range inside the region. Panics if the range is not inside, because callers must have checked
+    /// it.
     fn at(&self, offset: u64, len: u64) -> *mut u8 {
-        assert!(offset.checked_add(len).is_some_and(|end| end <= self.len as u64), "a range lies inside its region");
+        assert!(offset.checked_add(len).is_some_and(|end| end <= self.len as u64), "a range must be inside its region");
         // SAFETY: the offset is at most the region's length, so the address stays inside or one past the end of it.
         unsafe { self.start.as_ptr().add(offset as usize) }
     }
@@ -348,7 +361,7 @@ impl Region {
         let len = (offset + len).next_multiple_of(page) - first;
         let start = self.at(first as u64, len as u64);
         loop {
-            // SAFETY: the range lies inside the region (checked by `at`; its length is a multiple of the page length)
+            // SAFETY: the range is inside the region (checked by `at`; its length is a multiple of the page length),
             // and the advice changes no bytes.
             if unsafe { libc::madvise(start.cast(), len, libc::MADV_POPULATE_READ) } == 0 {
                 return Populated::Yes;
@@ -356,7 +369,8 @@ impl Region {
             let cause = io::Error::last_os_error();
             match cause.raw_os_error() {
                 Some(libc::EINTR | libc::EAGAIN) => continue,
-                // A kernel before 5.14 does not know the advice; no memory for page tables is no fault of the file.
+                // A kernel before 5.14 does not know the advice. A lack of memory for page tables is no fault of the
+                // file.
                 Some(libc::EINVAL | libc::ENOSYS | libc::ENOMEM) => return Populated::Unsupported,
                 _ => return Populated::Failed(cause),
             }
@@ -368,12 +382,13 @@ impl Region {
         Populated::Unsupported
     }
 
-    /// Drops whole pages of anonymous memory, which read as zeros after. False where the system does not promise that.
+    /// Drops whole pages of anonymous memory, which read as zeros afterwards. Returns false if the system does not
+    /// promise that.
     #[cfg(target_os = "linux")]
     fn discard_pages(&self, offset: u64, len: u64) -> bool {
         let start = self.at(offset, len);
-        // SAFETY: the range lies inside the region and starts at a page; it is anonymous and private, so its bytes
-        // become zeros, and nobody else touches them: as in `Anonymous::write`.
+        // SAFETY: the range is inside the region and starts at a page. It is anonymous and private, so its bytes
+        // become zeros. No other thread touches them, as in `Anonymous::write`.
         unsafe { libc::madvise(start.cast(), len as usize, libc::MADV_DONTNEED) == 0 }
     }
 
@@ -388,7 +403,7 @@ impl Drop for Region {
         // SAFETY: the range was mapped by `map` with this length and is unmapped once; all slices of it borrow from a
         // mapping that holds the region.
         let outcome = unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
-        debug_assert_eq!(outcome, 0, "unmapping what was mapped succeeds");
+        debug_assert_eq!(outcome, 0, "unmapping a mapped range must succeed");
     }
 }
 
@@ -399,14 +414,15 @@ enum Populated {
     Unsupported,
 }
 
-/// Gives a range of a file back to the file system. False where the system or the file system cannot.
+/// Gives a range of a file back to the file system. Returns false if the system or the file system cannot.
 #[cfg(target_os = "linux")]
 pub(crate) fn punch_hole(file: &File, offset: u64, len: u64) -> io::Result<bool> {
     fallocate(file, libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE, offset, len)
 }
 
-/// Makes a file `len` bytes long at least, each with a place on the disk: writing to a mapping of it can not meet a full
-/// disk any more, which would be SIGBUS. What the file holds stays. False where the system or the file system cannot.
+/// Makes a file at least `len` bytes long and allocates disk space for each byte. After that, writing to a mapping of
+/// the file can no longer meet a full disk, which would be SIGBUS. The contents of the file stay. Returns false if the
+/// system or the file system cannot.
 #[cfg(target_os = "linux")]
 pub fn reserve_file(file: &File, len: u64) -> io::Result<bool> {
     fallocate(file, 0, 0, len)
@@ -428,24 +444,26 @@ fn fallocate(file: &File, mode: libc::c_int, offset: u64, len: u64) -> io::Resul
     }
 }
 
-/// Gives a range of a file back to the file system. False where the system or the file system cannot.
+/// Gives a range of a file back to the file system. Returns false if the system or the file system cannot.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn punch_hole(_file: &File, _offset: u64, _len: u64) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Makes a file `len` bytes long with a place for each. False where the system or the file system cannot.
+/// Makes a file at least `len` bytes long and allocates disk space for each byte. Returns false if the system or the
+/// file system cannot.
 #[cfg(not(target_os = "linux"))]
 pub fn reserve_file(_file: &File, _len: u64) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Reads a range of a file by calls, for the error that a touch of its mapping would have raised. A file that has lost
-/// its name can only be read through its mapping, and nobody can cut it any more.
+/// Reads a range of a file by calls, to find the error that touching its mapping would have raised. A file that has
+/// lost its name can be read only through its mapping, and no process can cut it by name, so it passes.
 fn read_through(path: &Path, identity: (u64, u64), offset: u64, len: usize) -> Result<()> {
     let read = || -> io::Result<()> {
         let file = File::open(path)?;
         let metadata = file.metadata()?;
+        // Another file has taken the name. Reading it would tell nothing about the mapped one.
         if (metadata.dev(), metadata.ino()) != identity {
             return Ok(());
         }
@@ -464,7 +482,7 @@ fn read_through(path: &Path, identity: (u64, u64), offset: u64, len: usize) -> R
     }
 }
 
-/// The error of a file that is in use: missing or too short is damage, anything else is the disk.
+/// The error for a file that is in use: a missing or too short file is damage, any other cause is the disk.
 fn file_error(path: &Path, cause: &io::Error) -> Error {
     match cause.kind() {
         io::ErrorKind::NotFound => {
@@ -492,7 +510,7 @@ fn stat_len(file: &File) -> io::Result<u64> {
 }
 
 fn capacity_for(len: u64) -> usize {
-    // Beyond 2^63 there is no power of two; the kernel refuses long before.
+    // No power of two above 2^63 fits. The kernel refuses such a length long before.
     len.max(CAPACITY_MIN).checked_next_power_of_two().unwrap_or(1 << 63) as usize
 }
 

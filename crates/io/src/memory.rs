@@ -1,10 +1,11 @@
-//! A directory in memory: the disk of a database that lives as long as its process, and of most tests.
+//! A directory in memory. It is the disk of a database that lives as long as its process, and of most tests.
 //!
-//! A file is a long range of anonymous memory, so a mapping of it is the same memory and follows its growth as a mapping
-//! of a real file does. A file that outgrows its range is copied into one twice as long. The old range stays for the
-//! mappings that hold it, and as long as it does, writes go to both: an extent that is freed and reused below the old
-//! end must read the same through an old mapping as through a new one. (A file of `memfd_create` would need no copy, but
-//! one descriptor a column, and processes have a thousand.)
+//! A file is a long range of anonymous memory. A mapping of the file is the same memory, so it follows the file's
+//! growth like a mapping of a real file. When a file outgrows its range, we copy it into a range twice as long. The
+//! old range stays for the mappings that hold it, and while it exists, writes go to both ranges: an extent below the
+//! old end may be freed and reused, and must then read the same through an old mapping as through a new one. (A file
+//! from `memfd_create` would need no copy, but one descriptor per column, and a process has only about a thousand
+//! descriptors.)
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -17,19 +18,19 @@ use crate::disk::assert_inside;
 use crate::mapping::{Anonymous, FileLength, WeakAnonymous};
 use crate::{Disk, DiskFile, Mapping, OpenMode};
 
-/// A directory in memory. Clones are the same disk; it ends with the last of them and the last open file and mapping.
+/// A directory in memory. Clones are the same disk. It is freed with the last clone, open file and mapping.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryDisk(Arc<Mutex<Folder>>);
 
 #[derive(Debug, Default)]
 struct Folder {
     files: BTreeMap<String, Arc<MemoryFile>>,
-    /// All folders but the root, which is always there.
+    /// All folders except the root, which always exists.
     dirs: BTreeSet<String>,
 }
 
 impl MemoryDisk {
-    /// An empty disk.
+    /// Makes an empty disk.
     pub fn new() -> MemoryDisk {
         MemoryDisk::default()
     }
@@ -57,12 +58,12 @@ impl Folder {
     }
 }
 
-/// The folder that holds `path`.
+/// The folder that contains `path`.
 fn parent(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(dir, _)| dir)
 }
 
-/// What of `path` lies below `dir`.
+/// The rest of `path` below `dir`. `None` if `path` is not below `dir`.
 fn below<'a>(path: &'a str, dir: &str) -> Option<&'a str> {
     if dir.is_empty() { Some(path) } else { path.strip_prefix(dir)?.strip_prefix('/') }
 }
@@ -108,6 +109,7 @@ impl Disk for MemoryDisk {
             if folder.files.contains_key(path) {
                 return Err(self.wrong_kind("create folder", path, io::ErrorKind::AlreadyExists));
             }
+            // Walk up to the root, so that all parents exist.
             folder.dirs.insert(path.to_owned());
             path = parent(path);
         }
@@ -155,14 +157,14 @@ impl Disk for MemoryDisk {
 struct MemoryFile {
     name: String,
     length: Arc<FileLength>,
-    /// Writers hold it alone, so that calls never see half a write.
+    /// Writers take the lock exclusively, so that a call never sees half of a write.
     bytes: RwLock<Bytes>,
 }
 
 #[derive(Debug)]
 struct Bytes {
     current: Anonymous,
-    /// Ranges that the file has outgrown and that a mapping may still hold.
+    /// Earlier ranges that the file has outgrown. Mappings may still hold them.
     outgrown: Vec<WeakAnonymous>,
 }
 
@@ -180,23 +182,27 @@ impl MemoryFile {
 }
 
 impl Bytes {
-    /// Moves the file into a longer range if `capacity` bytes do not fit this one.
+    /// Moves the file into a longer range if `capacity` bytes do not fit the current one.
     fn reserve(&mut self, name: &str, capacity: u64, len: u64) -> Result<()> {
         if capacity <= self.current.capacity() {
             return Ok(());
         }
         let longer = Anonymous::reserve(name, capacity)?;
         self.current.copy_to(&longer, len);
+        // Drop the ranges that no mapping holds any longer, so that writes stay cheap.
         self.outgrown.retain(|old| old.upgrade().is_some());
+        // A weak reference: the range must live only as long as a mapping of it.
         self.outgrown.push(self.current.downgrade());
         self.current = longer;
         Ok(())
     }
 
-    /// Runs `change` on every range that somebody may read, with the part of `len` bytes at `offset` that it holds.
+    /// Runs `change` on every range that a mapping may read, with the number of bytes from `offset` that this range
+    /// holds.
     fn change(&self, offset: u64, len: u64, change: impl Fn(&Anonymous, u64)) {
         change(&self.current, len);
         for old in self.outgrown.iter().filter_map(WeakAnonymous::upgrade) {
+            // An old range is shorter and may hold only a part of the bytes, or none.
             let inside = old.capacity().saturating_sub(offset).min(len);
             if inside > 0 {
                 change(&old, inside);
@@ -260,6 +266,7 @@ impl DiskFile for Handle {
         let len = self.file.length.get();
         bytes.reserve(&self.file.name, end, len)?;
         bytes.write(buf, offset);
+        // The length grows last, so that a mapping cannot see bytes that are not written yet.
         self.file.length.set(len.max(end));
         Ok(())
     }
@@ -278,9 +285,10 @@ impl DiskFile for Handle {
         let mut bytes = self.file.bytes.write();
         let before = self.file.length.get();
         bytes.reserve(&self.file.name, len, before)?;
+        // A shrinking file must lose its length before its bytes, so that no new slice of them can be made.
         self.file.length.set(len);
         if len < before {
-            // Behind the end are zeros, so that growth need not make them.
+            // All bytes after the end must be zeros, so that growing the file needs no work.
             bytes.discard(len, before - len);
         }
         Ok(())

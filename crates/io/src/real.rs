@@ -14,7 +14,7 @@ use crate::disk::assert_inside;
 use crate::mapping::{FileLength, punch_hole};
 use crate::{Disk, DiskFile, Mapping, OpenMode};
 
-/// Zeros written at once where holes cannot be punched.
+/// Zeros to write where the file system cannot punch holes.
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
 /// A directory of the file system. Clones are the same disk.
@@ -24,11 +24,11 @@ pub struct RealDisk {
     lengths: Arc<Mutex<Lengths>>,
 }
 
-/// The length that the handles and mappings of each file share.
+/// The lengths that handles and mappings of a file share, by path.
 #[derive(Debug, Default)]
 struct Lengths {
     by_path: HashMap<String, Weak<FileLength>>,
-    /// Entries at which the dead ones are swept out.
+    /// The number of entries at which we remove dead entries.
     sweep_at: usize,
 }
 
@@ -37,6 +37,7 @@ impl Lengths {
         if let Some(length) = self.by_path.get(path).and_then(Weak::upgrade) {
             return length;
         }
+        // Sweeping at twice the live entries keeps the average cost of a call constant.
         if self.by_path.len() >= self.sweep_at {
             self.by_path.retain(|_, length| length.strong_count() > 0);
             self.sweep_at = (self.by_path.len() * 2).max(64);
@@ -46,7 +47,7 @@ impl Lengths {
         length
     }
 
-    /// Forgets a file that is going away: the next one of its name has a length of its own.
+    /// Forgets a file that is about to be removed. The next file of this name must get a length of its own.
     fn forget(&mut self, path: &str) {
         self.by_path.remove(path);
     }
@@ -61,7 +62,7 @@ fn is_below(path: &str, dir: &str) -> bool {
 }
 
 impl RealDisk {
-    /// The directory `root`, which need not exist before `create_dir("")`.
+    /// Makes a disk of the directory `root`. It need not exist before `create_dir("")`.
     pub fn new(root: impl Into<PathBuf>) -> RealDisk {
         RealDisk { root: root.into(), lengths: Arc::default() }
     }
@@ -80,7 +81,7 @@ impl RealDisk {
     }
 }
 
-/// The outcome of an operation that is fine if its object is absent.
+/// Turns "not found" into success, for operations whose object may be absent.
 fn absent_is_fine<T: Default>(outcome: io::Result<T>) -> io::Result<T> {
     match outcome {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(T::default()),
@@ -93,7 +94,7 @@ impl Disk for RealDisk {
         let whole = self.path(path);
         let writes = mode != OpenMode::Read;
         let create = mode == OpenMode::Create;
-        // The lock is held over the call so that no removal comes between the file and its length.
+        // We hold the lock over the call, so that no removal can come between opening the file and getting its length.
         let mut lengths = self.lengths.lock();
         let opened = File::options().read(true).write(writes).create(create).truncate(false).open(&whole);
         let file = opened.map_err(|e| self.error("open", path, &e))?;
@@ -110,7 +111,7 @@ impl Disk for RealDisk {
         let read = || -> io::Result<Vec<String>> {
             let mut names = Vec::new();
             for entry in fs::read_dir(self.path(dir))? {
-                // A name that is not UTF-8 is none of ours.
+                // We never create names that are not UTF-8, so such a file is not ours.
                 names.extend(entry?.file_name().into_string().ok());
             }
             names.sort();
@@ -125,6 +126,8 @@ impl Disk for RealDisk {
 
     fn remove(&self, path: &str) -> Result<()> {
         let mut lengths = self.lengths.lock();
+        // Forget the length before the file disappears, and hold the lock until then: `open` must not find the old
+        // length.
         lengths.forget(path);
         absent_is_fine(fs::remove_file(self.path(path))).map_err(|e| self.error("remove", path, &e))
     }
@@ -165,6 +168,7 @@ impl RealFile {
     }
 
     fn fill_with_zeros(&self, offset: u64, len: u64) -> io::Result<()> {
+        // A punched range may end after the file. Writing there would make the file longer.
         let end = self.file.metadata()?.len().min(offset.saturating_add(len));
         let mut position = offset;
         while position < end {
@@ -178,7 +182,7 @@ impl RealFile {
 
 impl DiskFile for RealFile {
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<()> {
-        // Reading nothing makes no call, so the end is looked up.
+        // Reading zero bytes makes no call, so we must look at the file's end ourselves.
         let read = match buf.is_empty() && self.len()? < offset {
             true => Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
             false => self.file.read_exact_at(buf, offset),
@@ -198,7 +202,7 @@ impl DiskFile for RealFile {
     }
 
     fn sync(&self) -> Result<()> {
-        // fdatasync on Linux, F_FULLFSYNC on macOS.
+        // This is fdatasync on Linux and F_FULLFSYNC on macOS.
         self.file.sync_data().map_err(|e| self.error("sync", &e))
     }
 
@@ -207,6 +211,7 @@ impl DiskFile for RealFile {
     }
 
     fn set_len(&self, len: u64) -> Result<()> {
+        // `cut` lowers the shared length before the file shrinks, so that no mapping hands out bytes that disappear.
         self.length.cut(len, || self.file.set_len(len)).map_err(|e| self.error("set the length of", &e))
     }
 
@@ -214,6 +219,7 @@ impl DiskFile for RealFile {
         if len == 0 {
             return Ok(());
         }
+        // Without support for holes we write zeros, which reads the same but frees no space.
         let punched = punch_hole(&self.file, offset, len)
             .and_then(|punched| if punched { Ok(()) } else { self.fill_with_zeros(offset, len) });
         punched.map_err(|e| self.error("punch a hole into", &e))

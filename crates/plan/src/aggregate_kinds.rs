@@ -1,4 +1,4 @@
-//! The aggregates of SQL: their names, the types that their arguments are cast to, and the types of their results.
+//! The aggregates of SQL: their names, the types to which their arguments are cast, and the types of their results.
 //!
 //! | aggregate | argument | result |
 //! | --- | --- | --- |
@@ -24,27 +24,28 @@ use arrow::datatypes::{DataType, Field};
 
 use crate::AggregateFunction;
 
-/// The meaning of an aggregate's name in SQL.
+/// The meaning of an SQL aggregate name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AggregateName {
     /// The aggregate to compute.
     pub function: AggregateFunction,
-    /// How many values of each row it takes; the parameter is none of them. `count` takes none, too.
+    /// Number of values that it takes per row, without the parameter. For `count` this is 1, although `count(*)` takes
+    /// none.
     pub arguments: usize,
-    /// Further facts that the function needs.
+    /// The constant that the function needs in addition.
     pub parameter: AggregateParameter,
     /// Whether the arguments are conditions: `bool_and`.
     pub of_booleans: bool,
     /// Whether the arguments are cast to a float: `approx_median`.
     pub of_floats: bool,
-    /// Whether NULLs are left out even without `IGNORE NULLS`: `any_value`.
+    /// Whether NULLs are skipped even without `IGNORE NULLS`: `any_value`.
     pub skips_nulls: bool,
 }
 
 /// A parameter of an aggregate besides its arguments. It must be a constant of the statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AggregateParameter {
-    /// Nothing.
+    /// No parameter.
     Nothing,
     /// A text that is the last argument: the separator of `string_agg`. NULL is the empty text.
     Separator,
@@ -141,19 +142,19 @@ const fn with(function: AggregateFunction, parameter: AggregateParameter) -> Agg
     AggregateName { parameter, ..plain(function) }
 }
 
-/// The aggregate `name`, in upper or lower case; none if there is no such aggregate.
+/// Finds an aggregate by its name in upper or lower case.
 pub fn find(name: &str) -> Option<AggregateName> {
     NAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, aggregate)| *aggregate)
 }
 
-/// The names of all aggregates, in order.
+/// The names of all aggregates in ascending order.
 pub fn names() -> impl Iterator<Item = &'static str> {
     NAMES.iter().map(|(name, _)| *name)
 }
 
 impl AggregateName {
-    /// The types that the arguments, without the parameter, are cast to, and the type of the result; none if the
-    /// aggregate does not take such arguments.
+    /// The types to which the arguments, without the parameter, are cast, and the type of the result. Returns `None` if
+    /// the aggregate does not take such arguments.
     pub fn kinds(&self, arguments: &[DataType]) -> Option<(Vec<DataType>, DataType)> {
         match (self.of_booleans, self.of_floats, arguments) {
             (true, _, [DataType::Boolean | DataType::Null]) => Some((vec![DataType::Boolean], DataType::Boolean)),
@@ -164,13 +165,14 @@ impl AggregateName {
     }
 }
 
-/// The types that the arguments of `function`, without its parameter, are cast to, and the type of the result; none if
-/// it does not take such arguments. An argument of type `Null` is the literal `NULL`.
+/// The types to which the arguments of `function`, without its parameter, are cast, and the type of the result. Returns
+/// `None` if it does not take such arguments. An argument of type `Null` is the literal `NULL`.
 pub fn kinds(function: AggregateFunction, arguments: &[DataType]) -> Option<(Vec<DataType>, DataType)> {
     use AggregateFunction as Function;
     if function == Function::Count && arguments.is_empty() {
         return Some((Vec::new(), DataType::Int64));
     }
+    // Functions of pairs compute in doubles whatever the types are.
     if function.is_of_pairs() {
         let [first, second] = arguments else { return None };
         double_of(first)?;
@@ -178,6 +180,7 @@ pub fn kinds(function: AggregateFunction, arguments: &[DataType]) -> Option<(Vec
         let result = if function == Function::RegressionCount { DataType::Int64 } else { DataType::Float64 };
         return Some((vec![DataType::Float64; 2], result));
     }
+    // The result has the type of the value; the weight is always a double.
     if function == Function::WeightedQuantile {
         let [value, weight] = arguments else { return None };
         let value = float_of(value)?;
@@ -196,7 +199,7 @@ pub fn kinds(function: AggregateFunction, arguments: &[DataType]) -> Option<(Vec
             total_kind(&kind)?;
             (vec![kind], DataType::Float64)
         }
-        // The mean of two integers need not be one.
+        // The mean of two integers may have a fraction.
         Function::Median if kind.is_integer() => same(DataType::Float64),
         Function::Median => {
             let kind = known(kind, DataType::Float64);
@@ -234,7 +237,7 @@ pub fn kinds(function: AggregateFunction, arguments: &[DataType]) -> Option<(Vec
     })
 }
 
-/// The type of the exact total of values of a type; none if they are not added.
+/// The type of the exact sum of values of `kind`, or `None` if such values cannot be added.
 pub fn total_kind(kind: &DataType) -> Option<DataType> {
     use DataType::{Decimal128, Float32, Float64, Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64};
     Some(match kind {
@@ -255,12 +258,12 @@ fn same(kind: DataType) -> (Vec<DataType>, DataType) {
     (vec![kind.clone()], kind)
 }
 
-/// DOUBLE, if `kind` is a number.
+/// DOUBLE if `kind` is numeric.
 fn double_of(kind: &DataType) -> Option<DataType> {
     (*kind == DataType::Null || total_kind(kind).is_some()).then_some(DataType::Float64)
 }
 
-/// REAL or DOUBLE for a number.
+/// REAL for a REAL, DOUBLE for any other number.
 fn float_of(kind: &DataType) -> Option<DataType> {
     if *kind == DataType::Float32 { Some(DataType::Float32) } else { double_of(kind) }
 }
@@ -320,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn every_aggregate_is_computed_of_what_its_arguments_are_cast_to() {
+    fn the_engine_computes_every_aggregate_for_the_types_of_its_casts() {
         let types = [DataType::Null, DataType::Boolean, DataType::Int16, DataType::Float32, DataType::Utf8View];
         for (name, aggregate) in NAMES {
             let mut taken = 0;

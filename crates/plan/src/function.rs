@@ -1,7 +1,7 @@
 //! Scalar functions as data: a name, a signature, what the optimizer may rely on, and a kernel.
 //!
-//! The registry of all functions lives in the crate `expr`; this is the shape that an expression refers to. To add a
-//! function, write one [`FunctionSpec`] in the file of its family and name it in that family's list.
+//! The crate `expr` holds the registry of all functions. This module only defines the shape to which an expression
+//! refers. To add a function, write one [`FunctionSpec`] in the file of its family and add it to that family's list.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ pub struct FunctionSpec {
     pub aliases: &'static [&'static str],
     /// The family that the documentation lists it under, such as `text`.
     pub family: &'static str,
-    /// When the function gives the same value for the same arguments.
+    /// For how long the function gives the same value for the same arguments.
     pub volatility: Volatility,
     /// Whether a call can fail for some arguments of the right types. The optimizer evaluates a function that can fail
     /// only for rows that need it.
@@ -30,20 +30,20 @@ pub struct FunctionSpec {
     pub signature: Signature,
     /// Computes the values.
     pub kernel: Kernel,
-    /// One line of documentation.
+    /// The documentation, which should be one line.
     pub doc: &'static str,
     /// A call that the documentation shows, with its result, such as `upper('mill')` and `MILL`. A test runs it.
     pub example: (&'static str, &'static str),
 }
 
-/// Chooses the types of a call by the types of its arguments.
+/// Chooses the types of a call from the types of its arguments.
 ///
 /// Returns `None` if the function does not take such arguments. An argument of type `Null` is the literal `NULL`: the
 /// signature chooses the type that it is cast to.
 pub type Signature = fn(arguments: &[ArgumentKind<'_>]) -> Option<CallKinds>;
 
-/// Computes a function for a batch. `rows` is the number of rows of the result; every operand that is not constant has
-/// as many.
+/// Computes a function for a batch. `rows` is the number of rows of the result. Every operand that is not constant must
+/// have this number of rows.
 pub type Kernel = fn(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayRef>;
 
 /// The facts about an argument that the binder of a call can use.
@@ -64,23 +64,23 @@ pub struct CallKinds {
     pub result: DataType,
 }
 
-/// When a function gives the same value for the same arguments.
+/// For how long a function gives the same value for the same arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Volatility {
-    /// Always: a call of constants is a constant, and plans that contain it are kept.
+    /// Forever. A call with constant arguments is a constant, and plans that contain it may be cached.
     Immutable,
-    /// Within a statement: `now()`.
+    /// Within a statement. For example, `now()`.
     Stable,
-    /// Never: `random()`. It is evaluated once per row, wherever the row goes.
+    /// Not even within a statement. For example, `random()`. It must be evaluated exactly once per row.
     Volatile,
 }
 
-/// An argument of a call: a value per row, or one value for all rows.
+/// An argument of a call: a value for each row, or one value for all rows.
 #[derive(Clone, Debug)]
 pub struct Operand {
-    /// The values; one if it is constant.
+    /// The values; a single one if the operand is constant.
     pub values: ArrayRef,
-    /// Whether the one value holds for every row.
+    /// Whether the single value applies to every row.
     pub is_constant: bool,
 }
 
@@ -96,7 +96,7 @@ impl Operand {
         Operand { values, is_constant: true }
     }
 
-    /// Where the value of a row is in `values`.
+    /// The index in `values` of the value of a row.
     #[inline]
     pub fn at(&self, row: usize) -> usize {
         if self.is_constant { 0 } else { row }
@@ -110,7 +110,7 @@ impl fmt::Debug for FunctionSpec {
 }
 
 impl PartialEq for FunctionSpec {
-    /// Every function is one static value.
+    /// Every function is a static, so equal functions have equal addresses.
     fn eq(&self, other: &FunctionSpec) -> bool {
         std::ptr::eq(self, other)
     }

@@ -1,20 +1,20 @@
-//! GROUP BY over the rows of one table.
+//! GROUP BY over the rows of an operator or of one table.
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, IntervalUnit};
 
 use crate::Predicate;
 
-/// A value for each row of a table.
+/// A value for each row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Expr {
-    /// A column, by its position in the table's definition.
+    /// A column, by its position in the table's definition or in the operator's input.
     Column(usize),
-    /// What a function of the statement makes of columns, by its position among them.
+    /// The result of a function of the statement, by the function's position in the plan's list.
     Function(usize),
 }
 
-/// What rows are grouped by.
+/// A grouping key.
 #[derive(Clone, Debug)]
 pub struct Key {
     /// The value.
@@ -25,14 +25,14 @@ pub struct Key {
     pub nullable: bool,
 }
 
-/// What is computed of the rows of a group.
+/// The function of an aggregate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AggregateFunction {
-    /// Rows, or values that are not NULL.
+    /// Number of rows, or of values that are not NULL.
     Count,
-    /// The total: exact, but for floats, of which the last digits may depend on the order of rows.
+    /// The sum. It is exact, except for floats, whose last digits may depend on the order of rows.
     Sum,
-    /// The double nearest to total over count; for floats, that of their total.
+    /// The double nearest to sum / count. For floats, the sum may depend on the order of rows.
     Average,
     /// The least value; of booleans, whether all are true.
     Min,
@@ -44,53 +44,57 @@ pub enum AggregateFunction {
     BitOr,
     /// The bits that an odd number of values have.
     BitXor,
-    /// The mean square of the distances of doubles from their mean.
+    /// The mean of the squared distances of doubles from their mean.
     VariancePopulation,
-    /// As [`AggregateFunction::VariancePopulation`], over one less than the number of values; NULL for one value.
+    /// The sum of the squared distances of doubles from their mean, divided by the number of values minus one; NULL for
+    /// a single value.
     VarianceSample,
-    /// The root of [`AggregateFunction::VariancePopulation`].
+    /// The square root of [`AggregateFunction::VariancePopulation`].
     DeviationPopulation,
-    /// The root of [`AggregateFunction::VarianceSample`].
+    /// The square root of [`AggregateFunction::VarianceSample`].
     DeviationSample,
-    /// The value in the middle; of two, their mean in the type of the values.
+    /// The middle value. Of an even number of values, the mean of the two middle ones, in the type of the values.
     Median,
-    /// The value below which the share of values in [`Aggregate::parameter`], a double from 0 to 1, lies, between
-    /// neighbours in proportion.
+    /// The value below which the share [`Aggregate::parameter`] of the values is, a double from 0 to 1. Interpolates
+    /// linearly between neighbours.
     Quantile,
-    /// All values, NULLs among them, as a list in [`Aggregate::order`]; NULL for no rows.
+    /// All values, including NULLs, as a list in [`Aggregate::order`]; NULL without rows.
     Array,
-    /// All texts one behind the other in [`Aggregate::order`], with the text in [`Aggregate::parameter`] between them.
+    /// All texts, concatenated in [`Aggregate::order`] with the separator [`Aggregate::parameter`].
     Text,
-    /// The value, NULL or not, that comes first in [`Aggregate::order`].
+    /// The first value in [`Aggregate::order`], which may be NULL.
     First,
-    /// The value, NULL or not, that comes last in [`Aggregate::order`].
+    /// The last value in [`Aggregate::order`], which may be NULL.
     Last,
-    /// The value, NULL or not, whose place in [`Aggregate::order`] is [`Aggregate::parameter`], an integer: 1 is the
-    /// first one, -1 the last one. NULL if there are fewer values.
+    /// The value at place [`Aggregate::parameter`] of [`Aggregate::order`], which may be NULL. The place is an integer:
+    /// 1 is the first value, -1 the last one. NULL if there are fewer values.
     Nth,
-    /// About how many distinct values there are: with a standard error of less than 1 %, and the same for the same
-    /// values.
+    /// An estimate of the number of distinct values, with a standard error below 1 %. Equal sets of values must give
+    /// equal estimates.
     ApproximateCount,
-    /// The first value, by size, up to which at least the share of values in [`Aggregate::parameter`], a double from 0 to 1,
-    /// lies. [`Aggregate::order`] says which end is the first.
+    /// The first value, by size, up to which at least the share [`Aggregate::parameter`] of the values is, a double
+    /// from 0 to
+    /// 1. [`Aggregate::order`] says which end is the first.
     DiscreteQuantile,
-    /// As [`AggregateFunction::Quantile`], where each value counts as often as the second argument, a double, says.
+    /// The value below which a share of the values is, interpolated as in [`AggregateFunction::Quantile`]. The second
+    /// argument, a double, is the weight of each value.
     WeightedQuantile,
-    /// The value that occurs most often; of several the least.
+    /// The most frequent value. If several are equally frequent, the least of them.
     Mode,
-    /// Pearson's coefficient of the pairs of doubles (y, x); NULL where either has no spread.
+    /// Pearson's correlation coefficient of the pairs of doubles (y, x); NULL if either has no spread.
     Correlation,
     /// The mean product of the distances of pairs of doubles from their means.
     CovariancePopulation,
-    /// As [`AggregateFunction::CovariancePopulation`], over one less than the number of pairs; NULL for one pair.
+    /// The sum of the products of the distances of pairs of doubles from their means, divided by the number of pairs
+    /// minus one; NULL for a single pair.
     CovarianceSample,
     /// The slope of the least-squares line through the pairs (y, x).
     RegressionSlope,
-    /// Where the least-squares line through the pairs (y, x) meets the y axis.
+    /// The y at which the least-squares line through the pairs (y, x) crosses the y axis.
     RegressionIntercept,
-    /// How many pairs there are of which no value is NULL.
+    /// Number of pairs in which neither value is NULL.
     RegressionCount,
-    /// The square of the coefficient of correlation; 1 where y has no spread.
+    /// The square of the correlation coefficient; 1 if y has no spread.
     RegressionR2,
     /// The mean of x over the pairs (y, x).
     RegressionAverageX,
@@ -105,7 +109,7 @@ pub enum AggregateFunction {
 }
 
 impl AggregateFunction {
-    /// Its name in SQL.
+    /// The name of the function in SQL.
     pub fn name(self) -> &'static str {
         match self {
             AggregateFunction::Count => "count",
@@ -146,7 +150,7 @@ impl AggregateFunction {
         }
     }
 
-    /// Whether it takes two doubles of each row, y and x, and skips rows in which either is NULL.
+    /// Whether it takes two doubles per row, y and x, and skips rows in which either is NULL.
     pub fn is_of_pairs(self) -> bool {
         use AggregateFunction as Function;
         matches!(
@@ -166,14 +170,14 @@ impl AggregateFunction {
         )
     }
 
-    /// Whether NULL is a value for it like any other, unless it is told to skip NULLs.
+    /// Whether it treats NULL like any other value, unless the call skips NULLs.
     pub fn takes_nulls(self) -> bool {
         use AggregateFunction::{Array, First, Last, Nth};
         matches!(self, Array | First | Last | Nth)
     }
 }
 
-/// One of the values by which those of an aggregate are ordered.
+/// One of the expressions that order the values of an aggregate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AggregateOrder {
     /// The value.
@@ -189,35 +193,37 @@ pub struct AggregateOrder {
 /// One aggregate.
 #[derive(Clone, Debug)]
 pub struct Aggregate {
-    /// What is computed.
+    /// The function to compute.
     pub function: AggregateFunction,
-    /// Of which values, and their type; of rows without.
+    /// The argument and its type; absent for a count of rows.
     pub argument: Option<(Expr, DataType)>,
-    /// Further arguments, and their types: the x of `corr(y, x)`, the weight of a value.
+    /// Further arguments and their types, such as the x of `corr(y, x)` or the weight of a value.
     pub more: Vec<(Expr, DataType)>,
-    /// What the function needs to know besides: one row.
+    /// A constant that the function needs in addition, as an array of one row.
     pub parameter: Option<ArrayRef>,
     /// Whether each value counts once.
     pub distinct: bool,
-    /// In which order the values come, where that matters to the function; in any without. With `distinct` it is one of
+    /// The order of the values, if it matters to the function; empty for any order. With `distinct` it must be one of
     /// the values themselves.
     pub order: Vec<AggregateOrder>,
-    /// Whether NULLs are left out even if the function takes them: `IGNORE NULLS`.
+    /// Whether NULLs are skipped even if the function takes them: `IGNORE NULLS`.
     pub skips_nulls: bool,
-    /// The rows that count, where it is true; all without.
+    /// Only rows for which this is true count; absent for all rows.
     pub filter: Option<Expr>,
-    /// Where the argument is what the same aggregate, or [`AggregateFunction::Sum`] for an average, gave of parts of the
-    /// rows: of how many values each part was. A count has no argument then.
+    /// Set if the argument is a partial result, computed for a part of the rows by the same aggregate, or by
+    /// [`AggregateFunction::Sum`] for an average. It is then the number of values in each part. A count has no argument
+    /// in this case.
     pub of_parts: Option<Expr>,
     /// The type of the result.
     pub kind: DataType,
-    /// What the error says of a total that leaves its type.
+    /// The name of the total in the error message for an overflow.
     pub total_error: String,
 }
 
 impl Aggregate {
-    /// `function` of the values of all rows, with a result of type `kind`.
+    /// An aggregate of all rows, without DISTINCT, order and filter.
     pub fn new(function: AggregateFunction, argument: Option<(Expr, DataType)>, kind: DataType) -> Aggregate {
+        // The planner should replace this by a message with the types.
         let total_error = format!("the total of {}", function.name());
         Aggregate {
             function,
@@ -234,12 +240,12 @@ impl Aggregate {
         }
     }
 
-    /// Whether NULLs are among the values.
+    /// Whether the aggregate sees NULLs.
     pub fn takes_nulls(&self) -> bool {
         self.function.takes_nulls() && !self.skips_nulls
     }
 
-    /// What it reads of a row.
+    /// Every expression that the aggregate reads, as mutable references.
     pub fn exprs_mut(&mut self) -> impl Iterator<Item = &mut Expr> {
         let argument = self.argument.iter_mut().chain(&mut self.more).map(|(expr, _)| expr);
         let order = self.order.iter_mut().map(|order| &mut order.expr);
@@ -247,28 +253,28 @@ impl Aggregate {
     }
 }
 
-/// Groups of the rows of a table that pass all predicates; one group of them all without keys.
+/// Groups of the rows that meet all predicates. Without keys, all rows are one group.
 ///
-/// The result has the keys and then the aggregates as columns, in no order of rows.
+/// The columns of the result are the keys and then the aggregates. Its rows have no order.
 #[derive(Clone, Debug)]
 pub struct Group {
-    /// Conditions on rows.
+    /// Conditions on the rows.
     pub predicates: Vec<Predicate>,
-    /// What rows are grouped by.
+    /// The grouping keys.
     pub keys: Vec<Key>,
-    /// What is computed of each group.
+    /// The aggregates of each group.
     pub aggregates: Vec<Aggregate>,
-    /// The keys of groups that are there even if no row is in them, as a column for each key; no columns for no such
-    /// groups.
+    /// Keys of groups that the result must have even if they have no rows, one array per key; empty if there are no
+    /// such groups.
     pub always: Vec<ArrayRef>,
 }
 
-/// Whether the engine groups by values of `kind`.
+/// Whether the engine can group by values of `kind`.
 pub fn is_key_kind(kind: &DataType) -> bool {
     is_fixed(kind) || is_text(kind)
 }
 
-/// Whether the engine computes `function` of values of `kind`.
+/// Whether the engine can compute `function` of values of `kind`.
 pub fn is_aggregated(function: AggregateFunction, kind: &DataType) -> bool {
     use AggregateFunction as Function;
     use DataType::{Decimal128, Float32, Float64};
@@ -299,7 +305,7 @@ fn is_text(kind: &DataType) -> bool {
     matches!(kind, DataType::Utf8View | DataType::BinaryView)
 }
 
-/// Types of a fixed size whose values are equal, and in order, by their bits.
+/// Whether values of this type have a fixed size and can be compared by their bits.
 fn is_fixed(kind: &DataType) -> bool {
     use DataType::{Boolean, Date32, Decimal128, FixedSizeBinary, Float32, Float64, Interval, Time64, Timestamp};
     kind.is_integer()

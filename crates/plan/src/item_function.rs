@@ -1,6 +1,6 @@
-//! Functions that evaluate an expression for each item of a list: `array_transform(list, x -> x + 1)`.
+//! Functions that evaluate an expression for each item of a list. For example, `array_transform(list, x -> x + 1)`.
 
-/// What is done with the values of the expression.
+/// A function that is applied to the values of the expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ItemFunction {
     /// The list of the values.
@@ -17,7 +17,7 @@ pub enum ItemFunction {
     First,
 }
 
-/// The documentation of such a function.
+/// The documentation of an item function.
 #[derive(Clone, Copy, Debug)]
 pub struct ItemFunctionSpec {
     /// The function.
@@ -26,13 +26,13 @@ pub struct ItemFunctionSpec {
     pub name: &'static str,
     /// Other names for the same function.
     pub aliases: &'static [&'static str],
-    /// One line for the reference.
+    /// The text for the reference, which should be one line.
     pub doc: &'static str,
     /// An expression and its value as text.
     pub example: (&'static str, &'static str),
 }
 
-/// All of them.
+/// All item functions.
 pub static ITEM_FUNCTIONS: &[ItemFunctionSpec] = &[
     ItemFunctionSpec {
         function: ItemFunction::Transform,
@@ -71,13 +71,13 @@ pub static ITEM_FUNCTIONS: &[ItemFunctionSpec] = &[
     },
 ];
 
-/// The function of a name or alias.
+/// Finds a function by its name or one of its aliases.
 pub fn find(name: &str) -> Option<&'static ItemFunctionSpec> {
     ITEM_FUNCTIONS.iter().find(|spec| spec.name == name || spec.aliases.contains(&name))
 }
 
 impl ItemFunction {
-    /// The name.
+    /// The name of the function.
     pub fn name(self) -> &'static str {
         let spec = ITEM_FUNCTIONS.iter().find(|spec| spec.function == self);
         spec.expect("every function has its documentation").name

@@ -1,4 +1,5 @@
-//! What the planner tells the engine. Data only: no I/O, no execution, nothing that either side could hide in it.
+//! The plans that the planner hands to the engine. This crate has only data: no I/O and no execution, so neither
+//! side can hide behaviour in it.
 
 pub mod aggregate_kinds;
 pub mod function;

@@ -1,11 +1,11 @@
 //! The logical plan: the meaning of a query, without decisions about how it runs.
 //!
-//! Every column that an operator makes has a [`ColumnId`] of its own, unique within the statement, and keeps it through
-//! every operator above. An expression names columns by id. Rewrites therefore move expressions and operators without
-//! renumbering, and a subplan is correlated exactly if it names a column that it does not make: there is no other mark
-//! of correlation.
+//! Every column that an operator makes has its own [`ColumnId`]. The id must be unique within the statement, and the
+//! column keeps it through every operator above. Expressions name columns by id. A rewrite can therefore move
+//! expressions and operators without renumbering. A subplan is correlated exactly if it names a column that it does not
+//! make; nothing else marks correlation.
 //!
-//! The inputs of a join, and all uses of a view or a common table expression, make disjoint columns.
+//! The inputs of a join must make disjoint columns, and so must all uses of a view or a common table expression.
 
 use arrow::datatypes::DataType;
 
@@ -85,10 +85,10 @@ pub enum Logical {
         /// The new columns, over the columns of the input.
         exprs: Vec<(ColumnId, ScalarExpr)>,
     },
-    /// Pairs of rows. The right side may name columns of the left side: then it is evaluated for each row of the left
-    /// side (LATERAL), until unnesting has removed that.
+    /// Pairs of rows. The right side may name columns of the left side (LATERAL). It must then be evaluated for each
+    /// row of the left side, until unnesting has removed that.
     Join(LogicalJoin),
-    /// Rows put together by keys. The result has the keys and the aggregates.
+    /// Rows grouped by keys. The result has the keys and the aggregates.
     Group(LogicalGroup),
     /// The same rows with values computed over other rows. The columns of the input stay.
     Window(LogicalWindow),
@@ -108,8 +108,9 @@ pub enum Logical {
         /// Rows to give at most after those: a BIGINT without columns. NULL is no limit.
         rows: Option<ScalarExpr>,
     },
-    /// One row for each distinct combination of values in `columns`, which is all the result has. With `on`, the first
-    /// row in the order of the input for each combination of `on`: `DISTINCT ON`; all columns stay.
+    /// One row for each distinct combination of values in `columns`, which are the only columns of the result. With
+    /// `on` (`DISTINCT ON`), the first row in the order of the input for each combination of `columns`; all columns
+    /// stay.
     Distinct {
         /// The rows.
         input: Box<Logical>,
@@ -137,7 +138,7 @@ pub enum Logical {
         /// The columns of the result.
         columns: Vec<ColumnId>,
     },
-    /// The rows of the last round of the recursive query around it.
+    /// The rows of the previous round of the recursive query around it.
     RecursiveRows {
         /// Which query.
         number: usize,
@@ -146,7 +147,7 @@ pub enum Logical {
     },
     /// Rows of a subplan that is computed once and read in several places.
     Shared {
-        /// Which of [`LogicalQuery`]'s shared plans: equal numbers have equal inputs.
+        /// The number of the shared plan. Uses with equal numbers must have equal inputs.
         number: usize,
         /// The subplan. Every reader carries it until lowering, which builds it once.
         input: std::sync::Arc<Logical>,
@@ -155,7 +156,8 @@ pub enum Logical {
         /// The columns of this use.
         columns: Vec<ColumnId>,
     },
-    /// Rows of the input, once for each item of lists: `UNNEST`, `generate_series`. Shorter lists are filled with NULL.
+    /// The row of the input once for each item of its lists: `UNNEST`, `generate_series`. Shorter lists are filled with
+    /// NULL.
     Unnest {
         /// The rows.
         input: Box<Logical>,
@@ -166,12 +168,12 @@ pub enum Logical {
         /// Whether a row without items is given once, with NULL in the new columns: `LEFT JOIN UNNEST(...) ON true`.
         outer: bool,
     },
-    /// At most one row per combination of the columns `by`, or an error (21000): a scalar subquery. Unnesting adds
-    /// `by`.
+    /// At most one row per combination of the columns `by`, otherwise an error (21000): a scalar subquery. The binder
+    /// leaves `by` empty, and unnesting adds columns to it.
     SingleRow {
         /// The rows.
         input: Box<Logical>,
-        /// Within which rows at most one is allowed; empty for all rows.
+        /// The columns within whose combinations at most one row is allowed; empty for all rows together.
         by: Vec<ColumnId>,
     },
 }
@@ -205,9 +207,9 @@ pub struct LogicalSource {
 pub struct LogicalJoin {
     /// Which rows are given.
     pub kind: LogicalJoinKind,
-    /// The one side.
+    /// The left side.
     pub left: Box<Logical>,
-    /// The other.
+    /// The right side.
     pub right: Box<Logical>,
     /// The conditions that must be true of a pair, over the columns of both sides.
     pub conditions: Vec<ScalarExpr>,
@@ -240,15 +242,16 @@ pub enum LogicalJoinKind {
     Single,
 }
 
-/// Rows put together by keys.
+/// Rows grouped by keys.
 #[derive(Clone, Debug)]
 pub struct LogicalGroup {
     /// The rows.
     pub input: Box<Logical>,
     /// The keys, over the columns of the input. A key that is a column of the input still gets a new id.
     pub keys: Vec<(ColumnId, ScalarExpr)>,
-    /// The sets of `GROUPING SETS`, each as positions in `keys`; none for a plain GROUP BY. A key that is not in a set
-    /// is NULL in the groups of that set. Without keys and without sets there is one group, also of no rows.
+    /// The sets of `GROUPING SETS`, each as positions in `keys`; absent for a plain GROUP BY. A key that is not in a
+    /// set is NULL in the groups of that set. Without keys and without sets, all rows are one group, even if the input
+    /// is empty.
     pub sets: Option<Vec<Vec<usize>>>,
     /// A column with the position in `sets` of the set that a group belongs to (BIGINT UNSIGNED), for `GROUPING()`.
     pub set: Option<ColumnId>,
@@ -261,14 +264,14 @@ pub struct LogicalGroup {
 pub struct AggregateCall {
     /// The aggregate to compute.
     pub function: AggregateFunction,
-    /// The values that it reads; none for `count(*)`. Further arguments follow, such as the second one of `corr`.
+    /// The values that it reads; empty for `count(*)`. Further arguments follow, such as the second one of `corr`.
     pub arguments: Vec<ScalarExpr>,
-    /// What the function needs to know besides: the separator of `string_agg`, the share of `percentile_cont`, the
-    /// place of `nth_value`.
+    /// A constant that the function needs in addition to its arguments: the separator of `string_agg`, the share of
+    /// `percentile_cont`, or the place of `nth_value`.
     pub parameter: Option<Constant>,
     /// Whether each value counts once.
     pub distinct: bool,
-    /// In which order the values come.
+    /// The order in which the values come.
     pub order: Vec<LogicalSortKey>,
     /// `IGNORE NULLS`
     pub skips_nulls: bool,
@@ -289,7 +292,7 @@ pub struct LogicalWindow {
     pub order: Vec<LogicalSortKey>,
     /// The values, all over this partition and order.
     pub calls: Vec<(ColumnId, LogicalWindowCall)>,
-    /// A bound that a filter above puts on one of the calls: rows beyond it need not be given.
+    /// A limit that a filter above puts on one of the calls: the window need not give rows beyond it.
     pub top: Option<WindowTop>,
 }
 
@@ -298,7 +301,7 @@ pub struct LogicalWindow {
 pub struct WindowTop {
     /// `row_number`, `rank` or `dense_rank`.
     pub call: ColumnId,
-    /// Its greatest value that is read.
+    /// The greatest value of the call that the filter keeps.
     pub most: u64,
 }
 
@@ -406,7 +409,7 @@ pub enum FrameUnit {
     Range,
 }
 
-/// A bound of a frame. Offsets are not negative and not NULL; the window checks that.
+/// A bound of a frame. An offset must not be negative or NULL; the window checks that when it runs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FrameBound<T> {
     /// `UNBOUNDED PRECEDING` as a start, `UNBOUNDED FOLLOWING` as an end.
@@ -449,7 +452,7 @@ pub struct LogicalSortKey {
 pub struct LogicalSetOperation {
     /// Which operation.
     pub kind: SetOperationKind,
-    /// Whether rows keep their number: `ALL`.
+    /// Whether duplicates are kept: `ALL`.
     pub all: bool,
     /// The inputs with their columns, two or more for `UNION`, otherwise two.
     pub inputs: Vec<(Logical, Vec<ColumnId>)>,
@@ -471,7 +474,7 @@ pub enum SetOperationKind {
 /// A subquery within an expression.
 #[derive(Clone, Debug)]
 pub struct Subquery {
-    /// The rows. Columns that it names and does not make belong to the queries around it.
+    /// The rows. A column that the plan names but does not make belongs to a query around it.
     pub plan: Logical,
     /// The columns of its rows, in order.
     pub columns: Vec<ColumnId>,
@@ -484,7 +487,7 @@ pub struct Subquery {
 /// The question that a subquery answers, for example EXISTS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SubqueryKind {
-    /// The value of the one column of the one row; NULL for no row.
+    /// The value of the only column of the only row; NULL without a row.
     Scalar,
     /// Whether there is a row: `EXISTS`. `NOT EXISTS` negates it.
     Exists,
@@ -495,30 +498,30 @@ pub enum SubqueryKind {
         /// Whether it must be true of all rows.
         all: bool,
     },
-    /// `ARRAY(SELECT ...)`: the values of the one column as a list, empty for no row.
+    /// `ARRAY(SELECT ...)`: the values of the only column as a list, which is empty without rows.
     Array,
 }
 
 impl PartialEq for Subquery {
-    /// Two subqueries make different columns, so that they are never equal.
+    /// Two subqueries always make different columns, so only a subquery and itself are equal.
     fn eq(&self, other: &Subquery) -> bool {
         std::ptr::eq(self, other)
     }
 }
 
 impl Logical {
-    /// One row without columns.
+    /// One row without columns, as `SELECT` without FROM reads it.
     pub fn one_row() -> Logical {
         Logical::Values { columns: Vec::new(), rows: vec![Vec::new()] }
     }
 
-    /// Pairs of rows.
+    /// A join without [`LogicalJoin::compared`].
     pub fn join(kind: LogicalJoinKind, left: Logical, right: Logical, conditions: Vec<ScalarExpr>) -> Logical {
         let (left, right) = (Box::new(left), Box::new(right));
         Logical::Join(LogicalJoin { kind, left, right, conditions, compared: Vec::new() })
     }
 
-    /// The rows of `input` for which every condition is true; `input` itself without conditions.
+    /// The rows of `input` for which every condition is true. Without conditions, `input` itself.
     pub fn filter(input: Logical, conditions: Vec<ScalarExpr>) -> Logical {
         match conditions.is_empty() {
             true => input,
@@ -526,7 +529,7 @@ impl Logical {
         }
     }
 
-    /// The rows of `input` with more columns; `input` itself for none.
+    /// The rows of `input` with more columns. Without new columns, `input` itself.
     pub fn map(input: Logical, exprs: Vec<(ColumnId, ScalarExpr)>) -> Logical {
         match exprs.is_empty() {
             true => input,
@@ -534,7 +537,7 @@ impl Logical {
         }
     }
 
-    /// No row, with these columns.
+    /// An empty result with these columns.
     pub fn no_rows(columns: Vec<ColumnId>) -> Logical {
         Logical::Values { columns, rows: Vec::new() }
     }

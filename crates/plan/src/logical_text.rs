@@ -1,6 +1,6 @@
-//! The lines that EXPLAIN and tests show of a logical plan: one line per operator, inputs below and further in.
+//! The text of a logical plan for EXPLAIN and tests: one line per operator, with its inputs indented below it.
 //!
-//! A column is shown as its name and its number: `price#4`.
+//! A column is shown by its name and its number. For example, `price#4`.
 
 use std::fmt::Write;
 
@@ -84,7 +84,7 @@ impl PlanWriter<'_> {
         all.iter().map(one).collect::<Vec<_>>().join(", ")
     }
 
-    /// The inputs, further in, and the plans of subqueries.
+    /// Writes the plans of subqueries and the inputs, indented by one more level.
     fn below(&mut self, subqueries: &[&ScalarExpr], inputs: &[&Logical]) {
         self.depth += 1;
         for of in subqueries {
@@ -94,6 +94,7 @@ impl PlanWriter<'_> {
                     found.push(subquery);
                 }
             });
+            // A subquery's plan is listed below the operator whose expression contains it.
             for subquery in found {
                 let columns = self.columns(&subquery.columns);
                 self.line(&format!("Subquery: {columns}"));
@@ -369,7 +370,7 @@ fn compare_text(op: CompareOp) -> &'static str {
     }
 }
 
-/// A value as a literal of SQL.
+/// A constant as an SQL literal.
 fn constant(value: &Constant) -> String {
     if value.is_null() {
         return "NULL".into();
@@ -391,10 +392,10 @@ fn list(all: &[ScalarExpr], name: &dyn Fn(usize) -> String) -> String {
     all.iter().map(|one| expr_text(one, name)).collect::<Vec<_>>().join(", ")
 }
 
-/// An expression as text; `name` says how a column is shown.
+/// An expression as text. `name` gives the text of a column.
 fn expr_text(of: &ScalarExpr, name: &dyn Fn(usize) -> String) -> String {
     let text = |one: &ScalarExpr| expr_text(one, name);
-    // An operand of an operator, in parentheses where it is one itself.
+    // Writes an operand, in parentheses if it is an operator itself.
     let operand = |one: &ScalarExpr| match one.op {
         ExprOp::Arithmetic(..)
         | ExprOp::Compare(..)

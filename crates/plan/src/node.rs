@@ -1,8 +1,8 @@
 //! The native physical plan: a tree of operators.
 //!
-//! The columns of an operator's result are numbered from 0, and an [`Expr`] of an operator speaks of the columns of its
-//! input. Tables and functions are named by their places in lists that travel beside the plan, so that a plan outlives
-//! the snapshot and the statement that it was made for.
+//! The columns of an operator's result are numbered from 0. An [`Expr`] of an operator refers to the columns of its
+//! input. Tables and functions are named by their positions in lists that travel beside the plan, so a plan can
+//! outlive the snapshot and the statement for which it was made.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use arrow::datatypes::SchemaRef;
 
 use crate::{AggregateFunction, Expr, Group, Predicate, Window};
 
-/// An operator and what it works on.
+/// An operator and its inputs.
 #[derive(Clone, Debug)]
 pub enum Node {
     /// Rows of a stored table.
@@ -22,10 +22,10 @@ pub enum Node {
         input: Arc<Node>,
         /// The condition, a boolean.
         condition: Expr,
-        /// Rows of the result, about, where the planner knew the condition.
+        /// Estimated rows of the result, if the planner could estimate the condition.
         rows: Option<f64>,
     },
-    /// Other columns for the same rows.
+    /// New columns for the same rows.
     Project {
         /// The rows.
         input: Arc<Node>,
@@ -34,20 +34,20 @@ pub enum Node {
         /// The result.
         schema: SchemaRef,
     },
-    /// Rows as often as there are sets of keys, to be grouped by all of them at once.
+    /// Each row once per set of keys, so one grouping computes all sets.
     Expand(Expand),
-    /// Rows put together by keys: the keys, then the aggregates.
+    /// Rows grouped by keys: the result has the keys, then the aggregates.
     Group {
         /// The rows.
         input: Arc<Node>,
         /// Keys and aggregates.
         group: Group,
-        /// Groups, about, where the planner knew the keys.
+        /// Estimated number of groups, if the planner could estimate the keys.
         rows: Option<f64>,
         /// The result.
         schema: SchemaRef,
     },
-    /// Rows of two inputs side by side.
+    /// Pairs of rows of two inputs.
     Join(Join),
     /// Rows with values computed over other rows.
     Window(Window),
@@ -55,29 +55,29 @@ pub enum Node {
     Sort {
         /// The rows.
         input: Arc<Node>,
-        /// What they are ordered by.
+        /// The columns that the rows are ordered by.
         keys: Vec<SortKey>,
-        /// Rows that are left out at the front.
+        /// Rows to skip at the front.
         skip: usize,
-        /// Rows behind those that are given at most.
+        /// Rows to give at most after those; absent for no limit.
         rows: Option<usize>,
     },
     /// The rows of all inputs.
     Union {
-        /// Inputs, whose columns have the types of `schema`.
+        /// The inputs, whose columns must have the types of `schema`.
         inputs: Vec<Arc<Node>>,
         /// The result.
         schema: SchemaRef,
     },
-    /// What a plan gives that the engine does not run.
+    /// The rows of a plan that the engine does not run itself.
     Foreign(Foreign),
     /// Some of the rows, in the order in which they come.
     Limit {
         /// The rows.
         input: Arc<Node>,
-        /// Rows that are left out at the front.
+        /// Rows to skip at the front.
         skip: usize,
-        /// Rows behind those that are given at most.
+        /// Rows to give at most after those; absent for no limit.
         rows: Option<usize>,
     },
     /// `INTERSECT ALL` and `EXCEPT ALL`.
@@ -87,11 +87,12 @@ pub enum Node {
         /// The rows, whose schema is that of the result.
         rows: RecordBatch,
     },
-    /// The rows, of which at most one is allowed per combination of values; more are an error (21000).
+    /// The rows, with at most one row per combination of values; otherwise an error (21000).
     SingleRow {
         /// The rows.
         input: Arc<Node>,
-        /// The columns within whose combinations at most one row is allowed; none for all rows together. NULL equals NULL.
+        /// The columns within whose combinations at most one row is allowed; empty for all rows together. NULL equals
+        /// NULL.
         by: Vec<usize>,
     },
     /// The first row of each combination of values, in the order in which they come: `DISTINCT ON` above a sort.
@@ -101,20 +102,20 @@ pub enum Node {
         /// The columns that are compared. NULL equals NULL.
         by: Vec<usize>,
     },
-    /// Rows once for each item of lists.
+    /// Each row once for each item of lists.
     Unnest(Unnest),
-    /// Rows once for each number or point in time of a series.
+    /// Each row once for each number or point in time of a series.
     Series(Series),
     /// Rows that are computed once and read in several places.
     Shared {
-        /// Which rows: nodes of equal numbers have equal inputs.
+        /// The number of the shared plan. Nodes with equal numbers must have equal inputs.
         number: usize,
-        /// What computes them.
+        /// The plan that computes the rows.
         input: Arc<Node>,
     },
     /// `WITH RECURSIVE`.
     Recursive(Recursive),
-    /// The rows of the last round of the recursive query around it.
+    /// The rows of the previous round of the recursive query around it.
     RecursiveRows {
         /// Which query, by [`Recursive::number`].
         number: usize,
@@ -123,19 +124,19 @@ pub enum Node {
     },
 }
 
-/// Rows of one input by how often they are in another one. NULL equals NULL.
+/// Rows of one input, kept by how often they occur in another one. NULL equals NULL.
 #[derive(Clone, Debug)]
 pub struct SetAll {
-    /// The rows that are given.
+    /// The rows that the result takes.
     pub left: Arc<Node>,
-    /// The rows that are counted, whose columns have the types of `left`.
+    /// The rows that are counted. Their columns must have the types of `left`.
     pub right: Arc<Node>,
-    /// `EXCEPT ALL`: a row is given as often as it is more often in `left` than in `right`. Otherwise `INTERSECT ALL`: as
-    /// often as it is in both.
+    /// `EXCEPT ALL`: if a row occurs `m` times in `left` and `n` times in `right`, the result has it `m - n` times.
+    /// Otherwise `INTERSECT ALL`: the result has it `min(m, n)` times.
     pub except: bool,
 }
 
-/// Rows once for each item of lists. Shorter lists are filled with NULL; NULL is an empty list.
+/// Each row once for each item of lists. Shorter lists are filled with NULL, and NULL counts as an empty list.
 ///
 /// The result has the columns that are kept, then the items of each list, then the ordinality if there is one.
 #[derive(Clone, Debug)]
@@ -154,8 +155,8 @@ pub struct Unnest {
     pub schema: SchemaRef,
 }
 
-/// Rows once for each number or point in time of a series: BIGINT with steps of BIGINT, or timestamps with steps of
-/// INTERVAL. A row with a NULL among the bounds and the step has none.
+/// Each row once for each number or point in time of a series: BIGINTs with BIGINT steps, or timestamps with INTERVAL
+/// steps. A row gives nothing if a bound or the step is NULL.
 ///
 /// The result has the columns that are kept, then the value.
 #[derive(Clone, Debug)]
@@ -166,9 +167,9 @@ pub struct Series {
     pub keep: Vec<usize>,
     /// The column of the first value.
     pub start: usize,
-    /// The column of the bound.
+    /// The column of the last value or its bound.
     pub stop: usize,
-    /// The column of what is added from value to value, which may be negative and must not be zero; 1 if absent.
+    /// The column of the step, which may be negative but must not be zero. Without it, the step is 1.
     pub step: Option<usize>,
     /// Whether the bound is in the series: `generate_series` rather than `range`.
     pub inclusive: bool,
@@ -176,8 +177,8 @@ pub struct Series {
     pub schema: SchemaRef,
 }
 
-/// A query over its own rows: `base` gives those of the first round, and `step` those of each later one, until a round
-/// gives none.
+/// A recursive query: `base` gives the rows of the first round, and `step` computes each later round from the round
+/// before, until a round has no rows.
 #[derive(Clone, Debug)]
 pub struct Recursive {
     /// Names the query for its [`Node::RecursiveRows`].
@@ -188,20 +189,20 @@ pub struct Recursive {
     pub step: Arc<Node>,
     /// Whether a row that was given before is left out: `UNION` rather than `UNION ALL`.
     pub distinct: bool,
-    /// The result; the columns of `base` and of `step` have its types.
+    /// The result. The columns of `base` and of `step` must have its types.
     pub schema: SchemaRef,
 }
 
 /// Rows of a stored table.
 #[derive(Clone, Debug)]
 pub struct Scan {
-    /// The table, by its place among those of the plan.
+    /// The table, by its position in the list of the plan.
     pub table: usize,
     /// The result's columns, by their positions in the table's definition.
     pub columns: Vec<usize>,
-    /// Conditions that all have to be true; their columns are positions in the table's definition.
+    /// Conditions that must all be true. Their columns are positions in the table's definition.
     pub predicates: Vec<Predicate>,
-    /// Whether the numbers of the rows are a last column (BIGINT UNSIGNED); of a keyed table its keys (BLOB).
+    /// Whether the last column holds the row numbers (BIGINT UNSIGNED), or, for a keyed table, the row keys (BLOB).
     pub row_number: bool,
     /// The result.
     pub schema: SchemaRef,
@@ -210,72 +211,72 @@ pub struct Scan {
 /// Rows of a plan that the engine does not run.
 #[derive(Clone, Debug)]
 pub struct Foreign {
-    /// The plan, by its number among those that travel beside this one.
+    /// The plan, by its number in the list that travels beside this plan.
     pub plan: usize,
-    /// Rows that are expected.
+    /// Estimated rows.
     pub rows: u64,
     /// The result.
     pub schema: SchemaRef,
 }
 
-/// Rows as often as there are sets of keys, each time with NULL in place of the keys that are not in the set.
+/// Each row once per set of keys, with NULL in place of the keys that are not in the set.
 ///
-/// The result has the columns of the input and behind them the number of the set, which tells the NULLs of sets from
-/// those of keys.
+/// The result has the columns of the input and then the number of the set. The number must be a grouping key too,
+/// because only it tells a NULL of a set from a NULL of a key.
 #[derive(Clone, Debug)]
 pub struct Expand {
     /// The rows; their first columns are the keys.
     pub input: Arc<Node>,
     /// The sets.
     pub sets: Vec<KeySet>,
-    /// The result. The last column is of integers without a sign.
+    /// The result. Its last column is an unsigned integer.
     pub schema: SchemaRef,
 }
 
-/// Some of the first columns of rows.
+/// One set of `GROUPING SETS`, over the first columns of the rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeySet {
-    /// By column whether it is in the set.
+    /// For each key column, whether it is in the set.
     pub columns: Vec<bool>,
-    /// The number of the set, which no other one has.
+    /// The number of the set, which must be unique.
     pub number: u64,
 }
 
-/// Rows of two inputs side by side, where keys are equal.
+/// A join of two inputs by equal keys.
 #[derive(Clone, Debug)]
 pub struct Join {
-    /// The rows that are kept in memory, by their keys.
+    /// The build side: its rows are kept in memory, in a hash table by their keys.
     pub build: Arc<Node>,
-    /// The rows that are looked up among them.
+    /// The probe side: each of its rows is looked up in the hash table.
     pub probe: Arc<Node>,
     /// Which rows are given.
     pub kind: JoinKind,
-    /// What has to be equal: columns of `build` and of `probe`, of the same types.
+    /// The keys: pairs of a column of `build` and a column of `probe`, which must have the same type.
     pub on: Vec<(usize, usize)>,
     /// Whether NULL equals NULL.
     pub nulls_equal: bool,
-    /// Whether an anti join answers `NOT IN`: no row is given once there is a NULL among the keys of `build`.
+    /// Whether an anti join computes `NOT IN`: it gives no row at all if a key of `build` is NULL.
     pub null_aware: bool,
-    /// What has to be true besides, over the columns of `build` and, behind them, of `probe`.
+    /// A further condition, over the columns of `build` followed by those of `probe`.
     pub condition: Option<Expr>,
-    /// The result's columns, among those of `build` and, behind them, of `probe`.
+    /// The columns of the result, as positions in the columns of `build` followed by those of `probe`.
     pub output: Vec<usize>,
-    /// Rows of the result, about, where an order of joins was chosen by it.
+    /// Estimated rows of the result, if a join order was chosen by it.
     pub rows: Option<f64>,
     /// The result.
     pub schema: SchemaRef,
 }
 
-/// Which rows a join gives. Two rows match if their keys are equal and the condition is true of both together.
+/// Which rows a join gives. Two rows match if their keys are equal and the condition is true for the pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum JoinKind {
     /// Every pair of rows that match.
     Inner,
-    /// Every pair, and rows of the probe side without a match, with NULL beside them.
+    /// Every pair that matches, and rows of the probe side without a match, with NULL in the columns of the build side.
     ProbeOuter,
-    /// Every pair, and rows of the build side without a match, with NULL beside them.
+    /// Every pair that matches, and rows of the build side without a match, with NULL in the columns of the probe side.
     BuildOuter,
-    /// Every pair, and rows of both sides without a match.
+    /// Every pair that matches, and rows of both sides without a match.
     FullOuter,
     /// Rows of the probe side with a match.
     ProbeSemi,
@@ -285,58 +286,59 @@ pub enum JoinKind {
     BuildSemi,
     /// Rows of the build side without a match.
     BuildAnti,
-    /// All rows of the probe side, and as a last column (Boolean) whether each has a match.
+    /// All rows of the probe side, with a last column (Boolean) that says whether the row has a match.
     ProbeMark,
-    /// All rows of the probe side, and as a last column (Boolean) whether each has a match in three-valued logic: true if
-    /// equality of keys and condition are true of a pair, otherwise NULL if they are NULL for one, otherwise false. Keys are
-    /// compared by `=` unless `nulls_equal` is set; `null_aware` says nothing more.
+    /// All rows of the probe side, with a last column (Boolean) that says in three-valued logic whether the row has a
+    /// match: true if keys and condition are true for a pair, otherwise NULL if they are NULL for a pair, otherwise
+    /// false. Keys are compared by `=` unless `nulls_equal` is set. `null_aware` has no effect.
     ProbeTruth,
-    /// As [`JoinKind::ProbeOuter`], but a second match of a row of the probe side is an error (21000): a scalar subquery.
+    /// Every pair that matches, and rows of the probe side without a match, with NULL in the columns of the build side.
+    /// A second match of a row is an error (21000). This computes a scalar subquery.
     ProbeSingle,
 }
 
 impl JoinKind {
-    /// Whether rows of both sides stand side by side in the result.
+    /// Whether a row of the result has columns of both sides.
     pub fn gives_pairs(self) -> bool {
         self == JoinKind::Inner || self.fills_build() || self.fills_probe()
     }
 
-    /// Whether NULLs stand in the columns of the build side beside rows of the probe side without a match.
+    /// Whether the result has rows with NULL in all columns of the build side, for probe rows without a match.
     pub fn fills_build(self) -> bool {
         matches!(self, JoinKind::ProbeOuter | JoinKind::ProbeSingle | JoinKind::FullOuter)
     }
 
-    /// Whether NULLs stand in the columns of the probe side beside rows of the build side without a match.
+    /// Whether the result has rows with NULL in all columns of the probe side, for build rows without a match.
     pub fn fills_probe(self) -> bool {
         matches!(self, JoinKind::BuildOuter | JoinKind::FullOuter)
     }
 
-    /// Whether the last column says which rows have a match.
+    /// Whether the last column of the result says which rows have a match.
     pub fn has_mark(self) -> bool {
         matches!(self, JoinKind::ProbeMark | JoinKind::ProbeTruth)
     }
 
-    /// Whether rows of the probe side may come out that have no match.
+    /// Whether the result can have rows of the probe side without a match.
     pub fn keeps_probe(self) -> bool {
         self.fills_build() || self.has_mark() || self == JoinKind::ProbeAnti
     }
 
-    /// Whether it has to be known of each row of the build side if it has a match.
+    /// Whether the join must remember for each build row if it has a match.
     pub fn marks_build(self) -> bool {
         matches!(self, JoinKind::BuildOuter | JoinKind::FullOuter | JoinKind::BuildSemi | JoinKind::BuildAnti)
     }
 
-    /// Whether it has to be known of each row of the probe side if it has a match, and no more.
+    /// Whether the join only needs to know for each probe row if it has a match, so it can stop at the first one.
     pub fn asks_of_probe(self) -> bool {
         self.has_mark() || matches!(self, JoinKind::ProbeSemi | JoinKind::ProbeAnti)
     }
 
-    /// Whether columns of the build side are in the result.
+    /// Whether the result has columns of the build side.
     pub fn has_build_columns(self) -> bool {
         self.gives_pairs() || matches!(self, JoinKind::BuildSemi | JoinKind::BuildAnti)
     }
 
-    /// Whether columns of the probe side are in the result.
+    /// Whether the result has columns of the probe side.
     pub fn has_probe_columns(self) -> bool {
         self.gives_pairs() || self.asks_of_probe()
     }
@@ -376,7 +378,7 @@ impl Node {
         }
     }
 
-    /// Whether a column of the result can be NULL. Of what a function gives nothing is believed.
+    /// Whether a column of the result can be NULL. We assume that every function can return NULL.
     pub fn is_nullable(&self, column: usize) -> bool {
         let of = |input: &Node, expr: Expr| match expr {
             Expr::Column(column) => input.is_nullable(column),
@@ -404,17 +406,18 @@ impl Node {
             Node::Values { rows } => rows.column(column).logical_null_count() > 0,
             Node::Unnest(unnest) => unnest.is_nullable(column),
             Node::Series(series) => series.keep.get(column).is_some_and(|column| series.input.is_nullable(*column)),
+            // A later round may give NULL even if the first one does not.
             Node::Recursive(_) | Node::RecursiveRows { .. } => true,
         }
     }
 
-    /// Calls `each` with this operator and all below it, an operator before its inputs.
+    /// Calls `each` with this operator and all operators below it, an operator before its inputs.
     pub fn each<'a>(&'a self, each: &mut dyn FnMut(&'a Node)) {
         each(self);
         self.inputs().into_iter().for_each(|input| input.each(each));
     }
 
-    /// What the operator works on.
+    /// The inputs of the operator.
     pub fn inputs(&self) -> Vec<&Node> {
         match self {
             Node::Scan(_) | Node::Foreign(_) => Vec::new(),
@@ -441,7 +444,7 @@ impl Unnest {
     fn is_nullable(&self, column: usize) -> bool {
         match self.keep.get(column) {
             Some(kept) => self.input.is_nullable(*kept),
-            // Items can be NULL, and an ordinality where there is none.
+            // The items of a list can be NULL. The ordinality is NULL only in a row that `outer` adds.
             None => self.outer || !self.ordinality || column + 1 < self.schema.fields().len(),
         }
     }
@@ -450,18 +453,20 @@ impl Unnest {
 impl Expand {
     fn is_nullable(&self, column: usize) -> bool {
         let is_set = column + 1 == self.schema.fields().len();
+        // A key is NULL in the rows of every set that does not contain it.
         let is_left_out = self.sets.iter().any(|set| set.columns.get(column) == Some(&false));
         is_left_out || !is_set && self.input.is_nullable(column)
     }
 }
 
 impl Join {
-    /// Columns of `build` and of `probe`; the mark, if there is one, is behind them.
+    /// Number of columns of `build` and `probe` together. If the join has a mark, it comes after them.
     pub fn columns(&self) -> usize {
         self.build.schema().fields().len() + self.probe.schema().fields().len()
     }
 
-    /// Whether a column can be NULL in the result, by its place among those of `build` and `probe`.
+    /// Whether a column can be NULL in the result. `column` is a position in the columns of `build` followed by
+    /// `probe`.
     fn is_nullable(&self, column: usize) -> bool {
         let of_build = self.build.schema().fields().len();
         let of_probe = self.probe.schema().fields().len();

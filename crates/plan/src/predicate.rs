@@ -49,8 +49,8 @@ impl fmt::Display for CompareOp {
     }
 }
 
-/// A condition in SQL's three-valued logic; a row passes where it is true. Columns are positions in the table's
-/// definition, values are arrays of the column's Arrow type without NULL.
+/// A condition in SQL's three-valued logic. A row meets it only if it is true. Columns are positions in the table's
+/// definition. Values are arrays of the column's Arrow type and must not contain NULL.
 #[derive(Clone, Debug)]
 pub enum Predicate {
     /// `column op value`
@@ -59,7 +59,7 @@ pub enum Predicate {
         column: usize,
         /// The operator.
         op: CompareOp,
-        /// One row.
+        /// The value, as an array of one row.
         value: ArrayRef,
     },
     /// `column [NOT] IN (values)`
@@ -89,11 +89,11 @@ pub enum Predicate {
         /// `ILIKE`
         ignore_case: bool,
     },
-    /// All of them.
+    /// True if all parts are.
     And(Vec<Predicate>),
-    /// Any of them.
+    /// True if any part is.
     Or(Vec<Predicate>),
-    /// Not this one.
+    /// The negation.
     Not(Box<Predicate>),
 }
 
@@ -151,6 +151,7 @@ impl fmt::Display for Displayed<'_> {
             }
             Predicate::In { column, values, negated } => {
                 write!(f, "{} {}IN (", (self.name)(*column), not(*negated))?;
+                // A list may have thousands of values, so we show only the first ones.
                 const SHOWN: usize = 10;
                 for row in 0..values.len().min(SHOWN) {
                     write!(f, "{}{}", if row > 0 { ", " } else { "" }, value_text(values, row))?;

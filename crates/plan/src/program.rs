@@ -1,17 +1,18 @@
-//! Programs: prepared statements on keyed tables, as what is read by which key and what is made of it.
+//! Programs: prepared statements on keyed tables, as data. A program says which rows are read by which key, and how the
+//! result is made of them.
 //!
-//! A program is made once of a bound statement and runs as often as it is executed, with values for its parameters and
+//! A program is made once from a bound statement. It can then run many times, with different parameter values and
 //! without a planner. It has one of four shapes:
 //!
 //! ```text
 //! Read      lookups within lookups  ->  filter  ->  rows in order | groups
-//! Insert    rows of scalars  ->  what is done where a key is taken  ->  checks  ->  RETURNING
+//! Insert    rows of scalars  ->  action if a key is taken  ->  checks  ->  RETURNING
 //! Update    lookups within lookups  ->  filter  ->  assignments  ->  checks  ->  RETURNING
 //! Delete    lookups within lookups  ->  filter  ->  RETURNING
 //! ```
 //!
-//! Tables and indexes are named by ids, columns by their positions in the table's definition: a program is for the
-//! definitions that it was made of.
+//! Tables and indexes are named by ids, columns by their positions in the table's definition. A program is therefore
+//! valid only for the definitions that it was made for.
 
 mod access;
 mod change;
@@ -32,16 +33,16 @@ pub use scalar::{ArithmeticOp, Column, Scalar, ScalarOp, TextFunction, Value};
 pub use text::ProgramNames;
 pub use window::{ColumnOrder, FrameEnd, RowFrame, WindowRows, WindowValue};
 
-/// A statement.
+/// A statement as a program.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Program {
-    /// The types of the values that it is executed with, by number from 0; each of them may be NULL.
+    /// The types of the parameters, by number from 0. Any parameter may be NULL.
     pub parameters: Vec<SqlType>,
-    /// What it does.
+    /// The action.
     pub body: Body,
 }
 
-/// What a program does.
+/// The action of a program.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "there is one for a statement")]
 pub enum Body {
@@ -56,7 +57,7 @@ pub enum Body {
 }
 
 impl Body {
-    /// Whether a part of it is a recursion.
+    /// Whether any part of it is a recursion.
     pub fn is_recursive(&self) -> bool {
         let of_target = |target: &ChangeTarget| {
             let sources = target.lookups.iter().flat_map(|lookup| lookup.source.reads());
@@ -71,7 +72,7 @@ impl Body {
         }
     }
 
-    /// The types of the values that it gives.
+    /// The types of the columns of its result.
     pub fn output(&self) -> Vec<SqlType> {
         let scalars = match self {
             Body::Read(read) => return read.output(),
@@ -82,7 +83,7 @@ impl Body {
         scalars.iter().map(|scalar| scalar.kind.clone()).collect()
     }
 
-    /// The tables that it reads or changes.
+    /// All tables that it reads or changes.
     pub fn tables(&self) -> Vec<TableId> {
         match self {
             Body::Read(read) => read.tables(),

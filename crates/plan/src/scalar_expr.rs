@@ -1,11 +1,11 @@
-//! The one typed expression. The binder makes it, the optimizer rewrites it, the engine evaluates it over batches, and
-//! programs evaluate it over single rows.
+//! The typed scalar expression. There is only this one: the binder makes it, the optimizer rewrites it, the engine
+//! evaluates it over batches, and programs evaluate it over single rows.
 //!
-//! Every node carries the type of its value, and the operands of a node have the types that the node asks for: the binder
+//! Every node has the type of its value, and its operands must have the types that the node requires. The binder
 //! inserts the casts. Evaluators therefore never look for a common type. NULL follows SQL's three-valued logic.
 //!
-//! A column is a number. In a logical plan it is a [`ColumnId`], unique within the statement; in a physical plan it is the
-//! position in the input of the operator. Lowering translates one into the other.
+//! A column is a number. In a logical plan it is a [`ColumnId`], unique within the statement. In a physical plan it is
+//! the position in the input of the operator. Lowering translates one into the other.
 
 use std::fmt;
 use std::sync::Arc;
@@ -38,11 +38,16 @@ pub enum ExprOp {
     Parameter(usize),
     /// A value that the statement contains.
     Literal(Constant),
-    /// `left op right` of two numbers. Integers of one type, which is the result's; floats of one type, which is the
-    /// result's; decimals and integers with at least one decimal, whose result has the digits of `kind`. A decimal is
-    /// divided as a DOUBLE, but by zero it is an error: the operands stay decimals and `kind` is DOUBLE. BIGINT UNSIGNED
-    /// by a signed integer is the quotient of two `DECIMAL(20,0)`, whose `kind` is a decimal: it has no fraction.
-    /// Everything else that SQL writes with these operators (dates, intervals, lists) is a call of a function.
+    /// `left op right` of two numbers. The operands must be one of:
+    ///
+    /// - integers of one type, which is the type of the result;
+    /// - floats of one type, which is the type of the result;
+    /// - decimals and integers with at least one decimal; the result has the digits of `kind`. The quotient of decimals
+    ///   is computed as a DOUBLE, so `kind` is DOUBLE while the operands stay decimals; a division by zero is
+    ///   still an error. For example, BIGINT UNSIGNED by a signed integer is the quotient of two `DECIMAL(20,0)`; its
+    ///   `kind` is a decimal without a fraction.
+    ///
+    /// Everything else that SQL writes with these operators (dates, intervals, lists) is a function call.
     Arithmetic(ArithmeticOp, Box<[ScalarExpr; 2]>),
     /// `-x` of a signed integer, a decimal or a float.
     Negate(Box<ScalarExpr>),
@@ -55,13 +60,13 @@ pub enum ExprOp {
         /// `IS NOT DISTINCT FROM`
         negated: bool,
     },
-    /// `(a, b, ...) op (x, y, ...)`: as many values on the left as on the right, pairwise of one type. Comparison is
-    /// lexicographic, as the SQL standard has it.
+    /// `(a, b, ...) op (x, y, ...)`: both sides must have the same number of values, of the same types in pairs. The
+    /// comparison is lexicographic, as in the SQL standard.
     CompareRows(CompareOp, Vec<ScalarExpr>, Vec<ScalarExpr>),
-    /// True if all are true, false if one is false. Operands are evaluated in order, each for the rows that no earlier
-    /// operand has decided, if it can fail.
+    /// True if all operands are true, false if one is false. Operands are evaluated in order. An operand that can fail
+    /// is evaluated only for the rows that no earlier operand has decided.
     And(Vec<ScalarExpr>),
-    /// True if one is true, false if all are false. Evaluated as [`ExprOp::And`] is.
+    /// True if one operand is true, false if all are false. Operands are evaluated in the order of [`ExprOp::And`].
     Or(Vec<ScalarExpr>),
     /// `NOT x`
     Not(Box<ScalarExpr>),
@@ -102,7 +107,7 @@ pub enum ExprOp {
         value: Box<ScalarExpr>,
         /// The pattern.
         pattern: Box<ScalarExpr>,
-        /// The character that makes the next one stand for itself; none with `ESCAPE ''`.
+        /// The character that makes the next one literal; absent with `ESCAPE ''`.
         escape: Option<char>,
         /// `NOT LIKE`
         negated: bool,
@@ -111,24 +116,24 @@ pub enum ExprOp {
     },
     /// The first value that is not NULL. A later operand is evaluated only for the rows that need it.
     Coalesce(Vec<ScalarExpr>),
-    /// A function of the registry, with arguments of the types that its signature asks for.
+    /// A function of the registry. Its arguments must have the types of its signature.
     Call(&'static FunctionSpec, Vec<ScalarExpr>),
     /// A function that belongs to the statement or its database, such as `nextval`.
     Dynamic(Arc<dyn DynamicFunction>, Vec<ScalarExpr>),
     /// An expression for each item of a list.
     EachItem {
-        /// What is done with its values.
+        /// The function that is applied to the values of `body`.
         function: ItemFunction,
         /// The list.
         list: Box<ScalarExpr>,
-        /// The numbers of the parameters in `body`: the item, and its position from 1 if there is a second one.
+        /// The parameter numbers that `body` uses: the item, and, if there are two, its position from 1.
         parameters: Vec<usize>,
         /// The expression, over the columns around it and the parameters.
         body: Box<ScalarExpr>,
     },
-    /// A parameter of an [`ExprOp::EachItem`] around the expression, by a number that is unique within the statement.
+    /// A parameter of an enclosing [`ExprOp::EachItem`], by a number that is unique within the statement.
     ItemParameter(usize),
-    /// A subquery. Only in logical plans before unnesting.
+    /// A subquery. Allowed only in logical plans before unnesting.
     Subquery(Box<Subquery>),
 }
 
@@ -136,20 +141,21 @@ pub enum ExprOp {
 #[derive(Clone, Debug)]
 pub struct Constant(ArrayRef);
 
-/// A function that a statement makes for itself.
+/// A function that belongs to one statement.
 pub trait DynamicFunction: Send + Sync + fmt::Debug {
     /// The name that EXPLAIN shows.
     fn name(&self) -> &str;
 
-    /// When the function gives the same value for the same arguments.
+    /// For how long the function gives the same value for the same arguments.
     fn volatility(&self) -> Volatility;
 
-    /// The values for `rows` rows.
+    /// Computes the values for `rows` rows.
     fn evaluate(&self, arguments: &[ArrayRef], rows: usize) -> Result<ArrayRef>;
 }
 
 impl PartialEq for dyn DynamicFunction {
     fn eq(&self, other: &Self) -> bool {
+        // Only the address matters: the vtable of one type may differ between code units.
         std::ptr::addr_eq(self, other)
     }
 }
@@ -161,7 +167,7 @@ impl Constant {
         Constant(array)
     }
 
-    /// NULL of a type.
+    /// The NULL of a type.
     pub fn null(kind: &DataType) -> Constant {
         Constant(new_null_array(kind, 1))
     }
@@ -246,13 +252,13 @@ impl ScalarExpr {
         ScalarExpr::new(kind, ExprOp::Column(position))
     }
 
-    /// A value.
+    /// A literal.
     pub fn literal(value: impl Into<Constant>) -> ScalarExpr {
         let value = value.into();
         ScalarExpr::new(value.kind().clone(), ExprOp::Literal(value))
     }
 
-    /// NULL of a type.
+    /// The NULL literal of a type.
     pub fn null(kind: DataType) -> ScalarExpr {
         let value = Constant::null(&kind);
         ScalarExpr::new(kind, ExprOp::Literal(value))
@@ -264,7 +270,7 @@ impl ScalarExpr {
         ScalarExpr::new(DataType::Boolean, ExprOp::Compare(op, Box::new([left, right])))
     }
 
-    /// All of `parts`; true for none.
+    /// The conjunction of `parts`; true if it is empty.
     pub fn and(mut parts: Vec<ScalarExpr>) -> ScalarExpr {
         match parts.len() {
             0 => ScalarExpr::literal(true),
@@ -273,7 +279,7 @@ impl ScalarExpr {
         }
     }
 
-    /// Any of `parts`; false for none.
+    /// The disjunction of `parts`; false if it is empty.
     pub fn or(mut parts: Vec<ScalarExpr>) -> ScalarExpr {
         match parts.len() {
             0 => ScalarExpr::literal(false),
@@ -297,7 +303,7 @@ impl ScalarExpr {
         }
     }
 
-    /// The column that the expression is, if it is one and nothing else.
+    /// The column, if the expression is just a column.
     pub fn as_column(&self) -> Option<usize> {
         match self.op {
             ExprOp::Column(column) => Some(column),
@@ -305,7 +311,7 @@ impl ScalarExpr {
         }
     }
 
-    /// The value that the expression is, if it is one.
+    /// The value, if the expression is a literal.
     pub fn as_constant(&self) -> Option<&Constant> {
         match &self.op {
             ExprOp::Literal(value) => Some(value),
@@ -313,7 +319,7 @@ impl ScalarExpr {
         }
     }
 
-    /// The operands, from left to right. The plan of a subquery is none of them.
+    /// The operands from left to right. The plan of a subquery is not an operand.
     pub fn operands(&self) -> Vec<&ScalarExpr> {
         match &self.op {
             ExprOp::Column(_) | ExprOp::Parameter(_) | ExprOp::Literal(_) | ExprOp::ItemParameter(_) => Vec::new(),
@@ -335,7 +341,7 @@ impl ScalarExpr {
         }
     }
 
-    /// The operands, to be changed.
+    /// The operands from left to right, as mutable references.
     pub fn operands_mut(&mut self) -> Vec<&mut ScalarExpr> {
         match &mut self.op {
             ExprOp::Column(_) | ExprOp::Parameter(_) | ExprOp::Literal(_) | ExprOp::ItemParameter(_) => Vec::new(),
@@ -364,7 +370,7 @@ impl ScalarExpr {
         self.operands().into_iter().for_each(|operand| operand.each(each));
     }
 
-    /// Whether `test` is true of this expression or of anything in it.
+    /// Whether `test` is true for this expression or for any expression in it.
     pub fn any(&self, test: &dyn Fn(&ScalarExpr) -> bool) -> bool {
         test(self) || self.operands().into_iter().any(|operand| operand.any(test))
     }
@@ -375,7 +381,7 @@ impl ScalarExpr {
         each(self);
     }
 
-    /// When the expression gives the same value for the same columns.
+    /// For how long the expression gives the same value for the same columns: as long as its least stable function.
     pub fn volatility(&self) -> Volatility {
         let own = match &self.op {
             ExprOp::Call(function, _) => function.volatility,

@@ -1,4 +1,4 @@
-//! The lines that EXPLAIN shows of a native plan.
+//! The text of a native plan for EXPLAIN.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -10,9 +10,9 @@ use crate::{
     Series, SortKey, Unnest, Window,
 };
 
-/// The names that a plan's numbers stand for.
+/// Resolves the numbers of a plan to names.
 pub trait Names {
-    /// The name of the table at this place of the plan's list.
+    /// The name of the table at this position in the plan's list.
     fn table(&self, table: usize) -> &str;
 
     /// The name of a column of that table, by its position in the table's definition.
@@ -21,17 +21,19 @@ pub trait Names {
     /// Blocks and rows of that table.
     fn size(&self, table: usize) -> (usize, u64);
 
-    /// How rows of a scan of a keyed table are found, in words; only the first `rows` of an order, if that is said.
+    /// Describes in words how the rows of a keyed table are found. With `first`, for a scan that needs only the first
+    /// rows of an order.
     fn access(&self, _scan: &Scan, _first: Option<(&[SortKey], usize)>) -> Option<String> {
         None
     }
 
-    /// The function at this place of the plan's list, as SQL.
+    /// The SQL text of the function at this position in the plan's list.
     fn function(&self, function: usize) -> &str;
 }
 
-/// The columns of an operator's input, named at the first use. Names are made of names: found anew for every expression, they
-/// would be found many times more at each level of a plan.
+/// The column names of an operator's input, computed at the first use. Names are built from the names of the inputs
+/// below. Without the cache, each expression would compute them again, and the cost would multiply with each level of
+/// the plan.
 struct InputNames<'a> {
     input: &'a Node,
     names: &'a dyn Names,
@@ -48,11 +50,11 @@ impl<'a> InputNames<'a> {
     }
 }
 
-/// Columns that are listed before they are only counted.
+/// Columns that a line lists. With more, it only shows their number.
 const COLUMNS_SHOWN_MAX: usize = 12;
 
 impl Node {
-    /// The operator in a line, without its inputs.
+    /// The operator as one line, without its inputs.
     pub fn line(&self, names: &dyn Names) -> String {
         match self {
             Node::Scan(scan) => scan_line(scan, names),
@@ -72,8 +74,10 @@ impl Node {
             Node::Sort { input, keys, skip, rows } => {
                 let of_input = InputNames::new(input, names);
                 let order: Vec<String> = keys.iter().map(|key| key_text(key, &of_input)).collect();
+                // With a limit the operator only keeps the first rows and does not sort everything.
                 let verb = if rows.is_some() { "Top rows" } else { "Sort" };
                 let mut line = format!("{verb}: by [{}]{}", order.join(", "), bounds(*skip, *rows));
+                // A sort directly above a scan may read only the first rows in key order, which changes the access.
                 if let (Node::Scan(scan), Some(rows)) = (&**input, rows)
                     && let Some(access) = names.access(scan, Some((keys, skip + rows)))
                     && Some(&access) != names.access(scan, None).as_ref()
@@ -200,7 +204,7 @@ fn scan_line(scan: &Scan, names: &dyn Names) -> String {
     line + &format!(", {blocks} blocks, {rows} rows")
 }
 
-/// The conditions of a scan, as EXPLAIN shows them behind a table.
+/// The conditions of a scan, as EXPLAIN shows them after the table.
 pub fn where_clause(predicates: &[Predicate], name: &dyn Fn(usize) -> String) -> String {
     let shown: Vec<String> = predicates.iter().map(|predicate| predicate.display(name).to_string()).collect();
     if shown.is_empty() { String::new() } else { format!(", where {}", shown.join(" AND ")) }
@@ -239,6 +243,7 @@ fn aggregate_texts(group: &Group, input: &InputNames<'_>) -> impl Iterator<Item 
         };
         if let Some(count) = aggregate.of_parts {
             let count = shown(count, input);
+            // A combining aggregate reads partial results, so we show those and not an argument.
             return match aggregate.function {
                 AggregateFunction::Count => format!("sum({count})"),
                 function => format!("{}({argument} / {count})", function.name()),
@@ -252,7 +257,7 @@ fn aggregate_texts(group: &Group, input: &InputNames<'_>) -> impl Iterator<Item 
     })
 }
 
-/// The order of an aggregate's values, as it stands behind its argument.
+/// The ORDER BY of an aggregate, as it follows the argument.
 fn aggregate_order(aggregate: &Aggregate, input: &InputNames<'_>) -> String {
     let key = |order: &AggregateOrder| {
         let text = shown(order.expr, input);
@@ -262,7 +267,7 @@ fn aggregate_order(aggregate: &Aggregate, input: &InputNames<'_>) -> String {
     if keys.is_empty() { String::new() } else { format!(" ORDER BY {}", keys.join(", ")) }
 }
 
-/// The names of all columns that a join can give.
+/// The names of all columns that a join can give: build side, probe side, mark.
 fn join_names<'a>(join: &'a Join, names: &'a dyn Names) -> Vec<Cow<'a, str>> {
     let mut all = join.build.column_names(names);
     all.extend(join.probe.column_names(names));
@@ -324,7 +329,8 @@ fn key_text(key: &SortKey, input: &InputNames<'_>) -> String {
     input.column(key.column).to_owned() + order_text(key.descending, key.nulls_first)
 }
 
-/// What stands behind what is ordered by. Of NULLs it says what differs from the default: they are the greatest values.
+/// The text after an ordered expression. NULLS FIRST or LAST is shown only if it differs from the default, in which
+/// NULLs are the greatest values.
 fn order_text(descending: bool, nulls_first: bool) -> &'static str {
     match (descending, nulls_first) {
         (false, false) => "",
@@ -349,7 +355,7 @@ fn list(exprs: impl Iterator<Item = Expr>, input: &InputNames<'_>) -> String {
     exprs.map(|expr| shown(expr, input)).collect::<Vec<_>>().join(", ")
 }
 
-/// An expression over the columns of `input`.
+/// The text of an expression over the columns of `input`.
 fn shown(expr: Expr, input: &InputNames<'_>) -> String {
     match expr {
         Expr::Column(column) => input.column(column).to_owned(),

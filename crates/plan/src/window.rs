@@ -1,4 +1,4 @@
-//! Values computed over other rows of the same partition.
+//! The window operator: values computed over other rows of the same partition.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use crate::{Aggregate, AggregateFunction, Constant, Expr, Node, SortKey};
 
 /// Rows with values computed over other rows: the columns of the input, then one column for each call.
 ///
-/// Keys, arguments, filters and offsets are columns of the input, which a projection below has computed. The rows come
-/// in any order.
+/// Keys, arguments, filters and offsets are columns of the input. A projection below must have computed them. The rows
+/// come in any order.
 #[derive(Clone, Debug)]
 pub struct Window {
     /// The rows.
@@ -21,8 +21,8 @@ pub struct Window {
     pub order: Vec<SortKey>,
     /// The calls to compute. All of them share the partitions and the order.
     pub calls: Vec<WindowCall>,
-    /// Where set, the operator gives only rows whose result of the first call is at most this. That call must be a
-    /// [`WindowFunction::Rank`] of integers.
+    /// If set, the operator gives only rows whose result of the first call is at most this. That call must then be a
+    /// [`WindowFunction::Rank`] with an integer result.
     pub limit: Option<usize>,
     /// The result.
     pub schema: SchemaRef,
@@ -39,7 +39,7 @@ pub struct WindowCall {
     pub kind: DataType,
 }
 
-/// What a window computes.
+/// The function of a window call.
 #[derive(Clone, Debug)]
 pub enum WindowFunction {
     /// An aggregate over the frame. Its expressions must be columns. Without an order of its own, values come in the
@@ -53,9 +53,9 @@ pub enum WindowFunction {
     Shift {
         /// The column of the value.
         value: usize,
-        /// How far, a BIGINT; one row without. NULL gives NULL, a negative number goes the other way.
+        /// How far, a BIGINT; absent for one row. NULL gives NULL, and a negative number goes the other way.
         offset: Option<FrameOffset>,
-        /// The column with the value where there is no such row, of the type of `value`; NULL without.
+        /// The column with the value for rows without such a row, of the type of `value`; NULL if absent.
         default: Option<usize>,
         /// `lead`
         forward: bool,
@@ -73,7 +73,7 @@ pub enum WindowFunction {
     },
 }
 
-/// A number, or for RANGE a distance, that a window reads.
+/// A number of rows, or for RANGE a distance.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FrameOffset {
     /// One offset for all rows.
@@ -97,7 +97,7 @@ impl Window {
 }
 
 impl WindowCall {
-    /// The columns of the input that the call reads, each as often as it reads it.
+    /// The columns of the input that the call reads. A column that it reads twice is listed twice.
     pub fn columns(&self) -> Vec<usize> {
         let mut columns = Vec::new();
         let mut offset = |offset: &FrameOffset| {
@@ -135,7 +135,7 @@ impl WindowCall {
         columns
     }
 
-    /// The call as EXPLAIN shows it; `name` names columns of the input.
+    /// The call as EXPLAIN shows it. `name` gives the name of an input column.
     pub(crate) fn text(&self, name: &dyn Fn(usize) -> String) -> String {
         let offset = |offset: &FrameOffset| offset.text(name);
         let nulls = |skips: bool| if skips { " IGNORE NULLS" } else { "" };
@@ -147,6 +147,7 @@ impl WindowCall {
                 let mut arguments = vec![name(*value)];
                 match (distance, default) {
                     (Some(distance), _) => arguments.push(offset(distance)),
+                    // A default can only be written after an offset, so we show the default offset.
                     (None, Some(_)) => arguments.push("1".to_owned()),
                     (None, None) => {}
                 }
@@ -198,7 +199,7 @@ fn rank_name(function: RankFunction) -> &'static str {
     }
 }
 
-/// The frame where none is given: from the start of the partition to the last peer of the row.
+/// The default frame: from the start of the partition to the last peer of the row.
 const USUAL_FRAME: WindowFrame<FrameOffset> = WindowFrame {
     unit: FrameUnit::Range,
     start: FrameBound::Unbounded,

@@ -1,8 +1,9 @@
-//! `cargo bench -p rowmill-program` measures; `cargo test` runs every bench once on few rows, so that none rots.
+//! `cargo bench -p rowmill-program` measures. `cargo test` runs every bench once with few rows, so none of them
+//! breaks unnoticed.
 //!
-//! A table of TPC-C's shape of customers: a key of three integers and ten columns outside of it, over the base in memory.
+//! The table has the shape of TPC-C's customers: a key of three integers and ten other columns, in the base in memory.
 
-// A bench stops at what is not as it should be.
+// A bench may panic when a step fails.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -24,10 +25,10 @@ const INT: SqlType = SqlType::Int32;
 const BIG: SqlType = SqlType::Int64;
 const MONEY: SqlType = SqlType::Decimal { precision: 12, scale: 2 };
 
-/// Writes of a transaction.
+/// Writes per transaction.
 const WRITES: i64 = 20;
 
-/// `full` of something when measuring, `few` of it within the tests. Only `cargo bench` passes `--bench`.
+/// Returns `full` for a measurement and `few` within the tests. Only `cargo bench` passes `--bench`.
 fn size(full: i64, few: i64) -> i64 {
     if std::env::args().any(|argument| argument == "--bench") { full } else { few }
 }
@@ -100,7 +101,7 @@ fn benches(criterion: &mut Criterion) {
 
     let snapshot = engine.snapshot().unwrap();
     let reader = snapshot.reader();
-    // What a point get cannot do without.
+    // The part of a point lookup that no program can avoid.
     let codec = snapshot.keyed_codec(table).unwrap();
     let (mut key, mut found) = (Vec::new(), Vec::new());
     group.bench_function("point get, of the reader alone", |bencher| {
@@ -145,7 +146,7 @@ fn benches(criterion: &mut Criterion) {
         Update { target, assignments, checks: vec![], returning: vec![] }
     };
     let update = compiled(3, Body::Update(update));
-    // In transactions of twenty with their commits; a step of the bench is one statement.
+    // In transactions of twenty, with their commits. One step of the bench is one statement.
     let mut open = None;
     let mut written = 0;
     group.bench_function("update by key", |bencher| {

@@ -1,4 +1,5 @@
-//! Rows of one table by a key: rows of whole primary keys, or ranges of the primary key or of an index in its order.
+//! Finds rows of one table by a key: by whole primary keys, or by ranges of the primary key or of an index, in key
+//! order.
 //!
 //! ```text
 //! key (a, b, c)     a = 1, (b, c) < (5, 6)     one range:  (1) .. (1, 5, 6)
@@ -6,8 +7,8 @@
 //!                   a begins as 'x%y'          one range:  ('x') .. ('y')
 //! ```
 //!
-//! Of an index whose columns, with those of the primary key behind them, are all that is asked for, rows are not fetched, but
-//! where an entry's values were too long to be in it.
+//! An index entry holds the index columns and the primary key. If the statement needs no other columns, we read them
+//! from the entry and do not fetch the row, unless the entry holds a short key because its values were too long.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -35,13 +36,13 @@ pub(crate) struct Access {
     limit: Limit,
     backward: bool,
     is_point: bool,
-    /// Whether all of the index's columns are given and no two rows have them.
+    /// Whether at most one row can match: all columns of a unique key are given.
     is_single: bool,
     columns: Columns,
     texts: usize,
 }
 
-/// What is asked of the column of a key after those with known values.
+/// The condition on the key column that follows the columns with known values.
 #[derive(Debug)]
 enum Limit {
     Nothing,
@@ -50,7 +51,7 @@ enum Limit {
         from: Option<End>,
         to: Option<End>,
     },
-    /// That it begins as all matches of a pattern do; which column of the table it is.
+    /// The text must begin as all matches of a pattern do. `column` is the column's place in the table.
     Prefix {
         pattern: Expr,
         escape: Option<char>,
@@ -58,81 +59,81 @@ enum Limit {
     },
 }
 
-/// An end of a range: a value, or values that are compared as a row.
+/// An end of a range: one value, or several values that are compared with the key columns as a row.
 #[derive(Debug)]
 struct End {
     values: Box<[KeyValue]>,
     inclusive: bool,
 }
 
-/// The columns that are read of a row.
+/// Which columns are read of a row, and where they are found.
 #[derive(Debug)]
 enum Columns {
-    /// By their places in the table, out of key and row.
+    /// Read from the key and the row. The numbers are places in the table.
     OfRow(Box<[usize]>),
-    /// Out of an entry of an index: for each part up to the last that is read the column of the result, if it is one; and as
-    /// of a row where the entry does not have its values.
+    /// Read from an index entry: for each key part up to the last one that is needed, the column of the result that it
+    /// fills, if any. `of_row` is used for an entry that does not hold its values, so the row must be fetched.
     OfEntry { parts: Box<[Option<usize>]>, of_row: Box<[usize]> },
 }
 
-/// What reading one table takes, kept from one statement to the next.
+/// Memory that reading one table needs, kept from one statement to the next.
 #[derive(Debug, Default)]
 pub(crate) struct AccessScratch {
     pub(crate) key: Vec<u8>,
     pub(crate) row: Vec<u8>,
     range: KeyRange,
-    /// A range with more values of the key, of which an end of `range` is taken.
+    /// A range that gives more key columns a value. One of its ends replaces an end of `range`.
     longer: KeyRange,
-    /// Those of alternatives.
+    /// The ranges of the alternatives.
     ranges: Vec<KeyRange>,
     scan: RangeScan,
     index_scan: IndexScan,
-    /// Values of the key that is looked for.
+    /// The values of the key columns that are compared for equality.
     equal: Vec<ValueRef<'static>>,
-    /// Bytes of values that a key has otherwise.
+    /// Buffers for values that the key stores in another form and that must be decoded.
     values: Vec<Vec<u8>>,
     texts: Texts,
 }
 
-/// Rows at the beginning that are passed over: all that is asked of them is that they are there.
+/// Skips the first rows of an access without reading them. The statement only needs to know that they exist.
 pub(crate) struct Unread<'c> {
-    /// How many are left.
+    /// How many rows are still to be skipped.
     pub(crate) rows: usize,
     cancel: &'c Cancel,
 }
 
-/// Rows that are passed over between two looks at the flag and the clock.
+/// Rows that are skipped between two checks for cancellation and the deadline.
 const ROWS_PASSED_AT_ONCE: usize = 4096;
 
-/// What a statement can come upon.
+/// A row or an index entry that an access found.
 pub(crate) struct Found<'a> {
-    /// Of the row, or of the entry where the rows are not fetched.
+    /// The key of the row, or the index entry if the row was not fetched.
     pub(crate) key: &'a [u8],
     pub(crate) row: &'a [u8],
-    /// The columns that were asked for.
+    /// The columns that the statement needs.
     pub(crate) columns: FoundColumns<'a>,
 }
 
-/// The columns of a row that was found, to be read once.
+/// The columns of a found row, not yet decoded. They can be read once.
 pub(crate) struct FoundColumns<'a> {
     access: &'a Access,
     key: &'a [u8],
-    /// None of an entry, which is the key then.
+    /// The bytes of the row, or `None` if `key` is an index entry that holds all columns.
     row: Option<&'a [u8]>,
     scratch: &'a mut Vec<Vec<u8>>,
 }
 
-/// A key of a table: its codec and, for each of its parts, the column of the table.
+/// A key of a table: its codec and, for each of its parts, the place of the column in the table.
 struct Key<'c> {
     codec: &'c KeyCodec,
     columns: Vec<usize>,
-    /// Parts that tell rows apart, if no two rows have the same.
+    /// How many leading parts identify a row, or `None` if the key is not unique.
     unique_parts: Option<usize>,
 }
 
 impl Access {
-    /// Of `access`, whose scalars may name the first `row` rows of `layout`. The columns `wanted` of its own rows are read.
-    /// With `whole` rows are always fetched.
+    /// Compiles `access`. Its scalars may refer to the first `row` rows of `layout`. It reads the columns `wanted` of
+    /// its own rows. If `whole` is set, it always fetches the row, even if an index entry would be enough.
     pub(crate) fn new(
         access: &program::Access,
         catalog: &Catalog,
@@ -151,7 +152,7 @@ impl Access {
         let alternatives = access.alternatives.iter().map(|list| values(list, access.equal.len()));
         let alternatives: Box<[Box<[KeyValue]>]> = alternatives.collect::<Result<_>>()?;
         if alternatives.iter().any(|list| list.len() != alternatives[0].len()) {
-            return Err(Error::internal("a program with alternatives of different lengths"));
+            return Err(Error::internal("the program has alternatives with different numbers of values"));
         }
         let mut end = |bound: &Option<program::Bound>| {
             let end = |bound: &program::Bound| {
@@ -170,6 +171,7 @@ impl Access {
             None if access.not_null => Limit::NotNull,
             None => Limit::Nothing,
         };
+        // All columns of the primary key have values, so we can build the key itself.
         let is_point = access.index.is_none() && given == key.columns.len();
         let is_single = key.unique_parts.is_some_and(|parts| given >= parts);
         let columns = match access.index.is_some() && !whole {
@@ -180,12 +182,12 @@ impl Access {
         Ok(Access { index, equal, alternatives, limit, backward, is_point, is_single, columns, texts, codec })
     }
 
-    /// What makes and reads the table's rows.
+    /// The codec of the table's keys and rows.
     pub(crate) fn codec(&self) -> &Arc<TableCodec> {
         &self.codec
     }
 
-    /// How many columns are read of a row.
+    /// Number of columns that are read of a row.
     pub(crate) fn columns(&self) -> usize {
         match &self.columns {
             Columns::OfRow(columns) => columns.len(),
@@ -193,7 +195,7 @@ impl Access {
         }
     }
 
-    /// The column by whose beginning rows are found, by its place in the table.
+    /// The column whose prefix gives the range of keys, by its place in the table.
     pub(crate) fn prefix_column(&self) -> Option<usize> {
         match &self.limit {
             Limit::Prefix { column, .. } => Some(*column),
@@ -201,7 +203,7 @@ impl Access {
         }
     }
 
-    /// Whether rows are found by the prefix of a pattern that asks for more than that.
+    /// Whether the range of keys may hold rows that do not match, because the pattern asks for more than a prefix.
     pub(crate) fn finds_more_than_prefix(&self, env: Env<'_>) -> Result<bool> {
         let Limit::Prefix { pattern, escape, .. } = &self.limit else { return Ok(false) };
         Ok(match pattern.value(env)? {
@@ -210,8 +212,9 @@ impl Access {
         })
     }
 
-    /// Calls `each` with all rows after those that are `unread`, in order, until it says `false`; whether it never did. `env`
-    /// has the columns of the rows before, and `first` is how many rows are wanted, as far as is known.
+    /// Skips the rows that `unread` asks for, then calls `each` with all further rows in order until it returns
+    /// `false`. Returns whether it never did. `env` has the columns of the lookups before this one. `first` is the
+    /// number of rows that the caller will probably need, so the scan fetches no more at first.
     pub(crate) fn run(
         &self,
         env: Env<'_>,
@@ -229,6 +232,7 @@ impl Access {
         }
         let ranges = self.find_ranges(env, scratch)?;
         for at in 0..ranges {
+            // A backward access must give its ranges in descending order as well.
             let at = if self.backward { ranges - 1 - at } else { at };
             let AccessScratch { key, range, ranges, .. } = &mut *scratch;
             std::mem::swap(range, &mut ranges[at]);
@@ -242,7 +246,7 @@ impl Access {
         Ok(true)
     }
 
-    /// The rows of the key, or of the range, of `scratch`.
+    /// Reads the rows of the key or the range that `scratch` holds.
     fn run_range(
         &self,
         reader: &Reader<'_>,
@@ -252,9 +256,10 @@ impl Access {
         each: &mut impl FnMut(Found<'_>) -> Result<bool>,
     ) -> Result<bool> {
         let AccessScratch { key, row, range, scan, index_scan, values, .. } = scratch;
-        // All rows of a table are counted once.
+        // A full count of a table is looked up in the cache of the reader, or computed once and then cached.
         let counted = (self.is_whole() && unread.rows == usize::MAX).then(|| self.codec.row_index());
         if let Some(rows) = counted.and_then(|table| reader.row_count(table)) {
+            // `rows` is `usize::MAX` here; the caller takes the difference as the count.
             unread.rows -= usize::try_from(rows).unwrap_or(usize::MAX);
             return Ok(true);
         }
@@ -268,6 +273,7 @@ impl Access {
                 false => Ok(true),
             };
         }
+        // At most one row can match, so the scan should not fetch more.
         let first = if self.is_single { 1 } else { first };
         let Some(index) = self.index else {
             scan.start(&range.start, &range.end, self.backward, first);
@@ -282,7 +288,7 @@ impl Access {
             }
             return Ok(true);
         };
-        // Rows that are only counted are in any order.
+        // The caller only counts the rows, so any order will do.
         let order = if unread.rows == usize::MAX { IndexOrder::Kept } else { IndexOrder::FewAlike };
         index_scan.start(&self.codec, index, range, self.backward, first, order)?;
         unread.pass(|rows| index_scan.pass(&self.codec, reader, rows))?;
@@ -294,6 +300,7 @@ impl Access {
                 (IndexEntry::Row(key, row), _) => each(self.found(key, Some(row), values))?,
                 (IndexEntry::Whole(entry), Columns::OfEntry { .. }) => each(self.found(entry, None, values))?,
                 (IndexEntry::Whole(entry), Columns::OfRow(_)) => {
+                    // The entry lacks columns that the statement needs: fetch the row by its key.
                     self.codec.row_key(index, entry, key)?;
                     if !reader.get(key, row)? {
                         return Err(self.without_row());
@@ -308,7 +315,7 @@ impl Access {
         Ok(true)
     }
 
-    /// Whether it finds all rows of its table.
+    /// Whether the access finds every row of its table.
     fn is_whole(&self) -> bool {
         self.equal.is_empty() && self.alternatives.is_empty() && matches!(self.limit, Limit::Nothing)
     }
@@ -318,20 +325,21 @@ impl Access {
         Found { key, row: row.unwrap_or_default(), columns }
     }
 
-    /// Makes the key or the range that is looked for; `false` if nothing can be there.
+    /// Builds the key or the range to read. Returns `false` if no row can be in it.
     fn find(&self, env: Env<'_>, scratch: &mut AccessScratch) -> Result<bool> {
         let AccessScratch { key, range, longer, equal, texts, .. } = scratch;
         texts.clear(self.texts);
         let env = Env { texts, ..env };
         let mut values: Vec<ValueRef<'_>> = recycled(std::mem::take(equal));
+        // Equal values first: if one of them can not occur in its column, no row matches.
         let is_found =
             push_equal(&self.equal, env, &mut values)? && self.encode(&mut values, env, key, [range, longer])?;
         *equal = recycled(values);
         Ok(is_found)
     }
 
-    /// Makes the ranges of all alternatives, of points keys as their starts, in the order of the key, each once. How many
-    /// there are.
+    /// Builds the range of each alternative, sorted by key and without duplicates, and returns their number. A point
+    /// lookup has its key as the start of the range.
     fn find_ranges(&self, env: Env<'_>, scratch: &mut AccessScratch) -> Result<usize> {
         let AccessScratch { key, ranges, longer, equal, texts, .. } = scratch;
         texts.clear(self.texts);
@@ -356,7 +364,8 @@ impl Access {
         Ok(in_order(&mut ranges[..count]))
     }
 
-    /// Makes the key or the range of the first values, which may be added to; `false` if nothing can be there.
+    /// Builds the key or the range for `values`, the leading columns of the key; it may append to them. Returns `false`
+    /// if no row can be in it.
     fn encode<'a>(
         &'a self,
         values: &mut Vec<ValueRef<'a>>,
@@ -366,7 +375,7 @@ impl Access {
     ) -> Result<bool> {
         if self.is_point {
             return match self.codec.encode_key(None, values, key) {
-                // No row has a key that the base does not keep.
+                // No row can have a key that is too long for the base to store.
                 Err(error) if error.kind() == ErrorKind::KeyTooLong => Ok(false),
                 encoded => encoded.map(|()| true),
             };
@@ -381,6 +390,7 @@ impl Access {
                 }
                 values.push(ValueRef::Null);
                 codec.range(head, values, Bound::Unbounded, Bound::Unbounded, longer)?;
+                // NULLs sort last, or first in a descending column: cut the range at the edge of the NULLs.
                 match codec.parts()[values.len() - 1].descending {
                     true => std::mem::swap(&mut range.start, &mut longer.end),
                     false => std::mem::swap(&mut range.end, &mut longer.start),
@@ -392,6 +402,8 @@ impl Access {
                 codec.range(head, values, from.first, to.first, range)?;
                 let given = values.len();
                 for (end, side) in [(from, Side::Lower), (to, Side::Upper)] {
+                    // A row bound such as (b, c) < (5, 6) gives more columns a value, so its end of the range is the
+                    // tighter one.
                     let Some((equal, last)) = end.row else { continue };
                     values.truncate(given);
                     values.extend(equal);
@@ -412,7 +424,8 @@ impl Access {
                 let beyond = text_beyond(&prefix);
                 let upper =
                     beyond.as_deref().map_or(Bound::Unbounded, |beyond| Bound::Excluded(ValueRef::Text(beyond)));
-                // The values of the key outlive these texts.
+                // The values of the key live longer than these two texts, so the list must be borrowed with a
+                // shorter lifetime.
                 let values: &[ValueRef<'_>] = values;
                 codec.range(head, values, Bound::Included(ValueRef::Text(&prefix)), upper, range)?;
             }
@@ -423,17 +436,17 @@ impl Access {
     #[cold]
     fn without_row(&self) -> Error {
         let (table, index) = (&self.codec.def().name, self.index);
-        Error::corrupt(format!("table {table}: an entry of its index {index:?} names a row that is not there"))
+        Error::corrupt(format!("table {table}: index {index:?} has an entry whose row does not exist"))
     }
 }
 
 impl<'c> Unread<'c> {
-    /// Passes over the first `rows` rows.
+    /// Prepares to skip the first `rows` rows.
     pub(crate) fn new(rows: usize, cancel: &'c Cancel) -> Unread<'c> {
         Unread { rows, cancel }
     }
 
-    /// Passes over rows of a scan by `pass`, which takes how many to pass at most and says how many it has passed.
+    /// Skips rows of a scan. `pass` is given the number of rows to skip at most and returns how many it skipped.
     fn pass(&mut self, mut pass: impl FnMut(usize) -> Result<usize>) -> Result<()> {
         while self.rows > 0 {
             let passed = pass(self.rows.min(ROWS_PASSED_AT_ONCE))?;
@@ -448,7 +461,7 @@ impl<'c> Unread<'c> {
 }
 
 impl<'a> FoundColumns<'a> {
-    /// Appends the values of the columns that were asked for.
+    /// Appends the values of the columns that the statement needs.
     #[inline]
     pub(crate) fn read(self, out: &mut Vec<ValueRef<'a>>) -> Result<()> {
         let FoundColumns { access, key, row, scratch } = self;
@@ -477,8 +490,8 @@ impl<'a> FoundColumns<'a> {
             match part {
                 None => reader.skip()?,
                 Some(column) => {
-                    let scratch = scratch.next().expect("one for each column");
-                    let ends_early = || Error::corrupt("an entry of an index that ends too early");
+                    let scratch = scratch.next().expect("there is one buffer for each column");
+                    let ends_early = || Error::corrupt("an index entry ends before its last column");
                     out[first + column] = reader.next(scratch)?.ok_or_else(ends_early)?;
                 }
             }
@@ -488,27 +501,27 @@ impl<'a> FoundColumns<'a> {
 }
 
 impl Key<'_> {
-    /// `scalars` as values of the columns from `first` on.
+    /// Compiles `scalars` as values of the key columns from `first` on.
     fn values(&self, scalars: &[Scalar], first: usize, compiler: &mut Compiler<'_>) -> Result<Box<[KeyValue]>> {
         let value = |(at, scalar)| KeyValue::new(scalar, self.part(first + at)?, compiler);
         scalars.iter().enumerate().map(value).collect()
     }
 
     fn part(&self, at: usize) -> Result<&SqlType> {
-        let missing = || Error::internal("a program with more values than a key has columns");
+        let missing = || Error::internal("the program gives a key more values than it has columns");
         self.codec.parts().get(at).map(|part| &part.kind).ok_or_else(missing)
     }
 
     fn check_text(&self, at: usize) -> Result<()> {
         match self.part(at)? {
             SqlType::Text { .. } => Ok(()),
-            kind => Err(Error::internal(format!("a program with the prefix of a key of {kind}"))),
+            kind => Err(Error::internal(format!("the program asks for a text prefix of a key column of type {kind}"))),
         }
     }
 
     fn of(codec: &TableCodec, index: Option<IndexId>) -> Result<Key<'_>> {
         let def = codec.def();
-        let keyed = def.keyed.as_ref().ok_or_else(|| Error::internal("a codec of a table without keys"))?;
+        let keyed = def.keyed.as_ref().ok_or_else(|| Error::internal("the codec belongs to a table without keys"))?;
         let (_, key) = codec.keys(index)?;
         let index = index.and_then(|id| keyed.indexes.iter().find(|index| index.id == id));
         let parts = index.map_or(&[][..], |index| &index.parts);
@@ -520,7 +533,7 @@ impl Key<'_> {
         Ok(Key { codec: key, columns, unique_parts })
     }
 
-    /// How the columns `wanted` are read out of an entry; `None` if it does not have all.
+    /// How the columns `wanted` are read from an index entry, or `None` if the entry does not hold all of them.
     fn entry_columns(&self, wanted: &[usize]) -> Option<Columns> {
         let mut parts = vec![None; self.columns.len()];
         for (at, column) in wanted.iter().enumerate() {
@@ -532,7 +545,7 @@ impl Key<'_> {
     }
 }
 
-/// Appends the values of a key that equal `values`; `false` if one has none.
+/// Appends the key values that equal `values`. Returns `false` if the column can have no value that equals one of them.
 fn push_equal<'a>(values: &'a [KeyValue], env: Env<'a>, out: &mut Vec<ValueRef<'a>>) -> Result<bool> {
     for value in values {
         let Some(value) = value.equal(env)? else { return Ok(false) };
@@ -541,11 +554,12 @@ fn push_equal<'a>(values: &'a [KeyValue], env: Env<'a>, out: &mut Vec<ValueRef<'
     Ok(true)
 }
 
-/// Puts ranges in order and leaves each once; how many that are. Two of them are the same or have no key in common.
+/// Sorts ranges and removes duplicates. Returns how many remain. Any two ranges must be identical or disjoint.
 fn in_order(ranges: &mut [KeyRange]) -> usize {
     ranges.sort_unstable_by(|left, right| left.start.cmp(&right.start));
     let mut kept = 0;
     for at in 0..ranges.len() {
+        // Equal starts mean equal ranges, because two ranges are identical or disjoint.
         if kept == 0 || ranges[at].start != ranges[kept - 1].start {
             ranges.swap(at, kept);
             kept += 1;
@@ -554,43 +568,46 @@ fn in_order(ranges: &mut [KeyRange]) -> usize {
     kept
 }
 
-/// An end of a range of a key.
+/// One end of a range of keys.
 struct RangeEnd<'a> {
-    /// Of the first column.
+    /// The bound of the first column of the range.
     first: Bound<ValueRef<'a>>,
-    /// Of a comparison of rows: values of the first columns, and the end of the range of the next column among rows that
-    /// have these.
+    /// For a comparison of rows: the values of the leading columns, and the bound of the next column among the keys
+    /// that have these values.
     row: Option<(Vec<ValueRef<'a>>, Bound<ValueRef<'a>>)>,
 }
 
-/// `None` if nothing is in the range.
+/// Computes an end of a range from its values. Returns `None` if the range is empty, for example because of a NULL.
 fn range_end<'a>(of: &'a Option<End>, side: Side, env: Env<'a>) -> Result<Option<RangeEnd<'a>>> {
     let Some(End { values, inclusive }) = of else { return Ok(Some(RangeEnd { first: Bound::Unbounded, row: None })) };
     let mut equal = Vec::new();
     let mut last = None;
+    // Find the first column whose value decides: values before it must be equal, values after it are irrelevant.
     for (at, of_key) in values.iter().enumerate() {
         let is_last = at + 1 == values.len();
         let value = of_key.value(env)?;
         match of_key.equal_to(value) {
             Some(value) if !is_last => equal.push(value),
-            // Where no row has the value, this column decides.
+            // No row has this value, so this column decides and the columns after it do not matter.
             _ => {
                 last = of_key.bound_at(value, *inclusive && is_last, side);
                 break;
             }
         }
     }
-    // Where all of a column, or none, is on one side of the value, or that is NULL, the column before decides.
+    // If all values of a column, or none, are on one side of the value, or the value is NULL, the column before
+    // decides.
     let Some(last) = last.or_else(|| equal.pop().map(Bound::Excluded)) else { return Ok(None) };
     let first = equal.first().map_or(last, |first| Bound::Included(*first));
     Ok(Some(RangeEnd { first, row: (!equal.is_empty()).then_some((equal, last)) }))
 }
 
-/// The first text that is greater than all that begin with `prefix`, if there is one.
+/// The smallest text that is greater than every text that begins with `prefix`, if one exists.
 fn text_beyond(prefix: &str) -> Option<String> {
     let mut beyond = prefix.to_owned();
     while let Some(last) = beyond.pop() {
-        // The next character in the order of bytes, which is that of code points without surrogates.
+        // The next character in byte order. UTF-8 sorts by code point, and surrogates are not characters, so we step
+        // over them.
         let next = match last {
             '\u{d7ff}' => Some('\u{e000}'),
             char::MAX => None,
@@ -605,5 +622,5 @@ fn text_beyond(prefix: &str) -> Option<String> {
 }
 
 fn position(def: &TableDef, id: ColumnId) -> Result<usize> {
-    def.column_by_id(id).ok_or_else(|| Error::internal(format!("a key of a column {id} that is not there")))
+    def.column_by_id(id).ok_or_else(|| Error::internal(format!("a key has the unknown column {id}")))
 }

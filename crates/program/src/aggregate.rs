@@ -1,7 +1,7 @@
-//! Aggregates: what the values of rows come to.
+//! Aggregates over rows.
 //!
-//! Totals of integers and decimals are exact, in 128 bits; a total that its type does not have is an error, never another
-//! number.
+//! Totals of integers and decimals are exact, with 128 bits. If the type of a total cannot hold it, the result is an
+//! error, never a wrong number.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::number::{Number, canonical, exact, out_of_range};
 use crate::pace::bounded;
 use crate::result_rows::ResultRows;
 
-/// Values that are counted as distinct before those are thrown away that are there twice.
+/// Values that are collected for COUNT(DISTINCT) before duplicates are first removed.
 const DISTINCT_MIN: usize = 1024;
 
 /// An aggregate that is ready to be computed.
@@ -25,26 +25,26 @@ pub(crate) struct Aggregate {
     pub(crate) function: RowFunction,
     argument: Expr,
     pub(crate) filter: Option<Expr>,
-    /// Of the argument.
+    /// The type of the argument.
     of: SqlType,
-    /// Of the result.
+    /// The type of the result.
     pub(crate) kind: Arc<[SqlType]>,
 }
 
-/// What an aggregate has come to. One has need of some of it only; it is kept for others.
+/// The state of an aggregate. Each function uses only some of the fields; the others keep their memory for later use.
 #[derive(Debug, Default)]
 pub(crate) struct Total {
-    /// Rows, or values that are not NULL.
+    /// Number of rows, or of values that are not NULL.
     pub(crate) count: u64,
     exact: i128,
     float: f64,
-    /// Whether the exact total has left its type.
+    /// Whether the exact total has overflowed.
     is_lost: bool,
-    /// The least or the greatest value.
+    /// The least or the greatest value so far.
     held: ResultRows,
-    /// Distinct values, some of them more than once.
+    /// The values for COUNT(DISTINCT). Some may be there more than once, until they are sorted and deduplicated.
     numbers: Vec<i128>,
-    /// How many may be there before they are looked through.
+    /// The length at which the list is sorted and deduplicated next.
     numbers_max: usize,
     strings: HashSet<Box<[u8]>>,
     string_bytes: usize,
@@ -63,7 +63,7 @@ impl Aggregate {
         })
     }
 
-    /// Takes the value of a row.
+    /// Adds the value of a row to the state.
     pub(crate) fn take(&self, total: &mut Total, env: Env<'_>) -> Result<()> {
         if let Some(filter) = &self.filter
             && !filter.is_true(env)?
@@ -88,7 +88,7 @@ impl Aggregate {
         Ok(())
     }
 
-    /// What the aggregate has come to.
+    /// The result of the aggregate.
     pub(crate) fn value<'t>(&self, total: &'t Total) -> Result<ValueRef<'t>> {
         Ok(match self.function {
             RowFunction::CountRows | RowFunction::Count => ValueRef::Int(total.count as i64),
@@ -107,9 +107,9 @@ impl Aggregate {
         })
     }
 
-    /// What the values come to, in the type that `SUM` has of them.
+    /// The sum of the values, in the type that `SUM` has for them.
     fn total(&self, total: &Total) -> Result<ValueRef<'static>> {
-        let kind = sum_kind(&self.of).ok_or_else(|| Error::internal(format!("a total of {}", self.of)))?;
+        let kind = sum_kind(&self.of).ok_or_else(|| Error::internal(format!("no sum of {}", self.of)))?;
         match Number::of(&kind) {
             Some(number) if !number.is_float() => {
                 let sum = number.exact_value(total.exact).filter(|_| !total.is_lost);
@@ -121,7 +121,7 @@ impl Aggregate {
 }
 
 impl Total {
-    /// Forgets all values.
+    /// Resets the state.
     pub(crate) fn start(&mut self, aggregate: &Aggregate) {
         (self.count, self.exact, self.float, self.is_lost) = (0, 0, 0.0, false);
         self.held.start(&aggregate.kind);
@@ -135,6 +135,7 @@ impl Total {
         match value {
             ValueRef::Float(value) => self.float += value,
             value => {
+                // Remember the overflow and go on: a later value must not hide it.
                 let (total, is_lost) = self.exact.overflowing_add(exact(value));
                 self.exact = total;
                 self.is_lost |= is_lost;
@@ -142,7 +143,7 @@ impl Total {
         }
     }
 
-    /// Holds `value` if no value is held, or if it should replace the one that is.
+    /// Replaces the kept value by `value` if no value is kept, or if `replaces` says so.
     fn hold(&mut self, value: ValueRef<'_>, kind: &Arc<[SqlType]>, replaces: impl FnOnce(ValueRef<'_>) -> bool) {
         if self.held.is_empty() || replaces(self.held.get(0, 0)) {
             self.held.start(kind);
@@ -151,18 +152,20 @@ impl Total {
         }
     }
 
-    /// Notes a value among the distinct ones.
+    /// Adds a value to the distinct values.
     fn note(&mut self, value: ValueRef<'_>) -> Result<()> {
         let number = match value {
             ValueRef::Text(text) => return self.note_string(text.as_bytes()),
             ValueRef::Bytes(bytes) => return self.note_string(bytes),
             ValueRef::Bool(value) => value.into(),
+            // Equal floats have equal bits after normalisation.
             ValueRef::Float(value) => canonical(value).to_bits().into(),
             value => exact(value),
         };
         self.numbers.push(number);
         if self.numbers.len() >= self.numbers_max {
             self.settle();
+            // Doubling keeps the cost of all sorts within a constant factor of the last one.
             self.numbers_max = (2 * self.numbers.len()).max(DISTINCT_MIN);
         }
         bounded(size_of_val(&self.numbers[..]))
@@ -176,7 +179,7 @@ impl Total {
         bounded(self.string_bytes)
     }
 
-    /// Leaves each distinct value once.
+    /// Removes duplicates from the distinct values. The count is right only after this.
     pub(crate) fn settle(&mut self) {
         self.numbers.sort_unstable();
         self.numbers.dedup();

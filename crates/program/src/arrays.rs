@@ -1,4 +1,4 @@
-//! Values as arrays of Arrow: results for the outside, rows for columnar tables.
+//! Converts values to Arrow arrays: for results that leave the program, and for rows of columnar tables.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use arrow::compute::concat;
 use rowmill_base::{Error, Result, SqlType};
 use rowmill_storage::keyed::{ValueRef, decode_nested};
 
-/// The values of a type as an array of [that type's](SqlType::arrow).
+/// Collects values of one type in an array of [its Arrow type](SqlType::arrow).
 pub(crate) fn array_of<'a>(kind: &SqlType, values: impl Iterator<Item = ValueRef<'a>>) -> Result<ArrayRef> {
     let int = |value| match value {
         ValueRef::Int(value) => Some(value),
@@ -84,7 +84,8 @@ pub(crate) fn array_of<'a>(kind: &SqlType, values: impl Iterator<Item = ValueRef
     })
 }
 
-/// Values of types that are numbers with a meaning.
+/// Collects dates, times and timestamps. Arrow stores them as integers, so we build an integer array and change its
+/// type.
 fn moments(kind: &SqlType, values: impl Iterator<Item = Option<i64>>) -> Result<ArrayRef> {
     let numbers: ArrayRef = match kind {
         SqlType::Date => Arc::new(Int32Array::from_iter(values.map(|value| value.map(|value| value as i32)))),

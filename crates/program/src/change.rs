@@ -1,4 +1,5 @@
-//! `UPDATE` and `DELETE`: rows are found, all of them, and then changed one by one, so that none is found again.
+//! `UPDATE` and `DELETE`. A statement first finds all of its rows and then changes them one by one. Otherwise the scan
+//! could find a row again that the statement has just moved.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -23,10 +24,10 @@ use crate::result_rows::ResultRows;
 use crate::scratch::{Scratch, WriteScratch};
 use crate::texts::Texts;
 
-/// Values of a refused row that its error shows.
+/// Characters of a refused row that its error message shows at most.
 const SHOWN_CHARS_MAX: usize = 200;
 
-/// The rows of a statement.
+/// The rows that a statement changes.
 #[derive(Debug)]
 struct Target {
     codec: Arc<TableCodec>,
@@ -34,12 +35,12 @@ struct Target {
     may_repeat: bool,
 }
 
-/// How rows are found.
+/// How the rows are found.
 #[derive(Debug)]
 enum TargetRows {
-    /// By what the table itself has.
+    /// By an access to the table itself, with a condition on its own columns.
     Table { access: Access, filter: Option<Expr>, texts: usize },
-    /// As those that one of several lookups reads, with the values that are assigned.
+    /// By a read of several lookups, one for the table. The read also computes the assigned values.
     Lookups { read: Box<Read>, lookup: usize },
 }
 
@@ -58,26 +59,27 @@ pub(crate) struct Delete {
     returning: AfterChange,
 }
 
-/// New values of columns, over all columns of the rows that are there.
+/// The new values of columns, as expressions over all columns of the old row.
 #[derive(Debug)]
 pub(crate) struct Assignments {
     columns: Box<[(usize, Expr)]>,
     pub(crate) texts: usize,
 }
 
-/// What is done with a row that was made: conditions that must not be false, and values that are given.
+/// The steps after a row was made: check the constraints, and compute the values for `RETURNING`.
 #[derive(Debug)]
 pub(crate) struct AfterChange {
     checks: Box<[(String, Expr)]>,
     returning: Box<[Expr]>,
     texts: usize,
     table: String,
-    /// Of its columns.
+    /// The types of the table's columns.
     kinds: Box<[SqlType]>,
 }
 
 impl Target {
-    /// `assigned` are values that are computed where a row is found, of the columns of all lookups.
+    /// Compiles a target. `assigned` are the assigned values; with several lookups they are computed where a row is
+    /// found, because they may refer to the columns of every lookup.
     fn new(
         target: &program::ChangeTarget,
         assigned: impl Iterator<Item = Scalar>,
@@ -109,11 +111,12 @@ impl Target {
             TargetRows::Table { access, .. } => Some(access.codec()),
             TargetRows::Lookups { read, lookup } => read.codec(*lookup),
         };
-        let codec = Arc::clone(codec.ok_or_else(|| Error::internal("a program that changes rows of no table"))?);
+        let codec = Arc::clone(codec.ok_or_else(|| Error::internal("the program changes rows of no table"))?);
         Ok(Target { codec, rows, may_repeat: *may_repeat })
     }
 
-    /// Puts all rows into `keys` and `rows`, and values that are assigned into `assigned`.
+    /// Collects the keys and rows of the target in `keys` and `rows`, and the values that are assigned to them in
+    /// `assigned`.
     fn gather(
         &self,
         reader: &Reader<'_>,
@@ -148,6 +151,7 @@ impl Target {
                 }
             };
             if passes {
+                // Copy the row: the statement must have found all rows before it changes the first.
                 keys.push(key);
                 rows.push(row);
             }
@@ -185,7 +189,7 @@ impl Update {
                 Assignments::new(&update.assignments, def, Compiler::new(parameters, &layout, 1))?
             }
             TargetRows::Lookups { read, .. } => {
-                // The values were computed where the row was found.
+                // The read has computed the values already, so an assignment takes column `at` of its result.
                 let kinds = read.kinds();
                 let of_values = update.assignments.iter().zip(kinds.iter()).enumerate();
                 let of_values =
@@ -211,6 +215,7 @@ impl Update {
         self.target.gather(&transaction.reader(), parameters, scratch, cancel)?;
         let codec = &self.target.codec;
         let WriteScratch { keys, rows, before, after, values, texts, after_texts, assigned, .. } = scratch;
+        // Check before the first change: the values of a repeated row contradict each other.
         if self.target.may_repeat && !keys.iter().all(first_of_each()) {
             return Err(meets_several(codec.def()));
         }
@@ -224,11 +229,14 @@ impl Update {
                         (0..assigned.kinds().len()).map(|column| assigned.get(number, column)).collect()
                     }
                 };
+                // With several lookups the values are already computed, otherwise they are expressions over the old
+                // row.
                 let columns = if matches!(self.target.rows, TargetRows::Table { .. }) { &old } else { &given };
                 let mut new: Vec<ValueRef<'_>> = recycled(std::mem::take(after));
                 new.extend_from_slice(&old);
                 texts.clear(self.assignments.texts);
                 self.assignments.assign(Env { columns, parameters, texts }, &mut new)?;
+                // Constraints must hold before the row is written and before RETURNING sees it.
                 self.after.check(&new, parameters, after_texts)?;
                 self.after.give(&new, parameters, after_texts, out)?;
                 transaction.update_values(codec, key, row, &new)?;
@@ -264,6 +272,7 @@ impl Delete {
         all_or_none(transaction, |transaction| {
             let mut removed = 0;
             for (key, row) in keys.iter().zip(rows.iter()) {
+                // The row was already deleted by this statement.
                 if self.target.may_repeat && !is_first(key) {
                     continue;
                 }
@@ -281,13 +290,13 @@ impl Delete {
     }
 }
 
-/// Tells whether a key is met for the first time.
+/// Returns a predicate that is true when it sees a key for the first time.
 fn first_of_each() -> impl FnMut(&[u8]) -> bool {
     let mut met: HashSet<Box<[u8]>> = HashSet::new();
     move |key| met.insert(key.into())
 }
 
-/// The error of a row that is to be changed in several ways.
+/// The error if a row would be changed in several ways because it matches several rows of the FROM clause.
 pub fn meets_several(table: &TableDef) -> Error {
     Error::new(
         ErrorKind::CardinalityViolation,
@@ -297,14 +306,14 @@ pub fn meets_several(table: &TableDef) -> Error {
 }
 
 impl Assignments {
-    /// Of columns of `def`, whose rows are row 0 of the compiler.
+    /// Compiles assignments to columns of `def`. The rows of `def` must be row 0 of the compiler.
     pub(crate) fn new(
         assignments: &[(usize, program::Scalar)],
         def: &TableDef,
         mut compiler: Compiler<'_>,
     ) -> Result<Assignments> {
         let columns = assignments.iter().map(|(column, scalar)| {
-            let unknown = || Error::internal("a program that sets a column that its table does not have");
+            let unknown = || Error::internal("the program sets a column that its table does not have");
             let of_table = def.columns.get(*column).ok_or_else(unknown)?;
             Ok((*column, compiler.assigned(scalar, &of_table.kind, &of_table.name)?))
         });
@@ -312,7 +321,7 @@ impl Assignments {
         Ok(Assignments { columns, texts: compiler.texts() })
     }
 
-    /// Puts new values into `row`.
+    /// Computes the new values and stores them in `row`.
     pub(crate) fn assign<'a>(&'a self, env: Env<'a>, row: &mut [ValueRef<'a>]) -> Result<()> {
         for (column, expr) in &self.columns {
             row[*column] = expr.value(env)?;
@@ -322,7 +331,7 @@ impl Assignments {
 }
 
 impl AfterChange {
-    /// Of rows of `def`, which are row 0 of the compiler.
+    /// Compiles checks and `RETURNING` over rows of `def`, which must be row 0 of the compiler.
     pub(crate) fn new(
         checks: &[program::Check],
         returning: &[program::Scalar],
@@ -336,7 +345,7 @@ impl AfterChange {
         Ok(AfterChange { checks, returning, texts: compiler.texts(), table: def.name.clone(), kinds })
     }
 
-    /// The values of a row, as an error says them.
+    /// Formats the values of a row for an error message.
     #[cold]
     fn say(&self, row: &[ValueRef<'_>]) -> Result<String> {
         let said = self.kinds.iter().zip(row).map(|(kind, value)| {
@@ -352,12 +361,12 @@ impl AfterChange {
         Ok(shown)
     }
 
-    /// Whether values are given.
+    /// Whether the statement has a `RETURNING` clause.
     pub(crate) fn gives_rows(&self) -> bool {
         !self.returning.is_empty()
     }
 
-    /// `CheckViolation` if a condition is false for a row.
+    /// Returns `CheckViolation` if a constraint is false for the row. A constraint that is NULL is met.
     pub(crate) fn check(&self, row: &[ValueRef<'_>], parameters: &[ValueRef<'_>], texts: &mut Texts) -> Result<()> {
         if self.checks.is_empty() {
             return Ok(());
@@ -373,7 +382,7 @@ impl AfterChange {
         Ok(())
     }
 
-    /// Adds what is given of a row to `out`.
+    /// Appends the `RETURNING` values of the row to `out`.
     pub(crate) fn give(
         &self,
         row: &[ValueRef<'_>],
@@ -389,7 +398,7 @@ impl AfterChange {
     }
 }
 
-/// Appends the values of all columns of a row.
+/// Decodes all columns of a row and appends their values to `out`.
 pub(crate) fn read_all<'a>(
     codec: &'a TableCodec,
     key: &'a [u8],
@@ -408,13 +417,15 @@ pub(crate) fn read_all<'a>(
     Ok(())
 }
 
-/// Makes all changes, as a statement, or if one fails, none.
+/// Runs the changes of one statement. If one of them fails, undoes all of them, so the transaction can go on.
 pub(crate) fn all_or_none(
     transaction: &mut Transaction,
     change: impl FnOnce(&mut Transaction) -> Result<u64>,
 ) -> Result<u64> {
+    // A mark in the write set, to which we can roll back.
     let before = transaction.keyed_mark();
     let changed = change(transaction).and_then(|changed| {
+        // Foreign keys are checked at the end of the statement, because a later row may satisfy an earlier one.
         transaction.settle_references()?;
         Ok(changed)
     });

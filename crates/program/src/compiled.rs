@@ -1,4 +1,4 @@
-//! Programs that are ready to run: tables found, columns placed, types looked at.
+//! Programs that are ready to run: their tables are known, their columns have places, and their types are checked.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use crate::read::Read;
 use crate::result_rows::ResultRows;
 use crate::scratch::Scratch;
 
-/// A program, made once for the definitions of one catalog and run as often as it is executed, by any thread.
+/// A compiled program. It is made once for the definitions of one catalog, and any thread may run it at any time.
 #[derive(Debug)]
 pub struct Compiled {
-    /// Of the catalog that it was made for.
+    /// The version of that catalog.
     version: u64,
     tables: Box<[Arc<TableDef>]>,
     parameters: Box<[SqlType]>,
@@ -36,11 +36,11 @@ enum Body {
 }
 
 impl Compiled {
-    /// The program for the definitions of `catalog`.
+    /// Compiles the program for the definitions of `catalog`.
     ///
-    /// `Unsupported` of what is not compiled: the statement has to be run in another way, and gives the same there.
-    /// `UndefinedTable` and `UndefinedObject` of tables and indexes that are gone, `WrongObject` of a table without keys
-    /// that is read.
+    /// Returns `Unsupported` if a program cannot run the statement; the general engine can and gives the same result.
+    /// Returns `UndefinedTable` or `UndefinedObject` if a table or an index no longer exists, and `WrongObject` if the
+    /// program reads a table without keys.
     pub fn new(program: &Program, catalog: &Catalog) -> Result<Compiled> {
         let parameters = &program.parameters;
         let mut tables = Vec::new();
@@ -77,32 +77,35 @@ impl Compiled {
         })
     }
 
-    /// Whether it does with `catalog` what it does with the one that it was made for: its tables are defined as they were.
+    /// Whether the program may still run with `catalog`: the definitions of all its tables must be unchanged.
+    /// Otherwise the caller should compile the program again.
     pub fn is_valid_for(&self, catalog: &Catalog) -> bool {
         let is_same = |def: &Arc<TableDef>| catalog.table_by_id(def.id).is_some_and(|now| Arc::ptr_eq(now, def));
+        // An unchanged catalog is the usual case. Otherwise only our own tables matter.
         self.version == catalog.version() || self.tables.iter().all(is_same)
     }
 
-    /// The types of the values that it is executed with.
+    /// The types of the parameters that the caller must pass.
     pub fn parameters(&self) -> &[SqlType] {
         &self.parameters
     }
 
-    /// The types of the columns that it gives.
+    /// The types of the columns of its result.
     pub fn output(&self) -> &Arc<[SqlType]> {
         &self.output
     }
 
-    /// Whether it changes nothing and is run by [`Compiled::run_read`].
+    /// Whether the program changes nothing, so [`Compiled::run_read`] can run it.
     pub fn is_read(&self) -> bool {
         matches!(&self.body, Body::Read(read) if !read.for_update)
     }
 
-    /// Sets `out` to the rows that a read gives of what `reader` sees. `parameters` are values of
-    /// [`Compiled::parameters`] in that order. `scratch` is anybody's, one at a time.
+    /// Runs a read with the data that `reader` sees and sets `out` to its rows. `parameters` must have the types of
+    /// [`Compiled::parameters`], in that order. Any `scratch` will do, but only one run may use it at a time.
     ///
-    /// Errors are those of the expressions; `Cancelled` and `Deadline`; `Unsupported` of a read that holds many rows, which is to
-    /// be run by the general engine; `ReadOnly` of a program that changes something, or reads `FOR UPDATE`.
+    /// Returns the errors of the expressions, `Cancelled`, or `Deadline`. Returns `Unsupported` if the read holds too
+    /// many rows; the caller should then run it with the general engine. Returns `ReadOnly` if the program changes rows
+    /// or reads `FOR UPDATE`.
     pub fn run_read(
         &self,
         reader: &Reader<'_>,
@@ -115,16 +118,18 @@ impl Compiled {
             Body::Read(read) if !read.for_update => {
                 read.run(reader, parameters, &mut scratch.read, &scratch.cancel, out)
             }
-            _ => Err(Error::new(ErrorKind::ReadOnly, "a statement that changes rows or locks them is run as a read")),
+            _ => Err(Error::new(ErrorKind::ReadOnly, "the statement changes or locks rows and must not run as a read")),
         }
     }
 
-    /// Runs any program within a transaction, whose own writes it sees, but for those of the statement itself. Sets `out` to
-    /// the rows that it gives; returns how many rows were changed, of a read how many it gives.
+    /// Runs any program in a transaction. The statement sees the earlier writes of the transaction, but not its own.
+    /// Sets `out` to the rows that it gives. Returns the number of rows that it changed, or, for a read, the number of
+    /// its rows.
     ///
-    /// Errors are those of the expressions and of the table: `UniqueViolation`, `NotNullViolation`, `CheckViolation`,
-    /// `StringTooLong`, `NumericOutOfRange`, `KeyTooLong`; and `SerializationFailure` if the transaction has other definitions
-    /// than the program was made for; `Cancelled`, `Deadline` and `Unsupported` as of reads. A statement that fails leaves the transaction as it was.
+    /// Returns the errors of the expressions and of the table: `UniqueViolation`, `NotNullViolation`, `CheckViolation`,
+    /// `StringTooLong`, `NumericOutOfRange` and `KeyTooLong`. Returns `SerializationFailure` if the definitions that
+    /// the transaction sees are not those that the program was compiled for. `Cancelled`, `Deadline` and `Unsupported`
+    /// are returned as by [`Compiled::run_read`]. A statement that fails leaves the transaction unchanged.
     pub fn run_write(
         &self,
         transaction: &mut Transaction,
@@ -136,6 +141,7 @@ impl Compiled {
         match &self.body {
             Body::Read(read) => {
                 read.run(&transaction.reader(), parameters, &mut scratch.read, &scratch.cancel, out)?;
+                // FOR UPDATE takes no locks: commit checks that no other transaction has written these keys.
                 scratch.read.keys.iter().for_each(|key| transaction.validate_read(key));
                 Ok(out.len() as u64)
             }
@@ -149,12 +155,12 @@ impl Compiled {
         out.start(&self.output);
         if parameters.len() != self.parameters.len() {
             let (wanted, given) = (self.parameters.len(), parameters.len());
-            let what = format!("the statement takes {wanted} parameters, {given} were given");
+            let what = format!("the statement takes {wanted} parameters, but {given} values were given");
             return Err(Error::new(ErrorKind::CardinalityViolation, what));
         }
         for (number, (value, kind)) in parameters.iter().zip(&self.parameters).enumerate() {
             if !is_of(*value, kind) {
-                let what = format!("parameter ${} is {value:?}, and has to be of the type {kind}", number + 1);
+                let what = format!("parameter ${} is {value:?}, but must be of the type {kind}", number + 1);
                 return Err(Error::new(ErrorKind::DatatypeMismatch, what));
             }
         }
@@ -162,13 +168,13 @@ impl Compiled {
     }
 }
 
-/// The types of a table's columns.
+/// The types of the columns of a table.
 pub(crate) fn column_kinds(catalog: &Catalog, table: TableId) -> Result<Vec<SqlType>> {
     let def = catalog.table_by_id(table).ok_or_else(gone)?;
     Ok(def.columns.iter().map(|column| column.kind.clone()).collect())
 }
 
-/// A table that was dropped.
+/// The error for a table that was dropped.
 #[cold]
 pub(crate) fn gone() -> Error {
     Error::new(ErrorKind::UndefinedTable, "the table is gone")

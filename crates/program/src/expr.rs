@@ -1,8 +1,8 @@
-//! Expressions: scalars of a program, ready to be computed.
+//! Expressions: the scalars of a program, ready to be computed.
 //!
-//! Types are looked at when an expression is made ([`compile`]), not when it is computed: each node knows what its operands
-//! are. A node is dispatched once for a value, and a column, a parameter or a literal alone is taken without a call. A value is
-//! borrowed from where it lies; texts that are made lie in [`Texts`].
+//! Types are checked when an expression is compiled ([`compile`]) and not when it is computed, because each node knows
+//! the types of its operands. A value costs one dispatch per node; a column, a parameter or a literal is taken without
+//! a call. Values are borrowed from where they are stored. Texts that an expression makes are stored in [`Texts`].
 
 mod arithmetic;
 mod cast;
@@ -27,16 +27,16 @@ pub(crate) use self::like::LikeTest;
 pub(crate) use self::text::TextCall;
 use crate::texts::Texts;
 
-/// What an expression is computed of.
+/// The inputs of an expression.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Env<'a> {
-    /// Columns of all rows, in the places that the [`Layout`] gave them.
+    /// The columns of all rows, in the places that the [`Layout`] assigned.
     pub(crate) columns: &'a [ValueRef<'a>],
     pub(crate) parameters: &'a [ValueRef<'a>],
     pub(crate) texts: &'a Texts,
 }
 
-/// An expression.
+/// A compiled expression.
 #[derive(Debug)]
 pub(crate) enum Expr {
     Column(usize),
@@ -66,13 +66,15 @@ pub(crate) struct Case {
 }
 
 impl Expr {
-    /// The value for a row. What is there already is taken where it is asked for, without a call.
+    /// Computes the value for a row. We handle columns, parameters and literals here, so they can be inlined in
+    /// the caller.
     #[inline(always)]
     pub(crate) fn value<'a>(&'a self, env: Env<'a>) -> Result<ValueRef<'a>> {
         match self {
             Expr::Column(place) => Ok(env.columns[*place]),
             Expr::Parameter(number) => Ok(env.parameters[*number]),
             Expr::Literal(value) => Ok(borrowed(value)),
+            // Everything else is out of line, so this function stays small enough to inline.
             made => made.compute(env),
         }
     }
@@ -98,33 +100,35 @@ impl Expr {
         }
     }
 
-    /// Whether it is true for a row: false and NULL are not.
+    /// Whether the condition is true for a row, not false or NULL.
     #[inline]
     pub(crate) fn is_true(&self, env: Env<'_>) -> Result<bool> {
         Ok(truth(self.value(env)?) == Some(true))
     }
 
-    /// Whether it is false for a row: true and NULL are not.
+    /// Whether the condition is false for a row, not true or NULL.
     pub(crate) fn is_false(&self, env: Env<'_>) -> Result<bool> {
         Ok(truth(self.value(env)?) == Some(false))
     }
 }
 
-/// A boolean, or NULL.
+/// The value of a boolean, or `None` for NULL.
 #[inline]
 fn truth(value: ValueRef<'_>) -> Option<bool> {
     match value {
         ValueRef::Bool(value) => Some(value),
         ValueRef::Null => None,
-        _ => unreachable!("a boolean was promised"),
+        _ => unreachable!("the caller must pass a boolean"),
     }
 }
 
-/// The first of the conditions that is `decisive` decides; without one it is the opposite, or NULL if one is NULL.
+/// Computes AND (`decisive` is false) or OR (`decisive` is true). The first condition that equals `decisive` decides.
+/// Without one, the result is NULL if a condition is NULL, and the opposite of `decisive` otherwise.
 fn decided<'a>(all: &'a [Expr], env: Env<'a>, decisive: bool) -> Result<ValueRef<'a>> {
     let mut has_null = false;
     for condition in all {
         match truth(condition.value(env)?) {
+            // Stop at the first deciding condition: later operands must not be evaluated, because they may fail.
             Some(is) if is == decisive => return Ok(ValueRef::Bool(decisive)),
             Some(_) => {}
             None => has_null = true,
@@ -154,7 +158,7 @@ impl Case {
     }
 }
 
-/// A literal, where it lies.
+/// A literal as a borrowed value.
 #[inline]
 pub(crate) fn borrowed(value: &Value) -> ValueRef<'_> {
     match value {
@@ -170,7 +174,7 @@ pub(crate) fn borrowed(value: &Value) -> ValueRef<'_> {
     }
 }
 
-/// Whether a value is one of a type, or NULL.
+/// Whether a value belongs to a type. NULL belongs to every type.
 pub(crate) fn is_of(value: ValueRef<'_>, kind: &SqlType) -> bool {
     use SqlType::{Boolean, Date, Float32, Float64, Int8, Int16, Int32, Int64, Time, UInt8, UInt16, UInt32, UInt64};
     match value {

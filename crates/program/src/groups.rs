@@ -1,6 +1,6 @@
-//! Rows put together by keys, and aggregates over each group; without keys all rows are one group.
+//! Groups of rows with equal keys, and aggregates over each group. Without keys, all rows are one group.
 //!
-//! Groups are found by the bytes of their keys.
+//! A group is found by a byte string that encodes its keys.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::pace::bounded;
 use crate::result_rows::ResultRows;
 use crate::texts::Texts;
 
-/// Groups, and the rows that are made of them.
+/// The keys and the aggregates, and the rows that are made of the groups.
 #[derive(Debug)]
 pub(crate) struct Groups {
     keys: Box<[Expr]>,
@@ -29,15 +29,15 @@ pub(crate) struct Groups {
     texts: usize,
 }
 
-/// What grouping takes, kept from one statement to the next.
+/// Memory that grouping needs, kept from one statement to the next.
 #[derive(Debug, Default)]
 pub(crate) struct GroupsScratch {
-    /// The keys of the groups, which are numbered as they are found.
+    /// The keys of the groups. Groups are numbered in the order in which they are found.
     keys: ResultRows,
     numbers: HashMap<Box<[u8]>, usize>,
     key_bytes: usize,
     key: Vec<u8>,
-    /// Those of the first group, of the second, and so on.
+    /// The totals of the first group, then those of the second, and so on.
     totals: Vec<Total>,
     count: usize,
     texts: Texts,
@@ -61,19 +61,20 @@ impl Groups {
         Ok(Groups { keys, key_kinds, aggregates, ends_at_value, having, rows, texts })
     }
 
-    /// Whether it has all that it needs after one value.
+    /// Whether the result is complete after one value. For example, MIN needs only the first value in key order.
     pub(crate) fn ends_at_value(&self) -> bool {
         self.ends_at_value
     }
 
-    /// Whether all that it gives is the number of rows.
+    /// Whether the only result is the number of rows.
     pub(crate) fn counts_rows(&self) -> bool {
+        // HAVING and the output do not matter here, because they only see the counts.
         let is_count =
             |aggregate: &Aggregate| aggregate.function == RowFunction::CountRows && aggregate.filter.is_none();
         self.keys.is_empty() && self.aggregates.iter().all(is_count)
     }
 
-    /// Takes `rows` rows that are only counted.
+    /// Counts `rows` rows that were not read.
     pub(crate) fn count(&self, scratch: &mut GroupsScratch, rows: usize) {
         scratch.totals[..self.aggregates.len()].iter_mut().for_each(|total| total.count += rows as u64);
     }
@@ -99,7 +100,7 @@ impl Groups {
             .for_each(|(aggregate, total)| total.start(aggregate));
     }
 
-    /// Takes a row; whether more are wanted.
+    /// Adds a row to its group. Returns whether more rows are needed.
     pub(crate) fn take(&self, scratch: &mut GroupsScratch, env: Env<'_>) -> Result<bool> {
         let group = if self.keys.is_empty() { 0 } else { self.group(scratch, env)? };
         let totals = &mut scratch.totals[group * self.aggregates.len()..];
@@ -107,12 +108,13 @@ impl Groups {
         Ok(!self.ends_at_value || totals[0].count == 0)
     }
 
-    /// The number of the group of a row.
+    /// The number of the group of a row. A new group gets the next number.
     fn group(&self, scratch: &mut GroupsScratch, env: Env<'_>) -> Result<usize> {
         scratch.key.clear();
         for key in &self.keys {
             let value = key.value(env)?;
             append_key(value, &mut scratch.key);
+            // Push the keys first. If the group exists, we drop them again.
             scratch.keys.push(value);
         }
         if let Some(number) = scratch.numbers.get(&scratch.key[..]) {
@@ -125,11 +127,12 @@ impl Groups {
         scratch.key_bytes += scratch.key.len() + size_of::<(Box<[u8]>, usize)>();
         self.add_group(scratch);
         let totals = scratch.count * self.aggregates.len() * size_of::<Total>();
+        // Groups are held in memory, so their number must be limited as well.
         bounded(scratch.keys.bytes() + scratch.key_bytes + totals)?;
         Ok(number)
     }
 
-    /// Gives the rows.
+    /// Makes the rows of all groups and gives them to `out`.
     pub(crate) fn finish(
         &self,
         scratch: &mut GroupsScratch,
@@ -163,7 +166,7 @@ impl Groups {
     }
 }
 
-/// Appends a value of a key, so that equal values, and no others, have the same bytes.
+/// Appends a key value to the byte string of a group, so two byte strings are equal exactly if their values are.
 pub(crate) fn append_key(value: ValueRef<'_>, key: &mut Vec<u8>) {
     let mut append = |tag: u8, bytes: &[u8]| {
         key.push(tag);
@@ -176,7 +179,7 @@ pub(crate) fn append_key(value: ValueRef<'_>, key: &mut Vec<u8>) {
         ValueRef::UInt(value) => append(1, &value.to_le_bytes()),
         ValueRef::Float(value) => append(1, &canonical(value).to_bits().to_le_bytes()),
         ValueRef::Decimal(value) => append(1, &value.to_le_bytes()),
-        ValueRef::Interval(_) => unreachable!("keys of groups have an order"),
+        ValueRef::Interval(_) => unreachable!("group keys must have an ordered type"),
         ValueRef::Text(text) => {
             append(1, &text.len().to_le_bytes());
             key.extend_from_slice(text.as_bytes());

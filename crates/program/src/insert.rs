@@ -1,4 +1,4 @@
-//! `INSERT`, with what is done where a key is taken.
+//! `INSERT`, with its `ON CONFLICT` clause.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -27,16 +27,16 @@ use crate::texts::Texts;
 #[derive(Debug)]
 pub(crate) struct Insert {
     rows: Box<[Box<[Expr]>]>,
-    /// The query that gives rows. The one of `rows` is made of each of them.
+    /// The query that gives the rows. `rows` has then one entry, which is computed for each row of the query.
     source: Option<Box<Read>>,
-    /// Values that are those of a sequence: of which row, which column, and the sequence.
+    /// Values that come from a sequence: the number of the row, the column, and the sequence.
     sequences: Box<[(usize, usize, TableId)]>,
     texts: usize,
     into: Into,
     after: AfterChange,
 }
 
-/// Where rows go.
+/// The kind of table that the rows go into.
 #[derive(Debug)]
 enum Into {
     Keyed { codec: Arc<TableCodec>, on_conflict: Option<OnConflict> },
@@ -47,11 +47,11 @@ enum Into {
 struct OnConflict {
     targets: Box<[Target]>,
     primary: Target,
-    /// Without, the row is left out.
+    /// The assignments of `DO UPDATE`, or `None` for `DO NOTHING`.
     update: Option<ConflictUpdate>,
 }
 
-/// A key that may be taken.
+/// A key that another row may already have.
 #[derive(Debug)]
 struct Target {
     index: Option<IndexId>,
@@ -69,7 +69,7 @@ impl Insert {
         let def = catalog.table_by_id(insert.table).ok_or_else(gone)?;
         let source = insert.source.as_ref().map(|read| Read::new(read, catalog, parameters)).transpose()?;
         if source.is_some() && (insert.rows.len() != 1 || def.keyed.is_none()) {
-            return Err(unsupported("inserting the rows of a query into a table without keys"));
+            return Err(unsupported("inserting the rows of a query into a table without a primary key"));
         }
         let of_source = match &source {
             Some(source) => Layout::of_all([source.kinds().to_vec()]),
@@ -106,6 +106,7 @@ impl Insert {
         match &self.into {
             Into::Keyed { codec, on_conflict } => {
                 scratch.taken.changed.clear();
+                // Take the buffer out of the scratch, which the loop below borrows mutably.
                 let mut given = std::mem::take(&mut scratch.assigned);
                 let changed = all_or_none(transaction, |transaction| {
                     let on_conflict = on_conflict.as_ref();
@@ -114,6 +115,7 @@ impl Insert {
                         let mut put = Put { insert: self, codec, transaction, parameters, out, count };
                         return (0..count).try_fold(0, |sum, row| Ok(sum + put.row(row, &[], on_conflict, scratch)?));
                     };
+                    // Read all rows before the first insert, so the query does not see rows of this statement.
                     given.start(source.kinds());
                     source.run(&transaction.reader(), parameters, &mut scratch.read, cancel, &mut given)?;
                     let count = given.len();
@@ -139,7 +141,7 @@ impl Insert {
         }
     }
 
-    /// All rows as a batch.
+    /// Computes all rows and returns them as one batch.
     fn batch(
         &self,
         kinds: &[SqlType],
@@ -168,36 +170,37 @@ impl Insert {
     }
 }
 
-/// The schema of rows that are to be appended. What may not be NULL is the table's to say, which checks them.
+/// The schema of rows that are appended to the table, with every column nullable. The table itself must check NOT NULL.
 fn nullable(def: &TableDef) -> SchemaRef {
     let schema = def.arrow_schema();
     let fields = schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
-/// The values of a row that is to be inserted, in the order of the table.
+/// Compiles the values of a row that is inserted, in the order of the table's columns.
 fn row_of(row: &[program::Scalar], def: &TableDef, compiler: &mut Compiler<'_>) -> Result<Box<[Expr]>> {
     if row.len() != def.columns.len() {
         let (given, wanted) = (row.len(), def.columns.len());
-        return Err(Error::internal(format!("a program with {given} values for {wanted} columns")));
+        return Err(Error::internal(format!("the program gives {given} values for {wanted} columns")));
     }
     let columns = row.iter().zip(&def.columns);
     columns.map(|(scalar, column)| compiler.assigned(scalar, &column.kind, &column.name)).collect()
 }
 
-/// Puts rows into a keyed table.
+/// Inserts rows into a keyed table.
 struct Put<'p> {
     insert: &'p Insert,
     codec: &'p Arc<TableCodec>,
     transaction: &'p mut Transaction,
     parameters: &'p [ValueRef<'p>],
     out: &'p mut ResultRows,
-    /// How many rows the statement puts.
+    /// Number of rows that the statement inserts.
     count: usize,
 }
 
 impl Put<'_> {
-    /// Puts the row `number` of the statement, made of a row of its source. How many rows that has changed.
+    /// Inserts row `number` of the statement. `source` is the row of its query, if it has one. Returns how many rows it
+    /// changed.
     fn row(
         &mut self,
         number: usize,
@@ -210,6 +213,7 @@ impl Put<'_> {
         let env = Env { columns: source, parameters: self.parameters, texts };
         let mut new: Vec<ValueRef<'_>> = recycled(std::mem::take(after));
         self.insert.rows[number].iter().try_for_each(|expr| expr.value(env).map(|value| new.push(value)))?;
+        // A value of a sequence is drawn when its row is inserted, not in advance.
         for (_, column, sequence) in self.insert.sequences.iter().filter(|(row, _, _)| *row == number) {
             new[*column] = ValueRef::Int(self.transaction.next_value(*sequence)?);
         }
@@ -219,12 +223,14 @@ impl Put<'_> {
             Some(on_conflict) => on_conflict.find(&new, self.codec, &self.transaction.reader(), taken)?,
         };
         let changed = match on_conflict.map(|on_conflict| (on_conflict, &on_conflict.update)) {
+            // DO NOTHING: the row is skipped and not counted.
             Some((_, None)) if is_taken => 0,
             Some((_, Some(update))) if is_taken => self.change(update, &new, taken, after_texts)?,
             on_conflict => {
                 self.insert.after.give(&new, self.parameters, after_texts, self.out)?;
                 self.transaction.insert_values(self.codec, &new)?;
                 if let Some((on_conflict, _)) = on_conflict {
+                    // DO UPDATE must not change this row in the same statement, so we remember its key.
                     on_conflict.note(&new, self.codec, self.count, taken)?;
                 }
                 1
@@ -234,7 +240,7 @@ impl Put<'_> {
         Ok(changed)
     }
 
-    /// Changes the row that has the key of `new`.
+    /// Changes the row that already has the key of `new`.
     fn change(
         &mut self,
         update: &ConflictUpdate,
@@ -251,6 +257,7 @@ impl Put<'_> {
         read_all(self.codec, key, row, values, &mut both)?;
         let mut made: Vec<ValueRef<'_>> = recycled(std::mem::take(changed_row));
         made.extend_from_slice(&both);
+        // The expressions see the old row first and then the new one, which SQL calls `excluded`.
         both.extend_from_slice(new);
         texts.clear(update.assignments.texts);
         let env = Env { columns: &both, parameters: self.parameters, texts };
@@ -260,6 +267,7 @@ impl Put<'_> {
             self.insert.after.check(&made, self.parameters, after_texts)?;
             self.insert.after.give(&made, self.parameters, after_texts, self.out)?;
             self.transaction.update_values(self.codec, key, row, &made)?;
+            // A single row cannot meet itself, so we remember keys only for several rows.
             if self.count > 1 {
                 changed.push(key);
             }
@@ -270,28 +278,28 @@ impl Put<'_> {
     }
 }
 
-/// Looking for a row that has the key of another one.
+/// Memory for the search for a row that already has a key.
 #[derive(Debug, Default)]
 pub(crate) struct TakenScratch {
     key: Vec<u8>,
     row: Vec<u8>,
     range: KeyRange,
     scan: IndexScan,
-    /// Values of the key.
+    /// The values of the key.
     parts: Vec<ValueRef<'static>>,
-    /// Columns of that row, and of the one that was to be inserted.
+    /// The columns of the existing row, followed by those of the new row.
     columns: Vec<ValueRef<'static>>,
     changed_row: Vec<ValueRef<'static>>,
     values: Vec<Vec<u8>>,
     texts: Texts,
-    /// Keys of the rows that the statement has changed, if it has several.
+    /// Keys of the rows that the statement has changed. Collected only if the statement has several rows.
     changed: ByteRows,
 }
 
 impl OnConflict {
-    /// Of `def`; row 0 of the compiler is the row that is there, row 1 the one that was to be inserted.
+    /// Compiles the clause for `def`. Row 0 of the compiler is the existing row, row 1 the row that should be inserted.
     fn new(on_conflict: &program::OnConflict, def: &TableDef, mut compiler: Compiler<'_>) -> Result<OnConflict> {
-        let keyed = def.keyed.as_ref().ok_or_else(|| Error::internal("a table without keys"))?;
+        let keyed = def.keyed.as_ref().ok_or_else(|| Error::internal("ON CONFLICT on a table without keys"))?;
         let targets = match on_conflict.target {
             ConflictTarget::PrimaryKey => vec![Target::primary(def, keyed)?],
             ConflictTarget::Index(id) => {
@@ -315,7 +323,7 @@ impl OnConflict {
         Ok(OnConflict { targets: targets.into(), primary: Target::primary(def, keyed)?, update })
     }
 
-    /// Whether a row has one of the keys of `new`; `scratch` has its key and row then.
+    /// Whether an existing row has one of the keys of `new`. If so, `scratch` holds that row and its key.
     fn find(
         &self,
         new: &[ValueRef<'_>],
@@ -331,7 +339,7 @@ impl OnConflict {
         Ok(false)
     }
 
-    /// Notes the key of a row that was inserted, where the statement may come upon it again.
+    /// Remembers the key of an inserted row if a later row of the statement could conflict with it.
     fn note(&self, new: &[ValueRef<'_>], codec: &TableCodec, rows: usize, scratch: &mut TakenScratch) -> Result<()> {
         if rows > 1 && self.update.is_some() {
             self.primary.encode(new, codec, scratch)?;
@@ -348,18 +356,19 @@ impl Target {
 
     fn new(def: &TableDef, index: Option<IndexId>, parts: &[KeyColumn]) -> Result<Target> {
         let columns = parts.iter().map(|part| {
-            def.column_by_id(part.column).ok_or_else(|| Error::internal("a key of a column that is not there"))
+            def.column_by_id(part.column).ok_or_else(|| Error::internal("a key column is not in its table"))
         });
         Ok(Target { index, columns: columns.collect::<Result<_>>()? })
     }
 
-    /// Makes what the key of a row is that has the values of `new`: of the primary key the key itself. `false` if a part is NULL,
-    /// which equals nothing.
+    /// Encodes the key of a row with the values of `new`: a primary key itself, or the range of an index. Returns
+    /// `false` if a part is NULL, because NULL equals nothing and so can not conflict.
     fn encode(&self, new: &[ValueRef<'_>], codec: &TableCodec, scratch: &mut TakenScratch) -> Result<bool> {
         let TakenScratch { key, parts, range, .. } = scratch;
         let mut values: Vec<ValueRef<'_>> = recycled(std::mem::take(parts));
         values.extend(self.columns.iter().map(|column| new[*column]));
         let has_null = values.iter().any(ValueRef::is_null);
+        // A primary key is looked up directly. For an index we need the range of its entries.
         if !has_null && self.index.is_none() {
             codec.encode_key(None, &values, key)?;
         } else if !has_null {
@@ -384,9 +393,11 @@ impl Target {
         let TakenScratch { key, row, range, scan, .. } = scratch;
         let Some(index) = self.index else { return reader.get(key, row) };
         scan.start(codec, index, range, false, 1, IndexOrder::Kept)?;
+        // DO NOTHING only needs to know that a row exists.
         if !reads_row {
             return Ok(scan.next(codec, reader)?.is_some());
         }
+        // DO UPDATE needs the whole row, so it must be fetched.
         let Some((found_key, found)) = scan.next_row(codec, reader)? else { return Ok(false) };
         key.clear();
         key.extend_from_slice(found_key);

@@ -1,7 +1,8 @@
-//! Values that columns of a key are compared with.
+//! Values that key columns are compared with.
 //!
-//! A key holds values of its column's type alone. A number of another type is looked for as the value that equals it, if
-//! there is one; where it is the end of a range and lies between two values of the column, the range ends at the next value
+//! A key holds only values of its column's type. A number of another type is replaced by the value of the column that
+//! equals it, if one exists. If the number is the end of a range and is between two values of the column, the range
+//! ends at the next value inside it:
 //! that is in it:
 //!
 //! ```text
@@ -9,8 +10,8 @@
 //! SMALLINT column   = 1e6   nothing      > 1e6           nothing   < 1e6           all values
 //! ```
 //!
-//! NULL equals nothing, and nothing is on either side of it. Pairs of types for which the general engine rounds before it
-//! compares (a BIGINT and a DOUBLE, say) are left to that.
+//! NULL equals nothing, and no value is on either side of it. For some pairs of types the general engine rounds before
+//! it compares, for example for a BIGINT and a DOUBLE. We leave those to it.
 
 use std::ops::Bound;
 
@@ -21,10 +22,10 @@ use rowmill_storage::keyed::ValueRef;
 use crate::expr::{Compiler, Env, Expr, canonical_value, unsupported};
 use crate::number::{Integer, Number, exact, float, product, ten_to};
 
-/// Integers of so many bits are doubles, all of them.
+/// A double represents every integer with at most this number of bits exactly.
 const BITS_OF_DOUBLES: u8 = 32;
 
-/// A value of a column of a key.
+/// A value for a key column.
 #[derive(Debug)]
 pub(crate) struct KeyValue {
     expr: Expr,
@@ -33,36 +34,37 @@ pub(crate) struct KeyValue {
 
 #[derive(Clone, Copy, Debug)]
 enum How {
-    /// A value of the column's type.
+    /// The value has the type of the column.
     Same,
-    /// An exact number for a column of exact numbers.
+    /// An exact number, for a column of exact numbers.
     Exact(Number, Number),
-    /// A double for a column of integers.
+    /// A double, for a column of integers.
     Double(Integer),
-    /// A number for a column of doubles, which holds the nearest double of each.
+    /// A number, for a column of doubles. It is compared as the nearest double.
     ToDouble(Number),
 }
 
-/// Which end of a range a value is.
+/// The lower or the upper end of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Lower,
     Upper,
 }
 
-/// Where a number is among those of a column.
+/// The place of a number among the values of a column.
 enum Place {
-    /// Less than all.
+    /// Less than every value.
     Below,
     At(i128),
-    /// Between this one and the next.
+    /// Greater than this value and less than the next one.
     Behind(i128),
-    /// Greater than all.
+    /// Greater than every value.
     Above,
 }
 
 impl KeyValue {
-    /// `scalar`, compared with a column of the type `column`. `Unsupported` of types that are not compared in a key.
+    /// Compiles `scalar` for a comparison with a key column of the type `column`. Returns `Unsupported` if keys cannot
+    /// compare the two types.
     pub(crate) fn new(scalar: &Scalar, column: &SqlType, compiler: &mut Compiler<'_>) -> Result<KeyValue> {
         let is_text = |kind: &SqlType| matches!(kind, SqlType::Text { .. });
         let is_of_time = matches!(column, SqlType::Date | SqlType::Time | SqlType::Timestamp { zoned: false, .. });
@@ -75,23 +77,23 @@ impl KeyValue {
             (Some(from), Some(to)) if !from.is_float() && !to.is_float() => How::Exact(from, to),
             (Some(Number::Double), Some(Number::Integer(to))) if to.bits <= BITS_OF_DOUBLES => How::Double(to),
             (Some(from), Some(Number::Double)) => How::ToDouble(from),
-            _ => return Err(unsupported(format_args!("a key of {column} beside {}", scalar.kind))),
+            _ => return Err(unsupported(format_args!("comparing a key of {column} with {}", scalar.kind))),
         };
         Ok(KeyValue { expr: compiler.expr(scalar)?, how })
     }
 
-    /// The value of the column that equals it, if there is one.
+    /// Computes the value and returns the equal value of the column, if one exists.
     #[inline]
     pub(crate) fn equal<'a>(&'a self, env: Env<'a>) -> Result<Option<ValueRef<'a>>> {
         Ok(self.equal_to(self.expr.value(env)?))
     }
 
-    /// What is looked for, as it is.
+    /// Computes the value without converting it to the type of the column.
     pub(crate) fn value<'a>(&'a self, env: Env<'a>) -> Result<ValueRef<'a>> {
         self.expr.value(env)
     }
 
-    /// The value of the column that equals `value`, which is its own, if there is one.
+    /// The value of the column that equals `value`, if one exists. `value` must come from [`KeyValue::value`].
     #[inline]
     pub(crate) fn equal_to<'a>(&self, value: ValueRef<'a>) -> Option<ValueRef<'a>> {
         if value.is_null() {
@@ -107,7 +109,8 @@ impl KeyValue {
         }
     }
 
-    /// The end of a range that `value`, which is its own, is; `None` if nothing is in the range.
+    /// The bound of a range that ends at `value`, which must come from [`KeyValue::value`]. Returns `None` if the range
+    /// is empty.
     pub(crate) fn bound_at<'a>(&self, value: ValueRef<'a>, inclusive: bool, side: Side) -> Option<Bound<ValueRef<'a>>> {
         if value.is_null() {
             return None;
@@ -121,7 +124,8 @@ impl KeyValue {
             },
         };
         let (least, greatest) = column.bounds();
-        // A bound of its own, so that NULLs, which are in no range, stay out.
+        // The bound must be a value, not unbounded, because NULLs are stored in the key as well and belong to no range.
+        // Beyond all values of the column, the range ends at the extreme value or is empty.
         let end = match (place, side) {
             (Place::At(number), _) => return column.exact_value(number).and_then(at),
             (Place::Behind(number), Side::Lower) => number + 1,
@@ -134,7 +138,7 @@ impl KeyValue {
     }
 }
 
-/// A value, or where it is among those of a column of exact numbers.
+/// A value of a column of doubles, or a place among the values of a column of exact numbers.
 enum Placed {
     Double(ValueRef<'static>),
     Exact(Place, Number),
@@ -143,7 +147,7 @@ enum Placed {
 impl How {
     fn place(self, value: ValueRef<'_>) -> Placed {
         match self {
-            How::Same => unreachable!("a value of the column's type is where it is"),
+            How::Same => unreachable!("a value of the column's type needs no conversion"),
             How::ToDouble(from) => {
                 let double = from.convert(value, Number::Double).unwrap_or(ValueRef::Null);
                 Placed::Double(canonical_value(double))
@@ -152,7 +156,7 @@ impl How {
             How::Double(to) => {
                 let (value, to) = (float(value), Number::Integer(to));
                 let (least, greatest) = to.bounds();
-                // NaN is above all.
+                // The comparisons with NaN are false, so NaN is above all values.
                 let place = if value < least as f64 {
                     Place::Below
                 } else if value <= greatest as f64 {
@@ -167,7 +171,7 @@ impl How {
     }
 }
 
-/// Where an exact number is among those of a column.
+/// The place of an exact number among the values of a column.
 #[inline]
 fn placed(number: i128, scale: u8, column: Number) -> Place {
     let (least, greatest) = column.bounds();
@@ -180,10 +184,11 @@ fn placed(number: i128, scale: u8, column: Number) -> Place {
         (number, true)
     } else {
         let divisor = ten_to(scale - column.scale());
+        // Euclidean division gives the floor for negative numbers, too.
         (number.div_euclid(divisor), number.rem_euclid(divisor) == 0)
     };
     if floor < least {
-        // Behind the number below the least one is between all numbers and nothing.
+        // The number may be between `floor` and the least value, but no value of the column is there.
         Place::Below
     } else if floor > greatest {
         Place::Above

@@ -1,23 +1,27 @@
-//! Prepared statements on keyed tables, compiled once into a small program that runs without a planner, without threads and
-//! without locks, and in steady state all but without allocation.
+//! Prepared statements on keyed tables. Each one is compiled once into a small program. The program runs without a
+//! planner, without threads and without locks, and after a few runs almost without allocations.
 //!
-//! A [`Program`](rowmill_plan::program::Program) says what a statement does; [`Compiled::new`] finds its tables and gives every
-//! column, parameter and text a place; [`Compiled::run_read`] and [`Compiled::run_write`] run it with the memory of a
-//! [`Scratch`] and fill [`ResultRows`].
+//! A [`Program`](rowmill_plan::program::Program) describes a statement as data. [`Compiled::new`] looks up its tables
+//! and gives every column, parameter and text a place. [`Compiled::run_read`] and [`Compiled::run_write`] run it with
+//! the memory of a [`Scratch`] and fill [`ResultRows`].
 //!
 //! ```text
-//! key_value   what a key column is compared with, as a value of that column
-//! access      those values as a key or a range, and the rows that are there
-//! read        lookups as loops within loops -> output: rows, sorted rows, groups of aggregates
-//! windows     values that other rows of a partition decide
-//! change      rows of an access, found and then updated or deleted;  insert: new ones
-//! expr        values of rows: types are looked at once, texts lie where they lie
+//! key_value   a value that a key column is compared with, converted to the type of that column
+//! access      turns those values into a key or a range, and finds the rows
+//! read        nested loops over lookups -> output: rows, sorted rows, groups of aggregates
+//! windows     values that depend on other rows of the partition
+//! change      finds the rows of an access, then updates or deletes them;  insert: adds rows
+//! expr        values of rows; types are checked once, texts are borrowed and not copied
 //! ```
 //!
-//! Values are borrowed from rows, parameters and literals. Lists of them are kept from row to row, which the compiler allows
-//! since each is emptied and collected anew (`recycled.rs`); nothing here is unsafe.
+//! Values are borrowed from rows, parameters and literals. Lists of such values are reused from row to row. The borrow
+//! checker allows that because each list is emptied and then collected into a list with a new lifetime (`recycled.rs`).
+//! This crate has no unsafe code.
 //!
-//! Results are those of the general engine. What would not be is not compiled, and a statement that turns out to hold many rows is
+//! The results must be the same as those of the general engine. A statement that a program could not run with the same
+//! result is not compiled. A statement that turns out to hold many rows stops before it has changed any of them. In
+//! both cases the error is [`Unsupported`](rowmill_base::ErrorKind), and the caller should run the statement with the
+//! general engine.
 //! given up before it has changed any; both are [`Unsupported`](rowmill_base::ErrorKind), and to be run by that engine.
 
 mod access;

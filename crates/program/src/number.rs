@@ -1,7 +1,8 @@
-//! Numbers of SQL's types, and how one type's become another's.
+//! The numbers of SQL's types, and conversions between the types.
 //!
-//! Integers and decimals are exact: whole numbers of up to 128 bits, decimals without their point. What is rounded is said
-//! by [`Number::convert`], and is what the general engine does.
+//! Integers and decimals are exact: both are whole numbers of up to 128 bits, and a decimal is stored without its
+//! point. For example, 1.50 with scale 2 is 150. [`Number::convert`] says how conversions round. They must round as the
+//! general engine does.
 
 use std::cmp::Ordering;
 use std::fmt::{self, Write};
@@ -12,7 +13,7 @@ use rowmill_storage::keyed::ValueRef;
 /// The largest number of digits of a decimal.
 const DIGITS_MAX: usize = 38;
 
-/// Powers of ten, by exponent.
+/// The powers of ten, by exponent.
 const TEN_TO: [i128; DIGITS_MAX + 1] = {
     let mut powers = [1; DIGITS_MAX + 1];
     let mut exponent = 1;
@@ -23,13 +24,13 @@ const TEN_TO: [i128; DIGITS_MAX + 1] = {
     powers
 };
 
-/// `10^exponent`, of at most 38.
+/// `10^exponent`. The exponent must be at most 38.
 #[inline]
 pub(crate) fn ten_to(exponent: u8) -> i128 {
     TEN_TO[usize::from(exponent)]
 }
 
-/// A type of numbers.
+/// A numeric type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Number {
     Integer(Integer),
@@ -40,14 +41,14 @@ pub(crate) enum Number {
     Double,
 }
 
-/// A type of integers.
+/// An integer type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Integer {
     pub(crate) bits: u8,
     pub(crate) signed: bool,
 }
 
-/// The digits of a type of decimals: all, and those behind the point.
+/// The digits of a decimal type: the number of all digits, and the number of digits after the point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Digits {
     pub(crate) all: u8,
@@ -70,7 +71,7 @@ impl Integer {
         Some(Integer { bits, signed })
     }
 
-    /// Whether it has all values of `other`, in the same variant.
+    /// Whether this type has all values of `other` and keeps them in the same variant of [`ValueRef`].
     pub(crate) fn has_all_of(self, other: Integer) -> bool {
         self.signed == other.signed && self.bits >= other.bits
     }
@@ -83,7 +84,7 @@ impl Integer {
         if self.signed { (1 << (self.bits - 1)) - 1 } else { (1 << self.bits) - 1 }
     }
 
-    /// The value, if the type has it.
+    /// The number as a value of this type, or `None` if it is out of range.
     #[inline]
     pub(crate) fn value(self, number: i128) -> Option<ValueRef<'static>> {
         if number < self.least() || number > self.greatest() {
@@ -94,7 +95,7 @@ impl Integer {
 }
 
 impl Digits {
-    /// The value, if it has no more digits.
+    /// The number as a value of this type, or `None` if it has too many digits.
     #[inline]
     pub(crate) fn value(self, number: i128) -> Option<ValueRef<'static>> {
         (number.unsigned_abs() < ten_to(self.all).unsigned_abs()).then_some(ValueRef::Decimal(number))
@@ -115,7 +116,7 @@ impl Number {
         matches!(self, Number::Real | Number::Double)
     }
 
-    /// Digits behind the point.
+    /// Number of digits after the point; 0 for types other than decimals.
     pub(crate) fn scale(self) -> u8 {
         match self {
             Number::Decimal(digits) => digits.scale,
@@ -123,7 +124,7 @@ impl Number {
         }
     }
 
-    /// Digits of the decimal that holds every exact number of the type.
+    /// The smallest decimal type that holds every value of this type, or `None` for floats.
     pub(crate) fn digits(self) -> Option<Digits> {
         let all = match self {
             Number::Decimal(digits) => return Some(digits),
@@ -137,7 +138,7 @@ impl Number {
         Some(Digits { all, scale: 0 })
     }
 
-    /// An exact number of the type; `None` if it does not have it.
+    /// An exact number as a value of this type, or `None` if the type does not have it.
     pub(crate) fn exact_value(self, number: i128) -> Option<ValueRef<'static>> {
         match self {
             Number::Integer(integer) => integer.value(number),
@@ -146,7 +147,7 @@ impl Number {
         }
     }
 
-    /// The least and the greatest exact number of the type.
+    /// The least and the greatest value of this type, which must be exact.
     pub(crate) fn bounds(self) -> (i128, i128) {
         match self {
             Number::Integer(integer) => (integer.least(), integer.greatest()),
@@ -155,14 +156,15 @@ impl Number {
         }
     }
 
-    /// `value` as one of the type `to`; `None` if that does not have it.
+    /// Converts `value` to the type `to`. Returns `None` if that type does not have it.
     ///
-    /// Decimals are rounded half away from zero, floats that become integers half to even. A float becomes the decimal
-    /// nearest to its shortest text, so that 0.1 is 0.1.
+    /// Decimals round half away from zero. Floats that become integers round half to even. A float becomes the decimal
+    /// that is nearest to its shortest text, so 0.1 becomes 0.1 and not the exact binary fraction.
     pub(crate) fn convert(self, value: ValueRef<'_>, to: Number) -> Option<ValueRef<'static>> {
         match (self, to) {
             (Number::Real | Number::Double, Number::Real | Number::Double) => {
                 let value = float(value);
+                // A finite double that overflows REAL is an error; infinities stay as they are.
                 let narrow = if to == Number::Real { f64::from(value as f32) } else { value };
                 (narrow.is_finite() || !value.is_finite()).then(|| ValueRef::Float(canonical(narrow)))
             }
@@ -180,7 +182,7 @@ impl Number {
         }
     }
 
-    /// The nearest double.
+    /// The double that is nearest to an exact number or to a float.
     #[inline]
     pub(crate) fn double(self, value: ValueRef<'_>) -> f64 {
         match (self, value) {
@@ -191,45 +193,45 @@ impl Number {
     }
 }
 
-/// 64 bits convert in one instruction.
+/// The double that is nearest to a whole number. Most numbers fit 64 bits, and those convert in one instruction.
 #[inline]
 pub(crate) fn nearest_double(number: i128) -> f64 {
     i64::try_from(number).map_or(number as f64, |number| number as f64)
 }
 
-/// An exact number.
+/// The whole number of an exact value. Decimals keep their scale. The value must not be NULL or a float.
 #[inline]
 pub(crate) fn exact(value: ValueRef<'_>) -> i128 {
     match value {
         ValueRef::Int(value) => value.into(),
         ValueRef::UInt(value) => value.into(),
         ValueRef::Decimal(value) => value,
-        _ => unreachable!("an exact number was promised"),
+        _ => unreachable!("the caller must pass an exact number"),
     }
 }
 
-/// A float.
+/// The float of a value, which must be one.
 #[inline]
 pub(crate) fn float(value: ValueRef<'_>) -> f64 {
     match value {
         ValueRef::Float(value) => value,
-        _ => unreachable!("a float was promised"),
+        _ => unreachable!("the caller must pass a float"),
     }
 }
 
-/// The one value that stands for all floats equal to this one.
+/// Normalises a float: every NaN becomes one NaN, and -0 becomes 0, so equal floats have equal bytes.
 #[inline]
 pub(crate) fn canonical(value: f64) -> f64 {
     if value.is_nan() { f64::NAN } else { value + 0.0 }
 }
 
-/// A float without a fraction.
+/// A float that has no fraction, as a whole number.
 fn whole(value: f64) -> Option<i128> {
-    // Beyond there is no type that has it; the bound is exact.
+    // 2^127 is an exact float, and no type holds a number beyond it.
     (value.abs() < 2_f64.powi(127)).then_some(value as i128)
 }
 
-/// An exact number with other digits behind the point.
+/// Changes the number of digits after the point of an exact number. Returns `None` on overflow.
 #[inline]
 pub(crate) fn rescaled(number: i128, from: u8, to: u8) -> Option<i128> {
     match from.cmp(&to) {
@@ -238,13 +240,14 @@ pub(crate) fn rescaled(number: i128, from: u8, to: u8) -> Option<i128> {
         Ordering::Greater => {
             let divisor = ten_to(from - to);
             let (quotient, rest) = (number / divisor, number % divisor);
+            // Half away from zero: compare twice the remainder with the divisor.
             let is_away = rest.unsigned_abs() * 2 >= divisor.unsigned_abs();
             Some(if is_away { quotient + number.signum() } else { quotient })
         }
     }
 }
 
-/// Two factors of 64 bits, which is what nearly all are, need one instruction and no check.
+/// Multiplies two numbers. Nearly all factors fit 64 bits; their product needs one instruction and no overflow check.
 #[inline]
 pub(crate) fn product(left: i128, right: i128) -> Option<i128> {
     match (i64::try_from(left), i64::try_from(right)) {
@@ -253,12 +256,13 @@ pub(crate) fn product(left: i128, right: i128) -> Option<i128> {
     }
 }
 
-/// The order of two exact numbers with digits behind the point.
+/// Compares two exact numbers that may have different numbers of digits after the point.
 #[inline]
 pub(crate) fn compare_exact((left, left_scale): (i128, u8), (right, right_scale): (i128, u8)) -> Ordering {
     match left_scale.cmp(&right_scale) {
         Ordering::Equal => left.cmp(&right),
-        // What leaves 128 bits is farther from zero than anything in them.
+        // A product that overflows 128 bits is farther from zero than any number with 128 bits, so its sign
+        // decides.
         Ordering::Less => match product(left, ten_to(right_scale - left_scale)) {
             Some(left) => left.cmp(&right),
             None => left.cmp(&0),
@@ -270,7 +274,7 @@ pub(crate) fn compare_exact((left, left_scale): (i128, u8), (right, right_scale)
     }
 }
 
-/// The decimal nearest to the shortest text of a float.
+/// The decimal that is nearest to the shortest text of a float.
 fn decimal_of_text(value: f64, number: Number, scale: u8) -> Option<i128> {
     let mut reader = DecimalReader::new(scale);
     let written = match number {
@@ -280,14 +284,14 @@ fn decimal_of_text(value: f64, number: Number, scale: u8) -> Option<i128> {
     written.ok().and_then(|()| reader.finish())
 }
 
-/// Reads digits as they are written.
+/// Reads the digits of a number as they are written, without building its text.
 struct DecimalReader {
     number: i128,
     negative: bool,
-    /// Digits that are still to come behind the point; those in front of it do not count.
+    /// Digits that are still expected after the point. Digits before the point are not counted.
     scale: u8,
     behind_point: bool,
-    /// The first digit that is too much.
+    /// The first digit beyond the scale, which decides how to round.
     next: Option<u8>,
 }
 
@@ -302,6 +306,7 @@ impl DecimalReader {
             b'.' => self.behind_point = true,
             b'0'..=b'9' => {
                 let digit = byte - b'0';
+                // Digits beyond the scale only matter for rounding, and only the first of them.
                 if self.behind_point && self.scale == 0 {
                     self.next.get_or_insert(digit);
                     return Some(());
@@ -309,13 +314,14 @@ impl DecimalReader {
                 self.scale -= u8::from(self.behind_point);
                 self.number = self.number.checked_mul(10)?.checked_add(digit.into())?;
             }
-            // NaN and the infinities.
+            // The text is NaN or an infinity.
             _ => return None,
         }
         Some(())
     }
 
     fn finish(self) -> Option<i128> {
+        // The text had fewer digits than the scale, so we append zeros.
         let number = product(self.number, ten_to(self.scale))?;
         let number = number.checked_add(i128::from(self.next.is_some_and(|digit| digit >= 5)))?;
         Some(if self.negative { -number } else { number })
@@ -328,7 +334,7 @@ impl Write for DecimalReader {
     }
 }
 
-/// A number as errors say it.
+/// A number as error messages show it. The second field is the number of digits after the point.
 pub(crate) struct Said<'a>(pub(crate) ValueRef<'a>, pub(crate) u8);
 
 impl fmt::Display for Said<'_> {
@@ -349,7 +355,7 @@ impl fmt::Display for Said<'_> {
     }
 }
 
-/// The error of a result that its type does not have.
+/// The error for a result that its type cannot hold.
 #[cold]
 pub(crate) fn out_of_range(what: impl fmt::Display, kind: impl fmt::Display) -> Error {
     Error::new(ErrorKind::NumericOutOfRange, format!("number out of range: {what} does not fit {kind}"))

@@ -1,7 +1,8 @@
-//! What is made of the rows that a read finds: the rows themselves, as they come or in another order, or groups.
+//! The result of a read: its rows as they come, its rows in another order, or groups.
 //!
-//! Rows in another order than that of the access are kept, and where there is a limit cut to it whenever they have become
-//! twice as many.
+//! If the access does not give the order that the statement asks for, the rows are collected. With a LIMIT, the
+//! collection is sorted and cut back to the limit each time it holds twice as many rows, so its size stays
+//! bounded.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use crate::pace::bounded;
 use crate::result_rows::ResultRows;
 use crate::texts::Texts;
 
-/// Rows that are sorted before any is left out.
+/// Rows that are collected at least before they are sorted and cut.
 const SORTED_MIN: usize = 32;
 
 /// An output that is ready to be filled.
@@ -33,27 +34,27 @@ enum Of {
     Groups(Groups),
 }
 
-/// Values of rows, in an order, from one row to another.
+/// The columns of the result, their order, and OFFSET and LIMIT.
 #[derive(Debug)]
 pub(crate) struct Rows {
     columns: Box<[Expr]>,
-    /// Behind the columns of a row that is kept.
+    /// The values to order by. They come after the columns in a collected row.
     order: Box<[Expr]>,
     ways: Box<[Way]>,
-    /// Types of the columns and of what is ordered by, if anything is.
+    /// The types of a collected row: its columns and the values to order by.
     sorted: Arc<[SqlType]>,
     skip: Option<Expr>,
     limit: Option<Expr>,
 }
 
-/// How values are ordered.
+/// The direction in which values are ordered.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Way {
     pub(crate) descending: bool,
     pub(crate) nulls_first: bool,
 }
 
-/// What an output takes, kept from one to the next.
+/// Memory that an output needs, kept from one run to the next.
 #[derive(Debug, Default)]
 pub(crate) struct OutputScratch {
     rows: RowsScratch,
@@ -61,13 +62,13 @@ pub(crate) struct OutputScratch {
     texts: Texts,
 }
 
-/// What rows that are given take.
+/// Memory that collected rows need.
 #[derive(Debug, Default)]
 pub(crate) struct RowsScratch {
     kept: ResultRows,
     spare: ResultRows,
     places: Vec<usize>,
-    /// Whether the kept rows were sorted and cut, so that the last one that is wanted is known.
+    /// Whether the rows were sorted and cut, so row `limit - 1` is the last one that is still wanted.
     is_cut: bool,
 }
 
@@ -84,7 +85,7 @@ enum Taker<'s> {
     Groups(&'s Groups, &'s mut GroupsScratch, &'s mut RowsScratch),
 }
 
-/// Takes rows that are given, in the order that is asked for.
+/// Takes rows and gives them in the order that the statement asks for.
 pub(crate) struct RowSink<'s> {
     rows: &'s Rows,
     scratch: &'s mut RowsScratch,
@@ -93,7 +94,7 @@ pub(crate) struct RowSink<'s> {
 }
 
 impl Output {
-    /// All scalars over the rows that are found.
+    /// All scalars of an output that are computed for the rows of the lookups.
     pub(crate) fn scalars(output: &program::Output) -> Vec<&Scalar> {
         match output {
             program::Output::Rows(rows) => {
@@ -128,7 +129,7 @@ impl Rows {
         let ways = rows.order.iter().map(|by| Way { descending: by.descending, nulls_first: by.nulls_first });
         let mut number = |scalar: &Option<Scalar>| match scalar {
             Some(scalar) if scalar.kind != SqlType::Int64 => {
-                Err(Error::internal(format!("a program with a number of rows of the type {}", scalar.kind)))
+                Err(Error::internal(format!("the program has a LIMIT or OFFSET of type {}", scalar.kind)))
             }
             scalar => scalar.as_ref().map(|scalar| compiler.expr(scalar)).transpose(),
         };
@@ -143,7 +144,7 @@ impl Rows {
         })
     }
 
-    /// Takes rows of a run. `texts` has as many places as the expressions need.
+    /// Prepares for the rows of a run. `places` is the number of texts that the expressions may make.
     pub(crate) fn sink<'s>(
         &'s self,
         parameters: &[ValueRef<'_>],
@@ -153,6 +154,7 @@ impl Rows {
     ) -> Result<RowSink<'s>> {
         texts.clear(places);
         let env = Env { columns: &[], parameters, texts };
+        // The numbers may be parameters, so they are only known now.
         let skip = rows_asked(&self.skip, env, "OFFSET")?.unwrap_or(0);
         let limit = rows_asked(&self.limit, env, "LIMIT")?.unwrap_or(usize::MAX);
         scratch.kept.start(&self.sorted);
@@ -165,11 +167,12 @@ impl Rows {
             let column = self.columns.len() + at;
             way.compare(rows.get(left, column), rows.get(right, column))
         });
-        // In the order in which they came, where nothing else decides.
+        // Rows that compare equal keep the order in which they came.
         orders.fold(Ordering::Equal, Ordering::then).then(left.cmp(&right))
     }
 
-    /// Whether the row of `env`, which is the last one that came, is not before the row `at` of `kept`.
+    /// Whether the row of `env`, the newest one, does not sort before row `at` of `kept`. Equal rows keep their order,
+    /// so it sorts after that row.
     fn is_after(&self, kept: &ResultRows, at: usize, env: Env<'_>) -> Result<bool> {
         for (column, (way, order)) in (self.columns.len()..).zip(self.ways.iter().zip(&self.order)) {
             match way.compare(order.value(env)?, kept.get(at, column)) {
@@ -183,7 +186,7 @@ impl Rows {
 }
 
 impl Way {
-    /// The order of two values of one type, NULL among them.
+    /// Compares two values of one type. Each may be NULL.
     pub(crate) fn compare(self, left: ValueRef<'_>, right: ValueRef<'_>) -> Ordering {
         match (left.is_null(), right.is_null()) {
             (true, true) => Ordering::Equal,
@@ -198,17 +201,17 @@ impl Way {
 }
 
 impl RowSink<'_> {
-    /// Whether any row is wanted.
+    /// Whether any row is wanted at all. With LIMIT 0 the run should not start.
     pub(crate) fn wants_rows(&self) -> bool {
         self.limit > 0
     }
 
-    /// How many rows are wanted, as far as is known.
+    /// How many rows are wanted, as far as we know.
     fn rows_wanted(&self) -> usize {
         if self.rows.order.is_empty() { self.skip.saturating_add(self.limit) } else { usize::MAX }
     }
 
-    /// Takes a row; whether more are wanted.
+    /// Takes a row. Returns whether it wants more rows.
     pub(crate) fn take(&mut self, env: Env<'_>, out: &mut ResultRows) -> Result<bool> {
         let RowSink { rows, scratch, skip, limit } = self;
         if rows.order.is_empty() {
@@ -223,23 +226,26 @@ impl RowSink<'_> {
         }
         let most = skip.saturating_add(*limit);
         let RowsScratch { kept, is_cut, .. } = &mut **scratch;
+        // `most` rows that sort before this one are already there, so it can not be in the result.
         if *is_cut && rows.is_after(kept, most - 1, env)? {
             return Ok(true);
         }
         put(kept, rows.columns.iter().chain(&rows.order), env)?;
         bounded(kept.bytes())?;
+        // Sorting only at twice the limit keeps the cost per row low.
         if kept.len() >= most.saturating_mul(2).max(SORTED_MIN) {
             self.cut(most);
         }
         Ok(true)
     }
 
-    /// Leaves the first rows of those that are kept.
+    /// Sorts the collected rows and keeps the first `most`.
     fn cut(&mut self, most: usize) {
         let (rows, RowsScratch { kept, spare, places, is_cut }) = (self.rows, &mut *self.scratch);
         *is_cut = true;
         sort(rows, kept, places);
         spare.start(&rows.sorted);
+        // Copy the kept rows into the spare buffer, then swap, so no memory is allocated.
         for place in places.iter().take(most) {
             (0..rows.sorted.len()).for_each(|column| spare.push(kept.get(*place, column)));
             spare.end_row();
@@ -247,7 +253,7 @@ impl RowSink<'_> {
         std::mem::swap(kept, spare);
     }
 
-    /// Gives the rows that were kept.
+    /// Gives the collected rows.
     pub(crate) fn finish(self, out: &mut ResultRows) {
         let RowSink { rows, scratch: RowsScratch { kept, places, .. }, skip, limit } = self;
         if rows.order.is_empty() {
@@ -279,7 +285,7 @@ impl<'s> Sink<'s> {
         Ok(Sink { output, out, texts, taker })
     }
 
-    /// Whether any row is wanted.
+    /// Whether any row is wanted at all.
     pub(crate) fn wants_rows(&self) -> bool {
         match &self.taker {
             Taker::Rows(rows) => rows.wants_rows(),
@@ -287,7 +293,7 @@ impl<'s> Sink<'s> {
         }
     }
 
-    /// How many rows are wanted, as far as is known.
+    /// How many rows are wanted, as far as we know.
     pub(crate) fn rows_wanted(&self) -> usize {
         match &self.taker {
             Taker::Rows(rows) => rows.rows_wanted(),
@@ -296,19 +302,21 @@ impl<'s> Sink<'s> {
         }
     }
 
-    /// How many of the rows to come need not be read: all that counts is that they are there. The caller passes over them,
-    /// and says [how many there were](Self::pass) when it has given those that follow.
+    /// How many of the next rows need not be read, because it is enough to know that they exist. The caller skips them,
+    /// [reports how many it skipped](Self::pass), and then hands over the rows that follow.
     pub(crate) fn begin_unread(&mut self) -> usize {
         match &mut self.taker {
+            // A filter must see the rows, so none may be skipped unread.
             _ if self.output.filter.is_some() => 0,
             Taker::Rows(sink) if sink.rows.order.is_empty() => std::mem::take(&mut sink.skip),
             Taker::Rows(_) => 0,
+            // `usize::MAX` means that all rows are only counted.
             Taker::Groups(groups, ..) if groups.counts_rows() => usize::MAX,
             Taker::Groups(..) => 0,
         }
     }
 
-    /// Takes `passed` rows that were passed over; `left` more should be.
+    /// Takes note of `passed` rows that the caller skipped. `left` is how many rows must still be skipped.
     pub(crate) fn pass(&mut self, passed: usize, left: usize) {
         match &mut self.taker {
             Taker::Rows(sink) => sink.skip = left,
@@ -316,14 +324,15 @@ impl<'s> Sink<'s> {
         }
     }
 
-    /// Whether a row passes the filter. Rows that do are to be [taken](Self::take) at once.
+    /// Whether a row passes the filter. The caller must [hand over](Self::take) a row that passes before it tests the
+    /// next.
     pub(crate) fn passes(&mut self, columns: &[ValueRef<'_>], parameters: &[ValueRef<'_>]) -> Result<bool> {
         self.texts.clear(self.output.texts);
         let env = Env { columns, parameters, texts: self.texts };
         self.output.filter.as_ref().map_or(Ok(true), |filter| filter.is_true(env))
     }
 
-    /// Takes a row that has passed; whether more are wanted.
+    /// Takes a row that passed the filter. Returns whether it wants more rows.
     pub(crate) fn take(&mut self, columns: &[ValueRef<'_>], parameters: &[ValueRef<'_>]) -> Result<bool> {
         let env = Env { columns, parameters, texts: self.texts };
         match &mut self.taker {
@@ -332,7 +341,7 @@ impl<'s> Sink<'s> {
         }
     }
 
-    /// Gives what is only known at the end.
+    /// Gives the rows that are known only at the end: collected rows and groups.
     pub(crate) fn finish(self, parameters: &[ValueRef<'_>]) -> Result<()> {
         match self.taker {
             Taker::Rows(rows) => rows.finish(self.out),
@@ -342,7 +351,7 @@ impl<'s> Sink<'s> {
     }
 }
 
-/// Adds a row of the values of `exprs`.
+/// Appends one row: the values of `exprs`.
 #[inline]
 pub(crate) fn put<'a>(out: &mut ResultRows, exprs: impl Iterator<Item = &'a Expr>, env: Env<'a>) -> Result<()> {
     for expr in exprs {
@@ -358,12 +367,12 @@ fn sort(rows: &Rows, kept: &ResultRows, places: &mut Vec<usize>) {
     places.sort_unstable_by(|left, right| rows.compare(kept, *left, *right));
 }
 
-/// A number of rows; NULL is none.
+/// The number of rows of a LIMIT or OFFSET. NULL means that there is none.
 fn rows_asked(number: &Option<Expr>, env: Env<'_>, clause: &str) -> Result<Option<usize>> {
     let Some(number) = number else { return Ok(None) };
     match number.value(env)? {
         ValueRef::Int(rows) if rows < 0 => {
-            Err(Error::new(ErrorKind::InvalidParameter, format!("{clause} of {rows} rows: it cannot be negative")))
+            Err(Error::new(ErrorKind::InvalidParameter, format!("{clause} must not be negative, but is {rows}")))
         }
         ValueRef::Int(rows) => Ok(Some(usize::try_from(rows).unwrap_or(usize::MAX))),
         _ => Ok(None),

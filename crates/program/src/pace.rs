@@ -1,19 +1,19 @@
-//! How far a statement goes: until it is cancelled, and no farther than what it holds in memory is little.
+//! Limits of a running statement: it must stop when it is cancelled, and it must not hold much memory.
 //!
-//! Programs are for few rows. What they hold is not asked for from the broker, so that it has a bound of its own; a statement
-//! that comes to it is one for the general engine, which can spill.
+//! Programs are for statements with few rows. Their memory is not requested from the broker, so it needs a limit
+//! of its own. A statement that reaches the limit should run in the general engine, which can spill to disk.
 
 use rowmill_base::{Cancel, Result};
 
 use crate::expr::unsupported;
 
-/// Rows between two looks at the flag and the clock.
+/// Rows between two checks for cancellation and the deadline.
 const ROWS_UNWATCHED: u32 = 256;
 
-/// Bytes of rows, keys or distinct values that a statement holds at most.
+/// Bytes of rows, keys or distinct values that a statement may hold at most.
 pub(crate) const HELD_BYTES_MAX: usize = 64 << 20;
 
-/// Counts rows that are come upon.
+/// Counts the rows that a statement visits, and checks for cancellation from time to time.
 #[derive(Debug)]
 pub(crate) struct Pace<'c> {
     cancel: &'c Cancel,
@@ -25,10 +25,11 @@ impl<'c> Pace<'c> {
         Pace { cancel, rows: 0 }
     }
 
-    /// One more row. `Cancelled` or `Deadline` if the statement is to end.
+    /// Counts one more row. Returns `Cancelled` or `Deadline` if the statement must end.
     #[inline]
     pub(crate) fn step(&mut self) -> Result<()> {
         self.rows += 1;
+        // Reading the clock for every row should be avoided.
         if self.rows < ROWS_UNWATCHED {
             return Ok(());
         }
@@ -37,7 +38,7 @@ impl<'c> Pace<'c> {
     }
 }
 
-/// `Unsupported` of more bytes than a statement may hold.
+/// Returns `Unsupported` if `bytes` is more than a statement may hold.
 #[inline]
 pub(crate) fn bounded(bytes: usize) -> Result<()> {
     match bytes <= HELD_BYTES_MAX {

@@ -1,8 +1,11 @@
-//! Reads: the rows of one lookup, and for each of them those of the next, as loops within loops.
+//! Reads: nested loops over lookups. The first lookup gives rows, and each of them is joined with the rows of the next
+//! lookup.
 //!
-//! A row is all columns that are asked for of the lookups so far, one behind the other, each borrowed from where the lookup's
-//! row lies; the innermost loop hands it to the [`Sink`]. A lookup in another read runs that first and keeps what it gives:
-//! once, unless it names columns of the lookups before.
+//! A row of the loops is a flat list of values: for each lookup so far, the columns that the statement needs, one
+//! lookup after another. Each value is borrowed from the place where the lookup's row is stored, so it must not outlive
+//! that row. The innermost loop hands the list to the [`Sink`]. A lookup whose source is another read runs that read
+//! first and keeps its rows. It does this once per run, unless the nested read refers to columns of the lookups before
+//! it: then it must run again for every row of those lookups.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -23,7 +26,7 @@ use crate::result_rows::ResultRows;
 use crate::texts::Texts;
 use crate::windows::{WindowScratch, Windows};
 
-/// Rounds of a recursion. One of more is run by the general engine.
+/// Rounds of a recursion at most. If a recursion needs more, the statement should run in the general engine.
 pub const ROUNDS_MAX: u64 = 1_000;
 
 /// A read that is ready to run.
@@ -31,26 +34,27 @@ pub const ROUNDS_MAX: u64 = 1_000;
 pub(crate) struct Read {
     lookups: Box<[Lookup]>,
     output: Output,
-    /// The types of what it gives.
+    /// The types of the columns of its result.
     kinds: Arc<[SqlType]>,
     pub(crate) for_update: bool,
     rows_max: u64,
 }
 
-/// A source of rows.
+/// One level of the nested loops: a source of rows, and how they are joined with the rows of the levels before.
 #[derive(Debug)]
 struct Lookup {
     kind: LookupKind,
     source: Source,
     condition: Option<Expr>,
-    /// The LIKE by whose pattern the access finds rows: a part of the condition that need not be asked where the pattern is no
-    /// more than a prefix.
+    /// The LIKE whose pattern gives the access its range of keys. It is one part of the condition, kept apart because
+    /// the range alone already proves it when the pattern is only a prefix. For example, `a LIKE 'x%'` needs no check
+    /// per row.
     like: Option<Expr>,
     compared: Option<Expr>,
     texts: usize,
-    /// Columns of the source that are asked for.
+    /// Number of columns of the source that the statement needs.
     columns: usize,
-    /// Whether a mark is asked for behind them.
+    /// Whether the statement needs the mark of a mark join, which comes after those columns.
     has_mark: bool,
 }
 
@@ -60,23 +64,25 @@ enum Source {
     Reads(NestedReads),
 }
 
-/// Rows in memory that are those of a lookup.
+/// The rows of a lookup that are held in memory and not read from a table.
 #[derive(Debug)]
 struct NestedReads {
     of: NestedSource,
-    /// The columns that are asked for.
+    /// The columns that the statement needs, by their places in the nested rows.
     wanted: Box<[usize]>,
-    /// Whether they name columns of the lookups before.
+    /// Whether the nested reads refer to columns of the lookups before, so they must run again for each row of
+    /// these.
     are_correlated: bool,
 }
 
-/// What the rows of a lookup in memory are made of.
+/// Where the rows of a lookup in memory come from.
 #[derive(Debug)]
 enum NestedSource {
     Reads(Box<[Read]>),
     Windows(Box<(Read, Windows)>),
     Recursion(Box<Recursion>),
-    /// The rows of the last round of the recursion that is this number of recursions out.
+    /// The rows of the previous round of a recursion. The number says which recursion: 0 is the innermost one around
+    /// this read, 1 the next one outwards.
     LastRound(usize),
 }
 
@@ -88,24 +94,24 @@ struct Recursion {
     distinct: bool,
 }
 
-/// The rows of the last rounds of the recursions around a read, the innermost first.
+/// The rows of the previous round of each recursion around a read, innermost first, as a linked list on the stack.
 #[derive(Clone, Copy, Debug)]
 struct LastRounds<'r> {
     rows: &'r ResultRows,
     outer: Option<&'r LastRounds<'r>>,
 }
 
-/// What a read takes, kept from one to the next.
+/// Memory that a read needs, kept from one run to the next so that a run allocates nothing.
 #[derive(Debug, Default)]
 pub(crate) struct ReadScratch {
     levels: Vec<Level>,
     output: OutputScratch,
-    /// Keys of rows that were given `FOR UPDATE`.
+    /// Keys of the rows that the read gave `FOR UPDATE`. The caller must validate them at commit.
     pub(crate) keys: ByteRows,
     rows: ByteRows,
 }
 
-/// What a loop takes.
+/// Memory that one level of the loops needs.
 #[derive(Debug, Default)]
 struct Level {
     access: AccessScratch,
@@ -115,38 +121,38 @@ struct Level {
     nested: Option<Box<NestedRows>>,
 }
 
-/// The rows of nested reads.
+/// The rows of the nested reads of one level.
 #[derive(Debug, Default)]
 struct NestedRows {
     scratch: Vec<ReadScratch>,
     windows: WindowScratch,
     rows: ResultRows,
-    /// Whether they were read in this run.
+    /// Whether the nested reads already ran in this run of the outer read.
     are_there: bool,
 }
 
-/// The rows of one table that a run comes upon and gives.
+/// Collects keys and rows of one table: one pair for each row that the run gives.
 struct Captured<'r> {
-    /// Which of the lookups.
+    /// The lookup whose rows are collected, by its number.
     lookup: usize,
-    /// The row that its loop is at.
+    /// The row at which the loop of that lookup is now.
     key: Vec<u8>,
     row: Vec<u8>,
-    /// Those that were given.
+    /// The rows that were given so far.
     keys: &'r mut ByteRows,
     rows: &'r mut ByteRows,
 }
 
-/// What is the same for all loops of a run.
+/// The state that all loops of one run share.
 struct Run<'r> {
     reader: &'r Reader<'r>,
     parameters: &'r [ValueRef<'r>],
     sink: Sink<'r>,
     captured: Option<Captured<'r>>,
     lookups: usize,
-    /// Rows of the first lookup that are wanted, as far as is known.
+    /// How many rows of the first lookup the statement will need, as far as we know.
     first: usize,
-    /// Rows that it may still come upon.
+    /// How many rows the run may still visit before it gives up.
     rows_left: u64,
     cancel: &'r Cancel,
     pace: Pace<'r>,
@@ -155,16 +161,18 @@ struct Run<'r> {
 
 impl Read {
     pub(crate) fn new(read: &program::Read, catalog: &Catalog, parameters: &[SqlType]) -> Result<Read> {
+        // FOR UPDATE reports keys to the transaction, so its lookup must fetch whole rows.
         let whole = read.for_update.then_some(0);
         if read.for_update
             && !matches!(&read.lookups[..], [program::NestedLookup { source: LookupSource::Table(_), .. }])
         {
-            return Err(unsupported("FOR UPDATE of anything but one table"));
+            return Err(unsupported("FOR UPDATE on anything but a single table"));
         }
         Read::within(read, catalog, parameters, &Layout::default(), whole)
     }
 
-    /// Of a read whose lookup `whole` gives whole rows, to be [gathered](Self::gather).
+    /// Compiles a read whose lookup `whole` must read whole rows of a table, because [`gather`](Self::gather) collects
+    /// them.
     pub(crate) fn of_target(
         read: &program::Read,
         catalog: &Catalog,
@@ -175,11 +183,11 @@ impl Read {
             Some(program::NestedLookup { kind: LookupKind::Inner, source: LookupSource::Table(_), .. }) => {
                 Read::within(read, catalog, parameters, &Layout::default(), Some(whole))
             }
-            _ => Err(Error::internal("a program that changes rows of something that is no table")),
+            _ => Err(Error::internal("the program changes rows of a source that is not a table")),
         }
     }
 
-    /// Of a read within others, whose rows are `outer`.
+    /// Compiles a read that is nested in others. `outer` is the layout of the rows around it.
     fn within(
         read: &program::Read,
         catalog: &Catalog,
@@ -193,6 +201,7 @@ impl Read {
             let row = outer.len() + at;
             let of_source = source_columns(lookup, catalog)?;
             let wanted = layout.wanted(row);
+            // The mark is the column after those of the source. Everything before it is read from the row.
             let columns = wanted.iter().take_while(|column| **column < of_source).count();
             let has_mark = columns < wanted.len();
             let wanted = &wanted[..columns];
@@ -216,7 +225,7 @@ impl Read {
                         })),
                         LookupSource::LastRound(outwards, _) => NestedSource::LastRound(*outwards),
                         LookupSource::Reads(reads) => NestedSource::Reads(all(reads)?),
-                        LookupSource::Table(_) => unreachable!("a table is not in memory"),
+                        LookupSource::Table(_) => unreachable!("a table source was handled above"),
                     };
                     let are_correlated = nested.reads().into_iter().any(|read| names_rows_before(read, row));
                     Source::Reads(NestedReads { of, wanted: wanted.into(), are_correlated })
@@ -227,6 +236,7 @@ impl Read {
                 let scalar = scalar.as_ref();
                 scalar.map(|condition| compiler.condition(condition)).transpose()
             };
+            // Keep the LIKE apart: the range of the access may already imply it.
             let (like, others) = match (&lookup.source, &source) {
                 (LookupSource::Table(of), Source::Table(access)) => {
                     let column = access.prefix_column().map(|column| Column { row, column });
@@ -246,12 +256,12 @@ impl Read {
         Ok(Read { lookups: lookups.into(), output, kinds, for_update: read.for_update, rows_max })
     }
 
-    /// The types of the values that it gives.
+    /// The types of the columns of its result.
     pub(crate) fn kinds(&self) -> &Arc<[SqlType]> {
         &self.kinds
     }
 
-    /// What makes and reads the rows of the table that a lookup reads.
+    /// The codec of the table that a lookup reads, or `None` if its source is not a table.
     pub(crate) fn codec(&self, lookup: usize) -> Option<&Arc<TableCodec>> {
         match &self.lookups.get(lookup)?.source {
             Source::Table(access) => Some(access.codec()),
@@ -259,7 +269,7 @@ impl Read {
         }
     }
 
-    /// Fills `out`, which was started.
+    /// Runs the read and appends its rows to `out`, which the caller must have started with the types of this read.
     pub(crate) fn run(
         &self,
         reader: &Reader<'_>,
@@ -274,8 +284,8 @@ impl Read {
         self.run_over(&[], captured, None, reader, parameters, (levels, output), cancel, out)
     }
 
-    /// Fills `out`, which was started, and puts the rows of the table that lookup `of` reads into `keys` and `rows`: one for
-    /// each row that is given.
+    /// Runs the read, and also collects the rows of the table that lookup `of` reads: `keys` and `rows` get one entry
+    /// for each row that goes to `out`.
     #[expect(clippy::too_many_arguments, reason = "what a run takes, and where its rows go")]
     pub(crate) fn gather(
         &self,
@@ -292,7 +302,7 @@ impl Read {
         self.run_over(&[], Some(captured), None, reader, parameters, scratch, cancel, out)
     }
 
-    /// Runs within the loops of others, which are at the row `outer`.
+    /// Runs the read inside the loops of other reads. `outer` holds the values of the rows at which those loops are.
     #[expect(clippy::too_many_arguments, reason = "what a run takes, and where its rows go")]
     fn run_over<'r>(
         &'r self,
@@ -309,6 +319,7 @@ impl Read {
             levels.resize_with(self.lookups.len(), Level::default);
         }
         for nested in levels.iter_mut().filter_map(|level| level.nested.as_mut()) {
+            // Rows of nested reads are valid for one run only, because a snapshot and parameters are.
             nested.are_there = false;
         }
         let sink = Sink::new(&self.output, parameters, output, out)?;
@@ -330,7 +341,7 @@ impl<'r> Captured<'r> {
     }
 }
 
-/// A row of a lookup: where that is a table with its key, and if asked for whole.
+/// A row of a lookup: its values, and, if its source is a table, its key. `row` is empty unless whole rows are read.
 struct Match<'m> {
     values: &'m [ValueRef<'m>],
     key: &'m [u8],
@@ -338,14 +349,18 @@ struct Match<'m> {
 }
 
 impl Run<'_> {
-    /// Whether more rows are wanted after all that match the row of `outer`.
+    /// Runs the loops of `lookups` for the row `outer` of the loops around them. Returns whether the sink wants more
+    /// rows.
     fn loop_over(&mut self, lookups: &[Lookup], levels: &mut [Level], outer: &[ValueRef<'_>]) -> Result<bool> {
         let Some((lookup, lookups)) = lookups.split_first() else { return self.give(outer) };
         let (level, levels) = levels.split_first_mut().expect("there is a level for each lookup");
         match lookup.kind {
             LookupKind::Inner | LookupKind::Left | LookupKind::Single => {
+                // The slice shrinks by one per level, so the difference is the number of this lookup.
                 let number = self.lookups - lookups.len() - 1;
                 let mut matches = 0;
+                // In the innermost loop, rows that pass unconditionally need not be read if the sink only counts or
+                // skips them.
                 let is_unread = lookups.is_empty() && self.captured.is_none() && lookup.gives_every_row();
                 let unread = match is_unread && !lookup.asks_like(outer, self.parameters)? {
                     true => self.sink.begin_unread(),
@@ -353,10 +368,12 @@ impl Run<'_> {
                 };
                 let goes_on = self.each_match(lookup, level, outer, unread, |run, found| {
                     matches += 1;
+                    // A scalar subquery may give at most one row.
                     if matches > 1 && lookup.kind == LookupKind::Single {
                         return Err(more_than_one_row());
                     }
                     if let Some(captured) = run.captured.as_mut().filter(|captured| captured.lookup == number) {
+                        // Copy the key and row: the scan reuses its buffers before the innermost loop may need them.
                         captured.key.clear();
                         captured.key.extend_from_slice(found.key);
                         captured.row.clear();
@@ -364,6 +381,7 @@ impl Run<'_> {
                     }
                     run.loop_over(lookups, levels, found.values)
                 })?;
+                // An outer join still gives a row, with NULL in the columns of this lookup.
                 match matches == 0 && lookup.kind != LookupKind::Inner {
                     true => {
                         self.without_values(lookup, level, outer, None, |run, row| run.loop_over(lookups, levels, row))
@@ -387,7 +405,8 @@ impl Run<'_> {
         }
     }
 
-    /// Whether a row matches; `None` if one may.
+    /// Tests whether a row of a lookup matches `outer`, with the three values of SQL's logic: `None` (unknown) if no
+    /// comparison was true but one was NULL.
     fn probe(&mut self, lookup: &Lookup, level: &mut Level, outer: &[ValueRef<'_>]) -> Result<Option<bool>> {
         let mut is_match = Some(false);
         let parameters = self.parameters;
@@ -402,6 +421,7 @@ impl Run<'_> {
             };
             match compared {
                 ValueRef::Bool(true) => is_match = Some(true),
+                // The row may match. We go on, because a later row may match for certain.
                 ValueRef::Null => is_match = None,
                 _ => {}
             }
@@ -411,7 +431,8 @@ impl Run<'_> {
         Ok(is_match)
     }
 
-    /// Goes on with NULL in all columns of a lookup, and the mark.
+    /// Continues with the next loop, with NULL in all columns of this lookup, and with the mark if the statement needs
+    /// it.
     fn without_values(
         &mut self,
         lookup: &Lookup,
@@ -429,8 +450,8 @@ impl Run<'_> {
         Ok(goes_on)
     }
 
-    /// Calls `each` with all matches until it says `false`; whether it never did. The first `unread` of a table are passed
-    /// over, and the output is told of them.
+    /// Calls `each` with every matching row until it returns `false`. Returns whether it never did. The first `unread`
+    /// rows of a table are skipped without being read, and the sink is told how many there were.
     fn each_match(
         &mut self,
         lookup: &Lookup,
@@ -449,6 +470,7 @@ impl Run<'_> {
                         None => 1,
                     },
                     LookupKind::Single => 2,
+                    // The limit applies to the first lookup only, and only the first time.
                     _ => std::mem::replace(&mut self.first, usize::MAX),
                 };
                 let env = Env { columns: outer, parameters, texts: &Texts::default() };
@@ -473,6 +495,7 @@ impl Run<'_> {
             Source::Reads(nested_reads) => {
                 let nested = nested.get_or_insert_default();
                 let NestedRows { scratch, windows, rows, are_there } = &mut **nested;
+                // An uncorrelated source keeps its rows for the rest of the run.
                 if !std::mem::replace(are_there, true) || nested_reads.are_correlated {
                     let within = Within { outer, reader, parameters, cancel: self.cancel, rounds: self.last_rounds };
                     nested_reads.run(within, (scratch, windows), rows)?;
@@ -502,7 +525,7 @@ impl Run<'_> {
         self.pace.step()
     }
 
-    /// Gives a row of all lookups if it passes; whether more are wanted.
+    /// Hands the row of all lookups to the sink if it passes the filter. Returns whether the sink wants more rows.
     fn give(&mut self, row: &[ValueRef<'_>]) -> Result<bool> {
         if !self.sink.passes(row, self.parameters)? {
             return Ok(true);
@@ -516,13 +539,13 @@ impl Run<'_> {
     }
 }
 
-/// Rows that are asked for at first where one that meets a condition is enough.
+/// Rows that we fetch first where one row that meets a condition is enough. The first row may fail the condition.
 const CONDITIONED_FIRST: usize = 4;
 
-/// What reads within the loops of others are run with.
+/// Everything that nested reads need to run inside the loops of others.
 #[derive(Clone, Copy)]
 struct Within<'r> {
-    /// The rows that the loops are at.
+    /// The values of the rows at which the loops are.
     outer: &'r [ValueRef<'r>],
     reader: &'r Reader<'r>,
     parameters: &'r [ValueRef<'r>],
@@ -531,14 +554,14 @@ struct Within<'r> {
 }
 
 impl Within<'_> {
-    /// Appends the rows of a read to `rows`.
+    /// Runs a read and appends its rows to `rows`.
     fn add(self, read: &Read, scratch: &mut ReadScratch, rows: &mut ResultRows) -> Result<()> {
         let Within { outer, reader, parameters, cancel, rounds } = self;
         let scratch = (&mut scratch.levels, &mut scratch.output);
         read.run_over(outer, None, rounds, reader, parameters, scratch, cancel, rows)
     }
 
-    /// Appends the rows of several reads to `rows`, which are started.
+    /// Starts `rows` with the types of the first read, then appends the rows of all reads to it.
     fn add_all(self, reads: &[Read], scratch: &mut Vec<ReadScratch>, rows: &mut ResultRows) -> Result<()> {
         scratch.resize_with(scratch.len().max(reads.len()), ReadScratch::default);
         if let Some(first) = reads.first() {
@@ -549,7 +572,7 @@ impl Within<'_> {
 }
 
 impl NestedReads {
-    /// Has `rows` hold the rows.
+    /// Fills `rows` with the rows of the source.
     fn run(
         &self,
         within: Within<'_>,
@@ -573,7 +596,7 @@ impl NestedReads {
                 for _ in 0..*outwards {
                     rounds = rounds.and_then(|rounds| rounds.outer);
                 }
-                let last = rounds.ok_or_else(|| Error::internal("a program that reads the round of no recursion"))?;
+                let last = rounds.ok_or_else(|| Error::internal("the program reads the rounds of no recursion"))?;
                 rows.start(last.rows.kinds());
                 rows.append(last.rows);
                 Ok(())
@@ -583,7 +606,8 @@ impl NestedReads {
 }
 
 impl Recursion {
-    /// Has `rows` hold the rows of all rounds.
+    /// Fills `rows` with the rows of all rounds of the recursion. Each round runs the step over the rows of the round
+    /// before, until a round gives no rows.
     fn run(&self, within: Within<'_>, scratch: &mut Vec<ReadScratch>, rows: &mut ResultRows) -> Result<()> {
         let mut met = HashSet::new();
         let (mut last, mut next) = (ResultRows::default(), ResultRows::default());
@@ -592,15 +616,18 @@ impl Recursion {
         rows.start(next.kinds());
         for _ in 0..ROUNDS_MAX {
             std::mem::swap(&mut last, &mut next);
+            // UNION: keep only rows that no round before has given. They are the input of the next round.
             if self.distinct {
                 next.start(last.kinds());
                 next.append_new(&last, &mut met);
                 std::mem::swap(&mut last, &mut next);
             }
+            // The fixed point: a round without new rows can produce no more.
             if last.is_empty() {
                 return Ok(());
             }
             rows.append(&last);
+            // A recursion can grow without end, so its size and the cancel flag should be checked in every round.
             bounded(rows.bytes())?;
             within.cancel.check()?;
             let rounds = LastRounds { rows: &last, outer: within.rounds };
@@ -612,7 +639,7 @@ impl Recursion {
 }
 
 impl Lookup {
-    /// Whether it gives each row of a table that its access finds.
+    /// Whether every row that its access finds in the table is a match.
     fn gives_every_row(&self) -> bool {
         self.kind == LookupKind::Inner && self.condition.is_none() && matches!(self.source, Source::Table(_))
     }
@@ -637,7 +664,7 @@ impl Lookup {
         condition.is_true(Env { columns: row, parameters, texts })
     }
 
-    /// Whether the LIKE must be asked of the rows that the access finds for the rows `outer`.
+    /// Whether each row that the access finds for `outer` must also be tested with the LIKE.
     fn asks_like(&self, outer: &[ValueRef<'_>], parameters: &[ValueRef<'_>]) -> Result<bool> {
         match (&self.like, &self.source) {
             (Some(_), Source::Table(access)) => {
@@ -649,7 +676,7 @@ impl Lookup {
     }
 }
 
-/// Takes the LIKE of `column` by whose pattern an access finds rows out of their condition.
+/// Splits the condition of an access into the LIKE of `column` whose pattern gives the range, and all other parts.
 fn split_like(
     condition: Option<&Scalar>,
     prefix: Option<&TextPrefix>,
@@ -677,7 +704,7 @@ fn more_than_one_row() -> Error {
         .hint("make it one row with an aggregate, a narrower condition, or ORDER BY ... LIMIT 1")
 }
 
-/// The rows of a read and of those around it, with the columns that are asked for.
+/// Builds the layout of the rows around a read and of its own lookups, with the columns that any of its scalars needs.
 fn layout(read: &program::Read, catalog: &Catalog, outer: &Layout) -> Result<Layout> {
     let mut layout = outer.clone();
     for lookup in &read.lookups {
@@ -695,12 +722,12 @@ fn layout(read: &program::Read, catalog: &Catalog, outer: &Layout) -> Result<Lay
     Ok(layout)
 }
 
-/// The types of the columns of a source that is no table.
+/// The types of the columns of a source that is not a table.
 fn columns_in_memory(source: &LookupSource) -> Result<Vec<SqlType>> {
-    source.columns().ok_or_else(|| Error::internal("a program that puts together rows of different types"))
+    source.columns().ok_or_else(|| Error::internal("the program combines reads whose columns have different types"))
 }
 
-/// How many columns the source of a lookup has.
+/// Number of columns that the source of a lookup has.
 fn source_columns(lookup: &program::NestedLookup, catalog: &Catalog) -> Result<usize> {
     Ok(match &lookup.source {
         LookupSource::Table(access) => column_kinds(catalog, access.table)?.len(),
@@ -708,8 +735,9 @@ fn source_columns(lookup: &program::NestedLookup, catalog: &Catalog) -> Result<u
     })
 }
 
-/// Calls `each` with every scalar of a read, whose lookups are numbered from `first`, and of the reads within it; and with
-/// how many rows are known beside that scalar that are not those of a read within.
+/// Calls `each` with every scalar of a read and of the reads nested in it. The lookups of the read are numbered from
+/// `first`. The second argument of `each` says how many rows the scalar may refer to by numbers that have the same
+/// meaning in the outermost read: rows with higher numbers belong to a nested read.
 fn each_scalar(read: &program::Read, first: usize, each: &mut dyn FnMut(&Scalar, usize) -> Result<()>) -> Result<()> {
     for (at, lookup) in read.lookups.iter().enumerate() {
         match &lookup.source {
@@ -726,7 +754,7 @@ fn each_scalar(read: &program::Read, first: usize, each: &mut dyn FnMut(&Scalar,
     read.filter.iter().chain(Output::scalars(&read.output)).try_for_each(|scalar| each(scalar, usize::MAX))
 }
 
-/// Whether a read whose lookups are numbered from `first` names columns of those before.
+/// Whether a read whose lookups are numbered from `first` refers to columns of lookups before `first`.
 fn names_rows_before(read: &program::Read, first: usize) -> bool {
     let mut names = false;
     let each = &mut |scalar: &Scalar, _| {

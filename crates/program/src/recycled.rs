@@ -1,7 +1,8 @@
-//! Lists that keep their memory while what they refer to changes.
+//! Lists that keep their memory while the lifetime of their elements changes.
 
-/// An empty list in the memory of `list`, for elements that live elsewhere. Collecting a list out of one with elements of the
-/// same layout is done in place, so that this allocates nothing; a test of allocations watches over it.
+/// Returns an empty list that reuses the memory of `list`, for elements with another lifetime. The standard library
+/// collects in place when both element types have the same layout, so this allocates nothing. The allocation tests
+/// check that.
 pub(crate) fn recycled<A, B>(mut list: Vec<A>) -> Vec<B> {
     const { assert!(size_of::<A>() == size_of::<B>() && align_of::<A>() == align_of::<B>()) };
     list.clear();

@@ -1,4 +1,5 @@
-//! Rows that a program gives: values in one list, texts and bytes one behind the other. Made to be filled again and again.
+//! The rows of a result: one list of values, with all texts and all bytes in one buffer each. It is reused for many
+//! results.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,13 +15,13 @@ use crate::groups::append_key;
 
 fn kinds_of(schema: &SchemaRef) -> Result<Arc<[SqlType]>> {
     let kind = |field: &Arc<Field>| {
-        let unknown = || Error::new(ErrorKind::Unsupported, format!("a result of type {}", field.data_type()));
+        let unknown = || Error::new(ErrorKind::Unsupported, format!("no column has the type {}", field.data_type()));
         SqlType::from_arrow(field.data_type()).ok_or_else(unknown)
     };
     schema.fields().iter().map(kind).collect()
 }
 
-/// Rows of values.
+/// Rows of values, row by row.
 #[derive(Clone, Debug, Default)]
 pub struct ResultRows {
     kinds: Arc<[SqlType]>,
@@ -30,7 +31,7 @@ pub struct ResultRows {
     bytes: Vec<u8>,
 }
 
-/// A value; a text or bytes by where they are.
+/// A value. Texts and bytes are given by their start and end in the buffers.
 #[derive(Clone, Copy, Debug)]
 enum Cell {
     Null,
@@ -45,12 +46,12 @@ enum Cell {
 }
 
 impl ResultRows {
-    /// How many rows there are.
+    /// Number of rows.
     pub fn len(&self) -> usize {
         self.rows
     }
 
-    /// Whether there is none.
+    /// Whether the result has no rows.
     pub fn is_empty(&self) -> bool {
         self.rows == 0
     }
@@ -60,7 +61,7 @@ impl ResultRows {
         &self.kinds
     }
 
-    /// The value in a row and column that are there.
+    /// The value in a row and a column. Both must exist.
     #[inline]
     pub fn get(&self, row: usize, column: usize) -> ValueRef<'_> {
         assert!(row < self.rows && column < self.kinds.len(), "no row {row} with a column {column}");
@@ -77,7 +78,7 @@ impl ResultRows {
         }
     }
 
-    /// All rows as a batch of `schema`, which has the types of the columns.
+    /// Converts all rows to a batch of `schema`, which must have the types of the columns.
     pub fn to_batch(&self, schema: &SchemaRef) -> Result<RecordBatch> {
         let columns = self
             .kinds
@@ -90,7 +91,8 @@ impl ResultRows {
             .map_err(|error| Error::internal(error.to_string()))
     }
 
-    /// Holds the rows of `batches`, which have one schema, instead of its own. `Unsupported` of types that no column can have.
+    /// Replaces the rows by those of `batches`, which must have one schema. Returns `Unsupported` for types that no
+    /// column can have.
     pub fn set_batches(&mut self, batches: &[RecordBatch]) -> Result<()> {
         let kinds = batches.first().map(|batch| kinds_of(batch.schema_ref())).transpose()?;
         self.start(&kinds.unwrap_or_default());
@@ -109,12 +111,12 @@ impl ResultRows {
         Ok(())
     }
 
-    /// Adds all rows of `other`, which has columns of the same types.
+    /// Appends all rows of `other`, which must have columns of the same types.
     pub(crate) fn append(&mut self, other: &ResultRows) {
         (0..other.rows).for_each(|row| self.append_row(other, row));
     }
 
-    /// Adds the rows of `other` whose values are not among those that were `met`, each once.
+    /// Appends the rows of `other` whose values are not in `met` yet, and adds them to `met`.
     pub(crate) fn append_new(&mut self, other: &ResultRows, met: &mut HashSet<Box<[u8]>>) {
         let mut key = Vec::new();
         for row in 0..other.rows {
@@ -132,13 +134,14 @@ impl ResultRows {
         self.end_row();
     }
 
-    /// Bytes of all values.
+    /// Bytes that all values need.
     pub(crate) fn bytes(&self) -> usize {
         size_of_val(&self.cells[..]) + self.texts.len() + self.bytes.len()
     }
 
-    /// Forgets all rows; those to come are of `kinds`.
+    /// Removes all rows and sets the types of the rows that follow.
     pub(crate) fn start(&mut self, kinds: &Arc<[SqlType]>) {
+        // The types rarely change between runs, so we avoid the write to the reference count.
         if !Arc::ptr_eq(&self.kinds, kinds) {
             self.kinds = Arc::clone(kinds);
         }
@@ -148,7 +151,7 @@ impl ResultRows {
         self.bytes.clear();
     }
 
-    /// Adds the next value of a row. One that is not [ended](Self::end_row) does not count.
+    /// Appends the next value of a row. The row counts only after [`end_row`](Self::end_row).
     #[inline]
     pub(crate) fn push(&mut self, value: ValueRef<'_>) {
         let cell = match value {
@@ -173,8 +176,9 @@ impl ResultRows {
         self.cells.push(cell);
     }
 
-    /// Forgets the values of a row that is not ended.
+    /// Removes the values of a row that was not ended.
     pub(crate) fn drop_row(&mut self) {
+        // In reverse order, so the last truncation of a buffer is the shortest one.
         for cell in self.cells.drain(self.rows * self.kinds.len()..).rev() {
             match cell {
                 Cell::Text(start, _) => self.texts.truncate(start),
@@ -184,7 +188,7 @@ impl ResultRows {
         }
     }
 
-    /// Ends a row, of which all values were added.
+    /// Ends a row. The caller must have pushed one value for each column.
     #[inline]
     pub(crate) fn end_row(&mut self) {
         self.rows += 1;

@@ -1,4 +1,4 @@
-//! Memory of statements, kept from one to the next.
+//! The memory of running statements, kept from one statement to the next.
 
 use rowmill_base::Cancel;
 use rowmill_storage::keyed::{ByteRows, ValueRef};
@@ -9,7 +9,7 @@ use crate::read::ReadScratch;
 use crate::result_rows::ResultRows;
 use crate::texts::Texts;
 
-/// What running a program takes. Any program runs with any scratch; a connection has one.
+/// All memory that running a program needs. Any program can run with any scratch; a connection should keep one.
 #[derive(Debug, Default)]
 pub struct Scratch {
     pub(crate) cancel: Cancel,
@@ -18,31 +18,31 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// The flag that ends the statements to come.
+    /// Sets the flag that cancels the statements that run after this call.
     pub fn set_cancel(&mut self, cancel: Cancel) {
         self.cancel = cancel;
     }
 }
 
-/// What changing rows takes.
+/// Memory that changing rows needs.
 #[derive(Debug, Default)]
 pub(crate) struct WriteScratch {
     pub(crate) access: AccessScratch,
-    /// Of rows that several lookups find.
+    /// For targets that are found by several lookups.
     pub(crate) read: ReadScratch,
-    /// Values that are assigned to those.
+    /// The values that are assigned to the rows of such targets.
     pub(crate) assigned: ResultRows,
-    /// Rows that are to be changed.
+    /// The keys and the rows that the statement changes.
     pub(crate) keys: ByteRows,
     pub(crate) rows: ByteRows,
-    /// The values of a row before and after.
+    /// The values of a row before and after its change.
     pub(crate) before: Vec<ValueRef<'static>>,
     pub(crate) after: Vec<ValueRef<'static>>,
-    /// Bytes of values that a key has otherwise.
+    /// Buffers for values that a key stores in another form.
     pub(crate) values: Vec<Vec<u8>>,
     pub(crate) texts: Texts,
-    /// Of expressions over the row after the change.
+    /// Texts of expressions over the changed row.
     pub(crate) after_texts: Texts,
-    /// Of an insert.
+    /// For the search of `INSERT ... ON CONFLICT`.
     pub(crate) taken: TakenScratch,
 }

@@ -1,9 +1,9 @@
-//! Texts and bytes that expressions make, each kept until the row that it was made of is done with.
+//! Texts and bytes that expressions make. Each of them lives until the statement is done with the row.
 
 use std::cell::{OnceCell, RefCell};
 
-/// A place for each text or bytes that an expression can make, by its number. They hold one each, which may be read while
-/// others are made.
+/// One place for each text or byte string that an expression can make, found by number. A place is written at most once
+/// per row, through a shared reference, so earlier texts can be read while later ones are made.
 #[derive(Debug, Default)]
 pub(crate) struct Texts {
     places: Vec<Place>,
@@ -13,12 +13,12 @@ pub(crate) struct Texts {
 struct Place {
     text: OnceCell<String>,
     bytes: OnceCell<Vec<u8>>,
-    /// What the text before was kept in.
+    /// The memory of the previous text, which the next one reuses.
     spare: RefCell<String>,
 }
 
 impl Texts {
-    /// Empties `places` places.
+    /// Empties the first `places` places. The caller must do this before each row.
     pub(crate) fn clear(&mut self, places: usize) {
         if self.places.len() < places {
             self.places.resize_with(places, Place::default);
@@ -31,20 +31,20 @@ impl Texts {
         }
     }
 
-    /// The text that `write` appends, in an empty place.
+    /// Lets `write` append a text to an empty place and returns it.
     pub(crate) fn make(&self, place: usize, write: impl FnOnce(&mut String)) -> &str {
         let place = &self.places[place];
         let mut text = place.spare.take();
         text.clear();
         write(&mut text);
-        place.text.set(text).expect("an expression is computed once for a row");
-        place.text.get().expect("it was set")
+        place.text.set(text).expect("an expression is computed at most once per row");
+        place.text.get().expect("the text was just set")
     }
 
-    /// These bytes, in an empty place.
+    /// Copies bytes to an empty place and returns the copy.
     pub(crate) fn keep(&self, place: usize, bytes: &[u8]) -> &[u8] {
         let place = &self.places[place];
-        place.bytes.set(bytes.to_vec()).expect("an expression is computed once for a row");
-        place.bytes.get().expect("they were set")
+        place.bytes.set(bytes.to_vec()).expect("an expression is computed at most once per row");
+        place.bytes.get().expect("the bytes were just set")
     }
 }

@@ -1,7 +1,8 @@
-//! Rows with values that other rows of their partition decide.
+//! Window functions: rows with values that depend on other rows of their partition.
 //!
-//! The rows of a read are sorted by partition and order. Each value is then computed from the first row of a partition to its
-//! last; an aggregate goes on from row to row where its frame only grows, and is computed again for each row otherwise.
+//! The rows of a read are sorted by partition and order. Each window value is then computed from the first row of a
+//! partition to its last. An aggregate is continued from row to row as long as its frame only grows, and is computed
+//! from scratch otherwise.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -19,10 +20,10 @@ use crate::pace::{Pace, bounded};
 use crate::result_rows::ResultRows;
 use crate::texts::Texts;
 
-/// The most rows that frames may read again for each row, in total. The batch engine keeps the rows that it has read.
+/// Rows that frames may read again in total. With more, the batch engine is better, because it keeps partial results.
 const FRAME_ROWS_MAX: usize = 1 << 20;
 
-/// Windows that are ready to run.
+/// The windows of a lookup, ready to run.
 #[derive(Debug)]
 pub(crate) struct Windows {
     partition: Box<[usize]>,
@@ -30,7 +31,7 @@ pub(crate) struct Windows {
     values: Box<[Value]>,
     /// How many columns of the read are given.
     columns: usize,
-    /// Types of the columns that are given and of the values.
+    /// The types of the given columns, then those of the window values.
     kinds: Arc<[SqlType]>,
     texts: usize,
 }
@@ -42,23 +43,23 @@ enum Value {
     Aggregate(Box<Aggregate>, RowFrame),
 }
 
-/// What windows take, kept from one run to the next.
+/// Memory that windows need, kept from one run to the next.
 #[derive(Debug, Default)]
 pub(crate) struct WindowScratch {
     /// The rows of the read.
     pub(crate) rows: ResultRows,
-    /// The numbers of the rows, in order.
+    /// The positions of the rows, sorted by partition and order.
     places: Vec<usize>,
-    /// The values of each row, in order, by the number of the value.
+    /// For each window value, its result for each row in sorted order.
     values: Vec<ResultRows>,
     total: Total,
     texts: Texts,
 }
 
 impl Windows {
-    /// `windows` without its read, with parameters of these types.
+    /// Compiles `windows`, but not its read, for parameters of these types.
     pub(crate) fn new(windows: &program::WindowRows, parameters: &[SqlType]) -> Result<Windows> {
-        let invalid = || Error::internal("a program with a window over values that it does not have");
+        let invalid = || Error::internal("the program has a window over columns that its read does not have");
         let kinds: Arc<[SqlType]> = windows.output().ok_or_else(invalid)?.into();
         let columns = windows.read.output();
         let layout = Layout::of_all([columns.clone()]);
@@ -90,12 +91,12 @@ impl Windows {
         Ok(Windows { partition, order, values, columns: windows.columns, kinds, texts })
     }
 
-    /// The types of what it gives.
+    /// The types of the columns of its result.
     pub(crate) fn kinds(&self) -> &Arc<[SqlType]> {
         &self.kinds
     }
 
-    /// Adds the rows that `scratch` has to `out`, with the values.
+    /// Appends the rows of the read that `scratch` holds, with their window values, to `out`.
     pub(crate) fn run(
         &self,
         parameters: &[ValueRef<'_>],
@@ -106,6 +107,7 @@ impl Windows {
         let WindowScratch { rows, places, values, total, texts } = scratch;
         places.clear();
         places.extend(0..rows.len());
+        // Rows that compare equal keep their order, as in the general engine.
         places.sort_unstable_by(|left, right| self.compare(rows, *left, *right).then(left.cmp(right)));
         values.resize_with(values.len().max(self.values.len()), ResultRows::default);
         let columns = self.columns;
@@ -117,6 +119,7 @@ impl Windows {
             while start < places.len() {
                 let in_partition =
                     |place: &&usize| self.compare_partition(rows, places[start], **place) == Ordering::Equal;
+                // The rows are sorted, so a partition ends at the first row with another key.
                 let end = start + places[start..].iter().take_while(in_partition).count();
                 of.give(value, start..end, pace, &mut values[at])?;
                 start = end;
@@ -148,7 +151,7 @@ impl Windows {
     }
 }
 
-/// Computes values of the rows of one partition after the other.
+/// Computes a window value for the rows of one partition after another.
 struct OfPartition<'w> {
     windows: &'w Windows,
     rows: &'w ResultRows,
@@ -156,17 +159,18 @@ struct OfPartition<'w> {
     parameters: &'w [ValueRef<'w>],
     total: &'w mut Total,
     texts: &'w mut Texts,
-    /// Rows of frames that were read again.
+    /// Rows of frames that were read more than once, so far.
     frame_rows: usize,
 }
 
 impl OfPartition<'_> {
-    /// Gives a value of each row of a partition, whose rows are at `range` in the order.
+    /// Computes a window value for each row of the partition at `range` of the sorted rows.
     fn give(&mut self, value: &Value, range: Range<usize>, pace: &mut Pace<'_>, out: &mut ResultRows) -> Result<()> {
         match value {
             Value::Rank(function) => self.ranks(*function, range, out),
             Value::Shift { value, rows, default } => {
                 for at in range.clone() {
+                    // The other row must be inside the partition; overflow means that it is not.
                     let other = i64::try_from(at).ok().and_then(|at| usize::try_from(at.checked_add(*rows)?).ok());
                     let own = self.places[at];
                     let value = match (other.filter(|other| range.contains(other)), default) {
@@ -187,6 +191,7 @@ impl OfPartition<'_> {
         let (mut rank, mut dense) = (0, 0);
         for at in range.clone() {
             let number = (at - range.start) as i64 + 1;
+            // The first row of a group of peers determines the rank of all of them.
             if at == range.start || !self.are_peers(at - 1, at) {
                 (rank, dense) = (number, dense + 1);
             }
@@ -208,7 +213,7 @@ impl OfPartition<'_> {
         pace: &mut Pace<'_>,
         out: &mut ResultRows,
     ) -> Result<()> {
-        // The rows that the total has.
+        // The sorted rows that the total includes.
         let mut counted = range.start..range.start;
         self.total.start(aggregate);
         let mut peers = range.start..range.start;
@@ -232,6 +237,7 @@ impl OfPartition<'_> {
                 FrameEnd::Peers => peers.end,
                 FrameEnd::Row(rows) => bound(rows.saturating_add(1)),
             };
+            // A total can only grow. If a row leaves the frame, we must start it again.
             if start != counted.start || end < counted.end {
                 counted = start..start;
                 self.total.start(aggregate);

@@ -1,4 +1,4 @@
-//! From a syntax tree to a logical plan: names, types, scopes.
+//! The binder: turns a syntax tree into a logical plan, and resolves names, types and scopes.
 //!
 //! The files follow the parts of a query:
 //!
@@ -7,11 +7,11 @@
 //! - `select`: one SELECT; `projection`: its list; `grouping`: GROUP BY; `ordering`: ORDER BY and DISTINCT ON; `window`
 //! - `expression` with `operator`, `literal`, `call`, `conditional`, `aggregate`, `subquery`, `access`
 //! - `target`: the rows that UPDATE, DELETE and MERGE change
-//! - `scope`: which names there are; `result_name`: what computed columns are called; `place`: errors
+//! - `scope`: visible names; `result_name`: names of computed columns; `place`: positions of errors
 //!
-//! An expression is bound over the columns of FROM. Aggregates and window calls are collected in the [`Level`] of the
-//! SELECT that they belong to while its expressions are bound, and a column takes their place. Once all are known,
-//! `grouping` replaces the keys in every expression after GROUP BY and finds the columns that are not grouped.
+//! An expression is bound over the columns of FROM. While the expressions of a SELECT are bound, its [`Level`] collects
+//! the aggregates and window calls, and a column replaces each of them. When all of them are known, `grouping` replaces
+//! the keys in every expression after GROUP BY and reports columns that are not grouped.
 
 mod access;
 mod aggregate;
@@ -56,7 +56,7 @@ use item_function::ItemParameter;
 use scope::{Clause, FromNames, Level, NamedColumn, ScopeRelation};
 use with::WithQuery;
 
-/// A query whose names and types are settled.
+/// A query whose names and types are resolved.
 #[derive(Clone, Debug)]
 pub struct BoundQuery {
     /// The plan.
@@ -65,9 +65,9 @@ pub struct BoundQuery {
     pub tables: Vec<Arc<dyn TableSource>>,
     /// The other sources that it names by number.
     pub sources: Vec<Arc<dyn RowSource>>,
-    /// The types of the parameters, by number; none where nothing says.
+    /// The types of the parameters, by number; `None` if the statement does not determine the type.
     pub parameters: Vec<Option<DataType>>,
-    /// Whether the plan holds the time of the transaction, so that another transaction has to bind it again.
+    /// Whether the plan contains the time of the transaction, so another transaction must bind the query again.
     pub reads_clock: bool,
 }
 
@@ -93,13 +93,13 @@ pub struct BoundExprs {
     pub tables: Vec<Arc<dyn TableSource>>,
     /// The other sources that subqueries name by number.
     pub sources: Vec<Arc<dyn RowSource>>,
-    /// The types of the parameters, by number; none where nothing says.
+    /// The types of the parameters, by number; `None` if the statement does not determine the type.
     pub parameters: Vec<Option<DataType>>,
-    /// Whether the expressions hold the time of the transaction.
+    /// Whether the expressions contain the time of the transaction.
     pub reads_clock: bool,
 }
 
-/// Binds `query`. `parameters` are the types of the parameters, by number, where they are known.
+/// Binds `query`. `parameters` are the types of the parameters, by number, as far as they are known.
 pub fn bind(
     query: &ast::Query,
     catalog: &dyn QueryCatalog,
@@ -111,8 +111,8 @@ pub fn bind(
     Ok(binder.finish(rows))
 }
 
-/// Binds expressions over `scope`, each to the type of `wanted` at its place if there is one. `clause` names the place
-/// in messages, such as `CHECK` or `RETURNING`. Aggregates and window functions are refused.
+/// Binds expressions over `scope`. Each is cast to the type at its position in `wanted`, if there is one. `clause`
+/// names the place in messages, for example `CHECK` or `RETURNING`. Aggregates and window functions are not allowed.
 pub fn bind_exprs(
     exprs: &[(&ast::Expr, Option<&DataType>)],
     scope: &[ExprColumn],
@@ -152,7 +152,7 @@ pub fn bind_exprs(
     })
 }
 
-/// Binds one expression over `scope`, as [`bind_exprs`] does.
+/// Binds one expression over `scope`. See [`bind_exprs`] for the rules.
 pub fn bind_expr(
     expr: &ast::Expr,
     scope: &[ExprColumn],
@@ -164,8 +164,8 @@ pub fn bind_expr(
     bind_exprs(&[(expr, None)], scope, clause, catalog, spelling, parameters)
 }
 
-/// Binds `SELECT items` over the columns of `scope`, as RETURNING does: with `*`, `t.*` and names of results. The root
-/// of the plan is a [`Logical::Map`] of `input`, which makes the columns 0 to `scope.len()`.
+/// Binds `SELECT items` over the columns of `scope`, as RETURNING needs it: with `*`, `t.*` and names for the result.
+/// The root of the plan is a [`Logical::Map`] over `input`, which makes the columns 0 to `scope.len()`.
 pub fn bind_items(
     items: &[ast::SelectItem],
     scope: &[ExprColumn],
@@ -188,7 +188,7 @@ pub fn bind_items(
     Ok(binder.finish(BoundRows { plan, columns: columns_out }))
 }
 
-/// A rewrite that is applied to every expression.
+/// A rewrite that must be applied to every expression.
 type ExprRewrite<'r> = dyn FnMut(&mut ScalarExpr) + 'r;
 
 /// Rows with named columns.
@@ -198,7 +198,7 @@ struct BoundRows {
     columns: Vec<NamedColumn>,
 }
 
-/// The relation that a name of the catalog stands for, by its number in the statement.
+/// The relation that a name of the catalog refers to, by its number in the statement.
 #[derive(Clone)]
 enum KnownRelation {
     Table(usize),
@@ -207,11 +207,11 @@ enum KnownRelation {
     View(Rc<CatalogView>),
 }
 
-/// Levels of nested expressions and queries that are followed: the recursion of the binder and of all later
-/// stages must stay within a small stack.
+/// Levels of nested expressions and queries at most. The binder and all later stages are recursive and must stay within
+/// a small stack.
 const DEPTH_MAX: usize = 400;
 
-/// Queries inside of each other count for several levels, because each takes more of the stack.
+/// A nested query counts as several levels, because each one needs more of the stack.
 const QUERY_DEPTH: usize = 4;
 
 struct Binder<'a> {
@@ -223,21 +223,21 @@ struct Binder<'a> {
     sources: Vec<Arc<dyn RowSource>>,
     parameters: Vec<Option<DataType>>,
     relations: HashMap<RelationName, KnownRelation>,
-    /// The SELECTs around the place that is being read, innermost last.
+    /// The SELECTs around the current position, innermost last.
     levels: Vec<Level>,
-    /// The names of WITH that can be used, innermost last.
+    /// The visible names of WITH, innermost last.
     withs: Vec<Rc<WithQuery>>,
-    /// The views around the place that is being read.
+    /// The views around the current position.
     views: Vec<(String, ViewSpelling)>,
     depth: usize,
-    /// Numbers of shared and recursive plans that are taken.
+    /// Number of shared and recursive plans so far, which is the next free number.
     plan_count: usize,
-    /// Queries of WITH and of views that were bound.
+    /// Number of queries of WITH and of views that were bound so far.
     expansions: usize,
     reads_clock: bool,
-    /// The parameters of functions of items around the place that is being read, innermost last.
+    /// The lambda parameters around the current position, innermost last.
     item_parameters: Vec<ItemParameter>,
-    /// Numbers of such parameters that are taken.
+    /// Number of lambda parameters so far, which is the next free number.
     item_parameter_count: usize,
 }
 
@@ -284,7 +284,7 @@ impl<'a> Binder<'a> {
         }
     }
 
-    /// Gives parameters whose type nothing said the type that they are cast to. `all` calls its argument with every
+    /// Gives each parameter without a known type the type to which it is cast. `all` must call its argument with every
     /// expression, operands first.
     fn settle_parameters(&mut self, all: &mut dyn FnMut(&mut ExprRewrite<'_>)) {
         if self.parameters.is_empty() {
@@ -320,7 +320,7 @@ impl<'a> Binder<'a> {
         names
     }
 
-    /// A new column.
+    /// Adds a column.
     fn add_column(&mut self, name: &str, kind: DataType) -> ColumnId {
         self.column_count += 1;
         self.columns.add(name, kind)
@@ -335,18 +335,18 @@ impl<'a> Binder<'a> {
         &self.columns.get(id).kind
     }
 
-    /// The number of a shared or recursive plan.
+    /// A new number for a shared or recursive plan.
     fn next_plan(&mut self) -> usize {
         self.plan_count += 1;
         self.plan_count - 1
     }
 
-    /// The level that is being read.
+    /// The level of the SELECT that is being bound.
     fn level(&mut self) -> &mut Level {
         self.levels.last_mut().expect("an expression is bound within a level")
     }
 
-    /// The name as spelled in the statement, or in the text of the view that is being read.
+    /// The name as spelled in the statement, or in the text of the view that is being bound.
     fn spelled(&self, ident: &ast::Ident) -> String {
         match self.views.last() {
             None => (self.spelling)(ident),
@@ -354,12 +354,12 @@ impl<'a> Binder<'a> {
         }
     }
 
-    /// Runs `step`, and puts the place into its error.
+    /// Runs `step` and adds the position to its error.
     fn placed<T>(&mut self, span: Span, step: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         step(self).map_err(|error| self.at(error, span))
     }
 
-    /// `error` with its place in the statement, unless it is in the text of a view.
+    /// Adds the position in the statement to `error`, unless the error is in the text of a view.
     fn at(&self, error: Error, span: Span) -> Error {
         match self.views.last() {
             None => place::at(error, span),
@@ -382,7 +382,7 @@ impl<'a> Binder<'a> {
         typing::coerce(expr, kind)
     }
 
-    /// A condition of WHERE and its like.
+    /// Binds a condition, for example of WHERE.
     fn condition(&mut self, expr: &ast::Expr) -> Result<ScalarExpr> {
         let bound = self.expr(expr)?;
         match bound.kind {

@@ -1,4 +1,4 @@
-//! The interface between the binder and the database around a statement.
+//! The interface between the binder and the database that runs a statement.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub struct RelationName {
     pub name: String,
 }
 
-/// The relation that a name stands for.
+/// The relation that a name refers to.
 #[derive(Clone, Debug)]
 pub enum CatalogRelation {
     /// A stored table in the snapshot of the statement.
@@ -34,7 +34,7 @@ pub enum CatalogRelation {
     },
     /// A view.
     View(CatalogView),
-    /// Rows of something else: a file, a system view.
+    /// Rows of another source: a file or a system view.
     Source(Arc<dyn RowSource>),
 }
 
@@ -45,7 +45,7 @@ pub struct CatalogView {
     pub name: String,
     /// The query.
     pub query: Box<ast::Query>,
-    /// The names of its columns as spelled; those of the query where there are fewer.
+    /// The names of its columns as spelled. If there are fewer than columns, the query names the rest.
     pub columns: Vec<String>,
     /// How its text spells names.
     pub spelling: ViewSpelling,
@@ -56,7 +56,7 @@ pub struct CatalogView {
 pub struct ViewSpelling(Arc<dyn Fn(&ast::Ident) -> String + Send + Sync>);
 
 impl ViewSpelling {
-    /// Spells the names of a view's query as `spell` says.
+    /// Spells the names of a view's query with `spell`.
     pub fn new(spell: impl Fn(&ast::Ident) -> String + Send + Sync + 'static) -> ViewSpelling {
         ViewSpelling(Arc::new(spell))
     }
@@ -73,7 +73,7 @@ impl fmt::Debug for ViewSpelling {
     }
 }
 
-/// Rows that are not a stored table's.
+/// A source of rows that is not a stored table.
 pub trait RowSource: Send + Sync + fmt::Debug {
     /// The columns, with names as spelled.
     fn schema(&self) -> &SchemaRef;
@@ -81,13 +81,14 @@ pub trait RowSource: Send + Sync + fmt::Debug {
     /// The text that EXPLAIN shows, for example the name of the file.
     fn name(&self) -> &str;
 
-    /// How many rows there are, if that is known.
+    /// The number of rows, if it is known.
     fn row_count(&self) -> Option<u64> {
         None
     }
 
-    /// Opens the rows: the columns at `columns`, in that order. Rows for which a predicate is not true may be left out;
-    /// the caller checks all of them again. `batch_rows` is the most rows of a batch.
+    /// Opens the rows with the columns at `columns`, in that order. The source may leave out rows for which a predicate
+    /// is not true, but it need not: the caller must check all predicates again. A batch must have at most `batch_rows`
+    /// rows.
     fn open(
         &self,
         columns: &[usize],
@@ -98,33 +99,33 @@ pub trait RowSource: Send + Sync + fmt::Debug {
     ) -> Result<Arc<dyn BatchSource>>;
 }
 
-/// Levels that an expression may have by default.
+/// Levels of an expression at most, by default.
 pub const EXPRESSION_DEPTH_DEFAULT: usize = 1_000;
 
-/// The database around a statement.
+/// The database that runs a statement.
 pub trait QueryCatalog {
-    /// The relation of a name; `None` if there is none. An error if the schema does not exist or a file cannot be read.
+    /// Finds a relation by name. Returns an error if the schema does not exist or a file cannot be read.
     fn relation(&self, name: &RelationName) -> Result<Option<CatalogRelation>>;
 
-    /// The names of relations that a message about an unknown one may suggest.
+    /// The relation names that a message about an unknown name may suggest.
     fn relation_names(&self) -> Vec<String>;
 
-    /// A table function of the database, such as `rowmill_storage('hits')`; `None` if there is none of that name.
+    /// Finds a table function of the database, such as `rowmill_storage('hits')`, by name.
     fn table_function(&self, name: &str, arguments: &[Constant]) -> Result<Option<Arc<dyn RowSource>>>;
 
-    /// A scalar function that belongs to the statement or its database, such as `nextval`, with its result type;
-    /// `None` if there is none of that name for these arguments.
+    /// Finds a scalar function that belongs to the statement or its database, such as `nextval`, with its result type.
+    /// Returns `None` if no function has that name for these arguments.
     fn dynamic_function(
         &self,
         name: &str,
         arguments: &[Option<Constant>],
     ) -> Result<Option<(Arc<dyn DynamicFunction>, SqlType)>>;
 
-    /// Levels that an expression may have (`expression_depth_max`). The caller must have a stack for as many.
+    /// Levels of an expression at most (`expression_depth_max`). The stack of the caller must be large enough for them.
     fn expression_depth_max(&self) -> usize {
         EXPRESSION_DEPTH_DEFAULT
     }
 
-    /// The point in time that `now()` gives, in microseconds since 1970-01-01 UTC: the begin of the transaction.
+    /// The result of `now()` in microseconds since 1970-01-01 UTC: the time when the transaction began.
     fn now_us(&self) -> i64;
 }

@@ -1,8 +1,8 @@
-//! Sets of columns, as bits by their ids.
+//! Sets of columns, as bit sets over their ids.
 
 use rowmill_plan::{ColumnId, ExprOp, ScalarExpr};
 
-/// Some of the columns of a statement.
+/// A set of columns of a statement.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ColumnSet {
     words: Vec<u64>,
@@ -23,7 +23,7 @@ impl ColumnSet {
         self.words.get(id.0 / 64).is_some_and(|word| word >> (id.0 % 64) & 1 == 1)
     }
 
-    /// Adds every column that `expr` reads, those of subqueries aside.
+    /// Adds every column that `expr` reads, except in its subqueries.
     pub(crate) fn insert_all(&mut self, expr: &ScalarExpr) {
         expr.each(&mut |part| {
             if let ExprOp::Column(id) = part.op {

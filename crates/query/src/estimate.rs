@@ -1,15 +1,15 @@
-//! Estimates the rows of operators from zone maps, value lists, the statistics of ANALYZE and the shape of the plan.
+//! Estimates the rows of operators from zone maps, value lists, the statistics of ANALYZE, and the shape of the plan.
 //!
 //! | question | file |
 //! |---|---|
-//! | how many rows an operator gives | this one |
-//! | how many values a column has | `distinct.rs` |
-//! | how many rows of two sides match | `matching.rs` |
-//! | how many rows a condition over columns leaves | `condition.rs` |
-//! | how many groups there are | `groups.rs` |
-//! | which values the aggregates of groups have | `aggregates.rs` |
-//! | how many rows the conditions of a scan leave | `selectivity.rs`, `known_values.rs` |
-//! | what blocks say about a column | `zones.rs` |
+//! | how many rows does an operator give? | this one |
+//! | how many distinct values does a column have? | `distinct.rs` |
+//! | how many rows of two sides match? | `matching.rs` |
+//! | how many rows meet a condition over columns? | `condition.rs` |
+//! | how many groups does a grouping make? | `groups.rs` |
+//! | which values do the aggregates of groups have? | `aggregates.rs` |
+//! | how many rows meet the conditions of a scan? | `selectivity.rs`, `known_values.rs` |
+//! | which facts do blocks store about a column? | `zones.rs` |
 
 mod aggregates;
 mod condition;
@@ -32,30 +32,31 @@ pub use self::matching::{KeyValues, Matches, matches, share_of_pairs};
 use self::selectivity::selectivity;
 use self::zones::{ZoneStatistics, column_statistics};
 
-/// The assumed share of rows that pass a condition that we cannot estimate.
+/// The share of rows that we assume to meet a condition that we cannot estimate.
 const FILTER_SHARE: f64 = 0.2;
-/// The share of rows that remain as groups where nothing is known of the keys.
+/// The number of groups per row that we assume if we know nothing about the keys.
 const GROUP_SHARE: f64 = 0.1;
-/// No share of rows without a match is taken to be less: that all rows match is a guess.
+/// The least share of rows without a match. That all rows match would only be a guess.
 pub const LEAST_SHARE: f64 = 1e-3;
-/// The share of rows that have a value of their own from which on a column is taken to be unique.
+/// The number of distinct values per row from which we treat a column as unique.
 const UNIQUE_SHARE: f64 = 0.95;
 
-/// The items of a list.
+/// The items that we assume in a list.
 const ITEMS: f64 = 4.0;
-/// The values of a series.
+/// The values that we assume in a series.
 const SERIES_ROWS: f64 = 100.0;
-/// How often a recursive query repeats itself.
+/// The rounds that we assume in a recursive query.
 const ROUNDS: f64 = 10.0;
-/// The rows of a round of a recursive query.
+/// The rows that we assume in a round of a recursive query.
 const RECURSIVE_ROWS: f64 = 100.0;
 
-/// The rows of `node`, about; at least one.
+/// The estimated rows of `node`, at least one. A caller with several nodes should keep an [`Estimator`], which caches
+/// statistics.
 pub fn row_count(node: &Node, tables: &[Arc<dyn TableSource>]) -> f64 {
     Estimator::new(tables).row_count(node)
 }
 
-/// Estimates for plans over some tables. It keeps what it has read about their columns.
+/// Estimates for plans over some tables. Caches the column statistics that it has read.
 #[derive(Debug)]
 pub struct Estimator<'t> {
     tables: &'t [Arc<dyn TableSource>],
@@ -74,18 +75,18 @@ impl<'e> TableFacts<'e> {
         &*self.estimator.tables[self.table]
     }
 
-    /// What blocks say about a column.
+    /// The facts that blocks store about a column.
     fn statistics(&self, column: usize) -> ZoneStatistics {
         let mut known = self.estimator.statistics.borrow_mut();
         *known.entry((self.table, column)).or_insert_with(|| column_statistics(self.source(), column))
     }
 }
 
-/// Finds the position in an operator of a column that an expression reads.
+/// Maps a column that an expression reads to its position in an operator.
 pub type Positions<'p> = &'p dyn Fn(usize) -> Option<usize>;
 
 impl<'t> Estimator<'t> {
-    /// Estimates for plans over `tables`.
+    /// An estimator for plans over `tables`.
     pub fn new(tables: &'t [Arc<dyn TableSource>]) -> Estimator<'t> {
         Estimator { tables, statistics: RefCell::default() }
     }
@@ -94,7 +95,7 @@ impl<'t> Estimator<'t> {
         TableFacts { estimator: self, table }
     }
 
-    /// The rows of `node`, about; at least one.
+    /// The estimated rows of `node`, at least one.
     pub fn row_count(&self, node: &Node) -> f64 {
         let of = |input: &Node| self.row_count(input);
         let rows = match node {
@@ -129,7 +130,7 @@ impl<'t> Estimator<'t> {
         let facts = self.facts(scan.table);
         let rows = facts.source().row_count() as f64;
         let found = rows * selectivity(facts, &scan.predicates);
-        // A row for each combination of the values that a key may have.
+        // A key allows one row for each combination of the values that the conditions leave to its columns.
         let values = |column: &usize| fixed_values(&scan.predicates, *column);
         let by_key = unique_columns(facts.source())
             .filter_map(|key| key.iter().map(values).collect::<Option<Vec<f64>>>())
@@ -143,6 +144,7 @@ impl<'t> Estimator<'t> {
         let of_probe = self.key_values(&join.probe, probe, join.on.iter().map(|(_, column)| *column).collect());
         let found = matches(&of_probe, &of_build, if join.condition.is_some() { FILTER_SHARE } else { 1.0 });
         let pairs = probe * found.per_left_row;
+        // An estimate of no rows at all would make every plan above look free.
         let without = |share: f64| (1.0 - share).max(LEAST_SHARE);
         match join.kind {
             JoinKind::Inner => pairs,
@@ -165,7 +167,7 @@ impl<'t> Estimator<'t> {
         KeyValues::of(&distinct, rows, self.is_unique(node, &columns))
     }
 
-    /// The rows that `node` would give if no condition left any out.
+    /// The rows that `node` would give without any condition.
     pub fn whole_count(&self, node: &Node) -> f64 {
         match node {
             Node::Scan(scan) => self.tables[scan.table].row_count() as f64,
@@ -183,7 +185,7 @@ impl<'t> Estimator<'t> {
         (self.row_count(input) * self.share_of_rows(input, condition, positions)).max(1.0)
     }
 
-    /// The sets of columns of `node`, as positions, in which no two rows agree, because a key or a unique index says so.
+    /// The sets of columns of `node`, as positions, that a key or a unique index makes unique.
     pub fn unique_keys(&self, node: &Node) -> Vec<Vec<usize>> {
         match node {
             Node::Scan(scan) => {
@@ -199,7 +201,7 @@ impl<'t> Estimator<'t> {
         }
     }
 
-    /// Whether no two rows of `node` agree in `columns`, because a key or a unique index says so.
+    /// Whether a key or a unique index makes `columns` unique in `node`.
     pub fn is_unique(&self, node: &Node, columns: &[usize]) -> bool {
         self.unique_keys(node).iter().any(|key| key.iter().all(|column| columns.contains(column)))
     }
@@ -225,7 +227,7 @@ impl<'t> Estimator<'t> {
     }
 }
 
-/// How many values conditions leave a column of a table at most, if they name them.
+/// The greatest number of values that conditions leave to a column of a table, if they list the values.
 fn fixed_values(predicates: &[Predicate], column: usize) -> Option<f64> {
     use rowmill_plan::CompareOp::Equal;
     let values = predicates.iter().filter_map(|predicate| match predicate {

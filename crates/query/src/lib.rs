@@ -4,7 +4,8 @@
 //! syntax tree -> binder -> logical plan -> optimizer -> logical plan -> lowering -> physical plan
 //! ```
 //!
-//! The catalog is a trait, so that this crate knows neither sessions nor transactions, and its tests need no database.
+//! The catalog is a trait, so this crate does not depend on sessions and transactions and its tests need no
+//! database.
 
 pub mod binder;
 pub mod catalog;

@@ -1,7 +1,7 @@
-//! From the logical plan to the operators of the engine.
+//! Lowering: turns the logical plan into operators of the engine.
 //!
-//! The plan is lowered from its leaves up. Each operator is told which of its columns are needed above, and gives no
-//! others. Expressions become functions of the engine where an operator reads them (`relation.rs`).
+//! The plan is lowered from its leaves up. Each operator is told which of its columns are needed above and should give
+//! no others. Expressions become functions of the engine in the operator that reads them (`relation.rs`).
 
 mod eager_group;
 mod expression;
@@ -37,7 +37,7 @@ use crate::optimizer::walk::each_operator;
 /// A query that the engine runs.
 #[derive(Clone, Debug)]
 pub struct PhysicalQuery {
-    /// The operators. Functions, tables and sources are numbers in the lists below.
+    /// The operators. They refer to functions, tables and sources by number in the lists below.
     pub root: Arc<Node>,
     /// The functions.
     pub functions: Vec<Arc<dyn VectorFunction>>,
@@ -45,23 +45,23 @@ pub struct PhysicalQuery {
     pub texts: Vec<String>,
     /// The tables, in the snapshot that the query was planned for.
     pub tables: Vec<Arc<dyn TableSource>>,
-    /// Whether the plan holds for every snapshot with the same definitions of its tables: nothing in it belongs to the
-    /// statement that it was planned for.
+    /// Whether the plan is valid for every snapshot with the same table definitions. It must then contain nothing that
+    /// belongs to the statement for which it was planned.
     pub is_reusable: bool,
-    /// What `Node::Foreign` reads, by number.
+    /// The sources that `Node::Foreign` reads, by number.
     pub sources: Vec<SourceScan>,
     /// The names of the result's columns as spelled, and their types.
     pub schema: SchemaRef,
 }
 
-/// A scan of something that is not a stored table.
+/// A scan of a source that is not a stored table.
 #[derive(Clone, Debug)]
 pub struct SourceScan {
     /// The source.
     pub source: Arc<dyn RowSource>,
-    /// The columns that are read.
+    /// The columns to read.
     pub columns: Vec<usize>,
-    /// Conditions by which the source may leave rows out. Columns are positions in the source.
+    /// Conditions that the source may use to leave out rows. Columns are positions in the source.
     pub predicates: Vec<Predicate>,
 }
 
@@ -82,6 +82,7 @@ pub fn lower(bound: &BoundQuery) -> Result<PhysicalQuery> {
     let needed: ColumnSet = output.iter().map(|(id, _)| *id).collect();
     let relation = lowerer.lower(&bound.query.root, &needed)?;
     let ids: Vec<ColumnId> = output.iter().map(|(id, _)| *id).collect();
+    // Joins whose order is still open must be ordered now.
     let relation = lowerer.settled(relation, &needed)?;
     let nullable: Vec<bool> = ids.iter().map(|id| lowerer.is_nullable(*id, &relation)).collect();
     let root = lowerer.exactly(relation, &ids)?;
@@ -125,7 +126,8 @@ impl Names for PhysicalQuery {
 }
 
 impl PhysicalQuery {
-    /// The same plan over other snapshots of its tables, which `table` finds by id; `None` if one of them is gone.
+    /// The same plan over other snapshots of its tables, which `table` finds by id. Returns `None` if a table no longer
+    /// exists.
     #[must_use]
     pub fn over(&self, table: &dyn Fn(TableId) -> Option<Arc<dyn TableSource>>) -> Option<PhysicalQuery> {
         let tables = self.tables.iter().map(|known| table(known.table().id)).collect::<Option<_>>()?;
@@ -142,16 +144,16 @@ struct Lowerer<'b> {
     texts: Vec<String>,
     sources: Vec<SourceScan>,
     estimator: Estimator<'b>,
-    /// By the number of a shared plan, the columns that any of its readers reads.
+    /// For each shared plan, by number, the columns that any of its readers reads.
     shared_columns: HashMap<usize, Vec<ColumnId>>,
-    /// By the number of a shared plan, its operators, which give those columns.
+    /// For each shared plan, by number, its operator, which gives exactly those columns.
     shared_nodes: HashMap<usize, Arc<Node>>,
 }
 
-/// By the number of a shared plan, the columns that any of its readers reads, each once.
+/// For each shared plan, by number, the columns that any of its readers reads, each once.
 fn shared_columns(root: &Logical) -> HashMap<usize, Vec<ColumnId>> {
     let mut shared: HashMap<usize, Vec<ColumnId>> = HashMap::new();
-    // A shared plan may read others, so that the plans of all numbers are walked, each once.
+    // A shared plan may read other shared plans, so we visit the plan of every number, each once.
     let mut unread: Vec<&Logical> = vec![root];
     while let Some(plan) = unread.pop() {
         each_operator(plan, &mut |plan| {
@@ -172,7 +174,7 @@ fn shared_columns(root: &Logical) -> HashMap<usize, Vec<ColumnId>> {
 }
 
 impl Lowerer<'_> {
-    /// Lowers `plan`; the result has the columns of `needed` that the plan makes, and perhaps others.
+    /// Lowers `plan`. The result has the columns of `needed` that the plan makes, and possibly others.
     fn lower(&mut self, plan: &Logical, needed: &ColumnSet) -> Result<Relation> {
         match plan {
             Logical::Scan(scan) => self.scan(scan, needed),
@@ -227,7 +229,8 @@ impl Lowerer<'_> {
         Ok(Arc::new(Node::Project { input, exprs, schema: self.schema(ids) }))
     }
 
-    /// `relation` with a column of its source for every one of `exprs`; their ids, in order.
+    /// Adds a column to the source of `relation` for every expression that is not a column yet. Returns the ids in
+    /// order.
     fn with_columns(&mut self, relation: Relation, exprs: &[ScalarExpr]) -> Result<(Relation, Vec<ColumnId>)> {
         let mut made: Vec<(ColumnId, ScalarExpr)> = Vec::new();
         let mut ids = Vec::with_capacity(exprs.len());
@@ -238,7 +241,7 @@ impl Lowerer<'_> {
             ids.push(match of_source.or(known) {
                 Some(id) => id,
                 None => {
-                    // A derived column keeps its id, so that readers above find it.
+                    // A derived column must keep its id, so readers above find it.
                     let own = expr.as_column().map(ColumnId);
                     let id = own.unwrap_or_else(|| self.columns.add("", resolved.kind.clone()));
                     made.push((id, resolved));
@@ -259,7 +262,7 @@ impl Lowerer<'_> {
         let node = Node::Project { input, exprs: columns, schema: self.schema(&all) };
         let mut derived = relation.derived;
         derived.retain(|(id, _)| !all.contains(id));
-        // The columns that wait must read the values made here, instead of computing them again.
+        // The columns that wait must read the values made here, so we do not compute them twice.
         for (_, expr) in &mut derived {
             expr.rewrite(&mut |part| {
                 if let Some((id, of)) = made.iter().find(|(_, of)| of == part && of.as_column().is_none()) {

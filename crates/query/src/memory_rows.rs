@@ -21,11 +21,12 @@ pub struct MemoryRows {
 }
 
 impl MemoryRows {
-    /// The rows of `batch`, under a name that EXPLAIN shows. Columns get the types that the engine works with.
+    /// A source of the rows of `batch`, under a name that EXPLAIN shows. Columns are cast to the types that the engine
+    /// uses.
     ///
     /// # Panics
     ///
-    /// If a column has a type that SQL does not have.
+    /// Panics if a column has a type that SQL does not have.
     pub fn new(name: impl Into<String>, batch: RecordBatch) -> Arc<MemoryRows> {
         let batch = with_engine_types(&batch);
         Arc::new(MemoryRows { name: name.into(), schema: batch.schema(), batch })
@@ -63,16 +64,16 @@ impl RowSource for MemoryRows {
     }
 }
 
-/// The batch with columns of the types that the engine works with, such as texts as views.
+/// Casts the columns of a batch to the types that the engine uses. For example, texts become views.
 fn with_engine_types(batch: &RecordBatch) -> RecordBatch {
     let mut fields = Vec::with_capacity(batch.num_columns());
     let mut columns = Vec::with_capacity(batch.num_columns());
     for (field, column) in batch.schema().fields().iter().zip(batch.columns()) {
         let kind = match field.data_type() {
             DataType::Null => DataType::Null,
-            kind => SqlType::from_arrow(kind).expect("rows in memory have types of SQL").arrow(),
+            kind => SqlType::from_arrow(kind).expect("rows in memory must have SQL types").arrow(),
         };
-        columns.push(cast(column, &kind).expect("a type and the one that the engine has for it"));
+        columns.push(cast(column, &kind).expect("a type can be cast to its engine type"));
         fields.push(Field::new(field.name(), kind, true));
     }
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));

@@ -1,22 +1,23 @@
 //! Rewrites of the logical plan. Each rule is one file.
 //!
-//! The order matters: a plan loses its subqueries, then its correlation, and only then do conditions and columns move.
+//! The order matters: a plan must first lose its subqueries, then its correlation, and only then may conditions and
+//! columns move.
 //!
 //! | step | file |
 //! |---|---|
-//! | subplans that are computed once wait in a table | `context.rs` |
-//! | expressions become simpler | `simplify.rs` |
+//! | shared subplans are kept in a table | `context.rs` |
+//! | expressions are simplified | `simplify.rs` |
 //! | subqueries in expressions become joins | `subquery.rs` |
-//! | correlated conditions leave the right sides of joins | `pull_up.rs` |
-//! | what correlation is left is removed with domains | `domain.rs` |
-//! | columns that repeat others go away | `alias.rs` |
-//! | conditions move down | `pushdown.rs` |
-//! | comparisons forget NULL where there is none | `nulls.rs` |
-//! | operators that do nothing go away | `redundant.rs`, `unique.rs` |
+//! | correlated conditions are pulled out of the right sides of joins | `pull_up.rs` |
+//! | the remaining correlation is removed with domains | `domain.rs` |
+//! | columns that repeat others are removed | `alias.rs` |
+//! | conditions are pushed down | `pushdown.rs` |
+//! | comparisons of columns without NULLs are simplified | `nulls.rs` |
+//! operators without an effect are removed | `redundant.rs`, `unique.rs` |
 //! | equal subplans are computed once | `common.rs` |
-//! | columns that no operator reads are not made | `prune.rs` |
-//! | joins that keys make needless go away | `key_joins.rs` |
-//! | sorts without an effect go away, limits move down | `order.rs` |
+//! | columns that no operator reads are removed | `prune.rs` |
+//! | joins that keys make redundant are removed | `key_joins.rs` |
+//! | sorts without an effect are removed, limits are pushed down | `order.rs` |
 //! | windows learn which rows are read | `top_rows.rs` |
 
 mod alias;
@@ -47,31 +48,35 @@ use crate::binder::BoundQuery;
 use column_set::ColumnSet;
 use context::{RewriteContext, SharedPlans};
 
-/// The same query, faster: without subqueries in expressions, without correlation, with conditions and columns pushed
-/// to where rows come from, and joins in a good order.
+/// Optimizes a query: removes subqueries in expressions and correlation, pushes conditions and columns down to the
+/// scans, and puts joins in a good order.
 pub fn optimize(query: &mut BoundQuery) -> Result<()> {
     optimize_until(query, &|| Ok(()))
 }
 
-/// The same query, faster, as [`optimize`] makes it. `check` is called between two rewrites of a plan; its error ends
-/// the work.
+/// Optimizes a query like [`optimize`], but calls `check` between two rewrites of a plan. An error of `check` stops the
+/// work.
 pub fn optimize_until(query: &mut BoundQuery, check: &dyn Fn() -> Result<()>) -> Result<()> {
     let plan = &mut query.query;
     let root = &mut plan.root;
     let mut context =
         RewriteContext { columns: &mut plan.columns, tables: &query.tables, shared: SharedPlans::default(), check };
+    // Shared subplans are rewritten in a table of their own, each once.
     context.detach_shared(root);
     context.inline_shared(root);
+    // Simplify first, because later rules match on simple forms. Then remove subqueries and correlation.
     context.each_plan(root, &mut |plan, _| simplify::simplify_plan(plan))?;
     context.each_plan(root, &mut |plan, context| subquery::remove_subqueries(plan, context))?;
     context.each_plan(root, &mut |plan, context| pull_up::pull_up(plan, context))?;
     context.each_plan(root, &mut |plan, context| domain::remove_dependent_joins(plan, context))?;
     context.inline_shared(root);
+    // From here on no plan is correlated, so columns can be renamed and conditions moved freely.
     alias::remove_all_aliases(root, &mut plan.output, &mut context)?;
     context.each_plan(root, &mut |plan, context| pushdown::push_conditions(plan, context))?;
     context.each_plan(root, &mut |plan, context| nulls::simplify_comparisons(plan, context))?;
     context.each_plan(root, &mut |plan, context| redundant::remove_redundant(plan, context))?;
     common::share_equal_plans(root, &mut context)?;
+    // Sharing must come before pruning, because twins should still have the same columns.
     let read: ColumnSet = plan.output.iter().map(|(id, _)| *id).collect();
     prune::prune_columns(root, &read, &mut context);
     loop {
@@ -83,8 +88,8 @@ pub fn optimize_until(query: &mut BoundQuery, check: &dyn Fn() -> Result<()>) ->
         if !is_smaller {
             break;
         }
-        // The conditions that are left of joins move to scans, and the columns that only joins read go away. So the
-        // parents of parents may be next.
+        // The remaining conditions of removed joins move to scans, and columns that only those joins read are pruned.
+        // After that the parents of the parents may be redundant as well.
         context.each_plan(root, &mut |plan, context| pushdown::push_conditions(plan, context))?;
         prune::prune_columns(root, &read, &mut context);
     }
@@ -94,9 +99,10 @@ pub fn optimize_until(query: &mut BoundQuery, check: &dyn Fn() -> Result<()>) ->
     })?;
     context.inline_shared(root);
     order::remove_sorts(root, true);
-    // The readers of a shared plan may read its order.
+    // A reader of a shared plan may depend on its order.
     context.each_plan(root, &mut |plan, _| order::push_limits(plan))?;
     context.each_plan(root, &mut |plan, _| {
+        // The filters on ranks have reached their place above the windows.
         top_rows::note_top_rows(plan);
         Ok(())
     })?;

@@ -9,12 +9,12 @@ use crate::binder::walk::rewrite_plan;
 use crate::binder::{BoundExprs, BoundQuery};
 
 impl BoundQuery {
-    /// Puts NULL into the place of the parameters of which `is_null` is true.
+    /// Replaces the parameters for which `is_null` is true by NULL.
     pub fn set_null_parameters(&mut self, is_null: &dyn Fn(usize) -> bool) {
         rewrite_plan(&mut self.query.root, &mut |expr| set_null(expr, is_null));
     }
 
-    /// Puts `values` into the place of the parameters. A value is cast to the type that its parameter was bound with.
+    /// Replaces the parameters by `values`. Each value is cast to the type with which its parameter was bound.
     pub fn set_parameters(&mut self, values: &[Constant]) -> Result<()> {
         if values.is_empty() && self.parameters.is_empty() {
             return Ok(());
@@ -22,7 +22,7 @@ impl BoundQuery {
         let mut failed = None;
         rewrite_plan(&mut self.query.root, &mut |expr| {
             let ExprOp::Parameter(number) = expr.op else {
-                // A value may turn the expressions around it into values.
+                // With a value, the expressions around it may become constants.
                 let operands = expr.operands();
                 if !operands.is_empty() && operands.iter().all(|operand| operand.as_constant().is_some()) {
                     fold(expr);
@@ -43,7 +43,7 @@ impl BoundQuery {
 }
 
 impl BoundExprs {
-    /// Puts NULL into the place of the parameters of which `is_null` is true.
+    /// Replaces the parameters for which `is_null` is true by NULL.
     pub fn set_null_parameters(&mut self, is_null: &dyn Fn(usize) -> bool) {
         self.exprs.iter_mut().for_each(|expr| expr.rewrite(&mut |part| set_null(part, is_null)));
     }

@@ -1,14 +1,15 @@
-//! Programs: statements on keyed tables that run without a planner, lowered from optimized plans.
+//! Lowers optimized plans to programs: statements on keyed tables that run without a planner.
 //!
 //! ```text
 //! logical plan -> stages: a relation, its groups, an order, a limit (stage.rs, relation.rs)
-//!              -> lookups within lookups (lookups.rs), each by a key of its table (access.rs), or of rows in memory: of
-//!                 other stages, of several of them one after the other, of windows (windows.rs), of rounds (recursion.rs)
-//!              -> what is computed of their rows (output.rs, scalar.rs): rowmill_plan::program
+//!              -> lookups within lookups (lookups.rs), each by a key of its table (access.rs), or over rows in memory:
+//!                 of other stages, of unions, of windows (windows.rs), of recursions (recursion.rs)
+//!              -> the output that is made of their rows (output.rs, scalar.rs): rowmill_plan::program
 //! ```
 //!
-//! A program is for few rows. What it would read without a key, or cannot do, is no error: there is no program then, and the
-//! statement runs as every other one. Parameters stay in it with the types that they were bound with.
+//! A program should read few rows. If it would have to read a table without a key, or if programs lack a feature, that
+//! is not an error: the statement then has no program and runs in the general engine. Parameters stay in the program,
+//! with the types with which they were bound.
 
 mod access;
 mod change;
@@ -41,7 +42,7 @@ pub use change::{ChangedRows, changed_rows, computed_values, row_values};
 pub use names::DefinitionNames;
 pub use scalar::literal as constant;
 
-/// The program of a query that is bound and optimized, with its parameters left in it; `None` if it has none.
+/// The program of a bound and optimized query that still contains its parameters. Returns `None` if it has no program.
 pub fn read(bound: &BoundQuery) -> Option<Read> {
     if bound.reads_clock || !bound.sources.is_empty() || is_unrepeatable(bound) {
         return None;
@@ -54,16 +55,17 @@ pub fn read(bound: &BoundQuery) -> Option<Read> {
     read.output().iter().zip(kinds).all(|(kind, wanted)| kind.arrow() == *wanted).then_some(read)
 }
 
-/// Reads that are tried for a statement, those within others among them. A statement with more ways has no program.
+/// Reads that we try per statement, including nested ones. A statement with more alternatives should run in
+/// the general engine, so it has no program.
 const READS_MAX: usize = 200;
 
-/// Makes the program of one statement.
+/// Builds the program of one statement.
 struct ProgramBuilder<'p> {
     tables: &'p [Arc<dyn TableSource>],
     definitions: Definitions,
-    /// How many reads were tried.
+    /// Number of reads that were tried so far.
     reads: Cell<usize>,
-    /// The recursions whose steps are made, the innermost last.
+    /// The recursions whose steps are being built, innermost last.
     rounds: RefCell<Vec<usize>>,
 }
 
@@ -78,14 +80,15 @@ impl<'p> ProgramBuilder<'p> {
     }
 }
 
-/// Whether a plan computes something that differs from call to call, other than as a result: a program may compute the
-/// expressions of a plan in other places, and more than once.
+/// Whether a plan computes a value that differs from call to call, other than as a result column. A program may compute
+/// the expressions of a plan in other places, and more than once, so it must not contain such a value.
 fn is_unrepeatable(bound: &BoundQuery) -> bool {
     let (made, input): (&[(ColumnId, ScalarExpr)], &Logical) = match &bound.query.root {
         Logical::Map { input, exprs } => (exprs, input),
         root => (&[], root),
     };
     let is_volatile = |expr: &ScalarExpr| expr.volatility() == Volatility::Volatile;
+    // A volatile result column is fine if nothing else reads it, because it is then computed once.
     let is_named_once = |id: &ColumnId| {
         let within = |expr: &ScalarExpr| expr.any(&|part| matches!(part.op, ExprOp::Column(own) if own == id.0));
         bound.query.output.iter().filter(|(own, _)| own == id).count() == 1
@@ -94,7 +97,7 @@ fn is_unrepeatable(bound: &BoundQuery) -> bool {
     any_expr(input, &is_volatile) || made.iter().any(|(id, expr)| is_volatile(expr) && !is_named_once(id))
 }
 
-/// Whether `test` is true of an expression of a plan.
+/// Whether `test` is true for any expression of a plan.
 fn any_expr(plan: &Logical, test: &dyn Fn(&ScalarExpr) -> bool) -> bool {
     exprs(plan).into_iter().any(test) || inputs(plan).into_iter().any(|input| any_expr(input, test))
 }

@@ -1,4 +1,4 @@
-//! Plans that other runs of a statement use again.
+//! Plans that later runs of a statement can reuse.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,13 +11,14 @@ use crate::binder::BoundQuery;
 use crate::optimizer::walk::{each_operator, exprs};
 
 impl BoundQuery {
-    /// Whether the plan holds for every snapshot with the same definitions of its tables: nothing in it belongs to the
-    /// statement that it was planned for.
+    /// Whether the plan is valid for every snapshot with the same table definitions. It must then contain nothing that
+    /// belongs to the statement for which it was planned.
     pub fn is_reusable(&self) -> bool {
         !self.reads_clock && self.sources.is_empty() && !has_dynamic(&self.query.root, &mut HashSet::new())
     }
 
-    /// The same plan over other snapshots of its tables, which `table` finds by id; `None` if one of them is gone.
+    /// The same plan over other snapshots of its tables, which `table` finds by id. Returns `None` if a table no longer
+    /// exists.
     #[must_use]
     pub fn over(&self, table: &dyn Fn(TableId) -> Option<Arc<dyn TableSource>>) -> Option<BoundQuery> {
         let tables = self.tables.iter().map(|known| table(known.table().id)).collect::<Option<_>>()?;
@@ -25,8 +26,8 @@ impl BoundQuery {
     }
 }
 
-/// Whether a function of the plan belongs to the statement that it was bound for. A shared plan is walked once, however
-/// many readers it has: `walked` has the numbers of those that were.
+/// Whether the plan calls a function that belongs to its statement. A shared plan is visited only once, however many
+/// readers it has; `walked` has the numbers of the shared plans that were visited.
 fn has_dynamic(plan: &Logical, walked: &mut HashSet<usize>) -> bool {
     let mut found = false;
     each_operator(plan, &mut |plan| {

@@ -1,5 +1,5 @@
-//! Queries without tables, through parser, binder and evaluator: the examples of the functions' documentation, and those of
-//! the SQL suite.
+//! Queries without tables, through parser, binder and evaluator: the examples of the function documentation, and
+//! queries of the SQL suite.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use sqlparser::ast::{SetExpr, Statement};
 use sqlparser::dialect::{Dialect, DuckDbDialect, GenericDialect};
 use sqlparser::parser::Parser;
 
-/// A database without anything in it.
+/// An empty database.
 struct NoTables;
 
 impl QueryCatalog for NoTables {
@@ -46,9 +46,9 @@ impl QueryCatalog for NoTables {
     }
 }
 
-/// The values of `SELECT` without `FROM`, as text; `None` if `sql` is something else.
+/// The values of a `SELECT` without `FROM`, as text. Returns `None` for any other statement.
 fn answer(sql: &str) -> Option<Result<Vec<String>>> {
-    // The generic dialect has no functions of items.
+    // The generic dialect has no lambdas.
     let dialect: &dyn Dialect = if sql.contains("->") { &DuckDbDialect {} } else { &GenericDialect {} };
     let Ok(mut statements) = Parser::parse_sql(dialect, sql) else { return None };
     let Some(Statement::Query(query)) = statements.pop() else { return None };
@@ -61,7 +61,7 @@ fn answer(sql: &str) -> Option<Result<Vec<String>>> {
     let values = bind_items(&select.projection, &[], "SELECT", &NoTables, &spelling, &[]).and_then(|bound| {
         let Logical::Map { exprs, .. } = bound.query.root else { return Err(Error::internal("no Map")) };
         let value = |mut expr: rowmill_plan::ScalarExpr| {
-            // Folding must not change anything.
+            // Folding must not change the result.
             let plain = shown(&Evaluator::new(&expr)?.evaluate(&[], 1)?);
             fold::fold(&mut expr);
             let folded = shown(&Evaluator::new(&expr)?.evaluate(&[], 1)?);
@@ -90,7 +90,7 @@ fn every_example_gives_its_result() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// Expressions that gave wrong or inconsistent values once.
+/// Expressions whose values were once wrong or inconsistent.
 #[test]
 fn values_that_were_wrong_are_right() {
     let mut wrong = Vec::new();
@@ -182,14 +182,14 @@ fn needs_database(file: &Path, sql: &str) -> bool {
     file.ends_with("setting.slt") || ["(SELECT", "nextval", "setval", "$1"].iter().any(|part| sql.contains(part))
 }
 
-/// Whether values are those of the one line that a record expects.
+/// Whether the values are those of the only line that a record expects.
 fn same(values: &[String], expected: &[&str]) -> bool {
     let values: Vec<&str> = values.iter().map(|value| if value.is_empty() { "(empty)" } else { value }).collect();
     expected.concat() == values.join(" ")
 }
 
 fn slt_files(folder: &Path, files: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(folder).expect("the suite is there") {
+    for entry in std::fs::read_dir(folder).expect("the folder of the suite exists") {
         let path = entry.expect("a folder can be read").path();
         match path.is_dir() {
             true => slt_files(&path, files),

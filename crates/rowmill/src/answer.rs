@@ -1,4 +1,4 @@
-//! Small results, read in place.
+//! Small results that are read in place.
 
 use std::sync::Arc;
 
@@ -8,7 +8,8 @@ use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_program::ResultRows;
 use rowmill_storage::keyed::ValueRef;
 
-/// What a statement gave, read by row and column from 0. It lies in memory of the connection, until that runs its next statement.
+/// The result of a statement. Values are read by row and column, both counted from 0. The values are stored in the
+/// connection's memory, so the answer must be dropped before the connection runs its next statement.
 #[derive(Clone, Copy, Debug)]
 pub struct Answer<'c> {
     rows: &'c ResultRows,
@@ -20,27 +21,28 @@ impl<'c> Answer<'c> {
         Answer { rows, changed }
     }
 
-    /// How many rows there are.
+    /// The number of rows.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Whether there is none.
+    /// Whether the answer has no rows.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// How many columns a row has. An answer without rows may not know.
+    /// The number of columns of a row. An answer without rows may report 0.
     pub fn column_count(&self) -> usize {
         self.rows.kinds().len()
     }
 
-    /// How many rows the statement changed.
+    /// The number of rows that the statement changed.
     pub fn changed(&self) -> u64 {
         self.changed
     }
 
-    /// All rows as an Arrow batch, for readers that do not know their types. Its columns are named `0`, `1` and so on.
+    /// Returns all rows as an Arrow batch, for callers that do not know the types. Its columns are named `0`, `1` and
+    /// so on.
     ///
     /// ```
     /// # use rowmill::{Database, Param, Result};
@@ -74,12 +76,12 @@ impl<'c> Answer<'c> {
         Error::new(ErrorKind::DatatypeMismatch, format!("column {column} of row {row} is {found}, not {wanted}"))
     }
 
-    /// Whether a value is NULL.
+    /// Whether the value is NULL.
     pub fn is_null(&self, row: usize, column: usize) -> Result<bool> {
         Ok(self.value(row, column)?.is_null())
     }
 
-    /// A whole number; also a date in days, and a timestamp in its unit, since 1970.
+    /// Reads a whole number. Also reads a date, in days since 1970, and a timestamp, in its unit since 1970.
     pub fn integer(&self, row: usize, column: usize) -> Result<i64> {
         let number = match self.value(row, column)? {
             ValueRef::Int(value) => Some(value),
@@ -90,7 +92,7 @@ impl<'c> Answer<'c> {
         number.ok_or_else(|| self.wrong(row, column, "a whole number"))
     }
 
-    /// A floating-point number.
+    /// Reads a floating-point number.
     pub fn double(&self, row: usize, column: usize) -> Result<f64> {
         match self.value(row, column)? {
             ValueRef::Float(value) => Ok(value),
@@ -98,7 +100,7 @@ impl<'c> Answer<'c> {
         }
     }
 
-    /// A decimal number: all its digits, without the point.
+    /// Reads a decimal number: all of its digits, without the point. For example, 1.50 is read as 150.
     pub fn decimal(&self, row: usize, column: usize) -> Result<i128> {
         match self.value(row, column)? {
             ValueRef::Decimal(value) => Ok(value),
@@ -106,7 +108,7 @@ impl<'c> Answer<'c> {
         }
     }
 
-    /// A text.
+    /// Reads a text.
     pub fn text(&self, row: usize, column: usize) -> Result<&'c str> {
         match self.value(row, column)? {
             ValueRef::Text(value) => Ok(value),
@@ -114,7 +116,7 @@ impl<'c> Answer<'c> {
         }
     }
 
-    /// Bytes.
+    /// Reads bytes.
     pub fn blob(&self, row: usize, column: usize) -> Result<&'c [u8]> {
         match self.value(row, column)? {
             ValueRef::Bytes(value) => Ok(value),

@@ -1,4 +1,4 @@
-//! Appending without SQL.
+//! Appends rows without SQL.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use rowmill_txn::{Engine, MAIN_SCHEMA, TableDef, Transaction};
 
 use crate::{Param, Value};
 
-/// Rows that gather before they are handed on as one batch.
+/// We collect this number of rows before we insert them as one batch.
 const ROWS_PER_BATCH: usize = 1024;
 
-/// Appends rows to one table, in one transaction: [`Appender::finish`] makes all of them visible at once, dropping the
-/// appender forgets them.
+/// Appends rows to one table, in one transaction. [`Appender::finish`] makes all of them visible at once; dropping the
+/// appender discards them.
 ///
 /// ```
 /// # use rowmill::{Database, Result};
@@ -33,7 +33,7 @@ const ROWS_PER_BATCH: usize = 1024;
 pub struct Appender {
     transaction: Transaction,
     table: Arc<TableDef>,
-    /// Rows that are not a batch yet.
+    /// Rows that are not part of a batch yet.
     pending: Vec<Vec<Value>>,
     rows: u64,
 }
@@ -52,6 +52,7 @@ impl Appender {
             let near = nearest(table, catalog.tables(schema.id).map(|table| table.name.as_str()));
             if near.is_empty() { error } else { error.hint(format!("did you mean {}?", near.join(", "))) }
         })?;
+        // Only SQL statements evaluate CHECK conditions. An appender must not bypass them, so it refuses such a table.
         if table.keyed.as_ref().is_some_and(|keyed| !keyed.checks.is_empty()) {
             let message = format!("an appender does not check the conditions (CHECK) of table \"{}\"", table.name);
             return Err(Error::new(ErrorKind::Unsupported, message).hint("INSERT and COPY check them"));
@@ -63,24 +64,26 @@ impl Appender {
         self.table.id
     }
 
-    /// Appends one row: a value for each column, in order.
+    /// Appends one row. It must have a value for each column, in order.
     pub fn row(&mut self, values: &[Value]) -> Result<()> {
         self.check_columns(values.len())?;
         self.pending.push(values.to_vec());
         if self.pending.len() == ROWS_PER_BATCH { self.flush() } else { Ok(()) }
     }
 
-    /// Appends the rows of a batch, whose columns are the table's, in order. Types that differ are converted; a value
-    /// that does not fit is an error.
+    /// Appends the rows of a batch, whose columns must be the columns of the table, in order. Values of other types are
+    /// converted; a value that does not fit is an error.
     pub fn batch(&mut self, batch: &RecordBatch) -> Result<()> {
         self.check_columns(batch.num_columns())?;
+        // Earlier single rows must come first, so that rows keep the order in which they were appended.
         self.flush()?;
         let columns = batch.columns().iter().enumerate().map(|(index, values)| self.convert(index, values));
         self.insert(columns.collect::<Result<_>>()?)
     }
 
-    /// Commits, and tells how many rows were appended.
+    /// Commits, and returns the number of appended rows.
     pub fn finish(mut self) -> Result<u64> {
+        // The commit is the only point at which the rows become visible: after an error here, none of them are.
         self.flush()?;
         self.transaction.commit()?;
         Ok(self.rows)
@@ -122,6 +125,7 @@ impl Appender {
         if *values.data_type() == wanted {
             return Ok(Arc::clone(values));
         }
+        // With `safe`, a value that does not fit would silently become NULL.
         let strict = CastOptions { safe: false, ..CastOptions::default() };
         cast_with_options(values, &wanted, &strict).map_err(|error| {
             let message = format!("column {} of table {} takes {}: {error}", column.name, self.table.name, column.kind);
@@ -131,7 +135,7 @@ impl Appender {
 
     fn insert(&mut self, columns: Vec<ArrayRef>) -> Result<()> {
         let batch = RecordBatch::try_new(self.table.arrow_schema(), columns);
-        // Only NULL in a NOT NULL column is left to go wrong here, and the transaction says that better.
+        // The columns have the right types here, so only a NULL in a NOT NULL column can fail.
         let batch = match batch {
             Ok(batch) => batch,
             Err(error) => {

@@ -5,7 +5,7 @@ use rowmill_sql::{CancelHandle, Outcome, ProgressFn, Session, TransactionState};
 
 use crate::{Appender, Param, Rows, Statement, Value};
 
-/// A connection to a database. Statements run one after the other.
+/// A connection to a database. It runs one statement at a time.
 pub struct Connection {
     session: Session,
 }
@@ -15,7 +15,7 @@ impl Connection {
         Ok(Connection { session })
     }
 
-    /// Runs one statement and gives its rows. A statement without rows gives none.
+    /// Runs one statement and returns its rows. A statement without a result returns no rows.
     pub fn query(&mut self, sql: &str) -> Result<Rows> {
         self.query_with(sql, &[])
     }
@@ -37,7 +37,8 @@ impl Connection {
         Rows::of(self.session.run_text(sql, &params)?)
     }
 
-    /// Runs one or several statements and tells how many rows they changed together. Stops at the first that fails.
+    /// Runs one or several statements and returns the total number of rows that they changed. Stops at the first
+    /// statement that fails.
     pub fn execute(&mut self, sql: &str) -> Result<u64> {
         let mut changed = 0;
         self.run(sql, |outcome| {
@@ -47,13 +48,13 @@ impl Connection {
         Ok(changed)
     }
 
-    /// Runs one or several statements, in order, and hands each outcome to `each`. Nothing runs if one of them cannot
-    /// be parsed.
+    /// Runs one or several statements, in order, and hands each outcome to `each`. If one of them cannot be parsed, we
+    /// run none.
     pub fn run(&mut self, sql: &str, each: impl FnMut(Outcome) -> Result<()>) -> Result<()> {
         self.session.run_all(sql, each)
     }
 
-    /// Parses one statement, to be run several times.
+    /// Parses one statement that the caller wants to run several times.
     ///
     /// ```
     /// # use rowmill::{Database, Result};
@@ -71,7 +72,7 @@ impl Connection {
         self.session.parse_one(sql).map(Statement::new)
     }
 
-    /// Begins a transaction, as `BEGIN` does, or `BEGIN READ ONLY`.
+    /// Begins a transaction, as `BEGIN` does, or as `BEGIN READ ONLY` does.
     pub fn begin(&mut self, read_only: bool) -> Result<()> {
         self.session.begin(read_only)
     }
@@ -81,7 +82,7 @@ impl Connection {
         self.session.commit()
     }
 
-    /// Rolls the open transaction back, as `ROLLBACK` does.
+    /// Rolls back the open transaction, as `ROLLBACK` does.
     pub fn rollback(&mut self) -> Result<()> {
         self.session.rollback()
     }
@@ -90,38 +91,39 @@ impl Connection {
         &mut self.session
     }
 
-    /// Appends batches or rows to a table, in a transaction of their own.
+    /// Makes an appender for a table. The appended batches or rows are committed in a transaction of their own.
     pub fn appender(&mut self, table: &str) -> Result<Appender> {
         Appender::new(self.session.engine(), table)
     }
 
-    /// A handle for other threads that cancels the statement running at that moment.
+    /// Returns a handle with which another thread can cancel the statement that is running when it does so.
     pub fn cancel_handle(&self) -> CancelHandle {
         self.session.cancel_handle()
     }
 
-    /// Tells `report` of the progress of every later statement, at most about ten times a second.
+    /// Reports the progress of every later statement to `report`, about ten times a second at most.
     pub fn set_progress(&mut self, report: Option<ProgressFn>) {
         self.session.set_progress(report);
     }
 
-    /// Whether a transaction is open.
+    /// Whether a transaction is open, and in which state.
     pub fn transaction_state(&self) -> TransactionState {
         self.session.transaction_state()
     }
 
-    /// What statements since the last call had to say beside their results.
+    /// Takes the notices that statements have given since the last call.
     pub fn take_notices(&mut self) -> Vec<String> {
         self.session.take_notices()
     }
 
-    /// The settings as this connection sees them.
+    /// The settings of this connection.
     pub fn settings(&self) -> rowmill_base::Settings {
         self.session.settings()
     }
 }
 
-/// The rows that an outcome changed; a result is drained, so that what can fail in it does.
+/// Returns the number of rows that an outcome changed. A result must be drained, because an error may come with any
+/// batch.
 pub(crate) fn count(outcome: Outcome) -> Result<u64> {
     match outcome {
         Outcome::Changed { rows, .. } => Ok(rows),

@@ -1,4 +1,4 @@
-//! Opening.
+//! Opens databases: [`Options`] say how, [`Database`] is the shared handle.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use rowmill_txn::{Engine, OpenOptions};
 
 use crate::Connection;
 
-/// How long opening for reading waits for this process to close the same directory.
+/// Opening for reading waits at most this long for this process to close the same directory.
 const CLOSING_PATIENCE: Duration = Duration::from_secs(1);
 
-/// How a directory is opened.
+/// Options for opening a directory.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     settings: Settings,
@@ -23,43 +23,44 @@ pub struct Options {
 }
 
 impl Options {
-    /// For reading and writing, with every setting at its default.
+    /// Opens for reading and writing, with every setting at its default.
     pub fn new() -> Self {
         Options::default()
     }
 
-    /// Only for reading, beside the process that writes. Writes are refused.
+    /// Opens only for reading, while another process may write. Writes are refused.
     #[must_use]
     pub fn read_only(mut self, read_only: bool) -> Self {
         self.read_only = read_only;
         self
     }
 
-    /// What keeps the ordered base of a directory that is made. One that is there is opened with what it has. RocksDB is there
-    /// in builds with the feature `rocksdb`; others refuse it ([`Unsupported`](crate::ErrorKind::Unsupported)).
+    /// Chooses the store of the ordered base for a new directory. An existing directory is opened with the base that it
+    /// has. Only builds with the feature `rocksdb` have RocksDB; others must refuse it
+    /// ([`Unsupported`](crate::ErrorKind::Unsupported)).
     #[must_use]
     pub fn base(mut self, base: BaseKind) -> Self {
         self.base = base;
         self
     }
 
-    /// With a setting that differs from its default, as `SET` would give it: `set("memory_limit", "2GB")`.
+    /// Gives a setting a value, as `SET` does. For example: `set("memory_limit", "2GB")`.
     pub fn set(mut self, name: &str, value: &str) -> Result<Self> {
         self.settings.set(name, value)?;
         Ok(self)
     }
 }
 
-/// An open database. Clones share it; it closes with the last clone and connection.
+/// An open database. Clones share it. It closes when the last clone and the last connection are dropped.
 #[derive(Clone, Debug)]
 pub struct Database {
     engine: Arc<Engine>,
 }
 
 impl Database {
-    /// Opens the directory at `path`, which is made if it is absent.
+    /// Opens the directory at `path`, and makes it if it is absent.
     ///
-    /// One process at a time opens a directory for writing; another gets an error of kind
+    /// Only one process can have a directory open for writing. A second one gets an error of kind
     /// [`Locked`](crate::ErrorKind::Locked) that names the first.
     ///
     /// ```
@@ -81,15 +82,16 @@ impl Database {
         Database::open_with(path, Options::new())
     }
 
-    /// Opens the directory at `path` as `options` say.
+    /// Opens the directory at `path` with `options`.
     pub fn open_with(path: impl AsRef<Path>, options: Options) -> Result<Database> {
         let Options { settings, read_only, base } = options;
         let until = Instant::now() + CLOSING_PATIENCE;
         loop {
             match Engine::open(path.as_ref(), OpenOptions { read_only, settings: settings.clone(), base }) {
                 Ok(engine) => return Ok(Database { engine }),
-                // A reader takes no lock, so this process has the directory open itself: perhaps the last worker of a
-                // statement that failed is about to let go of a database that was dropped.
+                // A reader takes no lock, so this error means that this process itself has the directory open. For
+                // example, the last worker of a failed statement may be about to drop its handle of a database that the
+                // caller has dropped. So we try again for a while.
                 Err(error) if read_only && error.kind() == ErrorKind::Locked && Instant::now() < until => {
                     std::thread::sleep(Duration::from_millis(1));
                 }
@@ -98,38 +100,38 @@ impl Database {
         }
     }
 
-    /// An empty database that lives as long as its handles.
+    /// Opens an empty database in memory. It lives as long as its handles.
     pub fn memory() -> Result<Database> {
         Database::memory_with(Options::new())
     }
 
-    /// An empty database in memory with settings.
+    /// Opens an empty database in memory with `options`.
     pub fn memory_with(options: Options) -> Result<Database> {
         Ok(Database { engine: Engine::memory(options.settings)? })
     }
 
-    /// A new connection.
+    /// Makes a new connection.
     pub fn connect(&self) -> Result<Connection> {
         Connection::new(Session::new(Arc::clone(&self.engine))?)
     }
 
-    /// The directory, or `None` in memory.
+    /// The directory of the database, or `None` for a database in memory.
     pub fn path(&self) -> Option<&Path> {
         self.engine.path()
     }
 
-    /// Whether writes are refused.
+    /// Whether the database refuses writes.
     pub fn is_read_only(&self) -> bool {
         self.engine.is_read_only()
     }
 
-    /// The engine behind it, for tests that look beneath SQL.
+    /// The engine of this database, for tests that examine state that SQL does not show.
     #[doc(hidden)]
     pub fn engine(&self) -> &Arc<Engine> {
         &self.engine
     }
 
-    /// The most bytes of memory that statements held at once.
+    /// The most bytes of memory that statements have held at once.
     pub fn memory_peak_bytes(&self) -> u64 {
         self.engine.broker().peak_bytes()
     }

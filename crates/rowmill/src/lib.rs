@@ -1,7 +1,7 @@
 //! Rowmill: one SQL database for events and for the tables around them.
 //!
-//! A database is a directory of files, or lives in memory. Connections run SQL; results are Arrow record batches, or
-//! typed rows where there are few.
+//! A database is a directory of files, or it is in memory. Connections run SQL. Results are Arrow record batches, or
+//! typed rows if they are small.
 //!
 //! ```
 //! use rowmill::{Database, Result};
@@ -19,8 +19,8 @@
 //! # }
 //! ```
 //!
-//! Several threads share a [`Database`]; each takes a [`Connection`] of its own. Readers never wait for writers: a
-//! statement sees one committed state, whatever is committed meanwhile.
+//! Several threads can share a [`Database`]; each must use a [`Connection`] of its own. Readers never wait for writers:
+//! a statement sees one committed state, no matter which commits happen while it runs.
 
 mod answer;
 mod appender;
@@ -41,11 +41,12 @@ pub use statement::Statement;
 pub use value::Value;
 
 pub use arrow;
-/// For hosts whose allocator counts: `EXPLAIN ANALYZE` shows what they tell here.
+/// Counts allocations. A program whose allocator counts should report to it, so that `EXPLAIN ANALYZE` shows the
+/// numbers.
 pub use rowmill_base::allocations;
 pub use rowmill_base::{Error, ErrorKind, Result, SETTINGS, Setting, Settings};
 pub use rowmill_txn::base::BaseKind;
-/// Values as SQL text, and texts of SQL as they are typed.
+/// Values as SQL text, and SQL text as a user types it.
 pub mod text {
     pub use rowmill_expr::text::writer::{TextColumn, format_value, write_json_string};
     pub use rowmill_sql::is_complete;

@@ -1,4 +1,4 @@
-//! Typed access to single rows, for results that are small.
+//! Typed access to single rows of small results.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ pub struct Row {
     row: usize,
 }
 
-/// A column of a row: by position from 0, or by name.
+/// A column of a row: by position or by name.
 #[derive(Clone, Copy, Debug)]
 pub enum ColumnRef<'a> {
-    /// From 0.
+    /// The position, counted from 0.
     Position(usize),
-    /// Without case.
+    /// The name, in any case.
     Name(&'a str),
 }
 
@@ -41,7 +41,7 @@ impl Row {
         Row { batch: Arc::clone(batch), row }
     }
 
-    /// Columns of the row.
+    /// The number of columns.
     pub fn len(&self) -> usize {
         self.batch.num_columns()
     }
@@ -51,7 +51,8 @@ impl Row {
         self.len() == 0
     }
 
-    /// The value of a column. NULL is read as an `Option`; without one it is an error.
+    /// Reads the value of a column. A column that may be NULL should be read as an `Option`; otherwise NULL is an
+    /// error.
     pub fn get<'a, T: FromValue>(&self, column: impl Into<ColumnRef<'a>>) -> Result<T> {
         let schema = self.batch.schema_ref();
         let index = match column.into() {
@@ -74,9 +75,9 @@ impl Row {
     }
 }
 
-/// A type that a value of a result can be read as.
+/// A type into which a value of a result can be read.
 pub trait FromValue: Sized {
-    /// Reads the one row of `value`.
+    /// Reads the only row of `value`.
     fn from_value(value: &ArrayRef) -> Result<Self>;
 }
 

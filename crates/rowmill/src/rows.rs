@@ -1,4 +1,4 @@
-//! Results: batches while they are worked out, or all rows at once.
+//! Results: batches as they are computed, or all rows at once.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use rowmill_sql::{Outcome, RowStream};
 
 use crate::Row;
 
-/// The result of a statement: an iterator of record batches. Dropping it ends the work behind it.
+/// The result of a statement: an iterator of record batches. Dropping it stops the computation.
 #[derive(Debug)]
 pub struct Rows {
     schema: SchemaRef,
@@ -24,17 +24,17 @@ impl Rows {
         })
     }
 
-    /// Names and types of the columns.
+    /// The names and types of the columns.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
-    /// All batches.
+    /// Collects all batches.
     pub fn batches(self) -> Result<Vec<RecordBatch>> {
         self.collect()
     }
 
-    /// All rows, for small results.
+    /// Collects all rows. This should only be used for small results.
     pub fn rows(self) -> Result<Vec<Row>> {
         let mut rows = Vec::new();
         for batch in self {

@@ -6,7 +6,7 @@ use rowmill_sql::Outcome;
 use crate::connection::count;
 use crate::{Answer, Connection, Param, Rows, Value};
 
-/// A parsed statement, which any connection of the database may run.
+/// A parsed statement. Any connection of the database can run it.
 #[derive(Clone, Debug)]
 pub struct Statement {
     parsed: rowmill_sql::Statement,
@@ -17,24 +17,24 @@ impl Statement {
         Statement { parsed }
     }
 
-    /// The text of the statement.
+    /// The SQL text of the statement.
     pub fn text(&self) -> &str {
         self.parsed.text()
     }
 
-    /// How many parameters (`$1` or `?`) it takes.
+    /// The number of parameters (`$1` or `?`).
     pub fn parameter_count(&self) -> usize {
         self.parsed.parameter_count()
     }
 
-    /// Runs it with values for its parameters.
+    /// Runs the statement with values for its parameters.
     pub fn run(&self, connection: &mut Connection, params: &[Value]) -> Result<Outcome> {
         let params: Vec<Param<'_>> = params.iter().map(Param::from).collect();
         connection.session().run(&self.parsed, &params)
     }
 
-    /// Runs it with borrowed values for its parameters and gives its rows to be read in place: the fastest way for statements
-    /// that read or change few rows of tables with keys.
+    /// Runs the statement with borrowed values for its parameters, and returns rows that are read in place. This is the
+    /// fastest way for statements that read or change few rows of tables with a primary key.
     ///
     /// ```
     /// # use rowmill::{Database, Param, Result};
@@ -56,12 +56,12 @@ impl Statement {
         Ok(Answer::new(session.rows(), changed))
     }
 
-    /// Runs it and gives its rows.
+    /// Runs the statement and returns its rows.
     pub fn query(&self, connection: &mut Connection, params: &[Value]) -> Result<Rows> {
         Rows::of(self.run(connection, params)?)
     }
 
-    /// Runs it and tells how many rows it changed.
+    /// Runs the statement and returns the number of rows that it changed.
     pub fn execute(&self, connection: &mut Connection, params: &[Value]) -> Result<u64> {
         count(self.run(connection, params)?)
     }

@@ -2,18 +2,18 @@
 
 use rowmill_sql::Param;
 
-/// One value. A column or a parameter of another type takes it if it fits.
+/// One value. It is converted to the type of its column or parameter if it fits.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// NULL
     Null,
-    /// A truth value.
+    /// A boolean.
     Boolean(bool),
     /// A whole number.
     Integer(i64),
     /// A floating-point number.
     Double(f64),
-    /// A text; also how dates, timestamps, decimals and UUIDs are given.
+    /// A text. Dates, timestamps, decimals and UUIDs are given as texts too.
     Text(String),
     /// Bytes.
     Blob(Vec<u8>),

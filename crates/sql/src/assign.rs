@@ -1,19 +1,19 @@
-//! Assignment: turning the values of an expression into the values of the column that they are stored in.
+//! Assignment: converts the values of an expression to the type of the column that stores them.
 //!
-//! Every `INSERT`, `UPDATE`, `DEFAULT` and column list of `CREATE TABLE AS` goes through [`assign`]. The conversions are
-//! those by which files are loaded, so a text means the same wherever it comes from; an expression's result is also
-//! rounded, because a computed value seldom is exactly one of the column's:
+//! `INSERT`, `UPDATE`, `DEFAULT` and the column list of `CREATE TABLE AS` all go through [`assign`]. It uses the
+//! conversions of the file loaders, so that a text means the same wherever it comes from. In addition we round the
+//! result of an expression, because a computed value is seldom exactly a value of the column's type:
 //!
 //! | from | to | how |
 //! | --- | --- | --- |
 //! | integer, DECIMAL, REAL, DOUBLE | integer | rounded: DECIMAL half away from zero, REAL and DOUBLE half to even |
 //! | number | DECIMAL | rounded half away from zero |
-//! | TIMESTAMP | TIMESTAMP, DATE, TIME | what is finer is cut off, towards the past |
-//! | text | every type | read as the type is written |
-//! | every type | TEXT, VARCHAR(n) | as it is shown |
+//! | TIMESTAMP | TIMESTAMP, DATE, TIME | the finer part is cut off, towards the past |
+//! | text | every type | read as a literal of that type |
+//! | every type | TEXT, VARCHAR(n) | as it is displayed |
 //!
-//! A value that does not fit is an error that names it, the type and the column, never NULL and never another value. A
-//! pair of types that is not listed by the conversions is an error before there is a value.
+//! A value that does not fit must be an error that names the value, the type and the column. It must never become NULL
+//! or another value. A pair of types that no conversion lists is an error before any value is read.
 
 use std::sync::Arc;
 
@@ -29,9 +29,10 @@ use crate::files::convert::{NotConverted, convert, is_convertible};
 use crate::files::report::Complaint;
 use rowmill_expr::text::calendar::units_per_second;
 
-/// `values` as values of a column called `column` of type `kind`. The length of a `VARCHAR(n)` and NOT NULL are checked
-/// where rows enter the table.
+/// Converts `values` to the type `kind` of the column `column`. Does not check NOT NULL or the length of a
+/// `VARCHAR(n)`: that happens where rows enter the table.
 pub(crate) fn assign(values: &ArrayRef, kind: &SqlType, column: &str) -> Result<ArrayRef> {
+    // Values that already have the column's type need no conversion.
     if *values.data_type() == kind.arrow() {
         return Ok(Arc::clone(values));
     }
@@ -51,13 +52,15 @@ pub(crate) fn assign(values: &ArrayRef, kind: &SqlType, column: &str) -> Result<
     })
 }
 
-/// An error if values of the type `found` cannot be assigned to `kind`, whatever they are.
+/// Returns an error if no value of the type `found` can be assigned to `kind`.
 pub(crate) fn check_pair(found: &DataType, kind: &SqlType, column: &str) -> Result<()> {
+    // A TIMESTAMP can be assigned to a TIME only because we cut off its date first; the converter does not know the
+    // pair.
     let moment_to_time = matches!((found, kind), (DataType::Timestamp(..), SqlType::Time));
     if moment_to_time || is_convertible(found, kind) { Ok(()) } else { Err(wrong_type(found, kind, column)) }
 }
 
-/// Numbers with nothing behind the point. What cannot be rounded is left as it is, and found not to fit.
+/// Rounds numbers to whole numbers. A value that cannot be rounded stays as it is; the conversion then rejects it.
 fn whole(values: &ArrayRef) -> Result<ArrayRef> {
     Ok(match values.data_type() {
         DataType::Float32 => {
@@ -73,17 +76,19 @@ fn whole(values: &ArrayRef) -> Result<ArrayRef> {
     })
 }
 
-/// Days of timestamps. The first and last of them are far inside of what a DATE holds.
+/// Converts timestamps to days. All days that a timestamp with sub-second units can hold fit a DATE with much room.
 fn start_of_day(values: &ArrayRef, unit: TimeUnit) -> Result<ArrayRef> {
     let units_per_day = units_per_second(unit) * SECONDS_PER_DAY;
     let numbers = cast(values, &DataType::Int64)?;
     let days = numbers
         .as_primitive::<Int64Type>()
         .unary_opt::<_, Date32Type>(|value| i32::try_from(value.div_euclid(units_per_day)).ok());
-    // Only a TIMESTAMP(0) can be that far away; it is left for the conversion to find.
+    // Only a TIMESTAMP(0) can be outside of that range. Then we return the timestamps, so that the conversion reports
+    // the value.
     if days.null_count() == values.null_count() { Ok(Arc::new(days)) } else { Ok(Arc::clone(values)) }
 }
 
+/// Converts timestamps to microseconds since midnight. Moments before 1970 round towards the past.
 fn time_of_day(values: &ArrayRef, unit: TimeUnit) -> Result<ArrayRef> {
     let units_per_second = units_per_second(unit);
     let numbers = cast(values, &DataType::Int64)?;
@@ -94,6 +99,7 @@ fn time_of_day(values: &ArrayRef, unit: TimeUnit) -> Result<ArrayRef> {
         } else {
             fraction * (1_000_000 / units_per_second)
         };
+        // `rem_euclid` counts from the midnight before, also for moments before 1970.
         seconds.rem_euclid(SECONDS_PER_DAY) * 1_000_000 + micros
     });
     Ok(Arc::new(micros))
@@ -101,7 +107,7 @@ fn time_of_day(values: &ArrayRef, unit: TimeUnit) -> Result<ArrayRef> {
 
 const SECONDS_PER_DAY: i64 = 86_400;
 
-/// A conversion of Arrow's that cannot fail by value.
+/// Calls an Arrow conversion that must not fail, whatever the values are.
 fn cast(values: &ArrayRef, wanted: &DataType) -> Result<ArrayRef> {
     cast_with_options(values, wanted, &CastOptions { safe: false, ..CastOptions::default() })
         .map_err(|error| Error::internal(format!("{} becomes {wanted}: {error}", values.data_type())))
@@ -147,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_does_not_fit_is_named() {
+    fn an_error_names_the_value_that_does_not_fit() {
         let error = assigned(Arc::new(Int64Array::from(vec![1, 300])), SqlType::Int8).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NumericOutOfRange);
         assert_eq!(error.message(), "column \"c\": '300' is out of range for the type TINYINT");
@@ -179,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn types_that_do_not_go_together_are_refused_before_there_is_a_value() {
+    fn a_pair_of_types_without_a_conversion_is_refused_before_any_value_is_read() {
         let error = check_pair(&DataType::Date32, &SqlType::Int64, "c").unwrap_err();
         assert_eq!(error.kind(), ErrorKind::DatatypeMismatch);
         assert!(check_pair(&DataType::Int64, &SqlType::Date, "c").is_err());

@@ -1,11 +1,12 @@
-//! The SQL that the parser takes: PostgreSQL's, with the additions of DuckDB that do not contradict it.
+//! The SQL dialect of the parser: PostgreSQL's, with the additions of DuckDB that do not contradict it.
 //!
-//! PostgreSQL settles what both read differently (precedence, quoting, `^`); DuckDB adds `FROM t SELECT a`,
-//! `SELECT * EXCLUDE (b)`, `ORDER BY ALL`, `{'a': 1}`, `STRUCT(a INT)` and table names that are files.
+//! PostgreSQL decides where both differ (precedence, quoting, `^`). DuckDB adds `FROM t SELECT a`, `SELECT * EXCLUDE
+//! (b)`, `ORDER BY ALL`, `{'a': 1}`, `STRUCT(a INT)` and table names that are files.
 //!
-//! Where a word or a parenthesis can be read in two ways, the parser tries one and, when that fails further on, the
-//! other. Nested, the tries multiply: an error inside of forty `CAST(` would be found a trillion times. So the dialect
-//! counts the expressions that are begun and ends the parser when there were many times more than tokens.
+//! Where a word or a parenthesis has two readings, the parser tries one and, if that fails further on, the other.
+//! Nested tries multiply: for example, finding an error inside forty nested `CAST(` would take a trillion tries. So the
+//! dialect counts the expressions that the parser begins, and stops it when their number is many times the number of
+//! tokens.
 
 use std::any::TypeId;
 use std::cell::Cell;
@@ -19,40 +20,42 @@ use sqlparser::tokenizer::Token;
 /// The dialect of one statement.
 #[derive(Debug)]
 pub(crate) struct RowmillDialect {
-    /// The parser ties the type `STRUCT(a INT)` to DuckDB's identity and a handful of PostgreSQL's forms to the
-    /// other, so a statement that names a struct type is read with the first and everything else with the second.
+    /// sqlparser ties the type `STRUCT(a INT)` to DuckDB's identity, and a few forms of PostgreSQL to PostgreSQL's. So
+    /// we read a statement that names a struct type with the first identity and every other statement with the second.
     struct_types: bool,
-    /// Expressions that may still be begun.
+    /// How many more expressions the parser may begin.
     steps_left: Cell<u64>,
 }
 
-/// Expressions that may be begun for each token, and for any statement.
+/// How many expressions the parser may begin: per token, and at least for any statement.
 const STEPS_PER_TOKEN: u64 = 64;
 const STEPS_MIN: u64 = 100_000;
 
 impl RowmillDialect {
-    /// The dialect for one statement of so many tokens.
+    /// Creates the dialect for one statement that has `tokens` tokens.
     pub(crate) fn new(struct_types: bool, tokens: usize) -> RowmillDialect {
         let steps = (tokens as u64).saturating_mul(STEPS_PER_TOKEN).saturating_add(STEPS_MIN);
         RowmillDialect { struct_types, steps_left: Cell::new(steps) }
     }
 
-    /// Whether the parser was ended because it tried too many readings.
+    /// Whether the dialect stopped the parser because it tried too many readings.
     pub(crate) fn gave_up(&self) -> bool {
         self.steps_left.get() == 0
     }
 }
 
-/// A subquery whose first SELECT has parentheses of its own: `((SELECT 1) UNION (SELECT 2))`. The parser takes such a SELECT
-/// for a whole operand. After `ANY` and `ALL` the outer parenthesis has been read already.
+/// Reads a subquery whose first SELECT has its own parentheses: `((SELECT 1) UNION (SELECT 2))`. The parser alone would
+/// take that SELECT for a whole operand. After `ANY` and `ALL` the parser has already consumed the outer parenthesis.
 fn compound_subquery(parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
     let first = opening(parser, parser.index())?;
+    // After ANY, ALL or SOME the opening parenthesis is already consumed.
     let is_quantified = previous(parser, first).is_some_and(|before| {
         parser.token_at(before).token == Token::LParen
             && previous(parser, before)
                 .is_some_and(|word| matches!(keyword_at(parser, word), Keyword::ANY | Keyword::ALL | Keyword::SOME))
     });
     let inner = if is_quantified { first } else { opening(parser, first + 1)? };
+    // Only a set operation after the inner parenthesis tells this form from an ordinary operand in parentheses.
     let after = next(parser, closing(parser, inner)? + 1);
     if !matches!(keyword_at(parser, after), Keyword::UNION | Keyword::INTERSECT | Keyword::EXCEPT) {
         return None;
@@ -68,7 +71,7 @@ fn compound_subquery(parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
     Some(query.map(Expr::Subquery))
 }
 
-/// The place of the first token from `at` on that is no blank.
+/// Returns the index of the first token from `at` on that is not white space.
 fn next(parser: &Parser, mut at: usize) -> usize {
     while matches!(parser.token_at(at).token, Token::Whitespace(_)) {
         at += 1;
@@ -76,18 +79,18 @@ fn next(parser: &Parser, mut at: usize) -> usize {
     at
 }
 
-/// The place of the last token before `at` that is no blank.
+/// Returns the index of the last token before `at` that is not white space.
 fn previous(parser: &Parser, at: usize) -> Option<usize> {
     (0..at).rev().find(|at| !matches!(parser.token_at(*at).token, Token::Whitespace(_)))
 }
 
-/// The place of the next token, if it is an opening parenthesis.
+/// Returns the index of the next token if it is an opening parenthesis.
 fn opening(parser: &Parser, at: usize) -> Option<usize> {
     let at = next(parser, at);
     (parser.token_at(at).token == Token::LParen).then_some(at)
 }
 
-/// The place of the parenthesis that closes the one at `at`.
+/// Returns the index of the parenthesis that closes the one at `at`.
 fn closing(parser: &Parser, mut at: usize) -> Option<usize> {
     let mut open = 0_usize;
     loop {
@@ -140,7 +143,7 @@ impl Dialect for RowmillDialect {
         POSTGRES.is_reserved_for_identifier(keyword)
     }
 
-    /// Asked for every expression that is begun. No reading is tried after this error.
+    /// The parser calls this for every expression that it begins. After this error it tries no other reading.
     fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
         self.steps_left.set(self.steps_left.get().saturating_sub(1));
         if self.gave_up() {

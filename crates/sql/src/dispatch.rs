@@ -1,4 +1,4 @@
-//! Which code runs a statement.
+//! Dispatch: calls the code for each kind of statement.
 
 use rowmill_base::{Error, ErrorKind, Result};
 use sqlparser::ast::{DescribeAlias, Statement as Sql};
@@ -28,6 +28,7 @@ pub(crate) fn run(work: &mut Work<'_>) -> Result<Outcome> {
 
 fn run_sql(work: &mut Work<'_>, sql: &Sql) -> Result<Outcome> {
     match sql {
+        // The lock clause is no longer in the tree, so the statement must be asked.
         Sql::Query(query) if work.statement.locks_rows() => lock::run(work, query),
         Sql::Query(query) => {
             let view = work.view()?;
@@ -69,11 +70,11 @@ fn run_sql(work: &mut Work<'_>, sql: &Sql) -> Result<Outcome> {
     }
 }
 
-/// The first words of a statement in upper case, which is what names it.
+/// Returns the first words of a statement in upper case, which name its kind.
 fn first_words(text: &str) -> String {
     let mut words = text.split_whitespace();
     let mut named: Vec<String> = words.next().into_iter().map(str::to_uppercase).collect();
-    // A second word is part of it if it is a keyword, as in CREATE FUNCTION, and no name.
+    // We take the second word if it is a keyword, as in CREATE FUNCTION. The parser prints keywords in upper case.
     let second = words.next().filter(|word| word.bytes().all(|byte| byte.is_ascii_uppercase()));
     named.extend(second.map(str::to_owned));
     named.join(" ")

@@ -1,4 +1,4 @@
-//! Queries as the engine runs them.
+//! Queries that the engine runs.
 //!
 //! ```text
 //! syntax tree -> binder -> optimizer -> lowering (crate query) -> operators (crate exec)
@@ -30,12 +30,13 @@ use crate::query_catalog::ContextCatalog;
 use crate::scan_progress::ScanProgress;
 use crate::statement_cache::CachedPlan;
 
-/// A query that is bound and optimized: all that can be done before the values of its parameters are known.
+/// A query that is bound and optimized. This is all the work that does not depend on the values of its parameters.
 #[derive(Clone, Debug)]
 pub(crate) struct PlannedQuery(BoundQuery);
 
 impl PlannedQuery {
-    /// Binds and optimizes `query`, whose parameters have the types `kinds`; the type NULL where a value is NULL.
+    /// Binds and optimizes `query`. `kinds` are the types of its parameters, the type NULL for a parameter whose value
+    /// is NULL.
     pub(crate) fn new(
         context: &Arc<StatementContext>,
         query: &ast::Query,
@@ -44,28 +45,29 @@ impl PlannedQuery {
     ) -> Result<PlannedQuery> {
         let mut bound = bind(context, query, spellings, kinds)?;
         let deadline = PlanningDeadline::new(context);
+        // The optimizer asks between its steps, so a plan that takes too long stops soon after the limit.
         optimizer::optimize_until(&mut bound, &|| deadline.check())?;
         Ok(PlannedQuery(bound))
     }
 
-    /// The plan.
+    /// Returns the plan.
     pub(crate) fn into_bound(self) -> BoundQuery {
         self.0
     }
 
-    /// Whether the plan holds for every snapshot with the same catalog.
+    /// Whether the plan is valid for every snapshot with the same catalog.
     pub(crate) fn is_reusable(&self) -> bool {
         self.0.is_reusable()
     }
 
-    /// The plan over the tables that a statement sees; `None` if one of them is not there.
+    /// Returns the plan over the tables of this statement's snapshot, or `None` if one of them does not exist there.
     fn over(&self, context: &StatementContext) -> Option<PlannedQuery> {
         let table = |id| Some(context.snapshot.table(id)? as Arc<dyn TableSource>);
         Some(PlannedQuery(self.0.over(&table)?))
     }
 }
 
-/// Binds `query`, whose parameters have the types `kinds`.
+/// Binds `query`. `kinds` are the types of its parameters.
 pub(crate) fn bind(
     context: &Arc<StatementContext>,
     query: &ast::Query,
@@ -77,7 +79,7 @@ pub(crate) fn bind(
     binder::bind(query, &catalog, &spelling, kinds)
 }
 
-/// How long planning may take (`planning_timeout_ms`).
+/// The time limit of planning (`planning_timeout_ms`).
 struct PlanningDeadline<'c> {
     cancel: &'c Cancel,
     started: Instant,
@@ -114,15 +116,16 @@ pub(crate) struct EngineQuery {
 }
 
 impl EngineQuery {
-    /// Chooses the operators of `planned`, with values for its parameters.
+    /// Chooses the operators of `planned` for these values of its parameters.
     pub(crate) fn new(
         planned: PlannedQuery,
         params: &[Constant],
         context: &Arc<StatementContext>,
     ) -> Result<EngineQuery> {
         let PlannedQuery(mut bound) = planned;
+        // From here on the plan depends on the values and cannot be cached.
         bound.set_parameters(params)?;
-        // The expressions of the plan take the limit along.
+        // The compiled expressions keep the limit, so it must be set while they are built.
         let result_bytes_max = context.settings.number("result_value_max_bytes");
         let physical = functions::with_result_limit(result_bytes_max, || rowmill_query::lower(&bound))?;
         Ok(EngineQuery::over(Arc::new(physical), context))
@@ -138,7 +141,8 @@ impl EngineQuery {
         EngineQuery { physical, context: Arc::clone(context), progress, last: Mutex::default() }
     }
 
-    /// A plan that is known, over the tables that a statement sees; `None` if one of them is not there.
+    /// Returns a cached plan over the tables of this statement's snapshot, or `None` if one of them does not exist
+    /// there.
     pub(crate) fn again(
         known: &CachedPlan,
         params: &[Constant],
@@ -156,22 +160,23 @@ impl EngineQuery {
         }
     }
 
-    /// The operators, if another statement with the same text and without parameters can run them again.
+    /// Returns the operators if another statement with the same text and without parameters can run them again.
     pub(crate) fn reusable(&self) -> Option<Arc<PhysicalQuery>> {
         self.physical.is_reusable.then(|| Arc::clone(&self.physical))
     }
 
-    /// The names of the result as spelled, and the types.
+    /// The schema of the result: the names as spelled, and the types.
     pub(crate) fn schema(&self) -> &SchemaRef {
         &self.physical.schema
     }
 
-    /// Prepares the operators.
+    /// Prepares the operators and connects the progress of each scan to its metrics.
     pub(crate) fn begin(&self) -> Result<Arc<Running>> {
         let (physical, context) = (&self.physical, &self.context);
         let (batch_rows, threads) = (context.settings.number("batch_rows") as usize, context.settings.threads());
         let mut foreign: BTreeMap<usize, Arc<dyn BatchSource>> = BTreeMap::new();
         for (number, scan) in physical.sources.iter().enumerate() {
+            // Foreign sources are opened only here, so EXPLAIN reads no rows of files.
             let source = scan.source.open(&scan.columns, &scan.predicates, batch_rows, threads, &context.cancel)?;
             foreign.insert(number, source);
         }
@@ -187,6 +192,7 @@ impl EngineQuery {
             early_filters: context.settings.flag("early_filters"),
         };
         let running = Arc::new(Running::new(&physical.root, &environment)?);
+        // `each_scan` visits the scans in the order of the plan, the order in which `over` made their progress.
         let mut progress = self.progress.iter();
         running.operator.each_scan(&mut |metrics| {
             if let Some(progress) = progress.next() {
@@ -197,7 +203,7 @@ impl EngineQuery {
         Ok(running)
     }
 
-    /// The lines that EXPLAIN shows, with the measurements if the query ran.
+    /// Returns the lines of EXPLAIN, with the measurements if the query ran and `measured` is set.
     pub(crate) fn lines(&self, measured: bool) -> Vec<String> {
         let running = self.last.lock().clone().filter(|_| measured);
         let mut lines = Vec::new();
@@ -225,12 +231,12 @@ impl EngineQuery {
     }
 }
 
-/// Rows that were estimated, in words.
+/// Formats an estimated number of rows.
 fn estimated(rows: f64) -> String {
     format!("~{rows:.0} rows")
 }
 
-/// What was measured of an operator that was to give `estimate` rows, in words.
+/// Formats the measurements of an operator for which `estimate` rows were expected.
 fn measures(operator: &Operator, estimate: f64) -> String {
     let mut parts = Vec::new();
     match &operator.measured {
@@ -251,7 +257,7 @@ fn measures(operator: &Operator, estimate: f64) -> String {
     parts.join(", ")
 }
 
-/// What a join did, in words.
+/// Formats the counters of a join.
 fn join_in_words(metrics: &JoinMetrics) -> String {
     let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let (seen, kept) = (count(&metrics.filters.seen), count(&metrics.filters.kept));
@@ -262,7 +268,7 @@ fn join_in_words(metrics: &JoinMetrics) -> String {
     words
 }
 
-/// What a scan or grouping read, in words.
+/// Formats the counters of a scan or grouping.
 fn in_words(metrics: &ScanMetrics) -> String {
     let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     format!(

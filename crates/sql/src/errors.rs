@@ -1,10 +1,10 @@
-//! Errors of statements that have no better place: panics, and what Arrow reports.
+//! Errors of statements that belong to no other module: panics, and errors that Arrow reports.
 
 use std::any::Any;
 
 use rowmill_base::Error;
 
-/// The error of a statement that panicked: a bug, with the panic's message.
+/// Makes an internal error of the panic of a statement, with the panic's message. Such a panic is a bug.
 pub fn from_panic(payload: &(dyn Any + Send)) -> Error {
     let message = payload
         .downcast_ref::<&str>()

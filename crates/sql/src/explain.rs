@@ -1,5 +1,5 @@
-//! `EXPLAIN` and `EXPLAIN ANALYZE`: which executor runs a statement, and its plan: the operators of the engine as a tree, or
-//! the steps of a program in the order in which they are done.
+//! `EXPLAIN` and `EXPLAIN ANALYZE`: shows which executor runs a statement and its plan. The plan is a tree of the
+//! engine's operators, or the steps of a program in the order of their execution.
 //!
 //! ```text
 //! Executor: engine
@@ -12,7 +12,7 @@
 //! Give 0.id, 0.total
 //! ```
 //!
-//! `EXPLAIN ANALYZE` runs a query in the engine always: a program measures nothing, which is a part of what makes it fast.
+//! `EXPLAIN ANALYZE` always runs a query in the engine. A program measures nothing, which is a part of why it is fast.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,7 +58,7 @@ fn no_query(message: &str) -> Error {
     Error::new(ErrorKind::Unsupported, message).hint("explain the SELECT that the statement is built on")
 }
 
-/// The options in parentheses: `ANALYZE`, on unless a value says otherwise.
+/// Reads the options in parentheses. `ANALYZE` is on unless its value says otherwise.
 fn wants_analyze(options: &[UtilityOption]) -> Result<bool> {
     let mut analyze = false;
     for option in options {
@@ -80,10 +80,11 @@ fn wants_analyze(options: &[UtilityOption]) -> Result<bool> {
 
 fn explain(work: &mut Work<'_>, query: &Query) -> Result<Outcome> {
     let view = work.view()?;
-    // Plans and programs are as deep as the statement, so they are also shown and dropped where there is room for that.
+    // Plans and programs are as deep as the statement, so we also print and drop them on the large stack.
     let lines = work.with_planning_room(|| {
         let context = work.context(Arc::clone(&view));
         let planned = PlannedQuery::new(&context, query, work.statement.spellings(), &kinds_of(work.params))?;
+        // A query runs as a program whenever it has one, so EXPLAIN must check that first.
         if let Some(program) = work.query_program(&view, planned.clone()) {
             return Ok(program_lines(&program, &view));
         }
@@ -98,13 +99,13 @@ fn explain_change(work: &mut Work<'_>, change: &Sql) -> Result<Outcome> {
     let lines = work.with_planning_room(|| match work.change_program(&view, change)? {
         Some(program) => Ok(program_lines(&program, &view)),
         None => {
-            Err(no_query("EXPLAIN takes a query, or a change of rows that runs as a program, which this one does not"))
+            Err(no_query("EXPLAIN takes a query, or a change of rows that runs as a program; this change does not"))
         }
     })?;
     Ok(Outcome::Rows(RowStream::ready(lines_batch(lines)?)))
 }
 
-/// The steps of a program.
+/// Returns the steps of a program as lines.
 fn program_lines(program: &Program, view: &Snapshot) -> Vec<String> {
     let definitions = program.body.tables().into_iter().filter_map(|id| view.catalog().table_by_id(id).cloned());
     let text = program.body.text(&DefinitionNames(&definitions.collect::<Vec<_>>()));
@@ -117,6 +118,7 @@ fn explain_analyze(work: &mut Work<'_>, query: &Query) -> Result<Outcome> {
     let planned = work.started.elapsed();
     let query = Arc::clone(&ready.query);
     let mut rows = 0;
+    // The rows are counted and dropped.
     for batch in ready.start(work.progress().cloned(), work.started) {
         rows += batch?.num_rows();
     }
@@ -129,13 +131,14 @@ fn explain_analyze(work: &mut Work<'_>, query: &Query) -> Result<Outcome> {
     Ok(Outcome::Rows(RowStream::ready(lines_batch(lines)?)))
 }
 
-/// How the line of an operator's input begins, the last of them or another, and those of what is below that.
+/// Returns the prefix of the line of an operator's input, and the prefix of the lines below that input. `last` says
+/// whether the input is the operator's last one.
 pub(crate) fn below(stem: &str, last: bool) -> (String, String) {
     let (corner, side) = if last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
     (format!("{stem}{corner}"), format!("{stem}{side}"))
 }
 
-/// `DESCRIBE query`: its columns.
+/// Runs `DESCRIBE query`, which shows the columns of the query.
 fn describe(work: &mut Work<'_>, query: &Query) -> Result<Outcome> {
     let view = work.view()?;
     let ready = work.ready(view, query)?;

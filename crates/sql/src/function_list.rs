@@ -1,4 +1,4 @@
-//! `rowmill_functions()` and `SHOW FUNCTIONS`: the scalar functions and aggregates that queries may call.
+//! `rowmill_functions()` and `SHOW FUNCTIONS`: lists the scalar functions and aggregates that queries may call.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use rowmill_plan::{Constant, aggregate_kinds, item_function};
 
 use crate::outcome::nullable_batch;
 
-/// The table function.
+/// The name of the table function.
 pub(crate) const NAME: &str = "rowmill_functions";
 
-/// The functions in rows, by family and name; `None` if `name` is another table function.
+/// Returns the functions as rows, ordered by family and name, or `None` if `name` is another table function.
 pub(crate) fn rows(name: &str, arguments: &[Constant]) -> Result<Option<RecordBatch>> {
     if name != NAME {
         return Ok(None);
@@ -23,7 +23,7 @@ pub(crate) fn rows(name: &str, arguments: &[Constant]) -> Result<Option<RecordBa
     batch().map(Some)
 }
 
-/// The functions in rows, by family and name.
+/// Returns the functions as rows, ordered by family and name.
 pub(crate) fn batch() -> Result<RecordBatch> {
     let mut rows: Vec<[Option<String>; 6]> = rowmill_expr::functions::all()
         .map(|function| {

@@ -1,9 +1,10 @@
-//! A statement can fail, never the process.
+//! Guards: a statement may fail, but it must never take the process down.
 //!
-//! What a hostile or careless statement can ask for has a bound, and each bound is checked before the thing is made:
-//! the text before it is parsed ([`statement`]), the recursion of the parser and of the planner by the levels of that
-//! text, what the queries of WITH multiply to ([`expansion`]), the bytes of a function's result before they are allocated. A panic ends its statement ([`panics`]). Every
-//! refusal names what was asked, the limit and the setting.
+//! Everything that a hostile or careless statement can ask for has a limit, and we check each limit before we make the
+//! thing. We check the text before we parse it ([`statement`]). The levels of that text bound the recursion of the
+//! parser and of the planner. We compute what the queries of WITH multiply to before we plan ([`expansion`]), and the
+//! bytes of a function's result before we allocate them. A panic ends only its statement ([`panics`]). Every refusal
+//! must name what was asked, the limit and the setting.
 
 mod expansion;
 mod panics;

@@ -1,7 +1,7 @@
-//! `information_schema`: what is in the database, as tables.
+//! `information_schema`: the contents of the database as tables.
 //!
-//! The names and the first columns are the standard's, so that tools find them; values are as spelled and types as SQL.
-//! Each table is computed from the statement's snapshot when it is asked for.
+//! The names and the first columns are the SQL standard's, so that tools find them. Names are shown as spelled and
+//! types as in SQL. Each table is computed from the statement's snapshot when a query reads it.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub(crate) const INFORMATION_SCHEMA: &str = "information_schema";
 
 const TABLES: [&str; 5] = ["schemata", "tables", "views", "columns", "settings"];
 
-/// The table `name` of `information_schema` as rows; `None` if there is none of that name.
+/// Returns the table `name` of `information_schema` as rows, or `None` if no such table exists.
 pub(crate) fn rows(context: &Arc<StatementContext>, name: &str) -> Result<Option<RecordBatch>> {
     let rows = InformationSchema(Arc::clone(context)).table_rows(name);
     let batch = rows.map(|rows| rows.into_batch()).transpose();
@@ -54,6 +54,7 @@ impl InformationSchema {
 
     fn tables(&self) -> Rows {
         let catalog = self.0.snapshot.catalog();
+        // Views have no row count of their own, so it is NULL.
         let mut rows = Rows::new(&["table_catalog", "table_schema", "table_name", "table_type", "table_rows"]);
         for schema in self.schemas() {
             for table in catalog.tables(schema.id).filter(|table| !table.is_sequence()) {
@@ -94,7 +95,7 @@ impl InformationSchema {
         rows
     }
 
-    /// The columns of tables. Those of a view follow from its query and are shown by `DESCRIBE`.
+    /// Lists the columns of tables only. The columns of a view follow from its query; `DESCRIBE` shows them.
     fn columns(&self) -> Rows {
         let catalog = self.0.snapshot.catalog();
         let mut rows = Rows::new(&[
@@ -156,7 +157,7 @@ impl From<&str> for Cell {
     }
 }
 
-/// Rows that are gathered one by one. A column is numbers if its cells are.
+/// Rows that are collected one by one. A column holds either numbers or texts.
 struct Rows {
     names: Vec<&'static str>,
     columns: Vec<Vec<Cell>>,

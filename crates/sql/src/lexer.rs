@@ -1,8 +1,10 @@
-//! The lexemes of a text: words, values, symbols, comments and blanks, one after the other and without keeping any.
+//! Splits a text into lexemes: words, values, symbols, comments and blanks. They come one by one and are not
+//! stored.
 //!
-//! This is not the parser's tokenizer, which makes a list of owned tokens an order of magnitude larger than the text.
-//! It reads quotes, comments and dollar quotes as the tokenizer does, for everything that looks at a text before it is
-//! parsed: the limits of a statement, literals that are taken out of it, and the shell, which asks where it ends.
+//! This is not the parser's tokenizer, whose list of owned tokens is ten times larger than the text. It must read
+//! quotes, comments and dollar quotes exactly as the tokenizer does, because other code relies on it before a text is
+//! parsed: the limits of a statement, the literals that are taken out of it, and the shell, which asks where a
+//! statement ends.
 
 /// The kind of a lexeme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,38 +21,38 @@ pub(crate) enum LexemeKind {
     Number,
     /// A text in single quotes, without a prefix.
     Text,
-    /// A text with a prefix (`E'...'`) or between dollar quotes.
+    /// A text with a prefix (`E'...'`) or in dollar quotes.
     SpecialText,
     /// `$1`
     Parameter,
-    /// An operator or punctuation. Signs that may stand in front of a value (`+ - ~ !`) come one by one.
+    /// An operator or punctuation. Signs that may come before a value (`+ - ~ !`) are lexemes of one byte each.
     Symbol,
 }
 
-/// A piece of a text.
+/// A piece of a text, with its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lexeme<'a> {
-    /// The kind.
+    /// The kind of the piece.
     pub(crate) kind: LexemeKind,
-    /// The piece, with its quotes.
+    /// The piece itself, with its quotes.
     pub(crate) text: &'a str,
-    /// Whether the end of a quote or comment is there. What is not closed reaches to the end of the text.
+    /// Whether the quote or comment is closed. An open one reaches to the end of the text.
     pub(crate) is_closed: bool,
 }
 
 impl Lexeme<'_> {
-    /// Whether it is neither white space nor a comment.
+    /// Whether the lexeme is neither white space nor a comment.
     pub(crate) fn is_code(&self) -> bool {
         !matches!(self.kind, LexemeKind::Blank | LexemeKind::Comment)
     }
 }
 
-/// The lexemes of `text`, all of which together are the text.
+/// Returns the lexemes of `text`. Joined, they are exactly the text.
 pub(crate) fn lexemes(text: &str) -> Lexer<'_> {
     Lexer { text, at: 0 }
 }
 
-/// Whether `text` ends with a semicolon that is not inside of a text, a name or a comment.
+/// Whether `text` ends with a semicolon outside of quotes and comments.
 pub fn is_complete(text: &str) -> bool {
     let mut last = None;
     for lexeme in lexemes(text) {
@@ -64,7 +66,7 @@ pub fn is_complete(text: &str) -> bool {
     last == Some(";")
 }
 
-/// Reads lexemes.
+/// An iterator over lexemes.
 pub(crate) struct Lexer<'a> {
     text: &'a str,
     at: usize,
@@ -117,13 +119,14 @@ impl Lexer<'_> {
     fn symbol(&mut self, first: u8) {
         self.at += 1;
         match first {
+            // `->` is one symbol, but two signs in front of a value must stay apart.
             b'-' if self.text.as_bytes().get(self.at) == Some(&b'>') => self.at += 1,
             b'(' | b')' | b'[' | b']' | b'{' | b'}' | b',' | b';' | b'.' | b'+' | b'-' | b'~' | b'!' => {}
             _ => self.pass(|byte| matches!(byte, b'<' | b'>' | b'=' | b'|' | b'&' | b':' | b'*')),
         }
     }
 
-    /// Passes a comment, in which others may be; whether it ends.
+    /// Skips a comment, which may contain other comments. Returns whether it is closed.
     fn pass_comment(&mut self) -> bool {
         let bytes = self.text.as_bytes();
         let mut open = 0_usize;
@@ -140,8 +143,8 @@ impl Lexer<'_> {
         false
     }
 
-    /// Passes a text in quotes; whether it ends. A doubled quote stands for itself; with `escapes` a backslash takes the
-    /// next byte along.
+    /// Skips a quoted text. Returns whether it is closed. A doubled quote means one quote; with `escapes`, a backslash
+    /// also takes the next byte.
     fn pass_quoted(&mut self, quote: u8, escapes: bool) -> bool {
         let bytes = self.text.as_bytes();
         self.at += 1;
@@ -151,18 +154,19 @@ impl Lexer<'_> {
             if byte == b'\\' && escapes {
                 self.at += 1;
             } else if byte == quote {
+                // A second quote right after the first one is an escaped quote.
                 if bytes.get(self.at) != Some(&quote) {
                     return true;
                 }
                 self.at += 1;
             }
         }
-        // An escape may have taken a part of the last character.
+        // After an escape the position may be inside of a character, so we move to the end of the text.
         self.at = bytes.len();
         false
     }
 
-    /// `$1`, or a text between two `$tag$`.
+    /// Reads `$1`, or a text between two `$tag$`.
     fn dollar(&mut self) -> (LexemeKind, bool) {
         let rest = &self.text[self.at..];
         let name = rest[1..].bytes().take_while(|byte| is_word(*byte)).count();
@@ -170,6 +174,7 @@ impl Lexer<'_> {
             self.at += name + 1;
             return (LexemeKind::Parameter, true);
         }
+        // The text ends at the next occurrence of its whole tag.
         let tag = &rest[..name + 2];
         let end = rest[tag.len()..].find(tag);
         self.at += end.map_or(rest.len(), |end| tag.len() + end + tag.len());
@@ -180,7 +185,7 @@ impl Lexer<'_> {
         let start = self.at;
         self.pass(|byte| is_word(byte) || byte == b'$');
         let word = &self.text[start..self.at];
-        // E'..\'..', and N'..', X'..', B'..', which have no escapes of their own.
+        // E'..\'..' has escapes. N'..', X'..' and B'..' have none.
         match self.text.as_bytes().get(self.at) {
             Some(b'\'') if word.len() == 1 => {
                 (LexemeKind::SpecialText, self.pass_quoted(b'\'', word.eq_ignore_ascii_case("e")))
@@ -194,7 +199,7 @@ impl Lexer<'_> {
 mod tests {
     use super::*;
 
-    /// Words and symbols; a value is a question mark.
+    /// Returns the words and symbols of a text, with a question mark for each value.
     fn texts(sql: &str) -> Vec<&str> {
         let code = lexemes(sql).filter(Lexeme::is_code);
         code.map(|lexeme| match lexeme.kind {
@@ -205,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn quotes_and_comments_hide_what_is_in_them() {
+    fn quotes_and_comments_hide_their_contents() {
         assert_eq!(texts("a+'it''s ((' -- ((\n *\"q(\"\"\""), ["a", "+", "?", "*", "?"]);
         assert_eq!(texts("/* a /* b */ ( */ x E'\\'(' $t$ ( $ $t$ $1"), ["x", "?", "?", "?"]);
         assert_eq!(texts("- -1.5e3 <= ~b::int"), ["-", "-", "?", "<=", "~", "b", "::", "int"]);
@@ -214,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn lexemes_are_all_of_the_text() {
+    fn lexemes_joined_are_the_text() {
         for sql in ["a -- b\n/* ä */ 'x' $q$ y", "E'\\", "E'\\ä", "1.5e3x\t\"n\"", "$", "", "-", "--", "/*/"] {
             assert_eq!(lexemes(sql).map(|lexeme| lexeme.text).collect::<String>(), sql);
         }

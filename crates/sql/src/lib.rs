@@ -1,9 +1,10 @@
-//! SQL over Rowmill: sessions, statements and what they do.
+//! SQL over Rowmill: sessions and the statements that they run.
 //!
-//! A statement's way: text → [`Session::parse`] (tokens, names in lower case, syntax tree) → its program, where it has one
-//! (crate `program`); otherwise dispatch (one function per kind of statement) → for a query: bind to one snapshot, optimize, lower
-//! (crate `query`), run (crate `exec`), and stream batches; for a change: a transaction of its own or the open one. What is known of
-//! a statement by its text is kept by its session (`statement_cache.rs`).
+//! A statement passes these steps. [`Session::parse`] turns its text into tokens, names in lower case and a syntax
+//! tree. If it has a program (crate `program`), the program runs. Otherwise dispatch calls one function per kind of
+//! statement. A query is bound to one snapshot, optimized, lowered (crate `query`), run (crate `exec`), and streams
+//! batches. A change runs in its own transaction or in the open one. The session caches everything that the text alone
+//! determines (`statement_cache.rs`).
 
 mod assign;
 mod catalog;

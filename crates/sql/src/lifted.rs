@@ -1,42 +1,43 @@
-//! Literals taken out of a statement's text, so that texts which differ in nothing else are one statement.
+//! Takes literals out of a statement's text, so that texts that differ only in their literals are one statement.
 //!
 //! ```text
 //! SELECT name FROM t WHERE id = 17   ->   SELECT name FROM t WHERE id = $1   and 17
 //! ```
 //!
-//! Taken are whole numbers, decimals and texts that a parameter can stand for without another meaning: what columns are compared with
-//! or assigned, and the values of an INSERT. All others stay in the text: those that name columns, count rows or are part of a
-//! type or pattern. It need not find all, and takes none where it is in doubt.
+//! We take whole numbers, decimals and texts only where a parameter means the same: values that columns are compared
+//! with or assigned, and the values of an INSERT. All others stay in the text, for example literals that name columns,
+//! count rows or are part of a type or pattern. The lifter may miss a literal, but it must never take one in doubt.
 
 use crate::lexer::{Lexeme, LexemeKind, lexemes};
 
-/// A literal.
+/// A literal that was taken.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Literal {
     /// A whole number.
     Integer(i64),
-    /// All digits of a decimal number, and how many of them are behind the point.
+    /// All digits of a decimal number, and how many of them come after the point.
     Decimal(i128, u8),
     /// A text.
     Text(String),
 }
 
-/// A text without its literals.
+/// A text after its literals were taken out.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Lifted {
-    /// The statement, with parameters.
+    /// The statement, with a parameter in place of each literal.
     pub(crate) text: String,
-    /// Their values.
+    /// The values of these parameters.
     pub(crate) literals: Vec<Literal>,
 }
 
-/// Longer texts are read as they are.
+/// The longest text that is lifted. Longer ones are parsed as they are.
 const TEXT_BYTES_MAX: usize = 1 << 12;
-/// Statements of more literals as well.
+/// The most literals that are taken. Further ones stay in the text. A statement with more should be prepared instead.
 const LITERALS_MAX: usize = 64;
 
-/// The statement without its literals, if it is one that may be run by a program and has any.
+/// Returns the statement without its literals, or `None` if no program may run it or it has no literal to take.
 pub(crate) fn lift(sql: &str) -> Option<Lifted> {
+    // Byte offsets must be character offsets below, so we lift only ASCII.
     let sql = sql.trim_end().trim_end_matches(';');
     if sql.len() > TEXT_BYTES_MAX || !sql.is_ascii() {
         return None;
@@ -52,12 +53,12 @@ pub(crate) fn lift(sql: &str) -> Option<Lifted> {
     (!literals.is_empty() && lifting.depth == 0).then_some(Lifted { text: lifting.text, literals })
 }
 
-/// Whether a text begins with a cast of the value before it.
+/// Whether `rest` begins with a cast of the value before it.
 fn is_cast(rest: &str) -> bool {
     rest.trim_ascii_start().starts_with("::")
 }
 
-/// Which statement it is.
+/// The kind of the statement.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
     Select,
@@ -66,12 +67,12 @@ enum Kind {
     Delete,
 }
 
-/// Whether a literal may be taken behind what was read last.
+/// Whether a literal may be taken at this place.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Place {
-    /// It may.
+    /// A literal may be taken.
     Free,
-    /// Behind a minus that may be its sign.
+    /// After a minus that may be the literal's sign.
     Negative,
     Taken,
 }
@@ -80,9 +81,9 @@ struct Lifting {
     kind: Kind,
     text: String,
     literals: Vec<Literal>,
-    /// Parentheses that are open.
+    /// The number of open parentheses.
     depth: usize,
-    /// Within the part of the statement in which literals are taken.
+    /// Whether the text is in the part of the statement in which literals may be taken.
     is_inside: bool,
     place: Place,
 }
@@ -97,7 +98,7 @@ impl Lifting {
         Some(Lifting { kind, text, literals: Vec::new(), depth: 0, is_inside: false, place: Place::Taken })
     }
 
-    /// Takes the next lexeme; `None` where the text is in doubt. `is_cast`: a cast comes after it.
+    /// Processes the next lexeme. Returns `None` in doubt. `is_cast` says whether a cast follows.
     fn take(&mut self, lexeme: Lexeme<'_>, is_cast: bool) -> Option<()> {
         let place = std::mem::replace(&mut self.place, Place::Taken);
         let Lexeme { kind, text, is_closed } = lexeme;
@@ -116,6 +117,7 @@ impl Lifting {
                 let is_free = self.is_inside && place != Place::Taken && !is_cast;
                 match literal(lexeme, place == Place::Negative).filter(|_| is_free) {
                     Some(literal) if self.literals.len() < LITERALS_MAX => {
+                        // The minus belongs to the literal now, so it must leave the text.
                         if place == Place::Negative {
                             self.text.truncate(self.text.trim_end().len() - 1);
                         }
@@ -125,7 +127,8 @@ impl Lifting {
                     _ => self.text.push_str(text),
                 }
             }
-            // Comments may be hints, parameters have numbers already, and special texts have rules of their own.
+            // We refuse comments because they may be hints, parameters because they have numbers already, and special
+            // texts because they have their own rules.
             LexemeKind::Comment | LexemeKind::Parameter | LexemeKind::SpecialText => return None,
         }
         Some(())
@@ -135,7 +138,7 @@ impl Lifting {
         let lower = word.to_ascii_lowercase();
         self.text.push_str(word);
         match (&lower[..], self.kind) {
-            // Queries within the statement have parts of their own.
+            // A query within the statement has its own clauses, which we do not track.
             ("select" | "with" | "from", Kind::Insert) | ("select" | "with" | "merge", _) => return None,
             ("where", Kind::Select | Kind::Delete) | ("set", Kind::Update) | ("values", Kind::Insert)
                 if self.depth == 0 =>
@@ -147,6 +150,7 @@ impl Lifting {
                 | "intersect" | "for" | "returning" | "on" | "using",
                 _,
             ) if self.depth == 0 => self.is_inside = false,
+            // A value may follow these words, for example in `BETWEEN 1 AND 2`.
             ("between" | "and" | "or" | "not", _) => self.place = Place::Free,
             _ => {}
         }
@@ -154,7 +158,7 @@ impl Lifting {
     }
 
     fn sign(&mut self, sign: &str, place: Place) -> Option<()> {
-        // Parameters, further statements, and what only some dialects have.
+        // These begin parameters, further statements and operators of only some dialects.
         if sign.starts_with(['?', ';', '`', '\\', '#']) {
             return None;
         }
@@ -173,7 +177,8 @@ impl Lifting {
         Some(())
     }
 
-    /// The place behind a parenthesis or comma: values of rows are in one pair of parentheses.
+    /// Returns the place after a parenthesis or comma. Only the values of rows are directly inside one pair of
+    /// parentheses.
     fn in_row(&self) -> Place {
         if self.kind == Kind::Insert && self.depth == 1 { Place::Free } else { Place::Taken }
     }
@@ -208,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_columns_are_compared_with_or_assigned_is_taken() {
+    fn literals_compared_with_or_assigned_to_columns_are_taken() {
         use Literal::{Decimal, Integer, Text};
         let text = |text: &str| Text(text.to_owned());
         let cases = [
@@ -245,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn it_takes_none_where_it_is_in_doubt() {
+    fn no_literal_is_taken_in_doubt() {
         for sql in [
             "",
             "SELECT 1",
@@ -266,7 +271,7 @@ mod tests {
         ] {
             assert_eq!(lifted(sql), None, "{sql}");
         }
-        // What is no number of 64 bits stays.
+        // A number that does not fit 64 bits stays in the text.
         assert_eq!(lifted("DELETE FROM t WHERE a = 99999999999999999999"), None);
     }
 }

@@ -1,6 +1,7 @@
-//! `rowmill_log()`: what the log has done since the database was opened. `rowmill_readers()`: who reads which state of it, and so holds
-//! back space that later commits have given up. `rowmill_snapshots()`: the older states that are held, and what for each of them
-//! cannot be given back. `rowmill_space()`: what of the database waits for those.
+//! Table functions about the log and the space of the database. `rowmill_log()` shows the work of the log since the
+//! database was opened. `rowmill_readers()` shows which process reads which commit and so holds back space that later
+//! commits have freed. `rowmill_snapshots()` shows the older snapshots that are held, and the bytes that each of them
+//! holds back. `rowmill_space()` shows how much space of the database waits for them.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use crate::outcome::nullable_batch;
 const FUNCTIONS: [(&str, Rows); 4] =
     [("rowmill_log", log), ("rowmill_readers", readers), ("rowmill_snapshots", snapshots), ("rowmill_space", space)];
 
-/// The rows of the function `name`; `None` if it is none of these.
+/// Returns the rows of the function `name`, or `None` if this module has no such function.
 pub(crate) fn rows(context: &StatementContext, name: &str, arguments: &[Constant]) -> Result<Option<RecordBatch>> {
     let Some((_, rows)) = FUNCTIONS.iter().find(|(known, _)| *known == name) else { return Ok(None) };
     if !arguments.is_empty() {
@@ -30,7 +31,7 @@ fn takes_no_argument(name: &str) -> Error {
         .hint(format!("SELECT * FROM {name}()"))
 }
 
-/// The rows of a function.
+/// Computes the rows of a function.
 type Rows = fn(&Engine) -> Result<RecordBatch>;
 
 fn log(engine: &Engine) -> Result<RecordBatch> {

@@ -1,15 +1,15 @@
-//! Names: planned in lower case, shown as spelled.
+//! Names: planned in lower case, displayed as spelled.
 //!
-//! Every name, quoted or not, is planned in lower case, so `"UserID"`, `UserID` and `userid` are one column. What the
-//! user sees keeps the spelling of whoever named the thing:
+//! We plan every name in lower case, quoted or not, so `"UserID"`, `UserID` and `userid` are one column. Results show
+//! the spelling of the statement that named the thing:
 //!
 //! ```text
 //! CREATE TABLE Hits (UserID BIGINT)      the catalog keeps "Hits" and "UserID"
 //! SELECT userid, COUNT(*) AS PageViews   -> columns UserID, PageViews
 //! ```
 //!
-//! Tokens are put into lower case before they are parsed, so nothing behind the parser ever meets a spelled name; the
-//! spelling of a name that the statement itself introduces is found again by its place in the text.
+//! We lower the tokens before parsing, so no code after the parser ever meets a spelled name. To find the spelling of a
+//! name that the statement itself introduces, we look up the name's place in the text.
 
 use std::collections::HashMap;
 
@@ -17,18 +17,18 @@ use rowmill_base::{Error, ErrorKind, Result};
 use sqlparser::ast::{Ident, ObjectName, ObjectNamePart};
 use sqlparser::tokenizer::Location;
 
-/// The schema of a name without one.
+/// The schema of a name that names none.
 pub(crate) const DEFAULT_SCHEMA: &str = "main";
 
 /// The catalog that holds every schema of the database.
 pub(crate) const CATALOG: &str = "rowmill";
 
-/// The name under which things are planned and looked up.
+/// Returns the form of `name` under which it is planned and looked up.
 pub(crate) fn lower(name: &str) -> String {
     name.to_lowercase()
 }
 
-/// The names of one statement that were not written in lower case, by their place in its text.
+/// The names of one statement that were not written in lower case, keyed by their place in its text.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Spellings(HashMap<(u64, u64), Box<str>>);
 
@@ -37,11 +37,11 @@ impl Spellings {
         self.0.insert((at.line, at.column), spelled.into());
     }
 
-    /// The spelling of a name that the parser found in this statement.
+    /// Returns the spelling of a name that the parser found in this statement.
     pub(crate) fn of<'a>(&'a self, ident: &'a Ident) -> &'a str {
         let at = ident.span.start;
         match self.0.get(&(at.line, at.column)) {
-            // The place is only trusted if it holds this very name.
+            // The parser may give a name another place, so we trust the place only if it holds this very name.
             Some(spelled) if lower(spelled) == ident.value => spelled,
             _ => &ident.value,
         }
@@ -71,7 +71,7 @@ pub(crate) fn qualified(name: &ObjectName, spellings: &Spellings) -> Result<Qual
     Ok(QualifiedName { schema: schema.to_string(), name: last.value.clone(), spelled: spellings.of(last).to_string() })
 }
 
-/// The plain identifiers that a dotted name consists of.
+/// Returns the plain identifiers of a dotted name.
 pub(crate) fn identifiers(name: &ObjectName) -> Result<Vec<&Ident>> {
     name.0
         .iter()

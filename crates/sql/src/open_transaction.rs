@@ -1,4 +1,4 @@
-//! The transaction between `BEGIN` and `COMMIT`: what it may do and the points it can go back to.
+//! The transaction between `BEGIN` and `COMMIT`, with its savepoints and permissions.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -9,20 +9,20 @@ use rowmill_txn::{Savepoint, Transaction};
 #[derive(Debug)]
 pub(crate) struct OpenTransaction {
     pub(crate) transaction: Transaction,
-    /// It began with `READ ONLY`.
+    /// Whether it began with `READ ONLY`.
     pub(crate) read_only: bool,
-    /// Oldest first. A name may be used again; the latest of that name counts.
+    /// The savepoints, oldest first. A name may be used again; then the latest savepoint of that name is meant.
     savepoints: Vec<(String, Savepoint)>,
-    /// Whether a statement has run in it.
+    /// Whether a statement has run in the transaction.
     pub(crate) is_used: bool,
-    /// When it began, in microseconds since 1970-01-01 UTC.
+    /// The time of its begin, in microseconds since 1970-01-01 UTC.
     pub(crate) began_us: i64,
 }
 
-/// The clock of the system, in microseconds since 1970-01-01 UTC.
+/// Returns the time of the system clock, in microseconds since 1970-01-01 UTC.
 pub(crate) fn now_us() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    // A clock that is set before 1970 is no reason to fail.
+    // A clock that is set before 1970 should not make statements fail.
     since.map_or(0, |since| i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
 }
 
@@ -31,7 +31,7 @@ impl OpenTransaction {
         OpenTransaction { transaction, read_only, savepoints: Vec::new(), is_used: false, began_us: now_us() }
     }
 
-    /// The transaction, to be written to. `ReadOnly` if it began so.
+    /// Returns the transaction for writing. The error is `ReadOnly` if the transaction began so.
     #[inline]
     pub(crate) fn for_writing(&mut self) -> Result<&mut Transaction> {
         if self.read_only {
@@ -41,20 +41,21 @@ impl OpenTransaction {
         Ok(&mut self.transaction)
     }
 
-    /// `SAVEPOINT name`
+    /// Runs `SAVEPOINT name`.
     pub(crate) fn set_savepoint(&mut self, name: &str) {
         self.savepoints.push((name.to_string(), self.transaction.savepoint()));
     }
 
-    /// `ROLLBACK TO name`: the savepoint stays, later ones are gone.
+    /// Runs `ROLLBACK TO name`. Keeps that savepoint and drops the later ones.
     pub(crate) fn rollback_to(&mut self, name: &str) -> Result<()> {
         let position = self.savepoint(name)?;
         self.savepoints.truncate(position + 1);
+        // The savepoint stays, so ROLLBACK TO can be repeated.
         self.transaction.rollback_to(&self.savepoints[position].1);
         Ok(())
     }
 
-    /// `RELEASE name`: the savepoint and later ones are gone, what was done since stays.
+    /// Runs `RELEASE name`. Drops that savepoint and the later ones, but keeps the changes made since.
     pub(crate) fn release(&mut self, name: &str) -> Result<()> {
         let position = self.savepoint(name)?;
         self.savepoints.truncate(position);

@@ -1,4 +1,4 @@
-//! What a statement answers with.
+//! The answers of statements.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,19 +15,20 @@ pub enum Outcome {
     Rows(RowStream),
     /// The statement changed rows.
     Changed {
-        /// What it was, as drivers show it: `INSERT`, `UPDATE`, `DELETE`, `COPY`.
+        /// The kind of the statement, as drivers show it: `INSERT`, `UPDATE`, `DELETE`, `COPY`.
         tag: &'static str,
-        /// How many rows.
+        /// The number of changed rows.
         rows: u64,
     },
     /// The statement has nothing to count.
     Done {
-        /// What it was, as drivers show it: `CREATE TABLE`, `BEGIN`.
+        /// The kind of the statement, as drivers show it: `CREATE TABLE`, `BEGIN`.
         tag: &'static str,
     },
 }
 
-/// The batches of a result, pulled one by one; dropping it ends the work behind it.
+/// The batches of a result, pulled one by one. Dropping the stream ends the work that produces them. A caller that
+/// needs no more rows should drop it.
 pub struct RowStream {
     schema: SchemaRef,
     batches: Box<dyn Iterator<Item = Result<RecordBatch>> + Send>,
@@ -35,17 +36,17 @@ pub struct RowStream {
 }
 
 impl RowStream {
-    /// A stream of `batches` under the names of `schema`. The batches have its types in its order.
+    /// Creates a stream of `batches` with the names of `schema`. The batches must have its types in its order.
     pub(crate) fn new(schema: SchemaRef, batches: impl Iterator<Item = Result<RecordBatch>> + Send + 'static) -> Self {
         RowStream { schema, batches: Box::new(batches), failed: false }
     }
 
-    /// A result that is there already.
+    /// Creates a stream of one batch that is already computed.
     pub fn ready(batch: RecordBatch) -> Self {
         RowStream::new(batch.schema(), std::iter::once(Ok(batch)))
     }
 
-    /// Names as spelled and types of the columns.
+    /// The names of the columns as spelled, and their types.
     pub fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
     }
@@ -54,8 +55,9 @@ impl RowStream {
 impl Iterator for RowStream {
     type Item = Result<RecordBatch>;
 
-    /// The next batch; after an error, nothing.
+    /// Returns the next batch. After an error it returns `None`.
     fn next(&mut self) -> Option<Self::Item> {
+        // The source must not be asked again after an error.
         if self.failed {
             return None;
         }
@@ -71,24 +73,25 @@ impl fmt::Debug for RowStream {
     }
 }
 
-/// A result of columns of one length, each of which may have NULLs.
+/// Makes a result of columns of equal length, each of which may hold NULLs.
 pub(crate) fn nullable_batch<'a>(columns: impl IntoIterator<Item = (&'a str, ArrayRef)>) -> Result<RecordBatch> {
     let columns = columns.into_iter().map(|(name, values)| (name, values, true));
     RecordBatch::try_from_iter_with_nullable(columns).map_err(|error| Error::internal(error.to_string()))
 }
 
-/// How far a statement is.
+/// The progress of a statement.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
     /// Rows read so far.
     pub rows_done: u64,
-    /// Rows there are to read, where that is known.
+    /// The rows that the statement will read in total, if known.
     pub rows_total: Option<u64>,
     /// Time since the statement began.
     pub elapsed: Duration,
 }
 
-/// Told of the progress of a statement, at most about ten times a second, on the thread that waits for it.
+/// A callback for the progress of a statement. The thread that waits for the statement calls it, about ten times a
+/// second at most.
 pub type ProgressFn = Arc<dyn Fn(Progress) + Send + Sync>;
 
 /// Whether a session is inside a transaction.

@@ -1,4 +1,4 @@
-//! Values of parameters that are borrowed.
+//! Borrowed values of parameters.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use rowmill_storage::keyed::ValueRef;
 use crate::lifted::Literal;
 use crate::program::ParameterKind;
 
-/// The value of a parameter, borrowed. A column of another type takes it if it fits.
+/// The borrowed value of a parameter. A column of another type accepts it if it fits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Param<'a> {
     /// NULL
@@ -24,9 +24,9 @@ pub enum Param<'a> {
     Integer(i64),
     /// A floating-point number.
     Double(f64),
-    /// A decimal number: all its digits, and how many of them are behind the point.
+    /// A decimal number: all its digits, and how many of them come after the point.
     Decimal(i128, u8),
-    /// A text; also how dates and UUIDs are given.
+    /// A text. Dates and UUIDs are also given as texts.
     Text(&'a str),
     /// Bytes.
     Blob(&'a [u8]),
@@ -35,7 +35,7 @@ pub enum Param<'a> {
 }
 
 impl Param<'_> {
-    /// What a program has to know of it.
+    /// Returns the kind of the value, on which the choice of a program depends.
     #[inline]
     pub(crate) fn kind(&self) -> ParameterKind {
         match self {
@@ -50,7 +50,7 @@ impl Param<'_> {
         }
     }
 
-    /// As the engine takes it.
+    /// Converts the value to the form that the engine takes.
     pub fn to_constant(self) -> Constant {
         let array: ArrayRef = match self {
             Param::Null => Arc::new(NullArray::new(1)),
@@ -70,7 +70,7 @@ impl Param<'_> {
 }
 
 impl<'a> Param<'a> {
-    /// As programs take it.
+    /// Converts the value to the form that programs take.
     #[inline]
     pub(crate) fn to_ref(self) -> ValueRef<'a> {
         match self {

@@ -1,12 +1,12 @@
-//! From text to statements: tokens, lower case, one syntax tree per statement.
+//! Parsing, from a text to statements: tokens, lower case, one syntax tree per statement.
 //!
 //! ```text
 //! text -> tokens -> cut at ';' -> names in lower case, '?' numbered -> syntax tree
 //! ```
 //!
-//! The tokens of a statement are changed before the parser sees them, because the parser offers no place where every
-//! name passes by; see [`crate::names`]. Statements that the parser does not know (`COPY` with our options,
-//! `CHECKPOINT`, `CHECK DATABASE`, `BACKUP`, `RESTORE`) are read from the same tokens.
+//! We change the tokens of a statement before the parser sees them, because the parser offers no hook that every name
+//! passes through; see [`crate::names`]. Statements that the parser does not know are read from the same tokens: `COPY`
+//! with our options, `CHECKPOINT`, `CHECK DATABASE`, `BACKUP` and `RESTORE`.
 
 mod copy;
 mod position;
@@ -32,32 +32,33 @@ pub(crate) use copy::{CopyOption, CopySource, CopyStatement, CopyValue};
 use position::Cursor;
 use prepare::prepare;
 
-/// Nested calls that the parser may need for one level of a statement. The limit proper is checked before it runs.
+/// The nested calls that the parser may need for one level of a statement. This is only a second line of defence: the
+/// real limit is checked before the parser runs. A statement should never reach it.
 const PARSER_DEPTH_PER_LEVEL: usize = 16;
 
 /// One parsed statement with its text.
 #[derive(Clone, Debug)]
 pub struct Statement {
     body: Arc<Body>,
-    /// The stack that walking the body takes at most.
+    /// The most stack that walking the body takes, in bytes.
     walk_bytes: usize,
-    /// The same with what it leads to, if something is planned.
+    /// The most stack that planning the statement takes, including the views and defaults that it reaches, in bytes.
     room_bytes: usize,
     text: Arc<str>,
     text_hash: u64,
     range: Range<usize>,
     spellings: Spellings,
     parameters: usize,
-    /// Where the query of `CREATE VIEW ... AS query` starts in `text`.
+    /// The position in `text` where the query of `CREATE VIEW ... AS query` starts.
     query_start: Option<usize>,
-    /// `SELECT ... FOR UPDATE`; the clause is not in the body any more.
+    /// Whether it is a `SELECT ... FOR UPDATE`. The clause is no longer in the body.
     locks_rows: bool,
 }
 
-/// What a statement says.
+/// The parsed content of a statement.
 #[derive(Clone, Debug)]
 pub(crate) enum Body {
-    /// Everything that the parser reads as it is, names in lower case.
+    /// Every statement that the parser itself reads, names in lower case.
     Sql(Box<ast::Statement>),
     /// `COPY table FROM 'file'` and `COPY table TO 'file'`
     Copy(Box<CopyStatement>),
@@ -78,30 +79,30 @@ impl Statement {
         &self.text
     }
 
-    /// The same, to be kept.
+    /// Returns the text of the statement without the semicolon, as a shared string.
     #[inline]
     pub(crate) fn shared_text(&self) -> &Arc<str> {
         &self.text
     }
 
-    /// Where the text stands in what was parsed, in bytes.
+    /// Returns the byte range of the statement in the text that was parsed.
     pub fn range(&self) -> Range<usize> {
         self.range.clone()
     }
 
-    /// The same for the same text, in one process.
+    /// Returns the hash of the text. Within one process, equal texts have equal hashes.
     #[inline]
     pub(crate) fn text_hash(&self) -> u64 {
         self.text_hash
     }
 
-    /// How many parameters (`$1` or `?`) it takes.
+    /// Returns the number of parameters (`$1` or `?`) that the statement takes.
     #[inline]
     pub fn parameter_count(&self) -> usize {
         self.parameters
     }
 
-    /// Whether it is of a kind that is run again and again, and may be a program: a query, or a change of rows.
+    /// Whether the statement is a query or a change of rows. Such statements are run repeatedly and may have a program.
     #[inline]
     pub(crate) fn is_repeated(&self) -> bool {
         match &*self.body {
@@ -113,18 +114,18 @@ impl Statement {
         }
     }
 
-    /// `SELECT ... FOR UPDATE`
+    /// Whether the statement is a `SELECT ... FOR UPDATE`.
     pub(crate) fn locks_rows(&self) -> bool {
         self.locks_rows
     }
 
-    /// Whether it inserts values and says what is done where a key is taken: what only programs do.
+    /// Whether it is an INSERT of values with an ON CONFLICT clause, which only programs run.
     pub(crate) fn is_for_program(&self) -> bool {
         let Body::Sql(sql) = &*self.body else { return false };
         matches!(&**sql, ast::Statement::Insert(insert) if insert.on.is_some() && insert::is_of_values(insert))
     }
 
-    /// Whether it only reads.
+    /// Whether it is a query.
     pub(crate) fn is_query(&self) -> bool {
         matches!(&*self.body, Body::Sql(sql) if matches!(**sql, ast::Statement::Query(_)))
     }
@@ -133,12 +134,13 @@ impl Statement {
         &self.body
     }
 
-    /// The stack that it takes if something is planned, in bytes.
+    /// Returns the stack that the statement takes if something is planned, in bytes.
     pub(crate) fn room_bytes(&self) -> usize {
         self.room_bytes
     }
 
-    /// The stack that it takes before something is planned, which some statements do not need.
+    /// Returns the stack to start the statement with, in bytes. Some statements need no planning, so less is enough for
+    /// them.
     pub(crate) fn room_bytes_at_first(&self) -> usize {
         match &*self.body {
             Body::Sql(sql) if is_unplanned(sql) => self.walk_bytes,
@@ -146,7 +148,7 @@ impl Statement {
         }
     }
 
-    /// The spelling of a name of this statement.
+    /// Returns the spelling of a name of this statement.
     pub(crate) fn spell<'a>(&'a self, ident: &'a ast::Ident) -> &'a str {
         self.spellings.of(ident)
     }
@@ -155,13 +157,13 @@ impl Statement {
         &self.spellings
     }
 
-    /// The text behind the first `AS`: the query of a `CREATE VIEW`.
+    /// Returns the text after the first `AS`: the query of a `CREATE VIEW`.
     pub(crate) fn query_text(&self) -> Option<&str> {
         self.query_start.map(|start| self.text[start..].trim())
     }
 }
 
-/// Whether a statement is run without a plan, unless values have to be computed.
+/// Whether a statement runs without a plan, unless it must compute values.
 fn is_unplanned(sql: &ast::Statement) -> bool {
     match sql {
         ast::Statement::Insert(insert) => insert::is_of_values(insert),
@@ -174,13 +176,15 @@ fn is_unplanned(sql: &ast::Statement) -> bool {
 
 impl Drop for Statement {
     fn drop(&mut self) {
+        // Dropping a deep tree recurses, so it needs the large stack too. `Checkpoint` is only a placeholder.
         let body = std::mem::replace(&mut self.body, Arc::new(Body::Checkpoint));
         with_room(self.walk_bytes, || drop(body));
     }
 }
 
-/// Parses `sql` into its statements, if it is within the limits of `settings`.
+/// Parses `sql` into its statements. Refuses it if it exceeds the limits of `settings`.
 pub(crate) fn parse(sql: &str, settings: &Settings) -> Result<Vec<Statement>> {
+    // The limits must be checked before any recursion, and the stack sized by the levels that were found.
     let levels = check_statement(sql, &StatementLimits::from(settings))?;
     with_room(room_bytes(levels, settings), || catch_panics(|| parse_here(sql, levels, settings)))
 }
@@ -198,7 +202,7 @@ fn parse_here(sql: &str, levels: u64, settings: &Settings) -> Result<Vec<Stateme
         .collect()
 }
 
-/// An error for a number with a word right behind it, which would be read as its alias: `SELECT 1h`.
+/// Refuses a number with a word directly after it, for example `SELECT 1h`. The parser would read the word as an alias.
 fn refuse_glued(sql: &str, tokens: &[TokenWithSpan]) -> Result<()> {
     let glued = tokens.windows(2).find(|pair| {
         matches!((&pair[0].token, &pair[1].token), (Token::Number(..), Token::Word(word)) if word.quote_style.is_none())
@@ -220,7 +224,7 @@ struct Section<'t> {
 }
 
 impl<'t> Section<'t> {
-    /// The section from its first to its last token that is not white space; none if there is nothing else.
+    /// Returns the tokens without white space at both ends, or `None` if there are no others.
     fn new(tokens: &'t [TokenWithSpan], cursor: &mut Cursor<'_>) -> Option<Self> {
         let first = tokens.iter().position(is_text)?;
         let last = tokens.iter().rposition(is_text)?;
@@ -240,6 +244,7 @@ impl<'t> Section<'t> {
             lower_name(token, &mut spellings);
             parameters.number(token)?;
         }
+        // Names are lowered and parameters numbered by now; nothing after this sees the original tokens.
         let dialect = RowmillDialect::new(names_struct_type(&tokens), tokens.len());
         let mut parser = Parser::new(&dialect)
             .with_recursion_limit(PARSER_DEPTH_PER_LEVEL * settings.number("expression_depth_max") as usize)
@@ -248,6 +253,7 @@ impl<'t> Section<'t> {
             ParserError::RecursionLimitExceeded if dialect.gave_up() => too_many_readings(),
             error => parser_error(sql, error),
         })?;
+        // This must come before `settle`, which refuses every lock clause that is still there.
         let locks_rows = take_lock(&mut body);
         match &mut body {
             Body::Sql(statement) => settle(&mut **statement, settings)?,
@@ -274,7 +280,8 @@ impl<'t> Section<'t> {
     }
 }
 
-/// Takes `FOR UPDATE` or `FOR SHARE` of a query of one table out of its tree; what stays is refused.
+/// Takes `FOR UPDATE` or `FOR SHARE` out of the tree of a query of one table. Any other lock clause stays in the tree,
+/// and `prepare` refuses it.
 fn take_lock(body: &mut Body) -> bool {
     let Body::Sql(statement) = body else { return false };
     let ast::Statement::Query(query) = &mut **statement else { return false };
@@ -284,6 +291,7 @@ fn take_lock(body: &mut Body) -> bool {
     };
     let ast::SetExpr::Select(select) = &*query.body else { return false };
     let ast::GroupByExpr::Expressions(keys, _) = &select.group_by else { return false };
+    // Only a plain SELECT of one table returns rows that can be locked one by one.
     let is_plain = keys.is_empty() && select.distinct.is_none() && select.having.is_none() && query.with.is_none();
     let [ast::TableWithJoins { relation: ast::TableFactor::Table { .. }, joins }] = &*select.from else { return false };
     if !is_plain || !joins.is_empty() {
@@ -293,15 +301,16 @@ fn take_lock(body: &mut Body) -> bool {
     true
 }
 
-/// The hash of a text, as [`Statement::text_hash`] has it.
+/// Returns the hash of a text, the value of [`Statement::text_hash`].
 pub(crate) fn hash_of(text: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);
     hasher.finish()
 }
 
-/// What is done to every statement and query before anything else reads it.
+/// Prepares a statement or query. This must happen before any other code reads the tree.
 fn settle(tree: &mut (impl Visit + VisitMut), settings: &Settings) -> Result<()> {
+    // Chains are flattened before the expansion check, because that check recurses over the tree.
     prepare(tree)?;
     flatten_chains(tree);
     check_expansion(tree, &StatementLimits::from(settings))
@@ -341,7 +350,7 @@ fn parse_body(parser: &mut Parser<'_>) -> Result<Body, ParserError> {
     }
 }
 
-/// A word in front of a statement that the parser does not know.
+/// Whether `word` is the unquoted word `wanted`, which begins a statement that the parser does not know.
 fn is_word(word: &Word, wanted: &str) -> bool {
     word.quote_style.is_none() && word.value == wanted
 }
@@ -350,18 +359,19 @@ fn is_text(token: &TokenWithSpan) -> bool {
     !matches!(token.token, Token::Whitespace(_) | Token::EOF)
 }
 
-/// The first token of the query of `CREATE [OR REPLACE] [TEMP] VIEW ... AS query`.
+/// Returns the first token of the query of `CREATE [OR REPLACE] [TEMP] VIEW ... AS query`.
 fn view_query(tokens: &[TokenWithSpan]) -> Option<&TokenWithSpan> {
     let mut text = tokens.iter().filter(|token| is_text(token));
     let is_keyword =
         |token: &TokenWithSpan, wanted| matches!(&token.token, Token::Word(word) if word.keyword == wanted);
+    // CREATE may be followed by OR, REPLACE and TEMP, so VIEW must be one of the next four words.
     is_keyword(text.next()?, Keyword::CREATE).then_some(())?;
     text.by_ref().take(4).find(|token| is_keyword(token, Keyword::VIEW))?;
     text.by_ref().find(|token| is_keyword(token, Keyword::AS))?;
     text.next()
 }
 
-/// Whether `STRUCT (` occurs, the form of a struct type.
+/// Whether the tokens contain `STRUCT (`, which begins a struct type.
 fn names_struct_type(tokens: &[TokenWithSpan]) -> bool {
     let mut text = tokens.iter().filter(|token| is_text(token)).map(|token| &token.token).peekable();
     while let Some(token) = text.next() {
@@ -373,7 +383,7 @@ fn names_struct_type(tokens: &[TokenWithSpan]) -> bool {
     false
 }
 
-/// Puts a name into lower case and keeps its spelling.
+/// Lowers a name and keeps its spelling.
 fn lower_name(token: &mut TokenWithSpan, spellings: &mut Spellings) {
     if let Token::Word(word) = &mut token.token {
         let lowered = lower(&word.value);
@@ -384,7 +394,7 @@ fn lower_name(token: &mut TokenWithSpan, spellings: &mut Spellings) {
     }
 }
 
-/// The parameters of one statement: `?` counted in order, or `$n`, but not both.
+/// The parameters of one statement: either `?`, counted in order, or `$n`. A statement must not mix them.
 #[derive(Default)]
 struct Parameters {
     marks: usize,
@@ -418,7 +428,7 @@ impl Parameters {
     }
 }
 
-/// The parser's error with the place and what stands there, as the user wrote it.
+/// Converts the parser's error to ours, with the place of the error and an excerpt of the user's text.
 fn parser_error(sql: &str, error: ParserError) -> Error {
     match error {
         ParserError::TokenizerError(message) | ParserError::ParserError(message) => {
@@ -442,7 +452,7 @@ fn syntax_error(sql: &str, message: &str, place: Option<Location>) -> Error {
     let Some(place) = place.filter(|place| place.line > 0) else {
         return Error::new(ErrorKind::Syntax, format!("syntax error: {what}"));
     };
-    // "found: x" repeats the token in lower case; the excerpt shows it as written.
+    // "found: x" repeats the token in lower case. We cut it off, because the excerpt shows the token as written.
     let what = what.split(", found:").next().unwrap_or(&what);
     let near = position::excerpt(sql, place);
     let place = format!("line {}, column {}", place.line, place.column);
@@ -490,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_are_counted() {
+    fn both_forms_of_parameters_are_counted_but_not_mixed() {
         assert_eq!(statements("SELECT ?, ?")[0].parameter_count(), 2);
         assert_eq!(statements("SELECT $2")[0].parameter_count(), 2);
         assert_eq!(error("SELECT ?, $1").kind(), ErrorKind::Syntax);
@@ -505,7 +515,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_show_the_place() {
+    fn a_syntax_error_shows_its_place_and_an_excerpt() {
         let error = error("SELECT a\nFROM Hits WHEER b = 1 AND");
         assert_eq!(error.kind(), ErrorKind::Syntax);
         assert!(error.message().contains("line 2"), "{error}");

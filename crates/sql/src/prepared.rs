@@ -1,8 +1,8 @@
-//! Prepared statements: parsed once, checked once, run many times with other values.
+//! Prepared statements: parsed and checked once, run many times with different values.
 //!
-//! A query is bound and optimized once for each list of types that its parameters are given; its operators are chosen
-//! for every run, because the best ones may depend on the values. `INSERT ... VALUES` of parameters and literals is never planned at all: its values go into arrays of
-//! the columns' types and from there into the transaction.
+//! We bind and optimize a query once for each list of types that its parameters are given. We choose its operators in
+//! every run, because the best ones may depend on the values. `INSERT ... VALUES` of parameters and literals is never
+//! planned: its values go into arrays of the columns' types, and these go into the transaction.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::outcome::Outcome;
 use crate::parse::{Body, Statement};
 use crate::session::Session;
 
-/// A statement that is ready to be run with values for its parameters.
+/// A statement that is ready to run with values for its parameters.
 #[derive(Clone, Debug)]
 pub struct Prepared {
     statement: Statement,
@@ -31,12 +31,13 @@ impl Prepared {
         self.statement.text()
     }
 
-    /// The types that the parameters have in the statement, as far as it says so. Values of other types are converted.
+    /// Returns the types that the statement itself gives its parameters; `None` where it does not determine one. Values
+    /// of other types are converted.
     pub fn parameter_types(&self) -> &[Option<DataType>] {
         &self.parameters
     }
 
-    /// The columns of the result, for a statement that gives rows and is a query.
+    /// Returns the columns of the result if the statement is a query.
     pub fn schema(&self) -> Option<SchemaRef> {
         self.schema.clone()
     }
@@ -48,7 +49,7 @@ impl Prepared {
 }
 
 impl Session {
-    /// Parses one statement, and for a query settles the types of its parameters and the columns of its result.
+    /// Parses one statement. For a query, also determines the types of its parameters and the columns of its result.
     pub fn prepare(&mut self, sql: &str) -> Result<Prepared> {
         let statement = self.parse_one(sql)?;
         let mut prepared = Prepared { parameters: vec![None; statement.parameter_count()], schema: None, statement };
@@ -69,6 +70,7 @@ impl Session {
     fn bind_query(&mut self, statement: &Statement) -> Result<Option<BoundQuery>> {
         let Body::Sql(sql) = statement.body() else { return Ok(None) };
         let Sql::Query(query) = &**sql else { return Ok(None) };
+        // No values are known yet. The type NULL lets the binder infer each parameter from its place.
         let kinds = vec![DataType::Null; statement.parameter_count()];
         let bound = self.work_on(statement, &[], |work| {
             let view = work.view()?;
@@ -79,7 +81,7 @@ impl Session {
     }
 }
 
-/// The columns of the result: names as spelled, and types.
+/// Returns the columns of the result: names as spelled, and types.
 fn result_schema(bound: &BoundQuery) -> SchemaRef {
     let fields = bound.query.output.iter().map(|(id, name)| {
         let kind = bound.query.columns.get(*id).kind.clone();

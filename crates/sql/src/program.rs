@@ -1,14 +1,16 @@
-//! Statements on keyed tables as programs, which run without a planner.
+//! Programs of statements on keyed tables, which run without a planner.
 //!
 //! ```text
 //! syntax tree -> bound and optimized, as every statement is, with parameters of the types of the values given
 //!             -> lowered by rowmill_query::program: rowmill_plan::program
 //! ```
 //!
-//! A parameter has the type of the value that it is given, as a literal in its place has, so that a program answers as the same
-//! statement with literals does. There is one program for each list of types; a NULL is a literal in it.
+//! A parameter has the type of the value that it is given, as a literal in its place would have. So a program answers
+//! exactly as the same statement with literals does. Each list of types has its own program, in which a NULL is a
+//! literal.
 //!
-//! What a program cannot do is not an error: there is none, and the statement runs as every other one.
+//! If a program cannot do what a statement asks, that is not an error: the statement then has no program and runs in
+//! the engine.
 
 mod change;
 
@@ -29,7 +31,7 @@ use crate::engine_query::PlannedQuery;
 use crate::parse::Body as Parsed;
 use crate::session::Work;
 
-/// What a parameter is given, as far as a program depends on it.
+/// The kind of a parameter's value, as far as a program depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ParameterKind {
     /// NULL
@@ -44,14 +46,14 @@ pub(crate) enum ParameterKind {
     Text,
     /// A BLOB.
     Blob,
-    /// A DECIMAL of any digits with so many behind the point.
+    /// A DECIMAL with any number of digits, of which this number come after the point.
     Decimal(u8),
     /// A TIMESTAMP of microseconds.
     Timestamp,
 }
 
 impl ParameterKind {
-    /// The type of a value that is not NULL.
+    /// Returns the SQL type of the kind, or `None` for NULL.
     pub(crate) fn sql_type(self) -> Option<SqlType> {
         Some(match self {
             ParameterKind::Null => return None,
@@ -69,11 +71,11 @@ impl ParameterKind {
 /// A statement as a program.
 #[derive(Clone, Debug)]
 pub(crate) struct StatementProgram {
-    /// What it does.
+    /// The program itself.
     pub(crate) program: Program,
-    /// The columns of its result, named as spelled; none if it gives no rows.
+    /// The columns of its result, named as spelled; `None` if it returns no rows.
     pub(crate) schema: Option<SchemaRef>,
-    /// What the statement is, as drivers show it: `INSERT`, `UPDATE`, `DELETE`, `SELECT`.
+    /// The kind of the statement, as drivers show it: `INSERT`, `UPDATE`, `DELETE`, `SELECT`.
     pub(crate) tag: &'static str,
 }
 
@@ -81,15 +83,15 @@ pub(crate) struct StatementProgram {
 #[derive(Debug)]
 pub(crate) struct CompiledStatement {
     pub(crate) compiled: Compiled,
-    /// The columns of its result, named as spelled; none if it gives no rows.
+    /// The columns of its result, named as spelled; `None` if it returns no rows.
     pub(crate) schema: Option<SchemaRef>,
-    /// What the statement is, as drivers show it.
+    /// The kind of the statement, as drivers show it.
     pub(crate) tag: &'static str,
 }
 
 impl Work<'_> {
-    /// The program of the statement for the definitions of `snapshot` and parameters of these types, ready to run; none if it
-    /// has none. An error where the statement itself is wrong, or its program does not compile.
+    /// Compiles the statement's program for the definitions of `snapshot` and for parameters of these types. Returns
+    /// `None` if the statement has no program, and an error if the statement is wrong or its program does not compile.
     pub(crate) fn compiled_statement(
         &self,
         snapshot: &Arc<Snapshot>,
@@ -102,12 +104,14 @@ impl Work<'_> {
             Sql::Query(query) => compiler.query(query),
             change => compiler.change(change),
         })?;
+        // A statement without a program is not an error: the engine runs it.
         let Some(StatementProgram { program, schema, tag }) = self.within_rounds(made) else { return Ok(None) };
         let compiled = Compiled::new(&program, snapshot.catalog())?;
         Ok(Some(CompiledStatement { compiled, schema, tag }))
     }
 
-    /// The program of a query that was planned over `snapshot` with this statement's values, if it has one that compiles.
+    /// Returns the program of a query that was planned over `snapshot` with this statement's values, if it has one that
+    /// compiles.
     pub(crate) fn query_program(&self, snapshot: &Arc<Snapshot>, planned: PlannedQuery) -> Option<Program> {
         let parameters = self.value_types();
         let compiler = Compiler { work: self, snapshot, parameters: &parameters };
@@ -115,7 +119,8 @@ impl Work<'_> {
         Compiled::new(&made.program, snapshot.catalog()).is_ok().then_some(made.program)
     }
 
-    /// The program of an `INSERT`, `UPDATE` or `DELETE` with this statement's values, if it has one that compiles.
+    /// Returns the program of an `INSERT`, `UPDATE` or `DELETE` with this statement's values, if it has one that
+    /// compiles.
     pub(crate) fn change_program(&self, snapshot: &Arc<Snapshot>, change: &Sql) -> Result<Option<Program>> {
         let parameters = self.value_types();
         let compiler = Compiler { work: self, snapshot, parameters: &parameters };
@@ -124,14 +129,15 @@ impl Work<'_> {
         Ok(Compiled::new(&made.program, snapshot.catalog()).is_ok().then_some(made.program))
     }
 
-    /// The program, unless it may go on for more rounds of a recursion than the session allows: programs have a bound of their
-    /// own, after which the statement runs in another way.
+    /// Drops a recursive program if the session allows fewer rounds of recursion than programs do. Programs have a
+    /// fixed limit of rounds; after it, the statement runs in the engine, which respects the setting.
     fn within_rounds(&self, made: Option<StatementProgram>) -> Option<StatementProgram> {
+        // If the setting is at least as large as the programs' own limit, programs cannot exceed it.
         let is_bounded = self.settings().number("recursion_max") >= ROUNDS_MAX;
         made.filter(|made| is_bounded || !made.program.body.is_recursive())
     }
 
-    /// The types of the values that this statement was given for its parameters; none of NULL.
+    /// Returns the types of this statement's parameter values, `None` for NULL.
     fn value_types(&self) -> Vec<Option<SqlType>> {
         let kind = |value: &Constant| match value.kind() {
             DataType::Null => None,
@@ -140,7 +146,7 @@ impl Work<'_> {
         self.params.iter().map(kind).collect()
     }
 
-    /// An `INSERT` that this statement makes for itself as a program, with parameters of these types.
+    /// Makes the program of an `INSERT` that this statement generates itself, with parameters of these types.
     pub(crate) fn insert_program(
         &self,
         snapshot: &Arc<Snapshot>,
@@ -156,13 +162,13 @@ impl Work<'_> {
 struct Compiler<'a> {
     work: &'a Work<'a>,
     snapshot: &'a Arc<Snapshot>,
-    /// The types of the parameters; none of one that is NULL.
+    /// The types of the parameters, `None` for NULL.
     parameters: &'a [Option<SqlType>],
 }
 
 impl Compiler<'_> {
     fn program(&self, body: Body) -> Program {
-        // A NULL is a literal, so that its type is of no interest.
+        // A NULL parameter is a literal in the program, so its type does not matter.
         let kind = |kind: &Option<SqlType>| kind.clone().unwrap_or(SqlType::TEXT);
         Program { parameters: self.parameters.iter().map(kind).collect(), body }
     }
@@ -171,7 +177,7 @@ impl Compiler<'_> {
         self.work.context(Arc::clone(self.snapshot))
     }
 
-    /// The types of the parameters, NULL where one is NULL.
+    /// Returns the types of the parameters, the type NULL for a parameter that is NULL.
     fn kinds(&self) -> Vec<DataType> {
         let kind = |kind: &Option<SqlType>| kind.as_ref().map_or(DataType::Null, SqlType::arrow);
         self.parameters.iter().map(kind).collect()
@@ -188,30 +194,31 @@ impl Compiler<'_> {
         Ok(self.with_nulls(planned))
     }
 
-    /// A plan in which the parameters that are NULL are literals.
+    /// Returns the plan with literals in place of the parameters that are NULL.
     fn with_nulls(&self, planned: PlannedQuery) -> BoundQuery {
         let mut bound = planned.into_bound();
         bound.set_null_parameters(&|parameter| self.is_null(parameter));
         bound
     }
 
-    /// The program of a query, if it is one.
+    /// Returns the program of a query, if it has one.
     fn query(&self, query: &ast::Query) -> Result<Option<StatementProgram>> {
         let (context, kinds) = (self.context(), self.kinds());
         let planned = PlannedQuery::new(&context, query, self.work.statement.spellings(), &kinds)?;
         Ok(self.planned_query(planned))
     }
 
-    /// The program of a query that is planned, if it is one.
+    /// Returns the program of a planned query, if it has one.
     fn planned_query(&self, planned: PlannedQuery) -> Option<StatementProgram> {
         let bound = self.with_nulls(planned);
         let mut read = program::read(&bound)?;
+        // The lock clause was taken out of the tree, so the program must be told.
         read.for_update = self.work.statement.locks_rows();
         let schema = Some(schema_of(&bound));
         Some(StatementProgram { program: self.program(Body::Read(read)), schema, tag: "SELECT" })
     }
 
-    /// The program of a change of rows, if it is one.
+    /// Returns the program of a change of rows, if it has one.
     fn change(&self, change: &Sql) -> Result<Option<StatementProgram>> {
         match change {
             Sql::Insert(insert) => self.insert(insert),
@@ -222,7 +229,7 @@ impl Compiler<'_> {
     }
 }
 
-/// The columns of a result, named as spelled.
+/// Returns the columns of a result, named as spelled.
 fn schema_of(bound: &BoundQuery) -> SchemaRef {
     let query = &bound.query;
     let field = |(id, name): &(ColumnId, String)| Field::new(name, query.columns.get(*id).kind.clone(), true);

@@ -1,11 +1,11 @@
-//! Queries: from a syntax tree to a stream of batches.
+//! Queries, from a syntax tree to a stream of batches.
 //!
 //! ```text
 //! syntax tree -> bound and optimized (crate query) -> values for the parameters -> operators -> batches
 //! ```
 //!
-//! All but the last step happens on the caller's thread. The operators run on the engine's threads, or on the caller's
-//! where there is hardly any work ([`running`]).
+//! All steps but the last run on the caller's thread. The operators run on the engine's threads, or on the caller's
+//! thread if they have hardly any work ([`running`]).
 
 mod running;
 
@@ -34,7 +34,7 @@ pub(crate) struct ReadyQuery {
 }
 
 impl ReadyQuery {
-    /// The names of the result as spelled, and the types.
+    /// Returns the columns of the result: names as spelled, and types.
     pub(crate) fn schema(&self) -> &SchemaRef {
         self.query.schema()
     }
@@ -47,7 +47,7 @@ impl ReadyQuery {
 }
 
 impl Work<'_> {
-    /// What a query of this statement works with.
+    /// Creates the context of a query of this statement.
     pub(crate) fn context(&self, snapshot: Arc<Snapshot>) -> Arc<StatementContext> {
         let (notices, now_us) = (Arc::clone(self.notices()), self.now_us());
         StatementContext::new(snapshot, self.cancel.clone(), self.settings().clone(), self.engine(), notices, now_us)
@@ -58,7 +58,7 @@ impl Work<'_> {
         self.ready_in(self.context(snapshot), query, self.statement.spellings(), self.params)
     }
 
-    /// Plans a query that this statement makes for itself over `snapshot`. It has no parameters.
+    /// Plans a query that this statement generates itself over `snapshot`. It has no parameters.
     pub(crate) fn ready_own(&self, snapshot: Arc<Snapshot>, query: &ast::Query) -> Result<ReadyQuery> {
         self.ready_in(self.context(snapshot), query, &Spellings::default(), &[])
     }
@@ -83,11 +83,12 @@ impl Work<'_> {
         Ok(self.ready(snapshot, query)?.start(self.progress().cloned(), self.started))
     }
 
-    /// Plans the query that this statement is over `snapshot`, or finds the plan of one with the same text.
+    /// Plans the query of this statement over `snapshot`, or reuses the cached plan of the same text.
     pub(crate) fn ready_whole(&mut self, snapshot: Arc<Snapshot>, query: &ast::Query) -> Result<ReadyQuery> {
         let made_for = MadeFor { catalog: snapshot.catalog().version(), settings: self.session.settings_version() };
         let kinds = kinds_of(self.params);
         let context = self.context(snapshot);
+        // The cache must be asked with the catalog and settings of this moment; an older plan may name dropped tables.
         let known = self.session.statements().plan(self.statement, &kinds, made_for);
         if let Some(known) = known
             && let Some(query) = self.with_planning_room(|| EngineQuery::again(&known, self.params, &context))?
@@ -96,6 +97,8 @@ impl Work<'_> {
         }
         let (query, plan) = self.with_planning_room(|| {
             let planned = PlannedQuery::new(&context, query, self.statement.spellings(), &kinds)?;
+            // A plan without parameters is cached with its operators. With parameters we cache only the optimized plan,
+            // because the best operators may depend on the values.
             let known = planned.is_reusable().then(|| planned.clone());
             let query = EngineQuery::new(planned, self.params, &context)?;
             let plan = match (known, kinds.is_empty()) {
@@ -112,7 +115,7 @@ impl Work<'_> {
     }
 }
 
-/// The types of parameters.
+/// Returns the types of parameters.
 pub(crate) fn kinds_of(params: &[Constant]) -> Vec<arrow::datatypes::DataType> {
     params.iter().map(|value| value.kind().clone()).collect()
 }

@@ -1,4 +1,4 @@
-//! The database around a statement, as the binder of queries asks for it.
+//! The catalog that the binder of queries asks for tables, views and functions.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::names::DEFAULT_SCHEMA;
 use crate::parse::{self, Body};
 use crate::{function_list, log_functions, sequence_functions, storage_function};
 
-/// The catalog of one statement.
+/// The catalog as one statement sees it.
 pub(crate) struct ContextCatalog {
     context: Arc<StatementContext>,
 }
@@ -27,7 +27,7 @@ impl ContextCatalog {
         ContextCatalog { context }
     }
 
-    /// A name that is no table's but looks like a path is a file's.
+    /// Returns the file that a name means: a name that is no table's but looks like a path.
     fn file(&self, name: &str) -> Result<Option<CatalogRelation>> {
         if !name.contains(['.', '/', '*', '?', '[']) {
             return Ok(None);
@@ -43,6 +43,7 @@ impl QueryCatalog for ContextCatalog {
     fn relation(&self, name: &RelationName) -> Result<Option<CatalogRelation>> {
         let catalog = self.context.snapshot.catalog();
         let schema_name = name.schema.as_deref().unwrap_or(DEFAULT_SCHEMA);
+        // This schema is computed, so the catalog does not know it.
         if schema_name == INFORMATION_SCHEMA {
             let rows = information_schema::rows(&self.context, &name.name)?;
             return Ok(rows.map(|batch| CatalogRelation::Source(MemoryRows::new(&name.name, batch))));
@@ -65,6 +66,7 @@ impl QueryCatalog for ContextCatalog {
         }
         match catalog.view(schema.id, &name.name) {
             Some(view) => parsed(view).map(|view| Some(CatalogRelation::View(view))),
+            // Only a name that nothing else has may be a file, so that a file cannot hide a table.
             None if name.schema.is_none() => self.file(&name.name),
             None => Ok(None),
         }
@@ -111,7 +113,7 @@ impl QueryCatalog for ContextCatalog {
     }
 }
 
-/// The query of a view.
+/// Parses the query of a view.
 fn parsed(view: &ViewDef) -> Result<CatalogView> {
     let corrupt = |what: &str| Error::corrupt(format!("the text of the view \"{}\" is not {what}", view.name));
     let mut statements = parse::parse(&view.sql, &Settings::default())?;

@@ -1,6 +1,6 @@
 //! `nextval('name')` and `setval('name', value[, is_given])`.
 //!
-//! What a sequence gives does not come back when a transaction is rolled back, and two rows never get the same.
+//! A rollback does not give numbers of a sequence back, so two rows never get the same number.
 
 use std::sync::Arc;
 
@@ -14,7 +14,8 @@ use rowmill_txn::Engine;
 use crate::catalog::StatementContext;
 use crate::names::{DEFAULT_SCHEMA, lower};
 
-/// The function `name` with so many arguments, and the type of its values; `None` if it is none of these.
+/// Returns the function `name` with this number of arguments and the type of its values, or `None` if it is neither of
+/// these.
 pub(crate) fn function(
     context: &Arc<StatementContext>,
     name: &str,
@@ -48,7 +49,7 @@ impl DynamicFunction for SequenceFunction {
     }
 }
 
-/// What a function does with its arguments, of which rows there are so many.
+/// Computes a function for this number of rows of arguments.
 type Runs = fn(&SequenceFunction, &[ArrayRef], usize) -> Result<Vec<i64>>;
 
 #[derive(Debug)]
@@ -63,7 +64,7 @@ impl SequenceFunction {
         self.context.engine.upgrade().ok_or_else(|| Error::internal("a statement of a database that is closed"))
     }
 
-    /// The sequence that a text names.
+    /// Returns the sequence that a text names.
     fn sequence(&self, text: &str) -> Result<TableId> {
         let name = lower(&text.replace('"', ""));
         let (schema, name) = name.split_once('.').unwrap_or((DEFAULT_SCHEMA, &name));
@@ -72,10 +73,11 @@ impl SequenceFunction {
         let Some(found) = found else {
             return Err(Error::new(ErrorKind::UndefinedTable, format!("there is no sequence \"{text}\"")));
         };
+        // Sequences run outside of transactions, so the engine can only find one that is committed.
         let is_committed = self.engine()?.snapshot()?.catalog().table_by_id(found.id).is_some();
         if !is_committed {
             let what =
-                format!("sequence \"{text}\" was made by this transaction, and {} is asked outside of it", self.name);
+                format!("sequence \"{text}\" is new in this transaction, but {} works outside of it", self.name);
             return Err(Error::new(ErrorKind::Unsupported, what).hint("COMMIT first"));
         }
         Ok(found.id)
@@ -86,9 +88,10 @@ fn next(function: &SequenceFunction, arguments: &[ArrayRef], rows: usize) -> Res
     let names = texts(&arguments[0], rows)?;
     let mut values = Vec::with_capacity(rows);
     while values.len() < rows {
-        // One name for all rows is what is written nearly always.
+        // Nearly always all rows name the same sequence, so we take a run of equal names with one call.
         let name = names[values.len()];
         let same = names[values.len()..].iter().take_while(|other| **other == name).count();
+        // The values are taken at once and for good, whatever becomes of the transaction.
         values.extend(function.engine()?.next_values(function.sequence(name)?, same)?);
     }
     Ok(values)

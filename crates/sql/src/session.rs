@@ -1,8 +1,8 @@
-//! One connection: its settings, its transaction, and the way of a statement through it.
+//! One connection: its settings, its transaction, and the path of a statement through it.
 //!
-//! A statement outside of a transaction reads the last commit, or writes in a transaction of its own. Between `BEGIN`
-//! and `COMMIT` all statements share one transaction; one that fails undoes its own changes only, and the transaction
-//! goes on.
+//! Outside of a transaction, a statement reads the last commit or writes in its own transaction. Between `BEGIN` and
+//! `COMMIT`, all statements share one transaction. A statement that fails there undoes only its own changes, and the
+//! transaction goes on.
 
 mod execution;
 
@@ -23,7 +23,7 @@ use crate::outcome::{Outcome, ProgressFn, TransactionState};
 use crate::parse::{self, Statement};
 use crate::statement_cache::{ParsedText, StatementCache};
 
-/// One connection to a database. Statements run one after the other.
+/// One connection to a database. It runs one statement at a time.
 pub struct Session {
     engine: Arc<Engine>,
     settings: Settings,
@@ -32,35 +32,36 @@ pub struct Session {
     progress: Option<ProgressFn>,
     notices: Arc<Mutex<Vec<String>>>,
     statements: StatementCache,
-    /// A number that differs before and after a setting was changed.
+    /// A number that changes with every change of a setting.
     settings_version: u64,
-    /// The flag of the programs that have run since the last other statement.
+    /// The cancel flag of the programs that have run since the last other statement.
     program_cancel: Option<Cancel>,
-    /// The memory that programs run in.
+    /// Memory that programs reuse from run to run.
     scratch: Scratch,
     rows: ResultRows,
 }
 
-/// What a transaction begins with.
+/// The properties that a transaction begins with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Characteristics {
     pub(crate) isolation: Isolation,
     pub(crate) read_only: bool,
 }
 
-/// Cancels the statement that its session runs at that moment. Any thread may hold one.
+/// Cancels the statement that its session runs at that moment. Any thread may hold a handle. A host program should keep
+/// one for its interrupt handler.
 #[derive(Clone, Debug)]
 pub struct CancelHandle(Arc<Mutex<Cancel>>);
 
 impl CancelHandle {
-    /// Ends the running statement with an error of kind `Cancelled`; without one, nothing happens.
+    /// Ends the running statement with an error of kind `Cancelled`. Does nothing if no statement runs.
     pub fn cancel(&self) {
         self.0.lock().cancel();
     }
 }
 
 impl Session {
-    /// A connection to `engine` with the settings that it was opened with.
+    /// Creates a connection to `engine` with the settings of the database.
     pub fn new(engine: Arc<Engine>) -> Result<Session> {
         let settings = engine.settings();
         Ok(Session {
@@ -78,12 +79,13 @@ impl Session {
         })
     }
 
-    /// Parses one or several statements. Nothing runs if one of them cannot be parsed.
+    /// Parses one or several statements. If one of them cannot be parsed, no statement is returned.
     pub fn parse(&mut self, sql: &str) -> Result<Vec<Statement>> {
         if let Some(ParsedText::Statement(statement)) = self.statements.parsed(sql, self.settings_version) {
             return Ok(vec![statement]);
         }
         let statements = parse::parse(sql, &self.settings)?;
+        // We cache only single statements that are likely to run again.
         if let [statement] = statements.as_slice()
             && statement.is_repeated()
         {
@@ -105,14 +107,15 @@ impl Session {
         }
     }
 
-    /// Runs `statement` without a program, with values for its parameters. A result with rows is worked out while it is pulled.
+    /// Runs `statement` in the engine, with values for its parameters. A result with rows is computed while the caller
+    /// pulls it.
     pub fn run_in_engine(&mut self, statement: &Statement, params: &[Constant]) -> Result<Outcome> {
         check_parameters(statement.parameter_count(), params)?;
         self.work_on(statement, params, dispatch::run)
     }
 
-    /// Runs `work` as this session's work on `statement`: with a cancel flag and deadline of its own, with room on the
-    /// stack for its syntax tree, and with panics turned into errors.
+    /// Runs `work` as this session's work on `statement`. Gives it a new cancel flag and deadline and the stack for its
+    /// syntax tree, and turns panics into errors.
     pub(crate) fn work_on<T>(
         &mut self,
         statement: &Statement,
@@ -127,7 +130,7 @@ impl Session {
         with_room(statement.room_bytes_at_first(), || catch_panics(|| work(&mut this)))
     }
 
-    /// `BEGIN`, or `BEGIN READ ONLY`
+    /// Runs `BEGIN` or `BEGIN READ ONLY`.
     pub fn begin(&mut self, read_only: bool) -> Result<()> {
         self.begin_with(Characteristics { isolation: self.settings.isolation(), read_only })
     }
@@ -144,12 +147,13 @@ impl Session {
         Ok(())
     }
 
-    /// `COMMIT`
+    /// Runs `COMMIT`.
     pub fn commit(&mut self) -> Result<()> {
+        // The transaction leaves the session before it commits, so that a failed commit does not leave it open.
         self.take_transaction("COMMIT")?.commit().map(|_| ())
     }
 
-    /// `ROLLBACK`
+    /// Runs `ROLLBACK`.
     pub fn rollback(&mut self) -> Result<()> {
         self.take_transaction("ROLLBACK")?.rollback();
         Ok(())
@@ -160,14 +164,16 @@ impl Session {
         Ok(open.transaction)
     }
 
-    /// A statement begins that may be a program: what it sees outside of a transaction. `None` if one is open.
+    /// Begins a statement that may be a program. Returns the snapshot that it reads, or `None` if a transaction is
+    /// open.
     #[inline]
     fn begin_reading(&mut self) -> Result<Option<Arc<Snapshot>>> {
         self.begin_in_transaction()?;
         self.transaction.is_none().then(|| self.engine.snapshot()).transpose()
     }
 
-    /// A statement begins: at READ COMMITTED it sees what is committed by now.
+    /// Begins a statement in the open transaction, if any. At READ COMMITTED it must see everything that is committed
+    /// by now.
     #[inline]
     fn begin_in_transaction(&mut self) -> Result<()> {
         let Some(open) = &mut self.transaction else { return Ok(()) };
@@ -175,7 +181,7 @@ impl Session {
         open.transaction.refresh()
     }
 
-    /// The level of transactions that do not name one.
+    /// Returns the isolation level of transactions that name none.
     pub(crate) fn isolation(&self) -> Isolation {
         self.settings.isolation()
     }
@@ -185,22 +191,22 @@ impl Session {
         self.transaction.is_some()
     }
 
-    /// A number that differs before and after a setting of this connection was changed.
+    /// Returns a number that changes with every change of a setting of this connection.
     pub(crate) fn settings_version(&self) -> u64 {
         self.settings_version
     }
 
-    /// The statements that are known.
+    /// Returns the cache of statements, plans and programs.
     pub(crate) fn statements(&mut self) -> &mut StatementCache {
         &mut self.statements
     }
 
-    /// A handle for other threads that cancels the statement running at that moment.
+    /// Returns a handle with which other threads can cancel the statement that runs at that moment.
     pub fn cancel_handle(&self) -> CancelHandle {
         CancelHandle(Arc::clone(&self.running))
     }
 
-    /// Tells `report` of the progress of every later statement.
+    /// Calls `report` with the progress of every later statement.
     pub fn set_progress(&mut self, report: Option<ProgressFn>) {
         self.progress = report;
     }
@@ -210,25 +216,26 @@ impl Session {
         if self.transaction.is_some() { TransactionState::Active } else { TransactionState::Idle }
     }
 
-    /// What statements since the last call had to say beside their results.
+    /// Returns the notices of all statements since the last call.
     pub fn take_notices(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notices.lock())
     }
 
-    /// The database behind the connection.
+    /// Returns the database of the connection.
     pub fn engine(&self) -> &Arc<Engine> {
         &self.engine
     }
 
-    /// The settings as this connection sees them.
+    /// Returns the settings as this connection sees them.
     pub fn settings(&self) -> Settings {
         self.settings.clone()
     }
 
-    /// Takes over what other connections have set for the whole database.
+    /// Copies the settings that other connections have changed for the whole database.
     fn refresh_settings(&mut self) {
         let shared = self.engine.settings();
         for setting in SETTINGS.iter().filter(|setting| setting.scope == SettingScope::Database) {
+            // `copy` tells whether the value changed. Only then must cached plans be dropped.
             let copied = self.settings.copy(setting.name, &shared);
             if copied.expect("the name comes from the table of settings") {
                 self.settings_version += 1;
@@ -236,7 +243,8 @@ impl Session {
         }
     }
 
-    /// A program begins: its cancel flag, with its deadline running, unless the one of the last program serves still.
+    /// Begins a program. Returns a new cancel flag with its deadline running, or `None` if the flag of the last program
+    /// is still good: without a deadline, programs share one flag, because making one takes time.
     #[inline]
     fn begin_program(&mut self) -> Option<Cancel> {
         if self.program_cancel.as_ref().is_some_and(|cancel| !cancel.is_cancelled()) {
@@ -244,12 +252,13 @@ impl Session {
         }
         let cancel = self.begin_statement();
         if cancel.remaining().is_none() {
+            // A flag with a deadline serves only one program, because the deadline runs.
             self.program_cancel = Some(cancel.clone());
         }
         Some(cancel)
     }
 
-    /// The cancel flag of the statement that begins now, with its deadline running.
+    /// Begins a statement. Returns its cancel flag, with its deadline running.
     fn begin_statement(&mut self) -> Cancel {
         self.program_cancel = None;
         self.refresh_settings();
@@ -258,6 +267,7 @@ impl Session {
         if limit_ms > 0 {
             cancel.set_deadline(Duration::from_millis(limit_ms));
         }
+        // From now on a cancel handle reaches this statement and no longer the previous one.
         *self.running.lock() = cancel.clone();
         cancel
     }
@@ -273,14 +283,14 @@ fn check_parameters(wanted: usize, params: &[Constant]) -> Result<()> {
     ))
 }
 
-/// One statement at work: what its code may use.
+/// One statement that runs, with everything that its code may use.
 pub(crate) struct Work<'w> {
     pub(crate) session: &'w mut Session,
     pub(crate) statement: &'w Statement,
     pub(crate) params: &'w [Constant],
     pub(crate) cancel: Cancel,
     pub(crate) started: Instant,
-    /// When the statement began, in microseconds since 1970-01-01 UTC.
+    /// The time of the statement's begin, in microseconds since 1970-01-01 UTC.
     pub(crate) now_us: i64,
 }
 
@@ -289,7 +299,7 @@ impl Work<'_> {
         &self.session.engine
     }
 
-    /// Runs `plan` with as much stack as planning this statement may take.
+    /// Runs `plan` with the stack that planning this statement may take.
     pub(crate) fn with_planning_room<T>(&self, plan: impl FnOnce() -> T) -> T {
         with_room(self.statement.room_bytes(), plan)
     }
@@ -306,18 +316,18 @@ impl Work<'_> {
         self.session.progress.as_ref()
     }
 
-    /// When the open transaction began, or the statement where none is open: what `now()` gives, in microseconds since
-    /// 1970-01-01 UTC.
+    /// Returns the value of `now()`, in microseconds since 1970-01-01 UTC: the begin of the open transaction, or of the
+    /// statement if none is open.
     pub(crate) fn now_us(&self) -> i64 {
         self.session.transaction.as_ref().map_or(self.now_us, |open| open.began_us)
     }
 
-    /// Something the user should know beside the result.
+    /// Adds a notice that the user should see beside the result.
     pub(crate) fn notice(&mut self, text: impl Into<String>) {
         self.session.notices.lock().push(text.into());
     }
 
-    /// What a reading statement sees: the last commit, or the transaction's own view.
+    /// Returns the snapshot that a reading statement sees: the last commit, or the view of the open transaction.
     pub(crate) fn view(&mut self) -> Result<Arc<Snapshot>> {
         match &mut self.session.transaction {
             Some(open) => {
@@ -328,8 +338,9 @@ impl Work<'_> {
         }
     }
 
-    /// Runs `change` in the open transaction, or in one of its own that is committed when it succeeds. When it fails
-    /// nothing of it remains. While it runs the view is `transaction.view()`, not [`Work::view`].
+    /// Runs `change` in the open transaction, or in its own transaction, which commits if it succeeds. If it fails,
+    /// nothing of it remains. Inside `change` the current view is `transaction.view()`; [`Work::view`] must not be
+    /// used, because the session does not hold the transaction then.
     pub(crate) fn write<T>(&mut self, change: impl FnOnce(&mut Self, &mut Transaction) -> Result<T>) -> Result<T> {
         if self.session.engine.is_read_only() {
             return Err(Error::new(ErrorKind::ReadOnly, "the database is open for reading only")
@@ -342,10 +353,14 @@ impl Work<'_> {
             Some(mut open) => {
                 open.is_used = true;
                 open.transaction.set_cancel(self.cancel.clone());
+                // A statement that fails must leave no trace, so it can be undone to this point.
                 let savepoint = open.transaction.savepoint();
-                // A panic must not take the transaction with it: statements behind it would each commit on their own.
+                // A panic must not lose the transaction. Otherwise each later statement would commit on its own, and
+                // the user could no longer roll back.
                 let result = catch_panics(|| {
                     let value = change(self, &mut open.transaction)?;
+                    // Foreign keys are checked at the end of the statement. Then its rows may refer to each other in
+                    // any order.
                     open.transaction.settle_references()?;
                     Ok(value)
                 });
@@ -359,6 +374,7 @@ impl Work<'_> {
                 let mut transaction = self.session.engine.begin()?;
                 transaction.set_isolation(self.session.isolation());
                 transaction.set_cancel(self.cancel.clone());
+                // Dropping the transaction after an error rolls it back.
                 let value = change(self, &mut transaction)?;
                 transaction.commit()?;
                 Ok(value)
@@ -366,7 +382,7 @@ impl Work<'_> {
         }
     }
 
-    /// `COMMIT`
+    /// Runs `COMMIT`.
     pub(crate) fn commit(&mut self) -> Result<()> {
         let cancel = self.cancel.clone();
         if let Some(open) = &mut self.session.transaction {
@@ -375,12 +391,12 @@ impl Work<'_> {
         self.session.commit()
     }
 
-    /// The transaction that `what` needs to be inside of.
+    /// Returns the open transaction, without which `what` cannot run.
     pub(crate) fn open_transaction(&mut self, what: &str) -> Result<&mut OpenTransaction> {
         self.session.transaction.as_mut().ok_or_else(|| no_transaction(what))
     }
 
-    /// Gives a setting the value that `text` says.
+    /// Sets a setting to the value that `text` gives.
     pub(crate) fn set(&mut self, name: &str, text: &str) -> Result<()> {
         match Settings::describe(name)?.scope {
             SettingScope::Database => self.session.engine.set(name, text)?,
@@ -391,7 +407,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Gives a setting of the connection the value that the database was opened with.
+    /// Sets a setting of the connection to the value that the database was opened with.
     pub(crate) fn reset_setting(&mut self, name: &str) -> Result<()> {
         let setting = Settings::describe(name)?;
         if setting.scope == SettingScope::Database {

@@ -11,9 +11,9 @@ use crate::outcome::{Outcome, RowStream};
 use crate::session::Work;
 use crate::statement::transaction;
 
-/// `SET name = value`
+/// Runs `SET name = value`.
 ///
-/// `SET LOCAL durability = ...` is for the open transaction; `SET TRANSACTION` sets its isolation.
+/// `SET LOCAL durability = ...` applies to the open transaction. `SET TRANSACTION` sets its isolation.
 pub(crate) fn set(work: &mut Work<'_>, set: &Set) -> Result<Outcome> {
     if let Set::SetTransaction { modes, snapshot: None, session } = set {
         transaction::set_modes(work, modes, *session)?;
@@ -21,6 +21,7 @@ pub(crate) fn set(work: &mut Work<'_>, set: &Set) -> Result<Outcome> {
     }
     if let Set::SingleAssignment { scope: Some(ContextModifier::Local), hivevar: false, variable, values } = set
         && let [value] = values.as_slice()
+        // Durability is the only setting that a transaction can have for itself.
         && setting_name(variable) == "durability"
     {
         set_own_durability(work, &value_text(value)?)?;
@@ -42,18 +43,19 @@ pub(crate) fn set(work: &mut Work<'_>, set: &Set) -> Result<Outcome> {
     Ok(Outcome::Done { tag: "SET" })
 }
 
-/// Has the open transaction wait for the disk when it commits, or not.
+/// Sets the durability of the open transaction: whether its commit waits for the disk.
 fn set_own_durability(work: &mut Work<'_>, word: &str) -> Result<()> {
     let mut wanted = Settings::default();
     wanted.set("durability", word)?;
     work.open_transaction("SET LOCAL")?.transaction.set_durability(wanted.durability())
 }
 
-/// `RESET name` and `RESET ALL`
+/// Runs `RESET name` and `RESET ALL`.
 pub(crate) fn reset(work: &mut Work<'_>, reset: &Reset) -> Result<Outcome> {
     match reset {
         Reset::ConfigurationParameter(name) => work.reset_setting(&setting_name(name))?,
         Reset::ALL => {
+            // Settings of the database cannot be reset, so RESET ALL leaves them out.
             for setting in SETTINGS.iter().filter(|setting| setting.scope == SettingScope::Connection) {
                 work.reset_setting(setting.name)?;
             }
@@ -62,7 +64,7 @@ pub(crate) fn reset(work: &mut Work<'_>, reset: &Reset) -> Result<Outcome> {
     Ok(Outcome::Done { tag: "RESET" })
 }
 
-/// `SHOW name` and `SHOW ALL`
+/// Runs `SHOW name` and `SHOW ALL`.
 pub(crate) fn show(work: &mut Work<'_>, variable: &[Ident]) -> Result<Outcome> {
     let name = variable.iter().map(|ident| ident.value.as_str()).collect::<Vec<_>>().join(" ").replace(" . ", ".");
     let batch = if name == "all" {
@@ -102,7 +104,7 @@ fn is_default(value: &Expr) -> bool {
     matches!(value, Expr::Identifier(ident) if ident.value == "default" && ident.quote_style.is_none())
 }
 
-/// A value as the table of settings reads it.
+/// Returns a value as the text that the table of settings reads.
 fn value_text(value: &Expr) -> Result<String> {
     Ok(match value {
         Expr::Value(value) => match &value.value {

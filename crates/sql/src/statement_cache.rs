@@ -1,4 +1,4 @@
-//! What a connection knows of the statements that it has run, by their texts.
+//! The statements that a connection has run, cached by their text.
 //!
 //! ```text
 //! text as it was written ─┐
@@ -7,14 +7,15 @@
 //!                                        its plans for the engine, likewise
 //! ```
 //!
-//! A text as it was written may have comments and white space around the statement. It leads to the syntax tree only if that was
-//! parsed from this very text, because a tree names places in it.
+//! A text as written may have comments and white space around the statement. It finds the syntax tree only if the tree
+//! was parsed from exactly this text, because a tree refers to places in its text.
 //!
-//! Programs and plans name tables by id, so they hold for every snapshot with the same catalog. When the catalog has changed they
-//! are forgotten; when a setting has, everything is. Plans with values of the moment in them (`now()`) are not kept.
+//! Programs and plans name tables by id, so they are valid for every snapshot with the same catalog. We drop them when
+//! the catalog changes, and drop everything when a setting changes. We never keep a plan that contains a value of its
+//! moment, for example `now()`.
 //!
-//! A program is found by its place, which is valid until the cache is asked about another statement: its caller needs the rest
-//! of the session while it runs.
+//! A program is found by its place, because the caller needs the rest of the session while the program runs. A place is
+//! valid only until the cache is asked about another statement.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -28,35 +29,37 @@ use crate::param::Param;
 use crate::parse::{Statement, hash_of};
 use crate::program::{CompiledStatement, ParameterKind};
 
-/// Statements that are kept at most. When there are more all are forgotten, which costs less than to keep their order.
+/// The most statements that are kept. When the cache is full we drop all of them, because tracking their order of use
+/// would cost more. A connection should rarely run more different statements.
 const STATEMENTS_MAX: usize = 1024;
-/// Texts that lead to them at most.
+/// The most texts that lead to statements.
 const TEXTS_MAX: usize = 2 * STATEMENTS_MAX;
-/// Programs, and plans, of one statement at most. With parameters of yet other types the engine plans it again and runs it.
+/// The most programs, and plans, of one statement. For further lists of types the engine plans the statement again.
 const KINDS_MAX: usize = 8;
-/// Bytes of a text that is kept at most, unless it was prepared.
+/// The longest text that is kept, in bytes, unless it was prepared.
 pub(crate) const TEXT_BYTES_MAX: usize = 1 << 14;
 
-/// As much of the plan of a query as holds for other runs of it.
+/// The part of a query's plan that later runs can use.
 #[derive(Clone, Debug)]
 pub(crate) enum CachedPlan {
     /// The operators of a query without parameters.
     Physical(Arc<PhysicalQuery>),
-    /// The optimized plan of a query with parameters. The operators depend on their values.
+    /// The optimized plan of a query with parameters. Its operators are chosen in each run, because they depend on the
+    /// values.
     Planned(Arc<PlannedQuery>),
 }
 
-/// The statements of one connection.
+/// The cached statements of one connection.
 #[derive(Default)]
 pub(crate) struct StatementCache {
-    /// Where in `statements` each text is, by its hash: of texts of statements, and of texts as they were written.
+    /// The index in `statements` for the hash of each text: texts of statements, and texts as written.
     places: HashMap<u64, usize, BuildHasherDefault<IsHashed>>,
     statements: Vec<KnownStatement>,
-    /// What all of them were made for.
+    /// The versions that all programs and plans were made for.
     made_for: MadeFor,
 }
 
-/// What programs and plans depend on, beside the statement.
+/// The versions that programs and plans depend on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MadeFor {
     /// The version of the catalog.
@@ -65,52 +68,52 @@ pub(crate) struct MadeFor {
     pub(crate) settings: u64,
 }
 
-/// One statement, with the programs and plans that were made of it.
+/// One statement with its programs and plans.
 struct KnownStatement {
-    /// Its text, without comments and white space around it.
+    /// Its text, without surrounding comments and white space.
     text: Arc<str>,
     written: Option<WrittenText>,
-    /// Times that it was run before it was compiled.
+    /// How often it ran before it was compiled.
     runs: u32,
     programs: Vec<KnownProgram>,
     plans: Vec<(Vec<DataType>, CachedPlan)>,
 }
 
-/// A text as it was written, but for semicolons and white space at its end.
+/// A text as written, without semicolons and white space at its end.
 struct WrittenText {
     text: Box<str>,
     parsed: ParsedText,
 }
 
-/// What a text was parsed to.
+/// The result of parsing a text.
 #[derive(Clone)]
 pub(crate) enum ParsedText {
     /// One statement.
     Statement(Statement),
-    /// Nothing, or several.
+    /// No statement, or several.
     Other,
 }
 
-/// A program for parameters of some types, or that there is none.
+/// A program for parameters of some types, or the fact that none exists.
 struct KnownProgram {
     kinds: Box<[ParameterKind]>,
     program: Option<CompiledStatement>,
 }
 
-/// How a statement with parameters of some types can run.
+/// The ways in which a statement can run for parameters of some types.
 pub(crate) enum KnownRun {
     /// It has a program.
     Program(ProgramPlace),
     /// It has none.
     NoProgram,
-    /// It was not compiled yet.
+    /// It has not been compiled yet.
     Uncompiled {
-        /// How often it was run, this time included.
+        /// How often it has run, including this time.
         runs: u32,
     },
 }
 
-/// Where a program is.
+/// The place of a program in the cache.
 #[derive(Clone, Copy)]
 pub(crate) struct ProgramPlace {
     statement: usize,
@@ -118,7 +121,7 @@ pub(crate) struct ProgramPlace {
 }
 
 impl StatementCache {
-    /// What `sql` was parsed to, if that was done under the same settings.
+    /// Returns the result of parsing `sql` if it was parsed under the same settings.
     pub(crate) fn parsed(&mut self, sql: &str, settings: u64) -> Option<ParsedText> {
         let text = without_end(sql);
         if text.len() > TEXT_BYTES_MAX {
@@ -126,10 +129,11 @@ impl StatementCache {
         }
         self.renew_settings(settings);
         let known = &self.statements[*self.places.get(&hash_of(text))?];
+        // Different texts can have the same hash, so the text itself decides.
         known.written.as_ref().filter(|written| *written.text == *text).map(|written| written.parsed.clone())
     }
 
-    /// Keeps `statement`, which is all of `sql`.
+    /// Keeps `statement`, the only statement of `sql`.
     pub(crate) fn keep_statement(&mut self, sql: &str, statement: &Statement) {
         let text = without_end(sql);
         if text.len() <= TEXT_BYTES_MAX {
@@ -141,14 +145,14 @@ impl StatementCache {
         }
     }
 
-    /// Keeps that `sql` is not one statement.
+    /// Remembers that `sql` is not one statement.
     pub(crate) fn keep_other(&mut self, sql: &str) {
         let text = without_end(sql);
         let at = self.at(hash_of(text), &text.into());
         self.statements[at].written = Some(WrittenText { text: text.into(), parsed: ParsedText::Other });
     }
 
-    /// How a statement that is run with `parameters` now can run.
+    /// Returns how a statement can run with `parameters`, and counts this run.
     #[inline]
     pub(crate) fn known_run(&mut self, statement: &Statement, parameters: &[Param<'_>], made_for: MadeFor) -> KnownRun {
         self.renew(made_for);
@@ -167,7 +171,7 @@ impl StatementCache {
         }
     }
 
-    /// Keeps the program of a statement with parameters of these types, or that there is none.
+    /// Keeps the program of a statement for parameters of these types, or the fact that it has none.
     pub(crate) fn keep_program(
         &mut self,
         statement: &Statement,
@@ -183,13 +187,13 @@ impl StatementCache {
         place
     }
 
-    /// The program at a place that was given last.
+    /// Returns the program at a place. The place must be the one returned last.
     #[inline]
     pub(crate) fn program(&self, at: ProgramPlace) -> &CompiledStatement {
         self.statements[at.statement].programs[at.program].program.as_ref().expect("places are those of programs")
     }
 
-    /// The plan of a statement whose parameters have the types `kinds`.
+    /// Returns the plan of a statement whose parameters have the types `kinds`.
     pub(crate) fn plan(&mut self, statement: &Statement, kinds: &[DataType], made_for: MadeFor) -> Option<CachedPlan> {
         self.renew(made_for);
         let known = &self.statements[*self.places.get(&statement.text_hash())?];
@@ -211,13 +215,14 @@ impl StatementCache {
         self.renew(made_for);
         let at = self.at(statement.text_hash(), statement.shared_text());
         let plans = &mut self.statements[at].plans;
+        // Too many lists of types: we start again, because an order of use would cost more than it saves.
         if plans.len() >= KINDS_MAX {
             plans.clear();
         }
         plans.push((kinds, plan));
     }
 
-    /// The place of the statement with this text.
+    /// Returns the place of the statement with this text. Adds the statement if the cache does not have it.
     #[inline]
     fn at(&mut self, hash: u64, text: &Arc<str>) -> usize {
         match self.places.get(&hash) {
@@ -235,9 +240,10 @@ impl StatementCache {
         self.statements.len() - 1
     }
 
-    /// Forgets what was made for another catalog or other settings.
+    /// Drops everything that was made for another catalog or other settings.
     #[inline]
     fn renew(&mut self, made_for: MadeFor) {
+        // This check runs before every statement, so it must be cheap.
         if self.made_for != made_for {
             self.forget_made(made_for);
         }
@@ -245,6 +251,7 @@ impl StatementCache {
 
     #[cold]
     fn forget_made(&mut self, made_for: MadeFor) {
+        // A changed setting can change how texts are parsed, so that case drops the trees too.
         self.renew_settings(made_for.settings);
         self.made_for = made_for;
         for known in &mut self.statements {
@@ -261,7 +268,7 @@ impl StatementCache {
     }
 
     fn make_room(&mut self) {
-        // Comments that differ from run to run make many texts of one statement.
+        // We limit the texts too, because comments that differ from run to run make many texts of one statement.
         if self.statements.len() >= STATEMENTS_MAX || self.places.len() >= TEXTS_MAX {
             self.clear();
         }
@@ -281,7 +288,7 @@ impl KnownStatement {
 }
 
 impl KnownProgram {
-    /// Whether it is for parameters like these. A NULL is a value of any type.
+    /// Whether the program accepts these parameters. A NULL fits every type.
     #[inline]
     fn fits(&self, parameters: &[Param<'_>]) -> bool {
         let mut pairs = self.kinds.iter().zip(parameters);
@@ -289,12 +296,12 @@ impl KnownProgram {
     }
 }
 
-/// A text without the semicolons and the white space at its end.
+/// Returns a text without the semicolons and the white space at its end.
 fn without_end(sql: &str) -> &str {
     sql.trim_end_matches(|c: char| c.is_ascii_whitespace() || c == ';')
 }
 
-/// Passes a key through that is a hash already.
+/// A hasher that returns its key, which already is a hash.
 #[derive(Default)]
 struct IsHashed(u64);
 
@@ -342,17 +349,17 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_is_of_the_text_that_it_was_parsed_from() {
+    fn only_the_exact_text_of_a_statement_finds_its_tree() {
         let mut cache = StatementCache::default();
         keep(&mut cache, "/* one */ SELECT 1; ");
         assert!(is_known(&mut cache, "/* one */ SELECT 1"));
-        assert!(!is_known(&mut cache, "SELECT 1"), "its parts are in other places");
+        assert!(!is_known(&mut cache, "SELECT 1"), "the tree of the other text has other places");
         keep(&mut cache, "SELECT 1");
         assert!(is_known(&mut cache, "SELECT 1;;"));
         assert_eq!(cache.statements.len(), 1);
         cache.keep_other("SELECT 1; SELECT 2");
         assert!(matches!(cache.parsed("SELECT 1; SELECT 2", 0), Some(ParsedText::Other)));
-        assert!(cache.parsed("SELECT 1", 1).is_none(), "the settings are others");
+        assert!(cache.parsed("SELECT 1", 1).is_none(), "the settings have changed");
     }
 
     #[test]
@@ -369,14 +376,14 @@ mod tests {
     }
 
     #[test]
-    fn runs_are_counted_until_there_is_a_program_or_none_for_the_types() {
+    fn runs_are_counted_until_the_types_have_a_program_or_none() {
         let mut cache = StatementCache::default();
         let query = statement("SELECT $1");
         assert_eq!(runs(&mut cache, &query, Param::Integer(1), MADE_FOR), Some(1));
         assert_eq!(runs(&mut cache, &query, Param::Integer(1), MADE_FOR), Some(2));
         assert!(cache.keep_program(&query, [ParameterKind::Integer].into(), None, MADE_FOR).is_none());
         assert_eq!(runs(&mut cache, &query, Param::Integer(1), MADE_FOR), None);
-        assert_eq!(runs(&mut cache, &query, Param::Null, MADE_FOR), None, "a NULL goes with any type");
+        assert_eq!(runs(&mut cache, &query, Param::Null, MADE_FOR), None, "a NULL fits any type");
         assert_eq!(runs(&mut cache, &query, Param::Text("x"), MADE_FOR), Some(3));
         assert!(runs(&mut cache, &query, Param::Integer(1), MadeFor { catalog: 2, ..MADE_FOR }).is_some());
     }

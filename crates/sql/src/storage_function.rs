@@ -1,4 +1,4 @@
-//! `rowmill_storage('table')`: how a table is stored, column by column.
+//! `rowmill_storage('table')`: shows how each column of a table is stored.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::names::{DEFAULT_SCHEMA, lower};
 
 const NAME: &str = "rowmill_storage";
 
-/// The rows of `rowmill_storage('table')`; `None` if `name` is another function.
+/// Returns the rows of `rowmill_storage('table')`, or `None` if `name` is another function.
 pub(crate) fn rows(context: &Arc<StatementContext>, name: &str, arguments: &[Constant]) -> Result<Option<RecordBatch>> {
     if name != NAME {
         return Ok(None);
@@ -28,7 +28,7 @@ fn takes_a_table() -> Error {
         .hint(format!("SELECT * FROM {NAME}('table')"))
 }
 
-/// The table called `name` or `schema.name`.
+/// Returns the table with the name `name` or `schema.name`.
 fn find_table(context: &StatementContext, name: &str) -> Result<Arc<dyn TableSource>> {
     let name = lower(name);
     let (schema, table) = name.split_once('.').unwrap_or((DEFAULT_SCHEMA, &name));
@@ -44,7 +44,7 @@ fn find_table(context: &StatementContext, name: &str) -> Result<Arc<dyn TableSou
     Ok(context.snapshot.table(def.id).expect("a snapshot holds every table of its catalog"))
 }
 
-/// What is stored of one column.
+/// The stored size and encodings of one column.
 #[derive(Default)]
 struct ColumnStorage {
     name: String,
@@ -52,7 +52,7 @@ struct ColumnStorage {
     encodings: Vec<&'static str>,
     rows: u64,
     nulls: u64,
-    /// The most distinct values of one block, where blocks know it.
+    /// The maximum of the distinct values of one block, over the blocks that count them.
     distinct: Option<u64>,
     bytes: u64,
 }
@@ -68,13 +68,14 @@ impl ColumnStorage {
             storage.rows += run.rows() as u64;
             storage.nulls += run.column(column.id).map_or(run.rows(), |values| values.null_count()) as u64;
         }
+        // Rows in open runs are not encoded yet.
         if !source.runs().is_empty() {
             storage.encodings.push("open");
         }
         Ok(storage)
     }
 
-    /// Blocks whose rows have no consecutive numbers store them beside the columns.
+    /// Sums up the row numbers. Only blocks whose rows have no consecutive numbers store them.
     fn of_row_numbers(source: &dyn TableSource) -> Result<Option<Self>> {
         let mut storage = ColumnStorage::named(ROW_NUMBERS_NAME, &SqlType::UInt64);
         for block in source.blocks() {

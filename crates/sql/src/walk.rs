@@ -1,7 +1,8 @@
-//! Walks over the parser's trees.
+//! Walks over the parser's syntax trees.
 //!
-//! The parser's walk is compiled anew for every type of visitor, each time for all the types that a tree can hold. With a
-//! type for each of ours that was more than half of this crate's machine code; so they all go through [`Walk`].
+//! The compiler generates the parser's walk for every visitor type, each time for all node types. With our visitors
+//! that was more than half of this crate's machine code. So all of them must go through [`Walk`], which is generated
+//! once per type of result.
 
 use std::ops::ControlFlow;
 
@@ -9,12 +10,12 @@ use sqlparser::ast::{
     Expr, ObjectName, Query, Select, Statement, TableFactor, ValueWithSpan, Visit, VisitMut, Visitor, VisitorMut,
 };
 
-/// Shows `tree` and all in it to `visitor`.
+/// Passes every node of `tree` to `visitor`.
 pub(crate) fn walk<B>(tree: &impl Visit, visitor: &mut dyn Visitor<Break = B>) -> ControlFlow<B> {
     tree.visit(&mut Walk(visitor))
 }
 
-/// Shows `tree` and all in it to `visitor`, which may change it.
+/// Passes every node of `tree` to `visitor`, which may change it.
 pub(crate) fn walk_mut<B>(tree: &mut impl VisitMut, visitor: &mut dyn VisitorMut<Break = B>) -> ControlFlow<B> {
     tree.visit(&mut WalkMut(visitor))
 }
@@ -24,12 +25,12 @@ pub(crate) fn any_expr(tree: &impl Visit, is_meant: impl Fn(&Expr) -> bool) -> b
     walk(tree, &mut AnyExpr(is_meant)).is_break()
 }
 
-/// Whether there is a query in `tree`.
+/// Whether `tree` contains a query.
 pub(crate) fn has_query(tree: &impl Visit) -> bool {
     walk(tree, &mut FindQuery).is_break()
 }
 
-/// Changes every expression in `tree`, its parts first.
+/// Changes every expression in `tree`, operands before their operator.
 #[cfg(test)]
 pub(crate) fn each_expr_mut(tree: &mut impl VisitMut, change: impl FnMut(&mut Expr)) {
     let _ = walk_mut(tree, &mut EachExpr(change));

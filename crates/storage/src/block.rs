@@ -1,9 +1,9 @@
-//! Sealed blocks: up to 2^19 rows whose columns are chunks in the column files.
+//! Sealed blocks: up to 2^19 rows, whose columns are chunks in the column files.
 //!
-//! A block is immutable but for its deletes, and those change by replacing the small `Block` around the shared chunks.
-//! A chunk's extent is owned here: while a transaction is open the chunk is private, and dropping it frees the extent;
-//! a commit keeps it; a later commit that removes the block dooms it, and the extent is freed when the last snapshot
-//! that could read it is gone.
+//! A block is immutable except for its deletes. A delete replaces the small `Block` around the shared chunks. A chunk
+//! owns its extent. While a transaction is open, the chunk is private, and dropping it frees the extent. A commit keeps
+//! it. A later commit that removes the block dooms it, and then the extent is freed when the last snapshot that could
+//! read it is gone.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,106 +21,109 @@ use crate::column_file::ColumnFile;
 use crate::extent::Extent;
 use crate::schema::TableDef;
 
-/// The id under which a block keeps its row numbers where they have gaps.
+/// The column id of the chunk of row numbers. A block has that chunk only if its row numbers have gaps.
 pub const ROW_NUMBERS: ColumnId = ColumnId(u32::MAX);
 
-/// What users see in place of a column's name where [`ROW_NUMBERS`] are meant.
+/// Shown to users in place of a column name for [`ROW_NUMBERS`].
 pub const ROW_NUMBERS_NAME: &str = "(row numbers)";
 
-/// Extents whose last reader in this process is gone, with the commit that removed them (0: they were never named).
+/// Extents that no reader in this process uses any longer, each with the commit that removed it (0: no commit ever
+/// named it).
 #[derive(Debug, Default)]
 pub struct FreedExtents(Mutex<Vec<(CommitId, Arc<ColumnFile>, Extent)>>);
 
 impl FreedExtents {
-    /// Gives back the extents whose removal `may_free` allows, and keeps the others.
+    /// Frees the extents for which `may_free` returns true for the removing commit, and keeps the others.
     pub fn reap(&self, may_free: impl Fn(CommitId) -> bool) -> Result<()> {
         let mut ready: Vec<_> = {
             let mut freed = self.0.lock();
+            // The lock is held only while the list is divided, and not during the calls to the file system.
             let (ready, waiting) = freed.drain(..).partition(|(removed_by, _, _)| may_free(*removed_by));
             *freed = waiting;
             ready
         };
+        // One call per file frees all its extents, so sort by file.
         ready.sort_by_key(|(_, file, _)| Arc::as_ptr(file));
         let mut outcome = Ok(());
         for of_file in ready.chunk_by(|(_, a, _), (_, b, _)| Arc::ptr_eq(a, b)) {
             let extents: Vec<Extent> = of_file.iter().map(|(_, _, extent)| *extent).collect();
-            // One file that cannot be punched must not keep the others from being freed.
+            // If one file cannot be punched, the extents of the other files must still be freed.
             outcome = of_file[0].1.release(&extents).and(outcome);
         }
         outcome
     }
 
-    /// An extent that no commit from `removed_by` on names, and nobody in this process reads.
+    /// Adds an extent. No commit from `removed_by` on may name it, and no reader in this process may use it.
     pub fn add(&self, removed_by: CommitId, file: &Arc<ColumnFile>, extent: Extent) {
         self.0.lock().push((removed_by, Arc::clone(file), extent));
     }
 
-    /// The extents that wait, and their files.
+    /// The extents that wait to be freed, with their files.
     pub fn waiting(&self) -> Vec<(Arc<ColumnFile>, Extent)> {
         self.0.lock().iter().map(|(_, file, extent)| (Arc::clone(file), *extent)).collect()
     }
 
-    /// Bytes that a reader of `commit` keeps from being given back.
+    /// The bytes that a reader of `commit` keeps from being freed.
     pub fn bytes_kept_by(&self, commit: CommitId) -> u64 {
         let kept = self.0.lock();
         kept.iter().filter(|(removed_by, _, _)| *removed_by > commit).map(|(_, _, extent)| extent.len).sum()
     }
 
-    /// How many wait.
+    /// The number of waiting extents.
     pub fn len(&self) -> usize {
         self.0.lock().len()
     }
 
-    /// Whether none waits.
+    /// Whether no extent waits.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// Not named by any commit.
+/// The fate of an extent that no commit names.
 const PRIVATE: u64 = 0;
-/// Named by the newest commit that knows it. Everything else is the commit that removed it.
+/// The fate of an extent that the newest commit names. Every other number is the commit that removed it.
 const KEPT: u64 = u64::MAX;
 
-/// One chunk's place in its column file.
+/// A chunk at its place in a column file. Owns its extent.
 #[derive(Debug)]
 pub struct StoredChunk {
     column: ColumnId,
     file: Arc<ColumnFile>,
     extent: Extent,
     fate: AtomicU64,
-    /// Whether the checksums were found right once in this process.
+    /// Whether this process has verified the checksums once.
     verified: AtomicBool,
-    /// The head, once somebody has asked for it: zone maps are looked at by every query.
+    /// The head after its first use. We keep it because every query looks at zone maps.
     head: OnceLock<ChunkHead>,
     freed: Arc<FreedExtents>,
 }
 
 impl StoredChunk {
-    /// A chunk that was just written and that no commit names yet.
+    /// Makes a chunk that was just written. No commit may name it yet.
     pub fn private(column: ColumnId, file: Arc<ColumnFile>, extent: Extent, freed: Arc<FreedExtents>) -> Self {
         let (fate, verified, head) = (AtomicU64::new(PRIVATE), AtomicBool::new(false), OnceLock::new());
         StoredChunk { column, file, extent, fate, verified, head, freed }
     }
 
-    /// A chunk that the manifest names.
+    /// Makes a chunk that the manifest names.
     pub fn kept(column: ColumnId, file: Arc<ColumnFile>, extent: Extent, freed: Arc<FreedExtents>) -> Self {
         let chunk = Self::private(column, file, extent, freed);
         chunk.fate.store(KEPT, Ordering::Relaxed);
         chunk
     }
 
-    /// The column.
+    /// The column of this chunk.
     pub fn column(&self) -> ColumnId {
         self.column
     }
 
-    /// The file that holds it.
+    /// The file that has this chunk.
     pub fn file(&self) -> &Arc<ColumnFile> {
         &self.file
     }
 
-    /// Where in the file.
+    /// The range of the file.
     pub fn extent(&self) -> Extent {
         self.extent
     }
@@ -129,6 +132,8 @@ impl StoredChunk {
 impl Drop for StoredChunk {
     fn drop(&mut self) {
         let fate = *self.fate.get_mut();
+        // No `Block` of this process has the chunk any longer, so this process does not read it. `reap` decides about
+        // other processes.
         if fate != KEPT {
             self.freed.add(CommitId(fate), &self.file, self.extent);
         }
@@ -140,18 +145,18 @@ impl Drop for StoredChunk {
 pub struct Block {
     id: BlockId,
     first_row: RowNumber,
-    /// One more than the last row's number.
+    /// The number after the last row.
     end_row: RowNumber,
     rows: usize,
-    /// By column id.
+    /// Sorted by column id.
     chunks: Arc<[StoredChunk]>,
-    /// Positions of deleted rows.
+    /// The positions of deleted rows.
     deleted: Option<Arc<RoaringBitmap>>,
 }
 
 impl Block {
-    /// A block of `rows` rows numbered from `first_row`, below `end_row`. With gaps between the numbers, one of the
-    /// chunks is [`ROW_NUMBERS`]: the distance of each row's number from the first, ascending.
+    /// Makes a block of `rows` rows with the row numbers `numbers`. If the numbers have gaps, one of the chunks must be
+    /// [`ROW_NUMBERS`]: the distance of each row's number from the first, ascending.
     pub fn new(
         id: BlockId,
         numbers: Range<RowNumber>,
@@ -163,12 +168,12 @@ impl Block {
         let block = Block { id, first_row: numbers.start, end_row: numbers.end, rows, chunks: chunks.into(), deleted };
         assert!(
             block.numbers_are_dense() == (block.end_row.0 - block.first_row.0 == rows as u64),
-            "a block keeps its row numbers exactly where they have gaps"
+            "a block must have a chunk of row numbers exactly if they have gaps"
         );
         block
     }
 
-    /// Never reused within the database.
+    /// The id, which is never reused within the database.
     pub fn id(&self) -> BlockId {
         self.id
     }
@@ -178,60 +183,61 @@ impl Block {
         self.first_row
     }
 
-    /// One more than the number of the last row.
+    /// The number after the last row.
     pub fn end_row(&self) -> RowNumber {
         self.end_row
     }
 
-    /// Rows as the block was sealed, deleted ones included.
+    /// The number of rows when the block was sealed, including deleted ones.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Rows that are not deleted.
+    /// The number of rows that are not deleted.
     pub fn live_rows(&self) -> usize {
         self.rows - self.deleted.as_ref().map_or(0, |deleted| deleted.len() as usize)
     }
 
-    /// Positions of deleted rows.
+    /// The positions of deleted rows.
     pub fn deleted(&self) -> Option<&RoaringBitmap> {
         self.deleted.as_deref()
     }
 
-    /// The chunks, by column id.
+    /// The chunks, sorted by column id.
     pub fn chunks(&self) -> &[StoredChunk] {
         &self.chunks
     }
 
-    /// The same block with consecutive numbers from `first_row`.
+    /// Returns this block with consecutive row numbers from `first_row`.
     #[must_use]
     pub fn at(&self, first_row: RowNumber) -> Self {
-        assert!(self.numbers_are_dense(), "only blocks with consecutive numbers are renumbered");
+        assert!(self.numbers_are_dense(), "only a block with consecutive row numbers can be renumbered");
         Block { first_row, end_row: RowNumber(first_row.0 + self.rows as u64), ..self.clone() }
     }
 
-    /// The same block, in which the rows at `positions` are deleted too.
+    /// Returns this block with the rows at `positions` deleted too.
     #[must_use]
     pub fn with_deleted(&self, positions: &RoaringBitmap) -> Self {
         let deleted = self.deleted.as_deref().map_or_else(|| positions.clone(), |deleted| deleted | positions);
-        assert!(deleted.max().is_none_or(|last| (last as usize) < self.rows), "only rows of the block are deleted");
+        assert!(deleted.max().is_none_or(|last| (last as usize) < self.rows), "deletes must be within the block");
         Block { deleted: (!deleted.is_empty()).then(|| Arc::new(deleted)), ..self.clone() }
     }
 
-    /// The same block, in which exactly the rows at `positions` are deleted.
+    /// Returns this block with exactly the rows at `positions` deleted.
     #[must_use]
     pub fn with_all_deleted(&self, positions: Option<Arc<RoaringBitmap>>) -> Self {
         Block { deleted: positions, ..self.clone() }
     }
 
-    /// A commit names the block now: its extents stay.
+    /// Marks the extents as kept, because a commit names the block now. Must be called before the block is shown to
+    /// readers.
     pub fn keep(&self) {
         for chunk in &*self.chunks {
             chunk.fate.store(KEPT, Ordering::Release);
         }
     }
 
-    /// `commit` removed the block: its extents are freed when the last snapshot that holds it is gone.
+    /// Marks the block as removed by `commit`. Its extents are freed when the last snapshot that has the block is gone.
     pub fn doom(&self, commit: CommitId) {
         for chunk in &*self.chunks {
             chunk.fate.store(commit.0, Ordering::Release);
@@ -242,14 +248,15 @@ impl Block {
         self.chunks.binary_search_by_key(&column, StoredChunk::column).ok().map(|index| &self.chunks[index])
     }
 
-    /// Bytes on disk of a column.
+    /// The size on disk of a column's chunk, in bytes.
     pub fn chunk_bytes(&self, column: ColumnId) -> u64 {
         self.stored(column).map_or(0, |chunk| chunk.extent.len)
     }
 
-    /// The chunk of `table`'s column at `index`, its checksums verified, or `None` if the block is older than the column.
+    /// Opens the chunk of `table`'s column at `index` and verifies its checksums. `None` if the block is older than the
+    /// column.
     ///
-    /// What the chunk decodes it keeps for itself, so hold it for a scan and not for longer.
+    /// The chunk keeps what it decodes, so callers should hold it for one scan and not longer.
     pub fn chunk(&self, table: &TableDef, index: usize) -> Result<Option<Chunk>> {
         let column = &table.columns[index];
         let Some(stored) = self.stored(column.id) else { return Ok(None) };
@@ -258,7 +265,8 @@ impl Block {
             .map_err(|error| self.locate(error, table, &column.name, stored))
     }
 
-    /// As [`Block::chunk`], but with only the head verified: for zone maps and counts, which live there.
+    /// Opens the chunk of `table`'s column at `index` and verifies only its head. Enough for zone maps and counts,
+    /// which are in the head. `None` if the block is older than the column.
     pub fn chunk_head(&self, table: &TableDef, index: usize) -> Result<Option<Chunk>> {
         let column = &table.columns[index];
         let Some(stored) = self.stored(column.id) else { return Ok(None) };
@@ -267,7 +275,7 @@ impl Block {
             .map_err(|error| self.locate(error, table, &column.name, stored))
     }
 
-    /// The head of the chunk of row numbers, if they are not consecutive.
+    /// Opens the chunk of row numbers and verifies only its head. `None` if the row numbers are consecutive.
     pub fn row_numbers_head(&self, table: &TableDef) -> Result<Option<Chunk>> {
         let Some(stored) = self.stored(ROW_NUMBERS) else { return Ok(None) };
         let head = self.open(table, stored, &SqlType::UInt64).map(Some);
@@ -278,17 +286,19 @@ impl Block {
         let mapping = stored.file.mapping(stored.extent)?;
         let bytes = ChunkBytes::mapped(mapping, stored.extent.offset, stored.extent.len as usize);
         let memory = stored.file.memory().scratch("reading a block");
+        // Parse the head only once per process.
         let head = match stored.head.get() {
             Some(head) => head.clone(),
             None => {
                 let head = self.read_head(table, stored, &bytes)?;
+                // Two threads may read the head at the same time. The first one wins.
                 stored.head.get_or_init(|| head).clone()
             }
         };
         self.with_head(bytes, head, kind, memory)
     }
 
-    /// The head, if it is that of this block's chunk.
+    /// Reads the head and checks that the chunk belongs to this block.
     fn read_head(&self, table: &TableDef, stored: &StoredChunk, bytes: &ChunkBytes) -> Result<ChunkHead> {
         let head = ChunkHead::read(bytes)?;
         BlockOwner { table: table.id, block: self.id }.check(stored.column, &head)?;
@@ -299,14 +309,14 @@ impl Block {
         let chunk = Chunk::with_head(bytes, head, kind)?.with_memory(memory);
         match chunk.rows() == self.rows {
             true => Ok(chunk),
-            false => Err(Error::corrupt(format!("the chunk has {} rows, its block {}", chunk.rows(), self.rows))),
+            false => Err(Error::corrupt(format!("a chunk of {} rows in a block of {} rows", chunk.rows(), self.rows))),
         }
     }
 
     fn open_verified(&self, table: &TableDef, stored: &StoredChunk, kind: &SqlType) -> Result<Chunk> {
         let chunk = self.open(table, stored, kind)?;
         if stored.verified.load(Ordering::Relaxed) {
-            // It may have gone since.
+            // The file may have been truncated since the verification.
             chunk.look_for()?;
             chunk.assume_verified();
         } else {
@@ -316,8 +326,8 @@ impl Block {
         Ok(chunk)
     }
 
-    /// Reads the chunk of `table`'s column at `index` by calls and decodes all of it; how many bytes that were. 0 if the block
-    /// is older than the column.
+    /// Reads the chunk of `table`'s column at `index` with read calls, not through the mapping, and decodes all of it.
+    /// Returns the number of bytes read: 0 if the block is older than the column.
     pub fn check_chunk(&self, table: &TableDef, index: usize, cancel: &Cancel) -> Result<u64> {
         let column = &table.columns[index];
         let Some(stored) = self.stored(column.id) else { return Ok(0) };
@@ -326,7 +336,8 @@ impl Block {
         Ok(stored.extent.len)
     }
 
-    /// As [`Block::check_chunk`], of the row numbers where they have gaps: they ascend from the first row to the last.
+    /// Reads and decodes the chunk of row numbers, if there is one, and checks that they ascend from the first row to
+    /// the last. Returns the number of bytes read.
     pub fn check_row_numbers(&self, table: &TableDef, cancel: &Cancel) -> Result<u64> {
         let Some(stored) = self.stored(ROW_NUMBERS) else { return Ok(0) };
         let check = || {
@@ -335,17 +346,18 @@ impl Block {
             let distances = chunk.read(0..self.rows)?;
             let distances = distances.as_primitive::<UInt64Type>().values();
             let (first, last) = (distances.first().copied(), distances.last().copied());
+            // The first and the last distance must be those of the block, because scans find rows by them.
             let all = self.end_row.0 - self.first_row.0;
             match distances.is_sorted_by(|one, next| one < next) && first == Some(0) && last == Some(all - 1) {
                 true => Ok(()),
-                false => Err(Error::corrupt(format!("row numbers that do not ascend from 0 to {}", all - 1))),
+                false => Err(Error::corrupt(format!("the row numbers do not ascend from 0 to {}", all - 1))),
             }
         };
         check().map_err(|error: Error| self.locate(error, table, ROW_NUMBERS_NAME, stored))?;
         Ok(stored.extent.len)
     }
 
-    /// The chunk in a copy of its bytes, with nothing taken from what is known of it.
+    /// Opens a copy of the chunk's bytes without the cached head or verification, so that the check sees the disk.
     fn open_by_calls(&self, table: &TableDef, stored: &StoredChunk, kind: &SqlType) -> Result<Chunk> {
         let mut memory = stored.file.memory().scratch("checking a block");
         memory.grow(stored.extent.len)?;
@@ -354,7 +366,8 @@ impl Block {
         self.with_head(bytes, head, kind, memory)
     }
 
-    /// Hands out the bytes of one of the block's chunks with what fills its extent, read by calls, where its checksums are right.
+    /// Reads one of the block's chunks with read calls, including the padding of its extent, verifies its checksums,
+    /// and passes the bytes to `take`.
     pub fn with_verified_bytes<T>(
         &self,
         table: &TableDef,
@@ -376,7 +389,7 @@ impl Block {
             chunk.verify()?;
             Ok((bytes, chunk))
         };
-        // The chunk counts the memory.
+        // The chunk holds the account of the memory, so it must live as long as the bytes.
         let (bytes, _chunk) = read().map_err(|error| self.locate(error, table, name, stored))?;
         take(&bytes)
     }
@@ -395,7 +408,7 @@ impl Block {
         self.stored(ROW_NUMBERS).is_none()
     }
 
-    /// The number of every row, in order.
+    /// The row numbers of all rows, in order.
     pub fn row_numbers(&self, table: &TableDef) -> Result<RowNumbers> {
         let Some(stored) = self.stored(ROW_NUMBERS) else { return Ok(RowNumbers::Dense(self.first_row)) };
         let distances: Result<ArrayRef> =
@@ -413,12 +426,12 @@ impl Block {
     }
 }
 
-/// The numbers of a block's rows.
+/// The row numbers of a block.
 #[derive(Clone, Debug)]
 pub enum RowNumbers {
-    /// Consecutive from the first.
+    /// Consecutive numbers from the first.
     Dense(RowNumber),
-    /// One by one, ascending.
+    /// One number per row, ascending.
     Listed(Vec<u64>),
 }
 
@@ -431,7 +444,7 @@ impl RowNumbers {
         }
     }
 
-    /// The position of the row numbered `row`, if the block, which has `rows` rows, holds it.
+    /// The position of the row with number `row`, or `None` if the block does not have it. The block has `rows` rows.
     pub fn position(&self, row: u64, rows: usize) -> Option<u32> {
         match self {
             RowNumbers::Dense(first) => {

@@ -1,7 +1,8 @@
-//! Seals a block: encodes column by column, in parallel, each into an extent of its own.
+//! Seals a block: encodes its columns in parallel, each into an extent of its own.
 //!
-//! Workers take columns from a shared cursor, pull the column's values, encode and write them, and let them go before
-//! they take the next, so a block in the making holds one column's values per worker beyond what its source holds.
+//! Workers take columns from a shared cursor. A worker gets a column's values, encodes and writes them, and drops them
+//! before it takes the next column. So sealing needs the values of one column per worker, beyond the memory of the
+//! source.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,36 +17,37 @@ use crate::chunk;
 use crate::column_file::ColumnFile;
 use crate::open_run::value_bytes;
 
-/// The most rows of a block.
+/// The maximum number of rows of a block.
 pub const ROWS_PER_BLOCK_MAX: usize = 1 << 19;
 
-/// Memory that encoding a column takes, its values included: as much again for the distinct ones.
+/// The memory for encoding a column, in multiples of its values: the values, and as much again for the distinct ones.
 const ENCODING_FACTOR: u64 = 2;
 
-/// Rows that are to become a block, column by column.
+/// Rows to be sealed, column by column.
 pub trait BlockSource: Sync {
-    /// Rows, at most [`ROWS_PER_BLOCK_MAX`].
+    /// The number of rows, at most [`ROWS_PER_BLOCK_MAX`].
     fn rows(&self) -> usize;
-    /// The values of the table's column at `index`, in its Arrow type. Called once per column, from any thread.
+    /// The values of the table's column at `index`, in its Arrow type. Called at most once per column, from any thread.
     fn column(&self, index: usize) -> Result<ArrayRef>;
 }
 
-/// Where a column of the block goes.
+/// The destination of one column of the block.
 #[derive(Clone, Debug)]
 pub struct ColumnTarget {
-    /// The column.
+    /// The id of the column.
     pub id: ColumnId,
-    /// Its type.
+    /// The type of the column.
     pub kind: SqlType,
-    /// Its file.
+    /// The file of the column.
     pub file: Arc<ColumnFile>,
 }
 
-/// Sees every column before it is encoded.
+/// A function that gets every column before it is encoded.
 type Check<'a> = dyn Fn(usize, &ArrayRef) -> Result<()> + Sync + 'a;
 
-/// Writes the columns of `source`, column `i` to `targets[i]`, with `threads` workers; each chunk says that it is `owner`'s. The
-/// chunks are private: dropping them, as a failure here does, frees their extents. `check` sees every column before it is encoded.
+/// Writes the columns of `source`, column `i` to `targets[i]`, with `threads` workers. Each chunk is marked with
+/// `owner`. The chunks are private: dropping them frees their extents, as any error here does. `check` gets every
+/// column before it is encoded.
 pub fn write_block(
     owner: BlockOwner,
     source: &dyn BlockSource,
@@ -56,7 +58,7 @@ pub fn write_block(
     check: &Check<'_>,
 ) -> Result<Vec<StoredChunk>> {
     let rows = source.rows();
-    assert!((1..=ROWS_PER_BLOCK_MAX).contains(&rows), "a block has 1 to {ROWS_PER_BLOCK_MAX} rows, not {rows}");
+    assert!((1..=ROWS_PER_BLOCK_MAX).contains(&rows), "a block must have 1 to {ROWS_PER_BLOCK_MAX} rows, not {rows}");
     let next = AtomicUsize::new(0);
     let outcome: Mutex<Result<Vec<StoredChunk>>> = Mutex::new(Ok(Vec::with_capacity(targets.len())));
     let write_column = |index: usize| -> Result<StoredChunk> {
@@ -64,22 +66,26 @@ pub fn write_block(
         let target = &targets[index];
         let values = source.column(index)?;
         if values.len() != rows {
-            return Err(Error::internal(format!("column {index} of a block has {} of {rows} rows", values.len())));
+            return Err(Error::internal(format!("column {index} of a block has {} rows, not {rows}", values.len())));
         }
         check(index, &values)?;
         let mut memory = target.file.memory().scratch("writing a block");
+        // Reserve before encoding, so that a load that exceeds the memory limit fails early.
         memory.grow(ENCODING_FACTOR * value_bytes(&values))?;
         let mut bytes = chunk::encode(&values, &target.kind)?;
         drop(values);
         owner.sign(target.id, &mut bytes);
+        // The values are gone. Only the encoded bytes count now.
         memory.clear();
         memory.grow(bytes.len() as u64)?;
         let extent = target.file.write(bytes)?;
+        // From here on the chunk owns the extent, so a later error frees it.
         Ok(StoredChunk::private(target.id, Arc::clone(&target.file), extent, Arc::clone(freed)))
     };
     let work = || {
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
+            // After an error in any worker, the others stop at their next column.
             if index >= targets.len() || outcome.lock().is_err() {
                 return;
             }
@@ -92,6 +98,7 @@ pub fn write_block(
             }
         }
     };
+    // The caller's thread works too.
     std::thread::scope(|scope| {
         for _ in 1..threads.min(targets.len()) {
             scope.spawn(work);

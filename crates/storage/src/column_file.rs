@@ -1,8 +1,9 @@
-//! A column is one file and one long mapping.
+//! A column has one file and one long mapping.
 //!
-//! The file appears with the first sealed block and stays as long as the column. Descriptors live only for a call: a database of a thousand columns
-//! holds mappings, not descriptors. The mapping is longer than the file, so that growth is no call and moves no pointer;
-//! one that is outgrown is followed by a longer one, and ends with its last reader.
+//! The file appears with the first sealed block and stays as long as the column. A file descriptor is open only during
+//! a call: a database of a thousand columns holds mappings and not descriptors. The mapping is longer than the file, so
+//! that the file can grow without a call and without moving pointers. If the file outgrows the mapping, we make a
+//! longer one, and the old one ends with its last reader.
 
 use std::sync::Arc;
 
@@ -25,7 +26,7 @@ pub struct ColumnFile {
 #[derive(Debug)]
 struct Space {
     extents: ExtentAllocator,
-    /// On a disk in memory: what is taken.
+    /// The account of the taken bytes, for a disk in memory.
     resident: Option<Reservation>,
 }
 
@@ -38,8 +39,8 @@ impl Space {
 }
 
 impl ColumnFile {
-    /// The file at `path`, in which the extents `named` by the manifest are taken. Touches no disk. Whoever reads or writes
-    /// the column asks `memory` for what it decodes.
+    /// Makes the file at `path`, in which the extents `named` by the manifest are taken. Does not touch the disk.
+    /// Readers and writers of the column account for their decoded data in `memory`.
     pub fn new(disk: Arc<dyn Disk>, memory: Broker, path: String, named: Vec<Extent>) -> Result<Self> {
         let extents = ExtentAllocator::new(named).map_err(|(a, b)| {
             Error::corrupt(format!(
@@ -47,13 +48,14 @@ impl ColumnFile {
                 a.len, a.offset, b.len, b.offset
             ))
         })?;
+        // On a real disk, blocks are mapped and take no memory of their own.
         let resident = disk.is_memory().then(|| memory.reservation("the blocks of a database in memory"));
         let mut space = Space { extents, resident };
         space.recount();
         Ok(ColumnFile { disk, memory, path, space: Mutex::new(space), mapping: RwLock::new(None) })
     }
 
-    /// The account of memory for what is decoded or encoded of the column.
+    /// The account for the memory of decoded or encoded data of this column.
     pub fn memory(&self) -> &Broker {
         &self.memory
     }
@@ -63,10 +65,11 @@ impl ColumnFile {
         &self.path
     }
 
-    /// Takes every part of the file that no extent names, and returns the parts. The caller gives them back when nobody
+    /// Takes all parts of the file that no extent names, and returns them. The caller must free them once no process
     /// can be reading them.
     ///
-    /// Called at opening, before the first writer, when whatever is not named was left by another process.
+    /// Must be called when the database is opened, before the first writer: at that time, every part without a name was
+    /// left behind by an earlier process.
     pub fn take_unnamed(&self) -> Result<Vec<Extent>> {
         let Some(len) = self.disk.len(&self.path)? else { return Ok(Vec::new()) };
         let mut space = self.space.lock();
@@ -75,7 +78,7 @@ impl ColumnFile {
         Ok(taken)
     }
 
-    /// Writes `bytes` into an extent of their own, padded with zeros to whole pages. Not yet synced.
+    /// Writes `bytes` into an extent of their own, padded with zeros to whole pages. Does not sync.
     pub fn write(&self, mut bytes: Vec<u8>) -> Result<Extent> {
         let extent = self.allocate(bytes.len() as u64)?;
         bytes.resize(extent.len as usize, 0);
@@ -84,7 +87,8 @@ impl ColumnFile {
         match written {
             Ok(()) => Ok(extent),
             Err(error) => {
-                // The range may hold a part of the bytes; it is free again and will be written before it is named.
+                // The range may have some of the bytes. It is free again, and will be overwritten before any commit
+                // names it. The error of the write is the one to report.
                 let _ = self.release(&[extent]);
                 Err(error)
             }
@@ -99,21 +103,24 @@ impl ColumnFile {
         Ok(space.extents.allocate(bytes))
     }
 
-    /// The file, with everything written so far in it, to be synced. Where it cannot be opened nothing is lost yet; where the sync
-    /// fails it may be.
+    /// Opens the file, which contains everything written so far, so that the caller can sync it. If opening fails,
+    /// nothing is lost yet. If the sync fails, written bytes may be lost.
     pub fn open(&self) -> Result<Box<dyn DiskFile>> {
         self.disk.open(&self.path, OpenMode::Write)
     }
 
-    /// Gives `extents` back: to the file system at once, and to the next writer.
+    /// Frees `extents`: at once in the file system, and for the next writer.
     ///
-    /// A file without extents is empty but keeps its name. Another process may have it mapped for what comes next.
+    /// A file without extents becomes empty but keeps its name, because another process may have mapped it for later
+    /// blocks.
     pub fn release(&self, extents: &[Extent]) -> Result<()> {
-        // The lock is held over the calls: nobody may be handed the range, or grow the file, before it is gone.
+        // We hold the lock during the calls. Otherwise a writer could be given a range, or grow the file, before the
+        // hole is punched, and would lose its bytes.
         let mut space = self.space.lock();
         extents.iter().for_each(|extent| space.extents.release(*extent));
         space.recount();
         let Some(len) = self.disk.len(&self.path)? else { return Ok(()) };
+        // Bytes beyond the last taken extent are cut off below. Only holes before it must be punched.
         let end = space.extents.end();
         let mut holes = extents.iter().filter(|extent| extent.offset < end.min(len)).peekable();
         if len <= end && holes.peek().is_none() {
@@ -121,20 +128,22 @@ impl ColumnFile {
         }
         let file = self.disk.open(&self.path, OpenMode::Write)?;
         holes.try_for_each(|hole| file.punch(hole.offset, hole.len.min(len - hole.offset)))?;
-        // Never longer: a file that is too short has lost bytes, and the reader that misses them says so.
+        // We only shorten the file. If it is too short, it has lost bytes, and the reader that misses them must report
+        // that.
         match len > end {
             true => file.set_len(end),
             false => Ok(()),
         }
     }
 
-    /// The bytes of `extent`, read by calls: an error where touching a mapping would be a signal. The caller has counted them.
+    /// Reads the bytes of `extent` with read calls. Returns an error where touching a mapping would raise a signal. The
+    /// caller must account for the memory.
     pub fn read(&self, extent: Extent) -> Result<Vec<u8>> {
         let len = self.file_bytes()?;
         if extent.end() > len {
             let file = self.disk.describe(&self.path);
             let Extent { offset, len: bytes } = extent;
-            let message = format!("{file}: {bytes} bytes at offset {offset} are named, but the file ends at {len}");
+            let message = format!("{file}: {bytes} bytes at offset {offset} are missing: the file ends at {len}");
             return Err(Error::corrupt(message));
         }
         let mut bytes = vec![0; extent.len as usize];
@@ -142,26 +151,28 @@ impl ColumnFile {
         Ok(bytes)
     }
 
-    /// The length of the file, 0 where there is none yet.
+    /// The length of the file in bytes, or 0 if it does not exist yet.
     pub fn file_bytes(&self) -> Result<u64> {
         Ok(self.disk.len(&self.path)?.unwrap_or(0))
     }
 
-    /// Whether no part of `extent` would be given to the next writer.
+    /// Whether every part of `extent` is taken, so that no writer can be given it.
     pub fn is_taken(&self, extent: Extent) -> bool {
         self.space.lock().extents.is_taken(extent)
     }
 
-    /// The mapping, long enough for `extent`.
+    /// The mapping, which is at least long enough for `extent`.
     pub fn mapping(&self, extent: Extent) -> Result<Arc<Mapping>> {
         if let Some(mapping) = self.mapping.read().as_ref().filter(|mapping| mapping.capacity() >= extent.end()) {
             return Ok(Arc::clone(mapping));
         }
         let mut slot = self.mapping.write();
+        // Another thread may have mapped the file while this one waited for the lock.
         if let Some(mapping) = slot.as_ref().filter(|mapping| mapping.capacity() >= extent.end()) {
             return Ok(Arc::clone(mapping));
         }
-        // Four times what is needed now, so that a growing column is mapped anew a logarithmic number of times.
+        // We map four times the needed length, so that a growing column is mapped again only a logarithmic number of
+        // times.
         let mapping = self.disk.map(&self.path, extent.end() * 4)?;
         *slot = Some(Arc::clone(&mapping));
         Ok(mapping)

@@ -1,31 +1,31 @@
 //! Extents: ranges of a column file, and the allocator that hands them out.
 //!
-//! Bytes of an extent that a commit names never change. An extent starts and ends on a page border, so that giving one
-//! back (punching a hole) never touches its neighbours and `du` shows what the manifest names. Free ranges are reused
-//! before the file grows: the smallest that fits, so that large ones stay whole.
+//! The bytes of an extent must never change once a commit names it. Extents start and end on page boundaries. So
+//! freeing one (punching a hole) never touches its neighbours, and `du` shows the size of the named extents. We reuse
+//! free ranges before the file grows, and prefer the smallest range that fits, so that large ranges stay whole.
 
 use std::collections::BTreeMap;
 
-/// Extents start and end on multiples of this.
+/// Extents must start and end at multiples of this.
 pub const PAGE_BYTES: u64 = 4096;
 
 /// A range of a column file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Extent {
-    /// The first byte; a multiple of [`PAGE_BYTES`].
+    /// The offset of the first byte. Must be a multiple of [`PAGE_BYTES`].
     pub offset: u64,
-    /// The length; a multiple of [`PAGE_BYTES`], never 0.
+    /// The length in bytes. Must be a multiple of [`PAGE_BYTES`] and not 0.
     pub len: u64,
 }
 
 impl Extent {
-    /// The first byte behind the extent.
+    /// The offset after the last byte.
     pub fn end(&self) -> u64 {
         self.offset + self.len
     }
 }
 
-/// `bytes` rounded up to whole pages.
+/// Rounds `bytes` up to whole pages.
 pub fn whole_pages(bytes: u64) -> u64 {
     bytes.div_ceil(PAGE_BYTES) * PAGE_BYTES
 }
@@ -33,14 +33,15 @@ pub fn whole_pages(bytes: u64) -> u64 {
 /// The free space of one column file.
 #[derive(Debug, Default)]
 pub struct ExtentAllocator {
-    /// Everything from here on is free.
+    /// Every byte from here on is free.
     end: u64,
-    /// Free ranges before `end`: offset → length. No two touch, none touches `end`.
+    /// Free ranges before `end`, from offset to length. No two of them may touch, and none may touch `end`.
     free: BTreeMap<u64, u64>,
 }
 
 impl ExtentAllocator {
-    /// An allocator in which exactly `named` is taken. Fails with the first two extents that overlap.
+    /// Makes an allocator in which exactly the extents `named` are taken. Fails with the first two extents that
+    /// overlap.
     pub fn new(mut named: Vec<Extent>) -> Result<Self, (Extent, Extent)> {
         named.sort();
         for pair in named.windows(2) {
@@ -58,30 +59,32 @@ impl ExtentAllocator {
         Ok(allocator)
     }
 
-    /// The first byte behind the last taken extent.
+    /// The offset after the last taken extent.
     pub fn end(&self) -> u64 {
         self.end
     }
 
-    /// Bytes that are taken.
+    /// The number of bytes that are taken.
     pub fn taken_bytes(&self) -> u64 {
         self.end - self.free.values().sum::<u64>()
     }
 
-    /// The free ranges before the end.
+    /// The free ranges before the end of the last taken extent.
     pub fn gaps(&self) -> impl Iterator<Item = Extent> + '_ {
         self.free.iter().map(|(&offset, &len)| Extent { offset, len })
     }
 
     /// Whether no part of `extent` is free.
     pub fn is_taken(&self, extent: Extent) -> bool {
+        // Free ranges do not touch, so only the last one that starts before the end of `extent` can overlap it.
         let before = self.free.range(..extent.end()).next_back();
         extent.end() <= self.end && before.is_none_or(|(offset, len)| offset + len <= extent.offset)
     }
 
-    /// Takes `bytes`, rounded up to whole pages.
+    /// Takes an extent of `bytes`, rounded up to whole pages.
     pub fn allocate(&mut self, bytes: u64) -> Extent {
         let len = whole_pages(bytes.max(1));
+        // Best fit: large ranges stay whole.
         let fit = self.free.iter().filter(|(_, free)| **free >= len).min_by_key(|(_, free)| **free);
         if let Some((&offset, &free)) = fit {
             self.free.remove(&offset);
@@ -95,7 +98,7 @@ impl ExtentAllocator {
         extent
     }
 
-    /// Takes everything that is free before `end` and returns it.
+    /// Takes all free ranges before `end` and returns them.
     pub fn take_free(&mut self, end: u64) -> Vec<Extent> {
         let mut taken: Vec<Extent> = self.gaps().collect();
         self.free.clear();
@@ -106,12 +109,12 @@ impl ExtentAllocator {
         taken
     }
 
-    /// Gives `extent` back.
+    /// Frees `extent`, and joins it with the free ranges next to it.
     pub fn release(&mut self, extent: Extent) {
         let Extent { mut offset, mut len } = extent;
-        assert!(extent.end() <= self.end, "only taken extents are given back");
+        assert!(extent.end() <= self.end, "only a taken extent can be freed");
         if let Some((&before, &before_len)) = self.free.range(..offset).next_back() {
-            assert!(before + before_len <= offset, "an extent is given back once");
+            assert!(before + before_len <= offset, "an extent must be freed only once");
             if before + before_len == offset {
                 self.free.remove(&before);
                 offset = before;
@@ -119,12 +122,13 @@ impl ExtentAllocator {
             }
         }
         if let Some((&after, &after_len)) = self.free.range(offset..).next() {
-            assert!(offset + len <= after, "an extent is given back once");
+            assert!(offset + len <= after, "an extent must be freed only once");
             if offset + len == after {
                 self.free.remove(&after);
                 len += after_len;
             }
         }
+        // A free range at the end is not listed. The end moves back instead.
         if offset + len == self.end {
             self.end = offset;
         } else {
@@ -138,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn space_given_back_is_joined_and_reused() {
+    fn freed_ranges_are_joined_and_reused() {
         let mut allocator = ExtentAllocator::default();
         let a = allocator.allocate(1);
         let b = allocator.allocate(PAGE_BYTES * 3);
@@ -155,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn the_manifest_decides_what_is_taken() {
+    fn exactly_the_named_extents_are_taken() {
         let page = |offset: u64, pages: u64| Extent { offset: offset * PAGE_BYTES, len: pages * PAGE_BYTES };
         let allocator = ExtentAllocator::new(vec![page(4, 1), page(1, 2)]).expect("no overlap");
         assert_eq!(allocator.gaps().collect::<Vec<_>>(), [page(0, 1), page(3, 1)]);
@@ -166,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_named_can_be_taken_and_given_back() {
+    fn unnamed_ranges_can_be_taken_and_freed() {
         let page = |offset: u64, pages: u64| Extent { offset: offset * PAGE_BYTES, len: pages * PAGE_BYTES };
         let mut allocator = ExtentAllocator::new(vec![page(1, 2), page(4, 1)]).expect("no overlap");
         let taken = allocator.take_free(7 * PAGE_BYTES);

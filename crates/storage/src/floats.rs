@@ -1,11 +1,12 @@
-//! Floats with one NaN and one zero, before they are encoded.
+//! Makes floats canonical before they are encoded: one NaN and one zero.
 
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray};
 use arrow::datatypes::{DataType, Float32Type, Float64Type};
 
-/// `values` with the one positive quiet NaN and without -0.0, as a chunk gives them back; of other types as they are.
+/// Returns `values` with only the positive quiet NaN and without -0.0, as a chunk would give them back. Other types are
+/// returned unchanged.
 pub fn canonical_floats(values: &ArrayRef) -> ArrayRef {
     match values.data_type() {
         DataType::Float32 => {
@@ -24,13 +25,14 @@ pub fn canonical_floats(values: &ArrayRef) -> ArrayRef {
     }
 }
 
-/// Most columns hold neither, and are not copied.
+/// Replaces the values that are not canonical. Most columns have none, so we look first and do not copy them.
 fn replace<T: ArrowPrimitiveType>(
     values: &ArrayRef,
     typed: &PrimitiveArray<T>,
     is_other: impl Fn(T::Native) -> bool,
     canonical: impl Fn(T::Native) -> T::Native,
 ) -> ArrayRef {
+    // NULL rows may hold a NaN too. A copy is harmless then.
     match typed.values().iter().any(|value| is_other(*value)) {
         true => Arc::new(typed.unary::<_, T>(canonical).with_data_type(typed.data_type().clone())),
         false => Arc::clone(values),
@@ -44,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_is_one_nan_and_one_zero() {
+    fn canonical_floats_have_one_nan_and_one_zero() {
         let mixed: ArrayRef = Arc::new(Float64Array::from(vec![Some(-0.0), Some(-f64::NAN), None, Some(5.0)]));
         let clean = canonical_floats(&mixed);
         let bits: Vec<_> = clean.as_primitive::<Float64Type>().iter().map(|value| value.map(f64::to_bits)).collect();

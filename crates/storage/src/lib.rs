@@ -1,7 +1,7 @@
-//! Storage: a table's columns as files, its rows as sealed blocks and open runs.
+//! Storage: the columns of a table as files, and its rows as sealed blocks and open runs.
 //!
-//! From the outside in: a [`TableSource`] is what a scan reads, made of [`Block`]s and [`OpenRun`]s. A block has one
-//! [`chunk::Chunk`] per column, in an [`Extent`] of the column's [`ColumnFile`]. All I/O goes through
+//! From the outside in: a scan reads a [`TableSource`], which consists of [`Block`]s and [`OpenRun`]s. A block has one
+//! [`chunk::Chunk`] per column, in an [`Extent`] of the column's [`ColumnFile`]. All I/O must go through
 //! [`rowmill_io::Disk`].
 
 mod block;

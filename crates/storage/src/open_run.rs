@@ -1,7 +1,7 @@
 //! Open runs: recent rows of a columnar table that no sealed block holds yet.
 //!
-//! Together the runs are the table's open block. A run is immutable; neighbouring runs of like size are joined as they
-//! gather, eight at a time, so that a row is copied a logarithmic number of times and a scan meets few of them.
+//! The runs of a table together are its open block. A run is immutable. Neighbouring runs of similar size are joined as
+//! they accumulate, eight at a time. So a row is copied a logarithmic number of times, and a scan meets few runs.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use crate::floats::canonical_floats;
 use crate::run_codec::{self, RunDecoder};
 use crate::schema::TableDef;
 
-/// Runs of one tier that are joined into one of the next.
+/// This many runs of one tier are joined into one run of the next tier.
 const FAN_IN: usize = 8;
-/// Runs of this size are large enough to be scanned by themselves and are not joined further.
+/// A run of this many rows is large enough to be scanned by itself and is not joined again.
 const JOINED_ROWS_MAX: usize = 1 << 16;
-/// The same for bytes: a run is one value of the base.
+/// A run of this many bytes is not joined again, because a run is one value of the base.
 const JOINED_BYTES_MAX: u64 = 32 << 20;
 
 /// Consecutive recent rows, in memory as Arrow arrays.
@@ -30,16 +30,16 @@ pub struct OpenRun {
     rows: usize,
     /// The columns that existed when the rows were written, by id.
     columns: Arc<[(ColumnId, ArrayRef)]>,
-    /// Positions of deleted rows.
+    /// The positions of deleted rows.
     deleted: Option<Arc<RoaringBitmap>>,
-    /// What the columns take, counted as long as anybody holds them. `None` where nobody counts.
+    /// The memory account of the columns, held as long as any reader holds them. `None` if nothing accounts for them.
     memory: Option<Arc<Reservation>>,
 }
 
 impl OpenRun {
-    /// The rows of `batch`, whose columns are those of `table` in order.
+    /// Makes a run of the rows of `batch`, whose columns must be those of `table` in order.
     pub fn new(first_row: RowNumber, table: &TableDef, batch: &RecordBatch) -> Self {
-        assert_eq!(batch.num_columns(), table.columns.len(), "a run holds whole rows");
+        assert_eq!(batch.num_columns(), table.columns.len(), "a run must have all columns of its table");
         let columns = table.columns.iter().zip(batch.columns()).map(|(def, values)| (def.id, canonical_floats(values)));
         OpenRun { first_row, rows: batch.num_rows(), columns: columns.collect(), deleted: None, memory: None }
     }
@@ -49,17 +49,17 @@ impl OpenRun {
         self.first_row
     }
 
-    /// Rows, deleted ones included.
+    /// The number of rows, including deleted ones.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Rows that are not deleted.
+    /// The number of rows that are not deleted.
     pub fn live_rows(&self) -> usize {
         self.rows - self.deleted.as_ref().map_or(0, |deleted| deleted.len() as usize)
     }
 
-    /// Positions of deleted rows.
+    /// The positions of deleted rows.
     pub fn deleted(&self) -> Option<&RoaringBitmap> {
         self.deleted.as_deref()
     }
@@ -69,7 +69,7 @@ impl OpenRun {
         self.columns.iter().find(|(column, _)| *column == id).map(|(_, values)| values)
     }
 
-    /// Bytes of memory that the rows hold.
+    /// The bytes of memory that the rows take.
     pub fn memory_bytes(&self) -> u64 {
         match &self.memory {
             Some(counted) => counted.bytes(),
@@ -77,37 +77,41 @@ impl OpenRun {
         }
     }
 
-    /// The same run, whose memory `broker` counts. Never refused: the rows are here, and the next to ask finds less left.
+    /// Returns this run with its memory counted by `broker`. Never refused: the rows already exist, so only later
+    /// requests find less memory left.
     #[must_use]
     pub fn counted(self, broker: &Broker) -> Self {
+        // `recount` never fails, unlike growing the reservation.
         let mut memory = broker.reservation("recent rows");
         memory.recount(self.memory_bytes());
         OpenRun { memory: Some(Arc::new(memory)), ..self }
     }
 
-    /// Whether both are the same rows, whatever is deleted of them.
+    /// Whether both runs have the same rows, apart from deletes.
     pub fn same_rows(&self, other: &OpenRun) -> bool {
         self.first_row == other.first_row && Arc::ptr_eq(&self.columns, &other.columns)
     }
 
-    /// The same rows under other numbers.
+    /// Returns this run with row numbers from `first_row`.
     #[must_use]
     pub fn at(&self, first_row: RowNumber) -> Self {
         OpenRun { first_row, ..self.clone() }
     }
 
-    /// The same rows, of which those at `positions` are deleted too.
+    /// Returns this run with the rows at `positions` deleted too.
     #[must_use]
     pub fn with_deleted(&self, positions: &RoaringBitmap) -> Self {
         let deleted = self.deleted.as_deref().map_or_else(|| positions.clone(), |deleted| deleted | positions);
-        assert!(deleted.max().is_none_or(|last| (last as usize) < self.rows), "only rows of the run are deleted");
+        assert!(deleted.max().is_none_or(|last| (last as usize) < self.rows), "deletes must be within the run");
         OpenRun { deleted: (!deleted.is_empty()).then(|| Arc::new(deleted)), ..self.clone() }
     }
 
-    /// The rows at `positions`, under their own numbers, without the memory of the others.
+    /// Copies the rows at `positions` into a run of their own. They keep their row numbers, and the memory of the other
+    /// rows is not shared.
     pub fn part(&self, positions: Range<usize>) -> Result<Self> {
         let (start, rows) = (positions.start, positions.len());
         let gone = self.deleted.iter().flat_map(|deleted| deleted.iter());
+        // Deletes move with their rows.
         let gone = gone.filter(|row| positions.contains(&(*row as usize))).map(|row| row - start as u32);
         let deleted: RoaringBitmap = gone.collect();
         let columns = self.columns.iter().map(|(id, values)| Ok((*id, concat_values(&[values.slice(start, rows)])?)));
@@ -120,19 +124,20 @@ impl OpenRun {
         })
     }
 
-    /// The bytes that the base keeps. Deletes are kept apart from them.
+    /// Encodes the rows for the base. The base stores deletes separately.
     pub fn encode(&self) -> Result<Vec<u8>> {
         run_codec::encode(self.rows, &self.columns)
     }
 
-    /// The run of [`OpenRun::encode`]'s bytes.
+    /// Decodes the bytes of [`OpenRun::encode`].
     pub fn decode(first_row: RowNumber, table: &Arc<TableDef>, bytes: &[u8]) -> Result<Self> {
         let mut runs = RunsInBytes::new(first_row, table);
         runs.push(first_row, bytes)?;
         runs.finish()
     }
 
-    /// The values of `table`'s column at `index`, with the column's `missing` value where the rows are older.
+    /// The values of `table`'s column at `index`. If the rows are older than the column, its `missing` value is
+    /// repeated.
     pub fn values(&self, table: &TableDef, index: usize) -> Result<ArrayRef> {
         let column = &table.columns[index];
         match self.column(column.id) {
@@ -141,13 +146,14 @@ impl OpenRun {
         }
     }
 
-    /// One run of the rows of `runs`, which follow each other without a gap.
+    /// Joins `runs` into one run. Each must start at the row number where the one before ends.
     pub fn join(table: &TableDef, runs: &[Arc<OpenRun>]) -> Result<Self> {
         let first_row = runs.first().expect("at least one run is joined").first_row;
         let mut rows = 0;
         let mut deleted = RoaringBitmap::new();
         for run in runs {
-            assert_eq!(run.first_row.0, first_row.0 + rows as u64, "joined runs follow each other");
+            assert_eq!(run.first_row.0, first_row.0 + rows as u64, "joined runs must follow each other without a gap");
+            // Deleted positions count from the start of the joined run.
             deleted.extend(run.deleted().into_iter().flatten().map(|position| position + rows as u32));
             rows += run.rows;
         }
@@ -164,14 +170,18 @@ impl OpenRun {
         })
     }
 
-    /// How many of the last of `runs` should be joined now: a tail of runs of one tier, at least [`FAN_IN`] of them.
+    /// The number of runs at the end of `runs` that should be joined now: at least [`FAN_IN`] runs of the last one's
+    /// tier or below, or 0.
     pub fn tail_to_join(runs: &[Arc<OpenRun>]) -> usize {
         let Some(last) = runs.last() else { return 0 };
         let tier = last.tier();
+        // Walk backwards from the last run, as long as the row numbers have no gap and no run is larger or already
+        // large enough.
         let mut count = 0;
         let mut next = last.first_row.0 + last.rows as u64;
         for run in runs.iter().rev() {
             let follows = run.first_row.0 + run.rows as u64 == next;
+            // Joining a large run again would copy it without making scans faster.
             let is_large = run.rows >= JOINED_ROWS_MAX || run.memory_bytes() >= JOINED_BYTES_MAX;
             if !follows || run.tier() > tier || is_large {
                 break;
@@ -187,7 +197,7 @@ impl OpenRun {
     }
 }
 
-/// Runs that follow each other, of whose bytes one is made.
+/// Decodes consecutive runs directly into one run.
 #[derive(Debug)]
 pub struct RunsInBytes {
     table: Arc<TableDef>,
@@ -196,34 +206,36 @@ pub struct RunsInBytes {
 }
 
 impl RunsInBytes {
-    /// Of no run yet.
+    /// Starts without any run.
     pub fn new(first_row: RowNumber, table: &Arc<TableDef>) -> RunsInBytes {
         RunsInBytes { table: Arc::clone(table), first_row, decoder: RunDecoder::default() }
     }
 
-    /// Behind the last row.
+    /// The number after the last row.
     pub fn end_row(&self) -> RowNumber {
         RowNumber(self.first_row.0 + self.decoder.rows() as u64)
     }
 
-    /// Rows so far.
+    /// The number of rows so far.
     pub fn rows(&self) -> usize {
         self.decoder.rows()
     }
 
-    /// Puts a run of [`OpenRun::encode`]'s bytes behind the others. `false`, with nothing done, if it does not follow them or has other
-    /// columns. After an error nothing more may be done.
+    /// Appends a run from the bytes of [`OpenRun::encode`]. Returns `false` without any change if the run does not
+    /// follow the others or has other columns. After an error this value must not be used again.
     pub fn push(&mut self, first_row: RowNumber, bytes: &[u8]) -> Result<bool> {
+        // Row numbers with a gap need a run of their own.
         if first_row != self.end_row() {
             return Ok(false);
         }
         let table = &self.table;
+        // A dropped column has no type any longer, and its values are skipped.
         let kind = |id| table.column_by_id(id).map(|index| table.columns[index].kind.clone());
         let pushed = self.decoder.push(bytes, kind).map_err(|error| located(error, table, first_row))?;
         Ok(pushed.is_some())
     }
 
-    /// One run of all.
+    /// Makes one run of all rows.
     pub fn finish(self) -> Result<OpenRun> {
         let (rows, columns) = self.decoder.finish().map_err(|error| located(error, &self.table, self.first_row))?;
         Ok(OpenRun { first_row: self.first_row, rows, columns: columns.into(), deleted: None, memory: None })
@@ -234,17 +246,17 @@ fn located(error: Error, table: &TableDef, row: RowNumber) -> Error {
     error.context(format_args!("table {}, row {row}", table.name))
 }
 
-/// `rows` times the value that rows older than a column have.
+/// Repeats the value that rows older than a column have.
 pub fn repeat_missing(missing: Option<&ArrayRef>, kind: &arrow::datatypes::DataType, rows: usize) -> Result<ArrayRef> {
     let Some(value) = missing else { return Ok(new_null_array(kind, rows)) };
     let indices = arrow::array::UInt32Array::from(vec![0; rows]);
     arrow::compute::take(value, &indices, None).map_err(|error| Error::internal(error.to_string()))
 }
 
-/// An array that keeps so many times its values alive is copied.
+/// An array is copied if it keeps more than this many times its own values alive.
 const CUT_FACTOR: u64 = 2;
 
-/// Bytes of the values, without what an array keeps alive beside them because it was cut from a larger one.
+/// The bytes of the values themselves. An array that was cut from a larger one may keep more bytes alive.
 pub fn value_bytes(values: &ArrayRef) -> u64 {
     let bytes = match values.data_type() {
         DataType::Utf8View => 16 * values.len() + values.as_string_view().total_buffer_bytes_used(),
@@ -254,11 +266,11 @@ pub fn value_bytes(values: &ArrayRef) -> u64 {
     bytes as u64
 }
 
-/// One array of the values of `parts`, compact: it does not keep the buffers of what it was cut from.
+/// Joins `parts` into one compact array. It does not keep the buffers of arrays that the parts were cut from.
 pub fn concat_values(parts: &[ArrayRef]) -> Result<ArrayRef> {
     let joined = match parts {
         [only] if only.get_buffer_memory_size() as u64 <= CUT_FACTOR * value_bytes(only) => Arc::clone(only),
-        // A second part, if an empty one, has the first one copied.
+        // `concat` copies only if it gets more than one part, so we add an empty one.
         [only] => return concat_values(&[Arc::clone(only), only.slice(0, 0)]),
         parts => {
             let parts: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
@@ -333,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_count_as_long_as_anybody_holds_them() {
+    fn rows_count_as_memory_until_the_last_holder_drops_them() {
         let broker = Broker::new(1000);
         let one = Arc::unwrap_or_clone(run(0, 100)).counted(&broker);
         let deleted = one.with_deleted(&RoaringBitmap::from([1]));
@@ -346,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_array_does_not_keep_the_rest() {
+    fn a_cut_array_does_not_keep_the_other_rows_alive() {
         let large: ArrayRef = Arc::new(Int64Array::from_iter_values(0..100_000));
         let values = concat_values(&[large.slice(7, 3)]).expect("ints are joined");
         assert_eq!(values.as_primitive::<Int64Type>().values(), &[7, 8, 9]);

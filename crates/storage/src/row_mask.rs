@@ -1,59 +1,60 @@
-//! Which rows of a range are still in: a bit for each.
+//! A mask of the rows of a range: one bit per row, which is set while the row is in.
 //!
-//! Filters narrow a mask step by step, each looking only where bits are left. Words hold 64 rows that start at a multiple of
-//! 64, whatever row the range starts with, so that the words of a vector of stored values and of a mask coincide.
+//! Filters narrow a mask step by step, and each looks only at rows whose bit is left. A word holds 64 rows that start
+//! at a multiple of 64, wherever the range starts. So the words of a mask line up with vectors of stored values.
 
 use std::ops::Range;
 
 use arrow::buffer::BooleanBuffer;
 
-/// Rows of a word.
+/// The number of rows of a word.
 pub(crate) const WORD_ROWS: usize = 64;
 
 /// Some rows of a range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowMask {
     rows: Range<usize>,
-    /// The first bit is that of the last multiple of 64 up to the first row; bits outside of the range are never set.
+    /// The first bit is the row at the last multiple of 64 up to the first row. Bits outside of the range must never be
+    /// set.
     words: Vec<u64>,
 }
 
 impl RowMask {
-    /// None of `rows`.
+    /// Makes a mask with no row of `rows`.
     pub fn none(rows: Range<usize>) -> RowMask {
         let first = rows.start / WORD_ROWS;
         let words = if rows.is_empty() { 0 } else { rows.end.div_ceil(WORD_ROWS) - first };
         RowMask { rows, words: vec![0; words] }
     }
 
-    /// All of `rows`.
+    /// Makes a mask with all of `rows`.
     pub fn all(rows: Range<usize>) -> RowMask {
         let mut mask = RowMask::none(rows.clone());
         mask.insert_range(rows);
         mask
     }
 
-    /// The range that the mask is about.
+    /// The range that the mask covers.
     pub fn rows(&self) -> Range<usize> {
         self.rows.clone()
     }
 
-    /// Rows that are in.
+    /// The number of rows in the mask.
     pub fn count(&self) -> usize {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Whether no row is in.
+    /// Whether no row is in the mask.
     pub fn is_empty(&self) -> bool {
         self.words.iter().all(|word| *word == 0)
     }
 
-    /// Whether all rows are in.
+    /// Whether all rows of the range are in the mask.
     pub fn is_full(&self) -> bool {
         self.count() == self.rows.len()
     }
 
-    /// The shortest range that holds all rows that are in.
+    /// The shortest range that contains all rows of the mask.
     pub fn extent(&self) -> Range<usize> {
         let first = self.words.iter().position(|word| *word != 0);
         let last = self.words.iter().rposition(|word| *word != 0);
@@ -63,66 +64,67 @@ impl RowMask {
         self.first_row() + start..self.first_row() + end
     }
 
-    /// Whether `row`, one of the range, is in.
+    /// Whether `row` is in the mask. It must be in the range.
     pub fn contains(&self, row: usize) -> bool {
         let (word, bit) = self.place(row);
         self.words[word] >> bit & 1 == 1
     }
 
-    /// Puts `row`, one of the range, in.
+    /// Adds `row`, which must be in the range.
     pub fn insert(&mut self, row: usize) {
         let (word, bit) = self.place(row);
         self.words[word] |= 1 << bit;
     }
 
-    /// Takes `row`, one of the range, out.
+    /// Removes `row`, which must be in the range.
     pub fn remove(&mut self, row: usize) {
         let (word, bit) = self.place(row);
         self.words[word] &= !(1 << bit);
     }
 
-    /// Puts those of `rows` that are in the range in.
+    /// Adds the part of `rows` that is in the range.
     pub fn insert_range(&mut self, rows: Range<usize>) {
         self.for_words_of(rows, |word, bits| *word |= bits);
     }
 
-    /// Takes `rows` out.
+    /// Removes `rows`.
     pub fn remove_range(&mut self, rows: Range<usize>) {
         self.for_words_of(rows, |word, bits| *word &= !bits);
     }
 
-    /// Takes all rows out.
+    /// Removes all rows.
     pub fn clear(&mut self) {
         self.words.fill(0);
     }
 
-    /// Exchanges what is in and what is out.
+    /// Inverts every row of the range.
     pub fn invert(&mut self) {
         let rows = self.rows();
         self.for_words_of(rows, |word, bits| *word ^= bits);
     }
 
-    /// Leaves what `other`, of the same range, has too.
+    /// Keeps only the rows that are also in `other`, which must have the same range.
     pub fn and(&mut self, other: &RowMask) {
         self.combine(other, |word, other| word & other);
     }
 
-    /// Adds what `other`, of the same range, has.
+    /// Adds the rows of `other`, which must have the same range.
     pub fn or(&mut self, other: &RowMask) {
         self.combine(other, |word, other| word | other);
     }
 
-    /// Takes out what `other`, of the same range, has.
+    /// Removes the rows of `other`, which must have the same range.
     pub fn and_not(&mut self, other: &RowMask) {
         self.combine(other, |word, other| word & !other);
     }
 
     fn combine(&mut self, other: &RowMask, with: impl Fn(u64, u64) -> u64) {
-        assert_eq!(self.rows, other.rows, "masks of the same rows are combined");
+        assert_eq!(self.rows, other.rows, "only masks of the same range can be combined");
         self.words.iter_mut().zip(&other.words).for_each(|(word, other)| *word = with(*word, *other));
     }
 
-    /// Leaves those of `rows`, some of the range, whose bit is set, and no others; `bits` has one for each of `rows`.
+    /// Keeps only those of `rows` whose bit is set, and removes every row outside of `rows`. `bits` must have one bit
+    /// for each of `rows`, which must be within the range.
     pub fn and_bits(&mut self, rows: Range<usize>, bits: &BooleanBuffer) {
         assert_eq!(bits.len(), rows.len(), "a bit for each row");
         if rows.is_empty() {
@@ -131,7 +133,7 @@ impl RowMask {
         let (first, skipped) = self.place(rows.start);
         let (before, words) = self.words.split_at_mut(first);
         before.fill(0);
-        // The bits as words, moved to where the first of them lies in its word.
+        // `bits` starts anywhere within a word, so each word takes the rest of one chunk and the start of the next.
         let mut carried = 0;
         let mut chunks = bits.bit_chunks().iter_padded();
         for word in words {
@@ -141,7 +143,8 @@ impl RowMask {
         }
     }
 
-    /// Leaves those of the rows that are in whose bit is set; `bits` has one for each of them, in their order.
+    /// Keeps those rows of the mask whose bit is set. `bits` must have one bit for each row in the mask, in their
+    /// order.
     pub fn keep(&mut self, bits: &BooleanBuffer) {
         assert_eq!(bits.len(), self.count(), "a bit for each row that is in");
         let mut place = 0;
@@ -149,6 +152,7 @@ impl RowMask {
             let mut left = *word;
             while left != 0 {
                 if !bits.value(place) {
+                    // `left & -left` is the lowest set bit: the row in question.
                     *word ^= left & left.wrapping_neg();
                 }
                 left &= left - 1;
@@ -157,9 +161,10 @@ impl RowMask {
         }
     }
 
-    /// The rows that are in, ascending.
+    /// The rows of the mask, ascending.
     pub fn positions(&self) -> Vec<u32> {
         let count = self.count();
+        // A full mask needs no look at its bits.
         if count == self.rows.len() {
             return (self.rows.start as u32..self.rows.end as u32).collect();
         }
@@ -173,7 +178,7 @@ impl RowMask {
         positions
     }
 
-    /// Calls `each` with every row that is in, ascending.
+    /// Calls `each` with every row of the mask, ascending.
     pub fn for_each(&self, mut each: impl FnMut(usize)) {
         for (word, first) in self.words.iter().zip((self.first_row()..).step_by(WORD_ROWS)) {
             let mut left = *word;
@@ -184,13 +189,13 @@ impl RowMask {
         }
     }
 
-    /// The row of the first bit, which may lie before the range.
+    /// The row of the first bit, which may be before the range.
     fn first_row(&self) -> usize {
         self.rows.start / WORD_ROWS * WORD_ROWS
     }
 
-    /// The words of the rows from `first`, a multiple of 64, up to `end`, as far as they are there, and how many words of
-    /// those are missing before them.
+    /// The existing words of the rows from `first`, which must be a multiple of 64, to `end`. Also returns how many
+    /// words are missing before them.
     pub(crate) fn words_of(&mut self, first: usize, end: usize) -> (usize, &mut [u64]) {
         debug_assert_eq!(first % WORD_ROWS, 0, "words start at multiples of {WORD_ROWS}");
         let own = self.first_row() / WORD_ROWS;
@@ -206,7 +211,7 @@ impl RowMask {
         (bit / WORD_ROWS, bit % WORD_ROWS)
     }
 
-    /// Calls `change` with each word that holds some of `rows`, and their bits.
+    /// Calls `change` with each word that has some of `rows`, and with the bits of these rows.
     fn for_words_of(&mut self, rows: Range<usize>, change: impl Fn(&mut u64, u64)) {
         let (start, end) = (rows.start.max(self.rows.start), rows.end.min(self.rows.end));
         if start >= end {
@@ -214,6 +219,7 @@ impl RowMask {
         }
         let (start, end) = (start - self.first_row(), end - self.first_row());
         let (first, last) = (start / WORD_ROWS, (end - 1) / WORD_ROWS);
+        // The first and the last word may be covered only in part.
         let (head, tail) = (u64::MAX << (start % WORD_ROWS), u64::MAX >> (WORD_ROWS - 1 - (end - 1) % WORD_ROWS));
         if first == last {
             return change(&mut self.words[first], head & tail);
@@ -242,7 +248,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_mask_is_a_set_of_rows(start in 0usize..200, len in 0usize..300, from in 0usize..500, more in 0usize..300) {
+        fn masks_behave_like_sets(start in 0usize..200, len in 0usize..300, from in 0usize..500, more in 0usize..300) {
             let rows = start..start + len;
             let mask = of(rows.clone(), |row| row % 3 == 0);
             let other = of(rows.clone(), |row| row % 5 < 3);
@@ -250,7 +256,7 @@ mod tests {
             let changed = |change: &dyn Fn(&mut RowMask)| {
                 let mut mask = mask.clone();
                 change(&mut mask);
-                // Nothing is ever set outside of the range.
+                // No bit may ever be set outside of the range.
                 let count = members(&mask).iter().filter(|is_in| **is_in).count();
                 assert_eq!(mask.count(), count);
                 assert_eq!((mask.is_empty(), mask.is_full()), (count == 0, count == len));
@@ -271,7 +277,7 @@ mod tests {
             );
             prop_assert_eq!(changed(&RowMask::clear), vec![false; len]);
             prop_assert_eq!(members(&RowMask::all(rows.clone())), vec![true; len]);
-            // Bits of an odd place in their buffer, for rows of an odd place in their word.
+            // The bits start at an odd position in their buffer, and the rows at an odd position in their word.
             let within = (start + len / 3)..(start + len - len / 4);
             let bits = BooleanBuffer::collect_bool(within.len() + 7, |bit| (within.start + bit) % 7 < 4);
             let bits = bits.slice(7, within.len());

@@ -1,9 +1,9 @@
-//! The bytes of an open run: a few recent rows as one value of the ordered base.
+//! The bytes of an open run: a few recent rows, stored as one value of the ordered base.
 //!
-//! A run is written at every small commit and read once, at opening, so the layout is the plainest that is compact for
-//! one row as well as for sixty thousand: per column a presence bitmap where there are NULLs, then the values. The
-//! types are not repeated; they belong to the table's definition, and a column that was dropped since is skipped by its
-//! length. The byte table is in `docs/file-format.md`, "Open run".
+//! A run is written at every small commit and read once, when the database is opened. So the layout is the simplest one
+//! that is compact for one row as well as for sixty thousand: for each column a bitmap of the values that are not NULL,
+//! if there are NULLs, and then the values. Types are not stored, because they belong to the table's definition. The
+//! reader skips a dropped column by its length. The byte table is in `docs/file-format.md`, "Open run".
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use rowmill_base::{ColumnId, Error, Result, SqlType};
 
 use crate::chunk::{self, Chunk, ChunkBytes};
 
-/// The most rows a run may claim, so that damaged bytes cannot ask for unbounded memory.
+/// The maximum number of rows that a run may claim, so that damaged bytes cannot ask for unbounded memory.
 const ROWS_MAX: usize = 1 << 24;
 /// Rows (u32) and columns (u32).
 const HEAD_BYTES: usize = 8;
@@ -28,15 +28,16 @@ const COLUMN_HEAD_BYTES: usize = 12;
 
 const FLAG_NULLS: u8 = 1;
 
-/// The bytes of `columns`, all of `rows` rows.
+/// Encodes `columns`, which must all have `rows` rows.
 pub fn encode(rows: usize, columns: &[(ColumnId, ArrayRef)]) -> Result<Vec<u8>> {
     assert!(rows <= ROWS_MAX, "a run has at most {ROWS_MAX} rows");
     let mut out = Vec::with_capacity(HEAD_BYTES + columns.len() * (COLUMN_HEAD_BYTES + 9));
     out.extend((rows as u32).to_le_bytes());
     out.extend((columns.len() as u32).to_le_bytes());
     for (id, values) in columns {
-        assert_eq!(values.len(), rows, "every column of a run has the run's rows");
+        assert_eq!(values.len(), rows, "every column of a run must have as many rows as the run");
         out.extend(id.0.to_le_bytes());
+        // The length is only known at the end, so we leave room for it.
         let length_at = out.len();
         out.extend([0; 8]);
         encode_values(values, &mut out)?;
@@ -54,6 +55,7 @@ fn encode_values(values: &ArrayRef, out: &mut Vec<u8>) -> Result<()> {
     }
     match values.data_type() {
         DataType::Boolean => push_bits(values.as_boolean().values(), out),
+        // A NULL is stored as an empty string.
         DataType::Utf8View => {
             let values = values.as_string_view();
             push_strings(
@@ -67,6 +69,7 @@ fn encode_values(values: &ArrayRef, out: &mut Vec<u8>) -> Result<()> {
         }
         DataType::List(_) | DataType::Struct(_) => push_nested(values, out)?,
         kind => {
+            // An array may be a slice, so its values start at an offset.
             let width = fixed_width(kind);
             let data = values.to_data();
             let start = data.offset() * width;
@@ -79,7 +82,7 @@ fn encode_values(values: &ArrayRef, out: &mut Vec<u8>) -> Result<()> {
 fn fixed_width(kind: &DataType) -> usize {
     match kind {
         DataType::FixedSizeBinary(width) => *width as usize,
-        kind => kind.primitive_width().expect("every type that is not variable or nested has a width"),
+        kind => kind.primitive_width().expect("every other type should have a fixed width"),
     }
 }
 
@@ -100,44 +103,49 @@ fn push_strings<'a>(values: impl Iterator<Item = &'a [u8]> + Clone, out: &mut Ve
     }
 }
 
-/// Nested values are a chunk, which checks itself. The reader of Arrow's own format trusts its bytes too much.
+/// Appends nested values as a chunk, because a chunk checks its own bytes. The reader of Arrow's format trusts its
+/// bytes too much.
 fn push_nested(values: &ArrayRef, out: &mut Vec<u8>) -> Result<()> {
     let kind = SqlType::from_arrow(values.data_type())
-        .ok_or_else(|| Error::internal(format!("no SQL type is kept as {}", values.data_type())))?;
+        .ok_or_else(|| Error::internal(format!("no SQL type is stored as {}", values.data_type())))?;
     out.extend(chunk::encode(values, &kind)?);
     Ok(())
 }
 
-/// The rows and columns of a run. `kind` tells a column's type, or `None` for a column that exists no more.
+/// Decodes the rows and columns of a run. `kind` must return a column's type, or `None` if the column no longer exists.
 pub fn decode(bytes: &[u8], kind: impl Fn(ColumnId) -> Option<SqlType>) -> Result<(usize, Vec<(ColumnId, ArrayRef)>)> {
     let mut decoder = RunDecoder::default();
     decoder.push(bytes, kind)?;
     decoder.finish()
 }
 
-/// Makes arrays of the bytes of one run, or of many with the same columns: to make arrays of each and to join them takes far longer.
+/// Decodes the bytes of one run, or of many runs with the same columns, into one array per column. Decoding each run by
+/// itself and joining the arrays would take far longer.
 #[derive(Debug, Default)]
 pub struct RunDecoder {
     rows: usize,
-    /// In the order of the bytes. Values of a column that exists no more are passed over.
+    /// In the order of the bytes. A column that no longer exists has no values: its bytes are skipped.
     columns: Vec<(ColumnId, Option<Values>)>,
 }
 
 impl RunDecoder {
-    /// Rows so far.
+    /// The number of rows so far.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Puts the rows of a run behind those that are there, and says how many; `None`, with nothing done, if the run has other columns.
-    /// `kind` tells a column's type, or `None` for a column that exists no more. After an error nothing more may be done.
+    /// Appends the rows of a run and returns their number. Returns `None` without any change if the run has other
+    /// columns than the runs before. `kind` must return a column's type, or `None` if the column no longer exists.
+    /// After an error the decoder must not be used again.
     pub fn push(&mut self, bytes: &[u8], kind: impl Fn(ColumnId) -> Option<SqlType>) -> Result<Option<usize>> {
         let mut input = Input { bytes, at: 0 };
         let rows = input.u32()? as usize;
         let column_count = input.u32()? as usize;
+        // We check both numbers before we allocate by them: every column takes at least its head.
         if rows > ROWS_MAX || column_count > bytes.len() / COLUMN_HEAD_BYTES {
-            return Err(input.damaged("the head names more rows or columns than there can be"));
+            return Err(input.damaged("the head claims more rows or columns than a run can have"));
         }
+        // A second reader looks only at the column ids.
         let mut heads = Input { bytes, at: input.at };
         if self.rows == 0 {
             self.columns.clear();
@@ -148,6 +156,7 @@ impl RunDecoder {
         } else if column_count != self.columns.len() {
             return Ok(None);
         } else {
+            // All column ids are compared before any value is appended, so that `None` leaves the decoder unchanged.
             for (known, _) in &self.columns {
                 if heads.column()?.0 != *known {
                     return Ok(None);
@@ -160,12 +169,13 @@ impl RunDecoder {
                 values.push(Input { bytes: payload, at: 0 }, rows)?;
             }
         }
+        // Leftover bytes mean that the run is damaged.
         input.end()?;
         self.rows += rows;
         Ok(Some(rows))
     }
 
-    /// The rows, and the columns that there are.
+    /// The rows, and the columns that still exist.
     pub fn finish(self) -> Result<(usize, Vec<(ColumnId, ArrayRef)>)> {
         let rows = self.rows;
         let columns = self.columns.into_iter().filter_map(|(id, values)| Some((id, values?)));
@@ -174,7 +184,7 @@ impl RunDecoder {
     }
 }
 
-/// The values of a column, as they gather.
+/// The values of a column as they are collected.
 #[derive(Debug)]
 enum Values {
     Bits(BooleanBufferBuilder, NullBufferBuilder),
@@ -184,7 +194,7 @@ enum Values {
     Fixed(Fixed),
 }
 
-/// Values of so many bytes each.
+/// Values of a fixed width in bytes.
 #[derive(Debug)]
 struct Fixed {
     kind: DataType,
@@ -212,6 +222,7 @@ impl Values {
 
     fn push(&mut self, mut input: Input<'_>, rows: usize) -> Result<()> {
         let flags = input.take(1)?[0];
+        // Flags of a newer version could change the meaning of the bytes, so they are refused.
         if flags & !FLAG_NULLS != 0 {
             return Err(input.damaged("unknown flags"));
         }
@@ -280,7 +291,7 @@ fn push_nulls(known: &mut NullBufferBuilder, nulls: Option<&NullBuffer>, rows: u
     }
 }
 
-/// A reader that answers every request beyond its bytes with an error.
+/// A reader that returns an error for every request beyond its bytes.
 struct Input<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -292,9 +303,10 @@ impl<'a> Input<'a> {
     }
 
     fn take(&mut self, len: usize) -> Result<&'a [u8]> {
+        // `at` never exceeds the length, so this slice cannot panic.
         let rest = &self.bytes[self.at..];
         if len > rest.len() {
-            return Err(self.damaged(&format!("{len} bytes are needed, {} are left", rest.len())));
+            return Err(self.damaged(&format!("{len} bytes are needed, but only {} are left", rest.len())));
         }
         self.at += len;
         Ok(&rest[..len])
@@ -314,7 +326,7 @@ impl<'a> Input<'a> {
         Ok(bits.finish())
     }
 
-    /// Column id and payload.
+    /// Reads the id and the payload of a column.
     fn column(&mut self) -> Result<(ColumnId, &'a [u8])> {
         let id = ColumnId(self.u32()?);
         let length = usize::try_from(self.u64()?).map_err(|_| self.damaged("a column is longer than memory"))?;
@@ -327,11 +339,11 @@ impl<'a> Input<'a> {
     }
 
     fn nested(&self, bytes: &[u8], rows: usize, kind: &DataType) -> Result<ArrayRef> {
-        let kind = SqlType::from_arrow(kind).ok_or_else(|| self.damaged("a column of an unknown type"))?;
+        let kind = SqlType::from_arrow(kind).ok_or_else(|| self.damaged("a column has an unknown type"))?;
         let chunk = Chunk::open(ChunkBytes::memory(bytes.to_vec()), &kind)?;
         match chunk.rows() == rows {
             true => chunk.read(0..rows),
-            false => Err(self.damaged("a nested column of another length than its run's")),
+            false => Err(self.damaged("a nested column has another number of rows than its run")),
         }
     }
 
@@ -390,7 +402,7 @@ mod tests {
 
     #[test]
     fn every_type_comes_back() {
-        let (rows, columns) = decode(&sample_bytes(), kind_of).expect("what was written is read");
+        let (rows, columns) = decode(&sample_bytes(), kind_of).expect("an encoded run can be decoded");
         assert_eq!(rows, 3);
         for ((id, _, expected), (read_id, read)) in sample().iter().zip(&columns) {
             assert_eq!(id, read_id);
@@ -399,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_that_are_read_together_are_what_each_is() {
+    fn runs_that_are_decoded_together_keep_their_rows() {
         let (bytes, mut decoder) = (sample_bytes(), RunDecoder::default());
         let few: Vec<_> = sample().into_iter().map(|(id, _, values)| (id, values.slice(1, 1))).collect();
         let few_bytes = encode(1, &few).expect("a part of the sample is written");
@@ -407,8 +419,8 @@ mod tests {
             assert_eq!(decoder.push(bytes, kind_of), Ok(Some(rows)));
         }
         let fewer_columns = encode(1, &few[1..]).expect("written");
-        assert_eq!(decoder.push(&fewer_columns, kind_of), Ok(None), "they are not the same");
-        let (rows, columns) = decoder.finish().expect("it has what was written");
+        assert_eq!(decoder.push(&fewer_columns, kind_of), Ok(None), "a run with other columns is refused");
+        let (rows, columns) = decoder.finish().expect("the decoder has the runs before");
         assert_eq!((rows, columns.len()), (8, sample().len()));
         for ((_, _, values), (id, read)) in sample().iter().zip(&columns) {
             let few = values.slice(1, 1);
@@ -418,14 +430,14 @@ mod tests {
     }
 
     #[test]
-    fn a_dropped_column_is_passed_over() {
+    fn a_dropped_column_is_skipped() {
         let (_, columns) =
             decode(&sample_bytes(), |id| kind_of(id).filter(|_| id != ColumnId(4))).expect("the others are read");
         assert_eq!(columns.len(), sample().len() - 1);
     }
 
     #[test]
-    fn slices_write_their_own_rows_only() {
+    fn a_slice_writes_only_its_own_rows() {
         let values: ArrayRef = Arc::new(Int64Array::from((0..100).collect::<Vec<_>>()));
         let bytes = encode(3, &[(ColumnId(1), values.slice(50, 3))]).expect("written");
         let (_, columns) = decode(&bytes, |_| Some(SqlType::Int64)).expect("read");

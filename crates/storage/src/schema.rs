@@ -1,4 +1,4 @@
-//! Definitions of tables: what the catalog stores and what every reader of a block needs.
+//! Definitions of tables: the catalog stores them, and every reader of a block needs them.
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::{Field, Schema, SchemaRef};
@@ -9,128 +9,129 @@ use rowmill_base::{ColumnId, IndexId, SchemaId, SqlType, TableId};
 /// A table as one snapshot sees it.
 #[derive(Clone, Debug)]
 pub struct TableDef {
-    /// Never reused.
+    /// The id. Never reused.
     pub id: TableId,
-    /// The schema (namespace) it lives in.
+    /// The schema (namespace) of the table.
     pub schema: SchemaId,
-    /// The name as spelled; looked up without case.
+    /// The name as the user wrote it. Lookups ignore case.
     pub name: String,
-    /// Counts the changes of this definition; a write made under another version is refused at commit.
+    /// The version of this definition. A commit is refused if it wrote with another version.
     pub version: u32,
     /// The columns in the order of `SELECT *`.
     pub columns: Vec<ColumnDef>,
-    /// The id of the next column to be added.
+    /// The id that the next new column gets.
     pub next_column: ColumnId,
-    /// How its rows are found by key; without, the table is columnar.
+    /// The keys, if this is a keyed table. Without them, the table is columnar.
     pub keyed: Option<Arc<KeyedDef>>,
 }
 
-/// The keys of a table whose rows lie under them.
+/// The keys and constraints of a keyed table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyedDef {
-    /// Of the rows, by primary key. Never reused.
+    /// The id of the primary key's index, which has the rows. Never reused.
     pub index: IndexId,
-    /// The columns of the primary key in its order, all of them NOT NULL.
+    /// The columns of the primary key in key order. All of them must be NOT NULL.
     pub key: Vec<KeyColumn>,
-    /// The columns outside of the primary key in the order in which they were added, with those that were dropped: what
-    /// the bytes of a row are read by.
+    /// The columns outside of the primary key, in the order in which they were added, including dropped ones. The bytes
+    /// of a row are read by this list.
     pub stored: Vec<(ColumnId, SqlType)>,
     /// The secondary indexes.
     pub indexes: Vec<IndexDef>,
-    /// What every row has to meet.
+    /// The conditions that every row must meet.
     pub checks: Vec<CheckDef>,
-    /// Whose rows its own refer to.
+    /// The foreign keys of this table's rows.
     pub foreign_keys: Vec<ForeignKeyDef>,
-    /// Whose foreign keys refer to its rows.
+    /// The tables whose foreign keys refer to this one.
     pub referrers: Vec<Referrer>,
-    /// Columns that get the next value of a sequence of their own.
+    /// The columns that take their values from a sequence of their own.
     pub identities: Vec<IdentityDef>,
-    /// What it counts, if it is a sequence: its one row has the last value.
+    /// The definition of the sequence, if this table is one. Its one row has the last value.
     pub sequence: Option<SequenceDef>,
 }
 
 /// A `CHECK` constraint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckDef {
-    /// The name as spelled.
+    /// The name as the user wrote it.
     pub name: String,
-    /// The condition as SQL text, over the table's columns. A row for which it is false is refused.
+    /// The condition as SQL text over the table's columns. A row is refused if the condition is false.
     pub sql: String,
 }
 
-/// A `FOREIGN KEY`: each row has a parent with the same values, unless one of its own is NULL.
+/// A `FOREIGN KEY`. Each row must have a parent row with the same values, unless one of its own values is NULL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForeignKeyDef {
-    /// The name as spelled.
+    /// The name as the user wrote it.
     pub name: String,
-    /// Columns of the table that has it.
+    /// The columns of the referring table.
     pub columns: Vec<ColumnId>,
-    /// The table of the parents, which may be the same.
+    /// The table of the parent rows. It may be the same table.
     pub parent: TableId,
-    /// Its columns in the same order: those of its primary key or of a unique index.
+    /// The parent's columns in the same order. They must be a primary key or a unique index.
     pub parent_columns: Vec<ColumnId>,
-    /// What becomes of rows whose parent is deleted.
+    /// The action when a parent row is deleted.
     pub on_delete: ReferentialAction,
-    /// What becomes of rows whose parent gets other values.
+    /// The action when the values of a parent row change.
     pub on_update: ReferentialAction,
 }
 
-/// What a change of a parent does to the rows that refer to it.
+/// The effect of a change to a parent row on the rows that refer to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReferentialAction {
-    /// They forbid it.
+    /// The change is refused.
     Restrict,
-    /// They are changed, or deleted, with it.
+    /// The referring rows are changed or deleted too.
     Cascade,
-    /// They refer to none from then on.
+    /// The referring columns become NULL.
     SetNull,
 }
 
-/// A table whose foreign keys refer to another one, which has this in its definition.
+/// A table with foreign keys that refer to another table. The other table's definition has this.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Referrer {
-    /// The table that has the foreign keys.
+    /// The referring table.
     pub table: TableId,
-    /// The columns of the other one that they refer to.
+    /// The columns that it refers to.
     pub columns: Vec<ColumnId>,
 }
 
-/// A column that gets the next value of a sequence where none is given.
+/// A column that takes the next value of a sequence if an INSERT gives none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdentityDef {
-    /// Which column.
+    /// The id of the column.
     pub column: ColumnId,
-    /// The sequence, which is dropped with the column.
+    /// The sequence, which is dropped together with the column.
     pub sequence: TableId,
-    /// Whether no other value can be given.
+    /// Whether an INSERT must not give another value (`GENERATED ALWAYS`).
     pub always: bool,
 }
 
-/// How a sequence counts.
+/// The parameters of a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SequenceDef {
     /// The first value.
     pub start: i64,
-    /// What is added to a value for the next; not 0.
+    /// The distance from one value to the next. Must not be 0.
     pub increment: i64,
     /// The least value.
     pub min: i64,
     /// The greatest value.
     pub max: i64,
-    /// Whether it begins anew at its end.
+    /// Whether the sequence starts over after its last value.
     pub cycle: bool,
 }
 
 impl SequenceDef {
-    /// The value behind `last`, or the first one. `None` at the end.
+    /// The value after `last`, or the first value without `last`. `None` at the end of the sequence.
     pub fn value_after(&self, last: Option<i64>) -> Option<i64> {
         let Some(last) = last else { return Some(self.start) };
         let next = last.checked_add(self.increment).filter(|next| (self.min..=self.max).contains(next));
+        // A cycling sequence continues at its other end, not at `start`.
         let again = if self.increment > 0 { self.min } else { self.max };
         next.or(self.cycle.then_some(again))
     }
 
-    /// How many values there are from `first` on before the end, at most `most`.
+    /// The number of values from `first` to the end of the sequence, at most `most`.
     pub fn values_from(&self, first: i64, most: u64) -> u64 {
         let room = if self.increment > 0 { self.max.abs_diff(first) } else { first.abs_diff(self.min) };
         (room / self.increment.unsigned_abs()).saturating_add(1).min(most)
@@ -138,19 +139,19 @@ impl SequenceDef {
 }
 
 impl KeyedDef {
-    /// All keys of the table: those of its rows and of each index.
+    /// The ids of all keys of the table: the primary key's and those of its indexes.
     pub fn index_ids(&self) -> impl Iterator<Item = IndexId> + '_ {
         std::iter::once(self.index).chain(self.indexes.iter().map(|index| index.id))
     }
 
-    /// Whether a condition or a foreign key is called `name`, in whatever case.
+    /// Whether a CHECK or a foreign key has the name `name`, ignoring case.
     pub fn has_constraint(&self, name: &str) -> bool {
         let checks = self.checks.iter().map(|check| &check.name);
         let mut names = checks.chain(self.foreign_keys.iter().map(|key| &key.name));
         names.any(|other| other.to_lowercase() == name.to_lowercase())
     }
 
-    /// Whether the primary key or an index needs the column.
+    /// Whether the column is part of the primary key or of an index.
     pub fn has_key_of(&self, column: ColumnId) -> bool {
         let parts = self.indexes.iter().flat_map(|index| &index.parts);
         self.key.iter().chain(parts).any(|part| part.column == column)
@@ -160,7 +161,7 @@ impl KeyedDef {
 /// A column of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyColumn {
-    /// Which column.
+    /// The id of the column.
     pub column: ColumnId,
     /// Whether greater values come first, and NULL before them.
     pub descending: bool,
@@ -169,47 +170,47 @@ pub struct KeyColumn {
 /// A secondary index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexDef {
-    /// Never reused.
+    /// The id. Never reused.
     pub id: IndexId,
-    /// The name as spelled; looked up without case.
+    /// The name as the user wrote it. Lookups ignore case.
     pub name: String,
-    /// Its columns in order.
+    /// The columns in key order.
     pub parts: Vec<KeyColumn>,
-    /// Whether no two rows have the same values in all its columns, NULL being no value.
+    /// Whether two rows must not have the same values in all columns. NULL equals no value.
     pub unique: bool,
-    /// Whether long keys are shortened; those of indexes that older versions have made are refused.
+    /// Whether long keys are shortened. Indexes made by older versions do not shorten: they refuse long keys.
     pub shortens: bool,
 }
 
 /// A column of a table.
 #[derive(Clone, Debug)]
 pub struct ColumnDef {
-    /// Never reused within the table.
+    /// The id. Never reused within the table.
     pub id: ColumnId,
-    /// The name as spelled; looked up without case.
+    /// The name as the user wrote it. Lookups ignore case.
     pub name: String,
     /// The type of its values.
     pub kind: SqlType,
     /// Whether NULL is allowed.
     pub nullable: bool,
-    /// The expression behind `DEFAULT`, as SQL text.
+    /// The expression of the `DEFAULT` clause, as SQL text.
     pub default: Option<String>,
-    /// The value (one row) of rows that are older than the column; without one they read as NULL.
+    /// The value (one row) that rows older than the column have. Without it, they read as NULL.
     pub missing: Option<ArrayRef>,
 }
 
-/// A column to be added: a [`ColumnDef`] that has no id yet.
+/// A column to be added: a [`ColumnDef`] without an id.
 #[derive(Clone, Debug)]
 pub struct ColumnSpec {
-    /// The name as spelled.
+    /// The name as the user wrote it.
     pub name: String,
     /// The type of its values.
     pub kind: SqlType,
     /// Whether NULL is allowed.
     pub nullable: bool,
-    /// The expression behind `DEFAULT`, as SQL text.
+    /// The expression of the `DEFAULT` clause, as SQL text.
     pub default: Option<String>,
-    /// The value (one row) of rows that are older than the column.
+    /// The value (one row) that rows older than the column have.
     pub missing: Option<ArrayRef>,
 }
 
@@ -221,7 +222,7 @@ impl ColumnSpec {
 }
 
 impl ColumnDef {
-    /// The column of `spec` under its new id.
+    /// Makes the column of `spec` with its new id.
     pub fn from_spec(id: ColumnId, spec: ColumnSpec) -> Self {
         let ColumnSpec { name, kind, nullable, default, missing } = spec;
         ColumnDef { id, name, kind, nullable, default, missing }
@@ -229,28 +230,28 @@ impl ColumnDef {
 }
 
 impl TableDef {
-    /// Whether it is a sequence.
+    /// Whether the table is a sequence.
     pub fn is_sequence(&self) -> bool {
         self.keyed.as_ref().is_some_and(|keyed| keyed.sequence.is_some())
     }
 
-    /// The sequence that a column has its values from, if there is one.
+    /// The identity of a column that takes its values from a sequence.
     pub fn identity(&self, column: ColumnId) -> Option<&IdentityDef> {
         self.keyed.as_ref()?.identities.iter().find(|identity| identity.column == column)
     }
 
-    /// The position of the column called `name`, compared without case.
+    /// The index of the column named `name`, ignoring case.
     pub fn column_index(&self, name: &str) -> Option<usize> {
         let name = name.to_lowercase();
         self.columns.iter().position(|column| column.name.to_lowercase() == name)
     }
 
-    /// The position of the column with `id`.
+    /// The index of the column with `id`.
     pub fn column_by_id(&self, id: ColumnId) -> Option<usize> {
         self.columns.iter().position(|column| column.id == id)
     }
 
-    /// The Arrow schema of a batch that holds whole rows, with the names as spelled.
+    /// The Arrow schema of a batch of whole rows, with the names as the user wrote them.
     pub fn arrow_schema(&self) -> SchemaRef {
         Arc::new(Schema::new(
             self.columns

@@ -1,4 +1,4 @@
-//! What the engine scans: the one border between storage and execution.
+//! The interface through which the engine scans tables. It is the only border between storage and execution.
 
 use std::fmt::Debug;
 use std::ops::Bound;
@@ -15,27 +15,28 @@ use crate::statistics::TableStatistics;
 
 /// The rows of a table in one snapshot.
 pub trait TableSource: Send + Sync + Debug {
-    /// The definition that the rows are read by.
+    /// The definition that the rows must be read with.
     fn table(&self) -> &Arc<TableDef>;
 
     /// Sealed blocks with their deletes, in the order of their row numbers.
     fn blocks(&self) -> &[Arc<Block>];
 
-    /// Recent rows, read by rows, in the order of their row numbers.
+    /// Recent rows that no block has yet, in the order of their row numbers.
     fn runs(&self) -> &[Arc<OpenRun>];
 
-    /// The rows of a keyed table, which has neither blocks nor runs.
+    /// The rows of a keyed table, which has no blocks and no runs. `None` for a columnar table.
     fn keyed(&self) -> Option<&dyn KeyedSource> {
         None
     }
 
-    /// What ANALYZE has found out about the values of a keyed table.
+    /// The statistics that ANALYZE collected for a keyed table.
     fn statistics(&self) -> Option<&TableStatistics> {
         self.keyed()?.statistics()
     }
 
-    /// Rows that are not deleted; of a keyed table about so many.
+    /// The number of rows that are not deleted. For a keyed table this is an estimate.
     fn row_count(&self) -> u64 {
+        // Counting a keyed table exactly would mean reading it.
         if let Some(keyed) = self.keyed() {
             return keyed.rows_about();
         }
@@ -47,49 +48,50 @@ pub trait TableSource: Send + Sync + Debug {
 
 /// The rows of a keyed table in one snapshot.
 pub trait KeyedSource: Send + Sync + Debug {
-    /// How many there are, about.
+    /// The estimated number of rows.
     fn rows_about(&self) -> u64;
 
-    /// What was found out about their values, if anything was.
+    /// The statistics of the values, if ANALYZE has collected any.
     fn statistics(&self) -> Option<&TableStatistics> {
         None
     }
 
-    /// Begins to read the rows within `bounds`, in the order of their keys; by an index, rows whose values are long and begin
-    /// alike as they are found.
+    /// Starts to read the rows within `bounds`, in the order of their keys. By an index, rows with long values that
+    /// begin alike may come in any order.
     fn read(&self, bounds: &KeyBounds<'_>) -> Result<Box<dyn KeyedRows>>;
 
-    /// The keys within `bounds`, as bytes that are in the order of the key: for [`KeyedSource::read_ranges`].
+    /// Encodes `bounds` as a range of keys for [`KeyedSource::read_ranges`]. The bytes sort like the keys.
     fn range_of(&self, bounds: &KeyBounds<'_>) -> Result<KeyRange>;
 
-    /// Begins to read the rows of several ranges, one range after the other.
+    /// Starts to read the rows of several ranges, one range after another.
     fn read_ranges(&self, ranges: KeyRanges) -> Result<Box<dyn KeyedRows>>;
 
-    /// Values of rows that were read: the columns at `columns` of the table.
+    /// Decodes rows that were read: the columns at `columns` of the table.
     fn decode(&self, keys: &ByteRows, rows: &ByteRows, columns: &[usize]) -> Result<Vec<ArrayRef>>;
 }
 
-/// Rows of a keyed table that are being read.
+/// A scan of a keyed table in progress.
 pub trait KeyedRows: Send {
-    /// Has `keys` and `rows` hold the next rows, `rows_max` at most; none at the end.
+    /// Replaces `keys` and `rows` by the next rows, at most `rows_max`. They are empty at the end.
     fn next(&mut self, rows_max: usize, keys: &mut ByteRows, rows: &mut ByteRows) -> Result<()>;
 }
 
-/// Which rows of a keyed table: those whose first parts of a key have some values, and whose next part lies within bounds.
+/// Selects rows of a keyed table: the first parts of the key must equal some values, and the next part must be within
+/// bounds. For example, `a = 1 AND b > 5` for a key on `(a, b)`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeyBounds<'a> {
-    /// The index whose key it is; none for the primary key.
+    /// The index of the key. `None` for the primary key.
     pub index: Option<IndexId>,
-    /// What the first parts are equal to.
+    /// The values of the first parts.
     pub equal: Vec<ValueRef<'a>>,
-    /// What the next part is at least, or greater than.
+    /// The lower bound of the next part.
     pub lower: Bound<ValueRef<'a>>,
-    /// What the next part is at most, or less than.
+    /// The upper bound of the next part.
     pub upper: Bound<ValueRef<'a>>,
 }
 
 impl KeyBounds<'_> {
-    /// All rows, by the primary key.
+    /// All rows, in the order of the primary key.
     pub const ALL: KeyBounds<'static> =
         KeyBounds { index: None, equal: Vec::new(), lower: Bound::Unbounded, upper: Bound::Unbounded };
 }
@@ -97,24 +99,24 @@ impl KeyBounds<'_> {
 /// Several ranges of one key of a keyed table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyRanges {
-    /// The index whose key it is; none for the primary key.
+    /// The index of the key. `None` for the primary key.
     pub index: Option<IndexId>,
-    /// The ranges in the order of their keys; none has keys of another one.
+    /// The ranges in the order of their keys. They must not overlap.
     pub ranges: Vec<KeyRange>,
-    /// Whether each range is one whole primary key, which is where it starts.
+    /// Whether each range is exactly one primary key, the one at its start.
     pub are_points: bool,
-    /// The order in which the rows come.
+    /// The order in which the rows are returned.
     pub order: KeyOrder,
 }
 
 /// The order in which rows are read by a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KeyOrder {
-    /// That of the key, but for rows of an index whose values are long and begin alike: those come as they are found.
+    /// In the order of the key, except that rows of an index with long values that begin alike come in any order.
     #[default]
     Any,
-    /// That of the key.
+    /// In the order of the key.
     Forward,
-    /// That of the key from its end, the last range first.
+    /// In the reverse order of the key, beginning with the last range.
     Backward,
 }

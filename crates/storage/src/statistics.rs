@@ -1,15 +1,18 @@
-//! What is known of the values of a keyed table since it was last looked through: how many there are, which are frequent, and how
-//! the others are spread. It decides which key a scan reads by and in which order tables are joined, and never what they give.
+//! Statistics of the values of a keyed table, as ANALYZE found them: how many rows there were, which values are
+//! frequent, and how the others are distributed. They decide which key a scan uses and in which order tables are
+//! joined. They must never change the result of a query.
 //!
 //! ```text
-//! all rows     | NULL | frequent values, each with its share | the others, as many between any two bounds |
+//! all rows     | NULL | frequent values, each with its share | the others, equally many between any two bounds |
 //! ```
 //!
-//! A value is known by its [`ValueKeys`]: bytes that are ordered as values are, so that nothing here depends on types. Shares are of
-//! all rows, from 0 to 1. Beside the frequent values, the histogram of the others has as many rows in each of its buckets (it is
-//! equi-depth): where values crowd its bounds do too, and a guess is wrong by a bucket at each end of a range at most.
+//! A value is represented by its [`ValueKeys`]: bytes that sort like the values, so that nothing here depends on types.
+//! Shares are fractions of all rows, from 0 to 1. The histogram of the values that are not frequent is equi-depth:
+//! every bucket has equally many rows. So bounds are dense where values are dense, and an estimate is wrong by at most
+//! one bucket at each end of a range.
 //!
-//! Frequent values and bounds come of a sample of the rows, the number of values of all rows: see [`StatisticsCollector`].
+//! Frequent values and bounds come from a sample of the rows, and the number of distinct values from all rows. See
+//! [`StatisticsCollector`].
 
 mod collector;
 mod registers;
@@ -28,67 +31,70 @@ pub use collector::{SAMPLE_ROWS, StatisticsCollector};
 pub use registers::cardinality;
 pub use value_keys::{VALUE_KEY_BYTES_MAX, ValueKeys};
 
-/// Values that are noted with their shares, at most.
+/// The maximum number of frequent values.
 pub const FREQUENT_MAX: usize = 100;
 
-/// Parts of the histogram of the other values, at most.
+/// The maximum number of buckets of the histogram.
 pub const BUCKETS_MAX: usize = 100;
 
-/// The share of rows that one value of a column has of which nothing is known.
+/// The estimated share of rows with one value, for a column without statistics.
 pub const EQUAL_SHARE: f64 = 0.05;
 
-/// The share of rows within a range of a column of which nothing is known, or by bounds that are not.
+/// The estimated share of rows within a range, for a column without statistics or for unknown bounds.
 pub const RANGE_SHARE: f64 = 0.3;
 
-/// What a row costs that an index leads to, as rows that follow each other in the order of the primary key: it is looked for from the
-/// root of the tree on, and lies elsewhere than the one before.
+/// The cost of one row that is found through an index, in rows read in primary key order. The row is searched from the
+/// root of the tree and is far from the row before.
 pub const LOOKED_UP_ROWS: f64 = 8.0;
 
-/// What is known of a table's rows.
+/// The statistics of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableStatistics {
-    /// The index under which the rows lay. An emptied table has another one, and nothing is known of its rows.
+    /// The index of the rows when ANALYZE ran. An emptied table gets a new index, so these statistics no longer apply
+    /// to it.
     pub index: IndexId,
-    /// How many there were.
+    /// The number of rows.
     pub rows: u64,
-    /// By the ids of the columns. One that was dropped since stays until the table is looked through again: its id is never asked for.
+    /// The statistics of the columns, sorted by column id. A dropped column stays until the next ANALYZE, but no query
+    /// asks for its id.
     pub columns: Vec<ColumnStatistics>,
 }
 
-/// What is known of the values of a column.
+/// The statistics of a column.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ColumnStatistics {
-    /// The column.
+    /// The id of the column.
     pub column: ColumnId,
-    /// The share of rows in which it is NULL.
+    /// The share of rows with NULL.
     pub null_share: f64,
-    /// How many different values there are, NULL not among them, about.
+    /// The estimated number of distinct values, without NULL.
     pub distinct: u64,
-    /// Values with their shares, ordered by their bytes.
+    /// The keys and shares of the frequent values, sorted by key.
     pub frequent: Vec<(Vec<u8>, f64)>,
-    /// The least of the other values, those between which lie as many of them each, and the greatest. None if the type has no order,
-    /// or there are no other values.
+    /// The bounds of the other values: the least one, values with equally many rows between them, and the greatest one.
+    /// Empty if the type has no order or all values are frequent.
     pub bounds: Vec<Vec<u8>>,
 }
 
 impl TableStatistics {
-    /// What is known of a column.
+    /// The statistics of a column, if ANALYZE has seen it.
     pub fn column(&self, id: ColumnId) -> Option<&ColumnStatistics> {
         let at = self.columns.binary_search_by_key(&id, |column| column.column).ok()?;
         Some(&self.columns[at])
     }
 
-    /// The share of rows in which `column` is equal to `value`.
+    /// The estimated share of rows in which `column` equals `value`.
     pub fn share_equal(&self, column: &ColumnDef, value: ValueRef<'_>) -> Option<f64> {
         let known = self.column(column.id)?;
         if value.is_null() {
             return Some(0.0);
         }
+        // Without a key, for example for a value of another type, nothing is known.
         let key = ValueKeys::new(&column.kind).key(value)?;
         Some(self.at_least_some(known.share_equal(&key)))
     }
 
-    /// The share of rows in which `column` lies within bounds.
+    /// The estimated share of rows in which `column` is within bounds.
     pub fn share_within(
         &self,
         column: &ColumnDef,
@@ -102,6 +108,7 @@ impl TableStatistics {
             Bound::Included(value) => keys.key(value).map(Bound::Included),
             Bound::Excluded(value) => keys.key(value).map(Bound::Excluded),
         };
+        // A comparison with NULL is never true.
         let is_null = |bound| matches!(bound, Bound::Included(ValueRef::Null) | Bound::Excluded(ValueRef::Null));
         if is_null(lower) || is_null(upper) {
             return Some(0.0);
@@ -111,7 +118,8 @@ impl TableStatistics {
         Some(self.at_least_some(share))
     }
 
-    /// Rows come after these were counted, so that no value is known to be missing: half a row is the least.
+    /// Raises a share to at least half a row. Rows may have been added since ANALYZE, so no value is certain to be
+    /// missing.
     fn at_least_some(&self, share: f64) -> f64 {
         share.clamp((0.5 / self.rows.max(1) as f64).min(1.0), 1.0)
     }
@@ -126,8 +134,9 @@ impl ColumnStatistics {
         }
     }
 
-    /// The share of rows with a value whose key is less than `key`, or with `or_equal` at most that.
+    /// The share of rows whose value has a key less than `key`, or with `or_equal` also equal to it.
     pub fn share_below(&self, key: &[u8], or_equal: bool) -> f64 {
+        // Frequent values are counted exactly, and the others by the histogram.
         let before = self.frequent.partition_point(|(frequent, _)| frequent.as_slice() < key);
         let frequent: f64 = self.frequent[..before].iter().map(|(_, share)| share).sum();
         let others = self.share_of_others();
@@ -135,6 +144,7 @@ impl ColumnStatistics {
         if !or_equal {
             return below;
         }
+        // Below the least of the other values no such value exists.
         let is_within = self.bounds.first().is_some_and(|first| first.as_slice() <= key);
         match self.frequent.get(before).filter(|(frequent, _)| frequent.as_slice() == key) {
             Some((_, share)) => below + share,
@@ -143,7 +153,7 @@ impl ColumnStatistics {
         }
     }
 
-    /// The share of rows with a value whose key lies within bounds.
+    /// The share of rows whose value has a key within bounds.
     pub fn share_within(&self, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> f64 {
         let before = match lower {
             Bound::Unbounded => 0.0,
@@ -164,18 +174,20 @@ impl ColumnStatistics {
         (1.0 - self.null_share - frequent).max(0.0)
     }
 
-    /// The share of rows with one value that is not frequent: as if all of those had as many.
+    /// The share of rows with one particular value that is not frequent, if all such values have equally many rows.
     fn share_of_other(&self) -> f64 {
         let others = self.distinct.saturating_sub(self.frequent.len() as u64);
         if others == 0 {
             return 0.0;
         }
+        // A value that is not frequent cannot have more rows than the least frequent value.
         let least = self.frequent.iter().map(|(_, share)| *share).fold(1.0, f64::min);
         (self.share_of_others() / others as f64).min(least)
     }
 
-    /// The share of the values that are not frequent that are less than `key`.
+    /// The share of values that are less than `key`, among those that are not frequent.
     fn other_share_below(&self, key: &[u8]) -> f64 {
+        // Count whole buckets below the key, and interpolate within its own.
         let passed = self.bounds.partition_point(|bound| bound.as_slice() < key);
         match passed {
             0 => 0.0,
@@ -188,9 +200,10 @@ impl ColumnStatistics {
     }
 }
 
-/// How far from `first` to `last` a key lies that is between them, from 0 to 1: where those differ first, eight bytes are read as
-/// numbers.
+/// The relative position of `key` between `first` and `last`, from 0 to 1. Skips the bytes that both ends share and
+/// compares the next eight as numbers.
 pub fn place_between(first: &[u8], key: &[u8], last: &[u8]) -> f64 {
+    // Long common prefixes, as in addresses, would leave no difference within eight bytes.
     let same = first.iter().zip(last).take_while(|(one, other)| one == other).count();
     let number = |key: &[u8]| {
         let mut bytes = [0; 8];

@@ -1,7 +1,8 @@
-//! ANALYZE: a keyed table is looked through, and what is known of its values then goes to the catalog.
+//! ANALYZE: reads a keyed table and stores statistics of its values in the catalog.
 //!
-//! Plans depend on it, and no result does. So others may write meanwhile, whatever the level of the transaction is: rows that are read
-//! for it are not validated. Of columnar tables zone maps and value lists know as much at any time.
+//! Only plans depend on statistics, never results. So reads of ANALYZE are not validated, whatever the isolation level,
+//! and other transactions may write at the same time. Columnar tables need no ANALYZE, because their zone maps and
+//! value lists always hold as much.
 
 use std::sync::Arc;
 
@@ -13,14 +14,16 @@ use crate::keyed::{IndexOrder, RowBatch};
 use crate::keyed_rows::{cursor, next_rows};
 use crate::transaction::Transaction;
 
-/// Rows that are read at a time.
+/// Rows read at a time.
 const ROWS_AT_ONCE: usize = 1024;
 
 impl Transaction {
-    /// Looks through the rows of `table` that the transaction sees, and has everybody know of the values of `columns`, or of all
-    /// columns if there are none, when it commits. Of a columnar table there is nothing to do, and of an empty one nothing to know.
+    /// Reads the rows of `table` that the transaction sees and computes statistics of `columns`, or of all columns if
+    /// `columns` is empty. Other transactions see the statistics after commit. A columnar table is left alone, and an
+    /// empty table gets no statistics.
     ///
-    /// `UndefinedTable`, `UndefinedColumn`, `MemoryLimit` if the sample is not granted, `Cancelled`; `ReadOnly` as other writes.
+    /// Returns `UndefinedTable`, `UndefinedColumn`, `MemoryLimit` if there is no memory for the sample, `Cancelled`, or
+    /// `ReadOnly`.
     pub fn analyze(&mut self, table: TableId, columns: &[ColumnId]) -> Result<()> {
         let def = self.table_def(table)?;
         let Some(keyed) = &def.keyed else { return Ok(()) };
@@ -42,7 +45,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// What the columns at `places` have.
+    /// Computes the statistics of the columns at `places`.
     fn statistics_of(&self, table: TableId, places: &[usize]) -> Result<TableStatistics> {
         let codec = self.keyed_codec(table)?;
         let mut collector = StatisticsCollector::new(places.iter().map(|at| &codec.def().columns[*at]));
@@ -65,7 +68,7 @@ impl Transaction {
     }
 }
 
-/// `found` of some columns, with what was known of the others.
+/// Adds to `found` the older statistics of columns that it does not have.
 fn with_older(mut found: TableStatistics, older: &TableStatistics) -> TableStatistics {
     let others = older.columns.iter().filter(|column| found.column(column.column).is_none());
     let others: Vec<_> = others.cloned().collect();

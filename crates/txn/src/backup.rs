@@ -1,17 +1,22 @@
 //! A backup: one committed state, copied into a folder while commits go on.
 //!
 //! ```text
-//! checkpoint   the base gets what the log has: a backup needs no log
-//! hold         that state, whose blocks keep their extents, and a read of the base, under one lock of checkpoints
-//! copy         each column's extents, by their checksums, one behind the other; the base, entry by entry, with the new places of the
-//!              extents; commits and checkpoints go on
-//! end          the list of all files with their checksums is written and synced, then the mark of a folder that is not finished is removed
+//! checkpoint   brings the base up to the log, so that the backup needs no log
+//! hold         keeps that state, whose blocks keep their extents, and a read of the base, under one lock of
+//! checkpoints
+//! copy         writes the extents of each column one after the other and verifies their checksums; copies the base
+//! entry
+//!              by entry, with the new places of the extents; commits and checkpoints go on
+//! end          writes and syncs the list of all files with their checksums, then removes the mark of an unfinished
+//! folder
 //! ```
 //!
-//! So the folder is a closed database of its own, without a gap in its files, and with a list beside it by which every byte can be
-//! compared ([`contents`]). Whatever ends the copy leaves the mark, and such a folder is neither opened nor restored ([`folder`]).
+//! So the folder is a closed database of its own, with no gaps in its files. A list beside it makes it possible to
+//! verify every byte ([`contents`]). If the copy ends early for any reason, the mark stays, and such a folder is
+//! neither opened nor restored ([`folder`]).
 //!
-//! A process that only reads has no checkpoints: it copies the base as it is, and makes what the log has behind it to the copy.
+//! A process that only reads makes no checkpoints. It copies the base as it is and applies the log's later records to
+//! the copy.
 
 mod contents;
 mod folder;
@@ -38,39 +43,41 @@ use crate::manifest::{self, BLOCK, BlockEntry, META_KEY, Meta, parse_row_key};
 use crate::recovery;
 use crate::snapshot::Snapshot;
 
-/// A backup that was made, or found.
+/// A backup that was made or found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BackedUp {
-    /// The last commit that it has.
+    /// The last commit in the backup.
     pub commit: CommitId,
-    /// When it was begun.
+    /// The time when it was started.
     pub made: SystemTime,
-    /// Its files.
+    /// Number of files.
     pub files: u64,
-    /// Their bytes.
+    /// Total length of the files.
     pub bytes: u64,
 }
 
-/// What is copied.
+/// The state that is copied.
 struct Source {
-    /// Of the base: keeps what it names, in every process.
+    /// A read of the base. It keeps everything that the base names, for all processes.
     read: Box<dyn BaseRead>,
-    /// What the backup will have. Keeps its blocks.
+    /// The state that the backup will have. It keeps its blocks.
     state: Arc<Snapshot>,
-    /// What the state has and the read has not.
+    /// Changes of the base from the read's state to the backup's state.
     later: WriteBatch,
 }
 
 impl Core {
-    /// Copies the last committed state into the folder `to`, which is not there or empty. Commits go on meanwhile; those that are
-    /// acknowledged after this began may be missing from it.
+    /// Copies the last committed state into the folder `to`, which must not exist or be empty. Commits go on during the
+    /// copy. Commits that are acknowledged after the start may be missing from the backup.
     ///
-    /// An error leaves nothing in the folder. Damage that a checksum shows is one: what is copied is what was written.
+    /// After an error the folder is as it was before. Damage that a checksum shows is an error too, so the backup never
+    /// holds other bytes than were written.
     pub fn backup(&self, to: &Path, cancel: &Cancel) -> Result<BackedUp> {
         self.backup_over(to, &RealDisk::new(to), cancel)
     }
 
-    /// The same, with all files but the base's through `disk`, which has `to` as its directory: for tests of faults.
+    /// Makes a backup and writes all files except the base's through `disk`, whose directory must be `to`. It is meant
+    /// for tests that inject faults.
     pub fn backup_over(&self, to: &Path, disk: &dyn Disk, cancel: &Cancel) -> Result<BackedUp> {
         let made = SystemTime::now();
         if let Some(own) = self.path() {
@@ -90,21 +97,23 @@ impl Core {
             return self.followed_source();
         }
         let mut stored = self.stored().hold();
-        // Of a database without a log, none is made.
+        // A database without a log makes no checkpoints, so this does nothing for it.
         checkpoint::checkpoint_of(self, &mut stored)?;
         let (read, before) = (self.base().read()?, Arc::clone(&stored));
-        // Checkpoints go on from here: the read has that state, and goes on having it.
+        // From here on checkpoints may go on, because the read keeps this state of the base.
         drop(stored);
         if self.journal().log().is_some() {
             return Ok(Source { read, state: before, later: WriteBatch::default() });
         }
+        // Without a log the base is empty of later commits. The backup gets them as a batch on top of the copy.
         let state = self.latest();
         let mut later = checkpoint::difference(&before, &state)?;
         later.put(META_KEY.to_vec(), self.ids().meta().encode());
         Ok(Source { read, state, later })
     }
 
-    /// The base may have a later state than the snapshot, but never one of which something was given back.
+    /// The state to copy in a process that only reads. The base may be newer than our snapshot, and then the base's
+    /// state is copied. All extents that it names are still kept.
     fn followed_source(&self) -> Result<Source> {
         let state = self.snapshot()?;
         let read = self.base().read()?;
@@ -119,7 +128,8 @@ impl Core {
     }
 }
 
-/// `meta` behind all ids that `state` names. What was given out since and is not named any more may be given out again.
+/// Raises the next ids above all ids that `state` names. An id that was given out since but is not in use may be given
+/// out again.
 fn raised(mut meta: Meta, state: &Snapshot) -> Meta {
     let catalog = &state.catalog;
     for schema in catalog.schemas() {
@@ -140,7 +150,7 @@ fn raised(mut meta: Meta, state: &Snapshot) -> Meta {
     meta
 }
 
-/// A copy that is being made.
+/// A copy in progress.
 struct Copying<'a> {
     engine: &'a Core,
     source: &'a Source,
@@ -152,7 +162,7 @@ impl Copying<'_> {
     fn run(&self, made: SystemTime) -> Result<Contents> {
         let mut contents = Contents::new(self.source.state.commit, made);
         let places = Places::of(&self.source.state);
-        // The base first: it is the shorter one, and its read is the one that holds back others.
+        // The base comes first. It is smaller, and its read holds back space for all processes.
         let names = self.base(&places)?;
         for name in names {
             contents.push(contents::sums_of(self.folder.disk(), &name, self.cancel)?);
@@ -161,6 +171,7 @@ impl Copying<'_> {
         Ok(contents)
     }
 
+    /// Copies the base and returns the names of its files.
     fn base(&self, places: &Places) -> Result<Vec<String>> {
         let Source { read, state, later } = self.source;
         let mut copy: Box<dyn BaseCopy> = self.engine.base().begin_copy(self.folder.path())?;
@@ -178,6 +189,7 @@ impl Copying<'_> {
             Ok(true)
         })?;
         let mut moved_later = WriteBatch::default();
+        // Entries of later commits name extents too, so they must be moved in the same way.
         for operation in later.operations() {
             match operation {
                 Operation::Put { key, value } => match moved(places, key, value)? {
@@ -197,7 +209,7 @@ impl Copying<'_> {
         disk.create_dir(TABLES)?;
         for ((table, column), pieces) in places.files() {
             let def = state.catalog.table_by_id(*table);
-            let def = def.ok_or_else(|| Error::internal(format!("rows of a table {table} without a definition")))?;
+            let def = def.ok_or_else(|| Error::internal(format!("rows of table {table} without a definition")))?;
             disk.create_dir(&table_folder(*table))?;
             let path = column_path(*table, *column);
             let file = disk.open(&path, OpenMode::Create)?;
@@ -205,6 +217,7 @@ impl Copying<'_> {
             for piece in pieces {
                 self.cancel.check()?;
                 let chunk = &piece.block.chunks()[piece.chunk];
+                // Verifying here means that damage stops the backup instead of becoming part of it.
                 piece.block.with_verified_bytes(def, chunk, |bytes| writing.write(bytes))?;
             }
             contents.push(writing.finish()?);
@@ -215,17 +228,18 @@ impl Copying<'_> {
     }
 }
 
-/// Entries of the base between two looks at whether it is to go on.
+/// Entries of the base between two checks for cancellation.
 const ENTRIES_PER_LOOK: u64 = 1 << 12;
 
-/// What becomes of an entry of the base.
+/// The form of a base entry in the copy.
 enum Moved {
     Same,
     Elsewhere(Vec<u8>),
     Gone,
 }
 
-/// Entries of blocks name extents, which lie elsewhere in the copy. A block that the state does not have is left out.
+/// Translates one entry of the base. Block entries name extents, which have other places in the copy. A block that the
+/// state does not have is left out.
 fn moved(places: &Places, key: &[u8], value: &[u8]) -> Result<Moved> {
     if key.first() != Some(&BLOCK) {
         return Ok(Moved::Same);
@@ -235,13 +249,13 @@ fn moved(places: &Places, key: &[u8], value: &[u8]) -> Result<Moved> {
     if !places.has(entry.id) {
         return Ok(Moved::Gone);
     }
-    // Chunks of dropped columns are in the entries, and nowhere else.
+    // Entries still name chunks of dropped columns, which are not copied.
     let to = |(column, extent)| Some((column, places.place(table, column, extent)?));
     entry.chunks = entry.chunks.into_iter().filter_map(to).collect();
     Ok(Moved::Elsewhere(entry.encode()))
 }
 
-/// The backup in the folder `path`: its list, which says nothing yet about whether the files are there.
+/// The backup in the folder `path`, according to its list. This does not check whether the files exist.
 pub fn backup_at(path: &Path) -> Result<BackedUp> {
     check_finished(path)?;
     let disk = RealDisk::new(path);

@@ -1,4 +1,4 @@
-//! Work in the background: a thread that sleeps until it is rung for, and ends when it is told to.
+//! Background work: a thread that sleeps until its bell is rung, and ends when it is told to stop.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use rowmill_base::{Cancel, Error, Result};
 
-/// A thread that does one thing whenever it was rung for, and its bell.
+/// A thread that does one piece of work each time its bell was rung.
 #[derive(Debug, Default)]
 pub(crate) struct Background {
     bell: Arc<Bell>,
@@ -22,8 +22,8 @@ struct Bell {
 }
 
 impl Background {
-    /// Starts the thread. It does `work` at the earliest so long after it was rung for as `settle` says, for all that rang
-    /// meanwhile; `work` gets the flag that tells it to end.
+    /// Starts the thread. After a ring it waits for the time `settle` and then calls `work` once for all rings up to
+    /// then. `work` gets the flag that tells it to stop.
     pub(crate) fn start(&self, name: &str, settle: Duration, work: impl Fn(&Cancel) + Send + 'static) -> Result<()> {
         let bell = Arc::clone(&self.bell);
         let run = move || {
@@ -37,7 +37,7 @@ impl Background {
         Ok(())
     }
 
-    /// There is work. It waits until a thread is started.
+    /// Rings the bell. If no thread has started yet, the ring waits for it.
     pub(crate) fn ring(&self) {
         let mut wanted = self.bell.wanted.lock();
         if !std::mem::replace(&mut wanted, true) {
@@ -45,10 +45,10 @@ impl Background {
         }
     }
 
-    /// Ends the thread; work that is under way is told to give up.
+    /// Stops the thread. Work in progress is told to give up.
     pub(crate) fn stop(&self) {
         {
-            // Under the lock, so that the thread is not between its look at the flag and its sleep.
+            // Under the lock: otherwise the thread could check the flag, miss the notification and sleep forever.
             let _wanted = self.bell.wanted.lock();
             self.bell.stop.cancel();
         }
@@ -60,13 +60,15 @@ impl Background {
 }
 
 impl Bell {
-    /// Waits until there may be work; `false` when it is over.
+    /// Waits for a ring. Returns `false` when the thread should end.
     fn wait(&self, settle: Duration) -> bool {
         let mut wanted = self.wanted.lock();
         while !*wanted && !self.stop.is_cancelled() {
             self.rung.wait(&mut wanted);
         }
         if !self.stop.is_cancelled() {
+            // Rings during this pause count for the same call of `work`, so a burst of commits causes one piece of
+            // work.
             self.rung.wait_for(&mut wanted, settle);
         }
         *wanted = false;
@@ -80,7 +82,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     #[test]
-    fn many_that_ring_are_served_together_and_a_stop_is_not_waited_for() {
+    fn rings_in_a_burst_are_served_once_and_stop_does_not_wait_for_more() {
         let served = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&served);
         let work = move |_: &Cancel| {

@@ -1,6 +1,7 @@
-//! The catalog: schemas, tables and views by id and by name. Immutable; a change makes a new one that shares what stays.
+//! The catalog: schemas, tables and views by id and by name. It is immutable. A change makes a new catalog that shares
+//! all unchanged definitions.
 //!
-//! Names keep their spelling and are looked up in lower case, so that `Hits` and `hits` are one table.
+//! Names keep their spelling but are looked up in lower case. For example, `Hits` and `hits` are the same table.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +12,7 @@ use rowmill_storage::{TableDef, TableStatistics};
 
 use crate::keyed::TableCodec;
 
-/// The schema that is always there, in which names without a schema are looked up.
+/// The schema that always exists. Names without a schema are looked up in it.
 pub const MAIN_SCHEMA: &str = "main";
 
 /// A schema (namespace).
@@ -28,17 +29,17 @@ pub struct SchemaDef {
 pub struct ViewDef {
     /// Never reused.
     pub id: ViewId,
-    /// The schema it lives in.
+    /// The schema of the view.
     pub schema: SchemaId,
     /// The name as spelled.
     pub name: String,
     /// The query.
     pub sql: String,
-    /// The names of its columns where the definition gives them, otherwise empty.
+    /// The names of its columns if the definition gives them, otherwise empty.
     pub column_names: Vec<String>,
 }
 
-/// What a name stands for.
+/// The object that a name refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Named {
     Table(TableId),
@@ -51,9 +52,11 @@ pub struct Catalog {
     version: u64,
     schemas: BTreeMap<SchemaId, Arc<SchemaDef>>,
     tables: BTreeMap<TableId, Arc<TableDef>>,
-    /// Of keyed tables, made when they are asked for and shared by all catalogs that have the definition.
+    /// Codecs of keyed tables. Each is made when it is first needed and shared by all catalogs with the same
+    /// definition.
     codecs: BTreeMap<TableId, Arc<OnceLock<Arc<TableCodec>>>>,
-    /// Of keyed tables that were looked through. Beside the definitions: a new one of these is none of those.
+    /// Statistics of analyzed keyed tables. They are separate from the definitions, so that new statistics do not
+    /// change a definition.
     statistics: BTreeMap<TableId, Arc<TableStatistics>>,
     views: BTreeMap<ViewId, Arc<ViewDef>>,
     schema_names: BTreeMap<String, SchemaId>,
@@ -61,7 +64,7 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// Two catalogs of one process with the same version are the same.
+    /// The version of this catalog. Two catalogs of one process with the same version are equal.
     pub fn version(&self) -> u64 {
         self.version
     }
@@ -125,10 +128,10 @@ impl Catalog {
         self.tables.get(&id)
     }
 
-    /// What makes keys and rows of the values of a keyed table, for its definition here. `WrongObject` if it is not a keyed
-    /// table, `UndefinedTable` if it is none.
+    /// The codec that converts values of a keyed table to keys and rows, for the definition in this catalog. Returns
+    /// `UndefinedTable` if there is no such table and `WrongObject` if it is not keyed.
     pub fn codec(&self, id: TableId) -> Result<Arc<TableCodec>> {
-        let gone = || Error::new(ErrorKind::UndefinedTable, "the table is gone");
+        let gone = || Error::new(ErrorKind::UndefinedTable, "the table no longer exists");
         let def = self.tables.get(&id).ok_or_else(gone)?;
         let known = self.codecs.get(&id).ok_or_else(|| crate::keyed::not_keyed(def))?;
         if let Some(codec) = known.get() {
@@ -138,7 +141,7 @@ impl Catalog {
         Ok(Arc::clone(known.get_or_init(|| codec)))
     }
 
-    /// What is known of the values of a keyed table, if it was looked through.
+    /// The statistics of a keyed table, if it was analyzed.
     pub fn statistics(&self, id: TableId) -> Option<&Arc<TableStatistics>> {
         self.statistics.get(&id)
     }
@@ -161,7 +164,7 @@ impl Catalog {
         self.views.values()
     }
 
-    /// Adds a schema or gives the one with its id a new definition.
+    /// Adds a schema, or replaces the definition of the schema with this id.
     pub(crate) fn put_schema(&mut self, def: Arc<SchemaDef>) -> Result<()> {
         self.remove_schema(def.id);
         let name = def.name.to_lowercase();
@@ -181,7 +184,8 @@ impl Catalog {
         }
     }
 
-    /// Adds a table or gives the one with its id a new definition. Statistics stay, unless they are of rows that it has no more.
+    /// Adds a table, or replaces the definition of the table with this id. Its statistics stay, unless the table was
+    /// emptied and they describe the old rows.
     pub(crate) fn put_table(&mut self, def: Arc<TableDef>) -> Result<()> {
         self.withdraw_table(def.id);
         self.claim_name(def.schema, &def.name, Named::Table(def.id))?;
@@ -200,7 +204,7 @@ impl Catalog {
         self.statistics.remove(&id);
     }
 
-    /// Removes the definition of a table that gets another one: what is known of its rows stays for that.
+    /// Removes the definition of a table that will get another one. Its statistics stay for the new definition.
     pub(crate) fn withdraw_table(&mut self, id: TableId) {
         if let Some(def) = self.tables.remove(&id) {
             self.names.remove(&(def.schema, def.name.to_lowercase()));
@@ -209,8 +213,8 @@ impl Catalog {
         }
     }
 
-    /// Has these statistics, or none, be those of a table. Those of a table that is not there, or of rows that it has no more, are
-    /// none.
+    /// Sets or removes the statistics of a table. Statistics of a table that does not exist, or of rows that were
+    /// removed by emptying it, are ignored.
     pub(crate) fn set_statistics(&mut self, id: TableId, statistics: Option<&Arc<TableStatistics>>) {
         let table = self.tables.get(&id);
         let fitting = statistics.filter(|statistics| table.is_some_and(|def| are_of(statistics, def)));
@@ -223,7 +227,7 @@ impl Catalog {
         self.version = next_version();
     }
 
-    /// Adds a view or gives the one with its id a new definition.
+    /// Adds a view, or replaces the definition of the view with this id.
     pub(crate) fn put_view(&mut self, def: Arc<ViewDef>) -> Result<()> {
         self.remove_view(def.id);
         self.claim_name(def.schema, &def.name, Named::View(def.id))?;
@@ -240,7 +244,7 @@ impl Catalog {
 
     fn claim_name(&mut self, schema: SchemaId, name: &str, named: Named) -> Result<()> {
         if !self.schemas.contains_key(&schema) {
-            return Err(Error::new(ErrorKind::UndefinedSchema, format!("the schema of \"{name}\" is gone")));
+            return Err(Error::new(ErrorKind::UndefinedSchema, format!("the schema of \"{name}\" no longer exists")));
         }
         let key = (schema, name.to_lowercase());
         match self.names.get(&key) {
@@ -253,12 +257,13 @@ impl Catalog {
     }
 }
 
-/// Whether statistics are of the rows that a table has, and not of those that it had before it was emptied.
+/// Whether statistics describe the rows that the table has now. Emptying a table gives it another index id.
 fn are_of(statistics: &TableStatistics, def: &TableDef) -> bool {
     def.keyed.as_ref().is_some_and(|keyed| keyed.index == statistics.index)
 }
 
-/// A number for a catalog that differs from every other of this process, those of open transactions included.
+/// A version number that differs from those of all other catalogs of this process, including catalogs of open
+/// transactions.
 fn next_version() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
@@ -292,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_one_whatever_their_case() {
+    fn names_are_looked_up_without_regard_to_case() {
         let mut catalog = catalog();
         catalog.put_table(table(1, "Hits")).expect("new");
         assert_eq!(catalog.table(SchemaId(0), "HITS").expect("found").name, "Hits");

@@ -1,8 +1,10 @@
-//! What one commit changes: made by a transaction or by the work behind commits, applied to the state before it, written to
-//! the log, and made again of the log's bytes. The byte table is in `docs/file-format.md`, "Log".
+//! The changes of one commit. A transaction or a background task makes them. They are applied to the state before the
+//! commit, written to the log, and decoded from the log during recovery. The byte table is in `docs/file-format.md`,
+//! "Log".
 //!
-//! Blocks and runs are joined, sealed and merged without that anybody notices, so the bytes name rows by their numbers alone: rows
-//! that are deleted, and ranges of rows of which a block takes the place.
+//! Background tasks join, seal and merge runs and blocks at any time, and readers must not notice it. So the bytes of a
+//! change never name a position: they name deleted rows by their row numbers, and a new block by the range of row
+//! numbers that it replaces.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -28,45 +30,47 @@ use crate::transaction::join_tail;
 /// The difference between two committed states that follow each other.
 #[derive(Debug)]
 pub(crate) struct Change {
-    /// All definitions, those that stay among them.
+    /// All definitions after the commit, the unchanged ones included.
     pub(crate) catalog: Arc<Catalog>,
-    /// Only of tables that are there afterwards.
+    /// Changes by table. Holds only tables that exist after the commit.
     pub(crate) tables: BTreeMap<TableId, TableChange>,
-    /// Rows and index entries of keyed tables, if there are any.
+    /// Changed rows and index entries of keyed tables, if there are any.
     pub(crate) keyed: Option<Arc<WriteSet>>,
 }
 
-/// What changes of a table, in this order.
+/// The changes of one table, applied in the order of the fields.
 #[derive(Debug, Default)]
 pub(crate) struct TableChange {
-    /// All rows that were there are gone.
+    /// All rows of the state before are deleted.
     pub(crate) truncated: bool,
     /// Deleted rows of the state before.
     pub(crate) deleted: DeletesByHolder,
-    /// Each takes the place of all rows in its range of numbers.
+    /// New blocks. Each replaces all rows within its range of row numbers.
     pub(crate) blocks: Vec<Arc<Block>>,
-    /// Rows behind all others.
+    /// New rows, whose numbers follow all others.
     pub(crate) runs: Vec<Arc<OpenRun>>,
     /// The number of the next row to be committed.
     pub(crate) next_row: RowNumber,
 }
 
-/// What came of a change.
+/// The result of applying a change.
 #[derive(Debug)]
 pub(crate) struct Applied {
     pub(crate) snapshot: Snapshot,
-    /// Blocks of the state before that the next does not name.
+    /// Blocks of the state before that the next state does not name.
     pub(crate) removed: Vec<Arc<Block>>,
+    /// Tables of the state before that the next state does not have.
     pub(crate) dropped: Vec<TableId>,
 }
 
 impl Change {
-    /// One that leaves all definitions as they are.
+    /// Makes a change of one table that leaves all definitions as they are.
     pub(crate) fn of_table(before: &Snapshot, table: TableId, change: TableChange) -> Change {
         Change { catalog: Arc::clone(&before.catalog), tables: BTreeMap::from([(table, change)]), keyed: None }
     }
 
-    /// The state that follows `before`, with its keyed rows: whoever has applied those to the versions says so there.
+    /// Makes the state that follows `before`. Keyed rows are not part of this: the caller must apply them to the
+    /// versions and set [`Snapshot::keyed`] itself.
     pub(crate) fn apply(&self, before: &Snapshot, memory: &Broker) -> Result<Applied> {
         if self.tables.is_empty() && Arc::ptr_eq(&before.catalog, &self.catalog) {
             let snapshot = Snapshot { commit: CommitId(before.commit.0 + 1), pin: None, ..before.clone() };
@@ -76,6 +80,7 @@ impl Change {
         let (mut removed, mut dropped) = (Vec::new(), Vec::new());
         if !Arc::ptr_eq(&before.catalog, &self.catalog) {
             tables.retain(|id, table| {
+                // A dropped table leaves the state, and its blocks become free space once no reader needs them.
                 let stays = self.catalog.table_by_id(*id).is_some();
                 if !stays {
                     removed.extend(table.blocks.iter().cloned());
@@ -116,13 +121,13 @@ impl Change {
         Ok(Applied { snapshot, removed, dropped })
     }
 
-    /// The blocks that it names first.
+    /// The new blocks that this change names.
     pub(crate) fn blocks(&self) -> impl Iterator<Item = &Arc<Block>> {
         self.tables.values().flat_map(|table| &table.blocks)
     }
 }
 
-/// Those of `before` that are not in `after`.
+/// The blocks of `before` that are not in `after`.
 fn blocks_without(before: &Arc<[Arc<Block>]>, after: &Arc<[Arc<Block>]>) -> Vec<Arc<Block>> {
     if before.is_empty() || Arc::ptr_eq(before, after) {
         return Vec::new();
@@ -160,7 +165,7 @@ impl TableChange {
     }
 }
 
-/// Puts a block in the place of what has rows of its range.
+/// Inserts a block and removes the blocks and the parts of runs whose row numbers it covers.
 fn put_block(
     block: &Arc<Block>,
     blocks: &mut Vec<Arc<Block>>,
@@ -168,11 +173,12 @@ fn put_block(
     memory: &Broker,
 ) -> Result<()> {
     let numbers = block.first_row()..block.end_row();
-    // What is replaced may begin before: its first rows are deleted, and so left out.
+    // A replaced block may begin before the new one: the rows in front were deleted, so the new block leaves them out.
     let from = blocks.partition_point(|other| other.end_row() <= numbers.start);
     let to = blocks.partition_point(|other| other.first_row() < numbers.end);
     blocks.splice(from..to, [Arc::clone(block)]);
-    // Of the log longer runs are made than those that the block was made of.
+    // A run may reach beyond the block, because recovery gathers rows of many commits into longer runs than those that
+    // the block was made of. We keep the parts before and after the block.
     let mut kept = Vec::with_capacity(runs.len());
     for run in runs.drain(..) {
         let (first, rows) = (run.first_row().0, run.rows());
@@ -195,11 +201,11 @@ fn put_block(
 
 // Bytes.
 
-/// The first byte of a table that was truncated; of others it is zero.
+/// The first byte of a truncated table. It is zero for every other table.
 const TRUNCATED: u8 = 1;
 
 impl Change {
-    /// The log's record of commit `at`, which follows `before`, behind what is in `buffer`.
+    /// Encodes the log record of commit `at`, which follows `before`. The bytes are appended to `buffer`.
     pub(crate) fn encode(&self, before: &Snapshot, at: CommitId, meta: Meta, buffer: Vec<u8>) -> Result<Record<'_>> {
         let mut out = Writer::behind(buffer);
         out.u64(at.0).bytes_of(|out| meta.write(out));
@@ -217,18 +223,20 @@ impl Change {
             table.encode(before.tables.get(id).map(|table| &**table), &mut out)?;
         }
         let mut keyed = self.keyed.as_deref().map(|keyed| (keyed, keyed_bytes(keyed)));
+        // A small set of keyed rows is part of the buffer. A large one is encoded while the log writes it, see
+        // [`SLICE_BYTES`].
         if let Some((few, _)) = keyed.take_if(|(_, bytes)| *bytes <= SLICE_BYTES) {
             encode_keyed(few, &mut out, |_| Ok(()))?;
         }
         Ok(Record { bytes: out.finish(), keyed })
     }
 
-    /// The commit of a record.
+    /// Reads the commit id of a record.
     pub(crate) fn commit_of(record: &[u8]) -> Result<CommitId> {
         Reader::new(record, "a record of the log").u64().map(CommitId)
     }
 
-    /// What a record holds that does no more than put rows behind others; `None` of any other.
+    /// Decodes a record that only appends rows. Returns `None` for any other record.
     pub(crate) fn appended(bytes: &[u8]) -> Result<Option<Appended<'_>>> {
         let mut input = Reader::new(bytes, "a record of the log");
         let (commit, meta) = (CommitId(input.u64()?), Meta::decode(input.bytes()?)?);
@@ -240,7 +248,7 @@ impl Change {
             let table = TableId(input.u32()?);
             let is_truncated = input.u8()? != 0;
             let next_row = RowNumber(input.u64()?);
-            // Rows that are deleted, and blocks.
+            // The record deletes rows of the table, or adds blocks.
             if is_truncated || input.u8()? != 0 || input.u32()? > 0 {
                 return Ok(None);
             }
@@ -251,7 +259,7 @@ impl Change {
             for _ in 0..count {
                 let first_row = RowNumber(input.u64()?);
                 let bytes = input.bytes()?;
-                // Rows of it that are deleted.
+                // The run has deleted rows.
                 if input.u8()? != 0 {
                     return Ok(None);
                 }
@@ -259,13 +267,13 @@ impl Change {
             }
         }
         if !input.is_at_end() {
-            // Keyed rows.
+            // The record goes on with keyed rows.
             return Ok(None);
         }
         Ok(Some(Appended { commit, meta, runs }))
     }
 
-    /// The change that a record holds, which follows `before`, and the ids that come next.
+    /// Decodes the change that a record holds, which must follow `before`, and the ids to be given next.
     pub(crate) fn decode(
         bytes: &[u8],
         before: &Snapshot,
@@ -275,7 +283,7 @@ impl Change {
         let mut input = Reader::new(bytes, "a record of the log");
         let at = CommitId(input.u64()?);
         if at.0 != before.commit.0 + 1 {
-            return Err(input.damaged(&format!("commit {at} behind commit {}", before.commit)));
+                return Err(input.damaged(&format!("commit {at} follows commit {}", before.commit)));
         }
         let meta = Meta::decode(input.bytes()?)?;
         let catalog = decode_catalog(&mut input, &before.catalog)?;
@@ -283,7 +291,7 @@ impl Change {
         for _ in 0..input.count(TABLE_BYTES_MIN)? {
             let id = TableId(input.u32()?);
             let def =
-                catalog.table_by_id(id).ok_or_else(|| input.damaged(&format!("a table {id} that is not there")))?;
+                    catalog.table_by_id(id).ok_or_else(|| input.damaged(&format!("table {id} does not exist")))?;
             let of_table = before.tables.get(&id);
             let table = TableChange::decode(&mut input, def, of_table.map(|table| &**table), files, freed)?;
             if tables.insert(id, table).is_some() {
@@ -303,14 +311,14 @@ impl Change {
     }
 }
 
-/// Keyed rows of more bytes are not gathered in memory: they go to the log in slices of about as many.
+/// Keyed rows of more bytes are not collected in memory. They go to the log in slices of about this length.
 const SLICE_BYTES: usize = 128 << 10;
 
-/// A record of the log.
+/// A record of the log, ready to be written.
 #[derive(Debug)]
 pub(crate) struct Record<'c> {
     bytes: Vec<u8>,
-    /// Behind those, and how many bytes it makes.
+    /// Keyed rows that follow `bytes`, and the length of their encoding. `None` if `bytes` holds them already.
     keyed: Option<(&'c WriteSet, usize)>,
 }
 
@@ -335,28 +343,29 @@ impl Payload for Record<'_> {
 }
 
 impl From<Record<'_>> for Vec<u8> {
-    /// Its memory.
+    /// Returns the buffer, so that the next record can use its memory.
     fn from(record: Record<'_>) -> Vec<u8> {
         record.bytes
     }
 }
 
-/// What is written by index.
+/// The writes of each index that has any.
 fn written(changes: &WriteSet) -> impl Iterator<Item = &IndexWrites> {
     changes.indexes().filter(|writes| !writes.is_empty())
 }
 
-/// The bytes that [`encode_keyed`] makes.
+/// The number of bytes that [`encode_keyed`] makes. The log needs it before the bytes exist, so both must agree
+/// exactly.
 fn keyed_bytes(changes: &WriteSet) -> usize {
     let of_index = |writes: &IndexWrites| {
         let Content { keys, key_bytes, rows, row_bytes } = writes.content();
-        // An id and a number; of each key a length, and whether there is a row; of each row a length.
+        // Per index: an id and a count. Per key: its length and a flag for the row. Per row: its length.
         8 + keys * 5 + key_bytes - keys * HEAD_BYTES + rows * 4 + row_bytes
     };
     4 + written(changes).map(of_index).sum::<usize>()
 }
 
-/// Rows and index entries by their indexes; behind each `pause` may take what there is.
+/// Encodes rows and index entries by index. After each entry, `pause` may take the bytes written so far.
 fn encode_keyed(changes: &WriteSet, out: &mut Writer, mut pause: impl FnMut(&mut Writer) -> Result<()>) -> Result<()> {
     out.u32(written(changes).count() as u32);
     for writes in written(changes) {
@@ -381,7 +390,7 @@ fn decode_keyed(input: &mut Reader<'_>, catalog: &Catalog, at: CommitId, changes
     for _ in 0..input.count(4 + 4)? {
         let index = IndexId(input.u32()?);
         if !is_known(index) {
-            return Err(input.damaged(&format!("keys of an index {index} that is not there")));
+                return Err(input.damaged(&format!("keys of index {index}, which does not exist")));
         }
         for _ in 0..input.count(4 + 1)? {
             key.clear();
@@ -389,7 +398,8 @@ fn decode_keyed(input: &mut Reader<'_>, catalog: &Catalog, at: CommitId, changes
             key.extend_from_slice(input.bytes()?);
             let row = input.option(|input| input.bytes())?;
             if key.len() > KEY_LEN_MAX || last >= key {
-                return Err(input.damaged("a key that is too long, or not behind the one before"));
+                    // Encoding goes in key order, so any other order shows damage.
+                    return Err(input.damaged("a key that is too long, or does not follow the previous one"));
             }
             changes.put_uncounted(&key, row, at);
             std::mem::swap(&mut key, &mut last);
@@ -398,14 +408,14 @@ fn decode_keyed(input: &mut Reader<'_>, catalog: &Catalog, at: CommitId, changes
     Ok(())
 }
 
-/// A commit that does no more than put rows behind others.
+/// A commit that only appends rows.
 pub(crate) struct Appended<'a> {
     pub(crate) commit: CommitId,
     pub(crate) meta: Meta,
     pub(crate) runs: Vec<AppendedRun<'a>>,
 }
 
-/// One run of it, and the number of the table's next row behind the commit.
+/// One run of such a commit, and the number of the table's next row after the commit.
 pub(crate) struct AppendedRun<'a> {
     pub(crate) table: TableId,
     pub(crate) first_row: RowNumber,
@@ -413,23 +423,24 @@ pub(crate) struct AppendedRun<'a> {
     pub(crate) bytes: &'a [u8],
 }
 
-/// A run's first row, its bytes and whether any of it is deleted.
+/// Least bytes of a run: its first row, its length and a flag for deleted rows.
 const RUN_BYTES_MIN: usize = 8 + 4 + 1;
-/// A table, its flags, its next row and four counts.
+/// Least bytes of a table: its id, flags, next row, a flag for deleted rows and two counts.
 const TABLE_BYTES_MIN: usize = 4 + 1 + 8 + 1 + 4 + 4;
-/// A definition's kind, id and whether it has a value.
+/// Least bytes of a definition: its kind, its id and a flag for the value.
 const DEFINITION_BYTES_MIN: usize = 1 + 4 + 1;
 
-/// A schema, table or view, or what is known of a table's rows, that was made, changed or removed.
+/// A definition that was made, changed or removed: a schema, a table, a view or the statistics of a table.
 pub(crate) struct Definition {
     /// [`SCHEMA`], [`TABLE`], [`VIEW`] or [`STATISTICS`].
     pub(crate) kind: u8,
     pub(crate) id: u32,
-    /// Its value in the base, unless it is gone.
+    /// The value in the base. `None` if the definition was removed.
     pub(crate) value: Option<Vec<u8>>,
 }
 
-/// The definitions that differ.
+/// The definitions that differ between two catalogs. Removals come first, and a schema comes before its tables, so that
+/// the list can be applied from start to end.
 pub(crate) fn definitions(before: &Arc<Catalog>, after: &Arc<Catalog>) -> Result<Vec<Definition>> {
     if Arc::ptr_eq(before, after) {
         return Ok(Vec::new());
@@ -481,7 +492,8 @@ fn decode_catalog(input: &mut Reader<'_>, before: &Arc<Catalog>) -> Result<Arc<C
     for _ in 0..count {
         let (kind, id) = (input.u8()?, input.u32()?);
         let value = input.option(|input| input.bytes())?;
-        // Names that are given up can be taken by others of the same commit. A schema keeps what is in it.
+        // We remove every changed definition before we add any, because another object of the same commit may take its
+        // name. A changed schema stays, because removing it would remove its tables.
         match kind {
             VIEW => catalog.remove_view(ViewId(id)),
             TABLE if value.is_none() => catalog.remove_table(TableId(id)),
@@ -489,7 +501,7 @@ fn decode_catalog(input: &mut Reader<'_>, before: &Arc<Catalog>) -> Result<Arc<C
             STATISTICS => catalog.set_statistics(TableId(id), None),
             SCHEMA if value.is_none() => catalog.remove_schema(SchemaId(id)),
             SCHEMA => {}
-            _ => return Err(input.damaged("a definition of no known kind")),
+                _ => return Err(input.damaged("a definition of an unknown kind")),
         }
         defined.extend(value.map(|value| (kind, id, value)));
     }
@@ -541,14 +553,15 @@ impl TableChange {
         let truncated = match input.u8()? {
             0 => false,
             TRUNCATED => true,
-            _ => return Err(input.damaged("a change of no known kind")),
+                _ => return Err(input.damaged("a change of an unknown kind")),
         };
         let next_row = RowNumber(input.u64()?);
         let rows = input.option(|input| input.bytes())?;
         let deleted = match (rows, before.filter(|_| !truncated)) {
+            // Truncating already deletes all rows, so a truncated table must not have deletes of its own.
             (None, _) => DeletesByHolder::new(),
             (Some(rows), Some(before)) => deleted_positions(before, rows)?,
-            (Some(_), None) => return Err(input.damaged("deletes of rows that are not there")),
+                (Some(_), None) => return Err(input.damaged("deletes of rows that do not exist")),
         };
         let mut blocks = Vec::new();
         for _ in 0..input.count(8 + 4 + 1)? {
@@ -562,7 +575,7 @@ impl TableChange {
             let first_row = RowNumber(input.u64()?);
             let run = OpenRun::decode(first_row, def, input.bytes()?)?;
             if first_row.0.checked_add(run.rows() as u64).is_none_or(|end| end > next_row.0) {
-                return Err(input.damaged("rows behind the last row"));
+                    return Err(input.damaged("rows after the last row"));
             }
             let deleted = decode_positions(input, run.rows())?;
             let run = match deleted {
@@ -575,7 +588,7 @@ impl TableChange {
     }
 }
 
-/// The block of an entry in the log or the base.
+/// Opens the block of an entry in the log or the base.
 pub(crate) fn open_block(
     table: &TableDef,
     first_row: RowNumber,
@@ -584,7 +597,7 @@ pub(crate) fn open_block(
     files: &ColumnFiles,
     freed: &Arc<FreedExtents>,
 ) -> Result<Block> {
-    // A dropped column's chunks stay in the entries; its file is gone.
+    // A dropped column's chunks stay in the entries, but its file is gone, so we skip them.
     let exists = |column: ColumnId| column == ROW_NUMBERS || table.column_by_id(column).is_some();
     let open = |(column, extent): &(ColumnId, Extent)| {
         let file = files.get(table.id, *column)?;
@@ -610,13 +623,13 @@ fn decode_positions(input: &mut Reader<'_>, rows: usize) -> Result<Option<Roarin
     input.option(|input| manifest::decode_deletes(input.bytes()?, rows))
 }
 
-/// The numbers of rows that are deleted, as bytes.
+/// Encodes the deleted rows as row numbers.
 fn deleted_rows(before: &TableSnapshot, deleted: &DeletesByHolder) -> Result<Vec<u8>> {
     let finder = RowFinder::new(&before.def, &before.blocks, &before.runs);
     let mut rows = RoaringTreemap::new();
     for (first_row, positions) in deleted {
         let holder =
-            finder.holder_at(*first_row).ok_or_else(|| Error::internal("deletes of rows that nothing holds"))?;
+            finder.holder_at(*first_row).ok_or_else(|| Error::internal("deletes of rows that no holder has"))?;
         let numbers = holder.row_numbers(&before.def)?;
         rows.extend(positions.iter().map(|position| numbers.at(position as usize)));
     }
@@ -625,7 +638,7 @@ fn deleted_rows(before: &TableSnapshot, deleted: &DeletesByHolder) -> Result<Vec
     Ok(bytes)
 }
 
-/// The positions of [`deleted_rows`], each of which has to be of a row that is there.
+/// Decodes [`deleted_rows`] into positions. Returns an error if a row does not exist or is already deleted.
 fn deleted_positions(before: &TableSnapshot, bytes: &[u8]) -> Result<DeletesByHolder> {
     let damaged = |problem: String| Error::corrupt(format!("deleted rows of a record of the log: {problem}"));
     let rows = RoaringTreemap::deserialize_from(bytes).map_err(|error| damaged(error.to_string()))?;
@@ -636,8 +649,8 @@ fn deleted_positions(before: &TableSnapshot, bytes: &[u8]) -> Result<DeletesByHo
             finder.find(row)?.map(|(holder, position)| (holder.first_row(), position, is_gone(holder, position)));
         match found {
             Some((first_row, position, false)) => deleted.entry(first_row).or_default().insert(position),
-            Some(_) => return Err(damaged(format!("row {row} is gone already"))),
-            None => return Err(damaged(format!("row {row} is not there"))),
+                Some(_) => return Err(damaged(format!("row {row} is already deleted"))),
+                None => return Err(damaged(format!("row {row} does not exist"))),
         };
     }
     Ok(deleted)
@@ -690,7 +703,7 @@ mod tests {
     }
 
     #[test]
-    fn keyed_rows_come_back_and_damaged_ones_are_errors_or_other_rows() {
+    fn keyed_rows_round_trip_and_damaged_bytes_give_errors_or_other_rows() {
         let key = |index, key: &[u8]| [&index_head(IndexId(index))[..], key].concat();
         let rows = [(3, &b"a"[..], Some(&b"row"[..])), (3, b"b", None), (4, b"", Some(b"")), (4, b"\0", Some(b"x"))];
         let expected: Entries =
@@ -716,7 +729,7 @@ mod tests {
                 problems.extend(decode(&damaged).err().map(|error| error.message().to_owned()));
             }
         }
-        for problem in ["that is not there", "not behind the one before", "ends too early", "neither there nor absent"]
+        for problem in ["which does not exist", "follow the previous one", "ends too early", "neither there nor absent"]
         {
             assert!(problems.iter().any(|found| found.contains(problem)), "{problem}: {problems:?}");
         }

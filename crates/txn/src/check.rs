@@ -1,14 +1,16 @@
-//! `CHECK DATABASE`: everything that a database has on disk is read and compared with what is known of it.
+//! `CHECK DATABASE`: reads everything that a database has on disk and compares it with the state in memory.
 //!
 //! ```text
-//! base      its pages as trees, each key and value; what they say is the state of the last checkpoint
-//! log       its records from there on, made to that state, lead to the state in memory
-//! tables    rows in their order, deletes within them; each chunk by its checksums, decoded from its first to its last row
-//! space     extents within their files, none of them twice or free; what lies there and is named by nobody
+//! base      its pages as trees, each key and value; together they must give the state of the last checkpoint
+//! log       its records from there on, applied to that state, must lead to the state in memory
+//! tables    rows in order, deletes within their bounds; each chunk by its checksums, and decoded from first to last
+//! row
+//! space     extents within their files, none used twice or free; files and folders that no definition names
 //! ```
 //!
-//! It reads by calls: a mapping of a file that was cut or that the disk cannot read is a signal. Nothing is written, and
-//! commits go on: what is looked at is one state, and only a checkpoint waits while the base and the log are compared with it.
+//! It reads with system calls instead of mappings, because reading a mapping of a file that was cut, or that the disk
+//! cannot read, raises a signal. It writes nothing, and commits go on. It checks one state, and only checkpoints wait
+//! while the base and the log are compared with that state.
 
 mod extents;
 mod keyed;
@@ -32,27 +34,27 @@ use crate::recovery;
 use crate::replay::Replay;
 use crate::snapshot::Snapshot;
 
-/// What a check has looked at, and one of the things that it has found there. An object of which nothing is to be said has one of
-/// these; one with several problems or notes has one for each of them.
+/// One result of a check: an object, and at most one problem or note about it. An object without problems and notes has
+/// one such entry. An object with several has one entry for each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checked {
-    /// What was looked at: `base, pages`, `log`, `table main.t, column a`.
+    /// The object that was checked, for example `base, pages`, `log`, or `table main.t, column a`.
     pub object: String,
-    /// Bytes of it that were looked at; 0 from its second problem or note on.
+    /// Number of its bytes that were checked. 0 in all entries of an object but the first.
     pub bytes: u64,
-    /// What is wrong.
+    /// Damage or an inconsistency.
     pub problem: Option<String>,
-    /// What is not wrong and worth knowing.
+    /// A remark that is no problem.
     pub note: Option<String>,
 }
 
-/// What is found of one object.
+/// All results for one object.
 #[derive(Debug)]
 struct Finding {
     object: String,
     bytes: u64,
     problems: Vec<String>,
-    /// Problems that are counted alone.
+    /// Number of problems beyond the listed ones.
     more_problems: usize,
     notes: Vec<String>,
 }
@@ -73,7 +75,8 @@ impl Finding {
         self.notes.push(note.into());
     }
 
-    /// What was asked for, or a problem more. An error of the check itself ends it.
+    /// Returns the value, or records the error as a problem. An error of the check itself is returned, see
+    /// [`ends_check`].
     fn take<T>(&mut self, outcome: Result<T>) -> Result<Option<T>> {
         match outcome {
             Ok(value) => Ok(Some(value)),
@@ -86,13 +89,14 @@ impl Finding {
     }
 }
 
-/// Whether an error says nothing about what was looked at.
+/// Whether an error prevents the check and says nothing about the checked object.
 fn ends_check(error: &Error) -> bool {
     use ErrorKind::{Cancelled, Deadline, Locked, MemoryLimit, OpenFiles};
     matches!(error.kind(), Cancelled | Deadline | Locked | MemoryLimit | OpenFiles)
 }
 
-/// What an error says of what was looked at. Of what the disk did not give it is not known whether it is damaged.
+/// The text of a problem. If the disk did not deliver the data, we do not know whether the data is damaged, so the text
+/// says that instead.
 fn problem_of(error: &Error) -> String {
     match error.kind() {
         ErrorKind::Io => format!("it could not be read: {}", error.message()),
@@ -100,25 +104,26 @@ fn problem_of(error: &Error) -> String {
     }
 }
 
-/// A check that is under way.
+/// A check in progress.
 struct Check<'a> {
     engine: &'a Core,
     cancel: &'a Cancel,
-    /// Of its own, for what is read of the base and the log: nothing is freed by what is only read.
+    /// Separate files and extents for the base and the log as we read them, so that nothing is freed by reading.
     files: ColumnFiles,
     freed: Arc<FreedExtents>,
     checked: Vec<Checked>,
 }
 
 impl Core {
-    /// Looks at everything that is on disk, and tells object by object what that was and all that is wrong with it. In a
-    /// process that only reads, too.
+    /// Checks everything on disk and reports all problems, object by object. It also works in a process that only
+    /// reads.
     ///
-    /// An error says that the check could not be made: it was cancelled, or memory or descriptors are short. Damage is no error.
+    /// An error means that the check could not be completed: it was cancelled, or memory or file descriptors were
+    /// short. Damage is reported in the result and is not an error.
     pub fn check(&self, cancel: &Cancel) -> Result<Vec<Checked>> {
         let files = ColumnFiles::new(Arc::clone(self.disk()), self.broker().clone());
         let mut check = Check { engine: self, cancel, files, freed: Arc::default(), checked: Vec::new() };
-        // No checkpoint is made meanwhile: the base stays as it is, and the log has what is behind it.
+        // We hold the checkpoint lock, so that the base keeps its state and the log keeps the records after it.
         let stored = (!self.is_read_only()).then(|| self.stored().hold());
         let is_base_whole = check.base()?;
         match stored {
@@ -126,7 +131,7 @@ impl Core {
             None if is_base_whole => check.followed()?,
             None => {
                 let mut rest = Finding::new("log, tables and space");
-                rest.problem("not looked at: only what the base says is known of them, and it is damaged");
+                rest.problem("not checked: only the base names them, and it is damaged");
                 check.finish(rest);
             }
         }
@@ -135,6 +140,7 @@ impl Core {
 }
 
 impl Check<'_> {
+    /// Turns the findings for one object into results.
     fn finish(&mut self, finding: Finding) {
         let Finding { object, mut bytes, mut problems, more_problems, notes } = finding;
         if more_problems > 0 {
@@ -150,7 +156,7 @@ impl Check<'_> {
         }
     }
 
-    /// Whether the base is whole.
+    /// Checks the base. Returns whether it is undamaged.
     fn base(&mut self) -> Result<bool> {
         let checked = self.engine.base().check(self.cancel)?;
         let is_whole = checked.is_whole();
@@ -163,7 +169,7 @@ impl Check<'_> {
         Ok(is_whole)
     }
 
-    /// What the base says, read by calls.
+    /// Loads the state of the base by system calls.
     fn load(&self) -> Result<Snapshot> {
         let read = self.engine.base().read_by_calls()?;
         let state = recovery::load(&*read, &self.files, &self.freed, None)?.0;
@@ -172,7 +178,8 @@ impl Check<'_> {
         Ok(state.with_keyed(keyed))
     }
 
-    /// The records of a stretch of the log, made to `state`; how far they are whole and how many bytes that is.
+    /// Applies the records of a range of the log to `state`. Returns the end of the last whole record and the number of
+    /// bytes read.
     fn replay(
         &self,
         options: LogOptions,
@@ -193,26 +200,27 @@ impl Check<'_> {
         Ok((end, bytes))
     }
 
-    /// The rest, in the process that writes.
+    /// Checks log, tables and space in the process that writes.
     fn written(&mut self, held: MutexGuard<'_, Arc<Snapshot>>, is_base_whole: bool) -> Result<()> {
         let engine = self.engine;
         let (stored, latest) = (Arc::clone(&held), engine.latest());
         let mut log = Finding::new("log");
-        // Not with the versions that everybody reads: the log is read to it.
+        // We replay into versions of our own, because readers share those of the engine.
         let mut state = Arc::new(stored.detached(self.files.memory()));
         if !is_base_whole {
-            log.note("the base is damaged: what it says is not compared with what it should say");
+            log.note("the base is damaged, so its content is not compared with the expected state");
         } else if let Some(base) = log.take(self.load())? {
             for difference in states::differences(&base, &stored)? {
-                log.problem(format!("the base is not what the last checkpoint has written: {difference}"));
+                log.problem(format!("the base differs from the last checkpoint: {difference}"));
             }
             state = Arc::new(base);
         }
         match engine.journal().log() {
             Some(written) => self.written_log(written, state, &latest, &mut log)?,
-            None => log.note("there is none: what is committed lives in memory alone"),
+            None => log.note("there is no log: commits are only in memory"),
         }
         drop(held);
+        // The base and the log were compared, so checkpoints may go on. `latest` keeps the rest of what we need.
         self.finish(log);
         if is_base_whole {
             self.keyed_tables(&latest)?;
@@ -238,15 +246,15 @@ impl Check<'_> {
             let is_logged = engine.journal().durability() != Durability::Off;
             if end < latest.log_end {
                 let known = latest.log_end.0;
-                log.problem(format!("it was written up to {known}, and its records are whole up to {}", end.0));
+                log.problem(format!("it was written up to {known}, but its records are whole only up to {}", end.0));
             } else if !is_logged && state.commit < latest.commit {
                 let commits = latest.commit.0 - state.commit.0;
                 log.note(format!(
-                    "{commits} commits behind the last checkpoint are in memory alone: durability is off"
+                    "{commits} commits since the last checkpoint are only in memory: durability is off"
                 ));
             } else {
                 for difference in states::differences(&state, latest)? {
-                    log.problem(format!("base and log lead to another state than the one in memory: {difference}"));
+                    log.problem(format!("base and log lead to a state that differs from memory: {difference}"));
                 }
                 if let Some(tables) = log.take(keyed::differences(&state, latest, self.cancel))? {
                     tables
@@ -256,30 +264,31 @@ impl Check<'_> {
             }
         }
         log.take(written.check_published())?;
-        // While somebody commits the log is ahead of the state.
+        // During a commit the log is ahead of the state, so we can only compare them while no commit runs.
         if let Some(_committing) = engine.try_lock_commit() {
             let (end, known) = (written.end(), engine.latest().log_end);
             if end != known {
-                log.problem(format!("it ends at {}, and the state in memory at {}", end.0, known.0));
+                log.problem(format!("it ends at {}, but the state in memory ends at {}", end.0, known.0));
             }
         }
         log.take(Log::strays(&**engine.disk()))?
             .into_iter()
             .flatten()
-            .for_each(|name| log.note(format!("{name} is no file of the log")));
+            .for_each(|name| log.note(format!("{name} does not belong to the log")));
         Ok(())
     }
 
-    /// The rest, in a process that only reads.
+    /// Checks log, tables and space in a process that only reads.
     fn followed(&mut self) -> Result<()> {
-        /// The writing process may make a checkpoint or begin another log meanwhile, but hardly so often.
+        /// The writing process may make a checkpoint or start another log between our reads, but hardly this often in a
+        /// row.
         const TRIES: usize = 16;
         let mut log = Finding::new("log");
         let mut failed = None;
         for _ in 0..TRIES {
             self.cancel.check()?;
             failed = None;
-            // It keeps what it names, and all that any later state of the base names.
+            // The snapshot keeps everything that it names, and everything that a later state of the base names.
             let Some(latest) = log.take(self.engine.snapshot())? else { break };
             let replayed = self.load().and_then(|base| {
                 let mut state = Arc::new(base);
@@ -293,7 +302,7 @@ impl Check<'_> {
                 Ok((state, bytes)) if state.commit == latest.commit => {
                     log.bytes = bytes;
                     for difference in states::differences(&state, &latest)? {
-                        log.problem(format!("base and log lead to another state than the one in memory: {difference}"));
+                        log.problem(format!("base and log lead to a state that differs from memory: {difference}"));
                     }
                     if let Some(tables) = log.take(keyed::differences(&state, &latest, self.cancel))? {
                         tables
@@ -307,7 +316,7 @@ impl Check<'_> {
                 }
                 Ok((state, _)) => {
                     let (base, known) = (state.commit, latest.commit);
-                    failed = Some(format!("base and log lead to commit {base}, and the state in memory has {known}"));
+                    failed = Some(format!("base and log lead to commit {base}, but the state in memory has {known}"));
                 }
                 Err(error) if ends_check(&error) => return Err(error),
                 Err(error) => failed = Some(problem_of(&error)),

@@ -1,9 +1,9 @@
-//! The checkpoint: what changed since the last one goes to the ordered base, and the log before it is used again.
+//! The checkpoint: writes the changes since the last one to the ordered base, so that the log before it can be reused.
 //!
-//! States are immutable, so the difference between the one that the base has and the latest is found while commits go on,
-//! and one synced write of the base, with the position of the log that it has come to, is the checkpoint. What has come and
-//! gone in between is never written. Recent rows are written where their run is a new one: runs are joined a logarithmic
-//! number of times.
+//! States are immutable, so we compute the difference between the base's state and the latest state while commits go
+//! on. One synced write of the base applies the difference together with the log position that it reaches. Rows that
+//! came and went between two checkpoints are never written. Recent rows are written once per run that holds them. A row
+//! is in few runs over time, because runs are joined a logarithmic number of times.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -26,13 +26,13 @@ use crate::log::Position;
 use crate::manifest::{self, BLOCK, BlockEntry, DELETES, LOG_POSITION_KEY, NEXT_ROW, RUN, id_key, row_key};
 use crate::snapshot::{Snapshot, TableSnapshot};
 
-/// What the base has.
+/// The state that the base has.
 #[derive(Debug)]
 pub(crate) struct Stored {
     state: Mutex<Arc<Snapshot>>,
     commit: AtomicU64,
     log_end: AtomicU64,
-    /// Commits have removed blocks or tables that the base still names.
+    /// Commits have removed blocks or tables that the base still names, so only a checkpoint can free their space.
     space_waits: AtomicBool,
     times: Mutex<CheckpointTimes>,
 }
@@ -40,11 +40,11 @@ pub(crate) struct Stored {
 /// Checkpoints since the database was opened.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CheckpointTimes {
-    /// How many.
+    /// Number of checkpoints.
     pub count: u64,
-    /// How long the last one took, during which commits went on.
+    /// Duration of the last one. Commits go on during a checkpoint.
     pub last: Duration,
-    /// How long the longest one took.
+    /// Duration of the longest one.
     pub longest: Duration,
 }
 
@@ -60,7 +60,7 @@ impl Stored {
         }
     }
 
-    /// The state that the base has, and goes on having as long as this is held.
+    /// Locks the state that the base has. No checkpoint can change it while the lock is held.
     pub(crate) fn hold(&self) -> MutexGuard<'_, Arc<Snapshot>> {
         self.state.lock()
     }
@@ -74,54 +74,57 @@ impl Stored {
         *self.times.lock()
     }
 
-    /// Up to where the base has what the log has.
+    /// The log position that the base has reached.
     pub(crate) fn log_end(&self) -> Position {
         Position(self.log_end.load(Ordering::Acquire))
     }
 
-    /// A commit has removed blocks or tables.
+    /// Notes that a commit has removed blocks or tables.
     pub(crate) fn note_space(&self) {
         self.space_waits.store(true, Ordering::Release);
     }
 
-    /// Whether there is space that only a checkpoint gives back, or so many bytes of the log, which ends at `end`.
+    /// Whether a checkpoint is due: space waits for one, or the log, which ends at `end`, has at least `bytes_max`
+    /// bytes since the last one.
     pub(crate) fn is_due(&self, end: Position, bytes_max: u64) -> bool {
         let bytes = end.0.saturating_sub(self.log_end().0);
         self.space_waits.load(Ordering::Acquire) || bytes >= bytes_max
     }
 }
 
-/// Time between what makes a checkpoint due and the checkpoint, so that what follows at once is part of it.
+/// Delay between the moment a checkpoint is due and its start, so that it includes the commits that follow at once.
 const SETTLE: Duration = Duration::from_millis(200);
 
 /// Starts the thread that makes checkpoints when they are due.
 pub(crate) fn start(checkpointer: &Background, engine: &Arc<Core>) -> Result<()> {
     let engine = Arc::clone(engine);
     let work = move |_: &Cancel| {
-        // One that fails is made again behind the next commit, and the log has everything meanwhile.
+        // If it fails, the next commit asks for another one. Nothing is lost, because the log has everything.
         let _ = checkpoint_if_due(&engine);
         engine.reap();
     };
     checkpointer.start("rowmill-checkpoint", SETTLE, work)
 }
 
-/// Brings the base to the latest state. One at a time; commits go on.
+/// Brings the base to the latest state. Only one checkpoint runs at a time, and commits go on during it.
 ///
-/// It waits for a check of the database, which takes long: whoever holds the commit lock, or has somebody wait who commits, takes
-/// [`checkpoint_of`] or [`checkpoint_unless_busy`].
+/// It waits for a running check of the database, which can take long. A caller that holds the commit lock, or that
+/// delays a committing thread, must use [`checkpoint_of`] or [`checkpoint_unless_busy`] instead.
 pub(crate) fn checkpoint(engine: &Core) -> Result<()> {
     checkpoint_of(engine, &mut engine.stored().hold())
 }
 
-/// As [`checkpoint`], if one is due still: commits ring for the one before until it is done.
+/// Brings the base to the latest state if a checkpoint is still due. Commits keep ringing until the checkpoint before
+/// is done, so it may be done already.
 fn checkpoint_if_due(engine: &Core) -> Result<()> {
     let mut stored = engine.stored().hold();
-    // Not held meanwhile: what the latest snapshot needs would not be forgotten.
+    // We must not hold the latest snapshot during the checkpoint, or the versions that it needs could not be dropped.
     let end = engine.latest().log_end;
     if engine.is_checkpoint_due(end) { checkpoint_of(engine, &mut stored) } else { Ok(()) }
 }
 
-/// As [`checkpoint`], unless another or a check is under way. The one that is due is made behind that then, and `false` says so.
+/// Brings the base to the latest state, unless a checkpoint or a check is running. In that case it asks for one to
+/// follow and returns `false`.
 pub(crate) fn checkpoint_unless_busy(engine: &Core) -> Result<bool> {
     match engine.stored().state.try_lock() {
         Some(mut stored) => checkpoint_of(engine, &mut stored).map(|()| true),
@@ -133,11 +136,11 @@ pub(crate) fn checkpoint_unless_busy(engine: &Core) -> Result<bool> {
     }
 }
 
-/// Brings the base from `stored`, which it has, to the latest state.
+/// Brings the base from `stored`, the state that it has, to the latest state.
 pub(crate) fn checkpoint_of(engine: &Core, stored: &mut Arc<Snapshot>) -> Result<()> {
     let done = try_checkpoint(engine, stored);
     if done.is_err() {
-        // For the next commit to ask for another one.
+        // The next commit should ask for another checkpoint.
         engine.stored().note_space();
     }
     done
@@ -145,14 +148,16 @@ pub(crate) fn checkpoint_of(engine: &Core, stored: &mut Arc<Snapshot>) -> Result
 
 fn try_checkpoint(engine: &Core, stored: &mut Arc<Snapshot>) -> Result<()> {
     let Some(log) = engine.journal().log() else { return Ok(()) };
-    // Before the state is looked up: what is noted behind that waits for the next.
+    // Before we read the latest state: space that is noted later may not be part of it and waits for the next
+    // checkpoint.
     engine.stored().space_waits.store(false, Ordering::Release);
     let latest = engine.journal().latest();
     if latest.commit == stored.commit {
         return Ok(());
     }
     let begun = Instant::now();
-    // The base must not have what a power cut may take from the log: its position would lie behind the log's end.
+    // The log must be on disk up to the position that the base is about to store. Otherwise a power cut could leave the
+    // base with a position after the log's end.
     engine.journal().sync()?;
     let mut batch = difference(stored, &latest)?;
     batch.put(manifest::META_KEY.to_vec(), engine.ids().meta().encode());
@@ -160,10 +165,13 @@ fn try_checkpoint(engine: &Core, stored: &mut Arc<Snapshot>) -> Result<()> {
     let keyed = latest.keyed.store();
     let has_keyed = latest.keyed.commit() != stored.keyed.commit() || !dropped_indexes(stored, &latest).is_empty();
     let before = Arc::clone(&keyed.current());
+    // Room must be made before `end` opens a read that stays open, because open reads keep pages from being reused.
     make_room(engine, &before, batch.bytes())?;
     if has_keyed {
+        // The write replaces keyed rows, so older snapshots need a read that keeps the state of now.
         before.end()?;
     }
+    // This write is the checkpoint: before it the base has the old state, after it the new one, and nothing in between.
     if let Err(error) = engine.base().write(&batch, latest.commit) {
         if has_keyed {
             before.resume(engine.base_arc());
@@ -173,18 +181,19 @@ fn try_checkpoint(engine: &Core, stored: &mut Arc<Snapshot>) -> Result<()> {
         }
         return Err(error);
     }
+    // Only now may the log be reused and space be freed, because the base no longer needs either.
     engine.stored().commit.store(latest.commit.0, Ordering::Release);
     engine.stored().log_end.store(latest.log_end.0, Ordering::Release);
     log.release(latest.log_end);
     let keyed_commit = match has_keyed {
         true => stand_on(engine, &latest),
         false => {
-            // Those that read the state go on with what the base has now, which is the same for them.
+            // Readers of the old state go on with the base as it is now. It has the same keyed rows.
             before.let_go();
             latest.keyed.commit()
         }
     };
-    // It is compared with, and not read: it keeps neither versions nor an older state of the base.
+    // This state is only compared with, so it must keep neither versions nor an older state of the base.
     *stored = Arc::new(latest.with_keyed(keyed.unread_state(keyed_commit)));
     drop((before, latest));
     stored.keyed.store().forget();
@@ -194,8 +203,9 @@ fn try_checkpoint(engine: &Core, stored: &mut Arc<Snapshot>) -> Result<()> {
     Ok(())
 }
 
-/// Makes room in the base before a read of it is kept, or goes on being one of a seat: neither goes away while the write waits for
-/// that. Without the moment that it takes the write is tried as things are.
+/// Makes room in the base for a write of `bytes`. This must happen before a read of the base is kept, and while seats
+/// have no read, because the write would wait for such reads in vain. If no moment without reads comes in time, the
+/// caller tries the write all the same.
 fn make_room(engine: &Core, before: &Generation, bytes: usize) -> Result<()> {
     let base = engine.base();
     if !base.make_room(bytes, Duration::ZERO)? {
@@ -204,15 +214,14 @@ fn make_room(engine: &Core, before: &Generation, bytes: usize) -> Result<()> {
     Ok(())
 }
 
-/// For how long a checkpoint that needs room keeps reads of the base from being opened.
+/// For this long at most, a checkpoint that needs room keeps new reads of the base from opening.
 const ROOM_PATIENCE: Duration = Duration::from_secs(2);
-/// How long it waits at a time for those that are open.
+/// Duration of one wait for the reads that are open.
 const ROOM_MOMENT: Duration = Duration::from_millis(5);
 
-/// Has snapshots from `latest` on read the base as it is now, which has the keyed rows of that.
-///
-/// Older ones go on with the state that ended: the base has rows now that they do not see. Gives the commit of the base's keyed
-/// rows.
+/// Makes snapshots from `latest` on read the base as it is now, because it has the keyed rows of `latest`. Older
+/// snapshots keep the previous state of the base, because the base now has rows that they must not see. Returns the
+/// commit of the base's keyed rows.
 fn stand_on(engine: &Core, latest: &Snapshot) -> CommitId {
     let store = latest.keyed.store();
     let mut current = store.current_mut();
@@ -223,10 +232,11 @@ fn stand_on(engine: &Core, latest: &Snapshot) -> CommitId {
     latest.commit
 }
 
-/// What makes a base that has the state `before` one that has `after`.
+/// Makes the batch that turns a base with the state `before` into one with the state `after`.
 pub(crate) fn difference(before: &Snapshot, after: &Snapshot) -> Result<WriteBatch> {
     let mut difference = Difference { batch: WriteBatch::behind(before.commit) };
-    // First: long values of what follows would stand behind the rows of the last index, and could not be put aside for them.
+    // Keyed rows must come first. Otherwise long values after them would be stored behind the rows of the last index
+    // and could not be moved out of their way.
     difference.keyed(before, after);
     for Definition { kind, id, value } in definitions(&before.catalog, &after.catalog)? {
         match value {
@@ -246,7 +256,7 @@ pub(crate) fn difference(before: &Snapshot, after: &Snapshot) -> Result<WriteBat
     Ok(difference.batch)
 }
 
-/// The indexes, those of rows among them, that `after` has no more.
+/// The ids of indexes, including row indexes, that `before` has and `after` does not.
 fn dropped_indexes(before: &Snapshot, after: &Snapshot) -> Vec<IndexId> {
     if Arc::ptr_eq(&before.catalog, &after.catalog) {
         return Vec::new();
@@ -255,12 +265,12 @@ fn dropped_indexes(before: &Snapshot, after: &Snapshot) -> Vec<IndexId> {
     index_ids(before).filter(|id| !kept.contains(id)).collect()
 }
 
-/// The indexes of all keyed tables, those of rows among them.
+/// The ids of the indexes of all keyed tables, including row indexes.
 fn index_ids(state: &Snapshot) -> impl Iterator<Item = IndexId> + '_ {
     state.catalog.all_tables().filter_map(|table| table.keyed.as_ref()).flat_map(|keyed| keyed.index_ids())
 }
 
-/// Keys that are copied under one lock of the versions, in ten microseconds or so; commits go on in between.
+/// Keys copied under one lock of the versions, which takes about ten microseconds. Commits go on between the batches.
 const KEYS_AT_ONCE: usize = 64;
 
 struct Difference {
@@ -288,6 +298,7 @@ impl Difference {
             let versions = after.keyed.store().versions().of_range(&range);
             let mut cursor = VersionCursor::changes(range, from, to);
             loop {
+                // The cursor keeps its place, so each round copies the next keys under a short lock.
                 cursor.next_batch(versions, KEYS_AT_ONCE, &mut changes);
                 if changes.is_empty() {
                     break;
@@ -321,7 +332,7 @@ impl Difference {
                 None => puts.push((block, true)),
             }
         }
-        // Removals first: a rewritten block may start at the row of one that it replaces.
+        // Removals must come first, because a rewritten block may start at the same row as a block that it replaces.
         for block in old.into_values() {
             self.batch.delete(row_key(BLOCK, table, block.first_row()));
             self.batch.delete(row_key(DELETES, table, block.first_row()));
@@ -345,9 +356,11 @@ impl Difference {
                 None => puts.push((run, true)),
             }
         }
+        // A run with the same rows needs no new value, only its deletes.
         for run in old.into_values() {
             self.batch.delete(row_key(RUN, table, run.first_row()));
-            // A sealed block that starts at the same row has written its own deletes before.
+            // A sealed block that starts at the same row has already written its deletes under this key, so we must not
+            // remove them.
             if !self.batch.puts(&row_key(DELETES, table, run.first_row())) {
                 self.batch.delete(row_key(DELETES, table, run.first_row()));
             }

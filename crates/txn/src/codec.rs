@@ -1,10 +1,10 @@
-//! The bytes of catalog and manifest values: little endian, length-prefixed, read with every bound checked.
+//! The encoding of catalog and manifest values: little endian, length-prefixed, and read with every bound checked.
 //!
 //! The byte tables are in `docs/file-format.md`, "Ordered base".
 
 use rowmill_base::{Error, Result};
 
-/// Appends values.
+/// Encodes values by appending them to a buffer.
 #[derive(Debug, Default)]
 pub(crate) struct Writer(Vec<u8>);
 
@@ -13,7 +13,7 @@ impl Writer {
         Writer::default()
     }
 
-    /// One that appends to `bytes`.
+    /// A writer that appends to `bytes`.
     pub(crate) fn behind(bytes: Vec<u8>) -> Self {
         Writer(bytes)
     }
@@ -22,7 +22,7 @@ impl Writer {
         &self.0
     }
 
-    /// Begins again in the same memory.
+    /// Empties the buffer and keeps its memory.
     pub(crate) fn clear(&mut self) {
         self.0.clear();
     }
@@ -52,7 +52,7 @@ impl Writer {
         self.bytes(value.as_bytes())
     }
 
-    /// What `write` appends, as [`Writer::bytes`] has it.
+    /// Appends the bytes that `write` appends, with their length in front like [`Writer::bytes`].
     pub(crate) fn bytes_of(&mut self, write: impl FnOnce(&mut Self)) -> &mut Self {
         let at = self.later();
         write(self);
@@ -60,7 +60,7 @@ impl Writer {
         self.set_later(at, u32::try_from(len).expect("a catalog value is shorter than 4 GiB"))
     }
 
-    /// Leaves room for a number that is set later.
+    /// Reserves four bytes for a number that [`Writer::set_later`] fills in. Returns their place.
     pub(crate) fn later(&mut self) -> usize {
         self.u32(0);
         self.0.len() - size_of::<u32>()
@@ -84,7 +84,7 @@ impl Writer {
     }
 }
 
-/// Reads what [`Writer`] wrote.
+/// Decodes values that a [`Writer`] encoded.
 #[derive(Debug)]
 pub(crate) struct Reader<'a> {
     bytes: &'a [u8],
@@ -93,7 +93,7 @@ pub(crate) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// A reader of `bytes`, the value of a `what`.
+    /// Starts reading `bytes`. `what` names the value in errors.
     pub(crate) fn new(bytes: &'a [u8], what: &'static str) -> Self {
         Reader { bytes, at: 0, what }
     }
@@ -142,12 +142,13 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A count of things of at least `bytes_each`, so that damaged bytes cannot ask for unbounded memory.
+    /// Reads a count of items that take at least `bytes_each` bytes. Checks that they can fit, so that damaged bytes
+    /// cannot make us allocate unbounded memory.
     pub(crate) fn count(&mut self, bytes_each: usize) -> Result<usize> {
         let count = self.u32()? as usize;
         match count <= (self.bytes.len() - self.at) / bytes_each {
             true => Ok(count),
-            false => Err(self.damaged("a count is larger than what follows")),
+            false => Err(self.damaged("a count is too large for the bytes that follow")),
         }
     }
 

@@ -1,14 +1,15 @@
-//! The column files of all tables, and the way out for those that no definition names any more.
+//! The column files of all tables, and the removal of files that no definition names.
 //!
 //! ```text
 //! tables/5/0.col      a column, by its id, of table 5
-//! tables/5/rows.col   the row numbers of those of its blocks that keep a list of them
+//! tables/5/rows.col   the row numbers of those blocks of the table that keep a list of them
 //! ```
 //!
-//! A file is made with the first block of its column and keeps its name as long as the column is there, cut to nothing
-//! while it has no blocks: a process that reads beside the writer holds mappings, and the column's next block has to
-//! appear in them. With its column or table a file loses its meaning but not yet its readers. It is removed when no chunk
-//! of this process holds it and no other process reads a state that named it.
+//! A file is created with the first block of its column and keeps its name as long as the column exists. While the
+//! column has no blocks, the file has length zero. We do not remove it, because a process that reads beside the writer
+//! has it mapped, and the next block must appear in that mapping. When the column or table is dropped, the file may
+//! still have readers. It is removed when no chunk of this process uses it and no other process reads a state that
+//! named it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -37,7 +38,7 @@ pub(crate) fn column_path(table: TableId, column: ColumnId) -> String {
     }
 }
 
-/// The column whose file has this name, if it is one of ours.
+/// The column that a file with this name belongs to, or `None` for any other name.
 fn column_of(name: &str) -> Option<ColumnId> {
     match name {
         ROW_NUMBERS_FILE => Some(ROW_NUMBERS),
@@ -51,16 +52,16 @@ pub(crate) struct ColumnFiles {
     disk: Arc<dyn Disk>,
     memory: Broker,
     files: Mutex<HashMap<(TableId, ColumnId), Arc<ColumnFile>>>,
-    /// What no definition names, with the first commit that does not name it.
+    /// Files and folders that no definition names, with the first commit that does not name them.
     unnamed: Mutex<BTreeMap<Unnamed, CommitId>>,
 }
 
-/// A name on disk that is to go.
+/// A file or folder that should be removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Unnamed {
     /// The folder of a table that was dropped, or never committed.
     Folder(TableId),
-    /// The file of a dropped column of a table that is there.
+    /// The file of a dropped column of an existing table.
     File(TableId, ColumnId),
 }
 
@@ -74,7 +75,7 @@ impl Unnamed {
 }
 
 impl ColumnFiles {
-    /// No files yet, on `disk`. What is decoded of them is counted by `memory`.
+    /// Column files on `disk`, none of them opened yet. `memory` accounts for values decoded from them.
     pub(crate) fn new(disk: Arc<dyn Disk>, memory: Broker) -> Self {
         ColumnFiles { disk, memory, files: Mutex::default(), unnamed: Mutex::default() }
     }
@@ -84,12 +85,12 @@ impl ColumnFiles {
         &self.memory
     }
 
-    /// The file of a column, with nothing taken in it if it is new.
+    /// The file of a column. A file that is opened now has no extents in use.
     pub(crate) fn get(&self, table: TableId, column: ColumnId) -> Result<Arc<ColumnFile>> {
         self.get_or_put(table, column, Vec::new())
     }
 
-    /// The file of a column; if it is not known yet, exactly `named` is taken in it.
+    /// The file of a column. A file that is opened now has exactly the extents `named` in use.
     pub(crate) fn get_or_put(&self, table: TableId, column: ColumnId, named: Vec<Extent>) -> Result<Arc<ColumnFile>> {
         let mut files = self.files.lock();
         if let Some(file) = files.get(&(table, column)) {
@@ -101,7 +102,7 @@ impl ColumnFiles {
         Ok(file)
     }
 
-    /// The tables and columns, of those that have a file, that are on disk. Names that are not ours are passed over.
+    /// The tables and columns that have a file on disk. Names of other files are ignored.
     pub(crate) fn on_disk(&self) -> Result<Vec<(TableId, Vec<ColumnId>)>> {
         let tables = self.disk.list(TABLES)?;
         let tables = tables.iter().filter_map(|name| name.parse().ok().map(TableId));
@@ -113,9 +114,10 @@ impl ColumnFiles {
             .collect()
     }
 
-    /// From now on to be removed as soon as nobody can read it: no commit from `since` on names it.
+    /// Notes that no commit from `since` on names a file or folder. It is removed as soon as no process can read it.
     pub(crate) fn note_unnamed(&self, what: Unnamed, since: CommitId) {
         let mut unnamed = self.unnamed.lock();
+        // A name can be noted twice. The later commit counts, because readers of states before it may need the name.
         let known = unnamed.entry(what).or_insert(since);
         *known = since.max(*known);
     }
@@ -125,7 +127,8 @@ impl ColumnFiles {
         !self.unnamed.lock().is_empty()
     }
 
-    /// What lies in the folders of the tables and is no file of ours: neither named, nor used, nor waiting to be removed.
+    /// Names in the table folders that do not belong to a table: they are neither named, nor in use, nor waiting for
+    /// removal.
     pub(crate) fn strays(&self, is_named: impl Fn(Unnamed) -> bool) -> Result<Vec<String>> {
         let mut strays = Vec::new();
         for name in self.disk.list(TABLES)? {
@@ -134,14 +137,15 @@ impl ColumnFiles {
                 continue;
             };
             let folder = table_folder(table);
-            // In this order: what is on disk and neither here nor there has become neither.
+            // We list the disk before we look at the definitions. A name that was on disk then and is unknown now is
+            // certainly stray.
             let names = self.disk.list(&folder)?;
             if !is_named(Unnamed::Folder(table)) && !self.knows(Unnamed::Folder(table)) {
                 strays.push(folder);
                 continue;
             }
             let is_stray = |name: &String| match column_of(name) {
-                // It stays with its table.
+                // The list of row numbers stays as long as its table.
                 Some(ROW_NUMBERS) => false,
                 Some(column) => {
                     let file = Unnamed::File(table, column);
@@ -154,14 +158,14 @@ impl ColumnFiles {
         Ok(strays)
     }
 
-    /// Whether somebody uses it, or it waits to be removed.
+    /// Whether this process uses a file or folder, or it waits for removal.
     fn knows(&self, what: Unnamed) -> bool {
         self.files.lock().keys().any(|(table, column)| what.holds(*table, *column))
             || self.unnamed.lock().contains_key(&what)
     }
 
-    /// Removes what is unnamed since a commit that `may_free` allows, and keeps what this process still reads. What is named again stays: ids
-    /// that no commit has are given once more after a crash.
+    /// Removes files and folders that no commit since `since` names, if `may_free` allows it and this process does not
+    /// use them. A name that is in use again stays: after a crash, ids that no commit has are given out once more.
     pub(crate) fn remove_unnamed(
         &self,
         may_free: impl Fn(CommitId) -> bool,
@@ -178,7 +182,7 @@ impl ColumnFiles {
             match self.remove_unused(*what) {
                 Ok(removed) => !removed,
                 Err(error) => {
-                    // The next opening finds it again.
+                    // We forget it here. The next opening finds it again.
                     outcome = Err(error);
                     false
                 }
@@ -187,9 +191,10 @@ impl ColumnFiles {
         outcome
     }
 
-    /// Removes files, unless a chunk or an extent that waits to be freed holds one of them.
+    /// Removes the files of one name. Returns `false` if a chunk, or an extent that waits to be freed, uses one of
+    /// them.
     fn remove_unused(&self, what: Unnamed) -> Result<bool> {
-        // The lock is held over the calls: nobody may be given a file whose name goes away.
+        // We hold the lock during the calls, so that no thread is given a file whose name is being removed.
         let mut files = self.files.lock();
         let in_use = |file: &Arc<ColumnFile>| Arc::strong_count(file) > 1;
         if files.iter().any(|((table, column), file)| what.holds(*table, *column) && in_use(file)) {
@@ -210,7 +215,7 @@ mod tests {
     use rowmill_io::MemoryDisk;
 
     #[test]
-    fn names_lead_to_columns_and_back() {
+    fn paths_and_columns_convert_both_ways() {
         for column in [ColumnId(0), ColumnId(17), ROW_NUMBERS] {
             let path = column_path(TableId(3), column);
             assert_eq!(path.strip_prefix("tables/3/").and_then(column_of), Some(column));
@@ -219,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn unnamed_files_go_when_nobody_reads_them() {
+    fn unnamed_files_are_removed_after_their_last_reader() {
         let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
         let files = ColumnFiles::new(Arc::clone(&disk), Broker::new(u64::MAX));
         disk.create_dir(&table_folder(TableId(1))).expect("a folder");
@@ -228,8 +233,8 @@ mod tests {
         files.note_unnamed(Unnamed::Folder(TableId(1)), CommitId(5));
         files.note_unnamed(Unnamed::Folder(TableId(1)), CommitId(0));
         files.note_unnamed(Unnamed::Folder(TableId(7)), CommitId(0));
-        files.remove_unnamed(|_| false, |what| what == Unnamed::Folder(TableId(7))).expect("it is named again");
-        files.remove_unnamed(|since| since <= CommitId(4), |_| false).expect("nothing may go yet");
+        files.remove_unnamed(|_| false, |what| what == Unnamed::Folder(TableId(7))).expect("the folder is named again");
+        files.remove_unnamed(|since| since <= CommitId(4), |_| false).expect("no file may be removed yet");
         files.remove_unnamed(|_| true, |_| false).expect("the file is held");
         assert_eq!(files.on_disk().expect("listed"), [(TableId(1), vec![ColumnId(0)])]);
         drop(held);

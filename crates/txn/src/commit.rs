@@ -1,8 +1,8 @@
-//! The commit: a record of the log, behind the blocks that it names.
+//! The commit: a record of the log, written after the blocks that it names.
 //!
-//! Everything that changes the committed state passes [`publish`]: it makes the next state of a [`Change`], puts the change
-//! behind the log, and shows the state. Transactions add validation in front of it: first committer wins. What a
-//! commit costs is what changed, and a sync that it shares with all that wait for one.
+//! Every change of the committed state goes through [`publish`]. It makes the next state from a [`Change`], appends the
+//! change to the log, and publishes the state. Transactions are validated first, and the first committer wins. The cost
+//! of a commit grows with its changes, plus one sync, which it shares with all commits that wait for one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,11 +19,12 @@ use crate::seal;
 use crate::snapshot::{Snapshot, TableSnapshot};
 use crate::transaction::{TableChanges, Transaction};
 
-/// Validates the transaction against what was committed since it began, and commits it.
+/// Validates the transaction against all commits since it began, and commits it.
 pub(crate) fn commit(transaction: &mut Transaction) -> Result<CommitId> {
     let committed = try_commit(transaction);
     if committed.as_ref().is_err_and(|error| error.kind() == ErrorKind::SerializationFailure) {
-        // What the transaction has lost to may wait for the disk still. Who runs it again is to see that, or would lose again.
+        // The winning commit may still wait for the disk. We wait until readers see it, because otherwise a retry would
+        // read the old state and lose again.
         transaction.engine.journal().show_latest();
     }
     committed
@@ -31,6 +32,7 @@ pub(crate) fn commit(transaction: &mut Transaction) -> Result<CommitId> {
 
 fn try_commit(transaction: &mut Transaction) -> Result<CommitId> {
     let engine = &Arc::clone(&transaction.engine);
+    // Blocks are large, so we sync them before we take the commit lock.
     sync_blocks(engine, transaction.changes.tables.values().flat_map(|table| &table.blocks))?;
 
     let committing = engine.lock_commit();
@@ -38,29 +40,30 @@ fn try_commit(transaction: &mut Transaction) -> Result<CommitId> {
     let catalog = merge_catalogs(&transaction.base.catalog, &transaction.changes.catalog, &current.catalog)?;
     let mut tables = BTreeMap::new();
     for (id, changes) in transaction.changes.tables.iter().filter(|(_, changes)| !changes.is_empty()) {
-        let gone = || conflict("a table was dropped meanwhile".to_owned());
+        let gone = || conflict("another transaction dropped a table that this one changed".to_owned());
         let def = catalog.table_by_id(*id).ok_or_else(gone)?;
         let (now, base) = (current.tables.get(id), transaction.base.tables.get(id));
         tables.insert(*id, change_of(def, now.map(|now| &**now), base.map(|base| &**base), changes)?);
     }
     transaction.validate_keyed(&current, &catalog)?;
-    // A view that nobody else has is nobody's.
+    // The view shares the write set. We drop it, so that the commit is the only owner and can take the set's contents.
     transaction.forget_view();
     let keyed = transaction.keyed.take_if(|keyed| !keyed.is_empty());
     let mut change = Change { catalog, tables, keyed };
     let published = publish_as(engine, &current, &mut change, transaction.durability());
     if change.keyed.is_some() {
-        // Whether it is committed or not, its memory is used again.
+        // Whether the commit succeeded or not, the next transaction can reuse this memory.
         transaction.keyed = change.keyed;
     }
     let published = published?;
+    // The lock protects the order of commits, not the wait for the disk. Others can commit while we wait.
     drop(committing);
     engine.journal().wait_for(&published)?;
     let commit = published.commit;
 
     for (id, changes) in &transaction.changes.tables {
         if !changes.is_empty() {
-            // The commit stands. What cannot be sealed now is tried again behind the next one.
+            // The commit is done. Rows that cannot be sealed now are sealed after the next commit.
             let _ = seal::seal_full_table(engine, *id);
         }
     }
@@ -69,14 +72,14 @@ fn try_commit(transaction: &mut Transaction) -> Result<CommitId> {
     Ok(commit)
 }
 
-/// Validates what a transaction that changes nothing has read.
+/// Validates the reads of a transaction that changes nothing.
 pub(crate) fn commit_reads(transaction: &Transaction) -> Result<()> {
     let engine = &transaction.engine;
     let _committing = engine.lock_commit();
     transaction.validate_reads(&engine.latest())
 }
 
-/// Makes private blocks durable, so that a commit may name them.
+/// Makes private blocks durable. A commit must not name a block before this.
 pub(crate) fn sync_blocks<'a>(engine: &Core, blocks: impl Iterator<Item = &'a Arc<Block>>) -> Result<()> {
     let mut files: BTreeMap<&str, &Arc<ColumnFile>> = BTreeMap::new();
     for chunk in blocks.flat_map(|block| block.chunks()) {
@@ -87,7 +90,8 @@ pub(crate) fn sync_blocks<'a>(engine: &Core, blocks: impl Iterator<Item = &'a Ar
     }
     for file in files.values() {
         if let Err(error) = file.open()?.sync() {
-            // The system tells of it once: the next sync of the file would succeed without what is lost.
+            // The system reports a lost write only once: the next sync of this file would succeed although the data is
+            // lost. So the log must refuse all further commits.
             engine.journal().refuse(&error);
             return Err(error);
         }
@@ -95,13 +99,15 @@ pub(crate) fn sync_blocks<'a>(engine: &Core, blocks: impl Iterator<Item = &'a Ar
     engine.sync_directories(files.keys().copied())
 }
 
-/// Makes `change` to `current`, the latest state: the next is the latest then, and whoever waits for the log up to the
-/// position that is given has it shown. The caller holds the commit lock and has synced every new block.
+/// Applies `change` to `current`, which must be the latest state, and makes the result the latest. The caller must hold
+/// the commit lock and have synced every new block. Readers see the new state when the log is on disk up to the
+/// returned position.
 pub(crate) fn publish(engine: &Core, current: &Arc<Snapshot>, mut change: Change) -> Result<Published> {
     publish_as(engine, current, &mut change, None)
 }
 
-/// The same, as durable as `durability` says, if it does. Of what it has written to keyed tables may be taken what is large.
+/// Publishes a change as [`publish`] does, with a durability that overrides the database's. It may move large parts out
+/// of the change's write set.
 fn publish_as(
     engine: &Core,
     current: &Arc<Snapshot>,
@@ -113,12 +119,13 @@ fn publish_as(
     let was_sound = engine.journal().check().is_ok();
     let appended = engine.journal().append(|buffer| change.encode(current, next.commit, engine.ids().meta(), buffer));
     if appended.is_err() && was_sound && engine.journal().check().is_err() {
-        // A write that failed may have come to its end all the same: the next opening finds the record, and then what it names.
+        // The failed write may have reached the disk anyway. Then the next opening finds the record and needs the
+        // blocks that it names, so we keep them.
         change.blocks().for_each(|block| block.keep());
     }
     next.log_end = appended?;
 
-    // From here on nothing can fail: the state in the log and the state in memory change as one.
+    // Nothing can fail from here on, so the state in memory follows the log in every case.
     for block in change.blocks() {
         block.keep();
     }
@@ -131,7 +138,7 @@ fn publish_as(
         store.apply(commit, keyed);
     }
     let published = {
-        // A checkpoint that gives the base other rows meanwhile has the state stand on those, or waits for it.
+        // We hold the generation while we publish, so that a checkpoint cannot switch the base's rows in between.
         let generation = store.current();
         if change.keyed.is_some() {
             next.keyed = store.state(commit, &generation);
@@ -154,13 +161,14 @@ pub(crate) fn conflict(message: String) -> Error {
     Error::new(ErrorKind::SerializationFailure, message).hint("another transaction committed first; run this one again")
 }
 
-/// The current catalog under the changes that a transaction made to the one it began with.
+/// Applies the changes that a transaction made to the catalog of its snapshot to the current catalog.
 pub(crate) fn merge_catalogs(
     base: &Arc<Catalog>,
     changed: &Arc<Catalog>,
     current: &Arc<Catalog>,
 ) -> Result<Arc<Catalog>> {
     if Arc::ptr_eq(base, changed) {
+        // In the common cases one side did not change, so there is nothing to merge.
         return Ok(Arc::clone(current));
     }
     if Arc::ptr_eq(base, current) {
@@ -171,14 +179,17 @@ pub(crate) fn merge_catalogs(
         (Some(a), Some(b)) => Arc::ptr_eq(a, b),
         (a, b) => a.is_none() && b.is_none(),
     };
-    // Removals before additions, so that names that were given up can be taken.
+    // Removals come before additions, so that an object can take a name that was given up.
     for table in base.all_tables() {
         let after = changed.table_by_id(table.id);
         if same(Some(table), after) {
             continue;
         }
         if !same(Some(table), current.table_by_id(table.id)) {
-            return Err(conflict(format!("the definition of table \"{}\" was changed meanwhile", table.name)));
+            return Err(conflict(format!(
+                "the definition of table \"{}\" was changed by another transaction",
+                table.name
+            )));
         }
         merged.remove_table(table.id);
     }
@@ -187,7 +198,7 @@ pub(crate) fn merge_catalogs(
             continue;
         }
         if current.view_by_id(view.id) != Some(view) {
-            return Err(conflict(format!("the view \"{}\" was changed meanwhile", view.name)));
+            return Err(conflict(format!("the view \"{}\" was changed by another transaction", view.name)));
         }
         merged.remove_view(view.id);
     }
@@ -201,7 +212,8 @@ pub(crate) fn merge_catalogs(
     for view in changed.all_views().filter(|view| base.view_by_id(view.id) != Some(view)) {
         merged.put_view(Arc::clone(view)).map_err(taken)?;
     }
-    // They are of no consequence, so that the last ones win, and of a table that was emptied or dropped meanwhile they are none.
+    // Statistics do not affect results, so the last ones win without a conflict. `set_statistics` ignores those of a
+    // table that was emptied or dropped.
     for table in current.all_tables().chain(changed.all_tables()).map(|table| table.id) {
         let (before, after) = (base.statistics(table), changed.statistics(table));
         let is_same = before.map(Arc::as_ptr) == after.map(Arc::as_ptr);
@@ -216,7 +228,7 @@ pub(crate) fn merge_catalogs(
     Ok(Arc::new(merged))
 }
 
-/// What a transaction changes of a table as it is now.
+/// Translates the changes of a transaction to one table into changes of its current state.
 fn change_of(
     def: &Arc<TableDef>,
     current: Option<&TableSnapshot>,
@@ -224,14 +236,14 @@ fn change_of(
     changes: &TableChanges,
 ) -> Result<TableChange> {
     let Some(current) = current else { return Ok(appended(RowNumber(0), changes)) };
-    let base = base.ok_or_else(|| Error::internal("a table that is committed was there at the beginning"))?;
+    let base = base.ok_or_else(|| Error::internal("a committed table is missing from the transaction's snapshot"))?;
     if !Arc::ptr_eq(&base.def, &current.def) {
-        return Err(conflict(format!("the definition of table \"{}\" was changed meanwhile", def.name)));
+        return Err(conflict(format!("the definition of table \"{}\" was changed by another transaction", def.name)));
     }
     let mut change = appended(current.next_row, changes);
     if changes.truncated {
         if current.next_row != base.next_row || live_rows_differ(base, current) {
-            return Err(conflict(format!("rows of table \"{}\" were changed meanwhile", current.def.name)));
+            return Err(conflict(format!("rows of table \"{}\" were changed by another transaction", current.def.name)));
         }
         change.truncated = true;
     } else if !changes.deleted.is_empty() {
@@ -240,24 +252,28 @@ fn change_of(
     Ok(change)
 }
 
-/// Whether rows were deleted between the two states (row numbers only grow, so counts tell).
+/// Whether rows were deleted between the two states. Counts are enough, because the caller has compared the next row
+/// numbers: no row was added.
 pub(crate) fn live_rows_differ(base: &TableSnapshot, current: &TableSnapshot) -> bool {
     use rowmill_storage::TableSource;
     base.row_count() != current.row_count()
 }
 
-/// The deletes of a transaction as positions in the current blocks and runs; fails if one of the rows is gone already.
+/// Translates the deletes of a transaction into positions in the current blocks and runs. Fails if another transaction
+/// has deleted one of the rows.
 pub(crate) fn moved_deletes(
     base: &TableSnapshot,
     current: &TableSnapshot,
     deleted: &DeletesByHolder,
 ) -> Result<DeletesByHolder> {
-    let lost = || conflict(format!("a row of table \"{}\" was changed or deleted meanwhile", current.def.name));
+    let lost =
+        || conflict(format!("a row of table \"{}\" was changed or deleted by another transaction", current.def.name));
     let before = RowFinder::new(&base.def, &base.blocks, &base.runs);
     let mut now = RowFinder::new(&current.def, &current.blocks, &current.runs);
     let mut valid = DeletesByHolder::new();
     for (first_row, positions) in deleted {
         let holder = before.holder_at(*first_row).expect("deletes name holders of the base snapshot");
+        // The holder is unchanged, so its positions still hold. Otherwise we find each row again by its number.
         if let Some(same) = now.holder_at(*first_row).filter(|same| same.same_rows(holder)) {
             if same.deleted().is_some_and(|gone| !gone.is_disjoint(positions)) {
                 return Err(lost());
@@ -277,7 +293,8 @@ pub(crate) fn moved_deletes(
     Ok(valid)
 }
 
-/// The transaction's own rows, numbered from `next_row` on in the order in which they were inserted.
+/// The transaction's own rows, numbered from `next_row` on in the order in which they were inserted. Blocks and runs
+/// without live rows are left out.
 fn appended(next_row: RowNumber, changes: &TableChanges) -> TableChange {
     let (own_blocks, own_runs) = deletes::apply(&changes.blocks, &changes.runs, &changes.own_deleted);
     let mut change = TableChange { next_row, ..TableChange::default() };

@@ -1,7 +1,7 @@
-//! From row numbers to the positions that a delete vector marks, and back.
+//! Translates row numbers to the positions that a delete vector marks, and back.
 //!
-//! A transaction keeps its deletes by the block or run of its own snapshot that holds the row. Until it commits, the
-//! background merge may have rewritten those blocks, so a commit translates through row numbers where it must.
+//! A transaction keeps its deletes by the block or run of its own snapshot that holds the row. Before it commits, the
+//! background merge may rewrite those blocks. Then the commit must find the rows again by their numbers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use rowmill_storage::{Block, OpenRun, RowNumbers, TableDef};
 /// Positions of deleted rows, by the first row number of the block or run that holds them.
 pub(crate) type DeletesByHolder = BTreeMap<RowNumber, RoaringBitmap>;
 
-/// A block or a run: something that holds rows under a range of numbers.
+/// A block or a run, which holds rows within a range of row numbers.
 #[derive(Clone, Debug)]
 pub(crate) enum Holder {
     Block(Arc<Block>),
@@ -21,7 +21,7 @@ pub(crate) enum Holder {
 }
 
 impl Holder {
-    /// All of a table, in the order of their rows.
+    /// All blocks and runs of a table, in the order of their rows.
     pub(crate) fn all(blocks: &[Arc<Block>], runs: &[Arc<OpenRun>]) -> Vec<Holder> {
         let blocks = blocks.iter().cloned().map(Holder::Block);
         let mut holders: Vec<Holder> = blocks.chain(runs.iter().cloned().map(Holder::Run)).collect();
@@ -74,11 +74,11 @@ impl Holder {
     }
 }
 
-/// Finds the rows of one table's holders by number. Made for ascending numbers, right for all.
+/// Finds rows of one table by number. Ascending numbers are fast, but any order is correct.
 pub(crate) struct RowFinder<'a> {
     table: &'a TableDef,
     holders: Vec<Holder>,
-    /// The holder of the last row that was found.
+    /// The holder of the last row that was found, with its row numbers.
     current: Option<(usize, RowNumbers)>,
 }
 
@@ -93,10 +93,11 @@ impl<'a> RowFinder<'a> {
         Some(&self.holders[index])
     }
 
-    /// The holder and the position of the row, if it exists (deleted or not).
+    /// Returns the holder and the position of the row if it exists, whether it is deleted or not.
     pub(crate) fn find(&mut self, row: u64) -> Result<Option<(&Holder, u32)>> {
         let holds = |holder: &Holder| (holder.first_row().0..holder.end_row().0).contains(&row);
         if !self.current.as_ref().is_some_and(|(index, _)| holds(&self.holders[*index])) {
+            // Decoding the row numbers of a block costs time, so we keep them for the next row of the same holder.
             let after = self.holders.partition_point(|holder| holder.first_row().0 <= row);
             let Some(index) = after.checked_sub(1).filter(|index| holds(&self.holders[*index])) else {
                 return Ok(None);
@@ -110,13 +111,13 @@ impl<'a> RowFinder<'a> {
     }
 }
 
-/// Marks the rows numbered `rows` in `deletes` and tells how many were live until now.
+/// Marks the rows numbered `rows` in `deletes` and returns how many were live before.
 pub(crate) fn mark(finder: &mut RowFinder<'_>, deletes: &mut DeletesByHolder, rows: &[u64]) -> Result<u64> {
     let mut marked = 0;
     for &row in rows {
         let (holder, position) = finder
             .find(row)?
-            .ok_or_else(|| Error::internal(format!("row {row} is to be deleted but does not exist")))?;
+            .ok_or_else(|| Error::internal(format!("row {row} should be deleted but does not exist")))?;
         if holder.deleted().is_some_and(|deleted| deleted.contains(position)) {
             continue;
         }
@@ -125,7 +126,7 @@ pub(crate) fn mark(finder: &mut RowFinder<'_>, deletes: &mut DeletesByHolder, ro
     Ok(marked)
 }
 
-/// The holders with `deletes` applied.
+/// Returns the blocks and runs with `deletes` applied.
 pub(crate) fn apply(
     blocks: &[Arc<Block>],
     runs: &[Arc<OpenRun>],

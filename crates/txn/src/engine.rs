@@ -1,4 +1,5 @@
-//! The engine: one open directory (or one database in memory), its current snapshot, and what all connections share.
+//! The engine: one open directory (or one database in memory), its current snapshot, and the state that all connections
+//! share.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -32,33 +33,33 @@ use crate::sequences::Sequences;
 use crate::snapshot::{Pin, Snapshot};
 use crate::transaction::Transaction;
 
-/// Of a log that tests look at byte by byte.
+/// Options for tests that inspect the log byte by byte, where short segments are easier to handle.
 const SHORT_LOG: LogOptions = LogOptions { segment_bytes: 1 << 14 };
 
-/// Recent rows of keyed tables may take one part in so many of the memory limit before a checkpoint is made.
+/// Recent rows of keyed tables may take one part in this many of the memory limit. Above that, a checkpoint is due.
 const KEYED_SHARE: u64 = 8;
 
 /// How a directory is opened.
 #[derive(Clone, Debug, Default)]
 pub struct OpenOptions {
-    /// Reads only, beside the process that writes.
+    /// Opens the directory for reading only, beside the process that writes it.
     pub read_only: bool,
     /// Settings that differ from the defaults.
     pub settings: Settings,
-    /// What keeps the ordered base of a directory that has none yet. One that has is opened with what it has.
+    /// The kind of ordered base for a new directory. An existing directory keeps the kind that it has.
     pub base: BaseKind,
 }
 
 /// One open database: the handle that connections and transactions share.
 ///
-/// When it goes it ends the work in the background and brings the base up to the log, so that a directory that is closed is opened
-/// at once.
+/// Dropping it stops the background threads and brings the base up to the log, so that the next opening has nothing to
+/// replay.
 #[derive(Debug)]
 pub struct Engine {
     core: Arc<Core>,
 }
 
-/// Everything about an open database but its background work, which uses it too.
+/// Everything about an open database except the handle that stops its background threads. The threads hold it too.
 #[derive(Debug)]
 pub struct Core {
     path: Option<PathBuf>,
@@ -73,20 +74,20 @@ pub struct Core {
     journal: Journal,
     stored: Stored,
     setting: Mutex<()>,
-    /// In a process that only reads, whether the last look at the log came to no end.
+    /// In a process that only reads: whether the last read of the log stopped before its end.
     following: Mutex<bool>,
-    /// Taken behind [`Stored::hold`] where somebody needs both.
+    /// The commit lock. A thread that needs both must take [`Stored::hold`] first.
     committing: Mutex<()>,
-    /// Values of sequences that are given out.
+    /// Values of sequences that were handed out.
     pub(crate) sequences: Sequences,
     merger: Background,
     checkpointer: Background,
-    /// Held while the database is open; released last.
+    /// Held while the database is open, and released last.
     _lock: Option<DirectoryLock>,
 }
 
 impl Engine {
-    /// Opens the directory at `path`, which is made if it is absent. A backup is opened to be read.
+    /// Opens the directory at `path` and creates it if it does not exist. A backup can only be opened for reading.
     pub fn open(path: &Path, options: OpenOptions) -> Result<Arc<Engine>> {
         backup::check_finished(path)?;
         if !options.read_only {
@@ -95,7 +96,7 @@ impl Engine {
         Engine::open_unfinished(path, options)
     }
 
-    /// The same of a directory that may still be made.
+    /// Opens a directory like [`Engine::open`], but also one whose restore is not finished.
     pub(crate) fn open_unfinished(path: &Path, options: OpenOptions) -> Result<Arc<Engine>> {
         let looked = path.metadata().map(|metadata| Some(metadata.is_dir())).or_else(|error| match error.kind() {
             io::ErrorKind::NotFound => Ok(None),
@@ -107,9 +108,9 @@ impl Engine {
         }
         if options.read_only && BaseKind::of(path)?.is_none() {
             return Err(Error::new(ErrorKind::UndefinedFile, format!("there is no database in {}", path.display()))
-                .hint("opening it for writing makes one"));
+                .hint("open it for writing to create one"));
         }
-        // Before anything is made.
+        // Before we create anything, so that a refused opening leaves no traces.
         BaseKind::of(path)?.unwrap_or(options.base).check_supported(path, options.read_only)?;
         if !options.read_only && looked.is_none() {
             make_directory(path)
@@ -119,7 +120,7 @@ impl Engine {
             true => None,
             false => Some(DirectoryLock::acquire(path)?),
         };
-        // Behind the lock, so that nobody makes one meanwhile.
+        // After the lock, so that no other process creates a base at the same time.
         let base = BaseKind::of(path)?.unwrap_or(options.base).open(path, options.read_only)?;
         let disk: Arc<dyn Disk> = Arc::new(RealDisk::new(path));
         Engine::start(Some(path.to_owned()), disk, base, lock, options, Some(LogOptions::default()))
@@ -131,7 +132,8 @@ impl Engine {
         Engine::start(None, Arc::new(MemoryDisk::new()), Arc::new(MemoryBase::new()), None, options, None)
     }
 
-    /// A database over a disk and a base of the caller's, with a log in short files: for tests of faults.
+    /// A database over a disk and a base of the caller, with a log in short segments. It is meant for tests that inject
+    /// faults.
     pub fn over(disk: Arc<dyn Disk>, base: Arc<dyn OrderedBase>, settings: Settings) -> Result<Arc<Engine>> {
         Engine::start(None, disk, base, None, OpenOptions { settings, ..OpenOptions::default() }, Some(SHORT_LOG))
     }
@@ -155,18 +157,20 @@ impl Engine {
             true => None,
             false => {
                 recovery::initialise(&*base)?;
-                // Once, so that a commit has to sync no more than this folder and those in it.
+                // Once at opening, so that a commit only needs to sync this folder and the table folders below it.
                 disk.create_dir(TABLES)?;
                 disk.sync_dir("")?;
+                // Replay must come before the load below: it brings the base up to the log.
                 log_options.map(|options| recovery::replay(&disk, &*base, &broker, options)).transpose()?
             }
         };
         let (mut snapshot, meta) = recovery::load(&*base.read()?, &files, &freed, None)?;
         if !options.read_only {
+            // What no commit names was left by a crash or a drop. We note it now and free it when no reader needs it.
             recovery::note_unnamed(&files, &freed, &snapshot)?;
             let generation = match replayed {
                 Some(_) => Generation::of_base(snapshot.commit, Arc::clone(&base)),
-                // Without a log no checkpoint writes rows to the base.
+                // Without a log no checkpoint ever writes rows to the base, so the base has none.
                 None => Generation::empty(snapshot.commit),
             };
             let store = KeyedStore::new(generation, &broker);
@@ -175,7 +179,7 @@ impl Engine {
         }
         let log =
             replayed.zip(log_options).map(|(replayed, options)| Log::start(&disk, options, replayed)).transpose()?;
-        // It keeps nothing of keyed tables.
+        // The state that the base has is only compared with, so it must not keep versions or a read of the base alive.
         let keyed = snapshot.keyed.store().unread_state(snapshot.keyed.commit());
         let stored_state = Arc::new(snapshot.with_keyed(keyed));
         let bound = Duration::from_millis(options.settings.number("relaxed_sync_ms"));
@@ -200,7 +204,7 @@ impl Engine {
             checkpointer: Background::default(),
             _lock: lock,
         });
-        // Before its threads are started: if one cannot be, the others end with it.
+        // We build the engine before its threads start: if one fails to start, dropping the engine stops the others.
         let engine = Arc::new(Engine { core });
         if !engine.read_only {
             engine.try_reap()?;
@@ -212,7 +216,7 @@ impl Engine {
         Ok(engine)
     }
 
-    /// A transaction over the last committed state.
+    /// Begins a transaction over the last committed state.
     pub fn begin(self: &Arc<Self>) -> Result<Transaction> {
         let base = self.snapshot()?;
         Ok(Transaction::new(Arc::clone(self), base))
@@ -232,7 +236,7 @@ impl Drop for Engine {
         let core = &self.core;
         core.merger.stop();
         core.checkpointer.stop();
-        // What fails here is made again of the log by the next opening.
+        // If this checkpoint fails, nothing is lost: the next opening replays the log.
         let _ = checkpoint::checkpoint(core);
         core.journal.stop();
         if !core.read_only {
@@ -243,32 +247,33 @@ impl Drop for Engine {
 }
 
 impl Core {
-    /// The directory, or `None` in memory.
+    /// The directory, or `None` for a database in memory.
     pub fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
 
-    /// Whether writes are refused.
+    /// Whether the database refuses writes.
     pub fn is_read_only(&self) -> bool {
         self.read_only
     }
 
-    /// The account of memory.
+    /// The account of memory that all parts of the database share.
     pub fn broker(&self) -> &Broker {
         &self.broker
     }
 
-    /// The settings of now.
+    /// A copy of the current settings.
     pub fn settings(&self) -> Settings {
         self.settings.read().clone()
     }
 
-    /// Changes a setting of the database. After an error it is what it was.
+    /// Changes a setting of the database. An error leaves all settings as they were.
     pub fn set(&self, name: &str, text: &str) -> Result<()> {
-        // One at a time, so that what is compared here stays as it is.
+        // One at a time, so that no other call changes the settings between the comparison and the write.
         let _setting = self.setting.lock();
         let mut changed = self.settings();
         changed.set(name, text)?;
+        // The journal changes first, because that can fail.
         if changed.durability() != self.journal.durability() {
             self.set_durability(changed.durability())?;
         }
@@ -281,9 +286,10 @@ impl Core {
         Ok(())
     }
 
-    /// Changes it between commits. What no log has, the base has before one goes on.
+    /// Changes the durability between two commits. Commits that no log holds must be in the base before this continues.
     ///
-    /// A check or another checkpoint is waited for before commits are kept out, and they are kept out for no more than is left to write.
+    /// We make two checkpoints. The first waits for a running check or checkpoint while commits go on. The second runs
+    /// under the commit lock and has little left to write.
     fn set_durability(&self, durability: Durability) -> Result<()> {
         let mut stored = self.stored.hold();
         checkpoint::checkpoint_of(self, &mut stored)?;
@@ -292,7 +298,7 @@ impl Core {
         self.journal.set_durability(durability)
     }
 
-    /// The last committed state. In a process that only reads, whatever the writing process has committed by now.
+    /// The last committed state. A process that only reads gets whatever the writing process has committed by now.
     pub fn snapshot(&self) -> Result<Arc<Snapshot>> {
         match self.read_only {
             true => self.follow(),
@@ -305,23 +311,25 @@ impl Core {
         self.journal.latest()
     }
 
-    /// What the writing process has committed by now, under a read of the base that lives as long as the snapshot.
+    /// Returns the last commit of the writing process. The snapshot holds a read of the base for as long as it lives.
     ///
-    /// The state that was loaded last holds nothing back. It is taken up again, and what the log has behind it is made to it:
-    /// what it names, only a commit removes that the base does not have.
+    /// We start from the state that was loaded last and apply the records that the log has after it. That state keeps
+    /// no read of the base. It is still safe to use unless the base is newer: then only a commit that the base does not
+    /// have yet can have removed what the state names, and such space is not freed.
     fn follow(&self) -> Result<Arc<Snapshot>> {
-        /// The log may be released behind the base that was read, but hardly so often.
+        /// The writing process may release the log after we have read the base, but hardly this often in a row.
         const TRIES: usize = 16;
-        // One at a time: what the log has of keyed tables goes to versions that all snapshots share.
+        // One at a time, because keyed rows of the log go to versions that all snapshots share.
         let mut is_torn = self.following.lock();
         let (mut known, mut is_fresh) = (self.journal.shown(), false);
         for _ in 0..TRIES {
             let read = self.base.read()?;
             let in_base = read.commit_id()?;
             if (*is_torn && !is_fresh) || known.commit < in_base {
+                // Our state is older than the base or spoiled by half a replay, so we start from the base.
                 known = Arc::new(recovery::load(&*read, &self.files, &self.freed, Some(&known))?.0);
             }
-            // Of records that could not be read to their end the versions have more than the state.
+            // Set until the replay succeeds: after a failure the versions have keyed rows that the state does not.
             *is_torn = true;
             let state = recovery::follow(&*self.disk, &known, &self.files, &self.freed)?;
             if let Some(state) = state {
@@ -330,21 +338,22 @@ impl Core {
                 let store = state.keyed.store();
                 let generation = store.keep(Generation::of_read(in_base, read));
                 let keyed = store.state(state.keyed.commit().max(in_base), &generation);
-                // Whoever comes later reads this state of the base or a newer one.
+                // Later calls read this state of the base or a newer one, so the store need not keep the read.
                 *store.current_mut() = store.keep(Generation::unread(in_base));
                 store.forget();
                 return Ok(Arc::new(state.pinned(Pin::new(generation), keyed)));
             }
-            // The log before the base's position was used again, or another log was begun: the base knows where.
+            // The writing process reused the log before our position, or started another log. The base knows the new
+            // position.
             let read = self.base.read()?;
             known = Arc::new(recovery::load(&*read, &self.files, &self.freed, Some(&known))?.0);
             is_fresh = true;
         }
-        Err(Error::corrupt("the log ends before what was on disk, and the base has no later state")
-            .hint("if a process writes this directory, try again; otherwise what lay there is damaged"))
+        Err(Error::corrupt("the log ends before the position that was on disk, and the base has no later state")
+            .hint("if a process writes this directory, try again; otherwise the log is damaged"))
     }
 
-    /// Brings the base up to the log, and gives back all space that no snapshot needs.
+    /// Makes a checkpoint and gives back all space that no snapshot needs.
     pub fn checkpoint(&self) -> Result<()> {
         self.check_writable()?;
         checkpoint::checkpoint(self)?;
@@ -390,7 +399,7 @@ impl Core {
         self.committing.lock()
     }
 
-    /// Has the work done that a commit leaves behind, whose record ends at `end`.
+    /// Wakes the background threads after a commit whose record ends at `end`.
     pub(crate) fn tidy(&self, end: Position) {
         self.merger.ring();
         if self.is_checkpoint_due(end) {
@@ -398,7 +407,8 @@ impl Core {
         }
     }
 
-    /// Whether the log, which ends at `end`, or memory asks for a checkpoint, or space that only one gives back.
+    /// Whether a checkpoint is due: the log, which ends at `end`, is long, keyed rows take much memory, or space waits
+    /// for a checkpoint.
     pub(crate) fn is_checkpoint_due(&self, end: Position) -> bool {
         let keyed_bytes = self.latest().keyed.store().bytes();
         let is_much = keyed_bytes > self.broker.limit_bytes() / KEYED_SHARE;
@@ -413,29 +423,31 @@ impl Core {
         &self.stored
     }
 
-    /// No commit from `since` on has the table: its folder goes with its last reader.
+    /// Notes that no commit from `since` on has the table. Its folder is removed after its last reader is gone.
     pub(crate) fn note_dropped(&self, table: TableId, since: CommitId) {
         self.files.note_unnamed(Unnamed::Folder(table), since);
     }
 
-    /// Gives back extents and files whose last reader is gone. What cannot be given back now is found at the next
-    /// opening.
+    /// Gives back extents and files whose last reader is gone. If that fails, the next opening finds and frees them.
     pub(crate) fn reap(&self) {
         if self.has_unfreed() {
             let _ = self.try_reap();
         }
     }
 
-    /// Whether there is space that is to be given back.
+    /// Whether extents, files or older files of the base wait to be given back.
     pub(crate) fn has_unfreed(&self) -> bool {
         !self.freed.is_empty() || self.files.has_unnamed() || self.base.has_older_files()
     }
 
-    /// In this process a snapshot keeps what it reads by holding it. The readers of others are known to the base: what
-    /// commit `n` removed is free when none of them is older than `n`. The base itself reads what it names: after a crash the
-    /// log's changes are made to that.
+    /// Gives back extents and files whose last reader is gone, and returns the first error.
+    ///
+    /// In this process, a snapshot holds what it reads. The base knows the readers of other processes: space that
+    /// commit `n` removed is free when no reader is older than `n`. The base counts as a reader too, because recovery
+    /// applies the log to the state that the base names.
     pub(crate) fn try_reap(&self) -> Result<()> {
-        // In this order: whoever begins to read behind the look at the readers reads a base that has at least `stored`.
+        // We must read `stored` before we look at the readers. A reader that begins after that look reads a base that
+        // has at least `stored`.
         let stored = self.journal.log().map(|_| self.stored.commit());
         let oldest = self.base.oldest_reader()?;
         let may_free = |removed_by| [oldest, stored].into_iter().flatten().all(|needed| removed_by <= needed);
@@ -453,14 +465,14 @@ impl Core {
         self.disk.sync_dir(TABLES)
     }
 
-    /// Where the columns of a table's next block go.
+    /// Makes the files and the folder for the next block of a table.
     pub(crate) fn column_targets(&self, table: &TableDef) -> Result<Vec<ColumnTarget>> {
         let target = |column: &ColumnDef| {
             let file = self.files.get(table.id, column.id)?;
             Ok(ColumnTarget { id: column.id, kind: column.kind.clone(), file })
         };
         let targets = table.columns.iter().map(target).collect::<Result<_>>()?;
-        // Made behind the targets: files that somebody holds keep their folder.
+        // After the targets, because open files keep their folder from being removed.
         self.disk.create_dir(&table_folder(table.id))?;
         Ok(targets)
     }
@@ -469,7 +481,7 @@ impl Core {
         self.files.get(table, column)
     }
 
-    /// Rows after which a block is sealed.
+    /// The number of rows after which a block is sealed.
     pub fn rows_per_block(&self) -> usize {
         (self.settings.read().number("rows_per_block") as usize).clamp(1, ROWS_PER_BLOCK_MAX)
     }
@@ -478,13 +490,13 @@ impl Core {
         self.settings.read().number("small_block_rows") as usize
     }
 
-    /// Threads that one statement works with.
+    /// The number of threads that one statement may use.
     pub fn threads(&self) -> usize {
         self.settings.read().threads()
     }
 }
 
-/// Makes a directory whose name survives a power cut.
+/// Creates a directory and syncs its parent, so that the name survives a power cut.
 fn make_directory(path: &Path) -> io::Result<()> {
     std::fs::create_dir_all(path)?;
     match path.canonicalize()?.parent() {
@@ -499,11 +511,11 @@ fn machine_memory_bytes() -> u64 {
         let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
         line.split_whitespace().nth(1)?.parse::<u64>().ok()
     };
-    // A machine that does not tell is taken for a small one.
+    // If the system does not tell, we assume a small machine.
     from_proc().map_or(4 << 30, |kib| kib * 1024)
 }
 
-/// The ids that come next. Numbers taken by transactions that never commit are lost, which costs nothing.
+/// The next ids. Ids taken by transactions that never commit are lost, which costs nothing.
 #[derive(Debug)]
 pub(crate) struct Ids {
     schema: AtomicU32,
@@ -555,7 +567,7 @@ impl Ids {
     }
 }
 
-/// A commit that nothing precedes.
+/// The commit id before the first commit.
 pub(crate) const NO_COMMIT: CommitId = CommitId(0);
 
 #[cfg(test)]
@@ -563,14 +575,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_checkpoint_that_is_rung_for_is_made_if_it_is_due() {
+    fn a_rung_checkpoint_is_made_only_if_it_is_due() {
         let settings = Settings::default();
         let engine = Engine::over(Arc::new(MemoryDisk::new()), Arc::new(MemoryBase::new()), settings).expect("opened");
         let mut change = engine.begin().expect("begun");
         change.create_schema("a").expect("new");
         change.commit().expect("committed");
         let before = engine.stored().times().count;
-        // As commits do until the one before is done.
+        // Commits ring like this until the checkpoint before is done.
         engine.checkpointer.ring();
         std::thread::sleep(Duration::from_millis(500));
         assert_eq!(engine.stored().times().count, before);

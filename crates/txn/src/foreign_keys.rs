@@ -1,7 +1,8 @@
-//! Foreign keys of keyed tables: how a transaction makes and drops them, and what they keep from being dropped.
+//! Foreign keys of keyed tables: how a transaction adds and drops them, and which definitions they protect.
 //!
-//! A foreign key is in the definition of the table that has it, and the table that it refers to names its referrers: who
-//! writes to either sees that its definition was changed, and a row alone tells whether others may refer to it.
+//! A foreign key is part of the definition of its own table, and the parent table lists its referrers. So a change of a
+//! foreign key changes both definitions, and a transaction that writes to either table notices it. The definition of a
+//! row's own table also tells whether other rows may refer to it.
 
 use std::sync::Arc;
 
@@ -13,16 +14,16 @@ use crate::keyed::{REFERENCE_COLUMNS_MAX, RowBatch, TableCodec};
 use crate::keyed_tables::IndexSpec;
 use crate::transaction::Transaction;
 
-/// Rows that a new foreign key is checked of at a time.
+/// Rows read at a time when a new foreign key is checked.
 const ROWS_AT_ONCE: usize = 1024;
 
 impl Transaction {
-    /// A foreign key that rows of a keyed table have to meet from now on, and that those meet which are there. Its columns get an
-    /// index if none has them first, called `index_name`.
+    /// Adds a foreign key to a keyed table. Existing rows must meet it, and later rows too. If no index begins with its
+    /// columns, we create one called `index_name`.
     ///
-    /// `InvalidDefinition` if the columns that it refers to are not those of the primary key or of a unique index,
-    /// `DatatypeMismatch` if columns do not fit, `DuplicateObject` if the table has a constraint of that name,
-    /// `ForeignKeyViolation` of a row without a parent.
+    /// Returns `InvalidDefinition` if it does not refer to the columns of the primary key or of a unique index,
+    /// `DatatypeMismatch` if the types of columns do not fit, `DuplicateObject` if the table has a constraint of that
+    /// name, and `ForeignKeyViolation` if a row has no parent.
     pub fn add_foreign_key(&mut self, table: TableId, key: ForeignKeyDef, index_name: &str) -> Result<()> {
         let before = self.savepoint();
         let added = self.try_add_foreign_key(table, key, index_name);
@@ -46,7 +47,7 @@ impl Transaction {
         self.check_references(table)
     }
 
-    /// Drops the foreign key called `name`; whether there was one.
+    /// Drops the foreign key called `name`. Returns whether there was one.
     pub fn drop_foreign_key(&mut self, table: TableId, name: &str) -> Result<bool> {
         let def = self.table_def(table)?;
         let is_named = |key: &ForeignKeyDef| key.name.to_lowercase() == name.to_lowercase();
@@ -67,7 +68,8 @@ impl Transaction {
         })
     }
 
-    /// Has the parents of a table that is dropped forget it. `DependentObjects` if other tables refer to it.
+    /// Removes a table that is being dropped from the referrers of its parents. Returns `DependentObjects` if other
+    /// tables refer to it.
     pub(crate) fn drop_references_of(&mut self, def: &TableDef) -> Result<()> {
         let Some(keyed) = &def.keyed else { return Ok(()) };
         if let Some(other) = keyed.referrers.iter().find(|referrer| referrer.table != def.id) {
@@ -83,7 +85,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// `DependentObjects` if a table cannot be emptied, because rows of others refer to it.
+    /// Returns `DependentObjects` if a table must not be emptied because another table that refers to it has rows.
     pub(crate) fn check_emptied(&self, def: &TableDef, keyed: &KeyedDef) -> Result<()> {
         for referrer in keyed.referrers.iter().filter(|referrer| referrer.table != def.id) {
             let codec = self.keyed_codec(referrer.table)?;
@@ -100,7 +102,8 @@ impl Transaction {
         Ok(())
     }
 
-    /// `DependentObjects` if a foreign key of a table, or one that refers to it, could not do without what `without` has not.
+    /// Returns `DependentObjects` if a foreign key of the table, or one that refers to it, needs an index that
+    /// `without` does not have.
     pub(crate) fn check_references_without(&self, def: &TableDef, without: &KeyedDef) -> Result<()> {
         let mut changed = def.clone();
         changed.keyed = Some(Arc::new(without.clone()));
@@ -121,12 +124,14 @@ impl Transaction {
         Ok(())
     }
 
-    /// Looks for the parents of all rows of a table, of which nobody may write others by the commit.
+    /// Checks that all rows of a table have their parents. The commit fails if another transaction writes rows of the
+    /// table before it.
     fn check_references(&mut self, table: TableId) -> Result<()> {
         let codec = self.keyed_codec(table)?;
         let mut cursor = self.keyed_cursor(table, None, KeyRange::default(), false)?;
         let mut rows = RowBatch::default();
         self.next_rows(&mut cursor, ROWS_AT_ONCE, &mut rows)?;
+        // Rows that other transactions write before our commit are not checked here, so they must make it fail.
         self.validate_rows(table)?;
         while !rows.is_empty() {
             self.cancel.check()?;
@@ -154,7 +159,7 @@ fn check_key(key: &ForeignKeyDef, codec: &TableCodec, parents: &TableCodec) -> R
     }
     if columns == 0 || columns > REFERENCE_COLUMNS_MAX {
         return Err(invalid(format!(
-            "foreign key {} has {columns} columns, and has to have 1 to {REFERENCE_COLUMNS_MAX}",
+            "foreign key {} has {columns} columns, but must have 1 to {REFERENCE_COLUMNS_MAX}",
             key.name
         )));
     }
@@ -165,7 +170,7 @@ fn check_key(key: &ForeignKeyDef, codec: &TableCodec, parents: &TableCodec) -> R
     let column = |def: &'_ Arc<TableDef>, id: ColumnId| {
         let at = def.column_by_id(id);
         at.map(|at| def.columns[at].clone()).ok_or_else(|| {
-            Error::new(ErrorKind::UndefinedColumn, format!("foreign key {} has a column that is not there", key.name))
+            Error::new(ErrorKind::UndefinedColumn, format!("foreign key {} has a column that does not exist", key.name))
         })
     };
     for (own, of_parent) in key.columns.iter().zip(&key.parent_columns) {
@@ -186,12 +191,13 @@ fn check_key(key: &ForeignKeyDef, codec: &TableCodec, parents: &TableCodec) -> R
             names?.join(", "),
             parent.name
         );
-        return Err(invalid(what).hint("it has to refer to the primary key or to the columns of a unique index"));
+        return Err(invalid(what).hint("it must refer to the primary key or to the columns of a unique index"));
     }
     Ok(())
 }
 
-/// Whether equal values of two types have equal keys in each other's column, or none.
+/// Whether equal values of two types have equal keys, so that we can look a value of one up in a column of the other. A
+/// value that the other type cannot hold has no key there.
 fn fit(own: &SqlType, of_parent: &SqlType) -> bool {
     use SqlType::{Int8, Int16, Int32, Int64, Text, UInt8, UInt16, UInt32, UInt64};
     let is_signed = |kind: &SqlType| matches!(kind, Int8 | Int16 | Int32 | Int64);

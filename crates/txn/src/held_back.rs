@@ -1,7 +1,8 @@
-//! What holds space back: who reads which older state, and what would be given back without them.
+//! Reports which readers hold space back, and how much.
 //!
-//! In the writing process a state keeps the blocks that it names by holding them, and the versions of keyed rows that it sees. Other
-//! processes keep, by their reads of the base, whatever was removed since. Pages of the base that were replaced wait for both.
+//! In the writing process, a state holds the blocks that it names and the versions of keyed rows that it sees. Other
+//! processes, through their reads of the base, keep everything that was removed since. Replaced pages of the base wait
+//! for both.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -14,39 +15,42 @@ use crate::base::BaseSpace;
 use crate::engine::Core;
 use crate::snapshot::Snapshot;
 
-/// An older state that somebody has.
+/// An older state that is still in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SnapshotInfo {
-    /// The process that has it.
+    /// The process that uses it.
     pub process: u32,
-    /// Its last commit, or of another process perhaps an older one.
+    /// The last commit of the state. For another process it may be an older commit.
     pub commit: CommitId,
-    /// Commits since.
+    /// Number of commits since.
     pub commits_since: u64,
-    /// It was taken so long ago at least: others have taken its place since. Not known of other processes.
+    /// Time since another state replaced it, so its users have had it for at least this long. Unknown for other
+    /// processes.
     pub age: Option<Duration>,
-    /// Bytes of column files that were removed or replaced since and are kept for it, as they may be for others too.
+    /// Bytes of column files that were removed or replaced since and are kept for this state. Other states may need the
+    /// same bytes.
     pub held_bytes: u64,
 }
 
-/// What is kept for those who read older states, and for whom.
+/// Space that is kept for readers of older states, and the list of those states.
 #[derive(Clone, Debug, Default)]
 pub struct HeldBack {
-    /// The oldest first.
+    /// The older states, oldest first.
     pub snapshots: Vec<SnapshotInfo>,
-    /// Bytes of column files that nobody in this process reads any more: they wait for readers in other processes, or for the next
-    /// checkpoint.
+    /// Bytes of column files that no state in this process needs. They wait for readers in other processes, or for the
+    /// next checkpoint.
     pub waiting_bytes: u64,
-    /// Bytes of memory that versions of keyed rows take: those behind the last checkpoint, and those that older states see.
+    /// Memory for versions of keyed rows: versions since the last checkpoint, and versions that older states see.
     pub version_bytes: u64,
-    /// Keyed rows are kept in memory from the commit behind this one on.
+    /// Memory holds the versions of keyed rows of all commits after this one.
     pub versions_from: CommitId,
-    /// The ordered base, with the pages that older states keep from being used again.
+    /// The ordered base, including pages that older states keep from being reused.
     pub base: BaseSpace,
 }
 
 impl Core {
-    /// Who holds back what. In a process that only reads: who reads the base, and what of it waits.
+    /// Reports the older states and the space held for them. A process that only reads reports readers of the base and
+    /// its space.
     pub fn held_back(&self) -> Result<HeldBack> {
         let latest = self.latest();
         let mut snapshots = self.own_snapshots(&latest);
@@ -72,17 +76,18 @@ impl Core {
         })
     }
 
-    /// The oldest state that somebody has, of those that are not the latest.
+    /// The oldest state in use, apart from the latest.
     pub fn oldest_snapshot(&self) -> Result<Option<SnapshotInfo>> {
         Ok(self.held_back()?.snapshots.into_iter().next())
     }
 
-    /// Older states that somebody in this process has, one of each commit.
+    /// Older states in use in this process, one per commit.
     fn own_snapshots(&self, latest: &Arc<Snapshot>) -> Vec<SnapshotInfo> {
         let process = std::process::id();
         let known: HashSet<*const StoredChunk> = chunks(latest).map(std::ptr::from_ref).collect();
         let mut by_commit = BTreeMap::new();
-        // A state that a checkpoint has replaced by one that says the same holds no more than that.
+        // A checkpoint may have replaced a state by an equal one. Both hold the same space, so one entry per commit is
+        // enough.
         for (state, since) in self.journal().replaced() {
             if state.commit >= latest.commit || self.is_shown_soon(&state) {
                 continue;
@@ -99,7 +104,7 @@ impl Core {
         by_commit.into_values().collect()
     }
 
-    /// Whether it is held by the journal itself, for a moment.
+    /// Whether the journal itself still holds the state and will show it soon.
     fn is_shown_soon(&self, state: &Arc<Snapshot>) -> bool {
         state.commit >= self.journal().shown().commit
     }

@@ -1,8 +1,8 @@
-//! How far a transaction is isolated from others: what it notes of its reads, and which snapshot its statements see.
+//! Isolation levels: which reads a transaction records, and which snapshot its statements see.
 //!
-//! Whoever writes commits behind all that is committed, so it is as if it had run then, if what it has read is what it would
-//! read then. At [`Isolation::Serializable`] that holds of all reads, at the others of those that are validated by request.
-//! Who writes nothing has run at its snapshot.
+//! A transaction that writes commits after all earlier commits. It is serializable if its reads would give the same
+//! results at that point. Under [`Isolation::Serializable`] we validate this for all reads, at the other levels only
+//! for reads that a caller asked to validate. A transaction that writes nothing is serializable at its snapshot.
 
 use std::sync::Arc;
 
@@ -18,18 +18,20 @@ use crate::keyed::{TableCodec, index_of};
 use crate::snapshot::Snapshot;
 use crate::transaction::Transaction;
 
-/// What a transaction has read that nobody may have written when it commits.
+/// The reads of a transaction. At commit, no other transaction may have written any of them.
 #[derive(Debug, Default)]
 pub(crate) struct Reads {
     level: Isolation,
-    /// From the first read on that is to be validated.
+    /// Set from the first read that must be validated.
     keyed: Option<Arc<ReadSet>>,
-    /// Keeps the versions that tell what was written behind the first snapshot over which something was written or noted.
+    /// Keeps the versions that are needed to find writes after the first snapshot over which this transaction wrote or
+    /// recorded a read.
     first_state: Option<Arc<KeyedState>>,
 }
 
 impl Transaction {
-    /// Sets the level, before the first statement. [`Isolation::Snapshot`] is what a transaction begins with.
+    /// Sets the isolation level. Must be called before the first statement. A transaction begins with
+    /// [`Isolation::Snapshot`].
     pub fn set_isolation(&mut self, level: Isolation) {
         self.reads.level = level;
         if level == Isolation::Serializable {
@@ -42,20 +44,23 @@ impl Transaction {
         self.reads.level
     }
 
-    /// The commit fails if anybody else has written `key` by then, whatever the level: for rows that foreign keys refer to,
-    /// and for `SELECT ... FOR UPDATE`. The key is that of a row or of an index entry that the current statement has looked for.
+    /// Makes the commit fail if another transaction writes `key` before it, at every isolation level. We need this for
+    /// rows that foreign keys refer to and for `SELECT ... FOR UPDATE`. The key must be that of a row or index entry
+    /// which the current statement has looked up.
     pub fn validate_read(&mut self, key: &[u8]) {
         let snapshot = self.base.keyed.commit();
         self.read_set().note_key(key, snapshot);
     }
 
-    /// The commit fails if `key`, which a row or an index entry was found under, has nothing by then: written it may be.
+    /// Makes the commit fail if `key`, under which a row or an index entry was found, is deleted before it. Other
+    /// writes of the key are allowed.
     pub(crate) fn validate_presence(&mut self, key: &[u8]) {
         let snapshot = self.base.keyed.commit();
         self.read_set().note_presence(key, snapshot);
     }
 
-    /// The same of the keys from `start` on that are below `end` (empty: that are there), those among them that are not there now.
+    /// Makes the commit fail if another transaction writes a key from `start` up to, but not including, `end`. An empty
+    /// `end` means no upper bound. Keys that do not exist yet count too.
     pub fn validate_range(&mut self, start: &[u8], end: &[u8]) {
         let snapshot = self.base.keyed.commit();
         let range = KeyRange { start: start.to_vec(), end: end.to_vec() };
@@ -64,8 +69,8 @@ impl Transaction {
         }
     }
 
-    /// Notes that rows of a columnar table are read. At [`Isolation::Serializable`] the commit fails if its rows were changed
-    /// since; at the others this does nothing.
+    /// Records that rows of a columnar table were read. Under [`Isolation::Serializable`] the commit fails if another
+    /// transaction has changed them. At the other levels this does nothing.
     pub fn note_table_read(&mut self, table: TableId) {
         if let Some(reads) = self.noted_reads() {
             reads.note_table(table);
@@ -77,30 +82,30 @@ impl Transaction {
         self.reads.keyed.get_or_insert_with(|| Arc::new(ReadSet::new(memory())))
     }
 
-    /// Where all reads are noted, if they are.
+    /// The read set if the level requires recording every read.
     pub(crate) fn noted_reads(&self) -> Option<&Arc<ReadSet>> {
         self.reads.keyed.as_ref().filter(|_| self.reads.level == Isolation::Serializable)
     }
 
-    /// Whether reads were validated by request: even without a write such a transaction fails.
+    /// Whether a caller asked to validate reads. Such a transaction can fail even if it wrote nothing.
     pub(crate) fn has_required_reads(&self) -> bool {
         let is_required = self.reads.level != Isolation::Serializable;
         is_required && self.reads.keyed.as_ref().is_some_and(|reads| !reads.is_empty())
     }
 
-    /// Fails if what was read was written since.
+    /// Fails if another transaction wrote something that this one read.
     pub(crate) fn validate_reads(&self, current: &Snapshot) -> Result<()> {
         if let Some(reads) = &self.reads.keyed
             && let Some(key) = reads.find_written(current.keyed.store().versions(), current.keyed.commit())
         {
             let said = say(&current.catalog, &key);
-            return Err(conflict(format!("{said}, which was read, was written meanwhile")));
+            return Err(conflict(format!("{said}, which was read, was written by another transaction")));
         }
         for table in self.reads.keyed.iter().flat_map(|reads| reads.tables()) {
             let (Some(base), Some(now)) = (self.base.tables.get(&table), current.tables.get(&table)) else { continue };
             if base.next_row != now.next_row || live_rows_differ(base, now) {
                 return Err(conflict(format!(
-                    "rows of table {}, which was read, were changed meanwhile",
+                    "rows of table {}, which was read, were changed by another transaction",
                     now.def.name
                 )));
             }
@@ -108,12 +113,13 @@ impl Transaction {
         Ok(())
     }
 
-    /// At [`Isolation::ReadCommitted`] has the statements to come see what is committed by now, under the transaction's own
-    /// changes; at the other levels nothing happens.
+    /// Under [`Isolation::ReadCommitted`], lets the following statements see everything committed so far, with the
+    /// transaction's own changes applied. At the other levels this does nothing.
     ///
-    /// `SerializationFailure` if a table that the transaction has written to has another definition now, or a columnar row that
-    /// it has deleted is gone. What it has written to keyed rows is validated by the commit. Where that is lost by now the statements
-    /// go on over the snapshot that they have: in the newest, indexes would have entries of rows that the transaction's own hide.
+    /// Returns `SerializationFailure` if a table that the transaction has written to has another definition now, or if
+    /// a columnar row that it has deleted is gone. Writes to keyed rows are validated at commit. If they have already
+    /// lost a conflict, the transaction keeps its snapshot. In the newest snapshot, indexes would have entries for rows
+    /// that the transaction's own writes hide.
     pub fn refresh(&mut self) -> Result<()> {
         if self.reads.level != Isolation::ReadCommitted {
             return Ok(());
@@ -129,6 +135,7 @@ impl Transaction {
             written.codecs().try_for_each(|codec| self.same_definition(codec.def(), &newest).map(drop))
         })?;
         match written.map_or(Ok(()), |written| self.validate_writes(written, &newest, &catalog)) {
+            // The commit will report this conflict.
             Err(error) if error.kind() == ErrorKind::SerializationFailure => return Ok(()),
             validated => validated?,
         }
@@ -139,9 +146,10 @@ impl Transaction {
                 self.same_definition(&now.def, &newest)?;
             }
             if changed.truncated && (base.next_row != now.next_row || live_rows_differ(base, now)) {
-                return Err(conflict(format!("rows of table \"{}\" were changed meanwhile", now.def.name)));
+                return Err(conflict(format!("rows of table \"{}\" were changed by another transaction", now.def.name)));
             }
             if !changed.deleted.is_empty() {
+                // Committed rows may be in other blocks by now, so the deletes must name their new positions.
                 let moved = moved_deletes(base, now, &changed.deleted)?;
                 Arc::make_mut(changed).deleted = moved;
             }
@@ -156,7 +164,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Has the transaction read another snapshot.
+    /// Makes the transaction read another snapshot.
     pub(crate) fn stand_on(&mut self, snapshot: Arc<Snapshot>) {
         self.base_reader = BaseReader::new(snapshot.keyed.generation());
         self.base = snapshot;
@@ -164,7 +172,7 @@ impl Transaction {
     }
 }
 
-/// A key as an error says it: with its table.
+/// A key with its table, as an error message shows it.
 fn say(catalog: &Catalog, key: &[u8]) -> String {
     let owner = |id: IndexId| {
         let mut tables = catalog.all_tables();
@@ -175,6 +183,6 @@ fn say(catalog: &Catalog, key: &[u8]) -> String {
             Ok(codec) => format!("{} of table {}", codec.say(key), def.name),
             Err(_) => format!("a row of table {}", def.name),
         },
-        None => "a row of a table that is gone".to_owned(),
+        None => "a row of a dropped table".to_owned(),
     }
 }

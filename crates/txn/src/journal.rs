@@ -1,8 +1,9 @@
-//! What commits see of the log: it has their changes before anybody sees them, and is on disk before anybody is told.
+//! The order of events around a commit: its record goes to the log before any reader sees its changes, and the log is
+//! on disk before its client is told.
 //!
-//! The latest state is what the next commit builds on. What readers see is the latest state that would be there after a power cut,
-//! but for commits whose durability allows that they are lost. So an answer never has to wait for the disk, and nobody acts on
-//! what may still be lost.
+//! The latest state is the one that the next commit builds on. Readers see the latest state that would survive a power
+//! cut, except that they also see commits whose durability allows a loss. So no answer has to wait for the disk, and no
+//! client acts on changes that may still be lost.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
@@ -15,23 +16,23 @@ use crate::bell::Background;
 use crate::log::{Log, Payload, Position};
 use crate::snapshot::Snapshot;
 
-/// The log of one open database and the states that its commits lead to.
+/// The log of one open database and the states of its commits.
 #[derive(Debug)]
 pub(crate) struct Journal {
-    /// `None` where nothing outlives the process, or nothing is written.
+    /// `None` for a database in memory and in a process that only reads.
     log: Option<Arc<Log>>,
     durability: RwLock<Durability>,
-    /// The latest state.
+    /// The state that the next commit builds on.
     latest: RwLock<Arc<Snapshot>>,
-    /// What readers see.
+    /// The state that readers see.
     shown: RwLock<Arc<Snapshot>>,
-    /// States behind the shown one, oldest first.
+    /// States after the shown one, oldest first.
     waiting: Mutex<VecDeque<Waiting>>,
-    /// Those that were the latest, as long as somebody has them.
+    /// States that were the latest once, for as long as anyone holds them.
     replaced: Mutex<Replaced>,
-    /// The bytes of the last record, for their memory.
+    /// The bytes of the last record, kept to reuse their memory.
     record: Mutex<Vec<u8>>,
-    /// Syncs what nobody waits for.
+    /// Syncs commits that no caller waits for.
     syncer: Background,
     lag: Arc<Lag>,
 }
@@ -40,19 +41,20 @@ pub(crate) struct Journal {
 #[derive(Debug)]
 struct Waiting {
     state: Arc<Snapshot>,
-    /// Where the log has to be on disk up to: where the last commit ends that waits for the disk.
+    /// The log must be on disk up to here before the state may be shown: the end of the last record up to this state
+    /// that waits for the disk.
     behind: Position,
 }
 
-/// States that are not the latest any more, and when they ceased to be.
+/// States that are no longer the latest, with the time when they were replaced.
 #[derive(Debug, Default)]
 struct Replaced {
     states: Vec<(Weak<Snapshot>, Instant)>,
-    /// How many of them are the occasion to sweep out those that are gone.
+    /// Number of states at which we drop the entries of states that no longer exist.
     sweep_at: usize,
 }
 
-/// Fewer of them are not looked through.
+/// We do not sweep shorter lists.
 const REPLACED_MIN: usize = 256;
 
 impl Replaced {
@@ -65,28 +67,28 @@ impl Replaced {
     }
 }
 
-/// A commit that was made, and what whoever made it waits for.
+/// A commit that was made, and the conditions that its caller waits for.
 #[derive(Debug)]
 pub(crate) struct Published {
     pub(crate) commit: CommitId,
-    /// Where its record ends.
+    /// The end of its record.
     end: Position,
     durability: Durability,
-    /// Unless it is shown already, up to where the log has to be on disk for that.
+    /// The log must be on disk up to here before the commit is shown. `None` if it is shown already.
     shown_behind: Option<Position>,
 }
 
-/// Longer records give their memory back.
+/// The memory of longer records is not kept.
 const RECORD_BYTES_KEPT_MAX: usize = 1 << 20;
 
-/// How long commits that nobody waits for have not been on disk.
+/// Tracks for how long commits that no caller waits for have not been on disk.
 #[derive(Debug)]
 struct Lag {
     bound: Duration,
     since: Mutex<Since>,
 }
 
-/// When the first commit was made of those that are being synced, and of those behind them.
+/// The time of the first commit that is being synced, and of the first commit after those.
 #[derive(Clone, Copy, Debug, Default)]
 struct Since {
     syncing: Option<Instant>,
@@ -94,15 +96,16 @@ struct Since {
 }
 
 impl Lag {
-    /// There is one more commit. Whether the first of them waits for so long that the syncer is late.
+    /// Counts one more commit. Returns whether the first unsynced commit has waited so long that the syncer seems late.
     fn is_late(&self) -> bool {
         let now = Instant::now();
         let mut since = self.since.lock();
         let unsynced = *since.unsynced.get_or_insert(now);
+        // After four fifths of the bound we do not rely on the syncer, because a sync takes time too.
         now.duration_since(since.syncing.unwrap_or(unsynced)) * 5 >= self.bound * 4
     }
 
-    /// Syncs all commits that there are.
+    /// Syncs all commits made so far.
     fn sync(&self, log: &Log) -> Result<()> {
         {
             let mut since = self.since.lock();
@@ -116,7 +119,7 @@ impl Lag {
 }
 
 impl Journal {
-    /// One that begins with `state`, the last that the log has.
+    /// Starts a journal with `state`, the last state that the log has.
     pub(crate) fn start(log: Option<Log>, state: Snapshot, durability: Durability, bound: Duration) -> Result<Journal> {
         let log = log.map(Arc::new);
         let state = Arc::new(state);
@@ -124,7 +127,8 @@ impl Journal {
         let lag = Arc::new(Lag { bound, since: Mutex::default() });
         if let Some(log) = &log {
             let (log, lag) = (Arc::clone(log), Arc::clone(&lag));
-            // Half of the bound is left for the sync itself. One that fails poisons the log, which says so from then on.
+            // Half of the bound remains for the sync itself. A failed sync makes the log refuse writes, and every later
+            // commit reports that.
             syncer.start("rowmill-sync", bound / 2, move |_| drop(lag.sync(&log)))?;
         }
         Ok(Journal {
@@ -154,7 +158,7 @@ impl Journal {
         Arc::clone(&self.shown.read())
     }
 
-    /// In a process that only reads: a state that another process has written, unless a later one is known.
+    /// In a process that only reads: shows a state of the writing process, unless a later one is shown already.
     pub(crate) fn show(&self, state: &Arc<Snapshot>) {
         let mut shown = self.shown.write();
         if shown.commit <= state.commit {
@@ -163,7 +167,7 @@ impl Journal {
         }
     }
 
-    /// Replaces states from the commit `from` on by what `change` makes of them, which says the same.
+    /// Replaces all states from commit `from` on by the result of `change`, which must describe the same rows.
     pub(crate) fn replace(&self, from: CommitId, mut change: impl FnMut(&Snapshot) -> Snapshot) {
         let mut renew = |state: &mut Arc<Snapshot>| {
             if state.commit >= from {
@@ -172,38 +176,39 @@ impl Journal {
                 *state = changed;
             }
         };
-        // Nobody advances meanwhile: the caller holds what they all need for that.
+        // No commit can advance now, because the caller holds a lock that every commit needs for it.
         let mut waiting = self.waiting.lock();
         waiting.iter_mut().for_each(|waiting| renew(&mut waiting.state));
         renew(&mut self.shown.write());
         renew(&mut self.latest.write());
     }
 
-    /// States that others have replaced and that somebody has, and since when they are replaced.
+    /// The states that were replaced and are still in use, with the time when they were replaced.
     pub(crate) fn replaced(&self) -> Vec<(Arc<Snapshot>, Instant)> {
         let replaced = self.replaced.lock();
         replaced.states.iter().filter_map(|(state, since)| Some((state.upgrade()?, *since))).collect()
     }
 
     fn is_logged(&self) -> Option<&Log> {
+        // The log, unless the durability of the database turns it off.
         self.log().filter(|_| *self.durability.read() != Durability::Off)
     }
 
-    /// Notes that a record of about so many bytes is likely to come.
+    /// Announces a record of about this many bytes.
     pub(crate) fn expect(&self, record_bytes: u64) {
         if let Some(log) = self.is_logged() {
             log.expect(record_bytes);
         }
     }
 
-    /// Puts a record behind the last one and says where it ends; `record` makes it with the empty buffer that it gets, and that is
-    /// asked for again. The caller holds the commit lock.
+    /// Appends a record and returns its end. `record` gets an empty buffer and encodes into it. We take the buffer back
+    /// afterwards to reuse its memory. The caller must hold the commit lock.
     pub(crate) fn append<R: Payload + Into<Vec<u8>>>(
         &self,
         record: impl FnOnce(Vec<u8>) -> Result<R>,
     ) -> Result<Position> {
         let Some(log) = self.is_logged() else {
-            // Nothing is written, but it may be known already that nothing can be.
+            // We write nothing, but an earlier failure must still be reported.
             self.check()?;
             return Ok(self.latest.read().log_end);
         };
@@ -218,10 +223,11 @@ impl Journal {
         appended
     }
 
-    /// The state of the record that was appended last, as durable as `durability` says, or as the database has it. The caller
-    /// holds the commit lock.
+    /// Makes `next` the latest state. Its record must be the last that was appended, and the caller must hold the
+    /// commit lock. `durability` overrides the durability of the database.
     ///
-    /// A state that need not wait for the disk waits all the same while one before it does: whoever saw it would see that one.
+    /// A state that need not wait for the disk still waits while a state before it does, because a reader of the later
+    /// state would see the earlier one too.
     pub(crate) fn advance(&self, next: Arc<Snapshot>, durability: Option<Durability>) -> Published {
         let durability = match (*self.durability.read(), self.log()) {
             (Durability::Off, _) | (_, None) => Durability::Off,
@@ -243,7 +249,7 @@ impl Journal {
         Published { commit, end, durability, shown_behind }
     }
 
-    /// Returns when a commit is as durable as it is to be, and shown.
+    /// Returns when the commit is as durable as it should be, and shown to readers.
     pub(crate) fn wait_for(&self, published: &Published) -> Result<()> {
         let Some(log) = self.is_logged() else { return Ok(()) };
         let position = match published.durability {
@@ -251,7 +257,7 @@ impl Journal {
             Durability::Relaxed | Durability::Off => {
                 self.syncer.ring();
                 if self.lag.is_late() {
-                    // Where the syncer does not come to its turn, or the disk is slow, who commits waits for it.
+                    // The syncer did not get its turn, or the disk is slow. We sync here, so that the bound holds.
                     self.lag.sync(log)?;
                 }
                 published.shown_behind
@@ -264,27 +270,27 @@ impl Journal {
         Ok(())
     }
 
-    /// Returns when readers see all that is committed by now, if the disk allows it.
+    /// Returns when readers see everything committed so far. A failing disk may prevent that.
     pub(crate) fn show_latest(&self) {
         if !Arc::ptr_eq(&self.latest(), &self.shown()) {
-            // Whoever has committed it says what became of it.
+            // An error is reported to the transactions that wait for it.
             let _ = self.sync();
         }
     }
 
-    /// An error if nothing is committed any more.
+    /// Returns an error if the log refuses further commits.
     pub(crate) fn check(&self) -> Result<()> {
         self.log().map_or(Ok(()), Log::check)
     }
 
-    /// Commits nothing any more, because of `error`.
+    /// Makes the log refuse further commits, because of `error`.
     pub(crate) fn refuse(&self, error: &Error) {
         if let Some(log) = self.log() {
             log.refuse(error);
         }
     }
 
-    /// Syncs all that is there.
+    /// Syncs all records written so far and shows their states.
     pub(crate) fn sync(&self) -> Result<()> {
         let Some(log) = self.log() else { return Ok(()) };
         log.sync_to(log.end())?;
@@ -297,6 +303,7 @@ impl Journal {
         let synced = log.synced();
         let mut last = None;
         while let Some(first) = waiting.pop_front_if(|first| first.behind <= synced) {
+            // States wait in commit order, so the first one that is not on disk ends the loop.
             last = Some(first.state);
         }
         if let Some(state) = last {
@@ -308,7 +315,8 @@ impl Journal {
         *self.durability.read()
     }
 
-    /// Changes what commits to come wait for. The caller holds the commit lock, and has what no log has in the base.
+    /// Changes the durability of later commits. The caller must hold the commit lock, and the base must have all
+    /// commits that no log has.
     pub(crate) fn set_durability(&self, durability: Durability) -> Result<()> {
         self.sync()?;
         *self.durability.write() = durability;
@@ -330,7 +338,7 @@ mod tests {
     use crate::engine::Engine;
 
     #[test]
-    fn nothing_is_shown_before_a_commit_in_it_that_waits_for_the_disk() {
+    fn a_relaxed_commit_is_shown_only_after_the_full_commit_before_it() {
         let mut settings = Settings::default();
         settings.set("relaxed_sync_ms", "60000").expect("a number");
         let engine = Engine::over(Arc::new(MemoryDisk::new()), Arc::new(MemoryBase::new()), settings).expect("opened");
@@ -354,7 +362,7 @@ mod tests {
         let behind = advance(Durability::Relaxed);
         assert_eq!((shown(), behind.shown_behind), (1, Some(full.end)));
         assert!(synced() < full.end);
-        // Whoever has committed it reads it.
+        // A transaction reads its own commit as soon as it has waited for it.
         journal.wait_for(&behind).expect("synced");
         assert_eq!(shown(), 3);
         assert!(synced() >= full.end);

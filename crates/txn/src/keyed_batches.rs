@@ -1,7 +1,8 @@
 //! Changes of many rows of a keyed table at once, by their keys.
 //!
-//! A constraint has to hold when a statement ends, not after each row: `SET id = id + 1` is no violation. So where keys that are
-//! unique may change all rows that a statement changes are taken out before the first one is put back.
+//! A constraint must hold when a statement ends, not after each row. For example, `SET id = id + 1` must not fail
+//! because the next row still has the new id. So if a unique key may change, we first remove all rows that the
+//! statement changes, and then put them back with their new values.
 
 use std::sync::Arc;
 
@@ -13,8 +14,8 @@ use crate::keyed::{TableCodec, column_values};
 use crate::transaction::Transaction;
 
 impl Transaction {
-    /// Puts the rows of `batches`, whose columns are the table's, in the place of those under `keys`, array by array. How many
-    /// there were. All or nothing; errors are those of [`Transaction::insert_row`].
+    /// Replaces the rows under `keys` by the rows of `batches`, whose columns must be those of the table. Changes all
+    /// rows or none, and returns how many existed. Errors are those of [`Transaction::insert_row`].
     pub fn update_keyed(&mut self, table: TableId, changes: &[(BinaryArray, RecordBatch)]) -> Result<u64> {
         self.start_change()?;
         let codec = self.keyed_codec(table)?;
@@ -30,7 +31,7 @@ impl Transaction {
         let columns = changes.iter().map(|(_, batch)| column_values(codec.def(), batch)).collect::<Result<Vec<_>>>()?;
         let is_unique = codec.def().keyed.iter().flat_map(|keyed| &keyed.indexes).any(|index| index.unique);
         let is_in_place = !is_unique && same_keys(codec, changes, &columns)?;
-        // Rows that are gone meanwhile, by another change of the same statement, are left out.
+        // Another change of the same statement may have removed a row. We skip such rows.
         let (mut found, mut taken_out) = (Vec::new(), ByteRows::new());
         let (mut rows, mut row) = (0, Vec::new());
         for ((keys, _), columns) in changes.iter().zip(&columns) {
@@ -49,6 +50,7 @@ impl Transaction {
         if is_in_place {
             return Ok(rows);
         }
+        // The second pass visits the rows in the same order as the first, so the two iterators stay in step.
         let (mut found, mut taken_out) = (found.into_iter(), taken_out.iter());
         for ((keys, _), columns) in changes.iter().zip(&columns) {
             for (place, key) in keys.iter().flatten().enumerate() {
@@ -62,7 +64,7 @@ impl Transaction {
         Ok(rows)
     }
 
-    /// Removes the rows under `keys`, all or nothing. How many there were.
+    /// Deletes the rows under `keys`, all or none. Returns how many existed.
     pub fn delete_keyed(&mut self, table: TableId, keys: &[BinaryArray]) -> Result<u64> {
         self.start_change()?;
         let before = self.savepoint();
@@ -83,7 +85,7 @@ fn values_of(columns: &[ColumnValues], row: usize) -> Vec<ValueRef<'_>> {
     columns.iter().map(|column| column.get(row)).collect()
 }
 
-/// Whether every new row has the key of the old one.
+/// Whether every new row has the same primary key as its old row.
 fn same_keys(
     codec: &TableCodec,
     changes: &[(BinaryArray, RecordBatch)],

@@ -1,4 +1,4 @@
-//! Rows of keyed tables in a transaction and in a snapshot: found by key, and read in order.
+//! Reads of keyed tables by transactions and snapshots: by key and in order.
 
 use std::sync::Arc;
 
@@ -10,33 +10,35 @@ use crate::snapshot::Snapshot;
 use crate::transaction::Transaction;
 
 impl Transaction {
-    /// Makes keys and rows of the table's values and reads them. `WrongObject` if it is not a keyed table.
+    /// The codec of the table, which encodes and decodes its keys and rows. Returns `WrongObject` if the table is not
+    /// keyed.
     pub fn keyed_codec(&self, table: TableId) -> Result<Arc<TableCodec>> {
         self.changes.catalog.codec(table)
     }
 
-    /// Reads what the transaction sees of keyed tables, its own writes among it.
+    /// A reader of keyed tables that sees the transaction's own writes. Under SERIALIZABLE it records its reads.
     pub fn reader(&self) -> Reader<'_> {
         self.unnoted_reader().noting(self.noted_reads().map(|reads| &**reads))
     }
 
-    /// The same, of which nothing is noted: what is found is written, or noted, by the caller.
+    /// A reader that records nothing. The caller must record the reads itself, or write the keys that it finds.
     pub(crate) fn unnoted_reader(&self) -> Reader<'_> {
         Reader::over(&self.base.keyed, self.keyed.as_deref(), &self.base_reader)
     }
 
-    /// The same, as it is now: to be held while the transaction goes on writing.
+    /// The keyed tables as the transaction sees them now. The view can be held while the transaction goes on writing.
     pub fn keyed_view(&self) -> KeyedView {
         KeyedView::new(&self.base.keyed, self.keyed.as_ref(), self.noted_reads())
     }
 
-    /// The row whose primary key has the values `key`, as the transaction sees it.
+    /// Returns the row whose primary key has the values `key`, as the transaction sees it.
     pub fn get(&self, table: TableId, key: &[ValueRef<'_>]) -> Result<Option<KeyedRow>> {
         get(&*self.keyed_codec(table)?, &self.reader(), key)
     }
 
-    /// A place at the beginning of `range`, or at its end to be read backward: keys of rows, or whole ones of `index`, behind the
-    /// head of the index ([`TableCodec::keys`]). A range beyond those keys is cut; the default one has all.
+    /// A cursor at the start of `range`, or at its end if it reads backward. The range is one of row keys, or of whole
+    /// keys of `index`, and includes the head of the index ([`TableCodec::keys`]). It is cut to those keys, so the
+    /// default range has all of them.
     pub fn keyed_cursor(
         &self,
         table: TableId,
@@ -47,8 +49,8 @@ impl Transaction {
         cursor(&*self.keyed_codec(table)?, index, range, backward, IndexOrder::Values)
     }
 
-    /// The same, of rows that may come in any order, and the keys that it reads: all of `range`, and perhaps more, where an index
-    /// shortens them.
+    /// A cursor that may return rows in any order, together with the range of keys that it reads. That range covers
+    /// `range` and is larger if the index shortens its keys.
     pub(crate) fn unordered_cursor(
         &self,
         codec: &TableCodec,
@@ -63,7 +65,7 @@ impl Transaction {
         Ok((cursor, kept))
     }
 
-    /// Fills `rows` with the next rows of the table, `rows_max` at most; with none at the end of the range.
+    /// Fills `rows` with at most `rows_max` next rows of the table. At the end of the range, `rows` is empty.
     pub fn next_rows(&self, cursor: &mut KeyedCursor, rows_max: usize, rows: &mut RowBatch) -> Result<()> {
         let codec = self.keyed_codec(cursor.table)?;
         next_rows(&codec, &self.reader(), cursor, rows_max, rows)
@@ -71,27 +73,29 @@ impl Transaction {
 }
 
 impl Snapshot {
-    /// Makes keys and rows of a table's values and reads them.
+    /// The codec of the table, which encodes and decodes its keys and rows. Returns `WrongObject` if the table is not
+    /// keyed.
     pub fn keyed_codec(&self, table: TableId) -> Result<Arc<TableCodec>> {
         self.catalog.codec(table)
     }
 
-    /// Reads what the snapshot sees of keyed tables.
+    /// A reader of keyed tables in this snapshot.
     pub fn reader(&self) -> Reader<'_> {
         Reader::of(&self.keyed, self.own.as_deref()).noting(self.reads.as_deref())
     }
 
-    /// The same, to be held beyond the snapshot.
+    /// The keyed tables in this snapshot, for callers that keep them longer than the snapshot.
     pub fn keyed_view(&self) -> KeyedView {
         KeyedView::new(&self.keyed, self.own.as_ref(), self.reads.as_ref())
     }
 
-    /// As [`Transaction::get`].
+    /// Returns the row whose primary key has the values `key`, as the snapshot sees it.
     pub fn get(&self, codec: &TableCodec, key: &[ValueRef<'_>]) -> Result<Option<KeyedRow>> {
         get(codec, &self.reader(), key)
     }
 
-    /// As [`Transaction::keyed_cursor`].
+    /// A cursor at the start of `range`, or at its end if it reads backward. See [`Transaction::keyed_cursor`] for the
+    /// range.
     pub fn keyed_cursor(
         &self,
         codec: &TableCodec,
@@ -102,7 +106,7 @@ impl Snapshot {
         cursor(codec, index, range, backward, IndexOrder::Values)
     }
 
-    /// As [`Transaction::next_rows`].
+    /// Fills `rows` with at most `rows_max` next rows of the table. At the end of the range, `rows` is empty.
     pub fn next_rows(
         &self,
         codec: &TableCodec,
@@ -135,8 +139,8 @@ pub(crate) fn cursor(
     Ok(cursor)
 }
 
-/// Has a cursor of the same index go to the beginning of another range. `first` is how many rows will be asked for, as far as is
-/// known.
+/// Moves a cursor to the start of another range of the same index. `first` is the number of rows that the caller
+/// expects to read, if it knows.
 pub(crate) fn restart(
     codec: &TableCodec,
     index: Option<IndexId>,
@@ -156,7 +160,7 @@ pub(crate) fn restart(
     match (&mut cursor.place, index) {
         (CursorPlace::Rows(scan), _) => scan.start(&range.start, &range.end, backward, first),
         (CursorPlace::Index(scan), Some(index)) => scan.start(codec, index, &range, backward, first, order)?,
-        (CursorPlace::Index(_), None) => return Err(Error::internal("a cursor of an index among the rows")),
+        (CursorPlace::Index(_), None) => return Err(Error::internal("a cursor of an index cannot read rows")),
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Keyed tables and their indexes: how they are made, changed and emptied by a transaction.
+//! Keyed tables and their indexes: how a transaction creates, changes and empties them.
 
 use std::sync::Arc;
 
@@ -9,25 +9,26 @@ use rowmill_storage::{CheckDef, ColumnSpec, IndexDef, KeyColumn, KeyedDef, Table
 use crate::keyed::{RowBatch, index_head};
 use crate::transaction::Transaction;
 
-/// Rows that are read at a time to make the entries of a new index.
+/// Rows read at a time to build a new index.
 const ROWS_AT_ONCE: usize = 1024;
 
-/// An index to be made: an [`IndexDef`] that has no id yet.
+/// An index to be created: an [`IndexDef`] without an id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexSpec {
     /// The name as spelled.
     pub name: String,
-    /// Its columns in order.
+    /// Its columns, in order.
     pub parts: Vec<KeyColumn>,
-    /// Whether no two rows have the same values in all its columns, NULL being no value.
+    /// Whether no two rows may have the same values in all its columns. NULL never equals another value.
     pub unique: bool,
 }
 
 impl Transaction {
-    /// A new, empty table whose rows lie under the primary key `key`, columns by their places in `columns`. Those are made
-    /// NOT NULL.
+    /// Creates an empty table with the primary key `key`, whose columns are given by their places in `columns`. The key
+    /// columns become NOT NULL.
     ///
-    /// `InvalidDefinition` of a key that is empty or has a column twice, `Unsupported` of one whose values have no order.
+    /// Returns `InvalidDefinition` if the key is empty or has a column twice, and `Unsupported` if the values of a
+    /// column have no order.
     pub fn create_keyed_table(
         &mut self,
         schema: SchemaId,
@@ -58,9 +59,10 @@ impl Transaction {
         Ok(table)
     }
 
-    /// A condition that rows of a keyed table have to meet from now on. Whoever writes rows checks it.
+    /// Adds a check constraint to a keyed table. The caller must have checked the existing rows, and callers that write
+    /// rows must check them.
     ///
-    /// `DuplicateObject` if there is one of that name.
+    /// Returns `DuplicateObject` if the table has a constraint of that name.
     pub fn add_check(&mut self, table: TableId, check: CheckDef) -> Result<()> {
         let codec = self.keyed_codec(table)?;
         if self.keyed_def(codec.def())?.has_constraint(&check.name) {
@@ -70,9 +72,10 @@ impl Transaction {
         self.redefine_with(table, |keyed| keyed.checks.push(check))
     }
 
-    /// A new index of a keyed table, with the entries of all rows that the transaction sees.
+    /// Creates an index of a keyed table with entries for all rows that the transaction sees.
     ///
-    /// `UniqueViolation` if rows have the same values where none may, and what [`Transaction::create_keyed_table`] says.
+    /// Returns `UniqueViolation` if the index is unique and rows have equal values, and the errors of
+    /// [`Transaction::create_keyed_table`].
     pub fn create_index(&mut self, table: TableId, spec: IndexSpec) -> Result<IndexId> {
         let codec = self.keyed_codec(table)?;
         let def = codec.def();
@@ -89,6 +92,7 @@ impl Transaction {
         with_index.indexes.push(IndexDef { id, name, parts, unique, shortens: true });
         let before = self.savepoint();
         self.redefine(table, with_index)?;
+        // Now the definition has the index, so the codec can encode its entries.
         let filled = self.fill_index(table, id);
         if filled.is_err() {
             self.rollback_to(&before);
@@ -120,12 +124,13 @@ impl Transaction {
         let mut without = (*self.keyed_def(codec.def())?).clone();
         without.indexes.retain(|index| index.id != id);
         self.check_references_without(codec.def(), &without)?;
+        // We refuse the drop before any change, because a foreign key may need this index for its look-ups.
         self.redefine(table, without)?;
         self.clear_keyed(&index_head(id));
         Ok(())
     }
 
-    /// Drops the condition called `name`; whether there was one.
+    /// Drops the check constraint called `name`. Returns whether there was one.
     pub fn drop_check(&mut self, table: TableId, name: &str) -> Result<bool> {
         let def = self.table_def(table)?;
         let is_named = |check: &CheckDef| check.name.to_lowercase() == name.to_lowercase();
@@ -136,8 +141,8 @@ impl Transaction {
         Ok(true)
     }
 
-    /// The commit fails if anybody else has written a row of the keyed table by then, whatever the level: for conditions that
-    /// were asked of all rows.
+    /// Makes the commit fail if another transaction writes a row of this table before it, at every isolation level.
+    /// Needed for conditions that were checked on all rows.
     pub fn validate_rows(&mut self, table: TableId) -> Result<()> {
         let all = KeyRange::of_prefix(self.keyed_codec(table)?.keys(None)?.0);
         self.validate_range(&all.start, &all.end);
@@ -148,14 +153,14 @@ impl Transaction {
         def.keyed.clone().ok_or_else(|| crate::keyed::not_keyed(def))
     }
 
-    /// Changes the keys of a table's definition.
+    /// Changes the keyed part of a table's definition.
     pub(crate) fn redefine_with(&mut self, table: TableId, change: impl FnOnce(&mut KeyedDef)) -> Result<()> {
         let mut keyed = (*self.keyed_def(&*self.table_def(table)?)?).clone();
         change(&mut keyed);
         self.redefine(table, keyed)
     }
 
-    /// Has a table its rows by other keys.
+    /// Replaces the keyed part of a table's definition.
     pub(crate) fn redefine(&mut self, table: TableId, keyed: KeyedDef) -> Result<()> {
         self.alter(table, |def| {
             def.keyed = Some(Arc::new(keyed));
@@ -163,7 +168,8 @@ impl Transaction {
         })
     }
 
-    /// Gives a keyed table and its indexes other ids: those that lie under the old ones go with the old definition.
+    /// Empties a keyed table by giving it and its indexes new ids. The rows under the old ids are removed with the old
+    /// definition. Returns the number of rows.
     pub(crate) fn truncate_keyed(&mut self, table: TableId, keyed: &KeyedDef) -> Result<u64> {
         self.check_emptied(&*self.table_def(table)?, keyed)?;
         let mut rows = 0;
@@ -181,7 +187,7 @@ impl Transaction {
         emptied.index = self.engine.ids().index();
         for index in &mut emptied.indexes {
             index.id = self.engine.ids().index();
-            // There is no entry that was made otherwise.
+            // No old entries remain, so the new index can shorten its keys even if the old one did not.
             index.shortens = true;
         }
         self.redefine(table, emptied)?;
@@ -189,7 +195,7 @@ impl Transaction {
         Ok(rows)
     }
 
-    /// Forgets what was written under the keys of a table.
+    /// Forgets the transaction's writes to the keys of a table.
     pub(crate) fn forget_keyed(&mut self, keyed: &KeyedDef) {
         keyed.index_ids().for_each(|id| self.clear_keyed(&index_head(id)));
     }
@@ -204,7 +210,7 @@ fn check_parts<'a>(
         return Err(Error::new(ErrorKind::InvalidDefinition, format!("{what} has no columns")));
     }
     for (at, part) in parts.iter().enumerate() {
-        let unknown = || Error::new(ErrorKind::UndefinedColumn, format!("{what} has a column that is not there"));
+        let unknown = || Error::new(ErrorKind::UndefinedColumn, format!("{what} has a column that does not exist"));
         let (name, kind) = column(part.column).ok_or_else(unknown)?;
         if parts[..at].iter().any(|other| other.column == part.column) {
             return Err(Error::new(ErrorKind::InvalidDefinition, format!("{what} has the column \"{name}\" twice")));

@@ -1,4 +1,4 @@
-//! Whether keyed rows that a transaction has written may be committed: the first committer wins.
+//! Validates the keyed writes of a transaction at commit: the first committer wins.
 
 use std::sync::Arc;
 
@@ -14,15 +14,16 @@ use crate::snapshot::Snapshot;
 use crate::transaction::Transaction;
 
 impl Transaction {
-    /// Fails if a commit behind the transaction's snapshot has written what this one writes, or has changed a table whose keys
-    /// this one defines anew. That the versions in memory know of all such commits is `keyed/store.rs`' matter.
+    /// Fails if a commit after the transaction's snapshot wrote the same keys, or changed a table for which this
+    /// transaction has defined new indexes. `keyed/store.rs` keeps the versions in memory that this needs.
     pub(crate) fn validate_keyed(&self, current: &Snapshot, catalog: &Catalog) -> Result<()> {
         self.validate_definitions(current, catalog)?;
         self.validate_reads(current)?;
         self.keyed.as_ref().map_or(Ok(()), |written| self.validate_writes(written, current, catalog))
     }
 
-    /// Fails if a commit behind the snapshots over which `written` was written has written the same.
+    /// Fails if a commit after the snapshots over which `written` was written has written the same keys or the same
+    /// unique values.
     pub(crate) fn validate_writes(&self, written: &WriteSet, current: &Snapshot, catalog: &Catalog) -> Result<()> {
         let (latest, versions) = (current.keyed.commit(), current.keyed.store().versions());
         let mut range = KeyRange::default();
@@ -30,19 +31,20 @@ impl Transaction {
             let id = writes.index();
             let codec = self.codec_at_commit(written, id, current, catalog)?;
             if latest == writes.oldest() {
-                // Nobody else has written meanwhile.
+                // No other transaction has written keyed rows since.
                 continue;
             }
             let index = codec.find_index(id);
             for (key, row, snapshot) in writes.entries().filter(|(_, _, snapshot)| *snapshot < latest) {
                 let lost = || {
                     let (said, table) = (codec.say(key), &codec.def().name);
-                    conflict(format!("{said} of table {table} was written meanwhile"))
+                    conflict(format!("{said} of table {table} was written by another transaction"))
                 };
                 if versions.of_key(key).latest_commit(key).is_some_and(|commit| commit > snapshot) {
                     return Err(lost());
                 }
-                // An entry that was written and given up again has told all the same that the value was free.
+                // An entry that was written and then undone has told the client that the value was free. Under
+                // SERIALIZABLE that must still be true.
                 if (row.is_some() || self.isolation() == Isolation::Serializable)
                     && let Some(index) = index
                     && codec.unique_range(index, key, &mut range)?
@@ -55,7 +57,8 @@ impl Transaction {
         Ok(())
     }
 
-    /// The codec of an index that is written to, whose table has to be as the transaction has seen it.
+    /// The codec of an index in the write set. Fails if its table no longer has the definition that the transaction
+    /// saw.
     fn codec_at_commit<'w>(
         &self,
         written: &'w WriteSet,
@@ -63,7 +66,7 @@ impl Transaction {
         current: &Snapshot,
         catalog: &Catalog,
     ) -> Result<&'w Arc<TableCodec>> {
-        let gone = || conflict("a table was dropped or emptied meanwhile".to_owned());
+        let gone = || conflict("another transaction dropped or emptied a table that this one changed".to_owned());
         let codec = written.codec_of(index).ok_or_else(gone)?;
         let def = catalog.table_by_id(codec.def().id).ok_or_else(gone)?;
         if !def.keyed.as_ref().is_some_and(|keyed| keyed.index_ids().any(|id| id == index)) {
@@ -77,11 +80,12 @@ impl Transaction {
         match (current.tables.get(&def.id), self.base.tables.get(&def.id)) {
             (Some(now), Some(base)) if Arc::ptr_eq(&base.def, &now.def) => Ok(()),
             (None, _) => Ok(()),
-            _ => Err(conflict(format!("the definition of table \"{}\" was changed meanwhile", def.name))),
+            _ => Err(conflict(format!("the definition of table \"{}\" was changed by another transaction", def.name))),
         }
     }
 
-    /// A table that is emptied, or of which an index is made, must have the rows that the transaction has seen.
+    /// Fails if the transaction emptied a table or created an index of it, and another transaction has changed its rows
+    /// since.
     pub(crate) fn validate_definitions(&self, current: &Snapshot, catalog: &Catalog) -> Result<()> {
         if Arc::ptr_eq(&self.base.catalog, &self.changes.catalog) || current.keyed.commit() == self.base.keyed.commit()
         {
@@ -95,7 +99,7 @@ impl Transaction {
             if !new.index_ids().all(is_known)
                 && current.keyed.store().versions().changed_in(&rows, self.base.keyed.commit()).is_some()
             {
-                return Err(conflict(format!("rows of table \"{}\" were changed meanwhile", before.name)));
+                return Err(conflict(format!("rows of table \"{}\" were changed by another transaction", before.name)));
             }
         }
         Ok(())

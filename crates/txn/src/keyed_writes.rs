@@ -1,7 +1,7 @@
-//! Rows of keyed tables that a transaction inserts, updates and deletes, with the entries of their indexes.
+//! Inserts, updates and deletes of rows of keyed tables by a transaction, together with their index entries.
 //!
-//! What a transaction writes gathers in its [`WriteSet`], rows and index entries alike, and becomes part of its commit. A call
-//! that fails leaves the transaction as it was before it.
+//! A transaction collects its writes in its [`WriteSet`], rows and index entries alike, and they become part of its
+//! commit. A call that fails leaves the transaction as it was before the call.
 
 use std::sync::Arc;
 
@@ -17,40 +17,42 @@ use crate::keyed::{
 use crate::references::differ;
 use crate::transaction::Transaction;
 
-/// A point to go back to of what a transaction has written to keyed tables: all that a statement changes that changes nothing
-/// else. Taking it costs nothing.
+/// A point to which the keyed writes of a transaction can be undone. It is enough for a statement that only writes
+/// keyed rows. Taking it costs nothing, unlike a [`Savepoint`](crate::Savepoint).
 #[derive(Clone, Copy, Debug)]
 pub struct KeyedMark {
     written: usize,
     unsettled: usize,
 }
 
-/// What a transaction sees of a key that is to be inserted.
+/// The result of looking up a key that is about to be inserted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Look {
-    /// A row.
+    /// A row with this key exists.
     There,
     Absent,
-    /// Nothing, and it is behind all that the transaction has written to the index, which is there in its write set.
+    /// No row has this key, and it comes after all keys that the transaction has written to this index. Holds the
+    /// position of the index in the write set.
     Behind(usize),
 }
 
-/// Memory is asked for in pieces of so many bytes.
+/// Memory is reserved in pieces of this many bytes.
 const GRANT_BYTES: u64 = 16 << 10;
 
 impl Transaction {
-    /// Adds a row of all columns in the order of the table, which `codec` is of.
+    /// Inserts a row. `values` must have all columns in the order of the table that `codec` belongs to.
     ///
-    /// `UniqueViolation` if the transaction sees a row with its key, or with its values in a unique index. `KeyTooLong` if one
-    /// of its keys is longer than the base keeps. `NotNullViolation`, `StringTooLong` and `NumericOutOfRange` of its values.
-    /// `SerializationFailure` if the codec is of another definition than the transaction sees.
+    /// Returns `UniqueViolation` if the transaction sees a row with its primary key, or with its values in a unique
+    /// index. Returns `KeyTooLong` if a key is longer than the base allows. Returns `NotNullViolation`, `StringTooLong`
+    /// or `NumericOutOfRange` for invalid values. Returns `SerializationFailure` if the codec belongs to another
+    /// definition than the transaction sees.
     pub fn insert_values(&mut self, codec: &Arc<TableCodec>, values: &[ValueRef<'_>]) -> Result<()> {
         self.start_keyed_change(codec)?;
         self.whole(|transaction, buffers| transaction.put_new(codec, values, buffers))
     }
 
-    /// Puts a row of all columns in the place of one that the transaction sees. Its key may be another one. Of indexes only
-    /// those are touched whose columns change. Errors are those of [`Transaction::insert_values`].
+    /// Replaces a row that the transaction sees by a row with other values, whose primary key may differ. Only indexes
+    /// with changed columns are written. Errors are those of [`Transaction::insert_values`].
     pub fn update_values(
         &mut self,
         codec: &Arc<TableCodec>,
@@ -64,6 +66,8 @@ impl Transaction {
             if buffers.key == old_key {
                 return transaction.put_changed(codec, old_row, values, buffers);
             }
+            // With another primary key, this is a delete and an insert. Every index entry holds the key, so all of them
+            // change.
             transaction.remove(codec, old_key, old_row, buffers)?;
             transaction.put_new(codec, values, buffers)?;
             transaction.note_parent(codec, (old_key, old_row), Some((&buffers.key, &buffers.row)));
@@ -71,7 +75,7 @@ impl Transaction {
         })
     }
 
-    /// Removes a row that the transaction sees.
+    /// Deletes a row that the transaction sees.
     pub fn delete_values(&mut self, codec: &Arc<TableCodec>, key: &[u8], row: &[u8]) -> Result<()> {
         self.start_keyed_change(codec)?;
         self.whole(|transaction, buffers| {
@@ -81,13 +85,13 @@ impl Transaction {
         })
     }
 
-    /// Takes a row out that is put back with other values, by [`Transaction::put_back`].
+    /// Removes a row that will be put back with other values by [`Transaction::put_back`].
     pub(crate) fn take_out(&mut self, codec: &Arc<TableCodec>, key: &[u8], row: &[u8]) -> Result<()> {
         self.start_keyed_change(codec)?;
         self.whole(|transaction, buffers| transaction.remove(codec, key, row, buffers))
     }
 
-    /// Puts a row in the place of one that was taken out.
+    /// Puts back a row that was removed by [`Transaction::take_out`], with other values.
     pub(crate) fn put_back(
         &mut self,
         codec: &Arc<TableCodec>,
@@ -102,13 +106,13 @@ impl Transaction {
         })
     }
 
-    /// As [`Transaction::insert_values`].
+    /// Inserts a row. `values` must have all columns of the table. Errors are those of [`Transaction::insert_values`].
     pub fn insert_row(&mut self, table: TableId, values: &[ValueRef<'_>]) -> Result<()> {
         let codec = self.keyed_codec(table)?;
         self.insert_values(&codec, values)
     }
 
-    /// Adds the rows of a batch, whose columns are the table's.
+    /// Inserts the rows of a batch, whose columns must be those of the table.
     pub(crate) fn insert_keyed(&mut self, table: TableId, batch: &RecordBatch) -> Result<()> {
         let codec = self.keyed_codec(table)?;
         let columns = column_values(codec.def(), batch)?;
@@ -123,25 +127,25 @@ impl Transaction {
         })
     }
 
-    /// As [`Transaction::update_values`].
+    /// Replaces the row `old`, which the transaction sees. Errors are those of [`Transaction::insert_values`].
     pub fn update_row(&mut self, table: TableId, old: &KeyedRow, values: &[ValueRef<'_>]) -> Result<()> {
         let codec = self.keyed_codec(table)?;
         self.update_values(&codec, &old.key, &old.row, values)
     }
 
-    /// Removes `old`, which the transaction sees.
+    /// Deletes the row `old`, which the transaction sees.
     pub fn delete_row(&mut self, table: TableId, old: &KeyedRow) -> Result<()> {
         let codec = self.keyed_codec(table)?;
         self.delete_values(&codec, &old.key, &old.row)
     }
 
-    /// Removes the row whose primary key has the values `key`; whether there was one.
+    /// Deletes the row whose primary key has the values `key`. Returns whether there was one.
     pub fn delete_by_key(&mut self, table: TableId, key: &[ValueRef<'_>]) -> Result<bool> {
         let old = self.get(table, key)?;
         old.map_or(Ok(false), |old| self.delete_row(table, &old).map(|()| true))
     }
 
-    /// Puts the entry of a row that the transaction sees into an index that is being made.
+    /// Adds the entry of a row that the transaction sees to an index that is being created.
     pub(crate) fn put_entry_of_row(
         &mut self,
         codec: &Arc<TableCodec>,
@@ -159,14 +163,15 @@ impl Transaction {
         })
     }
 
-    /// Forgets what was written to keys that begin with `prefix`.
+    /// Forgets all writes to keys that begin with `prefix`.
     pub(crate) fn clear_keyed(&mut self, prefix: &[u8]) {
         if self.keyed.is_some() {
             self.write_set().clear(prefix);
         }
     }
 
-    /// A codec is of the definition that it was made of, and the transaction may see another one.
+    /// Starts a change through `codec`. Returns an error if the transaction sees another definition than the codec was
+    /// made for.
     fn start_keyed_change(&mut self, codec: &Arc<TableCodec>) -> Result<()> {
         self.start_change()?;
         let catalog = &self.changes.catalog;
@@ -175,34 +180,37 @@ impl Transaction {
             return Ok(());
         }
         if !catalog.table_by_id(codec.def().id).is_some_and(|seen| Arc::ptr_eq(seen, codec.def())) {
-            return Err(conflict(format!("the definition of table \"{}\" was changed meanwhile", codec.def().name)));
+            return Err(conflict(format!(
+                "the definition of table \"{}\" was changed by another transaction",
+                codec.def().name
+            )));
         }
         self.write_set().note_codec(codec, version);
         Ok(())
     }
 
-    /// The write set, of which nobody else sees what comes now.
+    /// The write set, for writing. If a view shares it, the transaction gets a copy of its own.
     #[inline]
     fn write_set(&mut self) -> &mut WriteSet {
         if self.keyed.is_none() {
             let (keyed, buffers) = self.base.keyed.store().take_write_set();
             (self.keyed, self.write_buffers) = (Some(keyed), Some(buffers));
         }
-        Arc::make_mut(self.keyed.as_mut().expect("it is there from the first write on"))
+        Arc::make_mut(self.keyed.as_mut().expect("it exists from the first write on"))
     }
 
-    /// Writes an entry of an index.
+    /// Writes an index entry.
     fn put(&mut self, key: &[u8], row: Written<'_>) {
         self.put_row(key, row, 0);
     }
 
-    /// Writes a row, which adds `rows` to those of its table.
+    /// Writes a row and adds `rows` to the row count of its table.
     fn put_row(&mut self, key: &[u8], row: Written<'_>, rows: i8) {
         let snapshot = self.base.keyed.commit();
         self.write_set().put(key, row, snapshot, rows);
     }
 
-    /// Does all of it or nothing, and counts the memory that it takes.
+    /// Runs `change` completely or undoes it, and reserves the memory that it needs.
     fn whole(&mut self, change: impl FnOnce(&mut Self, &mut WriteBuffers) -> Result<()>) -> Result<()> {
         let KeyedMark { written, unsettled } = self.keyed_mark();
         let mut buffers = self.write_buffers.take().unwrap_or_default();
@@ -215,13 +223,13 @@ impl Transaction {
         changed
     }
 
-    /// What is written by now.
+    /// The current point in the keyed writes, for [`Transaction::undo_keyed_to`].
     #[inline]
     pub fn keyed_mark(&self) -> KeyedMark {
         KeyedMark { written: self.keyed.as_ref().map_or(0, |written| written.mark()), unsettled: self.unsettled.len() }
     }
 
-    /// Takes back what was written since a mark.
+    /// Undoes the keyed writes since a mark.
     pub fn undo_keyed_to(&mut self, mark: KeyedMark) {
         self.unsettled.truncate(mark.unsettled);
         if self.keyed.as_ref().is_some_and(|written| written.mark() > mark.written) {
@@ -231,10 +239,10 @@ impl Transaction {
         self.forget_view();
     }
 
-    /// Takes back what was written since `mark`.
+    /// Undoes the writes to the write set since `mark`.
     ///
-    /// That it could be written has told that nobody else had such a row. The commit validates that of what is written; of what is
-    /// not any more it is a read like others.
+    /// A successful write has told the client that no other row had the key or the unique values. For writes that
+    /// remain, the commit validates this. For writes that we undo, we must record it as a read.
     fn undo_writes(&mut self, mark: usize) {
         if let (Some(reads), Some(written)) = (self.noted_reads(), &self.keyed) {
             let (snapshot, mut range) = (self.base.keyed.commit(), KeyRange::default());
@@ -254,10 +262,12 @@ impl Transaction {
     }
 
     fn grow_keyed_memory(&mut self) -> Result<()> {
+        // Reserves memory for what was written since the last reservation.
         let bytes = self.keyed_bytes() + self.unsettled.bytes();
         match bytes.saturating_sub(self.keyed_memory.bytes()) {
             0 => Ok(()),
             more => {
+                // A large write set will make a long record, so we let the log prepare its segments.
                 self.engine.journal().expect(self.keyed.as_ref().map_or(0, |written| written.content_bytes()));
                 self.keyed_memory.grow(more.next_multiple_of(GRANT_BYTES))
             }
@@ -279,7 +289,7 @@ impl Transaction {
             let what = format!("table {table} has a row with the primary key {said} already");
             return Err(Error::new(ErrorKind::UniqueViolation, what));
         }
-        // Before the entries: where one is refused, this has been told to be free.
+        // The row goes first. If one of its entries is refused, the undo above records that this key was free.
         match look {
             Look::Behind(index) => {
                 let snapshot = self.base.keyed.commit();
@@ -294,7 +304,7 @@ impl Transaction {
         self.check_parents(codec, None, values, buffers)
     }
 
-    /// Whether the transaction sees a row with the key of `buffers`.
+    /// Looks up the key in `buffers` among the rows that the transaction sees.
     fn look_up(&mut self, buffers: &mut WriteBuffers) -> Result<Look> {
         let WriteBuffers { key, found, .. } = buffers;
         let snapshot = self.base.keyed.commit();
@@ -302,6 +312,8 @@ impl Transaction {
             return Ok(Look::Behind(index));
         }
         if self.write_set().gap(key).is_some_and(|(_, gap)| gap.miss()) {
+            // Keys were inserted in order here. We look once for the next existing key, so that inserts up to it need
+            // no look-up.
             let mut scan = RangeScan::default();
             let end = KeyRange::of_prefix(&key[..HEAD_BYTES]).end;
             scan.start(key, &end, false, 1);
@@ -316,7 +328,7 @@ impl Transaction {
         Ok(if is_there { Look::There } else { Look::Absent })
     }
 
-    /// Puts the row of `buffers` in the place of one of the same key.
+    /// Replaces the row with the key in `buffers` by the row in `buffers`. The key stays the same.
     fn put_changed(
         &mut self,
         codec: &TableCodec,
@@ -337,7 +349,8 @@ impl Transaction {
             codec.entry_of_row(index, &before, key, old_entry, value)?;
             codec.encode_entry(index, |column| values[column], key, entry)?;
             let moves = entry != old_entry;
-            // Other values of the same hash have the same entry: it is written all the same, for whoever relies on the values.
+            // Other values with the same hash have the same short entry. We write it anyway, so that transactions that
+            // rely on the values notice the change.
             if moves || index.is_short(entry) {
                 if moves {
                     self.put(old_entry, None);
@@ -363,7 +376,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Puts the entry of `buffers`; `columns` makes its whole columns where it is shortened.
+    /// Writes the index entry in `buffers`. If it is shortened, `columns` makes the whole columns to compare.
     fn put_entry(
         &mut self,
         codec: &TableCodec,
@@ -385,7 +398,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Whether a row has the values of the entry of `buffers`, whose range they have.
+    /// Whether another row has the same values in a unique index. They can only be in the range in `buffers`.
     fn is_taken(
         &self,
         codec: &TableCodec,
@@ -401,13 +414,13 @@ impl Transaction {
         }
         columns(own)?;
         while let Some((other, _)) = scan.next(&reader)? {
-            // The row itself, as it was.
+            // The entry of this very row from before the update.
             if other == entry {
                 continue;
             }
             found.get(codec, index.def.id, other, &reader)?;
             found.make_columns(codec, index)?;
-            // Other values may have the same hash.
+            // Different values can have the same hash, so we must compare the columns themselves.
             if found.columns == *own {
                 return Ok(true);
             }

@@ -1,9 +1,10 @@
-//! Transactions over column files: catalog, snapshots, private write sets, the commit, recovery and the background merge.
+//! Transactions over column files: catalog, snapshots, private write sets, the commit, recovery and background merges.
 //!
-//! The life of a commit: a [`Transaction`] gathers private changes over a [`Snapshot`]; `commit.rs` validates them and
-//! puts them behind the log as a [`change`]; `journal.rs` has the log synced and shows the next snapshot to readers; `seal.rs` and
-//! `merge.rs` tidy up behind it in commits of their own; `checkpoint.rs` brings the ordered base up to the log, and
-//! `recovery.rs` reads it all back.
+//! The life of a commit: a [`Transaction`] collects private changes over a [`Snapshot`]. `commit.rs` validates them and
+//! appends them to the log as a [`change`]. `journal.rs` syncs the log and then shows the next snapshot to readers.
+//! `seal.rs` and `merge.rs` later turn recent rows and small blocks into larger blocks, in commits of their own.
+//! `checkpoint.rs` brings the ordered base up to the log. `recovery.rs` reads everything back when the database is
+//! opened.
 
 mod analyze;
 mod backup;

@@ -1,20 +1,24 @@
-//! The log: records one behind the other in a stream without end, of which the part is kept that is needed.
+//! The log: an endless stream of records, of which we keep the part that is still needed.
 //!
 //! ```text
-//! append    a record goes to the file system: it outlives the process from then on
-//! sync      it outlives a power cut; whoever waits for a later record has it synced with those before
-//! release   the records before a position are not needed: their files are used again
-//! replay    what is there from a position on, up to the first place without a record
+//! append    writes a record to the file system: from then on it survives the end of the process
+//! sync      makes all records before it survive a power cut; one sync serves every writer that waits
+//! release   gives up the records before a position: their files are used again
+//! replay    reads all records from a position on, up to the first place without one
 //! ```
 //!
-//! The stream lies in segments ([`segment`]), files that are written and synced before they are used ([`spares`]), so that a
-//! sync writes the records alone.
+//! The stream is cut into segments ([`segment`]). Each segment is a file that was filled and synced before its first
+//! use ([`spares`]), so that a sync only writes records and no metadata.
 //!
-//! Behind the end there may be anything: half a record, records of a reused file, records of which one before is missing because no
-//! sync had reached it. So the end is the first position without a whole record ([`record`]). It is a false end, and that an error, if
-//! anything says that the stream was on disk beyond it: a record behind it, each of which has the position that was synced
-//! when it was written, or the file `synced`, which has the last such position. A log that is started again begins with the
-//! next segment that was never used, so that it never meets what lies behind an old end.
+//! The bytes after the end of the log can be anything: half a record, old records of a reused file, or records whose
+//! predecessor was lost because no sync had reached it. So the end is the first position without a whole record
+//! ([`record`]). A damaged record would look like the end too, so replay must tell a true end from a false one. Each
+//! record holds the position that was synced when it was written, and the file `synced` holds the last such position.
+//! If either says that the stream was on disk beyond the end that we found, the log is damaged and replay returns an
+//! error. For example, a log that ends at 800 while a later record says that 900 was synced has lost acknowledged
+//! commits.
+//!
+//! A restarted log begins with the next segment that was never used, so it never meets the bytes after an old end.
 
 mod reader;
 mod record;
@@ -39,20 +43,20 @@ use self::record::{Frame, PAYLOAD_BYTES_MAX};
 use self::segment::{FOLDER, Segment, SegmentBytes, slot_of};
 use self::spares::Spares;
 
-/// Looks at the file that others read, since it may be written meanwhile, and the time between them.
+/// Number of looks at the published file, because another process may be writing it, and the pause between two looks.
 const PUBLISHED_LOOKS: usize = 50;
 const PUBLISHED_PAUSE: Duration = Duration::from_millis(1);
 
-/// Payloads up to so many bytes are written in one call with what stands around them; a call more costs longer ones nothing, and
-/// memory for a copy of them would.
+/// Payloads up to this length are copied next to their head and end and written in one call. For longer payloads an
+/// extra call costs nothing in comparison, and a copy would cost memory.
 const COPIED_BYTES_MAX: usize = 64 << 10;
 
-/// What a record has: slices that are made one behind the other, so that a long one need not be in memory.
+/// The content of a record, produced as consecutive slices, so that a long payload need not be in memory at once.
 pub trait Payload {
-    /// Bytes of all slices.
+    /// The total length of all slices. It must be exact, because the head of the record is written first.
     fn bytes(&self) -> usize;
 
-    /// Gives `each` the slices, until it fails.
+    /// Passes the slices to `each` in order, until `each` fails.
     fn write(&self, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>;
 }
 
@@ -70,10 +74,10 @@ impl<B: AsRef<[u8]> + ?Sized> Payload for B {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position(pub u64);
 
-/// How a log is kept.
+/// Options of a log.
 #[derive(Clone, Copy, Debug)]
 pub struct LogOptions {
-    /// Bytes of the stream in one file; a multiple of 8.
+    /// Bytes of the stream in one file. Must be a multiple of 8.
     pub segment_bytes: u64,
 }
 
@@ -83,19 +87,19 @@ impl Default for LogOptions {
     }
 }
 
-/// What was found of a log.
+/// The result of replaying a log.
 #[derive(Debug)]
 pub struct Replayed {
-    /// Behind the last record.
+    /// The end of the last record.
     pub end: Position,
-    /// Where a log that is started now begins.
+    /// The position at which a log that is started now begins.
     pub next: Position,
-    /// All files there are, and the number for a new one.
+    /// The slots of all files that exist, and the slot for a new file.
     slots: Vec<u32>,
     next_slot: u32,
 }
 
-/// A log that is written.
+/// A log that is open for writing.
 #[derive(Debug)]
 pub struct Log {
     disk: Arc<dyn Disk>,
@@ -103,15 +107,15 @@ pub struct Log {
     writing: Mutex<Writing>,
     syncing: Mutex<Syncing>,
     sync_ended: Condvar,
-    /// [`Syncing::synced`], for whoever does not wait for it.
+    /// A copy of [`Syncing::synced`] that can be read without the lock.
     synced: AtomicU64,
     spares: Spares,
-    /// The file for others, made with the first segment.
+    /// The file `synced`, which tells other processes how far the stream is on disk. Opened with the first segment.
     published: OnceLock<Box<dyn DiskFile>>,
     counts: Counts,
 }
 
-/// What was done since the log was started.
+/// Counts of the work since the log was started.
 #[derive(Debug, Default)]
 struct Counts {
     records: AtomicU64,
@@ -119,29 +123,29 @@ struct Counts {
     syncs: AtomicU64,
 }
 
-/// What a log has done since it was started.
+/// The work of a log since it was started.
 #[derive(Clone, Debug)]
 pub struct LogWork {
     /// Records that were appended.
     pub records: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Syncs, each of which served all records before it.
+    /// Number of syncs. One sync serves all records before it.
     pub syncs: u64,
-    /// Files that it has, those made ahead not among them.
+    /// Number of files in use, without the ones that were made ahead.
     pub segments: usize,
-    /// Why nothing is written any more.
+    /// The error that made the log refuse writes, if there was one.
     pub failure: Option<Error>,
 }
 
 #[derive(Debug)]
 struct Writing {
     end: Position,
-    /// Those that are needed, without a gap; the last is written. There is none before the first record.
+    /// The segments that are needed, without a gap. Records go to the last one. Empty before the first record.
     segments: VecDeque<Segment>,
-    /// Scratch for the next record.
+    /// Buffer for the next record.
     record: Vec<u8>,
-    /// Why nothing is written any more.
+    /// The error that made the log refuse writes, if there was one.
     failure: Option<Error>,
 }
 
@@ -153,8 +157,9 @@ struct Syncing {
 }
 
 impl Log {
-    /// Reads the log of `disk` from `from` on, where a record ends or a log was started, and gives `each` the payload of every record, up to
-    /// the end. There need not be a log. `Corrupt` if the end is a false one.
+    /// Reads the log of `disk` from `from` on and passes the payload of every record to `each`. `from` must be the end
+    /// of a record or the start of a log. It is no error if there is no log. Returns `Corrupt` if the end is a false
+    /// one.
     pub fn replay(
         disk: &dyn Disk,
         options: LogOptions,
@@ -170,12 +175,15 @@ impl Log {
             each(payload)?;
             end.0 += head.record_bytes() as u64;
         }
+        // Everything up to here was readable. Now we check that nothing claims that the log was longer.
         if let Some(claim) = reader.claim_behind(end)? {
             return Err(ends_too_early(end, &format!("a record at {} says that it went further", claim.0)));
         }
         if let Some(synced) = published::read(disk)?.filter(|synced| *synced > end) {
             return Err(ends_too_early(end, &format!("it was on disk up to {}", synced.0)));
         }
+        // The new log starts in a segment that no file has ever held, so that leftovers after the end can never join
+        // its records.
         let used = segments.keys().next_back().map_or(0, |last| last + 1);
         let (number, at) = segment_bytes.place(end);
         let next = segment_bytes.start(used.max(number + u64::from(at > 0)));
@@ -183,8 +191,9 @@ impl Log {
         Ok(Replayed { end, next, slots, next_slot })
     }
 
-    /// Reads the log that another process writes, from `from` on up to what is on disk for certain, and says where that ends. `None`
-    /// if records are missing before: their segments are used again, or a new log was begun.
+    /// Reads the log that another process writes, from `from` up to the position that is certainly on disk, and returns
+    /// that position. Returns `None` if records are missing in between, because their segments were reused or a new log
+    /// was started.
     pub fn follow(
         disk: &dyn Disk,
         options: LogOptions,
@@ -196,8 +205,8 @@ impl Log {
         Ok((end >= synced).then_some(end))
     }
 
-    /// Gives `each` the payloads of the records of a stretch that begins and ends with one, and says how far there are whole
-    /// ones: less than its end if something is missing.
+    /// Passes the payloads of all records within a range to `each`. The range must begin and end with a record. Returns
+    /// the end of the last whole record, which is less than the end of the range if something is missing.
     pub fn read(
         disk: &dyn Disk,
         options: LogOptions,
@@ -219,12 +228,13 @@ impl Log {
         Ok(end)
     }
 
-    /// Starts a log at `replayed.next`, from where it is to be replayed from now on: the caller has that on disk. Nothing of the old
-    /// one is needed any more; its files are written over, the first of them by the first record.
+    /// Starts a log at `replayed.next`. The caller must have stored that position as the one to replay from. The
+    /// records of the old log are no longer needed. Their files are reused, the first one by the first record.
     pub fn start(disk: &Arc<dyn Disk>, options: LogOptions, replayed: Replayed) -> Result<Log> {
         let segment_bytes = SegmentBytes(options.segment_bytes);
         if !replayed.slots.is_empty() && published::read(&**disk)?.is_none() {
-            // A power cut can leave half of it, and nobody would follow. All that there was to be read was read without it.
+            // A power cut can leave half of this file, and then no other process could follow the log. We have read the
+            // log without it, so we may write it again.
             let file = published::open(&**disk)?;
             published::write(&*file, replayed.next)?;
             file.sync()?;
@@ -248,14 +258,14 @@ impl Log {
         })
     }
 
-    /// Makes the folder and the first segment.
+    /// Creates the folder, the published file and the first segment.
     fn prepare(&self, writing: &mut Writing) -> Result<()> {
         self.disk.create_dir(FOLDER)?;
         self.disk.sync_dir("")?;
         if self.published.get().is_none() {
             let file = published::open(&*self.disk)?;
             if file.len()? < published::BYTES as u64 {
-                // What is written to it later needs no space. That much is in the base.
+                // Later writes replace these bytes in place, so they need no space. The base already has this position.
                 published::write(&*file, writing.end)?;
                 file.sync()?;
             }
@@ -265,20 +275,20 @@ impl Log {
         Ok(())
     }
 
-    /// Puts a record behind the last one and says where it ends. It outlives the process, but not yet a power cut.
+    /// Appends a record and returns its end. The record survives the end of the process, but not yet a power cut.
     ///
-    /// Whatever happens while another segment is made, `DiskFull` above all, leaves the log as it was. After a write that failed
-    /// nothing is written any more (`Io`), since it is not known what the file holds.
+    /// An error while another segment is made, such as `DiskFull`, leaves the log as it was. After a failed write of a
+    /// record the log refuses all further writes (`Io`), because nobody knows how much of it the file holds.
     pub fn append(&self, payload: &[u8]) -> Result<Position> {
         self.append_slices(payload)
     }
 
-    /// The same, of a payload that is made while it is written.
+    /// Appends a record whose payload is produced while it is written. See [`Log::append`] for errors.
     pub fn append_slices(&self, payload: &(impl Payload + ?Sized)) -> Result<Position> {
         let payload_bytes = payload.bytes();
         if payload_bytes > PAYLOAD_BYTES_MAX {
             let message =
-                format!("a commit of {payload_bytes} bytes is longer than the log takes ({PAYLOAD_BYTES_MAX})");
+                format!("a commit of {payload_bytes} bytes is longer than the log allows ({PAYLOAD_BYTES_MAX})");
             return Err(Error::new(ErrorKind::InvalidParameter, message).hint("split the transaction"));
         }
         let mut writing = self.writing.lock();
@@ -291,6 +301,8 @@ impl Log {
         let position = writing.end;
         let end = Position(position.0 + record::record_bytes(payload_bytes) as u64);
         let last = self.segment_bytes.place(Position(end.0 - 1)).0;
+        // We take every segment that the record touches before we write a byte, so that a full disk cannot leave half a
+        // record.
         while let Some(behind) = writing.segments.back().map(|segment| segment.number + 1).filter(|next| *next <= last)
         {
             let segment = self.spares.take(behind)?;
@@ -337,6 +349,7 @@ impl Log {
                 Ok(end)
             }
             Err(error) => {
+                // Part of the record may be in the file. A later record after it would be unreadable, so we stop here.
                 let failure = refused(&error);
                 writing.failure = Some(failure.clone());
                 Err(failure)
@@ -348,7 +361,7 @@ impl Log {
         let (mut number, mut at) = self.segment_bytes.place(position);
         while !bytes.is_empty() {
             let segment = segments.iter().rfind(|segment| segment.number == number);
-            let segment = segment.ok_or_else(|| Error::internal("a record behind the last segment"))?;
+            let segment = segment.ok_or_else(|| Error::internal("a record after the last segment"))?;
             let (here, behind) = bytes.split_at(bytes.len().min((self.segment_bytes.0 - at) as usize));
             segment.write(here, at)?;
             (bytes, number, at) = (behind, number + 1, 0);
@@ -356,9 +369,10 @@ impl Log {
         Ok(())
     }
 
-    /// Returns when the stream is on disk up to `position`. Whoever comes first syncs for all whose records are there by then.
+    /// Returns when the stream is on disk up to `position`. The first caller syncs for every record written so far, and
+    /// the others wait for it.
     ///
-    /// After an error nothing is written or synced any more.
+    /// After an error the log refuses to write or sync.
     pub fn sync_to(&self, position: Position) -> Result<()> {
         let mut syncing = self.syncing.lock();
         loop {
@@ -374,12 +388,14 @@ impl Log {
             self.sync_ended.wait(&mut syncing);
         }
         syncing.is_busy = true;
+        // The lock must not be held during the sync, so that other writers can queue up for the next one.
         let synced = syncing.synced;
         drop(syncing);
         let (end, done) = self.sync_behind(synced);
         let mut syncing = self.syncing.lock();
         syncing.is_busy = false;
-        // Where it cannot be published others would not follow, and a false end might not be found.
+        // The position must be published before the sync counts as done. Otherwise other processes would not see the
+        // records, and the next opening might not notice a false end.
         let published = self.published.get().ok_or_else(|| Error::internal("a record without a log"));
         let done = done.and_then(|()| published::write(&**published?, end));
         let outcome = match done {
@@ -390,6 +406,8 @@ impl Log {
                 Ok(())
             }
             Err(error) => {
+                // After a failed sync the system may drop the dirty pages and report success next time, so we never
+                // retry.
                 let failure = refused(&error);
                 syncing.failure = Some(failure.clone());
                 self.writing.lock().failure = Some(failure.clone());
@@ -400,7 +418,7 @@ impl Log {
         outcome
     }
 
-    /// Syncs what is written from `synced` on, and says how far that goes.
+    /// Syncs all segments written since `synced` and returns the end that they now reach.
     fn sync_behind(&self, synced: Position) -> (Position, Result<()>) {
         let writing = self.writing.lock();
         let end = writing.end;
@@ -411,51 +429,53 @@ impl Log {
         (end, touched.iter().try_for_each(Segment::sync))
     }
 
-    /// An error if nothing is written any more.
+    /// Returns the error that made the log refuse writes, if there was one.
     pub fn check(&self) -> Result<()> {
         self.writing.lock().failure.clone().map_or(Ok(()), Err)
     }
 
-    /// Writes nothing any more, because of `error` elsewhere.
+    /// Makes the log refuse all further writes, because of `error` elsewhere.
     pub fn refuse(&self, error: &Error) {
         self.writing.lock().failure.get_or_insert_with(|| refused(error));
     }
 
-    /// How it is kept.
+    /// The options of this log.
     pub fn options(&self) -> LogOptions {
         LogOptions { segment_bytes: self.segment_bytes.0 }
     }
 
-    /// Compares the file for others with what is known: it has what is on disk for certain, and nothing that is not there.
+    /// Checks the published file: it must name a position at or after the known synced one, and none after the end of
+    /// the log.
     pub fn check_published(&self) -> Result<()> {
-        // What the file has from a time before is not beyond this log's beginning, and stays until the first sync.
+        // The file may still have a position from before this log, which is not after its beginning. It stays until the
+        // first sync.
         let known = (self.counts.syncs.load(Ordering::Acquire) > 0).then(|| self.synced());
         let found = look_at_published(&*self.disk, || Ok(known.is_some()))?;
         match (known, found) {
             (Some(known), None) => Err(Error::corrupt(format!(
-                "the log is on disk up to {}, and the file that has that is damaged",
+                "the log is on disk up to {}, but the file that records this is damaged",
                 known.0
             ))),
             (Some(known), Some(found)) if found < known => {
-                let message = format!("the log is on disk up to {}, and {} is what the file says", known.0, found.0);
+                let message = format!("the log is on disk up to {}, but its file says {}", known.0, found.0);
                 Err(Error::corrupt(message))
             }
             (_, Some(found)) if found > self.end() => {
                 let end = self.end().0;
-                Err(Error::corrupt(format!("the log ends at {end}, and a file says that {} is on disk", found.0)))
+                Err(Error::corrupt(format!("the log ends at {end}, but its file says that {} is on disk", found.0)))
             }
             _ => Ok(()),
         }
     }
 
-    /// Names in the log's folder that are none of its own.
+    /// Names in the log's folder that do not belong to the log.
     pub fn strays(disk: &dyn Disk) -> Result<Vec<String>> {
         let names = disk.list(FOLDER)?.into_iter();
         let names = names.filter(|name| slot_of(name).is_none() && *name != published::NAME);
         Ok(names.map(|name| format!("{FOLDER}/{name}")).collect())
     }
 
-    /// What it has done since it was started.
+    /// The work of this log since it was started.
     pub fn work(&self) -> LogWork {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let writing = self.writing.lock();
@@ -468,29 +488,30 @@ impl Log {
         }
     }
 
-    /// Behind the last record.
+    /// The end of the last record.
     pub fn end(&self) -> Position {
         self.writing.lock().end
     }
 
-    /// Up to where the stream is on disk.
+    /// The position up to which the stream is on disk.
     pub fn synced(&self) -> Position {
         Position(self.synced.load(Ordering::Acquire))
     }
 
-    /// Notes that a record of so many bytes is likely to come: segments for it are made meanwhile.
+    /// Announces a record of about this many bytes, so that its segments can be made ahead.
     pub fn expect(&self, record_bytes: u64) {
         if record_bytes > self.segment_bytes.0 {
             self.spares.expect(record_bytes);
         }
     }
 
-    /// Removes the files that are kept to be used again.
+    /// Removes the files that are kept for reuse.
     pub fn trim(&self) -> Result<()> {
         self.spares.trim()
     }
 
-    /// Nothing before `position` is needed any more.
+    /// Declares that nothing before `position` is needed. Whole segments before it become free, but the last one always
+    /// stays.
     pub fn release(&self, position: Position) {
         let mut writing = self.writing.lock();
         let (first, _) = self.segment_bytes.place(position);
@@ -502,39 +523,42 @@ impl Log {
     }
 }
 
-/// Up to where the stream is on disk, as the writing process says; `None` before there is a log. `Corrupt` if it says nothing any
-/// more: who took that for no log would answer without what the log has.
+/// The position up to which the stream is on disk according to the writing process, or `None` before there is a log.
+/// Returns `Corrupt` if a log exists but its position cannot be read: a reader that took this for an empty log would
+/// miss commits.
 fn published(disk: &dyn Disk) -> Result<Option<Position>> {
-    // The first segment is made behind it.
+    // Another process may create the log at this moment. It makes the first segment after this file, so we look again
+    // below.
     let has_log = || Ok(!slots(disk)?.is_empty());
     let found = look_at_published(disk, has_log)?;
     if found.is_some() || !has_log()? {
         return Ok(found);
     }
-    let message = format!("{}: it does not say up to where the log is on disk", disk.describe(&published::path()));
-    Err(Error::corrupt(message).hint("opening the directory for writing reads the log without it and makes it anew"))
+    let message = format!("{}: cannot tell how far the log is on disk", disk.describe(&published::path()));
+    Err(Error::corrupt(message).hint("opening the directory for writing does not need this file and rewrites it"))
 }
 
-/// What the file for others says; where it has to say something and does not, it is looked at again for a while.
+/// Reads the published file. If it should have a position and has none, we look again for a while, because a write may
+/// be in progress.
 fn look_at_published(disk: &dyn Disk, is_expected: impl Fn() -> Result<bool>) -> Result<Option<Position>> {
     let mut found = published::read(disk)?;
     for _ in 1..PUBLISHED_LOOKS {
         if found.is_some() || !is_expected()? {
             break;
         }
-        // It may be written this moment.
+        // The other process may be in the middle of writing it.
         std::thread::sleep(PUBLISHED_PAUSE);
         found = published::read(disk)?;
     }
     Ok(found)
 }
 
-/// The numbers of the files that there are.
+/// The slots of all files of the log.
 fn slots(disk: &dyn Disk) -> Result<Vec<u32>> {
     Ok(disk.list(FOLDER)?.iter().filter_map(|name| slot_of(name)).collect())
 }
 
-/// The segments that files hold, by number.
+/// All segments that the files hold, by segment number.
 fn segments(disk: &dyn Disk, slots: &[u32], segment_bytes: SegmentBytes) -> Result<BTreeMap<u64, Segment>> {
     let mut segments = BTreeMap::new();
     for slot in slots {
@@ -547,13 +571,13 @@ fn segments(disk: &dyn Disk, slots: &[u32], segment_bytes: SegmentBytes) -> Resu
     Ok(segments)
 }
 
-/// What is said from the first failure on.
+/// The error that every write returns after the first failure.
 fn refused(error: &Error) -> Error {
-    Error::new(ErrorKind::Io, format!("the log cannot be written any more: {}", error.message()))
-        .hint("reading goes on; writing does when the database is opened again")
+    Error::new(ErrorKind::Io, format!("the log refuses writes after an error: {}", error.message()))
+        .hint("reading still works; reopen the database to write again")
 }
 
-/// The file that has up to where the stream is on disk, for other processes and for the next opening.
+/// The file `synced`, which tells other processes and the next opening how far the stream is on disk.
 mod published {
     use super::{Disk, DiskFile, FOLDER, OpenMode, Position, Result};
 
@@ -575,7 +599,7 @@ mod published {
         file.write_all_at(&bytes, 0)
     }
 
-    /// `None` if there is no such file, or it was being written.
+    /// Returns `None` if the file does not exist or a write of it was cut short.
     pub(super) fn read(disk: &dyn Disk) -> Result<Option<Position>> {
         if disk.len(&path())?.is_none_or(|len| len < BYTES as u64) {
             return Ok(None);

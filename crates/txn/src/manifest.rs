@@ -1,7 +1,8 @@
-//! What the ordered base holds: keys and values of catalog and manifest. The byte tables are in
-//! `docs/file-format.md`, "Ordered base".
+//! The keys and values of the ordered base: the catalog and the manifest. The byte tables are in `docs/file-format.md`,
+//! "Ordered base".
 //!
-//! A key is one letter for the kind, then ids in big endian, so that a prefix scan walks one table in row order.
+//! A key is one letter for the kind, followed by ids in big endian, so that a prefix scan visits one table in row
+//! order.
 
 use std::sync::Arc;
 
@@ -20,19 +21,19 @@ use crate::catalog::{SchemaDef, ViewDef};
 use crate::codec::{Reader, Writer};
 use crate::log::Position;
 
-/// The version of everything in the directory. A directory of a newer version is refused.
+/// The version of all formats in the directory. We refuse a directory of a newer version.
 pub(crate) const FORMAT_VERSION: u32 = 4;
 /// The first version with keyed tables.
 const VERSION_WITH_KEYS: u32 = 3;
 
 pub(crate) const META_KEY: &[u8] = b"m";
-/// Up to where the base has what the log has.
+/// The log position that the base has reached.
 pub(crate) const LOG_POSITION_KEY: &[u8] = b"l";
 
 pub(crate) const SCHEMA: u8 = b'S';
 pub(crate) const TABLE: u8 = b'T';
 pub(crate) const VIEW: u8 = b'V';
-/// What is known of a keyed table's values.
+/// The statistics of a keyed table.
 pub(crate) const STATISTICS: u8 = b'A';
 /// A table's next row number.
 pub(crate) const NEXT_ROW: u8 = b'N';
@@ -42,25 +43,26 @@ pub(crate) const RUN: u8 = b'R';
 /// A row or index entry of a keyed table.
 pub(crate) const KEYED: u8 = b'K';
 
-/// What an index is: no two rows have the same values; long keys are shortened, which is new in version 4.
+/// Flags of an index: whether no two rows may have the same values, and whether long keys are shortened (new in version
+/// 4).
 const UNIQUE: u8 = 1;
 const SHORTENS: u8 = 2;
 
-/// The key of an object of the catalog, or the prefix of a table's rows of a kind.
+/// The key of a catalog object, or the prefix of all keys of one kind and table.
 pub(crate) fn id_key(kind: u8, id: u32) -> Vec<u8> {
     let mut key = vec![kind];
     key.extend(id.to_be_bytes());
     key
 }
 
-/// The key of what starts at a row of a table.
+/// The key of an object that starts at a row of a table.
 pub(crate) fn row_key(kind: u8, table: TableId, first_row: RowNumber) -> Vec<u8> {
     let mut key = id_key(kind, table.0);
     key.extend(first_row.0.to_be_bytes());
     key
 }
 
-/// Reads [`row_key`].
+/// Decodes the table and the row from a key of [`row_key`].
 pub(crate) fn parse_row_key(key: &[u8]) -> Result<(TableId, RowNumber)> {
     let (table, row) = key
         .get(1..)
@@ -72,7 +74,7 @@ pub(crate) fn parse_row_key(key: &[u8]) -> Result<(TableId, RowNumber)> {
     }
 }
 
-/// The ids that come next.
+/// The next ids to be given out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Meta {
     pub(crate) next_schema: SchemaId,
@@ -99,7 +101,7 @@ impl Meta {
         let version = input.u32()?;
         if version > FORMAT_VERSION {
             return Err(Error::newer_format(format!(
-                "{BASE_FILE}: format {version} of the directory, and up to {FORMAT_VERSION} is what we read"
+                "{BASE_FILE}: format {version} of the directory, and we read up to {FORMAT_VERSION}"
             )));
         }
         let meta = Meta {
@@ -178,7 +180,7 @@ pub(crate) fn encode_table(def: &TableDef) -> Result<Vec<u8>> {
     Ok(out.finish())
 }
 
-/// Follows the columns of a keyed table.
+/// Encodes the definition of a keyed table, which follows the columns.
 fn encode_keyed(def: &KeyedDef, out: &mut Writer) {
     out.u32(def.index.0);
     encode_parts(&def.key, out);
@@ -198,6 +200,7 @@ fn encode_keyed(def: &KeyedDef, out: &mut Writer) {
         out.text(&check.name).text(&check.sql);
     }
     let is_counted = !def.identities.is_empty() || def.sequence.is_some();
+    // Later parts can only be read after the earlier ones, so sequences need the references even if those are empty.
     if !(def.foreign_keys.is_empty() && def.referrers.is_empty()) || is_counted {
         encode_references(def, out);
     }
@@ -206,7 +209,7 @@ fn encode_keyed(def: &KeyedDef, out: &mut Writer) {
     }
 }
 
-/// Follows the conditions of a table that refers to another, or is referred to.
+/// Encodes the foreign keys of a table and the tables that refer to it. Follows the check constraints.
 fn encode_references(def: &KeyedDef, out: &mut Writer) {
     out.u32(def.foreign_keys.len() as u32);
     for key in &def.foreign_keys {
@@ -243,22 +246,23 @@ fn encode_parts(parts: &[KeyColumn], out: &mut Writer) {
     }
 }
 
-/// Reads what [`encode_keyed`] wrote. Columns that are not the table's, or of other types, are damage.
+/// Decodes the result of [`encode_keyed`]. Unknown columns and columns of another type are damage.
 fn decode_keyed(input: &mut Reader<'_>, columns: &[ColumnDef]) -> Result<KeyedDef> {
     let of_id = |id: ColumnId| columns.iter().find(|column| column.id == id);
     let index = IndexId(input.u32()?);
     let key = decode_parts(input, columns)?;
     if key.iter().any(|part| of_id(part.column).is_none_or(|column| column.nullable)) {
-        return Err(input.damaged("a primary key that may be NULL"));
+        return Err(input.damaged("a primary key with a column that may be NULL"));
     }
     let stored = (0..input.count(5)?).map(|_| Ok((ColumnId(input.u32()?), decode_type(input, 0)?)));
     let stored = stored.collect::<Result<Vec<_>>>()?;
     if stored.iter().any(|(id, kind)| of_id(*id).is_some_and(|column| column.kind != *kind)) {
-        return Err(input.damaged("a column that is stored as another type"));
+        return Err(input.damaged("a column that is stored with another type"));
     }
+    // Each column must be in the key or in the stored row, but not in both.
     let is_known = |id| key.iter().any(|part| part.column == id) != stored.iter().any(|(column, _)| *column == id);
     if !columns.iter().all(|column| is_known(column.id)) {
-        return Err(input.damaged("a column that is neither in the key nor in the row"));
+        return Err(input.damaged("a column that is not in exactly one of the key and the row"));
     }
     let indexes = (0..input.count(13)?).map(|_| {
         let (id, name, flags) = (IndexId(input.u32()?), input.text()?, input.u8()?);
@@ -279,7 +283,7 @@ fn decode_keyed(input: &mut Reader<'_>, columns: &[ColumnDef]) -> Result<KeyedDe
     Ok(def)
 }
 
-/// Follows the references of a table with columns that count, and of a sequence.
+/// Encodes the identity columns of a table and the definition of a sequence. Follows the references.
 fn encode_sequences(def: &KeyedDef, out: &mut Writer) {
     out.u32(def.identities.len() as u32);
     for identity in &def.identities {
@@ -293,12 +297,12 @@ fn encode_sequences(def: &KeyedDef, out: &mut Writer) {
     });
 }
 
-/// Reads what [`encode_sequences`] wrote.
+/// Decodes the result of [`encode_sequences`].
 fn decode_sequences(input: &mut Reader<'_>, columns: &[ColumnDef], def: &mut KeyedDef) -> Result<()> {
     for _ in 0..input.count(9)? {
         let (column, sequence, always) = (ColumnId(input.u32()?), TableId(input.u32()?), input.u8()? != 0);
         if !columns.iter().any(|other| other.id == column) {
-            return Err(input.damaged("a column that counts and is not there"));
+            return Err(input.damaged("an identity column that does not exist"));
         }
         def.identities.push(IdentityDef { column, sequence, always });
     }
@@ -309,14 +313,14 @@ fn decode_sequences(input: &mut Reader<'_>, columns: &[ColumnDef], def: &mut Key
         }
         let [start, increment, min, max] = numbers;
         if increment == 0 || !(min..=max).contains(&start) {
-            return Err(input.damaged("a sequence that cannot count"));
+            return Err(input.damaged("a sequence with impossible bounds"));
         }
         Ok(SequenceDef { start, increment, min, max, cycle: input.u8()? != 0 })
     })?;
     Ok(())
 }
 
-/// Reads what [`encode_references`] wrote. Keys of columns that the table does not have are damage.
+/// Decodes the result of [`encode_references`]. Keys of columns that the table does not have are damage.
 fn decode_references(input: &mut Reader<'_>, columns: &[ColumnDef], def: &mut KeyedDef) -> Result<()> {
     for _ in 0..input.count(18)? {
         let (name, parent) = (input.text()?, TableId(input.u32()?));
@@ -324,14 +328,14 @@ fn decode_references(input: &mut Reader<'_>, columns: &[ColumnDef], def: &mut Ke
         let own = decode_columns(input)?;
         let parent_columns = decode_columns(input)?;
         if own.len() != parent_columns.len() || !own.iter().all(|id| columns.iter().any(|column| column.id == *id)) {
-            return Err(input.damaged("a foreign key of columns that it cannot have"));
+            return Err(input.damaged("a foreign key with impossible columns"));
         }
         def.foreign_keys.push(ForeignKeyDef { name, columns: own, parent, parent_columns, on_delete, on_update });
     }
     for _ in 0..input.count(8)? {
         let referrer = Referrer { table: TableId(input.u32()?), columns: decode_columns(input)? };
         if !referrer.columns.iter().all(|id| columns.iter().any(|column| column.id == *id)) {
-            return Err(input.damaged("a column that is referred to and is not there"));
+            return Err(input.damaged("a foreign key refers to a column that does not exist"));
         }
         def.referrers.push(referrer);
     }
@@ -392,7 +396,7 @@ fn decode_column(input: &mut Reader<'_>) -> Result<ColumnDef> {
         let (rows, columns) = run_codec::decode(input.bytes()?, |_| Some(kind.clone()))?;
         match (rows, columns.into_iter().next()) {
             (1, Some((_, value))) => Ok::<ArrayRef, Error>(value),
-            _ => Err(input.damaged("a missing value is not one value")),
+            _ => Err(input.damaged("the value of a column for older rows is not one value")),
         }
     })?;
     Ok(ColumnDef { id, name, kind, nullable, default, missing })
@@ -436,7 +440,7 @@ fn encode_type(kind: &SqlType, out: &mut Writer) {
     };
 }
 
-/// Types nest no deeper than this.
+/// Types must not nest deeper than this.
 const TYPE_DEPTH_MAX: usize = 64;
 
 fn decode_type(input: &mut Reader<'_>, depth: usize) -> Result<SqlType> {
@@ -457,7 +461,7 @@ fn decode_type(input: &mut Reader<'_>, depth: usize) -> Result<SqlType> {
         11 => SqlType::Float64,
         12 => match (input.u8()?, input.u8()?) {
             (precision @ 1..=38, scale) if scale <= precision => SqlType::Decimal { precision, scale },
-            _ => return Err(input.damaged("a decimal of impossible digits")),
+            _ => return Err(input.damaged("a decimal with impossible digits")),
         },
         13 => SqlType::Date,
         14 => SqlType::Time,
@@ -480,7 +484,7 @@ fn decode_type(input: &mut Reader<'_>, depth: usize) -> Result<SqlType> {
     })
 }
 
-/// A block as the manifest names it; its table and first row are in the key.
+/// A block as the manifest names it. Its table and first row are in the key.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct BlockEntry {
     pub(crate) id: BlockId,
@@ -489,7 +493,7 @@ pub(crate) struct BlockEntry {
     pub(crate) chunks: Vec<(ColumnId, Extent)>,
 }
 
-/// Bytes of one chunk in a block's entry: column, first page, pages.
+/// Bytes of one chunk in a block entry: column, first page, number of pages.
 const CHUNK_ENTRY_BYTES: usize = 16;
 
 impl BlockEntry {
@@ -519,6 +523,7 @@ impl BlockEntry {
         let rows = input.u32()?;
         let numbers = end_row.0.checked_sub(first_row.0);
         if rows == 0 || rows as usize > ROWS_PER_BLOCK_MAX || numbers.is_none_or(|numbers| numbers < u64::from(rows)) {
+            // Row numbers may have gaps, so a block can span more numbers than it has rows, but never fewer.
             return Err(input.damaged("a block with an impossible number of rows"));
         }
         let mut chunks = Vec::with_capacity(input.count(CHUNK_ENTRY_BYTES)?);
@@ -582,7 +587,7 @@ mod tests {
         }
     }
 
-    /// The same table under a key of two columns, with an index and a column that was dropped.
+    /// The table of [`table`] under a key of two columns, with an index and a dropped column.
     fn keyed_table() -> TableDef {
         let mut table = table();
         table.columns[1].nullable = false;
@@ -617,7 +622,7 @@ mod tests {
     }
 
     #[test]
-    fn definitions_come_back() {
+    fn definitions_round_trip() {
         for table in [table(), keyed_table()] {
             let read = decode_table(table.id, &encode_table(&table).expect("written")).expect("read");
             assert_eq!(format!("{table:?}"), format!("{read:?}"));
@@ -639,7 +644,7 @@ mod tests {
             BlockEntry { id: BlockId(3), end_row: RowNumber(30), rows: 20, chunks: vec![(ColumnId(0), extent); 3] };
         let block = entry.encode();
         assert_eq!(BlockEntry::decode(RowNumber(10), &block).expect("read"), entry);
-        // Parts that a table may do without.
+        // The last parts of a definition are optional, so cutting exactly there leaves a valid table.
         let without = |change: fn(&mut KeyedDef)| {
             let mut table = keyed_table();
             change(Arc::make_mut(table.keyed.as_mut().expect("it has keys")));
@@ -651,7 +656,7 @@ mod tests {
         let uncounted = without(|keyed| (keyed.identities, keyed.sequence) = Default::default());
         let columnar = encode_table(&table()).expect("written").len();
         for table in [table(), keyed_table()].map(|table| encode_table(&table).expect("written")) {
-            // Without what follows its columns a table is columnar.
+            // A table without the bytes after its columns is columnar.
             for cut in (0..table.len()).filter(|cut| ![columnar, plain, uncounted].contains(cut)) {
                 assert!(decode_table(TableId(1), &table[..cut]).is_err());
             }
@@ -671,7 +676,7 @@ mod tests {
     }
 
     #[test]
-    fn the_head_of_an_older_version_is_read() {
+    fn heads_of_older_versions_are_readable() {
         let meta = Meta { next_table: TableId(3), next_block: BlockId(9), next_index: IndexId(7), ..Meta::default() };
         let bytes = meta.encode();
         assert_eq!(Meta::decode(&bytes).expect("read"), meta);
@@ -684,7 +689,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_format_is_refused_by_name() {
+    fn a_newer_format_is_refused_with_its_own_error_kind() {
         let mut bytes = Meta::default().encode();
         bytes[0] = 200;
         assert_eq!(Meta::decode(&bytes).unwrap_err().kind(), ErrorKind::NewerFormat);

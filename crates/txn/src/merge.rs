@@ -1,8 +1,9 @@
-//! The background merge: rewrites neighbouring small blocks, and blocks of which more than a quarter is deleted.
+//! The background merge: rewrites small neighbouring blocks as one, and blocks with more than a quarter of their rows
+//! deleted.
 //!
-//! A merged block holds the live rows of its parts under their own numbers, so it keeps a list of row numbers where the
-//! parts had gaps. Readers of older snapshots go on with the old blocks; a transaction that deletes a row of an old
-//! block finds it again by number. One merge is one commit.
+//! A merged block holds the live rows of its parts under their own numbers. If the numbers have gaps, it keeps a list
+//! of them. Readers of older snapshots keep the old blocks. A transaction that deletes a row of an old block finds the
+//! row again by its number. Each merge is one commit.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,17 +22,17 @@ use crate::commit::{publish, sync_blocks};
 use crate::engine::Core;
 use crate::snapshot::TableSnapshot;
 
-/// Time between a commit and the look for something to merge, so that a burst of commits is merged once.
+/// Delay between a commit and the search for blocks to merge, so that a burst of commits causes one merge.
 const SETTLE: Duration = Duration::from_millis(200);
 
-/// Starts the thread that merges, which is rung for by commits.
+/// Starts the thread that merges blocks when a commit rings its bell.
 pub(crate) fn start(merger: &Background, engine: &Arc<Core>) -> Result<()> {
     let engine = Arc::clone(engine);
-    // A merge that fails leaves everything as it was; the next commit tries again.
+    // A failed merge leaves everything as it was, and the next commit tries again.
     merger.start("rowmill-merge", SETTLE, move |stop| drop(merge_all(&engine, stop)))
 }
 
-/// Merges until nothing is left to merge.
+/// Merges blocks until none are worth merging.
 pub(crate) fn merge_all(engine: &Core, stop: &Cancel) -> Result<()> {
     let block_rows = engine.rows_per_block();
     let tables: Vec<TableId> = engine.latest().tables.keys().copied().collect();
@@ -49,14 +50,15 @@ pub(crate) fn merge_all(engine: &Core, stop: &Cancel) -> Result<()> {
     Ok(())
 }
 
-/// The next group of neighbouring blocks that are worth rewriting as one.
+/// The next group of neighbouring blocks that should be rewritten as one.
 fn candidates(table: &TableSnapshot, block_rows: usize) -> Option<Vec<Arc<Block>>> {
     let sparse = |block: &Block| block.live_rows() * 4 < block.rows() * 3;
     let small = |block: &Block| block.live_rows() * 2 <= block_rows;
     let mut group: Vec<Arc<Block>> = Vec::new();
     let mut rows = 0;
     for block in &*table.blocks {
-        // Between neighbours lie no open runs: a merged block covers a range of numbers of its own.
+        // Blocks with open runs between them are not neighbours, because the merged block must own its range of numbers
+        // alone.
         let adjacent = group.last().is_none_or(|last: &Arc<Block>| {
             !table.runs.iter().any(|run| (last.end_row()..block.first_row()).contains(&run.first_row()))
         });
@@ -81,8 +83,8 @@ fn worthwhile(group: &[Arc<Block>], sparse: impl Fn(&Block) -> bool) -> bool {
     match group {
         [] => false,
         [only] => sparse(only),
-        // Two blocks of very different size are left alone until the smaller has grown: rewriting half a million rows
-        // for the sake of a hundred, again and again, is what makes merges expensive.
+        // We leave two blocks of very different size alone until the smaller one has grown. For example, rewriting half
+        // a million rows for every hundred new ones would make merges expensive.
         group => {
             let largest = group.iter().map(|block| block.live_rows()).max().unwrap_or(0);
             let all: usize = group.iter().map(|block| block.live_rows()).sum();
@@ -91,13 +93,14 @@ fn worthwhile(group: &[Arc<Block>], sparse: impl Fn(&Block) -> bool) -> bool {
     }
 }
 
-/// Rewrites `group` as one block; `false` if another commit rewrote one of them meanwhile.
+/// Rewrites `group` as one block. Returns `false` if another commit replaced one of its blocks before this merge could
+/// commit.
 fn merge_once(engine: &Core, table: &Arc<TableSnapshot>, group: &[Arc<Block>], stop: &Cancel) -> Result<bool> {
     let def = &table.def;
     let parts = group.iter().map(|block| Part::new(def, block)).collect::<Result<Vec<_>>>()?;
     let numbers: Vec<u64> = parts.iter().flat_map(|part| part.numbers.iter().copied()).collect();
     let (Some(first), Some(last)) = (numbers.first().copied(), numbers.last().copied()) else {
-        return Err(Error::internal("a block without live rows was not dropped by the commit that emptied it"));
+        return Err(Error::internal("the commit that emptied a block did not drop it"));
     };
     let dense = last - first + 1 == numbers.len() as u64;
     let mut targets = engine.column_targets(def)?;
@@ -109,12 +112,15 @@ fn merge_once(engine: &Core, table: &Arc<TableSnapshot>, group: &[Arc<Block>], s
     let source = Merged { def, parts: &parts, distances: numbers.iter().map(|row| row - first).collect() };
     let owner = BlockOwner { table: def.id, block: engine.ids().block() };
     let chunks = write_block(owner, &source, &targets, engine.freed(), engine.threads(), stop, &|_, _| Ok(()))?;
+    // The merged block must be on disk before a commit names it. Commits go on until we take the lock.
     let merged = Block::new(owner.block, RowNumber(first)..RowNumber(last + 1), rows, chunks, None);
     sync_blocks(engine, [Arc::new(merged.clone())].iter())?;
 
     let committing = engine.lock_commit();
     let current = engine.latest();
     let Some(now) = current.tables.get(&def.id).filter(|now| Arc::ptr_eq(&now.def, def)) else { return Ok(false) };
+    // Rows of the parts may have been deleted since we read them. We must carry those deletes over, or the rows would
+    // come back.
     let mut deleted = RoaringBitmap::new();
     let (mut found, mut offset) = (0, 0);
     for part in &parts {
@@ -126,7 +132,7 @@ fn merge_once(engine: &Core, table: &Arc<TableSnapshot>, group: &[Arc<Block>], s
         return Ok(false);
     }
     let merged = Arc::new(merged.with_deleted(&deleted));
-    assert!(merged.live_rows() > 0, "a block without live rows is dropped by the commit that empties it");
+    assert!(merged.live_rows() > 0, "the commit that empties a block should drop it");
     let change = TableChange { blocks: vec![merged], next_row: now.next_row, ..TableChange::default() };
     let published = publish(engine, &current, Change::of_table(&current, def.id, change))?;
     drop(committing);
@@ -135,12 +141,12 @@ fn merge_once(engine: &Core, table: &Arc<TableSnapshot>, group: &[Arc<Block>], s
     Ok(true)
 }
 
-/// One block of a merge, as it was when the merge began.
+/// One block of a merge, in its state when the merge began.
 struct Part {
     block: Arc<Block>,
     /// Positions of the live rows, ascending.
     live: Vec<u32>,
-    /// Their numbers.
+    /// The row numbers of the live rows.
     numbers: Vec<u64>,
 }
 
@@ -155,7 +161,8 @@ impl Part {
         Ok(Part { block: Arc::clone(block), live, numbers })
     }
 
-    /// Marks, `offset` rows into the merged block, the rows that were deleted in `now` since the merge began.
+    /// Marks in `deleted` the rows that `now` has deleted since the merge began. `offset` is the position of this part
+    /// in the merged block.
     fn deleted_since(&self, now: &Block, offset: usize, deleted: &mut RoaringBitmap) {
         let Some(gone) = now.deleted() else { return };
         for (index, position) in self.live.iter().enumerate() {

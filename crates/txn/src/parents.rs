@@ -1,4 +1,4 @@
-//! The rows that foreign keys refer to, as a reader finds them.
+//! Looks up the rows that foreign keys refer to.
 
 use rowmill_base::{ColumnId, Error, Result};
 use rowmill_storage::ForeignKeyDef;
@@ -6,16 +6,16 @@ use rowmill_storage::keyed::ValueRef;
 
 use crate::keyed::{IndexEntry, IndexOrder, Reader, TableCodec, WriteBuffers};
 
-/// What there is of values that one row may have.
+/// The result of looking for values that at most one row has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sought {
-    /// A row, whose key, or whose entry in an index, is in [`WriteBuffers::entry`].
+    /// A row was found. Its key, or its entry in an index, is in [`WriteBuffers::entry`].
     Key,
-    /// The same, with an entry that was shortened.
+    /// A row was found by a shortened entry, which is in [`WriteBuffers::entry`].
     ShortEntry,
-    /// No row in [`WriteBuffers::range`], which was read.
+    /// No row was found. The keys that were read are in [`WriteBuffers::range`].
     Nothing,
-    /// None, as there can be none.
+    /// No row can have the values, for example because the column's type cannot hold one of them.
     Impossible,
 }
 
@@ -24,7 +24,8 @@ pub(crate) fn foreign_keys(codec: &TableCodec) -> &[ForeignKeyDef] {
     codec.def().keyed.as_ref().map_or(&[], |keyed| &keyed.foreign_keys)
 }
 
-/// Looks for the row of `parents` to which one with `values` refers by `key`; `None` if it refers to none, as one of them is NULL.
+/// Looks for the parent of a row with `values` by the foreign key `key`. Returns `None` if one of its values is NULL,
+/// because such a row needs no parent.
 pub(crate) fn find_parent(
     reader: &Reader<'_>,
     codec: &TableCodec,
@@ -43,7 +44,7 @@ pub(crate) fn find_parent(
     find_unique(reader, parents, &key.parent_columns, value, buffers).map(Some)
 }
 
-/// Looks for the row that has these values in columns that no two rows have alike.
+/// Looks for the row that has the given values in columns that must be unique.
 pub(crate) fn find_unique<'v>(
     reader: &Reader<'_>,
     codec: &TableCodec,
@@ -51,7 +52,7 @@ pub(crate) fn find_unique<'v>(
     value: impl Fn(usize) -> ValueRef<'v>,
     buffers: &mut WriteBuffers,
 ) -> Result<Sought> {
-    let gone = || Error::internal(format!("table {} has no key that is referred to", codec.def().name));
+    let gone = || Error::internal(format!("table {} has no unique key on the referred columns", codec.def().name));
     let path = codec.key_path(columns, true).ok_or_else(gone)?;
     let WriteBuffers { entry, found, range, index_scan, .. } = buffers;
     if !codec.path_range(&path, columns, value, range)? {

@@ -1,13 +1,15 @@
-//! Opening: brings the base up to the end of the log, reads it into the first snapshot, and frees what no commit names.
+//! Opening a database: recovery brings the base up to the end of the log, reads it into the first snapshot, and frees
+//! space that no commit names.
 //!
-//! What the log has behind the base's position is made again, and written to the base as a checkpoint, with the
-//! position at which a new log begins. A process that is killed meanwhile has changed nothing, or all.
+//! We apply the records after the base's position to the base's state and write the result to the base as one
+//! checkpoint. The same write stores the position at which a new log begins. If the process is killed before the write,
+//! nothing has changed. After it, everything has.
 //!
-//! Whatever a killed process left behind - extents of a load that never committed, files of a dropped table - is not in
-//! the base, so it is found by what is missing there. Doing it twice, or being killed meanwhile, changes nothing.
+//! A killed process may leave space that no commit names: extents of a load that never committed, or files of a dropped
+//! table. The base does not name them, so we find them by comparing the disk with it. Doing this twice changes nothing.
 //!
-//! What is missing now, another process may be reading in an older state, and which commit removed it is not known any
-//! more. So all of it counts as removed by the last commit, and waits until nobody reads an older one.
+//! Another process may still read such space in an older state, and we no longer know which commit removed it. So we
+//! treat all of it as removed by the last commit, and free it when no reader needs an older state.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -36,7 +38,7 @@ use crate::replay::Replay;
 use crate::snapshot::{Snapshot, TableSnapshot};
 use crate::statistics_codec;
 
-/// The commit that makes a directory a database.
+/// The commit that turns a directory into a database.
 const FIRST_COMMIT: CommitId = CommitId(NO_COMMIT.0 + 1);
 
 /// Makes the first commit of a new directory: the main schema.
@@ -51,38 +53,42 @@ pub(crate) fn initialise(base: &dyn OrderedBase) -> Result<()> {
     base.write(&batch, FIRST_COMMIT)
 }
 
-/// Brings the base up to what the log has, and says where the log goes on: the base has that too.
+/// Brings the base up to the end of the log and returns the position where a new log begins. The base stores that
+/// position too.
 pub(crate) fn replay(
     disk: &Arc<dyn Disk>,
     base: &dyn OrderedBase,
     broker: &Broker,
     options: LogOptions,
 ) -> Result<Replayed> {
-    // Of their own: nothing is freed or written by what is only read.
+    // We use separate files and extents here, because recovery only reads and must neither free nor write any.
     let files = ColumnFiles::new(Arc::clone(disk), broker.clone());
     let freed = Arc::new(FreedExtents::default());
     let read = base.read()?;
     let (before, meta) = load(&*read, &files, &freed, None)?;
-    // A version that knows no log must not open a directory that has one.
+    // If an older version made this base, we must write our format version to it. Otherwise that version could open the
+    // directory and ignore the log.
     let is_of_this_version = read.get(META_KEY)?.is_some_and(|stored| stored == meta.encode());
     drop(read);
     let before = Arc::new(before);
     let mut replay = Replay::of(&before, &files, &freed);
     let replayed = Log::replay(&**disk, options, before.log_end, &mut |record| replay.record(record))?;
     if replayed.next == before.log_end && is_of_this_version {
-        // There is nothing behind it: a directory that is only read is not written.
+        // The log has no records after the base's state. We leave the directory unwritten, so that merely opening it
+        // changes nothing.
         return Ok(replayed);
     }
     let (state, later) = replay.finish()?;
     let mut batch = checkpoint::difference(&before, &state)?;
+    // One write applies everything, so a crash before it leaves the base and the log as they were.
     batch.put(META_KEY.to_vec(), later.unwrap_or(meta).encode());
     batch.put(LOG_POSITION_KEY.to_vec(), manifest::encode_position(replayed.next));
     base.write(&batch, state.commit)?;
     Ok(replayed)
 }
 
-/// What follows `known`, a state that another process has written, up to what its log has on disk. `None` if the log does not
-/// go on from there.
+/// Applies the log of the writing process to `known`, up to the position that is certainly on disk. Returns `None` if
+/// the log does not go on from that state.
 pub(crate) fn follow(
     disk: &dyn Disk,
     known: &Arc<Snapshot>,
@@ -90,7 +96,8 @@ pub(crate) fn follow(
     freed: &Arc<FreedExtents>,
 ) -> Result<Option<Arc<Snapshot>>> {
     let mut replay = Replay::of(known, files, freed);
-    // Where there was no log for a while, the base alone knows what was committed then.
+    // While the log was off, commits went to the base only. Then the ids in the log have a gap, and the caller must
+    // load the base.
     let mut has_gap = false;
     let end = Log::follow(disk, LogOptions::default(), known.log_end, &mut |record| {
         has_gap |= Change::commit_of(record)?.0 != replay.commit().0 + 1;
@@ -107,10 +114,10 @@ pub(crate) fn follow(
     }))
 }
 
-/// Delete vectors of a table, by first row.
+/// Encoded delete vectors, by table and first row.
 type Deletes = HashMap<(TableId, RowNumber), Vec<u8>>;
 
-/// The state that `reader` sees. Blocks that are in `known`, an older state, are shared with it.
+/// Reads the state that `reader` sees. Blocks that `known`, an older state, has too are shared with it.
 pub(crate) fn load(
     reader: &dyn BaseRead,
     files: &ColumnFiles,
@@ -119,9 +126,9 @@ pub(crate) fn load(
 ) -> Result<(Snapshot, Meta)> {
     let commit = reader.commit_id()?;
     if commit < FIRST_COMMIT {
-        return Err(Error::new(ErrorKind::UndefinedFile, "the database is only just being made").hint("try it again"));
+        return Err(Error::new(ErrorKind::UndefinedFile, "the database is still being created").hint("try again"));
     }
-    let meta = reader.get(META_KEY)?.ok_or_else(|| Error::corrupt("the ordered base has no head"))?;
+    let meta = reader.get(META_KEY)?.ok_or_else(|| Error::corrupt("the ordered base has no head entry"))?;
     let meta = Meta::decode(&meta)?;
     let log_end =
         reader.get(LOG_POSITION_KEY)?.map_or(Ok(Position::default()), |bytes| manifest::decode_position(&bytes))?;
@@ -133,7 +140,7 @@ pub(crate) fn load(
     for def in catalog.all_tables() {
         let next_row = match reader.get(&id_key(NEXT_ROW, def.id.0))? {
             Some(bytes) => {
-                let bytes = bytes.try_into().map_err(|_| Error::corrupt("a row counter has the wrong length"))?;
+                let bytes = bytes.try_into().map_err(|_| Error::corrupt("a next row number has the wrong length"))?;
                 RowNumber(u64::from_le_bytes(bytes))
             }
             None => RowNumber(0),
@@ -148,7 +155,7 @@ pub(crate) fn load(
         };
         tables.insert(def.id, Arc::new(table));
     }
-    // Its keyed rows are those of the base: nothing was written since.
+    // The keyed rows stay in the base: nothing was written after it.
     let keyed = KeyedStore::new(Generation::unread(commit), files.memory()).unread_state(commit);
     let (catalog, tables) = (Arc::new(catalog), Arc::new(tables));
     Ok((Snapshot { commit, catalog, tables, log_end, keyed, pin: None, own: None, reads: None }, meta))
@@ -217,7 +224,7 @@ fn load_blocks(
     let mut blocks = HashMap::new();
     for (id, entries) in entries {
         let Some(table) = catalog.table_by_id(id) else {
-            return Err(Error::corrupt(format!("the manifest names blocks of a table {id} that does not exist")));
+            return Err(Error::corrupt(format!("the manifest names blocks of table {id}, which does not exist")));
         };
         open_files(table, &entries, files)?;
         let known = known.and_then(|known| known.tables.get(&id));
@@ -227,7 +234,8 @@ fn load_blocks(
         for (first_row, entry) in entries {
             let deleted = take_deletes(deletes, table, first_row, entry.rows as usize)?;
             of_table.push(Arc::new(match known.get(&entry.id) {
-                // A block's id is never given to another, and its bytes never change while a commit names it.
+                // Block ids are never reused, and the bytes of a block never change while a commit names it. So we can
+                // share it.
                 Some(block) => block.with_all_deleted(deleted.map(Arc::new)),
                 None => open_block(table, first_row, &entry, deleted, files, freed)?,
             }));
@@ -237,7 +245,7 @@ fn load_blocks(
     Ok(blocks)
 }
 
-/// Opens the files of a table's columns with exactly the extents of `entries` taken.
+/// Opens the column files of a table and marks exactly the extents of `entries` as taken.
 fn open_files(table: &TableDef, entries: &[(RowNumber, BlockEntry)], files: &ColumnFiles) -> Result<()> {
     let mut named: HashMap<ColumnId, Vec<Extent>> = HashMap::new();
     for (column, extent) in entries.iter().flat_map(|(_, entry)| &entry.chunks) {
@@ -259,7 +267,7 @@ fn load_runs(
         let (id, first_row) = parse_row_key(key)?;
         let table = catalog
             .table_by_id(id)
-            .ok_or_else(|| Error::corrupt(format!("the base holds rows of a table {id} that does not exist")))?;
+            .ok_or_else(|| Error::corrupt(format!("the base holds rows of table {id}, which does not exist")))?;
         let mut run = OpenRun::decode(first_row, table, value)?;
         if let Some(deleted) = take_deletes(deletes, table, first_row, run.rows())? {
             run = run.with_deleted(&deleted);
@@ -270,10 +278,12 @@ fn load_runs(
     Ok(runs)
 }
 
-/// Finds everything on disk that `snapshot`, the last commit, does not name, and has it freed when nobody reads an older
-/// one.
+/// Finds everything on disk that `snapshot`, the last commit, does not name. It will be freed when no reader needs an
+/// older state.
 pub(crate) fn note_unnamed(files: &ColumnFiles, freed: &FreedExtents, snapshot: &Snapshot) -> Result<()> {
     for (id, columns) in files.on_disk()? {
+        // A dropped table loses its folder, a dropped column its file, and any other file the extents that no block
+        // names.
         let Some(table) = snapshot.catalog().table_by_id(id) else {
             files.note_unnamed(Unnamed::Folder(id), snapshot.commit);
             continue;

@@ -1,11 +1,13 @@
-//! What foreign keys ask of the rows that a transaction writes.
+//! The checks of foreign keys for the rows that a transaction writes.
 //!
-//! A row may refer to one that the same statement writes later, so what is not in order when a row is written is looked at
-//! again when the statement ends ([`Transaction::settle_references`]): then each row has its parents, and what refers to a row
-//! that is gone or has other values follows it as its foreign key says, or forbids it.
+//! A row may refer to a row that the same statement writes later. So a check that fails while a row is written is
+//! repeated when the statement ends ([`Transaction::settle_references`]). At that point each row must have its parents.
+//! If a parent is gone or has other values, the rows that refer to it follow it or forbid the change, as their foreign
+//! key says.
 //!
-//! Others commit meanwhile. A parent that was found must be there still when the transaction commits, whatever else of it was
-//! written; and where a parent is gone nobody may have referred to it by then.
+//! Other transactions commit at the same time. So if we found a parent, it must still exist when this transaction
+//! commits, although other columns of it may change. If we removed a parent, no other transaction may have committed a
+//! row that refers to it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,10 +21,10 @@ use crate::keyed_rows::next_rows;
 use crate::parents::{Sought, find_parent, find_unique, foreign_keys};
 use crate::transaction::Transaction;
 
-/// Rows that follow their parents are read so many at a time.
+/// Child rows that are read at a time when they follow their parent.
 const ROWS_AT_ONCE: usize = 1024;
 
-/// What has to be looked at when the statement ends.
+/// Rows that must be checked when the statement ends.
 #[derive(Debug, Default)]
 pub(crate) struct Unsettled {
     rows: Vec<UnsettledRow>,
@@ -31,9 +33,9 @@ pub(crate) struct Unsettled {
 
 #[derive(Debug)]
 enum UnsettledRow {
-    /// Its parent was not there when it was written.
+    /// A row without a parent at the time when it was written.
     Child { table: TableId, key: Vec<u8> },
-    /// Rows may refer to it that is gone, or has other values now.
+    /// A row that was deleted or has new values (`new`), and that other rows may refer to.
     Parent { table: TableId, key: Vec<u8>, row: Vec<u8>, new: Option<(Vec<u8>, Vec<u8>)> },
 }
 
@@ -54,7 +56,7 @@ impl Unsettled {
         self.rows.len()
     }
 
-    /// Bytes of memory, about.
+    /// Approximate memory of the list.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -72,16 +74,17 @@ impl Unsettled {
 }
 
 impl Transaction {
-    /// Has the foreign keys hold that the rows written so far have to do with: for the end of a statement, which is undone if it
-    /// fails. A commit does it too.
+    /// Makes all foreign keys hold for the rows written so far. Must be called at the end of a statement, and an error
+    /// must undo the statement. A commit calls it too.
     ///
-    /// `ForeignKeyViolation` if a row has no parent, or is the child of one that is gone.
+    /// Returns `ForeignKeyViolation` if a row has no parent or refers to a parent that is gone.
     pub fn settle_references(&mut self) -> Result<()> {
         if self.unsettled.rows.is_empty() {
             return Ok(());
         }
-        // What follows a row may be followed in turn.
+        // First the actions: deleting or changing a child may in turn require that its own children follow.
         let mut at = 0;
+        // The list grows inside of the loop, so we must not hold a borrow of it.
         while at < self.unsettled.rows.len() {
             if let UnsettledRow::Parent { table, key, row, new } = &mut self.unsettled.rows[at] {
                 let (table, old) = (*table, (std::mem::take(key), std::mem::take(row)));
@@ -93,6 +96,7 @@ impl Transaction {
             }
             at += 1;
         }
+        // Now that all rows are in their final state, every check must succeed.
         for unsettled in std::mem::take(&mut self.unsettled).rows {
             match unsettled {
                 UnsettledRow::Child { table, key } => self.check_child(table, &key)?,
@@ -102,7 +106,8 @@ impl Transaction {
         Ok(())
     }
 
-    /// Looks for the parents of a row that was put: of all its foreign keys, or of those whose columns are other than in `before`.
+    /// Checks that a new row has its parents. With `before`, the old version of the row, it checks only the foreign
+    /// keys whose columns changed.
     pub(crate) fn check_parents(
         &mut self,
         codec: &TableCodec,
@@ -125,7 +130,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Notes that a row is gone, or has become `new`, if others may refer to it.
+    /// Notes that a row was deleted or became `new`, if other rows may refer to it.
     pub(crate) fn note_parent(&mut self, codec: &TableCodec, old: (&[u8], &[u8]), new: Option<(&[u8], &[u8])>) {
         if codec.referred().is_empty() {
             return;
@@ -135,7 +140,8 @@ impl Transaction {
         self.unsettled.push(UnsettledRow::Parent { table: codec.def().id, key, row, new: new.map(owned) });
     }
 
-    /// Whether the row to which one with `values` refers is there; so it is if it refers to none. Who finds it relies on it.
+    /// Returns whether the parent of a row with `values` exists, or the row has no parent by this key. If the parent
+    /// exists, the commit will fail unless it still exists then.
     fn has_parent(
         &mut self,
         codec: &TableCodec,
@@ -148,10 +154,11 @@ impl Transaction {
         match sought {
             None => {}
             Some(Sought::Key) => self.validate_presence(&buffers.entry),
-            // It does not tell the values, but is written whenever they are.
+            // A short entry does not hold the values, but it is rewritten whenever they change. So we watch for any
+            // write of it.
             Some(Sought::ShortEntry) => self.validate_read(&buffers.entry),
             Some(Sought::Nothing) => {
-                // That there is none is told to whoever asked.
+                // The answer that no parent exists is a read as well, so SERIALIZABLE must record it.
                 if let Some(reads) = self.noted_reads() {
                     reads.note_range(buffers.range.clone(), self.base.keyed.commit());
                 }
@@ -162,17 +169,18 @@ impl Transaction {
         Ok(true)
     }
 
-    /// Looks for the parents of a row once more.
+    /// Checks the parents of a row again, at the end of the statement.
     fn check_child(&mut self, table: TableId, row_key: &[u8]) -> Result<()> {
         let codec = self.keyed_codec(table)?;
         let mut row = Vec::new();
         match self.unnoted_reader().get(row_key, &mut row)? {
             true => self.check_row(&codec, row_key, &row),
+            // The row was deleted later in the statement, so it needs no parent.
             false => Ok(()),
         }
     }
 
-    /// `ForeignKeyViolation` if a row has not all its parents.
+    /// Returns `ForeignKeyViolation` unless the row has all its parents.
     pub(crate) fn check_row(&mut self, codec: &TableCodec, row_key: &[u8], row: &[u8]) -> Result<()> {
         let mut scratch = Vec::new();
         let values = codec.values(row_key, row, &mut scratch)?;
@@ -185,7 +193,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Has the rows that refer to a parent follow it, of the foreign keys that say so.
+    /// Applies the actions of foreign keys: makes rows that refer to an old parent follow its change.
     fn follow(&mut self, table: TableId, old: &Stored, new: Option<&Stored>) -> Result<()> {
         self.each_referrer(table, old, new, |transaction, left| {
             let Left { children, key, new, .. } = &left;
@@ -220,11 +228,12 @@ impl Transaction {
         })
     }
 
-    /// Makes sure that no row refers to a parent that is gone.
+    /// Checks that no row refers to values that no parent has any longer.
     fn check_parent(&mut self, table: TableId, old: &Stored, new: Option<&Stored>) -> Result<()> {
         self.each_referrer(table, old, new, |transaction, left| {
             let Left { parents, children, key, .. } = &left;
             let (mut cursor, read) = transaction.unordered_cursor(children, left.index, left.range.clone())?;
+            // Another transaction may commit a child in this range before we commit. Then our commit must fail.
             transaction.validate_range(&read.start, &read.end);
             let mut rows = RowBatch::default();
             next_rows(children, &transaction.unnoted_reader(), &mut cursor, 1, &mut rows)?;
@@ -243,7 +252,7 @@ impl Transaction {
         })
     }
 
-    /// Calls `visit` for each foreign key by which rows may refer to values that a row of `table` had, and none has now.
+    /// Calls `visit` for each foreign key by which rows may refer to values that the old row had and no parent has now.
     fn each_referrer(
         &mut self,
         table: TableId,
@@ -261,11 +270,13 @@ impl Transaction {
             let key = &foreign_keys(&children)[number];
             let had = referred_values(&parents, key, &old);
             let has = new.as_ref().map(|new| referred_values(&parents, key, new));
+            // The referred columns did not change, or no row can refer to NULL.
             if has.as_ref() == Some(&had) || had.iter().any(ValueRef::is_null) {
                 continue;
             }
             let reader = self.unnoted_reader();
             let found = find_unique(&reader, &parents, &key.parent_columns, |place| had[place], &mut buffers)?;
+            // Another row may have taken over the values within this statement. Then the children have a parent again.
             if matches!(found, Sought::Key | Sought::ShortEntry) {
                 continue;
             }
@@ -303,18 +314,18 @@ impl Transaction {
     }
 }
 
-/// A row and its key as they are stored.
+/// The key and the value of a row, in the order and encoding of the store.
 type Stored = (Vec<u8>, Vec<u8>);
 
-/// Rows that may refer to a parent that is gone.
+/// A foreign key whose child rows may have lost their parent.
 struct Left<'a> {
     parents: &'a TableCodec,
     children: &'a Arc<TableCodec>,
     key: &'a ForeignKeyDef,
-    /// Where they are found: in `range` of whole keys of this index.
+    /// The index to find the children by, and the range of its whole keys.
     index: Option<IndexId>,
     range: KeyRange,
-    /// What the parent has instead in the columns that they refer to, unless it was deleted.
+    /// The parent's new values in the referred columns, unless it was deleted.
     new: Option<Vec<ValueRef<'a>>>,
 }
 
@@ -324,9 +335,9 @@ impl Left<'_> {
     }
 }
 
-/// The foreign keys that refer to a table: by number in the definition of whoever has them.
+/// The foreign keys that refer to a table: the codec of the child table and the number of the key in its definition.
 fn referrers(transaction: &Transaction, table: TableId, keyed: &KeyedDef) -> Result<Vec<(Arc<TableCodec>, usize)>> {
-    // A table refers by several foreign keys, and is asked once.
+    // A child table can have several such foreign keys, but it must be visited only once.
     let tables: BTreeSet<TableId> = keyed.referrers.iter().map(|referrer| referrer.table).collect();
     let mut found = Vec::new();
     for child in tables {
@@ -338,13 +349,13 @@ fn referrers(transaction: &Transaction, table: TableId, keyed: &KeyedDef) -> Res
     Ok(found)
 }
 
-/// What a row has in the columns that a foreign key refers to.
+/// The values of a row in the columns that a foreign key refers to.
 fn referred_values<'v>(parents: &TableCodec, key: &ForeignKeyDef, row: &[ValueRef<'v>]) -> Vec<ValueRef<'v>> {
     let places = key.parent_columns.iter().map(|column| parents.def().column_by_id(*column));
     places.map(|place| place.map_or(ValueRef::Null, |place| row[place])).collect()
 }
 
-/// Whether one of `columns` has another value than before.
+/// Whether one of `columns` has a new value.
 pub(crate) fn differ(
     codec: &TableCodec,
     columns: &[ColumnId],

@@ -1,8 +1,8 @@
-//! Records of the log, made to a state one behind the other.
+//! Applies records of the log to a state, one after the other.
 //!
-//! Most of a long log is commits of few rows that are put behind others. What each costs as a state of its own is many times what its
-//! bytes take to read, so such rows are gathered, and become runs and a state when enough are there, when something else is in
-//! the log, or at its end. Nobody sees a state in between.
+//! A long log mostly holds commits that append a few rows. Making a state for each would cost many times more than
+//! reading its bytes. So we collect such rows and make a run and a state when there are enough of them, when another
+//! kind of record follows, or at the end. No reader sees a state in between.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,18 +15,18 @@ use crate::column_files::ColumnFiles;
 use crate::manifest::Meta;
 use crate::snapshot::Snapshot;
 
-/// Rows, or bytes of them in the log, that are gathered at most.
+/// At most this many rows, or bytes of them in the log, are collected.
 const GATHERED_ROWS_MAX: usize = 1 << 16;
 const GATHERED_BYTES_MAX: usize = 8 << 20;
 
-/// A state to which records are made.
+/// A state that records are applied to.
 #[derive(Debug)]
 pub(crate) struct Replay<'a> {
     files: &'a ColumnFiles,
     freed: &'a Arc<FreedExtents>,
-    /// Without what is gathered.
+    /// The state without the collected rows.
     state: Arc<Snapshot>,
-    /// The last commit, which may be gathered.
+    /// The last commit, whose rows may only be collected.
     commit: CommitId,
     meta: Option<Meta>,
     gathered: BTreeMap<TableId, Gathered>,
@@ -34,7 +34,7 @@ pub(crate) struct Replay<'a> {
     bytes: usize,
 }
 
-/// Rows behind those that the state has of a table.
+/// Rows of a table that come after those of the state.
 #[derive(Debug)]
 struct Gathered {
     runs: RunsInBytes,
@@ -42,7 +42,7 @@ struct Gathered {
 }
 
 impl<'a> Replay<'a> {
-    /// To be made to `state`. Keyed rows go to the versions that the state has.
+    /// Starts with `state`. Keyed rows go to the versions that the state has.
     pub(crate) fn of(state: &Arc<Snapshot>, files: &'a ColumnFiles, freed: &'a Arc<FreedExtents>) -> Replay<'a> {
         let (state, commit) = (Arc::clone(state), state.commit);
         Replay { files, freed, state, commit, meta: None, gathered: BTreeMap::new(), rows: 0, bytes: 0 }
@@ -53,11 +53,11 @@ impl<'a> Replay<'a> {
         self.commit
     }
 
-    /// Makes the next record.
+    /// Applies the next record.
     pub(crate) fn record(&mut self, record: &[u8]) -> Result<()> {
         match Change::appended(record)? {
             Some(appended) if appended.commit.0 == self.commit.0 + 1 => self.gather(appended),
-            // Of a commit that does not follow this says so.
+            // Everything else, also a record with a gap before it: decoding reports that as an error.
             _ => self.change(record),
         }
     }
@@ -79,8 +79,9 @@ impl<'a> Replay<'a> {
     fn gather(&mut self, appended: Appended<'_>) -> Result<()> {
         for run in &appended.runs {
             if !self.gather_run(run)? {
-                // It has other columns, or a gap is before it: rows for another run. Those of the same commit that are gathered already
-                // are no harm, since nobody sees the state.
+                // The run has other columns than the collected rows, or its numbers do not follow. We settle and start
+                // another run. Earlier runs of the same commit may become part of a state too early, but no reader sees
+                // that state.
                 self.settle()?;
                 if !self.gather_run(run)? {
                     return Err(Error::internal("the first run of a table is always gathered"));
@@ -94,21 +95,21 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// `false`, with nothing done, if the run cannot be put behind what is gathered of its table.
+    /// Collects a run. Returns `false`, without any change, if it cannot follow the collected rows of its table.
     fn gather_run(&mut self, run: &AppendedRun<'_>) -> Result<bool> {
         if !self.gathered.contains_key(&run.table) {
             let def = self.state.catalog.table_by_id(run.table);
-            let def = def.ok_or_else(|| damaged(&format!("a table {} that is not there", run.table)))?;
+            let def = def.ok_or_else(|| damaged(&format!("table {} does not exist", run.table)))?;
             let runs = RunsInBytes::new(run.first_row, def);
             self.gathered.insert(run.table, Gathered { runs, next_row: run.next_row });
         }
-        let of_table = self.gathered.get_mut(&run.table).expect("it was put there");
+        let of_table = self.gathered.get_mut(&run.table).expect("it was inserted above");
         let before = of_table.runs.rows();
         if !of_table.runs.push(run.first_row, run.bytes)? {
             return Ok(false);
         }
         if of_table.runs.end_row() > run.next_row {
-            return Err(damaged("rows behind the last row"));
+            return Err(damaged("rows after the last row"));
         }
         of_table.next_row = run.next_row;
         self.rows += of_table.runs.rows() - before;
@@ -116,7 +117,7 @@ impl<'a> Replay<'a> {
         Ok(true)
     }
 
-    /// Makes a state of what is gathered.
+    /// Turns the collected rows into runs and makes the state that has them.
     fn settle(&mut self) -> Result<()> {
         (self.rows, self.bytes) = (0, 0);
         let memory = self.files.memory();
@@ -133,7 +134,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// The state behind the last record, and the ids that come next, if there was one.
+    /// Returns the state after the last record, and the next ids if there was a record.
     pub(crate) fn finish(mut self) -> Result<(Arc<Snapshot>, Option<Meta>)> {
         self.settle()?;
         Ok((self.state, self.meta))

@@ -1,5 +1,5 @@
-//! Sealing: open runs that fill a block become one, or fewer while memory is short. The rows keep their numbers and
-//! their deletes, so nobody notices.
+//! Sealing: open runs that fill a block are turned into one. When memory is short, shorter runs are sealed too. The
+//! rows keep their numbers and their deletes, so readers see no difference.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::commit::{publish, sync_blocks};
 use crate::engine::Core;
 use crate::snapshot::TableSnapshot;
 
-/// Seals the open runs of a table if they hold a block's rows.
+/// Seals the open runs of a table while they hold enough rows for a block.
 pub(crate) fn seal_full_table(engine: &Core, id: TableId) -> Result<()> {
     let block_rows = engine.rows_per_block();
     loop {
@@ -28,7 +28,8 @@ pub(crate) fn seal_full_table(engine: &Core, id: TableId) -> Result<()> {
     }
 }
 
-/// Seals the largest open block, and the next, while memory is more than half used and open blocks are a good part of it.
+/// Seals the largest open blocks, one after the other, while more than half of the memory is used and open blocks hold
+/// a good part of it.
 pub(crate) fn relieve_memory(engine: &Core) -> Result<()> {
     let is_short = || engine.broker().used_bytes() > engine.broker().limit_bytes() / 2;
     while is_short() {
@@ -40,7 +41,8 @@ pub(crate) fn relieve_memory(engine: &Core) -> Result<()> {
         if all < engine.broker().limit_bytes() / OPEN_SHARE || !seal_once(engine, largest, engine.rows_per_block())? {
             return Ok(());
         }
-        // The state of the last checkpoint holds the rows, and their memory.
+        // The state of the last checkpoint still holds the sealed rows. Their memory is free only after the next
+        // checkpoint.
         drop(snapshot);
         if !checkpoint_unless_busy(engine)? {
             return Ok(());
@@ -49,10 +51,11 @@ pub(crate) fn relieve_memory(engine: &Core) -> Result<()> {
     Ok(())
 }
 
-/// Open blocks may hold one part in so many of the memory limit before a short memory has them sealed.
+/// Open blocks may hold one part in this many of the memory limit before a shortage of memory makes us seal them.
 const OPEN_SHARE: u64 = 4;
 
-/// Seals one group of consecutive runs; `false` if another commit came in between and changed them.
+/// Seals one group of consecutive runs. Returns `false` if another commit changed the runs before this one could
+/// commit.
 fn seal_once(engine: &Core, table: &Arc<TableSnapshot>, block_rows: usize) -> Result<bool> {
     let group = first_group(&table.runs, block_rows);
     let rows: usize = group.iter().map(|run| run.rows()).sum();
@@ -62,12 +65,15 @@ fn seal_once(engine: &Core, table: &Arc<TableSnapshot>, block_rows: usize) -> Re
     let owner = BlockOwner { table: table.def.id, block: engine.ids().block() };
     let (threads, cancel) = (engine.threads(), Cancel::new());
     let chunks = write_block(owner, &source, &targets, engine.freed(), threads, &cancel, &|_, _| Ok(()))?;
+    // The block must be on disk before a commit names it. We write it without the commit lock, so that commits go on.
     let numbers = first_row..RowNumber(first_row.0 + rows as u64);
     let block = Block::new(owner.block, numbers, rows, chunks, None);
     sync_blocks(engine, [Arc::new(block.clone())].iter())?;
 
     let committing = engine.lock_commit();
     let current = engine.latest();
+    // Other commits may have come first. We publish only if the table still has its definition and all runs of the
+    // group.
     let Some(now) = current.tables.get(&table.def.id).filter(|now| Arc::ptr_eq(&now.def, &table.def)) else {
         return Ok(false);
     };
@@ -75,7 +81,7 @@ fn seal_once(engine: &Core, table: &Arc<TableSnapshot>, block_rows: usize) -> Re
     if sealed.len() != group.len() {
         return Ok(false);
     }
-    // Deletes that came since are in the current runs.
+    // Deletes that were committed since are in the current runs. We carry them over to the block.
     let mut deleted = RoaringBitmap::new();
     for run in &sealed {
         let offset = (run.first_row().0 - first_row.0) as u32;
@@ -93,7 +99,7 @@ fn seal_once(engine: &Core, table: &Arc<TableSnapshot>, block_rows: usize) -> Re
     Ok(true)
 }
 
-/// The first runs that follow each other without a gap, up to a block's rows.
+/// The first runs that follow each other without a gap in their numbers, up to the rows of a block.
 fn first_group(runs: &[Arc<OpenRun>], block_rows: usize) -> &[Arc<OpenRun>] {
     let mut rows = runs[0].rows();
     let mut count = 1;

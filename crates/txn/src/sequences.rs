@@ -1,10 +1,11 @@
-//! Sequences: numbers that are given out once, in order and with gaps.
+//! Sequences: numbers that are given out once, in order, possibly with gaps.
 //!
-//! A sequence is a keyed table of one row, the last value that is given out or set aside. Numbers are set aside some at a time by
-//! transactions of their own, so that nobody waits for another's commit and what is rolled back leaves a gap; a crash loses
-//! those that were set aside. They are in the log before whatever uses them, so such a commit need not wait for the disk.
+//! A sequence is a keyed table of one row, which holds the last value that was given out or set aside. Transactions of
+//! their own set numbers aside in batches, so that no transaction waits for the commit of another. A rollback leaves a
+//! gap, and a crash loses the numbers that were set aside. The record that sets numbers aside comes before the record
+//! of any commit that uses them, so it need not wait for the disk.
 //!
-//! A transaction that has made a sequence counts by itself: others do not see it yet.
+//! A transaction that has created a sequence counts within itself, because others do not see the sequence yet.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,16 +19,16 @@ use crate::engine::Engine;
 use crate::keyed::KeyedRow;
 use crate::transaction::Transaction;
 
-/// Values that are set aside at a time for whoever asks for one.
+/// Number of values that are set aside together.
 const SET_ASIDE: u64 = 32;
 
-/// How often a sequence is asked again that others write to.
+/// Number of attempts on a sequence that other transactions write to at the same time.
 const ATTEMPTS: usize = 100;
 
-/// The key of the one row.
+/// The key of the single row.
 const ROW: [ValueRef<'static>; 1] = [ValueRef::Int(0)];
 
-/// Values that are set aside, by sequence.
+/// Values that were set aside and not given out yet, by sequence.
 #[derive(Debug, Default)]
 pub(crate) struct Sequences(Mutex<HashMap<TableId, SetAside>>);
 
@@ -42,18 +43,19 @@ impl SetAside {
     fn take(&mut self) -> Option<i64> {
         self.left = self.left.checked_sub(1)?;
         let value = self.next;
-        // Behind the last one there may be no number.
+        // Wrapping is fine, because the number after the last one is never given out.
         self.next = self.next.wrapping_add(self.increment);
         Some(value)
     }
 }
 
 impl Engine {
-    /// The next `count` values of a sequence that is committed.
+    /// Returns the next `count` values of a committed sequence.
     ///
-    /// `SequenceLimit` at its end, `WrongObject` if it is no sequence, `ReadOnly` where nothing is written.
+    /// Returns `SequenceLimit` at the end of the sequence, `WrongObject` if the table is not a sequence, and `ReadOnly`
+    /// in a read-only process.
     pub fn next_values(self: &Arc<Self>, sequence: TableId, count: usize) -> Result<Vec<i64>> {
-        // Held while values are set aside: who comes meanwhile takes some of those.
+        // Held while we set values aside, so that concurrent callers take from the same batch.
         let mut all = self.sequences.0.lock();
         let mut values = Vec::with_capacity(count);
         while values.len() < count {
@@ -68,9 +70,10 @@ impl Engine {
         Ok(values)
     }
 
-    /// Has a sequence go on behind `value`, or at it where that is not `is_given`.
+    /// Makes a sequence continue after `value`, or with `value` itself if `is_given` is false.
     pub fn set_sequence(self: &Arc<Self>, sequence: TableId, value: i64, is_given: bool) -> Result<()> {
         let mut all = self.sequences.0.lock();
+        // Values that were set aside belong to the old counting, so they must not be given out.
         all.remove(&sequence);
         self.in_own_transaction(|transaction| {
             let (row, def) = transaction.sequence_row(sequence)?;
@@ -83,7 +86,7 @@ impl Engine {
             let last = last.ok_or_else(|| {
                 Error::new(
                     ErrorKind::NumericOutOfRange,
-                    format!("no number is before {value}, where the sequence is to begin"),
+                    format!("the sequence cannot begin at {value}, because no number comes before it"),
                 )
             })?;
             transaction.update_row(sequence, &row, &[ROW[0], ValueRef::Int(last)])
@@ -98,6 +101,7 @@ impl Engine {
             let changed = change(&mut transaction).and_then(|value| transaction.commit().map(|_| value));
             attempts -= 1;
             match changed {
+                // Another transaction wrote the row first. We try again over its committed value.
                 Err(error) if error.kind() == ErrorKind::SerializationFailure && attempts > 0 => {}
                 changed => return changed,
             }
@@ -106,9 +110,9 @@ impl Engine {
 }
 
 impl Transaction {
-    /// A new sequence.
+    /// Creates a sequence.
     pub fn create_sequence(&mut self, schema: SchemaId, name: &str, sequence: SequenceDef) -> Result<TableId> {
-        assert!(sequence.increment != 0, "a sequence goes on");
+        assert!(sequence.increment != 0, "a sequence must not have an increment of zero");
         let columns = vec![ColumnSpec::new("sequence", SqlType::Int8), ColumnSpec::new("last_value", SqlType::Int64)];
         let key = [KeyColumn { column: ColumnId(0), descending: false }];
         let table = self.create_keyed_table(schema, name, columns, &key)?;
@@ -117,17 +121,17 @@ impl Transaction {
         Ok(table)
     }
 
-    /// Has a column of a keyed table get its values from a sequence, which is dropped with it.
+    /// Makes a column of a keyed table take its values from a sequence. The sequence will be dropped with the column.
     pub fn add_identity(&mut self, table: TableId, identity: IdentityDef) -> Result<()> {
         self.redefine_with(table, |keyed| keyed.identities.push(identity))
     }
 
-    /// The next value of a sequence. See [`Engine::next_values`].
+    /// Returns the next value of a sequence. Errors are those of [`Engine::next_values`].
     pub fn next_value(&mut self, sequence: TableId) -> Result<i64> {
         self.next_values(sequence, 1).map(|values| values[0])
     }
 
-    /// The next `count` values of a sequence. See [`Engine::next_values`].
+    /// Returns the next `count` values of a sequence. Errors are those of [`Engine::next_values`].
     pub fn next_values(&mut self, sequence: TableId, count: usize) -> Result<Vec<i64>> {
         if self.base.catalog().table_by_id(sequence).is_some() {
             return self.engine.next_values(sequence, count);
@@ -140,7 +144,7 @@ impl Transaction {
         Ok(values)
     }
 
-    /// Sets aside `most` values, or as many as there are before the end.
+    /// Sets aside `most` values, or fewer if the sequence ends before.
     fn set_aside(&mut self, sequence: TableId, most: u64) -> Result<SetAside> {
         let (row, def) = self.sequence_row(sequence)?;
         let codec = self.keyed_codec(sequence)?;
@@ -150,7 +154,7 @@ impl Transaction {
         };
         let next = def.value_after(last).ok_or_else(|| {
             let what = format!("sequence \"{}\" has given all its values", codec.def().name);
-            Error::new(ErrorKind::SequenceLimit, what).hint("setval begins it anew, and a CYCLE does so by itself")
+            Error::new(ErrorKind::SequenceLimit, what).hint("setval restarts it; with CYCLE it restarts by itself")
         })?;
         let left = def.values_from(next, most);
         let reached = next.wrapping_add(def.increment.wrapping_mul(left.wrapping_sub(1).cast_signed()));
@@ -167,7 +171,7 @@ impl Transaction {
         Ok((row, of_table))
     }
 
-    /// `DependentObjects` of a sequence that a column has its values from.
+    /// Returns `DependentObjects` if a column takes its values from this sequence.
     pub(crate) fn check_not_owned(&self, def: &TableDef) -> Result<()> {
         if !def.is_sequence() {
             return Ok(());
@@ -178,16 +182,16 @@ impl Transaction {
         };
         let Some(owner) = self.catalog().all_tables().find(owns) else { return Ok(()) };
         let what = format!("a column of table \"{}\" has its values from sequence \"{}\"", owner.name, def.name);
-        Err(Error::new(ErrorKind::DependentObjects, what).hint("it is dropped with the column, or the table"))
+        Err(Error::new(ErrorKind::DependentObjects, what).hint("it is dropped with the column or the table"))
     }
 
-    /// Drops the sequences of columns that are gone.
+    /// Drops the sequences of columns that were removed.
     pub(crate) fn drop_sequences_of(&mut self, def: &TableDef, is_gone: impl Fn(ColumnId) -> bool) -> Result<()> {
         let identities = def.keyed.iter().flat_map(|keyed| &keyed.identities);
         identities.filter(|identity| is_gone(identity.column)).try_for_each(|gone| self.drop_table(gone.sequence))
     }
 
-    /// Forgets that a column that is gone had values from a sequence.
+    /// Removes the identity of a column that was dropped, together with its sequence.
     pub(crate) fn drop_identity(&mut self, table: TableId, column: ColumnId) -> Result<()> {
         let def = self.table_def(table)?;
         if def.identity(column).is_some() {
@@ -203,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sequences_end_where_they_are_told_to() {
+    fn sequences_end_at_their_bounds() {
         let up = SequenceDef { start: 5, increment: 3, min: 1, max: 12, cycle: false };
         assert_eq!(up.value_after(None), Some(5));
         assert_eq!((up.value_after(Some(8)), up.value_after(Some(11))), (Some(11), None));

@@ -1,7 +1,7 @@
-//! Snapshots: one committed state of the whole database, immutable, shared by every statement that reads it.
+//! Snapshots: immutable committed states of the whole database, shared by all statements that read them.
 //!
-//! A commit makes the next snapshot out of the last one and what changed; tables that did not change are shared. A
-//! reader holds its snapshot and waits for nobody.
+//! A commit makes the next snapshot from the last one and its changes. Tables that did not change are shared between
+//! the two. A reader only holds its snapshot and never waits for another thread.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -31,9 +31,9 @@ pub struct TableSnapshot {
     pub(crate) runs: Arc<[Arc<OpenRun>]>,
     /// The number of the next row to be committed.
     pub(crate) next_row: RowNumber,
-    /// As for [`Snapshot`], since a scan outlives the snapshot that it began with.
+    /// Held as in [`Snapshot::pin`], because a scan may outlive the snapshot that it began with.
     pub(crate) _pin: Option<Arc<Pin>>,
-    /// Where it is handed to a reader, of a keyed table its rows.
+    /// The rows of a keyed table. Set only when the table is handed to a reader.
     pub(crate) keyed: Option<KeyedTable>,
 }
 
@@ -68,29 +68,29 @@ impl TableSource for TableSnapshot {
     }
 }
 
-/// One committed state, or such a state under the uncommitted changes of one transaction.
+/// One committed state, or such a state with the uncommitted changes of one transaction applied.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     pub(crate) commit: CommitId,
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) tables: Arc<Tables>,
-    /// Behind the log's record of its commit.
+    /// The end of the commit's record in the log.
     pub(crate) log_end: Position,
     /// Rows of keyed tables.
     pub(crate) keyed: Arc<KeyedState>,
-    /// What a transaction has written to keyed tables.
+    /// The writes of the transaction to keyed tables, in a view.
     pub(crate) own: Option<Arc<WriteSet>>,
-    /// Where a transaction notes what is read of keyed tables.
+    /// Records what the transaction reads of keyed tables, if its isolation level needs that.
     pub(crate) reads: Option<Arc<ReadSet>>,
-    /// In a process that only reads. The writing process needs none: its snapshots hold the blocks that they name.
+    /// Keeps the state readable in a process that only reads. The writing process needs no pin, because its snapshots
+    /// hold the blocks that they name.
     pub(crate) pin: Option<Arc<Pin>>,
 }
 
-/// A read of the base that is held for what it prevents: while it lives no process reuses, punches, cuts or removes what
-/// its state names.
+/// A read of the base. While it lives, no process may reuse, punch, cut or remove space that its state names.
 #[derive(Debug)]
 pub(crate) struct Pin {
-    /// Rows of keyed tables are read by it too.
+    /// Keyed rows are read through it too.
     _generation: Arc<Generation>,
 }
 
@@ -101,23 +101,23 @@ impl Pin {
 }
 
 impl Snapshot {
-    /// The same state, kept readable by `pin`.
+    /// Returns the same state, which `pin` keeps readable.
     pub(crate) fn pinned(&self, pin: Pin, keyed: Arc<KeyedState>) -> Self {
         Snapshot { pin: Some(Arc::new(pin)), keyed, ..self.clone() }
     }
 
-    /// The same state with rows of keyed tables as `keyed` has them.
+    /// Returns the same state with the keyed rows of `keyed`.
     pub(crate) fn with_keyed(&self, keyed: Arc<KeyedState>) -> Self {
         Snapshot { keyed, ..self.clone() }
     }
 
-    /// The same state with keyed rows that nobody reads and to which nothing but copies of records are applied.
+    /// Returns the same state with keyed rows that are never read. Only copies of log records are applied to them.
     pub(crate) fn detached(&self, memory: &Broker) -> Self {
         let commit = self.keyed.commit();
         self.with_keyed(KeyedStore::new(Generation::unread(commit), memory).unread_state(commit))
     }
 
-    /// Whether a definition names the folder or file.
+    /// Whether a definition of this state names the folder or file.
     pub(crate) fn names(&self, what: Unnamed) -> bool {
         match what {
             Unnamed::Folder(table) => self.catalog.table_by_id(table).is_some(),
@@ -137,12 +137,13 @@ impl Snapshot {
         &self.catalog
     }
 
-    /// The definitions, to be held beyond the snapshot.
+    /// The definitions, for callers that keep them longer than the snapshot.
     pub fn catalog_arc(&self) -> Arc<Catalog> {
         Arc::clone(&self.catalog)
     }
 
-    /// The rows of a table.
+    /// The rows of a table. Under SERIALIZABLE, records that a columnar table is read, so that commit can detect
+    /// conflicts.
     pub fn table(&self, id: TableId) -> Option<Arc<TableSnapshot>> {
         let table = self.tables.get(&id)?;
         if let Some(reads) = self.reads.as_ref().filter(|_| table.def.keyed.is_none()) {

@@ -1,4 +1,4 @@
-//! The bytes of statistics. The byte table is in `docs/file-format.md`, "Ordered base".
+//! The encoding of statistics. The byte table is in `docs/file-format.md`, "Ordered base".
 
 use std::sync::Arc;
 
@@ -24,14 +24,15 @@ pub(crate) fn encode(statistics: &TableStatistics) -> Vec<u8> {
     out.finish()
 }
 
-/// Reads what [`encode`] wrote. What could not have been found out is damage: guesses are to be in range whatever the bytes are.
+/// Decodes the result of [`encode`]. Impossible statistics are damage, so that estimates stay within bounds for any
+/// bytes.
 fn decode(bytes: &[u8]) -> Result<TableStatistics> {
     let mut input = Reader::new(bytes, "the statistics of a table");
     let (index, rows) = (IndexId(input.u32()?), input.u64()?);
     let columns = (0..input.count(28)?).map(|_| decode_column(&mut input)).collect::<Result<Vec<_>>>()?;
     input.end()?;
     if !columns.is_sorted_by(|one, other| one.column < other.column) {
-        return Err(input.damaged("columns that are not in their order"));
+        return Err(input.damaged("columns that are out of order"));
     }
     Ok(TableStatistics { index, rows, columns })
 }
@@ -42,10 +43,10 @@ fn decode_column(input: &mut Reader<'_>) -> Result<ColumnStatistics> {
     let frequent = frequent.collect::<Result<Vec<_>>>()?;
     let bounds = (0..input.count(4)?).map(|_| decode_key(input)).collect::<Result<Vec<_>>>()?;
     if frequent.len() > FREQUENT_MAX || bounds.len() > BUCKETS_MAX + 1 {
-        return Err(input.damaged("more values than are noted"));
+        return Err(input.damaged("more values than statistics can have"));
     }
     if !frequent.is_sorted_by(|(one, _), (other, _)| one < other) || !bounds.is_sorted() {
-        return Err(input.damaged("values that are not in their order"));
+        return Err(input.damaged("values that are out of order"));
     }
     Ok(ColumnStatistics { column, null_share, distinct, frequent, bounds })
 }
@@ -59,14 +60,14 @@ fn decode_key(input: &mut Reader<'_>) -> Result<Vec<u8>> {
 
 fn decode_share(input: &mut Reader<'_>) -> Result<f64> {
     let share = f64::from_bits(input.u64()?);
-    // What is no number is in no range.
+    // NaN is in no range, so it is rejected too.
     match (0.0..=1.0).contains(&share) {
         true => Ok(share),
-        false => Err(input.damaged("a share that is not one")),
+        false => Err(input.damaged("a share that is not between 0 and 1")),
     }
 }
 
-/// Puts statistics into a catalog that has their table.
+/// Adds statistics to a catalog. The catalog must have their table with the rows that they describe.
 pub(crate) fn put(catalog: &mut Catalog, table: TableId, bytes: &[u8]) -> Result<()> {
     let statistics = Arc::new(decode(bytes)?);
     catalog.set_statistics(table, Some(&statistics));
@@ -74,7 +75,7 @@ pub(crate) fn put(catalog: &mut Catalog, table: TableId, bytes: &[u8]) -> Result
         true => Ok(()),
         false => {
             let input = Reader::new(bytes, "the statistics of a table");
-            Err(input.damaged(&format!("of rows that table {table} does not have")))
+            Err(input.damaged(&format!("they describe rows that table {table} does not have")))
         }
     }
 }
@@ -108,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn statistics_come_back_and_damaged_ones_are_errors_or_other_statistics() {
+    fn statistics_round_trip_and_damaged_bytes_give_errors_or_other_statistics() {
         let bytes = encode(&statistics());
         assert_eq!(decode(&bytes).expect("read"), statistics());
         assert!((0..bytes.len()).all(|cut| decode(&bytes[..cut]).is_err()));
@@ -126,7 +127,7 @@ mod tests {
             }
         }
         for problem in
-            ["a share that is not one", "columns that are not in their order", "values that are not in", "ends"]
+            ["a share that is not between", "columns that are out of order", "values that are out of", "ends"]
         {
             assert!(problems.iter().any(|found| found.contains(problem)), "{problem}: {problems:?}");
         }

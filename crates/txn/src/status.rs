@@ -1,4 +1,4 @@
-//! What can be asked of an open database: its log, its checkpoints, and who holds back what it would give back.
+//! The status of an open database: its log, its checkpoints and its readers.
 
 use rowmill_base::{CommitId, Durability, Result};
 
@@ -10,22 +10,22 @@ use crate::log::LogWork;
 /// The log at one moment.
 #[derive(Clone, Debug)]
 pub struct LogStatus {
-    /// When commits are answered.
+    /// How durable a commit is when it is answered.
     pub durability: Durability,
-    /// The last commit, and the last that the base has.
+    /// The last commit that readers see.
     pub commit: CommitId,
     /// The last commit that the base has.
     pub stored: CommitId,
-    /// Bytes of the log that the base does not have: what opening would have to read.
+    /// Bytes of the log that the base does not have, which recovery would have to read.
     pub bytes_behind: u64,
-    /// `None` where there is no log: in memory, or in a process that only reads.
+    /// `None` without a log: in memory, or in a process that only reads.
     pub work: Option<LogWork>,
     /// Checkpoints since the database was opened.
     pub checkpoints: CheckpointTimes,
 }
 
 impl Core {
-    /// The log of now.
+    /// The current status of the log.
     pub fn log_status(&self) -> LogStatus {
         let journal = self.journal();
         let end = journal.log().map_or(self.stored().log_end(), |log| log.end());
@@ -39,7 +39,8 @@ impl Core {
         }
     }
 
-    /// Who reads a state of the database in which process: space that is given up behind it waits.
+    /// The readers of the database in all processes, with the states that they read. Space that later commits give up
+    /// waits for them.
     pub fn readers(&self) -> Result<Vec<Reader>> {
         self.base().readers()
     }

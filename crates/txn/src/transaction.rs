@@ -1,8 +1,9 @@
 //! Transactions: a private write set over a snapshot.
 //!
-//! Nothing that a transaction does is seen by others, or costs them anything, before it commits: inserted rows gather in
-//! memory and go to private extents when they fill a block, deletes are bitmaps, definitions are a private catalog. The
-//! whole private state is cheap to clone, and that is what a savepoint is.
+//! No other transaction sees the changes of a transaction, or pays for them, before it commits. Inserted rows are
+//! collected in memory and go to private extents when they fill a block. Deletes are bitmaps, and definitions are a
+//! private catalog. The whole private state is cheap to clone, because everything large in it is shared. A savepoint is
+//! such a clone.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,73 +30,77 @@ use crate::keyed_writes::KeyedMark;
 use crate::references::Unsettled;
 use crate::snapshot::{Snapshot, TableSnapshot};
 
-/// Rows that no commit has numbered yet are numbered from here, in a space of their own per transaction and table.
+/// The first row number of uncommitted rows. Each transaction numbers the new rows of each table from here, and the
+/// commit gives them their final numbers.
 pub(crate) const PRIVATE_ROWS: u64 = 1 << 62;
 
-/// Where memory is short a block is made of as many rows at least; fewer are not worth its files.
+/// When memory is short, pending rows become a block only if there are at least this many. Fewer rows are not worth a
+/// write to every column file.
 const EARLY_BLOCK_ROWS_MIN: usize = 1 << 12;
 
-/// More bytes of rows become a block, however few they are: a run is one value of the base, and one piece of a record of the log.
+/// Pending rows of more bytes become a block, even if they are few. A run is one value of the base and one piece of a
+/// log record, so it must not grow without bound.
 const RUN_BYTES_MAX: u64 = 32 << 20;
 
-/// Rows that gather may take one part in so many of the memory limit.
+/// Pending rows may take at most one part in this many of the memory limit.
 const PENDING_SHARE: u64 = 4;
 
 /// A unit of change over one snapshot. Dropping it rolls it back.
 #[derive(Debug)]
 pub struct Transaction {
     pub(crate) engine: Arc<Engine>,
-    /// What was committed when the transaction began.
+    /// The committed state that the transaction reads. READ COMMITTED replaces it before each statement.
     pub(crate) base: Arc<Snapshot>,
     pub(crate) changes: Changes,
-    /// For the pending rows. Runs count themselves.
+    /// The memory of pending rows. Runs account for their own memory.
     memory: Reservation,
-    /// Rows and index entries of keyed tables, from the first write on. Views share it; a write makes it the transaction's own
-    /// again.
+    /// Rows and index entries written to keyed tables, from the first write on. Views share the set; the next write
+    /// takes a copy of its own if a view still holds it.
     pub(crate) keyed: Option<Arc<WriteSet>>,
     pub(crate) keyed_memory: Reservation,
     pub(crate) write_buffers: Option<Box<WriteBuffers>>,
-    /// What foreign keys ask for at the end of the statement.
+    /// Checks that foreign keys require at the end of the statement.
     pub(crate) unsettled: Unsettled,
-    /// Of keyed rows.
+    /// Reads keyed rows of the base.
     pub(crate) base_reader: BaseReader,
     durability: Option<Durability>,
     pub(crate) reads: Reads,
     pub(crate) cancel: Cancel,
-    /// The view of the last call, while no change has come since.
+    /// The view of the last call, until the next change.
     view: Option<Arc<Snapshot>>,
 }
 
-/// Everything a transaction has changed. Cloned by savepoints, so everything large in it is shared.
+/// All changes of a transaction. Savepoints clone it, so everything large in it is shared.
 #[derive(Clone, Debug)]
 pub(crate) struct Changes {
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) tables: HashMap<TableId, Arc<TableChanges>>,
 }
 
-/// What a transaction has changed in one table.
+/// The changes of a transaction to one table.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TableChanges {
-    /// Rows that were there at the beginning are all gone.
+    /// All rows of the base snapshot are deleted.
     pub(crate) truncated: bool,
     /// Deleted rows of the base snapshot.
     pub(crate) deleted: DeletesByHolder,
-    /// Deleted rows of the transaction's own.
+    /// Deleted rows that this transaction inserted itself.
     pub(crate) own_deleted: DeletesByHolder,
-    /// Inserted rows that fill a block, under private numbers.
+    /// Inserted rows that fill a block, under private row numbers.
     pub(crate) blocks: Vec<Arc<Block>>,
-    /// Inserted rows that do not (yet), under private numbers.
+    /// Inserted rows that do not fill a block yet, under private row numbers.
     pub(crate) runs: Vec<Arc<OpenRun>>,
-    /// Batches that are not a run yet. They follow the runs.
+    /// Inserted batches that are not a run yet. Their rows come after the runs.
     pending: Vec<RecordBatch>,
     pending_rows: usize,
     pending_bytes: u64,
-    /// Rows inserted, all together.
+    /// All rows that were inserted, including the pending ones.
     inserted: u64,
 }
 
 impl TableChanges {
     fn next_row(&self) -> RowNumber {
+        // Pending rows have no numbers yet: they take theirs when they become a run or a block.
         RowNumber(PRIVATE_ROWS + self.inserted - self.pending_rows as u64)
     }
 
@@ -115,7 +120,7 @@ impl TableChanges {
         Ok(())
     }
 
-    /// Brings the deletes of a run that started at `first_row` under the run that it has become a part of.
+    /// Moves the deletes of a run that started at `first_row` to the joined run that now holds its rows.
     fn move_own_deletes(&mut self, first_row: RowNumber) {
         let Some(positions) = self.own_deleted.remove(&first_row) else { return };
         let holder = self.runs.iter().rfind(|run| run.first_row() <= first_row).expect("a joined run holds its parts");
@@ -124,14 +129,14 @@ impl TableChanges {
         moved.extend(positions.iter().map(|position| position + offset));
     }
 
-    /// Forgets the pending rows, which have become a run or a block.
+    /// Forgets the pending rows, because they are now a run or a block.
     fn forget_pending(&mut self) {
         (self.pending_rows, self.pending_bytes) = (0, 0);
         self.pending.clear();
     }
 }
 
-/// Joins the last runs while they have gathered in one tier; returns the runs that are gone.
+/// Joins the last runs while enough runs of one size tier are at the end. Returns the runs that were replaced.
 pub(crate) fn join_tail(table: &TableDef, runs: &mut Vec<Arc<OpenRun>>, memory: &Broker) -> Result<Vec<Arc<OpenRun>>> {
     let mut gone = Vec::new();
     loop {
@@ -145,11 +150,11 @@ pub(crate) fn join_tail(table: &TableDef, runs: &mut Vec<Arc<OpenRun>>, memory: 
     }
 }
 
-/// A point of a transaction to go back to.
+/// A point of a transaction to which it can roll back.
 #[derive(Clone, Debug)]
 pub struct Savepoint {
     changes: Changes,
-    /// What the changes are made to.
+    /// The snapshot that the changes apply to.
     base: Arc<Snapshot>,
     keyed: KeyedMark,
 }
@@ -177,36 +182,37 @@ impl Transaction {
         }
     }
 
-    /// The flag that ends long calls of this transaction: sealing a block, making an index of a keyed table, emptying
-    /// or analyzing one.
+    /// Sets the flag that cancels long calls of this transaction: sealing a block, and building an index of a keyed
+    /// table, emptying or analyzing it.
     pub fn set_cancel(&mut self, cancel: Cancel) {
         self.cancel = cancel;
     }
 
-    /// What was committed when the transaction began.
+    /// The committed state that the transaction reads.
     pub fn base(&self) -> &Arc<Snapshot> {
         &self.base
     }
 
-    /// Whether nothing was changed yet.
+    /// Whether the transaction has changed nothing yet.
     pub fn is_empty(&self) -> bool {
         self.changes.tables.values().all(|table| table.is_empty())
             && self.keyed.as_ref().is_none_or(|keyed| keyed.is_empty())
             && Arc::ptr_eq(&self.changes.catalog, &self.base.catalog)
     }
 
-    /// The definitions as the next statement sees them, the transaction's own changes among them.
+    /// The definitions that the next statement sees, including the transaction's own changes.
     #[inline]
     pub fn catalog(&self) -> &Catalog {
         &self.changes.catalog
     }
 
-    /// What the next statement sees: the snapshot of the beginning under the transaction's own changes. Of keyed tables it has the
-    /// rows of the beginning; with its own changes the transaction reads them itself.
+    /// The state that the next statement sees: the base snapshot with the transaction's own changes applied. For keyed
+    /// tables the view holds the rows of the base snapshot and shares the write set, which readers consult first.
     pub fn view(&mut self) -> Result<Arc<Snapshot>> {
         if let Some(view) = &self.view {
             return Ok(Arc::clone(view));
         }
+        // Without changes the base itself is the view, unless reads must be recorded.
         let view = match self.is_empty() && self.noted_reads().is_none() {
             true => Arc::clone(&self.base),
             false => Arc::new(self.build_view()?),
@@ -244,29 +250,29 @@ impl Transaction {
 
     // Definitions.
 
-    /// A new, empty schema.
+    /// Creates an empty schema.
     pub fn create_schema(&mut self, name: &str) -> Result<SchemaId> {
         let id = self.engine.ids().schema();
         self.catalog_mut()?.put_schema(Arc::new(SchemaDef { id, name: name.to_owned() }))?;
         Ok(id)
     }
 
-    /// Drops a schema, which has to be empty.
+    /// Drops a schema, which must be empty.
     pub fn drop_schema(&mut self, id: SchemaId) -> Result<()> {
         let catalog = self.catalog_mut()?;
         let name = catalog.schema_by_id(id).ok_or_else(|| gone("schema"))?.name.clone();
         if name == MAIN_SCHEMA {
-            return Err(Error::new(ErrorKind::InvalidDefinition, format!("the schema \"{name}\" is always there")));
+            return Err(Error::new(ErrorKind::InvalidDefinition, format!("the schema \"{name}\" cannot be dropped")));
         }
         if catalog.tables(id).next().is_some() || catalog.views(id).next().is_some() {
             return Err(Error::new(ErrorKind::DependentObjects, format!("the schema \"{name}\" is not empty"))
-                .hint("DROP SCHEMA ... CASCADE drops what is in it"));
+                    .hint("DROP SCHEMA ... CASCADE drops its tables and views too"));
         }
         catalog.remove_schema(id);
         Ok(())
     }
 
-    /// A new, empty columnar table.
+    /// Creates an empty columnar table.
     pub fn create_table(&mut self, schema: SchemaId, name: &str, columns: Vec<ColumnSpec>) -> Result<TableId> {
         if columns.is_empty() {
             return Err(Error::new(ErrorKind::InvalidDefinition, format!("the table \"{name}\" has no columns")));
@@ -285,7 +291,7 @@ impl Transaction {
         Ok(id)
     }
 
-    /// Drops a table with its rows.
+    /// Drops a table with its rows, its sequences and the foreign keys that refer to it.
     pub fn drop_table(&mut self, id: TableId) -> Result<()> {
         let def = self.table_def(id)?;
         self.check_not_owned(&def)?;
@@ -308,7 +314,7 @@ impl Transaction {
         })
     }
 
-    /// Adds a column. Rows that are there already read its `missing` value.
+    /// Adds a column. Rows that exist already read its `missing` value.
     pub fn add_column(&mut self, id: TableId, spec: ColumnSpec) -> Result<ColumnId> {
         let mut column = ColumnId(0);
         self.alter(id, |table| {
@@ -359,7 +365,7 @@ impl Transaction {
         })
     }
 
-    /// Sets or drops the default of a column for rows to come.
+    /// Sets or drops the default of a column. Existing rows keep their values.
     pub fn set_default(&mut self, id: TableId, column: ColumnId, default: Option<String>) -> Result<()> {
         self.alter(id, |table| {
             let index = table.column_by_id(column).ok_or_else(|| gone("column"))?;
@@ -368,7 +374,7 @@ impl Transaction {
         })
     }
 
-    /// Allows or forbids NULL in a column. The caller has made sure that there is none.
+    /// Allows or forbids NULL in a column. The caller must have checked that the column has no NULL.
     pub fn set_nullable(&mut self, id: TableId, column: ColumnId, nullable: bool) -> Result<()> {
         self.alter(id, |table| {
             let index = table.column_by_id(column).ok_or_else(|| gone("column"))?;
@@ -382,7 +388,7 @@ impl Transaction {
         })
     }
 
-    /// A new view; with `replace`, also in the place of an older one of that name.
+    /// Creates a view. With `replace`, it takes the place of an existing view of that name.
     pub fn create_view(
         &mut self,
         schema: SchemaId,
@@ -407,7 +413,7 @@ impl Transaction {
 
     pub(crate) fn alter(&mut self, id: TableId, change: impl FnOnce(&mut TableDef) -> Result<()>) -> Result<()> {
         let before = self.table_def(id)?;
-        // Rows inserted before the change keep the columns they were inserted with.
+        // Pending rows must become a run first, because a run keeps the columns that its rows were inserted with.
         self.flush_pending(&before)?;
         self.recount();
         let mut def = (*before).clone();
@@ -435,18 +441,18 @@ impl Transaction {
         self.changes.catalog.table_by_id(id).map(Arc::clone).ok_or_else(|| gone("table"))
     }
 
-    /// The definition of a table whose rows have numbers.
+    /// The definition of a columnar table. Returns an error if the table is keyed, because its rows have no numbers.
     fn columnar_def(&self, id: TableId) -> Result<Arc<TableDef>> {
         let def = self.table_def(id)?;
         match def.keyed {
             None => Ok(def),
-            Some(_) => Err(Error::new(ErrorKind::WrongObject, format!("rows of table {} have keys", def.name))),
+                Some(_) => Err(Error::new(ErrorKind::WrongObject, format!("rows of table {} have keys", def.name))),
         }
     }
 
     // Rows.
 
-    /// Appends the rows of `batch`, whose columns are the table's, in order and in their Arrow types.
+    /// Appends the rows of `batch`. Its columns must be those of the table, in order and in their Arrow types.
     pub fn insert(&mut self, table: TableId, batch: &RecordBatch) -> Result<()> {
         self.start_change()?;
         let def = self.table_def(table)?;
@@ -459,6 +465,7 @@ impl Transaction {
         }
         let block_rows = self.engine.rows_per_block();
         let mut rest = batch.clone();
+        // A batch may be longer than the room in the current block, so it is split at block boundaries.
         loop {
             let room = block_rows - self.changes.tables.get(&table).map_or(0, |changes| changes.pending_rows);
             let taken = rest.num_rows().min(room);
@@ -480,8 +487,8 @@ impl Transaction {
         }
     }
 
-    /// Asks for the memory of rows to come. Those that wait already become a smaller block where memory is short, or where
-    /// it would be when a larger one is encoded.
+    /// Reserves memory for rows to come. If memory is short, or would be during the encoding of a larger block, the
+    /// pending rows become a smaller block first.
     fn grow_pending(&mut self, def: &Arc<TableDef>, bytes: u64) -> Result<()> {
         let memory = self.engine.broker();
         let waiting = self.changes.tables.get(&def.id).map_or(0, |changes| changes.pending_rows);
@@ -493,14 +500,14 @@ impl Transaction {
         self.memory.grow(bytes)
     }
 
-    /// Counts the pending rows anew, after some have become a run or a block, or have come back.
+    /// Accounts for the pending rows again, after some became a run or a block, or came back with a rollback.
     fn recount(&mut self) {
         self.memory.recount(self.changes.tables.values().map(|changes| changes.pending_bytes).sum());
     }
 
-    /// Appends a whole block, whose columns the encoder's threads pull from `source`.
+    /// Appends a whole block. The encoder's threads pull the columns from `source`.
     ///
-    /// Errors leave the transaction as it was before the call.
+    /// An error leaves the transaction as it was before the call.
     pub fn insert_block(&mut self, table: TableId, source: &dyn BlockSource) -> Result<()> {
         self.start_change()?;
         let def = self.columnar_def(table)?;
@@ -514,7 +521,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Makes one run of the pending rows of a table, or a block where that would be too long.
+    /// Makes one run of the pending rows of a table, or a block if the run would be too long.
     fn flush_pending(&mut self, def: &Arc<TableDef>) -> Result<()> {
         match self.changes.tables.get_mut(&def.id).filter(|changes| changes.pending_rows > 0) {
             None => Ok(()),
@@ -526,7 +533,7 @@ impl Transaction {
     fn seal_pending(&mut self, def: &Arc<TableDef>) -> Result<()> {
         let changes = Arc::make_mut(self.changes.tables.entry(def.id).or_default());
         let first_row = changes.next_row();
-        // They go on waiting if that fails: statements before this one have inserted them.
+        // The pending rows stay until the block is written, because a failure must not lose rows of earlier statements.
         let waiting = PendingRows { batches: changes.pending.clone(), rows: changes.pending_rows };
         let block = self.write_block(def, first_row, &waiting, false)?;
         let changes = Arc::make_mut(self.changes.tables.entry(def.id).or_default());
@@ -555,7 +562,8 @@ impl Transaction {
         Ok(Block::new(owner.block, numbers, source.rows(), chunks, None))
     }
 
-    /// Seals what is pending as a block of its own if that is worth it: more rows than the setting `small_block_rows`.
+    /// Turns the pending rows of each table into a block if there are more than the setting `small_block_rows`,
+    /// otherwise into a run.
     pub(crate) fn finish_inserts(&mut self) -> Result<()> {
         let small = self.engine.small_block_rows();
         let ids: Vec<TableId> = self.changes.tables.keys().copied().collect();
@@ -570,12 +578,14 @@ impl Transaction {
         Ok(())
     }
 
-    /// Deletes the rows numbered `rows`, own ones included, and tells how many were live until now.
+    /// Deletes the rows numbered `rows`, which may be the transaction's own. Returns how many were live before the
+    /// call.
     pub fn delete(&mut self, table: TableId, rows: &[u64]) -> Result<u64> {
         self.start_change()?;
         let def = self.columnar_def(table)?;
         let (private, committed): (Vec<u64>, Vec<u64>) = rows.iter().partition(|row| **row >= PRIVATE_ROWS);
-        // Rows that are pending have no numbers that anyone could know: a view has flushed those it showed.
+        // Pending rows cannot be among them, because they have no numbers yet: a view turns them into runs before it
+        // shows them.
         let changes = Arc::make_mut(self.changes.tables.entry(table).or_default());
         let mut marked = 0;
         if !committed.is_empty() {
@@ -590,27 +600,29 @@ impl Transaction {
         Ok(marked)
     }
 
-    /// Deletes every row and tells how many there were.
+    /// Deletes every row and returns how many there were.
     pub fn truncate(&mut self, table: TableId) -> Result<u64> {
         if let Some(keyed) = self.table_def(table)?.keyed.clone() {
             return self.truncate_keyed(table, &keyed);
         }
         let rows = self.view()?.table(table).ok_or_else(|| gone("table"))?.row_count();
         self.start_change()?;
+        // The transaction's own rows go with the old changes. Committed rows exist only if the base snapshot has the
+        // table.
         let changes = TableChanges { truncated: self.base.tables.contains_key(&table), ..TableChanges::default() };
         self.changes.tables.insert(table, Arc::new(changes));
         self.recount();
         Ok(rows)
     }
 
-    // Ends.
+    // Savepoints, commit and rollback.
 
-    /// The state of now, to go back to when a statement fails.
+    /// Takes a savepoint of the current state, so that a failing statement can be undone.
     pub fn savepoint(&self) -> Savepoint {
         Savepoint { changes: self.changes.clone(), base: Arc::clone(&self.base), keyed: self.keyed_mark() }
     }
 
-    /// Forgets everything since the savepoint.
+    /// Undoes everything since the savepoint.
     pub fn rollback_to(&mut self, savepoint: &Savepoint) {
         self.changes = savepoint.changes.clone();
         if !Arc::ptr_eq(&self.base, &savepoint.base) {
@@ -620,10 +632,12 @@ impl Transaction {
         self.recount();
     }
 
-    /// Makes all changes at once, as durable as the database has them when it returns, or none of them.
+    /// Commits all changes or none of them. When it returns, they are as durable as the settings demand.
     pub fn commit(mut self) -> Result<CommitId> {
         self.settle_references()?;
         if self.is_empty() {
+            // A transaction that only reads commits without a record, but the reads that it must validate are checked
+            // all the same.
             if self.has_required_reads() {
                 crate::commit::commit_reads(&self)?;
             }
@@ -633,12 +647,13 @@ impl Transaction {
         crate::commit::commit(&mut self)
     }
 
-    /// Has the commit wait for the disk, or not, whatever the database has its commits do; of a database without a log nothing
-    /// waits. `InvalidParameter` of [`Durability::Off`], which is for whole databases.
+    /// Overrides the durability of the database for this transaction. In a database without a log this has no effect.
+    /// Returns `InvalidParameter` for [`Durability::Off`], which only a whole database can have.
     pub fn set_durability(&mut self, durability: Durability) -> Result<()> {
         if durability == Durability::Off {
-            let what = "one transaction cannot do without the log";
-            return Err(Error::new(ErrorKind::InvalidParameter, what).hint("SET durability = 'off' is for all of them"));
+            let what = "one transaction cannot turn the log off";
+            return Err(Error::new(ErrorKind::InvalidParameter, what)
+                .hint("SET durability = 'off' changes it for the whole database"));
         }
         self.durability = Some(durability);
         Ok(())
@@ -648,19 +663,22 @@ impl Transaction {
         self.durability
     }
 
-    /// Forgets all changes, as dropping does.
+    /// Forgets all changes. Dropping the transaction does the same.
     pub fn rollback(self) {}
 }
 
 impl Drop for Transaction {
     fn drop(&mut self) {
-        // Private blocks go with the changes; their extents are given back before anyone could ask where they went.
+        // Private blocks are dropped with the changes. We hold the engine, so that `reap` can free their extents at the
+        // end.
         let engine = Arc::clone(&self.engine);
         let current = engine.latest();
-        // Where a write of the log has failed the record of this very transaction may be there: the next opening knows.
+        // After a failed write, the log may hold the record of this very transaction. Then we keep its files: only the
+        // next opening finds out whether the record counts.
         let is_known = engine.journal().check().is_ok();
         for (id, _) in self.changes.tables.drain() {
             if is_known && !self.base.tables.contains_key(&id) && !current.tables.contains_key(&id) {
+                // The table was created here and never committed, so no reader can need its files.
                 engine.note_dropped(id, NO_COMMIT);
             }
         }
@@ -674,7 +692,7 @@ impl Drop for Transaction {
     }
 }
 
-/// The base's rows under a transaction's changes.
+/// The base's rows with a transaction's changes applied.
 fn overlay(def: &Arc<TableDef>, base: Option<&Arc<TableSnapshot>>, changes: &TableChanges) -> TableSnapshot {
     assert_eq!(changes.pending_rows, 0, "a view is made of runs");
     let (mut blocks, mut runs) = match base.filter(|_| !changes.truncated) {
@@ -688,7 +706,7 @@ fn overlay(def: &Arc<TableDef>, base: Option<&Arc<TableSnapshot>>, changes: &Tab
     TableSnapshot { def: Arc::clone(def), blocks: blocks.into(), runs: runs.into(), next_row, _pin: None, keyed: None }
 }
 
-/// Rows that gathered in memory and fill a block.
+/// Collected rows that make a block.
 struct PendingRows {
     batches: Vec<RecordBatch>,
     rows: usize,
@@ -726,7 +744,7 @@ fn check_batch(def: &TableDef, batch: &RecordBatch) -> Result<()> {
     batch.columns().iter().enumerate().try_for_each(|(index, values)| check_column(def, index, values))
 }
 
-/// What every row that enters a table has to meet.
+/// Checks one column of new rows: its type, NOT NULL and the length of texts.
 fn check_column(def: &TableDef, index: usize, values: &ArrayRef) -> Result<()> {
     let column = &def.columns[index];
     let value_type = match values.data_type() {
@@ -754,7 +772,7 @@ fn check_column(def: &TableDef, index: usize, values: &ArrayRef) -> Result<()> {
 
 fn check_length(def: &TableDef, column: &str, chars_max: usize, values: &ArrayRef) -> Result<()> {
     let too_long = |text: &str| {
-        // A character is at least one byte, so most values are settled by their length.
+        // A character has at least one byte, so the length in bytes is enough for most values.
         (text.len() > chars_max && text.chars().count() > chars_max).then(|| {
             let shown: String = text.chars().take(40).collect();
             Error::new(
@@ -781,7 +799,7 @@ fn check_length(def: &TableDef, column: &str, chars_max: usize, values: &ArrayRe
 }
 
 fn gone(what: &str) -> Error {
-    Error::new(ErrorKind::UndefinedTable, format!("the {what} is gone"))
+        Error::new(ErrorKind::UndefinedTable, format!("the {what} no longer exists"))
 }
 
 fn duplicate_column(column: &str, table: &str) -> Error {

@@ -1,9 +1,9 @@
-//! Space given back to the file system: what is free in the base, the files of the log that are kept to be used again, and whatever of
-//! column files nobody reads any more.
+//! VACUUM: gives space back to the file system. This covers free pages of the base, files of the log that are kept for
+//! reuse, and extents and files that no reader needs.
 //!
-//! Extents of column files are given back when their last reader has gone, and blocks with many deleted rows are rewritten in the
-//! background, so of those there is little to do. The base keeps its free pages, and is made anew without them. Commits go on
-//! meanwhile; checkpoints wait, since the base must not change while it is copied.
+//! Extents of column files are given back when their last reader is gone, and blocks with many deleted rows are
+//! rewritten in the background. So VACUUM has little to do for those. The base keeps its free pages, so we copy it
+//! without them. Commits go on during the copy. Checkpoints wait, because the base must not change while it is copied.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -14,25 +14,25 @@ use rowmill_base::{Cancel, Error, Result};
 use crate::checkpoint;
 use crate::engine::Core;
 
-/// What a vacuum has given back.
+/// The space before and after a vacuum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Vacuumed {
-    /// What the directory took on disk before. 0 where there is none.
+    /// Bytes that the directory used on disk before. 0 for a database in memory.
     pub bytes_before: u64,
-    /// And after.
+    /// Bytes that the directory uses on disk afterwards.
     pub bytes_after: u64,
-    /// What of that is kept for those who read an older state, and given back behind them.
+    /// The part of `bytes_after` that is kept for readers of older states. It is given back after them.
     pub bytes_held: u64,
 }
 
-/// Bytes of a block of a file, as the system counts them.
+/// Size of a block in the number of blocks that the system reports for a file.
 const BLOCK_BYTES: u64 = 512;
 
 impl Core {
-    /// Gives space back. Others go on with what they read: [`Vacuumed::bytes_held`].
+    /// Gives space back. Readers keep the states that they read, see [`Vacuumed::bytes_held`].
     ///
-    /// It takes the space of a second base for a while. An error leaves everything as it was (`DiskFull` above all), or refuses
-    /// further writes until the database is opened again.
+    /// It needs the space of a second base for a while. An error, for example `DiskFull`, leaves everything as it was,
+    /// or makes the database refuse further writes until it is opened again.
     pub fn vacuum(&self, cancel: &Cancel) -> Result<Vacuumed> {
         self.check_writable()?;
         let bytes_before = self.bytes_on_disk()?;
@@ -40,7 +40,7 @@ impl Core {
             let mut stored = self.stored().hold();
             checkpoint::checkpoint_of(self, &mut stored)?;
             if self.base().compact(cancel)? {
-                // Reads that are kept for the next look-up are of the file before.
+                // Reads that seats keep for their next look-up belong to the old file and would keep its space in use.
                 let current = self.latest().keyed.store().current_arc();
                 current.let_go();
             }
@@ -59,7 +59,7 @@ impl Core {
     }
 }
 
-/// What the files below a folder take. Those that go away meanwhile count or not.
+/// Disk space of the files below a folder. Files that disappear during the count may be included or not.
 fn bytes_below(folder: &Path) -> Result<u64> {
     let gone_is_fine = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::NotFound => Ok(0),

@@ -1,4 +1,4 @@
-//! CSV as RFC 4180 has it, with a header row. NULL is an empty field, an empty text is `""`.
+//! CSV according to RFC 4180, with a header row. NULL is an empty field, an empty text is `""`.
 
 use std::io::Write;
 
@@ -55,12 +55,14 @@ impl Printer for CsvPrinter {
 
     fn finish(&mut self, out: &mut dyn Write) -> Result<()> {
         let mut text = String::new();
+        // A result without batches still needs its header.
         self.header(&mut text);
         put(out, &text)
     }
 }
 
 fn push_field(field: &str, out: &mut String) {
+    // An empty text must be quoted, because an unquoted empty field means NULL.
     if !field.is_empty() && !field.contains([',', '"', '\n', '\r']) {
         out.push_str(field);
         return;

@@ -1,4 +1,4 @@
-//! JSON: one array of objects, or one object a line.
+//! JSON: one array of objects, or one object per line.
 
 use std::io::Write;
 

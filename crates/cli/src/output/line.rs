@@ -1,4 +1,4 @@
-//! One value a line, for rows that are wider than the screen.
+//! One value per line, for rows that are wider than the screen.
 
 use std::io::Write;
 

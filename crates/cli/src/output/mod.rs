@@ -1,4 +1,4 @@
-//! Printing results: one file per format.
+//! Prints results; each format has a file of its own.
 
 mod csv;
 mod json;
@@ -12,28 +12,28 @@ use rowmill::arrow::array::RecordBatch;
 use rowmill::arrow::datatypes::Schema;
 use rowmill::{Error, Result};
 
-/// How results are printed.
+/// The format in which results are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// Boxes, for people.
+    /// A table with borders, for people.
     Table,
     /// Comma-separated values with a header row.
     Csv,
     /// One JSON array of objects.
     Json,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Ndjson,
     /// A Markdown table.
     Markdown,
-    /// One value a line.
+    /// One value per line.
     Line,
 }
 
 /// Prints the batches of one result.
 pub(crate) trait Printer {
-    /// Prints or keeps the rows of a batch.
+    /// Prints the rows of a batch, or keeps them for later.
     fn batch(&mut self, batch: &RecordBatch, out: &mut dyn Write) -> Result<()>;
-    /// Prints what was kept and what closes the result.
+    /// Prints the rows that were kept, and everything that ends the result.
     fn finish(&mut self, out: &mut dyn Write) -> Result<()>;
 }
 
@@ -50,7 +50,7 @@ impl Format {
         }
     }
 
-    /// Whether the format is read by people, who also want to see what statements without rows did.
+    /// Whether people read the format. For them we also print the outcome of statements without rows.
     pub(crate) fn is_for_people(self) -> bool {
         matches!(self, Format::Table | Format::Markdown | Format::Line)
     }

@@ -1,4 +1,4 @@
-//! Tables for people: boxes or Markdown, numbers to the right.
+//! Tables for people, with borders or as Markdown. Numbers are aligned to the right.
 
 use std::io::Write;
 
@@ -10,7 +10,7 @@ use rowmill::text::TextColumn;
 
 use super::{Printer, names, put};
 
-/// A longer result is printed as several tables, so that its rows need not be held at once.
+/// A longer result is printed as several tables, so that we need not hold all rows in memory at once.
 const ROWS_PER_TABLE: usize = 10_000;
 
 pub(super) struct TablePrinter {

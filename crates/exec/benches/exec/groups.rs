@@ -1,4 +1,4 @@
-//! Groupings by keys of every width, by blocks of a table and by batches: the difference is what codes spare.
+//! Groupings by keys of every width, over blocks of a table and over batches. The difference shows what codes save.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use rowmill_storage::TableSource;
 use crate::size;
 use crate::table::{BATCH_ROWS, KINDS, Table, column, drain};
 
-/// `SELECT keys, count(*), sum(summed)`; keys are columns of the source with the types of those of the table.
+/// Makes `SELECT keys, count(*), sum(summed)`. A key is a column of the source and the table column that has its type.
 fn group(source: impl Into<GroupSource>, keys: &[(usize, usize)], summed: usize) -> Arc<dyn BatchSource> {
     let key = |(place, column): &(usize, usize)| Key {
         expr: Expr::Column(*place),

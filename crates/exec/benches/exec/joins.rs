@@ -1,4 +1,4 @@
-//! Joins of many rows with few, and with as many, by numbers and by texts.
+//! Joins of many rows with few rows and with many rows, by numbers and by texts.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use rowmill_plan::JoinKind;
 use crate::size;
 use crate::table::{BATCH_ROWS, KINDS, Memory, Table, column, drain};
 
-/// A join on the first column; the second of the probe side comes out.
+/// Makes a join on the first column that returns the second column of the probe side.
 fn join(build: Arc<Memory>, probe: Arc<Memory>, kind: JoinKind) -> Arc<dyn BatchSource> {
     let request = JoinRequest {
         kind,
@@ -36,7 +36,7 @@ pub(crate) fn benches(criterion: &mut Criterion) {
     group.throughput(Throughput::Elements(rows as u64));
     for (name, key) in [("4 bytes", column::SMALL), ("8 bytes", column::WIDE), ("text", column::TEXT)] {
         let batches = table.batches(&[key, column::FEW]);
-        // One batch has few of the keys more than once, so that not many more pairs come out than rows went in.
+        // One batch has few duplicate keys, so the result has not many more pairs than the input has rows.
         for (how, kind) in [("inner", JoinKind::Inner), ("semi", JoinKind::ProbeSemi)] {
             group.bench_function(format!("{how}, {name}, one batch with all"), |bencher| {
                 bencher.iter(|| drain(join(batches.first(1), batches.all(), kind)));

@@ -1,8 +1,10 @@
-//! `cargo bench -p rowmill-exec` measures; `cargo test` runs every bench once on few rows, so that none rots.
+//! Benchmarks of operators. `cargo bench -p rowmill-exec` measures them. `cargo test` runs each of them once on few
+//! rows, so that they keep working.
 //!
-//! Operators run over a stored table or over batches in memory, by one worker: how work is shared is not measured here.
+//! Operators run over a stored table or over batches in memory, with one worker. How work is shared is not measured
+//! here.
 
-// A bench stops at what is not as it should be.
+// A benchmark should stop at any failure.
 #![allow(clippy::unwrap_used)]
 
 mod groups;
@@ -14,7 +16,7 @@ mod windows;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 
-/// `full` rows when measuring, `few` within the tests. Only `cargo bench` passes `--bench`.
+/// Returns `full` rows when measuring and `few` in tests. Only `cargo bench` passes `--bench`.
 fn size(full: usize, few: usize) -> usize {
     if std::env::args().any(|argument| argument == "--bench") { full } else { few }
 }

@@ -1,4 +1,5 @@
-//! Scans with conditions: over packed codes, over lists of values, by LIKE, over rows without a list; and what reads all.
+//! Scans with conditions over packed codes, over value lists, by LIKE and over rows without a list, and scans of all
+//! rows.
 
 use std::sync::Arc;
 

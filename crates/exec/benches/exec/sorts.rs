@@ -1,4 +1,4 @@
-//! Sorts of all rows, and the first of them.
+//! Sorts of all rows, and of only the first rows.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use rowmill_plan::SortKey;
 use crate::size;
 use crate::table::{BATCH_ROWS, Memory, Table, column, drain};
 
-/// The rows of `input` by its first columns.
+/// Sorts the rows of `input` by its first `keys` columns.
 fn sort(input: Arc<Memory>, keys: usize, rows: Option<usize>) -> Arc<dyn BatchSource> {
     let key = |column: usize| SortKey { column, descending: column % 2 == 1, nulls_first: false };
     let request = SortRequest {

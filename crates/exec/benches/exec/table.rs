@@ -1,4 +1,4 @@
-//! A stored table of columns of many shapes, and batches of it.
+//! A stored table with columns of different shapes, and batches of its rows.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,22 +15,22 @@ use rowmill_storage::{
     write_block,
 };
 
-/// Rows of a batch.
+/// The most rows of a batch.
 pub(crate) const BATCH_ROWS: usize = 8_192;
 
 /// The columns of the table, by their positions.
 pub(crate) mod column {
-    /// 20 values, as packed codes.
+    /// 20 values, stored as packed codes.
     pub(crate) const FEW: usize = 0;
     /// 100,000 values of 4 bytes.
     pub(crate) const SMALL: usize = 1;
-    /// As many of 8 bytes, far from each other.
+    /// 100,000 values of 8 bytes, far from each other.
     pub(crate) const WIDE: usize = 2;
-    /// As many UUIDs.
+    /// 100,000 UUIDs.
     pub(crate) const UUID: usize = 3;
-    /// As many texts.
+    /// 100,000 texts.
     pub(crate) const TEXT: usize = 4;
-    /// A number for nearly every row.
+    /// A different number for nearly every row.
     pub(crate) const UNIQUE: usize = 5;
 }
 
@@ -95,7 +95,7 @@ fn values(rows: usize) -> Vec<ArrayRef> {
 }
 
 impl Table {
-    /// A table of so many rows, which fit a block.
+    /// Makes a table of `rows` rows, which must fit one block.
     pub(crate) fn new(rows: usize) -> Arc<Table> {
         let (disk, memory): (Arc<dyn Disk>, _) = (Arc::new(MemoryDisk::new()), Broker::new(1 << 40));
         let columns = KINDS.iter().zip(0..).map(|(kind, id)| ColumnDef {
@@ -132,7 +132,7 @@ impl Table {
         Arc::new(Table { definition: Arc::new(definition), blocks: vec![Arc::new(block)], values })
     }
 
-    /// Some of the columns as batches in memory.
+    /// Returns some of the columns as batches in memory.
     pub(crate) fn batches(&self, columns: &[usize]) -> Memory {
         let fields: Vec<Field> =
             columns.iter().map(|column| Field::new(format!("c{column}"), KINDS[*column].arrow(), false)).collect();
@@ -145,7 +145,7 @@ impl Table {
     }
 }
 
-/// Batches that are given any number of times.
+/// Batches that can be read any number of times.
 #[derive(Debug)]
 pub(crate) struct Memory {
     schema: SchemaRef,
@@ -154,13 +154,13 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// A source of the first `batches` of them.
+    /// Makes a source of the first `batches` batches.
     pub(crate) fn first(&self, batches: usize) -> Arc<Memory> {
         let batches = self.batches[..batches.min(self.batches.len())].into();
         Arc::new(Memory { schema: Arc::clone(&self.schema), batches, next: AtomicUsize::new(0) })
     }
 
-    /// A source of all of them.
+    /// Makes a source of all batches.
     pub(crate) fn all(&self) -> Arc<Memory> {
         self.first(usize::MAX)
     }
@@ -182,7 +182,7 @@ impl BatchSource for Memory {
     }
 }
 
-/// The rows that one worker gets out of an operator.
+/// Reads an operator with one worker. Returns the number of rows.
 pub(crate) fn drain(source: Arc<dyn BatchSource>) -> usize {
     source.worker().map(|batch| batch.unwrap().num_rows()).sum()
 }

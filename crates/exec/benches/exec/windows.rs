@@ -1,4 +1,4 @@
-//! Windows over partitions of a hundred thousand groups.
+//! Windows over about a hundred thousand partitions.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use rowmill_plan::{Aggregate, AggregateFunction, Constant, Expr, FrameOffset, So
 use crate::size;
 use crate::table::{BATCH_ROWS, Memory, Table, column, drain};
 
-/// `call` over partitions of the first column, in the order of the second one.
+/// Makes a window for `call`, partitioned by the first column and ordered by the second one.
 fn window(input: Arc<Memory>, call: WindowCall, limit: Option<usize>) -> Arc<dyn BatchSource> {
     let mut fields: Vec<Field> = input.schema().fields().iter().map(|field| field.as_ref().clone()).collect();
     fields.push(Field::new("result", call.kind.clone(), true));

@@ -1,4 +1,4 @@
-//! Values of fixed size as their bits.
+//! Values of a fixed size as their bits.
 
 use std::sync::Arc;
 
@@ -9,19 +9,19 @@ use rowmill_base::{Error, Result};
 
 pub(super) use crate::hash::{hash_of_bytes, mix};
 
-/// Bits of values, zero for NULL; equal exactly for equal values.
+/// Bits of values. Equal values must have equal bits; NULL is zero.
 pub(crate) enum Bits {
-    /// Of types up to 64 bits.
+    /// Values of types of up to 64 bits.
     Narrow {
         numbers: ScalarBuffer<u64>,
-        /// Bits that may be set.
+        /// The number of low bits that may be set.
         width: u32,
     },
-    /// Of types of 128 bits.
+    /// Values of types of 128 bits.
     Wide(ScalarBuffer<u128>),
 }
 
-/// Bits that a value of `kind` takes; `None` for a type of no fixed size.
+/// The number of bits of a value of `kind`; `None` for a type without a fixed size.
 pub(crate) fn width_of(kind: &DataType) -> Option<u32> {
     match kind {
         DataType::Boolean => Some(1),
@@ -30,7 +30,7 @@ pub(crate) fn width_of(kind: &DataType) -> Option<u32> {
     }
 }
 
-/// The bits of values of a fixed size. Those of 64 bits are not copied, unless some are NULL or floats.
+/// The bits of values of a fixed size. Values of 64 bits are not copied, unless some are NULL or floats.
 pub(crate) fn bits_of(values: &ArrayRef) -> Result<Bits> {
     let kind = values.data_type();
     let Some(width) = width_of(kind) else {
@@ -43,6 +43,7 @@ pub(crate) fn bits_of(values: &ArrayRef) -> Result<Bits> {
         return Ok(Bits::Narrow { numbers: zero_nulls(numbers, nulls).into(), width });
     }
     let (data, bytes) = (values.to_data(), width as usize / 8);
+    // The array may be a slice of a larger buffer.
     let slice = &data.buffers()[0].as_slice()[data.offset() * bytes..(data.offset() + data.len()) * bytes];
     Ok(match kind {
         DataType::Float32 => narrow(slice, nulls, width, |bytes| f32_bits(f32::from_le_bytes(bytes)).into()),
@@ -50,7 +51,7 @@ pub(crate) fn bits_of(values: &ArrayRef) -> Result<Bits> {
         _ if bytes == 1 => narrow(slice, nulls, width, |[byte]| byte.into()),
         _ if bytes == 2 => narrow(slice, nulls, width, |bytes| u16::from_le_bytes(bytes).into()),
         _ if bytes == 4 => narrow(slice, nulls, width, |bytes| u32::from_le_bytes(bytes).into()),
-        // Some types of 64 bits are two of 32, and lie on the borders of those.
+        // Some types of 64 bits consist of two of 32 bits and are aligned only to these.
         _ if bytes == 8 && nulls.is_none() && slice.as_ptr().align_offset(align_of::<u64>()) == 0 => {
             Bits::Narrow { numbers: ScalarBuffer::new(data.buffers()[0].clone(), data.offset(), data.len()), width }
         }
@@ -79,7 +80,7 @@ fn zero_nulls<T: Default>(mut numbers: Vec<T>, nulls: Option<&NullBuffer>) -> Ve
     numbers
 }
 
-/// The bits of a float, the same for both zeros and for all that are no number.
+/// The bits of a float. Both zeros have the same bits, and so have all NaNs.
 pub(super) fn f64_bits(value: f64) -> u64 {
     if value.is_nan() { f64::NAN.to_bits() } else { (value + 0.0).to_bits() }
 }
@@ -88,7 +89,7 @@ fn f32_bits(value: f32) -> u32 {
     if value.is_nan() { f32::NAN.to_bits() } else { (value + 0.0).to_bits() }
 }
 
-/// Values of `kind`, which has a fixed size, from their bits.
+/// Makes an array of `kind`, which must have a fixed size, from bits.
 pub(super) fn array_of(
     kind: &DataType,
     bits: impl Iterator<Item = u128>,
@@ -105,5 +106,6 @@ pub(super) fn array_of(
     bits.for_each(|bits| buffer.extend_from_slice(&bits.to_le_bytes()[..bytes]));
     let rows = buffer.len() / bytes;
     let data = ArrayData::builder(kind.clone()).len(rows).add_buffer(Buffer::from_vec(buffer)).nulls(nulls);
+    // The bytes were written one after the other, so the buffer may need another alignment.
     data.align_buffers(true).build().map(make_array).map_err(|error| Error::internal(error.to_string()))
 }

@@ -13,34 +13,36 @@ use super::rows::take;
 use super::state::{BitOrder, wide_number};
 use super::texts::texts_of;
 
-/// Values that ascend. A value is in the range whose number is that of the borders that are not greater.
+/// Ascending values. The number of a value's range is the count of borders that are not greater than the value. For
+/// example, with the borders 10 and 20, the value 5 is in range 0 and the value 10 is in range 1.
 pub(super) struct Borders {
-    /// What is less than each.
+    /// For each border, the set of values that are less.
     below: Vec<ValueSet>,
     /// Numbers in the order of the values.
     ranks: Vec<i128>,
-    /// Texts that begin alike may rank the same.
+    /// Texts with the same first bytes may have the same rank, so they must be compared themselves.
     texts: Option<TextBorders>,
 }
 
 struct TextBorders {
     texts: BinaryViewArray,
-    /// Bytes that all of them begin with; ranks are those of what follows.
+    /// The number of bytes that all borders begin with. The ranks are of the bytes that follow.
     shared: usize,
 }
 
 impl Borders {
-    /// No border, and one range.
+    /// No border, and therefore one range.
     pub(super) fn none() -> Borders {
         Borders { below: Vec::new(), ranks: Vec::new(), texts: None }
     }
 
-    /// Each of the values in `sample` in front of which there are `values` more since the last one. They are of the type
-    /// `kind`; NULL is none.
+    /// Takes as borders the values in the order of `sample` that follow each `values` other values. They must be of
+    /// type `kind`. NULL is never a border.
     pub(super) fn of_sample(sample: &ArrayRef, kind: &SqlType, values: usize) -> Result<Borders> {
         let no_order = || Error::internal(format!("values of {kind} have no order"));
         let options = SortOptions { descending: false, nulls_first: true };
         let order = arrow::compute::sort_to_indices(sample, Some(options), None).map_err(|_| no_order())?;
+        // NULLs come first in this order and are skipped.
         let places = order.values()[sample.null_count()..].iter().skip(values).step_by(values);
         let borders = take(sample, &places.copied().collect::<Vec<_>>())?;
         let below = (0..borders.len()).map(|place| ValueSet::less_than(kind, &borders.slice(place, 1), false));
@@ -55,17 +57,17 @@ impl Borders {
         Ok(Borders { below, ranks, texts })
     }
 
-    /// Their number.
+    /// The number of borders.
     pub(super) fn len(&self) -> usize {
         self.below.len()
     }
 
-    /// What is less than a border; `None` if there is none of that number.
+    /// The values less than a border; `None` if no border has this number.
     pub(super) fn below(&self, number: usize) -> Option<&ValueSet> {
         self.below.get(number)
     }
 
-    /// The range of each of `values`. NULL is in the last.
+    /// The range of each of `values`. NULL is in the last range.
     pub(super) fn ranges_of(&self, values: &ArrayRef) -> Result<Vec<u32>> {
         if self.len() == 0 {
             return Ok(vec![0; values.len()]);
@@ -80,7 +82,7 @@ impl Borders {
             let range = |row: usize| self.ranks.partition_point(|border| *border <= ranks[row]);
             return Ok((0..values.len()).map(|row| range_of(row, &range)).collect());
         };
-        let texts = texts_of(values).ok_or_else(|| Error::internal("texts with numbers for borders"))?;
+        let texts = texts_of(values).ok_or_else(|| Error::internal("borders of texts got other values"))?;
         let range = |row: usize| borders.range_of(&self.ranks, texts.value(row));
         Ok((0..values.len()).map(|row| range_of(row, &range)).collect())
     }
@@ -110,6 +112,7 @@ impl TextBorders {
             Ordering::Equal => {}
         }
         let rank = text_rank(rest);
+        // Several borders may have this rank: compare their texts.
         let first = ranks.partition_point(|border| *border < rank);
         let alike = ranks[first..].iter().take_while(|border| **border == rank);
         first + alike.zip(first..).take_while(|(_, border)| self.texts.value(*border) <= text).count()
@@ -151,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn without_borders_there_is_one_range_of_values_of_any_kind() {
+    fn without_borders_all_values_are_in_one_range() {
         let texts: ArrayRef = Arc::new(StringViewArray::from_iter([Some("a"), None]));
         let numbers: ArrayRef = Arc::new(Int64Array::from(vec![Some(7), None]));
         for values in [texts, numbers] {
@@ -160,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_behind_the_borders_that_are_not_greater() {
+    fn the_range_of_a_value_counts_the_borders_that_are_not_greater() {
         let numbers = [i64::MIN, -5, 0, 7, i64::MAX];
         let values: Vec<i64> = numbers.iter().flat_map(|n| [n.saturating_sub(1), *n, n.saturating_add(1)]).collect();
         let (sample, rows) = (Int64Array::from(numbers.to_vec()), Int64Array::from(values.clone()));

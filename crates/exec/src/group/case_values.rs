@@ -1,4 +1,5 @@
-//! The values of CASE expressions for rows of a block: of a column that a branch gives only those rows are read that choose it.
+//! The values of CASE expressions for rows of a block. A branch that is a column is read only for the rows that choose
+//! it.
 
 use std::sync::Arc;
 
@@ -12,10 +13,11 @@ use crate::case::{Branch, Case};
 use crate::function::VectorFunction;
 
 impl Rows<'_> {
-    /// What `case`, which `function` is, makes of the rows that are in.
+    /// The values of `case` for the rows that are in; `function` is the expression that contains it.
     pub(super) fn chosen(&self, function: &dyn VectorFunction, case: &Case) -> Result<Values> {
         let mut chosen = Chosen { rows: self, function, values: Vec::new(), len: 0, codes: vec![0; self.len()] };
         let mut left: Vec<u32> = (0..self.len() as u32).collect();
+        // Conditions are tried in order; a row that one of them takes must not be seen by the next branch.
         for (condition, branch) in &case.arms {
             if left.is_empty() {
                 break;
@@ -29,7 +31,7 @@ impl Rows<'_> {
         chosen.finish()
     }
 
-    /// For which rows a condition is true that reads some of the columns of `function`.
+    /// The rows for which a condition on columns of `function` is true.
     fn truth(&self, function: &dyn VectorFunction, condition: &dyn VectorFunction) -> Result<BooleanBuffer> {
         let column = |place: &usize| self.column_once(function.columns()[*place]).and_then(by_row);
         let columns = condition.columns().iter().map(column).collect::<Result<Vec<_>>>()?;
@@ -38,18 +40,18 @@ impl Rows<'_> {
     }
 }
 
-/// What rows have chosen so far.
+/// The values that rows have chosen so far.
 struct Chosen<'r> {
     rows: &'r Rows<'r>,
     function: &'r dyn VectorFunction,
     values: Vec<ArrayRef>,
-    /// How many those are.
+    /// The number of values.
     len: u32,
     codes: Vec<u32>,
 }
 
 impl Chosen<'_> {
-    /// Adds what `rows` get.
+    /// Gives `rows` the value of a branch.
     fn add(&mut self, branch: &Branch, rows: Vec<u32>) -> Result<()> {
         if rows.is_empty() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! In which way rows are grouped.
+//! Chooses the way in which rows are grouped.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::{DistinctCounts, GroupBy, GroupRequest};
 use crate::batch::BatchSource;
 use crate::forced::{DistinctWay, forced};
 
-/// A grouping of the rows of a table, which it reads itself.
+/// Groups the rows of a table, which the grouping reads itself.
 pub(crate) fn group_table(table: &Arc<dyn TableSource>, request: GroupRequest) -> Result<Arc<dyn BatchSource>> {
     match Frequent::new(table, &request, group_all, Limits::default())? {
         Some(frequent) => Ok(frequent),
@@ -21,9 +21,9 @@ pub(crate) fn group_table(table: &Arc<dyn TableSource>, request: GroupRequest) -
     }
 }
 
-/// The same, where no value of a key is looked at before others.
+/// Groups the rows of a table without looking at the most frequent values first.
 pub(super) fn group_all(table: &Arc<dyn TableSource>, request: GroupRequest) -> Result<Arc<dyn BatchSource>> {
-    // Many groups have few values each, which are best kept with the group.
+    // If there are many groups, each has few values, which should be kept with the group.
     let usual = if has_many_groups(&**table, &request)? { DistinctWay::Group } else { DistinctWay::Ranges };
     let way = forced().distinct.unwrap_or(usual);
     if way == DistinctWay::Ranges
@@ -41,8 +41,8 @@ pub(super) fn group_all(table: &Arc<dyn TableSource>, request: GroupRequest) -> 
     }
 }
 
-/// A grouping of batches. `input` gives them; it is told whether of texts it only matters which are NULL. `is_nullable` tells of
-/// their columns.
+/// Groups batches of `input`. Its argument says whether only the NULLs of texts matter. `is_nullable` says which
+/// columns may be NULL.
 pub(crate) fn group_batches(
     input: impl FnOnce(bool) -> Result<Arc<dyn BatchSource>>,
     request: GroupRequest,
@@ -54,7 +54,7 @@ pub(crate) fn group_batches(
     }
 }
 
-/// Whether nothing of a value that is grouped matters but whether it is NULL.
+/// Whether of grouped values nothing matters except whether they are NULL.
 pub(super) fn only_counts(group: &Group) -> bool {
     let counts = |aggregate: &Aggregate| {
         let is_of_column = matches!(aggregate.argument, None | Some((Expr::Column(_), _)));

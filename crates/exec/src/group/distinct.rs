@@ -1,16 +1,16 @@
-//! COUNT(DISTINCT) of one column over a table whose blocks list its values, for so many groups that a cache holds them.
+//! COUNT(DISTINCT) of one column over a table whose blocks list its values, for at most as many groups as fit a cache.
 //!
 //! ```text
 //!   pairs    a worker takes a block and notes for each value of its list in which groups it occurs (pairs.rs); groups
 //!            have numbers (groups.rs)
-//!   ranges   lists are sorted, so that any range of values is a slice of each: ranges of about as many values are chosen
-//!            by a sample (ranges.rs)
-//!   count    a worker takes a range and counts for each group the different values of all slices (counter.rs)
+//!   ranges   lists are sorted, so that any range of values is a slice of each; a sample gives ranges with about equal
+//!            numbers of values (ranges.rs)
+//!   count    a worker takes a range and counts for each group the distinct values of all slices (counter.rs)
 //! ```
 //!
-//! So a value is hashed once per block and not per row, into a table that fits a cache, and nothing is moved into
-//! partitions. Without keys there is nothing to note, and no row is touched. A general grouping would hash each row's
-//! value within the block, write what it found to partitions, and read it again.
+//! A value is hashed once per block and not once per row, into a table that fits a cache, and nothing is moved into
+//! partitions. Without keys, no pairs are needed and no row is read. A general grouping would hash each row's value
+//! within the block, write the values to partitions, and read them again.
 
 mod counter;
 mod groups;
@@ -44,7 +44,7 @@ use crate::scan::filter::Filter;
 use crate::scan::offered::{BlockFilters, OfferedFilters};
 use crate::share::share;
 
-/// Groups of one block at most, as far as value lists tell: more of them would be numbered in memory that no cache holds.
+/// Greatest number of groups of one block, judged by value lists. More groups would not fit a cache.
 const GROUPS_PER_BLOCK_MAX: usize = 1 << 15;
 
 /// One count, shared by its workers.
@@ -64,14 +64,14 @@ pub struct DistinctCounts {
     next_group: AtomicUsize,
 }
 
-/// What one worker noted of its blocks.
+/// The pairs that one worker noted of its blocks.
 struct Noted {
     pairs: Vec<Pairs>,
     groups: groups::Numbered,
     memory: Reservation,
 }
 
-/// What all workers noted.
+/// The pairs that all workers noted.
 struct Gathered {
     /// By worker.
     pairs: Vec<Vec<Pairs>>,
@@ -80,7 +80,7 @@ struct Gathered {
     _memory: Vec<Reservation>,
 }
 
-/// The values of each group.
+/// The number of values of each group.
 struct Counted {
     counts: Vec<u64>,
     _memory: Reservation,
@@ -93,8 +93,8 @@ impl fmt::Debug for DistinctCounts {
 }
 
 impl DistinctCounts {
-    /// Prepares the count that `request` asks for; reads heads of chunks, but no rows. `None` where a [`super::GroupBy`]
-    /// has to do it.
+    /// Prepares the count that `request` asks for. Reads heads of chunks, but no rows. `None` if a [`super::GroupBy`]
+    /// must do it.
     pub fn new(source: &Arc<dyn TableSource>, request: &GroupRequest) -> Result<Option<Arc<DistinctCounts>>> {
         let group = &request.group;
         let [aggregate] = &*group.aggregates else { return Ok(None) };
@@ -126,7 +126,7 @@ impl DistinctCounts {
         })))
     }
 
-    /// What was read so far.
+    /// Counts the reads so far.
     pub fn metrics(&self) -> &Arc<ScanMetrics> {
         &self.request.metrics
     }
@@ -135,7 +135,7 @@ impl DistinctCounts {
         self.request.broker.reservation(OWNER)
     }
 
-    /// Notes the pairs of blocks and runs until there are no more.
+    /// Notes the pairs of blocks and runs until none are left.
     fn note(&self) -> Result<Noted> {
         let (blocks, runs) = (self.source.blocks(), self.source.runs());
         let table = self.source.table();
@@ -160,7 +160,7 @@ impl DistinctCounts {
         }
     }
 
-    /// Puts what workers noted side by side, and cuts it into ranges of values.
+    /// Joins the notes of all workers and cuts the values into ranges.
     fn join(&self, workers: Vec<Noted>) -> Result<Gathered> {
         let (mut pairs, mut memory, mut groups) = (Vec::new(), Vec::new(), Vec::new());
         for worker in workers {
@@ -168,13 +168,14 @@ impl DistinctCounts {
             memory.push(worker.memory);
             groups.push(worker.groups);
         }
+        // Workers have numbered their groups on their own; give the same group one number.
         let groups = AllGroups::new(&self.layout, groups, self.memory())?;
         let kind = &self.source.table().columns[self.column].kind;
         let ranges = Ranges::new(pairs.iter().flatten(), kind)?;
         Ok(Gathered { pairs, groups, ranges, _memory: memory })
     }
 
-    /// Counts the values of ranges until there are no more.
+    /// Counts the values of ranges until none are left.
     fn count(&self, gathered: &Gathered) -> Result<Counted> {
         let mut counter = Counter::new(gathered.groups.len(), self.memory())?;
         let mut ranks = Vec::new();
@@ -184,9 +185,11 @@ impl DistinctCounts {
                 let (counts, memory) = counter.finish();
                 return Ok(Counted { counts, _memory: memory });
             };
+            // A range has values that no other range has, so the set of the last range can be dropped.
             counter.begin();
             for (pairs, numbers) in gathered.pairs.iter().zip(gathered.groups.of_workers()) {
                 for pairs in pairs {
+                    // The values of the range are one slice of this list.
                     let places = pairs.places(range, &mut ranks)?;
                     counter.make_room(pairs.len_of(&places))?;
                     pairs.each(places, &ranks, |rank, group| counter.add(rank, numbers[group as usize]));
@@ -195,7 +198,7 @@ impl DistinctCounts {
         }
     }
 
-    /// The next groups and their counts; `None` when there are no more.
+    /// The next groups with their counts; `None` when none are left.
     fn next_batch(&self, gathered: &Gathered, counted: &Counted) -> Result<Option<RecordBatch>> {
         let batch_rows = self.request.batch_rows.max(1);
         let start = self.next_group.fetch_add(batch_rows, Ordering::Relaxed);
@@ -212,7 +215,7 @@ impl DistinctCounts {
             .map_err(|error| Error::internal(format!("the groups of table {}: {error}", self.source.table().name)))
     }
 
-    /// Does a worker's share of the phases; what came of all shares, unless another worker failed.
+    /// Does a worker's share of both phases and returns their results. `None` if another worker failed.
     fn share(&self) -> Result<Option<(Arc<Gathered>, Arc<Counted>)>> {
         let cancel = &self.request.cancel;
         let Some(gathered) = self.gathering.run(cancel, || self.note(), |workers| self.join(workers))? else {
@@ -220,8 +223,9 @@ impl DistinctCounts {
         };
         let sum = |workers: Vec<Counted>| {
             let mut workers = workers.into_iter();
-            let mut all = workers.next().ok_or_else(|| Error::internal("a count that nobody made"))?;
+            let mut all = workers.next().ok_or_else(|| Error::internal("no worker has counted"))?;
             for worker in workers {
+                // Ranges do not overlap, so the counts of workers can be added.
                 all.counts.iter_mut().zip(&worker.counts).for_each(|(all, count)| *all += count);
             }
             Ok(all)
@@ -231,7 +235,7 @@ impl DistinctCounts {
     }
 }
 
-/// What a worker notes.
+/// The notes of a worker while it makes them.
 struct Notes<'a> {
     counts: &'a DistinctCounts,
     numbering: Numbering<'a>,
@@ -253,10 +257,11 @@ impl Notes<'_> {
             return Ok(());
         }
         add(&metrics.blocks_read, 1);
-        // What is true of every row need not be asked of any.
+        // If the filter is true for every row, no row need be checked.
         let no_filter = Filter::default();
         let filter = if verdict == Verdict::Everything { &no_filter } else { filter };
         let is_whole = filter.is_empty() && block.live_rows() == block.rows();
+        // Without keys and filters, the list itself has the distinct values of the block.
         if is_whole && self.counts.layout.columns.is_empty() {
             add(&metrics.rows_selected, block.rows());
             self.pairs.push(Pairs::of_list(list_of(block, table, *column, &metrics.reads)?));
@@ -264,6 +269,7 @@ impl Notes<'_> {
         }
         let all = BlockFilters::default();
         let rows = Rows::of_block(table, &request.functions, block, (filter, all), columns, &metrics.reads)?;
+        // The codes of a whole block refer to the list directly, so no value must be decoded.
         if is_whole && let Some(codes) = rows.codes(*column)? {
             add(&metrics.rows_selected, block.rows());
             return self.add_pairs(&rows, Ranks::List(list_of(block, table, *column, &metrics.reads)?), &codes);
@@ -291,7 +297,7 @@ impl Notes<'_> {
     }
 }
 
-/// The column whose distinct values an aggregate counts, of a type whose values fit 64 bits.
+/// The column whose distinct values an aggregate counts, if the values fit 64 bits.
 fn counted(aggregate: &Aggregate, table: &TableDef) -> Option<usize> {
     let is_count = aggregate.function == AggregateFunction::Count && aggregate.distinct && aggregate.filter.is_none();
     let Some((Expr::Column(column), kind)) = aggregate.argument.as_ref().filter(|_| is_count) else { return None };
@@ -319,7 +325,7 @@ fn has_lists(source: &dyn TableSource, column: usize) -> Result<bool> {
     Ok(true)
 }
 
-/// Whether some block may have more groups than caches hold, going by how many values the keys' columns have in it.
+/// Whether some block may have more groups than caches hold, judged by the number of values in its key columns.
 pub(super) fn has_many_groups(source: &dyn TableSource, request: &GroupRequest) -> Result<bool> {
     let columns = key_columns(request);
     for block in source.blocks() {
@@ -327,6 +333,7 @@ pub(super) fn has_many_groups(source: &dyn TableSource, request: &GroupRequest) 
         for column in &columns {
             let head = block.chunk_head(source.table(), *column)?;
             let values = head.and_then(|head| Some(head.distinct()? + usize::from(head.null_count() > 0)));
+            // The product of distinct values is an upper bound for the number of groups.
             groups = groups.saturating_mul(values.unwrap_or(block.rows()));
         }
         if groups.min(block.rows()) > GROUPS_PER_BLOCK_MAX {
@@ -340,14 +347,14 @@ fn list_of(block: &Block, table: &TableDef, column: usize, reads: &Arc<ReadMeter
     block
         .chunk(table, column)?
         .map(|chunk| Box::new(chunk.metered(reads)))
-        .ok_or_else(|| Error::internal("a list of values that is none"))
+        .ok_or_else(|| Error::internal("a chunk without a value list"))
 }
 
 fn add(counter: &AtomicU64, count: usize) {
     counter.fetch_add(count as u64, Ordering::Relaxed);
 }
 
-/// Does its share of the work, then gives groups.
+/// Does its share of the work, then returns groups.
 struct Worker {
     counts: Arc<DistinctCounts>,
     done: Option<(Arc<Gathered>, Arc<Counted>)>,

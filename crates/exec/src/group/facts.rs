@@ -1,4 +1,4 @@
-//! What is known of the values that aggregates read before any is read.
+//! Facts about the values that aggregates read, known before any value is read.
 
 use std::sync::Arc;
 
@@ -12,24 +12,24 @@ use super::state::integers;
 use super::{GroupSource, VectorFunction};
 use crate::arithmetic::{Arithmetic, Span};
 
-/// Bounds of integers or decimals, these without their point.
+/// Bounds of integers or decimals; decimals are taken without their point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Bounds {
     pub(super) least: i128,
     pub(super) greatest: i128,
-    /// Rows, NULLs among them.
+    /// The number of rows, including NULLs.
     pub(super) rows: u64,
 }
 
 impl Bounds {
-    /// Whether no total of these values, in whatever order, leaves 64 bits.
+    /// Whether no total of these values, in any order, leaves 64 bits.
     pub(super) fn total_fits(self) -> bool {
         let most = self.least.unsigned_abs().max(self.greatest.unsigned_abs());
         most.checked_mul(self.rows.into()).is_some_and(|most| most <= i64::MAX as u128)
     }
 }
 
-/// What is known of the rows of a source.
+/// The known facts about the rows of a source.
 #[derive(Clone, Copy)]
 pub(super) struct Facts<'a> {
     pub(super) source: Option<&'a GroupSource>,
@@ -37,18 +37,18 @@ pub(super) struct Facts<'a> {
 }
 
 impl Facts<'_> {
-    /// Whether an expression can be NULL for all that is known.
+    /// Whether an expression may be NULL.
     pub(super) fn is_nullable(&self, expr: Expr) -> bool {
         match (self.source, expr) {
             (Some(GroupSource::Table(_)), Expr::Column(column)) => !self.is_never_null(column),
-            // Values that are computed in words of columns without NULL are never NULL.
+            // An expression that is computed in words from columns without NULLs is never NULL.
             (Some(GroupSource::Table(_)), _) => !self.bounds_of_words(expr).is_ok_and(|bounds| bounds.is_some()),
-            // Logs hold no NULLs where they are not asked for.
+            // Logs hold NULLs only if the aggregate takes them.
             (source, _) => source.is_some(),
         }
     }
 
-    /// The column and the number of which an expression is the sum.
+    /// The column and the number of an expression that adds a number to a column.
     pub(super) fn shift(&self, expr: Expr) -> Option<(usize, i128)> {
         let Expr::Function(function) = expr else { return None };
         let function = self.functions.get(function)?;
@@ -56,7 +56,8 @@ impl Facts<'_> {
         Some((*function.columns().get(place)?, by))
     }
 
-    /// The bounds of an expression that is computed in 64 bits for every row, and is never NULL.
+    /// The bounds of an expression that is computed in 64 bits for every row and is never NULL. `None` if it may be
+    /// anything else.
     pub(super) fn bounds_of_words(&self, expr: Expr) -> Result<Option<Bounds>> {
         let columns = match &expr {
             Expr::Column(column) => std::slice::from_ref(column),
@@ -77,7 +78,7 @@ impl Facts<'_> {
         Ok(span.map(|Span { least, greatest }| Bounds { least, greatest, rows }))
     }
 
-    /// Whether an expression has a value for every row, for all that is known.
+    /// Whether an expression surely has a value for every row.
     pub(super) fn never_fails(&self, expr: Expr) -> bool {
         match expr {
             Expr::Column(_) => true,
@@ -99,7 +100,7 @@ impl Facts<'_> {
         !table.columns[column].nullable || source.blocks().iter().all(of_block) && source.runs().iter().all(of_run)
     }
 
-    /// The type of a column of a table.
+    /// The type of a table's column.
     pub(super) fn kind(&self, column: usize) -> Option<DataType> {
         match self.source {
             Some(GroupSource::Table(source)) => Some(source.table().columns[column].kind.arrow()),
@@ -107,7 +108,7 @@ impl Facts<'_> {
         }
     }
 
-    /// The bounds of a column's values, if all parts of a table know them.
+    /// The bounds of a column's values, if all parts of the table know theirs.
     pub(super) fn bounds(&self, column: usize) -> Result<Option<Bounds>> {
         match self.source {
             Some(GroupSource::Table(source)) => bounds_of(&**source, column),
@@ -129,6 +130,7 @@ fn bounds_of(source: &dyn TableSource, column: usize) -> Result<Option<Bounds>> 
     };
     for block in source.blocks() {
         let Some(head) = block.chunk_head(table, column)? else { return Ok(None) };
+        // A block with NULLs only has no zone.
         if head.null_count() == head.rows() {
             continue;
         }

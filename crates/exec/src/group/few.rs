@@ -1,9 +1,9 @@
-//! LIMIT without ORDER BY above a grouping: the groups of few values of one key.
+//! LIMIT without ORDER BY above a grouping: finds the groups of a few values of one key.
 //!
-//! All rows of a group have the same keys. So the groups that have one of some values of a key come from the rows that have
-//! one of those, and are complete without a look at any other row. Which groups are given is nobody's business, so values
-//! of few rows are chosen: neighbours in the list of one block, as many as groups are asked for. Without conditions that
-//! is enough; where conditions leave fewer groups than asked for, everything is grouped after all.
+//! All rows of a group have the same keys. So the groups with certain values of a key come from the rows with those
+//! values alone, and are complete without reading any other row. The query does not say which groups it wants, so we
+//! choose values with few rows: neighbours in the list of one block, one for each group asked for. Without conditions
+//! that is enough. If conditions leave fewer groups than asked for, all rows are grouped after all.
 
 use std::sync::Arc;
 
@@ -18,20 +18,20 @@ use super::layout::Layout;
 use super::{GroupBy, GroupRequest};
 use crate::phase::Phase;
 
-/// The values have at most one row of so many; with more, grouping everything is not much slower.
+/// The chosen values may have at most one row in this many. With more rows, grouping everything is not much slower.
 const SHARE_MAX: usize = 16;
 
-/// A grouping of the rows with few values of one key.
+/// A grouping of the rows that have one of a few values of a key.
 pub(super) struct Few {
     group_by: Arc<GroupBy>,
     grouping: Arc<Phase<Vec<RecordBatch>, Found>>,
 }
 
-/// The groups that it gave.
+/// The groups that were found.
 pub(super) struct Found {
-    /// Whether nobody needs more of them.
+    /// Whether these groups are enough.
     pub(super) is_enough: bool,
-    /// For the worker that comes first.
+    /// Taken by the first worker that asks.
     pub(super) batches: Mutex<Vec<RecordBatch>>,
 }
 
@@ -41,7 +41,8 @@ impl Few {
         Few { group_by, grouping: Arc::default() }
     }
 
-    /// The groups, found by all workers together, of which `enough` are enough. `None` if one of them failed, which says why itself.
+    /// The groups, found by all workers together; `enough` of them are enough. `None` if another worker failed, which
+    /// reports the error itself.
     pub(super) fn groups(&self, enough: usize, cancel: &Cancel) -> Result<Option<Arc<Found>>> {
         let group = || self.group_by.worker().collect::<Result<Vec<_>>>();
         self.grouping.run(cancel, group, |batches| {
@@ -52,7 +53,8 @@ impl Few {
     }
 }
 
-/// The request for the groups of few values of a key, if `request` asks for few groups and a key has values to choose from.
+/// The request for the groups of a few values of a key. `None` unless `request` wants few groups and some key has
+/// enough values to choose from.
 pub(super) fn request_of_few(
     source: &dyn TableSource,
     request: &GroupRequest,
@@ -76,11 +78,14 @@ pub(super) fn request_of_few(
     }
     let Some((column, chunk)) = most else { return Ok(None) };
     let counts = chunk.counts()?.unwrap_or_default();
+    // Neighbours in the list make one range of values, so zone maps can skip blocks.
     let Some((first, rows)) = fewest(&counts, enough) else { return Ok(None) };
+    // We judge the table by this block, because the counts of the others are not read.
     if rows as usize * SHARE_MAX > block.rows() {
         return Ok(None);
     }
     let mut request = request.clone();
+    // The chosen neighbours become a range condition on the key.
     for (code, op) in [(first, CompareOp::GreaterOrEqual), (first + enough - 1, CompareOp::LessOrEqual)] {
         let value = chunk.values_at(&[code as u32])?;
         request.group.predicates.push(Predicate::Compare { column, op, value });
@@ -88,7 +93,7 @@ pub(super) fn request_of_few(
     Ok(Some(request))
 }
 
-/// Where `len` neighbours start that have the least sum, and that sum; `None` if there are fewer.
+/// The start of the `len` neighbours with the least sum, and that sum. `None` if there are fewer numbers.
 fn fewest(counts: &[u32], len: usize) -> Option<(usize, u64)> {
     let mut sum: u64 = counts.get(..len)?.iter().map(|count| u64::from(*count)).sum();
     let mut least = (0, sum);
@@ -106,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_fewest_are_found_wherever_they_are() {
+    fn fewest_finds_the_neighbours_with_the_least_sum() {
         assert_eq!(fewest(&[5, 1, 4, 1, 2, 9], 2), Some((3, 3)));
         assert_eq!(fewest(&[5, 1, 4], 3), Some((0, 10)));
         assert_eq!(fewest(&[1, 7, 7], 1), Some((0, 1)));

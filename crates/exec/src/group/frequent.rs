@@ -1,22 +1,24 @@
-//! ORDER BY a count with a LIMIT above a grouping: the groups of those values of one key alone that enough rows have.
+//! ORDER BY a count with a LIMIT above a grouping. Finds the groups of only those values of one key that enough rows
+//! have.
 //!
 //! ```text
-//!   count   a worker takes a block and finds the values of the key that most of its rows have (list_counts.rs); what all blocks
-//!           have of them is added up (row_counts.rs)
-//!   first   the groups of the best of them, as many as are asked for; the last of so many groups is a bound
-//!   narrow  the other values that may have as many rows, by how many each block has of them at least and at most: a worker takes
-//!           the parts of lists that matter, and then a range of their values
-//!   rest    the groups of those; mostly there are none
+//!   count   a worker takes a block and finds the most frequent values of the key in it (list_counts.rs); the counts of
+//!           all blocks are added up (row_counts.rs)
+//!   first   the groups of the most frequent values, up to the limit; the smallest count among them is a bound
+//!   narrow  the other values that may have enough rows, by the least and greatest count that each block allows: a
+//!           worker takes the parts of lists that matter, and then a range of their values
+//!   rest    the groups of these other values; mostly there are none
 //! ```
 //!
-//! A group counts at most its rows, and has at most as many as the value of any of its keys. So all values of a group that is
-//! among the first have as many rows as the last of the first counts, and where a few values have many more rows than others,
-//! nothing has to be read of those others. Blocks list the values of the key with their rows: none is touched to know them. Where
-//! other columns decide which rows are in, the codes of those are counted; that is done where nothing but the key is read, for
-//! then the groups come from these counts too.
+//! A group cannot count more rows than it has, nor have more rows than the value of any of its keys. So every value of
+//! a group among the first must have at least as many rows as the last of the first groups counts. Where a few values
+//! have many more rows than the others, we need not read anything of the others. Blocks list the values of the key with
+//! their rows, so the counts are known without reading a row. If a filter on other columns selects the rows, the codes
+//! of the selected rows are counted; we do that only if nothing but the key is read, because then the groups come from
+//! these counts too.
 //!
-//! What is left out is not computed, and its errors would be lost. So this is only done where nothing that is computed can fail.
-//! It is done in little memory, and where there is not even that, all rows are grouped.
+//! Groups that are left out are not computed, so their errors would be lost. We therefore use this only where no
+//! computation can fail. It needs little memory; if even that is missing, all rows are grouped.
 
 mod list_counts;
 mod row_counts;
@@ -43,28 +45,31 @@ use crate::forced::forced;
 use crate::phase::Phase;
 use crate::share::share;
 
-/// What is worth its time.
+/// Limits that decide whether each step is worth its time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// Fewer rows are grouped before their values are counted.
+    /// With fewer rows than this, grouping them takes less time than counting their values.
     pub(super) rows_min: u64,
-    /// The groups of the most frequent values are found in one of so many parts of the time that all take, at most.
+    /// The groups of the most frequent values must take at most one part in this number of the time that all groups
+    /// take.
     pub(super) share: u64,
-    /// Of more groups the last one is no high bound.
+    /// With more groups than this, the smallest kept count is too low to prune anything, so we do not count.
     pub(super) groups_max: usize,
-    /// Values of each list of which the rows are put together to find the most frequent ones of all.
+    /// Values of each list whose rows are added up to find the most frequent values of all lists: of numbers, and of
+    /// texts.
     pub(super) numbers_frequent: usize,
     pub(super) texts_frequent: usize,
-    /// Of a list with fewer values for each that is wanted none is read before others: it would be most of them. That is, where
-    /// rows do not matter.
+    /// A list with fewer values per wanted value than this is not read ahead, because most of it would be read. This
+    /// holds only where rows need not be read.
     pub(super) values_per_frequent: usize,
-    /// Places in lists whose values are read, as long as that is next to nothing, and at most: of numbers, and of texts, which
-    /// take longer.
+    /// Places in lists whose values are read: as long as that costs next to nothing, and at most. For numbers and for
+    /// texts, which take longer.
     pub(super) numbers_read: (usize, usize),
     pub(super) texts_read: (usize, usize),
-    /// Where there are more, one is read for so many rows at most: that takes less time than to group the rows.
+    /// Above these limits, at most one place is read for this number of rows, because that takes less time than
+    /// grouping the rows.
     pub(super) numbers_share: u64,
-    /// Values that are looked for in all lists.
+    /// Values that are searched in all lists.
     pub(super) values_max: usize,
 }
 
@@ -89,15 +94,15 @@ impl Default for Limits {
 pub(crate) struct Frequent {
     table: Arc<dyn TableSource>,
     request: GroupRequest,
-    /// How groups of some of the rows are found.
+    /// Finds the groups of some of the rows.
     group: GroupRows,
     limits: Limits,
-    /// The count that orders groups, by its place in the result, and how many groups matter.
+    /// The column of the count that orders groups in the result, and the number of groups that matter.
     count: usize,
     groups: usize,
     /// Groups all rows by the key alone.
     counter: Arc<GroupBy>,
-    /// Whether nothing but the key is read to make groups.
+    /// Whether groups read nothing but the key.
     reads_key_alone: bool,
     counting: Arc<Phase<PartCounts, First>>,
     grouping_first: Arc<Phase<Vec<RecordBatch>, FirstGroups>>,
@@ -109,9 +114,9 @@ pub(crate) struct Frequent {
 /// Groups rows of a table.
 type GroupRows = fn(&Arc<dyn TableSource>, GroupRequest) -> Result<Arc<dyn BatchSource>>;
 
-/// What the counts of values lead to.
+/// The result of counting the values.
 enum First {
-    /// All groups: too many rows have the most frequent values.
+    /// All groups, because too many rows have the most frequent values.
     All(Arc<dyn BatchSource>),
     /// The most frequent values.
     Values {
@@ -124,18 +129,19 @@ enum First {
 
 /// The groups of the most frequent values.
 struct FirstGroups {
-    /// For the worker that comes first.
+    /// Taken by the first worker that asks.
     batches: Mutex<Vec<RecordBatch>>,
-    /// What has to be read of lists to know which values may have as many rows as the last of these groups counts.
+    /// Says how much of the lists must be read to find the other values that may have as many rows as the last of these
+    /// groups counts.
     bound: Option<Bound>,
 }
 
-/// What else there is.
+/// The groups that remain after the first ones.
 enum Rest {
     Nothing,
     /// The groups of other values.
     Others(Arc<dyn BatchSource>),
-    /// All groups, those of the most frequent values among them.
+    /// All groups, including those of the most frequent values.
     All(Arc<dyn BatchSource>),
 }
 
@@ -146,7 +152,8 @@ impl fmt::Debug for Frequent {
 }
 
 impl Frequent {
-    /// Prepares the grouping that `request` asks for; reads heads of chunks, but no rows. `None` where all groups have to be found.
+    /// Prepares the grouping that `request` asks for. Reads heads of chunks, but no rows. `None` if all groups must be
+    /// found.
     pub(crate) fn new(
         table: &Arc<dyn TableSource>,
         request: &GroupRequest,
@@ -154,6 +161,7 @@ impl Frequent {
         limits: Limits,
     ) -> Result<Option<Arc<Frequent>>> {
         let Some((count, groups)) = counted(request, limits.groups_max) else { return Ok(None) };
+        // Groups that we skip could have failed, so nothing that is computed may fail.
         if table.row_count() < limits.rows_min || !never_fails(table, request)? {
             return Ok(None);
         }
@@ -161,7 +169,7 @@ impl Frequent {
         let Some(counter) = counter(table, key, request)? else { return Ok(None) };
         let all = GroupBy::of_all(GroupSource::Table(Arc::clone(table)), request.clone(), None)?;
         let reads_key_alone = all.lists.is_some();
-        // Rows that other columns decide on are read for this, and again with other columns of theirs: they may be few.
+        // A filter on other columns reads their rows here and again for the groups, and it may leave only few rows.
         let decides_alone = counter.lists.as_ref().is_some_and(|lists| counter.filter.reads_only(lists.column));
         if !reads_key_alone && !decides_alone {
             return Ok(None);
@@ -191,7 +199,7 @@ impl Frequent {
         self.counter.lists.as_ref().expect("a counter without lists was not taken")
     }
 
-    /// The groups of the rows that have one of `values`; without those, all.
+    /// The groups of the rows that have one of `values`, or of all rows if there are none.
     fn groups_of(&self, counts: &RowCounts, values: Option<&ArrayRef>) -> Result<Arc<dyn BatchSource>> {
         let condition = values.map(|values| these_values(self.lists().column, values)).transpose()?;
         let mut request = self.request.clone();
@@ -203,7 +211,8 @@ impl Frequent {
         (self.group)(&self.table, request)
     }
 
-    /// The values of the key that most rows have. `None` if a worker failed, which says why itself; below, too.
+    /// Counts the values of the key and finds the most frequent ones. `None` if another worker failed, which reports
+    /// the error itself.
     fn first(&self) -> Result<Option<Arc<First>>> {
         let lists = self.lists();
         let kind = &self.table.table().columns[lists.column].kind;
@@ -212,6 +221,7 @@ impl Frequent {
         let len_min = if self.reads_key_alone { most * self.limits.values_per_frequent } else { 0 };
         let read = || PartCounts::read(&self.counter, lists, most, len_min);
         self.counting.run(self.cancel(), read, |parts| {
+            // Without memory for the counts, group all rows instead of failing.
             let Some(counts) = if_memory_lasts(RowCounts::new(&self.counter, !self.reads_key_alone, parts))? else {
                 return Ok(First::All((self.group)(&self.table, self.request.clone())?));
             };
@@ -225,7 +235,7 @@ impl Frequent {
         })
     }
 
-    /// The groups of the most frequent values.
+    /// The groups of the most frequent values. `None` if another worker failed.
     fn first_groups(&self, source: &Arc<dyn BatchSource>, counts: &RowCounts) -> Result<Option<Arc<FirstGroups>>> {
         let group = || Arc::clone(source).worker().collect::<Result<Vec<_>>>();
         self.grouping_first.run(self.cancel(), group, |batches| {
@@ -235,7 +245,7 @@ impl Frequent {
         })
     }
 
-    /// What is left when the groups of the values `first` are there.
+    /// Finds the groups that remain after those of the values `first`. `None` if another worker failed.
     fn rest(&self, first: &ArrayRef, counts: &RowCounts, bound: Option<Bound>) -> Result<Option<Arc<Rest>>> {
         let Some(bound) = bound else {
             return self.narrowing.run(self.cancel(), || Ok(None), |_| Ok(Rest::All(self.groups_of(counts, None)?)));
@@ -252,6 +262,7 @@ impl Frequent {
             if_memory_lasts(groups.collect::<Result<Vec<_>>>())
         };
         self.narrowing.run(self.cancel(), find, |found| {
+            // All workers must be done with the shared grouping here, so we can free its memory before the next step.
             all.end();
             let others = match found.into_iter().collect::<Option<Vec<_>>>() {
                 Some(found) => counts.others(found.concat(), bound, first, self.limits)?,
@@ -266,22 +277,23 @@ impl Frequent {
         })
     }
 
-    /// What the last group counts that matters, if there are as many.
+    /// The count of the last group that matters; `None` if fewer groups were found.
     fn bound(&self, batches: &[RecordBatch]) -> Result<Option<u64>> {
         let mut counts: Vec<i64> = Vec::new();
         for batch in batches {
             let column = batch.column(self.count).as_primitive_opt::<Int64Type>();
-            counts.extend(column.ok_or_else(|| Error::internal("a count that is no integer"))?.values());
+            counts.extend(column.ok_or_else(|| Error::internal("a count must be a 64-bit integer"))?.values());
         }
         if counts.len() < self.groups {
             return Ok(None);
         }
+        // Another group must reach the count at this rank to be among the first.
         let (_, bound, _) = counts.select_nth_unstable_by(self.groups - 1, |a, b| b.cmp(a));
         Ok(Some(u64::try_from(*bound).unwrap_or_default()))
     }
 }
 
-/// What was made; `None` if there was too little memory for it.
+/// Turns the error for lack of memory into `None`.
 fn if_memory_lasts<T>(made: Result<T>) -> Result<Option<T>> {
     match made {
         Err(error) if error.kind() == ErrorKind::MemoryLimit => Ok(None),
@@ -289,7 +301,7 @@ fn if_memory_lasts<T>(made: Result<T>) -> Result<Option<T>> {
     }
 }
 
-/// The place of the count that the groups are ordered by, and how many of them matter.
+/// The column of the count that orders the groups, and the number of groups that matter.
 fn counted(request: &GroupRequest, groups_max: usize) -> Option<(usize, usize)> {
     let top = request.top.as_ref().filter(|top| (1..=groups_max).contains(&top.rows))?;
     let order = top.keys.first().filter(|key| key.descending)?;
@@ -299,8 +311,8 @@ fn counted(request: &GroupRequest, groups_max: usize) -> Option<(usize, usize)> 
     (counts && is_alone).then_some((order.column, top.rows))
 }
 
-/// The key with the most values, by one block. `None` if no key is a column that blocks list, or one is a column that is not
-/// worth a list: then nearly every row is a group, and the bound is one row.
+/// The key with the most values, judged by one block. `None` if blocks list no key column, or if some key column is not
+/// worth a list: then nearly every row is a group, and the bound would be one row.
 fn key_of_most_values<'a>(table: &dyn TableSource, group: &'a Group) -> Result<Option<&'a Key>> {
     let Some(block) = table.blocks().iter().find(|block| block.live_rows() > 0) else { return Ok(None) };
     let mut most: Option<(usize, &Key)> = None;
@@ -316,7 +328,7 @@ fn key_of_most_values<'a>(table: &dyn TableSource, group: &'a Group) -> Result<O
     Ok(most.map(|(_, key)| key))
 }
 
-/// Counts the rows of each value of a key. `None` where lists do not tell.
+/// Makes the grouping that counts the rows of each value of a key. `None` if lists cannot tell.
 fn counter(table: &Arc<dyn TableSource>, key: &Key, request: &GroupRequest) -> Result<Option<Arc<GroupBy>>> {
     let predicates = request.group.predicates.clone();
     let count = Aggregate::new(AggregateFunction::Count, None, DataType::Int64);
@@ -328,7 +340,7 @@ fn counter(table: &Arc<dyn TableSource>, key: &Key, request: &GroupRequest) -> R
     Ok(Some(Arc::new(counter)).filter(|counter| counter.lists.is_some()))
 }
 
-/// Whether no row and no group can be the cause of an error.
+/// Whether no row and no group can cause an error.
 fn never_fails(table: &Arc<dyn TableSource>, request: &GroupRequest) -> Result<bool> {
     let source = GroupSource::Table(Arc::clone(table));
     let facts = Facts { source: Some(&source), functions: &request.functions };
@@ -369,17 +381,17 @@ impl BatchSource for Frequent {
     }
 }
 
-/// Does its share of each step, then gives groups.
+/// Takes part in each step, then returns groups.
 struct Worker {
     frequent: Arc<Frequent>,
-    /// Whether all steps before are done.
+    /// Whether all earlier steps are done.
     is_prepared: bool,
     first: Option<Arc<FirstGroups>>,
     rest: Option<Batches>,
 }
 
 impl Worker {
-    /// Does its share of all steps but the last. Nothing is left where another worker failed.
+    /// Takes part in all steps but the last. Leaves nothing to return if another worker failed.
     fn prepare(&mut self) -> Result<()> {
         let frequent = &self.frequent;
         let Some(first) = frequent.first()? else { return Ok(()) };
@@ -396,6 +408,7 @@ impl Worker {
             Rest::Nothing => None,
             Rest::Others(source) | Rest::All(source) => Some(Arc::clone(source).worker()),
         };
+        // If all groups are found again, the first ones must not be returned twice.
         self.first = Some(first).filter(|_| !matches!(*rest, Rest::All(_)));
         Ok(())
     }

@@ -1,4 +1,5 @@
-//! What one worker does with the rows that it takes: finds their groups, adds to those, and puts them into partitions.
+//! The work of one worker on the rows that it takes: finds their groups, adds the rows to them, and puts the groups
+//! into partitions.
 //!
 //! ```text
 //!   a block      groups by codes ── few ──┐                    ┌── when full, and at the end ──┐
@@ -7,8 +8,8 @@
 //!                       └── many, or one per row ──────────────────────────────────────────────┘
 //! ```
 //!
-//! The table is as small as a cache, so that rows of few groups never leave it, and those of sorted keys are put together
-//! as they come. Where it finds hardly any two rows alike, it is passed by for a while.
+//! The table is small enough for a cache, so rows of few groups never leave it, and rows with sorted keys are grouped
+//! as they come. If hardly any two rows share a group, the worker bypasses the table for a while.
 
 use std::mem::size_of;
 use std::ops::Range;
@@ -28,39 +29,39 @@ use super::table::GroupTable;
 use super::texts::TextStore;
 use crate::forced::{GroupWay, forced};
 
-/// With fewer rows, putting them together by group takes longer than it spares.
+/// With fewer rows, adding them piece by piece by group takes longer than it saves.
 const ROWS_IN_PIECES_MIN: usize = 1 << 8;
 
-/// When the table is used.
+/// Says when the table is used.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Policy {
     /// Groups of a full table.
     pub(super) groups_max: usize,
-    /// Rows per group that make the table worth its time.
+    /// Rows per group from which the table is worth its time.
     pub(super) rows_per_group_min: usize,
-    /// Rows that pass it by when they are fewer.
+    /// Rows that bypass the table once the rows per group fall below that.
     pub(super) rows_past_table: usize,
-    /// Rows of a slice of a block at least.
+    /// Least number of rows of a slice of a block.
     pub(super) slice_rows_min: usize,
-    /// Bytes of a range of values of which the groups are found by themselves; without, ranges are not grouped.
+    /// Bytes of a range of values whose groups are found separately; `None` if ranges are not grouped.
     pub(super) range_bytes: Option<usize>,
 }
 
 impl Policy {
-    /// Half of a core's second cache, going by common ones.
+    /// Half of the second-level cache of a common core.
     const TABLE_BYTES_MAX: usize = 1 << 19;
 
-    /// A core's second cache and a little more: with half of it, searching for the borders of ranges takes longer than
-    /// the nearer cache saves.
+    /// A little more than the second-level cache of a core. With half of it, the search for the borders of ranges takes
+    /// longer than the nearer cache saves.
     const RANGE_BYTES: usize = 1 << 21;
 
-    /// So few that little data has several ranges.
+    /// Small enough that tests with little data have several ranges.
     const RANGE_BYTES_FORCED: usize = 1 << 7;
 
-    /// With fewer rows, finding groups in each slice again takes longer than it spares.
+    /// With fewer rows, finding the groups again in each slice takes longer than it saves.
     const SLICE_ROWS_MIN: usize = 1 << 16;
 
-    /// Words of a log that is put into partitions, with the groups of the table.
+    /// Words of a log above which it goes into partitions, together with the groups of the table.
     const LOG_WORDS_MAX: usize = 1 << 20;
 
     pub(super) fn new(layout: &Layout) -> Policy {
@@ -76,18 +77,18 @@ impl Policy {
     }
 }
 
-/// How keys and aggregates are gathered; the same for all workers.
+/// How keys and aggregates are gathered; all workers share it.
 #[derive(Debug)]
 pub(super) struct Recipe {
     pub(super) layout: Layout,
     pub(super) states: States,
     pub(super) partitions: usize,
     pub(super) policy: Policy,
-    /// Groups that are enough, whatever else there is.
+    /// The number of groups after which a worker may stop; `None` if it must find all groups.
     pub(super) enough: Option<usize>,
 }
 
-/// What one worker gathered.
+/// The result of one worker.
 #[derive(Debug)]
 pub(super) struct Gathered {
     pub(super) partitions: Vec<Partition>,
@@ -101,12 +102,12 @@ pub(super) struct Gatherer<'a> {
     table: GroupTable,
     /// Rows in the table.
     rows_taken: usize,
-    /// Rows that still pass it by.
+    /// Rows that should still bypass the table.
     rows_past_table: usize,
     beside: Beside,
     partitions: Partitions,
     homes: Homes,
-    /// A row of a group without anything in it.
+    /// The row of a group that has taken no value.
     empty: Vec<u64>,
     chunk: Vec<u64>,
     numbers: Vec<u32>,
@@ -154,6 +155,8 @@ impl<'a> Gatherer<'a> {
                 self.put_rows(0..rows.len(), &keys, &inputs, rows.weights())
             }
             Some(local) => {
+                // A block with few groups goes through the table, which joins them with those of earlier blocks. Many
+                // groups would only flush the table, so we put them into partitions at once.
                 let groups = local.first_rows.len();
                 let keys = KeyValues::new(layout, &keys, groups)?;
                 match groups <= self.recipe.policy.groups_max / 2 {
@@ -164,7 +167,7 @@ impl<'a> Gatherer<'a> {
         }
     }
 
-    /// The groups of rows that have none in common with any others.
+    /// Groups rows that no other worker shares groups with, and returns the groups.
     pub(super) fn group(mut self, rows: &Rows<'_>) -> Result<(GroupTable, TextStore)> {
         let Recipe { layout, states, .. } = self.recipe;
         let inputs = states.inputs(rows, 0..states.parts())?;
@@ -182,7 +185,7 @@ impl<'a> Gatherer<'a> {
         Ok((self.table, self.beside.texts))
     }
 
-    /// Adds groups without rows, given by the values of the layout's columns.
+    /// Adds groups without rows. `keys` has the values of the layout's columns.
     pub(super) fn add_empty(&mut self, keys: &[Values], groups: usize) -> Result<()> {
         let layout = &self.recipe.layout;
         let keys = KeyValues::new(layout, keys, groups)?;
@@ -191,10 +194,11 @@ impl<'a> Gatherer<'a> {
         self.partitions.scatter(layout, &self.chunk, None)
     }
 
-    /// Adds rows to some parts of the one group that there is without keys.
+    /// Adds rows to some parts of the only group of a grouping without keys.
     pub(super) fn add_to_one(&mut self, rows: &Rows<'_>, inputs: &Inputs<'_>, parts: Range<usize>) -> Result<()> {
         let Recipe { layout, states, .. } = self.recipe;
         self.flush_if_full()?;
+        // After a flush the only group must be made again, so that the merge can join it.
         if self.table.len() == 0 {
             let keys = KeyValues::new(layout, &[], 1)?;
             self.table.find(layout, &self.empty, &keys, &mut self.beside.texts, &mut self.numbers)?;
@@ -204,7 +208,7 @@ impl<'a> Gatherer<'a> {
         states.add(parts, inputs, &grouped, &mut groups, &mut self.beside)
     }
 
-    /// Adds rows one by one: to the table, or past it.
+    /// Adds rows one by one, to the table or, if it does not pay, directly to partitions.
     fn add_by_rows(&mut self, rows: &Rows<'_>, keys: &[Values], inputs: &Inputs<'_>) -> Result<()> {
         let layout = &self.recipe.layout;
         let mut keys = KeyValues::new(layout, keys, rows.len())?;
@@ -226,6 +230,7 @@ impl<'a> Gatherer<'a> {
                 added?;
                 continue;
             }
+            // We adopt buffers only when rows first bypass the table, because the table copies its few texts.
             if !adopted {
                 keys.adopt(start..rows.len(), &mut self.beside.texts)?;
                 adopted = true;
@@ -236,7 +241,7 @@ impl<'a> Gatherer<'a> {
         Ok(())
     }
 
-    /// Adds all rows of a block by the groups that they have in it.
+    /// Adds all rows of a block, whose groups within the block are known.
     fn add_groups(&mut self, local: LocalGroups, keys: &KeyValues<'_>, rows: &Rows<'_>) -> Result<()> {
         let states = &self.recipe.states;
         let in_pieces = match local.first_rows.len() <= GROUPS_MAX && rows.len() >= ROWS_IN_PIECES_MIN {
@@ -253,7 +258,7 @@ impl<'a> Gatherer<'a> {
             self.fill_chunk(first_rows.len(), |chunk| keys.write(places, chunk))?;
             self.table.find(&self.recipe.layout, &self.chunk, keys, &mut self.beside.texts, &mut self.numbers)?;
         }
-        // That rows of a block are alike says nothing of rows of several, so that its groups are what counts.
+        // Alike rows within a block say nothing about rows of several blocks, so only the block's groups count.
         self.rows_taken += first_rows.len() * self.recipe.policy.rows_per_group_min;
         let layout = &self.recipe.layout;
         if let Some(in_pieces) = &in_pieces {
@@ -308,13 +313,13 @@ impl<'a> Gatherer<'a> {
             self.partitions.scatter(layout, words, homes)?;
         }
         self.scatter_logs()?;
-        // The words of a block's groups are many; those of chunks are few, and kept.
+        // We free the words of a block's groups because they are many. Those of chunks are few and kept.
         self.chunk = Vec::new();
         self.memory.recount(0);
         Ok(())
     }
 
-    /// Puts rows into partitions, each as a group.
+    /// Puts each row into a partition as a group of its own.
     fn put_rows(
         &mut self,
         rows: Range<usize>,
@@ -340,7 +345,7 @@ impl<'a> Gatherer<'a> {
         Ok(())
     }
 
-    /// Puts the rows of logs where those of their groups were put.
+    /// Puts the rows of logs into the partitions of their groups.
     fn scatter_logs(&mut self) -> Result<()> {
         for (number, log) in self.recipe.states.logs().iter().enumerate() {
             let rows = &mut self.beside.logs[number];
@@ -351,7 +356,7 @@ impl<'a> Gatherer<'a> {
         Ok(())
     }
 
-    /// Makes the chunk so many rows of groups without anything in them, and has `write` put the keys there.
+    /// Fills the chunk with `rows` empty groups, and calls `write` to put the keys there.
     fn fill_chunk(&mut self, rows: usize, write: impl FnOnce(&mut [u64])) -> Result<()> {
         let mut chunk = std::mem::take(&mut self.chunk);
         self.fill(&mut chunk, rows)?;
@@ -367,6 +372,7 @@ impl<'a> Gatherer<'a> {
             self.memory.grow((more * size_of::<u64>()) as u64)?;
             words.reserve_exact(len);
         }
+        // Filling with zeros is much faster than copying rows, and most cells start with zero.
         if self.empty.iter().all(|word| *word == 0) {
             words.resize(len, 0);
             return Ok(());
@@ -382,14 +388,15 @@ impl<'a> Gatherer<'a> {
         if (self.table.len() <= policy.groups_max || self.recipe.enough.is_some()) && !is_log_long {
             return Ok(());
         }
+        // Too few rows shared a group: the table did not pay, so let the next rows bypass it.
         if !is_log_long && self.rows_taken < self.table.len() * policy.rows_per_group_min {
             self.rows_past_table = policy.rows_past_table;
         }
         self.flush()
     }
 
-    /// Puts the groups of the table into partitions if logs have rows of theirs: the rows of groups that pass the table by are not to
-    /// be taken for them.
+    /// Empties the table if it may have rows in logs. Rows of a log name their group by number, and the groups that
+    /// bypass the table use the same numbers, so both must never be in the logs together.
     fn flush_logged(&mut self) -> Result<()> {
         match self.table.len() > 0 && !self.recipe.states.logs().is_empty() {
             true => self.flush(),
@@ -399,6 +406,7 @@ impl<'a> Gatherer<'a> {
 
     fn flush(&mut self) -> Result<()> {
         let homes = (!self.beside.logs.is_empty()).then_some(&mut self.homes);
+        // The groups must go first: the rows of logs follow them to their homes.
         self.partitions.scatter(&self.recipe.layout, self.table.rows(), homes)?;
         self.scatter_logs()?;
         self.table.clear();
@@ -406,12 +414,12 @@ impl<'a> Gatherer<'a> {
         Ok(())
     }
 
-    /// Whether nothing more has to be gathered.
+    /// Whether the worker has gathered enough groups.
     pub(super) fn has_enough(&self) -> bool {
         self.recipe.enough.is_some_and(|enough| self.table.len() >= enough)
     }
 
-    /// What was gathered, all of it in partitions.
+    /// The result: everything that was gathered, in partitions.
     pub(super) fn finish(mut self) -> Result<Gathered> {
         self.flush()?;
         let (partitions, memory) = self.partitions.finish();

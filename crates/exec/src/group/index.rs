@@ -1,17 +1,17 @@
-//! A hash table from keys, which are kept elsewhere, to their numbers in the order in which they were met.
+//! A hash table from keys, which are stored elsewhere, to their numbers in the order in which they were met.
 
 use std::mem::size_of;
 
 /// The numbers of keys, by hash.
 #[derive(Debug)]
 pub(super) struct Index {
-    /// One more than a number; 0 is free. A power of two of them, at most half in use.
+    /// A slot is one more than a number; 0 is free. There must be a power of two of them, at most half in use.
     slots: Vec<u32>,
     len: u32,
 }
 
 impl Index {
-    /// An index that holds `keys` keys before it has to grow.
+    /// An index that holds `keys` keys before it must grow.
     pub(super) fn with_room_for(keys: usize) -> Index {
         Index { slots: vec![0; slots_for(keys)], len: 0 }
     }
@@ -21,18 +21,18 @@ impl Index {
         (slots_for(keys) * size_of::<u32>()) as u64
     }
 
-    /// Keys that it holds before it has to grow.
+    /// The number of keys that fit before the index must grow.
     pub(super) fn room(&self) -> usize {
         self.slots.len() / 2
     }
 
-    /// The number of the first key that one with this hash is compared with, if there is one.
+    /// The number of the first key that a search for this hash compares, if there is one.
     #[inline]
     pub(super) fn first(&self, hash: u64) -> Option<u32> {
         self.slots[hash as usize & (self.slots.len() - 1)].checked_sub(1)
     }
 
-    /// The number of a key; `None` if it is new, and gets the next.
+    /// The number of a key. `None` if the key is new; it then gets the next number.
     #[inline]
     pub(super) fn find(&mut self, hash: u64, is_same: impl Fn(u32) -> bool) -> Option<u32> {
         let mask = self.slots.len() - 1;
@@ -44,13 +44,13 @@ impl Index {
             }
             slot = (slot + 1) & mask;
         }
-        assert!((self.len as usize) < self.slots.len() / 2, "an index grows before it is full");
+        assert!((self.len as usize) < self.slots.len() / 2, "the caller must grow an index before it is full");
         self.len += 1;
         self.slots[slot] = self.len;
         None
     }
 
-    /// Makes room for `keys` keys; `hash` is that of a number's key.
+    /// Makes room for `keys` keys. `hash` returns the hash of a number's key.
     pub(super) fn grow(&mut self, keys: usize, hash: impl Fn(u32) -> u64) {
         let mask = slots_for(keys) - 1;
         let mut slots = vec![0; mask + 1];
@@ -64,7 +64,7 @@ impl Index {
         self.slots = slots;
     }
 
-    /// Forgets all keys.
+    /// Removes all keys.
     pub(super) fn clear(&mut self) {
         self.slots.fill(0);
         self.len = 0;

@@ -1,4 +1,4 @@
-//! The values of the key columns of a block or a batch, on their way into rows.
+//! The values of the key columns of a block or batch, before they are written into rows.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::layout::{Bit, Layout, Place, put_view, view_at};
 use super::rows::Values;
 use super::texts::{TextStore, bytes_in, is_long, len_of, marked, moved, texts_of};
 
-/// Texts that are looked at before any of them is hashed.
+/// Texts whose bytes are touched before any of them is hashed.
 const TEXTS_AT_ONCE: usize = 32;
 
 /// The values of all key columns.
@@ -34,16 +34,16 @@ enum Part {
 
 struct Texts {
     array: BinaryViewArray,
-    /// Where in a row the view is.
+    /// The first word of the view in a row.
     word: usize,
-    /// The marked view of each value, where rows share values.
+    /// The marked view of each value; only if rows share values.
     marked: Option<Vec<u128>>,
-    /// By how much views are moved if the array's buffers were adopted.
+    /// The number to add to buffer numbers of views, if the store adopted the array's buffers.
     adopted: Option<u32>,
 }
 
 impl<'a> KeyValues<'a> {
-    /// The values of the layout's columns, to be read for so many rows.
+    /// Takes the values of the layout's columns, to be read for `rows` rows.
     pub(super) fn new(layout: &'a Layout, values: &[Values], rows: usize) -> Result<KeyValues<'a>> {
         let is_null = |values: &Values| values.values.logical_null_count() > 0;
         if layout.columns.iter().zip(values).any(|(column, values)| column.null.is_none() && is_null(values)) {
@@ -52,7 +52,8 @@ impl<'a> KeyValues<'a> {
         KeyValues::of_some(layout, values, rows)
     }
 
-    /// As [`KeyValues::new`], of which no NULLs are asked for where the layout has none.
+    /// Takes the values of the layout's columns, to be read for `rows` rows. Other than [`KeyValues::new`], allows
+    /// NULLs in columns that have no NULL bit, because the caller will not read them.
     pub(super) fn of_some(layout: &'a Layout, values: &[Values], rows: usize) -> Result<KeyValues<'a>> {
         let columns = layout.columns.iter().zip(values).map(|(column, values)| {
             let codes = values.codes.clone();
@@ -73,8 +74,8 @@ impl<'a> KeyValues<'a> {
         Ok(KeyValues { layout, columns: columns.collect::<Result<_>>()? })
     }
 
-    /// Writes the keys of the rows at `places` into as many rows, of which the words for keys are zero. Views are those
-    /// of the arrays until the texts are [`KeyValues::settle`]d.
+    /// Writes the keys of the rows at `places` into `rows`, one after the other. The words of their keys must be zero.
+    /// Until [`KeyValues::settle`], the views refer to the arrays.
     pub(super) fn write(&self, places: impl Iterator<Item = usize> + Clone, rows: &mut [u64]) {
         let stride = self.layout.stride;
         for column in &self.columns {
@@ -85,7 +86,7 @@ impl<'a> KeyValues<'a> {
         }
     }
 
-    /// The bytes behind a view of the text of a number, before it is settled.
+    /// The bytes of a view that is not settled yet. `text` is the number of the text in the key.
     #[inline]
     pub(super) fn bytes<'b>(&'b self, text: usize, view: u128, inline: &'b mut [u8; 16]) -> &'b [u8] {
         let mut texts = self.texts();
@@ -100,7 +101,7 @@ impl<'a> KeyValues<'a> {
         })
     }
 
-    /// Has `store` keep the buffers of texts of which most are wanted for the rows at `places`.
+    /// Lets `store` keep the buffers of a text column if most of their bytes are wanted for the rows at `places`.
     pub(super) fn adopt(&mut self, places: impl Iterator<Item = usize> + Clone, store: &mut TextStore) -> Result<()> {
         for column in &mut self.columns {
             let Part::Text(texts) = &mut column.part else { continue };
@@ -112,7 +113,7 @@ impl<'a> KeyValues<'a> {
         Ok(())
     }
 
-    /// Has the views of rows lead into `store`.
+    /// Makes the views of rows refer to `store`, copying texts whose buffers were not adopted.
     pub(super) fn settle(&self, rows: &mut [u64], store: &mut TextStore) -> Result<()> {
         for texts in self.texts() {
             for row in rows.chunks_exact_mut(self.layout.stride) {
@@ -120,7 +121,7 @@ impl<'a> KeyValues<'a> {
                 if !is_long(view) {
                     continue;
                 }
-                // The lower half, length and mark, stays.
+                // The lower half has the length and the mark, which stay as they are.
                 let settled = match texts.adopted {
                     Some(base) => moved(view, base),
                     None => store.push(bytes_in(&texts.array, view, &mut [0; 16]))?,
@@ -150,6 +151,7 @@ impl Column {
                 None => {
                     let mut left = places.clone();
                     for rows in rows.chunks_mut(stride * TEXTS_AT_ONCE) {
+                        // `black_box` must keep the compiler from dropping these reads.
                         std::hint::black_box(texts.glance(left.clone().take(TEXTS_AT_ONCE)));
                         let with_places = rows.chunks_exact_mut(stride).zip(left.by_ref());
                         with_places.for_each(|(row, place)| put_view(row, texts.word, texts.marked(place)));
@@ -173,14 +175,15 @@ impl Texts {
         let Some(array) = texts_of(&values.values) else { return Err(unlike(values)) };
         let is_shared = values.codes.is_some() && array.len() < rows;
         let mut texts = Texts { array, word, marked: None, adopted: None };
+        // If rows share values, hash each value once and not once per row.
         if is_shared {
             texts.marked = Some((0..texts.array.len()).map(|place| texts.marked(place)).collect());
         }
         Ok(texts)
     }
 
-    /// Looks at both ends of long texts, so that the processor fetches them all at the same time: they are rarely in a cache, and
-    /// to hash one takes too long for it to reach the next.
+    /// Touches both ends of long texts, so that the processor fetches all of them at the same time. They are rarely in
+    /// a cache, and hashing one takes too long for the processor to reach the next.
     fn glance(&self, places: impl Iterator<Item = usize>) -> u8 {
         let long = places.filter(|place| is_long(self.array.views()[*place]));
         long.fold(0, |glances, place| {

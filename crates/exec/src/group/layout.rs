@@ -1,4 +1,5 @@
-//! How a group lies in memory: as one row of words of 64 bits, so that it is found, moved and merged in one place.
+//! The layout of a group in memory. A group is one row of 64-bit words, so that it is found, moved and merged in one
+//! place.
 //!
 //! ```text
 //!   ┌─────────────────────────────────┬─────────────────────┬───────────────────────┐
@@ -7,9 +8,10 @@
 //!   └─────────────────────────────────┴─────────────────────┴───────────────────────┘
 //! ```
 //!
-//! Columns are packed from the widest to the narrowest, which keeps each within a word. The parts of a NULL are zero, so
-//! that keys are equal exactly if their words are, but for the bytes of long texts. A text is a marked view (texts.rs):
-//! its words tell it from nearly all others, and make a hash of the key without a look at its bytes.
+//! Columns are packed from the widest to the narrowest, so that no narrow column crosses a word. The bits of a NULL
+//! value must be zero. Two keys are therefore equal exactly if their words are equal, except for the bytes of long
+//! texts. A text is a marked view (texts.rs): its words tell it from nearly all others, so the key can be hashed
+//! without reading the bytes.
 
 use std::sync::Arc;
 
@@ -31,10 +33,10 @@ pub(super) struct Bit {
     pub(super) shift: u32,
 }
 
-/// Where in a row the values of a key column are.
+/// The place of a key column's values in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// Up to 64 bits from a bit on.
+    /// Up to 64 bits from this bit on.
     Narrow { at: Bit, width: u32 },
     /// 128 bits: two words.
     Wide { word: usize },
@@ -42,13 +44,13 @@ pub(super) enum Place {
     Text { word: usize },
 }
 
-/// A key column that rows hold.
+/// A key column that is stored in rows.
 #[derive(Debug)]
 pub(super) struct KeyColumn {
     pub(super) expr: Expr,
     kind: DataType,
     pub(super) place: Place,
-    /// Set where it is NULL, if it can be.
+    /// The bit that is set where the column is NULL; `None` if it cannot be NULL.
     pub(super) null: Option<Bit>,
 }
 
@@ -56,7 +58,7 @@ pub(super) struct KeyColumn {
 #[derive(Debug)]
 enum KeyOutput {
     Held(usize),
-    /// A function of columns that are held: equal where those are.
+    /// A function of stored columns. It is equal where these are equal, so it need not be stored.
     Computed {
         function: usize,
         of: Vec<usize>,
@@ -64,7 +66,7 @@ enum KeyOutput {
     },
 }
 
-/// How the keys of groups lie in rows.
+/// The layout of the keys of groups in rows.
 #[derive(Debug)]
 pub(super) struct Layout {
     pub(super) columns: Vec<KeyColumn>,
@@ -89,7 +91,7 @@ impl Shape {
     /// Words of a key.
     fn words(self) -> usize {
         match self {
-            // A row has some word even if nothing is computed of it.
+            // Each row must have at least one word, even if it has neither keys nor aggregates.
             Shape::Empty(_) | Shape::One(_) => 1,
             Shape::Two(_) => 2,
             Shape::Long(Long { fixed, texts }) => fixed + 2 * texts,
@@ -97,7 +99,7 @@ impl Shape {
     }
 }
 
-/// Calls a generic function for the shape at hand.
+/// Calls a generic function for the shape of a key.
 macro_rules! with_shape {
     ($shape:expr, $name:ident => $call:expr) => {
         match $shape {
@@ -110,7 +112,7 @@ macro_rules! with_shape {
 }
 pub(super) use with_shape;
 
-/// Hashes and comparisons of keys, given from their first word on.
+/// Hashes and compares keys. Rows are given from the first word of their key on.
 pub(super) trait KeyShape: Copy {
     /// The hash of a row's key.
     fn hash(self, row: &[u64]) -> u64;
@@ -120,7 +122,7 @@ pub(super) trait KeyShape: Copy {
         0..0
     }
 
-    /// Whether two rows have the same key; `is_same_text` compares the views of the text of a number.
+    /// Whether two rows have the same key. `is_same_text` compares the views of the text with a given number.
     fn is_same(self, left: &[u64], right: &[u64], is_same_text: impl Fn(usize, u128, u128) -> bool) -> bool;
 }
 
@@ -141,7 +143,7 @@ pub(super) struct Two;
 pub(super) struct Long {
     /// Words of columns of a fixed size.
     pub(super) fixed: usize,
-    /// Texts behind them.
+    /// Texts after these words.
     pub(super) texts: usize,
 }
 
@@ -185,7 +187,7 @@ impl KeyShape for Long {
         let (fixed, texts) = row.split_at(self.fixed);
         let hash = fixed.iter().fold(0, |hash, word| mix(hash ^ word));
         texts.as_chunks().0.iter().take(self.texts).fold(hash, |hash, [first, second]| {
-            // Where a long text is says nothing of it.
+            // The second half of a long view says only where the bytes are stored, which equal texts need not share.
             let second = if is_long((*first).into()) { 0 } else { *second };
             mix(hash.rotate_left(32) ^ first ^ mix(second))
         })
@@ -218,11 +220,13 @@ pub(super) fn put_view(row: &mut [u64], word: usize, view: u128) {
 }
 
 impl Layout {
-    /// The layout of groups by `keys` with so many words of aggregates; `columns_of` a function are those that it reads.
+    /// The layout of groups by `keys` with `words` words of aggregates. `columns_of` returns the columns that a
+    /// function reads.
     pub(super) fn new<'f>(keys: &[Key], columns_of: impl Fn(usize) -> &'f [usize], words: usize) -> Result<Layout> {
         let mut held: Vec<&Key> = Vec::new();
         let mut outputs = Vec::with_capacity(keys.len());
         for key in keys {
+            // A key that is a function of other keys adds nothing to the identity of a group, so it is not stored.
             outputs.push(match computed(key, keys, &columns_of) {
                 Some((function, of)) => {
                     let of = of.into_iter().map(|source| held_at(&mut held, source)).collect();
@@ -236,7 +240,7 @@ impl Layout {
         Ok(Layout { columns, outputs, shape, key_words, stride: key_words + words })
     }
 
-    /// The layout of values behind one word that is not theirs.
+    /// The layout of values after one word, which the caller uses for the group.
     pub(super) fn of_values(values: &[Key]) -> Result<Layout> {
         let mut held: Vec<&Key> = Vec::new();
         let outputs = values.iter().map(|value| KeyOutput::Held(held_at(&mut held, value))).collect();
@@ -245,7 +249,7 @@ impl Layout {
         Ok(Layout { columns, outputs, shape, key_words, stride: key_words })
     }
 
-    /// Adds to the numbers of the buffers of all texts in the keys of rows.
+    /// Adds `more` to the buffer numbers of all texts in the keys of rows.
     pub(super) fn move_texts(&self, rows: &mut [u64], more: u32) {
         for column in &self.columns {
             if let Place::Text { word } = column.place {
@@ -256,10 +260,10 @@ impl Layout {
         }
     }
 
-    /// As [`Layout::keys`] where no key is computed, for a reader who asks of texts only whether they are NULL: all others
-    /// are empty.
+    /// The key columns of the result for a reader that only asks whether texts are NULL: all texts come out empty. No
+    /// key may be computed.
     pub(super) fn keys_without_texts(&self, rows: &[u64], texts: &TextStore) -> Result<Vec<ArrayRef>> {
-        assert!(!self.computes(), "what is computed of texts needs them");
+        assert!(!self.computes(), "a computed key may need the texts");
         let of = |column: &KeyColumn| match column.place {
             Place::Text { .. } => {
                 let views = rows.chunks_exact(self.stride).map(|_| 0);
@@ -286,7 +290,7 @@ impl Layout {
                 let values = evaluate_in_pieces(&*functions[*function], &columns, rows.len() / self.stride)?;
                 match values.data_type() == kind {
                     true => Ok(values),
-                    false => Err(Error::internal(format!("a key of {kind} is a {}", values.data_type()))),
+                    false => Err(Error::internal(format!("a key of {kind} was computed as {}", values.data_type()))),
                 }
             }
         };
@@ -298,12 +302,12 @@ impl Layout {
         self.outputs.iter().any(|output| matches!(output, KeyOutput::Computed { .. }))
     }
 
-    /// Key columns of the result.
+    /// The number of key columns of the result.
     pub(super) fn key_count(&self) -> usize {
         self.outputs.len()
     }
 
-    /// The column behind a key of the result, unless that is computed.
+    /// The stored column of a key of the result; `None` if the key is computed.
     pub(super) fn held(&self, output: usize) -> Option<&KeyColumn> {
         match self.outputs[output] {
             KeyOutput::Held(place) => Some(&self.columns[place]),
@@ -312,7 +316,7 @@ impl Layout {
     }
 }
 
-/// The function that a key is, and the other keys that it reads, if it reads nothing else.
+/// The function of a key and the other keys that it reads. `None` if the key is no function or reads anything else.
 fn computed<'k, 'f>(
     key: &Key,
     keys: &'k [Key],
@@ -327,7 +331,7 @@ fn computed<'k, 'f>(
     Some((function, of.collect::<Option<_>>()?))
 }
 
-/// The place of a key among those that are held; it is held from now on.
+/// The index of a key among the stored ones. Adds the key if it is new.
 fn held_at<'k>(held: &mut Vec<&'k Key>, key: &'k Key) -> usize {
     held.iter().position(|other| other.expr == key.expr).unwrap_or_else(|| {
         held.push(key);
@@ -335,11 +339,11 @@ fn held_at<'k>(held: &mut Vec<&'k Key>, key: &'k Key) -> usize {
     })
 }
 
-/// Gives every column its place behind `lead` words.
+/// Gives every column its place after the first `lead` words.
 fn places(keys: &[&Key], lead: usize) -> Result<(Vec<KeyColumn>, Shape)> {
     let widths: Vec<Option<u32>> = keys.iter().map(|key| width_of(&key.kind)).collect();
     if let Some(key) = keys.iter().zip(&widths).find(|(key, width)| width.is_none() && !is_text(&key.kind)) {
-        return Err(Error::internal(format!("no key is a {}", key.0.kind)));
+        return Err(Error::internal(format!("values of type {} cannot be keys", key.0.kind)));
     }
     let texts = widths.iter().filter(|width| width.is_none()).count();
     let nulls = keys.iter().filter(|key| key.nullable).count();
@@ -357,6 +361,7 @@ fn places(keys: &[&Key], lead: usize) -> Result<(Vec<KeyColumn>, Shape)> {
         used += width;
         at
     };
+    // Wide columns first: each size divides 64 bits or the size before, so none crosses a word.
     let mut order: Vec<usize> = (0..keys.len()).collect();
     order.sort_by_key(|key| std::cmp::Reverse(widths[*key]));
     let mut places = vec![None; keys.len()];
@@ -375,6 +380,7 @@ fn places(keys: &[&Key], lead: usize) -> Result<(Vec<KeyColumn>, Shape)> {
         expr: key.expr,
         kind: key.kind.clone(),
         place: place.expect("every key has a place"),
+        // The NULL bits follow the values of a fixed size.
         null: key.nullable.then(|| take(1)),
     });
     Ok((columns.collect(), shape))

@@ -1,8 +1,9 @@
 //! Groups of the rows of one block: small numbers for the combinations of key values that occur in it.
 //!
-//! Each key becomes a number per row: its code where the values are listed, otherwise its bits, or the place of its
-//! value among those met so far. The numbers of all keys are packed into 64 bits. Few of them index an array, many go
-//! through a hash table.
+//! Each key gives a number per row: its code if the values are listed, otherwise its bits or the index of its value
+//! among the values met so far. The numbers of all keys are packed into 64 bits. For example, if the second key has
+//! numbers of 5 bits, the packed number is `first << 5 | second`. A small range of packed numbers indexes an array; a
+//! large one goes through a hash table.
 
 use std::sync::Arc;
 
@@ -14,13 +15,13 @@ use super::bits::{Bits, bits_of, hash_of_bytes, mix};
 use super::rows::Values;
 use super::texts::texts_of;
 
-/// Numbers below so many bits index an array.
+/// Numbers of at most this many bits index an array.
 const DENSE_BITS_MAX: u32 = 20;
 
-/// Rows that tell whether a key is nearly unique.
+/// Rows that show whether a key is nearly unique.
 const SAMPLE_ROWS: usize = 1 << 12;
 
-/// Which group each row is in.
+/// The group of each row.
 pub(super) struct LocalGroups {
     /// The group of each row.
     pub(super) groups: Vec<u32>,
@@ -28,7 +29,7 @@ pub(super) struct LocalGroups {
     pub(super) first_rows: Vec<u32>,
 }
 
-/// A number per row below 2^bits, equal exactly for equal values.
+/// A number per row below 2^bits. Two rows have equal numbers exactly if their values are equal.
 struct Numbers {
     bits: u32,
     of_rows: OfRows,
@@ -39,11 +40,11 @@ enum OfRows {
     Numbers(ScalarBuffer<u64>),
 }
 
-/// Finds the groups of `rows` rows by their keys, of which there is one at least. `None` if each row is to be taken for
-/// a group, because no two are alike or hardly any: those that are, are found when the groups of all blocks are put
-/// together.
+/// Finds the groups of `rows` rows by their keys, at least one. `None` if the caller should take each row for a group,
+/// because hardly any two rows are alike. Rows that are still alike are joined when the groups of all blocks are
+/// merged.
 pub(super) fn group(keys: &[Values], rows: usize) -> Result<Option<LocalGroups>> {
-    // The list of the only key is its groups already.
+    // The list of the only key already has each group once.
     if let [Values { codes: None, is_list: true, .. }] = keys {
         return Ok(None);
     }
@@ -61,12 +62,13 @@ pub(super) fn group(keys: &[Values], rows: usize) -> Result<Option<LocalGroups>>
     Ok(places(&packed))
 }
 
-/// Where each of `numbers` is met first.
+/// The index where each distinct number is met first.
 pub(super) fn first_of_each(numbers: &[u64]) -> Vec<u32> {
     places_of(numbers, |number| mix(*number)).first_rows
 }
 
-/// The numbers of two keys as one.
+/// Packs the numbers of two keys into one. A side with more than 32 bits must be renumbered first, so that both fit 64
+/// bits.
 fn packed(left: &mut Numbers, right: &mut Numbers) -> Numbers {
     for wide in [&mut *left, &mut *right] {
         if wide.bits > 32 {
@@ -91,14 +93,14 @@ fn packed(left: &mut Numbers, right: &mut Numbers) -> Numbers {
     Numbers { bits: left.bits + right.bits, of_rows: OfRows::Numbers(of_rows) }
 }
 
-/// Whether hardly any number of a wide key comes twice, going by some of them.
+/// Whether hardly any number of a wide key repeats, judged by a sample.
 fn is_nearly_unique(key: &Numbers) -> bool {
     let OfRows::Numbers(numbers) = &key.of_rows else { return false };
     if key.bits <= 32 || numbers.len() < SAMPLE_ROWS {
         return false;
     }
     let step = numbers.len() / SAMPLE_ROWS;
-    // Neighbours are looked at too: they are alike more often than others.
+    // We sample runs of neighbours because neighbours are alike more often than other rows.
     let sample: Vec<u64> = numbers.chunks(step * 16).flat_map(|rows| &rows[..rows.len().min(16)]).copied().collect();
     places_of(&sample, |number| mix(*number)).first_rows.len() * 32 > sample.len() * 31
 }
@@ -109,7 +111,7 @@ fn numbers_of(key: &Values, rows: usize) -> Result<Numbers> {
         Some(codes) if key.is_list => {
             Numbers { bits: bits_for(key.values.len()), of_rows: OfRows::Codes(Arc::clone(codes)) }
         }
-        // What a function made of listed values need not be distinct.
+        // A function of listed values may return equal results for different codes.
         Some(codes) => {
             let Numbers { bits, of_rows } = numbers_of_values(&key.values)?;
             let of_rows = match of_rows {
@@ -166,14 +168,15 @@ fn renumbered(wide: &Numbers) -> Numbers {
     }
 }
 
-/// Bits that hold the numbers below `count`.
+/// The number of bits that hold the numbers below `count`.
 fn bits_for(count: usize) -> u32 {
     usize::BITS - count.saturating_sub(1).leading_zeros()
 }
 
-/// The place of each row's number among the distinct ones, in the order in which they are met; `None` if hardly any
+/// Groups rows by their packed number; groups are numbered in the order in which they are met. `None` if hardly any
 /// number is met twice.
 fn places(packed: &Numbers) -> Option<LocalGroups> {
+    // Choose the fastest table: an array for a small range, then slots that hold the number, then a general hash table.
     let bits = packed.bits;
     match &packed.of_rows {
         OfRows::Codes(codes) if is_dense(bits, codes.len()) => {
@@ -211,23 +214,23 @@ fn places_of_dense(numbers: impl Iterator<Item = usize>, bits: u32) -> LocalGrou
     found
 }
 
-/// A hash table of numbers whose slots hold all there is to know, so that finding one is one look at memory.
+/// A hash table of numbers. A slot holds both number and group, so finding one takes a single memory access.
 struct SlotTable {
-    /// The number, and one more than its place in the lowest bits; 0 is free.
+    /// The number, and in the lowest bits one more than its group; 0 is a free slot.
     slots: Vec<u64>,
     len: usize,
 }
 
 impl SlotTable {
-    /// Bits of a place: a block has fewer rows.
+    /// Bits of a group number; a block has fewer rows.
     const PLACE_BITS: u32 = 20;
     const NUMBER_BITS_MAX: u32 = 64 - SlotTable::PLACE_BITS;
     const ROWS_MAX: usize = (1 << SlotTable::PLACE_BITS) - 1;
 
-    /// Rows whose slots are looked at before any is searched: the processor fetches them at the same time.
+    /// Rows whose slots are read before any is searched, so that the processor fetches them at the same time.
     const ROWS_AT_ONCE: usize = 32;
 
-    /// The places of numbers; `None` if hardly any of the first is met twice.
+    /// The groups of the numbers; `None` if hardly any of the first eighth is met twice.
     fn places(mut numbers: impl ExactSizeIterator<Item = u64>) -> Option<LocalGroups> {
         let rows = numbers.len();
         let mut table = SlotTable { slots: vec![0; (rows * 2).next_power_of_two().clamp(1 << 8, 1 << 14)], len: 0 };
@@ -237,6 +240,8 @@ impl SlotTable {
             let count = SlotTable::ROWS_AT_ONCE.min(rows - start);
             let mask = table.slots.len() as u64 - 1;
             let mut glances = 0;
+            // First only read the slots, without a branch. `black_box` must keep the compiler from dropping these
+            // reads.
             for ((number, hash), next) in some.iter_mut().zip(&mut hashes).zip(numbers.by_ref().take(count)) {
                 (*number, *hash) = (next, mix(next));
                 glances ^= table.slots[(*hash & mask) as usize];
@@ -249,6 +254,7 @@ impl SlotTable {
                 }
                 found.groups.push(place as u32);
             }
+            // Leave room for the next batch, so that `place` need not check the load of the table.
             if table.len + SlotTable::ROWS_AT_ONCE > table.slots.len() / 2 {
                 table.grow();
             }
@@ -299,7 +305,7 @@ fn places_of<T: PartialEq>(values: &[T], hash: impl Fn(&T) -> u64) -> LocalGroup
     LocalGroups { groups, first_rows: table.first_rows }
 }
 
-/// The place of each text among the distinct ones. NULL is one of them.
+/// The index of each text among the distinct ones. NULL is one of them.
 fn places_of_texts(texts: &BinaryViewArray) -> LocalGroups {
     let mut table = Places::new();
     let value = |row: usize| texts.is_valid(row).then(|| texts.value(row));
@@ -312,16 +318,16 @@ fn places_of_texts(texts: &BinaryViewArray) -> LocalGroups {
     LocalGroups { groups, first_rows: table.first_rows }
 }
 
-/// A hash table from values, which stay where they are, to the order in which they were met.
+/// A hash table from values, which stay in their array, to the order in which they were met.
 struct Places {
-    /// One more than a place; 0 is free.
+    /// One more than an index into the other two; 0 is free.
     slots: Vec<u32>,
     hashes: Vec<u64>,
     first_rows: Vec<u32>,
 }
 
 impl Places {
-    /// Many rows often have few values, so the table starts small.
+    /// We start small because many rows often have few values.
     fn new() -> Places {
         Places { slots: vec![0; 1024], hashes: Vec::new(), first_rows: Vec::new() }
     }
@@ -385,7 +391,7 @@ mod tests {
             },
         ];
         for count in 1..=3 {
-            let found = group(&keys[..count], 5_000).expect("keys of ours").expect("many are alike");
+            let found = group(&keys[..count], 5_000).expect("keys of a supported type").expect("many are alike");
             let mut known = std::collections::HashMap::new();
             for row in 0..5_000_usize {
                 let key = (numbers[row], texts[row].clone().filter(|_| count > 1), if count > 2 { row % 2 } else { 0 });

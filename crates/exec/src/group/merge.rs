@@ -1,4 +1,4 @@
-//! Putting the groups of partitions together that may have keys in common.
+//! Merges the groups of partitions that may have keys in common.
 
 use std::mem::size_of;
 
@@ -29,21 +29,21 @@ pub(super) struct Merger<'a> {
     rows_max: usize,
     hashes: Vec<u64>,
     pairs: Vec<(u32, u32)>,
-    /// The groups of the rows of one partition, where logs ask for them.
+    /// The group of each row of one partition; only if there are logs.
     numbers: Vec<u32>,
     /// The pages of each log.
     logs: Vec<Vec<Vec<u64>>>,
 }
 
-/// Groups that were put together, and what their logs give.
+/// Merged groups and the results of their logs.
 pub(super) struct Merged {
     pub(super) rows: Vec<u64>,
-    /// Columns by log and by aggregate of the log.
+    /// Columns by log, then by aggregate of the log.
     pub(super) logged: Vec<Vec<ArrayRef>>,
 }
 
 impl<'a> Merger<'a> {
-    /// A merge of at most `rows` rows, whose memory is taken from `memory`.
+    /// Starts a merge of at most `rows` rows. Takes its memory from `memory`.
     pub(super) fn new(
         layout: &'a Layout,
         states: &'a States,
@@ -70,7 +70,8 @@ impl<'a> Merger<'a> {
         })
     }
 
-    /// Adds the rows of a partition, the numbers of whose texts' buffers are higher by `more` in what all share.
+    /// Adds the rows of a partition. The buffers of its texts have numbers that are higher by `more` in the joined
+    /// store.
     pub(super) fn add(&mut self, partition: Partition, more: u32) -> Result<()> {
         let (layout, states) = (self.layout, self.states);
         let Partition { groups, logs } = partition;
@@ -85,6 +86,8 @@ impl<'a> Merger<'a> {
                 }
             });
         }
+        // All groups of the partition are merged now, so the rows of its logs can get the final numbers of their
+        // groups.
         for ((number, log), pages) in states.logs().iter().enumerate().zip(logs) {
             for mut page in pages.pages {
                 if more > 0 {
@@ -102,12 +105,14 @@ impl<'a> Merger<'a> {
 
     fn add_rows<S: KeyShape>(&mut self, shape: S, rows: &[u64]) -> Result<()> {
         let stride = self.layout.stride;
+        // Growth is bounded by the rows of all partitions; `new` has accounted for an index of that size.
         if self.len + rows.len() / stride > self.index.room() {
             let room = (self.index.room() * 4).max(self.len + ROWS_AT_ONCE).min(self.rows_max);
             self.index.grow(room, |group| shape.hash(&self.rows[group as usize * stride..]));
         }
         self.hashes.clear();
         self.hashes.extend(rows.chunks_exact(stride).map(|row| shape.hash(row)));
+        // The texts of a whole batch are fetched while the hashes are at hand.
         self.glance_at_texts(shape, rows);
         self.pairs.clear();
         for ((place, row), hash) in rows.chunks_exact(stride).enumerate().zip(&self.hashes) {
@@ -115,6 +120,8 @@ impl<'a> Merger<'a> {
                 shape
                     .is_same(&self.rows[group as usize * stride..], row, |_, held, view| self.texts.is_same(held, view))
             });
+            // A new row becomes a group with its aggregates as they are. The others are added after the loop, cell by
+            // cell.
             match found {
                 Some(group) => self.pairs.push((place as u32, group)),
                 None => {
@@ -130,7 +137,7 @@ impl<'a> Merger<'a> {
         self.states.merge(&self.pairs, rows, &mut self.rows, (stride, at), self.texts)
     }
 
-    /// Has the processor fetch the texts that are going to be compared.
+    /// Makes the processor fetch the texts that will be compared.
     fn glance_at_texts<S: KeyShape>(&mut self, shape: S, rows: &[u64]) {
         let (stride, texts) = (self.layout.stride, shape.texts());
         if texts.is_empty() {
@@ -150,9 +157,10 @@ impl<'a> Merger<'a> {
         std::hint::black_box(glances);
     }
 
-    /// The groups; one without anything in it if there is none and `always_one`.
+    /// The groups. If there is none and `always_one`, returns one empty group.
     pub(super) fn finish(mut self, always_one: bool, memory: &mut Reservation) -> Result<Merged> {
         if always_one && self.len == 0 {
+            // An aggregate without GROUP BY has one row even if its input is empty.
             self.rows.resize(self.layout.key_words, 0);
             self.rows.extend_from_slice(self.states.initial());
             self.len = 1;

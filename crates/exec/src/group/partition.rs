@@ -1,7 +1,7 @@
 //! The groups that one worker gathered, in partitions by the hash of their keys.
 //!
-//! The partitions of one number, of all workers, are later put together in one hash table, small enough for the caches.
-//! Rows are written page by page, so that growing copies nothing.
+//! The partitions with the same number of all workers are later merged in one hash table, which is small enough for the
+//! caches. Rows are written page by page, so that growing copies nothing.
 
 use std::mem::size_of;
 
@@ -9,8 +9,9 @@ use rowmill_base::{Reservation, Result};
 
 use super::layout::{KeyShape, Layout, with_shape};
 
-/// Rows that are put into partitions at once: so many that each partition gets several in a row, because writing to
-/// hundreds of places in turn misses the caches and their page tables, and so few that they are in a cache themselves.
+/// Rows that are put into partitions at once. There should be enough that each partition gets several in a row, because
+/// writing to hundreds of places in turn misses the caches and the TLB. They should also be few enough to fit a cache
+/// themselves.
 pub(super) const ROWS_PER_CHUNK: usize = 1 << 12;
 
 /// Rows of the first and of the largest page of a partition.
@@ -23,11 +24,11 @@ pub(super) struct Pages {
     rows: usize,
 }
 
-/// Groups that were gathered, some of them more than once, and the rows of their logs.
+/// Gathered groups, some of them more than once, and the rows of their logs.
 #[derive(Debug)]
 pub(super) struct Partition {
     pub(super) groups: Pages,
-    /// The number of the group of a row is its place in `groups`.
+    /// A log's rows name their group by its index in `groups`.
     pub(super) logs: Vec<Pages>,
 }
 
@@ -37,14 +38,14 @@ impl Partition {
         self.groups.bytes() + self.log_bytes()
     }
 
-    /// Those of the logs.
+    /// Bytes of memory of the logs.
     pub(super) fn log_bytes(&self) -> u64 {
         self.logs.iter().map(Pages::bytes).sum()
     }
 }
 
 impl Pages {
-    /// Rows.
+    /// The number of rows.
     pub(super) fn len(&self) -> usize {
         self.rows
     }
@@ -54,20 +55,21 @@ impl Pages {
         self.pages.iter().map(|page| (page.capacity() * size_of::<u64>()) as u64).sum()
     }
 
-    /// Rows for which there is no room yet, of so many.
+    /// How many of `rows` more rows do not fit the last page.
     fn lacks(&self, rows: usize, stride: usize) -> usize {
         let room = self.pages.last().map_or(0, |page| (page.capacity() - page.len()) / stride);
         rows.saturating_sub(room)
     }
 
-    /// Rows of the next page, which has to take `rows` at least.
+    /// Rows of the next page, which must take at least `rows`.
     fn page_rows(&self, rows: usize) -> usize {
         self.rows.next_power_of_two().clamp(PAGE_ROWS.start, PAGE_ROWS.end).max(rows)
     }
 
-    /// Appends those of `rows` at `places`.
+    /// Appends the rows at `places` of `rows`.
     fn extend(&mut self, rows: &[u64], places: &[u32], stride: usize) {
         let lacks = self.lacks(places.len(), stride);
+        // Fill the last page first and put the rest into a new page.
         let (first, rest) = places.split_at(places.len() - lacks);
         let page_rows = self.page_rows(lacks);
         for (places, is_new) in [(first, false), (rest, true)] {
@@ -81,7 +83,7 @@ impl Pages {
     }
 }
 
-/// Appends the rows at `places` to a page. Copies of a known length are a few instructions.
+/// Appends the rows at `places` to a page. Copies of a constant length take only a few instructions.
 fn copy(rows: &[u64], places: &[u32], stride: usize, page: &mut Vec<u64>) {
     fn of<const STRIDE: usize>(rows: &[u64], places: &[u32], page: &mut Vec<u64>) {
         let rows = rows.as_chunks::<STRIDE>().0;
@@ -109,22 +111,23 @@ pub(super) struct Partitions {
     memory: Reservation,
 }
 
-/// Where groups went: their partitions, and their places there.
+/// The homes of groups: for each its partition and its index there.
 pub(super) type Homes = Vec<(u32, u32)>;
 
 impl Partitions {
-    /// So many empty partitions, a power of two, for groups with so many logs. Memory is taken from `memory`.
+    /// Makes `partitions` empty partitions, which must be a power of two, for groups with `logs` logs. Takes its memory
+    /// from `memory`.
     pub(super) fn new(partitions: usize, logs: usize, memory: Reservation) -> Partitions {
         let empty = || Partition { groups: Pages::default(), logs: (0..logs).map(|_| Pages::default()).collect() };
         let partitions = (0..partitions).map(|_| empty()).collect();
         Partitions { partitions, order: Order::default(), numbers: Vec::new(), memory }
     }
 
-    /// Puts groups into partitions by the highest bits of the hashes of their keys, and appends to `homes` where they
-    /// went, if it is given.
+    /// Puts groups into partitions by the highest bits of their keys' hashes. If `homes` is given, appends where each
+    /// group went.
     pub(super) fn scatter(&mut self, layout: &Layout, rows: &[u64], mut homes: Option<&mut Homes>) -> Result<()> {
         let stride = layout.stride;
-        // A shift by all 64 bits is none for the processor.
+        // We shift twice because one shift by all 64 bits, with a single partition, is not allowed.
         let shift = 63 - self.partitions.len().ilog2();
         for rows in rows.chunks(ROWS_PER_CHUNK * stride) {
             self.numbers.clear();
@@ -145,7 +148,7 @@ impl Partitions {
         Ok(())
     }
 
-    /// Puts the rows of a log into the partitions of their groups, whose homes are given by their numbers.
+    /// Puts the rows of a log into the partitions of their groups. `homes` is indexed by the number of the group.
     pub(super) fn scatter_log(&mut self, log: usize, rows: &[u64], stride: usize, homes: &Homes) -> Result<()> {
         let mut chunk = Vec::with_capacity(ROWS_PER_CHUNK.min(rows.len()) * stride);
         for rows in rows.chunks(ROWS_PER_CHUNK * stride) {
@@ -153,6 +156,8 @@ impl Partitions {
             chunk.clear();
             chunk.extend_from_slice(rows);
             for row in chunk.chunks_exact_mut(stride) {
+                // The number of the group becomes its index in the partition, which stays valid when the table is
+                // cleared.
                 let (partition, place) = homes[row[0] as usize];
                 self.numbers.push(partition);
                 row[0] = place.into();
@@ -162,7 +167,7 @@ impl Partitions {
         Ok(())
     }
 
-    /// Appends rows to the pages of the partitions that have the rows' numbers.
+    /// Appends rows to the partitions that `numbers` gives.
     fn extend(&mut self, rows: &[u64], stride: usize, pages: impl Fn(&mut Partition) -> &mut Pages) -> Result<()> {
         self.order.sort(&self.numbers, self.partitions.len());
         let mut bytes = 0;
@@ -173,6 +178,8 @@ impl Partitions {
                 bytes += (pages.page_rows(lacks) * stride * size_of::<u64>()) as u64;
             }
         }
+        // Account for all new pages before writing any row, so that a lack of memory leaves the partitions as they
+        // were.
         self.memory.grow(bytes)?;
         for (partition, places) in self.partitions.iter_mut().zip(self.order.runs()) {
             pages(partition).extend(rows, places, stride);
@@ -195,14 +202,14 @@ struct Order {
 }
 
 impl Order {
-    /// Sorts rows by the numbers of their partitions.
+    /// Sorts rows by the numbers of their partitions: a counting sort.
     fn sort(&mut self, numbers: &[u32], partitions: usize) {
         self.ends.clear();
         self.ends.resize(partitions, 0);
         numbers.iter().for_each(|number| self.ends[*number as usize] += 1);
         let mut start = 0;
         for end in &mut self.ends {
-            // For now the place of the partition's next row.
+            // Until the rows are placed, this is the index of the partition's next row.
             start += std::mem::replace(end, start);
         }
         self.rows.resize(numbers.len(), 0);
@@ -213,7 +220,7 @@ impl Order {
         }
     }
 
-    /// Each partition's rows.
+    /// The rows of each partition.
     fn runs(&self) -> impl Iterator<Item = &[u32]> {
         let mut start = 0;
         self.ends.iter().map(move |end| {
@@ -232,7 +239,7 @@ mod tests {
     use rowmill_plan::{Expr, Key};
 
     #[test]
-    fn every_row_is_in_one_partition_and_every_byte_is_granted() {
+    fn every_row_is_in_one_partition_and_every_byte_is_accounted_for() {
         let key = Key { expr: Expr::Column(0), kind: DataType::Int64, nullable: false };
         let layout = Layout::new(&[key], |_| &[], 1).expect("a layout");
         let rows: Vec<u64> = (0..20_000).flat_map(|row| [row * 7, row]).collect();

@@ -1,4 +1,4 @@
-//! Totals of a block whose rows have few groups, some rows at a time.
+//! Totals of a block whose rows have few groups, computed piece by piece.
 //!
 //! ```text
 //!   columns ── integers of a piece ── steps of all expressions ──┐
@@ -6,10 +6,10 @@
 //!   groups  ── places of the rows of each group ─────────────────┘
 //! ```
 //!
-//! A piece is small enough that all of it stays in a core's caches. To add each row to the cell of its group would wait for
-//! what was added there before; rows that are put together by group first cost one load more, whatever the groups are, and that
-//! is done once for all totals. Rows that are left out have no place in any group: where most rows are in, all are computed, and
-//! no column is copied for the sake of a few that are not.
+//! A piece is small enough that all of it stays in a core's caches. Adding each row to the cell of its group would wait
+//! until the previous sum there is stored. Sorting the rows of a piece by group costs only one more load per row,
+//! whatever the groups are, and it is done once for all totals. Rows that are left out belong to no group. If most rows
+//! of a piece are in, we compute all of them, so that no column is copied because of the few that are out.
 
 use std::ops::Range;
 
@@ -19,46 +19,46 @@ use rowmill_storage::chunk::Chunk;
 use super::rows::Words;
 use crate::arithmetic::SharedSteps;
 
-/// Rows of a piece: a power of two, and a multiple of the rows that are unpacked at once.
+/// Rows of a piece. It must be a power of two and a multiple of the rows that are unpacked at once.
 pub(super) const PIECE_ROWS: usize = 1 << 11;
 
-/// Groups that are few.
+/// The greatest number of groups that are added up this way.
 pub(super) const GROUPS_MAX: usize = 32;
 
-/// Neighbours are put into lanes in turn: a lane's next place waits for that of the row before.
+/// Neighbouring rows go into different lanes, because the next place in a lane depends on the row before.
 const LANES: usize = 4;
 const LANE_ROWS: usize = PIECE_ROWS / LANES;
 
-/// Of the rows of a piece one of so many has to be in for all to be computed.
+/// All rows of a piece are computed if at least one in this many is in.
 const ALL_FROM_ONE_OF: usize = 2;
 
-/// Expressions that are computed of some rows of a block at a time.
+/// Expressions that are computed for one piece of a block at a time.
 pub(super) struct WordPieces<'a> {
-    /// The rows.
+    /// The range of rows.
     pub(super) range: Range<usize>,
-    /// Those that are in, where not all are.
+    /// The rows that are in; `None` if all are.
     pub(super) positions: Option<&'a [u32]>,
     pub(super) columns: Vec<(usize, &'a Chunk)>,
     pub(super) steps: SharedSteps,
-    /// By expression; none of those that are not computed so.
+    /// The index of the result by expression; `None` for an expression that is not computed in pieces.
     pub(super) results: Vec<Option<usize>>,
 }
 
-/// Some rows that are in, and the values of the block that are read for them.
+/// Some rows that are in, and the positions that must be read for them.
 struct PieceRows<'a> {
-    /// Their numbers among those that are in.
+    /// Their indexes among the rows that are in.
     rows: Range<usize>,
     read: Read<'a>,
 }
 
-/// The values that are read of a block.
+/// The positions of a block that are read.
 enum Read<'a> {
     All(Range<usize>),
     Some(&'a [u32]),
 }
 
 impl<'a> WordPieces<'a> {
-    /// Adds an expression and says the number of its result.
+    /// Adds an expression and returns the index of its result.
     pub(super) fn add(&mut self, words: &Words<'a>) -> usize {
         for (column, chunk) in &words.columns {
             if !self.columns.iter().any(|(known, _)| known == column) {
@@ -70,8 +70,8 @@ impl<'a> WordPieces<'a> {
         self.steps.add(words.arithmetic, &places)
     }
 
-    /// Calls `each` with the rows of each of `groups` groups in a piece and the values of all results there. `of_rows` has the
-    /// group of each row that is in.
+    /// Calls `each` once per piece, with the piece's rows by group and the values of all results. There are `groups`
+    /// groups. `of_rows` has the group of each row that is in.
     pub(super) fn for_each(
         &self,
         of_rows: &[u32],
@@ -79,7 +79,7 @@ impl<'a> WordPieces<'a> {
         mut each: impl FnMut(&ByGroup, &[&[i64; PIECE_ROWS]]) -> Result<()>,
     ) -> Result<()> {
         if groups > GROUPS_MAX {
-            return Err(Error::internal(format!("{groups} groups are not few")));
+            return Err(Error::internal(format!("{groups} groups are too many to add in pieces")));
         }
         let mut columns: Vec<Vec<i64>> = self.columns.iter().map(|_| Vec::with_capacity(PIECE_ROWS)).collect();
         let mut computed = Vec::new();
@@ -98,6 +98,7 @@ impl<'a> WordPieces<'a> {
                     Read::All(range) => chunk.integers(range.clone(), out)?,
                     Read::Some(positions) => chunk.take_integers(positions, out)?,
                 }
+                // A fixed length lets the loops over the results go without bounds checks.
                 out.resize(PIECE_ROWS, 0);
             }
             self.steps.evaluate(&columns, count, &mut computed);
@@ -111,12 +112,12 @@ impl<'a> WordPieces<'a> {
             }
             let result = |number: &usize| self.steps.result(*number, &columns, &computed).first_chunk();
             let results: Option<Vec<&[i64; PIECE_ROWS]>> = self.results.iter().flatten().map(result).collect();
-            each(&by_group, &results.ok_or_else(|| Error::internal("a piece that is too short"))?)?;
+            each(&by_group, &results.ok_or_else(|| Error::internal("a piece has too few rows"))?)?;
         }
         Ok(())
     }
 
-    /// The next rows from `start` of `rows` on.
+    /// The next piece: the rows from `start` on, out of `rows` rows that are in.
     fn piece(&self, start: usize, rows: usize) -> PieceRows<'a> {
         let end = (start + PIECE_ROWS).min(rows);
         let Some(positions) = self.positions else {
@@ -125,6 +126,7 @@ impl<'a> WordPieces<'a> {
         };
         let first = (positions[start] as usize / PIECE_ROWS * PIECE_ROWS).max(self.range.start);
         let all = first..(first / PIECE_ROWS * PIECE_ROWS + PIECE_ROWS).min(self.range.end);
+        // Count the rows that are in this aligned piece, to compare it with reading single positions.
         let within = positions[start..end].partition_point(|row| (*row as usize) < all.end);
         match within * ALL_FROM_ONE_OF >= all.len() {
             true => PieceRows { rows: start..start + within, read: Read::All(all) },
@@ -133,7 +135,7 @@ impl<'a> WordPieces<'a> {
     }
 }
 
-/// The places of rows of a piece, by group and lane.
+/// The places of rows within a piece, by group and lane.
 pub(super) struct ByGroup {
     places: Box<[u16; GROUPS_MAX * PIECE_ROWS]>,
     lens: [usize; GROUPS_MAX * LANES],
@@ -142,13 +144,14 @@ pub(super) struct ByGroup {
 impl ByGroup {
     fn new() -> ByGroup {
         let places = vec![0; GROUPS_MAX * PIECE_ROWS].into_boxed_slice();
-        ByGroup { places: places.try_into().expect("as many as there are"), lens: [0; GROUPS_MAX * LANES] }
+        ByGroup { places: places.try_into().expect("the length is the same"), lens: [0; GROUPS_MAX * LANES] }
     }
 
-    /// Takes the rows of another piece in place of those of the last.
+    /// Replaces the rows of the previous piece by those of another.
     fn fill(&mut self, groups: &[u32], mut places: impl Iterator<Item = usize>) {
         self.lens.fill(0);
         let mut put = |lane: usize, group: u32, place: usize| {
+            // The modulos change nothing. They spare the bounds checks.
             let slot = group as usize % GROUPS_MAX * LANES + lane;
             let len = &mut self.lens[slot];
             self.places[slot * LANE_ROWS + *len % LANE_ROWS] = place as u16;
@@ -165,17 +168,17 @@ impl ByGroup {
         }
     }
 
-    /// The places of a group, lane by lane.
+    /// The places of the rows of a group, lane by lane.
     fn lanes(&self, group: usize) -> impl Iterator<Item = &[u16]> {
         (group * LANES..(group + 1) * LANES).map(|slot| &self.places[slot * LANE_ROWS..][..self.lens[slot]])
     }
 
-    /// The rows of a group.
+    /// The number of rows of a group.
     pub(super) fn count(&self, group: usize) -> usize {
         self.lens[group * LANES..(group + 1) * LANES].iter().sum()
     }
 
-    /// The total of the values of the rows of a group, which must fit.
+    /// The total of the values of a group's rows. The total must fit 64 bits, though a part of it may wrap around.
     pub(super) fn total(&self, group: usize, values: &[i64; PIECE_ROWS]) -> i64 {
         let total = |places: &[u16]| {
             places.iter().fold(0_i64, |total, place| total.wrapping_add(values[*place as usize % PIECE_ROWS]))

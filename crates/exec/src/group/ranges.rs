@@ -7,12 +7,12 @@
 //!   block 2   d       | e f m     | n o
 //! ```
 //!
-//! The lists of all blocks are sorted. So what they have between two values lies together in each of them, and all groups
-//! of a range come from these slices and from nothing else: a worker that takes a range decodes them, finds their groups
-//! and gives those, in memory that fits its cache and serves for the next range again. No partition is written, no worker
-//! waits for another, and no group has to be kept until all blocks were read. The borders are values of a sample that has
-//! some of each list, so that ranges are about as large. Rows that no list has, such as recent ones, are put into ranges by
-//! binary search; they have to be few.
+//! The lists of all blocks are sorted, so the values between two borders are one slice of each list, and all groups of
+//! a range come from these slices alone. A worker takes a range, decodes its slices, finds the groups and returns them,
+//! in memory that fits its cache and serves the next range again. No partition is written, no worker waits for another,
+//! and no group must be kept until all blocks have been read. The borders are values of a sample that has some values
+//! of each list, so that ranges have about the same size. Rows outside of lists, such as recent rows, are put into
+//! ranges by binary search; they must be few.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -26,11 +26,12 @@ use super::borders::Borders;
 use super::rows::{concat, take};
 use super::value_list::ValueList;
 
-/// Ranges that several workers share even where one would be small enough, if it has so many values for each.
+/// Up to this many ranges are made even if fewer would be small enough, so that several workers can share them. Each
+/// should have at least the number of values below.
 const SHARED_RANGES: usize = 16;
 const SHARED_VALUES: usize = 1 << 12;
 
-/// Values of a sample for each range.
+/// Sampled values per range.
 const SAMPLES_PER_RANGE: usize = 4;
 
 /// The values of all blocks in ranges.
@@ -39,26 +40,27 @@ pub(super) struct Ranges {
     lists: Vec<ValueList>,
     loose: Vec<LooseRows>,
     borders: Borders,
-    /// Where the values below each border end in each list, once somebody has searched for them.
+    /// For each border, the number of values below it in each list; `None` until a worker has searched them.
     ends: Vec<Mutex<Option<Arc<[usize]>>>>,
-    /// Bytes of a range, about.
+    /// Bytes of a range, approximately.
     range_bytes: usize,
     next: AtomicUsize,
-    /// Of the lists whose counts tell their rows: rows that were not met yet, and ranges that were read.
+    /// Rows that were not met yet, of the lists whose counts must add up to their rows; and the number of ranges that
+    /// were read.
     rows_left: AtomicU64,
     read: AtomicUsize,
-    /// What the lists hold.
+    /// The memory of the lists.
     _memory: Reservation,
 }
 
 /// A part of a column that one worker takes.
 pub(super) enum ColumnPart {
     List(ValueList),
-    /// The values of rows that no list has.
+    /// The values of rows outside of lists.
     Loose(ArrayRef),
 }
 
-/// What one worker found of a column.
+/// The parts of a column that one worker found.
 #[derive(Default)]
 pub(super) struct ColumnParts {
     lists: Vec<ValueList>,
@@ -74,23 +76,23 @@ impl ColumnParts {
     }
 }
 
-/// The values of rows that no list has, range by range.
+/// The values of rows outside of lists, range by range.
 struct LooseRows {
     values: ArrayRef,
     /// Where the rows of each range end.
     ends: Vec<u32>,
 }
 
-/// What there is in one range.
+/// The values of one range.
 pub(super) struct RangeValues {
     pub(super) values: ArrayRef,
-    /// How many rows each stands for.
+    /// The number of rows that each value represents.
     pub(super) weights: Vec<u64>,
 }
 
 impl Ranges {
-    /// Cuts the values of all `parts`, which are of a column of some type, into ranges of about so many bytes, with `row_bytes`
-    /// for each value.
+    /// Cuts the values of all `parts`, which are of one column, into ranges of about `range_bytes` bytes. Each value is
+    /// expected to take `row_bytes` in addition to its own bytes.
     pub(super) fn new(
         parts: Vec<ColumnParts>,
         (column, kind): (usize, &SqlType),
@@ -111,6 +113,7 @@ impl Ranges {
             values += list.len();
             bytes += list.value_bytes(list.len())? + list.len() * row_bytes;
         }
+        // More ranges than memory needs, so that several workers have something to do.
         let shared = (values / SHARED_VALUES).min(SHARED_RANGES);
         let ranges = (bytes / range_bytes).max(shared).clamp(1, values.max(1));
         let borders = match ranges {
@@ -132,18 +135,20 @@ impl Ranges {
         })
     }
 
-    /// The values of the next range; `None` when there are no more. Their memory is taken from `memory`.
+    /// The values of the next range; `None` when none are left. Takes their memory from `memory`.
     pub(super) fn next(&self, memory: &mut Reservation) -> Result<Option<RangeValues>> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         if number > self.borders.len() {
             return Ok(None);
         }
+        // Ranges have about the same size, so we reserve the average.
         memory.grow(self.range_bytes as u64)?;
         let (mut parts, mut weights) = (Vec::with_capacity(self.lists.len()), Vec::new());
         let ends = self.ends(number)?;
         let starts = number.checked_sub(1).map(|before| self.ends(before)).transpose()?;
         for (place, list) in self.lists.iter().enumerate() {
             let places = starts.as_ref().map_or(0, |starts| starts[place])..ends[place];
+            // Borders ascend, so ends that do not ascend show that the list in the file is not sorted.
             if places.start > places.end {
                 return Err(Error::corrupt("the values of a column are in no order"));
             }
@@ -162,6 +167,7 @@ impl Ranges {
             weights.resize(weights.len() + values.len(), 1);
             parts.push(values);
         }
+        // The worker that reads the last range checks the total of all counts.
         if self.read.fetch_add(1, Ordering::AcqRel) == self.borders.len() {
             self.check_rows()?;
         }
@@ -172,7 +178,8 @@ impl Ranges {
         Ok(values.map(|values| RangeValues { values, weights }))
     }
 
-    /// Where the values of a range end in each list.
+    /// The number of values up to the end of a range in each list. The next range needs the same numbers as its start,
+    /// so we keep them.
     fn ends(&self, number: usize) -> Result<Arc<[usize]>> {
         let Some(border) = self.borders.below(number) else {
             return Ok(self.lists.iter().map(ValueList::len).collect());
@@ -185,7 +192,7 @@ impl Ranges {
         Ok(Arc::clone(known.insert(ends)))
     }
 
-    /// When all was read: the counts are those of all rows.
+    /// Checks, after the last range, that the counts of the lists add up to all rows.
     fn check_rows(&self) -> Result<()> {
         match self.rows_left.load(Ordering::Relaxed) {
             0 => Ok(()),
@@ -194,7 +201,7 @@ impl Ranges {
     }
 }
 
-/// The values at which ranges end, by a sample of one value of each `step`.
+/// Finds the values at which ranges end, by sampling one of each `step` values.
 fn borders(lists: &[ValueList], kind: &SqlType, step: usize) -> Result<Borders> {
     let mut sample = Vec::with_capacity(lists.len());
     for list in lists {
@@ -211,7 +218,7 @@ impl LooseRows {
         ranges.iter().for_each(|range| ends[*range as usize] += 1);
         let mut start = 0;
         for end in &mut ends {
-            // For now the place of the range's next row.
+            // Until the rows are placed, this is the index of the range's next row.
             start += std::mem::replace(end, start);
         }
         let mut rows = vec![0; values.len()];
@@ -228,6 +235,7 @@ impl LooseRows {
         let start = number.checked_sub(1).map_or(0, |before| self.ends[before] as usize);
         let values = self.values.slice(start, self.ends[number] as usize - start);
         match (values.as_string_view_opt(), values.as_binary_view_opt()) {
+            // A copy, so that a range does not keep the texts of all ranges alive.
             (Some(texts), _) => Arc::new(texts.gc()),
             (_, Some(blobs)) => Arc::new(blobs.gc()),
             _ => values,

@@ -1,6 +1,6 @@
-//! Values as numbers by which groups are ordered, from the first to the last.
+//! Ranks: numbers by which groups are ordered, from the first to the last.
 
-/// How one order key ranks values.
+/// The way in which one order key ranks values.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rank {
     pub(super) descending: bool,
@@ -8,7 +8,8 @@ pub(super) struct Rank {
 }
 
 impl Rank {
-    /// The rank of a number in the order of the values; neither the least nor the greatest there is.
+    /// The rank of a number in the order of the values. The number must be neither the least nor the greatest `i128`,
+    /// because these are the ranks of NULL.
     #[inline]
     pub(super) fn of(self, number: i128) -> i128 {
         if self.descending { !number } else { number }
@@ -21,13 +22,13 @@ impl Rank {
     }
 }
 
-/// A number in the order of floats: NaN is the greatest, and the zeros are one.
+/// A number in the order of floats. NaN is the greatest, and both zeros are equal.
 pub(super) fn float_rank(value: f64) -> i128 {
     let bits = super::bits::f64_bits(value) as i64;
     (bits ^ (bits >> 63 & i64::MAX)).into()
 }
 
-/// A number in the order of texts, the same for those that begin alike.
+/// A number in the order of texts. Texts that share their first 15 bytes have the same rank.
 pub(super) fn text_rank(text: &[u8]) -> i128 {
     let mut first = [0; 16];
     let len = text.len().min(15);

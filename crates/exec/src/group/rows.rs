@@ -1,7 +1,7 @@
-//! The rows of one block, open run or batch that are grouped together, and their columns as codes into values.
+//! The rows of one block, open run or batch that are grouped together, with their columns as codes into values.
 //!
-//! Where everything that a query reads of a block is one column with a value list, the list itself is the rows: each
-//! value stands for as many rows as have it, and no row is touched.
+//! If a query reads only one column of a block and this column has a value list, the list itself serves as the rows:
+//! each value represents all rows that have it, and no row is read.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -29,27 +29,27 @@ use crate::scan::offered::{BlockFilters, OfferedFilters};
 use crate::scan::part::SharedBlock;
 use crate::scan::{FRAME_ROWS_MAX, cut, live_rows, positions_of, rows_of_run, values_of_run};
 
-/// Rows that a function is asked for at once.
+/// Rows for which a function is called at once.
 const ROWS_PER_PIECE: usize = 1 << 13;
 
-/// Values of rows: one per row, or fewer and the place of each row's among them.
+/// The values of rows: one per row, or fewer values and, for each row, the code of its value.
 #[derive(Clone)]
 pub(super) struct Values {
     pub(super) values: ArrayRef,
     pub(super) codes: Option<Arc<Vec<u32>>>,
-    /// [`Values::values`] ascend, none twice, NULL last.
+    /// Whether [`Values::values`] ascend without duplicates, with NULL last.
     pub(super) is_list: bool,
 }
 
-/// Where rows come from.
+/// The origin of rows.
 enum Origin<'a> {
     Block(Arc<SharedBlock>, &'a TableDef),
-    /// The distinct values of a column stand for the rows.
+    /// The distinct values of a column represent the rows.
     List {
         column: usize,
         list: Box<ValueList>,
     },
-    /// The same of several lists, one behind the other.
+    /// The values of several lists, one after the other, represent the rows.
     Values {
         column: usize,
         values: ArrayRef,
@@ -69,13 +69,13 @@ pub(super) struct Words<'a> {
 pub(super) struct Rows<'a> {
     functions: &'a [Arc<dyn VectorFunction>],
     origin: Origin<'a>,
-    /// Where they are, any that were left out among them.
+    /// The positions of the rows, including any that were left out.
     range: Range<usize>,
-    /// The rows that are in, ascending, where not all are.
+    /// The positions of the rows that are in, ascending; `None` if all are in.
     positions: Option<Vec<u32>>,
-    /// How many rows each row stands for; one each without.
+    /// The number of rows that each row represents; `None` if each represents itself.
     weights: Option<Vec<u64>>,
-    /// Columns of a block that were read, for whoever reads them besides.
+    /// Columns of a block that were read, kept for the next expression that reads them.
     columns_read: RefCell<Vec<(usize, Values)>>,
 }
 
@@ -84,8 +84,8 @@ impl<'a> Rows<'a> {
         Rows { functions, origin, range, positions: None, weights: None, columns_read: RefCell::default() }
     }
 
-    /// The rows of a block that are not deleted and pass `filter`, less those that filters of joins leave out. `columns` are
-    /// all that will be asked for; what is read is counted in `reads`.
+    /// The rows of a block that are not deleted, pass `filter` and pass the filters of joins. `columns` must name all
+    /// columns that will be read. `reads` counts the bytes that are read.
     pub(super) fn of_block(
         table: &'a TableDef,
         functions: &'a [Arc<dyn VectorFunction>],
@@ -94,6 +94,7 @@ impl<'a> Rows<'a> {
         columns: &[usize],
         reads: &Arc<ReadMeter>,
     ) -> Result<Rows<'a>> {
+        // With one column and no filter of a join, the value list may replace the rows.
         if let ([column], true) = (columns, offered.is_empty())
             && let Some(rows) = Rows::of_list(table, functions, block, filter, *column, reads)?
         {
@@ -104,7 +105,7 @@ impl<'a> Rows<'a> {
         Rows::of_slice(table, functions, shared, filter, 0..block.rows())
     }
 
-    /// The same of a slice of a block's rows.
+    /// The rows of a slice of a block that are not deleted, pass `filter` and pass the filters of joins.
     pub(super) fn of_slice(
         table: &'a TableDef,
         functions: &'a [Arc<dyn VectorFunction>],
@@ -118,6 +119,7 @@ impl<'a> Rows<'a> {
             true => None,
             false => {
                 let mut positions = Vec::new();
+                // If the zone map excludes every key of a join, no frame is read.
                 if filters.may_hold(table, state, range.len())? {
                     for frame in cut(range.clone(), FRAME_ROWS_MAX) {
                         let mut mask = live_rows(&frame, deleted);
@@ -132,7 +134,7 @@ impl<'a> Rows<'a> {
         Ok(Rows { positions, ..Rows::new(functions, Origin::Block(shared, table), range) })
     }
 
-    /// The values of the one column that is asked for, if its chunk has a list of them.
+    /// The rows as the value list of the only column that is read; `None` if its chunk has no list.
     fn of_list(
         table: &TableDef,
         functions: &'a [Arc<dyn VectorFunction>],
@@ -144,6 +146,7 @@ impl<'a> Rows<'a> {
         let Some(list) = ValueList::of_block(table, block, filter, column, reads)? else { return Ok(None) };
         let mut weights = Vec::with_capacity(list.len());
         list.weights(0..list.len(), &mut weights)?;
+        // Each row of the block must have exactly one value, so the weights must add up to the number of rows.
         if let Some(rows) = list.rows()
             && weights.iter().sum::<u64>() != rows
         {
@@ -155,7 +158,7 @@ impl<'a> Rows<'a> {
         Ok(Some(Rows { weights: Some(weights), ..Rows::new(functions, origin, range) }))
     }
 
-    /// The values of the one column that is read, each of which stands for so many rows.
+    /// The rows as the values of the only column that is read. Each value represents `weights` rows.
     pub(super) fn of_values(
         functions: &'a [Arc<dyn VectorFunction>],
         column: usize,
@@ -167,7 +170,7 @@ impl<'a> Rows<'a> {
         Rows { weights: Some(weights), ..Rows::new(functions, origin, range) }
     }
 
-    /// The rows of an open run that are not deleted and pass `filter`, less those that filters of joins leave out.
+    /// The rows of an open run that are not deleted, pass `filter` and pass the filters of joins.
     pub(super) fn of_run(
         table: &'a TableDef,
         functions: &'a [Arc<dyn VectorFunction>],
@@ -188,17 +191,17 @@ impl<'a> Rows<'a> {
         Rows::new(functions, origin, 0..batch.num_rows())
     }
 
-    /// Whether some columns may come as codes, so that finding groups by those spares work.
+    /// Whether some columns may come as codes. Finding groups by codes first then saves work.
     pub(super) fn is_block(&self) -> bool {
         matches!(self.origin, Origin::Block(..) | Origin::List { .. })
     }
 
-    /// Rows that are in.
+    /// The number of rows that are in.
     pub(super) fn len(&self) -> usize {
         self.positions.as_ref().map_or(self.range.len(), Vec::len)
     }
 
-    /// Whether none of the rows of a block was left out, so that each value of its lists has a row.
+    /// Whether no row of the block was left out, so that each value of its lists has a row.
     pub(super) fn is_whole(&self) -> bool {
         match &self.origin {
             Origin::Block(shared, _) => self.len() == shared.state.block().rows(),
@@ -206,7 +209,7 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// The code of each row of a block of which none was left out, if the column has a value list, which is not read.
+    /// The code of each row of a whole block, if the column has a value list. Does not read the list.
     pub(super) fn codes(&self, column: usize) -> Result<Option<Vec<u32>>> {
         let Origin::Block(shared, table) = &self.origin else { return Ok(None) };
         match shared.state.chunk(table, column)?.filter(|chunk| chunk.has_values() && self.is_whole()) {
@@ -219,7 +222,7 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// How many rows of the table each row stands for.
+    /// The number of table rows that each row represents.
     pub(super) fn weights(&self) -> Option<&[u64]> {
         self.weights.as_deref()
     }
@@ -232,10 +235,10 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// Those of the rows of a block that stand at `places`, which ascend.
+    /// The rows of a block at `places` among these rows, which must ascend.
     pub(super) fn only(&self, places: &[u32]) -> Rows<'a> {
         let Origin::Block(shared, table) = &self.origin else {
-            unreachable!("only rows of a block are asked for some")
+            unreachable!("only rows of a block can be selected by place")
         };
         let at = |place: &u32| match &self.positions {
             Some(positions) => positions[*place as usize],
@@ -246,7 +249,7 @@ impl<'a> Rows<'a> {
         Rows { positions, ..Rows::new(self.functions, origin, self.range.clone()) }
     }
 
-    /// As [`Rows::column`]; that of a block is kept.
+    /// The values of a column. Keeps those of a block for the next call.
     pub(super) fn column_once(&self, column: usize) -> Result<Values> {
         if !matches!(self.origin, Origin::Block(..)) {
             return self.column(column);
@@ -263,11 +266,11 @@ impl<'a> Rows<'a> {
     pub(super) fn column(&self, column: usize) -> Result<Values> {
         match &self.origin {
             Origin::List { column: of_list, list } => {
-                assert_eq!(*of_list, column, "only the column of the list is asked for");
+                assert_eq!(*of_list, column, "rows that are a value list have only its column");
                 Ok(Values { values: list.all_values()?, codes: None, is_list: true })
             }
             Origin::Values { column: of_values, values } => {
-                assert_eq!(*of_values, column, "only the column of the values is asked for");
+                assert_eq!(*of_values, column, "rows that are values have only their column");
                 Ok(Values { values: Arc::clone(values), codes: None, is_list: false })
             }
             Origin::Batch(batch) => match batch.columns().get(column) {
@@ -280,6 +283,7 @@ impl<'a> Rows<'a> {
             Origin::Block(shared, table) => {
                 let state = &shared.state;
                 let chunk = state.chunk(table, column)?;
+                // With fewer rows than distinct values, decode only the values of these rows.
                 if let (Some(chunk), Some(positions)) = (chunk, &self.positions)
                     && positions.len() < chunk.distinct().unwrap_or_default()
                     && let Some((values, codes)) = chunk.take_listed(positions)?
@@ -300,7 +304,8 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// What a function makes of the rows that are in, and of no others: it may fail for those.
+    /// Computes a function for the rows that are in. It must not be computed for any other row, because it may fail
+    /// there.
     fn computed(&self, function: &dyn VectorFunction) -> Result<Values> {
         let [column] = function.columns() else {
             if let (Some(case), Origin::Block(..), 1..) = (function.case(), &self.origin, self.len()) {
@@ -315,6 +320,7 @@ impl<'a> Rows<'a> {
             let values = evaluate_in_pieces(function, &columns, self.len())?;
             return Ok(Values { values, codes: None, is_list: false });
         };
+        // The lengths of listed texts are read without decoding the texts in full.
         if let Some((unit, kind)) = function.length()
             && let Some(lengths) = self.lengths(*column, unit, kind)?
         {
@@ -328,6 +334,7 @@ impl<'a> Rows<'a> {
                 is_list: false,
             });
         };
+        // With at least as many values as rows, computing once per value would save nothing.
         if codes.len() <= values.len() {
             let values = by_row(Values { values, codes: Some(codes), is_list: true })?;
             return Ok(Values {
@@ -343,11 +350,11 @@ impl<'a> Rows<'a> {
         Ok(Values { values, codes: Some(Arc::new(codes)), is_list: false })
     }
 
-    /// What a function of several columns makes of rows, asked once of those that are alike in all of them. `None` where that
-    /// spares little: no copies of texts, or hardly any rows are alike.
+    /// Computes a function of several columns once per distinct combination of values. `None` where that saves little:
+    /// no column has texts with codes, or hardly any two rows are alike.
     fn computed_once_per_codes(&self, function: &dyn VectorFunction, columns: &[Values]) -> Result<Option<Values>> {
         let spares_texts = |column: &Values| column.codes.is_some() && is_text(column.values.data_type());
-        // Floats that are equal may differ in their bits, which a function may tell apart.
+        // Floats that are equal may differ in their bits, and a function may tell them apart.
         let are_codes_exact = |column: &Values| {
             let kind = column.values.data_type();
             is_text(kind) || (width_of(kind).is_some() && !kind.is_floating())
@@ -356,6 +363,7 @@ impl<'a> Rows<'a> {
             return Ok(None);
         }
         let Some(LocalGroups { groups, first_rows }) = local::group(columns, self.len())? else { return Ok(None) };
+        // With few repeats, computing once per combination costs more than it saves.
         if first_rows.len() * 2 > self.len() {
             return Ok(None);
         }
@@ -368,13 +376,14 @@ impl<'a> Rows<'a> {
         Ok(Some(Values { values, codes: Some(Arc::new(groups)), is_list: false }))
     }
 
-    /// The values of expressions of integers or decimals that are known to fit 64 bits, and never to be NULL: so many rows of a
-    /// block at a time that those of its columns stay in a cache. `None` where there is something to gain from a value list,
-    /// or no block.
+    /// The values of expressions of integers or decimals that are known to fit 64 bits and to be never NULL. Reads a
+    /// piece of the block at a time, so that the columns of the piece stay in a cache. An entry is `None` if a value
+    /// list would serve better or the rows are not of a block.
     pub(super) fn words(&self, exprs: &[Expr]) -> Result<Vec<Option<Vec<i64>>>> {
         let mut columns: Vec<(usize, &Chunk, Vec<i64>)> = Vec::new();
         let mut found: Vec<Option<Words<'_>>> = Vec::with_capacity(exprs.len());
         for expr in exprs {
+            // Collect the columns of all expressions first, so that each column is read once per piece.
             found.push(self.words_of(expr, false)?);
             for (column, chunk) in found.iter().flatten().flat_map(|words| &words.columns) {
                 if !columns.iter().any(|(known, ..)| known == column) {
@@ -404,7 +413,8 @@ impl<'a> Rows<'a> {
         Ok(found.into_iter().map(|words| words.map(|words| words.values)).collect())
     }
 
-    /// An expression of integers of a block. `takes_lists` says whether a column alone is read that has a value list.
+    /// An expression of integers of a block. `takes_lists` says whether it may be a single column that has a value
+    /// list.
     fn words_of(&self, expr: &Expr, takes_lists: bool) -> Result<Option<Words<'_>>> {
         let Origin::Block(shared, table) = &self.origin else { return Ok(None) };
         let (columns, arithmetic) = match expr {
@@ -425,8 +435,8 @@ impl<'a> Rows<'a> {
         Ok(Some(Words { arithmetic, columns: read, values: Vec::new() }))
     }
 
-    /// The same expressions as [`Rows::words`] takes, to be computed some rows at a time. None of a column whose value list is
-    /// longer than there are rows.
+    /// The expressions that [`Rows::words`] takes, prepared to be computed piece by piece. Leaves out an expression
+    /// with a column whose value list is longer than the rows.
     pub(super) fn word_pieces(&self, exprs: &[Expr]) -> Result<WordPieces<'_>> {
         let mut pieces = WordPieces {
             range: self.range.clone(),
@@ -445,7 +455,7 @@ impl<'a> Rows<'a> {
         Ok(pieces)
     }
 
-    /// The lengths of listed texts; `None` where there is no list, or few of its texts have rows that are in.
+    /// The lengths of listed texts. `None` if there is no list, or if few of its texts belong to rows that are in.
     fn lengths(&self, column: usize, unit: LengthUnit, kind: &DataType) -> Result<Option<Values>> {
         let Origin::Block(shared, table) = &self.origin else { return Ok(None) };
         let Some(chunk) = shared.state.chunk(table, column)? else { return Ok(None) };
@@ -469,13 +479,15 @@ impl<'a> Rows<'a> {
         Ok(codes)
     }
 
-    /// As [`Rows::values`], computed for the rows alone whose bit is set. Others have values that are not to be read.
+    /// The values of `expr`, computed only for the rows whose bit is set. The values of other rows are arbitrary and
+    /// must not be read.
     pub(super) fn values_where(&self, expr: Expr, bits: &BooleanBuffer) -> Result<Values> {
         let Expr::Function(function) = expr else { return self.values(expr) };
         let function = &*self.functions[function];
         let rows: Vec<u32> = bits.set_indices().map(|row| row as u32).collect();
         let columns = function.columns().iter().map(|column| take(&by_row(self.column(*column)?)?, &rows));
         let values = evaluate_in_pieces(function, &columns.collect::<Result<Vec<_>>>()?, rows.len())?;
+        // Rows whose bit is not set keep the code 0, which is the value of some other row.
         let mut codes = vec![0; self.len()];
         rows.iter().zip(0..).for_each(|(row, place)| codes[*row as usize] = place);
         Ok(Values { values, codes: Some(Arc::new(codes)), is_list: false })
@@ -489,7 +501,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// The value list of a chunk, with NULL behind it where rows are NULL, so that every code has a value.
+/// The value list of a chunk. If the chunk has NULLs, NULL follows the last value, so that every code has a value.
 pub(super) fn listed(chunk: &Chunk) -> Result<Option<ArrayRef>> {
     let Some(values) = chunk.values()? else { return Ok(None) };
     if chunk.null_count() == 0 {
@@ -499,7 +511,7 @@ pub(super) fn listed(chunk: &Chunk) -> Result<Option<ArrayRef>> {
     concat(&[values, null]).map(Some)
 }
 
-/// The results of a function for `rows` rows, so many at a time that its scratch stays small.
+/// The results of a function for `rows` rows, computed in pieces, so that its scratch memory stays small.
 pub(super) fn evaluate_in_pieces(function: &dyn VectorFunction, columns: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
     if rows <= ROWS_PER_PIECE {
         return function.evaluate(columns, rows);
@@ -512,7 +524,7 @@ pub(super) fn evaluate_in_pieces(function: &dyn VectorFunction, columns: &[Array
     concat(&pieces.collect::<Result<Vec<_>>>()?)
 }
 
-/// The values that `codes` lead to, and the codes into them.
+/// The values that some code refers to. Renumbers `codes` to match.
 fn only_used(values: ArrayRef, codes: &mut [u32]) -> Result<ArrayRef> {
     let mut places = vec![u32::MAX; values.len()];
     codes.iter().for_each(|code| places[*code as usize] = 0);
@@ -520,12 +532,13 @@ fn only_used(values: ArrayRef, codes: &mut [u32]) -> Result<ArrayRef> {
     if used.len() == values.len() {
         return Ok(values);
     }
+    // Renumber the used values in their order.
     used.iter().enumerate().for_each(|(place, code)| places[*code as usize] = place as u32);
     codes.iter_mut().for_each(|code| *code = places[*code as usize]);
     take(&values, &used)
 }
 
-/// Values with one for each row.
+/// Expands values with codes to one value per row.
 pub(super) fn by_row(Values { values, codes, .. }: Values) -> Result<ArrayRef> {
     match codes {
         Some(codes) => take(&values, &codes),
@@ -533,7 +546,7 @@ pub(super) fn by_row(Values { values, codes, .. }: Values) -> Result<ArrayRef> {
     }
 }
 
-/// The values of arrays one behind the other. The bytes of texts are not copied.
+/// Concatenates arrays. The bytes of texts are not copied.
 pub(super) fn concat(parts: &[ArrayRef]) -> Result<ArrayRef> {
     let parts: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
     arrow::compute::concat(&parts).map_err(|error| Error::internal(error.to_string()))
@@ -545,7 +558,7 @@ pub(super) fn values_where(values: &ArrayRef, condition: &Predicate) -> Result<A
     arrow::compute::filter(values, &truth).map_err(|error| Error::internal(error.to_string()))
 }
 
-/// The values at some places.
+/// The values at some positions.
 pub(super) fn take(values: &ArrayRef, positions: &[u32]) -> Result<ArrayRef> {
     let positions = UInt32Array::from(positions.to_vec());
     arrow::compute::take(values, &positions, None).map_err(|error| Error::internal(error.to_string()))

@@ -1,4 +1,4 @@
-//! Where the rows of a grouping come from, and how a worker takes them.
+//! The source of a grouping's rows, and how a worker takes them.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,15 +22,15 @@ use crate::scan::filter::Filter;
 use crate::scan::offered::BlockFilters;
 use crate::scan::part::{Origin, Part, SharedBlock};
 
-/// Of the rows of a column that is grouped range by range, one of so many at most is in no list.
+/// If a column is grouped range by range, at most one row in this many may be outside of lists.
 const LOOSE_SHARE: usize = 16;
 
 /// The rows of a grouping.
 #[derive(Clone, Debug)]
 pub enum GroupSource {
-    /// Those of a table; columns are meant by their positions in its definition.
+    /// The rows of a table. Columns are numbered by their positions in its definition.
     Table(Arc<dyn TableSource>),
-    /// Those of another operator; columns are meant by their positions in its batches.
+    /// The rows of another operator. Columns are numbered by their positions in its batches.
     Batches(Arc<dyn BatchSource>),
 }
 
@@ -47,7 +47,7 @@ impl From<Arc<dyn BatchSource>> for GroupSource {
 }
 
 impl GroupSource {
-    /// Workers that find something to take.
+    /// The number of workers that find work.
     pub(super) fn parts(&self) -> usize {
         match self {
             GroupSource::Table(source) => source.blocks().len() + source.runs().len(),
@@ -55,7 +55,7 @@ impl GroupSource {
         }
     }
 
-    /// Rows at most, as far as they are known.
+    /// An upper bound of the rows, as far as they are known.
     pub(super) fn rows_max(&self) -> usize {
         match self {
             GroupSource::Table(source) => source.row_count() as usize,
@@ -63,7 +63,7 @@ impl GroupSource {
         }
     }
 
-    /// What errors call it.
+    /// The name of the source in errors.
     pub(super) fn name(&self) -> String {
         match self {
             GroupSource::Table(source) => format!("table {}", source.table().name),
@@ -73,7 +73,7 @@ impl GroupSource {
 }
 
 impl GroupBy {
-    /// Has `gatherer` take rows until there are no more.
+    /// Lets `gatherer` take rows until none are left.
     pub(super) fn read(&self, gatherer: &mut Gatherer<'_>) -> Result<()> {
         match &self.source {
             GroupSource::Table(source) => self.read_table(&**source, gatherer),
@@ -124,15 +124,15 @@ impl GroupBy {
         }
     }
 
-    /// What workers take one by one: blocks, or slices of them where there are few blocks.
+    /// The parts that workers take one by one: blocks, or slices of them if there are few blocks.
     pub(super) fn cut(&self) -> Vec<Part> {
         let GroupSource::Table(source) = &self.source else { return Vec::new() };
         let (blocks, runs) = (source.blocks(), source.runs());
         let slice_rows_min = self.recipe.policy.slice_rows_min;
-        // What lists tell of one column they tell of a block as a whole.
+        // A value list of one column describes the block as a whole, so such a block is not cut.
         let has_keys = !self.request.group.keys.is_empty();
         let is_by_lists = self.columns_listed().len() == 1 || !has_keys && self.filter.is_empty();
-        // Adding to one group takes less time.
+        // Adding to one group takes less time, so slices should be larger.
         let slice_rows_min = if has_keys { slice_rows_min } else { 2 * slice_rows_min };
         let slices = if is_by_lists { 1 } else { slices(blocks.len(), self.request.threads) };
         let of_block = |(number, block): (usize, &Arc<Block>)| {
@@ -144,7 +144,7 @@ impl GroupBy {
         blocks.iter().enumerate().map(of_block).chain(runs.iter().enumerate().map(of_run)).collect()
     }
 
-    /// Whether this worker or another one has gathered enough.
+    /// Whether any worker has gathered enough.
     fn has_enough(&self, gatherer: &Gatherer<'_>) -> bool {
         if gatherer.has_enough() {
             self.has_enough.store(true, Ordering::Relaxed);
@@ -152,7 +152,8 @@ impl GroupBy {
         self.has_enough.load(Ordering::Relaxed)
     }
 
-    /// The lists of the one column that is grouped, if its values are the keys, and nearly all rows are in blocks with lists.
+    /// The lists of the only column that is grouped. `None` unless its values are the keys and nearly all rows are in
+    /// blocks with lists.
     pub(super) fn lists(&self) -> Result<Option<Lists>> {
         let GroupSource::Table(source) = &self.source else { return Ok(None) };
         let [KeyColumn { expr: Expr::Column(column), .. }] = &*self.recipe.layout.columns else { return Ok(None) };
@@ -175,7 +176,7 @@ impl GroupBy {
         Ok((loose * LOOSE_SHARE <= listed).then_some(lists))
     }
 
-    /// Has `take` the parts of the column that no other worker takes.
+    /// Passes to `take` the parts of the column that no other worker takes.
     pub(super) fn read_lists(
         &self,
         Lists { source, column, known, .. }: &Lists,
@@ -194,7 +195,8 @@ impl GroupBy {
             if part < source.blocks().len() + source.runs().len() && !std::mem::replace(&mut has_read, true) {
                 add(&self.request.metrics.workers, 1);
             }
-            // Runs first: a run takes longer than a list, and who has the last of the work is waited for.
+            // Runs come first: a run takes longer than a list, and all workers must wait for the one with the last
+            // part.
             if let Some(run) = source.runs().get(part) {
                 add(&self.request.metrics.rows_read, run.live_rows());
                 take(loose(&Rows::of_run(table, functions, run, &self.filter, &self.offered)?)?)?;
@@ -237,11 +239,11 @@ impl GroupBy {
         }
     }
 
-    /// What of the filter has to be asked of a block's rows, those of `frame`; `None` if none of them passes.
+    /// The part of the filter that the rows of a block in `frame` must be checked against. `None` if no row passes.
     fn filter_of(&self, table: &TableDef, block: &Block, frame: Range<usize>) -> Result<Option<&Filter>> {
         let metrics = &self.request.metrics;
         let count = |counter: &AtomicU64, count: usize| {
-            // A block is counted with its first frame.
+            // Count a block only with its first frame.
             if frame.start == 0 {
                 add(counter, count);
             }
@@ -256,7 +258,7 @@ impl GroupBy {
             return Ok(None);
         }
         count(&metrics.blocks_read, 1);
-        // What is true of every row need not be asked of any.
+        // If the filter is true for every row, no row need be checked.
         Ok(Some(if verdict == Verdict::Everything { &self.no_filter } else { &self.filter }))
     }
 
@@ -271,8 +273,10 @@ impl GroupBy {
     ) -> Result<()> {
         let table = &**source.table();
         let (functions, reads) = (&self.request.functions, &self.request.metrics.reads);
+        // Zone maps may settle the whole block before anything of it is read.
         let Some(filter) = self.filter_of(table, block, frame.clone())? else { return Ok(()) };
         let is_whole = frame == (0..block.rows());
+        // Each part can then read its own column alone, often from a value list.
         if is_whole && self.request.group.keys.is_empty() && filter.is_empty() {
             add(&self.request.metrics.rows_selected, block.live_rows());
             return self.read_column_by_column(source, block, gatherer);
@@ -291,8 +295,8 @@ impl GroupBy {
         gatherer.add(&rows)
     }
 
-    /// Adds all rows of a block to the one group there is, column by column: so that what one column decides can be
-    /// computed of its value list.
+    /// Adds all rows of a block to the only group, column by column, so that a part that reads one column can be
+    /// computed from its value list.
     fn read_column_by_column(
         &self,
         source: &dyn TableSource,
@@ -319,8 +323,8 @@ impl GroupBy {
         Ok(())
     }
 
-    /// The columns that a list of one of them may tell all of: those that are grouped, or where rows are only counted those that
-    /// decide which.
+    /// The columns that are grouped or, if rows are only counted, the columns of the filter. If there is only one, its
+    /// value list says everything about a block.
     fn columns_listed(&self) -> Vec<usize> {
         Some(self.columns_grouped()).filter(|columns| !columns.is_empty()).unwrap_or_else(|| self.filter.columns())
     }
@@ -348,10 +352,11 @@ impl GroupBy {
     }
 }
 
-/// Slices that blocks are cut into so that no worker has much more to do than others: as few as that, for what is computed once
-/// per value of a block is computed once per slice then.
+/// The number of slices per block that keeps all workers about equally busy. We take the smallest such number because
+/// work that is done once per value of a block is repeated for each slice.
 fn slices(blocks: usize, workers: usize) -> usize {
-    /// The rounds that there are, by those that there were if all workers were busy in the last one, at most.
+    /// The greatest accepted ratio of the rounds that the workers need to the rounds that they would need if all were
+    /// busy in the last one.
     const IDLE_MAX: f64 = 1.15;
     let is_even = |slices: &usize| {
         let parts = slices * blocks;

@@ -1,22 +1,22 @@
-//! What is kept of a group for the aggregates: cells of a few words of 64 bits.
+//! The state that a group keeps for its aggregates: cells of a few words of 64 bits.
 //!
 //! | cell | words |
 //! | --- | --- |
 //! | rows, or values that are not NULL | their number |
 //! | total of numbers of up to 32 bits | 64 bits |
 //! | total of wider integers and decimals | 128 bits |
-//! | total of floats | the total, and what its rounding lost |
-//! | extreme of what fits 64 bits | its number in the order of the values |
-//! | extreme of what takes 128 bits | the same |
+//! | total of floats | the total, and its rounding error |
+//! | extreme of values of up to 64 bits | its number in the order of the values |
+//! | extreme of values of 128 bits | its number in the order of the values |
 //! | extreme of texts and blobs | the complement of a view; zero without any |
 //! | bits that values have in common | the bits |
 //! | variance | the number of values, their mean, the sum of the squared distances from it |
 //! | pairs | the number of pairs, both means, the sums of the squared distances and of their products (pairs.rs) |
 //!
-//! Aggregates share cells: `SUM(x)`, `AVG(x)` and `COUNT(x)` together have one total and one count, and where `x` is never
-//! NULL the count is that of the rows, which `COUNT(*)` has too. The cells of two parts of a group make those of the
-//! whole, and every cell starts with a value that changes nothing. Aggregates that need the values themselves have no
-//! cells but logs (log.rs).
+//! Aggregates share cells. For example, `SUM(x)`, `AVG(x)` and `COUNT(x)` together have one total and one count. Where
+//! `x` is never NULL, the count is the count of the rows, which `COUNT(*)` uses too. Every cell starts with a value
+//! that changes nothing, so that the cells of two parts of a group can be joined into the cells of the whole.
+//! Aggregates that need the values themselves have logs instead of cells (log.rs).
 
 mod add;
 mod finish;
@@ -55,11 +55,11 @@ use super::texts::{TextStore, is_text};
 use crate::arithmetic::Span;
 use crate::scan::block_state::selected;
 
-/// What a cell does with values.
+/// The operation of a cell on its values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operation {
     Count,
-    /// Totals by what is added.
+    /// Totals, one variant for each type of the added numbers.
     SumNarrow,
     SumSigned,
     SumUnsigned,
@@ -74,9 +74,9 @@ enum Operation {
     BitAnd,
     BitOr,
     BitXor,
-    /// For variances and what comes of them.
+    /// For variances and standard deviations.
     Spread,
-    /// For what is computed of pairs of floats.
+    /// For the aggregates of pairs of floats.
     Pairs,
 }
 
@@ -85,12 +85,12 @@ impl Operation {
         matches!(self, Operation::LeastText | Operation::GreatestText)
     }
 
-    /// Whether it adds up integers or decimals.
+    /// Whether the operation adds up integers or decimals.
     fn is_total(self) -> bool {
         matches!(self, Operation::SumNarrow | Operation::SumSigned | Operation::SumUnsigned | Operation::SumWide)
     }
 
-    /// The words of a cell that has taken nothing.
+    /// The words of a cell that has taken no value.
     fn initial(self) -> &'static [u64] {
         match self.is_of_texts() {
             true => &[0, 0],
@@ -103,37 +103,37 @@ impl Operation {
 #[derive(Debug)]
 struct Cell {
     operation: Operation,
-    /// The numbers that it takes; none for a count.
+    /// The numbers that the cell takes; `None` for a count.
     operand: Option<usize>,
-    /// The rows that it takes; all without.
+    /// The rows that the cell takes; `None` for all rows.
     mask: Option<usize>,
-    /// Words of the cells before.
+    /// The words of the cells before this one.
     offset: usize,
-    /// What the error says of a total that leaves its type.
+    /// The message of the error for a total that leaves its type.
     total_error: String,
 }
 
-/// Values of an argument in the form in which cells take them.
+/// Values of an argument in the form that cells take.
 #[derive(Debug, PartialEq, Eq)]
 struct Operand {
     argument: usize,
     form: Form,
 }
 
-/// What aggregates read.
+/// An expression that aggregates read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Argument {
     expr: Expr,
-    /// The argument that has to be true, where the values of other rows are not to be computed.
+    /// The argument that must be true. The expression must not be computed for other rows, because it may fail there.
     filter: Option<usize>,
 }
 
-/// Which rows count.
+/// Selects the rows that count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Mask {
-    /// The argument that has to be not NULL.
+    /// The argument that must not be NULL.
     valid: Option<usize>,
-    /// The argument that has to be true.
+    /// The argument that must be true.
     filter: Option<usize>,
 }
 
@@ -141,7 +141,7 @@ struct Mask {
 #[derive(Debug)]
 enum Output {
     Cells(Box<CellOutput>),
-    /// By the number of the log and that of the aggregate among those of the log.
+    /// The number of the log, and the number of the aggregate within this log.
     Log(usize, usize),
 }
 
@@ -149,15 +149,15 @@ enum Output {
 #[derive(Debug)]
 struct CellOutput {
     aggregate: Aggregate,
-    /// The cell that counts the values; if there is none, there is always a value.
+    /// The cell that counts the values; `None` if each group has a value.
     count: Option<usize>,
     /// The cell of the total or extreme.
     value: Option<usize>,
-    /// What is to be added to the total for each value.
+    /// The number that must be added to the total for each value.
     shift: i128,
 }
 
-/// The aggregates of a query. Cells and logs together are its parts, numbered in this order.
+/// The aggregates of a query. The cells and then the logs are its parts, numbered in this order.
 #[derive(Debug)]
 pub(super) struct States {
     arguments: Vec<Argument>,
@@ -166,29 +166,29 @@ pub(super) struct States {
     cells: Vec<Cell>,
     logs: Vec<Log>,
     outputs: Vec<Output>,
-    /// The arguments that are only added up, fit 64 bits whatever their type, and are never NULL.
+    /// The arguments that are only added up, are never NULL, and fit 64 bits although their type may be wider.
     words: Vec<usize>,
-    /// The cells whose totals over a piece of rows do not leave 64 bits.
+    /// The arguments whose totals over a piece of rows do not leave 64 bits.
     small_words: Vec<usize>,
     /// The words of a group without rows.
     initial: Vec<u64>,
 }
 
-/// What the parts read of a block or batch.
+/// The input of the parts from one block or batch.
 pub(super) struct Inputs<'a> {
     /// By argument.
     values: Vec<Option<Values>>,
     /// By operand.
     numbers: Vec<Option<Numbers>>,
-    /// By mask; none where all rows are in.
+    /// By mask; `None` if all rows count.
     masks: Vec<Option<BooleanBuffer>>,
     /// By log.
     logged: Vec<Option<Logged<'a>>>,
 }
 
 impl States {
-    /// The parts of `aggregates`, with what is known of the values that they read. `always_rows` says whether no group
-    /// is without rows.
+    /// Makes the parts of `aggregates`, using the known facts about the values that they read. `always_rows` says that
+    /// each group has at least one row.
     pub(super) fn new(aggregates: &[Aggregate], facts: Facts<'_>, always_rows: bool) -> Result<States> {
         let mut states = States {
             arguments: Vec::new(),
@@ -209,6 +209,8 @@ impl States {
             states.outputs.push(output);
         }
         states.logs.iter_mut().try_for_each(Log::prepare)?;
+        // An argument may have been listed before another aggregate asked for its values. We keep only the arguments
+        // that are still just added up.
         let words = std::mem::take(&mut states.words);
         states.words = words.into_iter().filter(|argument| states.is_only_added(*argument)).collect();
         let (words, mut small_words) = (&states.words, std::mem::take(&mut states.small_words));
@@ -217,7 +219,7 @@ impl States {
         Ok(states)
     }
 
-    /// Whether nobody asks for the values of an argument in their type.
+    /// Whether no part needs the values of an argument in their own type.
     fn is_only_added(&self, argument: usize) -> bool {
         let mut operands = self.operands.iter().filter(|operand| operand.argument == argument).peekable();
         let is_in_log = |log: &Log| log.held().contains(&argument);
@@ -229,7 +231,8 @@ impl States {
             && self.arguments[argument].filter.is_none()
     }
 
-    /// The argument of an aggregate and the rows that count, and its type; none if it is of rows.
+    /// The argument of an aggregate with its type, and the mask of the rows that count. The argument is `None` if the
+    /// aggregate counts rows.
     fn argument(
         &mut self,
         aggregate: &Aggregate,
@@ -244,13 +247,14 @@ impl States {
         (argument, (!takes_all).then(|| place_of(&mut self.masks, mask)))
     }
 
-    /// The place of an argument of the rows where another one is true.
+    /// The number of an argument that is read only where `filter` is true.
     fn argument_place(&mut self, expr: Expr, filter: Option<usize>) -> usize {
         let filter = filter.filter(|_| matches!(expr, Expr::Function(_)));
         place_of(&mut self.arguments, Argument { expr, filter })
     }
 
     fn cell_output(&mut self, aggregate: &Aggregate, facts: Facts<'_>, always_rows: bool) -> Result<CellOutput> {
+        // From here on a sum of `x + 1` is a sum of `x`; the constant is added when the result is made.
         let (aggregate, shift) = without_shift(aggregate, facts)?;
         let (argument, mask) = self.argument(&aggregate, |expr| facts.is_nullable(expr));
         let parts = aggregate.of_parts.map(|parts| self.total_of_counts(parts, &aggregate));
@@ -269,6 +273,7 @@ impl States {
                     (None, Expr::Column(column)) => facts.bounds(column)?,
                     (words, _) => words,
                 };
+                // Values that are computed in 64 bits need no value in their own type.
                 if let Some(bounds) = words {
                     place_of(&mut self.words, argument);
                     if (Bounds { rows: PIECE_ROWS as u64, ..bounds }).total_fits() {
@@ -290,7 +295,7 @@ impl States {
         let counts = match operation {
             Operation::Count => true,
             _ if aggregate.function == AggregateFunction::Average || shift != 0 => true,
-            // These know by themselves whether there was a value.
+            // These cells know by themselves whether there was a value.
             operation if operation.is_of_texts() => false,
             Operation::Spread | Operation::Pairs => false,
             _ => mask.is_some() || !always_rows,
@@ -330,7 +335,7 @@ impl States {
         Ok(Output::Log(log, self.logs[log].add_output(aggregate)?))
     }
 
-    /// The number of such a cell; the cell is new if there is none.
+    /// The number of the cell with this operation, operand and mask. Adds the cell if it is new.
     fn cell(
         &mut self,
         operation: Operation,
@@ -348,11 +353,12 @@ impl States {
         self.cells.len() - 1
     }
 
-    /// Whether no total leaves its type, whatever the rows.
+    /// Whether no total can leave its type, whatever the rows are.
     pub(super) fn never_fail(&self) -> bool {
         let never_fails = |cell: &Cell| match cell.operation {
             Operation::SumUnsigned | Operation::SumWide => false,
-            // What is added to a wide total has 64 bits, and there are fewer rows than it takes to fill the rest.
+            // The numbers that this adds to a wide total have 64 bits, and no table has enough rows to overflow 128
+            // bits.
             Operation::SumSigned => cell.operand.is_some_and(|operand| self.operands[operand].form == Form::Small),
             _ => true,
         };
@@ -364,17 +370,17 @@ impl States {
         &self.initial
     }
 
-    /// Cells and logs.
+    /// The number of cells and logs.
     pub(super) fn parts(&self) -> usize {
         self.cells.len() + self.logs.len()
     }
 
-    /// Logs.
+    /// The logs.
     pub(super) fn logs(&self) -> &[Log] {
         &self.logs
     }
 
-    /// What a part reads.
+    /// The expressions that a part reads.
     pub(super) fn reads(&self, part: usize) -> Vec<Expr> {
         let (arguments, mask) = self.read_by(part);
         let mask = mask.map(|mask| self.masks[mask]);
@@ -397,12 +403,12 @@ impl States {
         }
     }
 
-    /// All that the aggregates read.
+    /// All expressions that the aggregates read.
     pub(super) fn exprs(&self) -> impl Iterator<Item = Expr> {
         self.arguments.iter().map(|argument| argument.expr)
     }
 
-    /// What some parts read of rows.
+    /// Reads the input of some parts from `rows`.
     pub(super) fn inputs(&self, rows: &Rows<'_>, parts: impl Iterator<Item = usize> + Clone) -> Result<Inputs<'_>> {
         let mut inputs = Inputs {
             values: self.arguments.iter().map(|_| None).collect(),
@@ -415,7 +421,7 @@ impl States {
             let (arguments, mask) = self.read_by(part);
             let mask = mask.map(|mask| (mask, self.masks[mask]));
             let of_mask = |of: fn(&Mask) -> Option<usize>| mask.as_ref().and_then(|(_, mask)| of(mask));
-            // The filter comes first: it says of which rows the others are read.
+            // The filter must come first: it says for which rows the other arguments are read.
             let all = of_mask(|mask| mask.filter).into_iter().chain(arguments.iter().copied());
             for argument in all.chain(of_mask(|mask| mask.valid)) {
                 self.read(argument, rows, &mut inputs)?;
@@ -445,6 +451,7 @@ impl States {
                     self.logs[log].reads().takes_nulls || mask.is_some_and(|(_, mask)| mask.valid.is_some())
                 }
             };
+            // The facts promised that there is no NULL. Counting one would make a wrong result, so this must fail.
             if !takes_nulls && values.values.logical_null_count() > 0 {
                 return Err(Error::internal("an argument that is never NULL is NULL"));
             }
@@ -452,7 +459,7 @@ impl States {
         Ok(inputs)
     }
 
-    /// Reads what parts only add up, all of it together: they often have columns in common.
+    /// Reads the arguments that parts only add up, all at once, because they often have columns in common.
     fn read_words(
         &self,
         parts: impl Iterator<Item = usize> + Clone,
@@ -483,8 +490,8 @@ impl States {
         Ok(())
     }
 
-    /// Adds the words of rows to those of the groups that they belong to: `pairs` has the place of a row and that of
-    /// its group among `groups`, both of `stride` words with those of the aggregates at `at`.
+    /// Adds the aggregates of some rows to their groups. Each pair has the index of a row and the index of its group in
+    /// `groups`. Both have `stride` words, with the words of the aggregates at `at`.
     pub(super) fn merge(
         &self,
         pairs: &[(u32, u32)],
@@ -511,7 +518,7 @@ impl Cell {
     }
 }
 
-/// What is done with the values of an argument.
+/// The operation that computes an aggregate of values of `kind`.
 fn operation(function: AggregateFunction, kind: &DataType) -> Result<Operation> {
     use DataType::{Decimal128, FixedSizeBinary, Float32, Float64, Int64, Interval, UInt64};
     Ok(match (function, kind) {
@@ -522,7 +529,7 @@ fn operation(function: AggregateFunction, kind: &DataType) -> Result<Operation> 
             Decimal128(..) => Operation::SumWide,
             Float32 | Float64 => Operation::SumFloat,
             kind if kind.is_integer() => Operation::SumNarrow,
-            _ => return Err(Error::internal(format!("a total of {kind}"))),
+            _ => return Err(Error::internal(format!("values of {kind} cannot be added up"))),
         },
         (AggregateFunction::Min, kind) if is_text(kind) => Operation::LeastText,
         (AggregateFunction::Max, kind) if is_text(kind) => Operation::GreatestText,
@@ -545,8 +552,9 @@ fn operation(function: AggregateFunction, kind: &DataType) -> Result<Operation> 
     })
 }
 
-/// The total of a column in place of that of the column plus a number, and the number. So the totals of `x + 1` and
-/// `x + 2` are one. Only where no value can leave the type of the sum, which is an error.
+/// Replaces the total of a column plus a constant by the total of the column, and returns the constant. For example,
+/// the totals of `x + 1` and `x + 2` then share one cell. We do this only where no value can leave the type of the sum,
+/// because that must be an error.
 fn without_shift(aggregate: &Aggregate, facts: Facts<'_>) -> Result<(Aggregate, i128)> {
     let is_total = matches!(aggregate.function, AggregateFunction::Sum | AggregateFunction::Average);
     if let (true, Some((expr, kind))) = (is_total, &aggregate.argument)
@@ -563,7 +571,7 @@ fn without_shift(aggregate: &Aggregate, facts: Facts<'_>) -> Result<(Aggregate, 
     Ok((aggregate.clone(), 0))
 }
 
-/// The place of a value in a list without repetitions, to which it is added if it is new.
+/// The index of a value in a list without duplicates. Appends the value if it is new.
 fn place_of<T: PartialEq>(list: &mut Vec<T>, value: T) -> usize {
     list.iter().position(|other| *other == value).unwrap_or_else(|| {
         list.push(value);
@@ -571,7 +579,7 @@ fn place_of<T: PartialEq>(list: &mut Vec<T>, value: T) -> usize {
     })
 }
 
-/// The rows that are not NULL, unless all are.
+/// The rows that are not NULL; `None` if no row is NULL.
 fn valid_rows(values: &Values) -> Option<BooleanBuffer> {
     let nulls = values.values.logical_nulls().filter(|nulls| nulls.null_count() > 0)?;
     Some(match &values.codes {
@@ -580,7 +588,7 @@ fn valid_rows(values: &Values) -> Option<BooleanBuffer> {
     })
 }
 
-/// The rows of which it is true.
+/// The rows where the boolean value is true.
 pub(super) fn true_rows(values: &Values) -> BooleanBuffer {
     let truth = values.values.as_boolean();
     let is_true = |place: usize| truth.is_valid(place) && truth.value(place);

@@ -1,7 +1,8 @@
-//! Aggregates of the distinct values of one argument as two groupings: by the keys and the value, then by the keys.
+//! Aggregates of the distinct values of one argument, as two groupings: first by the keys and the value, then by the
+//! keys.
 //!
-//! Sets of values are kept either way, here in the tables that groupings have. Logs (state/log.rs) write all values down
-//! and look for those that are alike later, which pays only where other aggregates read the same rows.
+//! Both this and a log must keep sets of values; here they are kept in the tables of groupings. A log (state/log.rs)
+//! writes all values first and looks for equal ones later, which pays only if other aggregates read the same rows.
 
 use std::sync::Arc;
 
@@ -11,8 +12,8 @@ use rowmill_plan::{Aggregate, Expr, Group, Key, is_key_kind};
 use super::GroupRequest;
 use super::choice::only_counts;
 
-/// The groupings that give what `request` asks for, the second one of the rows of the first; none if there is another
-/// aggregate than those of the distinct values of one argument. `is_nullable` tells of columns that are read.
+/// The two groupings that together answer `request`; the second reads the rows of the first. `None` unless all
+/// aggregates are over the distinct values of one argument. `is_nullable` says which columns may be NULL.
 pub(super) fn in_two_steps(
     request: &GroupRequest,
     is_nullable: impl Fn(usize) -> bool,
@@ -26,6 +27,7 @@ pub(super) fn in_two_steps(
     let value = Key { expr: value, kind: kind.clone(), nullable };
     let place_of_value = Expr::Column(group.keys.len());
     let keys = group.keys.iter().enumerate().map(|(place, key)| Key { expr: Expr::Column(place), ..key.clone() });
+    // The first grouping has made the values distinct, so the second must not do it again.
     let aggregates = group.aggregates.iter().map(|aggregate| Aggregate {
         argument: Some((place_of_value, kind.clone())),
         distinct: false,
@@ -42,7 +44,7 @@ pub(super) fn in_two_steps(
     Some((of_first, GroupRequest { group: second, functions: Vec::new(), ..request.clone() }))
 }
 
-/// The argument whose distinct values are all that is aggregated.
+/// The argument, if all aggregates are over its distinct values.
 fn only_distinct(aggregates: &[Aggregate]) -> Option<(Expr, DataType)> {
     let argument = aggregates.first()?.argument.clone()?;
     let is_of_it = |aggregate: &Aggregate| {

@@ -1,4 +1,4 @@
-//! The groups of one worker that are added to in place, as long as they fit a cache.
+//! The groups of one worker. Rows are added to them in place as long as the groups fit a cache.
 
 use std::mem::size_of;
 
@@ -12,7 +12,7 @@ use super::texts::{TextStore, is_long};
 /// Groups for which there is room at first.
 const GROUPS_MIN: usize = 1 << 8;
 
-/// Groups, each once, and how to find them by their keys.
+/// Groups, each once, with an index to find them by their keys.
 #[derive(Debug)]
 pub(super) struct GroupTable {
     index: Index,
@@ -27,7 +27,7 @@ impl GroupTable {
         GroupTable { index: Index::with_room_for(0), rows: Vec::new(), len: 0, memory }
     }
 
-    /// Groups.
+    /// The number of groups.
     pub(super) fn len(&self) -> usize {
         self.len
     }
@@ -37,7 +37,7 @@ impl GroupTable {
         &self.rows
     }
 
-    /// The rows of the groups.
+    /// The rows of the groups, to be changed.
     pub(super) fn rows_mut(&mut self) -> &mut [u64] {
         &mut self.rows
     }
@@ -47,8 +47,8 @@ impl GroupTable {
         (self.rows, self.memory)
     }
 
-    /// Appends the number of the group of each of `rows`, which are rows of groups without anything in them and with
-    /// the keys in `keys`. Those that are new become groups.
+    /// Appends the number of the group of each of `rows`. These rows must have their keys, also given by `keys`, and
+    /// empty aggregates. A row with a new key becomes a group.
     pub(super) fn find(
         &mut self,
         layout: &Layout,
@@ -73,6 +73,8 @@ impl GroupTable {
         for row in rows.chunks_exact(stride) {
             let found = self.index.find(shape.hash(row), |group| {
                 shape.is_same(&self.rows[group as usize * stride..], row, |text, held, view| {
+                    // The low halves have length and mark. If those differ or the text is inline, the views alone
+                    // decide.
                     if held as u64 != view as u64 || !is_long(view) {
                         return held == view;
                     }
@@ -84,6 +86,7 @@ impl GroupTable {
                 None => {
                     let at = self.rows.len();
                     self.rows.extend_from_slice(row);
+                    // Only texts of new groups are copied.
                     keys.settle(&mut self.rows[at..], texts)?;
                     self.len += 1;
                     self.len as u32 - 1
@@ -93,7 +96,7 @@ impl GroupTable {
         Ok(())
     }
 
-    /// Makes room for so many groups more.
+    /// Makes room for `more` further groups.
     pub(super) fn make_room(&mut self, layout: &Layout, more: usize) -> Result<()> {
         let (stride, groups) = (layout.stride, self.len + more);
         if groups * stride > self.rows.capacity() {
@@ -111,7 +114,7 @@ impl GroupTable {
         Ok(())
     }
 
-    /// Forgets all groups.
+    /// Removes all groups.
     pub(super) fn clear(&mut self) {
         self.index.clear();
         self.rows.clear();

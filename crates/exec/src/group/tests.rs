@@ -1,4 +1,4 @@
-//! Groupings of random rows against a model that knows nothing but maps.
+//! Groupings of random rows, compared with a model that uses nothing but maps.
 
 mod frequent;
 mod parts;
@@ -26,7 +26,7 @@ use super::*;
 use crate::arithmetic::{Arithmetic, Operator, Span, Step};
 use crate::hash::tests::let_all_hashes_meet;
 
-/// A value as the model sees it. NaN is the greatest float, and the zeros are one.
+/// A value as the model sees it. NaN is the greatest float, and both zeros are equal.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Value {
     Null,
@@ -69,12 +69,12 @@ impl Value {
     }
 
     fn as_float(&self) -> f64 {
-        let Value::Float(bits) = self else { panic!("{self:?} is no float") };
+        let Value::Float(bits) = self else { panic!("{self:?} is not a float") };
         f64::from_bits((bits ^ (bits >> 63 & i64::MAX)) as u64)
     }
 }
 
-/// A random column: its type, how many values there are, whether some are NULL.
+/// A random column: its type, the number of distinct values, and whether some are NULL.
 #[derive(Clone, Debug)]
 struct Column {
     kind: SqlType,
@@ -127,7 +127,7 @@ impl Column {
                 let bytes = numbers.iter().map(|number| number.map(|number| u128::from(number).pow(2).to_le_bytes()));
                 Arc::new(FixedSizeBinaryArray::try_from_sparse_iter_with_size(bytes, 16).expect("16 bytes each"))
             }
-            // Sums of quarters are exact.
+            // Sums of multiples of 1/4 are exact, so the order of rows does not matter.
             SqlType::Float64 => Arc::new(arrow::array::Float64Array::from_iter(numbers.iter().map(|number| {
                 number.map(|number| match number % 50 {
                     7 => f64::NAN,
@@ -151,10 +151,10 @@ impl Column {
 }
 
 fn cast(values: &dyn Array, kind: &DataType) -> ArrayRef {
-    arrow::compute::cast(values, kind).expect("a cast that fits")
+    arrow::compute::cast(values, kind).expect("values of the type")
 }
 
-/// What becomes of a column: something that is not the same for all values, and the same for some.
+/// A function of columns that gives different results for some values and equal results for others.
 #[derive(Debug)]
 struct Alike(Vec<usize>);
 
@@ -170,7 +170,7 @@ impl VectorFunction for Alike {
     }
 }
 
-/// Whether a column is something, which is not known of all rows.
+/// A condition on columns that is true, false or NULL.
 #[derive(Debug)]
 struct Perhaps(Alike);
 
@@ -192,7 +192,7 @@ impl VectorFunction for Perhaps {
     }
 }
 
-/// Batches that were there before, or an error in their place.
+/// Batches that are given in advance, with an error among them where a test needs one.
 #[derive(Debug)]
 struct Given {
     schema: SchemaRef,
@@ -251,7 +251,7 @@ impl Data {
         source.into()
     }
 
-    /// The rows as a table of blocks and runs; those of the numbers in `deleted` are deleted again.
+    /// The rows as a table of blocks and runs. The rows with numbers in `deleted` are deleted again.
     fn as_table(&self, rows_per_block: usize, deleted: &[u64]) -> GroupSource {
         let mut settings = Settings::default();
         settings.set("rows_per_block", &rows_per_block.to_string()).expect("a setting");
@@ -266,10 +266,10 @@ impl Data {
         for batch in &self.batches {
             transaction.insert(table, batch).expect("rows");
         }
-        transaction.commit().expect("no other");
+        transaction.commit().expect("no conflict");
         let mut transaction = engine.begin().expect("open");
         transaction.delete(table, deleted).expect("rows of the table");
-        transaction.commit().expect("no other");
+        transaction.commit().expect("no conflict");
         let table: Arc<dyn rowmill_storage::TableSource> =
             engine.snapshot().expect("open").table(table).expect("a table");
         table.into()
@@ -317,10 +317,10 @@ fn aggregate(function: AggregateFunction, argument: Option<(Expr, DataType)>) ->
     Aggregate { parameter, ..Aggregate::new(function, argument, kind) }
 }
 
-/// The place of [`AggregateFunction::Nth`].
+/// The place that [`AggregateFunction::Nth`] asks for.
 const NTH: i64 = -3;
 
-/// An order that says which value comes where, up to values that are the same.
+/// An order that decides the place of each value, except among equal values.
 fn random_order(
     data: &Data,
     random: &mut StdRng,
@@ -404,7 +404,7 @@ fn expr_count(expr: &mut impl FnMut() -> Expr) -> usize {
     }
 }
 
-/// The groups as the model finds them: by key the aggregates.
+/// The groups that the model finds: for each key its aggregates.
 fn model(rows: &[Vec<Value>], data: &Data, functions: &[Arc<Alike>], group: &Group) -> Vec<Vec<Value>> {
     let value = |row: &[Value], expr: Expr| match expr {
         Expr::Column(column) => row[column].clone(),
@@ -434,6 +434,7 @@ fn model(rows: &[Vec<Value>], data: &Data, functions: &[Arc<Alike>], group: &Gro
         let takes_nulls = aggregate.function.takes_nulls() && !aggregate.skips_nulls;
         let mut rows: Vec<&Vec<Value>> =
             rows.into_iter().filter(|row| takes_nulls || value(row, expr) != Value::Null).collect();
+        // Sort by the aggregate's order, then by the value, so that the aggregates can read off the sorted values.
         rows.sort_by(|left, right| {
             let by = |order: &AggregateOrder| {
                 let (left, right) = (value(left, order.expr), value(right, order.expr));
@@ -444,6 +445,7 @@ fn model(rows: &[Vec<Value>], data: &Data, functions: &[Arc<Alike>], group: &Gro
             let order = aggregate.order.iter().map(by).find(|order| order.is_ne());
             order.unwrap_or_else(|| value(left, expr).cmp(&value(right, expr)))
         });
+        // The values are sorted, so equal ones are neighbours.
         let mut values: Vec<Value> = rows.into_iter().map(|row| value(row, expr)).collect();
         if aggregate.distinct {
             values.dedup();
@@ -457,7 +459,7 @@ fn model(rows: &[Vec<Value>], data: &Data, functions: &[Arc<Alike>], group: &Gro
     normal(all.collect(), group)
 }
 
-/// An aggregate of values in order.
+/// Computes an aggregate of ordered values.
 fn computed(function: AggregateFunction, values: Vec<Value>, kind: &DataType) -> Value {
     use AggregateFunction as Function;
     let count = values.len();
@@ -531,7 +533,7 @@ fn bits_of_all(kind: &DataType) -> i128 {
     if *kind == DataType::UInt64 { u64::MAX.into() } else { -1 }
 }
 
-/// Rows in which texts that were put together are in order, and floats that depend on the order of rows are rounded.
+/// Makes results comparable: sorts joined texts that have no order, and rounds floats that depend on the order of rows.
 fn normal(mut rows: Vec<Vec<Value>>, group: &Group) -> Vec<Vec<Value>> {
     use AggregateFunction as Function;
     for row in &mut rows {
@@ -576,7 +578,7 @@ fn request(group: Group, functions: Vec<Arc<dyn VectorFunction>>) -> GroupReques
         limit: None,
         only_presence: false,
         batch_rows: 3,
-        // More than there are blocks, often.
+        // Often more threads than blocks.
         threads: 7,
         cancel,
         broker,
@@ -584,7 +586,7 @@ fn request(group: Group, functions: Vec<Arc<dyn VectorFunction>>) -> GroupReques
     }
 }
 
-/// What some workers together give, or the one error that one of them gives.
+/// Runs several workers and returns all rows, or an error if one of them fails.
 fn run(group_by: &Arc<GroupBy>, workers: usize, hashes_meet: bool) -> Result<Vec<Vec<Value>>> {
     let source: Arc<dyn BatchSource> = Arc::clone(group_by) as _;
     run_source(&source, &group_by.request, workers, hashes_meet)
@@ -623,7 +625,7 @@ fn run_source(
     failed.map_or(Ok(rows), Err)
 }
 
-/// Tables of no use, of little, and of great use.
+/// Policies whose table is of no use, of little use, and of great use.
 fn policies() -> [Option<Policy>; 4] {
     let policy = |groups_max, rows_per_group_min, range_bytes| {
         Some(Policy { groups_max, rows_per_group_min, rows_past_table: 5_000, slice_rows_min: 1, range_bytes })
@@ -647,7 +649,7 @@ fn as_dyn(functions: &[Arc<Alike>]) -> Vec<Arc<dyn VectorFunction>> {
 }
 
 #[test]
-fn random_batches_are_grouped_as_by_the_model() {
+fn random_batches_have_the_groups_of_the_model() {
     for seed in 0..60 {
         let mut random = StdRng::seed_from_u64(seed);
         let data = Data::random(&mut random);
@@ -670,7 +672,7 @@ fn random_batches_are_grouped_as_by_the_model() {
 }
 
 #[test]
-fn random_tables_are_grouped_as_by_the_model() {
+fn random_tables_have_the_groups_of_the_model() {
     for seed in 0..40 {
         let mut random = StdRng::seed_from_u64(seed + 1_000);
         let data = Data::random(&mut random);
@@ -710,7 +712,7 @@ fn random_tables_are_grouped_as_by_the_model() {
     }
 }
 
-/// Columns of all types whose values blocks list, and rows of blocks and runs; the keys are the first few columns.
+/// Data with a column that blocks list, of every type, in blocks and runs. The keys are the first columns.
 fn random_distinct(random: &mut StdRng) -> (Data, Group) {
     let mut data = Data::random(random);
     let kinds = [
@@ -735,11 +737,11 @@ fn random_distinct(random: &mut StdRng) -> (Data, Group) {
     data.schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
     let batches = (0..random.random_range(1..6)).map(|_| {
         let rows = [1, 30, 400, 3_000][random.random_range(0..4)];
-        // Values come several times, so that lists are worth it.
+        // Values repeat, so that blocks list them.
         let arrays = data.columns.iter().map(|column| {
             let values = column.array(random, rows / 4 + 1);
             let places: Vec<u32> = (0..rows).map(|_| random.random_range(0..values.len() as u32)).collect();
-            rows::take(&values, &places).expect("places in it")
+            rows::take(&values, &places).expect("places below the length")
         });
         RecordBatch::try_new(Arc::clone(&data.schema), arrays.collect()).expect("columns as in the schema")
     });
@@ -756,7 +758,7 @@ fn random_distinct(random: &mut StdRng) -> (Data, Group) {
 }
 
 #[test]
-fn distinct_values_of_random_tables_are_counted_as_by_the_model() {
+fn distinct_counts_of_random_tables_are_those_of_the_model() {
     let mut counted = 0;
     for seed in 0..150 {
         let mut random = StdRng::seed_from_u64(seed + 7_000);
@@ -793,7 +795,7 @@ fn distinct_values_of_random_tables_are_counted_as_by_the_model() {
 
 #[test]
 fn distinct_values_are_counted_range_by_range() {
-    // So many that there are several ranges, and groups for which values keep no bits.
+    // Enough values for several ranges, and too many groups for a bit each.
     let mut random = StdRng::seed_from_u64(8_000);
     let number = |values| Column { kind: SqlType::Int64, values, nullable: true };
     let columns = vec![number(300), number(20_000)];
@@ -816,7 +818,7 @@ fn distinct_values_are_counted_range_by_range() {
         let request = request(group, Vec::new());
         let source: Arc<dyn BatchSource> = DistinctCounts::new(&table, &request).expect("heads").expect("lists");
         assert_eq!(run_source(&source, &request, 3, false).expect("groups"), expected);
-        // Where there is no room an error says so, and nothing is kept.
+        // Without enough memory the count must fail and keep nothing.
         let broker = Broker::new(1 << 16);
         let request = GroupRequest { broker: broker.clone(), ..request };
         let source: Arc<dyn BatchSource> = DistinctCounts::new(&table, &request).expect("heads").expect("lists");
@@ -826,7 +828,7 @@ fn distinct_values_are_counted_range_by_range() {
     }
 }
 
-/// How a row compares with another one in an order.
+/// Compares two rows in an order.
 fn compare(left: &[Value], right: &[Value], top: &GroupTop) -> std::cmp::Ordering {
     let of = |key: &SortKey| {
         let (left, right) = (&left[key.column], &right[key.column]);
@@ -841,7 +843,7 @@ fn compare(left: &[Value], right: &[Value], top: &GroupTop) -> std::cmp::Orderin
 }
 
 #[test]
-fn the_first_groups_of_an_order_are_among_those_that_are_given() {
+fn a_top_grouping_returns_the_first_groups_of_the_order() {
     for seed in 0..60 {
         let mut random = StdRng::seed_from_u64(seed + 2_000);
         let data = Data::random(&mut random);
@@ -863,14 +865,14 @@ fn the_first_groups_of_an_order_are_among_those_that_are_given() {
             let request = GroupRequest { top: Some(top.clone()), ..request(group.clone(), as_dyn(&functions)) };
             let group_by = GroupBy::with_policy(data.as_batches(), request, policy).expect("a grouping");
             let mut found = run(&group_by, random.random_range(1..4), false).expect("groups");
-            assert!(found.iter().all(|row| all.binary_search(row).is_ok()), "seed {seed}: a group of nowhere");
+            assert!(found.iter().all(|row| all.binary_search(row).is_ok()), "seed {seed}: an unknown group");
             assert!(found.windows(2).all(|pair| pair[0] != pair[1]), "seed {seed}: a group twice");
             check_first(&mut found, &mut all, &top, seed);
         }
     }
 }
 
-/// Checks that `found` begins in the order of `top` as `all` does.
+/// Checks that `found` begins in the order of `top` like `all`.
 fn check_first(found: &mut [Vec<Value>], all: &mut [Vec<Value>], top: &GroupTop, seed: u64) {
     all.sort_by(|left, right| compare(left, right, top));
     found.sort_by(|left, right| compare(left, right, top));
@@ -882,11 +884,11 @@ fn check_first(found: &mut [Vec<Value>], all: &mut [Vec<Value>], top: &GroupTop,
 }
 
 #[test]
-fn few_groups_are_given_where_few_are_asked_for() {
+fn a_top_grouping_returns_few_groups() {
     let (data, mut group) = many();
     group.aggregates.push(aggregate(AggregateFunction::Count, None));
     let key = |column| SortKey { column, descending: true, nulls_first: false };
-    // Nearly all groups have the same count, and many texts begin alike.
+    // Nearly all groups have the same count, and many texts have the same first bytes.
     for (keys, most) in [(vec![key(1)], 100), (vec![key(1), key(1)], 100), (vec![key(1), key(0)], 60_000)] {
         let top = Some(GroupTop { keys, rows: 10 });
         let request = GroupRequest { top, ..request(group.clone(), Vec::new()) };
@@ -897,7 +899,7 @@ fn few_groups_are_given_where_few_are_asked_for() {
 }
 
 #[test]
-fn no_more_groups_are_given_than_are_enough() {
+fn a_limit_returns_exactly_as_many_groups_as_asked_for() {
     for seed in 0..40 {
         let mut random = StdRng::seed_from_u64(seed + 3_000);
         let data = Data::random(&mut random);
@@ -914,14 +916,14 @@ fn no_more_groups_are_given_than_are_enough() {
             let group_by = GroupBy::with_policy(source, request, policy).expect("a grouping");
             let found = run(&group_by, random.random_range(1..4), false).expect("groups");
             assert_eq!(found.len(), limit.min(all.len()), "seed {seed}");
-            assert!(found.iter().all(|row| all.binary_search(row).is_ok()), "seed {seed}: a group of nowhere");
+            assert!(found.iter().all(|row| all.binary_search(row).is_ok()), "seed {seed}: an unknown group");
             assert!(found.windows(2).all(|pair| pair[0] != pair[1]), "seed {seed}: a group twice");
         }
     }
 }
 
 #[test]
-fn few_groups_are_found_without_a_look_at_the_rows_of_others() {
+fn a_limit_reads_only_the_rows_of_a_few_groups() {
     let (data, mut group) = many();
     group.aggregates.push(aggregate(AggregateFunction::Count, None));
     let rows = data.rows().len() as u64;
@@ -939,12 +941,12 @@ fn few_groups_are_found_without_a_look_at_the_rows_of_others() {
 }
 
 #[test]
-fn logs_of_groups_in_the_table_are_not_taken_for_those_of_others() {
+fn logs_of_groups_in_the_table_are_not_mixed_with_those_of_others() {
     let columns = [4, 1 << 40].map(|values| Column { kind: SqlType::Int64, values, nullable: true });
     let fields = ["k", "v"].map(|name| Field::new(name, DataType::Int64, true));
     let schema: SchemaRef = Arc::new(Schema::new(fields.to_vec()));
     let mut random = StdRng::seed_from_u64(7);
-    // Blocks of few and of many groups take turns.
+    // Blocks with few groups alternate with blocks with many.
     let batches = [0, 1, 0, 1, 0].map(|keys| {
         let arrays = vec![columns[keys].array(&mut random, 2_000), columns[1].array(&mut random, 2_000)];
         RecordBatch::try_new(Arc::clone(&schema), arrays).expect("columns as in the schema")
@@ -981,7 +983,7 @@ fn many() -> (Data, Group) {
 #[test]
 fn too_many_groups_are_an_error_that_names_the_operator() {
     let (data, group) = many();
-    // What blocks list is grouped range by range, which takes little.
+    // Listed values are grouped range by range, which takes little memory.
     for (limits, is_table) in [(&[10_000, 100_000, 1_000_000, 5_000_000][..], false), (&[10_000, 100_000], true)] {
         for limit in limits.iter().copied() {
             let source = if is_table { data.as_table(20_000, &[]) } else { data.as_batches() };
@@ -998,7 +1000,7 @@ fn too_many_groups_are_an_error_that_names_the_operator() {
 }
 
 #[test]
-fn values_that_blocks_list_are_grouped_in_the_memory_of_a_range() {
+fn listed_values_are_grouped_in_the_memory_of_one_range() {
     let (data, mut group) = many();
     group.aggregates.push(aggregate(AggregateFunction::Count, None));
     let request = GroupRequest { broker: Broker::new(1_000_000), ..request(group, Vec::new()) };
@@ -1008,7 +1010,7 @@ fn values_that_blocks_list_are_grouped_in_the_memory_of_a_range() {
     let mut expected = data.rows();
     expected.iter_mut().for_each(|row| row.push(Value::Number(1)));
     expected.sort();
-    assert!(run(&group_by, 2, false).expect("groups") == expected, "other groups");
+    assert!(run(&group_by, 2, false).expect("groups") == expected, "the groups differ");
     drop(group_by);
     assert_eq!(broker.used_bytes(), 0);
 }
@@ -1023,7 +1025,7 @@ fn a_cancelled_grouping_ends_with_an_error_for_every_worker_that_gathers() {
 }
 
 #[test]
-fn an_error_of_the_input_is_that_of_the_grouping() {
+fn an_error_of_the_input_fails_the_grouping() {
     let (data, group) = many();
     for place in [0, 5, 10] {
         let mut batches: VecDeque<Result<RecordBatch>> = data.batches.iter().cloned().map(Ok).collect();
@@ -1036,7 +1038,7 @@ fn an_error_of_the_input_is_that_of_the_grouping() {
 }
 
 #[test]
-fn a_grouping_is_a_source_of_another() {
+fn a_grouping_can_read_another_grouping() {
     let (data, mut group) = many();
     group.aggregates.push(aggregate(AggregateFunction::Count, None));
     let inner: Arc<dyn BatchSource> =
@@ -1055,7 +1057,7 @@ fn a_grouping_is_a_source_of_another() {
 }
 
 #[test]
-fn groups_that_are_only_counted_have_keys_that_are_null_where_they_should_be() {
+fn keys_of_counted_groups_are_null_where_expected() {
     for seed in 0..20 {
         let mut random = StdRng::seed_from_u64(seed + 4_000);
         let data = Data::random(&mut random);
@@ -1080,6 +1082,7 @@ fn groups_that_are_only_counted_have_keys_that_are_null_where_they_should_be() {
 #[test]
 fn a_total_never_wraps() {
     let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("c0", DataType::Decimal128(38, 0), false)]));
+    // The two largest decimals, whose sum fits no decimal.
     let most = arrow::array::Decimal128Array::from(vec![10_i128.pow(38) - 1; 2]);
     let most = Arc::new(most.with_data_type(DataType::Decimal128(38, 0)));
     let batch = RecordBatch::try_new(Arc::clone(&schema), vec![most]).expect("a column");
@@ -1093,7 +1096,7 @@ fn a_total_never_wraps() {
     }
 }
 
-/// A column of 16 bits plus a number, as the same type.
+/// A column of 16 bits plus a number, of the same type.
 #[derive(Debug)]
 struct Plus(i16, Arithmetic);
 
@@ -1123,7 +1126,7 @@ impl VectorFunction for Plus {
 }
 
 #[test]
-fn totals_of_sums_with_a_number_are_those_of_the_column_unless_one_leaves_its_type() {
+fn totals_of_a_column_plus_numbers_share_one_total_unless_a_value_overflows() {
     let column = Column { kind: SqlType::Int16, values: 0, nullable: true };
     let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("c0", DataType::Int16, true)]));
     let values = (0..200_i16).map(|row| (row % 7 != 0).then_some(row * 100 - 9_000));
@@ -1145,7 +1148,7 @@ fn totals_of_sums_with_a_number_are_those_of_the_column_unless_one_leaves_its_ty
         for rows_per_block in [30, 1_000] {
             let source = data.as_table(rows_per_block, &[]);
             let group_by = GroupBy::new(source, request(group_of(function), functions())).expect("a grouping");
-            // One total and one count.
+            // One total and one count serve all aggregates.
             assert_eq!(group_by.recipe.states.parts(), 2);
             let found = run(&group_by, 2, false).expect("totals").swap_remove(0);
             for (by, found) in shifts.iter().zip(&found) {
@@ -1156,6 +1159,7 @@ fn totals_of_sums_with_a_number_are_those_of_the_column_unless_one_leaves_its_ty
             }
         }
     }
+    // The greatest value of the column plus 21,867 is the greatest number of 16 bits.
     for (by, fits) in [(21_867, true), (21_868, false), (-23_868, true), (-23_869, false)] {
         let sum = aggregate(AggregateFunction::Sum, Some((Expr::Function(0), DataType::Int16)));
         let group = Group { predicates: Vec::new(), keys: Vec::new(), aggregates: vec![sum], always: Vec::new() };
@@ -1172,7 +1176,7 @@ fn totals_of_sums_with_a_number_are_those_of_the_column_unless_one_leaves_its_ty
 }
 
 #[test]
-fn a_total_that_cannot_leave_64_bits_takes_no_more() {
+fn a_total_that_fits_64_bits_takes_one_word() {
     let words = |number: i64, rows: usize| {
         let column = Column { kind: SqlType::Int64, values: 0, nullable: false };
         let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("c0", DataType::Int64, false)]));
@@ -1188,6 +1192,7 @@ fn a_total_that_cannot_leave_64_bits_takes_no_more() {
         assert_eq!(run(&group_by, 2, false).expect("a group"), [expected]);
         group_by.recipe.states.initial().len()
     };
+    // Blocks know the bounds of their values, so the bound of the total is known before rows are read.
     assert_eq!(words(1_000_000, 100), 1);
     assert_eq!(words(i64::MAX / 100, 100), 1);
     assert_eq!(words(i64::MAX / 100 + 1, 100), 2);
@@ -1195,7 +1200,7 @@ fn a_total_that_cannot_leave_64_bits_takes_no_more() {
 }
 
 #[test]
-fn a_function_that_fails_is_an_error_even_where_it_is_a_key_computed_at_the_end() {
+fn a_failing_function_of_keys_fails_the_grouping() {
     #[derive(Debug)]
     struct Failing;
     impl VectorFunction for Failing {
@@ -1227,7 +1232,7 @@ fn rows_without_columns_are_counted() {
 }
 
 #[test]
-fn an_estimate_is_near_the_count_however_rows_are_gathered() {
+fn estimates_are_near_the_count_with_every_policy() {
     for seed in 0..20 {
         let mut random = StdRng::seed_from_u64(seed + 9_000);
         let data = Data::random(&mut random);
@@ -1255,6 +1260,7 @@ fn an_estimate_is_near_the_count_however_rows_are_gathered() {
                     assert!((count - estimate).abs() <= 1 + count / 20, "seed {seed}: {estimate} of {count}");
                 }
             }
+            // All policies and workers must give the same estimate.
             assert_eq!(*first.get_or_insert_with(|| found.clone()), found, "seed {seed}, {policy:?}");
         }
     }

@@ -1,8 +1,8 @@
 //! Texts and blobs outside of arrays: views of 128 bits, and the bytes of those that are too long for their view.
 //!
-//! A view is what Arrow's is: the length, and then either all bytes, or the first four, the number of a buffer and the
-//! place in it. A marked view has a part of the hash of a long text in place of its first bytes: what they tell apart is
-//! rarely what has to be told apart, and keys often begin alike.
+//! A view has Arrow's format: the length, followed either by all bytes, or by the first four bytes, a buffer number and
+//! an offset. A marked view of a long text has a part of its hash instead of the first four bytes. We use the hash
+//! because keys often begin alike, so that their first bytes seldom tell them apart.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use rowmill_base::{Error, Reservation, Result};
 /// Bytes that fit a view.
 const INLINE_BYTES_MAX: usize = 12;
 
-/// Bytes of the first page and of the largest one that is not made for a single text.
+/// Bytes of the first page, and of the largest page that is not made for a single text.
 const PAGE_BYTES: std::ops::Range<usize> = 1 << 12..1 << 20;
 
-/// Bytes of a buffer of a result at most: places in it are numbers of 32 bits.
+/// Most bytes of a buffer of a result, because offsets in it have 32 bits.
 const RESULT_BYTES_MAX: usize = 1 << 30;
 
 /// Whether values of `kind` are texts or blobs.
@@ -34,19 +34,19 @@ pub(super) fn texts_of(values: &ArrayRef) -> Option<BinaryViewArray> {
     }
 }
 
-/// Bytes of the text behind a view.
+/// The number of bytes of a view's text.
 #[inline]
 pub(super) fn len_of(view: u128) -> usize {
     view as u32 as usize
 }
 
-/// Whether the bytes of a text are not all in its view.
+/// Whether a text is too long for its view.
 #[inline]
 pub(super) fn is_long(view: u128) -> bool {
     len_of(view) > INLINE_BYTES_MAX
 }
 
-/// The view of a text with a part of its hash in place of the first bytes, if it is long.
+/// Marks the view of a long text: puts a part of the text's hash in place of the first bytes.
 #[inline]
 pub(super) fn marked(view: u128, hash: impl FnOnce() -> u64) -> u128 {
     /// The first bytes of a long text.
@@ -54,20 +54,20 @@ pub(super) fn marked(view: u128, hash: impl FnOnce() -> u64) -> u128 {
     if is_long(view) { view & !MARK | u128::from(hash() >> 32) << 32 } else { view }
 }
 
-/// The view of a text whose buffer has a number that is higher by `more`.
+/// The view of the same text in a buffer whose number is higher by `more`.
 #[inline]
 pub(super) fn moved(view: u128, more: u32) -> u128 {
     if is_long(view) { view + (u128::from(more) << 64) } else { view }
 }
 
-/// The order of two texts as far as their views tell it.
+/// Compares two texts as far as their views tell.
 #[inline]
 pub(super) fn order_of_views(left: u128, right: u128) -> Ordering {
     let first_bytes = |view: u128| ((view >> 32) as u32).swap_bytes();
     first_bytes(left).cmp(&first_bytes(right))
 }
 
-/// The bytes of a text. What fits the view is put into `inline`.
+/// The bytes of a text. The bytes of a short text are put into `inline`.
 #[inline]
 fn bytes_of<'a>(view: u128, inline: &'a mut [u8; 16], buffer: impl FnOnce(usize) -> &'a [u8]) -> &'a [u8] {
     let len = len_of(view);
@@ -85,12 +85,12 @@ pub(super) fn bytes_in<'a>(array: &'a BinaryViewArray, view: u128, inline: &'a m
     bytes_of(view, inline, |buffer| &array.data_buffers()[buffer])
 }
 
-/// Bytes that views lead to.
+/// Bytes that views refer to.
 #[derive(Debug)]
 enum Bytes {
-    /// Copied, until the page is full.
+    /// Copied texts, until the page is full.
     Page(Vec<u8>),
-    /// Those of an array.
+    /// The buffer of an array.
     Adopted(Buffer),
 }
 
@@ -135,7 +135,7 @@ impl TextStore {
         self.bytes(left, &mut [0; 16]) == self.bytes(right, &mut [0; 16])
     }
 
-    /// A byte of a long text. Asking for many of them before any text is compared lets the processor fetch them at the
+    /// A byte of a long text. Reading one byte of many texts before comparing any lets the processor fetch them at the
     /// same time.
     #[inline]
     pub(super) fn glance(&self, view: u128) -> u8 {
@@ -143,26 +143,27 @@ impl TextStore {
         self.buffers[view.buffer_index as usize].as_slice()[view.offset as usize]
     }
 
-    /// The order of two texts.
+    /// Compares two texts. The views must not be marked.
     #[inline]
     pub(super) fn compare(&self, left: u128, right: u128) -> Ordering {
         order_of_views(left, right).then_with(|| self.bytes(left, &mut [0; 16]).cmp(self.bytes(right, &mut [0; 16])))
     }
 
-    /// Copies a text.
+    /// Copies a text into the store.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Result<u128> {
         if bytes.len() <= INLINE_BYTES_MAX {
             return Ok(make_view(bytes, 0, 0));
         }
         let number = self.page_for(bytes.len())?;
-        let Bytes::Page(page) = &mut self.buffers[number] else { unreachable!("pages are filled, nothing else") };
+        let Bytes::Page(page) = &mut self.buffers[number] else { unreachable!("only pages are filled") };
         let offset = page.len();
         page.extend_from_slice(bytes);
         Ok(make_view(bytes, number as u32, offset as u32))
     }
 
-    /// Puts a text in the place of one that nobody needs any more.
+    /// Replaces a text that is no longer needed. Overwrites its bytes if the new text fits.
     pub(super) fn replace(&mut self, old: u128, bytes: &[u8]) -> Result<u128> {
+        // The old bytes are reused only if the new text fits them and they are in a page of this store.
         if is_long(old) && bytes.len() > INLINE_BYTES_MAX && bytes.len() <= len_of(old) {
             let old = ByteView::from(old);
             if let Bytes::Page(page) = &mut self.buffers[old.buffer_index as usize] {
@@ -173,7 +174,7 @@ impl TextStore {
         self.push(bytes)
     }
 
-    /// The page that has room for `len` bytes more.
+    /// The page that has room for `len` more bytes.
     fn page_for(&mut self, len: usize) -> Result<usize> {
         if let Some(number) = self.page
             && let Bytes::Page(page) = &self.buffers[number]
@@ -181,6 +182,7 @@ impl TextStore {
         {
             return Ok(number);
         }
+        // Pages double, so that few groups take little memory and many groups need few pages.
         let before = self.page.map_or(0, |page| self.buffers[page].as_slice().len());
         let bytes = (before * 2).clamp(PAGE_BYTES.start, PAGE_BYTES.end).max(len);
         self.memory[0].grow(bytes as u64)?;
@@ -189,10 +191,11 @@ impl TextStore {
         Ok(self.buffers.len() - 1)
     }
 
-    /// Keeps the buffers of `array` if those of its texts that are wanted, of `wanted` bytes, are most of them. Views
-    /// of the array are [`moved`] by the result; without one they have to be copied.
+    /// Keeps the buffers of `array` if its wanted texts, of `wanted` bytes, make up most of them. The views of the
+    /// array must then be [`moved`] by the result. Without a result, the caller must copy the texts.
     pub(super) fn adopt(&mut self, array: &BinaryViewArray, wanted: usize) -> Result<Option<u32>> {
         let held: usize = array.data_buffers().iter().map(Buffer::capacity).sum();
+        // Keeping the whole buffer for a few texts would waste memory; the caller copies these.
         if wanted * 2 < held {
             return Ok(None);
         }
@@ -202,20 +205,21 @@ impl TextStore {
         Ok(Some(base))
     }
 
-    /// All stores as one, and by how much the views of each are to be [`moved`].
+    /// Joins stores into one. Also returns by how much the views of each must be [`moved`].
     pub(super) fn join(stores: impl IntoIterator<Item = TextStore>) -> (TextStore, Vec<u32>) {
         let mut joined = TextStore { buffers: Vec::new(), page: None, memory: Vec::new() };
         let mut bases = Vec::new();
         for store in stores {
             bases.push(joined.buffers.len() as u32);
+            // Buffers are moved, not copied, so views need only a new buffer number.
             joined.buffers.extend(store.buffers);
             joined.memory.extend(store.memory);
         }
         (joined, bases)
     }
 
-    /// Texts or blobs as an array of `kind`, which shares no bytes with the store. Views may be marked; that of a NULL is
-    /// zero.
+    /// Makes an array of `kind` from texts or blobs. It shares no bytes with the store. Views may be marked; the view
+    /// of a NULL must be zero.
     pub(super) fn array(
         &self,
         kind: &DataType,
@@ -227,6 +231,7 @@ impl TextStore {
         let (mut buffers, mut bytes) = (Vec::new(), Vec::with_capacity(left.min(RESULT_BYTES_MAX)));
         for view in views.iter_mut().filter(|view| is_long(**view)) {
             let len = len_of(*view);
+            // Offsets have 32 bits, so start a new buffer before they run out.
             if bytes.len() + len > RESULT_BYTES_MAX && !bytes.is_empty() {
                 buffers.push(Buffer::from_vec(std::mem::replace(
                     &mut bytes,
@@ -238,6 +243,7 @@ impl TextStore {
             let source = &self.buffers[of.buffer_index as usize].as_slice()[of.offset as usize..][..len];
             let (buffer, offset) = (buffers.len() as u32, bytes.len() as u32);
             bytes.extend_from_slice(source);
+            // A marked view must get its first bytes back, because Arrow compares by them.
             *view = make_view(source, buffer, offset);
         }
         if !bytes.is_empty() {

@@ -1,8 +1,8 @@
 //! ORDER BY with a LIMIT above a grouping: groups that cannot be among the first become no rows.
 //!
-//! Whoever merges a partition ranks its groups by the words in their rows, without making arrays of them. The ranks of
-//! the best groups so far, by the first order key, are shared: the last of them is a bound, and whatever is behind it is
-//! left out. Where more than enough groups are not behind it, further keys tell them apart.
+//! A worker that merges a partition ranks its groups by the words in their rows, without making arrays of them. All
+//! workers share the ranks of the best groups so far by the first order key. The worst of these ranks is a bound:
+//! groups that rank after it are left out. If more groups than needed remain, further keys decide between equal ranks.
 
 use std::collections::BinaryHeap;
 
@@ -17,19 +17,19 @@ use super::rows::take;
 use super::state::{BitOrder, Finished, States, ranks_of, wide_number};
 use super::texts::TextStore;
 
-/// An order of groups of which only the first matter.
+/// An order of groups. Only the first groups matter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupTop {
-    /// What groups are ordered by, at least one.
+    /// The order of the groups: at least one key.
     pub keys: Vec<SortKey>,
-    /// How many matter.
+    /// The number of groups that matter.
     pub rows: usize,
 }
 
-/// What an order key is read from.
+/// The source of an order key.
 #[derive(Debug)]
 enum Source {
-    /// A key column that rows hold, by its place among those of the result.
+    /// A stored key column, by its index among the key columns of the result.
     Key(usize),
     Aggregate(usize),
 }
@@ -38,24 +38,24 @@ enum Source {
 struct OrderKey {
     source: Source,
     rank: Rank,
-    /// Whether groups of one rank are equal in it.
+    /// Whether groups of equal rank are also equal in the key.
     is_exact: bool,
 }
 
 /// The best groups that the workers have met.
 #[derive(Debug)]
 pub(super) struct Top {
-    /// The first order keys that can be ranked, at least one.
+    /// The order keys up to the first one that cannot be ranked exactly, at least one.
     keys: Vec<OrderKey>,
-    /// Whether groups that rank the same by all of those may be taken for one another.
+    /// Whether groups with equal ranks in all of these keys are interchangeable.
     is_exact: bool,
     rows: usize,
-    /// The ranks of the best groups by the first key, the worst on top.
+    /// The ranks of the best groups by the first key. The worst one is on top.
     best: Mutex<BinaryHeap<i128>>,
 }
 
 impl Top {
-    /// What `top` asks of groups with such rows; none if they cannot be ranked.
+    /// Prepares `top` for groups with this layout. `None` if they cannot be ranked.
     pub(super) fn new(top: &GroupTop, layout: &Layout, states: &States) -> Option<Top> {
         let mut keys = Vec::new();
         for SortKey { column, descending, nulls_first } in &top.keys {
@@ -71,6 +71,8 @@ impl Top {
                 },
             };
             keys.push(OrderKey { source, rank, is_exact });
+            // Later keys decide only between equal values. After an inexact rank we do not know whether values are
+            // equal.
             if !is_exact {
                 break;
             }
@@ -79,7 +81,7 @@ impl Top {
         (!keys.is_empty()).then(|| Top { keys, is_exact, rows: top.rows, best: Mutex::default() })
     }
 
-    /// The groups that may be among the first, ascending.
+    /// The groups that may be among the first, in ascending order of their indexes.
     pub(super) fn keep(
         &self,
         groups: &Merged,
@@ -96,7 +98,7 @@ impl Top {
         let bound = self.bound();
         let is_before = |rank: i128| match bound {
             None => true,
-            // One that is as good as the last of enough others is not needed, if nothing else can tell them apart.
+            // A group that ranks like the worst of enough others is not needed if no other key can tell them apart.
             Some(bound) if self.is_exact && self.keys.len() == 1 => rank < bound,
             Some(bound) => rank <= bound,
         };
@@ -107,18 +109,19 @@ impl Top {
         }
         let (mut kept, mut best) = (Vec::new(), Vec::new());
         ranking.select(0, groups, of_groups, self.rows, &mut kept, &mut best)?;
+        // Publish the ranks at once, so that other workers can prune with the new bound.
         self.take(best);
         kept.sort_unstable();
         Ok(kept)
     }
 
-    /// The rank of the last of enough groups.
+    /// The rank of the worst of enough groups; `None` while there are too few.
     fn bound(&self) -> Option<i128> {
         let best = self.best.lock();
         best.peek().filter(|_| best.len() >= self.rows).copied()
     }
 
-    /// Adds groups to the best, by the ranks of their first keys.
+    /// Adds groups to the best ones, by the ranks of their first keys.
     fn take(&self, ranks: Vec<i128>) {
         let mut best = self.best.lock();
         for rank in ranks {
@@ -130,7 +133,7 @@ impl Top {
     }
 }
 
-/// The rows at some places.
+/// The rows at some indexes.
 pub(super) fn rows_at(rows: &[u64], places: &[u32], stride: usize) -> Vec<u64> {
     places.iter().flat_map(|place| &rows[*place as usize * stride..][..stride]).copied().collect()
 }
@@ -195,8 +198,9 @@ impl Ranking<'_> {
         }
     }
 
-    /// Adds to `kept` the first `rows` of `groups` by the keys from `level` on, by the first of which they have `ranks`,
-    /// and those that the keys cannot tell from the last of them. `best` gets their ranks by the very first key.
+    /// Selects the first `rows` of `groups` by the keys from `level` on, together with all groups that the keys cannot
+    /// tell from the last of them, and adds them to `kept`. `ranks` are the groups' ranks by the key at `level`. `best`
+    /// gets their ranks by the first key.
     fn select(
         &self,
         level: usize,
@@ -211,6 +215,7 @@ impl Ranking<'_> {
             best.extend(ranks.into_iter().filter(|_| level == 0));
             return Ok(());
         }
+        // Selecting finds the last rank that matters without sorting all groups.
         let mut sorted = ranks.clone();
         let last = *sorted.select_nth_unstable(rows - 1).1;
         let (mut ties, mut before) = (Vec::new(), 0);
@@ -224,6 +229,7 @@ impl Ranking<'_> {
             best.extend((level == 0).then_some(rank));
         }
         let wanted = rows - before;
+        // Only as many ties as are wanted count as best, all with the same rank.
         best.extend(std::iter::repeat_n(last, if level == 0 { wanted } else { 0 }));
         match self.top.keys.get(level + 1) {
             Some(key) if ties.len() > wanted => {
@@ -231,6 +237,7 @@ impl Ranking<'_> {
                 self.select(level + 1, ties, ranks, wanted, kept, best)
             }
             _ => {
+                // If ranks are not exact, any of the ties may be among the first, so all must stay.
                 ties.truncate(if self.top.is_exact { wanted } else { usize::MAX });
                 kept.extend(ties);
                 Ok(())

@@ -1,4 +1,4 @@
-//! The distinct values of a column in one block, as rows: each stands for as many rows of the block as have it.
+//! The distinct values of a column in one block, as rows: each value represents the rows of the block that have it.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,27 +14,27 @@ use crate::scan::filter::Filter;
 use crate::scan::offered::BlockFilters;
 use crate::scan::part::SharedBlock;
 
-/// Values that are picked out of a range cost as much as so many that are decoded one behind the other.
+/// Picking one value out of a range costs as much as decoding this number of neighbouring values.
 const PICK_COST: usize = 8;
 
-/// The same of their counts.
+/// Picking one count costs as much as decoding this number of neighbouring counts.
 const COUNTS_PER_PICK: usize = 4;
 
-/// The values that rows have that are in. Clones share what they hold.
+/// The values of the rows that are in. Clones share the data.
 #[derive(Clone)]
 pub(super) struct ValueList {
     chunk: Arc<Chunk>,
-    /// The codes of the values, ascending, where not all are in.
+    /// The codes of the values, ascending; `None` if all values are in.
     codes: Option<Arc<Vec<u32>>>,
-    /// How many rows each stands for, where the list's own counts are not the answer.
+    /// The number of rows that each value represents; `None` if the list's own counts hold.
     weights: Option<Arc<Vec<u64>>>,
-    /// Rows that all values stand for together, where no row was left out.
+    /// The number of rows that all values represent together, if no row was left out.
     rows: Option<u64>,
 }
 
 impl ValueList {
-    /// The values of the one column that is grouped, in the rows that are not deleted and pass `filter`. `None` if its chunk has no
-    /// list of values. What is read is counted in `reads`.
+    /// The values of the only grouped column in the rows that are not deleted and pass `filter`. `None` if its chunk
+    /// has no value list. `reads` counts the bytes that are read.
     pub(super) fn of_block(
         table: &TableDef,
         block: &Arc<Block>,
@@ -44,6 +44,7 @@ impl ValueList {
     ) -> Result<Option<ValueList>> {
         let Some(chunk) = block.chunk(table, column)?.filter(Chunk::has_values) else { return Ok(None) };
         let chunk = Arc::new(chunk.metered(reads));
+        // A filter on other columns selects rows, so the list alone cannot answer.
         if !filter.reads_only(column) {
             return ValueList::of_rows(table, block, filter, chunk, reads).map(Some);
         }
@@ -58,6 +59,8 @@ impl ValueList {
             let rows = codes.is_none().then_some(block.rows() as u64);
             return Ok(Some(ValueList { chunk, codes: codes.map(Arc::new), weights: None, rows }));
         };
+        // The list counts deleted rows too, so their codes must be subtracted. A value without remaining rows is
+        // dropped.
         let codes_known = chunk.distinct().unwrap_or_default() + usize::from(chunk.null_count() > 0);
         let codes = codes.get_or_insert_with(|| (0..codes_known as u32).collect());
         let mut weights: Vec<u64> = chunk.take_counts(codes)?.into_iter().map(u64::from).collect();
@@ -65,6 +68,7 @@ impl ValueList {
         let mut deleted_codes = Vec::new();
         chunk.take_codes(&deleted, &mut deleted_codes)?;
         for code in deleted_codes {
+            // The deleted row has a value that the filter left out.
             let Ok(place) = codes.binary_search(&code) else { continue };
             let weight = &mut weights[place];
             *weight =
@@ -95,7 +99,7 @@ impl ValueList {
         ValueList { chunk, codes: Some(Arc::new(codes)), weights: Some(Arc::new(weights)), rows: None }
     }
 
-    /// Those of the values that are at some places, which ascend, for so many rows each as `weights` says.
+    /// The values at `places`, which must ascend. `weights` has the number of rows that each represents.
     pub(super) fn at(&self, places: &[u32], weights: Vec<u64>) -> ValueList {
         let codes = match &self.codes {
             Some(codes) => places.iter().map(|place| codes[*place as usize]).collect(),
@@ -104,7 +108,7 @@ impl ValueList {
         ValueList::of_counted(Arc::clone(&self.chunk), codes, weights)
     }
 
-    /// Those of the values that pass a filter on no other column.
+    /// The values that pass a filter, which must read this column alone.
     pub(super) fn only(&self, filter: &Filter) -> Result<ValueList> {
         let passing = codes_that_pass(&self.chunk, filter)?.ok_or_else(ValueList::none)?.to_codes();
         let Some(codes) = &self.codes else {
@@ -121,39 +125,39 @@ impl ValueList {
     }
 
     fn none() -> Error {
-        Error::internal("a list of values that is none")
+        Error::internal("a chunk without a value list")
     }
 
-    /// Values that are in, NULL among them.
+    /// The number of values that are in, including NULL.
     pub(super) fn len(&self) -> usize {
         let all = self.chunk.distinct().unwrap_or_default() + usize::from(self.chunk.null_count() > 0);
         self.codes.as_ref().map_or(all, |codes| codes.len())
     }
 
-    /// Rows that all values stand for together, where no row was left out.
+    /// The number of rows that all values represent together, if no row was left out.
     pub(super) fn rows(&self) -> Option<u64> {
         self.rows
     }
 
-    /// Bytes of memory that the list itself holds.
+    /// Bytes of memory of the list itself.
     pub(super) fn bytes(&self) -> u64 {
         let codes = self.codes.as_ref().map_or(0, |codes| codes.capacity() * size_of::<u32>());
         let weights = self.weights.as_ref().map_or(0, |weights| weights.capacity() * size_of::<u64>());
         (codes + weights) as u64
     }
 
-    /// Bytes of memory that so many of the values take in an array, about.
+    /// Bytes that `values` of the values take in an array, approximately.
     pub(super) fn value_bytes(&self, values: usize) -> Result<usize> {
         self.chunk.value_bytes(values)
     }
 
-    /// How many of the values are less than what `set` ends before.
+    /// The number of values that are less than the bound of `set`.
     pub(super) fn places_below(&self, set: &ValueSet) -> Result<usize> {
         let below = self.chunk.codes_of(set)?.as_ref().map_or(0, CodeSet::count);
         Ok(self.codes.as_ref().map_or(below, |codes| codes.partition_point(|code| (*code as usize) < below)))
     }
 
-    /// The values at some places that ascend.
+    /// The values at `places`, which must ascend.
     pub(super) fn values_at(&self, places: &[u32]) -> Result<ArrayRef> {
         match &self.codes {
             Some(codes) => self.chunk.values_at(&places.iter().map(|place| codes[*place as usize]).collect::<Vec<_>>()),
@@ -161,7 +165,7 @@ impl ValueList {
         }
     }
 
-    /// All values. The decoded list is kept for the next time.
+    /// All values. Keeps the decoded list for the next call.
     pub(super) fn all_values(&self) -> Result<ArrayRef> {
         match &self.codes {
             Some(codes) => self.chunk.values_at(codes),
@@ -169,11 +173,12 @@ impl ValueList {
         }
     }
 
-    /// Some of the values, of which nothing is kept. NULL is the last of all.
+    /// Some of the values, without keeping anything. NULL is the last value.
     pub(super) fn values(&self, places: Range<usize>) -> Result<ArrayRef> {
         let Some(codes) = &self.codes else { return self.chunk.values_in(places) };
         let ([first, .., last] | [first @ last]) = &codes[places.clone()] else { return self.chunk.values_in(0..0) };
         let (codes, span) = (&codes[places], (last - first) as usize + 1);
+        // Decode a few scattered codes one by one, but dense codes as one range that is then thinned out.
         if codes.len() * PICK_COST < span {
             return self.chunk.values_at(codes);
         }
@@ -184,7 +189,7 @@ impl ValueList {
         }
     }
 
-    /// How many rows some of the values stand for.
+    /// Appends the numbers of rows that some of the values represent.
     pub(super) fn weights(&self, places: Range<usize>, weights: &mut Vec<u64>) -> Result<()> {
         let counts = match (&self.weights, &self.codes) {
             (Some(of_all), _) => {
@@ -213,9 +218,9 @@ impl ValueList {
     }
 }
 
-/// The different ones among codes, ascending, and how many there are of each.
+/// The distinct codes, ascending, and how often each occurs.
 fn counted(mut codes: Vec<u32>) -> (Vec<u32>, Vec<u64>) {
-    /// Cells that are counted in in the time in which one code is sorted.
+    /// The number of counter cells that can be filled in the time in which one code is sorted.
     const CELLS_PER_CODE: usize = 16;
     let cells = codes.iter().max().map_or(0, |greatest| *greatest as usize + 1);
     if codes.len() * CELLS_PER_CODE < cells {
@@ -232,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_are_counted_however_many_there_are() {
+    fn codes_are_counted_by_cells_or_by_sorting() {
         assert_eq!(counted(vec![3, 1, 3]), (vec![1, 3], vec![1, 2]));
         assert_eq!(counted(vec![70_000, 1, 70_000]), (vec![1, 70_000], vec![1, 2]));
         assert_eq!(counted(Vec::new()), (Vec::new(), Vec::new()));

@@ -1,8 +1,8 @@
-//! The columns of the build side: gathered in parts, put together when all are there, and counted all along.
+//! The columns of the build side: gathered in parts, joined when all parts are there, and always accounted for.
 //!
-//! Numbers are copied once, when the parts are put together, so that every later access is to one array. Texts stay where
-//! they are, in buffers that many batches may share: these are counted once, and texts that keep far more alive than
-//! they are, such as a few values of a long list, are copied out of it.
+//! Numbers are copied once, when the parts are joined, so that every later access reads one array. Texts stay in their
+//! buffers, which many batches may share; each buffer is counted once. Texts that keep far more memory alive than they
+//! need, for example a few values of a long list, are copied.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,23 +15,23 @@ use rowmill_base::{Broker, Error, ErrorKind, Reservation, Result};
 
 use super::OWNER;
 
-/// Texts that keep so many times their bytes alive are copied when they come.
+/// Texts that keep more than this many times their bytes alive are copied when they are added.
 const HELD_FACTOR_GATHERED: usize = 4;
-/// Texts that keep so many times their bytes alive are copied when they are put together.
+/// Texts that keep more than this many times their bytes alive are copied when the parts are joined.
 const HELD_FACTOR_JOINED: usize = 2;
-/// Buffers that a column of texts has at most. Each batch that is taken from the column names all of them.
+/// Most buffers of a column of texts. Each batch that is taken from the column refers to all of them.
 const BUFFERS_MAX: usize = 128;
 
-/// A column in parts, in the memory that they take.
+/// A column in parts, with the memory that they take.
 #[derive(Debug)]
 pub(super) struct ColumnParts {
     parts: Vec<ArrayRef>,
-    /// The buffers of texts that are counted.
+    /// The buffers of texts that are already counted.
     held: Held,
     memory: Reservation,
 }
 
-/// A column in one part, in the memory that it takes.
+/// A column in one part, with the memory that it takes.
 #[derive(Debug)]
 pub(super) struct Column {
     pub(super) values: ArrayRef,
@@ -43,7 +43,7 @@ impl ColumnParts {
         ColumnParts { parts: Vec::new(), held: Held::default(), memory: broker.reservation(OWNER) }
     }
 
-    /// Adds values. They are counted before they are kept.
+    /// Adds values. Their memory must be granted before they are kept.
     pub(super) fn push(&mut self, values: &ArrayRef) -> Result<()> {
         let fixed = fixed_bytes(values);
         let Some(texts) = Texts::of(values) else {
@@ -51,6 +51,7 @@ impl ColumnParts {
             self.parts.push(Arc::clone(values));
             return Ok(());
         };
+        // A buffer that an earlier batch brought costs nothing more.
         let new = self.held.missing(texts.buffers);
         if new > HELD_FACTOR_GATHERED * texts.used {
             self.memory.grow((fixed + texts.used) as u64)?;
@@ -63,14 +64,14 @@ impl ColumnParts {
         Ok(())
     }
 
-    /// The values that were added, as they are kept.
+    /// The added values, as they are kept.
     pub(super) fn parts(&self) -> &[ArrayRef] {
         &self.parts
     }
 }
 
 impl Column {
-    /// The column of all `parts`, which are of type `kind`.
+    /// Joins all `parts`, which must be of type `kind`, into one column.
     pub(super) fn join(parts: &[ColumnParts], kind: &DataType, broker: &Broker) -> Result<Column> {
         let mut memory = broker.reservation(OWNER);
         let parts: Vec<ArrayRef> = parts.iter().flat_map(ColumnParts::parts).cloned().collect();
@@ -78,18 +79,18 @@ impl Column {
         Ok(Column { values, memory })
     }
 
-    /// Counts what it holds, now that the parts are gone with which it shared texts.
+    /// Counts the memory again, after the parts that shared texts with the column are gone.
     pub(super) fn recount(&mut self) {
         self.memory.recount(bytes_of(&self.values) as u64);
     }
 
-    /// Bytes that are held.
+    /// Bytes of memory.
     pub(super) fn bytes(&self) -> u64 {
         self.memory.bytes()
     }
 }
 
-/// The values of all `parts`, which are of type `kind`, in one array. Grows `memory` by what is copied.
+/// Joins all `parts`, which must be of type `kind`, into one array. Grows `memory` by the copied bytes.
 pub(super) fn join_arrays(kind: &DataType, parts: &[ArrayRef], memory: &mut Reservation) -> Result<ArrayRef> {
     let joined = match parts {
         [] => return Ok(new_empty_array(kind)),
@@ -98,13 +99,14 @@ pub(super) fn join_arrays(kind: &DataType, parts: &[ArrayRef], memory: &mut Rese
             memory.grow(parts.iter().map(|part| fixed_bytes(part) as u64).sum())?;
             let parts: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
             concat(&parts).map_err(|error| {
-                let message = format!("values of {kind} of all rows that a join keeps do not fit one array: {error}");
+                let message = format!("a join cannot keep all values of {kind} of one side in one array: {error}");
                 Error::new(ErrorKind::ResultTooLarge, message)
             })?
         }
     };
     let Some(texts) = Texts::of(&joined) else { return Ok(joined) };
     let held = Held::default().missing(texts.buffers);
+    // Keep shared buffers unless they are too many or mostly unused.
     if texts.buffers.len() <= BUFFERS_MAX && held <= HELD_FACTOR_JOINED * texts.used {
         return Ok(joined);
     }
@@ -129,7 +131,7 @@ impl Texts<'_> {
     }
 }
 
-/// The same texts in buffers of their own.
+/// Copies texts into buffers of their own.
 fn compact(values: &ArrayRef) -> ArrayRef {
     match values.as_string_view_opt() {
         Some(texts) => Arc::new(texts.gc()),
@@ -137,12 +139,12 @@ fn compact(values: &ArrayRef) -> ArrayRef {
     }
 }
 
-/// Buffers by their place in memory, each once however many arrays share it.
+/// Buffers by their address, so that each counts once, however many arrays share it.
 #[derive(Debug, Default)]
 struct Held(HashMap<usize, usize>);
 
 impl Held {
-    /// Bytes of those of `buffers` that are not among these.
+    /// Bytes of the `buffers` that are not known yet.
     fn missing(&self, buffers: &[Buffer]) -> usize {
         let mut missing = Held::default();
         missing.add(buffers);
@@ -154,13 +156,13 @@ impl Held {
     }
 }
 
-/// Bytes of an array without what it keeps alive beside it because it was cut from a larger one.
+/// Bytes of an array. If it is a slice, the rest of the larger array does not count.
 fn bytes_of(values: &ArrayRef) -> usize {
     let held = Texts::of(values).map_or(0, |texts| Held::default().missing(texts.buffers));
     fixed_bytes(values) + held
 }
 
-/// Bytes of an array, without the buffers of texts.
+/// Bytes of an array without the buffers of texts.
 fn fixed_bytes(values: &ArrayRef) -> usize {
     let nulls = values.nulls().map_or(0, |nulls| nulls.len().div_ceil(8));
     let rows = values.len();
@@ -170,6 +172,7 @@ fn fixed_bytes(values: &ArrayRef) -> usize {
         DataType::Utf8View | DataType::BinaryView => rows * size_of::<u128>() + nulls,
         DataType::List(_) => {
             let list = values.as_list::<i32>();
+            // Only the items of this slice count.
             let (first, last) = (list.value_offsets()[0] as usize, list.value_offsets()[rows] as usize);
             bytes_of(&list.values().slice(first, last - first)) + (rows + 1) * size_of::<i32>() + nulls
         }
@@ -207,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn slices_are_counted_as_what_they_are() {
+    fn slices_are_counted_without_the_rest_of_their_array() {
         let broker = Broker::new(1 << 30);
         let whole: ArrayRef = Arc::new(Int64Array::from_iter_values(0..10_000));
         let slices: Vec<ArrayRef> = (0..100).map(|number| whole.slice(number * 100, 100)).collect();
@@ -239,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn many_buffers_become_few() {
+    fn too_many_buffers_are_joined_into_one() {
         let broker = Broker::new(1 << 30);
         let parts: Vec<ArrayRef> = (0..BUFFERS_MAX + 1).map(|_| texts(3)).collect();
         let (_, column) = joined(&parts, &broker);
@@ -247,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_before_it_is_kept() {
+    fn values_above_the_memory_limit_are_refused_and_not_kept() {
         let broker = Broker::new(1_000);
         let mut column = ColumnParts::new(&broker);
         let values: ArrayRef = Arc::new(Int64Array::from_iter_values(0..100));

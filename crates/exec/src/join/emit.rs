@@ -1,4 +1,4 @@
-//! Batches of pairs.
+//! Makes result batches from pairs of rows.
 
 use std::sync::Arc;
 
@@ -15,9 +15,9 @@ use super::prepare::Stored;
 /// The rows of the build side in a batch of pairs.
 #[derive(Clone, Copy)]
 pub(super) enum BuildSide<'a> {
-    /// These, where a NULL is none.
+    /// These rows; a NULL is a pair without a row of the build side.
     Rows(&'a UInt32Array),
-    /// None.
+    /// No row: NULL in all columns.
     Null,
 }
 
@@ -26,19 +26,19 @@ pub(super) enum BuildSide<'a> {
 pub(super) enum ProbeSide<'a> {
     /// All of them.
     All(&'a [ArrayRef]),
-    /// These.
+    /// These rows.
     Rows(&'a [ArrayRef], &'a UInt32Array),
-    /// None.
+    /// No row: NULL in all columns.
     Null,
 }
 
 impl Join {
-    /// Rows of a batch at most.
+    /// The most rows of a batch.
     pub(super) fn batch_rows(&self) -> usize {
         self.request.batch_rows.max(1)
     }
 
-    /// A batch of the result.
+    /// Makes a batch of the result.
     pub(super) fn emit(
         &self,
         stored: &Stored,
@@ -54,7 +54,7 @@ impl Join {
     }
 }
 
-/// Columns of so many pairs.
+/// The columns of `rows` pairs.
 pub(super) fn columns(
     stored: &Stored,
     origins: &[(Origin, DataType)],
@@ -63,7 +63,7 @@ pub(super) fn columns(
     rows: usize,
 ) -> Result<Vec<ArrayRef>> {
     let column = |(origin, kind): &(Origin, DataType)| match (*origin, build, probe) {
-        // Of an empty side no row can be taken, not even none.
+        // Arrow cannot take rows of an empty column, not even NULL rows, so an empty side must not get here.
         (Origin::Build(column), BuildSide::Rows(rows), _) if stored.rows > 0 => {
             take(&stored.columns[column].values, rows, None).map_err(failed)
         }

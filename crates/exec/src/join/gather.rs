@@ -1,4 +1,4 @@
-//! The first step: the build side is read.
+//! The first step of a join: reading the build side.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,12 +12,12 @@ use super::index::{Partitioning, ROWS_MAX};
 use super::keys::{KeyForm, KeyRanges};
 use super::{Join, JoinKind, OWNER};
 
-/// What one worker read of the build side.
+/// The rows of the build side that one worker read.
 #[derive(Debug)]
 pub(super) struct BuildRows {
     /// By [`super::layout::Layout::gathered`].
     columns: Vec<ColumnParts>,
-    /// Rows of each batch.
+    /// The number of rows of each batch.
     batches: Vec<usize>,
     ranges: KeyRanges,
 }
@@ -27,12 +27,12 @@ pub(super) struct BuildRows {
 pub(super) struct Gathered {
     pub(super) rows: usize,
     pub(super) batches: Vec<BuildBatch>,
-    /// By [`super::layout::Layout::gathered`], of all workers. Whoever puts one together lets go of it, unless it is a
-    /// key.
+    /// The parts of all workers, by [`super::layout::Layout::gathered`]. The worker that joins a column drops its
+    /// parts, unless the column is a key.
     pub(super) columns: Vec<Mutex<Vec<ColumnParts>>>,
     pub(super) form: KeyForm,
     pub(super) partitioning: Partitioning,
-    /// Keys that the probe side wants filters for.
+    /// Keys for which the probe side accepts filters.
     pub(super) filtered: Vec<usize>,
     /// The next piece of work.
     pub(super) next: AtomicUsize,
@@ -47,7 +47,7 @@ pub(super) struct BuildBatch {
 }
 
 impl Join {
-    /// Reads batches of the build side as long as there are some.
+    /// Reads batches of the build side until none are left.
     pub(super) fn gather(&self) -> Result<BuildRows> {
         let broker = &self.request.broker;
         let mut read = BuildRows {
@@ -71,12 +71,14 @@ impl Join {
     fn gather_batch(&self, batch: &RecordBatch, read: &mut BuildRows) -> Result<()> {
         let rows = batch.num_rows();
         let before = self.metrics.build_rows.fetch_add(rows as u64, Ordering::Relaxed);
+        // The count is shared by all workers, so the sum of their rows is checked.
         if before + rows as u64 > ROWS_MAX as u64 {
             let message =
-                format!("{OWNER} keeps one side in memory, {ROWS_MAX} rows of it at most, but there are more");
+                format!("{OWNER} keeps one side in memory, at most {ROWS_MAX} rows of it, but there are more");
             return Err(Error::new(ErrorKind::ResultTooLarge, message));
         }
         for (parts, column) in read.columns.iter_mut().zip(&self.layout.gathered) {
+            // This accounts for the memory and fails before the batch is kept.
             parts.push(batch.column(*column))?;
         }
         let key = |key: &usize| Arc::clone(batch.column(self.layout.gathered[*key]));
@@ -86,7 +88,7 @@ impl Join {
         Ok(())
     }
 
-    /// Puts together what all workers read.
+    /// Joins the rows that all workers read.
     pub(super) fn gathered(&self, read: Vec<BuildRows>) -> Gathered {
         let mut ranges = KeyRanges::new(&self.layout.key_kinds);
         read.iter().for_each(|read| ranges.merge(&read.ranges));
@@ -104,6 +106,7 @@ impl Join {
         for read in read {
             read.columns.into_iter().zip(&columns).for_each(|(parts, column)| column.lock().push(parts));
         }
+        // Only now all values of the build side are known, so the form of the keys can be chosen.
         let form = KeyForm::new(&ranges, self.request.nulls_equal, self.compares_uncertain_keys());
         Gathered {
             rows,
@@ -116,11 +119,12 @@ impl Join {
         }
     }
 
-    /// The keys that the probe side may leave rows out by.
+    /// The keys by which the probe side may leave rows out.
     fn filtered(&self) -> Vec<usize> {
         let kind = self.request.kind;
-        // An anti join by NOT IN asks for NULLs of the probe side, and whether it has rows at all.
+        // NOT IN must know whether the probe side has NULLs, and whether it has rows at all, so no row may be left out.
         let asks_for_all = kind == JoinKind::BuildAnti && self.request.is_uncertain();
+        // A join that returns unmatched probe rows must see all of them.
         let may_leave_out = !kind.keeps_probe() && !asks_for_all;
         let keys = self.layout.probe_keys.iter().enumerate();
         let wanted = keys.filter(|(_, column)| may_leave_out && self.probe.accepts(**column));

@@ -1,16 +1,16 @@
-//! From keys to the rows of the build side that have them.
+//! The index from keys to the rows of the build side.
 //!
-//! A key is one word: the whole key, or its hash where that is too long ([`super::keys`]). The words are cut into
-//! partitions, each of which is indexed by one worker, in a table that fits its caches:
+//! A key is one word: the whole key, or its hash if the key is too long ([`super::keys`]). The words are cut into
+//! partitions. One worker indexes each partition in a table that fits its caches:
 //!
 //! ```text
-//! direct   few possible keys: an array with a place for each (direct.rs)
-//! ranked   more possible keys: a bit for each, and entries of those that there are (ranked.rs)
-//! hashed   open addressing; a slot holds the word, so that a key is found with one look into memory (hashed.rs)
+//! direct   few possible keys: an array with an entry for each (direct.rs)
+//! ranked   more possible keys: a bit for each, and entries for the keys that occur (ranked.rs)
+//! hashed   open addressing; a slot holds the word, so that one memory access finds a key (hashed.rs)
 //! ```
 //!
-//! What is found is an entry: a row, or where several rows have the key, the place of their list (lists.rs). So a unique
-//! key costs nothing more, and the rows of another one are known with their number when it is found.
+//! A lookup finds an entry. The entry is a row or, if several rows have the key, the place of their list (lists.rs). So
+//! unique keys need no lists, and for other keys the list has the number of rows as well.
 
 mod direct;
 mod hashed;
@@ -30,33 +30,33 @@ use crate::forced::{JoinWay, forced, rows_per_partition};
 /// The entry of a key that no row has.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Rows of the build side at most: the lists of so many have places that an entry can name.
+/// Most rows of the build side. The places of their lists must fit an entry.
 pub(super) const ROWS_MAX: usize = lists::ROWS_MAX;
 
-/// Rows for which another partition is made: their table fits the second cache.
+/// Rows per partition, so that the table of a partition fits the second-level cache.
 const ROWS_PER_PARTITION: usize = if cfg!(test) { 1 << 3 } else { 1 << 15 };
-/// Partitions at most, so that rows can be put into all of them at a time.
+/// Most partitions, so that rows can be put into all of them at once.
 const PARTITIONS_MAX: usize = 1 << 10;
 
-/// Possible keys per row up to which there is an entry for each.
+/// Up to this number of possible keys per row, each key has an entry.
 const DIRECT_KEYS_PER_ROW: u64 = 4;
-/// Possible keys for which their entries are few anyhow.
+/// Up to this number of possible keys, each key has an entry, however few rows there are.
 const DIRECT_KEYS_ALWAYS: u64 = if cfg!(test) { 1 << 3 } else { 1 << 12 };
-/// Possible keys per row up to which there is a bit for each.
+/// Up to this number of possible keys per row, each key has a bit.
 const RANKED_KEYS_PER_ROW: u64 = 64;
-/// Possible keys up to which there is an entry or a bit for each where that is forced.
+/// Up to this number of possible keys, a test can force an entry or a bit for each.
 const KEYS_FORCED_MAX: u64 = 1 << 24;
-/// Keys of a partition of bits: so many entries fit the second cache while it is made.
+/// Keys of a partition of bits. While it is built, its entries should fit the second-level cache.
 const RANKED_KEYS_PER_PARTITION: u64 = if cfg!(test) { 1 << 4 } else { 1 << 17 };
 
-/// How words are cut into partitions.
+/// Says how words are cut into partitions.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Partitioning {
-    /// By ranges of `1 << shift` keys, of which there are `keys`.
+    /// By ranges of `1 << shift` keys out of `keys` keys, with an entry for each key.
     Direct { keys: u64, shift: u32 },
-    /// The same.
+    /// By ranges of `1 << shift` keys out of `keys` keys, with a bit for each key.
     Ranked { keys: u64, shift: u32 },
-    /// By the highest bits of their hashes.
+    /// By the highest bits of the words' hashes.
     Hashed { bits: u32, hashing: Hashing },
 }
 
@@ -67,7 +67,7 @@ pub(super) struct Part {
     rows: Vec<u32>,
 }
 
-/// One partition, indexed.
+/// The index of one partition.
 #[derive(Debug)]
 pub(super) struct Table {
     slots: Slots,
@@ -82,7 +82,8 @@ enum Slots {
 }
 
 impl Partitioning {
-    /// How the words of so many rows are cut. `keys` is the number of possible words; `None` if they are hashes.
+    /// Chooses the partitioning for `rows` rows. `keys` is the number of possible words; `None` if the words are
+    /// hashes.
     pub(super) fn new(rows: usize, keys: Option<u64>, hashing: Hashing) -> Partitioning {
         let partitions = rows.div_ceil(rows_per_partition(ROWS_PER_PARTITION)).clamp(1, PARTITIONS_MAX);
         let (direct_max, ranked_max) = match forced().join {
@@ -95,6 +96,7 @@ impl Partitioning {
         match keys {
             Some(keys) if keys <= direct_max => Partitioning::Direct { keys, shift: shift(keys, partitions as u64) },
             Some(keys) if keys <= ranked_max => {
+                // Ranked partitions are cut by keys, not by rows, because they first build an entry per key.
                 let partitions = keys.div_ceil(RANKED_KEYS_PER_PARTITION).min(PARTITIONS_MAX as u64);
                 Partitioning::Ranked { keys, shift: shift(keys, partitions) }
             }
@@ -102,7 +104,7 @@ impl Partitioning {
         }
     }
 
-    /// Partitions.
+    /// The number of partitions.
     pub(super) fn count(&self) -> usize {
         match self {
             Partitioning::Direct { keys, shift } | Partitioning::Ranked { keys, shift } => {
@@ -112,7 +114,7 @@ impl Partitioning {
         }
     }
 
-    /// Puts the rows that have a key into `parts`, one of each partition. The rows are numbered from `first_row`.
+    /// Puts the rows that have a key into `parts`, one part per partition. Rows are numbered from `first_row`.
     pub(super) fn scatter(&self, words: &[u64], first_row: u32, parts: &mut [Part]) {
         match *self {
             _ if parts.len() == 1 => parts[0].extend_with_keys(words, first_row),
@@ -125,8 +127,8 @@ impl Partitioning {
         }
     }
 
-    /// Indexes a partition, which `parts` are all of. Rows whose words are equal have one key if they are the same;
-    /// the first list has the place `lists_start`.
+    /// Indexes a partition. `parts` must be all of its parts. Rows with equal words have the same key if `is_same` says
+    /// so. The first list gets the place `lists_start`.
     pub(super) fn table(
         &self,
         partition: usize,
@@ -137,6 +139,7 @@ impl Partitioning {
     ) -> Result<Table> {
         let rows = parts.iter().map(|part| part.rows.len()).sum();
         let before = memory.bytes();
+        // We reserve for the worst case, because the number of distinct keys is not known yet.
         memory.grow((Keys::bytes_max(rows) + lists::bytes_max(rows)) as u64)?;
         let (slots, lists) = match *self {
             Partitioning::Direct { keys, shift } | Partitioning::Ranked { keys, shift } => {
@@ -158,13 +161,15 @@ impl Partitioning {
             }
         };
         let table = Table { slots, lists };
+        // The estimate was for the worst case. Return the memory that was not needed.
         memory.recount(before + table.bytes());
         Ok(table)
     }
 }
 
-/// Words that are put into partitions at once: so many that each partition gets several in a row, because writing to
-/// hundreds of places in turn misses the caches and their page tables, and so few that they are in a cache.
+/// Words that are put into partitions at once. There should be enough that each partition gets several in a row,
+/// because writing to hundreds of places in turn misses the caches and the TLB. They should also be few enough to fit a
+/// cache.
 const WORDS_PER_CHUNK: usize = if cfg!(test) { 1 << 2 } else { 1 << 12 };
 
 fn scatter(words: &[u64], first_row: u32, parts: &mut [Part], partition: impl Fn(u64) -> usize) {
@@ -172,8 +177,9 @@ fn scatter(words: &[u64], first_row: u32, parts: &mut [Part], partition: impl Fn
     let mut rows = [0_u32; WORDS_PER_CHUNK];
     let mut ends = vec![0_u32; parts.len() + 1];
     for (number, chunk) in words.chunks(WORDS_PER_CHUNK).enumerate() {
-        // Those without a key go into a partition behind the others.
+        // Rows without a key go into an extra partition after the others, which is dropped.
         let of_rows = &mut of_rows[..chunk.len()];
+        // A counting sort of the chunk by partition: count, turn counts into starts, place the rows.
         ends.fill(0);
         for (word, of_row) in chunk.iter().zip(&mut *of_rows) {
             let partition = if *word == NO_KEY { parts.len() } else { partition(*word) };
@@ -182,7 +188,7 @@ fn scatter(words: &[u64], first_row: u32, parts: &mut [Part], partition: impl Fn
         }
         let mut start = 0;
         for end in &mut ends {
-            // For now the place of the partition's next row.
+            // Until the rows are placed, this is the index of the partition's next row.
             start += std::mem::replace(end, start);
         }
         for (row, of_row) in of_rows.iter().enumerate() {
@@ -214,10 +220,10 @@ impl Part {
         self.rows.extend(rows.iter().map(|row| first_row + row));
     }
 
-    /// Bytes of a row in vectors that double.
+    /// Bytes per row in vectors that double.
     pub(super) const ROW_BYTES_MAX: usize = 2 * (size_of::<u64>() + size_of::<u32>());
 
-    /// Rows.
+    /// The number of rows.
     pub(super) fn len(&self) -> usize {
         self.rows.len()
     }
@@ -239,7 +245,7 @@ impl Table {
     }
 }
 
-/// The rows of all keys.
+/// The index of all keys.
 #[derive(Debug)]
 pub(super) struct Index {
     tables: Tables,
@@ -253,7 +259,8 @@ enum Tables {
     Hashed(Hashed),
 }
 
-/// Where the lists of each partition start, given how many rows each has.
+/// Where the lists of each partition start; `rows` has the number of rows per partition. Leaves room for the longest
+/// possible lists, because partitions are built at the same time.
 pub(super) fn list_starts(rows: impl Iterator<Item = usize>) -> Vec<u32> {
     let mut next = 0;
     let start = |rows: usize| {
@@ -265,7 +272,7 @@ pub(super) fn list_starts(rows: impl Iterator<Item = usize>) -> Vec<u32> {
 }
 
 impl Index {
-    /// The index of all partitions. Grows `memory` by what is copied.
+    /// Joins the tables of all partitions. Grows `memory` by the copied bytes.
     pub(super) fn new(
         partitioning: Partitioning,
         tables: Vec<Table>,
@@ -277,6 +284,7 @@ impl Index {
         memory.grow((words * size_of::<u32>()) as u64)?;
         let mut lists = Vec::with_capacity(words);
         for (table, start) in with_lists {
+            // Entries already name their lists by these places, so gaps that shorter lists left must be kept.
             lists.resize(*start as usize, 0);
             lists.extend_from_slice(&table.lists);
         }
@@ -300,7 +308,7 @@ impl Index {
         self.lists.is_empty()
     }
 
-    /// Puts the entries of words into `entries`.
+    /// Looks up words and puts their entries into `entries`.
     pub(super) fn find(&self, words: &[u64], entries: &mut Vec<u32>) {
         entries.clear();
         entries.reserve(words.len());
@@ -311,22 +319,22 @@ impl Index {
         }
     }
 
-    /// The entry of the key with this word that has a row which `is_it`.
+    /// The entry of the key that has this word and a row for which `is_it` is true.
     pub(super) fn find_one(&self, word: u64, is_it: impl Fn(u32) -> bool) -> u32 {
         match &self.tables {
-            Tables::Direct(_) | Tables::Ranked(_) => unreachable!("places are found by whole keys"),
+            Tables::Direct(_) | Tables::Ranked(_) => unreachable!("only hashed words need a comparison of keys"),
             Tables::Hashed(hashed) => hashed.find_one(word, |entry| is_it(self.first(entry))),
         }
     }
 
-    /// A row of an entry.
+    /// One row of an entry.
     #[inline]
     pub(super) fn first(&self, entry: u32) -> u32 {
         if entry & LIST == 0 { entry } else { self.lists[(entry ^ LIST) as usize + 1] }
     }
 
-    /// Puts how many rows each entry has into `counts`. All lists are looked at in turn here, which the processor does
-    /// for many at once, so that they are near when their rows are asked for.
+    /// Puts the number of rows of each entry into `counts`. Reading one list after the other here lets the processor
+    /// fetch many at once, so that they are in a cache when their rows are needed.
     pub(super) fn count(&self, entries: &[u32], counts: &mut Vec<u32>) {
         counts.clear();
         counts.extend(entries.iter().map(|entry| match *entry {
@@ -336,18 +344,19 @@ impl Index {
         }));
     }
 
-    /// The rows of an entry, so many.
+    /// The rows of an entry; `count` is their number.
     #[inline]
     pub(super) fn rows<'a>(&'a self, entry: &'a u32, count: u32) -> &'a [u32] {
         match count {
+            // A single row is the entry itself.
             0 | 1 => &std::slice::from_ref(entry)[..count as usize],
             _ => &self.lists[(*entry ^ LIST) as usize + 1..][..count as usize],
         }
     }
 }
 
-/// Why a table is never of another form than it is asked for.
-const ONE_FORM: &str = "all partitions are of one form";
+/// The reason why a table always has the form that is asked for.
+const ONE_FORM: &str = "all partitions have the same form";
 
 impl Slots {
     fn direct(self) -> Vec<u32> {
@@ -380,7 +389,7 @@ mod tests {
 
     use super::*;
 
-    /// The index of words in two parts, each word being a key.
+    /// The index of words in two parts. Each word is a key.
     fn index(partitioning: Partitioning, words: &[u64]) -> Index {
         let mut memory = Broker::new(1 << 30).reservation("test");
         let half = words.len() / 2;
@@ -404,6 +413,7 @@ mod tests {
                 for all_equal in [false, true] {
                     let mut word = |_| if random.random_bool(0.1) { NO_KEY } else { random.random_range(0..keys) };
                     let words: Vec<u64> = (0..rows).map(&mut word).collect();
+                    // Ask for the words of the rows and for others that may be missing.
                     let asked: Vec<u64> = words.iter().copied().chain((0..100).map(&mut word)).collect();
                     let partitioning = Partitioning::new(rows, Some(keys), Hashing { all_equal });
                     let index = index(partitioning, &words);

@@ -1,5 +1,5 @@
-//! The form of the keys of a join, chosen when the build side is complete: as numbers where they fit 64 bits, hashed
-//! otherwise.
+//! The form of a join's keys. It is chosen when the build side is complete: numbers if the keys fit 64 bits, otherwise
+//! hashes.
 
 use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::DataType;
@@ -9,10 +9,10 @@ use super::long_keys::LongKeys;
 use super::packing::{PackScratch, Packing, Range};
 use crate::numbers::{self, Width};
 
-/// Least and greatest values of key columns.
+/// The least and greatest values of key columns.
 #[derive(Clone, Debug)]
 pub(super) struct KeyRanges {
-    /// `None` for a column whose values are no numbers.
+    /// `None` for a column whose values are not numbers.
     columns: Vec<Option<(Width, Range)>>,
 }
 
@@ -21,7 +21,7 @@ impl KeyRanges {
         KeyRanges { columns: kinds.iter().map(|kind| numbers::width_of(kind).map(|width| (width, None))).collect() }
     }
 
-    /// Extends the ranges to the values of `columns`.
+    /// Extends the ranges by the values of `columns`.
     pub(super) fn add(&mut self, columns: &[ArrayRef]) -> Result<()> {
         for (column, values) in self.columns.iter_mut().zip(columns) {
             let Some((width, range)) = column else { continue };
@@ -30,7 +30,7 @@ impl KeyRanges {
         Ok(())
     }
 
-    /// Extends the ranges to those of `other`.
+    /// Extends the ranges by those of `other`.
     pub(super) fn merge(&mut self, other: &KeyRanges) {
         for (column, other) in self.columns.iter_mut().flatten().zip(other.columns.iter().flatten()) {
             column.1 = both(column.1, other.1);
@@ -60,23 +60,25 @@ fn both(left: Range, right: Range) -> Range {
     }
 }
 
-/// What keys are made of.
+/// The form of keys.
 #[derive(Clone, Debug)]
 pub(super) enum KeyForm {
-    /// There are no key columns: all rows match by their keys.
+    /// The join has no key columns, so all rows match by their keys.
     Every,
-    /// A word is the key.
+    /// A word is the whole key.
     Packed(Packing),
     /// A word is the hash of the key.
     Long { nulls_equal: bool },
 }
 
 impl KeyForm {
-    /// The form for keys with these ranges, a long one if `column_by_column` they have to be compared.
+    /// Chooses the form for keys with these ranges. With `column_by_column` keys must be compared by columns, so the
+    /// form is long.
     pub(super) fn new(ranges: &KeyRanges, nulls_equal: bool, column_by_column: bool) -> KeyForm {
         if ranges.columns.is_empty() {
             return KeyForm::Every;
         }
+        // A packed key cannot be compared by columns, and a column that is not a number cannot be packed.
         let numbers = (!column_by_column).then(|| ranges.columns.iter().cloned().collect::<Option<Vec<_>>>());
         match numbers.flatten().and_then(|ranges| Packing::new(&ranges, nulls_equal)) {
             Some(packing) => KeyForm::Packed(packing),
@@ -84,7 +86,7 @@ impl KeyForm {
         }
     }
 
-    /// How many words there can be; `None` if they are hashes.
+    /// The number of possible words; `None` if words are hashes.
     pub(super) fn word_count(&self) -> Option<u64> {
         match self {
             KeyForm::Packed(packing) => Some(packing.keys()),
@@ -92,7 +94,7 @@ impl KeyForm {
         }
     }
 
-    /// Puts the words of rows into `words`, and gives their keys if these are longer.
+    /// Puts the words of rows into `words`. Returns the keys if a word is not the whole key.
     pub(super) fn words(
         &self,
         columns: &[ArrayRef],

@@ -1,14 +1,14 @@
-//! Which columns of the inputs a join keeps, and where the columns of its result come from.
+//! The input columns that a join keeps, and the origins of the columns of its result.
 
 use arrow::datatypes::{DataType, Schema};
 use rowmill_base::{Error, Result};
 
 use super::JoinRequest;
 
-/// Where a column of pairs comes from.
+/// The origin of a column of pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// The position among [`Layout::stored`].
+    /// The position in [`Layout::stored`].
     Build(usize),
     /// The position in the probe side.
     Probe(usize),
@@ -19,7 +19,7 @@ pub(super) enum Origin {
 pub(super) struct Layout {
     /// Columns of the build side that are gathered.
     pub(super) gathered: Vec<usize>,
-    /// Those of them, as positions among them, that rows are made of when pairs are known.
+    /// Positions in [`Layout::gathered`] of the columns that the result or the condition needs.
     pub(super) stored: Vec<usize>,
     /// The types of [`Layout::stored`].
     pub(super) stored_kinds: Vec<DataType>,
@@ -31,12 +31,12 @@ pub(super) struct Layout {
     pub(super) key_kinds: Vec<DataType>,
     /// The columns of the result, with their types.
     pub(super) output: Vec<(Origin, DataType)>,
-    /// What the condition reads.
+    /// The columns that the condition reads, with their types.
     pub(super) residual: Vec<(Origin, DataType)>,
 }
 
 impl Layout {
-    /// The columns that `request` needs. An error if it does not fit the inputs' schemas.
+    /// The columns that `request` needs. Returns an error if it does not fit the schemas of the inputs.
     pub(super) fn new(request: &JoinRequest, build: &Schema, probe: &Schema) -> Result<Layout> {
         check(request, build, probe)?;
         let mut layout = Layout {
@@ -52,6 +52,7 @@ impl Layout {
         let residual = request.residual.as_ref().map_or(&[][..], |residual| residual.columns());
         layout.output = layout.origins(&request.output, build, probe);
         layout.residual = layout.origins(residual, build, probe);
+        // A key that the result needs too is gathered only once.
         layout.build_keys = request.on.iter().map(|(column, _)| place(&mut layout.gathered, *column)).collect();
         Ok(layout)
     }
@@ -73,7 +74,7 @@ impl Layout {
     }
 }
 
-/// The position of `column` in `columns`, where it is put if it is not there.
+/// The position of `column` in `columns`. Appends it if it is new.
 fn place(columns: &mut Vec<usize>, column: usize) -> usize {
     columns.iter().position(|other| *other == column).unwrap_or_else(|| {
         columns.push(column);
@@ -82,7 +83,7 @@ fn place(columns: &mut Vec<usize>, column: usize) -> usize {
 }
 
 fn check(request: &JoinRequest, build: &Schema, probe: &Schema) -> Result<()> {
-    let wrong = |what: String| Err(Error::internal(format!("a join that cannot be: {what}")));
+    let wrong = |what: String| Err(Error::internal(format!("an invalid join: {what}")));
     let (builds, probes) = (build.fields().len(), probe.fields().len());
     for (of_build, of_probe) in &request.on {
         if *of_build >= builds || *of_probe >= probes {

@@ -1,7 +1,7 @@
-//! Keys that are no single number: texts, structures, or more columns than fit one.
+//! Keys that do not fit one number: texts, structures, or too many columns.
 //!
-//! Such keys are hashed, and where hashes are equal the columns are compared one by one. Values of fixed size are kept
-//! as numbers, texts where they are, and everything else as bytes that are equal exactly if the values are.
+//! Such keys are hashed. If hashes are equal, the columns are compared one by one. Values of a fixed size are kept as
+//! numbers, texts stay where they are, and other values become bytes that are equal exactly if the values are.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub(super) struct LongKeys {
     nulls_equal: bool,
 }
 
-/// One column of keys. What stands for a NULL is zero as a number, and anything as bytes.
+/// One column of keys. A NULL is zero as a number; as bytes it has arbitrary content.
 #[derive(Debug)]
 struct LongColumn {
     values: LongValues,
@@ -49,7 +49,7 @@ impl LongKeys {
         Ok(LongKeys { columns, rows, nulls_equal })
     }
 
-    /// The keys of all `parts`, one after the other. Grows `memory` by what is copied.
+    /// The keys of all `parts`, one after the other. Grows `memory` by the copied bytes.
     pub(super) fn join(parts: &[LongKeys], nulls_equal: bool, memory: &mut Reservation) -> Result<LongKeys> {
         let columns = (0..parts.first().map_or(0, |part| part.columns.len())).map(|index| {
             let parts: Vec<&LongColumn> = parts.iter().map(|part| &part.columns[index]).collect();
@@ -59,31 +59,33 @@ impl LongKeys {
         Ok(LongKeys { columns, rows: parts.iter().map(|part| part.rows).sum(), nulls_equal })
     }
 
-    /// Bytes of what was made for the keys of so many rows.
+    /// Bytes that were allocated for the keys.
     pub(super) fn bytes(&self) -> u64 {
         self.columns.iter().map(|column| column.values.row_bytes() * self.rows as u64).sum()
     }
 
-    /// Puts the hashes of all rows into `hashes`; [`NO_KEY`] for a row that equals none because of a NULL.
+    /// Puts the hashes of all rows into `hashes`. A row that equals no row because of a NULL gets [`NO_KEY`].
     pub(super) fn hash(&self, hashes: &mut Vec<u64>) {
         hashes.clear();
         hashes.resize(self.rows, 0);
         self.columns.iter().for_each(|column| column.hash(hashes));
+        // `NO_KEY` is reserved, so a hash with this value must be changed.
         hashes.iter_mut().filter(|hash| **hash == NO_KEY).for_each(|hash| *hash = 0);
         if !self.nulls_equal {
+            // A NULL in any column makes the whole key unequal to all others.
             for nulls in self.columns.iter().filter_map(|column| column.nulls.as_ref()) {
                 each_null(nulls, |row| hashes[row] = NO_KEY);
             }
         }
     }
 
-    /// Whether two rows have the same key. Neither is one that equals none.
+    /// Whether two rows have the same key. The caller must not ask this for a row that equals no row because of a NULL.
     pub(super) fn is_same(&self, row: usize, other: &LongKeys, other_row: usize) -> bool {
         let mut columns = self.columns.iter().zip(&other.columns);
         columns.all(|(column, other)| column.is_same(row, other, other_row))
     }
 
-    /// Leaves the truth only of those rows in `same` whose key is that of the row of `other` they are paired with.
+    /// Clears `same` for each row whose key differs from the key of its partner in `others`.
     pub(super) fn compare(&self, others: &[u32], other: &LongKeys, same: &mut [bool]) {
         for (column, other) in self.columns.iter().zip(&other.columns) {
             for (row, (same, other_row)) in same.iter_mut().zip(others).enumerate() {
@@ -92,7 +94,7 @@ impl LongKeys {
         }
     }
 
-    /// Whether two rows have the same key for all that is known: NULL may stand for any value.
+    /// Whether two keys may be equal if each NULL could be any value.
     pub(super) fn may_be_same(&self, row: usize, other: &LongKeys, other_row: usize) -> bool {
         self.columns.iter().zip(&other.columns).all(|(column, other)| {
             column.is_null(row) || other.is_null(other_row) || column.is_same(row, other, other_row)
@@ -177,7 +179,7 @@ impl LongColumn {
     }
 }
 
-/// Why a column is never of another form than it is asked for.
+/// The reason why a column always has the form that is asked for.
 const ONE_TYPE: &str = "the key columns of both sides and of all batches have one type";
 
 impl LongValues {
@@ -219,13 +221,13 @@ impl LongValues {
     }
 }
 
-/// A hash in another place, so that equal columns do not cancel each other out.
+/// Rotates a hash, so that equal columns do not cancel each other out.
 #[inline]
 fn turned(hash: u64) -> u64 {
     hash.rotate_left(29)
 }
 
-/// The numbers with zero for each NULL, so that all of them have one hash.
+/// Sets the number of each NULL to zero, so that all NULLs have the same hash.
 fn with_zeros<N: Default>(mut numbers: Vec<N>, nulls: Option<&NullBuffer>) -> Vec<N> {
     if let Some(nulls) = nulls {
         each_null(nulls, |row| numbers[row] = N::default());
@@ -246,9 +248,10 @@ fn join_nulls(parts: &[&LongColumn], rows: usize) -> Option<NullBuffer> {
     })
 }
 
-/// Values as bytes that are equal exactly if the values are. NULL has any.
+/// Values as bytes that are equal exactly if the values are. The bytes of a NULL are arbitrary.
 fn bytes_of(values: &ArrayRef) -> Result<BinaryViewArray> {
     Ok(match values.data_type() {
+        // Views share the buffers of the array, so no bytes are copied.
         DataType::BinaryView => values.as_binary_view().clone(),
         DataType::Utf8View => values.as_string_view().clone().to_binary_view(),
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Binary | DataType::LargeBinary => {
@@ -258,8 +261,9 @@ fn bytes_of(values: &ArrayRef) -> Result<BinaryViewArray> {
     })
 }
 
-/// Values of any type as the bytes of rows of one column.
+/// Values of any type as the bytes of Arrow rows with one column.
 fn rows_of(values: &ArrayRef) -> Result<BinaryArray> {
+    // Floats inside of structures must have one form for 0 and one for NaN, because bytes are compared.
     let values = with_canonical_floats(values).map_err(failed)?;
     let converter = RowConverter::new(vec![SortField::new(values.data_type().clone())]).map_err(failed)?;
     converter.convert_columns(&[values]).and_then(|rows| rows.try_into_binary()).map_err(failed)
@@ -312,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn null_equals_nothing_unless_it_is_to() {
+    fn null_equals_nothing_unless_asked_to() {
         let columns = &columns()[..2];
         let mut hashes = Vec::new();
         LongKeys::of(columns, 5, false).expect("keys").hash(&mut hashes);
@@ -322,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn null_may_stand_for_anything() {
+    fn null_may_be_equal_to_any_value() {
         let keys = LongKeys::of(&columns()[..2], 5, false).expect("keys");
         assert!(keys.may_be_same(1, &keys, 3));
         assert!(!keys.may_be_same(0, &keys, 1));
@@ -331,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_make_the_same_keys() {
+    fn joined_parts_have_the_same_keys_as_the_whole() {
         let columns = columns();
         let part = |start: usize, rows: usize| {
             let columns: Vec<ArrayRef> = columns.iter().map(|column| column.slice(start, rows)).collect();

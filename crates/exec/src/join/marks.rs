@@ -1,4 +1,4 @@
-//! Which rows of the build side have a match.
+//! Marks for the rows of the build side that have a match.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -7,16 +7,16 @@ use rowmill_base::{Reservation, Result};
 /// Rows of a word.
 const WORD_ROWS: usize = u64::BITS as usize;
 
-/// A bit for each row, which all workers set.
+/// A bit for each row. All workers set bits.
 #[derive(Debug)]
 pub(super) struct Marks {
     words: Box<[AtomicU64]>,
-    /// All are set.
+    /// Whether all bits are set.
     are_all: AtomicBool,
 }
 
 impl Marks {
-    /// No bit of so many rows is set.
+    /// Makes unset marks for `rows` rows.
     pub(super) fn new(rows: usize, memory: &mut Reservation) -> Result<Marks> {
         let words = rows.div_ceil(WORD_ROWS);
         memory.grow((words * size_of::<u64>()) as u64)?;
@@ -30,7 +30,8 @@ impl Marks {
     #[inline]
     pub(super) fn set(&self, row: u32) {
         let (word, bit) = Marks::place(row);
-        // Most rows with a match have many; writing would take the word from other workers.
+        // Most rows with a match have many. A write would take the cache line from other workers, so we only write a
+        // bit that is not set.
         if self.words[word].load(Ordering::Relaxed) & bit == 0 {
             self.words[word].fetch_or(bit, Ordering::Relaxed);
         }

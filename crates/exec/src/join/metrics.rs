@@ -1,22 +1,22 @@
-//! What a join counts.
+//! The counts of a join.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::key_filter::FilterCounts;
 
-/// Counts of what a join did.
+/// Counts of the work of a join.
 #[derive(Debug, Default)]
 pub struct JoinMetrics {
     /// Rows of the build side.
     pub build_rows: AtomicU64,
     /// Rows of the probe side that reached the join.
     pub probe_rows: AtomicU64,
-    /// Rows that came out.
+    /// Rows of the result.
     pub output_rows: AtomicU64,
     /// Bytes of the build side with its index and its filters.
     pub build_bytes: AtomicU64,
-    /// What the filters for the probe side did there.
+    /// The work of the filters on the probe side.
     pub filters: Arc<FilterCounts>,
 }
 

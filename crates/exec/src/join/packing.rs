@@ -1,9 +1,10 @@
-//! Keys of fixed size as one number each.
+//! Packs keys of a fixed size into one number each.
 //!
-//! When the build side is complete, least and greatest value of each key column are known, and with them how many
-//! different keys there can be. If these fit a `u64`, a key is the number that its columns' distances from their least
-//! values are the digits of. Everything that no key of the build side can be, NULL among it, is [`NO_KEY`]. So most keys
-//! are compared as a whole in one step, and where there are few possible ones they are places in an array.
+//! When the build side is complete, we know the least and greatest value of each key column, and so the number of
+//! possible keys. If this number fits a `u64`, a key is packed as a number whose digits are the distances of its values
+//! from the least values. For example, with values from 10 to 12 in the second column, the key (5, 11) is 3 times the
+//! distance of 5 plus 1. A key that the build side cannot have, such as one with NULL, is [`NO_KEY`]. Most keys can
+//! therefore be compared as a whole in one step, and if there are few possible keys, they index an array.
 
 use arrow::array::{Array, ArrayRef};
 use arrow::buffer::NullBuffer;
@@ -11,13 +12,13 @@ use rowmill_base::Result;
 
 use crate::numbers::{self, Width};
 
-/// What a row has that matches no row.
+/// The word of a row that matches no row.
 pub(super) const NO_KEY: u64 = u64::MAX;
 
-/// Least and greatest number of a key column.
+/// The least and greatest number of a key column.
 pub(super) type Range = Option<(u128, u128)>;
 
-/// How keys are packed.
+/// Says how keys are packed.
 #[derive(Clone, Debug)]
 pub(super) struct Packing {
     columns: Vec<PackedColumn>,
@@ -30,14 +31,14 @@ pub(super) struct Packing {
 struct PackedColumn {
     width: Width,
     min: u128,
-    /// Different values there can be, NULL not among them. It has this number if it equals NULL.
+    /// The number of possible values without NULL. If NULL equals NULL, this number is also the digit of NULL.
     values: u64,
-    /// Different digits.
+    /// The number of possible digits.
     digits: u64,
 }
 
 impl Packing {
-    /// A packing for columns of these widths and ranges; `None` if there can be too many keys.
+    /// Makes a packing for columns with these widths and ranges. `None` if there are too many possible keys.
     pub(super) fn new(columns: &[(Width, Range)], nulls_equal: bool) -> Option<Packing> {
         let columns: Vec<PackedColumn> = columns
             .iter()
@@ -48,11 +49,12 @@ impl Packing {
                 Some(PackedColumn { width: *width, min, values, digits })
             })
             .collect::<Option<_>>()?;
+        // The product of all digits must fit, otherwise keys could not be told apart.
         let keys = columns.iter().try_fold(1_u64, |keys, column| keys.checked_mul(column.digits))?;
         Some(Packing { columns, nulls_equal, keys })
     }
 
-    /// Different keys there can be; each is below.
+    /// The number of possible keys. Every key is less than this number.
     pub(super) fn keys(&self) -> u64 {
         self.keys
     }
@@ -70,7 +72,7 @@ impl Packing {
             self.digits(column, values, scratch, &mut digits)?;
             for (key, digit) in keys.iter_mut().zip(&digits) {
                 let is_none = *key == NO_KEY || *digit == NO_KEY;
-                // Of neither being none the result is below `keys`, and does not wrap.
+                // If neither is `NO_KEY`, the result is less than the number of keys, so it does not wrap.
                 let longer = key.wrapping_mul(column.digits).wrapping_add(*digit);
                 *key = if is_none { NO_KEY } else { longer };
             }
@@ -91,6 +93,7 @@ impl Packing {
                 numbers::extend_narrow(values, out)?;
                 let min = column.min as u64;
                 for number in &mut *out {
+                    // A value below the least one wraps to a large distance, so one comparison checks both bounds.
                     let digit = number.wrapping_sub(min);
                     *number = if digit < column.values { digit } else { NO_KEY };
                 }
@@ -105,6 +108,7 @@ impl Packing {
             }
         }
         if let Some(nulls) = values.nulls().filter(|nulls| nulls.null_count() > 0) {
+            // NULLs are set last, because their slots hold arbitrary numbers.
             let null = if self.nulls_equal { column.values } else { NO_KEY };
             each_null(nulls, |row| out[row] = null);
         }
@@ -117,7 +121,7 @@ pub(super) fn each_null(nulls: &NullBuffer, at: impl FnMut(usize)) {
     (!nulls.inner()).set_indices().for_each(at);
 }
 
-/// What packing needs besides.
+/// Buffers that packing reuses.
 #[derive(Debug, Default)]
 pub(super) struct PackScratch {
     digits: Vec<u64>,

@@ -1,4 +1,4 @@
-//! The second and the third step: what was gathered is put in order, and indexed.
+//! The second and third step of a join: the gathered rows are brought into order and indexed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -16,14 +16,14 @@ use super::packing::{NO_KEY, PackScratch};
 use super::{Join, OWNER};
 use crate::key_filter::KeyFilter;
 
-/// What one worker put in order.
+/// The rows that one worker brought into order.
 #[derive(Debug)]
 pub(super) struct Scattered {
     /// Stored columns, with their positions.
     columns: Vec<(usize, Column)>,
-    /// One of each partition.
+    /// One part per partition.
     parts: Vec<Part>,
-    /// The long keys of batches, with their positions.
+    /// The long keys of batches, with the positions of the batches.
     keys: Vec<(usize, LongKeys)>,
     null_rows: Vec<u32>,
     memory: Reservation,
@@ -33,7 +33,7 @@ pub(super) struct Scattered {
 #[derive(Debug)]
 pub(super) struct Prepared {
     stored: Arc<Stored>,
-    /// The partitions of each worker.
+    /// The parts of each worker, by partition.
     parts: Vec<Vec<Part>>,
     list_starts: Vec<u32>,
     /// The next piece of work.
@@ -48,14 +48,14 @@ pub(super) struct Stored {
     /// By [`super::layout::Layout::stored`].
     pub(super) columns: Vec<Column>,
     pub(super) form: KeyForm,
-    /// The keys, where a word is not all of one.
+    /// The keys, if a word is only the hash of a key.
     pub(super) keys: Option<LongKeys>,
-    /// Rows with a NULL in their key, where it matters.
+    /// Rows with a NULL in their key; only if the join needs them.
     pub(super) null_rows: Vec<u32>,
     memory: Reservation,
 }
 
-/// What one worker indexed.
+/// The tables and filters that one worker made.
 #[derive(Debug)]
 pub(super) struct Indexed {
     /// Tables with the numbers of their partitions.
@@ -69,9 +69,9 @@ pub(super) struct Indexed {
 #[derive(Debug)]
 pub(super) struct Built {
     pub(super) stored: Arc<Stored>,
-    /// `None` where all rows match by their keys.
+    /// `None` if all rows match by their keys.
     pub(super) index: Option<Index>,
-    /// Which rows have a match, where that is asked for.
+    /// The marks of rows with a match, if the kind of the join needs them.
     pub(super) marks: Option<Marks>,
     /// Whether [`Stored::null_rows`] are marked.
     pub(super) null_rows_marked: AtomicBool,
@@ -79,8 +79,10 @@ pub(super) struct Built {
 }
 
 impl Join {
-    /// The build side, for which every worker does its share. `None` if another one failed, or if all is done.
+    /// The finished build side, after each worker has done its share. `None` if another worker failed or the join is
+    /// done.
     pub(super) fn built(self: &Arc<Self>) -> Result<Option<Arc<Built>>> {
+        // Another worker may have finished all steps already.
         if let Some(built) = self.indexing.whole() {
             return Ok(Some(built));
         }
@@ -92,20 +94,21 @@ impl Join {
         let Some(prepared) = prepared else { return Ok(self.indexing.whole()) };
         let work = || self.index(&gathered, &prepared);
         let built = self.indexing.run(cancel, work, |indexed| self.indexed(&gathered, &prepared, indexed))?;
-        // Nobody needs what the index was made of.
+        // The index is finished, so we free the data that it was made from.
         self.gathering.end();
         self.preparing.end();
         Ok(built)
     }
 
-    /// Lets go of the build side, of which only those that work have need: who comes now finds nothing.
+    /// Drops the shared build side. Workers that still use it keep it alive; a worker that asks from now on gets
+    /// nothing.
     pub(super) fn let_go(&self) {
         self.gathering.end();
         self.preparing.end();
         self.indexing.end();
     }
 
-    /// Puts columns into one array each, and the words of batches into partitions, as long as there are some.
+    /// Joins columns into one array each, and puts the words of batches into partitions, until no work is left.
     fn prepare(&self, gathered: &Gathered) -> Result<Scattered> {
         let mut scattered = Scattered {
             columns: Vec::new(),
@@ -117,6 +120,7 @@ impl Join {
         let (mut words, mut scratch) = (Vec::new(), PackScratch::default());
         while !self.preparing.is_over() {
             self.request.cancel.check()?;
+            // Tasks are numbered: first the stored columns, then the batches.
             let task = gathered.next.fetch_add(1, Ordering::Relaxed);
             if task < self.layout.stored.len() {
                 scattered.columns.push((task, self.join_column(gathered, task)?));
@@ -135,7 +139,7 @@ impl Join {
         let column = self.layout.stored[stored];
         let mut parts = gathered.columns[column].lock();
         let mut joined = Column::join(&parts, &self.layout.stored_kinds[stored], &self.request.broker)?;
-        // Filters are made of keys.
+        // The parts of key columns must stay, because filters are made from them.
         if !self.layout.build_keys.contains(&column) {
             parts.clear();
             joined.recount();
@@ -153,13 +157,14 @@ impl Join {
         scattered: &mut Scattered,
     ) -> Result<()> {
         const LONG_COLUMN_BYTES_MAX: usize = size_of::<u128>();
+        // Reserve for the worst case first, so that too little memory fails before anything is allocated.
         let needed = batch.rows * (Part::ROW_BYTES_MAX + batch.keys.len() * LONG_COLUMN_BYTES_MAX);
         scattered.memory.grow(needed as u64)?;
         let keys = gathered.form.words(&batch.keys, batch.rows, scratch, words)?;
         scattered.keys.extend(keys.map(|keys| (number, keys)));
         gathered.partitioning.scatter(words, batch.first_row, &mut scattered.parts);
         if self.request.is_uncertain() {
-            // All values of the build side have words.
+            // A value of the build side always has a word, so `NO_KEY` can only be a NULL.
             let nulls = (batch.first_row..).zip(&*words).filter(|(_, word)| **word == NO_KEY);
             scattered.null_rows.extend(nulls.map(|(row, _)| row));
         }
@@ -179,6 +184,7 @@ impl Join {
             parts.push(worker.parts);
             memory.push(worker.memory);
         }
+        // Workers took columns and batches in any order; restore their order.
         columns.sort_unstable_by_key(|(position, _)| *position);
         keys.sort_unstable_by_key(|(batch, _)| *batch);
         let mut of_stored = self.request.broker.reservation(OWNER);
@@ -199,6 +205,7 @@ impl Join {
         let rows_of = |partition: usize| parts.iter().map(|parts: &Vec<Part>| parts[partition].len()).sum();
         Ok(Prepared {
             stored: Arc::new(stored),
+            // All partitions must know where their lists start before any is built.
             list_starts: list_starts((0..gathered.partitioning.count()).map(rows_of)),
             parts,
             next: AtomicUsize::new(0),
@@ -206,7 +213,7 @@ impl Join {
         })
     }
 
-    /// Makes filters, and tables of partitions, as long as there are some to make.
+    /// Makes filters and the tables of partitions until no work is left.
     fn index(&self, gathered: &Gathered, prepared: &Prepared) -> Result<Indexed> {
         let memory = self.request.broker.reservation(OWNER);
         let mut indexed = Indexed { tables: Vec::new(), filters: Vec::new(), memory };
@@ -214,6 +221,7 @@ impl Join {
         let is_same = |row: u32, other: u32| keys.is_none_or(|keys| keys.is_same(row as usize, keys, other as usize));
         while !self.indexing.is_over() {
             self.request.cancel.check()?;
+            // Tasks are numbered: first the filters, then the partitions.
             let task = prepared.next.fetch_add(1, Ordering::Relaxed);
             if let Some(key) = gathered.filtered.get(task) {
                 let values: Vec<&ArrayRef> = gathered.batches.iter().map(|batch| &batch.keys[*key]).collect();
@@ -238,7 +246,7 @@ impl Join {
         Ok(indexed)
     }
 
-    /// Puts the index together and offers the filters.
+    /// Joins the tables into the index and offers the filters to the probe side.
     fn indexed(&self, gathered: &Gathered, prepared: &Prepared, indexed: Vec<Indexed>) -> Result<Built> {
         let (mut tables, mut memory) = (Vec::new(), Vec::new());
         for worker in indexed {
@@ -258,6 +266,7 @@ impl Join {
         let stored = Arc::clone(&prepared.stored);
         let columns: u64 = stored.columns.iter().map(Column::bytes).sum();
         let tables: u64 = memory.iter().map(Reservation::bytes).sum();
+        // We count only memory that stays: the gathered parts are dropped after this step.
         self.metrics.build_bytes.store(columns + stored.memory.bytes() + tables, Ordering::Relaxed);
         Ok(Built { stored, index, marks, null_rows_marked: AtomicBool::new(false), _memory: memory })
     }

@@ -1,14 +1,15 @@
-//! The fourth step: batches of the probe side meet the index.
+//! The fourth step of a join: batches of the probe side are matched against the index.
 //!
-//! A batch is cut into slices of as many rows as a batch of the result may have, so that where keys are unique one slice
-//! gives at most one batch. The keys of a slice are looked up together. Then:
+//! A batch is cut into slices of at most as many rows as a result batch may have. If keys are unique, one slice
+//! therefore gives at most one batch. The keys of a slice are looked up together. A slice then goes through some of
+//! these steps:
 //!
 //! ```text
-//! whether      of each row it is known whether it has a match: semi and anti joins without a condition
-//! unique       each row has at most one match: the pairs are one batch
-//! candidates   pairs are listed as many at a time as fit a batch, and the condition is evaluated for them
-//! uncertain    the same for pairs whose keys may be equal, for IN                                    uncertain.rs
-//! remaining    rows that come out because they have a match, or none
+//! whether      the lookup says of each row whether it has a match: semi and anti joins without a condition
+//! unique       each row has at most one match: all pairs form one batch
+//! candidates   pairs are listed, at most one batch at a time, and the condition is evaluated for them
+//! uncertain    for IN, pairs whose keys may be equal are listed and evaluated                         uncertain.rs
+//! remaining    rows that are returned because they have a match, or because they have none
 //! ```
 
 use std::sync::Arc;
@@ -35,7 +36,7 @@ pub(super) struct Prober {
     pub(super) built: Arc<Built>,
     turn: Turn<(), ()>,
     share: Batches,
-    /// The batch that is being cut, and where the next slice starts.
+    /// The batch that is being cut; `next_row` is the start of the next slice.
     batch: Option<RecordBatch>,
     next_row: usize,
     pub(super) slice: Slice,
@@ -49,13 +50,13 @@ pub(super) struct Slice {
     pub(super) columns: Vec<ArrayRef>,
     pub(super) rows: usize,
     pub(super) words: Vec<u64>,
-    /// The keys, where a word is not all of one.
+    /// The keys, if a word is only the hash of a key.
     pub(super) keys: Option<LongKeys>,
-    /// What the index has for each row; nothing if all rows match by their keys.
+    /// The entry of each row in the index. Empty if all rows match by their keys.
     entries: Vec<u32>,
-    /// How many rows each entry has, unless keys are unique.
+    /// The number of rows of each entry. Empty if keys are unique.
     counts: Vec<u32>,
-    /// Whether each row has a match, as far as is known.
+    /// Whether a match of each row was found so far.
     pub(super) matched: Vec<bool>,
     /// Whether each row may have a match by `IN`.
     pub(super) uncertain: Vec<bool>,
@@ -63,7 +64,7 @@ pub(super) struct Slice {
     step: Step,
 }
 
-/// How far the pairs of a slice are listed.
+/// The place up to which the pairs of a slice were listed.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Cursor {
     row: usize,
@@ -84,11 +85,11 @@ enum Step {
 /// Rows of the build side that a row may match.
 pub(super) enum Candidates<'a> {
     Rows(&'a [u32]),
-    /// All rows, of which there are so many.
+    /// All rows; the number says how many they are.
     All(usize),
 }
 
-/// Pairs of rows, by side.
+/// Pairs of rows: the row of each side.
 #[derive(Default)]
 pub(super) struct Pairs {
     pub(super) build: Vec<u32>,
@@ -111,15 +112,16 @@ impl Prober {
         }
     }
 
-    /// There are no more batches.
+    /// Ends this worker's share. Returns the build side for the next step.
     pub(super) fn leave(self) -> Arc<Built> {
         self.turn.leave(());
         self.built
     }
 
-    /// The next batch of the result; `None` when there is none of this share, or another worker failed.
+    /// The next batch of the result. `None` if this share is done or another worker failed.
     pub(super) fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         loop {
+            // Finish the current slice before cutting the next one, because its pairs refer to its rows.
             if let Some(batch) = self.advance()? {
                 return Ok(Some(batch));
             }
@@ -130,7 +132,7 @@ impl Prober {
         }
     }
 
-    /// The batch that has rows left, or the next one.
+    /// The current batch if it has rows left, otherwise the next one.
     fn batch(&mut self) -> Result<Option<RecordBatch>> {
         if let Some(batch) = self.batch.take().filter(|batch| self.next_row < batch.num_rows()) {
             return Ok(Some(batch));
@@ -164,12 +166,13 @@ impl Prober {
         Ok(true)
     }
 
-    /// Finds what the index has for each row.
+    /// Finds the entry of each row in the index.
     fn look_up(&mut self) -> Result<()> {
         let Prober { join, built, slice, firsts, pack, .. } = self;
         let stored = &built.stored;
         let Some(index) = &built.index else { return Ok(()) };
         let keys: Vec<ArrayRef> = join.layout.probe_keys.iter().map(|key| Arc::clone(&slice.columns[*key])).collect();
+        // Long keys stay in the slice: an equal hash alone does not prove an equal key.
         slice.keys = stored.form.words(&keys, slice.rows, pack, &mut slice.words)?;
         index.find(&slice.words, &mut slice.entries);
         if let (Some(keys), Some(stored)) = (&slice.keys, &stored.keys) {
@@ -181,7 +184,7 @@ impl Prober {
         Ok(())
     }
 
-    /// Chooses the first step of a slice, and does what needs no pairs.
+    /// Chooses the first step of a slice, and settles everything that needs no pairs.
     fn begin(&mut self) {
         let (kind, has_residual) = (self.join.request.kind, self.join.request.residual.is_some());
         let slice = &mut self.slice;
@@ -190,6 +193,7 @@ impl Prober {
         slice.uncertain.clear();
         let step = match &self.built.index {
             Some(index) if !has_residual && kind.gives_pairs() && index.is_unique() => Step::Unique,
+            // Without a condition, the lookup alone decides whether a row has a match.
             Some(_) if !has_residual && kind.asks_of_probe() => {
                 slice.matched.extend(slice.entries.iter().map(|entry| *entry != NONE));
                 Step::Uncertain
@@ -211,14 +215,14 @@ impl Prober {
         let Some(marks) = &self.built.marks else { return };
         for (row, entry) in self.slice.entries.iter().enumerate().filter(|(_, entry)| **entry != NONE) {
             let count = self.slice.count(row);
-            // All rows of an entry are marked together, its first one before the others are read.
+            // All rows of an entry are marked together, so its first row tells whether the others must be read.
             if !marks.is_set(index.first(*entry)) {
                 index.rows(entry, count).iter().for_each(|row| marks.set(*row));
             }
         }
     }
 
-    /// The next batch that the slice gives.
+    /// The next batch from the slice.
     fn advance(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             let (batch, next) = match self.slice.step {
@@ -241,7 +245,7 @@ impl Prober {
         }
     }
 
-    /// The pairs of a slice whose rows have one match at most.
+    /// The pairs of a slice whose rows have at most one match.
     fn unique(&mut self) -> Result<Option<RecordBatch>> {
         let Prober { join, built, slice, .. } = self;
         let rows = slice.rows;
@@ -250,10 +254,12 @@ impl Prober {
             slice.entries.iter().filter(|entry| **entry != NONE).for_each(|row| marks.set(*row));
         }
         let probe = ProbeSide::All(&slice.columns);
+        // Every row has its match, so the columns of the probe side are passed on without a copy.
         if matches == rows {
             let build = UInt32Array::from(std::mem::take(&mut slice.entries));
             return join.emit(&built.stored, BuildSide::Rows(&build), probe, None, rows).map(Some);
         }
+        // Rows without a match are returned too, with NULLs for the build side. Their row number 0 is never read.
         if join.request.kind.keeps_probe() {
             let valid = NullBuffer::new(BooleanBuffer::collect_bool(rows, |row| slice.entries[row] != NONE));
             let entries = slice.entries.iter().map(|entry| if *entry == NONE { 0 } else { *entry });
@@ -267,7 +273,7 @@ impl Prober {
         self.emit_pairs(pairs).map(Some)
     }
 
-    /// The next pairs for which the condition is true, of those whose keys are equal.
+    /// The next pairs with equal keys for which the condition is true.
     fn candidates(&mut self) -> Result<Option<RecordBatch>> {
         let kind = self.join.request.kind;
         loop {
@@ -286,6 +292,7 @@ impl Prober {
             self.join.request.cancel.check()?;
             let unknown = self.keep_true(&mut pairs)?;
             self.slice.note_unknown(unknown);
+            // A single join must fail if a row gets a second match, in these pairs or in earlier ones.
             if kind == JoinKind::ProbeSingle {
                 self.slice.note_only(&pairs.probe)?;
             }
@@ -299,8 +306,8 @@ impl Prober {
         }
     }
 
-    /// Leaves the pairs for which the condition is true. Returns the rows of the probe side of those for which it is
-    /// NULL, where that matters.
+    /// Keeps the pairs for which the condition is true. Returns the probe rows of the pairs for which it is NULL, if
+    /// the kind of the join needs them.
     pub(super) fn keep_true(&self, pairs: &mut Pairs) -> Result<Vec<u32>> {
         let Some(residual) = &self.join.request.residual else { return Ok(Vec::new()) };
         if pairs.build.is_empty() {
@@ -313,7 +320,7 @@ impl Prober {
         let truth = residual.evaluate(&read, rows)?;
         let Some(truth) = truth.as_boolean_opt().filter(|truth| truth.len() == rows) else {
             let (found, kind) = (truth.len(), truth.data_type());
-            return Err(Error::internal(format!("the condition of a join gave {found} of {kind} for {rows} rows")));
+            return Err(Error::internal(format!("a join condition returned {found} of {kind} for {rows} rows")));
         };
         let unknown = match truth.nulls() {
             Some(nulls) if self.join.request.kind == JoinKind::ProbeTruth => {
@@ -334,11 +341,12 @@ impl Prober {
         self.join.emit(&self.built.stored, BuildSide::Rows(&build), probe, None, rows)
     }
 
-    /// The rows of the slice that come out because of what is known of each now.
+    /// The rows of the slice that are returned because they have a match or none, now that all matches are known.
     fn remaining(&mut self) -> Result<Option<RecordBatch>> {
         let slice = &self.slice;
         let is_in = |row: usize| match self.join.request.kind {
             JoinKind::ProbeSemi => slice.matched[row],
+            // For NOT IN, a row that may have a match is not returned either.
             JoinKind::ProbeAnti => !slice.matched[row] && !slice.uncertain.get(row).is_some_and(|is| *is),
             JoinKind::ProbeOuter | JoinKind::ProbeSingle | JoinKind::FullOuter => !slice.matched[row],
             JoinKind::ProbeMark | JoinKind::ProbeTruth => true,
@@ -359,7 +367,7 @@ impl Prober {
 }
 
 impl Slice {
-    /// Rows of the build side whose keys equal that of a row.
+    /// The number of build rows whose keys equal the key of a row.
     #[inline]
     fn count(&self, row: usize) -> u32 {
         self.counts.get(row).copied().unwrap_or_else(|| u32::from(self.entries[row] != NONE))
@@ -373,7 +381,7 @@ impl Slice {
         }
     }
 
-    /// Fails if one of the rows, which have a match each, has another one.
+    /// Notes one match for each of the rows. Fails if a row already has one.
     fn note_only(&mut self, rows: &[u32]) -> Result<()> {
         for row in rows {
             if std::mem::replace(&mut self.matched[*row as usize], true) {
@@ -394,7 +402,7 @@ impl Slice {
     }
 }
 
-/// Replaces entries that were found by hashes alone by those of the keys.
+/// Replaces entries that were found by hashes alone by the entries of the keys.
 fn confirm(
     index: &Index,
     keys: &LongKeys,
@@ -405,6 +413,7 @@ fn confirm(
 ) {
     firsts.clear();
     firsts.extend(entries.iter().map(|entry| if *entry == NONE { 0 } else { index.first(*entry) }));
+    // Most entries are right. We compare all keys column by column first and search again only for the wrong ones.
     let mut same: Vec<bool> = entries.iter().map(|entry| *entry != NONE).collect();
     keys.compare(firsts, stored, &mut same);
     let wrong = |(row, entry): &(usize, &mut u32)| **entry != NONE && !same[*row];
@@ -414,7 +423,8 @@ fn confirm(
 }
 
 impl Cursor {
-    /// The next pairs, `most` at most, and where the ones after them are. None are left if there are none.
+    /// Lists the next pairs, at most `most`, and returns them with the cursor after them. No pairs means that none are
+    /// left.
     pub(super) fn list<'a>(
         mut self,
         rows: usize,
@@ -422,6 +432,7 @@ impl Cursor {
         candidates: impl Fn(usize) -> Candidates<'a>,
     ) -> (Pairs, Cursor) {
         let mut pairs = Pairs { build: Vec::with_capacity(most), probe: Vec::with_capacity(most) };
+        // A row whose candidates do not fit goes on in the next call, from `listed` on.
         while self.row < rows && pairs.build.len() < most {
             let (room, row) = (most - pairs.build.len(), self.row as u32);
             let (listed, all) = match candidates(self.row) {
@@ -448,10 +459,10 @@ impl Cursor {
 }
 
 impl Pairs {
-    /// Pairs of rows of the build side with one of the probe side.
+    /// Adds pairs of several build rows with one probe row.
     #[inline]
     fn extend(&mut self, build: &[u32], probe: u32) {
-        /// Up to here calls that copy take more time than the copying.
+        /// Up to this number of rows, a call to copy takes longer than copying one by one.
         const FEW: usize = 8;
         if build.len() <= FEW {
             for row in build {
@@ -464,9 +475,9 @@ impl Pairs {
         }
     }
 
-    /// The pairs of entries that are rows, so many of which are some.
+    /// The pairs of entries that are rows. `matches` is the number of rows with a match.
     fn of_entries(entries: &[u32], matches: usize) -> Pairs {
-        // One more, where what is no match is written too.
+        // One place more than needed, because rows without a match are written too and then overwritten.
         let (mut build, mut probe) = (vec![0; matches + 1], vec![0; matches + 1]);
         let mut count = 0;
         for (row, entry) in entries.iter().enumerate() {

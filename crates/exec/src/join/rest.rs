@@ -1,4 +1,4 @@
-//! The last step: rows of the build side that have a match, or have none.
+//! The last step of a join: rows of the build side that have a match, or that have none.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,14 +11,14 @@ use super::marks::Marks;
 use super::prepare::Built;
 use super::{Join, JoinKind};
 
-/// Rows of the build side that a worker looks at before it takes the next piece.
+/// Rows of the build side in a piece of work.
 const ROWS_PER_PIECE: usize = if cfg!(test) { 1 << 3 } else { 1 << 16 };
 
 /// A worker's pieces of the build side.
 #[derive(Debug)]
 pub(super) struct Rest {
     built: Arc<Built>,
-    /// Rows that are to come out, those after `next` still.
+    /// Rows of the piece that are returned. Those before `next` already were.
     rows: Vec<u32>,
     next: usize,
 }
@@ -28,7 +28,7 @@ impl Rest {
         Rest { built, rows: Vec::new(), next: 0 }
     }
 
-    /// The next batch; `None` when there are no more pieces.
+    /// The next batch; `None` when no piece is left.
     pub(super) fn next_batch(&mut self, join: &Join) -> Result<Option<RecordBatch>> {
         let Some(marks) = &self.built.marks else { return Ok(None) };
         while self.next == self.rows.len() {
@@ -38,6 +38,7 @@ impl Rest {
                 return Ok(None);
             }
             let end = (start + ROWS_PER_PIECE).min(self.built.stored.rows);
+            // No worker probes any longer, so the marks are final.
             self.rows = wanted(marks, join.request.kind, start as u32..end as u32);
             self.next = 0;
         }

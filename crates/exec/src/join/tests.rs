@@ -1,4 +1,4 @@
-//! Joins against a nested loop, and what happens when they end early.
+//! Joins compared with a nested loop, and joins that end early.
 
 mod ends;
 mod model;

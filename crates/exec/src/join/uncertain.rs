@@ -1,10 +1,11 @@
-//! Rows that may have a match as far as is known: `IN` and `NOT IN` with NULLs.
+//! Rows that may have a match: `IN` and `NOT IN` with NULLs.
 //!
-//! `a IN (b, NULL)` is not false if `a` differs from `b`, for NULL may stand for `a`. So a row is uncertain if one of the
-//! other side could have its key, with values for the NULLs of both, and the condition is true of the two. With one key
-//! and no condition this is known of all rows at once. Otherwise the rows of the build side that come into question are
-//! gone through: those with a NULL in their key, or for a row with one all. A condition that is NULL for a pair counts as
-//! false, except for [`JoinKind::ProbeTruth`].
+//! `a IN (b, NULL)` is not false if `a` differs from `b`, because the NULL could be equal to `a`. So a row is uncertain
+//! if a row of the other side could have the same key, with some values for the NULLs of both, and the condition is
+//! true for the two rows. With one key and no condition, this is known of all rows at once. Otherwise we must go
+//! through pairs: a row with a NULL in its key is compared with all rows of the build side, and any other row with the
+//! rows that have a NULL in their key. A condition that is NULL for a pair counts as false, except for
+//! [`JoinKind::ProbeTruth`].
 
 use std::sync::atomic::Ordering;
 
@@ -16,7 +17,7 @@ use super::probe::{Candidates, Cursor, Pairs, Prober};
 use super::{Join, JoinKind, JoinRequest};
 
 impl JoinRequest {
-    /// Whether keys that are not equal may be, as far as is known.
+    /// Whether the join must tell keys that differ from keys that may be equal.
     pub(super) fn is_uncertain(&self) -> bool {
         let asks = matches!(self.kind, JoinKind::ProbeAnti | JoinKind::BuildAnti | JoinKind::ProbeMark);
         let is_asked = self.kind == JoinKind::ProbeTruth || self.null_aware && asks;
@@ -25,14 +26,15 @@ impl JoinRequest {
 }
 
 impl Join {
-    /// Whether uncertain rows are found by going through pairs.
+    /// Whether uncertain rows must be found by going through pairs.
     pub(super) fn compares_uncertain_keys(&self) -> bool {
         self.request.is_uncertain() && (self.request.on.len() > 1 || self.request.residual.is_some())
     }
 }
 
 impl Prober {
-    /// Finds the uncertain rows that the slice has, or those that the build side has because of it.
+    /// Finds the uncertain rows of the slice, or marks the rows of the build side that are uncertain because of the
+    /// slice.
     pub(super) fn find_uncertain(&mut self) -> Result<()> {
         let request = &self.join.request;
         if !request.is_uncertain() || self.built.stored.rows == 0 {
@@ -51,22 +53,24 @@ impl Prober {
         }
     }
 
-    /// Whether the one key of a row of the slice is NULL.
+    /// Says for a row of the slice whether its only key is NULL.
     fn has_null(&self) -> impl Fn(usize) -> bool + use<> {
         let nulls = self.slice.columns[self.join.layout.probe_keys[0]].logical_nulls();
         move |row| nulls.as_ref().is_some_and(|nulls| nulls.is_null(row))
     }
 
-    /// One key: a row without a match may have one if it is NULL, or if there is a NULL on the other side.
+    /// With one key, a row without a match is uncertain if its key is NULL or the other side has a NULL.
     fn tell_uncertain(&mut self) {
         let (has_null, any_may) = (self.has_null(), !self.built.stored.null_rows.is_empty());
         let slice = &mut self.slice;
         slice.uncertain.extend((0..slice.rows).map(|row| !slice.matched[row] && (any_may || has_null(row))));
     }
 
-    /// The same for the rows of the build side.
+    /// With one key, marks the rows of the build side that are uncertain: those with NULL, and all if the slice has a
+    /// NULL.
     fn mark_uncertain(&self) {
         let Some(marks) = &self.built.marks else { return };
+        // Marks of rows with a NULL depend on no slice, so the first worker that comes here sets them.
         if !self.built.null_rows_marked.swap(true, Ordering::Relaxed) {
             self.built.stored.null_rows.iter().for_each(|row| marks.set(*row));
         }
@@ -86,8 +90,9 @@ impl Prober {
             let (mut pairs, next) = cursor.list(slice.rows, self.join.batch_rows(), |row| {
                 let is_known = slice.matched.get(row).is_some_and(|matched| *matched) || slice.uncertain[row];
                 match slice.words[row] {
-                    // What is known of a row does not matter to those of the build side.
+                    // A known row needs no further pairs, unless these mark rows of the build side.
                     _ if is_known && self.built.marks.is_none() => Candidates::Rows(&[]),
+                    // The row has a NULL itself, so it may be equal to any row of the build side.
                     NO_KEY => Candidates::All(stored.rows),
                     _ => Candidates::Rows(&stored.null_rows),
                 }
@@ -96,6 +101,7 @@ impl Prober {
                 return Ok(());
             }
             cursor = next;
+            // First drop pairs that surely differ, so that the condition is evaluated for fewer pairs.
             self.keep_uncertain(&mut pairs);
             let unknown = self.keep_true(&mut pairs)?;
             unknown.into_iter().for_each(|row| self.slice.uncertain[row as usize] = true);
@@ -106,10 +112,10 @@ impl Prober {
         }
     }
 
-    /// Leaves the pairs whose keys may be equal, and that may change what is known of a row.
+    /// Keeps the pairs whose keys may be equal and that may change the result of a row.
     fn keep_uncertain(&self, pairs: &mut Pairs) {
         let (Some(keys), Some(stored)) = (&self.slice.keys, &self.built.stored.keys) else {
-            unreachable!("keys that are compared column by column are long ones")
+            unreachable!("keys that are compared column by column must be long")
         };
         let may_match = |build: u32, probe: u32| {
             self.built.marks.as_ref().is_none_or(|marks| !marks.is_set(build))

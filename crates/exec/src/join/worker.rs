@@ -1,4 +1,4 @@
-//! A worker's way through the steps of a join.
+//! The steps of a join, as one worker goes through them.
 
 use std::sync::Arc;
 
@@ -50,6 +50,7 @@ impl JoinWorker {
     fn build(&self) -> Result<Step> {
         let join = &self.join;
         let Some(built) = join.built()? else { return Ok(Step::Over) };
+        // Nothing can match, so the probe side need not be read at all.
         if built.stored.rows == 0 && !join.request.kind.keeps_probe() {
             return Ok(Step::Over);
         }
@@ -62,7 +63,7 @@ impl JoinWorker {
 
     fn end_probing(&mut self) -> Result<Step> {
         let Step::Probe(prober) = std::mem::replace(&mut self.step, Step::Over) else {
-            unreachable!("the step that ends is the one there is")
+            unreachable!("only the probe step ends probing")
         };
         let built = prober.leave();
         self.rest(built)
@@ -73,6 +74,7 @@ impl JoinWorker {
         if !join.request.kind.marks_build() {
             return Ok(Step::Over);
         }
+        // A row of the build side has no match only if no worker found one, so all workers must finish probing first.
         Ok(match join.probing.wait(&join.request.cancel, |_| Ok(()))? {
             Some(_) => Step::Rest(Rest::new(built)),
             None => Step::Over,
@@ -92,6 +94,8 @@ impl Iterator for JoinWorker {
                 if end.is_err() {
                     self.join.probing.end();
                 }
+                // This worker needs the build side no longer. An error ends probing too, so that no other worker waits
+                // for this one.
                 self.join.let_go();
             }
         }

@@ -1,25 +1,26 @@
-//! A Bloom filter whose bits of one value are all in one word, so that it takes one look into memory.
+//! A Bloom filter in which all bits of a value are in one word, so that a lookup reads memory only once.
 
 use rowmill_base::{Reservation, Result};
 
-/// Bits for each value.
+/// The number of bits per value.
 const BITS_PER_VALUE: usize = 12;
-/// Bits that a value sets.
+/// The number of bits that a value sets.
 const BITS_SET: u32 = 4;
 
-/// Words of 64 bits, in which each value has a few.
+/// The bits in words of 64. Each value sets a few bits of one word.
 #[derive(Debug)]
 pub(super) struct Bloom(Vec<u64>);
 
 impl Bloom {
-    /// A filter for so many values.
+    /// Makes a filter for `values` values.
     pub(super) fn new(values: usize, memory: &mut Reservation) -> Result<Bloom> {
         let words = (values * BITS_PER_VALUE / 64).max(1);
         memory.grow((words * size_of::<u64>()) as u64)?;
         Ok(Bloom(vec![0; words]))
     }
 
-    /// The word of a hash, and its bits. The upper half of the hash scales to the words, the lower one names the bits.
+    /// The word of a hash, and its bits. The upper half of the hash is scaled to the number of words, and the lower
+    /// half chooses the bits.
     #[inline]
     fn place(&self, hash: u64) -> (usize, u64) {
         let word = ((hash >> 32) * self.0.len() as u64) >> 32;
@@ -33,10 +34,11 @@ impl Bloom {
         self.0[word] |= bits;
     }
 
-    /// Whether a value of this hash may have been inserted.
+    /// Whether a value with this hash may have been inserted.
     #[inline]
     pub(super) fn may_hold(&self, hash: u64) -> bool {
         let (word, bits) = self.place(hash);
+        // If one of the bits is missing, no value with this hash was inserted.
         self.0[word] & bits == bits
     }
 }

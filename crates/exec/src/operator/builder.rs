@@ -1,4 +1,5 @@
-//! What operators are built with: an [`Environment`] that outlives the call, and the subplans that are built once.
+//! The builder of operators: a copy of an [`Environment`] that outlives the call, and the subplans that are built
+//! once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use crate::batch::BatchSource;
 use crate::function::VectorFunction;
 use crate::shared::SharedRows;
 
-/// Builds the operators of a plan, or of a round of a recursive query in it.
+/// Builds the operators of a plan, or of one round of a recursive query in it.
 pub(super) struct Builder {
     pub(super) tables: Vec<Arc<dyn TableSource>>,
     pub(super) functions: Vec<Arc<dyn VectorFunction>>,
@@ -25,27 +26,28 @@ pub(super) struct Builder {
     pub(super) broker: Broker,
     pub(super) recursion_max: u64,
     pub(super) early_filters: bool,
-    /// The shared subplans by number, and, in a round, those that have the same rows in every round by their nodes.
+    /// The shared subplans by number. In a round, also the parts of the step whose rows are the same in every round,
+    /// by node.
     pub(super) built: Mutex<BTreeMap<BuiltName, BuiltRows>>,
-    /// The rows of the last round, by recursive query.
+    /// The rows of the previous round, by recursive query.
     pub(super) rounds: BTreeMap<usize, Vec<RecordBatch>>,
 }
 
-/// What names a subplan that is built once.
+/// Identifies a subplan that is built once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum BuiltName {
     /// [`rowmill_plan::Node::Shared`]
     Shared(usize),
-    /// A node of the step of a recursive query, by its address. Whoever builds with such names holds the plan.
+    /// A node in the step of a recursive query, by its address. The builder's caller must keep the plan alive.
     Node(usize),
 }
 
-/// A subplan that is built once and read by several.
+/// A subplan that is built once and read by several operators.
 #[derive(Clone)]
 pub(super) struct BuiltRows {
     pub(super) rows: Arc<SharedRows>,
     pub(super) operator: Operator,
-    /// The recursive queries around it whose rows it reads.
+    /// The enclosing recursive queries whose rows the subplan reads.
     pub(super) reads_rounds: Vec<usize>,
 }
 
@@ -66,11 +68,13 @@ impl Builder {
         }
     }
 
-    /// A builder for a round of the recursive query `number`, over `rows`. It knows what has the same rows in all rounds.
+    /// Makes a builder for a round of the recursive query `number` over `rows`. It keeps the subplans with the same
+    /// rows in every round.
     pub(super) fn for_round(&self, number: usize, rows: Vec<RecordBatch>) -> Builder {
         let mut rounds = self.rounds.clone();
         rounds.insert(number, rows);
         let mut built = self.built.lock().clone();
+        // Subplans that read the rows of this query change with every round, so they must be built again.
         built.retain(|_, built| !built.reads_rounds.contains(&number));
         Builder {
             tables: self.tables.clone(),
@@ -87,7 +91,7 @@ impl Builder {
         }
     }
 
-    /// The rows of a shared subplan, which is built for its first reader.
+    /// Returns a reader of a shared subplan. The first call builds it.
     pub(super) fn shared(
         &self,
         number: usize,
@@ -96,6 +100,7 @@ impl Builder {
         broker: Broker,
     ) -> Result<Arc<dyn BatchSource>> {
         let name = BuiltName::Shared(number);
+        // The lock must not be held while we build, because building the input may need it.
         let known = self.built.lock().get(&name).cloned();
         let built = match known {
             Some(built) => built,
@@ -112,13 +117,14 @@ impl Builder {
     }
 }
 
-/// The recursive queries around `node` whose rows it reads.
+/// The enclosing recursive queries whose rows `node` reads.
 pub(super) fn rounds_read_by(node: &rowmill_plan::Node) -> Vec<usize> {
     use rowmill_plan::Node;
     match node {
         Node::RecursiveRows { number, .. } => vec![*number],
         Node::Recursive(recursive) => {
             let mut of_step = rounds_read_by(&recursive.step);
+            // Rows of the query itself come from inside of the node, not from around it.
             of_step.retain(|number| *number != recursive.number);
             of_step.extend(rounds_read_by(&recursive.base));
             of_step

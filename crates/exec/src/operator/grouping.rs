@@ -1,11 +1,12 @@
-//! Groupings in the types that the engine groups.
+//! Adapts groupings to the types that the engine can group.
 //!
-//! The engine groups and compares values of fixed size, texts and blobs. A grouping over others becomes one over these:
+//! The engine groups and compares values of fixed size, texts and blobs. A grouping over other values becomes a
+//! grouping over these:
 //!
 //! ```text
-//! lists and structs   as bytes that are equal exactly if the values are, and in their order; what comes out becomes
-//!                     values again
-//! pairs of doubles    as one value of 128 bits
+//! lists and structs   become bytes that are equal exactly if the values are equal, and that sort like the values. The
+//!                     result of the grouping is turned back into values
+//! pairs of doubles    become one value of 128 bits
 //! ```
 
 use std::sync::Arc;
@@ -24,21 +25,21 @@ use crate::function::VectorFunction;
 use crate::project::Projected;
 use crate::row_keys::RowKeys;
 
-/// The type that pairs travel in. Nothing calculates with it.
+/// The type that carries pairs of doubles. No code calculates with it.
 const PAIR: DataType = DataType::Decimal128(38, 0);
 
-/// A grouping over values that the engine groups.
+/// A grouping whose values have types that the engine groups.
 pub(super) struct AdaptedGroup {
     pub(super) group: Group,
-    /// Those of the plan, and more.
+    /// The functions of the plan, and functions that convert values.
     pub(super) functions: Vec<Arc<dyn VectorFunction>>,
-    /// What the grouping gives.
+    /// The schema that the grouping itself returns.
     pub(super) schema: SchemaRef,
-    /// What becomes of that, by column; none if it is the result.
+    /// How to make each column of the result from the grouping's columns. `None` if they already are the result.
     pub(super) result: Option<Vec<Projected>>,
 }
 
-/// `group` in the engine's types; none if it is in them already.
+/// Rewrites `group` so that it only has types that the engine groups. `None` if it already has.
 pub(super) fn adapted(
     group: &Group,
     schema: &SchemaRef,
@@ -60,6 +61,7 @@ pub(super) fn adapted(
         if is_other(&key.kind) {
             result.push(Projected::Function(Arc::new(Decoded::new(column, &key.kind, false)?)));
             if let Some(always) = adapted.always.get_mut(column) {
+                // The groups that exist without rows must have their keys in the same form.
                 *always = bytes_of(&RowKeys::new([key.kind.clone()])?, always)?;
             }
             (key.expr, key.kind) = adapter.encode(key.expr, &key.kind)?;
@@ -82,7 +84,7 @@ pub(super) fn adapted(
     }))
 }
 
-/// Whether an aggregate looks at values of its argument that the engine does not compare.
+/// Whether an aggregate must compare values of its argument whose type the engine does not compare.
 fn needs_bytes(aggregate: &Aggregate) -> bool {
     let counts_rows = aggregate.function == AggregateFunction::Count && !aggregate.distinct;
     aggregate.argument.as_ref().is_some_and(|(_, kind)| !is_key_kind(kind)) && !counts_rows
@@ -90,14 +92,16 @@ fn needs_bytes(aggregate: &Aggregate) -> bool {
 
 struct Adapter {
     functions: Vec<Arc<dyn VectorFunction>>,
-    /// What is encoded, and its function. The same is one function, so that aggregates of it share what they keep.
+    /// The encoded expressions and their functions. Each expression is encoded by one function only, so that
+    /// aggregates over it can share state.
     encoded: Vec<(Expr, usize)>,
     pairs: Vec<([Expr; 2], usize)>,
     fields: Vec<Field>,
 }
 
 impl Adapter {
-    /// Changes an aggregate whose result is at `column`; what gives the result that it had.
+    /// Rewrites an aggregate whose result is column `column`. Returns how to make the original result from that
+    /// column.
     fn aggregate(&mut self, aggregate: &mut Aggregate, column: usize) -> Result<Projected> {
         for order in &mut aggregate.order {
             if !is_key_kind(&order.kind) {
@@ -105,6 +109,7 @@ impl Adapter {
             }
         }
         let Some((expr, kind)) = aggregate.argument.clone() else { return Ok(Projected::Column(column)) };
+        // An aggregate of two arguments, such as corr, gets both as one pair.
         if let [(second, _)] = *aggregate.more {
             aggregate.more.clear();
             aggregate.argument = Some((self.pair([expr, second]), PAIR));
@@ -119,6 +124,7 @@ impl Adapter {
             AggregateFunction::Count | AggregateFunction::ApproximateCount => Projected::Column(column),
             _ => {
                 let bytes = DataType::BinaryView;
+                // The engine computes with bytes, and a projection above decodes the result.
                 aggregate.kind = match is_list {
                     true => DataType::List(Arc::new(Field::new_list_field(bytes, true))),
                     false => bytes,
@@ -128,8 +134,9 @@ impl Adapter {
         })
     }
 
-    /// The bytes of an expression of a type.
+    /// Encodes an expression of type `kind` as bytes.
     fn encode(&mut self, expr: Expr, kind: &DataType) -> Result<(Expr, DataType)> {
+        // Aggregates that share one function share their states, so we must not encode an expression twice.
         let known = self.encoded.iter().find(|(known, _)| *known == expr).map(|(_, function)| *function);
         let function = match known {
             Some(function) => function,
@@ -143,7 +150,7 @@ impl Adapter {
         Ok((Expr::Function(function), DataType::BinaryView))
     }
 
-    /// Two expressions as one.
+    /// Combines two expressions into one.
     fn pair(&mut self, exprs: [Expr; 2]) -> Expr {
         let known = self.pairs.iter().find(|(known, _)| *known == exprs).map(|(_, function)| *function);
         Expr::Function(known.unwrap_or_else(|| {
@@ -155,10 +162,10 @@ impl Adapter {
     }
 }
 
-/// What a function is made of: columns and other functions.
+/// The operands of a function: columns and other functions.
 #[derive(Debug)]
 struct Operands {
-    /// The function of each, with the number of its columns; a column without.
+    /// The function of each operand, and the number of its columns. A plain column has no function.
     parts: Vec<(Option<Arc<dyn VectorFunction>>, usize)>,
     columns: Vec<usize>,
 }
@@ -182,7 +189,7 @@ impl Operands {
         Operands { parts, columns }
     }
 
-    /// The values of each.
+    /// Computes the values of each operand. `columns` has the columns of all operands, one operand after the other.
     fn values(&self, mut columns: &[ArrayRef], rows: usize) -> Result<Vec<ArrayRef>> {
         let value = |(function, count): &(Option<Arc<dyn VectorFunction>>, usize)| {
             let (own, rest) = columns.split_at(*count);
@@ -200,7 +207,7 @@ impl Operands {
     }
 }
 
-/// Values as bytes; NULL stays NULL.
+/// A function that turns values into bytes. NULL stays NULL.
 #[derive(Debug)]
 struct Encoded {
     of: Operands,
@@ -234,7 +241,7 @@ fn bytes_of(keys: &RowKeys, values: &ArrayRef) -> Result<ArrayRef> {
     Ok(Arc::new(bytes.finish()))
 }
 
-/// Bytes, or lists of them, as the values that they were.
+/// A function that turns bytes, or lists of them, back into values.
 #[derive(Debug)]
 struct Decoded {
     columns: [usize; 1],
@@ -254,10 +261,11 @@ impl Decoded {
             return Ok(new_null_array(&self.kind, bytes.len()));
         }
         let mut values = self.keys.decode(bytes.iter().flatten())?;
-        let values = values.pop().ok_or_else(|| Error::internal("no column was made of bytes"))?;
+        let values = values.pop().ok_or_else(|| Error::internal("decoding bytes gave no column"))?;
         if bytes.null_count() == 0 {
             return Ok(values);
         }
+        // The decoder skipped the NULLs. Spread its values over all rows again.
         let mut next = 0..;
         let places = bytes.iter().map(|bytes| bytes.and_then(|_| next.next()));
         take(&values, &UInt32Array::from_iter(places), None).map_err(failed)
@@ -281,7 +289,7 @@ impl VectorFunction for Decoded {
     }
 }
 
-/// Two doubles as one value, the first in the low half; NULL if one of them is.
+/// A function that combines two doubles into one value, the first in the low half. NULL if one of the doubles is NULL.
 #[derive(Debug)]
 struct Pair {
     of: Operands,
@@ -298,7 +306,7 @@ impl VectorFunction for Pair {
         let values = values.collect::<Result<Vec<_>>>()?;
         let [first, second] = [0, 1].map(|place: usize| values[place].as_primitive::<Float64Type>());
         let nulls = NullBuffer::union(first.nulls(), second.nulls());
-        // Equal pairs have equal bits.
+        // Equal pairs must have equal bits, so we use one zero and one NaN.
         let bits = |value: f64| u128::from(if value.is_nan() { f64::NAN } else { value + 0.0 }.to_bits());
         let pairs =
             first.values().iter().zip(second.values()).map(|(low, high)| (bits(*low) | bits(*high) << 64) as i128);
@@ -311,7 +319,7 @@ impl VectorFunction for Pair {
 }
 
 fn failed(error: ArrowError) -> Error {
-    Error::internal(format!("the values of a grouping: {error}"))
+    Error::internal(format!("cannot convert the values of a grouping: {error}"))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What is measured of operators while they run: a few counters that are added to once a batch.
+//! Measurements of operators while they run: a few counters that are updated once per batch.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,18 +12,18 @@ use crate::join::JoinMetrics;
 use crate::key_filter::KeyFilter;
 use crate::scan::ScanMetrics;
 
-/// What is measured of an operator and of those below it; the shape is the plan's.
+/// The measurements of an operator and of the operators below it. The tree has the shape of the plan.
 #[derive(Clone, Debug, Default)]
 pub struct Operator {
-    /// What it gave and what that took; of a scan that the operator above took over, nothing.
+    /// Its output and the cost of it. `None` for a scan that the operator above took over.
     pub measured: Option<Arc<Measured>>,
-    /// The memory that it was granted.
+    /// The memory that was granted to it.
     pub memory: Arc<Meter>,
-    /// What was read of a table.
+    /// The reads of a table, if it is a scan.
     pub scan: Option<Arc<ScanMetrics>>,
-    /// What a join did.
+    /// The work of a join, if it is one.
     pub join: Option<Arc<JoinMetrics>>,
-    /// The operators that it works on.
+    /// The operators that are its inputs.
     pub inputs: Vec<Operator>,
 }
 
@@ -34,20 +34,21 @@ impl Operator {
         Operator { memory, scan: Some(Arc::clone(metrics)), ..Operator::default() }
     }
 
-    /// The same shape, of which nothing is measured. Scans stay, so that they can be counted.
+    /// A tree of the same shape without measurements. Scans stay, so that they can be counted.
     pub(super) fn unmeasured(&self) -> Operator {
         let inputs = self.inputs.iter().map(Operator::unmeasured).collect();
         Operator { scan: self.scan.clone(), inputs, ..Operator::default() }
     }
 
-    /// Calls `each` with what is measured of the scans, in the order in which they stand in the plan.
+    /// Calls `each` with the metrics of all scans, in the order of the plan.
     pub fn each_scan(&self, each: &mut dyn FnMut(&Arc<ScanMetrics>)) {
         self.scan.iter().for_each(&mut *each);
         self.inputs.iter().for_each(|input| input.each_scan(each));
     }
 
-    /// Workers that brought it something to work on: a frame or a block of its table, or a batch of an input, of the one
-    /// that had most. Of a plan that others run, workers that got something.
+    /// The number of workers that had something to work on: a frame or a block of the operator's table, or a batch of
+    /// the input that served most workers. For a plan that another engine runs, the number of workers that got a
+    /// batch.
     pub fn workers(&self) -> u64 {
         match &self.scan {
             Some(scan) => scan.workers.load(Ordering::Relaxed),
@@ -55,17 +56,18 @@ impl Operator {
         }
     }
 
-    /// Workers that it gave something.
+    /// The number of workers that got a batch from the operator.
     fn workers_served(&self) -> u64 {
         match (&self.measured, &self.scan) {
             (Some(measured), _) => measured.workers(),
+            // The operator above took the scan over, so the scan counted its workers itself.
             (None, Some(scan)) => scan.workers.load(Ordering::Relaxed),
             (None, None) => 0,
         }
     }
 }
 
-/// What an operator gave, and what its workers spent in it and in what is below it.
+/// The output of an operator, and what its workers spent in it and in the operators below it.
 #[derive(Debug, Default)]
 pub struct Measured {
     rows: AtomicU64,
@@ -75,22 +77,22 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Rows given.
+    /// The number of rows returned.
     pub fn rows(&self) -> u64 {
         self.rows.load(Ordering::Relaxed)
     }
 
-    /// Seconds, added up over workers.
+    /// The seconds spent, summed over all workers.
     pub fn seconds(&self) -> f64 {
         self.nanoseconds.load(Ordering::Relaxed) as f64 / 1e9
     }
 
-    /// How often memory was asked of the heap; `None` where nobody counts.
+    /// The number of heap allocations. `None` if the program's allocator does not count them.
     pub fn allocations(&self) -> Option<u64> {
         allocations::of_thread().map(|_| self.allocations.load(Ordering::Relaxed))
     }
 
-    /// Workers that got at least one batch.
+    /// The number of workers that got at least one batch.
     pub fn workers(&self) -> u64 {
         self.workers.load(Ordering::Relaxed)
     }
@@ -100,12 +102,12 @@ impl Measured {
 #[derive(Debug)]
 struct Watched {
     source: Arc<dyn BatchSource>,
-    /// Whether it takes filters that operators above it offer.
+    /// Whether it accepts filters that operators above offer.
     takes_filters: bool,
     measured: Arc<Measured>,
 }
 
-/// `source`, measured, and where.
+/// Wraps `source` so that it is measured. Returns the wrapped source and the measurements.
 pub(super) fn watched(source: Arc<dyn BatchSource>, takes_filters: bool) -> (Arc<dyn BatchSource>, Arc<Measured>) {
     let measured = Arc::new(Measured::default());
     (Arc::new(Watched { source, takes_filters, measured: Arc::clone(&measured) }), measured)
@@ -125,6 +127,7 @@ impl BatchSource for Watched {
         let mut is_served = false;
         Box::new(std::iter::from_fn(move || {
             let (started, allocated) = (Instant::now(), allocations::of_thread());
+            // The time and the allocations include the operators below, because these run inside this call.
             let batch = worker.next();
             let measured = &*self.measured;
             add(&measured.nanoseconds, started.elapsed().as_nanos() as u64);
@@ -133,6 +136,7 @@ impl BatchSource for Watched {
             }
             if let Some(Ok(batch)) = &batch {
                 add(&measured.rows, batch.num_rows() as u64);
+                // A worker counts once, with its first batch.
                 if !std::mem::replace(&mut is_served, true) {
                     add(&measured.workers, 1);
                 }
@@ -171,7 +175,7 @@ mod tests {
 
     #[test]
     fn rows_workers_and_allocations_are_counted_by_the_batch() {
-        // Every look at the count is an allocation, so that there is one to each batch and one to each end.
+        // Every look at the counter counts as one allocation, so each batch and each end has one.
         allocations::count_with(|| {
             READ.with(|read| {
                 read.set(read.get() + 1);

@@ -1,8 +1,8 @@
-//! How recursive queries are built.
+//! Builds recursive queries.
 //!
-//! The operators of the step are built anew for every round, over the rows of the round before. What does not depend on
-//! those is built once and kept in memory where computing it again would take more than reading a table, or where it can
-//! be read only once.
+//! We build the operators of the step again for every round, over the rows of the previous round. Parts of the step
+//! that do not depend on these rows are built once and kept in memory, if computing them again would cost more than
+//! reading a table, or if they can be read only once.
 
 use std::sync::Arc;
 
@@ -29,10 +29,11 @@ impl Builder {
         let number = recursive.number;
         let every_round = self.for_round(number, Vec::new());
         every_round.keep_constant(&recursive.step, number, &broker)?;
-        // Built once without rows: errors of the plan are found before it runs, and EXPLAIN has the shape.
+        // Build the step once without rows, so that errors in the plan are found before it runs, and EXPLAIN has its
+        // shape.
         let (_, of_step) = every_round.build(&recursive.step, Wish::All)?;
         operator.inputs.push(of_step.unmeasured());
-        // What it shared with the plan around it is known there, too.
+        // Subplans that the step shares with the plan around it must be known there, too.
         let of_all = every_round.built.lock().clone();
         let of_all = of_all.into_iter().filter(|(_, built)| !built.reads_rounds.contains(&number));
         self.built.lock().extend(of_all.filter(|(name, _)| matches!(name, BuiltName::Shared(_))));
@@ -55,16 +56,17 @@ impl Builder {
         Ok(query)
     }
 
-    /// The rows of the last round.
+    /// The rows of the previous round.
     pub(super) fn recursive_rows(&self, number: usize, schema: &SchemaRef) -> Result<Arc<Values>> {
         match self.rounds.get(&number) {
             Some(batches) => Ok(Values::new(crate::share::with_nulls(schema), batches.clone())),
-            None => Err(Error::internal(format!("rows of the recursive query {number} outside of it"))),
+            None => Err(Error::internal(format!("the rows of the recursive query {number} are read outside of it"))),
         }
     }
 
-    /// What was built once for all rounds of the recursive query around `node`.
+    /// Returns a reader of `node` if it was built once for all rounds of the recursive query around it.
     pub(super) fn kept(&self, node: &Node) -> Result<Option<(Arc<dyn BatchSource>, Operator)>> {
+        // Outside of rounds, every node is built as it comes.
         if self.rounds.is_empty() {
             return Ok(None);
         }
@@ -75,13 +77,14 @@ impl Builder {
     /// Builds the largest parts of a step that have the same rows in every round and are worth keeping.
     fn keep_constant(&self, node: &Node, number: usize, broker: &Broker) -> Result<()> {
         let reads_rounds = rounds_read_by(node);
-        // The rows of a recursive query within the step are not known here.
+        // The rows of a recursive query inside the step are not known here.
         let is_known = |query: &usize| *query != number && self.rounds.contains_key(query);
+        // This node changes with every round, but its inputs may not.
         if !reads_rounds.iter().all(is_known) {
             let mut inputs = node.inputs().into_iter();
             return inputs.try_for_each(|input| self.keep_constant(input, number, broker));
         }
-        // A shared subplan keeps its rows itself.
+        // A shared subplan already keeps its rows.
         if matches!(node, Node::Shared { .. }) || is_cheap(node) {
             return Ok(());
         }
@@ -97,8 +100,8 @@ fn name_of(node: &Node) -> BuiltName {
     BuiltName::Node(std::ptr::from_ref(node) as usize)
 }
 
-/// Whether rows are as easily computed as kept. A table that is read anew can leave out what a join of the round has no
-/// use for.
+/// Whether computing the rows again costs no more than keeping them. A table that is read again can also leave out
+/// rows that the join of the round does not need.
 fn is_cheap(node: &Node) -> bool {
     match node {
         Node::Scan(_) | Node::Values { .. } | Node::RecursiveRows { .. } | Node::Shared { .. } => true,

@@ -54,7 +54,7 @@ fn column(batch: &RecordBatch, column: usize) -> Vec<Option<i64>> {
 }
 
 #[test]
-fn rows_are_sorted_by_lists_and_structs_of_values_and_tables() {
+fn lists_and_structs_are_sort_keys_over_values_and_tables() {
     let lists: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Float64Type, _, _>([
         Some(vec![Some(1.0), Some(2.0)]),
         None,
@@ -87,7 +87,7 @@ fn rows_are_sorted_by_lists_and_structs_of_values_and_tables() {
 }
 
 #[test]
-fn null_within_a_list_is_greater_than_every_item_wherever_null_itself_stands() {
+fn null_inside_a_list_sorts_above_every_item_whatever_nulls_first_says() {
     let lists: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>([
         Some(vec![Some(1), None]),
         Some(vec![Some(1), Some(9)]),
@@ -144,7 +144,7 @@ fn intervals_and_structs_are_join_keys() {
 }
 
 #[test]
-fn a_scan_gives_the_numbers_of_its_rows() {
+fn a_scan_returns_the_numbers_of_its_rows() {
     let columns = |range: std::ops::Range<i64>| vec![numbers(range)];
     let blocks = vec![(columns(0..5), [1, 3].into_iter().collect()), (columns(5..9), Default::default())];
     let table = Table::new(&[SqlType::Int64], None, blocks) as Arc<dyn TableSource>;
@@ -156,7 +156,7 @@ fn a_scan_gives_the_numbers_of_its_rows() {
     let mut of_rows = found.column(1).as_primitive::<UInt64Type>().values().to_vec();
     of_rows.sort_unstable();
     assert_eq!(of_rows, expected);
-    // A grouping and a sort above it read them as any other column.
+    // A grouping and a sort above the scan must be able to read the row numbers like any other column.
     let keys = vec![SortKey { column: 1, descending: true, nulls_first: true }];
     let top = Node::Sort { input: Arc::new(scan.clone()), keys, skip: 0, rows: Some(2) };
     let found = run(&top, &[Arc::clone(&table)], 1);
@@ -190,7 +190,7 @@ impl Names for NoNames {
 }
 
 #[test]
-fn operators_have_lines_and_columns() {
+fn explain_shows_a_line_and_columns_for_each_operator() {
     let rows = || Arc::new(values(vec![numbers([1, 2]), numbers([3, 4])]));
     let schema = |count: usize| -> SchemaRef {
         let field = |place| Field::new(format!("r{place}"), DataType::Int64, true);
@@ -228,7 +228,7 @@ fn operators_have_lines_and_columns() {
 }
 
 #[test]
-fn pairs_and_texts_stand_in_one_grouping() {
+fn one_grouping_may_have_text_keys_and_aggregates_of_pairs() {
     let texts: ArrayRef = Arc::new(StringViewArray::from(vec![Some("a"), Some("b"), Some("a"), None]));
     let floats = |values: [f64; 4]| Arc::new(arrow::array::Float64Array::from(values.to_vec())) as ArrayRef;
     let input = values(vec![texts, floats([1.0, 5.0, 3.0, 0.0]), floats([2.0, 1.0, 6.0, 0.0])]);

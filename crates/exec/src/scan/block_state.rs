@@ -1,5 +1,5 @@
-//! What the frames of one block share while it is scanned: open chunks with what they decoded, and for every condition on a
-//! column, what of it is settled for the whole block.
+//! The state that the frames of one block share while it is scanned: the open chunks with their decoded parts, and for
+//! each condition on a column the part of it that is settled for the whole block.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -24,27 +24,27 @@ enum Column {
     Missing,
 }
 
-/// A condition on one column, as far as it is settled for a block.
+/// The result of settling a condition on one column for a whole block.
 enum Settled {
-    /// No row passes, or every row does.
+    /// Every row passes, or no row does.
     All(bool),
     /// The rows with these codes pass.
     Codes(CodeSet),
-    /// Each row has to be asked.
+    /// The condition must be evaluated for each row.
     Rows,
 }
 
-/// What asking the rows of a block for a condition is like.
+/// An estimate for evaluating a condition on the rows of a block.
 #[derive(Clone, Copy, Debug)]
 struct Estimate {
-    /// Nanoseconds, about, for each row that is asked.
+    /// Approximate cost per row in nanoseconds.
     cost: f64,
-    /// The share of the rows that passes.
+    /// The share of the rows that pass.
     share: f64,
 }
 
 impl Estimate {
-    /// What it costs to be rid of a row: the order of conditions in which all together cost least.
+    /// The cost of removing one row. Evaluating conditions in ascending order of this rank is cheapest in total.
     fn rank(&self) -> f64 {
         self.cost / (1.0 - self.share).max(1e-9)
     }
@@ -55,20 +55,21 @@ pub(crate) struct BlockState {
     block: Arc<Block>,
     columns: Vec<OnceLock<Column>>,
     row_numbers: OnceLock<RowNumbers>,
-    /// One for each condition on a column of the filter.
+    /// One entry for each condition on a column of the filter.
     settled: Vec<OnceLock<Settled>>,
-    /// Held while a condition is settled: whoever else needs it waits, which is cheaper than doing the same.
+    /// Held while a condition is settled. Other workers that need it should wait, because that is cheaper than doing
+    /// the same work twice.
     settling: Mutex<()>,
-    /// One more condition, numbered behind those of the filter.
+    /// One more condition, whose number follows those of the filter.
     bound: Option<Condition>,
-    /// The places of the conjuncts in the order in which they are asked; that of the bound is behind those of the filter.
+    /// The indexes of the conjuncts in the order of evaluation. The bound's index follows those of the filter.
     order: OnceLock<Vec<usize>>,
     reads: Arc<ReadMeter>,
 }
 
 impl BlockState {
-    /// The block before anything of it was read. All questions are to be about the same filter; what they read is
-    /// counted in `reads`.
+    /// Makes the state of a block without reading anything. All later calls must pass the same filter. `reads` counts
+    /// the bytes that they read.
     pub(crate) fn new(block: &Arc<Block>, table: &TableDef, filter: &Filter, reads: &Arc<ReadMeter>) -> Self {
         BlockState {
             block: Arc::clone(block),
@@ -82,7 +83,7 @@ impl BlockState {
         }
     }
 
-    /// The same block of whose rows only those are asked for whose value in `column` is one of `values` too.
+    /// Adds a condition: only rows whose value in `column` is one of `values` pass.
     pub(crate) fn with_bound(mut self, column: usize, values: ValueSet) -> Self {
         let id = self.settled.len();
         self.settled.push(OnceLock::new());
@@ -90,7 +91,7 @@ impl BlockState {
         self
     }
 
-    /// What it is the state of.
+    /// The block.
     pub(crate) fn block(&self) -> &Block {
         &self.block
     }
@@ -99,6 +100,7 @@ impl BlockState {
         if let Some(column) = self.columns[index].get() {
             return Ok(column);
         }
+        // Two workers may open the chunk at the same time; the first one to finish wins.
         let column = match self.block.chunk(table, index)? {
             Some(chunk) => Column::Stored(Box::new(chunk.metered(&self.reads))),
             None => Column::Missing,
@@ -106,7 +108,7 @@ impl BlockState {
         Ok(self.columns[index].get_or_init(|| column))
     }
 
-    /// The stored chunk of a column; `None` if the block is older than it.
+    /// The stored chunk of a column; `None` if the block is older than the column.
     pub(crate) fn chunk(&self, table: &TableDef, index: usize) -> Result<Option<&Chunk>> {
         Ok(match self.column(table, index)? {
             Column::Stored(chunk) => Some(chunk),
@@ -114,7 +116,7 @@ impl BlockState {
         })
     }
 
-    /// The values of all rows of `rows`.
+    /// The values of all rows in `rows`.
     pub(crate) fn read(&self, table: &TableDef, index: usize, rows: Range<usize>) -> Result<ArrayRef> {
         match self.column(table, index)? {
             Column::Stored(chunk) => chunk.read(rows),
@@ -122,7 +124,7 @@ impl BlockState {
         }
     }
 
-    /// The values of the rows at `positions`, ascending.
+    /// The values of the rows at `positions`, which must ascend.
     pub(crate) fn take(&self, table: &TableDef, index: usize, positions: &[u32]) -> Result<ArrayRef> {
         match self.column(table, index)? {
             Column::Stored(chunk) => chunk.take(positions),
@@ -139,7 +141,7 @@ impl BlockState {
         Ok(self.row_numbers.get_or_init(|| numbers))
     }
 
-    /// Leaves of the rows in `mask` those that pass the filter.
+    /// Removes the rows from `mask` that do not pass the filter.
     pub(crate) fn filter(&self, table: &TableDef, filter: &Filter, mask: &mut RowMask) -> Result<()> {
         let order = self.order(table, filter)?;
         for (step, place) in order.iter().enumerate() {
@@ -158,13 +160,13 @@ impl BlockState {
     fn conjunct<'c>(&'c self, filter: &'c Filter, place: usize) -> &'c Condition {
         match filter.conjuncts().get(place) {
             Some(conjunct) => conjunct,
-            None => self.bound.as_ref().expect("a place behind the filter's is that of the bound"),
+            None => self.bound.as_ref().expect("an index after those of the filter is that of the bound"),
         }
     }
 
-    /// Settles a LIKE for the texts of those rows alone that pass the conjuncts asked before it, if the rows of a frame that
-    /// did so, those in `mask`, say that they are few. They are looked for in the whole block, for a text that frames share
-    /// is then decoded once.
+    /// Settles a LIKE for only the texts of rows that pass the earlier conjuncts, if `mask`, a frame that was filtered
+    /// by these, suggests that such rows are few. We filter the whole block here, because a text that several frames
+    /// share is then decoded only once.
     fn settle_for_few(
         &self,
         table: &TableDef,
@@ -173,7 +175,7 @@ impl BlockState {
         condition: &ColumnCondition,
         mask: &RowMask,
     ) -> Result<()> {
-        /// Values of a list that are asked in the time in which one is picked and asked.
+        /// The number of list values that can be tested in the time in which one is picked and tested.
         const VALUES_PER_PICK: usize = 16;
         let Test::Like { pattern, negated } = &condition.test else { return Ok(()) };
         let (slot, Column::Stored(chunk)) = (&self.settled[condition.id], self.column(table, condition.column)?) else {
@@ -192,7 +194,7 @@ impl BlockState {
         Ok(())
     }
 
-    /// As many rows of the block as there would be if all of it were like the range of `mask`.
+    /// Extrapolates the rows in `mask` to the whole block.
     fn about_rows(&self, mask: &RowMask) -> usize {
         let share = mask.count() as f64 / mask.rows().len() as f64;
         (share * self.block.rows() as f64) as usize
@@ -203,6 +205,7 @@ impl BlockState {
             Condition::Column(column) => self.apply_to_column(table, column, mask),
             Condition::All(parts) => parts.iter().try_for_each(|part| self.apply(table, part, mask)),
             Condition::Any(parts) => {
+                // Each part is tested only on rows that no part before it has let through.
                 let mut left = mask.clone();
                 for part in parts {
                     let mut passed = left.clone();
@@ -217,6 +220,7 @@ impl BlockState {
 
     fn apply_to_column(&self, table: &TableDef, condition: &ColumnCondition, mask: &mut RowMask) -> Result<()> {
         if self.settled[condition.id].get().is_none() && self.is_looked_up(table, condition, mask)? {
+            // The list would cost more than these rows, so nothing is settled for later frames.
             return self.look_up(table, condition, mask);
         }
         match (self.settled(table, condition)?, self.column(table, condition.column)?, &condition.test) {
@@ -233,13 +237,13 @@ impl BlockState {
                 mask.and_bits(rows, &selected(&truth));
             }
             (Settled::Codes(_) | Settled::Rows, Column::Missing, _) => {
-                unreachable!("a column that no row has is settled as a whole")
+                unreachable!("a missing column is settled for the whole block")
             }
         }
         Ok(())
     }
 
-    /// Whether looking at the rows of `mask`, one by one, costs less than deciding for all values of the block.
+    /// Whether evaluating the condition for the rows of `mask` alone costs less than for all values of the block.
     fn is_looked_up(&self, table: &TableDef, condition: &ColumnCondition, mask: &RowMask) -> Result<bool> {
         let (Column::Stored(chunk), Test::Predicate(_)) = (self.column(table, condition.column)?, &condition.test)
         else {
@@ -257,7 +261,7 @@ impl BlockState {
                 Ok(())
             }
             (Test::Values(_) | Test::Like { .. }, _) | (_, Column::Missing) => {
-                unreachable!("rows are looked up for what a list is long for")
+                unreachable!("only predicates on stored columns are looked up by row")
             }
         }
     }
@@ -268,6 +272,7 @@ impl BlockState {
             return Ok(settled);
         }
         let _settling = self.settling.lock();
+        // Another worker may have settled the condition while this one waited for the lock.
         if let Some(settled) = slot.get() {
             return Ok(settled);
         }
@@ -278,7 +283,7 @@ impl BlockState {
         Ok(slot.get_or_init(|| settled))
     }
 
-    /// The order in which the conjuncts cost least.
+    /// The order of the conjuncts that costs least.
     fn order(&self, table: &TableDef, filter: &Filter) -> Result<&[usize]> {
         if let Some(order) = self.order.get() {
             return Ok(order);
@@ -288,6 +293,7 @@ impl BlockState {
         for place in 0..conjuncts {
             ranked.push((self.estimate(table, self.conjunct(filter, place))?.rank(), place));
         }
+        // Cheap conditions that remove many rows come first.
         ranked.sort_by(|(left, _), (right, _)| left.total_cmp(right));
         Ok(self.order.get_or_init(|| ranked.into_iter().map(|(_, place)| place).collect()))
     }
@@ -311,9 +317,9 @@ impl BlockState {
     }
 
     fn estimate_column(&self, table: &TableDef, condition: &ColumnCondition) -> Result<Estimate> {
-        /// The share of rows that passes a condition of which nothing is known.
+        /// The assumed share of rows that pass a condition that we know nothing about.
         const UNKNOWN_SHARE: f64 = 0.3;
-        /// Nanoseconds for one value of a list that a predicate is evaluated for, and for a row.
+        /// Nanoseconds for evaluating a predicate on one value of a list, and for testing the codes of a row.
         const VALUE_COST: f64 = 20.0;
         const CODE_COST: f64 = 0.3;
         const RUN_COST: f64 = 0.1;
@@ -337,7 +343,7 @@ impl BlockState {
     }
 }
 
-/// What the zone maps say about all conditions together.
+/// The verdict of the zone maps on all conditions together.
 pub(crate) fn verdict(block: &Block, table: &TableDef, filter: &Filter) -> Result<Verdict> {
     all_of(filter.conjuncts(), &mut |condition| verdict_on(block, table, condition))
 }
@@ -377,7 +383,8 @@ fn any_of(parts: &[Condition], verdict: &mut dyn FnMut(&Condition) -> Result<Ver
     Ok(any)
 }
 
-/// The codes of a chunk's values that pass the filter, which is on no other column; `None` if the chunk has no list.
+/// The codes of a chunk's values that pass the filter, which must read this column alone. `None` if the chunk has no
+/// list.
 pub(crate) fn codes_that_pass(chunk: &Chunk, filter: &Filter) -> Result<Option<CodeSet>> {
     let mut all = None;
     for conjunct in filter.conjuncts() {
@@ -420,6 +427,7 @@ fn codes_of_column(chunk: &Chunk, condition: &ColumnCondition) -> Result<Option<
             let Some(values) = chunk.values()? else { return Ok(None) };
             let truth = evaluate(predicate, values.len(), &mut |_| Ok(Arc::clone(&values)))?;
             let mut truth: Vec<bool> = selected(&truth).iter().collect();
+            // The code after the last value means NULL.
             if chunk.null_count() > 0 {
                 let null = new_null_array(values.data_type(), 1);
                 truth.extend(selected(&evaluate(predicate, 1, &mut |_| Ok(Arc::clone(&null)))?).iter());
@@ -430,6 +438,7 @@ fn codes_of_column(chunk: &Chunk, condition: &ColumnCondition) -> Result<Option<
 }
 
 fn settle(chunk: &Chunk, condition: &ColumnCondition) -> Result<Settled> {
+    // The zone map may settle the condition without reading the chunk.
     if let Test::Values(values) = &condition.test {
         match chunk.verdict(values) {
             Verdict::Nothing => return Ok(Settled::All(false)),
@@ -451,7 +460,7 @@ fn settled_by(codes: CodeSet) -> Settled {
     }
 }
 
-/// Leaves the rows whose text matches, or with `negated` does not, by the texts of these rows alone.
+/// Removes the rows whose text does not match (with `negated`: does match), by decoding the texts of these rows alone.
 fn retain_like(chunk: &Chunk, pattern: &LikePattern, negated: bool, mask: &mut RowMask) -> Result<()> {
     chunk.retain_where(pattern.needle(), negated, &mut |window, truth| like::find(pattern, window, truth), mask)
 }
@@ -469,9 +478,9 @@ fn is_true_of_missing(table: &TableDef, condition: &ColumnCondition) -> Result<b
     }
 }
 
-/// Whether reading so many single rows of a chunk costs less than decoding its value list.
+/// Whether reading `rows` single rows of a chunk costs less than decoding its value list.
 pub(crate) fn is_cheaper_by_rows(chunk: &Chunk, rows: usize) -> bool {
-    /// Values of a list that are decoded in the time in which one is looked up.
+    /// The number of list values that can be decoded in the time of one lookup.
     const VALUES_PER_LOOKUP: usize = 8;
     rows * VALUES_PER_LOOKUP < chunk.distinct().unwrap_or_default()
 }
@@ -481,7 +490,7 @@ fn missing(table: &TableDef, index: usize, rows: usize) -> Result<ArrayRef> {
     repeat_missing(column.missing.as_ref(), &column.kind.arrow(), rows)
 }
 
-/// The rows for which the truth is known to be true.
+/// The rows whose truth is true, neither false nor NULL.
 pub(crate) fn selected(truth: &BooleanArray) -> BooleanBuffer {
     match truth.nulls().filter(|nulls| nulls.null_count() > 0) {
         Some(nulls) => truth.values() & nulls.inner(),

@@ -1,16 +1,16 @@
-//! Conditions in the form that blocks are asked in: sets of values, with AND and OR above them.
+//! Conditions in the form in which blocks are filtered: sets of values, combined with AND and OR.
 //!
 //! ```text
 //!   NOT (a < 3 OR b LIKE '%x%') AND a BETWEEN 1 AND 9
-//!     a in {[3, 9]}        one set of values: the comparisons of a column that all have to hold are one
-//!     b NOT LIKE '%x%'     NOT goes down to the columns
+//!     a in {[3, 9]}        one set of values: all comparisons of one column are merged
+//!     b NOT LIKE '%x%'     NOT is moved down to the columns
 //! ```
 //!
-//! A row passes where a condition is true, and it is no matter whether it is false or unknown otherwise. So NOT is moved
-//! down to single columns, where it becomes another condition, by the rules that hold in three-valued logic too; what is
-//! left above are AND and OR of conditions on one column each, and the rows of those can be put together as sets.
+//! A row passes if a condition is true; whether it is false or unknown otherwise does not matter. So we move NOT down
+//! to single columns, where it becomes another condition, by rules that also hold in three-valued logic. Only AND and
+//! OR of conditions on one column each remain above, and the rows of these can be combined as sets.
 //!
-//! None of these conditions can fail, so that they are asked in any order.
+//! None of these conditions can fail, so they may be evaluated in any order.
 
 use std::sync::Arc;
 
@@ -29,16 +29,16 @@ type Kinds<'a> = &'a dyn Fn(usize) -> &'a SqlType;
 pub enum Condition {
     /// A condition on one column.
     Column(ColumnCondition),
-    /// All of them are true.
+    /// All of these must be true.
     All(Vec<Condition>),
-    /// One of them at least is true.
+    /// At least one of these must be true.
     Any(Vec<Condition>),
 }
 
 /// A condition on one column.
 #[derive(Debug)]
 pub struct ColumnCondition {
-    /// Its number among those of the filter.
+    /// The number among the column conditions of the filter.
     pub(super) id: usize,
     /// The column.
     pub column: usize,
@@ -49,20 +49,21 @@ pub struct ColumnCondition {
 /// A condition on one value.
 #[derive(Debug)]
 pub enum Test {
-    /// The value is one of these.
+    /// The value must be one of these.
     Values(ValueSet),
-    /// The value, a text, matches the pattern, or with `negated` does not.
+    /// The value must be a text that matches the pattern, or with `negated` does not match it.
     Like {
         /// The pattern.
         pattern: Box<LikePattern>,
         /// `NOT LIKE`
         negated: bool,
     },
-    /// The predicate is true for the value.
+    /// The predicate must be true for the value.
     Predicate(Predicate),
 }
 
-/// Conditions that are all true exactly where all of `predicates` are. `kind` gives the type of a column.
+/// Conditions that are all true exactly for the rows for which all of `predicates` are true. `kind` returns the type of
+/// a column.
 pub fn conjuncts<'a>(predicates: &[Predicate], kind: &'a dyn Fn(usize) -> &'a SqlType) -> Vec<Condition> {
     let all = predicates.iter().map(|predicate| condition(kind, predicate, false)).collect();
     match merged(Condition::All(all)) {
@@ -72,7 +73,7 @@ pub fn conjuncts<'a>(predicates: &[Predicate], kind: &'a dyn Fn(usize) -> &'a Sq
 }
 
 impl Condition {
-    /// Numbers the conditions on single columns, from `next` on.
+    /// Numbers the conditions on single columns, starting with `next`.
     pub(super) fn number(&mut self, next: &mut usize) {
         match self {
             Condition::Column(column) => {
@@ -84,10 +85,11 @@ impl Condition {
     }
 }
 
-/// The condition that holds where `predicate`, or with `negated` its opposite, is true.
+/// The condition that is true exactly where `predicate`, or with `negated` its negation, is true.
 fn condition(kind: Kinds<'_>, predicate: &Predicate, negated: bool) -> Condition {
     let parts = |parts: &[Predicate]| parts.iter().map(|part| condition(kind, part, negated)).collect();
     match (predicate, negated) {
+        // De Morgan: a negated OR is the AND of the negated parts.
         (Predicate::And(all), false) | (Predicate::Or(all), true) => Condition::All(parts(all)),
         (Predicate::And(any), true) | (Predicate::Or(any), false) => Condition::Any(parts(any)),
         (Predicate::Not(part), _) => condition(kind, part, !negated),
@@ -112,7 +114,7 @@ fn condition(kind: Kinds<'_>, predicate: &Predicate, negated: bool) -> Condition
     }
 }
 
-/// The values for which the predicate is true, if those are ranges.
+/// The values for which the predicate is true, if they form ranges.
 fn values(kind: Kinds<'_>, predicate: &Predicate) -> Option<ValueSet> {
     match predicate {
         Predicate::Compare { column, op, value } => {
@@ -145,16 +147,17 @@ fn values(kind: Kinds<'_>, predicate: &Predicate) -> Option<ValueSet> {
     }
 }
 
-/// The values for which the opposite of a predicate on one column is true, that being true for `values`.
+/// The values for which the negation of a predicate on one column is true. The predicate itself is true for `values`.
 fn opposite(kind: Kinds<'_>, predicate: &Predicate, values: ValueSet) -> ValueSet {
     match predicate {
-        // The only one that is false, not unknown, for NULL.
+        // Only this predicate is false for NULL. All others are unknown, and so are their negations.
         Predicate::IsNull { column, negated: true } => ValueSet::null(kind(*column)),
         _ => values.other_values(),
     }
 }
 
-/// The same condition with parts of one kind in one list, and the values of each column in such a list in one set.
+/// The same condition, flattened: nested lists of one kind become one list, and in each list the values of a column
+/// become one set.
 fn merged(condition: Condition) -> Condition {
     let (parts, is_all) = match condition {
         Condition::Column(_) => return condition,
@@ -179,6 +182,7 @@ fn merged(condition: Condition) -> Condition {
 
 fn add(list: &mut Vec<Condition>, part: Condition, is_all: bool) {
     if let Condition::Column(ColumnCondition { column, test: Test::Values(values), .. }) = &part {
+        // An earlier set of the same column takes the new values in.
         let same = list.iter_mut().find_map(|other| match other {
             Condition::Column(ColumnCondition { column: other, test: Test::Values(values), .. }) if other == column => {
                 Some(values)

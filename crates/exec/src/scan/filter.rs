@@ -1,23 +1,23 @@
-//! The conditions of one query on one table, made ready for its blocks.
+//! The conditions of one query on one table, prepared for its blocks.
 
 use rowmill_plan::Predicate;
 use rowmill_storage::TableDef;
 
 use super::condition::{Condition, conjuncts};
 
-/// What rows have to meet.
+/// The conditions that rows must meet.
 #[derive(Debug, Default)]
 pub(crate) struct Filter {
-    /// As they were given, for rows that no block holds.
+    /// The conditions as they were given, for rows that are not in blocks.
     predicates: Vec<Predicate>,
-    /// The same, for blocks. All of them have to be true.
+    /// The conditions prepared for blocks. All of them must be true.
     conjuncts: Vec<Condition>,
-    /// Conditions on single columns among them.
+    /// The number of conditions on single columns among them.
     tests: usize,
 }
 
 impl Filter {
-    /// The rows of `table` for which all of `predicates` are true.
+    /// The filter for rows of `table` for which all of `predicates` are true.
     pub(crate) fn new(table: &TableDef, predicates: Vec<Predicate>) -> Filter {
         let mut conjuncts = conjuncts(&predicates, &|column| &table.columns[column].kind);
         let mut tests = 0;
@@ -30,7 +30,7 @@ impl Filter {
         self.conjuncts.is_empty()
     }
 
-    /// The columns that decide which rows pass, each once.
+    /// The columns that the conditions read, each once.
     pub(crate) fn columns(&self) -> Vec<usize> {
         let mut columns = Vec::new();
         self.predicates.iter().for_each(|predicate| predicate.collect_columns(&mut columns));
@@ -39,7 +39,7 @@ impl Filter {
         columns
     }
 
-    /// Whether no other column decides which rows pass.
+    /// Whether the conditions read no other column.
     pub(crate) fn reads_only(&self, column: usize) -> bool {
         self.columns().iter().all(|read| *read == column)
     }
@@ -53,7 +53,7 @@ impl Filter {
         &self.conjuncts
     }
 
-    /// Conditions on single columns, which are numbered up to here.
+    /// The number of conditions on single columns. They are numbered from 0.
     pub(super) fn tests(&self) -> usize {
         self.tests
     }

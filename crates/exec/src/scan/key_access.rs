@@ -29,7 +29,7 @@ use super::key_limits::{Alternative, ColumnLimit, KeyLimits, ValueSet};
 const SEEK_ROWS: f64 = 4.0;
 /// The cost of checking whether a row was given before.
 const SEEN_ROWS: f64 = 2.0;
-/// The most ranges that a scan reads.
+/// The most ranges that a scan reads. Only a key prefix that gives fewer ranges should be used.
 const RANGES_MAX: usize = 1 << 16;
 /// The most values of a set that we look up in the statistics. We assume that the others are like them.
 const VALUES_ASKED_MAX: usize = 64;
@@ -52,28 +52,28 @@ pub(super) struct Wanted<'a> {
 pub(super) struct KeyAccess {
     /// The plans of each key. A key must appear only once.
     keys: Vec<KeyPlans>,
-    /// Whether the rows come in the order that is asked for, and so if they do from the end.
+    /// `Some` if the rows come in the wanted order. Its value says whether the key is read from its end.
     pub(super) backward: Option<bool>,
     /// The estimated number of rows that are read.
     pub(super) rows: f64,
     cost: f64,
 }
 
-/// How to read the rows by one key: a plan for each alternative.
+/// Reads the rows by one key, with a plan for each alternative.
 #[derive(Clone, Debug, Default)]
 struct KeyPlans {
     index: Option<IndexId>,
     plans: Vec<KeyPlan>,
 }
 
-/// How one alternative is found by one key.
+/// Finds the rows of one alternative by one key.
 #[derive(Clone, Debug, Default)]
 struct KeyPlan {
-    /// The values of the first parts.
+    /// The value sets of the first parts of the key.
     sets: Vec<ValueSet>,
-    /// The range of the part after those with sets.
+    /// The range of the part after these.
     range: Option<ColumnLimit>,
-    /// Whether all parts are given.
+    /// Whether all parts of the key have a value set.
     is_whole: bool,
     rows: f64,
 }
@@ -116,6 +116,7 @@ impl KeyAccess {
         let Some(keyed) = &table.keyed else { return Ok(KeyAccess::default()) };
         let limits = KeyLimits::new(table, wanted.predicates, wanted.offered)?;
         if let Some(point) = point(table, keyed, &limits.base) {
+            // No other access can be cheaper than one row by its whole primary key, so we stop here.
             return Ok(point);
         }
         let rows = rows().max(1) as f64;
@@ -131,6 +132,8 @@ impl KeyAccess {
         for (at, alternatives) in std::iter::once(base).chain(limits.choices.iter().map(Vec::as_slice)).enumerate() {
             let others = others - usize::from(at > 0);
             let passing = estimator.passing(alternatives, others);
+            // If only some of the rows that are read pass, the scan must read proportionally more to find enough of
+            // them.
             let needed = |read: f64, rows: Option<usize>| match rows {
                 Some(rows) if passing > 0.0 => read.min(rows as f64 * (read / passing).max(1.0)),
                 _ => read,
@@ -151,10 +154,13 @@ impl KeyAccess {
                     && let Some(backward) = backward(table, keyed, key, &limits.base, top)
                 {
                     let read = needed(read, Some(top.rows));
+                    // In this order the scan stops after enough rows, so it should not reach more ranges than it reads
+                    // rows.
                     consider(one_key(read, Some(backward), ranges.min(read)));
                 }
                 by_key.push((key, plans));
             }
+            // Each alternative may use a key of its own; a row that several find is returned only once.
             if alternatives.len() > 1 {
                 consider(union(&by_key, alternatives.len()));
             }
@@ -188,7 +194,7 @@ impl KeyAccess {
         self.keys.len() > 1
     }
 
-    /// The access in words.
+    /// The access in words, for EXPLAIN.
     pub(super) fn text(&self, table: &TableDef) -> String {
         let Some(keyed) = &table.keyed else { return String::new() };
         let mut text = String::new();
@@ -219,7 +225,7 @@ impl KeyAccess {
     }
 }
 
-/// The row of a whole primary key, which nothing else finds faster.
+/// The access by a whole primary key, if the conditions give one value of each part. Nothing finds a row faster.
 fn point(table: &TableDef, keyed: &KeyedDef, base: &Alternative) -> Option<KeyAccess> {
     let one = |part: &KeyColumn| {
         let set = base.of(table.column_by_id(part.column)?)?.set.as_ref()?;
@@ -231,7 +237,7 @@ fn point(table: &TableDef, keyed: &KeyedDef, base: &Alternative) -> Option<KeyAc
     Some(KeyAccess { keys, backward: None, rows: 1.0, cost: SEEK_ROWS + 1.0 })
 }
 
-/// Each alternative by the key that finds it the cheapest.
+/// Finds each alternative by the key that does so most cheaply.
 fn union(by_key: &[(Key<'_>, Vec<KeyPlan>)], alternatives: usize) -> KeyAccess {
     let mut access = KeyAccess::default();
     for alternative in 0..alternatives {
@@ -248,7 +254,7 @@ fn union(by_key: &[(Key<'_>, Vec<KeyPlan>)], alternatives: usize) -> KeyAccess {
     access
 }
 
-/// Whether the rows of a key are in an order, and if so, whether from its end.
+/// Whether a key has the rows in the order of `top`. If so, the result says whether the key must be read from its end.
 fn backward(table: &TableDef, keyed: &KeyedDef, key: Key<'_>, base: &Alternative, top: &TopRequest) -> Option<bool> {
     let is_fixed =
         |column: usize| base.of(column).and_then(|limit| limit.set.as_ref()).is_some_and(|set| set.len() == 1);
@@ -261,6 +267,7 @@ fn backward(table: &TableDef, keyed: &KeyedDef, key: Key<'_>, base: &Alternative
     let mut backward = None;
     for wanted in &top.keys {
         let is_passed = |column: usize| is_fixed(column) || passed.contains(&column);
+        // Rows that agree in the whole primary key are the same row, so further order keys decide nothing.
         let tells_rows_apart = keyed.key.iter().all(|part| table.column_by_id(part.column).is_some_and(is_passed));
         if tells_rows_apart {
             break;
@@ -271,7 +278,7 @@ fn backward(table: &TableDef, keyed: &KeyedDef, key: Key<'_>, base: &Alternative
         let (column, descending) = parts.find(|(column, _)| !is_fixed(*column))?;
         let is_backward = wanted.descending != descending;
         let may_be_null = table.columns[column].nullable && !base.of(column).is_some_and(ColumnLimit::is_not_null);
-        // A key has NULL after all values, and before them where it is descending.
+        // A key has NULL after all values, or before all values if it is descending.
         let nulls_fit = !may_be_null || wanted.nulls_first == wanted.descending;
         if column != wanted.column || *backward.get_or_insert(is_backward) != is_backward || !nulls_fit {
             return None;
@@ -281,14 +288,14 @@ fn backward(table: &TableDef, keyed: &KeyedDef, key: Key<'_>, base: &Alternative
     Some(backward.unwrap_or(false))
 }
 
-/// The ranges in their order, each key in one of them.
+/// The ranges in ascending order. Overlapping ranges are merged, so that no key is in two of them.
 fn merged(mut ranges: Vec<KeyRange>) -> Vec<KeyRange> {
     ranges.retain(|range| !range.is_empty());
     ranges.sort_unstable_by(|one, other| one.start.cmp(&other.start));
     let mut merged: Vec<KeyRange> = Vec::with_capacity(ranges.len());
     for range in ranges {
         match merged.last_mut() {
-            // An empty end is none.
+            // An empty end means no end, so the range covers all that follow.
             Some(last) if last.end.is_empty() => break,
             Some(last) if range.start < last.end => {
                 if range.end.is_empty() || range.end > last.end {
@@ -353,7 +360,7 @@ impl KeyPlan {
             (bounds.lower, bounds.upper) = (limit.lower(), limit.upper());
             return source.range_of(&bounds);
         }
-        // All but NULLs, which come after all values, and before them where the part is descending.
+        // All keys but NULLs. NULLs come after all values, or before them if the part is descending.
         let is_descending = parts.get(bounds.equal.len()).is_some_and(|part| part.descending);
         let mut all = source.range_of(&bounds)?;
         bounds.equal.push(ValueRef::Null);
@@ -368,7 +375,7 @@ impl KeyPlan {
 }
 
 impl Estimator<'_> {
-    /// How an alternative is found by a key: by as many of its parts as makes it the cheapest.
+    /// Chooses how many parts of a key should be used to find an alternative most cheaply.
     fn plan(&self, key: Key<'_>, alternative: &Alternative) -> KeyPlan {
         let mut best = KeyPlan { rows: self.rows, ..KeyPlan::default() };
         let mut best_cost = SEEK_ROWS + self.rows * key.row_cost();
@@ -380,6 +387,7 @@ impl Estimator<'_> {
             match &limit.set {
                 Some(set) => {
                     ranges = ranges.saturating_mul(set.len());
+                    // The values of further parts are checked by row instead.
                     if ranges > RANGES_MAX {
                         break;
                     }
@@ -392,15 +400,17 @@ impl Estimator<'_> {
                 }
                 None => break,
             }
+            // A unique key allows several rows with NULL, so NULL does not bound the rows.
             let is_whole = sets.len() == key.parts.len() && sets.iter().all(|set| !set.has_null());
             let ends = range.is_some();
             let mut rows = self.rows * share;
             if is_whole && key.is_unique {
                 rows = rows.min(ranges as f64);
             }
-            // Rows come after those that were counted.
+            // Rows may have been added after the statistics were made, so we expect at least one.
             let rows = if ranges == 0 { 0.0 } else { rows.max(1.0) };
             let cost = ranges as f64 * SEEK_ROWS + rows * key.row_cost();
+            // With equal costs the whole key wins, because a point is cheaper than a range.
             if cost < best_cost || at + 1 == key.parts.len() && cost <= best_cost {
                 best_cost = cost;
                 best = KeyPlan { sets: sets.clone(), range, is_whole: sets.len() == key.parts.len(), rows };
@@ -412,7 +422,7 @@ impl Estimator<'_> {
         best
     }
 
-    /// Rows that pass the conditions.
+    /// The estimated number of rows that pass the conditions.
     fn passing(&self, alternatives: &[Alternative], others: usize) -> f64 {
         let of_one = |alternative: &Alternative| {
             let of_limit = |limit: &ColumnLimit| match &limit.set {
@@ -437,6 +447,7 @@ impl Estimator<'_> {
         let asked = set.len().min(VALUES_ASKED_MAX);
         let of_asked: f64 = (0..asked).map(|place| share(set.get(place))).sum();
         let of_one_key = self.is_whole_key(column).then(|| set.len() as f64 / self.rows);
+        // If the column is a key of its own, each value has at most one row.
         (of_asked * set.len() as f64 / asked.max(1) as f64).min(of_one_key.unwrap_or(1.0)).min(1.0)
     }
 
@@ -471,7 +482,7 @@ mod tests {
 
     use super::*;
 
-    /// The numbers of the indexes on the columns after the primary key.
+    /// The ids of the indexes besides the primary key.
     const BY_STATE: IndexId = IndexId(10);
     const BY_STATE_AND_TIME: IndexId = IndexId(11);
     const BY_TIME: IndexId = IndexId(12);
@@ -482,7 +493,7 @@ mod tests {
     const CODE: usize = 3;
     const ROWS: i64 = 20_000;
 
-    /// Orders under a number, with a state, the time at which they were made and a code of their own.
+    /// Orders with a number, a state, the time at which they were made, and a code of their own.
     fn orders(indexes: &[IndexId]) -> TableDef {
         let names =
             [("id", SqlType::Int64), ("state", SqlType::TEXT), ("time", SqlType::Int64), ("code", SqlType::Int64)];
@@ -521,7 +532,7 @@ mod tests {
         }
     }
 
-    /// Nine orders of ten are done, and one of a thousand is lost.
+    /// Nine in ten orders are done, and one in a thousand is lost.
     fn statistics(table: &TableDef) -> TableStatistics {
         let mut collector = StatisticsCollector::new(&table.columns);
         for row in 0..ROWS {
@@ -561,7 +572,7 @@ mod tests {
         assert_eq!(chosen(&table, Some(&known), &[is_state("never seen")]), Some(BY_STATE));
         // Without statistics.
         assert_eq!(chosen(&table, None, &[is_state("done")]), Some(BY_STATE));
-        // Half of the table by its own key is less than an eleventh of it by an index, row by row.
+        // Reading half of the table by the primary key is cheaper than looking up a tenth of it row by row.
         let half = compare(ID, CompareOp::Less, ROWS / 2);
         assert_eq!(chosen(&table, Some(&known), &[is_state("open"), half]), None);
         assert_eq!(chosen(&table, Some(&known), &[is_state("open")]), Some(BY_STATE));
@@ -591,13 +602,13 @@ mod tests {
             chosen(&table, Some(&known), &[is_state("done"), compare(CODE, CompareOp::Equal, -5)]),
             Some(BY_CODE)
         );
-        // Each has one row at most, and the primary key needs no other look-up.
+        // Both keys give at most one row, but the primary key needs no further lookup.
         let by_id = compare(ID, CompareOp::Equal, 5);
         assert_eq!(chosen(&table, Some(&known), &[compare(CODE, CompareOp::Equal, -5), by_id, at(50)]), None);
     }
 
     #[test]
-    fn a_column_that_was_added_later_is_guessed() {
+    fn a_column_without_statistics_uses_common_shares() {
         let table = orders(&[BY_STATE, BY_TIME]);
         let mut known = statistics(&table);
         known.columns.retain(|column| column.column != ColumnId(TIME as u32));

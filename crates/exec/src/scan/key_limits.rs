@@ -17,7 +17,7 @@ use rowmill_plan::{CompareOp, Predicate};
 use rowmill_storage::TableDef;
 use rowmill_storage::keyed::{ColumnValues, ValueRef};
 
-/// Alternatives that are kept apart at most.
+/// Most alternatives that are kept apart.
 const ALTERNATIVES_MAX: usize = 1 << 14;
 
 /// A set of values. The column must have one of them.
@@ -30,7 +30,7 @@ pub(super) struct ValueSet {
 }
 
 impl ValueSet {
-    /// The values of an array of the type of a column, none of them NULL, and NULL if that is asked for.
+    /// Makes a set from an array of a column's type without NULLs. `has_null` adds NULL.
     pub(super) fn new(values: &ArrayRef, kind: &SqlType, has_null: bool) -> Result<ValueSet> {
         Ok(ValueSet { values: Arc::new(ColumnValues::new(values, kind)?), rows: values.len(), has_null })
     }
@@ -62,7 +62,7 @@ pub(super) struct ColumnLimit {
     pub(super) set: Option<ValueSet>,
     lower: Option<End>,
     upper: Option<End>,
-    /// Whether it is not NULL, which follows from a range too.
+    /// Whether the column must not be NULL. A range implies that too.
     not_null: bool,
 }
 
@@ -71,7 +71,7 @@ impl ColumnLimit {
         ColumnLimit { column, set: None, lower: None, upper: None, not_null: false }
     }
 
-    /// The column with one of the values of a set.
+    /// Limits a column to the values of a set.
     pub(super) fn of_set(column: usize, set: ValueSet) -> ColumnLimit {
         ColumnLimit { set: Some(set), ..ColumnLimit::new(column) }
     }
@@ -92,7 +92,7 @@ impl ColumnLimit {
         self.not_null || self.has_range()
     }
 
-    /// Adds the limits of `other`, which must hold too, where this has none yet. Of two sets the smaller one stays.
+    /// Adds the limits of `other`, which must hold too, where this one has none. Of two sets, the smaller one stays.
     fn add(&mut self, other: &ColumnLimit) {
         let len = |limit: &ColumnLimit| limit.set.as_ref().map_or(usize::MAX, ValueSet::len);
         if len(other) < len(self) {
@@ -112,7 +112,7 @@ fn bound(end: Option<&End>) -> Bound<ValueRef<'_>> {
     }
 }
 
-/// Limits that hold together, one of each column.
+/// Limits that hold together, at most one per column.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Alternative(Vec<ColumnLimit>);
 
@@ -132,7 +132,7 @@ impl Alternative {
         }
     }
 
-    /// Both together.
+    /// The limits of both.
     fn and(&self, other: &Alternative) -> Alternative {
         let mut all = self.clone();
         other.0.iter().for_each(|limit| all.add(limit));
@@ -145,21 +145,21 @@ impl Alternative {
 pub(super) struct KeyLimits {
     /// The limits that hold for all rows.
     pub(super) base: Alternative,
-    /// By condition with alternatives what those are, each with the base.
+    /// The alternatives of each condition that has several. Each includes the base.
     pub(super) choices: Vec<Vec<Alternative>>,
     /// The number of conditions that limits cannot express.
     pub(super) others: usize,
 }
 
 impl KeyLimits {
-    /// The limits that all of `predicates` together put on rows of `table`.
+    /// The limits that all of `predicates` and `offered` together put on the rows of `table`.
     pub(super) fn new(table: &TableDef, predicates: &[Predicate], offered: &[ColumnLimit]) -> Result<KeyLimits> {
         let mut limits = KeyLimits::default();
         predicates.iter().try_for_each(|predicate| limits.add(table, predicate))?;
         offered.iter().for_each(|limit| limits.base.add(limit));
         let base = &limits.base;
         for alternatives in &mut limits.choices {
-            // The limits of an alternative come before those that hold anyhow.
+            // The limits of the alternative come first, so they win over those of the base.
             alternatives.iter_mut().for_each(|alternative| *alternative = alternative.and(base));
         }
         Ok(limits)
@@ -203,6 +203,7 @@ fn alternatives(table: &TableDef, predicate: &Predicate) -> Result<Option<Vec<Al
             one(ColumnLimit::of_set(*column, ValueSet::new(values, &table.columns[*column].kind, false)?))
         }
         Predicate::IsNull { column, negated: true } => one(ColumnLimit { not_null: true, ..ColumnLimit::new(*column) }),
+        // NULL alone is a set too: keys can find it like a value.
         Predicate::IsNull { column, negated: false } if table.columns[*column].nullable => {
             let kind = &table.columns[*column].kind;
             let none = arrow::array::new_empty_array(&kind.arrow());
@@ -222,6 +223,8 @@ fn alternatives(table: &TableDef, predicate: &Predicate) -> Result<Option<Vec<Al
                 let Some(more) = alternatives(table, part)? else { continue };
                 all = Some(match all {
                     None => more,
+                    // Too many combinations: dropping a condition here is safe, because rows are checked against all
+                    // conditions.
                     Some(all) if all.len().saturating_mul(more.len()) > ALTERNATIVES_MAX => all,
                     Some(all) => all.iter().flat_map(|one| more.iter().map(|other| one.and(other))).collect(),
                 });
@@ -232,6 +235,8 @@ fn alternatives(table: &TableDef, predicate: &Predicate) -> Result<Option<Vec<Al
             let mut all = Vec::new();
             for part in parts {
                 match alternatives(table, part)? {
+                    // Each part of an OR must be expressed. Otherwise rows that only this part lets through would be
+                    // missed.
                     Some(more) if all.len() + more.len() <= ALTERNATIVES_MAX => all.extend(more),
                     _ => return Ok(None),
                 }
@@ -242,7 +247,7 @@ fn alternatives(table: &TableDef, predicate: &Predicate) -> Result<Option<Vec<Al
     }
 }
 
-/// The range of texts that begin as `pattern` does, or the one text that it matches.
+/// The limit for texts that match `pattern`: the range of texts with its prefix, or the only text that it matches.
 fn limit_of_pattern(column: usize, pattern: &str, kind: &SqlType) -> Result<Option<ColumnLimit>> {
     let text = |text: &str| {
         let values: ArrayRef = Arc::new(StringViewArray::from(vec![text]));
@@ -250,6 +255,7 @@ fn limit_of_pattern(column: usize, pattern: &str, kind: &SqlType) -> Result<Opti
     };
     let mut prefix = String::new();
     let mut chars = pattern.chars();
+    // Read the pattern up to its first wildcard; an escape makes the next character literal.
     let is_whole = loop {
         match chars.next() {
             None => break true,
@@ -276,10 +282,10 @@ fn limit_of_pattern(column: usize, pattern: &str, kind: &SqlType) -> Result<Opti
     Ok(Some(limit))
 }
 
-/// The least text above all that begin with `prefix`, if there is one.
+/// The least text that is greater than all texts with this prefix. `None` if there is none.
 fn text_behind(mut prefix: String) -> Option<String> {
     while let Some(last) = prefix.pop() {
-        // Bytes sort as code points do. The code points of surrogates are no characters, so we skip them.
+        // UTF-8 sorts in the order of code points. Surrogates are not characters, so we skip their code points.
         let next = match last {
             '\u{D7FF}' => Some('\u{E000}'),
             _ => char::from_u32(u32::from(last) + 1),
@@ -297,7 +303,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_text_behind_a_prefix() {
+    fn the_least_text_after_all_texts_with_a_prefix() {
         let behind = |prefix: &str| text_behind(prefix.to_owned());
         assert_eq!(behind("ab").as_deref(), Some("ac"));
         assert_eq!(behind("a\u{10FFFF}").as_deref(), Some("b"));

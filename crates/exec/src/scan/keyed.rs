@@ -1,10 +1,10 @@
 //! Scans of keyed tables.
 //!
-//! The keys that conditions leave over are ranges of the primary key or of indexes (`key_access.rs`), chosen anew if a join
-//! offers few keys before the first row is read. Workers take turns at reading the next rows as bytes, which is one merge of
-//! what memory and the base have; what costs more, making arrays of them and checking conditions, each does for itself. Where
-//! the order of a key is that which was asked for, the turn lasts until conditions are checked, so that reading ends with the
-//! first rows that are enough.
+//! The ranges of the primary key or of indexes that are read follow from the conditions (`key_access.rs`). They are
+//! chosen again if a join offers a few keys before the first row is read. Workers take turns to read the next rows as
+//! bytes, in one merge of memory and base. The more expensive work, making arrays and checking conditions, each worker
+//! does on its own. If the key has the rows in the wanted order, a turn lasts until the conditions are checked, so that
+//! reading stops as soon as enough rows are found.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -28,16 +28,16 @@ use super::{ScanMetrics, ScanRequest, TopRequest, add, keep_matching, output_sch
 use crate::batch::{BatchSource, Batches};
 use crate::key_filter::KeyFilter;
 
-/// Rows that a worker reads at a turn.
+/// Rows that a worker reads in one turn.
 const ROWS_AT_ONCE: usize = 1 << 13;
 
-/// Rows of the first turn where few may be enough.
+/// Rows of the first turn if few rows may be enough.
 const ROWS_AT_FIRST: usize = 1 << 5;
 
-/// Fewer rows are read by one worker.
+/// With fewer rows than this, one worker is enough.
 const ROWS_OF_ONE_WORKER: f64 = 16_384.0;
 
-/// So few rows are read by whoever wants them: calling a worker takes longer.
+/// Up to this number of rows, the caller should read them itself, because starting a worker takes longer.
 const ROWS_OF_NO_WORKER: f64 = 64.0;
 
 /// One scan of one keyed table, shared by its workers.
@@ -45,7 +45,7 @@ pub(crate) struct KeyedScan {
     source: Arc<dyn TableSource>,
     request: ScanRequest,
     filter: Filter,
-    /// The columns that are read, each once, and where among them each column of the table is.
+    /// The columns that are read, each once, by their positions in the table.
     read: Vec<usize>,
     offered: OfferedFilters,
     /// Limits that were offered before the first row was read.
@@ -53,24 +53,24 @@ pub(crate) struct KeyedScan {
     schema: SchemaRef,
     access: KeyAccess,
     rows: Mutex<Reading>,
-    /// Held from reading rows to giving them where their order matters.
+    /// Held from reading rows until they are returned, if their order matters.
     turn: Mutex<()>,
     metrics: Arc<ScanMetrics>,
 }
 
-/// The place up to which rows were given to workers.
+/// The state of reading, which all workers share.
 #[derive(Default)]
 struct Reading {
     is_begun: bool,
-    /// What is read now.
+    /// The ranges that are being read.
     rows: Option<Box<dyn KeyedRows>>,
-    /// What is read after that, the next at the end.
+    /// The ranges that follow, in reverse: the next is the last.
     left: Vec<KeyRanges>,
-    /// The keys of rows that were read, where a row may come again.
+    /// The keys of rows that were read; only if a row may be found again.
     seen: Option<HashSet<Box<[u8]>>>,
     /// Rows of the next turn.
     rows_at_once: usize,
-    /// Rows that may still be given where nothing but their number ends the scan.
+    /// Rows that may still be returned before the scan ends.
     rows_left: usize,
     is_done: bool,
 }
@@ -129,7 +129,7 @@ impl KeyedScan {
         &self.metrics
     }
 
-    /// The next rows; whether there were any.
+    /// Reads the next rows. Returns whether there were any.
     fn take(&self, taken: &mut Taken) -> Result<bool> {
         self.request.cancel.check()?;
         let mut reading = self.rows.lock();
@@ -137,6 +137,7 @@ impl KeyedScan {
             return Ok(false);
         }
         let read = self.read(&mut reading, taken);
+        // After an error no worker should read on, so the scan is done.
         reading.is_done |= read.is_err();
         read?;
         Ok(!taken.keys.is_empty())
@@ -146,8 +147,10 @@ impl KeyedScan {
         if !std::mem::replace(&mut reading.is_begun, true) {
             self.begin(reading)?;
         }
+        // Without conditions every row counts, so more than the limit need not be read.
         let few = if self.filter.is_empty() { reading.rows_left } else { usize::MAX };
         let rows_max = self.request.batch_rows.clamp(1, ROWS_AT_ONCE).min(reading.rows_at_once).min(few);
+        // Turns grow: the first rows come soon, and later turns cost less per row.
         reading.rows_at_once = (reading.rows_at_once * 4).min(ROWS_AT_ONCE);
         loop {
             if reading.rows.is_none() {
@@ -161,10 +164,12 @@ impl KeyedScan {
             }
             let Some(rows) = &mut reading.rows else { continue };
             rows.next(rows_max, &mut taken.keys, &mut taken.rows)?;
+            // Fewer rows than asked for: these ranges are done.
             if taken.keys.len() < rows_max {
                 reading.rows = None;
                 reading.is_done = reading.left.is_empty();
             }
+            // Two keys may find the same row, which must be returned once.
             if let Some(seen) = &mut reading.seen {
                 taken.leave_new(seen);
             }
@@ -174,20 +179,22 @@ impl KeyedScan {
         }
     }
 
-    /// Settles which ranges are read.
+    /// Decides which ranges are read. Limits that joins have offered until now count; later ones only filter rows.
     fn begin(&self, reading: &mut Reading) -> Result<()> {
         let table = self.source.table();
         let Some(def) = &table.keyed else { return Ok(()) };
         let offered = self.offered_limits.lock();
+        // Joins have offered a few values by now, which may make another key cheaper.
         let chosen = if offered.is_empty() { None } else { Some(choose(&*self.source, &self.request, &offered)?) };
         let access = chosen.as_ref().unwrap_or(&self.access);
         reading.left = access.ranges(keyed(&*self.source), def)?;
+        // Ranges are popped from the end.
         reading.left.reverse();
         reading.seen = access.finds_twice().then(HashSet::new);
         Ok(())
     }
 
-    /// How many of `rows` may still be given under the limit.
+    /// How many of `rows` rows may still be returned under the limit.
     fn grant(&self, rows: usize) -> usize {
         if self.request.limit.is_none() && self.access.backward.is_none() {
             return rows;
@@ -199,7 +206,7 @@ impl KeyedScan {
         granted
     }
 
-    /// Those of the rows that are asked for, if there are any.
+    /// The rows of `taken` that pass, as a batch; `None` if no row passes.
     fn batch(&self, taken: &Taken) -> Result<Option<RecordBatch>> {
         let rows = 0..taken.keys.len();
         let columns = keyed(&*self.source).decode(&taken.keys, &taken.rows, &self.read)?;
@@ -220,6 +227,7 @@ impl KeyedScan {
         let mut positions = positions_of(&mask);
         if granted < mask.count() {
             let all = positions.get_or_insert_with(|| (0..rows.len() as u32).collect());
+            // The limit ends within this batch.
             all.truncate(granted);
         }
         let places = positions.map(UInt32Array::from);
@@ -239,7 +247,7 @@ impl KeyedScan {
 }
 
 impl Taken {
-    /// Leaves out rows that were seen before.
+    /// Removes rows that were seen before.
     fn leave_new(&mut self, seen: &mut HashSet<Box<[u8]>>) {
         let is_new: Vec<bool> = self.keys.iter().map(|key| seen.insert(key.into())).collect();
         if is_new.iter().all(|is_new| *is_new) {
@@ -253,14 +261,14 @@ impl Taken {
     }
 }
 
-/// The access that costs the least for a request.
+/// The cheapest access for a request.
 fn choose(source: &dyn TableSource, request: &ScanRequest, offered: &[ColumnLimit]) -> Result<KeyAccess> {
     let wanted = Wanted { predicates: &request.predicates, offered, top: request.top.as_ref(), limit: request.limit };
     KeyAccess::choose(source.table(), source.statistics(), &|| keyed(source).rows_about(), wanted)
 }
 
-/// In words how a scan of a keyed table finds the rows for which all of `predicates` are true, those of `top` if only those
-/// are asked for; `None` if the table is not keyed.
+/// Says in words how a scan of a keyed table finds the rows for which all of `predicates` are true, or of these only
+/// the first rows if `top` is given. `None` if the table is not keyed.
 pub fn access_text(source: &dyn TableSource, predicates: &[Predicate], top: Option<&TopRequest>) -> Option<String> {
     let rows = source.keyed()?;
     let wanted = Wanted { predicates, offered: &[], top, limit: None };
@@ -268,7 +276,7 @@ pub fn access_text(source: &dyn TableSource, predicates: &[Predicate], top: Opti
     Some(access.text(source.table()))
 }
 
-/// The table's rows: who makes a scan of it has looked that it is keyed.
+/// The table's rows. The caller must know that the table is keyed.
 fn keyed(source: &dyn TableSource) -> &dyn KeyedSource {
     source.keyed().expect("a keyed table")
 }
@@ -289,6 +297,7 @@ impl BatchSource for KeyedScan {
     fn worker(self: Arc<Self>) -> Batches {
         let (mut taken, mut has_read) = (Taken::default(), false);
         let mut next = move || -> Result<Option<RecordBatch>> {
+            // In key order only one worker may read and check at a time, or a later row could be returned first.
             let _turn = self.access.backward.map(|_| self.turn.lock());
             while self.take(&mut taken)? {
                 if !std::mem::replace(&mut has_read, true) {

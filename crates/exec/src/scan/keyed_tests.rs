@@ -1,4 +1,4 @@
-//! What scans of a keyed table give under random conditions, and what asking every row says.
+//! Scans of a keyed table under random conditions, compared with evaluating every row.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,10 +26,10 @@ use crate::predicate::evaluate;
 
 const KINDS: [SqlType; 6] =
     [SqlType::Int64, SqlType::Int32, SqlType::TEXT, SqlType::Float64, SqlType::Int64, SqlType::TEXT];
-/// The last column tells rows apart, and is in no key.
+/// The last column identifies rows and is in no key.
 const NUMBER: usize = 6;
 
-/// Values of a column by small numbers.
+/// The values of a column for small numbers.
 fn values(column: usize, numbers: &[Option<i64>]) -> ArrayRef {
     let words = ["", "a", "ab", "abc", "abd", "b", "b%", "b_c", "\u{10FFFF}", "футбол", "фут", "zz"];
     match KINDS.get(column) {
@@ -50,7 +50,7 @@ fn values(column: usize, numbers: &[Option<i64>]) -> ArrayRef {
     }
 }
 
-/// A table with a primary key of two columns, the second one descending, and some indexes, and its rows.
+/// A table with a primary key of two columns, the second one descending, some indexes, and its rows.
 fn table(rng: &mut SmallRng, rows: usize) -> (Arc<Engine>, Arc<dyn TableSource>, RecordBatch) {
     let engine = Engine::memory(Settings::default()).expect("memory");
     let mut transaction = engine.begin().expect("open");
@@ -74,7 +74,7 @@ fn table(rng: &mut SmallRng, rows: usize) -> (Arc<Engine>, Arc<dyn TableSource>,
             transaction.create_index(id, spec).expect("an index");
         }
     }
-    // Each pair of the primary key once.
+    // Each pair of the primary key must occur once.
     let mut pairs: Vec<(i64, i64)> = (0..rows as i64).map(|row| (row / 12, row % 12)).collect();
     pairs.sort_by_cached_key(|_| rng.random_range(0..1_000_000));
     let mut arrays = vec![
@@ -91,7 +91,7 @@ fn table(rng: &mut SmallRng, rows: usize) -> (Arc<Engine>, Arc<dyn TableSource>,
         arrays.iter().enumerate().map(|(at, array)| Field::new(format!("c{at}"), array.data_type().clone(), true));
     let batch = RecordBatch::try_new(Arc::new(Schema::new(fields.collect::<Vec<_>>())), arrays).expect("rows");
     transaction.insert(id, &batch).expect("rows");
-    transaction.commit().expect("no other");
+    transaction.commit().expect("no conflict");
     let table = engine.snapshot().expect("open").table(id).expect("a table");
     (engine, table, batch)
 }
@@ -135,7 +135,7 @@ fn predicate(rng: &mut SmallRng, depth: usize) -> Predicate {
 /// The rows for which all of `predicates` are true.
 fn passing(rows: &RecordBatch, predicates: &[Predicate]) -> Vec<usize> {
     let mut read = |column: usize| Ok(Arc::clone(rows.column(column)));
-    let truth = evaluate(&Predicate::And(predicates.to_vec()), rows.num_rows(), &mut read).expect("conditions of ours");
+    let truth = evaluate(&Predicate::And(predicates.to_vec()), rows.num_rows(), &mut read).expect("conditions");
     selected(&truth).set_indices().collect()
 }
 
@@ -157,7 +157,7 @@ fn numbers_of(scan: &Scan) -> Vec<usize> {
     all.column(0).as_primitive::<Int64Type>().values().iter().map(|number| *number as usize).collect()
 }
 
-/// The places of all rows in an order, those with equal keys alike.
+/// The ranks of all rows in an order. Rows with equal keys have equal ranks.
 fn ranks(rows: &RecordBatch, keys: &[TopKey]) -> Vec<Vec<u8>> {
     let field = |key: &TopKey| {
         let options = SortOptions { descending: key.descending, nulls_first: key.nulls_first };
@@ -174,7 +174,7 @@ fn ranks(rows: &RecordBatch, keys: &[TopKey]) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn random_conditions_find_what_asking_every_row_finds() {
+fn random_conditions_find_the_same_rows_as_evaluating_every_row() {
     let mut accesses = BTreeMap::<String, usize>::new();
     for seed in 0..30 {
         let mut rng = SmallRng::seed_from_u64(seed);
@@ -190,6 +190,7 @@ fn random_conditions_find_what_asking_every_row_finds() {
             assert_eq!(found, expected, "seed {seed}: {access}: {predicates:?}");
             *accesses.entry(access.replace(|c: char| c.is_ascii_digit(), "")).or_default() += 1;
 
+            // With a limit, any rows that pass are right, but their number must be exact.
             let limit = rng.random_range(0..20);
             let limited = ScanRequest { limit: Some(limit), ..request(&predicates) };
             let found = numbers_of(&Scan::new(Arc::clone(&table), limited).expect("a scan"));
@@ -197,11 +198,12 @@ fn random_conditions_find_what_asking_every_row_finds() {
             assert!(found.iter().all(|number| expected.binary_search(number).is_ok()), "seed {seed}: {predicates:?}");
         }
     }
+    // The conditions must have led to many kinds of access.
     assert!(accesses.len() > 10, "{accesses:?}");
 }
 
 #[test]
-fn the_first_rows_of_an_order_are_among_those_that_are_given() {
+fn a_top_scan_returns_the_first_rows_of_the_order() {
     let mut in_order = 0;
     for seed in 0..30 {
         let mut rng = SmallRng::seed_from_u64(seed);
@@ -240,7 +242,7 @@ fn the_first_rows_of_an_order_are_among_those_that_are_given() {
 }
 
 #[test]
-fn few_values_of_a_join_are_looked_up() {
+fn a_few_values_of_a_join_are_looked_up_by_key() {
     let mut narrowed = 0;
     for seed in 0..40 {
         let mut rng = SmallRng::seed_from_u64(seed);
@@ -270,9 +272,11 @@ fn few_values_of_a_join_are_looked_up() {
             };
             let expected = passing(&rows, &predicates);
             let needed = expected.iter().filter(|number| has_match(number));
+            // A scan may keep rows without a match, but it must not lose a row with one.
             assert!(needed.clone().all(|number| found.contains(number)), "seed {seed}: {list:?}, {predicates:?}");
             assert!(found.iter().all(|number| expected.contains(number)), "seed {seed}: {list:?}, {predicates:?}");
             if column == 0 {
+                // Each value of the first key column has at most 12 rows.
                 let read = scan.metrics.rows_read.load(Ordering::Relaxed);
                 assert!(read <= 12 * list.len() as u64 + 1_500, "{read} rows of {list:?}");
             }
@@ -281,7 +285,7 @@ fn few_values_of_a_join_are_looked_up() {
     assert!(narrowed > 20, "{narrowed}");
 }
 
-/// What a plan over a table gives, and how many rows its scan has read.
+/// Runs a plan over a table. Returns its rows, and the number of rows that its scans have read.
 fn run(root: &Node, table: &Arc<dyn TableSource>) -> (RecordBatch, u64) {
     let (cancel, broker, foreign) = (Cancel::new(), Broker::new(1 << 26), BTreeMap::new());
     let environment = Environment {
@@ -320,7 +324,7 @@ fn plans_over_a_key_read_few_rows() {
     let column =
         |batch: &RecordBatch, column: usize| batch.column(column).as_primitive::<Int64Type>().values().to_vec();
 
-    // The greatest value of the first part of the primary key, whose values are 0 to 249.
+    // The greatest and least value of the first part of the primary key. Its values are 0 to 249.
     for (function, expected) in [(AggregateFunction::Max, 249), (AggregateFunction::Min, 0)] {
         let argument = Some((Expr::Column(0), SqlType::Int64.arrow()));
         let aggregates = vec![Aggregate::new(function, argument, SqlType::Int64.arrow())];
@@ -330,7 +334,7 @@ fn plans_over_a_key_read_few_rows() {
         assert_eq!((column(&found, 0), read <= 32), (vec![expected], true), "{read} rows");
     }
 
-    // The last rows by the primary key, seen through a projection.
+    // The last rows by the primary key, read through a projection.
     let schema = Arc::new(rows.schema().project(&[1, 0]).expect("columns"));
     let exprs = vec![Expr::Column(1), Expr::Column(0)];
     let input = Arc::new(Node::Project { input: scan_of(&[0, 1], &rows), exprs, schema });
@@ -338,7 +342,7 @@ fn plans_over_a_key_read_few_rows() {
     let (found, read) = run(&Node::Sort { input, keys, skip: 3, rows: Some(5) }, &table);
     assert_eq!((column(&found, 1), read <= 32), (vec![249; 5], true), "{read} rows");
 
-    // A join whose few rows are looked up, on either side of it.
+    // A join with few rows on one side, which should be looked up, whichever side that is.
     let few: ArrayRef = Arc::new(Int64Array::from(vec![Some(7), None, Some(100_000), Some(8)]));
     let few_schema = Arc::new(Schema::new(vec![Field::new("n", SqlType::Int64.arrow(), true)]));
     let few = Arc::new(Node::Values { rows: RecordBatch::try_new(few_schema, vec![few]).expect("a column") });

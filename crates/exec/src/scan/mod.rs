@@ -1,8 +1,9 @@
-//! Scans of one table: page frames, filters that skip, and columns that are read only for the rows that pass.
+//! Scans of one table: page frames, filters that skip data, and columns that are read only for the rows that pass.
 //!
-//! A scan cuts the table into page frames, slices of a block's rows or of an open run, that any number of cursors share
-//! (part.rs). For each frame, in this order: zone maps settle the whole block; value lists settle a conjunct once per distinct
-//! value; codes or rows select positions; and only then are the wanted columns read, for the selected positions alone.
+//! A scan cuts the table into page frames, slices of a block's rows or of an open run. Any number of cursors share them
+//! (part.rs). Each frame goes through the same steps in this order: zone maps settle the whole block, value lists
+//! settle a conjunct once per distinct value, codes or rows select positions, and only then the wanted columns are
+//! read, for the selected positions alone.
 
 pub(crate) mod block_state;
 pub mod condition;
@@ -43,28 +44,28 @@ use crate::batch::{BatchSource, Batches};
 use crate::key_filter::KeyFilter;
 use crate::predicate::evaluate;
 
-/// Rows of a page frame at most.
+/// Most rows of a page frame.
 pub(crate) const FRAME_ROWS_MAX: usize = 1 << 16;
 
-/// The name of the column of row numbers, which no table can have.
+/// The name of the column of row numbers. No column of a table can have it.
 pub const ROW_NUMBER_COLUMN: &str = "\u{0}row";
 
-/// What a scan is to produce.
+/// The output of a scan.
 #[derive(Clone, Debug)]
 pub struct ScanRequest {
-    /// Positions in the table's definition, in the order of the output.
+    /// Columns by their positions in the table's definition, in the order of the output.
     pub columns: Vec<usize>,
-    /// Conditions that all have to be true; the scan applies them exactly.
+    /// Conditions that must all be true. The scan applies them exactly.
     pub predicates: Vec<Predicate>,
     /// Rows after which the scan may stop.
     pub limit: Option<usize>,
-    /// The order of which only the first rows are needed: the scan may leave out others.
+    /// An order whose first rows alone are needed. The scan may leave out all other rows.
     pub top: Option<TopRequest>,
-    /// Rows of a batch at most.
+    /// Most rows of a batch.
     pub batch_rows: usize,
-    /// Whether a last column holds the number of each row (UInt64), or of a keyed table its key (Binary).
+    /// Whether a last column has the number of each row (UInt64), or for a keyed table its key (Binary).
     pub row_numbers: bool,
-    /// Ends the scan early; asked once per frame.
+    /// Ends the scan early. Checked once per frame.
     pub cancel: Cancel,
 }
 
@@ -75,24 +76,24 @@ pub struct ScanMetrics {
     pub blocks_read: AtomicU64,
     /// Blocks that zone maps skipped.
     pub blocks_skipped: AtomicU64,
-    /// Rows of the frames that were looked at.
+    /// Rows of the frames that were read.
     pub rows_read: AtomicU64,
     /// Rows that passed.
     pub rows_selected: AtomicU64,
     /// Workers that read at least one frame or block.
     pub workers: AtomicU64,
-    /// How rows of a keyed table are found, in words.
+    /// The access to the rows of a keyed table, in words.
     pub access: OnceLock<String>,
-    /// What was read of blocks, and the memory of their value lists.
+    /// The reads of blocks, and the memory of their value lists.
     pub reads: Arc<ReadMeter>,
 }
 
 /// A scan of a table, columnar or keyed, that is ready to be read.
 #[derive(Clone, Debug)]
 pub struct Scan {
-    /// What gives the batches.
+    /// The source of the batches.
     pub source: Arc<dyn BatchSource>,
-    /// What it did so far.
+    /// Counts of the work done so far.
     pub metrics: Arc<ScanMetrics>,
 }
 
@@ -133,7 +134,7 @@ impl fmt::Debug for TableScan {
 }
 
 impl TableScan {
-    /// Prepares the scan: looks at zone maps, reads no rows.
+    /// Prepares the scan. Reads zone maps, but no rows.
     pub fn new(source: Arc<dyn TableSource>, request: ScanRequest) -> Result<Arc<Self>> {
         let metrics = ScanMetrics::default();
         let table = Arc::clone(source.table());
@@ -142,6 +143,7 @@ impl TableScan {
         let mut blocks: Vec<(usize, &Block)> = source.blocks().iter().map(|block| &**block).enumerate().collect();
         let top = request.top.clone().map(|top| Top::new(top, &table)).transpose()?;
         if let Some(top) = &top {
+            // A tight bound early lets later blocks be skipped.
             top.best_first(&table, &mut blocks)?;
         }
         for (index, block) in blocks {
@@ -175,17 +177,17 @@ impl TableScan {
         &self.schema
     }
 
-    /// What the scan did so far.
+    /// Counts of the work done so far.
     pub fn metrics(&self) -> &Arc<ScanMetrics> {
         &self.metrics
     }
 
-    /// Frames to be read; more cursors than that have nothing to do.
+    /// The number of frames. More cursors than frames have nothing to do.
     pub fn frames(&self) -> usize {
         self.parts.frames()
     }
 
-    /// A worker's view of the scan. Every batch goes to exactly one cursor.
+    /// Makes a cursor for one worker. Every batch goes to exactly one cursor.
     pub fn cursor(self: &Arc<Self>) -> ScanCursor {
         ScanCursor { scan: Arc::clone(self), part: None, batch: None, offset: 0, has_read: false }
     }
@@ -208,7 +210,8 @@ impl TableScan {
         }
     }
 
-    /// A block before anything of it was read. Rows behind the bound of the order are left out with those that fail the filter.
+    /// The state of a block before anything of it is read. Rows after the bound of the order are removed together with
+    /// those that fail the filter.
     fn begin(&self, block: usize) -> BlockState {
         let block = &self.source.blocks()[block];
         let state = BlockState::new(block, self.table(), &self.filter, &self.metrics.reads);
@@ -218,7 +221,7 @@ impl TableScan {
         }
     }
 
-    /// Whether a block may hold rows that are still needed.
+    /// Whether a block may have rows that are still needed.
     fn may_hold(&self, block: usize, shared: &SharedBlock, rows: usize) -> Result<bool> {
         match &self.top {
             Some(top) => top.may_hold(&self.source.blocks()[block], self.table()),
@@ -238,6 +241,7 @@ impl TableScan {
         let mut positions = positions_of(&mask);
         if let Some(top) = &self.top {
             let mut all = positions.unwrap_or_else(|| (rows.start as u32..rows.end as u32).collect());
+            // Codes can rule out most rows before any value is decoded.
             if let Some(chunk) = state.chunk(table, top.first_column())?
                 && let Some(few) = top.by_codes(chunk, &all)?
             {
@@ -270,6 +274,7 @@ impl TableScan {
             return Ok(None);
         }
         let positions = positions_of(&mask);
+        // Positions count from the start of the run, but the slice starts at the frame.
         let places = positions.as_ref().map(|positions| {
             UInt32Array::from_iter_values(positions.iter().map(|position| position - rows.start as u32))
         });
@@ -302,7 +307,7 @@ impl TableScan {
             .map_err(|error| Error::internal(format!("scan of table {}: {error}", self.table().name)))
     }
 
-    /// How many of `rows` may still be produced under the limit.
+    /// How many of `rows` rows may still be produced under the limit.
     fn grant(&self, rows: usize) -> usize {
         if self.request.limit.is_none() {
             return rows;
@@ -327,7 +332,8 @@ impl BatchSource for TableScan {
     }
 
     fn accepts(&self, column: usize) -> bool {
-        // Rows that are left out do not count towards a limit, and come before others in an order.
+        // A filter must not be used here: rows that it removes would neither count for the limit nor push others out of
+        // the first rows.
         let is_partial = self.request.limit.is_some() || self.request.top.is_some();
         let column = self.request.columns.get(column).map(|column| self.table().columns[*column].kind.arrow());
         !is_partial && column.is_some_and(|kind| KeyFilter::is_for(&kind))
@@ -344,8 +350,8 @@ fn add(counter: &AtomicU64, count: u64) {
     counter.fetch_add(count, Ordering::Relaxed);
 }
 
-/// Cuts rows into frames of like size, of `rows_max` rows at most. That is to be a multiple of the 1,024 values that are packed
-/// together, or fewer.
+/// Cuts rows into frames of similar size, with at most `rows_max` rows each. `rows_max` should be a multiple of the
+/// 1,024 values that are packed together, or less.
 pub(crate) fn cut(rows: Range<usize>, rows_max: usize) -> impl Iterator<Item = Range<usize>> {
     let frames = rows.len().div_ceil(rows_max).max(1);
     let frame_rows = rows.len().div_ceil(frames).next_multiple_of(rows_max.min(1024)).max(1);
@@ -387,7 +393,7 @@ pub(crate) fn rows_of_run(table: &TableDef, run: &OpenRun, filter: &Filter, rows
     Ok(mask)
 }
 
-/// Leaves of the rows of a frame those in that pass the filter, by their values.
+/// Removes the rows of a frame that do not pass the filter, by their values.
 fn keep_matching(filter: &Filter, mask: &mut RowMask, rows: &Range<usize>, values: &mut RowValues<'_>) -> Result<()> {
     let mut values = |column: usize| values(column, rows.clone());
     for predicate in filter.predicates() {
@@ -399,26 +405,26 @@ fn keep_matching(filter: &Filter, mask: &mut RowMask, rows: &Range<usize>, value
     Ok(())
 }
 
-/// Gives the values of an open run.
+/// Returns the values of an open run.
 pub(crate) fn values_of_run(table: &TableDef, run: &OpenRun) -> impl FnMut(usize, Range<usize>) -> Result<ArrayRef> {
     |column, rows| Ok(run.values(table, column)?.slice(rows.start, rows.len()))
 }
 
-/// The rows of a mask; `None` for all of its range.
+/// The positions in a mask; `None` if it has its whole range.
 pub(crate) fn positions_of(mask: &RowMask) -> Option<Vec<u32>> {
     (!mask.is_full()).then(|| mask.positions())
 }
 
-/// Takes frames from its scan and gives their rows in batches.
+/// Takes frames from its scan and returns their rows in batches.
 #[derive(Debug)]
 pub struct ScanCursor {
     scan: Arc<TableScan>,
-    /// The part that frames are taken of.
+    /// The part that frames are taken from.
     part: Option<usize>,
-    /// A frame's rows that do not fit one batch.
+    /// The rows of a frame that do not fit one batch.
     batch: Option<RecordBatch>,
     offset: usize,
-    /// Whether it has taken a frame.
+    /// Whether the cursor has taken a frame.
     has_read: bool,
 }
 
@@ -434,14 +440,17 @@ impl ScanCursor {
                 }
                 self.batch = None;
             }
+            // Other cursors may have used up the limit.
             if self.scan.rows_left.load(Ordering::Relaxed) == 0 {
                 return Ok(None);
             }
             let Some((part, rows)) = self.scan.parts.next(&mut self.part) else { return Ok(None) };
+            // A worker counts once, with its first frame.
             if !std::mem::replace(&mut self.has_read, true) {
                 add(&self.scan.metrics.workers, 1);
             }
             if let Some(batch) = self.scan.read_frame(part, rows)? {
+                // The limit is shared: this cursor gets only the rows that no other cursor has taken.
                 let granted = self.scan.grant(batch.num_rows());
                 self.batch = (granted > 0).then(|| batch.slice(0, granted));
                 self.offset = 0;

@@ -1,9 +1,9 @@
-//! Filters that joins offer to a scan: rows whose key has no match are left out before other columns are read.
+//! Filters that joins offer to a scan: rows whose key has no match are removed before other columns are read.
 //!
-//! A filter is asked once per distinct value of a block where there is a list of them, as predicates are, and otherwise
-//! for the rows that are left. Blocks whose zone map holds no match are passed over. A filter that keeps more than half of
-//! the rows is not worth its time: it rests, and is tried again now and then, for tables are often stored in some order
-//! of the key.
+//! Like a predicate, a filter is tested once per distinct value if a block lists the values, and otherwise for the
+//! remaining rows. A block whose zone map excludes a match is skipped. For example, if only keys below 1,000 have a
+//! match, blocks with greater keys are not read. A filter that keeps more than half of the rows is not worth its time.
+//! It rests, but we try it again now and then, because tables are often stored in some order of the key.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,12 +19,12 @@ use rowmill_storage::{RowMask, TableDef};
 use super::block_state::{BlockState, is_cheaper_by_rows};
 use crate::key_filter::KeyFilter;
 
-/// A filter rests if it keeps more than one of so many rows.
+/// A filter rests if it keeps more than one row in this many.
 const REST_ABOVE_ONE_OF: usize = 2;
-/// Frames that a filter rests for.
+/// Frames for which a filter rests.
 const FRAMES_OF_REST: usize = 16;
 
-/// Gives the values of a column for some rows.
+/// Returns the values of a column for some rows.
 pub(crate) type RowValues<'a> = dyn FnMut(usize, Range<usize>) -> Result<ArrayRef> + 'a;
 
 /// All filters that were offered to a reader of a table.
@@ -40,24 +40,24 @@ impl OfferedFilters {
         self.0.read().is_empty()
     }
 
-    /// What they say about a block that nothing was asked of.
+    /// The filters for a block that is still to be read.
     pub(crate) fn of_block(&self) -> BlockFilters {
         BlockFilters::new(&self.0.read())
     }
 
-    /// Leaves of the rows that are in those that may have a match, where a table is read by rows: `values` gives those
-    /// of a column for some rows of the mask.
+    /// Removes the rows without a match, for tables that are read by rows. `values` returns the values of a column for
+    /// some rows of the mask.
     pub(crate) fn keep_rows(&self, mask: &mut RowMask, values: &mut RowValues<'_>) -> Result<()> {
         self.0.read().iter().try_for_each(|offered| offered.keep_rows(mask, values))
     }
 }
 
-/// A filter for a column of the table.
+/// A filter on a column of the table.
 #[derive(Debug)]
 struct Offered {
     column: usize,
     filter: Arc<KeyFilter>,
-    /// Frames to come that are not asked about.
+    /// The number of frames for which the filter still rests.
     resting: AtomicUsize,
 }
 
@@ -66,7 +66,7 @@ impl Offered {
         Offered { column, filter, resting: AtomicUsize::new(0) }
     }
 
-    /// Whether the next frame is to be asked about.
+    /// Whether the next frame should be filtered. Counts down the rest.
     fn is_awake(&self) -> bool {
         let rested = |frames: usize| frames.checked_sub(1);
         self.resting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, rested).is_err()
@@ -74,6 +74,7 @@ impl Offered {
 
     fn count(&self, seen: usize, kept: usize) {
         self.filter.count(seen, kept);
+        // Too many rows passed, so the next frames are read without this filter.
         if kept * REST_ABOVE_ONE_OF > seen {
             self.resting.store(FRAMES_OF_REST, Ordering::Relaxed);
         }
@@ -91,17 +92,17 @@ impl Offered {
     }
 }
 
-/// What the filters say about a block.
+/// The filters on one block.
 #[derive(Debug, Default)]
 pub(crate) struct BlockFilters {
-    /// One for each filter that was offered when the block was begun.
+    /// One for each filter that was offered before the block was begun.
     filters: Vec<BlockFilter>,
 }
 
 #[derive(Debug)]
 struct BlockFilter {
     offered: Arc<Offered>,
-    /// Whether the block may hold a match.
+    /// Whether the block may have a match.
     may_hold: OnceLock<bool>,
     /// The codes of values that may have a match.
     codes: OnceLock<CodeSet>,
@@ -121,10 +122,11 @@ impl BlockFilters {
         self.filters.is_empty()
     }
 
-    /// Whether so many rows of the block may hold one that every filter keeps.
+    /// Whether some of `rows` rows of the block may pass every filter.
     pub(crate) fn may_hold(&self, table: &TableDef, state: &BlockState, rows: usize) -> Result<bool> {
         for filter in &self.filters {
             if !filter.may_hold(table, state)? {
+                // All rows of a skipped block count as removed.
                 filter.offered.filter.count(rows, 0);
                 return Ok(false);
             }
@@ -132,7 +134,7 @@ impl BlockFilters {
         Ok(true)
     }
 
-    /// Leaves of the rows of a frame that are in those that may have a match.
+    /// Removes the rows of a frame without a match.
     pub(crate) fn keep(&self, table: &TableDef, state: &BlockState, mask: &mut RowMask) -> Result<()> {
         for filter in &self.filters {
             let seen = mask.count();
@@ -178,16 +180,18 @@ impl BlockFilter {
         Ok(())
     }
 
-    /// The codes of the values that may have a match; `None` if there are no codes, or single rows are asked about in less
-    /// time than all values.
+    /// The codes of the values that may have a match. `None` if there are no codes, or if testing single rows takes
+    /// less time than testing all values.
     fn codes(&self, chunk: &Chunk, share: f64) -> Result<Option<&CodeSet>> {
         if let Some(codes) = self.codes.get() {
             return Ok(Some(codes));
         }
+        // For few remaining rows, testing each is cheaper than decoding the value list.
         if is_cheaper_by_rows(chunk, (share * chunk.rows() as f64) as usize) {
             return Ok(None);
         }
         let filter = &self.offered.filter;
+        // A filter with few values is searched in the sorted list, which needs no decoding of the whole list.
         if let Some(set) = filter.searched(chunk.kind(), chunk.distinct().unwrap_or_default())
             && let Some(codes) = chunk.codes_of(set)?
         {
@@ -203,7 +207,7 @@ impl BlockFilter {
     }
 }
 
-/// Bits one by one.
+/// Expands a bit buffer to one bool per bit.
 fn bools(bits: &BooleanBuffer) -> Vec<bool> {
     let mut bools = Vec::with_capacity(bits.len() + 64);
     let chunks = bits.bit_chunks();
@@ -235,7 +239,7 @@ mod tests {
     use crate::key_filter::FilterCounts;
     use crate::scan::{ScanRequest, TableScan};
 
-    /// A table in memory: blocks and a run of all its rows.
+    /// A table in memory: blocks and a run.
     #[derive(Debug)]
     struct Table {
         table: Arc<TableDef>,
@@ -290,7 +294,7 @@ mod tests {
         }
     }
 
-    /// Rows with a column of few numbers, one of many, and one of texts, with NULLs in each.
+    /// Rows with a column of few numbers, one of many, and one of texts. Each has NULLs.
     fn rows(table: &TableDef, rows: Range<i64>) -> RecordBatch {
         let some = |row: i64, nulls: i64| (row % nulls != 0).then_some(row);
         let few = rows.clone().map(|row| some(row, 5).map(|row| row / 1_000));
@@ -361,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn exactly_the_rows_of_a_filter_are_read() {
+    fn a_scan_returns_exactly_the_rows_that_the_filter_keeps() {
         let all = read(&scan(table()));
         assert_eq!(all.num_rows(), 30_900);
         let ints = |values: Vec<Option<i64>>| Arc::new(Int64Array::from(values)) as ArrayRef;
@@ -385,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn filters_pass_over_blocks_and_rest_where_they_keep_all() {
+    fn filters_skip_blocks_and_rest_if_they_keep_most_rows() {
         let near: ArrayRef = Arc::new(Int64Array::from_iter_values((10_500..10_600).map(|row| row * 1_000_003)));
         let (filter, counts) = filter(&SqlType::Int64, near, false);
         let scan_of_few = scan(table());
@@ -393,7 +397,7 @@ mod tests {
         let rows = read(&scan_of_few);
         assert_eq!(rows.num_rows(), (10_500..10_600).filter(|row| row % 7 != 0).count());
         assert!(rows.column(1).as_primitive::<Int64Type>().iter().all(|value| value.is_some()));
-        // The block with the first rows has none, nor has the third; nobody reads their columns for it.
+        // The first and the third block have no match, so no column of theirs is read.
         assert_eq!((load(&counts.seen), load(&counts.kept)), (30_900, rows.num_rows() as u64));
 
         for (step, looked_at) in [(2, 30_900), (1, 10_000)] {
@@ -407,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn partial_scans_take_no_filters() {
+    fn scans_with_a_limit_accept_no_filters() {
         let accepts = |change: &dyn Fn(&mut ScanRequest)| {
             let mut request = scan(table()).request.clone();
             change(&mut request);

@@ -1,9 +1,9 @@
-//! What lies together in a table, and the frames that it is cut into.
+//! The parts of a table, blocks and open runs, and the frames into which they are cut.
 //!
-//! Frames of one block share what is decoded and settled of it. The state is made for the first frame and dropped with the
-//! last one, so that a reader holds as many blocks as it has workers, not as the table has. A worker takes all frames of one
-//! block before it goes on to the next, so that no two of them wait for the same value list; when no block is left that nobody
-//! has begun it helps with the others.
+//! Frames of one block share its decoded and settled state. The first frame makes this state and the last one drops it,
+//! so a reader holds the state of at most about as many blocks as it has workers. A worker takes all frames of one
+//! block before it goes on to the next block, so that two workers seldom wait for the same value list. When all blocks
+//! have been begun, it helps with the others.
 
 use std::ops::{Deref, Range};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::offered::BlockFilters;
 #[derive(Default)]
 pub(crate) struct Parts {
     parts: Vec<Part>,
-    /// The first that nobody has begun.
+    /// The first part that no worker has begun.
     next: AtomicUsize,
 }
 
@@ -27,12 +27,13 @@ impl Parts {
         Parts { parts, next: AtomicUsize::new(0) }
     }
 
-    /// Frames to be read; more workers than that have nothing to do.
+    /// The number of frames. More workers than frames have nothing to do.
     pub(crate) fn frames(&self) -> usize {
         self.parts.iter().map(|part| part.frames.len()).sum()
     }
 
-    /// The next frame for a worker, and the part that it is of. `own` is the number of the part that the worker took the last one of.
+    /// The next frame for a worker, with its part. `own` is the number of the part from which the worker took its last
+    /// frame.
     pub(crate) fn next(&self, own: &mut Option<usize>) -> Option<(&Part, Range<usize>)> {
         loop {
             let number = own.or_else(|| self.part())?;
@@ -41,26 +42,27 @@ impl Parts {
             if let Some(frame) = part.take() {
                 return Some((part, frame));
             }
+            // The part has no frame left; go on to another one.
             *own = None;
         }
     }
 
-    /// A part that nobody has begun, or else one that has frames left.
+    /// A part that no worker has begun, or else one that has frames left.
     fn part(&self) -> Option<usize> {
         let begun = self.next.fetch_add(1, Ordering::Relaxed);
-        // What was begun last has most left.
+        // The part that was begun last probably has the most frames left.
         (begun < self.parts.len()).then_some(begun).or_else(|| self.parts.iter().rposition(Part::has_frames))
     }
 }
 
-/// Where the rows of a part are: the number of a block or an open run among those of the table.
+/// The origin of a part's rows: the number of a block or of an open run in the table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Origin {
     Block(usize),
     Run(usize),
 }
 
-/// A block or an open run, and the frames that it is cut into.
+/// A block or an open run, and the frames into which it is cut.
 pub(crate) struct Part {
     pub(crate) origin: Origin,
     frames: Vec<Range<usize>>,
@@ -68,43 +70,43 @@ pub(crate) struct Part {
     shared: Mutex<Shared>,
 }
 
-/// The state of a block as long as a frame still needs it.
+/// The state of a block while a frame still needs it.
 struct Shared {
     state: Option<Arc<SharedBlock>>,
     frames_left: usize,
 }
 
-/// What the frames of a block share.
+/// The state that the frames of a block share.
 pub(crate) struct SharedBlock {
     pub(crate) state: BlockState,
     pub(crate) filters: BlockFilters,
 }
 
-/// The state of a block for one of its frames, which lets go of it at the end.
+/// The state of a block for one of its frames. Dropping it ends the frame.
 pub(crate) struct Entered<'a> {
     part: &'a Part,
     shared: Arc<SharedBlock>,
 }
 
 impl Part {
-    /// A part of these frames, none of which was taken.
+    /// Makes a part whose frames are all still to be taken.
     pub(crate) fn new(origin: Origin, frames: impl Iterator<Item = Range<usize>>) -> Part {
         let frames: Vec<Range<usize>> = frames.collect();
         let shared = Mutex::new(Shared { state: None, frames_left: frames.len() });
         Part { origin, frames, next_frame: AtomicUsize::new(0), shared }
     }
 
-    /// A frame that nobody has taken yet.
+    /// A frame that no worker has taken yet.
     fn take(&self) -> Option<Range<usize>> {
         self.frames.get(self.next_frame.fetch_add(1, Ordering::Relaxed)).cloned()
     }
 
-    /// Whether [`Part::take`] may still give a frame.
+    /// Whether [`Part::take`] may still return a frame.
     fn has_frames(&self) -> bool {
         self.next_frame.load(Ordering::Relaxed) < self.frames.len()
     }
 
-    /// The state of the block for a frame that was taken; `first` makes it.
+    /// The state of the block for a frame that was taken. Calls `first` to make the state if this is the first frame.
     pub(crate) fn enter(&self, first: impl FnOnce() -> SharedBlock) -> Entered<'_> {
         let shared = Arc::clone(self.shared.lock().state.get_or_insert_with(|| Arc::new(first())));
         Entered { part: self, shared }
@@ -112,7 +114,7 @@ impl Part {
 }
 
 impl Entered<'_> {
-    /// The state, for what outlives the frame's turn.
+    /// A share of the state that may outlive the frame.
     pub(crate) fn share(&self) -> Arc<SharedBlock> {
         Arc::clone(&self.shared)
     }
@@ -130,6 +132,7 @@ impl Drop for Entered<'_> {
     fn drop(&mut self) {
         let mut shared = self.part.shared.lock();
         shared.frames_left -= 1;
+        // The last frame of the block is done, so we free its chunks now, not at the end of the scan.
         if shared.frames_left == 0 {
             shared.state = None;
         }

@@ -1,4 +1,4 @@
-//! What scans and groupings give under random conditions, and what asking every row says.
+//! Scans and groupings under random conditions, compared with evaluating every row.
 
 use std::sync::Arc;
 
@@ -25,14 +25,14 @@ use crate::testing::Table;
 const KINDS: [SqlType; 7] =
     [SqlType::Int16, SqlType::Int64, SqlType::Date, SqlType::Float64, SqlType::TEXT, SqlType::TEXT, SqlType::Boolean];
 
-/// How the values of a column follow each other.
+/// The sequence of a column's values.
 #[derive(Clone, Copy)]
 struct Shape {
-    /// Different values.
+    /// The number of distinct values.
     values: i64,
-    /// Rows of a run.
+    /// Rows of a run of equal values.
     run: usize,
-    /// One row in so many is NULL.
+    /// One row in this many is NULL; 0 for no NULLs.
     null_in: u32,
 }
 
@@ -103,7 +103,7 @@ fn table(rng: &mut SmallRng, values: i64) -> Arc<Table> {
     let blocks = (0..3)
         .map(|block| {
             let rows = [1, 3000, 9000][rng.random_range(0..3)];
-            // The first block is older than the last columns.
+            // The first block is older than the last columns, so it must fill in their values.
             let columns = if block == 0 { KINDS.len() - 2 } else { KINDS.len() };
             let column = |kind| {
                 let run = [1, 40, 700, rows][rng.random_range(0..4)];
@@ -130,7 +130,7 @@ fn rows_that_pass(table: &Table, predicates: &[Predicate]) -> Vec<u64> {
             None => repeat_missing(None, &KINDS[column].arrow(), block.rows()),
         };
         let truth =
-            evaluate(&Predicate::And(predicates.to_vec()), block.rows(), &mut read).expect("conditions of ours");
+            evaluate(&Predicate::And(predicates.to_vec()), block.rows(), &mut read).expect("conditions");
         let first = block.first_row().0;
         let live = |row: &usize| block.deleted().is_none_or(|deleted| !deleted.contains(*row as u32));
         found.extend(selected(&truth).set_indices().filter(live).map(|row| first + row as u64));
@@ -144,7 +144,7 @@ fn scan(table: &Arc<Table>, predicates: Vec<Predicate>) -> Vec<u64> {
     numbers
 }
 
-/// The numbers of the rows that a scan gives, of those of a block in their order.
+/// The numbers of the rows that a scan returns; within a block they keep their order.
 fn scan_for(table: &Arc<Table>, predicates: Vec<Predicate>, top: Option<TopRequest>) -> Vec<u64> {
     let request = ScanRequest {
         columns: (0..KINDS.len()).collect(),
@@ -166,7 +166,7 @@ fn scan_for(table: &Arc<Table>, predicates: Vec<Predicate>, top: Option<TopReque
     numbers
 }
 
-/// Whether `columns` show what the table has in these rows.
+/// Checks that `columns` have the table's values of these rows.
 fn check_columns(table: &Table, rows: &[u64], columns: &[ArrayRef]) {
     let Some(first) = rows.first() else { return };
     let block = table.blocks().iter().position(|block| block.end_row().0 > *first).expect("rows of the table");
@@ -200,7 +200,7 @@ fn count(table: &Arc<Table>, predicates: Vec<Predicate>) -> i64 {
 }
 
 #[test]
-fn scans_and_counts_agree_with_asking_every_row() {
+fn scans_and_counts_agree_with_evaluating_every_row() {
     for seed in 0..150 {
         let rng = &mut SmallRng::seed_from_u64(seed);
         let values = [1, 5, 60, 5000][rng.random_range(0..4)];
@@ -219,7 +219,7 @@ fn scans_and_counts_agree_with_asking_every_row() {
     }
 }
 
-/// The rows `numbers` of a column.
+/// The values of a column in the rows `numbers`.
 fn values_of(table: &Table, column: usize, numbers: &[u64]) -> ArrayRef {
     let parts = table.blocks().iter().enumerate().map(|(index, block)| {
         let first = block.first_row().0;
@@ -235,7 +235,7 @@ fn values_of(table: &Table, column: usize, numbers: &[u64]) -> ArrayRef {
 }
 
 #[test]
-fn the_first_rows_of_an_order_are_among_those_given() {
+fn a_top_scan_returns_the_first_rows_of_the_order() {
     for seed in 0..100 {
         let rng = &mut SmallRng::seed_from_u64(seed);
         let values = [5, 60, 5000][rng.random_range(0..3)];
@@ -273,7 +273,7 @@ fn the_first_rows_of_an_order_are_among_those_given() {
 }
 
 #[test]
-fn a_pattern_is_asked_of_few_rows_as_of_all() {
+fn a_pattern_finds_the_same_rows_whether_few_or_all_are_tested() {
     for seed in 0..60 {
         let rng = &mut SmallRng::seed_from_u64(seed);
         let shape = |values, null_in| Shape { values, run: 1, null_in };
@@ -298,6 +298,7 @@ fn a_pattern_is_asked_of_few_rows_as_of_all() {
                 negated: rng.random(),
                 ignore_case: false,
             };
+            // The comparison leaves few rows, so that the patterns are tested only for these.
             let predicates = vec![like(4, rng), less, like(5, rng)];
             let expected = rows_that_pass(&table, &predicates);
             assert_eq!(scan(&table, predicates.clone()), expected, "seed {seed}: {predicates:?}");

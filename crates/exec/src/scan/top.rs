@@ -1,8 +1,8 @@
-//! ORDER BY with a LIMIT, as far as the scan can help: it gives only rows that may be among the first.
+//! ORDER BY with a LIMIT, as far as a scan can help: it returns only rows that may be among the first.
 //!
-//! The cursors share the keys of the best rows so far. The last of them is a bound: a block whose zone map lies behind it
-//! is skipped, and of a frame only the rows before it are read, and no more than are asked for. Whoever asked still has
-//! to sort what comes.
+//! The cursors share the keys of the best rows so far. The worst of these is a bound. A block whose zone map is after
+//! the bound is skipped. Of a frame, only rows up to the bound are read, and at most as many rows as the limit. The
+//! caller must still sort the result.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -22,7 +22,7 @@ use rowmill_storage::{Block, TableDef};
 /// One of the columns that rows are ordered by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TopKey {
-    /// Its position in the table's definition.
+    /// The position in the table's definition.
     pub column: usize,
     /// `DESC`
     pub descending: bool,
@@ -30,12 +30,12 @@ pub struct TopKey {
     pub nulls_first: bool,
 }
 
-/// An order of which only the first rows matter.
+/// An order whose first rows alone matter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopRequest {
-    /// What rows are ordered by, at least one.
+    /// The order: at least one key.
     pub keys: Vec<TopKey>,
-    /// How many matter, at least one.
+    /// The number of rows that matter, at least one.
     pub rows: usize,
 }
 
@@ -48,9 +48,9 @@ pub(super) struct Top {
 
 #[derive(Default)]
 struct Best {
-    /// Their keys, the last one on top.
+    /// The keys of these rows. The worst one is on top.
     rows: BinaryHeap<OwnedRow>,
-    /// The first key of the last one, once there are as many as matter.
+    /// The first column of the worst row's key, once enough rows are known.
     bound: Option<ArrayRef>,
 }
 
@@ -74,7 +74,7 @@ impl Top {
         self.request.keys[0]
     }
 
-    /// Sorts blocks so that those with the best values come first, which makes the bound tight early.
+    /// Sorts blocks so that those with the best values come first. The bound is then tight early.
     pub(super) fn best_first(&self, table: &TableDef, blocks: &mut [(usize, &Block)]) -> Result<()> {
         let first = self.first();
         let field = SortField::new_with_options(
@@ -88,17 +88,18 @@ impl Top {
             let rows = value.map(|value| converter.convert_columns(&[value])).transpose().map_err(failed)?;
             keys.push((rows.map(|rows| rows.row(0).owned()), (*index, *block)));
         }
-        // Nothing known comes first: it may hold anything.
+        // A block without a known end comes first, because it may have any value.
         keys.sort_by(|(left, _), (right, _)| left.cmp(right));
         blocks.iter_mut().zip(keys).for_each(|(block, (_, sorted))| *block = sorted);
         Ok(())
     }
 
-    /// Whether a block may hold a row before the bound.
+    /// Whether a block may have a row that is not after the bound.
     pub(super) fn may_hold(&self, block: &Block, table: &TableDef) -> Result<bool> {
         let Some(bound) = self.best.lock().bound.clone() else { return Ok(true) };
         let first = self.first();
         let Some(head) = block.chunk_head(table, first.column)? else { return Ok(true) };
+        // A bound of NULL or a NULL that comes first cannot be judged by the zone map.
         if bound.is_null(0) || (first.nulls_first && head.null_count() > 0) {
             return Ok(true);
         }
@@ -108,8 +109,7 @@ impl Top {
         Ok(is_behind.is_ok_and(|is_behind| !(is_behind.is_valid(0) && is_behind.value(0))))
     }
 
-    /// The column that rows are ordered by first and the values of it that are not behind the bound; `None` as long as there
-    /// is no bound.
+    /// The first column of the order and its values that are not after the bound; `None` until there is a bound.
     pub(super) fn bound(&self, table: &TableDef) -> Option<(usize, ValueSet)> {
         let bound = self.best.lock().bound.clone()?;
         let first = self.first();
@@ -121,8 +121,8 @@ impl Top {
         Some((first.column, if first.nulls_first { values.or(&ValueSet::null(kind)) } else { values }))
     }
 
-    /// Those of the rows at `positions` whose first key may be among the first. The codes of strings are in the order of
-    /// the strings, so that none has to be decoded for it; `None` if there are none.
+    /// The rows at `positions` whose first key may be among the first, judged by their codes. Codes of texts have the
+    /// order of the texts, so no text must be decoded. `None` if there are no such codes.
     pub(super) fn by_codes(&self, chunk: &Chunk, positions: &[u32]) -> Result<Option<Vec<u32>>> {
         let is_text = matches!(chunk.kind(), SqlType::Text { .. } | SqlType::Blob);
         if !is_text || !chunk.has_values() || positions.len() <= self.request.rows {
@@ -145,9 +145,10 @@ impl Top {
         };
         codes.iter_mut().for_each(|code| *code = rank(*code));
         let mut ranks = codes.clone();
+        // The rank of the last row that could be among the first of this frame.
         let (_, last, _) = ranks.select_nth_unstable(self.request.rows - 1);
         let last = *last;
-        // Rows with the same first key are told apart by the others.
+        // Rows with equal first keys all stay, because the other keys decide between them.
         let kept = positions.iter().zip(&codes).filter(|(_, rank)| **rank <= last);
         Ok(Some(kept.map(|(position, _)| *position).collect()))
     }
@@ -157,7 +158,7 @@ impl Top {
         self.first().column
     }
 
-    /// Those of the rows at `positions` that may be among the first. `read` gives the values of a column at positions.
+    /// The rows at `positions` that may be among the first. `read` returns the values of a column at positions.
     pub(super) fn keep(
         &self,
         mut positions: Vec<u32>,
@@ -183,11 +184,13 @@ impl Top {
         }
         let rows = self.converter.convert_columns(&columns).map_err(failed)?;
         let mut places: Vec<usize> = (0..positions.len()).collect();
+        // At most as many rows of one frame as the limit can be among the first.
         if places.len() > self.request.rows {
             places.select_nth_unstable_by(self.request.rows - 1, |left, right| rows.row(*left).cmp(&rows.row(*right)));
             places.truncate(self.request.rows);
         }
         places.sort_unstable();
+        // Other cursors may have found better rows since the bound was read, so compare again under the lock.
         let mut best = self.best.lock();
         places.retain(|place| {
             let row = rows.row(*place);
@@ -202,10 +205,11 @@ impl Top {
                     best.rows.push(row.owned());
                     true
                 }
-                // An equal row is as good as one that is there already.
+                // An equal row is not needed, because enough rows are at least as good.
                 _ => false,
             }
         });
+        // The bound exists only once enough rows are known, and it can only get better.
         if best.rows.len() == self.request.rows {
             let last = best.rows.peek().map(OwnedRow::row);
             let mut keys = self.converter.convert_rows(last).map_err(failed)?;
@@ -214,7 +218,7 @@ impl Top {
         Ok(places.into_iter().map(|place| positions[place]).collect())
     }
 
-    /// Which values are not behind the bound.
+    /// The values that are not after the bound.
     fn not_behind(&self, values: &ArrayRef, bound: ArrayRef) -> Result<BooleanBuffer> {
         let first = self.first();
         let bound = Scalar::new(bound);
@@ -228,7 +232,7 @@ impl Top {
     }
 }
 
-/// The value of a block that comes first in the order of `key`, or one before it. `None` if nothing is known.
+/// The value of a block that comes first in the order of `key`, or a value before it. `None` if nothing is known.
 fn end_of(block: &Block, table: &TableDef, key: TopKey) -> Result<Option<ArrayRef>> {
     let zone = block.chunk_head(table, key.column)?.and_then(|head| head.zone());
     Ok(zone.and_then(|zone| if key.descending { zone.max.map(|max| max.value) } else { Some(zone.min.value) }))

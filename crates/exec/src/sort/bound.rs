@@ -1,7 +1,7 @@
-//! The bound of the best rows: the key of the last of as many as are asked for.
+//! The bound of the best rows: the key of the last row that can still be in the result.
 //!
-//! Rows that do not come before it are dropped. It is shared by the workers and only moves forward. Most rows are dropped
-//! for their first key column alone, by one comparison of the whole column, before anything else of them is looked at.
+//! Rows that do not come before the bound are dropped. Workers share it, and it only moves forward. Most rows are
+//! dropped by one comparison of the whole first key column, before we look at the rest of their keys.
 
 use std::cmp::Ordering;
 
@@ -16,17 +16,18 @@ use super::entry::Entry;
 use super::numbers::{Numbers, numbers_of, width_of};
 use super::order::Order;
 
-/// A key that the best rows come before.
+/// A key that the best rows must come before.
 pub(super) struct Bound<E> {
-    /// Its place means nothing.
+    /// The key's entry. Its place has no meaning.
     entry: E,
-    /// What the key goes on with.
+    /// The bytes of the key that do not fit the entry.
     rest: Vec<u8>,
     first: FirstKey,
 }
 
 impl<E: Entry> Bound<E> {
-    /// The key of a row: `entry` in `order`, with `value`, one row, in its first key column.
+    /// Makes a bound from the key of a row. `entry` is its entry in `order`, and `value` has one row, its first key
+    /// column.
     pub(super) fn new(entry: E, order: &Order<'_>, value: ArrayRef, keys: &[SortKey]) -> Bound<E> {
         let first = FirstKey { value, key: keys[0], is_only: keys.len() == 1 };
         Bound { entry, rest: order.rest(entry).to_vec(), first }
@@ -37,30 +38,32 @@ impl<E: Entry> Bound<E> {
         order.compare_keys(entry, self.entry, &self.rest) == Ordering::Less
     }
 
-    /// Whether the bound comes before another.
+    /// Whether this bound comes before another one.
     pub(super) fn is_tighter(&self, other: &Bound<E>, order: &Order<'_>) -> bool {
         let keys = self.entry.key().cmp(&other.entry.key());
         keys.then_with(|| order.compare_bytes(&self.rest, &other.rest)) == Ordering::Less
     }
 
-    /// Which rows may come before the bound, by the values of the first key column; `None` if that is not known.
+    /// Marks the rows that may come before the bound, judged by the first key column alone. `None` if that is not
+    /// possible.
     pub(super) fn passing(&self, values: &ArrayRef) -> Result<Option<BooleanBuffer>> {
         self.first.passing(values)
     }
 }
 
-/// The first column of the key.
+/// The first key column of the bound.
 struct FirstKey {
-    /// One row.
+    /// The value, as an array of one row.
     value: ArrayRef,
     key: SortKey,
-    /// There are no other columns, so that equal values do not pass.
+    /// Whether this is the only key column. Then values equal to the bound do not pass.
     is_only: bool,
 }
 
 impl FirstKey {
     fn passing(&self, values: &ArrayRef) -> Result<Option<BooleanBuffer>> {
         let is_null = self.value.is_null(0);
+        // If the bound is NULL and NULLs come first, no value can come before it. With NULLs last, every value does.
         let passing = match is_null {
             true if self.key.nulls_first => BooleanBuffer::new_unset(values.len()),
             true => BooleanBuffer::new_set(values.len()),
@@ -69,6 +72,7 @@ impl FirstKey {
                 None => return Ok(None),
             },
         };
+        // A NULL ties with a NULL bound. Ties pass only if further key columns may decide.
         let nulls_pass = if is_null { !self.is_only } else { self.key.nulls_first };
         Ok(Some(match values.nulls() {
             Some(nulls) if nulls_pass => &passing | &!nulls.inner(),
@@ -77,27 +81,28 @@ impl FirstKey {
         }))
     }
 
-    /// Which values pass; what it says of NULLs means nothing.
+    /// Marks the values that pass. The marks of NULLs have no meaning.
     fn passing_values(&self, values: &ArrayRef) -> Result<Option<BooleanBuffer>> {
         let kind = values.data_type();
         if width_of(kind).is_some() {
             return Ok(Some(match (numbers_of(values)?, numbers_of(&self.value)?) {
                 (Numbers::Narrow(numbers), Numbers::Narrow(bound)) => self.passing_numbers(&numbers, bound[0]),
                 (Numbers::Wide(numbers), Numbers::Wide(bound)) => self.passing_numbers(&numbers, bound[0]),
-                _ => return Err(Error::internal(format!("two kinds of numbers of {kind}"))),
+                _ => return Err(Error::internal(format!("values of {kind} became numbers of two widths"))),
             }));
         }
         if !matches!(kind, DataType::Utf8View | DataType::BinaryView) {
             return Ok(None);
         }
         let bound = Scalar::new(&self.value);
+        // If there are further key columns, rows that tie in the first one must pass.
         let passing = match (self.key.descending, self.is_only) {
             (false, true) => cmp::lt(values, &bound),
             (false, false) => cmp::lt_eq(values, &bound),
             (true, true) => cmp::gt(values, &bound),
             (true, false) => cmp::gt_eq(values, &bound),
         };
-        let passing = passing.map_err(|error| Error::internal(format!("the bound of an order: {error}")))?;
+        let passing = passing.map_err(|error| Error::internal(format!("cannot compare with a bound: {error}")))?;
         Ok(Some(passing.values().clone()))
     }
 

@@ -1,27 +1,27 @@
-//! Entries: what is sorted in place of rows.
+//! Entries, which are sorted in place of rows.
 //!
 //! ```text
 //! u128    key 80 bits                                               | part 28 | row 20
 //! Wide    key 128 bits          | key 80 bits                       | part 28 | row 20
 //! ```
 //!
-//! The bits of the key come first, so that numbers that compare as entries do; below them stands the place of the row,
-//! which tells rows with equal keys apart. So no two entries are equal, however often a key occurs, and a range of
-//! entries can be cut anywhere.
+//! The bits of the key come first, so entries compare like keys. Below them is the place of the row, which
+//! distinguishes rows with equal keys. No two entries are equal, however often a key occurs, so a sequence of entries
+//! can be cut anywhere.
 
 use std::fmt;
 use std::ops::BitOrAssign;
 
-/// Bits of a place.
+/// The number of bits of a place.
 pub(super) const PLACE_BITS: u32 = PART_BITS + ROW_BITS;
 const PART_BITS: u32 = 28;
 const ROW_BITS: u32 = 20;
 const PLACE_MASK: u64 = (1 << PLACE_BITS) - 1;
 
-/// Rows of a part at most.
+/// The most rows of a part.
 pub(super) const PART_ROWS_MAX: usize = 1 << ROW_BITS;
 
-/// Where a row is: in which part of some that are known to whoever has the place, and which of its rows.
+/// The place of a row: the number of a part, and the row in it. The owner of the place knows the list of parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
     pub(super) part: usize,
@@ -30,7 +30,7 @@ pub(super) struct Place {
 
 impl Place {
     fn bits(self) -> u64 {
-        debug_assert!(self.part < 1 << PART_BITS && self.row < PART_ROWS_MAX, "a place fits its bits");
+        debug_assert!(self.part < 1 << PART_BITS && self.row < PART_ROWS_MAX, "a place must fit its bits");
         (self.part as u64) << ROW_BITS | self.row as u64
     }
 
@@ -42,13 +42,13 @@ impl Place {
 
 /// A key above a place.
 pub(super) trait Entry: Copy + Ord + Default + BitOrAssign + fmt::Debug + Send + Sync + 'static {
-    /// Bits that a key can have.
+    /// The number of bits that a key may have.
     const KEY_BITS: u32;
 
-    /// No key bits above `place`.
+    /// An entry with no key bits above `place`.
     fn at(place: Place) -> Self;
 
-    /// Only key bits: `bits`, above `shift` lower ones of the key.
+    /// An entry with only key bits: `bits`, above the `shift` lower bits of the key.
     fn of_key(bits: u128, shift: u32) -> Self;
 
     /// The highest 128 bits.
@@ -65,9 +65,10 @@ pub(super) trait Entry: Copy + Ord + Default + BitOrAssign + fmt::Debug + Send +
         Place::of(self.tail())
     }
 
-    /// The key above another place.
+    /// The entry with the same key and another place.
     fn moved(self, place: Place) -> Self {
         let mut entry = self.key();
+        // The key leaves the bits of the place empty, so OR puts the new place there.
         entry |= Self::at(place);
         entry
     }
@@ -120,7 +121,7 @@ impl Entry for Wide {
 
     fn of_key(bits: u128, shift: u32) -> Wide {
         match shift + PLACE_BITS {
-            // A place is at least one bit, so that no shift here is a whole word.
+            // PLACE_BITS is above zero, so `shift` is not 0 here and the right shift is below 128.
             shift @ 0..u128::BITS => Wide { high: bits >> (u128::BITS - shift), low: bits << shift },
             shift => Wide { high: bits << (shift - u128::BITS), low: 0 },
         }
@@ -144,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_come_before_places_and_places_come_back() {
+    fn entries_compare_by_key_first_and_return_their_place() {
         let place = |part, row| Place { part, row };
         let ends = [place(0, 0), place(0, PART_ROWS_MAX - 1), place((1 << PART_BITS) - 1, 7)];
         for place in ends {

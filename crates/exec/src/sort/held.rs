@@ -1,4 +1,4 @@
-//! How much memory batches hold.
+//! The memory that batches hold.
 
 use std::collections::HashMap;
 
@@ -6,10 +6,10 @@ use arrow::array::{Array, ArrayData, AsArray, RecordBatch};
 use arrow::buffer::Buffer;
 use arrow::datatypes::DataType;
 
-/// The buffers of batches, each counted once, however many slices of it there are.
+/// The buffers of batches. Each buffer is counted once, even if many slices point into it.
 #[derive(Default)]
 pub(crate) struct HeldBuffers {
-    /// Their bytes, by where they are.
+    /// The bytes of each buffer by its address.
     seen: HashMap<usize, usize>,
     bytes: usize,
 }
@@ -22,7 +22,7 @@ impl HeldBuffers {
         }
     }
 
-    /// Bytes that a batch would add.
+    /// The bytes that adding a batch would add.
     pub(super) fn more_with(&self, batch: &RecordBatch) -> usize {
         let mut alone = HeldBuffers::default();
         alone.add(batch);
@@ -30,7 +30,7 @@ impl HeldBuffers {
         alone.bytes - known.sum::<usize>()
     }
 
-    /// Bytes of all buffers, and of the arrays around them.
+    /// The bytes of all buffers and of the arrays around them.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -44,7 +44,7 @@ impl HeldBuffers {
         data.child_data().iter().for_each(|child| self.add_data(child));
     }
 
-    /// Counts a buffer.
+    /// Counts one buffer.
     pub(super) fn add_buffer(&mut self, buffer: &Buffer) {
         let bytes = buffer.capacity();
         if self.seen.insert(buffer.data_ptr().as_ptr() as usize, bytes).is_none() {
@@ -53,7 +53,7 @@ impl HeldBuffers {
     }
 }
 
-/// Bytes that the rows of a batch take when they are copied, without texts that their views do not hold.
+/// The bytes that the rows of a batch take when they are copied, without the text bytes that are outside of the views.
 pub(super) fn bytes_of_rows(batch: &RecordBatch) -> usize {
     let bytes = batch
         .columns()
@@ -62,7 +62,7 @@ pub(super) fn bytes_of_rows(batch: &RecordBatch) -> usize {
     bytes.sum()
 }
 
-/// Bytes of the texts and blobs of a batch that their views do not hold.
+/// The bytes of texts and blobs of a batch that are outside of the views.
 pub(super) fn bytes_of_texts(batch: &RecordBatch) -> usize {
     let bytes = batch.columns().iter().map(|column| match column.data_type() {
         DataType::Utf8View => column.as_string_view().total_buffer_bytes_used(),

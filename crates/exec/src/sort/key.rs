@@ -1,8 +1,8 @@
-//! Keys: how the values of the key columns become the bits of entries.
+//! Keys: the values of the key columns as bits of entries.
 //!
-//! Each column of fixed size takes the bits of its numbers (numbers.rs) and one above them that puts NULL before or
-//! behind; the columns stand one behind the other, the first one highest. Keys that have no room in an entry, or no fixed
-//! size, are long: the entry has their first bytes (long.rs).
+//! A column of fixed size takes the bits of its numbers (numbers.rs) and one bit above them that puts NULLs first or
+//! last. The columns follow each other, with the first key in the highest bits. Keys that do not fit an entry, or have
+//! no fixed size, are long keys: the entry holds only their first bytes (long.rs).
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use super::long::{LongKeys, LongLayout};
 use super::numbers::{Numbers, numbers_of, width_of};
 use super::{SortKey, options};
 
-/// What keys are made of.
+/// The key columns, and the form of their keys.
 #[derive(Debug)]
 pub(super) struct KeyLayout {
     pub(super) keys: Vec<SortKey>,
@@ -26,27 +26,28 @@ pub(super) struct KeyLayout {
 
 #[derive(Debug)]
 enum Form {
-    /// The bits of the columns make the key.
+    /// The entry holds the bits of all columns.
     Fixed(Vec<FixedColumn>),
-    /// The key goes on behind the entry.
+    /// The entry holds only the first bytes of the key.
     Long(LongLayout),
 }
 
-/// The place of a column in a key.
+/// The bits of a column in a key.
 #[derive(Debug)]
 struct FixedColumn {
     width: u32,
-    /// Bits of the key below it.
+    /// The number of bits of the key below this column.
     shift: u32,
     options: SortOptions,
 }
 
 impl KeyLayout {
-    /// The layout for `keys`, columns of `schema`. Fails for a type that has no order.
+    /// Chooses the layout for `keys`, which are columns of `schema`. Fails for a type that has no order.
     pub(super) fn new(keys: Vec<SortKey>, schema: &SchemaRef) -> Result<KeyLayout> {
         let kinds: Vec<&DataType> = keys.iter().map(|key| schema.field(key.column).data_type()).collect();
         let widths: Option<Vec<u32>> = kinds.iter().map(|kind| width_of(kind)).collect();
         let form = match widths {
+            // Prefer the smallest entry that fits, because sorting moves entries several times.
             Some(widths) if bits_of(&widths) <= u128::KEY_BITS => {
                 Form::Fixed(fixed_columns(&keys, &widths, u128::KEY_BITS))
             }
@@ -69,19 +70,20 @@ impl KeyLayout {
         }
     }
 
-    /// The key columns of a batch.
+    /// Returns the key columns of a batch.
     pub(super) fn columns(&self, batch: &RecordBatch) -> Vec<ArrayRef> {
         self.keys.iter().map(|key| Arc::clone(batch.column(key.column))).collect()
     }
 
-    /// Puts an entry for each row of the key columns of part `part` behind `entries`, and gives the keys that go on
-    /// behind their entries, if they are of that form.
+    /// Appends an entry for each row of part `part` to `entries`. `columns` are the key columns of the part. Returns
+    /// the long keys if the keys have that form.
     pub(super) fn add_entries<E: Entry>(
         &self,
         columns: &[ArrayRef],
         part: usize,
         entries: &mut Vec<E>,
     ) -> Result<Option<LongKeys>> {
+        // Begin with the places. The bits of the keys are added column by column.
         let first = entries.len();
         entries.extend((0..columns[0].len()).map(|row| E::at(Place { part, row })));
         let entries = &mut entries[first..];
@@ -100,7 +102,7 @@ impl KeyLayout {
         }
     }
 
-    /// How keys that go on behind their entries are compared and put in order; `None` if there are none.
+    /// The layout of long keys; `None` if keys fit their entries.
     pub(super) fn long(&self) -> Option<&LongLayout> {
         match &self.form {
             Form::Fixed(_) => None,
@@ -109,12 +111,12 @@ impl KeyLayout {
     }
 }
 
-/// Bits of a key of columns of these widths, with those for NULL.
+/// The number of bits of a key with columns of these widths, including the bits for NULL.
 fn bits_of(widths: &[u32]) -> u32 {
     widths.iter().map(|width| width + 1).sum()
 }
 
-/// The places of columns of these widths in a key of `key_bits`, of which they take the highest.
+/// Places columns of these widths in the highest bits of a key of `key_bits`.
 fn fixed_columns(keys: &[SortKey], widths: &[u32], key_bits: u32) -> Vec<FixedColumn> {
     let column = |(number, key): (usize, &SortKey)| FixedColumn {
         width: widths[number],
@@ -142,6 +144,8 @@ impl FixedColumn {
         entries: &mut [E],
     ) {
         let all = u128::MAX >> (u128::BITS - self.width);
+        // Inverting the bits of a number reverses its order. The rank above it is not inverted, because NULLS FIRST
+        // does not depend on the direction.
         let flip = if self.options.descending { all } else { 0 };
         let rank = |is_null: bool| E::of_key(u128::from(is_null != self.options.nulls_first), self.shift + self.width);
         let (null, value) = (rank(true), rank(false));

@@ -1,13 +1,13 @@
-//! Keys that go on behind their entries.
+//! Long keys: keys that do not fit their entries.
 //!
 //! ```text
 //! entry   rank of NULL 8 | first 24 bytes of the key, filled up with zeros 192 | bytes left 8 | place 48
 //! ```
 //!
-//! A key is bytes whose order is that of the rows: a single text or blob itself, or what Arrow's row format makes of
-//! several columns. The entry has the first of them and how many there are, at most one more than it has room for; where
-//! two keys are equal so far, the shorter one comes first, and only if both go on are their bytes looked at (order.rs).
-//! Descending texts have all these bits the other way round, but for the rank of NULL.
+//! A key is a sequence of bytes that sorts like the rows: a single text or blob itself, or several columns in Arrow's
+//! row format. The entry has the first bytes of the key, and their number, at most one more than it has room for. If
+//! two keys are equal so far, the shorter one comes first. Only if both go on do we compare their remaining bytes
+//! (order.rs). For descending texts all these bits are inverted, except for the rank of NULL.
 
 use std::sync::Arc;
 
@@ -22,18 +22,18 @@ use rowmill_expr::kernels::truth;
 use super::entry::{Entry, PLACE_BITS};
 use super::{SortKey, options};
 
-/// Bytes of a key that an entry has.
+/// The number of bytes of a key that an entry holds.
 pub(super) const ENTRY_BYTES: usize = 24;
-/// What an entry says of keys that go on.
+/// The number of bytes that an entry states for a key that goes on.
 const GOES_ON: u8 = ENTRY_BYTES as u8 + 1;
 
-/// How keys become bytes.
+/// The way in which keys become bytes.
 #[derive(Debug)]
 pub(super) enum LongLayout {
-    /// A text or a blob.
+    /// A single text or blob.
     Text { descending: bool, nulls_first: bool },
-    /// Columns in Arrow's row format, which has the order in it, and of each whether what is NULL is told by a column
-    /// before it.
+    /// Columns in Arrow's row format, which includes the order. For each column: whether an extra Boolean column in
+    /// front of it says which values are NULL.
     Rows(RowConverter, Vec<bool>),
 }
 
@@ -45,7 +45,7 @@ pub(super) enum LongKeys {
 }
 
 impl LongKeys {
-    /// The key of a row; nothing that is meant if it is NULL.
+    /// The key of a row. Meaningless if the key is NULL.
     pub(super) fn get(&self, row: usize) -> &[u8] {
         match self {
             LongKeys::Texts(texts) => texts.value(row),
@@ -53,7 +53,7 @@ impl LongKeys {
         }
     }
 
-    /// Bytes of memory that are not those of the key columns.
+    /// The bytes of memory beyond the memory of the key columns.
     pub(super) fn bytes(&self) -> usize {
         match self {
             LongKeys::Texts(_) => 0,
@@ -63,12 +63,13 @@ impl LongKeys {
 }
 
 impl LongLayout {
-    /// A layout for `keys`, of the types `kinds`. Fails for a type that has no order.
+    /// Chooses a layout for `keys` with the types `kinds`. Fails for a type that has no order.
     pub(super) fn new(keys: &[SortKey], kinds: &[&DataType]) -> Result<LongLayout> {
         if let ([key], [DataType::Utf8View | DataType::BinaryView]) = (keys, kinds) {
             return Ok(LongLayout::Text { descending: key.descending, nulls_first: key.nulls_first });
         }
-        // NULL is greater than every item within a list wherever it is asked to stand by itself.
+        // Arrow sorts NULLs inside a list like NULL itself. SQL wants them above every item, whatever NULLS FIRST
+        // says. If the two differ, a Boolean column in front takes care of NULL itself.
         let is_apart = |key: &SortKey, kind: &DataType| kind.is_nested() && key.nulls_first != key.descending;
         let (mut fields, mut apart) = (Vec::new(), Vec::new());
         for (key, kind) in keys.iter().zip(kinds) {
@@ -76,6 +77,7 @@ impl LongLayout {
             let mut own = options(key);
             if is_apart(key, kind) {
                 let nulls = SortOptions { descending: key.nulls_first, nulls_first: false };
+                // The Boolean is never NULL. Its direction puts NULLs where the key wants them.
                 fields.push(SortField::new_with_options(DataType::Boolean, nulls));
                 own.nulls_first = key.descending;
             }
@@ -86,7 +88,7 @@ impl LongLayout {
             .map_err(|error| Error::new(ErrorKind::Unsupported, format!("ORDER BY: {error}")))
     }
 
-    /// The keys of rows.
+    /// Computes the keys of rows.
     pub(super) fn keys(&self, columns: &[ArrayRef]) -> Result<LongKeys> {
         match self {
             LongLayout::Text { .. } => Ok(LongKeys::Texts(match columns[0].data_type() {
@@ -125,37 +127,38 @@ impl LongLayout {
         }
     }
 
-    /// Whether the bytes of keys compare the other way round.
+    /// Whether the remaining bytes of keys must be compared in reverse.
     pub(super) fn is_descending(&self) -> bool {
         matches!(self, LongLayout::Text { descending: true, .. })
     }
 }
 
-/// The key of an entry of which `bytes` are left.
+/// The bits of an entry for a key with these bytes.
 pub(super) fn bits_of<E: Entry>(rank: u8, bytes: &[u8], descending: bool) -> E {
-    // Both words of 128 bits; the key takes the last bytes.
+    // Two words of 128 bits. The key takes the last bytes, and the rank of NULL the byte before them.
     let mut words = [0; 32];
     let (first, key) = words.split_at_mut(32 - ENTRY_BYTES - 1);
     let bytes_here = bytes.len().min(ENTRY_BYTES);
     key[..bytes_here].copy_from_slice(&bytes[..bytes_here]);
     key[ENTRY_BYTES] = bytes.len().min(GOES_ON.into()) as u8;
     if descending {
+        // This also inverts the zeros after a short key and its length, so shorter texts come later.
         key.iter_mut().for_each(|byte| *byte = !*byte);
     }
     first[first.len() - 1] = rank;
-    let ([high, low], []) = words.as_chunks::<16>() else { unreachable!("two words are two words") };
+    let ([high, low], []) = words.as_chunks::<16>() else { unreachable!("32 bytes are two words of 16") };
     let mut entry = E::of_key(u128::from_be_bytes(*low), 0);
     entry |= E::of_key(u128::from_be_bytes(*high), u128::BITS);
     entry
 }
 
-/// Whether the key of an entry goes on behind it.
+/// Whether the key of an entry goes on after it.
 pub(super) fn goes_on<E: Entry>(entry: E, descending: bool) -> bool {
     let left = (entry.tail() >> PLACE_BITS) as u8;
     GOES_ON == if descending { !left } else { left }
 }
 
-/// The same values with one zero and one NaN, at any depth.
+/// Replaces zeros by 0.0 and NaNs by one NaN, at any depth of nesting.
 pub(crate) fn canonical(values: &ArrayRef) -> Result<ArrayRef> {
     Ok(match values.data_type() {
         DataType::Float32 => Arc::new(
@@ -179,5 +182,5 @@ pub(crate) fn canonical(values: &ArrayRef) -> Result<ArrayRef> {
 }
 
 fn failed(error: ArrowError) -> Error {
-    Error::internal(format!("keys to sort by: {error}"))
+    Error::internal(format!("cannot make keys to sort by: {error}"))
 }

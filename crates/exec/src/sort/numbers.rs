@@ -1,20 +1,20 @@
-//! Values of fixed size as numbers in the order of the values.
+//! Values of fixed size as numbers that sort like the values.
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::buffer::ScalarBuffer;
 use arrow::datatypes::{ArrowNativeType, DataType, IntervalUnit};
 use rowmill_base::{Error, Result};
 
-/// Digits of decimals of which every value fits in 64 bits.
+/// Decimals with up to this many digits fit 64 bits.
 const NARROW_DIGITS: u8 = 18;
 
-/// One number per value; those of NULLs mean nothing.
+/// One number per value. The number of a NULL is arbitrary.
 pub(crate) enum Numbers {
     Narrow(Vec<u64>),
     Wide(Vec<u128>),
 }
 
-/// Bits of the numbers of values of `kind`; `None` if it has no fixed size or none that fits.
+/// The number of bits of the numbers of `kind`. `None` if its values have no fixed size, or more than 128 bits.
 pub(crate) fn width_of(kind: &DataType) -> Option<u32> {
     use DataType::{
         Boolean, Date32, Date64, Decimal32, Decimal64, Decimal128, Duration, FixedSizeBinary, Float32, Float64, Int8,
@@ -33,7 +33,7 @@ pub(crate) fn width_of(kind: &DataType) -> Option<u32> {
     })
 }
 
-/// The numbers of values of a type that has a width.
+/// Turns values into numbers. Their type must have a width.
 pub(crate) fn numbers_of(values: &ArrayRef) -> Result<Numbers> {
     use DataType::{Boolean, Decimal128, FixedSizeBinary, Float32, Float64, UInt8, UInt16, UInt32, UInt64};
     let kind = values.data_type();
@@ -66,7 +66,8 @@ fn map<T: ArrowNativeType, N>(values: &ArrayRef, number: impl Fn(T) -> N) -> Vec
     natives.iter().map(|value| number(*value)).collect()
 }
 
-/// Negative floats turned around, the others above them; one zero, and one NaN above all.
+/// The bits of a float that sort like floats: negative floats are inverted, the others moved above them. There is one
+/// zero, and one NaN above all others.
 fn number_of_f64(value: f64) -> u64 {
     let bits = if value.is_nan() { f64::NAN } else { value + 0.0 }.to_bits();
     if bits >> 63 == 1 { !bits } else { bits ^ 1 << 63 }
@@ -82,7 +83,7 @@ fn narrow_decimals(values: &ArrayRef) -> Result<Vec<u64>> {
     let numbers = numbers.into_iter().enumerate().map(|(row, number)| match number {
         Ok(number) => Ok(number),
         Err(_) if values.is_null(row) => Ok(0),
-        Err(_) => Err(Error::internal(format!("a {} has more digits than its type", values.data_type()))),
+        Err(_) => Err(Error::internal(format!("a {} has more digits than its type allows", values.data_type()))),
     });
     numbers.collect()
 }
@@ -110,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_in_the_order_of_the_values() -> Result<(), ArrowError> {
+    fn numbers_sort_like_the_values() -> Result<(), ArrowError> {
         let decimals = |values: Vec<i128>, digits| Decimal128Array::from(values).with_precision_and_scale(digits, 2);
         let uuids = [[0; 16], [1; 16], [255; 16]];
         let ascending: Vec<ArrayRef> = vec![
@@ -134,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_one_zero_and_one_nan() {
+    fn zeros_are_equal_and_nans_are_equal() {
         let floats = numbers(Arc::new(Float64Array::from(vec![0.0, -0.0, f64::NAN, -f64::NAN])));
         assert!(floats[0] == floats[1] && floats[2] == floats[3]);
         let floats = numbers(Arc::new(Float32Array::from(vec![0.0, -0.0, f32::NAN, -f32::NAN])));
@@ -142,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_decimal_that_breaks_its_type_is_an_error_unless_it_is_null() {
+    fn a_decimal_with_too_many_digits_is_an_error_unless_it_is_null() {
         let values = Decimal128Array::from(vec![1, i128::MAX]).with_data_type(DataType::Decimal128(9, 0));
         let nulls = Some(vec![true, false].into());
         let hidden = Decimal128Array::new(values.values().clone(), nulls).with_data_type(DataType::Decimal128(9, 0));

@@ -1,7 +1,7 @@
-//! The order of entries, those included whose keys go on behind them.
+//! The order of entries, including entries whose keys go on after them.
 //!
-//! Many entries whose keys are equal so far are sorted by the next bytes as they were by the first, and so on, so that what
-//! texts of one beginning have in common is read once and not at each comparison. Few of them are compared.
+//! Many entries with equal first bytes are sorted by their next bytes in the same way, and so on. A prefix that many
+//! texts share is therefore read once and not at every comparison. Only few such entries are compared directly.
 
 use std::cmp::Ordering;
 
@@ -9,28 +9,28 @@ use super::entry::{Entry, Wide};
 use super::long::{ENTRY_BYTES, LongKeys, bits_of, goes_on};
 use super::radix;
 
-/// Entries up to which comparing what their keys go on with is cheaper than sorting by the next bytes.
+/// Up to this number of entries, comparing their remaining bytes is cheaper than sorting by the next bytes.
 const COMPARED_MAX: usize = 16;
 
-/// How entries are ordered.
+/// The order of entries.
 pub(super) struct Order<'a> {
-    /// What keys go on with, by parts; `None` if they are in their entries.
+    /// The long keys, by part. `None` if the entries contain the whole keys.
     long: Option<Vec<&'a LongKeys>>,
     descending: bool,
 }
 
 impl<'a> Order<'a> {
-    /// The order of keys that are in their entries.
+    /// Makes the order of keys that fit their entries.
     pub(super) fn of_entries() -> Order<'a> {
         Order { long: None, descending: false }
     }
 
-    /// The order of long keys, whose places are in `parts`.
+    /// Makes the order of long keys. The places of entries refer to `parts`.
     pub(super) fn of_long(parts: Vec<&'a LongKeys>, descending: bool) -> Order<'a> {
         Order { long: Some(parts), descending }
     }
 
-    /// What the key of an entry goes on with.
+    /// The bytes of an entry's key that do not fit the entry.
     pub(super) fn rest<E: Entry>(&self, entry: E) -> &'a [u8] {
         match &self.long {
             Some(_) if goes_on(entry, self.descending) => self.bytes(entry, ENTRY_BYTES),
@@ -38,12 +38,13 @@ impl<'a> Order<'a> {
         }
     }
 
-    /// Compares keys; the bytes behind `other`, an entry from elsewhere, are `rest`.
+    /// Compares the keys of two entries. `other` may belong to other parts, so `rest` has the remaining bytes of its
+    /// key.
     pub(super) fn compare_keys<E: Entry>(&self, entry: E, other: E, rest: &[u8]) -> Ordering {
         entry.key().cmp(&other.key()).then_with(|| self.compare_bytes(self.rest(entry), rest))
     }
 
-    /// Compares entries; those with equal keys by their places.
+    /// Compares entries. Entries with equal keys compare by their places.
     pub(super) fn compare<E: Entry>(&self, left: E, right: E) -> Ordering {
         match &self.long {
             None => left.cmp(&right),
@@ -51,8 +52,9 @@ impl<'a> Order<'a> {
         }
     }
 
-    /// Sorts entries; `scratch` is room for them, kept between calls.
+    /// Sorts entries. `scratch` is memory to move them to, which the caller can reuse.
     pub(super) fn sort<E: Entry>(&self, entries: &mut Vec<E>, scratch: &mut Vec<E>) {
+        // This sorts by the bytes in the entries. For most keys that is all.
         radix::sort(entries, scratch);
         if self.long.is_none() {
             return;
@@ -64,10 +66,11 @@ impl<'a> Order<'a> {
         }
     }
 
-    /// Sorts entries whose keys are equal so far.
+    /// Sorts entries whose keys are equal so far by the remaining bytes of their keys.
     fn sort_by_rest<E: Entry>(&self, entries: &mut [E]) {
         // The next bytes of the keys, above the places.
         let mut nexts: Vec<Wide> = entries.iter().map(|entry| Wide::at(entry.place())).collect();
+        // Each item is a range of entries and the number of bytes in which their keys are known to be equal.
         let mut unsorted = vec![(0..nexts.len(), ENTRY_BYTES)];
         while let Some((range, known)) = unsorted.pop() {
             let start = range.start;
@@ -85,6 +88,7 @@ impl<'a> Order<'a> {
                 *next = entry;
             }
             nexts.sort_unstable();
+            // Entries that are still equal and go on are sorted by the bytes after these.
             let mut end = start;
             for same in nexts.chunk_by(|left, right| left.key() == right.key()) {
                 end += same.len();
@@ -98,7 +102,7 @@ impl<'a> Order<'a> {
         }
     }
 
-    /// The bytes of a long key without the first `known`.
+    /// The bytes of a long key after the first `known` bytes.
     fn bytes<E: Entry>(&self, entry: E, known: usize) -> &'a [u8] {
         let place = entry.place();
         let parts = self.long.as_ref().expect("only long keys have bytes");

@@ -1,4 +1,4 @@
-//! The places of rows in their order, of columns that are in memory as a whole.
+//! Sorts the places of rows whose columns are in memory as a whole.
 
 use std::mem::size_of;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use super::key::KeyLayout;
 use super::long::LongKeys;
 use super::order::Order;
 
-/// The places of the rows of `columns` in the order of `keys`, of which there is one at least. Rows with equal keys stay
-/// as they are. What it takes until it returns comes from `memory`.
+/// Returns the places of the rows of `columns` in the order of `keys`, which must have at least one key. Rows with
+/// equal keys keep their order. The memory that the sort needs until it returns is taken from `memory`.
 pub(crate) fn places_in_order(columns: &[ArrayRef], keys: &[SortKey], memory: &mut Reservation) -> Result<Vec<u32>> {
     let fields = columns.iter().map(|column| Field::new("", column.data_type().clone(), true));
     let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
@@ -24,13 +24,14 @@ pub(crate) fn places_in_order(columns: &[ArrayRef], keys: &[SortKey], memory: &m
         true => places::<u128>(&layout, columns, memory),
         false => places::<Wide>(&layout, columns, memory),
     };
+    // All temporary memory is free again, even after an error.
     memory.recount(before);
     places
 }
 
 fn places<E: Entry>(layout: &KeyLayout, columns: &[ArrayRef], memory: &mut Reservation) -> Result<Vec<u32>> {
     let rows = columns[0].len();
-    // Entries twice: they are moved to be sorted.
+    // Entries need room twice, because sorting moves them.
     memory.grow((rows * (2 * size_of::<E>() + size_of::<u32>())) as u64)?;
     let (mut entries, mut long): (Vec<E>, Vec<LongKeys>) = (Vec::with_capacity(rows), Vec::new());
     for (part, start) in (0..rows).step_by(PART_ROWS_MAX).enumerate() {
@@ -59,7 +60,7 @@ mod tests {
     use rowmill_base::{Broker, ErrorKind};
 
     #[test]
-    fn places_are_those_of_a_stable_sort() {
+    fn places_match_a_stable_sort() {
         let rows = PART_ROWS_MAX as i64 + 5_000;
         let numbers = (0..rows).map(|row| (row % 5 != 0).then_some(row * 7_919 % 1_003));
         let texts = (0..rows).map(|row| (row % 3 != 0).then(|| format!("{} and something", row * 31 % 97)));

@@ -1,18 +1,19 @@
-//! Sorting entries by the digits of their highest bits.
+//! Sorts entries by the digits of their highest bits.
 //!
-//! Of the bits in which the entries differ, as many of the highest as tell most of that many entries apart are taken as
-//! digits, and the entries are moved once per digit, lowest first. What is then left together differs lower down: a few
-//! entries each, unless keys are unevenly spread, which only costs the time of the comparison sort that finishes them.
+//! We look at the bits in which the entries differ, and take enough of the highest ones as digits to separate most of
+//! the entries. We move all entries once per digit, the lowest digit first. The entries that are then still equal in
+//! these digits differ only in lower bits. Usually these groups are small. If keys are unevenly spread, a group may be
+//! large, which only costs the time of the comparison sort that finishes it.
 
 use super::entry::Entry;
 
 const DIGIT_BITS: u32 = 11;
 const DIGITS_MAX: u32 = 3;
 
-/// Below that, counting digits takes longer than comparing.
+/// With fewer entries than this, sorting by comparison is faster than counting digits.
 const ROWS_MIN: usize = 1 << 10;
 
-/// Sorts `entries`; `scratch` is room to move them, kept between calls.
+/// Sorts `entries`. `scratch` is memory to move them to, which the caller can reuse.
 pub(super) fn sort<E: Entry>(entries: &mut Vec<E>, scratch: &mut Vec<E>) {
     if entries.is_sorted() {
         return;
@@ -21,6 +22,7 @@ pub(super) fn sort<E: Entry>(entries: &mut Vec<E>, scratch: &mut Vec<E>) {
         return entries.sort_unstable();
     }
     let digits = Digits::of(entries);
+    // One pass counts all digits, because the counts do not depend on the order of entries.
     let mut counts = digits.count(entries);
     scratch.resize(entries.len(), E::default());
     for (digit, counts) in counts.chunks_exact_mut(1 << DIGIT_BITS).enumerate() {
@@ -34,7 +36,7 @@ pub(super) fn sort<E: Entry>(entries: &mut Vec<E>, scratch: &mut Vec<E>) {
     }
 }
 
-/// Which bits are looked at.
+/// The bits of an entry that are used as digits.
 struct Digits {
     least: u128,
     shift: u32,
@@ -47,13 +49,15 @@ impl Digits {
             let head = entry.head();
             (least.min(head), most.max(head))
         });
+        // Subtracting the least entry removes leading bits that all entries share.
         let bits = u128::BITS - (most - least).leading_zeros();
+        // About log2(entries) bits separate most entries.
         let wanted = usize::BITS - entries.len().leading_zeros();
         let digits = wanted.min(bits).div_ceil(DIGIT_BITS).clamp(1, DIGITS_MAX);
         Digits { least, shift: bits.saturating_sub(digits * DIGIT_BITS), digits }
     }
 
-    /// All digits of an entry.
+    /// All digits of an entry as one number.
     #[inline]
     fn all<E: Entry>(&self, entry: E) -> u64 {
         ((entry.head() - self.least) >> self.shift) as u64
@@ -64,7 +68,7 @@ impl Digits {
         digit_of(self.all(entry), digit)
     }
 
-    /// How often each digit occurs, for one digit after the other.
+    /// Counts the values of each digit, one digit after the other.
     fn count<E: Entry>(&self, entries: &[E]) -> Vec<u32> {
         let mut counts = vec![0; (self.digits as usize) << DIGIT_BITS];
         for entry in entries {
@@ -82,8 +86,11 @@ fn digit_of(digits: u64, digit: u32) -> usize {
     (digits >> (digit * DIGIT_BITS)) as usize % (1 << DIGIT_BITS)
 }
 
-/// Moves entries to `to` in the order of one digit, of which `counts` says how often each value occurs.
+/// Moves entries to `to` in the order of one digit. `counts` must have the number of entries for each value of the
+/// digit.
 fn move_by<E: Entry>(from: &[E], to: &mut [E], counts: &mut [u32], digit: impl Fn(E) -> usize) {
+    // Turn the counts into the positions at which the entries of each value start. Moving in order keeps equal ones in
+    // order, so the sort by the previous digits stays valid.
     let mut start = 0;
     for count in counts.iter_mut() {
         start += std::mem::replace(count, start);
@@ -117,14 +124,14 @@ mod tests {
     }
 
     #[test]
-    fn entries_are_sorted_however_their_keys_are_spread() {
+    fn entries_are_sorted_for_every_distribution_of_keys() {
         let mut random = SmallRng::seed_from_u64(5);
         for rows in [0, 1, 2, 100, ROWS_MIN, 5_000, 70_000] {
             let spread: Vec<u128> = (0..rows).map(|_| random.random::<u128>() >> 60).collect();
             check::<u128>(spread.iter().map(|key| (*key, 0)));
             check::<u128>(spread.iter().map(|key| (key % 3, 0)));
             check::<u128>(spread.iter().map(|key| (key % 5_000 + (1 << 40), 7)));
-            // All but a few together.
+            // All keys are near each other, except for a few.
             check::<u128>(spread.iter().map(|key| (if key % 1_000 == 0 { *key } else { key % 9_999 }, 0)));
             check::<u128>((0..rows as u128).rev().map(|key| (key, 0)));
             check::<Wide>(spread.iter().map(|key| (*key, 140)));

@@ -5,9 +5,9 @@
 //! run 1   |---|-------|----|--|          range 0 is the first piece of each run, and so on
 //! ```
 //!
-//! The keys to cut at are taken from keys of all runs at even distances, so that all ranges have about as many rows,
-//! equal keys included, since their places tell them apart. A range is put in order for itself, in a core's caches: its
-//! pieces are sorted together, which reads each of them from front to back.
+//! The keys to cut at are chosen from a sample of all runs at even distances, so all ranges have about the same number
+//! of rows. That holds even with many equal keys, because entries also contain places. Each range is sorted by itself,
+//! inside a core's caches: its pieces are sorted together, and each of them is read from front to back.
 
 use std::ops::Range;
 
@@ -20,25 +20,25 @@ use super::order::Order;
 use super::run::{Run, RunFormat, gather};
 use crate::share::batch_of;
 
-/// Rows of a range, about. Few in tests, so that they have many ranges.
+/// The number of rows that a range should have. It is small in tests, so that they have many ranges.
 const RANGE_ROWS: usize = if cfg!(test) { 1 << 7 } else { 1 << 15 };
-/// Keys that are looked at for each range.
+/// The number of keys in the sample for each range.
 const SAMPLES_PER_RANGE: usize = 16;
 
-/// All runs, and where they are cut.
+/// All runs, and the positions at which they are cut.
 pub(super) struct Ranges<E> {
     runs: Vec<Run<E>>,
-    /// Where the ranges end in each run.
+    /// For each run, the positions at which the ranges end.
     ends: Vec<Vec<u32>>,
-    /// Where the ranges end in the result.
+    /// The positions in the result at which the ranges end.
     result_ends: Vec<u64>,
-    /// Bytes that a row of the result takes, about.
+    /// The approximate bytes of a row of the result.
     row_bytes: usize,
     _memory: Reservation,
 }
 
 impl<E: Entry> Ranges<E> {
-    /// Cuts `runs`.
+    /// Cuts `runs` into ranges.
     pub(super) fn new(runs: Vec<Run<E>>, format: &RunFormat) -> Result<Ranges<E>> {
         let rows: usize = runs.iter().map(|run| run.entries.len()).sum();
         let count = rows.div_ceil(RANGE_ROWS);
@@ -59,20 +59,21 @@ impl<E: Entry> Ranges<E> {
 }
 
 impl<E: Entry> Ranges<E> {
-    /// The ranges that have rows of `window`, positions in the result.
+    /// The ranges that contain rows of `window`, a range of positions in the result.
     pub(super) fn within(&self, window: &Range<u64>) -> Range<usize> {
         let first = self.result_ends.partition_point(|end| *end <= window.start);
+        // The range that contains the end of the window is still needed.
         let end = self.result_ends.partition_point(|end| *end < window.end) + 1;
         first..end.clamp(first, self.result_ends.len())
     }
 
-    /// Bytes that the rows of a range take in the result, about, and that putting them in order takes.
+    /// The approximate bytes that the rows of a range take in the result, and that sorting them takes.
     pub(super) fn bytes_of(&self, range: usize) -> u64 {
         let rows = self.rows_of(range);
         (rows.end - rows.start) * (self.row_bytes + 2 * size_of::<E>()) as u64
     }
 
-    /// The rows of a range that are within `window`, in order, in batches of `batch_rows` at most.
+    /// Returns the rows of a range that are inside `window`, sorted, in batches of at most `batch_rows` rows.
     pub(super) fn batches(
         &self,
         range: usize,
@@ -85,7 +86,7 @@ impl<E: Entry> Ranges<E> {
         let given = position(window.start)..position(window.end);
         let mut pieces = self.pieces(range).filter(|(_, piece)| !piece.is_empty());
         if let (Some((run, piece)), None) = (pieces.next(), pieces.next()) {
-            // The rows lie in order there.
+            // All rows come from one run, where they are already in order.
             let batch = self.runs[run].batch.slice(piece.start + given.start, given.len());
             return Ok(even(given.len(), batch_rows).map(|part| batch.slice(part.start, part.len())).collect());
         }
@@ -103,13 +104,13 @@ impl<E: Entry> Ranges<E> {
         even(entries.len(), batch_rows).map(batch).collect()
     }
 
-    /// The positions of the rows of a range in the result.
+    /// The positions in the result of the rows of a range.
     fn rows_of(&self, range: usize) -> Range<u64> {
         let start = range.checked_sub(1).map_or(0, |before| self.result_ends[before]);
         start..self.result_ends[range]
     }
 
-    /// The positions of the rows of a range in each run.
+    /// For each run, the positions of the rows of a range.
     fn pieces(&self, range: usize) -> impl Iterator<Item = (usize, Range<usize>)> {
         self.ends.iter().enumerate().map(move |(run, ends)| {
             let start = range.checked_sub(1).map_or(0, |before| ends[before]);
@@ -118,18 +119,18 @@ impl<E: Entry> Ranges<E> {
     }
 }
 
-/// The order of entries that are places in runs.
+/// The order of entries whose places refer to runs.
 fn order_of<'a, E: Entry>(runs: &'a [Run<E>], format: &RunFormat) -> Order<'a> {
     format.order(runs.iter().filter_map(|run| run.long.as_ref()))
 }
 
-/// An entry of a run as one of all runs.
+/// Turns an entry of a run into an entry among all runs, by adding the run's number to its place.
 fn in_run<E: Entry>(mut entry: E, run: usize) -> E {
     entry |= E::at(Place { part: run, row: 0 });
     entry
 }
 
-/// The first entries of `ranges` ranges, without that of the first.
+/// Chooses the first entry of each range except the first one.
 fn splitters<E: Entry>(runs: &[Run<E>], ranges: usize, rows: usize, order: &Order<'_>) -> Vec<E> {
     let distance = (rows / (ranges * SAMPLES_PER_RANGE).max(1)).max(1);
     let mut samples = Vec::new();
@@ -138,14 +139,16 @@ fn splitters<E: Entry>(runs: &[Run<E>], ranges: usize, rows: usize, order: &Orde
         samples.extend(sampled.map(|entry| in_run(*entry, number)));
     }
     order.sort(&mut samples, &mut Vec::new());
+    // Equal steps through the sorted sample divide the rows into about equal parts.
     (1..ranges).map(|range| samples[range * samples.len() / ranges]).collect()
 }
 
-/// Where the ranges end in a run.
+/// Finds the positions at which the ranges end in a run.
 fn ends_in<E: Entry>(run: &Run<E>, number: usize, splitters: &[E], order: &Order<'_>) -> Vec<u32> {
     let mut end = 0;
     let is_before = |entry: &E, splitter: &E| order.compare(in_run(*entry, number), *splitter).is_lt();
     let ends = splitters.iter().map(|splitter| {
+        // Splitters ascend, so each search starts at the end of the previous range.
         end += run.entries[end..].partition_point(|entry| is_before(entry, splitter));
         end as u32
     });
@@ -154,7 +157,7 @@ fn ends_in<E: Entry>(run: &Run<E>, number: usize, splitters: &[E], order: &Order
     ends
 }
 
-/// Cuts `rows` into as few parts of `most` rows as possible, about as long as one another.
+/// Cuts `rows` into as few parts of at most `most` rows as possible, all of about the same length.
 fn even(rows: usize, most: usize) -> impl Iterator<Item = Range<usize>> {
     let parts = rows.div_ceil(most);
     (0..parts).map(move |part| part * rows / parts..(part + 1) * rows / parts)

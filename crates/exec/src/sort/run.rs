@@ -1,9 +1,10 @@
-//! Runs: some rows in their order.
+//! Runs: sorted pieces of the input.
 //!
-//! A run is whole in itself: its rows lie one behind the other in new arrays, and beside them their keys, so that what is
-//! read of it in order is read from front to back. That makes merging it cheap where it is in memory, and is what could
-//! be written elsewhere and read again piece by piece. Only texts stay in the buffers that they came in, unless less than
-//! half of those is theirs: copying short ones takes longer than reading them where they are.
+//! A run is self-contained: it has its rows in sorted order in arrays of its own, and next to them their keys. Reading
+//! a run in order therefore reads memory from front to back. That makes merging cheap while runs are in memory, and it
+//! is also the form in which a run could be written elsewhere and read back piece by piece. Only texts may stay in the
+//! buffers in which they came, as long as at least half of the buffers' bytes belong to them, because copying short
+//! texts takes longer than reading them where they are.
 
 use std::sync::Arc;
 
@@ -21,27 +22,28 @@ use super::long::LongKeys;
 use super::order::Order;
 use crate::share::batch_of;
 
-/// Rows of a run, up to those of the last batch. Few in tests, so that they have many runs.
+/// The number of rows that a run should have. The last batch may add more. It is small in tests, so that they have many
+/// runs.
 pub(super) const RUN_ROWS: usize = if cfg!(test) { 1 << 8 } else { 1 << 18 };
-/// Bytes of batches that are made a run even if there are fewer rows.
+/// Batches with this many bytes become a run even if they have fewer rows.
 const RUN_BYTES: usize = 1 << 26;
 
-/// Bytes that a batch may hold besides those of its rows, and those of others with it, before its rows are copied.
+/// The bytes that batches may keep alive beyond their own rows before we copy the rows of a batch.
 const UNUSED_BYTES_MAX: usize = 1 << 24;
 
-const _: () = assert!(2 * RUN_ROWS <= PART_ROWS_MAX, "a row of a run has a place, whatever the last batch brings");
+const _: () = assert!(2 * RUN_ROWS <= PART_ROWS_MAX, "every row of a run must have a place, whatever the last batch");
 
-/// Some rows in their order.
+/// Some rows in sorted order.
 pub(super) struct Run<E> {
     pub(super) batch: RecordBatch,
-    /// Their keys, above their places in the run.
+    /// The keys of the rows, above their places in the run.
     pub(super) entries: Vec<E>,
-    /// What the keys go on with.
+    /// The bytes of keys that do not fit their entries.
     pub(super) long: Option<LongKeys>,
     pub(super) memory: Reservation,
 }
 
-/// What makes runs out of rows.
+/// The schema, the keys and the memory of a sort: everything that is needed to make runs.
 #[derive(Debug)]
 pub(super) struct RunFormat {
     pub(super) schema: SchemaRef,
@@ -54,7 +56,7 @@ impl RunFormat {
         self.broker.reservation(OWNER)
     }
 
-    /// The order of entries with places in parts that go on with `long`.
+    /// The order of entries. `long` has the long keys of the parts that the places of the entries refer to.
     pub(super) fn order<'a>(&self, long: impl IntoIterator<Item = &'a LongKeys>) -> Order<'a> {
         match self.layout.long() {
             None => Order::of_entries(),
@@ -62,8 +64,8 @@ impl RunFormat {
         }
     }
 
-    /// The rows at `entries`, places in `parts`, in that order. `memory` is what is held of them; what is needed besides is
-    /// added to it, and at the end it is what the run holds.
+    /// Makes a run of the rows at `entries`, in that order. Their places refer to `parts`. `memory` is the memory of
+    /// the parts. It grows by the memory that gathering needs, and in the end it is the memory of the run.
     pub(super) fn gather<E: Entry>(
         &self,
         parts: Vec<RecordBatch>,
@@ -76,19 +78,22 @@ impl RunFormat {
         let columns = gather(&parts.iter().collect::<Vec<_>>(), &entries)?;
         let columns = columns.iter().map(|column| compact(column, &mut memory)).collect::<Result<_>>()?;
         let batch = batch_of(OWNER, &self.schema, columns, entries.len())?;
+        // The old rows are freed before the keys of the new ones are made, to keep the peak low.
         drop(parts);
         let long = self.layout.long().map(|layout| layout.keys(&self.layout.columns(&batch))).transpose()?;
         for (row, entry) in entries.iter_mut().enumerate() {
+            // The rows now have their positions in the run, so the entries get new places.
             *entry = entry.moved(Place { part: 0, row });
         }
         let mut run = Run { batch, entries, long, memory };
+        // From here on the run accounts only for what it holds. The parts are gone.
         run.memory.recount(run.bytes() as u64);
         Ok(run)
     }
 }
 
 impl<E> Run<E> {
-    /// Bytes of memory.
+    /// The bytes of memory that the run holds.
     fn bytes(&self) -> usize {
         let mut held = HeldBuffers::default();
         held.add(&self.batch);
@@ -96,20 +101,20 @@ impl<E> Run<E> {
     }
 }
 
-/// Gathers batches until there are enough of them for a run.
+/// Collects batches until they are enough for a run.
 pub(super) struct RunBuilder<'a, E> {
     format: &'a RunFormat,
     batches: Vec<RecordBatch>,
     rows: usize,
     held: HeldBuffers,
     memory: Reservation,
-    /// Room to sort in, and the memory of that.
+    /// Memory to sort in, and its reservation. Runs reuse it.
     scratch: Vec<E>,
     scratch_memory: Reservation,
 }
 
 impl<'a, E: Entry> RunBuilder<'a, E> {
-    /// No rows.
+    /// Makes a builder without rows.
     pub(super) fn new(format: &'a RunFormat) -> RunBuilder<'a, E> {
         RunBuilder {
             format,
@@ -122,9 +127,10 @@ impl<'a, E: Entry> RunBuilder<'a, E> {
         }
     }
 
-    /// Adds the rows of a batch, [`RUN_ROWS`] at most, and to `runs` the run that is full with them.
+    /// Adds the rows of a batch, at most [`RUN_ROWS`]. If that completes a run, appends it to `runs`.
     pub(super) fn add(&mut self, mut batch: RecordBatch, runs: &mut Vec<Run<E>>) -> Result<()> {
         let used = bytes_of_rows(&batch) + bytes_of_texts(&batch);
+        // The batch keeps much larger buffers alive than it uses, for example as a slice of a large one. Copy it.
         if self.held.more_with(&batch) > 4 * used + UNUSED_BYTES_MAX {
             self.memory.grow(used as u64)?;
             batch = copied(&batch)?;
@@ -139,7 +145,7 @@ impl<'a, E: Entry> RunBuilder<'a, E> {
         }
     }
 
-    /// Makes a run of the rows that are left, if there are any.
+    /// Makes a run of the remaining rows, if there are any.
     pub(super) fn finish(&mut self, runs: &mut Vec<Run<E>>) -> Result<()> {
         let rows = std::mem::take(&mut self.rows);
         if rows == 0 {
@@ -166,7 +172,7 @@ impl<'a, E: Entry> RunBuilder<'a, E> {
     }
 }
 
-/// The columns of the rows at `entries`, places in `parts`.
+/// Gathers the columns of the rows at `entries`, whose places refer to `parts`.
 pub(super) fn gather<E: Entry>(parts: &[&RecordBatch], entries: &[E]) -> Result<Vec<ArrayRef>> {
     let places = entries.iter().map(|entry| entry.place());
     let indices: Vec<(usize, usize)> = places.map(|place| (place.part, place.row)).collect();
@@ -177,7 +183,7 @@ pub(super) fn gather<E: Entry>(parts: &[&RecordBatch], entries: &[E]) -> Result<
     (0..parts[0].num_columns()).map(column).collect()
 }
 
-/// The same rows in buffers of their own.
+/// Copies the rows of a batch into buffers of their own.
 fn copied(batch: &RecordBatch) -> Result<RecordBatch> {
     let all = UInt32Array::from_iter_values(0..batch.num_rows() as u32);
     let columns = batch.columns().iter().map(|column| match column.data_type() {
@@ -188,7 +194,7 @@ fn copied(batch: &RecordBatch) -> Result<RecordBatch> {
     batch_of(OWNER, batch.schema_ref(), columns.collect::<Result<_>>()?, batch.num_rows())
 }
 
-/// The same values; texts are copied if less than half of what their buffers hold belongs to them.
+/// Copies texts if less than half of their buffers' bytes belong to them. Other values stay as they are.
 fn compact(values: &ArrayRef, memory: &mut Reservation) -> Result<ArrayRef> {
     Ok(match values.data_type() {
         DataType::Utf8View => {
@@ -208,6 +214,7 @@ fn compact_views<T: ByteViewType>(
     let used = values.total_buffer_bytes_used();
     let mut held = HeldBuffers::default();
     values.data_buffers().iter().for_each(|buffer| held.add_buffer(buffer));
+    // At least half of the bytes are used. Copying would cost more than it frees.
     if held.bytes() <= 2 * used {
         return Ok(None);
     }
@@ -216,5 +223,5 @@ fn compact_views<T: ByteViewType>(
 }
 
 fn failed(error: ArrowError) -> Error {
-    Error::internal(format!("rows in their order: {error}"))
+    Error::internal(format!("cannot put rows in order: {error}"))
 }

@@ -1,13 +1,15 @@
 //! One sort and its workers.
 //!
 //! ```text
-//! gather   every worker makes runs of its share of the input, or of the best rows of it
-//! give     when all have, the runs are cut into ranges; one worker gives the result, and all put ranges in order for it
+//! gather   every worker makes runs from its share of the input, or from the best rows of its share
+//! give     after all workers have gathered, the runs are cut into ranges. One worker returns the result, and all
+//!          workers sort ranges for it
 //! ```
 //!
-//! Ranges are taken in the order of the result. Who gives waits for nobody as long as there are ranges to be taken; the
-//! others may be a few ranges ahead, which bounds what is ready and not given yet. The first error ends the sort for all,
-//! and every worker returns it. A worker that panics or is dropped while it works ends it as well.
+//! Workers take ranges in the order of the result. The worker that returns the result waits for no other worker while
+//! ranges are left to take. The others may be a few ranges ahead, so the number of ranges that are sorted but not yet
+//! returned is bounded. The first error ends the sort for all workers, and every worker returns it. A worker that
+//! panics or is dropped while it works also ends the sort.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -26,19 +28,19 @@ use super::{OWNER, SortRequest};
 use crate::batch::{BatchSource, Batches};
 use crate::share::share;
 
-/// How often who waits asks whether the statement was cancelled.
+/// How often a waiting worker checks whether the statement was cancelled.
 const CANCEL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Ranges that may be taken for each worker before the first of them is given.
+/// The number of ranges per worker that may be taken before the first of them is returned.
 const AHEAD_PER_WORKER: usize = 2;
 
 /// One sort, shared by its workers.
 pub(super) struct Sorting<E> {
     input: Arc<dyn BatchSource>,
     format: RunFormat,
-    /// Which rows are given, by their positions in the order.
+    /// The positions in the order of the rows to return.
     window: Range<u64>,
-    /// How many of the first rows are gathered, if not all are.
+    /// The number of first rows to gather, if not all rows are gathered.
     top_rows: Option<usize>,
     batch_rows: usize,
     cancel: Cancel,
@@ -47,23 +49,23 @@ pub(super) struct Sorting<E> {
     changed: Condvar,
 }
 
-/// How far a sort is.
+/// The progress of a sort.
 struct State<E> {
     stage: Stage<E>,
-    /// Workers that gather.
+    /// The number of workers that are gathering.
     gathering: usize,
-    /// What those gathered that are done.
+    /// The runs of the workers that have finished gathering.
     runs: Vec<Run<E>>,
-    /// Workers that put ranges in order, with the one that gives the result.
+    /// The number of workers that sort ranges, including the worker that returns the result.
     ordering: usize,
-    /// A worker gives the result.
+    /// Whether a worker returns the result.
     is_given: bool,
-    /// The next range to be put in order, and the first that never is.
+    /// The next range to sort, and the end of the ranges to sort.
     next: usize,
     end: usize,
-    /// The next range to be given.
+    /// The next range to return.
     given: usize,
-    /// Ranges in order.
+    /// Sorted ranges that wait to be returned.
     ready: BTreeMap<usize, Ready>,
 }
 
@@ -74,14 +76,14 @@ enum Stage<E> {
     Over,
 }
 
-/// The rows of a range in order.
+/// The sorted rows of a range.
 struct Ready {
     batches: Vec<RecordBatch>,
     memory: Scratch,
 }
 
 impl<E> State<E> {
-    /// What is put in order; `None` if that is over.
+    /// The ranges to sort. `None` if the sort is over.
     fn ranges(&self) -> Result<Option<&Arc<Ranges<E>>>> {
         match &self.stage {
             Stage::Failed(error) => Err(error.clone()),
@@ -90,7 +92,7 @@ impl<E> State<E> {
         }
     }
 
-    /// Takes the next range, unless too many are taken already.
+    /// Takes the next range. `None` if too many ranges are already taken and not yet returned.
     fn take_range(&mut self) -> Option<usize> {
         let range = self.next;
         let is_free = range < self.end && range < self.given + AHEAD_PER_WORKER * self.ordering;
@@ -100,7 +102,7 @@ impl<E> State<E> {
 }
 
 impl<E: Entry> Sorting<E> {
-    /// A sort that has read nothing yet.
+    /// Prepares a sort. Reads nothing.
     pub(super) fn new(input: Arc<dyn BatchSource>, format: RunFormat, request: &SortRequest) -> Arc<Sorting<E>> {
         let end = request.rows.map_or(u64::MAX, |rows| (request.skip as u64).saturating_add(rows as u64));
         let state = State {
@@ -127,18 +129,19 @@ impl<E: Entry> Sorting<E> {
         })
     }
 
-    /// A worker's share.
+    /// Returns one worker's share.
     pub(super) fn share(self: Arc<Self>) -> Batches {
         let mut worker = Worker { sorting: self, giving: None, batches: VecDeque::new(), memory: None };
         share(move || worker.next_batch())
     }
 
-    /// Gathers, and waits for the others that do. `None` if nothing is left to do.
+    /// Gathers this worker's share and waits for the other gathering workers. `None` if nothing is left to do.
     fn gather(&self) -> Result<Option<Arc<Ranges<E>>>> {
         let mut state = self.state.lock();
         if !matches!(state.stage, Stage::Gathering) {
             return Ok(state.ranges()?.cloned());
         }
+        // Counting before reading makes the other workers wait for this one.
         state.gathering += 1;
         drop(state);
         let runs = self.gather_runs()?;
@@ -148,7 +151,9 @@ impl<E: Entry> Sorting<E> {
             return Ok(state.ranges()?.cloned());
         }
         state.runs.extend(runs);
+        // The last worker to finish cuts the runs into ranges, because only now all runs are known.
         if state.gathering == 0 {
+            // Only ranges with rows between OFFSET and LIMIT are sorted.
             let ranges = Ranges::new(std::mem::take(&mut state.runs), &self.format)?;
             let taken = ranges.within(&self.window);
             (state.next, state.given, state.end) = (taken.start, taken.start, taken.end);
@@ -161,7 +166,7 @@ impl<E: Entry> Sorting<E> {
         Ok(state.ranges()?.cloned())
     }
 
-    /// Runs of a share of the input.
+    /// Gathers the runs of one share of the input.
     fn gather_runs(&self) -> Result<Vec<Run<E>>> {
         let mut runs = Vec::new();
         let input = Arc::clone(&self.input).worker();
@@ -180,7 +185,7 @@ impl<E: Entry> Sorting<E> {
         Ok(runs)
     }
 
-    /// Reads a share to its end. No batch that comes of it has more rows than a run.
+    /// Reads a share to its end and passes it on in batches of at most as many rows as a run has.
     fn each_batch(&self, input: Batches, mut add: impl FnMut(RecordBatch) -> Result<()>) -> Result<()> {
         for batch in input {
             self.cancel.check()?;
@@ -195,18 +200,19 @@ impl<E: Entry> Sorting<E> {
         Ok(())
     }
 
-    /// Joins those that put ranges in order; whether the result is to be given by this one.
+    /// Joins the workers that sort ranges. Returns whether this worker must return the result.
     fn join(&self) -> bool {
         let mut state = self.state.lock();
         state.ordering += 1;
         !std::mem::replace(&mut state.is_given, true)
     }
 
-    /// Puts ranges in order for the worker that gives the result, until all are taken.
+    /// Sorts ranges for the worker that returns the result, until all ranges are taken.
     fn help(&self, ranges: &Ranges<E>) -> Result<()> {
         let mut state = self.state.lock();
         while state.ranges()?.is_some() && state.next < state.end {
             match state.take_range() {
+                // Sorting runs without the lock. The sort may end while we sort, and then the range is dropped.
                 Some(range) => {
                     let ready = MutexGuard::unlocked(&mut state, || self.put_in_order(range, ranges))?;
                     if state.ranges()?.is_some() {
@@ -220,12 +226,13 @@ impl<E: Entry> Sorting<E> {
         Ok(())
     }
 
-    /// The next range of the result.
+    /// Returns the next range of the result. Sorts ranges itself while the next one is not ready.
     fn next_range(&self, ranges: &Ranges<E>) -> Result<Option<Ready>> {
         let mut state = self.state.lock();
         while state.ranges()?.is_some() && state.given < state.end {
             let given = state.given;
             if let Some(ready) = state.ready.remove(&given) {
+                // This lets the helpers take further ranges.
                 state.given += 1;
                 self.changed.notify_all();
                 return Ok(Some(ready));
@@ -243,7 +250,8 @@ impl<E: Entry> Sorting<E> {
 
     fn put_in_order(&self, range: usize, ranges: &Ranges<E>) -> Result<Ready> {
         self.cancel.check()?;
-        // Ranges are small and few at a time, and what waits for them holds much more.
+        // We take scratch memory, because few ranges exist at a time and they are small. Refusing it would keep the
+        // runs in memory, which are much larger.
         let mut memory = self.format.broker.scratch(OWNER);
         memory.grow(ranges.bytes_of(range))?;
         let batches = ranges.batches(range, &self.window, self.batch_rows, &self.format)?;
@@ -256,7 +264,7 @@ impl<E: Entry> Sorting<E> {
         Ok(())
     }
 
-    /// Ends the sort for all workers, who let go of what they hold.
+    /// Ends the sort for all workers and frees the ranges and runs that it holds.
     fn end(&self, error: Option<Error>) {
         let mut state = self.state.lock();
         if !matches!(state.stage, Stage::Failed(_)) {
@@ -268,10 +276,10 @@ impl<E: Entry> Sorting<E> {
     }
 }
 
-/// A worker's share.
+/// One worker's share.
 struct Worker<E: Entry> {
     sorting: Arc<Sorting<E>>,
-    /// What it gives the rows of, if it gives the result.
+    /// The ranges whose rows it returns, if this worker returns the result.
     giving: Option<Arc<Ranges<E>>>,
     batches: VecDeque<RecordBatch>,
     memory: Option<Scratch>,
@@ -280,6 +288,7 @@ struct Worker<E: Entry> {
 impl<E: Entry> Worker<E> {
     fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         let sorting = Arc::clone(&self.sorting);
+        // Without this, the other workers would wait forever for a worker that panicked.
         let _watch = EndOnPanic(&*sorting);
         self.advance().inspect_err(|error| sorting.end(Some(error.clone())))
     }
@@ -295,6 +304,7 @@ impl<E: Entry> Worker<E> {
         }
         let Some(ranges) = &self.giving else { return Ok(None) };
         while self.batches.is_empty() {
+            // The batches of the previous range have all been returned.
             self.memory = None;
             let Some(ready) = self.sorting.next_range(ranges)? else { return Ok(None) };
             self.batches.extend(ready.batches);
@@ -305,6 +315,7 @@ impl<E: Entry> Worker<E> {
 }
 
 impl<E: Entry> Drop for Worker<E> {
+    // A reader that stops early must also stop the helpers, which would otherwise wait for their ranges to be taken.
     fn drop(&mut self) {
         if self.giving.is_some() {
             self.sorting.end(None);
@@ -312,7 +323,7 @@ impl<E: Entry> Drop for Worker<E> {
     }
 }
 
-/// Ends a sort on the way out of a panic.
+/// Ends a sort if its worker panics.
 struct EndOnPanic<'a, E: Entry>(&'a Sorting<E>);
 
 impl<E: Entry> Drop for EndOnPanic<'_, E> {

@@ -1,4 +1,4 @@
-//! Whole sorts against a model: the rows' places sorted by comparing one value with another.
+//! Compares whole sorts with a model that sorts the rows' places by comparing values one by one.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -22,7 +22,8 @@ use crate::collect::collect;
 use crate::test_input::{Failing, number_batch, number_schema, numbers, numbers_of};
 use crate::values::Values;
 
-/// Columns of every type that can be a key, with few or many distinct values and NULLs. The first one numbers the rows.
+/// Makes columns of every type that can be a key, with few or many distinct values and NULLs. The first column numbers
+/// the rows.
 fn random_batch(rows: usize, random: &mut SmallRng) -> RecordBatch {
     let mut columns: Vec<(&str, ArrayRef)> = vec![("row", Arc::new(Int64Array::from_iter_values(0..rows as i64)))];
     macro_rules! primitive {
@@ -84,7 +85,7 @@ fn float(number: u64) -> f64 {
     }
 }
 
-/// Short and long texts, many of one beginning, some with zeros in them or at the end.
+/// Makes short and long texts. Many of them share a prefix, and some contain zero bytes in the middle or at the end.
 fn text(number: u64) -> String {
     match number % 6 {
         0 => String::new(),
@@ -96,7 +97,7 @@ fn text(number: u64) -> String {
     }
 }
 
-/// The columns that are keys, all but the first and the nested ones at the end.
+/// The columns to choose keys from: all except the row number and the nested columns at the end.
 const KEY_COLUMNS: std::ops::Range<usize> = 1..21;
 
 fn random_keys(random: &mut SmallRng) -> Vec<SortKey> {
@@ -122,7 +123,7 @@ fn request(schema: &SchemaRef, keys: &[SortKey]) -> SortRequest {
     }
 }
 
-/// Compares two rows of a batch by keys.
+/// Returns a function that compares two rows of a batch by `keys`.
 fn comparator(batch: &RecordBatch, keys: &[SortKey]) -> impl Fn(usize, usize) -> Ordering + use<> {
     let compare: Vec<_> = keys
         .iter()
@@ -136,7 +137,7 @@ fn comparator(batch: &RecordBatch, keys: &[SortKey]) -> impl Fn(usize, usize) ->
     }
 }
 
-/// The same with one zero and one NaN.
+/// Replaces -0.0 by 0.0 and every NaN by one NaN, because the sort treats them as equal.
 fn one_zero(values: &ArrayRef) -> ArrayRef {
     if let Some(values) = values.as_primitive_opt::<Float64Type>() {
         return Arc::new(values.unary::<_, Float64Type>(|v| if v.is_nan() { f64::NAN } else { v + 0.0 }));
@@ -147,7 +148,7 @@ fn one_zero(values: &ArrayRef) -> ArrayRef {
     Arc::clone(values)
 }
 
-/// Cuts rows into batches of different lengths, some empty.
+/// Cuts rows into batches of different lengths. Some batches are empty.
 fn cut(batch: &RecordBatch, random: &mut SmallRng) -> Arc<Values> {
     let mut batches = Vec::new();
     let mut start = 0;
@@ -159,7 +160,7 @@ fn cut(batch: &RecordBatch, random: &mut SmallRng) -> Arc<Values> {
     Values::new(batch.schema(), batches)
 }
 
-/// Sorts `batch` in `threads` threads and compares with the model.
+/// Sorts `batch` in `threads` threads and compares the result with the model.
 fn check(batch: &RecordBatch, request: SortRequest, threads: usize, random: &mut SmallRng) {
     let compare = comparator(batch, &request.keys);
     let mut expected: Vec<usize> = (0..batch.num_rows()).collect();
@@ -183,7 +184,7 @@ fn check(batch: &RecordBatch, request: SortRequest, threads: usize, random: &mut
     for (position, (row, expected)) in rows.iter().zip(&expected).enumerate() {
         assert_eq!(compare(*row, *expected), Ordering::Equal, "{what} at {position}");
     }
-    // Each row is one of the input, whole, and none comes twice.
+    // Each row must be a complete row of the input, and no row may occur twice.
     let places = UInt32Array::from_iter_values(rows.iter().map(|row| *row as u32));
     assert_eq!(found, take_record_batch(batch, &places).expect("rows of the batch"), "{what}");
     let mut once = rows.clone();
@@ -193,7 +194,7 @@ fn check(batch: &RecordBatch, request: SortRequest, threads: usize, random: &mut
 }
 
 #[test]
-fn rows_come_in_the_order_of_the_model() {
+fn a_sort_returns_the_order_of_the_model() {
     let mut random = SmallRng::seed_from_u64(11);
     for round in 0..150 {
         let rows = *[0, 1, 30, 300, 3_000].get(round % 5).expect("one of five");
@@ -206,7 +207,7 @@ fn rows_come_in_the_order_of_the_model() {
 }
 
 #[test]
-fn each_type_is_a_key_of_its_own() {
+fn every_key_type_sorts_in_every_direction() {
     let mut random = SmallRng::seed_from_u64(12);
     let batch = random_batch(2_000, &mut random);
     for column in KEY_COLUMNS {
@@ -220,7 +221,7 @@ fn each_type_is_a_key_of_its_own() {
 }
 
 #[test]
-fn the_first_rows_and_those_behind_some_come_in_the_order_of_the_model() {
+fn skip_and_limit_return_the_rows_of_the_model() {
     let mut random = SmallRng::seed_from_u64(13);
     for round in 0..150 {
         let batch = random_batch(*[0, 10, 1_000, 5_000].get(round % 4).expect("one of four"), &mut random);
@@ -235,7 +236,7 @@ fn the_first_rows_and_those_behind_some_come_in_the_order_of_the_model() {
 }
 
 #[test]
-fn rows_that_get_ever_better_push_out_those_before() {
+fn better_rows_replace_earlier_ones_in_a_top_sort() {
     let keys = [SortKey { column: 0, descending: true, nulls_first: false }];
     let request = SortRequest { rows: Some(50), skip: 3, ..request(&number_schema(), &keys) };
     let sort: Arc<dyn BatchSource> = Sort::new(numbers(0..20_000, 33), request).expect("a number has an order");
@@ -244,7 +245,7 @@ fn rows_that_get_ever_better_push_out_those_before() {
 }
 
 #[test]
-fn nested_values_are_keys_too() {
+fn nested_values_can_be_keys() {
     let mut random = SmallRng::seed_from_u64(14);
     let batch = random_batch(1_000, &mut random);
     let keys = [SortKey { column: 21, descending: false, nulls_first: false }];
@@ -253,7 +254,7 @@ fn nested_values_are_keys_too() {
 }
 
 #[test]
-fn one_share_has_the_whole_result() {
+fn one_worker_returns_the_whole_result() {
     let keys = [SortKey { column: 0, descending: true, nulls_first: false }];
     let sort = Sort::new(numbers(0..5_000, 10), request(&number_schema(), &keys)).expect("a number has an order");
     let shares: Vec<Vec<RecordBatch>> = thread::scope(|scope| {
@@ -267,7 +268,7 @@ fn one_share_has_the_whole_result() {
     let given: Vec<&Vec<RecordBatch>> = shares.iter().filter(|share| !share.is_empty()).collect();
     assert_eq!(given.len(), 1);
     assert_eq!(numbers_of(given[0]), (0..5_000).rev().collect::<Vec<_>>());
-    assert!(sort.worker().next().is_none(), "who comes late finds nothing");
+    assert!(sort.worker().next().is_none(), "a late worker finds nothing");
 }
 
 #[test]
@@ -323,7 +324,7 @@ fn a_panic_ends_the_sort_for_all() {
 }
 
 #[test]
-fn a_share_that_is_dropped_early_ends_those_that_help() {
+fn dropping_a_share_early_ends_the_helping_workers() {
     let keys = [SortKey { column: 0, descending: false, nulls_first: false }];
     let request = request(&number_schema(), &keys);
     let broker = request.broker.clone();
@@ -363,7 +364,7 @@ fn the_memory_limit_and_cancelling_end_the_sort() {
 }
 
 #[test]
-fn no_rows_are_no_batches() {
+fn a_sort_of_no_rows_returns_no_batches() {
     let keys = [SortKey { column: 0, descending: false, nulls_first: false }];
     for rows in [None, Some(5)] {
         let request = SortRequest { rows, ..request(&number_schema(), &keys) };
@@ -371,14 +372,14 @@ fn no_rows_are_no_batches() {
         let sort: Arc<dyn BatchSource> = Sort::new(empty, request).expect("a number has an order");
         assert!(collect(&sort, 3).expect("nothing fails").is_empty());
     }
-    // Nothing is read if nothing is asked for.
+    // The sort must read nothing if no rows are asked for. This source would panic.
     let request = SortRequest { rows: Some(0), ..request(&number_schema(), &keys) };
     let sort: Arc<dyn BatchSource> = Sort::new(Arc::new(Panicking(numbers(0..1, 1))), request).expect("an order");
     assert!(collect(&sort, 1).expect("nothing fails").is_empty());
 }
 
 #[test]
-fn texts_that_take_little_of_their_buffers_are_copied() {
+fn texts_that_use_little_of_their_buffers_are_copied() {
     let long: Vec<String> = (0..10_000).map(|row| format!("{row:05} and so on, longer than a view can hold")).collect();
     let texts: ArrayRef = Arc::new(StringViewArray::from_iter_values(&long));
     let batch = RecordBatch::try_from_iter([("s", texts)]).expect("one column");
@@ -392,7 +393,7 @@ fn texts_that_take_little_of_their_buffers_are_copied() {
 }
 
 #[test]
-fn slices_of_large_buffers_do_not_hold_them() {
+fn slices_of_large_buffers_do_not_keep_them_alive() {
     let large = number_batch((0..5_000_000).rev());
     let slices = (0..100).map(|slice| large.slice(slice * 50_000, 100)).collect();
     let keys = [SortKey { column: 0, descending: false, nulls_first: false }];

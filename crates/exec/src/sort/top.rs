@@ -1,8 +1,9 @@
-//! The best rows that one worker meets.
+//! The best rows of one worker, for an ORDER BY with a small LIMIT.
 //!
-//! Of each batch only the rows before the bound that all workers share are kept, and no more than are asked for. When
-//! there are twice as many as that, the worse half is dropped, and the last of the others is a new bound. So a row is
-//! moved a few times at most, however many are asked for, and what is held of a batch are copies of the rows that stay.
+//! Of each batch we keep only the rows before the bound that all workers share, and no more than are needed. When
+//! twice that number has been collected, we drop the worse half, and the last row that stays becomes a new bound. A
+//! row is therefore moved only a few times, however large the limit is. We hold copies of the rows that stay, not
+//! whole batches.
 
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ use super::long::LongKeys;
 use super::order::Order;
 use super::run::{Run, RunFormat};
 
-/// The bound that workers share.
+/// The bound that all workers share. No row after it can be in the result.
 pub(super) struct SharedBound<E>(Mutex<Option<Arc<Bound<E>>>>);
 
 impl<E> Default for SharedBound<E> {
@@ -40,19 +41,19 @@ impl<E: Entry> SharedBound<E> {
     }
 }
 
-/// The best rows so far.
+/// The best rows of one worker so far.
 pub(super) struct Top<'a, E> {
     format: &'a RunFormat,
     bound: &'a SharedBound<E>,
-    /// How many rows are asked for, at least one.
+    /// The number of rows that are needed, at least one.
     rows: usize,
-    /// Rows that were among the best when they came; twice as many as are asked for at most, and those of a batch.
+    /// Rows that were among the best when they came. At most twice the number needed, plus the rows of one batch.
     parts: Vec<RecordBatch>,
     entries: Vec<E>,
     long: Vec<LongKeys>,
-    /// Whether there have been as many as are asked for.
+    /// Whether the number of rows needed was reached once.
     is_full: bool,
-    /// That of the parts and their entries.
+    /// The memory of the parts and their entries.
     memory: Vec<Reservation>,
 }
 
@@ -70,11 +71,13 @@ impl<'a, E: Entry> Top<'a, E> {
         }
     }
 
-    /// Adds the rows of a batch that are among the best. It has rows that fit places.
+    /// Adds the rows of a batch that are among the best. The batch must not have more rows than a place can number.
     pub(super) fn add(&mut self, batch: RecordBatch) -> Result<()> {
         let entries = self.best_of(&batch)?;
         if !entries.is_empty() {
             self.push(self.format.gather(vec![batch], entries, self.format.reservation())?);
+            // The first cut comes as soon as possible, because it yields the first bound. Later ones wait for twice as
+            // many.
             let full = if self.is_full { 2 * self.rows } else { self.rows };
             if self.entries.len() >= full {
                 let best = self.cut()?;
@@ -85,7 +88,7 @@ impl<'a, E: Entry> Top<'a, E> {
         Ok(())
     }
 
-    /// Adds what is left to `runs`.
+    /// Appends the remaining best rows to `runs`.
     pub(super) fn finish(&mut self, runs: &mut Vec<Run<E>>) -> Result<()> {
         if !self.entries.is_empty() {
             runs.push(self.cut()?);
@@ -101,11 +104,12 @@ impl<'a, E: Entry> Top<'a, E> {
         self.memory.push(run.memory);
     }
 
-    /// Entries of the best rows of a batch, with their places in it.
+    /// The entries of the best rows of a batch, with their places in the batch.
     fn best_of(&self, batch: &RecordBatch) -> Result<Vec<E>> {
         let bound = self.bound.get();
         let layout = &self.format.layout;
         let mut columns = layout.columns(batch);
+        // First drop rows by the first key column alone, which is cheap. Only the other rows get entries.
         let passing = bound.as_ref().map(|bound| bound.passing(&columns[0])).transpose()?.flatten();
         let passing = passing.filter(|passing| passing.count_set_bits() < batch.num_rows());
         let kept = passing.map(|passing| UInt32Array::from_iter_values(passing.set_indices().map(|row| row as u32)));
@@ -123,6 +127,7 @@ impl<'a, E: Entry> Top<'a, E> {
             entries.retain(|entry| bound.admits(*entry, &order));
         }
         self.select(&mut entries, &order);
+        // Entries refer to the filtered rows, so we translate their places back to the batch.
         if let Some(kept) = kept {
             for entry in &mut entries {
                 *entry = entry.moved(Place { part: 0, row: kept.value(entry.place().row) as usize });
@@ -131,7 +136,7 @@ impl<'a, E: Entry> Top<'a, E> {
         Ok(entries)
     }
 
-    /// Drops all but the best entries. If as many are left as are asked for, the last is the worst of them.
+    /// Drops all but the best entries. If enough entries are left, the last one is the worst of them.
     fn select(&self, entries: &mut Vec<E>, order: &Order<'_>) {
         if entries.len() >= self.rows {
             entries.select_nth_unstable_by(self.rows - 1, |left, right| order.compare(*left, *right));
@@ -139,7 +144,7 @@ impl<'a, E: Entry> Top<'a, E> {
         }
     }
 
-    /// Takes the best rows as a run, and moves the bound to the last of them if they are as many as are asked for.
+    /// Takes the best rows as a run. If they are enough, the last of them becomes the new bound.
     fn cut(&mut self) -> Result<Run<E>> {
         let mut entries = std::mem::take(&mut self.entries);
         let (parts, long) = (std::mem::take(&mut self.parts), std::mem::take(&mut self.long));
@@ -151,16 +156,18 @@ impl<'a, E: Entry> Top<'a, E> {
         if let Some(last) = entries.get(self.rows - 1) {
             let place = last.place();
             let keys = &self.format.layout.keys;
+            // The first key column of the worst row that stays is what later batches are compared with.
             let value = parts[place.part].column(keys[0].column).slice(place.row, 1);
             self.bound.tighten(Bound::new(*last, &order, value, keys), &order);
         }
         drop(long);
         let run = self.format.gather(parts, entries, memory);
+        // The old parts are gone, and the run has its own reservation.
         self.memory.clear();
         run
     }
 }
 
 fn failed(error: ArrowError) -> Error {
-    Error::internal(format!("the first rows of an order: {error}"))
+    Error::internal(format!("cannot select the first rows of an order: {error}"))
 }

@@ -1,8 +1,8 @@
-//! The results of calls, by the places of their rows in the input.
+//! The results of calls, stored by the places of their rows in the input.
 //!
-//! Workers compute partitions and give whole batches of the input back, so that no column of the input is moved. They
-//! write their results to cells, one for each row and call, in any order. All workers must have written before one
-//! reads.
+//! Workers compute partitions, but return whole batches of the input, so that no column of the input has to move. They
+//! write their results into cells, one for each row and call, in any order. A batch must be read only after all
+//! workers have written.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -17,16 +17,16 @@ use super::fixed::{narrow_array, validity, wide_array};
 use super::held::HeldPlace;
 use crate::group::{Bits, bits_of, width_of};
 
-/// How the results of a call are kept.
+/// The form in which the results of a call are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CellForm {
-    /// By their bits, up to 64.
+    /// The bits of the results, up to 64.
     Narrow,
-    /// By their 128 bits.
+    /// The 128 bits of the results.
     Wide,
-    /// By where they are among other arrays: see [`Pick`].
+    /// The places of the results in other arrays: see [`Pick`].
     Picked,
-    /// Not at all: every result is NULL.
+    /// Nothing is stored, because every result is NULL.
     Nothing,
 }
 
@@ -41,7 +41,7 @@ impl CellForm {
     }
 }
 
-/// An item of one of some arrays.
+/// Refers to one item of one of several arrays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pick(u64);
 
@@ -49,7 +49,7 @@ impl Pick {
     /// NULL.
     pub(super) const NULL: Pick = Pick(u64::MAX);
 
-    /// An item of an array. Both numbers have less than 32 bits.
+    /// An item of an array. Both numbers must be below 2^32.
     #[inline]
     pub(super) fn new(array: usize, item: usize) -> Pick {
         Pick((array as u64) << 32 | item as u64)
@@ -60,9 +60,9 @@ impl Pick {
     }
 }
 
-/// The items of `arrays` that are picked.
+/// Makes an array of the picked items of `arrays`.
 pub(super) fn picked(kind: &DataType, arrays: &[&dyn Array], picks: impl Iterator<Item = Pick>) -> Result<ArrayRef> {
-    // Only arrays that are used take part, because each costs time and may keep its texts alive.
+    // We pass only the arrays that are used, because each one costs time and may keep its texts alive.
     let mut numbers = vec![usize::MAX; arrays.len()];
     let null = new_null_array(kind, 1);
     let mut used: Vec<&dyn Array> = vec![&*null];
@@ -81,12 +81,12 @@ pub(super) fn picked(kind: &DataType, arrays: &[&dyn Array], picks: impl Iterato
     interleave(&used, &items).map_err(failed)
 }
 
-/// The results of a call for the rows of a batch.
+/// The results of a call for the rows of one batch.
 #[derive(Debug)]
 pub(super) struct CallCells {
     form: CellForm,
     words: Vec<AtomicU64>,
-    /// By row, 1 for NULL; unset as long as there is none.
+    /// By row, 1 for NULL. Allocated at the first NULL.
     nulls: OnceLock<Vec<AtomicU8>>,
 }
 
@@ -100,7 +100,7 @@ impl CallCells {
         CallCells { form, words: zeros(words), nulls: OnceLock::new() }
     }
 
-    /// Bytes of the cells of a row.
+    /// The bytes of the cells of a row: the words, and one byte for NULL.
     pub(super) fn bytes_of_row(form: CellForm) -> usize {
         match form {
             CellForm::Narrow | CellForm::Picked => 9,
@@ -115,6 +115,7 @@ impl CallCells {
     }
 
     fn put_null(&self, row: usize) {
+        // Several workers may come here at once. Only one of them allocates.
         self.nulls.get_or_init(|| zeros(self.rows()))[row].store(1, Ordering::Relaxed);
     }
 
@@ -126,7 +127,7 @@ impl CallCells {
         self.words.iter().map(|word| word.load(Ordering::Relaxed))
     }
 
-    /// The results of a batch of `rows` rows; `arrays` are those that results were picked from.
+    /// Makes the array of a batch's results. `arrays` are the arrays that results were picked from.
     pub(super) fn array(&self, kind: &DataType, rows: usize, arrays: &[&dyn Array]) -> Result<ArrayRef> {
         let nulls = self.nulls.get();
         let nulls = nulls.and_then(|nulls| validity(nulls.iter().map(|null| null.load(Ordering::Relaxed) == 0)));
@@ -147,7 +148,7 @@ fn zeros<T: Default>(count: usize) -> Vec<T> {
     (0..count).map(|_| T::default()).collect()
 }
 
-/// Writes the results of rows, which are held at `places`, into the cells of call `call`.
+/// Writes results into the cells of call number `call`. `places` are the places of the rows in the input.
 pub(super) fn write_values(
     cells: &[Vec<CallCells>],
     call: usize,
@@ -163,6 +164,8 @@ pub(super) fn write_values(
     }
     match bits_of(values)? {
         Bits::Narrow { numbers, .. } => {
+            // No two workers write the same cell, so relaxed stores are enough. The end of the phase orders them
+            // before reads.
             for ((batch, row), bits) in places.iter().zip(numbers.iter()) {
                 cells[*batch][call].put(*row, *bits);
             }
@@ -178,12 +181,12 @@ pub(super) fn write_values(
     Ok(())
 }
 
-/// Writes the `picks`, which are rows of other batches, to the cells of `call` at `places`.
+/// Writes `picks` into the cells of call number `call`. `places` are the places of the rows in the input.
 pub(super) fn write_picks(cells: &[Vec<CallCells>], call: usize, places: &[HeldPlace], picks: &[Pick]) -> Result<()> {
     for ((batch, row), pick) in places.iter().zip(picks) {
         let cells = &cells[*batch][call];
         if cells.form != CellForm::Picked {
-            return Err(Error::internal("a window picks values of a fixed size"));
+            return Err(Error::internal("a window must not pick values of a fixed size"));
         }
         cells.put(*row, pick.0);
     }

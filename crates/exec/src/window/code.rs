@@ -1,4 +1,12 @@
-//! Codes: keys as numbers that are no wider than the values that occur need.
+//! Codes: keys as numbers that are only as wide as the values in the input need.
+//!
+//! The code of a value is its distance from the least value of its column, or from the greatest one if the order
+//! descends. NULL gets one more code, before or after all others. Codes therefore sort like the keys.
+//!
+//! ```text
+//! entry   | partition code | code of the 1st ORDER BY key | code of the 2nd key | ... | place of the row |
+//!          high bits                                                                            low bits
+//! ```
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::DataType;
@@ -11,13 +19,14 @@ use super::failed;
 use crate::hash::{hash_of_bytes, mix};
 use crate::sort::{Numbers, canonical, numbers_of, width_of};
 
-/// Bits of a hash that stands for a partition.
+/// The bits of a hash that represents a partition.
 const HASH_BITS: u32 = u64::BITS;
 
-/// Spreads codes of partitions over their bits. It must be odd, so that different codes have different products.
+/// Multiplying by this spreads the codes of partitions over their bits. It must be odd, so that different codes have
+/// different products.
 const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The least and the greatest number of a key column, if it has numbers.
+/// The least and the greatest number of a key column whose type has numbers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct KeyRange {
     least: u128,
@@ -26,12 +35,12 @@ pub(super) struct KeyRange {
 }
 
 impl KeyRange {
-    /// No values.
+    /// A range without values.
     pub(super) fn empty() -> KeyRange {
         KeyRange { least: u128::MAX, most: 0, has_null: false }
     }
 
-    /// Adds the values of a column of a type that has numbers.
+    /// Adds the values of a column. Its type must have numbers.
     pub(super) fn add(&mut self, values: &ArrayRef) -> Result<()> {
         let nulls = values.nulls().filter(|nulls| nulls.null_count() > 0);
         self.has_null |= nulls.is_some();
@@ -63,32 +72,34 @@ impl KeyRange {
         self.has_null |= other.has_null;
     }
 
-    /// Bits of the codes; `None` if there are more than 128.
+    /// The number of bits of the codes. `None` if codes need more than 128 bits.
     fn bits(&self) -> Option<u32> {
         let span = self.most.saturating_sub(self.least).checked_add(u128::from(self.has_null))?;
         Some(u128::BITS - span.leading_zeros())
     }
 }
 
-/// A key column as codes.
+/// A key column that is turned into codes.
 #[derive(Debug)]
 struct CodedColumn {
     column: usize,
     range: KeyRange,
     bits: u32,
-    /// Bits below it.
+    /// The number of bits in the entry below this column.
     shift: u32,
     descending: bool,
     nulls_first: bool,
 }
 
 impl CodedColumn {
-    /// Adds the codes of a batch to entries.
+    /// Adds the codes of a batch's rows to their entries.
     fn add<E: WindowEntry>(&self, batch: &RecordBatch, entries: &mut [E]) -> Result<()> {
         let values = batch.column(self.column);
         if self.bits == 0 {
             return Ok(());
         }
+        // With NULLs first, code 0 is NULL and values start at 1. With NULLs last, NULL is one above the greatest
+        // value.
         let KeyRange { least, most, has_null } = self.range;
         let nulls = values.nulls().filter(|nulls| nulls.null_count() > 0);
         let first = u128::from(has_null && self.nulls_first);
@@ -97,6 +108,8 @@ impl CodedColumn {
         let numbers = numbers_of(values)?;
         match numbers {
             Numbers::Narrow(numbers) if self.bits <= u64::BITS => {
+                // The codes fit 64 bits, so we compute with words. Wrapping is correct, because only the low bits
+                // count.
                 let (least, most, first) = (least as u64, most as u64, first as u64);
                 let code = |number: u64| {
                     let rank = if self.descending { most.wrapping_sub(number) } else { number.wrapping_sub(least) };
@@ -129,12 +142,12 @@ impl CodedColumn {
     }
 }
 
-/// How partitions are told apart in entries.
+/// How entries distinguish partitions.
 #[derive(Debug)]
 enum PartitionCode {
-    /// By the values of their keys.
+    /// By the key values themselves.
     Exact(Vec<CodedColumn>),
-    /// By hashes of these columns: rows of equal hashes may be of different partitions.
+    /// By hashes of these columns. Rows with equal hashes may be in different partitions.
     Hashed(Vec<HashedColumn>),
 }
 
@@ -142,15 +155,16 @@ enum PartitionCode {
 #[derive(Debug)]
 struct HashedColumn {
     column: usize,
-    /// Makes bytes of values that are neither numbers nor texts.
+    /// Converts values that are neither numbers nor texts to bytes.
     converter: Option<RowConverter>,
 }
 
-/// Where the parts of an entry are.
+/// The layout of an entry: the bits of partition, order and place.
 #[derive(Debug)]
 pub(super) struct EntryLayout {
     partition: PartitionCode,
-    /// The codes of the order; `None` if they have no room or no numbers, so that rows are put in order otherwise.
+    /// The columns of the order. `None` if their codes do not fit or their types have no numbers. The rows are then
+    /// sorted by other means.
     order: Option<Vec<CodedColumn>>,
     pub(super) partition_bits: u32,
     pub(super) order_bits: u32,
@@ -158,8 +172,8 @@ pub(super) struct EntryLayout {
 }
 
 impl EntryLayout {
-    /// A layout for keys and places of `place_bits`. `ranges` has the ranges of the columns of the partition and then
-    /// of the order; `None` for types without numbers.
+    /// Chooses a layout for keys and for places of `place_bits`. `ranges` has the ranges of the partition columns,
+    /// followed by the ranges of the ORDER BY columns. A range is `None` if the type has no numbers.
     pub(super) fn new(
         partition: &[usize],
         order: &[SortKey],
@@ -169,6 +183,7 @@ impl EntryLayout {
     ) -> Result<EntryLayout> {
         let (of_partition, of_order) = ranges.split_at(partition.len());
         let keys = partition.iter().map(|column| SortKey { column: *column, descending: false, nulls_first: true });
+        // Codes of partitions must fit 64 bits. If they do not, we use hashes and check equality of neighbours later.
         let exact = coded(&keys.collect::<Vec<_>>(), of_partition).filter(|(_, bits)| *bits <= HASH_BITS);
         let (partition, partition_bits) = match exact {
             Some((columns, bits)) => (PartitionCode::Exact(columns), bits),
@@ -178,42 +193,44 @@ impl EntryLayout {
                 (PartitionCode::Hashed(hashed.collect::<Result<_>>()?), HASH_BITS)
             }
         };
+        // The partition and the place must be in the entry. The order gets the remaining bits if it fits.
         let room = u128::BITS - partition_bits - place_bits;
         let order = coded(order, of_order).filter(|(_, bits)| *bits <= room);
         let order_bits = order.as_ref().map_or(0, |(_, bits)| *bits);
         let order = order.map(|(mut columns, _)| {
+            // The order takes the bits between the place and the partition.
             columns.iter_mut().for_each(|column| column.shift += place_bits);
             columns
         });
         Ok(EntryLayout { partition, order, partition_bits, order_bits, place_bits })
     }
 
-    /// Whether entries fit 64 bits.
+    /// Whether an entry fits 64 bits.
     pub(super) fn is_narrow(&self) -> bool {
         self.bits() <= u64::BITS
     }
 
-    /// Bits of an entry.
+    /// The number of bits of an entry.
     pub(super) fn bits(&self) -> u32 {
         self.partition_bits + self.order_bits + self.place_bits
     }
 
-    /// Bits below those of the partition.
+    /// The number of bits below the partition.
     pub(super) fn partition_shift(&self) -> u32 {
         self.order_bits + self.place_bits
     }
 
-    /// Whether rows of equal codes may be of different partitions.
+    /// Whether rows with equal codes may be in different partitions.
     pub(super) fn is_hashed(&self) -> bool {
         matches!(self.partition, PartitionCode::Hashed(_))
     }
 
-    /// Whether the order is in the entries.
+    /// Whether the entries contain the order.
     pub(super) fn has_order(&self) -> bool {
         self.order.is_some()
     }
 
-    /// The entries of the rows of a batch, whose first row has the place `first`.
+    /// Writes the entries of a batch's rows to `entries`. `first` is the place of the batch's first row.
     pub(super) fn entries<E: WindowEntry>(&self, batch: &RecordBatch, first: u64, entries: &mut Vec<E>) -> Result<()> {
         let codes = self.partition_codes(batch)?;
         let shift = self.partition_shift();
@@ -225,7 +242,7 @@ impl EntryLayout {
         Ok(())
     }
 
-    /// The codes of the rows' partitions, spread over the bits that they have.
+    /// Computes the codes of the rows' partitions, spread over the available bits.
     fn partition_codes(&self, batch: &RecordBatch) -> Result<Vec<u64>> {
         let mut codes = vec![0_u64; batch.num_rows()];
         match &self.partition {
@@ -242,10 +259,12 @@ impl EntryLayout {
     }
 }
 
-/// The columns as codes, the last one lowest, and their bits. `None` if a column has no numbers or they have no room.
+/// Lays out key columns as codes, with the last key in the lowest bits. Returns the columns and their total bits.
+/// `None` if a column has no numbers or the codes need more than 128 bits.
 fn coded(keys: &[SortKey], ranges: &[Option<KeyRange>]) -> Option<(Vec<CodedColumn>, u32)> {
     let mut shift = 0_u32;
     let mut columns = Vec::new();
+    // The last key gets the lowest bits, so that the first key decides first.
     for (key, range) in keys.iter().zip(ranges).rev() {
         let range = (*range)?;
         let bits = range.bits()?;
@@ -266,7 +285,7 @@ impl HashedColumn {
         Ok(HashedColumn { column, converter: if has_hash { None } else { Some(converter()?) } })
     }
 
-    /// Adds values to the hashes of their rows. NULL is one more value.
+    /// Mixes the values of a column into the hashes of their rows. NULL hashes like one more value.
     fn add(&self, values: &ArrayRef, hashes: &mut [u64]) -> Result<()> {
         const NULL: u64 = 0x51_7c_c1_b7;
         let is_null = |row: usize| values.is_null(row);

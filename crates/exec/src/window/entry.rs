@@ -4,23 +4,23 @@
 //! high   unused | code of the partition | code of the order | place of the row   low
 //! ```
 //!
-//! Codes are as narrow as the values that occur allow: a key of 100,000 numbers takes 17 bits, whatever its type. So an
-//! entry is often one word of 64 bits, and never more than two.
+//! Codes are only as wide as the values in the input need. For example, a key with numbers from 1 to 100,000 takes 17
+//! bits, whatever its type is. An entry is therefore often one word of 64 bits, and never more than two.
 
 use std::fmt;
 
-/// The bits of a row's keys above its place.
+/// The bits of a row's keys above the place of the row.
 pub(super) trait WindowEntry: Copy + Ord + Default + fmt::Debug + Send + Sync + 'static {
-    /// An entry with `bits` above `shift` lower ones. Bits that have no room must be zero.
+    /// An entry with `bits` above `shift` lower bits. Bits that do not fit must be zero.
     fn of(bits: u64, shift: u32) -> Self;
 
-    /// An entry with up to 128 `bits` above `shift` lower ones. Bits that have no room must be zero.
+    /// An entry with up to 128 `bits` above `shift` lower bits. Bits that do not fit must be zero.
     fn of_wide(bits: u128, shift: u32) -> Self;
 
-    /// All bits of both entries.
+    /// Combines the bits of both entries.
     fn with(self, other: Self) -> Self;
 
-    /// The bits above the lowest `shift`.
+    /// The bits above the lowest `shift` bits.
     fn above(self, shift: u32) -> Self;
 
     /// The lowest `bits` bits.
@@ -72,14 +72,14 @@ window_entry!(u128);
 const DIGIT_BITS: u32 = 11;
 const DIGITS_MAX: u32 = 3;
 
-/// Below that, counting digits takes longer than comparing.
+/// With fewer rows than this, sorting by comparison is faster than counting digits.
 const RADIX_ROWS_MIN: usize = 1 << 9;
 
-/// Sorts entries that differ between `low` and `high` only, as far as their order matters. `scratch` is room to move
-/// them.
+/// Sorts entries that differ only in the bits from `low` to `high`, as far as their order matters. `scratch` is memory
+/// to move them to.
 ///
-/// The highest digits that tell most entries apart are sorted by counting, lowest first. That leaves groups of
-/// a few entries, which are compared.
+/// We sort by only as many of the highest digits as are needed to separate most entries, the lowest of these digits
+/// first, by counting. That leaves groups of a few entries, which we sort by comparison.
 pub(super) fn sort_entries<E: WindowEntry>(entries: &mut Vec<E>, scratch: &mut Vec<E>, low: u32, high: u32) {
     if high <= low || entries.is_sorted() {
         return;
@@ -87,6 +87,7 @@ pub(super) fn sort_entries<E: WindowEntry>(entries: &mut Vec<E>, scratch: &mut V
     if entries.len() < RADIX_ROWS_MIN {
         return entries.sort_unstable();
     }
+    // About log2(rows) + 2 bits separate most entries if the bits are evenly distributed.
     let wanted = (usize::BITS - entries.len().leading_zeros() + 2).min(high - low);
     let digits = wanted.div_ceil(DIGIT_BITS).clamp(1, DIGITS_MAX);
     let shift = low.max(high.saturating_sub(digits * DIGIT_BITS));
@@ -100,6 +101,7 @@ pub(super) fn sort_entries<E: WindowEntry>(entries: &mut Vec<E>, scratch: &mut V
     }
     scratch.resize(entries.len(), E::default());
     for (number, counts) in (0..).zip(counts.chunks_exact_mut(1 << DIGIT_BITS)) {
+        // Turn the counts into the positions at which the entries of each digit start.
         let mut start = 0;
         for count in counts.iter_mut() {
             start += std::mem::replace(count, start);
@@ -128,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entries_are_sorted_however_wide_their_keys_are() {
+    fn entries_of_any_key_width_are_sorted() {
         let mut random = SmallRng::seed_from_u64(3);
         for rows in [0, 1, 2, 100, 700, 5_000] {
             for bits in [1, 9, 11, 23, 40] {
@@ -146,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn bits_can_be_cut_at_both_ends() {
+    fn above_and_below_work_for_all_widths() {
         assert_eq!((u64::MAX.above(64), u64::MAX.below(0), 5_u64.below(64)), (0, 0, 5));
         assert_eq!((u128::MAX.above(128), u128::MAX.below(1), u128::of(3, 127)), (0, 1, 1 << 127));
     }

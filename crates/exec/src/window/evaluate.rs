@@ -1,4 +1,4 @@
-//! The results of calls for the rows of some partitions.
+//! Computes the results of calls for the rows of some partitions.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -25,32 +25,33 @@ use super::sorted::SortedRows;
 use super::total::{bits, can_mask_distinct, counts, spreads, totals};
 use crate::sort::canonical;
 
-/// Rows of some partitions, and the inputs that their results are computed from.
+/// The rows of some partitions, and everything that computing their results needs.
 pub(super) struct Evaluation<'a> {
     pub(super) held: &'a HeldRows,
     pub(super) rows: &'a SortedRows,
     pub(super) order: &'a [SortKey],
     pub(super) broker: &'a Broker,
     pub(super) cancel: &'a Cancel,
-    /// Columns in the order of the rows, as they were asked for.
+    /// Columns in the order of the rows. Each is gathered when it is first needed.
     columns: RefCell<BTreeMap<usize, ArrayRef>>,
 }
 
-/// The results of a call, by position.
+/// The results of a call by position.
 pub(super) enum CallResults {
     Values(ArrayRef),
-    /// Rows of the batches of the column that the call reads, followed by the batches of its column of defaults.
+    /// Picks from the input. Array numbers count the batches of the column that the call reads, followed by the
+    /// batches of its column of defaults.
     Picks(Vec<Pick>),
 }
 
-/// The row that a result is taken from.
+/// The row whose value is a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ResultRow(u32);
 
 impl ResultRow {
-    /// No row: NULL.
+    /// No row, so the result is NULL.
     pub(super) const NONE: ResultRow = ResultRow(u32::MAX);
-    /// The default of the row itself.
+    /// The row's own value in the column of defaults.
     pub(super) const DEFAULT: ResultRow = ResultRow(u32::MAX - 1);
 
     #[inline]
@@ -59,7 +60,7 @@ impl ResultRow {
     }
 }
 
-/// The columns of a call that results are picked from: of values, and of defaults.
+/// The columns that a call's results are picked from: the column of values, and the column of defaults.
 pub(super) fn picked_columns(call: &WindowCall) -> (Option<usize>, Option<usize>) {
     match &call.function {
         WindowFunction::Shift { value, default, .. } => (Some(*value), *default),
@@ -69,7 +70,7 @@ pub(super) fn picked_columns(call: &WindowCall) -> (Option<usize>, Option<usize>
     }
 }
 
-/// Whether a call asks for peers.
+/// Whether a call needs to know peers.
 pub(super) fn call_needs_peers(call: &WindowCall) -> bool {
     match &call.function {
         WindowFunction::Rank(function) => *function != rowmill_plan::logical::RankFunction::RowNumber,
@@ -78,19 +79,20 @@ pub(super) fn call_needs_peers(call: &WindowCall) -> bool {
     }
 }
 
-/// The column of an aggregate's argument.
+/// The column that is an aggregate's argument.
 pub(super) fn argument(aggregate: &Aggregate) -> Result<usize> {
     match aggregate.argument {
         Some((expr, _)) => column_of(expr),
-        None => Err(Error::internal(format!("{} has an argument", aggregate.function.name()))),
+        None => Err(Error::internal(format!("{} must have an argument", aggregate.function.name()))),
     }
 }
 
-/// The column that an expression of a call is.
+/// The column that an expression of a call stands for. Other expressions must have been computed by a projection
+/// below.
 pub(super) fn column_of(expr: Expr) -> Result<usize> {
     match expr {
         Expr::Column(column) => Ok(column),
-        Expr::Function(_) => Err(Error::internal("a window reads columns, which a projection has computed")),
+        Expr::Function(_) => Err(Error::internal("a window can only read columns, not expressions")),
     }
 }
 
@@ -105,7 +107,7 @@ impl<'a> Evaluation<'a> {
         Evaluation { held, rows, order, broker, cancel, columns: RefCell::default() }
     }
 
-    /// A column by position.
+    /// Returns a column in the order of the rows.
     pub(super) fn column(&self, column: usize) -> Result<ArrayRef> {
         if let Some(values) = self.columns.borrow().get(&column) {
             return Ok(Arc::clone(values));
@@ -115,8 +117,9 @@ impl<'a> Evaluation<'a> {
         Ok(values)
     }
 
-    /// The results of a call.
+    /// Computes the results of a call.
     pub(super) fn results(&self, call: &WindowCall) -> Result<CallResults> {
+        // The code below may assume that there is at least one row, and thus a batch.
         if self.rows.len() == 0 {
             return Ok(CallResults::Values(new_empty_array(&call.kind)));
         }
@@ -143,12 +146,12 @@ impl<'a> Evaluation<'a> {
             VariancePopulation, VarianceSample,
         };
         let frames = Frames::new(&call.frame, self.order, self)?;
-        // The extremes of distinct values are those of all.
+        // DISTINCT does not change the least or the greatest value.
         let can_be_distinct = matches!(aggregate.function, Min | Max)
             || !matches!(aggregate.function, First | Last) && can_mask_distinct(&frames);
         let is_plain = aggregate.order.is_empty() && (!aggregate.distinct || can_be_distinct);
         let values = match aggregate.function {
-            _ if aggregate.of_parts.is_some() => return Err(Error::internal("a window adds up no parts")),
+            _ if aggregate.of_parts.is_some() => return Err(Error::internal("a window must not add up parts")),
             _ if call.kind == DataType::Null => arrow::array::new_null_array(&call.kind, self.rows.len()),
             Count if is_plain => counts(aggregate, &frames, self)?,
             Sum | Average if is_plain => totals(aggregate, &frames, self)?,
@@ -166,12 +169,14 @@ impl<'a> Evaluation<'a> {
                 let rows = nth_rows(column, &NthRow::new(&nth, self)?, aggregate.skips_nulls, &frames, self)?;
                 return self.values_of_rows(column, None, &rows);
             }
+            // No algorithm of our own: group the rows of each frame.
             _ => regroup(aggregate, &frames, self)?,
         };
         Ok(CallResults::Values(values))
     }
 
-    /// The values of `column` in other rows, or of the column of defaults.
+    /// The values of `column` in other rows, or of `default` in the row itself. Values without a fixed size are
+    /// returned as picks.
     fn values_of_rows(&self, column: usize, default: Option<usize>, rows: &[ResultRow]) -> Result<CallResults> {
         let batches = &self.held.batches;
         let kind = batches[0].column(column).data_type().clone();
@@ -183,6 +188,7 @@ impl<'a> Evaluation<'a> {
                     Pick::new(batches.len() + batch, row)
                 }
                 ResultRow(of) => {
+                    // Arrays are numbered by batch, as in `picked_columns`: first the values, then the defaults.
                     let (batch, row) = self.rows.places[of as usize];
                     Pick::new(batch, row)
                 }
@@ -194,6 +200,7 @@ impl<'a> Evaluation<'a> {
             None => {
                 let has_none = rows.contains(&ResultRow::NONE);
                 let nulls = has_none.then(|| rows.iter().map(|row| *row != ResultRow::NONE).collect::<NullBuffer>());
+                // A NULL takes row 0, because every index must exist. The validity hides it.
                 let rows = rows.iter().map(|row| if *row == ResultRow::NONE { 0 } else { row.0 });
                 take(&values, &UInt32Array::new(rows.collect::<Vec<_>>().into(), nulls), None).map_err(failed)?
             }

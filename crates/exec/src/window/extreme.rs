@@ -1,8 +1,8 @@
 //! `min` and `max`: the row with the extreme value.
 //!
-//! Values become numbers in their order: those of fixed size by their bits, others by their ranks. For
-//! frames that slide we keep only the rows that can still become the extreme one. A row goes when a better one follows
-//! it.
+//! We turn values into numbers that sort like them: values of fixed size by their bits, others by their ranks. For
+//! sliding frames we keep only the rows that can still become the extreme one. A row is dropped when a better row
+//! comes after it, because every later frame that contains the first row also contains the better one.
 
 use std::collections::VecDeque;
 
@@ -19,7 +19,7 @@ use super::total::mask_of;
 use super::tree::{FrameFold, fold_frames};
 use crate::sort::{Numbers, canonical, numbers_of, places_in_order, width_of};
 
-/// Numbers of rows, to find the least one.
+/// The number of a row's value. We look for the least one.
 trait LeastNumber: Copy + Ord {
     const GREATEST: Self;
 }
@@ -32,7 +32,7 @@ impl LeastNumber for u128 {
     const GREATEST: u128 = u128::MAX;
 }
 
-/// The row with the extreme value of each frame.
+/// Finds the row with the extreme value of each frame.
 pub(super) fn extremes(
     aggregate: &Aggregate,
     frames: &Frames<'_>,
@@ -44,7 +44,7 @@ pub(super) fn extremes(
         Some(_) => numbers_of(&values)?,
         None => Numbers::Narrow(value_ranks(&values, evaluation)?),
     };
-    // The greatest number is the least one the other way round.
+    // Inverting all bits reverses the order, so the greatest number becomes the least.
     let is_max = aggregate.function == AggregateFunction::Max;
     Ok(match numbers {
         Numbers::Narrow(numbers) if is_max => least(numbers.into_iter().map(|number| !number), mask.as_ref(), frames),
@@ -54,7 +54,7 @@ pub(super) fn extremes(
     })
 }
 
-/// The ranks of values of any type that has an order.
+/// Computes the ranks of values of any type that has an order. Equal values have equal ranks.
 fn value_ranks(values: &ArrayRef, evaluation: &Evaluation<'_>) -> Result<Vec<u64>> {
     let values = canonical(values)?;
     let key = SortKey { column: 0, descending: false, nulls_first: true };
@@ -107,24 +107,26 @@ fn least<N: LeastNumber>(
     }
     let mut results = Vec::with_capacity(items.len());
     let mut ranges = frames.ranges();
-    // Positions whose numbers ascend.
+    // Positions that may still become the least, with ascending numbers. The first one is the least of the frame.
     let mut waiting: VecDeque<usize> = VecDeque::new();
     for partition in frames.rows.each_partition() {
         waiting.clear();
         let mut next = partition.start;
         for (start, end) in ranges.by_ref().take(partition.len()) {
-            // Rows that are no longer in any frame need not come in.
+            // Skip rows that no frame contains.
             next = next.max(start);
             for position in next..end {
                 if mask.is_some_and(|mask| !mask.value(position)) {
                     continue;
                 }
+                // This row is at least as good as the waiting rows before it, and it stays in the frames for longer.
                 while waiting.back().is_some_and(|last| items[*last].number >= items[position].number) {
                     waiting.pop_back();
                 }
                 waiting.push_back(position);
             }
             next = next.max(end);
+            // The frame has moved past these rows.
             while waiting.front().is_some_and(|first| *first < start) {
                 waiting.pop_front();
             }

@@ -1,4 +1,4 @@
-//! Values of fixed size, as words and back.
+//! Converts words to values of fixed size.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use rowmill_base::Result;
 use super::failed;
 use crate::group::width_of;
 
-/// Values of `kind`, which has up to 64 bits, from their bits.
+/// Makes values of `kind` from their bits. The type must have up to 64 bits.
 pub(super) fn narrow_array(kind: &DataType, words: Vec<u64>, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
     let rows = words.len();
     let buffer = match width_of(kind) {
@@ -23,7 +23,7 @@ pub(super) fn narrow_array(kind: &DataType, words: Vec<u64>, nulls: Option<NullB
     array_of_buffer(kind, rows, buffer, nulls)
 }
 
-/// Values of `kind`, which has 128 bits, from their bits.
+/// Makes values of `kind` from their bits. The type must have 128 bits.
 pub(super) fn wide_array(kind: &DataType, words: Vec<u128>, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
     array_of_buffer(kind, words.len(), Buffer::from_vec(words), nulls)
 }
@@ -33,7 +33,7 @@ fn array_of_buffer(kind: &DataType, rows: usize, buffer: Buffer, nulls: Option<N
     data.align_buffers(true).build().map(make_array).map_err(failed)
 }
 
-/// The validity of rows by whether each has a value; `None` if all have.
+/// Makes the validity of rows from whether each row has a value. `None` if all rows have one.
 pub(super) fn validity(rows: impl Iterator<Item = bool>) -> Option<NullBuffer> {
     Some(NullBuffer::from_iter(rows)).filter(|nulls| nulls.null_count() > 0)
 }

@@ -1,7 +1,6 @@
-//! Frames: the rows that a call reads for a row, as positions.
+//! Frames: for each row, the positions of the rows that a call reads.
 //!
-//! A frame is a range of positions within the partition of its row. What EXCLUDE takes out of it leaves up to three
-//! ranges.
+//! A frame is a range of positions within the partition of its row. EXCLUDE may split it into up to three ranges.
 
 use std::ops::Range;
 
@@ -14,18 +13,18 @@ use super::offset::{Offsets, distances};
 use super::range::{RangeKeys, bounds_by_distance};
 use super::sorted::SortedRows;
 
-/// How the frames of a partition follow each other.
+/// How the frames of neighbouring rows of a partition relate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FrameShape {
-    /// All are the partition.
+    /// Every frame is the whole partition.
     Whole,
-    /// They start where the partition does, and none ends before the one of the row before.
+    /// Frames start with the partition, and none ends before the frame of the previous row.
     Growing,
-    /// They end where the partition does, and none starts before the one of the row before.
+    /// Frames end with the partition, and none starts before the frame of the previous row.
     Shrinking,
-    /// No bound is before that of the row before.
+    /// Neither bound is before the same bound of the previous row.
     Sliding,
-    /// Any.
+    /// Frames in no particular relation.
     Loose,
 }
 
@@ -37,11 +36,11 @@ pub(super) struct Frames<'a> {
     starts: Vec<u32>,
     ends: Vec<u32>,
     exclude: FrameExclude,
-    /// The group of peers of each row, where rows are excluded.
+    /// The group of peers of each row. Only filled if EXCLUDE needs it.
     groups: Vec<u32>,
 }
 
-/// Whether the computation of `frame` needs the peers of rows.
+/// Whether computing `frame` needs the peers of rows.
 pub(super) fn needs_peers(frame: &WindowFrame<FrameOffset>) -> bool {
     let is_free = |bound: &FrameBound<FrameOffset>| matches!(bound, FrameBound::Unbounded);
     let by_rows = frame.unit == FrameUnit::Rows || is_free(&frame.start) && is_free(&frame.end);
@@ -65,51 +64,54 @@ impl<'a> Frames<'a> {
             exclude: frame.exclude,
             groups,
         };
+        // Every frame is its partition, so no bounds are needed.
         if frames.shape == FrameShape::Whole && frame.exclude == FrameExclude::NoOthers {
             return Ok(frames);
         }
         let keys = match (frame.unit, [&frame.start, &frame.end].into_iter().any(has_offset), order) {
             (FrameUnit::Range, true, [key]) => Some(RangeKeys::new(key, evaluation)?),
-            (FrameUnit::Range, true, _) => return Err(Error::internal("RANGE with an offset has one ORDER BY value")),
+            (FrameUnit::Range, true, _) => return Err(Error::internal("RANGE with an offset needs one ORDER BY value")),
             _ => None,
         };
         frames.starts = bounds(frame.unit, &frame.start, Side::Start, keys.as_ref(), evaluation)?;
         frames.ends = bounds(frame.unit, &frame.end, Side::End, keys.as_ref(), evaluation)?;
-        // Bounds that pass each other have no row between them.
+        // If the start is after the end, the frame is empty.
         frames.ends.iter_mut().zip(&frames.starts).for_each(|(end, start)| *end = (*end).max(*start));
+        // The clause does not tell the shape, but the bounds may still be sorted. Then a faster algorithm applies.
         if frames.shape == FrameShape::Loose && frames.are_ranges() {
             frames.shape = frames.shape_found(frame);
         }
         Ok(frames)
     }
 
-    /// How ranges follow each other, where that depends on the rows.
+    /// Finds the shape of frames that depends on the rows: we look whether the bounds are sorted.
     fn shape_found(&self, frame: &WindowFrame<FrameOffset>) -> FrameShape {
         let is_sliding = |bounds: &[u32]| self.rows.each_partition().all(|partition| bounds[partition].is_sorted());
         match (is_sliding(&self.starts), is_sliding(&self.ends)) {
             (true, true) if frame.start == FrameBound::Unbounded => FrameShape::Growing,
-            // The ends of empty frames were moved, so that they need not be those of the partition.
+            // The ends of empty frames were moved up to their starts, so a shrinking frame may not end with its
+            // partition.
             (true, true) => FrameShape::Sliding,
             _ => FrameShape::Loose,
         }
     }
 
-    /// Whether every frame is its partition without exception.
+    /// Whether every frame is its whole partition without excluded rows.
     pub(super) fn are_partitions(&self) -> bool {
         self.shape == FrameShape::Whole && self.exclude == FrameExclude::NoOthers
     }
 
-    /// Whether frames are ranges without excluded rows.
+    /// Whether every frame is one range without excluded rows.
     pub(super) fn are_ranges(&self) -> bool {
         self.exclude == FrameExclude::NoOthers
     }
 
-    /// The starts and ends of ranges, by position. Not for frames that are partitions.
+    /// The starts and ends of the frames by position. Must not be called for frames that are whole partitions.
     pub(super) fn ranges(&self) -> impl ExactSizeIterator<Item = (usize, usize)> + Clone + '_ {
         self.starts.iter().zip(&self.ends).map(|(start, end)| (*start as usize, *end as usize))
     }
 
-    /// The frame of a row without the excluded rows: ranges in order. Some may be empty.
+    /// The frame of a row without the excluded rows, as ranges in order. Some may be empty.
     pub(super) fn pieces(&self, position: usize) -> [Range<usize>; 3] {
         let (start, end) = (self.starts[position] as usize, self.ends[position] as usize);
         let cut = |range: Range<usize>| {
@@ -134,14 +136,14 @@ impl<'a> Frames<'a> {
         }
     }
 
-    /// Rows of a frame on average, or so.
+    /// The average number of rows in a frame, rounded down.
     pub(super) fn rows_on_average(&self) -> usize {
         let total: u64 = self.starts.iter().zip(&self.ends).map(|(start, end)| u64::from(end - start)).sum();
         (total / self.starts.len().max(1) as u64) as usize
     }
 }
 
-/// The group of peers of each row.
+/// The number of each row's group of peers.
 fn group_numbers(rows: &SortedRows) -> Vec<u32> {
     let groups = rows.peers.windows(2).enumerate();
     groups.flat_map(|(number, ends)| std::iter::repeat_n(number as u32, ends[1] - ends[0])).collect()
@@ -151,12 +153,12 @@ fn has_offset(bound: &FrameBound<FrameOffset>) -> bool {
     matches!(bound, FrameBound::Preceding(_) | FrameBound::Following(_))
 }
 
-/// How the frames follow each other, for all rows alike.
+/// The shape of frames that follows from the frame clause alone, whatever the rows are.
 fn shape_of(frame: &WindowFrame<FrameOffset>) -> FrameShape {
     use FrameBound::{CurrentRow, Following, Preceding, Unbounded};
     let is_steady = |bound: &FrameBound<FrameOffset>| match bound {
         Unbounded | CurrentRow => true,
-        // The dates a month after some others need not be in their order, and NULLs have frames of their own kind.
+        // With RANGE, adding a month can change the order of dates, and the frames of NULLs are different in kind.
         Preceding(FrameOffset::Constant(_)) | Following(FrameOffset::Constant(_)) => frame.unit != FrameUnit::Range,
         Preceding(_) | Following(_) => false,
     };
@@ -172,7 +174,7 @@ fn shape_of(frame: &WindowFrame<FrameOffset>) -> FrameShape {
     }
 }
 
-/// Which bound of a frame is meant.
+/// Selects a bound of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     Start,
@@ -180,13 +182,13 @@ pub(super) enum Side {
 }
 
 impl Side {
-    /// One row more for an end, because an end is the position after the last row.
+    /// The number to add to a position for this side: 1 for an end, because an end is the position after the last row.
     fn more(self) -> usize {
         usize::from(self == Side::End)
     }
 }
 
-/// One bound of the frames, by position: the first row of a frame, or the row after the last one.
+/// Computes one bound of every frame, by position: the first row of a frame, or the row after its last.
 fn bounds(
     unit: FrameUnit,
     bound: &FrameBound<FrameOffset>,
@@ -227,7 +229,7 @@ fn bounds(
     }
 }
 
-/// For each row the start or the end of the range of `ends` that it is in.
+/// For each row, the start or the end of the range between neighbouring `ends` that contains the row.
 pub(super) fn ends_of(ends: &[usize], side: Side, rows: usize) -> Vec<u32> {
     let mut bounds = Vec::with_capacity(rows);
     for ends in ends.windows(2) {
@@ -257,7 +259,8 @@ fn by_rows(
     bounds
 }
 
-/// Bounds that are the start of a group of peers, which `bound` gives by its number, or the end of the partition.
+/// Bounds at groups of peers. `bound` returns the number of the group whose start is the bound, or the number after
+/// the last group for the end of the partition.
 fn by_groups(
     rows: &SortedRows,
     distances: &Offsets<usize>,
@@ -267,6 +270,7 @@ fn by_groups(
     let mut next_group = 0;
     for partition in rows.each_partition() {
         let first = next_group;
+        // A group of peers never crosses partitions, so both lists can be walked together.
         while rows.peers[next_group] < partition.end {
             next_group += 1;
         }

@@ -12,11 +12,11 @@ use super::frame::Frames;
 use super::offset::{Offsets, integers};
 use super::shift::ValidRows;
 
-/// The row of a frame that a call asks for.
+/// The row of a frame whose value a call returns.
 pub(super) enum NthRow {
     First,
     Last,
-    /// Numbers from 1; `None` for NULL.
+    /// The number of the row, counted from 1. `None` if the number is NULL.
     Nth(Offsets<Option<usize>>),
 }
 
@@ -42,12 +42,13 @@ impl NthRow {
         })
     }
 
-    /// The one that is asked for of ranges of positions.
+    /// Finds the row among the positions of `pieces`. `None` if there is none.
     fn among(&self, position: usize, pieces: &[Range<usize>]) -> Option<usize> {
         match self {
             NthRow::First => pieces.iter().find(|piece| !piece.is_empty()).map(|piece| piece.start),
             NthRow::Last => pieces.iter().rev().find(|piece| !piece.is_empty()).map(|piece| piece.end - 1),
             NthRow::Nth(numbers) => {
+                // Skip whole pieces until the wanted row is inside of one.
                 let mut left = numbers.get(position)? - 1;
                 for piece in pieces {
                     if left < piece.len() {
@@ -61,7 +62,7 @@ impl NthRow {
     }
 }
 
-/// For each row, the row of its frame that the call asks for.
+/// Finds the row of each row's frame whose value the call returns.
 pub(super) fn nth_rows(
     column: usize,
     nth: &NthRow,
@@ -77,7 +78,7 @@ pub(super) fn nth_rows(
         }
         false => None,
     };
-    // Of rows with a value the ranges are those of their numbers.
+    // With IGNORE NULLS we count only rows with a value. Positions become numbers among these rows, and back.
     let found = |position: usize, pieces: &[Range<usize>]| match &valid {
         None => nth.among(position, pieces),
         Some(valid) => {

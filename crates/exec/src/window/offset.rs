@@ -1,4 +1,4 @@
-//! Numbers that calls and frames read: one number for all rows, or one for each row.
+//! Numbers that calls and frames read: one number for all rows, or one number for each row.
 
 use arrow::array::{ArrayRef, AsArray};
 use arrow::compute::cast;
@@ -9,12 +9,12 @@ use rowmill_plan::FrameOffset;
 use super::evaluate::Evaluation;
 use super::failed;
 
-/// An offset of the rows of some partitions.
+/// An offset for the rows of some partitions.
 #[derive(Debug)]
 pub(super) enum Offsets<T> {
     /// One number for all rows.
     Constant(T),
-    /// By position.
+    /// One number for each row, by position.
     PerRow(Vec<T>),
 }
 
@@ -28,7 +28,7 @@ impl<T: Copy> Offsets<T> {
     }
 }
 
-/// The values of an offset as an array, and whether it is one for all rows.
+/// Returns the values of an offset as an array, and whether it is one value for all rows.
 pub(super) fn offset_values(offset: &FrameOffset, evaluation: &Evaluation<'_>) -> Result<(ArrayRef, bool)> {
     Ok(match offset {
         FrameOffset::Constant(constant) => (ArrayRef::clone(constant.array()), true),
@@ -36,7 +36,7 @@ pub(super) fn offset_values(offset: &FrameOffset, evaluation: &Evaluation<'_>) -
     })
 }
 
-/// The values of an offset of integers; `None` for NULL.
+/// Returns the values of an integer offset. `None` stands for NULL.
 pub(super) fn integers(offset: &FrameOffset, evaluation: &Evaluation<'_>) -> Result<Offsets<Option<i64>>> {
     let (values, is_constant) = offset_values(offset, evaluation)?;
     let values = cast(&values, &DataType::Int64).map_err(failed)?;
@@ -47,7 +47,7 @@ pub(super) fn integers(offset: &FrameOffset, evaluation: &Evaluation<'_>) -> Res
     })
 }
 
-/// Numbers of rows or of groups of peers by which a bound of a frame is away.
+/// Returns the distance from a row to a frame bound, in rows or groups of peers.
 pub(super) fn distances(offset: &FrameOffset, evaluation: &Evaluation<'_>) -> Result<Offsets<usize>> {
     let distance = |value: Option<i64>| match value {
         None => Err(null_offset()),

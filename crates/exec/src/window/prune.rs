@@ -1,34 +1,34 @@
-//! Rows that are not among the first of their partition, left out before they are sorted.
+//! Leaves out rows that cannot be among the first of their partition, before they are sorted.
 //!
-//! A worker remembers the best codes of the order that it met in each partition, in a table with a place for each code
-//! of a partition, or for each of some low bits of it. There a partition may take the place of another one, whose rows
-//! are then looked at again. That only lets more rows through.
+//! A worker remembers the best order codes of each partition in a table. The low bits of the partition's code choose a
+//! slot. If two partitions fall into the same slot, the newer one replaces the older one, and the table forgets what
+//! it knew about the older one. That is safe, because it only lets more rows pass.
 
-/// Rows of a partition that are remembered at most.
+/// The most rows of a partition that are remembered.
 const KEPT_MAX: usize = 32;
-/// Bits of the codes of partitions by which the table is divided.
+/// The most bits of a partition's code that choose a slot.
 const SLOT_BITS_MAX: u32 = 18;
-/// Numbers in the table at most.
+/// The most order codes in the table.
 const TABLE_MAX: usize = 1 << 21;
 
-/// Stands for no row. All codes must be less.
+/// Marks an empty place for a row. All codes must be less.
 const NONE: u64 = u64::MAX;
 
-/// The best rows of partitions that a worker has met.
+/// The best rows of each partition that a worker has seen.
 pub(super) struct BestRows {
     kept: usize,
-    /// Whether rows like the last of the best are needed as well.
+    /// Whether rows that tie with the last of the best rows are needed too (rank).
     with_ties: bool,
     mask: u64,
-    /// The partition of a slot.
+    /// The partition that owns each slot.
     owners: Vec<u64>,
-    /// The codes of a slot's best rows, in order.
+    /// The order codes of the best rows of each slot, in order.
     best: Vec<u64>,
 }
 
 impl BestRows {
-    /// A table for the first `kept` rows, of partitions and orders with codes of these widths in bits; `None` if it
-    /// would be too large to be of use.
+    /// Makes a table for the first `kept` rows of each partition. Codes of partitions and orders have the given
+    /// numbers of bits. `None` if the table would be too large to be useful.
     pub(super) fn new(kept: usize, with_ties: bool, partition_bits: u32, order_bits: u32) -> Option<BestRows> {
         let bits = partition_bits.min(SLOT_BITS_MAX);
         let is_small = (1..=KEPT_MAX).contains(&kept) && kept << bits <= TABLE_MAX && order_bits < u64::BITS;
@@ -41,7 +41,7 @@ impl BestRows {
         })
     }
 
-    /// Whether a row may be among the first of its partition.
+    /// Whether a row may be among the first of its partition. Remembers the row if so.
     #[inline]
     pub(super) fn admits(&mut self, partition: u64, order: u64) -> bool {
         let slot = (partition & self.mask) as usize;
@@ -55,6 +55,7 @@ impl BestRows {
             return self.with_ties && order == last;
         }
         let place = best.partition_point(|better| *better <= order);
+        // Insert the code in order. The worst remembered code drops out.
         best[place..].rotate_right(1);
         best[place] = order;
         true
@@ -66,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_behind_the_best_are_left_out() {
+    fn rows_after_the_best_are_left_out() {
         let mut best = BestRows::new(2, false, 20, 10).expect("a small table");
         let admitted =
             |best: &mut BestRows, orders: &[u64]| orders.iter().map(|order| best.admits(7, *order)).collect::<Vec<_>>();
@@ -74,7 +75,7 @@ mod tests {
             admitted(&mut best, &[5, 9, 9, 7, 8, 7, 1, 5]),
             [true, true, false, true, false, false, true, false]
         );
-        // Another partition of the same slot is met.
+        // Another partition falls into the same slot and replaces this one.
         assert!(best.admits(7 + (1 << SLOT_BITS_MAX), 100));
         assert!(best.admits(7, 100));
         let mut ties = BestRows::new(1, true, 3, 10).expect("a small table");

@@ -1,8 +1,8 @@
-//! RANGE frames with offsets: bounds at a distance of the ORDER BY value.
+//! RANGE frames with offsets: bounds at a distance from the ORDER BY value.
 //!
-//! Values become numbers of 128 bits in their order, the other way round if they descend, so that a bound is found by
-//! comparing numbers. NULLs have no distance from anything: the frame of a NULL reaches from the first NULL to the
-//! last.
+//! We turn values into 128-bit numbers that sort like the values, reversed if the order is descending. A bound is then
+//! found by comparing numbers. NULL has no distance from anything, so the frame of a NULL contains exactly the NULLs
+//! of its partition.
 
 use std::ops::Range;
 
@@ -22,7 +22,7 @@ use super::sorted::SortedRows;
 
 const DAY_MICROS: i128 = 86_400_000_000;
 
-/// The ORDER BY values of rows.
+/// The ORDER BY values of all rows.
 pub(super) struct RangeKeys<'a> {
     rows: &'a SortedRows,
     values: ArrayRef,
@@ -35,9 +35,9 @@ impl<'a> RangeKeys<'a> {
     }
 }
 
-/// Distances in the terms of the values.
+/// A distance, in the unit of the values.
 enum Distance {
-    /// Of integers, decimals, dates in days, and times in microseconds.
+    /// For integers, decimals, dates in days, and times in microseconds.
     Number(i128),
     Float(f64),
     Interval {
@@ -47,15 +47,16 @@ enum Distance {
     },
 }
 
-/// Whether and how a distance is added to the values.
+/// Moves values by distances.
 struct Mover {
     adds: bool,
-    /// Whether a distance without end from infinity reaches the greatest value, or the least.
+    /// Whether an infinite distance from infinity reaches the greatest value, or else the least.
     reaches_up: bool,
     kind: DataType,
 }
 
-/// Bounds at a distance. `follows` says whether they come after the rows in the order.
+/// Finds the bound of each row at a distance from its value. `follows` says whether the bound is FOLLOWING, or else
+/// PRECEDING.
 pub(super) fn bounds_by_distance(
     keys: Option<&RangeKeys<'_>>,
     offset: &FrameOffset,
@@ -65,6 +66,7 @@ pub(super) fn bounds_by_distance(
 ) -> Result<Vec<u32>> {
     let Some(keys) = keys else { return Err(Error::internal("RANGE with an offset has keys")) };
     let (values, is_constant) = offset_values(offset, evaluation)?;
+    // SQL does not allow a NULL offset.
     if values.null_count() > 0 || *values.data_type() == DataType::Null {
         return Err(null_offset());
     }
@@ -78,8 +80,9 @@ pub(super) fn bounds_by_distance(
     let numbers = numbers_of_keys(&keys.values, is_by_interval)?;
     let turned = |number: i128| if keys.descending { !number } else { number };
     let ordered: Vec<i128> = numbers.iter().map(|number| turned(*number)).collect();
-    // Descending values follow each other downwards.
+    // In descending order the next rows have smaller values.
     let reaches_up = (side == Side::End) != keys.descending;
+    // Following rows have larger values only if the order ascends.
     let mover = Mover { adds: follows != keys.descending, reaches_up, kind: kind.clone() };
     let target = |position: usize| {
         let distance = match &distances {
@@ -93,6 +96,7 @@ pub(super) fn bounds_by_distance(
         let values = with_values(&keys.values, &partition);
         let mut last = values.start;
         for position in partition {
+            // A NULL gets a non-empty range as a mark. Its real bound follows below.
             if !values.contains(&position) {
                 let nulls = if position < values.start { 0..values.start } else { values.end..usize::MAX };
                 bounds.push((nulls, position));
@@ -107,7 +111,8 @@ pub(super) fn bounds_by_distance(
             bounds.push((last..last, position));
         }
     }
-    // NULLs are peers, whose bounds are those of their group.
+    // NULLs are peers, so their bounds are the bounds of their group of peers. Positions ascend, so one walk over the
+    // groups is enough.
     let mut groups = keys.rows.peers.windows(2).peekable();
     let bounds = bounds.into_iter().map(|(bound, position)| {
         if !bound.is_empty() {
@@ -122,7 +127,7 @@ pub(super) fn bounds_by_distance(
     Ok(bounds.collect())
 }
 
-/// The rows of a partition that have a value. NULLs are together at one end.
+/// The rows of a partition that have a value. NULLs are together at one end of the partition.
 fn with_values(values: &ArrayRef, partition: &Range<usize>) -> Range<usize> {
     let Some(nulls) = values.nulls().filter(|nulls| nulls.null_count() > 0) else { return partition.clone() };
     let mut range = partition.clone();
@@ -135,11 +140,12 @@ fn with_values(values: &ArrayRef, partition: &Range<usize>) -> Range<usize> {
     range
 }
 
-/// The first position of `range` that is not before a bound. The search starts at the bound of the row before, because
-/// it is mostly near.
+/// The first position of `range` that is not before a bound. The search starts at the bound of the previous row,
+/// because the next bound is usually near.
 fn bound_near(ordered: &[i128], range: &Range<usize>, last: usize, is_before: impl Fn(&i128) -> bool) -> usize {
     const NEAR: usize = 8;
     let last = last.clamp(range.start, range.end);
+    // Look at the next few positions one by one. Only then search the rest by bisection.
     if last == range.start || is_before(&ordered[last - 1]) {
         let rest = range.end.min(last + NEAR);
         if let Some(near) = ordered[last..rest].iter().position(|number| !is_before(number)) {
@@ -150,7 +156,7 @@ fn bound_near(ordered: &[i128], range: &Range<usize>, last: usize, is_before: im
     range.start + ordered[range.start..last].partition_point(is_before)
 }
 
-/// The numbers of values in their order; of dates the microseconds if they are moved by intervals.
+/// Turns values into numbers in the same order. Dates become microseconds if they are moved by intervals.
 fn numbers_of_keys(values: &ArrayRef, by_interval: bool) -> Result<Vec<i128>> {
     let kind = values.data_type();
     Ok(match kind {
@@ -170,7 +176,7 @@ fn numbers_of_keys(values: &ArrayRef, by_interval: bool) -> Result<Vec<i128>> {
     })
 }
 
-/// Integers, and decimals without their point; `None` for other types.
+/// Integers as they are, and decimals without their point. `None` for other types.
 fn integers(values: &ArrayRef) -> Option<Vec<i128>> {
     let values = match values.data_type() {
         DataType::Decimal128(..) => ArrayRef::clone(values),
@@ -182,13 +188,14 @@ fn integers(values: &ArrayRef) -> Option<Vec<i128>> {
 
 fn no_distance(kind: &DataType, offset: Option<&DataType>) -> Error {
     let offset = offset.map_or(String::new(), |offset| format!(" by {offset}"));
-    Error::new(ErrorKind::Unsupported, format!("RANGE with an offset over values of {kind}{offset}"))
+    Error::new(ErrorKind::Unsupported, format!("RANGE with an offset is not supported over values of {kind}{offset}"))
         .hint("order by a number, a date or a time")
 }
 
-/// A float as an integer in the order of floats, NaN above all.
+/// Maps a float to an integer that sorts like the float. NaN sorts above all others.
 fn number_of_float(value: f64) -> i128 {
     let bits = if value.is_nan() { f64::NAN } else { value + 0.0 }.to_bits() as i64;
+    // The bits of negative floats sort in reverse, so we flip all of them except the sign.
     (bits ^ ((bits >> 63) as u64 >> 1) as i64).into()
 }
 
@@ -197,7 +204,7 @@ fn float_of_number(number: i128) -> f64 {
     f64::from_bits((bits ^ ((bits >> 63) as u64 >> 1) as i64) as u64)
 }
 
-/// Offsets as distances between values of `kind`. They must not be negative.
+/// Turns offsets into distances between values of `kind`. A negative offset is an error.
 fn distances(kind: &DataType, offsets: &ArrayRef) -> Result<Vec<Distance>> {
     let of = offsets.data_type();
     let shown = |row: usize| arrow::util::display::array_value_to_string(offsets, row).unwrap_or_default();
@@ -206,7 +213,7 @@ fn distances(kind: &DataType, offsets: &ArrayRef) -> Result<Vec<Distance>> {
             return Err(no_distance(kind, Some(of)));
         }
         if *unit != IntervalUnit::MonthDayNano {
-            return Err(Error::internal(format!("an interval is {of}")));
+            return Err(Error::internal(format!("RANGE got an interval of type {of}")));
         }
         let intervals = offsets.as_primitive::<IntervalMonthDayNanoType>().values();
         let distance = |(row, interval): (usize, &arrow::datatypes::IntervalMonthDayNano)| {
@@ -252,7 +259,7 @@ fn distances(kind: &DataType, offsets: &ArrayRef) -> Result<Vec<Distance>> {
 }
 
 impl Mover {
-    /// The number of a value and a distance.
+    /// Moves the number of a value by a distance.
     fn moved(&self, number: i128, distance: &Distance) -> Result<i128> {
         let sign = if self.adds { 1 } else { -1 };
         Ok(match distance {
@@ -261,12 +268,12 @@ impl Mover {
                 let value = float_of_number(number);
                 let moved = value + sign as f64 * distance;
                 if moved.is_nan() && !value.is_nan() {
-                    // An infinite distance from infinity: everything is within it, as in PostgreSQL.
+                    // The distance from infinity is infinite, so every value is within it, as in PostgreSQL.
                     return Ok(number_of_float(if self.reaches_up { f64::INFINITY } else { f64::NEG_INFINITY }));
                 }
                 number_of_float(moved)
             }
-            // A time of day has no days.
+            // A time of day has no days, so only the microseconds count.
             Distance::Interval { micros, .. } if matches!(self.kind, DataType::Time64(_)) => number + sign * micros,
             Distance::Interval { months, days, micros } => {
                 add_months(number, sign * months) + sign * (days * DAY_MICROS + micros)
@@ -275,7 +282,7 @@ impl Mover {
     }
 }
 
-/// A point in time some months later: the same day of the month, or the last one of a shorter month.
+/// Adds months to a point in time. The day of the month stays, or becomes the last day if the new month is shorter.
 fn add_months(micros: i128, months: i128) -> i128 {
     if months == 0 {
         return micros;
@@ -289,9 +296,10 @@ fn add_months(micros: i128, months: i128) -> i128 {
     (first + (day - 1).min(next - first - 1)) * DAY_MICROS + time
 }
 
-/// Days since 1970 of a date of the Gregorian calendar (Hinnant, "chrono-Compatible Low-Level Date Algorithms").
+/// Counts the days from 1970 to a date of the Gregorian calendar (Hinnant, "chrono-Compatible Low-Level Date
+/// Algorithms").
 fn days_of_civil(year: i128, month: i128, day: i128) -> i128 {
-    // Years start in March, so that the odd day is the last.
+    // A year starts in March here, so that a leap day is the last day of its year.
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);
     let year_of_era = year.rem_euclid(400);
@@ -300,7 +308,7 @@ fn days_of_civil(year: i128, month: i128, day: i128) -> i128 {
     era * 146_097 + day_of_era - 719_468
 }
 
-/// Year, month and day of days since 1970.
+/// Converts days since 1970 to year, month and day.
 fn civil_of_days(days: i128) -> (i128, i128, i128) {
     let days = days + 719_468;
     let era = days.div_euclid(146_097);

@@ -1,4 +1,4 @@
-//! The positions of rows in their partitions.
+//! Ranks: functions of the position of a row in its partition.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::evaluate::Evaluation;
 use super::offset::integers;
 use super::sorted::SortedRows;
 
-/// The ranks of rows.
+/// Computes the ranks of rows.
 pub(super) fn ranks(function: RankFunction, rows: &SortedRows) -> ArrayRef {
     let mut numbers: Vec<i64> = Vec::new();
     let mut shares: Vec<f64> = Vec::new();
@@ -41,7 +41,7 @@ pub(super) fn ranks(function: RankFunction, rows: &SortedRows) -> ArrayRef {
     }
 }
 
-/// Calls `each` with a partition, the number of a group of peers in it, and that group.
+/// Calls `each` with each partition, the number of each group of peers in it, and the range of the group.
 fn each_group(rows: &SortedRows, mut each: impl FnMut(&std::ops::Range<usize>, usize, std::ops::Range<usize>)) {
     let mut groups = rows.peers.windows(2);
     for partition in rows.each_partition() {
@@ -57,7 +57,7 @@ fn each_group(rows: &SortedRows, mut each: impl FnMut(&std::ops::Range<usize>, u
     }
 }
 
-/// `ntile`: the part that each row is in. If the parts cannot have equal sizes, the first ones have one row more.
+/// Computes `ntile`: the part of each row. If the parts cannot have equal sizes, the first ones have one more row.
 pub(super) fn tiles(parts: &FrameOffset, evaluation: &Evaluation<'_>) -> Result<ArrayRef> {
     let parts = integers(parts, evaluation)?;
     let mut tiles = Vec::with_capacity(evaluation.rows.len());
@@ -66,7 +66,7 @@ pub(super) fn tiles(parts: &FrameOffset, evaluation: &Evaluation<'_>) -> Result<
             let tile = match parts.get(position) {
                 None => None,
                 Some(parts) if parts <= 0 => {
-                    let message = format!("ntile is asked for {parts} parts, but there must be one at least");
+                    let message = format!("ntile is asked for {parts} parts, but it needs at least one");
                     return Err(Error::new(ErrorKind::InvalidParameter, message));
                 }
                 Some(parts) => Some(tile((position - partition.start) as i64, partition.len() as i64, parts)),
@@ -77,9 +77,10 @@ pub(super) fn tiles(parts: &FrameOffset, evaluation: &Evaluation<'_>) -> Result<
     Ok(Arc::new(Int64Array::from(tiles)))
 }
 
-/// The part of a row, from 1.
+/// The part of a row, counted from 1.
 fn tile(row: i64, rows: i64, parts: i64) -> i64 {
     let (size, larger) = (rows / parts, rows % parts);
+    // The first `larger` parts have `size + 1` rows, and the others have `size`.
     let rows_of_larger = larger * (size + 1);
     match row < rows_of_larger {
         true => row / (size + 1) + 1,

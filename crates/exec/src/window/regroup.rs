@@ -1,7 +1,7 @@
 //! Aggregates of frames as groups, for aggregates without an algorithm of their own.
 //!
-//! The rows of each frame get the number of the frame as their first column, and we group by that number. So every
-//! aggregate that GROUP BY can compute works here, in the same way. Neighbouring frames that are equal are one group.
+//! We copy the rows of each frame, with the number of the frame as their first column, and group by that number. Every
+//! aggregate that GROUP BY can compute therefore works here, too. Neighbouring frames that are equal become one group.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -21,20 +21,21 @@ use crate::group::{GroupRequest, group_batches};
 use crate::share::batch_of;
 use crate::values::Values;
 
-/// Rows of frames that are grouped at once, up to those of the last frame.
+/// The rows of frames that are grouped at once, not counting the rest of the last frame.
 const ROWS_AT_ONCE: usize = 1 << 16;
 
-/// The frame numbers, then the positions of rows, then the columns that the aggregate reads.
+/// The columns of a row before the columns that the aggregate reads: the frame number, and the position of the row.
 const COLUMNS_BEFORE: usize = 2;
 
-/// The results of an aggregate.
+/// Computes the results of an aggregate.
 pub(super) fn regroup(aggregate: &Aggregate, frames: &Frames<'_>, evaluation: &Evaluation<'_>) -> Result<ArrayRef> {
     let regrouping = Regrouping::new(aggregate, evaluation)?;
     let (mut positions, mut numbers) = (Vec::new(), Vec::new());
-    // The batch and the row of each frame's result. The first batch is for frames without rows.
+    // The batch and the row of each frame's result. The first batch has the result for frames without rows.
     let mut results: Vec<(usize, usize)> = Vec::new();
     let mut batches = vec![empty_result(aggregate)];
-    // Lists of all rows before each row are far larger than the rows.
+    // Results may be far larger than the rows. For example, array_agg with a growing frame lists all rows before each
+    // row.
     let mut memory = evaluation.broker.reservation(OWNER);
     let mut of_row = Vec::with_capacity(evaluation.rows.len());
     let mut last: Option<[Range<usize>; 3]> = None;
@@ -44,13 +45,14 @@ pub(super) fn regroup(aggregate: &Aggregate, frames: &Frames<'_>, evaluation: &E
                 numbers.extend(std::iter::repeat_n(results.len() as u64, piece.len()));
                 positions.extend(piece.clone().map(|position| position as u32));
             }
+            // Until the frame is grouped, its result is the one for no rows.
             results.push((0, 0));
             last = Some(pieces);
             if positions.len() >= ROWS_AT_ONCE {
                 regrouping.group(&mut numbers, &mut positions, &mut results, &mut batches, &mut memory)?;
             }
         }
-        debug_assert_eq!(of_row.len(), position, "rows come in order");
+        debug_assert_eq!(of_row.len(), position, "rows must come in order");
         of_row.push(results.len() - 1);
         Ok(())
     };
@@ -64,12 +66,13 @@ pub(super) fn regroup(aggregate: &Aggregate, frames: &Frames<'_>, evaluation: &E
     }
     regrouping.group(&mut numbers, &mut positions, &mut results, &mut batches, &mut memory)?;
     let of_row: Vec<(usize, usize)> = of_row.into_iter().map(|frame| results[frame]).collect();
+    // The final array is a copy of all results, so it needs about the same memory again.
     memory.grow(memory.bytes())?;
     let batches: Vec<&dyn Array> = batches.iter().map(|batch| &**batch).collect();
     interleave(&batches, &of_row).map_err(failed)
 }
 
-/// The result of an aggregate over no rows, as one value.
+/// The result of an aggregate over no rows, as an array of one value.
 fn empty_result(aggregate: &Aggregate) -> ArrayRef {
     match aggregate.function {
         AggregateFunction::Count | AggregateFunction::ApproximateCount => Arc::new(Int64Array::from(vec![0])),
@@ -79,7 +82,7 @@ fn empty_result(aggregate: &Aggregate) -> ArrayRef {
 
 struct Regrouping<'a> {
     group: Group,
-    /// The columns that the aggregate reads, by position.
+    /// The columns that the aggregate reads, in the order of the positions.
     columns: Vec<ArrayRef>,
     input: Arc<Schema>,
     output: Arc<Schema>,
@@ -95,6 +98,8 @@ impl<'a> Regrouping<'a> {
             columns.push(evaluation.column(column_of(*expr)?)?);
             *expr = Expr::Column(COLUMNS_BEFORE + columns.len() - 1);
         }
+        // These aggregates depend on the order of rows. Without an ORDER BY of its own, the aggregate uses the
+        // window's order, that is, the position.
         let keeps_order = matches!(aggregate.function, Array | First | Last | Nth | Text);
         if keeps_order && aggregate.order.is_empty() && !aggregate.distinct {
             let (kind, expr) = (DataType::UInt32, Expr::Column(1));
@@ -110,7 +115,8 @@ impl<'a> Regrouping<'a> {
         Ok(Regrouping { group, columns, input, output, evaluation })
     }
 
-    /// Groups rows of whole frames, which are taken from `numbers` and `positions`, and notes where the results are.
+    /// Groups the rows of whole frames, which it takes from `numbers` and `positions`, and records where the results
+    /// are.
     fn group(
         &self,
         numbers: &mut Vec<u64>,

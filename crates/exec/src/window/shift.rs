@@ -8,14 +8,14 @@ use rowmill_plan::FrameOffset;
 use super::evaluate::{Evaluation, ResultRow};
 use super::offset::{Offsets, integers};
 
-/// The rows with a value, as positions, and how many of them are before each position.
+/// The positions of rows with a value, and for each position the number of such rows before it.
 pub(super) struct ValidRows {
     pub(super) positions: Vec<u32>,
     pub(super) before: Vec<u32>,
 }
 
 impl ValidRows {
-    /// Those that are not NULL, among `rows` rows.
+    /// Collects the rows that are not NULL among `rows` rows.
     pub(super) fn new(nulls: Option<&NullBuffer>, rows: usize) -> ValidRows {
         let mut valid = ValidRows { positions: Vec::with_capacity(rows), before: Vec::with_capacity(rows + 1) };
         for position in 0..rows {
@@ -29,7 +29,7 @@ impl ValidRows {
     }
 }
 
-/// For each row the row whose value `lag` or `lead` gives. Without `offset` it is one row away.
+/// Finds for each row the row whose value `lag` or `lead` returns. Without `offset` it is one row away.
 pub(super) fn shifted(
     column: usize,
     offset: Option<&FrameOffset>,
@@ -42,6 +42,7 @@ pub(super) fn shifted(
     let missing = if has_default { ResultRow::DEFAULT } else { ResultRow::NONE };
     let offsets = match offset {
         Some(offset) => integers(offset, evaluation)?,
+        // LAG and LEAD move by one row by default.
         None => Offsets::Constant(Some(1)),
     };
     let mut found = Vec::with_capacity(rows.len());
@@ -59,6 +60,7 @@ pub(super) fn shifted(
         }
         return Ok(found);
     }
+    // With IGNORE NULLS we count only rows with a value, so offsets are steps among their numbers.
     let values = evaluation.column(column)?;
     let valid = ValidRows::new(values.nulls(), rows.len());
     for partition in rows.each_partition() {

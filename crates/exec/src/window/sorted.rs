@@ -1,4 +1,4 @@
-//! Rows in the order of the window: some whole partitions, one after the other.
+//! Rows in the order of the window: whole partitions, one after the other.
 
 use std::sync::Arc;
 
@@ -13,19 +13,20 @@ use super::failed;
 use super::held::{HeldPlace, HeldRows};
 use crate::sort::{canonical, places_in_order};
 
-/// Some partitions. Positions count their rows in this order.
+/// The sorted rows of some partitions. A position counts the rows in this order.
 #[derive(Debug, Default)]
 pub(super) struct SortedRows {
-    /// Where the rows are held.
+    /// The places where the rows are held, by position.
     pub(super) places: Vec<HeldPlace>,
-    /// The positions at which partitions start, and the end of the last one.
+    /// The positions at which partitions start, followed by the end of the last one.
     pub(super) partitions: Vec<usize>,
-    /// The positions at which peers start, and the end of the last ones; empty if no call reads them.
+    /// The positions at which groups of peers start, followed by the end of the last group. Empty if no call needs
+    /// peers.
     pub(super) peers: Vec<usize>,
 }
 
 impl SortedRows {
-    /// All rows as one partition whose rows are peers.
+    /// Makes one partition of all rows, in which all rows are peers.
     pub(super) fn of_all(held: &HeldRows) -> SortedRows {
         let places = held
             .batches
@@ -35,12 +36,12 @@ impl SortedRows {
         SortedRows { places: places.collect(), partitions: vec![0, held.rows], peers: vec![0, held.rows] }
     }
 
-    /// Rows.
+    /// The number of rows.
     pub(super) fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// The partitions' positions.
+    /// The ranges of positions of the partitions.
     pub(super) fn each_partition(&self) -> impl Iterator<Item = std::ops::Range<usize>> + '_ {
         self.partitions.windows(2).map(|ends| ends[0]..ends[1])
     }
@@ -52,13 +53,13 @@ pub(super) struct Arranger<'a> {
     pub(super) layout: &'a EntryLayout,
     pub(super) partition: &'a [usize],
     pub(super) order: &'a [SortKey],
-    /// Whether peers are asked for.
+    /// Whether a call needs peers.
     pub(super) finds_peers: bool,
 }
 
 impl Arranger<'_> {
-    /// The rows of `entries`, which are all rows of some partitions. The highest `known_bits` of their partitions are
-    /// equal.
+    /// Sorts the rows of `entries`, which must be all rows of some partitions. The highest `known_bits` of their
+    /// partition codes must be equal.
     pub(super) fn arrange<E: WindowEntry>(
         &self,
         entries: &mut Vec<E>,
@@ -73,7 +74,7 @@ impl Arranger<'_> {
         if layout.is_hashed() {
             let exact = boundaries(&self.columns(self.partition.iter().copied(), &places)?, places.len())?;
             if exact.len() != starts.len() {
-                // Some hashes met. It is rare enough that all is done again by the values.
+                // Some partitions have equal hashes. That is rare, so we simply sort again by the values themselves.
                 starts = self.separate(entries, &places, memory)?;
                 places = self.places(entries);
             }
@@ -84,7 +85,8 @@ impl Arranger<'_> {
         let peers = match (self.finds_peers, layout.is_hashed()) {
             (false, _) => Vec::new(),
             (true, false) => changes(entries, layout.place_bits),
-            // Where hashes met, a partition ends where entries need not differ.
+            // If hashes collide, rows of different partitions may have equal entries. The starts of partitions
+            // separate them.
             (true, true) => union(&changes(entries, layout.place_bits), &starts),
         };
         Ok(SortedRows { places, partitions: starts, peers })
@@ -98,7 +100,7 @@ impl Arranger<'_> {
         columns.map(|column| canonical(&self.held.gather(column, places)?)).collect()
     }
 
-    /// Puts entries in the order of their partitions by their values, and gives the starts of those.
+    /// Sorts entries by the values of their partitions. Returns the positions at which partitions start.
     fn separate<E: WindowEntry>(
         &self,
         entries: &mut Vec<E>,
@@ -118,7 +120,7 @@ impl Arranger<'_> {
         Ok(starts)
     }
 
-    /// Puts the rows of partitions in an order that is not in the entries.
+    /// Sorts the rows of partitions by an order that is not in the entries.
     fn put_in_order(&self, places: Vec<HeldPlace>, starts: Vec<usize>, memory: &mut Reservation) -> Result<SortedRows> {
         let number = |(number, ends): (usize, &[usize])| std::iter::repeat_n(number as u32, ends[1] - ends[0]);
         let numbers: UInt32Array = starts.windows(2).enumerate().flat_map(number).map(Some).collect();

@@ -1,4 +1,4 @@
-//! Windows against a model that looks at every pair of rows.
+//! Compares windows with a model that looks at every pair of rows.
 
 mod model;
 
@@ -23,7 +23,7 @@ use crate::hash::tests::let_all_hashes_meet;
 use crate::test_input::{Failing, numbers};
 use crate::values::Values;
 
-/// The columns of the input.
+/// The columns of the test table.
 mod column {
     pub(super) const ID: usize = 0;
     pub(super) const FEW: usize = 1;
@@ -58,7 +58,7 @@ fn schema(kinds: &[DataType]) -> SchemaRef {
     Arc::new(Schema::new(kinds.iter().enumerate().map(field).collect::<Vec<_>>()))
 }
 
-/// Random rows. Some of the values are NULL.
+/// Makes random rows. Some of the values are NULL.
 fn table(rows: usize, seed: u64) -> RecordBatch {
     let random = &mut SmallRng::seed_from_u64(seed);
     let some = |random: &mut SmallRng| random.random_range(0..6) > 0;
@@ -138,7 +138,7 @@ fn aggregate_call(aggregate: Aggregate, frame: WindowFrame<FrameOffset>) -> Wind
     call(WindowFunction::Aggregate(Box::new(aggregate)), frame, kind)
 }
 
-/// One case: keys and calls.
+/// One test case: keys and calls.
 #[derive(Debug)]
 struct Case {
     partition: Vec<usize>,
@@ -183,7 +183,7 @@ fn check(table: &RecordBatch, case: &Case, batch_rows: usize, threads: usize) {
     };
     let wanted = (0..table.num_rows()).filter(|row| case.limit.is_none_or(|limit| first(*row) <= limit)).count();
     assert_eq!(found.num_rows(), wanted, "{case:?}");
-    // The row of the input by its number.
+    // Maps a row's ID to its position in the input.
     let ids = table.column(column::ID).as_primitive::<arrow::datatypes::Int64Type>().values();
     let mut rows = vec![0; ids.len()];
     ids.iter().enumerate().for_each(|(row, id)| rows[*id as usize] = row);
@@ -204,7 +204,7 @@ fn check(table: &RecordBatch, case: &Case, batch_rows: usize, threads: usize) {
     }
 }
 
-/// Tables of many sizes, and how they are read.
+/// Calls `each` with tables of different sizes, and with a batch size and a number of threads to read them with.
 fn each_table(seed: u64, mut each: impl FnMut(&mut SmallRng, &RecordBatch, usize, usize)) {
     let random = &mut SmallRng::seed_from_u64(seed);
     for (number, rows) in [0, 1, 2, 9, 40, 150, 250].into_iter().enumerate() {
@@ -221,7 +221,7 @@ fn partitions() -> Vec<Vec<usize>> {
     vec![vec![], vec![FEW], vec![TEXT], vec![FLOAT], vec![FEW, TEXT], vec![DECIMAL], vec![WIDE, FLAG], vec![TIES, FEW]]
 }
 
-/// Orders in which no rows are peers.
+/// ORDER BY lists that leave no two rows as peers.
 fn total_orders() -> Vec<Vec<SortKey>> {
     use column::*;
     vec![
@@ -270,7 +270,7 @@ fn random_frame(random: &mut SmallRng, unit: FrameUnit) -> WindowFrame<FrameOffs
     WindowFrame { unit, start: random_bound(random, &offset), end: random_bound(random, &offset), exclude }
 }
 
-/// An aggregate whose result depends on the rows of the frame alone and not on their order.
+/// Makes a random aggregate whose result depends only on the set of rows in the frame, not on their order.
 fn random_aggregate(random: &mut SmallRng) -> Aggregate {
     use AggregateFunction::*;
     use column::*;
@@ -401,7 +401,7 @@ fn values_of_other_rows_are_those_of_the_model() {
 }
 
 #[test]
-fn lists_and_joined_texts_come_in_the_order_of_the_window_or_in_their_own() {
+fn lists_and_joined_texts_follow_the_window_order_or_their_own() {
     each_table(6, |random, table, batch_rows, threads| {
         let order = total_orders().choose(random).unwrap().clone();
         let unit = FrameUnit::Rows;
@@ -423,7 +423,7 @@ fn lists_and_joined_texts_come_in_the_order_of_the_window_or_in_their_own() {
 }
 
 #[test]
-fn partitions_are_told_apart_where_all_hashes_meet() {
+fn partitions_stay_separate_when_all_hashes_collide() {
     let_all_hashes_meet(true);
     for rows in [3, 200] {
         for partition in partitions() {
@@ -443,7 +443,8 @@ fn partitions_are_told_apart_where_all_hashes_meet() {
     let_all_hashes_meet(false);
 }
 
-/// A sum over a frame, of the numbers 1, 2, 4 and so on, in the order of `keys`, which are in order.
+/// Sums the numbers 1, 2, 4 and so on over a frame. `keys` are the ORDER BY values of the rows and must be sorted.
+/// Each sum shows which rows the frame has, because each row adds a different bit.
 fn sums_over(keys: ArrayRef, descending: bool, frame: WindowFrame<FrameOffset>) -> Result<Vec<i64>> {
     let rows = keys.len();
     let powers: ArrayRef = Arc::new((0..rows).map(|row| Some(1 << row)).collect::<Int32Array>());
@@ -498,7 +499,7 @@ fn ranges_of_floats_know_infinity_and_nan() -> Result<()> {
 }
 
 #[test]
-fn a_sum_that_slides_keeps_what_a_large_neighbour_hid() -> Result<()> {
+fn a_sliding_float_sum_keeps_digits_hidden_by_a_large_neighbour() -> Result<()> {
     let values = [1e100, 1.0, f64::INFINITY, 2.0, 3.0, f64::NAN, 4.0, 5.0];
     let batch = RecordBatch::try_new(
         schema(&[DataType::Int64, DataType::Float64]),
@@ -523,7 +524,7 @@ fn error_of(call: WindowCall) -> Error {
 }
 
 #[test]
-fn offsets_and_numbers_that_make_no_sense_are_errors() {
+fn invalid_frame_offsets_and_row_numbers_are_errors() {
     let count = || aggregate(AggregateFunction::Count, None);
     let null = || FrameOffset::Constant(Constant::null(&DataType::Int64));
     for unit in [FrameUnit::Rows, FrameUnit::Groups, FrameUnit::Range] {
@@ -547,7 +548,7 @@ fn offsets_and_numbers_that_make_no_sense_are_errors() {
 }
 
 #[test]
-fn totals_that_leave_their_type_are_errors_only_in_frames_that_have_them() -> Result<()> {
+fn a_total_out_of_range_is_an_error_only_if_a_frame_contains_it() -> Result<()> {
     let most = 10_i128.pow(38) - 1;
     let decimals: Decimal128Array = vec![most, most, most, most, -most, -most, 7].into();
     let decimals: ArrayRef = Arc::new(decimals.with_precision_and_scale(38, 0).unwrap());

@@ -1,8 +1,9 @@
 //! Counts, totals and averages of frames, and other folds of numbers.
 //!
-//! Exact totals are differences of totals from the first row on: two reads for a frame of any size. Totals of floats
-//! are folded (tree.rs), because a float that lost digits to a large neighbour does not get them back when we subtract
-//! the neighbour.
+//! We compute exact totals as differences of running totals. For example, the total of rows 3 to 7 is the running
+//! total up to row 7 minus the running total before row 3, which takes two reads for a frame of any size. Totals of
+//! floats are folded instead (tree.rs): a float that lost digits to a large neighbour does not get them back when we
+//! subtract the neighbour.
 
 use std::sync::Arc;
 
@@ -23,11 +24,11 @@ use super::tree::{FrameFold, fold_frames};
 use crate::group::{Bits, bits_of};
 use crate::sort::{canonical, places_in_order};
 
-/// Digits of a total at most.
+/// The most digits of a total.
 const TOTAL_DIGITS: u32 = 38;
 
-/// The rows that an aggregate counts: those with a value where the filter is true, and of distinct values the first
-/// ones of each partition. `None` if all are.
+/// The rows that an aggregate counts: rows with a value where the filter is true. With DISTINCT, only the first such
+/// row of each value in each partition. `None` if all rows count.
 pub(super) fn mask_of(
     aggregate: &Aggregate,
     values: Option<&ArrayRef>,
@@ -58,13 +59,13 @@ pub(super) fn mask_of(
     Ok(mask)
 }
 
-/// Whether distinct values of frames can be told by [`mask_of`]: frames that start with their partition have a value
-/// exactly if they have the first row with it.
+/// Whether [`mask_of`] can handle DISTINCT for these frames. It can if every frame starts with its partition, because
+/// such a frame contains a value exactly if it contains the first row with that value.
 pub(super) fn can_mask_distinct(frames: &Frames<'_>) -> bool {
     matches!(frames.shape, FrameShape::Whole | FrameShape::Growing)
 }
 
-/// The first row of each value in each partition, among those of `mask`.
+/// Marks the first row of each value in each partition, among the rows of `mask`.
 fn first_of_values(
     values: &ArrayRef,
     mask: Option<&BooleanBuffer>,
@@ -77,10 +78,12 @@ fn first_of_values(
     let order = places_in_order(std::slice::from_ref(&values), &[key], &mut memory)?;
     let sorted = take(&values, &UInt32Array::from(order.clone()), None).map_err(failed)?;
     let ends = boundaries(&[sorted], values.len())?;
+    // The start of a position's partition identifies the partition.
     let starts = ends_of(&rows.partitions, Side::Start, rows.len());
     let mut is_first = vec![false; rows.len()];
     for ends in ends.windows(2) {
-        // Equal values must be in the order of their positions.
+        // `places_in_order` must keep equal values in the order of their positions, so that the first position of a
+        // partition comes first here.
         let mut last = None;
         for position in order[ends[0]..ends[1]].iter().map(|position| *position as usize) {
             if mask.is_none_or(|mask| mask.value(position)) {
@@ -91,12 +94,13 @@ fn first_of_values(
     Ok(BooleanBuffer::from(is_first))
 }
 
-/// How many rows of each frame count.
+/// The number of rows that count in each frame.
 fn counts_of(mask: Option<&BooleanBuffer>, frames: &Frames<'_>) -> Vec<u64> {
     let rows = frames.rows.len();
     match mask {
         None => of_frames(rows, frames, |range| range.len() as u64, |left, right| left + right),
         Some(mask) => {
+            // before[i] is the number of rows that count among the first i rows.
             let mut before = Vec::with_capacity(rows + 1);
             let mut count = 0_u64;
             before.push(0);
@@ -109,7 +113,8 @@ fn counts_of(mask: Option<&BooleanBuffer>, frames: &Frames<'_>) -> Vec<u64> {
     }
 }
 
-/// What `of_range` gives of each frame, put together by `add` where rows are excluded.
+/// Computes a result for each frame from the results of its ranges. A frame with excluded rows has up to three ranges,
+/// which `add` combines.
 fn of_frames<T: Copy>(
     rows: usize,
     frames: &Frames<'_>,
@@ -132,7 +137,7 @@ fn of_frames<T: Copy>(
     results
 }
 
-/// `count`
+/// Computes `count`.
 pub(super) fn counts(aggregate: &Aggregate, frames: &Frames<'_>, evaluation: &Evaluation<'_>) -> Result<ArrayRef> {
     let values = match aggregate.argument {
         Some(_) => Some(evaluation.column(argument(aggregate)?)?),
@@ -143,14 +148,14 @@ pub(super) fn counts(aggregate: &Aggregate, frames: &Frames<'_>, evaluation: &Ev
     Ok(Arc::new(counts.into_iter().map(|count| Some(count as i64)).collect::<Int64Array>()))
 }
 
-/// `sum` and `avg`
+/// Computes `sum` and `avg`.
 pub(super) fn totals(aggregate: &Aggregate, frames: &Frames<'_>, evaluation: &Evaluation<'_>) -> Result<ArrayRef> {
     let values = evaluation.column(argument(aggregate)?)?;
     let mask = mask_of(aggregate, Some(&values), frames, evaluation)?;
     if matches!(values.data_type(), DataType::Float32 | DataType::Float64) {
         return float_totals(aggregate, &values, mask.as_ref(), frames);
     }
-    // Frames that have no row, or none that counts, have no total.
+    // The total of a frame is NULL if no row in it counts.
     let counts = counts_of(mask.as_ref(), frames);
     let nulls = validity(counts.iter().map(|count| *count > 0));
     let scale = match values.data_type() {
@@ -173,7 +178,7 @@ pub(super) fn totals(aggregate: &Aggregate, frames: &Frames<'_>, evaluation: &Ev
                 );
             }
             match aggregate.kind {
-                // Words of the type, as they are.
+                // The values already have the type of the result.
                 DataType::Int64 => Ok(Arc::new(Int64Array::new(totals.into(), nulls))),
                 _ => {
                     wide_array(&aggregate.kind, totals.iter().map(|total| i128::from(*total) as u128).collect(), nulls)
@@ -202,7 +207,7 @@ pub(super) fn totals(aggregate: &Aggregate, frames: &Frames<'_>, evaluation: &Ev
     }
 }
 
-/// A total that the type of the result holds; that of an average has as many digits as any.
+/// Returns `total` if the result type can hold it. An average must also fit the digits of a total.
 fn fitting(total: i128, aggregate: &Aggregate) -> Result<i128> {
     let fits = match aggregate.kind {
         DataType::Int64 => i64::try_from(total).is_ok(),
@@ -215,17 +220,17 @@ fn out_of_range(aggregate: &Aggregate) -> Error {
     Error::new(ErrorKind::NumericOutOfRange, aggregate.total_error.clone())
 }
 
-/// The totals of the values before each position, and of all.
+/// Running totals: item `i` is the total of the first `i` values.
 enum ExactTotals {
-    /// No total of any rows leaves 64 bits.
+    /// No total of any range exceeds 64 bits.
     Narrow(Vec<i64>),
-    /// None leaves 128 bits.
+    /// No total of any range exceeds 128 bits.
     Wide(Vec<i128>),
-    /// By the high and the low halves of the values. Both totals have room.
+    /// The high and the low halves of the values are added separately. Neither total can overflow.
     Halves(Vec<LongTotal>),
 }
 
-/// A total of the high halves of numbers, and of their low ones.
+/// A total as two numbers: the sum of the high halves and the sum of the low halves.
 #[derive(Clone, Copy, Debug)]
 struct LongTotal {
     high: i128,
@@ -243,7 +248,7 @@ impl LongTotal {
         LongTotal { high: self.high + other.high, low: self.low + other.low }
     }
 
-    /// The total, if it has room.
+    /// The total, if 128 bits can hold it.
     fn get(self) -> Option<i128> {
         self.high.checked_mul(1 << 64)?.checked_add(self.low)
     }
@@ -256,7 +261,7 @@ impl ExactTotals {
         if kind.is_integer() && *kind != DataType::UInt64 {
             let values = cast(values, &DataType::Int64).map_err(failed)?;
             let numbers = values.as_primitive::<Int64Type>().values();
-            // The numbers of NULLs are as good as any for a bound.
+            // A NULL slot may contain any number. Including it only makes the bound larger, which is safe.
             let most = numbers.iter().fold(0, |most, number| most.max(number.unsigned_abs()));
             let narrow = most.checked_mul(numbers.len() as u64).is_some_and(|most| i64::try_from(most).is_ok());
             return Ok(match (narrow, mask) {
@@ -281,6 +286,7 @@ impl ExactTotals {
         let numbers = numbers.iter().enumerate().map(|(position, number)| if counts(position) { *number } else { 0 });
         let most = numbers.clone().fold(0, |most, number| most.max(number.unsigned_abs()));
         let most = most.checked_mul(numbers.len() as u128);
+        // Choose the narrowest form that cannot overflow, judged by the largest value times the number of values.
         Ok(match most {
             Some(most) if i64::try_from(most).is_ok() => {
                 ExactTotals::Narrow(running(numbers.map(|number| number as i64)))
@@ -333,7 +339,7 @@ fn running_wide(numbers: impl ExactSizeIterator<Item = i128>) -> Vec<i128> {
     totals
 }
 
-/// A total of floats and what rounding took from it (Knuth's two-sum), and how many there are.
+/// A running total of floats, the error that rounding took from it (Knuth's two-sum), and the number of values.
 #[derive(Clone, Copy)]
 struct FloatTotal {
     total: f64,
@@ -344,13 +350,14 @@ struct FloatTotal {
 impl FloatTotal {
     #[inline(always)]
     fn add(&mut self, number: f64) {
+        // Two-sum: the rounding error of this addition, computed exactly, goes to `lost`.
         let total = self.total + number;
         let taken = total - self.total;
         self.lost += (self.total - (total - taken)) + (number - taken);
         self.total = total;
     }
 
-    /// The total. What was lost is no number once the total is none, or infinite.
+    /// The total with the lost part added back. Once the total is infinite or NaN, `lost` is meaningless.
     fn get(&self) -> f64 {
         if self.total.is_finite() { self.total + self.lost } else { self.total }
     }
@@ -374,7 +381,7 @@ impl FrameFold for FloatTotal {
     }
 }
 
-/// A float with one zero, and one that is no number.
+/// Normalizes a float as SQL shows it: one zero and one NaN.
 fn shown(value: f64) -> f64 {
     if value.is_nan() { f64::NAN } else { value + 0.0 }
 }
@@ -399,8 +406,8 @@ fn float_totals(
     Ok(Arc::new(Float64Array::new(results.into_iter().map(|(total, _)| total).collect::<Vec<_>>().into(), nulls)))
 }
 
-/// How far floats are from their mean: their number, the mean, and the sum of the squares of the distances (Welford's
-/// way of adding one, Chan's of adding many).
+/// The spread of floats around their mean: their number, their mean, and the sum of the squared distances from it.
+/// Values are added with Welford's method, and folds are joined with Chan's.
 #[derive(Clone, Copy)]
 struct FloatSpread {
     count: u64,
@@ -427,6 +434,7 @@ impl FrameFold for FloatSpread {
             return;
         }
         let (left, right) = (self.count as f64, other.count as f64);
+        // Chan's formula: the squares also grow by the distance between the two means.
         let distance = self.mean - other.mean;
         self.squares += other.squares + distance * distance * left * right / count as f64;
         self.mean = (left * self.mean + right * other.mean) / count as f64;
@@ -434,7 +442,7 @@ impl FrameFold for FloatSpread {
     }
 }
 
-/// Variances and deviations.
+/// Computes variances and standard deviations.
 pub(super) fn spreads(aggregate: &Aggregate, frames: &Frames<'_>, evaluation: &Evaluation<'_>) -> Result<ArrayRef> {
     use AggregateFunction::{DeviationPopulation, DeviationSample, VarianceSample};
     let values = evaluation.column(argument(aggregate)?)?;
@@ -449,7 +457,7 @@ pub(super) fn spreads(aggregate: &Aggregate, frames: &Frames<'_>, evaluation: &E
     Ok(Arc::new(Float64Array::from(results)))
 }
 
-/// Bits of numbers put together, and whether there was a number.
+/// The bits of numbers combined by AND, OR or XOR, and whether there was a number.
 #[derive(Clone, Copy)]
 struct BitFold<const KIND: u8> {
     bits: u64,
@@ -482,7 +490,7 @@ impl<const KIND: u8> FrameFold for BitFold<KIND> {
     }
 }
 
-/// `bit_and`, `bit_or` and `bit_xor`
+/// Computes `bit_and`, `bit_or` and `bit_xor`.
 pub(super) fn bits(aggregate: &Aggregate, frames: &Frames<'_>, evaluation: &Evaluation<'_>) -> Result<ArrayRef> {
     let values = evaluation.column(argument(aggregate)?)?;
     let mask = mask_of(aggregate, Some(&values), frames, evaluation)?;

@@ -1,4 +1,16 @@
-//! One window and its workers: the phases, and the work that each worker takes in them.
+//! One window operator and its workers.
+//!
+//! The workers pass three phases together. Each phase must end before the next one begins, because a partition may
+//! contain rows from any batch:
+//!
+//! ```text
+//! gather    each worker holds batches of the input and notes the ranges of their keys
+//! scatter   each worker turns the rows of some batches into entries and puts these into buckets by partition
+//! compute   each worker takes whole buckets, sorts their entries and writes the results of all calls into cells
+//! ```
+//!
+//! After that each worker returns batches of the input with the result columns appended. A window with a limit (for
+//! example `row_number() <= 3`) has no compute phase: it computes a bucket when the rows of the bucket are asked for.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -27,15 +39,15 @@ use crate::share::{batch_of, share};
 use crate::sort::{HeldBuffers, Sort, SortRequest, canonical, width_of};
 use crate::values::Values;
 
-/// The approximate rows of a bucket, so that its entries stay near the core that sorts them. The number is small in
-/// tests, so that there are many buckets.
+/// The number of rows that a bucket should have, so that its entries stay in the caches of the core that sorts them.
+/// It is small in tests, so that there are many buckets.
 const BUCKET_ROWS: usize = if cfg!(test) { 1 << 5 } else { 1 << 15 };
 /// The most bits of a bucket's number.
 const BUCKET_BITS_MAX: u32 = 10;
 
-/// The approximate bytes that we need to compute each row of a bucket, without those for each call.
+/// The approximate bytes that we need to compute each row of a bucket, without the bytes for its calls.
 const BYTES_OF_ROW: usize = 64;
-/// The approximate bytes that we need to compute each row and call.
+/// The approximate bytes that we need to compute one call for one row.
 const BYTES_OF_CALL: usize = 64;
 
 /// One window, shared by its workers.
@@ -45,21 +57,21 @@ pub(super) struct Windowing {
     gathered: Arc<Phase<GatheredPart, Gathered>>,
     scattered: Arc<Phase<ScatteredPart, Scattered>>,
     computed: Arc<Phase<ComputedPart, Computed>>,
-    /// The next piece of work of each phase: the batch to be scattered, the bucket or call to be computed, and the
-    /// batch to be given.
+    /// The number of the next piece of work in each phase: the batch to scatter, the bucket or call to compute, and
+    /// the batch to return.
     next_scattered: AtomicUsize,
     next_computed: AtomicUsize,
     next_given: AtomicUsize,
 }
 
-/// The rows that a worker gathered.
+/// The batches that one worker gathered, and the ranges of their keys.
 struct GatheredPart {
     batches: Vec<RecordBatch>,
     ranges: Vec<Option<KeyRange>>,
     memory: Reservation,
 }
 
-/// All rows, and how they come into order.
+/// All rows of the input, and the way in which they come into order.
 struct Gathered {
     held: HeldRows,
     arrangement: Arrangement,
@@ -67,18 +79,18 @@ struct Gathered {
 }
 
 enum Arrangement {
-    /// By partitions.
+    /// Rows are distributed to buckets by their partition.
     Buckets { layout: EntryLayout, bucket_bits: u32 },
-    /// One partition in order.
+    /// The rows are one partition. A sort orders them.
     Sorted(Arc<Sort>),
-    /// One partition of peers.
+    /// The rows are one partition without ORDER BY, so all rows are peers and stay in the order of the input.
     AsHeld,
 }
 
 /// The entries of each bucket.
 type Buckets<E> = Vec<Vec<E>>;
 
-/// What a worker scattered.
+/// The entries and result cells that one worker made in the scatter phase.
 struct ScatteredPart {
     entries: PartEntries,
     cells: Vec<(usize, Vec<CallCells>)>,
@@ -88,44 +100,46 @@ struct ScatteredPart {
 enum PartEntries {
     Narrow(Buckets<u64>),
     Wide(Buckets<u128>),
-    /// The rows of a sort, all with one worker, and their keys if peers are asked for.
+    /// The places of all rows in sorted order, and their keys if a call needs peers. One worker receives all of them,
+    /// because a sort returns its rows to a single worker.
     Sorted {
         places: Vec<HeldPlace>,
         keys: Vec<Vec<ArrayRef>>,
     },
 }
 
-/// The rows of each bucket, not yet in order, or all of them in order.
+/// The rows of each bucket, not yet sorted, or all rows in order.
 enum ReadyRows {
     Narrow(Vec<Mutex<Vec<Vec<u64>>>>),
     Wide(Vec<Mutex<Vec<Vec<u128>>>>),
     Sorted(SortedRows),
 }
 
-/// All rows, where they are computed.
+/// All rows, ready to be computed.
 struct Scattered {
     rows: ReadyRows,
-    /// By batch and call; none if only first rows are given.
+    /// The result cells by batch and call. Empty if the window has a limit, because results are then gathered instead.
     cells: Vec<Vec<CallCells>>,
     _memory: Vec<Reservation>,
 }
 
-/// A worker's room for the entries of a bucket, and to move them while they are sorted.
+/// A worker's buffers for the entries of one bucket: the entries and the scratch space that sorting needs. They are
+/// reused from bucket to bucket.
 #[derive(Default)]
 struct BucketRoom {
     narrow: [Vec<u64>; 2],
     wide: [Vec<u128>; 2],
 }
 
-/// Arrays that a worker made of results of no fixed size, by call and bucket.
+/// Arrays of results that have no fixed size, made by one worker, each with the number of its call and bucket.
 struct ComputedPart {
     made: Vec<(usize, usize, ArrayRef)>,
     memory: Reservation,
 }
 
-/// All results.
+/// The results of all calls.
 struct Computed {
-    /// By call, the arrays that its results are picked from.
+    /// For each call, the arrays that its results are picked from.
     arrays: Vec<Vec<ArrayRef>>,
     _memory: Vec<Reservation>,
 }
@@ -154,7 +168,7 @@ impl Windowing {
         &self.input
     }
 
-    /// A worker's share.
+    /// Returns the batches that one worker computes. All workers together return each row once.
     pub(super) fn share(self: Arc<Self>) -> Batches {
         let mut ready = VecDeque::new();
         share(move || {
@@ -163,7 +177,7 @@ impl Windowing {
                 None => self.next_batch(&mut ready)?,
             };
             if batch.is_none() {
-                // Everything is given or on its way. No worker needs the held rows after this.
+                // All batches were returned or are with another worker. No worker needs the held rows after this.
                 self.gathered.end();
                 self.scattered.end();
                 self.computed.end();
@@ -175,6 +189,7 @@ impl Windowing {
     fn next_batch(&self, ready: &mut VecDeque<RecordBatch>) -> Result<Option<RecordBatch>> {
         let cancel = &self.request.cancel;
         cancel.check()?;
+        // A phase returns `None` if another worker failed. That worker reports the error, so this one just ends.
         let gathered = self.gathered.run(cancel, || self.gather(), |parts| self.whole_input(parts))?;
         let Some(gathered) = gathered else { return Ok(None) };
         let scattered =
@@ -194,25 +209,27 @@ impl Windowing {
         let rows = batch.num_rows();
         let mut columns = batch.columns().to_vec();
         for (call, cells) in scattered.cells[number].iter().enumerate() {
+            // The cells of a batch are complete, because every bucket wrote its results into them in the compute
+            // phase.
             let arrays: Vec<&dyn Array> = computed.arrays[call].iter().map(|array| &**array).collect();
             columns.push(cells.array(&self.request.calls[call].kind, rows, &arrays)?);
         }
         batch_of(OWNER, &self.request.schema, columns, rows).map(Some)
     }
 
-    /// The columns of the keys, those of the partition first.
+    /// The key columns of the window: first the partition columns, then the ORDER BY columns.
     fn key_columns(&self) -> impl Iterator<Item = usize> + '_ {
         self.request.partition.iter().copied().chain(self.request.order.iter().map(|key| key.column))
     }
 
-    /// Holds a share of the input.
+    /// Holds this worker's share of the input in memory and notes the ranges of its keys.
     fn gather(&self) -> Result<GatheredPart> {
         let mut memory = self.request.broker.reservation(OWNER);
         let (mut batches, mut held) = (Vec::new(), HeldBuffers::default());
         let schema = self.input.schema();
         let range = |column: usize| width_of(schema.field(column).data_type()).map(|_| KeyRange::empty());
         let mut ranges: Vec<Option<KeyRange>> = self.key_columns().map(range).collect();
-        // One partition is put in order by the keys themselves.
+        // A window without PARTITION BY is sorted by the keys themselves and needs no entries.
         let needs_ranges = !self.request.partition.is_empty();
         for batch in Arc::clone(&self.input).worker() {
             self.request.cancel.check()?;
@@ -223,6 +240,7 @@ impl Windowing {
             if batch.num_rows() == 0 {
                 continue;
             }
+            // The batch is shared with its producer. We count each buffer once, even if several batches point into it.
             held.add(&batch);
             memory.grow((held.bytes() as u64).saturating_sub(memory.bytes()))?;
             if needs_ranges {
@@ -257,6 +275,8 @@ impl Windowing {
             (true, true) => Arrangement::AsHeld,
             (true, false) => Arrangement::Sorted(self.sort(&held)?),
             (false, _) => {
+                // More rows get more buckets. Rows of one partition must stay in one bucket, so a bucket's number is
+                // at most as long as the partition's bits.
                 let layout = EntryLayout::new(partition, order, &ranges, self.input.schema(), held.place_bits)?;
                 let buckets = usize::BITS - (held.rows / BUCKET_ROWS).leading_zeros();
                 let bucket_bits = buckets.min(BUCKET_BITS_MAX).min(layout.partition_bits);
@@ -266,7 +286,7 @@ impl Windowing {
         Ok(Gathered { held, arrangement, _memory: memory })
     }
 
-    /// A sort of the places of all rows by the order of the window.
+    /// Prepares a sort of the places of all rows by the ORDER BY of the window.
     fn sort(&self, held: &HeldRows) -> Result<Arc<Sort>> {
         let order = &self.request.order;
         let kind = |key: &SortKey| self.input.schema().field(key.column).data_type().clone();
@@ -278,6 +298,8 @@ impl Windowing {
             batch_of(OWNER, &schema, columns, batch.num_rows())
         };
         let batches = held.batches.iter().enumerate().map(batch).collect::<Result<Vec<_>>>()?;
+        // With only row_number, the rows after the limit cannot matter, so the sort may drop them. Other calls may
+        // look at later rows (an aggregate) or return ties (rank).
         let only_numbers =
             |call: &rowmill_plan::WindowCall| matches!(call.function, WindowFunction::Rank(RankFunction::RowNumber));
         let request = SortRequest {
@@ -296,7 +318,7 @@ impl Windowing {
         self.request.calls.iter().any(call_needs_peers)
     }
 
-    /// Puts the rows of some batches into buckets, or takes part in sorting all.
+    /// Puts the rows of some batches into buckets, or takes part in sorting all rows.
     fn scatter(&self, gathered: &Gathered) -> Result<ScatteredPart> {
         let mut memory = self.request.broker.reservation(OWNER);
         let mut cells = Vec::new();
@@ -338,7 +360,7 @@ impl Windowing {
         Ok(ScatteredPart { entries, cells, memory })
     }
 
-    /// Calls `each` with the batches that this worker takes and their numbers, and makes the cells of their results.
+    /// Calls `each` with every batch that this worker takes and its number, and makes the result cells of the batch.
     fn each_scattered(
         &self,
         held: &HeldRows,
@@ -374,12 +396,13 @@ impl Windowing {
         let mut buckets: Buckets<E> = vec![Vec::new(); 1 << bucket_bits];
         let mut best = self.best_rows(layout);
         let (mut entries, mut left_out) = (Vec::new(), 0);
-        // Buckets grow by doubling, so that they have room for half as many again.
+        // A bucket is a vector that doubles when it is full, so on average it has room for half as many entries again.
         let bytes_of_entry = size_of::<E>() * 3 / 2;
         let shift = layout.bits() - bucket_bits;
         let bucket = |entry: E| if bucket_bits == 0 { 0 } else { entry.above(shift).low() as usize };
         self.each_scattered(held, cells, memory, bytes_of_entry, |number, batch| {
             layout.entries::<E>(batch, held.first_place_bits(number), &mut entries)?;
+            // An entry's upper bits are its partition, so the topmost bits of it choose the bucket.
             match &mut best {
                 None => entries.iter().for_each(|entry| buckets[bucket(*entry)].push(*entry)),
                 Some(best) => {
@@ -399,7 +422,7 @@ impl Windowing {
         Ok(buckets)
     }
 
-    /// The table that leaves out unneeded rows; `None` if the calls need all rows.
+    /// The table that leaves out rows after the limit while they are scattered. `None` if the calls need all rows.
     fn best_rows(&self, layout: &EntryLayout) -> Option<BestRows> {
         let limit = self.request.limit?;
         let only_looks_back = |function: &WindowFunction| {
@@ -413,6 +436,7 @@ impl Windowing {
             WindowFunction::Rank(RankFunction::Rank) => true,
             _ => return None,
         };
+        // A hashed key cannot be compared, so we cannot say which rows are best.
         let is_exact = layout.has_order() && !layout.is_hashed();
         let can_leave_out = is_exact && self.request.calls.iter().all(|call| only_looks_back(&call.function));
         match can_leave_out {
@@ -434,6 +458,7 @@ impl Windowing {
                 PartEntries::Sorted { places, keys } => sorted = Some((places, keys)),
             }
         }
+        // Cells were made in whatever order workers took batches. They are looked up by batch number.
         cells.sort_unstable_by_key(|(number, _)| *number);
         let rows = match &gathered.arrangement {
             Arrangement::Buckets { layout, .. } if layout.is_narrow() => ReadyRows::Narrow(narrow),
@@ -457,7 +482,7 @@ impl Windowing {
         Ok(Scattered { rows, cells: cells.into_iter().map(|(_, cells)| cells).collect(), _memory: memory })
     }
 
-    /// The rows of a bucket in order; `None` if there is no such bucket.
+    /// Returns the rows of a bucket in order; `None` if no bucket has this number.
     fn bucket(
         &self,
         number: usize,
@@ -485,6 +510,7 @@ impl Windowing {
         let Some(bucket) = buckets.get(number) else { return Ok(None) };
         self.request.cancel.check()?;
         entries.clear();
+        // The entries leave the shared bucket here: exactly one worker takes each bucket number.
         std::mem::take(&mut *bucket.lock()).iter().for_each(|part| entries.extend_from_slice(part));
         memory.grow(self.bytes_of(entries.len()))?;
         let arranger = Arranger {
@@ -497,12 +523,13 @@ impl Windowing {
         arranger.arrange(entries, scratch, *bucket_bits, memory).map(Some)
     }
 
-    /// Bytes that it takes to compute all calls of some rows, about.
+    /// The approximate bytes needed to compute all calls for this number of rows.
     fn bytes_of(&self, rows: usize) -> u64 {
         (rows * (BYTES_OF_ROW + BYTES_OF_CALL * self.request.calls.len())) as u64
     }
 
-    /// Computes buckets until none is left; or of one partition, calls.
+    /// Takes buckets and computes all their calls until none is left. With a single partition, workers take calls
+    /// instead.
     fn compute(&self, gathered: &Gathered, scattered: &Scattered) -> Result<ComputedPart> {
         let mut made = Vec::new();
         let mut made_memory = self.request.broker.reservation(OWNER);
@@ -512,6 +539,8 @@ impl Windowing {
             let (cells, of_call) = (&scattered.cells, &self.request.calls[call]);
             match evaluation.results(of_call)? {
                 CallResults::Values(values) if CellForm::of(&of_call.kind) == CellForm::Picked => {
+                    // Values of no fixed size cannot be written into cells. The array stays, and each cell records
+                    // where to find its value: the bucket's array and the item in it.
                     let picks: Vec<Pick> = (0..values.len()).map(|item| Pick::new(bucket, item)).collect();
                     made_memory.grow(values.get_array_memory_size() as u64)?;
                     made.push((call, bucket, values));
@@ -552,6 +581,8 @@ impl Windowing {
             memory.push(part.memory);
             for (call, bucket, values) in part.made {
                 let arrays = &mut arrays[call];
+                // A bucket without rows made no array. Picks address arrays by bucket number, so the gap must be
+                // filled.
                 while arrays.len() <= bucket {
                     arrays.push(values.slice(0, 0));
                 }
@@ -566,7 +597,7 @@ impl Windowing {
         Computed { arrays, _memory: memory }
     }
 
-    /// The arrays of the input that results of a call are picked from.
+    /// The input arrays that the results of a call are picked from.
     fn picked_arrays(&self, call: usize, gathered: &Gathered) -> Vec<ArrayRef> {
         let call = &self.request.calls[call];
         if CellForm::of(&call.kind) != CellForm::Picked {
@@ -578,7 +609,7 @@ impl Windowing {
         columns.flat_map(|column| batches.iter().map(move |batch| Arc::clone(batch.column(column)))).collect()
     }
 
-    /// The first rows of the partitions of the next bucket that has any.
+    /// Returns the first rows of the partitions in the next bucket that has any.
     fn next_first_rows(
         &self,
         gathered: &Gathered,
@@ -607,7 +638,7 @@ impl Windowing {
         }
     }
 
-    /// The rows whose first result is at most the limit, with all results, as batches.
+    /// Appends the rows whose first result is at most the limit, with the results of all calls, to `ready` as batches.
     fn first_rows(&self, rows: &SortedRows, gathered: &Gathered, ready: &mut VecDeque<RecordBatch>) -> Result<()> {
         let WindowRequest { order, broker, cancel, calls, limit, schema, batch_rows, .. } = &self.request;
         let evaluation = Evaluation::new(&gathered.held, rows, order, broker, cancel);
@@ -615,8 +646,9 @@ impl Windowing {
         let limit = limit.map_or(i64::MAX, |limit| i64::try_from(limit).unwrap_or(i64::MAX));
         let Some(CallResults::Values(first)) = results.first() else { return Ok(()) };
         let Some(first) = first.as_primitive_opt::<Int64Type>() else {
-            return Err(rowmill_base::Error::internal("the first call of a window with a limit is a rank"));
+            return Err(rowmill_base::Error::internal("the first call of a window with a limit must be a rank"));
         };
+        // Ranks ascend in a partition, but not across partitions, so every row is checked.
         let kept: Vec<u32> =
             (0..).zip(first.values()).filter(|(_, rank)| **rank <= limit).map(|(row, _)| row).collect();
         for kept in kept.chunks((*batch_rows).max(1)) {
@@ -641,7 +673,7 @@ impl Windowing {
     }
 }
 
-/// Adds the buckets of a worker to those of others.
+/// Adds one worker's buckets to those of the other workers.
 fn put_together<E>(all: &mut Vec<Mutex<Vec<Vec<E>>>>, buckets: Buckets<E>) {
     all.resize_with(buckets.len(), Mutex::default);
     for (all, bucket) in all.iter_mut().zip(buckets) {

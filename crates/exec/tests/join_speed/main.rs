@@ -1,7 +1,7 @@
-//! How fast joins are: `cargo test --release -p rowmill-exec --test join_speed -- --ignored --nocapture`. With
-//! `ROWMILL_JOIN` only those whose name holds its value are run.
+//! Measures how fast joins are: `cargo test --release -p rowmill-exec --test join_speed -- --ignored --nocapture`. If
+//! `ROWMILL_JOIN` is set, only measurements whose name contains its value run.
 
-// What is measured is printed.
+// The results are printed.
 #![allow(clippy::print_stdout)]
 
 mod stored;
@@ -25,7 +25,7 @@ use self::stored::Stored;
 const BATCH_ROWS: usize = 8_192;
 const THREADS: usize = 2;
 
-/// Batches of a key and a number each, which are given any number of times.
+/// Batches of a key and a number, which can be read again any number of times.
 #[derive(Debug)]
 struct Memory {
     schema: SchemaRef,
@@ -106,7 +106,7 @@ fn run(build: Arc<dyn BatchSource>, probe: Arc<dyn BatchSource>, kind: JoinKind)
     (ends.iter().map(|(_, time)| *time).sum(), rows, broker.peak_bytes())
 }
 
-/// Time that this thread was on a processor, which others on the machine disturb less than time on the wall.
+/// The time that this thread ran on a processor. Other processes disturb it less than wall-clock time.
 fn cpu_time() -> Duration {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").expect("a thread of Linux");
     Duration::from_nanos(stat.split(' ').next().and_then(|time| time.parse().ok()).expect("nanoseconds"))
@@ -147,7 +147,7 @@ fn joins_are_fast() {
     let small: Vec<i64> = (0..100_000).collect();
     measure("small dense", &small, &pick(&small, random), false, JoinKind::Inner);
     measure("small dense, semi", &small, &pick(&small, random), false, JoinKind::ProbeSemi);
-    // Keys as TPC-H has them: eight of each thirty-two.
+    // Keys as in TPC-H: eight of every thirty-two.
     let orders: Vec<i64> = (0..BUILD as i64).map(|row| row / 8 * 32 + row % 8).collect();
     let items: Vec<i64> = (0..PROBE).map(|row| orders[row / 4]).collect();
     measure("orders, in order", &orders, &items, false, JoinKind::Inner);
@@ -174,7 +174,7 @@ fn joins_are_fast() {
     measure("many texts", &orders, &pick(&orders, random)[..PROBE / 4], true, JoinKind::Inner);
 }
 
-/// A join of a stored table with keys, with and without filters for the table.
+/// Measures a join of a stored table by its keys, with and without filters for the table.
 fn measure_stored(name: &str, build: &[i64], table: &Arc<Stored>, rows: usize) {
     if std::env::var("ROWMILL_JOIN").is_ok_and(|wanted| !name.contains(&wanted)) {
         return;
@@ -221,7 +221,7 @@ fn filters_are_worth_their_time() {
     measure_stored("near each other", &near, &table, 4 * ORDERS as usize);
 }
 
-/// Runs of which the best counts, `ROWMILL_RUNS` or nine.
+/// The number of runs: `ROWMILL_RUNS`, or nine. Only the best run counts.
 fn runs() -> usize {
     std::env::var("ROWMILL_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(9)
 }

@@ -1,4 +1,4 @@
-//! A stored table in memory, of which a join is the reader.
+//! A stored table in memory, which a join reads.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use rowmill_storage::{
     TableDef, TableSource, write_block,
 };
 
-/// Blocks of a table of integers.
+/// The blocks of a table of integers.
 #[derive(Debug)]
 pub(crate) struct Stored {
     table: Arc<TableDef>,
@@ -47,7 +47,7 @@ impl BlockSource for Columns {
 }
 
 impl Stored {
-    /// A table of columns of one length.
+    /// Makes a table from columns of equal length.
     pub(crate) fn new(columns: &[Vec<i64>]) -> Arc<Stored> {
         let (disk, memory) = (Arc::new(MemoryDisk::new()), Broker::new(8 << 30));
         let definition = |index: usize| ColumnDef {
@@ -90,7 +90,7 @@ impl Stored {
         Arc::new(Stored { table: Arc::new(table), blocks })
     }
 
-    /// A scan of all columns, which takes filters or does not.
+    /// Makes a scan of all columns that accepts filters only if `filters` is set.
     pub(crate) fn scan(self: &Arc<Self>, batch_rows: usize, filters: bool) -> Arc<dyn BatchSource> {
         let request = ScanRequest {
             columns: (0..self.table.columns.len()).collect(),
@@ -106,7 +106,7 @@ impl Stored {
     }
 }
 
-/// A scan that takes no filters.
+/// A scan that accepts no filters.
 #[derive(Debug)]
 struct Unfiltered(Arc<TableScan>);
 

@@ -1,4 +1,4 @@
-//! CASE and COALESCE: one of several values for each row, each computed only for the rows that take it.
+//! CASE and COALESCE: choose one of several values for each row. Each value is computed only for the rows that take it.
 
 use arrow::array::{Array, ArrayRef, BooleanArray, Scalar, new_null_array};
 use arrow::buffer::BooleanBuffer;
@@ -13,7 +13,7 @@ use super::prepared::PreparedExpr;
 use super::truth;
 use crate::kinds::arrow_failed;
 
-/// `CASE WHEN condition THEN value ... ELSE otherwise END`
+/// Evaluates `CASE WHEN condition THEN value ... ELSE otherwise END`.
 pub(super) fn case(
     whens: &[(PreparedExpr, PreparedExpr)],
     otherwise: Option<&PreparedExpr>,
@@ -34,7 +34,7 @@ pub(super) fn case(
     choice.finish(kind)
 }
 
-/// The first of `values` that is not NULL.
+/// Returns the first of `values` that is not NULL.
 pub(super) fn coalesce(values: &[PreparedExpr], kind: &DataType, input: InputRows<'_>) -> Result<Operand> {
     let mut choice = Choice::new(input);
     for value in values {
@@ -46,20 +46,20 @@ pub(super) fn coalesce(values: &[PreparedExpr], kind: &DataType, input: InputRow
     choice.finish(kind)
 }
 
-/// Which branch each row takes.
+/// The branch that each row takes.
 struct Choice<'a> {
     input: InputRows<'a>,
-    /// The rows that take none so far.
+    /// The rows that have taken no branch so far.
     open: BooleanBuffer,
     branches: Vec<BranchValues>,
 }
 
 /// The values of one branch.
 struct BranchValues {
-    /// The rows that take it.
+    /// The rows that take the branch.
     taken: BooleanBuffer,
     values: Operand,
-    /// The rows that `values` were computed for; all if none are named.
+    /// The rows that `values` were computed for, or `None` for all rows.
     computed: Option<BooleanBuffer>,
 }
 
@@ -72,8 +72,9 @@ impl<'a> Choice<'a> {
         self.open.count_set_bits() == 0
     }
 
-    /// The values of `expr` for at least the rows of `wanted`, and the rows they were computed for.
+    /// Returns the values of `expr` for at least the rows of `wanted`, and the rows that they were computed for.
     fn values(&self, expr: &PreparedExpr, wanted: &BooleanBuffer) -> Result<(Operand, Option<BooleanBuffer>)> {
+        // A plain operand cannot fail and is cheap, so computing it for all rows is faster than narrowing the input.
         let is_plain = !expr.can_fail && !expr.is_costly;
         if is_plain || wanted.count_set_bits() == self.input.rows {
             return Ok((expr.evaluate(self.input)?, None));
@@ -82,7 +83,7 @@ impl<'a> Choice<'a> {
         Ok((expr.evaluate(rows.input())?, Some(wanted.clone())))
     }
 
-    /// The open rows for which a condition is true.
+    /// Returns the open rows for which a condition is true.
     fn open_rows_where(&self, condition: &PreparedExpr) -> Result<BooleanBuffer> {
         let (values, computed) = self.values(condition, &self.open)?;
         match computed {
@@ -94,7 +95,7 @@ impl<'a> Choice<'a> {
         }
     }
 
-    /// Has the rows of `taken` take the value of `expr`.
+    /// Lets the rows of `taken` take the value of `expr`.
     fn take(&mut self, taken: BooleanBuffer, expr: &PreparedExpr) -> Result<()> {
         if taken.count_set_bits() == 0 {
             return Ok(());
@@ -105,7 +106,7 @@ impl<'a> Choice<'a> {
         Ok(())
     }
 
-    /// Has the open rows take the value of `expr` where it is not NULL.
+    /// Lets the open rows take the value of `expr` where it is not NULL.
     fn take_where_valid(&mut self, expr: &PreparedExpr) -> Result<()> {
         let (values, computed) = self.values(expr, &self.open)?;
         let valid = match (values.values.logical_nulls(), values.is_constant, &computed) {
@@ -123,6 +124,7 @@ impl<'a> Choice<'a> {
     }
 
     fn finish(mut self, kind: &DataType) -> Result<Operand> {
+        // Rows that took no branch are NULL.
         if !self.is_done() {
             let values = Operand::constant(new_null_array(kind, 1));
             self.branches.push(BranchValues { taken: self.open, values, computed: None });
@@ -130,9 +132,11 @@ impl<'a> Choice<'a> {
         if *kind == DataType::Null {
             return Ok(Operand::constant(new_null_array(kind, 1)));
         }
+        // One branch took all rows. Its values are complete, because it was evaluated for all rows.
         if self.branches.len() == 1 {
             return Ok(self.branches.remove(0).values);
         }
+        // Two branches over all rows are the frequent case, for which a mask is enough.
         if let [first, second] = &self.branches[..]
             && first.computed.is_none()
             && second.computed.is_none()
@@ -140,6 +144,8 @@ impl<'a> Choice<'a> {
             let mask = BooleanArray::new(first.taken.clone(), None);
             return merge_two(&mask, &first.values, &second.values).map(Operand::rows);
         }
+        // `places[row]` is the branch of a row and the position of its value among the values of that branch. Narrowed
+        // branches have a value only for the rows that they were computed for.
         let arrays: Vec<&dyn Array> = self.branches.iter().map(|branch| branch.values.values.as_ref()).collect();
         let mut places = vec![(0, 0); self.input.rows];
         for (number, branch) in self.branches.iter().enumerate() {
@@ -158,7 +164,7 @@ impl<'a> Choice<'a> {
     }
 }
 
-/// The bits of the rows of `mask`, at their places among all rows.
+/// Moves the bits of the rows of `mask` to their places among all rows.
 fn spread_bits(narrow: &BooleanBuffer, mask: &BooleanBuffer) -> BooleanBuffer {
     let mut bits = arrow::array::BooleanBufferBuilder::new(mask.len());
     bits.append_n(mask.len(), false);

@@ -1,4 +1,4 @@
-//! The constants of an IN list, to be looked up row by row.
+//! The constants of an IN list as a set, in which each row's value is looked up.
 
 use std::hash::Hash;
 
@@ -13,7 +13,7 @@ use hashbrown::HashSet;
 use rowmill_base::{Error, Result};
 use rowmill_plan::Constant;
 
-/// Values of one type, and whether NULL is among them.
+/// A set of values of one type, with a flag for NULL.
 #[derive(Debug)]
 pub(super) struct ConstantSet {
     values: ConstantValues,
@@ -22,25 +22,25 @@ pub(super) struct ConstantSet {
 
 #[derive(Debug)]
 enum ConstantValues {
-    /// Whole numbers within a narrow range: bit `i` stands for `least + i`.
+    /// Whole numbers within a narrow range: bit `i` means `least + i`.
     Range {
         least: i64,
         bits: BooleanBuffer,
     },
-    /// Whole numbers, dates, times. An unsigned one by its bits.
+    /// Whole numbers, dates and times. An unsigned number is stored by its bits.
     Integers(HashSet<i64>),
     Decimals(HashSet<i128>),
-    /// Doubles by the bits of the one value that stands for all equal ones.
+    /// Doubles, stored by the bits that all equal doubles share.
     Floats(HashSet<u64>),
     Bytes(HashSet<Box<[u8]>>),
     Booleans([bool; 2]),
 }
 
-/// The widest range that is kept as bits: 8 KiB.
+/// The widest range that is stored as bits: 8 KiB. The bits should stay in the fastest cache.
 const RANGE_MAX: u64 = 1 << 16;
 
-/// Evaluates `$body` with `$values` as the values of an array that counts in at most 64 bits, and `$wide` as what makes
-/// 64 of them; `$otherwise` for another array.
+/// Evaluates `$body` for an array of integers of at most 64 bits. `$values` are its values, and `$wide` converts one of
+/// them to 64 bits. Evaluates `$otherwise` for any other array.
 macro_rules! with_integers {
     ($array:expr, |$values:ident, $wide:ident| $body:expr, $otherwise:expr) => {{
         macro_rules! with {
@@ -72,10 +72,11 @@ macro_rules! with_integers {
 }
 
 impl ConstantSet {
-    /// A set of `constants`, if values of their type `kind` can be hashed.
+    /// Makes a set of `constants`, or `None` if values of their type `kind` cannot be hashed.
     pub(super) fn new(constants: &[&Constant], kind: &DataType) -> Option<ConstantSet> {
         let valid: Vec<&ArrayRef> =
             constants.iter().filter(|value| !value.is_null()).map(|value| value.array()).collect();
+        // A NULL in the list never equals a value, but it makes "not found" unknown.
         let has_null = valid.len() < constants.len();
         let values = match kind {
             DataType::Boolean => {
@@ -99,7 +100,7 @@ impl ConstantSet {
                 ConstantValues::Bytes(valid.iter().map(|uuid| uuid.as_fixed_size_binary().value(0).into()).collect())
             }
             _ => {
-                // An array of the type says whether it counts in integers, even if all constants are NULL.
+                // We test an array of the type, because `valid` is empty if all constants are NULL.
                 first_integer(&arrow::array::new_null_array(kind, 1))?;
                 let integers: Option<Vec<i64>> = valid.iter().map(|array| first_integer(array)).collect();
                 integer_values(&integers?)
@@ -108,14 +109,15 @@ impl ConstantSet {
         Some(ConstantSet { values, has_null })
     }
 
-    /// Which of `values` are in the set. The result is NULL for a NULL, and for a value that is not in a set with a
-    /// NULL.
+    /// Returns which of `values` are in the set. The result is NULL for a NULL, and for a value that is not found in a
+    /// set with a NULL.
     pub(super) fn contains(&self, values: &ArrayRef, negated: bool) -> Result<BooleanArray> {
         let found = self.found(values)?;
         let nulls = match self.has_null {
             false => values.logical_nulls(),
             true => {
                 let valid = match values.logical_nulls() {
+                    // With a NULL in the set, only a value that was found has a known result.
                     Some(nulls) => &found & nulls.inner(),
                     None => found.clone(),
                 };
@@ -168,6 +170,7 @@ impl ConstantSet {
             ConstantValues::Range { least, bits } => with_integers!(
                 values,
                 |values, wide| BooleanBuffer::collect_bool(rows, |row| {
+                    // A value below `least` wraps to a large number, so one comparison checks both bounds.
                     let place = wide(values[row]).wrapping_sub(*least).cast_unsigned();
                     place < bits.len() as u64 && bits.value(place as usize)
                 }),
@@ -194,6 +197,7 @@ fn integer_values(integers: &[i64]) -> ConstantValues {
     let (Some(least), Some(most)) = (integers.iter().min(), integers.iter().max()) else {
         return ConstantValues::Integers(HashSet::new());
     };
+    // A narrow range is stored as bits, because testing a bit is much faster than hashing.
     let width = most.abs_diff(*least);
     if width >= RANGE_MAX {
         return ConstantValues::Integers(integers.iter().copied().collect());
@@ -208,7 +212,7 @@ fn first_values<T: ArrowPrimitiveType, K: Hash + Eq>(arrays: &[&ArrayRef], key: 
     arrays.iter().map(|array| key(array.as_primitive::<T>().value(0))).collect()
 }
 
-/// The bits of the one value that stands for all doubles equal to this one.
+/// Returns the bits that all doubles equal to this one share: one zero and one NaN.
 fn float_bits(value: f64) -> u64 {
     if value.is_nan() { f64::NAN.to_bits() } else { (value + 0.0).to_bits() }
 }

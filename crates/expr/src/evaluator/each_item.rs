@@ -1,7 +1,7 @@
-//! Expressions for each item of a list.
+//! Expressions that are evaluated for each item of a list.
 //!
-//! The items of all lists of a batch become one column, beside which the columns around the expression are repeated, so
-//! that the expression is evaluated once for all items of the batch.
+//! The items of all lists of a batch become one column. The outer columns that the expression reads are repeated beside
+//! it. So one evaluation serves all items of the batch.
 
 use std::sync::Arc;
 
@@ -17,13 +17,13 @@ use super::prepared::PreparedExpr;
 use super::{spread, truth};
 use crate::kinds::{arrow_failed, type_name};
 
-/// An expression of items, ready to be evaluated.
+/// An expression over items, ready for evaluation.
 #[derive(Debug)]
 pub(super) struct PreparedItems {
     function: ItemFunction,
-    /// The columns around the expression that it reads, ascending.
+    /// The outer columns that the expression reads, ascending.
     columns: Vec<usize>,
-    /// How many parameters the expression has: the item, and its position.
+    /// The number of parameters of the expression: the item, and maybe its position.
     parameters: usize,
     /// The expression over `columns`, followed by the parameters.
     body: PreparedExpr,
@@ -36,6 +36,7 @@ impl PreparedItems {
         columns.sort_unstable();
         columns.dedup();
         let mut body = body.clone();
+        // The body reads `columns` first, then the parameters, so we renumber both.
         body.rewrite(&mut |part| match &mut part.op {
             ExprOp::Column(position) => {
                 *position = columns.binary_search(position).expect("all columns were collected");
@@ -51,7 +52,7 @@ impl PreparedItems {
         Ok(PreparedItems { function, columns, parameters: parameters.len(), body })
     }
 
-    /// The columns that it reads, ascending.
+    /// Returns the columns that the expression reads, ascending.
     pub(super) fn columns(&self) -> &[usize] {
         &self.columns
     }
@@ -61,7 +62,7 @@ impl PreparedItems {
         self.body.can_fail
     }
 
-    /// The values for `lists`, one list for each row of `input`.
+    /// Evaluates the function for `lists`, which has one list for each row of `input`.
     pub(super) fn evaluate(&self, lists: &ArrayRef, kind: &DataType, input: InputRows<'_>) -> Result<ArrayRef> {
         if *lists.data_type() == DataType::Null {
             return Ok(new_null_array(kind, lists.len()));
@@ -87,7 +88,7 @@ impl PreparedItems {
         }
     }
 
-    /// The value of the expression for each item.
+    /// Returns the value of the expression for each item.
     fn body_values(&self, items: &BatchItems, input: InputRows<'_>) -> Result<ArrayRef> {
         let count = items.rows.len();
         if count == 0 {
@@ -105,12 +106,12 @@ impl PreparedItems {
     }
 }
 
-/// The items of the lists of a batch. A list that is NULL has none.
+/// The items of the lists of a batch. A list that is NULL has no items.
 struct BatchItems {
     values: ArrayRef,
     /// The row of each item.
     rows: UInt32Array,
-    /// Where the items of each row begin, and at the end where those of the last row end.
+    /// The begin of the items of each row, and after them the end of the last row.
     offsets: Vec<i32>,
     nulls: Option<NullBuffer>,
 }
@@ -126,6 +127,7 @@ impl BatchItems {
                 rows.extend(range.clone().map(|_| row as u32));
                 positions.extend(range.map(|position| position as u32));
             }
+            // Offsets of lists have 32 bits, so a batch cannot have more items.
             let end = i32::try_from(positions.len()).map_err(|_| {
                 Error::new(ErrorKind::ResultTooLarge, "the lists of a batch have more than 2147483647 items")
             })?;
@@ -135,26 +137,26 @@ impl BatchItems {
         Ok(BatchItems { values, rows: UInt32Array::from(rows), offsets, nulls: lists.nulls().cloned() })
     }
 
-    /// The position of each item in its list, from 1.
+    /// Returns the position of each item in its list, counted from 1.
     fn positions(&self) -> Int64Array {
         let of_row = |pair: &[i32]| 1..=i64::from(pair[1] - pair[0]);
         self.offsets.windows(2).flat_map(of_row).collect()
     }
 
-    /// `of` the range of items of each row; NULL for a list that is NULL.
+    /// Calls `of` with the range of items of each row. A NULL list gives NULL.
     fn each_row<T>(&self, of: impl Fn(std::ops::Range<usize>) -> Option<T>) -> Vec<Option<T>> {
         let is_valid = |row: usize| self.nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
         let rows = self.offsets.windows(2).enumerate();
         rows.map(|(row, pair)| if is_valid(row) { of(pair[0] as usize..pair[1] as usize) } else { None }).collect()
     }
 
-    /// Lists of as many items, which are `values`.
+    /// Makes lists of the same lengths from `values`.
     fn lists_of(self, field: FieldRef, values: ArrayRef) -> Result<ArrayRef> {
         let lists = ListArray::try_new(field, OffsetBuffer::new(self.offsets.into()), values, self.nulls);
         Ok(Arc::new(lists.map_err(arrow_failed)?))
     }
 
-    /// The lists with those items that are `kept`.
+    /// Returns the lists with only the items that are `kept`.
     fn lists_where(self, field: FieldRef, kept: impl Fn(usize) -> bool) -> Result<ArrayRef> {
         let mut positions = Vec::new();
         let mut offsets = Vec::with_capacity(self.offsets.len());
@@ -168,8 +170,8 @@ impl BatchItems {
         Ok(Arc::new(lists.map_err(arrow_failed)?))
     }
 
-    /// Whether `decisive` is among the conditions of each list; the opposite if it is not and no condition is NULL.
-    /// `decisive` is true for ANY and false for ALL.
+    /// Returns `decisive` if a condition of the list has this value, NULL if a condition is NULL, and otherwise the
+    /// opposite. `decisive` is true for ANY and false for ALL.
     fn matches(&self, conditions: &ArrayRef, decisive: bool) -> Result<ArrayRef> {
         let conditions = conditions
             .as_boolean_opt()

@@ -1,4 +1,4 @@
-//! AND and OR of many operands.
+//! AND and OR of any number of operands.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use super::prepared::PreparedExpr;
 use super::spread;
 use crate::kernels::truth;
 
-/// An expensive operand is evaluated for the undecided rows alone if they are fewer than one in this many.
+/// A costly operand is evaluated only for the undecided rows if they are fewer than one in this many.
 const NARROWING_FACTOR: usize = 4;
 
-/// `AND` or `OR` of `parts`, each evaluated only as long as a row is undecided.
+/// Evaluates `AND` or `OR` of `parts`. Each part is needed only for the rows that are still undecided.
 pub(super) fn junction(parts: &[PreparedExpr], is_and: bool, input: InputRows<'_>) -> Result<Operand> {
     let mut so_far: Option<BooleanArray> = None;
     for part in parts {
@@ -25,6 +25,8 @@ pub(super) fn junction(parts: &[PreparedExpr], is_and: bool, input: InputRows<'_
         if count == 0 {
             break;
         }
+        // A part that can fail must not see decided rows: SQL promises that, for example, `b <> 0 AND a / b > 1` does
+        // not fail.
         let is_narrow = count < input.rows
             && (part.can_fail || part.is_costly && count.saturating_mul(NARROWING_FACTOR) < input.rows);
         let truth = match undecided.filter(|_| is_narrow) {
@@ -40,11 +42,13 @@ pub(super) fn junction(parts: &[PreparedExpr], is_and: bool, input: InputRows<'_
             Some(so_far) => truth::or(&so_far, &truth),
         });
     }
+    // An empty AND is true, and an empty OR is false.
     let truth = so_far.unwrap_or_else(|| BooleanArray::from(vec![is_and; input.rows]));
     Ok(Operand::rows(Arc::new(truth)))
 }
 
-/// The rows that a further operand can change: those that are not false yet, or not true.
+/// Returns the rows that a later operand can still change: for AND the rows that are not false, for OR those that are
+/// not true.
 fn undecided_rows(truth: &BooleanArray, is_and: bool) -> BooleanBuffer {
     let values = truth.values();
     match (truth.nulls(), is_and) {

@@ -1,4 +1,4 @@
-//! A batch, and a batch narrowed to some of its rows.
+//! The rows of a batch that an expression is evaluated for, and batches narrowed to some of their rows.
 
 use arrow::array::{ArrayRef, BooleanArray, BooleanBufferBuilder};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
@@ -7,7 +7,7 @@ use rowmill_base::{Error, Result};
 
 use crate::kinds::arrow_failed;
 
-/// The columns that an expression is evaluated over.
+/// The columns and rows that an expression is evaluated over.
 #[derive(Clone, Copy)]
 pub(super) struct InputRows<'a> {
     pub(super) columns: &'a [ArrayRef],
@@ -21,10 +21,11 @@ impl InputRows<'_> {
             .ok_or_else(|| Error::internal(format!("an expression reads column {position} of {}", self.columns.len())))
     }
 
-    /// The rows of `mask`, in the columns of `wanted`. Other columns keep all rows, and must not be read.
+    /// Returns the rows of `mask`, in the columns `wanted`. The other columns keep all rows and must not be read.
     pub(super) fn narrowed(&self, mask: &BooleanBuffer, wanted: &[usize]) -> Result<NarrowedRows> {
         let rows = mask.count_set_bits();
         let mut builder = FilterBuilder::new(&BooleanArray::new(mask.clone(), None));
+        // Preparing the filter pays off only if it is applied more than once.
         if wanted.len() > 1 {
             builder = builder.optimize();
         }
@@ -49,7 +50,7 @@ impl NarrowedRows {
     }
 }
 
-/// The truth of the rows of `mask`, spread over all rows: the others get `other`.
+/// Spreads the truth values of the rows of `mask` over all rows. The others get `other`.
 pub(super) fn widened(narrow: &BooleanArray, mask: &BooleanBuffer, other: bool) -> BooleanArray {
     use arrow::array::Array;
     let mut values = BooleanBufferBuilder::new(mask.len());

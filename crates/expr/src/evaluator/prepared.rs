@@ -1,4 +1,4 @@
-//! Expressions prepared for evaluation, and the evaluation of each operator.
+//! Prepared expressions, and the evaluation of each operator.
 
 use std::sync::Arc;
 
@@ -22,19 +22,19 @@ use crate::kernels::compare::{compare, is_distinct};
 use crate::kernels::like::LikeMatcher;
 use crate::kernels::truth;
 
-/// IN lists of at most this many values are compared one by one, because that vectorises and looking up does not.
+/// IN lists of at most this length are compared value by value, because comparisons vectorise and lookups do not.
 const COMPARED_MAX: usize = 3;
 
-/// An expression ready to be evaluated.
+/// An expression that is ready for evaluation.
 #[derive(Debug)]
 pub(super) struct PreparedExpr {
     pub(super) kind: DataType,
     step: PreparedStep,
-    /// The columns that it reads, ascending.
+    /// The columns that the expression reads, ascending.
     pub(super) columns: Vec<usize>,
     /// Whether the evaluation can fail for some rows.
     pub(super) can_fail: bool,
-    /// Whether it costs more than to narrow the input to fewer rows.
+    /// Whether the evaluation costs more than narrowing the input.
     pub(super) is_costly: bool,
 }
 
@@ -67,11 +67,11 @@ enum PreparedStep {
 enum PreparedPattern {
     /// One pattern for all rows.
     Constant(Box<LikeMatcher>),
-    /// A pattern per row, or one whose preparation fails: that shows only where a row is evaluated.
+    /// A pattern per row, or one that does not compile. Its error must appear only if a row is evaluated.
     Rows { pattern: Box<PreparedExpr>, escape: Option<char>, ignore_case: bool },
 }
 
-/// What one level of an expression may need of the stack, and how much more stack is taken where less is left.
+/// The stack that one level of an expression may need, and the size of a new stack where less is left.
 const STACK_PER_LEVEL: usize = 64 << 10;
 const STACK_GROWTH: usize = 1 << 20;
 
@@ -86,6 +86,7 @@ impl PreparedExpr {
         let mut is_costly = match &expr.op {
             ExprOp::Call(..) | ExprOp::Dynamic(..) | ExprOp::Like { .. } | ExprOp::EachItem { .. } => true,
             ExprOp::Cast { value, .. } => {
+                // Casts between numbers are cheaper than narrowing the input; casts of texts and nested values are not.
                 let is_heavy = |kind: &DataType| kind.is_nested() || *kind == DataType::Utf8View;
                 is_heavy(&value.kind) || is_heavy(&expr.kind)
             }
@@ -112,7 +113,7 @@ impl PreparedExpr {
         Ok(PreparedExpr { kind: expr.kind.clone(), step, columns, can_fail, is_costly })
     }
 
-    /// The values for the rows of `input`, which must have at least one.
+    /// Evaluates the expression for the rows of `input`, which must have at least one.
     pub(super) fn evaluate(&self, input: InputRows<'_>) -> Result<Operand> {
         match &self.step {
             PreparedStep::Column(column) => Ok(Operand::rows(Arc::clone(input.column(*column)?))),
@@ -154,7 +155,7 @@ impl PreparedExpr {
             PreparedStep::Call(function, arguments) => {
                 let arguments =
                     arguments.iter().map(|argument| argument.evaluate(input)).collect::<Result<Vec<_>>>()?;
-                // A call of constants gives one value, unless it gives another one each time.
+                // A call with constant arguments gives one value, unless the function is volatile.
                 let is_constant = function.volatility != Volatility::Volatile
                     && arguments.iter().all(|argument| argument.is_constant);
                 let values = (function.kernel)(&arguments, &self.kind, if is_constant { 1 } else { rows })?;
@@ -172,7 +173,7 @@ impl PreparedExpr {
         }
     }
 
-    /// `of` of the values; one result if there is one value.
+    /// Applies `of` to the values. A single value gives a single result.
     fn each(&self, input: InputRows<'_>, of: impl FnOnce(&ArrayRef) -> Result<ArrayRef>) -> Result<Operand> {
         let operand = self.evaluate(input)?;
         Ok(Operand { values: of(&operand.values)?, is_constant: operand.is_constant })
@@ -217,6 +218,7 @@ impl PreparedStep {
             }
             ExprOp::Like { value, pattern, escape, negated, ignore_case } => {
                 let constant = pattern.as_constant().and_then(Constant::as_text);
+                // A constant pattern is compiled only once.
                 let prepared = match constant.map(|text| LikeMatcher::new(text, *escape, *ignore_case)) {
                     Some(Ok(matcher)) => PreparedPattern::Constant(Box::new(matcher)),
                     _ => PreparedPattern::Rows {
@@ -252,7 +254,7 @@ fn all(
     exprs.iter().map(prepare).collect()
 }
 
-/// `of` of two operands; one result if both are constant.
+/// Applies `of` to two operands. Two constants give a single result.
 fn pairwise(
     pair: &[PreparedExpr; 2],
     input: InputRows<'_>,
@@ -264,7 +266,7 @@ fn pairwise(
     Ok(Operand { values: of(&left, &right, rows)?, is_constant })
 }
 
-/// Lexicographic comparison: of the first pair whose values differ, if no NULL comes before.
+/// Compares rows lexicographically: the first pair that differs decides, unless a NULL comes before it.
 fn compare_rows(op: CompareOp, pairs: &[[PreparedExpr; 2]], input: InputRows<'_>) -> Result<Operand> {
     let rows = input.rows;
     let operands = pairs
@@ -274,11 +276,13 @@ fn compare_rows(op: CompareOp, pairs: &[[PreparedExpr; 2]], input: InputRows<'_>
     let Some(((last_left, last_right), before)) = operands.split_last() else {
         return Err(Error::internal("rows without values are compared"));
     };
+    // A pair before the last one decides only if it is strictly less or greater.
     let strict = match op {
         CompareOp::Less | CompareOp::LessOrEqual => CompareOp::Less,
         CompareOp::Greater | CompareOp::GreaterOrEqual => CompareOp::Greater,
         same => same,
     };
+    // We go from the last pair to the first: `result` is the comparison of all pairs after the current one.
     let mut result = compare(op, last_left, last_right, rows)?;
     for (left, right) in before.iter().rev() {
         let first = compare(strict, left, right, rows)?;
@@ -328,7 +332,7 @@ fn like(value: &PreparedExpr, pattern: &PreparedPattern, negated: bool, input: I
             else {
                 return Ok(Operand::rows(Arc::new(BooleanArray::new_null(input.rows))));
             };
-            // Consecutive rows often have the same pattern.
+            // Consecutive rows often have the same pattern, so we keep the last compiled one.
             let mut last: Option<(&str, LikeMatcher)> = None;
             let mut results = Vec::with_capacity(input.rows);
             for row in 0..input.rows {

@@ -1,4 +1,4 @@
-//! Operators by hand, and random expressions against an interpreter that looks at one row after the other.
+//! Tests of single operators, and random expressions that are compared with an interpreter of one row at a time.
 
 mod interpreter;
 mod random;
@@ -44,7 +44,7 @@ fn boolean(op: ExprOp) -> ScalarExpr {
     ScalarExpr::new(DataType::Boolean, op)
 }
 
-/// `1 / column > 0`: fails where the column is 0.
+/// Returns `1 / column > 0`, which fails where the column is 0.
 fn reciprocal_is_positive(position: usize, array: &ArrayRef) -> ScalarExpr {
     let quotient = arithmetic(ArithmeticOp::Divide, ScalarExpr::literal(1), column(position, array)).expect("numbers");
     compare(CompareOp::Greater, quotient, ScalarExpr::literal(0)).expect("numbers")
@@ -63,7 +63,7 @@ fn and_or_evaluate_later_operands_only_where_they_are_needed() {
     let wrong_order = ScalarExpr::and(vec![reciprocal_is_positive(0, &a), not_zero]);
     let error = evaluate(&wrong_order, &columns).expect_err("1 / 0");
     assert_eq!(error.kind(), ErrorKind::DivisionByZero);
-    // No row, no error.
+    // Without rows, nothing may fail.
     let none = a.slice(0, 0);
     assert!(evaluate(&wrong_order, &[none]).expect("nothing").is_empty());
 }
@@ -81,7 +81,7 @@ fn case_takes_the_first_true_branch_and_evaluates_no_other() {
     };
     shows(&case(Some(quotient)), &columns, &["7", "2", "NULL", "-6"]);
     shows(&case(None), &columns, &["7", "2", "NULL", "NULL"]);
-    // A boolean CASE does not become AND and OR.
+    // A boolean CASE must not become AND and OR, which would evaluate more.
     let whens = vec![(is_zero, ScalarExpr::literal(false))];
     let otherwise = Some(Box::new(is_positive));
     shows(&boolean(ExprOp::Case { whens, otherwise }), &columns, &["false", "true", "NULL", "false"]);
@@ -186,7 +186,7 @@ fn in_list(value: &ScalarExpr, list: &[&str], negated: bool) -> ScalarExpr {
 }
 
 #[test]
-fn in_lists_of_every_type_short_and_long_know_null() {
+fn short_and_long_in_lists_of_every_type_handle_null() {
     let cases: [(DataType, [&str; 2], [&str; 5]); 9] = [
         (DataType::Int8, ["5", "-7"], ["5", "1", "2", "3", "4"]),
         (DataType::Int64, ["5", "-7"], ["5", "1", "9223372036854775807", "-9223372036854775808", "4"]),
@@ -232,7 +232,7 @@ fn like_matches_constant_patterns_and_patterns_of_rows() {
 }
 
 #[test]
-fn nulls_of_the_type_null_go_through_every_operator() {
+fn every_operator_accepts_values_of_the_type_null() {
     let null = || ScalarExpr::null(DataType::Null);
     let both = ScalarExpr::new(DataType::Boolean, ExprOp::And(vec![null(), ScalarExpr::literal(true)]));
     shows(&both, &[], &["NULL"]);
@@ -258,7 +258,7 @@ fn selected_rows_are_the_true_ones() {
     assert_eq!(values.as_primitive::<Int64Type>().value(0), 1);
 }
 
-/// Ascending values of every type.
+/// Returns ascending values of every type.
 fn ascending() -> Vec<(DataType, Vec<&'static str>)> {
     use arrow::datatypes::{IntervalUnit, TimeUnit};
     let timestamp = |unit| DataType::Timestamp(unit, None);
@@ -325,7 +325,7 @@ fn values_of_every_type_compare_in_their_order() {
             let with_null: Vec<&str> = expected.iter().map(String::as_str).chain(["NULL"; 3]).collect();
             let comparison = compare(op, column(0, &columns[0]), column(1, &columns[1])).expect("one type");
             shows(&comparison, &columns, &with_null);
-            // Constants beside a column, on either side, and two of them.
+            // We compare with constants on either side of a column, and with two constants.
             let rows = column_of(texts.iter().copied().map(Some).collect());
             for (constant, text) in texts.iter().enumerate() {
                 let of = |is_left: bool| -> Vec<String> {
@@ -365,7 +365,7 @@ fn values_of_every_type_are_chosen_and_looked_up() {
         let coalesce = ExprOp::Coalesce(vec![column(0, &array), first.clone()]);
         let expected: Vec<&str> = shown.iter().map(String::as_str).chain([&*shown[0]]).collect();
         shows(&ScalarExpr::new(kind.clone(), coalesce), &columns, &expected);
-        // Three branches. One is a constant.
+        // A CASE of three branches, one of them a constant.
         let is_first = ScalarExpr::compare(column(0, &array), CompareOp::Equal, first.clone());
         let is_null = boolean(ExprOp::IsNull { value: Box::new(column(0, &array)), negated: false });
         let last = literal(texts[texts.len() - 1], kind.clone());
@@ -427,7 +427,7 @@ fn operators_of_dates_and_intervals_are_calls() {
 
 #[test]
 fn long_chains_of_operators_are_evaluated() {
-    // As deep as a statement may nest.
+    // The deepest chain that a statement may contain.
     const LENGTH: i64 = 400;
     let a = ints(vec![Some(1), None]);
     let mut sum = column(0, &a);

@@ -1,14 +1,14 @@
-//! The range of an integer expression.
+//! The range of values of an integer expression.
 
 use rowmill_plan::program::ArithmeticOp;
 use rowmill_plan::{ExprOp, ScalarExpr};
 
 use crate::kinds::{exact_value, integer_bounds};
 
-/// How deep we look for the range of an expression. A deeper part has the range of its type.
+/// The deepest level that we look at. A deeper part has the full range of its type.
 const DEPTH_MAX: usize = 8;
 
-/// The smallest and the largest value that an integer expression can have; `None` for other types.
+/// Returns the least and the greatest value that an integer expression can have, or `None` for other types.
 pub fn integer_range(expr: &ScalarExpr) -> Option<(i128, i128)> {
     range(expr, DEPTH_MAX)
 }
@@ -18,6 +18,7 @@ fn range(expr: &ScalarExpr, depth: usize) -> Option<(i128, i128)> {
     if depth == 0 {
         return Some(whole);
     }
+    // A result outside of the type is an error, so a range counts only if it fits the type completely.
     let within = |range: Option<(i128, i128)>| range.filter(|range| whole.0 <= range.0 && range.1 <= whole.1);
     Some(match &expr.op {
         ExprOp::Literal(value) => exact_value(value).map_or(whole, |(value, _)| (value, value)),
@@ -33,9 +34,10 @@ fn range(expr: &ScalarExpr, depth: usize) -> Option<(i128, i128)> {
     })
 }
 
-/// The range that a result would have if nothing limited it; `None` if a divisor can be zero, and for products of more
-/// than 127 bits.
+/// Returns the range of a result if no type limited it. Returns `None` if a divisor can be zero, and for products of
+/// more than 127 bits.
 pub(super) fn range_of_result(op: ArithmeticOp, left: (i128, i128), right: (i128, i128)) -> Option<(i128, i128)> {
+    // The extremes of a product or quotient are at the corners of both ranges.
     let corners = match op {
         ArithmeticOp::Plus => return Some((left.0 + right.0, left.1 + right.1)),
         ArithmeticOp::Minus => return Some((left.0 - right.1, left.1 - right.0)),
@@ -43,11 +45,12 @@ pub(super) fn range_of_result(op: ArithmeticOp, left: (i128, i128), right: (i128
             let product = |left: i128, right: i128| left.checked_mul(right);
             [product(left.0, right.0)?, product(left.0, right.1)?, product(left.1, right.0)?, product(left.1, right.1)?]
         }
-        // A divisor that can be zero has no quotient there.
+        // If the divisor can be zero, the quotient has no range.
         _ if right.0 <= 0 && right.1 >= 0 => return None,
         ArithmeticOp::Divide => [left.0 / right.0, left.0 / right.1, left.1 / right.0, left.1 / right.1],
         ArithmeticOp::Remainder => {
-            // Less than the divisor, and no further from zero than the dividend, whose sign it has.
+            // A remainder is smaller than the divisor, has the sign of the dividend and is no further from zero than
+            // it.
             let most = right.0.abs().max(right.1.abs()) - 1;
             return Some((left.0.clamp(-most, 0), left.1.clamp(0, most)));
         }

@@ -14,7 +14,7 @@ pub fn can_fail(expr: &ScalarExpr) -> bool {
     expr.any(&operator_can_fail)
 }
 
-/// As [`can_fail`], of the operator alone: its operands do not fail.
+/// Whether the operator itself can fail for some values of its operands, not counting failures of the operands.
 pub fn operator_can_fail(expr: &ScalarExpr) -> bool {
     match &expr.op {
         ExprOp::Arithmetic(op, pair) => arithmetic_can_fail(*op, &pair[0], &pair[1], &expr.kind),
@@ -39,11 +39,13 @@ fn arithmetic_can_fail(op: ArithmeticOp, left: &ScalarExpr, right: &ScalarExpr, 
         return false;
     }
     if let Some((least, most)) = integer_bounds(kind) {
+        // The ranges of the operands often prove that the result fits its type.
         let result =
             integer_range(left).zip(integer_range(right)).and_then(|(left, right)| range_of_result(op, left, right));
         return result.is_none_or(|result| result.0 < least || most < result.1);
     }
     let is_division = matches!(op, ArithmeticOp::Divide | ArithmeticOp::Remainder);
+    // A divisor must be a literal other than zero, or the division can fail.
     let divisor = right.as_constant().filter(|value| !value.is_null()).and_then(exact_value);
     if is_division && divisor.is_none_or(|(value, _)| value == 0) {
         return true;
@@ -51,9 +53,10 @@ fn arithmetic_can_fail(op: ArithmeticOp, left: &ScalarExpr, right: &ScalarExpr, 
     let Some(((p1, s1), (p2, s2))) = digits_and_scale(&left.kind).zip(digits_and_scale(&right.kind)) else {
         return true;
     };
+    // For decimals, we compare the digits that an exact result may need with the digits that the type has.
     let (whole1, whole2) = (i16::from(p1) - i16::from(s1), i16::from(p2) - i16::from(s2));
     let wanted = match op {
-        // A quotient that is a double.
+        // A quotient that is a double cannot overflow.
         ArithmeticOp::Divide if is_float(kind) => return false,
         ArithmeticOp::Times => i16::from(p1) + i16::from(p2),
         _ => whole1.max(whole2) + 1 + i16::from(s1.max(s2)),
@@ -63,6 +66,7 @@ fn arithmetic_can_fail(op: ArithmeticOp, left: &ScalarExpr, right: &ScalarExpr, 
 
 /// Whether the cast of `value` to `kind` can fail.
 fn value_cast_can_fail(value: &ScalarExpr, kind: &DataType) -> bool {
+    // For a literal we simply try the cast.
     if let Some(constant) = value.as_constant() {
         return crate::kernels::cast::cast(constant.array(), kind, false).is_err();
     }
@@ -92,7 +96,8 @@ pub fn cast_can_fail(from: &DataType, to: &DataType) -> bool {
         }
         (from, to) if is_number(from) && !is_float(from) && is_number(to) => {
             let Some(((p1, s1), (p2, s2))) = digits_and_scale(from).zip(digits_and_scale(to)) else { return true };
-            // Rounding can carry into one digit more. An integer type does not hold all numbers of its digits.
+            // Rounding can carry into one more digit. An integer type does not hold all numbers with its number of
+            // digits.
             let rounded = i16::from(s1 > s2);
             let whole = i16::from(p1) - i16::from(s1) + rounded;
             let room = i16::from(p2) - i16::from(s2) - i16::from(to.is_integer());

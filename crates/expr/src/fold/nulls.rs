@@ -1,9 +1,9 @@
-//! Where the value of an expression can be NULL.
+//! Whether the value of an expression can be NULL.
 
 use arrow::datatypes::DataType;
 use rowmill_plan::{CompareOp, ExprOp, ScalarExpr};
 
-/// Whether the value can be NULL. `column` answers that for a column.
+/// Whether the value can be NULL. `column` answers this for a column.
 pub fn is_nullable(expr: &ScalarExpr, column: &dyn Fn(usize) -> bool) -> bool {
     let nullable = |expr: &ScalarExpr| is_nullable(expr, column);
     match &expr.op {
@@ -15,20 +15,20 @@ pub fn is_nullable(expr: &ScalarExpr, column: &dyn Fn(usize) -> bool) -> bool {
             otherwise.as_deref().is_none_or(nullable) || whens.iter().any(|(_, value)| nullable(value))
         }
         ExprOp::Coalesce(values) => values.iter().all(nullable),
-        // A function may give NULL for any arguments.
+        // A function may return NULL for any arguments.
         ExprOp::EachItem { .. } | ExprOp::ItemParameter(_) => true,
         ExprOp::Parameter(_) | ExprOp::Call(..) | ExprOp::Dynamic(..) | ExprOp::Subquery(_) => true,
         _ => expr.operands().into_iter().any(nullable),
     }
 }
 
-/// Whether the expression is NULL or false, not true, if all columns for which `column` holds are NULL: a filter with
-/// it turns an outer join into an inner one.
+/// Whether the expression cannot be true if all columns for which `column` holds are NULL. A filter with such a
+/// condition turns an outer join into an inner one.
 pub fn rejects_nulls(expr: &ScalarExpr, column: &dyn Fn(usize) -> bool) -> bool {
     !TruthValues::of(expr, column).can_be_true
 }
 
-/// The values that a condition can have.
+/// The truth values that a condition can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct TruthValues {
     can_be_true: bool,
@@ -57,7 +57,7 @@ impl TruthValues {
         TruthValues { can_be_true: self.can_be_false, can_be_false: self.can_be_true, ..self }
     }
 
-    /// The values that `expr` can have if all columns for which `is_null_column` holds are NULL.
+    /// Returns the values that `expr` can have if all columns for which `is_null_column` holds are NULL.
     fn of(expr: &ScalarExpr, is_null_column: &dyn Fn(usize) -> bool) -> TruthValues {
         let of = |expr: &ScalarExpr| TruthValues::of(expr, is_null_column);
         if is_always_null(expr, is_null_column) {
@@ -81,7 +81,7 @@ impl TruthValues {
             }
             ExprOp::Not(value) => of(value).negated(),
             ExprOp::And(parts) => junction(parts.iter().map(of)),
-            // NOT (NOT a AND NOT b)
+            // By De Morgan's law, `a OR b` is `NOT (NOT a AND NOT b)`.
             ExprOp::Or(parts) => junction(parts.iter().map(|part| of(part).negated())).negated(),
             ExprOp::Case { whens, otherwise } => {
                 let mut all = TruthValues::NONE;
@@ -90,6 +90,7 @@ impl TruthValues {
                     if condition.can_be_true {
                         all = all.or_else(of(value));
                     }
+                    // Later branches are never reached.
                     if condition == TruthValues::certain(true) {
                         return all;
                     }
@@ -101,6 +102,7 @@ impl TruthValues {
                 for value in values {
                     let value = of(value);
                     all = all.or_else(TruthValues { can_be_null: false, ..value });
+                    // Later values are never reached.
                     if !value.can_be_null {
                         return all;
                     }
@@ -112,7 +114,7 @@ impl TruthValues {
     }
 }
 
-/// The values that AND of conditions can have.
+/// Returns the values that an AND of conditions can have.
 fn junction(parts: impl Iterator<Item = TruthValues>) -> TruthValues {
     parts.fold(TruthValues::certain(true), |left, right| TruthValues {
         can_be_true: left.can_be_true && right.can_be_true,
@@ -122,7 +124,7 @@ fn junction(parts: impl Iterator<Item = TruthValues>) -> TruthValues {
     })
 }
 
-/// Whether `expr` is NULL if all columns for which `is_null_column` holds are.
+/// Whether `expr` must be NULL if all columns for which `is_null_column` holds are NULL.
 fn is_always_null(expr: &ScalarExpr, is_null_column: &dyn Fn(usize) -> bool) -> bool {
     let is_null = |expr: &ScalarExpr| is_always_null(expr, is_null_column);
     match &expr.op {
@@ -139,7 +141,7 @@ fn is_always_null(expr: &ScalarExpr, is_null_column: &dyn Fn(usize) -> bool) -> 
         ExprOp::Case { whens, otherwise } => {
             whens.iter().all(|(_, value)| is_null(value)) && otherwise.as_deref().is_none_or(is_null)
         }
-        // A NULL decides an order if it comes first. An equality may be decided by a later part.
+        // In an order comparison, a NULL in the first pair decides. In an equality, a later pair may still decide.
         ExprOp::CompareRows(op, left, right) if !matches!(op, CompareOp::Equal | CompareOp::NotEqual) => {
             left.first().is_some_and(is_null) || right.first().is_some_and(is_null)
         }

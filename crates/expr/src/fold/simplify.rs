@@ -5,9 +5,9 @@ use rowmill_plan::{Constant, ExprOp, ScalarExpr, Volatility};
 use crate::evaluator::Evaluator;
 use crate::functions::{FOLDED_BYTES_MAX, with_result_limit};
 
-/// Replaces every immutable part of `expr` that reads no column, parameter or subquery by its value. A part whose
-/// evaluation fails stays as it is: it may never be evaluated. Operands that cannot matter are dropped: TRUE in AND,
-/// branches of CASE that are never taken, NULL in COALESCE.
+/// Replaces every immutable part of `expr` that reads no column, parameter or subquery by its value. A part that fails
+/// stays as it is, because it may never be evaluated. Also drops operands that cannot matter: TRUE in AND, branches of
+/// CASE that are never taken, NULL in COALESCE.
 pub fn fold(expr: &mut ScalarExpr) {
     expr.rewrite(&mut |part| {
         drop_decided(part);
@@ -17,11 +17,11 @@ pub fn fold(expr: &mut ScalarExpr) {
     });
 }
 
-/// The value of an operator whose operands are all literals.
+/// Returns the value of an operator whose operands are all literals.
 fn constant_value(expr: &ScalarExpr) -> Option<Constant> {
     let is_own_immutable = match &expr.op {
         ExprOp::Column(_) | ExprOp::Parameter(_) | ExprOp::Literal(_) | ExprOp::Subquery(_) => false,
-        // The body of a function of items is no value, and its parameters have none outside.
+        // The body of an item function is not a value, and its parameters have no values outside of the function.
         ExprOp::EachItem { .. } | ExprOp::ItemParameter(_) => false,
         ExprOp::Call(function, arguments) => {
             if function.strict
@@ -32,18 +32,19 @@ fn constant_value(expr: &ScalarExpr) -> Option<Constant> {
             }
             function.volatility == Volatility::Immutable
         }
-        // A function of the database is no part of a plan that is kept.
+        // A plan that is kept must not contain the value of a database function, such as `nextval`.
         ExprOp::Dynamic(..) => false,
         _ => true,
     };
     if !is_own_immutable || !expr.operands().into_iter().all(|operand| operand.as_constant().is_some()) {
         return None;
     }
+    // A result that is too large, or an error, leaves the expression to the evaluation.
     let value = with_result_limit(FOLDED_BYTES_MAX, || Evaluator::new(expr)?.evaluate(&[], 1)).ok()?;
     Some(Constant::new(value))
 }
 
-/// Drops operands of `expr` that cannot matter.
+/// Drops operands of `expr` that cannot change its value.
 fn drop_decided(expr: &mut ScalarExpr) {
     let replaced = match &mut expr.op {
         ExprOp::And(parts) => junction(parts, true),
@@ -61,8 +62,10 @@ fn drop_decided(expr: &mut ScalarExpr) {
             _ => None,
         },
         ExprOp::Case { whens, otherwise } => {
-            // A condition that is never true has no branch; what follows one that always is has none either.
+            // A branch whose condition is never true is dropped, and so are all branches after one whose condition is
+            // always true.
             whens.retain(|(condition, _)| {
+                // A condition that is NULL counts as false.
                 condition.as_constant().is_none_or(|condition| condition.as_bool() == Some(true))
             });
             let always = whens.iter().position(|(condition, _)| condition.as_constant().is_some());
@@ -95,9 +98,11 @@ fn drop_decided(expr: &mut ScalarExpr) {
     }
 }
 
-/// `AND` of `parts` without those that are true, or what it is in the end; `OR` without those that are false.
+/// Returns the value of `AND` of `parts` if it is decided, or else drops the parts that are true. For `OR`, drops those
+/// that are false.
 fn junction(parts: &mut Vec<ScalarExpr>, is_and: bool) -> Option<ScalarExpr> {
     let decides = |part: &ScalarExpr| part.as_constant().and_then(Constant::as_bool) == Some(!is_and);
+    // One FALSE decides an AND, whatever the other operands are, even if they fail.
     if parts.iter().any(decides) {
         return Some(ScalarExpr::literal(!is_and));
     }

@@ -23,7 +23,7 @@ fn boolean(op: ExprOp) -> ScalarExpr {
 }
 
 #[test]
-fn constants_are_computed_and_failures_left_alone() {
+fn constants_are_folded_and_failing_parts_stay() {
     let sum = op(ArithmeticOp::Plus, ScalarExpr::literal(1), ScalarExpr::literal(2));
     assert_eq!(folded(sum), ScalarExpr::literal(3));
     let by_zero = op(ArithmeticOp::Divide, ScalarExpr::literal(1), ScalarExpr::literal(0));
@@ -81,7 +81,7 @@ fn ranges_show_that_arithmetic_cannot_fail() {
 }
 
 #[test]
-fn conditions_that_reject_nulls_are_known() {
+fn rejects_nulls_finds_conditions_that_reject_nulls() {
     let a = || ScalarExpr::column(0, DataType::Int64);
     let b = || ScalarExpr::column(1, DataType::Int64);
     let equal = |left, right| compare(CompareOp::Equal, left, right).expect("numbers");
@@ -105,7 +105,7 @@ fn conditions_that_reject_nulls_are_known() {
 }
 
 #[test]
-fn values_that_are_never_null_are_known() {
+fn is_nullable_finds_values_that_are_never_null() {
     let nullable = |expr: &ScalarExpr| is_nullable(expr, &|column| column == 0);
     let (a, b) = (ScalarExpr::column(0, DataType::Int64), ScalarExpr::column(1, DataType::Int64));
     assert!(nullable(&a) && !nullable(&b));

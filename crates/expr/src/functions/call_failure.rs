@@ -1,8 +1,9 @@
-//! Whether a call can fail, given the arguments that are literals.
+//! Whether a call can fail, given the literals among its arguments.
 //!
-//! Many functions fail only because of an argument that most statements write as a literal: a pattern that is none, a negative
-//! length. `substring(phone, 1, 2)` never fails, though `substring(phone, a, b)` can, and the optimizer moves only what
-//! cannot fail. Whether the literals are good ones is found by a trial with the empty text.
+//! Many functions fail only because of an argument that most statements write as a literal, for example an invalid
+//! pattern or a negative length. `substring(phone, 1, 2)` never fails, although `substring(phone, a, b)` can. This
+//! matters because the optimizer moves only expressions that cannot fail. To find out whether the literals are valid,
+//! we call the function with an empty text.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use rowmill_plan::{FunctionSpec, Operand, ScalarExpr};
 
 use super::result_limit::with_result_limit;
 
-/// Functions whose first argument, a text or a BLOB, is never what makes a call fail.
+/// Functions whose first argument, a text or a BLOB, never makes a call fail.
 const FAIL_BY_LATER_ARGUMENTS: &[&str] = &[
     "substring",
     "split_part",
@@ -32,15 +33,17 @@ const FAIL_BY_LATER_ARGUMENTS: &[&str] = &[
     "encode",
 ];
 
-/// Bytes that a trial may make of the empty text: a batch with so much in each row is far from the bound on results.
+/// The most bytes that a trial may make of the empty text. A batch with this much in each row is far below the limit on
+/// results.
 const TRIAL_BYTES_MAX: u64 = 1 << 12;
 
-/// Whether a call of `function` can fail for some values of the arguments that are no literals. That a result passes the
-/// bound on results, for arguments that are close to it themselves, is no failure in this sense.
+/// Whether a call of `function` can fail for some values of the arguments that are not literals. We do not count a
+/// result that exceeds the limit on results, because it needs arguments that are almost as large.
 pub fn call_can_fail(function: &FunctionSpec, arguments: &[ScalarExpr]) -> bool {
     if !function.can_fail || !FAIL_BY_LATER_ARGUMENTS.contains(&function.name) {
         return function.can_fail;
     }
+    // The text itself never makes these functions fail, so an empty one can replace it in the trial.
     let Some((first, later)) = arguments.split_first() else { return true };
     let empty: ArrayRef = match first.kind {
         DataType::Utf8View => Arc::new(StringViewArray::from(vec![""])),
@@ -54,7 +57,7 @@ pub fn call_can_fail(function: &FunctionSpec, arguments: &[ScalarExpr]) -> bool 
     with_result_limit(TRIAL_BYTES_MAX, || (function.kernel)(&operands, &kind, 1)).is_err()
 }
 
-/// The type of the result of a call.
+/// Returns the type of the result of a call.
 fn result_kind(function: &FunctionSpec, operands: &[Operand]) -> Option<DataType> {
     let arguments: Vec<ArgumentKind<'_>> =
         operands.iter().map(|operand| ArgumentKind { kind: operand.values.data_type(), constant: None }).collect();
@@ -70,7 +73,7 @@ mod tests {
     use crate::functions::signatures::TEXT;
     use crate::typing;
 
-    /// Whether the call of a column and literals can fail.
+    /// Whether the call with a column and literals can fail.
     fn fails<const N: usize>(name: &str, literals: [Constant; N]) -> bool {
         let literals = literals.into_iter().map(ScalarExpr::literal);
         let arguments = std::iter::once(ScalarExpr::column(0, TEXT)).chain(literals).collect();

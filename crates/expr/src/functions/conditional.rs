@@ -1,7 +1,7 @@
-//! The greatest of several values, and facts about a value and about the program.
+//! Functions that choose among values, and facts about a value and about the program.
 //!
-//! `coalesce`, `nvl`, `ifnull` and `nullif` are not here: they are expressions of their own, which the binder makes,
-//! because a later operand is evaluated only for the rows that need it.
+//! `coalesce`, `nvl`, `ifnull` and `nullif` are not here. The binder makes them expressions, because a later operand
+//! must be evaluated only for the rows that need it.
 
 mod choice;
 mod extreme;
@@ -12,7 +12,7 @@ use rowmill_plan::function::{ArgumentKind, CallKinds};
 use super::signatures::{TEXT, exactly, ordinary};
 use crate::typing::common_kind;
 
-/// The family.
+/// The functions of the family.
 pub(super) static CONDITIONAL: &[FunctionSpec] = &[
     FunctionSpec {
         name: "greatest",
@@ -77,7 +77,7 @@ pub(super) static CONDITIONAL: &[FunctionSpec] = &[
     },
 ];
 
-/// Values that have a common type.
+/// Accepts values that have a common type.
 fn of_one_kind(arguments: &[ArgumentKind<'_>]) -> Option<CallKinds> {
     if arguments.is_empty() {
         return None;
@@ -86,7 +86,7 @@ fn of_one_kind(arguments: &[ArgumentKind<'_>]) -> Option<CallKinds> {
     Some(CallKinds { arguments: vec![result.clone(); arguments.len()], result })
 }
 
-/// One value of any type, without a cast.
+/// Accepts one value of any type without a cast.
 fn any_kind(arguments: &[ArgumentKind<'_>]) -> Option<CallKinds> {
     let [argument] = arguments else { return None };
     Some(CallKinds { arguments: vec![argument.kind.clone()], result: TEXT })

@@ -10,12 +10,12 @@ use rowmill_plan::FunctionSpec;
 
 use super::signatures::{BLOB, TEXT, bytes, ordinary};
 
-/// A hash of a text or a BLOB.
+/// Makes the spec of a hash of a text or a BLOB.
 const fn hash_function(name: &'static str) -> FunctionSpec {
     FunctionSpec { name, signature: |arguments| bytes(arguments, &[], BLOB), ..ordinary("hash") }
 }
 
-/// The family.
+/// The functions of the family.
 pub(super) static HASH: &[FunctionSpec] = &[
     FunctionSpec {
         name: "md5",

@@ -1,7 +1,8 @@
-//! Intervals, and arithmetic of dates and times.
+//! Intervals, and arithmetic with dates and times.
 //!
-//! The operators `+`, `-`, `*` and `/` of dates, times and intervals are calls of these functions; the binder chooses one by
-//! the types of the operands. Months are added first and end at the last day of their month, then days, then time.
+//! The operators `+`, `-`, `*` and `/` of dates, times and intervals are calls of these functions. The binder chooses
+//! one by the types of the operands. An interval is added in this order: months, which end at the last day of their
+//! month, then days, then time.
 
 mod dates;
 mod intervals;
@@ -9,7 +10,7 @@ mod timestamps;
 
 use rowmill_plan::FunctionSpec;
 
-/// The family.
+/// The functions of the family.
 pub(super) static INTERVAL: &[FunctionSpec] = &[
     timestamps::TIMESTAMP_PLUS_INTERVAL,
     timestamps::TIMESTAMP_MINUS_INTERVAL,

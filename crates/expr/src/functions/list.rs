@@ -1,7 +1,7 @@
 //! Lists.
 //!
-//! Positions count from 1; negative ones from the end, -1 being the last item. Items are compared as `IS NOT DISTINCT FROM`
-//! does, so that a NULL finds a NULL, and NaN finds NaN.
+//! Positions count from 1. Negative positions count from the end, so -1 is the last item. Items are compared as by `IS
+//! NOT DISTINCT FROM`: a NULL finds a NULL, and NaN finds NaN.
 
 mod access;
 mod concat;
@@ -17,7 +17,7 @@ mod zip;
 
 use rowmill_plan::FunctionSpec;
 
-/// The family.
+/// The functions of the family.
 pub(super) static LIST: &[FunctionSpec] = &[
     concat::MAKE_ARRAY,
     concat::ARRAY_CONCAT,

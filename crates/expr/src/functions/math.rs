@@ -1,8 +1,8 @@
-//! Numbers.
+//! Functions of numbers.
 //!
-//! Functions of real numbers take every number as a DOUBLE, REAL as itself, and answer as IEEE 754 has it: the square root
-//! of -1 is NaN, the logarithm of 0 is minus infinity. They never fail. Functions that make sense for integers and decimals
-//! (`abs`, `round`, `ceil` and their like) stay exact: their results are integers and decimals again.
+//! Functions of real numbers convert every number to DOUBLE, except REAL, and follow IEEE 754: the square root of -1 is
+//! NaN, the logarithm of 0 is minus infinity. They never fail. Functions that are useful for integers and decimals
+//! (`abs`, `round`, `ceil` and similar) stay exact: they return integers and decimals.
 
 mod bits;
 mod float;
@@ -21,12 +21,12 @@ use rowmill_plan::function::Volatility;
 use super::signatures::{BIGINT, BOOLEAN, DOUBLE, INTEGER, exactly, floats, one_number, ordinary};
 use float::{apply, apply_pair};
 
-/// A function of one real number.
+/// Makes the spec of a function of one real number.
 const fn real_function(name: &'static str) -> FunctionSpec {
     FunctionSpec { name, signature: |arguments| floats(arguments, 1), ..ordinary("math") }
 }
 
-/// The family.
+/// The functions of the family.
 pub(super) static MATH: &[FunctionSpec] = &[
     FunctionSpec {
         name: "abs",
@@ -51,7 +51,7 @@ pub(super) static MATH: &[FunctionSpec] = &[
         signature: rounding::round_kinds,
         kernel: rounding::round,
         can_fail: true,
-        doc: "The number rounded half away from zero, to whole numbers or to that many digits behind the point; to tens, \
+        doc: "The number rounded half away from zero, to whole numbers or to places after the point; to tens, \
               hundreds and so on if negative.",
         example: ("round(2.345, 2)", "2.35"),
         ..ordinary("math")
@@ -61,7 +61,7 @@ pub(super) static MATH: &[FunctionSpec] = &[
         signature: rounding::trunc_kinds,
         kernel: rounding::trunc,
         can_fail: true,
-        doc: "The number cut toward zero, to whole numbers or to that many digits behind the point.",
+        doc: "The number cut toward zero, to whole numbers or to a number of digits after the point.",
         example: ("trunc(42.738, 1)", "42.7"),
         ..ordinary("math")
     },
@@ -347,7 +347,7 @@ pub(super) static MATH: &[FunctionSpec] = &[
         signature: |arguments| exactly(arguments, &[DOUBLE, DOUBLE, DOUBLE, BIGINT], INTEGER),
         kernel: float::width_bucket,
         can_fail: true,
-        doc: "The number of the bucket that the first argument falls into, of the fourth argument's count of equal buckets \
+        doc: "The number of the bucket that the first argument falls into, out of the fourth argument's count of equal buckets \
               between the second and the third: 0 below the first, the count plus 1 above the last.",
         example: ("width_bucket(5.3, 0, 10, 5)", "3"),
         ..ordinary("math")
@@ -364,7 +364,7 @@ pub(super) static MATH: &[FunctionSpec] = &[
     },
 ];
 
-/// Calls a generic function of a kernel for the Arrow type of the integers of a `DataType`.
+/// Calls a generic function of a kernel with the Arrow type of the integers of a `DataType`.
 macro_rules! for_integer {
     ($kind:expr, $call:ident ( $($argument:expr),* ), $otherwise:expr) => {{
         use arrow::datatypes as types;
@@ -383,7 +383,7 @@ macro_rules! for_integer {
 }
 use for_integer;
 
-/// The bug of a kernel that is called with a type that its signature does not give.
+/// Returns the error for a kernel that is called with a type outside of its signature. This is a bug.
 fn not_a_number(kind: &DataType) -> rowmill_base::Error {
     rowmill_base::Error::internal(format!("a function of numbers was given {kind}"))
 }

@@ -1,8 +1,8 @@
 //! Regular expressions.
 //!
-//! Patterns are those of the `regex` library. Flags are letters: `i` ignores case, `c` does not, `g` takes all matches
-//! (`regexp_replace` alone), `m` or `n` lets `^` and `$` match at lines, `s` lets `.` match a line's end, `x` ignores spaces
-//! in the pattern. Positions count characters, from 1.
+//! Patterns have the syntax of the `regex` library. Flags are letters. `i` ignores case, `c` does not. `g` takes all
+//! matches (only in `regexp_replace`). `m` or `n` lets `^` and `$` match at lines, `s` lets `.` match the end of a
+//! line, and `x` ignores spaces in the pattern. Positions count characters from 1.
 
 mod matching;
 mod pattern;
@@ -20,17 +20,17 @@ use rowmill_plan::FunctionSpec;
 
 use super::signatures::{BIGINT, BOOLEAN, TEXT, optional, ordinary};
 
-/// What fails in all of these is the pattern, which may come from a column.
+/// Makes the spec of a function that fails only because of its pattern, which may come from a column.
 const fn of_pattern(name: &'static str) -> FunctionSpec {
     FunctionSpec { name, can_fail: true, ..ordinary("regex") }
 }
 
-/// The family.
+/// The functions of the family.
 pub(super) static REGEX: &[FunctionSpec] = &[
     FunctionSpec {
         signature: |arguments| optional(arguments, 2, &[TEXT, TEXT, TEXT], BOOLEAN),
         kernel: matching::regexp_like,
-        doc: "Whether the pattern matches somewhere in the text. The third argument are flags.",
+        doc: "Whether the pattern matches somewhere in the text. The third argument gives flags.",
         example: ("regexp_like('Rowmill', '^row', 'i')", "true"),
         ..of_pattern("regexp_like")
     },
@@ -40,7 +40,7 @@ pub(super) static REGEX: &[FunctionSpec] = &[
             optional(arguments, 2, &[TEXT, TEXT, TEXT], list)
         },
         kernel: matching::regexp_match,
-        doc: "What the groups of the first match are, or the match itself if the pattern has no group; NULL without a match.",
+        doc: "The groups of the first match, or the match itself if the pattern has no group; NULL without a match.",
         example: ("regexp_match('2013-07-31', '(\\d+)-(\\d+)')", "[\"2013\", \"07\"]"),
         ..of_pattern("regexp_match")
     },
@@ -62,8 +62,8 @@ pub(super) static REGEX: &[FunctionSpec] = &[
     FunctionSpec {
         signature: |arguments| optional(arguments, 2, &[TEXT, TEXT, BIGINT, BIGINT, TEXT, BIGINT], BIGINT),
         kernel: position::regexp_instr,
-        doc: "The position of a match, 0 if there is none. Further arguments: where to begin, which match, flags, and of which \
-              group the position is asked.",
+        doc: "The position of a match, 0 if there is none. Further arguments: where to begin, which match, flags, and \
+              which group is asked for.",
         example: ("regexp_instr('ABCDEF', 'C(.)(..)')", "3"),
         ..of_pattern("regexp_instr")
     },
@@ -78,7 +78,7 @@ pub(super) static REGEX: &[FunctionSpec] = &[
     FunctionSpec {
         signature: |arguments| optional(arguments, 2, &[TEXT, TEXT, TEXT], BOOLEAN),
         kernel: similar::similar_to,
-        doc: "Whether the whole text is what the pattern of SIMILAR TO says. The third argument is the escape, a backslash \
+        doc: "Whether the whole text matches the pattern of SIMILAR TO. The third argument is the escape, a backslash \
               if it is not given.",
         example: ("similar_to('rowmill', '(row|wind)%')", "true"),
         ..of_pattern("similar_to")

@@ -1,17 +1,17 @@
-//! The bound on the bytes that one call of a function makes for a batch.
+//! The limit on the bytes that one call of a function makes for a batch.
 //!
 //! `repeat('x', 2000000000)` asks for two gigabytes in each row. A function whose result can be much larger than its
-//! arguments asks here before it makes more, and fails where a batch would pass the limit. The limit belongs to the
-//! thread: the planner of a statement must set it to `result_value_max_bytes`, which the expressions of the plan take
-//! along to the threads that evaluate them. The constant folder must set it to [`FOLDED_BYTES_MAX`], so that a plan
+//! arguments must ask here before it makes more, and fails if the batch would exceed the limit. The limit belongs to
+//! the thread. The planner of a statement must set it to `result_value_max_bytes`, and the expressions of the plan
+//! carry it to the threads that evaluate them. The constant folder must set it to [`FOLDED_BYTES_MAX`], so that a plan
 //! never holds a huge constant.
 
 use std::cell::Cell;
 
 use rowmill_base::{Error, ErrorKind, Result};
 
-/// Bytes up to which a call of constants becomes a constant itself: the optimizer copies and compares those time and
-/// again.
+/// The largest result of a call of constants that becomes a constant itself. The optimizer copies and compares
+/// constants many times, so they should be small.
 pub const FOLDED_BYTES_MAX: u64 = 1 << 16;
 
 /// The default of the setting `result_value_max_bytes`.
@@ -23,7 +23,7 @@ thread_local! {
 
 /// Runs `evaluate` with a limit of `bytes_max` on the result of each call.
 pub fn with_result_limit<T>(bytes_max: u64, evaluate: impl FnOnce() -> T) -> T {
-    /// Puts the former limit back, after a panic too.
+    /// Restores the previous limit, even after a panic.
     struct Former(u64);
     impl Drop for Former {
         fn drop(&mut self) {
@@ -34,12 +34,12 @@ pub fn with_result_limit<T>(bytes_max: u64, evaluate: impl FnOnce() -> T) -> T {
     evaluate()
 }
 
-/// The limit of this thread, for callers that hand it on to other threads.
+/// Returns the limit of this thread, for callers that pass it to other threads.
 pub fn result_bytes_max() -> u64 {
     BYTES_MAX.get()
 }
 
-/// The bound on the result of one call, which is the limit of the thread.
+/// The limit on the result of one call, taken from the thread.
 #[derive(Debug)]
 pub(super) struct ResultLimit {
     function: &'static str,
@@ -47,12 +47,12 @@ pub(super) struct ResultLimit {
 }
 
 impl ResultLimit {
-    /// The limit for a call of `function`.
+    /// Returns the limit for a call of `function`.
     pub(super) fn of(function: &'static str) -> ResultLimit {
         ResultLimit { function, bytes_max: BYTES_MAX.get() }
     }
 
-    /// Fails if that many bytes in all are over the limit.
+    /// Returns an error if the total of `bytes` exceeds the limit.
     #[inline]
     pub(super) fn check(&self, bytes: u128) -> Result<()> {
         if bytes <= u128::from(self.bytes_max) { Ok(()) } else { Err(self.too_large(bytes)) }
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_that_makes_much_is_left_for_the_execution() {
+    fn a_call_with_a_large_result_is_not_folded() {
         let folded = |times: i64| {
             let repeat = crate::functions::find("repeat").unwrap();
             let arguments = vec![ScalarExpr::literal("x"), ScalarExpr::literal(times)];
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_holds_inside_and_no_longer() {
+    fn a_limit_holds_only_inside_of_its_call() {
         let check = |bytes| ResultLimit::of("f").check(bytes).map_err(|error| error.kind());
         with_result_limit(10, || {
             assert_eq!(check(10), Ok(()));

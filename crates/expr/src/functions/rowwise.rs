@@ -1,8 +1,8 @@
-//! Arguments read and results written row by row.
+//! Helpers that read arguments and write results row by row.
 //!
-//! A kernel of a strict function is a closure over the number of a row. The functions here call it for the rows in
-//! which no argument is NULL, collect what it makes, and mark the other rows NULL. The closures are generic, so that
-//! the loop over the rows and the work of one row compile into one.
+//! The kernel of a strict function is a closure over the row index. The helpers here call it for the rows in which no
+//! argument is NULL, collect its results, and mark the other rows NULL. The closures are generic, so that the compiler
+//! fuses the loop over the rows with the work of one row.
 
 use std::sync::Arc;
 
@@ -30,26 +30,26 @@ impl<'a> TextArgument<'a> {
         TextArgument { values: operand.values.as_string_view(), is_constant: operand.is_constant }
     }
 
-    /// The text of a row, which is not NULL.
+    /// Returns the text of a row, which must not be NULL.
     #[inline]
     pub(super) fn at(&self, row: usize) -> &'a str {
         self.values.value(if self.is_constant { 0 } else { row })
     }
 
-    /// The text of a row, if it is not NULL.
+    /// Returns the text of a row, or `None` for NULL.
     #[inline]
     pub(super) fn get(&self, row: usize) -> Option<&'a str> {
         let row = if self.is_constant { 0 } else { row };
         (!self.values.is_null(row)).then(|| self.values.value(row))
     }
 
-    /// The text of all rows, if it is one.
+    /// Returns the text that is the same in all rows, if the argument is constant.
     pub(super) fn constant(&self) -> Option<&'a str> {
         if self.is_constant { self.get(0) } else { None }
     }
 }
 
-/// An argument whose bytes matter, TEXT or BLOB.
+/// An argument of type TEXT or BLOB that is read as bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum BytesArgument<'a> {
     Text(&'a GenericByteViewArray<StringViewType>, bool),
@@ -64,7 +64,7 @@ impl<'a> BytesArgument<'a> {
         }
     }
 
-    /// The bytes of a row, which is not NULL.
+    /// Returns the bytes of a row, which must not be NULL.
     #[inline]
     pub(super) fn at(&self, row: usize) -> &'a [u8] {
         match self {
@@ -86,19 +86,19 @@ impl<'a, N: ArrowNativeType> NumberArgument<'a, N> {
         NumberArgument { values: operand.values.as_primitive::<T>().values(), is_constant: operand.is_constant }
     }
 
-    /// The number of a row, which is not NULL.
+    /// Returns the number of a row, which must not be NULL.
     #[inline]
     pub(super) fn at(&self, row: usize) -> N {
         self.values[if self.is_constant { 0 } else { row }]
     }
 }
 
-/// An argument of type BIGINT.
+/// Reads an argument of type BIGINT.
 pub(super) fn bigints(operand: &Operand) -> NumberArgument<'_, i64> {
     NumberArgument::new::<Int64Type>(operand)
 }
 
-/// The rows in which no argument is NULL: all of them with `Some(None)`, none with `None`.
+/// Returns the rows in which no argument is NULL: `Some(None)` if these are all rows, `None` if there is no such row.
 pub(super) fn valid_rows(arguments: &[Operand]) -> Option<Option<NullBuffer>> {
     let mut valid: Option<NullBuffer> = None;
     for argument in arguments {
@@ -111,7 +111,7 @@ pub(super) fn valid_rows(arguments: &[Operand]) -> Option<Option<NullBuffer>> {
     Some(valid)
 }
 
-/// Calls `each` for every row, with whether no argument is NULL there.
+/// Calls `each` for every row. The flag says whether no argument is NULL in that row.
 fn for_each_row(
     valid: &Option<NullBuffer>,
     rows: usize,
@@ -123,7 +123,7 @@ fn for_each_row(
     }
 }
 
-/// The numbers of a strict function that can fail.
+/// Computes the numbers of a strict function that can fail.
 pub(super) fn numbers<T: ArrowPrimitiveType>(
     arguments: &[Operand],
     kind: &DataType,
@@ -133,19 +133,22 @@ pub(super) fn numbers<T: ArrowPrimitiveType>(
     let Some(valid) = valid_rows(arguments) else { return Ok(new_null_array(kind, rows)) };
     let mut values = Vec::with_capacity(rows);
     for_each_row(&valid, rows, |row, is_valid| {
+        // A row with a NULL must not be computed, because it could fail.
         values.push(if is_valid { value(row)? } else { T::Native::default() });
         Ok(())
     })?;
     Ok(Arc::new(PrimitiveArray::<T>::new(values.into(), valid).with_data_type(kind.clone())))
 }
 
-/// The truth values of a strict function. `value` is called for rows with NULLs too, where texts are any texts.
+/// Computes the truth values of a strict function. `value` is also called for rows with NULLs, where the texts are
+/// arbitrary.
 pub(super) fn booleans(arguments: &[Operand], rows: usize, value: impl FnMut(usize) -> bool) -> Result<ArrayRef> {
     let Some(valid) = valid_rows(arguments) else { return Ok(new_null_array(&DataType::Boolean, rows)) };
     Ok(Arc::new(BooleanArray::new(BooleanBuffer::collect_bool(rows, value), valid)))
 }
 
-/// The texts of a strict function. Each text must be a piece of an argument or static.
+/// Computes the texts of a strict function. Each text must be a piece of an argument or static. Functions
+/// that only cut texts should use it, because their results need no check of the limit.
 pub(super) fn pieces<'a>(
     arguments: &'a [Operand],
     rows: usize,
@@ -163,7 +166,8 @@ pub(super) fn pieces<'a>(
     Ok(Arc::new(made.finish()))
 }
 
-/// The texts of a strict function that writes them down, under the bound on results.
+/// Computes the texts of a strict function that writes them, within the limit on results. Functions whose result can be
+/// long should use it.
 pub(super) fn texts(
     function: &'static str,
     arguments: &[Operand],
@@ -176,7 +180,7 @@ pub(super) fn texts(
     }
 }
 
-/// The texts of a function that writes them down where `valid` says so, under the bound on results.
+/// Computes the texts of a function that writes them in the rows that are `valid`, within the limit on results.
 pub(super) fn texts_where(
     function: &'static str,
     valid: &Option<NullBuffer>,
@@ -198,7 +202,7 @@ pub(super) fn texts_where(
     Ok(Arc::new(made.finish()))
 }
 
-/// The BLOBs of a strict function. `write` appends to an empty buffer.
+/// Computes the BLOBs of a strict function. `write` appends to an empty buffer.
 pub(super) fn blobs(
     arguments: &[Operand],
     rows: usize,
@@ -219,17 +223,17 @@ pub(super) fn blobs(
     Ok(Arc::new(made.finish()))
 }
 
-/// The text of a row under construction.
+/// The text of the current row.
 #[derive(Debug)]
 pub(super) struct RowText {
     text: String,
-    /// Bytes of the rows before.
+    /// The bytes of all earlier rows.
     bytes_before: usize,
     limit: ResultLimit,
 }
 
 impl RowText {
-    /// Goes on with `more`.
+    /// Appends `more`.
     #[inline]
     pub(super) fn push(&mut self, more: &str) -> Result<()> {
         self.reserve(more.len() as u128)?;
@@ -237,7 +241,7 @@ impl RowText {
         Ok(())
     }
 
-    /// Goes on with one character.
+    /// Appends one character.
     #[inline]
     pub(super) fn push_char(&mut self, more: char) -> Result<()> {
         self.reserve(more.len_utf8() as u128)?;
@@ -245,20 +249,20 @@ impl RowText {
         Ok(())
     }
 
-    /// Fails if `bytes` further bytes would pass the limit.
+    /// Returns an error if `bytes` further bytes would exceed the limit.
     #[inline]
     pub(super) fn reserve(&self, bytes: u128) -> Result<()> {
         self.limit.check(((self.bytes_before + self.text.len()) as u128).saturating_add(bytes))
     }
 
-    /// The text so far. The caller must not add more bytes than the arguments have.
+    /// Returns the text so far. The caller must not add more bytes than the arguments have.
     #[inline]
     pub(super) fn text(&mut self) -> &mut String {
         &mut self.text
     }
 }
 
-/// The error of a text that no column can hold.
+/// Returns the error for a text that no column can hold.
 pub(super) fn too_long(error: arrow::error::ArrowError) -> Error {
     Error::new(ErrorKind::ResultTooLarge, format!("a value is too large: {error}"))
 }

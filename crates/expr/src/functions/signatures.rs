@@ -1,9 +1,8 @@
 //! Signatures that functions of several families share.
 //!
-//! A signature tells which arguments a function takes and which types they are cast to. The rules are narrower than
-//! those of CAST: an integer stands for a BIGINT, every number for a DOUBLE, and a literal text for any type that can
-//! be read from it. A column of numbers is not taken for a text, so that `upper(price)` is an error rather than a
-//! surprise.
+//! A signature tells which arguments a function takes and to which types they are cast. The rules are narrower than
+//! those of CAST. An integer may replace a BIGINT, every number a DOUBLE, and a literal text any type that can be read
+//! from it. A column of numbers must not become a text, so that `upper(price)` is an error rather than a surprise.
 
 use arrow::datatypes::DataType;
 use rowmill_base::Error;
@@ -17,8 +16,8 @@ pub(super) const INTEGER: DataType = DataType::Int32;
 pub(super) const BIGINT: DataType = DataType::Int64;
 pub(super) const DOUBLE: DataType = DataType::Float64;
 
-/// The properties that most functions of a family share: immutable, strict, and never failing. The entries of a family
-/// name only the differences.
+/// Returns the properties that most functions of a family share: immutable, strict, and never failing. The entries of a
+/// family name only the differences. New entries should begin with it.
 pub(super) const fn ordinary(family: &'static str) -> FunctionSpec {
     FunctionSpec {
         name: "",
@@ -34,12 +33,12 @@ pub(super) const fn ordinary(family: &'static str) -> FunctionSpec {
     }
 }
 
-/// Parameters of fixed types. All are required.
+/// Accepts parameters of fixed types, all required.
 pub(super) fn exactly(arguments: &[ArgumentKind<'_>], parameters: &[DataType], result: DataType) -> Option<CallKinds> {
     optional(arguments, parameters.len(), parameters, result)
 }
 
-/// Parameters of fixed types. The first `required` ones must be given.
+/// Accepts parameters of fixed types. The first `required` ones must be given.
 pub(super) fn optional(
     arguments: &[ArgumentKind<'_>],
     required: usize,
@@ -51,7 +50,7 @@ pub(super) fn optional(
     is_taken.then(|| CallKinds { arguments: parameters[..arguments.len()].to_vec(), result })
 }
 
-/// As many arguments of one type as the call has, but at least `least`.
+/// Accepts any number of arguments of one type, but at least `least`.
 pub(super) fn variadic(
     arguments: &[ArgumentKind<'_>],
     least: usize,
@@ -62,12 +61,12 @@ pub(super) fn variadic(
     is_taken.then(|| CallKinds { arguments: vec![parameter.clone(); arguments.len()], result })
 }
 
-/// Values of any type with a text form, which they are cast to.
+/// Accepts values of any type that has a text form, and casts them to text.
 pub(super) fn any_as_text(arguments: &[ArgumentKind<'_>], least: usize) -> Option<CallKinds> {
     (arguments.len() >= least).then(|| CallKinds { arguments: vec![TEXT; arguments.len()], result: TEXT })
 }
 
-/// One TEXT or BLOB, kept as it is, and further parameters of fixed types.
+/// Accepts one TEXT or BLOB without a cast, and further parameters of fixed types.
 pub(super) fn bytes(arguments: &[ArgumentKind<'_>], further: &[DataType], result: DataType) -> Option<CallKinds> {
     let (first, rest) = arguments.split_first()?;
     let first = match first.kind {
@@ -79,7 +78,7 @@ pub(super) fn bytes(arguments: &[ArgumentKind<'_>], further: &[DataType], result
     Some(CallKinds { arguments: [vec![first], rest.arguments].concat(), result: rest.result })
 }
 
-/// The type in which a function of any number sees `argument`. A literal text and NULL are DOUBLE.
+/// Returns the type in which a function of any number sees `argument`. A literal text and NULL become DOUBLE.
 pub(super) fn number(argument: &ArgumentKind<'_>) -> Option<DataType> {
     match argument.kind {
         DataType::Null => Some(DOUBLE),
@@ -91,14 +90,14 @@ pub(super) fn number(argument: &ArgumentKind<'_>) -> Option<DataType> {
     }
 }
 
-/// A function over floats: REAL if all arguments are REAL, else DOUBLE.
+/// Accepts floats: REAL if all arguments are REAL, otherwise DOUBLE.
 pub(super) fn floats(arguments: &[ArgumentKind<'_>], count: usize) -> Option<CallKinds> {
     let is_real = |argument: &ArgumentKind<'_>| *argument.kind == DataType::Float32;
     let kind = if count > 0 && arguments.iter().all(is_real) { DataType::Float32 } else { DOUBLE };
     exactly(arguments, &vec![kind.clone(); count], kind)
 }
 
-/// One number of any type.
+/// Accepts one number of any type.
 pub(super) fn one_number(
     arguments: &[ArgumentKind<'_>],
     result: impl FnOnce(&DataType) -> DataType,
@@ -108,7 +107,7 @@ pub(super) fn one_number(
     Some(CallKinds { result: result(&kind), arguments: vec![kind] })
 }
 
-/// Whether an argument is taken where a function asks for `parameter`.
+/// Whether an argument is accepted where a function asks for `parameter`.
 pub(super) fn stands_for(argument: &ArgumentKind<'_>, parameter: &DataType) -> bool {
     let kind = argument.kind;
     if kind == parameter || *kind == DataType::Null {
@@ -134,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_stand_for_bigint_and_null_for_everything() {
+    fn integers_are_accepted_as_bigint_and_null_as_anything() {
         let kinds = [TEXT, DataType::UInt8, DataType::Null];
         let call = exactly(&arguments(&kinds), &[TEXT, BIGINT, TEXT], TEXT).unwrap();
         assert_eq!(call.arguments, [TEXT, BIGINT, TEXT]);
@@ -146,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_literal_text_is_taken_for_a_number() {
+    fn only_a_literal_text_is_accepted_as_a_number() {
         let five = rowmill_plan::Constant::from("5");
         assert!(!stands_for(&ArgumentKind { kind: &TEXT, constant: None }, &DOUBLE));
         assert!(stands_for(&ArgumentKind { kind: &TEXT, constant: Some(&five) }, &DOUBLE));

@@ -5,7 +5,7 @@ mod structs;
 
 use rowmill_plan::FunctionSpec;
 
-/// The family.
+/// The functions of the family.
 pub(super) static STRUCTURE: &[FunctionSpec] = &[
     structs::NAMED_STRUCT,
     structs::STRUCT,

@@ -1,4 +1,4 @@
-//! Calls of functions in tests: by name, over columns and constants, without binder and evaluator.
+//! Helpers for tests: call functions by name over columns and constants, without binder and evaluator.
 
 use std::sync::Arc;
 
@@ -11,42 +11,42 @@ use rowmill_plan::{Constant, Operand};
 
 use super::find;
 
-/// A column of texts.
+/// Makes a column of texts.
 pub(super) fn text<const N: usize>(values: [Option<&str>; N]) -> Operand {
     Operand::rows(Arc::new(StringViewArray::from_iter(values)))
 }
 
-/// A column of BIGINTs.
+/// Makes a column of BIGINTs.
 pub(super) fn bigint<const N: usize>(values: [Option<i64>; N]) -> Operand {
     Operand::rows(Arc::new(Int64Array::from_iter(values)))
 }
 
-/// A column of DOUBLEs.
+/// Makes a column of DOUBLEs.
 pub(super) fn double<const N: usize>(values: [Option<f64>; N]) -> Operand {
     Operand::rows(Arc::new(Float64Array::from_iter(values)))
 }
 
-/// A column of any type.
+/// Makes a column of any type.
 pub(super) fn column(values: impl Array + 'static) -> Operand {
     Operand::rows(Arc::new(values))
 }
 
-/// A constant.
+/// Makes a constant.
 pub(super) fn constant(value: impl Into<Constant>) -> Operand {
     Operand::constant(value.into().array().clone())
 }
 
-/// A constant DOUBLE.
+/// Makes a constant DOUBLE.
 pub(super) fn number(value: f64) -> Operand {
     Operand::constant(Arc::new(Float64Array::from(vec![value])))
 }
 
-/// NULL of a type as a constant.
+/// Makes a constant NULL of a type.
 pub(super) fn null(kind: &DataType) -> Operand {
     Operand::constant(Constant::null(kind).array().clone())
 }
 
-/// The types that a call has.
+/// Returns the types of a call.
 pub(super) fn kinds(name: &str, arguments: &[Operand]) -> Option<CallKinds> {
     let constants: Vec<Option<Constant>> =
         arguments.iter().map(|argument| argument.is_constant.then(|| Constant::new(argument.values.clone()))).collect();
@@ -58,13 +58,13 @@ pub(super) fn kinds(name: &str, arguments: &[Operand]) -> Option<CallKinds> {
     (find(name).unwrap_or_else(|| panic!("no function {name}")).signature)(&arguments)
 }
 
-/// The result of a call for as many rows as the columns have, one if all arguments are constant.
+/// Returns the result of a call for the rows of its columns, or for one row if all arguments are constant.
 pub(super) fn call(name: &str, arguments: &[Operand]) -> Result<ArrayRef> {
     let rows = arguments.iter().find(|argument| !argument.is_constant).map_or(1, |argument| argument.values.len());
     call_rows(name, arguments, rows)
 }
 
-/// The result of a call for `rows` rows.
+/// Returns the result of a call for `rows` rows.
 pub(super) fn call_rows(name: &str, arguments: &[Operand], rows: usize) -> Result<ArrayRef> {
     let kinds = kinds(name, arguments).unwrap_or_else(|| panic!("{name} does not take {arguments:?}"));
     let arguments: Vec<Operand> = arguments
@@ -85,12 +85,12 @@ pub(super) fn call_rows(name: &str, arguments: &[Operand], rows: usize) -> Resul
     made
 }
 
-/// The result of a call as text, one entry per row.
+/// Returns the result of a call as text, one entry per row.
 pub(super) fn shown(name: &str, arguments: &[Operand]) -> Vec<String> {
     show(&call(name, arguments).unwrap())
 }
 
-/// The values of a column as text.
+/// Returns the values of a column as text.
 pub(super) fn show(values: &ArrayRef) -> Vec<String> {
     let shown = |row: usize| match values.data_type() {
         _ if values.is_null(row) => "NULL".to_owned(),
@@ -101,7 +101,7 @@ pub(super) fn show(values: &ArrayRef) -> Vec<String> {
     (0..values.len()).map(shown).collect()
 }
 
-/// The error of a call.
+/// Returns the error of a call.
 pub(super) fn refused(name: &str, arguments: &[Operand]) -> Error {
     match call(name, arguments) {
         Ok(made) => panic!("{name} gave {:?}", show(&made)),

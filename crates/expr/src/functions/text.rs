@@ -1,8 +1,9 @@
-//! Texts, and the lengths of texts and BLOBs.
+//! Functions of texts, and the lengths of texts and BLOBs.
 //!
-//! Positions and lengths count characters, from 1. Functions that only cut a text copy no more than what stays;
-//! functions whose result can be much larger than their arguments keep to the bound of `result_limit`. A function that
-//! passes the bound only where its arguments are close to it, such as `concat`, counts as one that cannot fail.
+//! Positions and lengths count characters from 1. Functions that only cut a text copy no more than the piece that
+//! stays. Functions whose result can be much larger than their arguments must respect the limit of `result_limit`. A
+//! function that exceeds the limit only if its arguments are close to it, for example `concat`, counts as one that
+//! cannot fail.
 
 mod case;
 mod character;
@@ -25,7 +26,7 @@ use super::signatures::{
     BIGINT, BLOB, BOOLEAN, INTEGER, TEXT, any_as_text, bytes, exactly, optional, ordinary, stands_for, variadic,
 };
 
-/// The family.
+/// The functions of the family.
 pub(super) static TEXT_FUNCTIONS: &[FunctionSpec] = &[
     FunctionSpec {
         name: "length",
@@ -106,7 +107,7 @@ pub(super) static TEXT_FUNCTIONS: &[FunctionSpec] = &[
         strict: false,
         signature: |arguments| any_as_text(arguments, 1),
         kernel: concat::concat,
-        doc: "The values one after another as text, without those that are NULL.",
+        doc: "The values joined as text, without those that are NULL.",
         example: ("concat('row', NULL, 'mill', 1)", "rowmill1"),
         ..ordinary("text")
     },
@@ -125,7 +126,7 @@ pub(super) static TEXT_FUNCTIONS: &[FunctionSpec] = &[
         signature: |arguments| optional(arguments, 2, &[TEXT, BIGINT, BIGINT], TEXT),
         kernel: substring::substring,
         can_fail: true,
-        doc: "The part of a text from a position on, of at most the length that the third argument says.",
+        doc: "The part of a text from a position on, of at most the length of the third argument.",
         example: ("substring('rowmill', 4, 2)", "mi"),
         ..ordinary("text")
     },
@@ -133,7 +134,7 @@ pub(super) static TEXT_FUNCTIONS: &[FunctionSpec] = &[
         name: "left",
         signature: |arguments| exactly(arguments, &[TEXT, BIGINT], TEXT),
         kernel: substring::left,
-        doc: "The first characters of a text; with a negative number, all but that many last ones.",
+        doc: "The first characters of a text; with a negative number -n, all but the last n.",
         example: ("left('rowmill', 3)", "row"),
         ..ordinary("text")
     },
@@ -141,7 +142,7 @@ pub(super) static TEXT_FUNCTIONS: &[FunctionSpec] = &[
         name: "right",
         signature: |arguments| exactly(arguments, &[TEXT, BIGINT], TEXT),
         kernel: substring::right,
-        doc: "The last characters of a text; with a negative number, all but that many first ones.",
+        doc: "The last characters of a text; with a negative number -n, all but the first n.",
         example: ("right('rowmill', 4)", "mill"),
         ..ordinary("text")
     },
@@ -240,7 +241,7 @@ pub(super) static TEXT_FUNCTIONS: &[FunctionSpec] = &[
         aliases: &["substring_index"],
         signature: |arguments| exactly(arguments, &[TEXT, TEXT, BIGINT], TEXT),
         kernel: part::substr_index,
-        doc: "The text in front of that many separators, or behind them, counted from the end, if the number is negative.",
+        doc: "The text before the n-th separator; if n is negative, the text after the n-th separator from the end.",
         example: ("substr_index('www.rowmill.org', '.', 2)", "www.rowmill"),
         ..ordinary("text")
     },
@@ -257,7 +258,7 @@ pub(super) static TEXT_FUNCTIONS: &[FunctionSpec] = &[
         aliases: &["instr", "position"],
         signature: |arguments| exactly(arguments, &[TEXT, TEXT], INTEGER),
         kernel: search::strpos,
-        doc: "The position of the first occurrence of the second text in the first one, 0 if there is none.",
+        doc: "The position of the first occurrence of the second text in the first one, 0 if it does not occur.",
         example: ("strpos('rowmill', 'mill')", "4"),
         ..ordinary("text")
     },
@@ -312,7 +313,7 @@ pub(super) static TEXT_FUNCTIONS: &[FunctionSpec] = &[
             _ => None,
         },
         kernel: character::to_hex,
-        doc: "The integer in hexadecimal digits; a negative one as the 64 bits that it is kept in.",
+        doc: "The integer in hexadecimal digits; a negative one as its 64 bits.",
         example: ("to_hex(255)", "ff"),
         ..ordinary("text")
     },

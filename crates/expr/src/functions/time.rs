@@ -15,7 +15,7 @@ mod zone;
 
 use rowmill_plan::FunctionSpec;
 
-/// The family.
+/// The functions of the family.
 pub(super) static TIME: &[FunctionSpec] = &[
     part::DATE_PART,
     trunc::DATE_TRUNC,

@@ -13,7 +13,7 @@ use super::signatures::{exactly, ordinary};
 
 const UUID_BYTES: i32 = 16;
 
-/// The family.
+/// The functions of the family.
 pub(super) static UUID: &[FunctionSpec] = &[FunctionSpec {
     name: "uuid",
     aliases: &["gen_random_uuid"],
@@ -27,11 +27,12 @@ pub(super) static UUID: &[FunctionSpec] = &[FunctionSpec {
 
 fn random_uuids(_arguments: &[Operand], _kind: &DataType, rows: usize) -> Result<ArrayRef> {
     let mut bytes = vec![0; rows * UUID_BYTES as usize];
-    // One read from the system for all of them. UUIDs serve as names that an attacker must not guess.
+    // One system call fills all of them. We use the system's generator because UUIDs serve as names that an attacker
+    // must not guess.
     getrandom::fill(&mut bytes)
         .map_err(|error| Error::new(ErrorKind::Io, format!("the system gives no random numbers: {error}")))?;
     for uuid in bytes.as_chunks_mut::<{ UUID_BYTES as usize }>().0 {
-        // The version, and the variant of RFC 9562.
+        // Set the version and the variant of RFC 9562.
         uuid[6] = uuid[6] & 0x0f | 0x40;
         uuid[8] = uuid[8] & 0x3f | 0x80;
     }
@@ -45,7 +46,7 @@ mod tests {
     use crate::functions::test_call::call_rows;
 
     #[test]
-    fn uuids_differ_and_say_their_version() {
+    fn uuids_differ_and_have_their_version() {
         let made = call_rows("uuid", &[], 1000).unwrap();
         let made: Vec<&[u8]> = made.as_fixed_size_binary().iter().flatten().collect();
         assert_eq!(made.len(), 1000);

@@ -1,4 +1,4 @@
-//! `+ - * / %` and the sign of numbers: never wrapping, never losing digits, with one NaN and one zero.
+//! `+ - * / %` and the sign of numbers. No result may wrap or lose digits, and there is only one NaN and one zero.
 
 mod decimals;
 mod floats;
@@ -16,7 +16,8 @@ pub use decimals::decimal_value;
 pub use floats::float_value;
 pub use integers::integer_value;
 
-/// `left op right` as `kind`, for operands of the types that [`rowmill_plan::ExprOp::Arithmetic`] takes.
+/// Computes `left op right` as `kind`. The operands must have the types that [`rowmill_plan::ExprOp::Arithmetic`]
+/// takes.
 pub fn arithmetic(op: ArithmeticOp, left: &Operand, right: &Operand, kind: &DataType, rows: usize) -> Result<ArrayRef> {
     let (first, second) = (left.values.data_type(), right.values.data_type());
     if *first == DataType::Null || *second == DataType::Null {
@@ -30,7 +31,7 @@ pub fn arithmetic(op: ArithmeticOp, left: &Operand, right: &Operand, kind: &Data
     }
 }
 
-/// `-value` of a signed integer, a DECIMAL or a float. The least integer has no opposite.
+/// Computes `-value` of a signed integer, a DECIMAL or a float. Fails for the least integer, which has no opposite.
 pub fn negate(value: &ArrayRef) -> Result<ArrayRef> {
     match value.data_type() {
         DataType::Float32 | DataType::Float64 => floats::negate(value),

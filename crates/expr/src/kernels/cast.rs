@@ -1,7 +1,7 @@
 //! Casts between all types.
 //!
-//! A value that does not fit fails the cast, or is NULL under TRY_CAST. NULL rows are never looked at. Which casts there
-//! are says [`crate::typing::can_cast`].
+//! A value that does not fit fails the cast, or becomes NULL under TRY_CAST. Values under a NULL are never converted.
+//! [`crate::typing::can_cast`] lists the supported casts.
 
 mod nested;
 mod numbers;
@@ -23,7 +23,7 @@ use crate::text::{TextColumn, Unreadable, read_column};
 pub use nested::struct_places;
 pub use numbers::rescale;
 
-/// The values of `array` as `kind`; with `or_null`, a value that cannot be cast is NULL.
+/// Casts the values of `array` to `kind`. With `or_null`, a value that cannot be cast becomes NULL.
 pub fn cast(array: &ArrayRef, kind: &DataType, or_null: bool) -> Result<ArrayRef> {
     use DataType::{BinaryView, Boolean, Date32, FixedSizeBinary, List, Null, Struct, Time64, Timestamp, Utf8View};
     let from = array.data_type();
@@ -58,7 +58,7 @@ pub fn cast(array: &ArrayRef, kind: &DataType, or_null: bool) -> Result<ArrayRef
     }
 }
 
-/// `convert` of every value of `values` that is not NULL. `failure` makes the error of a row that has no result.
+/// Applies `convert` to every value of `values` that is not NULL. `failure` makes the error for a row without a result.
 fn convert_values<A, T>(
     values: &[A],
     nulls: Option<&NullBuffer>,
@@ -70,6 +70,7 @@ where
     A: Copy,
     T: ArrowPrimitiveType,
 {
+    // The loop only notes that a value failed, because a branch per row would cost more.
     let mut failed = false;
     let converted: Vec<T::Native> = values
         .iter()
@@ -82,7 +83,7 @@ where
     if !failed {
         return Ok(PrimitiveArray::new(converted.into(), nulls.cloned()));
     }
-    // Some value failed, maybe under a NULL.
+    // A value failed, but it may be under a NULL, where it does not count.
     let is_valid = |row: usize| nulls.is_none_or(|nulls| nulls.is_valid(row));
     let fails = |row: usize| convert(values[row]).is_none();
     if !or_null {
@@ -96,7 +97,7 @@ where
     Ok(PrimitiveArray::new(converted.into(), Some(NullBuffer::new(valid.finish()))))
 }
 
-/// The text of one value, for an error.
+/// Returns the text of one value, for an error.
 fn shown(array: &ArrayRef, row: usize) -> String {
     crate::text::format(array, row).unwrap_or_default()
 }
@@ -122,7 +123,7 @@ fn blob_to_uuid(array: &ArrayRef, or_null: bool) -> Result<ArrayRef> {
             Some(blob) if blob.len() == 16 => uuids.append_value(blob).map_err(arrow_failed)?,
             Some(_) if !or_null => {
                 let message = format!("'{}' is not a value of type UUID", shown(array, row));
-                return Err(Error::new(ErrorKind::InvalidText, message).hint("a UUID has 16 bytes"));
+                return Err(Error::new(ErrorKind::InvalidText, message).hint("a UUID must have 16 bytes"));
             }
             _ => uuids.append_null(),
         }

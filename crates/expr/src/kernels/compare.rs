@@ -1,8 +1,8 @@
 //! Comparisons of values of one type.
 //!
-//! Floats compare as numbers do, but that NaN equals NaN and is greater than all else. Lists compare item by item and
-//! then by length, structs field by field; a NULL inside of them equals NULL and is greater than every value, so that a
-//! comparison of two lists is never NULL.
+//! Floats compare as numbers, except that NaN equals NaN and is greater than all other floats. Lists compare item by
+//! item and then by length, structs field by field. A NULL inside of them equals NULL and is greater than every value,
+//! so the comparison of two lists is never NULL.
 
 use std::cmp::Ordering;
 
@@ -17,7 +17,7 @@ use rowmill_plan::{CompareOp, Operand};
 use super::sides::{Sides, joint_nulls, operand_nulls, sides};
 use crate::kinds::arrow_failed;
 
-/// `left op right`; NULL where one side is.
+/// Computes `left op right`, NULL where one side is NULL.
 pub fn compare(op: CompareOp, left: &Operand, right: &Operand, rows: usize) -> Result<BooleanArray> {
     match left.values.data_type() {
         DataType::Null => Ok(BooleanArray::new_null(rows)),
@@ -28,7 +28,7 @@ pub fn compare(op: CompareOp, left: &Operand, right: &Operand, rows: usize) -> R
     }
 }
 
-/// `left IS DISTINCT FROM right`, or `IS NOT DISTINCT FROM`; never NULL.
+/// Computes `left IS DISTINCT FROM right` or `IS NOT DISTINCT FROM`, which is never NULL.
 pub fn is_distinct(left: &Operand, right: &Operand, negated: bool, rows: usize) -> Result<BooleanArray> {
     let (left_nulls, right_nulls) = (operand_nulls(left, rows), operand_nulls(right, rows));
     let unequal = compare(CompareOp::NotEqual, left, right, rows)?;
@@ -39,7 +39,7 @@ pub fn is_distinct(left: &Operand, right: &Operand, negated: bool, rows: usize) 
                 nulls.as_ref().map_or_else(|| BooleanBuffer::new_set(rows), |nulls| nulls.inner().clone())
             };
             let (left_valid, right_valid) = (valid(&left_nulls), valid(&right_nulls));
-            // Values under a NULL are arbitrary, so that they count only where both sides are valid.
+            // Values under a NULL are arbitrary, so they count only where both sides are valid.
             &(&(&left_valid & &right_valid) & unequal.values()) | &(&left_valid ^ &right_valid)
         }
     };
@@ -58,17 +58,18 @@ pub fn satisfies(order: Ordering, op: CompareOp) -> bool {
     }
 }
 
-/// The order of two floats.
+/// Returns the order of two floats.
 pub fn float_order(left: f64, right: f64) -> Ordering {
     left.partial_cmp(&right).unwrap_or_else(|| left.is_nan().cmp(&right.is_nan()))
 }
 
-/// Types whose order Arrow's own kernels have.
+/// Compares types for which Arrow's kernels have the right order.
 fn plain(op: CompareOp, left: &Operand, right: &Operand, rows: usize) -> Result<BooleanArray> {
     let result = match (left.is_constant, right.is_constant) {
         (false, true) => by_arrow(op, &left.values, &Scalar::new(&right.values)),
         (true, false) => by_arrow(op, &Scalar::new(&left.values), &right.values),
         (false, false) => by_arrow(op, &left.values, &right.values),
+        // Arrow compares two scalars as arrays of one row.
         (true, true) => {
             let one = by_arrow(op, &left.values, &right.values)?;
             return Ok(repeated(&one, rows));
@@ -103,10 +104,11 @@ where
     T::Native: PartialOrd + Copy,
 {
     let sides = sides::<T>(left, right, rows)?;
-    // `x != x` holds for NaN only.
+    // Only NaN differs from itself.
     #[expect(clippy::eq_op, reason = "a NaN differs from itself")]
     let is_nan = |x: T::Native| x != x;
     let equal = |l: T::Native, r: T::Native| (l == r) | (is_nan(l) & is_nan(r));
+    // All tests use `|` and `&` without branches, so that the loops vectorise.
     let less = |l: T::Native, r: T::Native| (l < r) | (!is_nan(l) & is_nan(r));
     let bits = match op {
         CompareOp::Equal => bits(&sides, equal),
@@ -141,7 +143,7 @@ fn nested(op: CompareOp, left: &Operand, right: &Operand, rows: usize) -> Result
     Ok(BooleanArray::new(bits, nulls))
 }
 
-/// The order between the rows of two arrays of one type, with NULL after every value.
+/// Returns the order between the rows of two arrays of one type. NULL comes after every value.
 pub fn order_of(left: &ArrayRef, right: &ArrayRef) -> Result<Box<dyn Fn(usize, usize) -> Ordering + Send + Sync>> {
     match left.data_type() {
         DataType::Float64 => Ok(float_order_of::<Float64Type>(left, right, f64::from)),

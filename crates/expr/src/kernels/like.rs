@@ -1,42 +1,43 @@
-//! LIKE patterns, matched against many strings that are stored one after the other.
+//! LIKE patterns, matched with many strings that are stored one after the other.
 //!
 //! ```text
 //!   '%go_gle%x'     pieces: go, any character, gle | x        the last piece must end the string
 //! ```
 //!
 //! We cut a pattern at its `%` into pieces. The first piece must start the string and the last one must end it, unless
-//! there is a `%`. We look for the pieces in between from left to right, and take the first place of each. That finds a
-//! match if there is one. Before that, we search all strings at once for the longest text that every match must
+//! a `%` is there. We search for the middle pieces from left to right and take the first occurrence of each, which
+//! finds a match if one exists. Before that, we search all strings at once for the longest text that every match must
 //! contain, and ignore where one string ends and the next begins. Only strings with a hit are matched. This skips most
 //! strings at the speed at which memory is read.
 //!
-//! Bytes that are not UTF-8 match as the characters that a decoder makes of them.
+//! Bytes that are not UTF-8 are split into characters by their continuation bits.
 
 use std::fmt;
 
 use memchr::memmem::Finder;
 use rowmill_base::{Error, ErrorKind, Result};
 
-/// The character that takes the next one as it is, unless ESCAPE names another one.
+/// The escape character unless ESCAPE names another one. The character after it is literal.
 pub const ESCAPE: char = '\\';
 
-/// A pattern of `LIKE`, ready to be matched.
+/// A prepared pattern of `LIKE`. It should be prepared once and used for all strings.
 pub struct LikePattern {
-    /// The pieces between the `%`, in turn. There is one more piece than `%`; pieces at the ends may be empty.
+    /// The pieces between the `%`, in order. There is one more piece than there are `%`. The first and the last piece
+    /// may be empty.
     pieces: Vec<Piece>,
-    /// The longest text that every match has in it. Empty if there is none.
+    /// The longest text that every match must contain, or empty if no such text exists.
     needle: Finder<'static>,
     search: Search,
 }
 
-/// How the matches among many strings are found.
+/// How we find the matches among many strings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Search {
-    /// By matching each string: only its ends count, or there is nothing to search for.
+    /// Match each string, because only its ends count or no needle exists.
     Each,
-    /// By the needle, which is all there is to find.
+    /// Search the needle, which alone decides.
     Needle,
-    /// By the needle, and then by matching the string that has it.
+    /// Search the needle, then match the strings that contain it.
     Candidates,
 }
 
@@ -57,7 +58,7 @@ impl fmt::Debug for LikePattern {
     }
 }
 
-/// What a pattern is if its strings lie together in the order of strings.
+/// The range of strings that a pattern matches, if its matches are consecutive in the order of strings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LikeRange {
     /// This string only.
@@ -66,7 +67,7 @@ pub enum LikeRange {
     Prefix(String),
 }
 
-/// The characters of a pattern, with their escapes resolved.
+/// A character of a pattern after its escape was resolved.
 enum Token {
     Character(char),
     AnyCharacter,
@@ -77,7 +78,7 @@ fn tokens(pattern: &str, escape: Option<char>) -> impl Iterator<Item = Token> {
     let mut characters = pattern.chars();
     std::iter::from_fn(move || {
         Some(match characters.next()? {
-            // At the end it stands for itself.
+            // An escape at the end of the pattern is a literal.
             next if Some(next) == escape => Token::Character(characters.next().unwrap_or(next)),
             '%' => Token::AnyText,
             '_' => Token::AnyCharacter,
@@ -86,7 +87,7 @@ fn tokens(pattern: &str, escape: Option<char>) -> impl Iterator<Item = Token> {
     })
 }
 
-/// The text that every match of `pattern` begins with: all of it up to the first wildcard.
+/// Returns the text that every match of `pattern` begins with: everything up to the first wildcard.
 pub fn literal_prefix(pattern: &str, escape: Option<char>) -> String {
     let characters = tokens(pattern, escape).map_while(|token| match token {
         Token::Character(character) => Some(character),
@@ -96,7 +97,7 @@ pub fn literal_prefix(pattern: &str, escape: Option<char>) -> String {
 }
 
 impl LikeRange {
-    /// The range that `pattern` is, if it is one.
+    /// Returns the range of `pattern`, if its matches form one.
     pub fn of(pattern: &str, escape: Option<char>) -> Option<LikeRange> {
         let mut text = String::new();
         let mut is_prefix = false;
@@ -112,7 +113,7 @@ impl LikeRange {
 }
 
 impl LikePattern {
-    /// Prepares `pattern`. With `ESCAPE`, fails if the escape is the last character.
+    /// Prepares `pattern`. Returns an error if an escape named by `ESCAPE` is the last character.
     pub fn parse(pattern: &str, escape: Option<char>) -> Result<LikePattern> {
         if let Some(escape) = escape.filter(|escape| *escape != ESCAPE) {
             let mut characters = pattern.chars();
@@ -126,7 +127,7 @@ impl LikePattern {
         Ok(LikePattern::new(pattern, escape))
     }
 
-    /// Prepares `pattern`; an escape at its end stands for itself.
+    /// Prepares `pattern`. An escape at its end is a literal.
     pub fn new(pattern: &str, escape: Option<char>) -> LikePattern {
         let mut pieces = vec![Piece::default()];
         for token in tokens(pattern, escape) {
@@ -143,7 +144,7 @@ impl LikePattern {
                 }
             }
         }
-        // Between two `%` nothing is nothing more to ask for.
+        // An empty piece between two `%` adds no condition, so we drop it.
         let last = pieces.len() - 1;
         let mut place = 0;
         pieces.retain(|piece| {
@@ -163,18 +164,18 @@ impl LikePattern {
         LikePattern { needle: Finder::new(needle).into_owned(), search, pieces }
     }
 
-    /// The text that a string has to have in it to match, if that is all there is to it.
+    /// Returns the text that decides alone: a string matches if it contains the text. `None` if the pattern needs more.
     pub fn text(&self) -> Option<&[u8]> {
         (self.search == Search::Needle).then(|| self.needle())
     }
 
-    /// The longest text that every string has in it that matches.
+    /// Returns the longest text that every matching string contains.
     pub fn needle(&self) -> &[u8] {
         self.needle.needle()
     }
 
-    /// Sets the truth of each string that matches. String `i` is `bytes[offsets[i]..offsets[i + 1]]`, and
-    /// `truth` has a value for each string.
+    /// Sets whether each string matches. String `i` is `bytes[offsets[i]..offsets[i + 1]]`, and `truth` has a value for
+    /// each string.
     pub fn find(&self, bytes: &[u8], offsets: &[u32], truth: &mut [bool]) {
         if self.search == Search::Each {
             for (index, truth) in truth.iter_mut().enumerate() {
@@ -183,19 +184,21 @@ impl LikePattern {
             return;
         }
         let length = self.needle.needle().len();
+        // We search all strings as one text.
         let (mut from, end) = (offsets[0] as usize, offsets[truth.len()] as usize);
-        // The first string that does not end before the next hit.
+        // The first string that ends after the current search position.
         let mut index = 0;
         while let Some(distance) = self.needle.find(&bytes[from..end]) {
             let hit = from + distance;
             index += string_with(&offsets[index..], hit as u32);
             let behind = offsets[index + 1] as usize;
             if hit + length > behind {
-                // It begins in one string and ends in another.
+                // The hit spans two strings, so it is not a match.
                 from = hit + 1;
                 continue;
             }
             truth[index] = self.search == Search::Needle || self.matches(&bytes[offsets[index] as usize..behind]);
+            // One hit per string is enough, so we continue with the next string.
             from = behind;
         }
     }
@@ -208,6 +211,7 @@ impl LikePattern {
         let (first, rest) = self.pieces.split_first().expect("a pattern has a piece");
         let Some(mut at) = first.end_at(string, 0) else { return false };
         let Some((last, middle)) = rest.split_last() else { return at == string.len() };
+        // The last piece is fixed to the end, so the middle pieces must fit before it.
         let Some(end) = last.start_before(string) else { return false };
         for piece in middle {
             match piece.find(string, at) {
@@ -219,10 +223,11 @@ impl LikePattern {
     }
 }
 
-/// The index of the string that has the byte `at` in it, counted from the first of `offsets`.
+/// Returns the index of the string that contains the byte `at`, counted from the first of `offsets`.
 fn string_with(offsets: &[u32], at: u32) -> usize {
-    // It is near where hits are many.
+    // We gallop from the start, because the next hit is usually near.
     let mut reach = 1;
+    // Double the reach until it passes `at`, then search within it.
     while offsets.get(reach).is_some_and(|start| *start <= at) {
         reach *= 2;
     }
@@ -244,7 +249,7 @@ impl Part {
 }
 
 impl Piece {
-    /// The end of the piece in `string` if the piece is at `at`.
+    /// Returns the end of the piece in `string` if the piece occurs at `at`.
     fn end_at(&self, string: &[u8], mut at: usize) -> Option<usize> {
         for part in &self.0 {
             match part {
@@ -260,7 +265,7 @@ impl Piece {
         Some(at)
     }
 
-    /// The start of the piece in `string` if the piece ends the string.
+    /// Returns the start of the piece in `string` if the piece ends the string.
     fn start_before(&self, string: &[u8]) -> Option<usize> {
         let mut end = string.len();
         for part in self.0.iter().rev() {
@@ -277,7 +282,7 @@ impl Piece {
         Some(end)
     }
 
-    /// The end of the first place of the piece in `string` from `at` on.
+    /// Returns the end of the piece's first occurrence in `string` from `at` on.
     fn find(&self, string: &[u8], mut at: usize) -> Option<usize> {
         loop {
             if let Some(Part::Text(text)) = self.0.first() {
@@ -296,13 +301,13 @@ fn is_inside(byte: u8) -> bool {
     byte & 0xc0 == 0x80
 }
 
-/// Where the character at `at` ends; `None` if there is none.
+/// Returns the end of the character at `at`, or `None` at the end of the string.
 fn character_behind(string: &[u8], at: usize) -> Option<usize> {
     let rest = string.get(at..).filter(|rest| !rest.is_empty())?;
     Some(at + 1 + rest[1..].iter().take_while(|byte| is_inside(**byte)).count())
 }
 
-/// A pattern of LIKE or ILIKE, for one text after the other.
+/// A pattern of LIKE or ILIKE that is matched with one text at a time.
 #[derive(Debug)]
 pub struct LikeMatcher {
     pattern: LikePattern,
@@ -310,13 +315,13 @@ pub struct LikeMatcher {
 }
 
 impl LikeMatcher {
-    /// Prepares a pattern. Fails if it ends with an `ESCAPE` that the statement names.
+    /// Prepares a pattern. Returns an error if it ends with an escape that the statement names.
     pub fn new(pattern: &str, escape: Option<char>, ignore_case: bool) -> Result<LikeMatcher> {
         let pattern = match ignore_case {
             true => {
                 let mut folded = String::with_capacity(pattern.len());
                 fold_case(pattern, &mut folded);
-                // The escape has no case that a pattern could lose.
+                // The escape is folded like the pattern, so that it still matches there.
                 LikePattern::parse(&folded, escape.map(fold_char))?
             }
             false => LikePattern::parse(pattern, escape)?,
@@ -324,7 +329,7 @@ impl LikeMatcher {
         Ok(LikeMatcher { pattern, ignore_case })
     }
 
-    /// Whether `text` matches. `scratch` is memory for the text without its case.
+    /// Whether `text` matches. `scratch` is memory for the folded text.
     pub fn matches(&self, text: &str, scratch: &mut String) -> bool {
         if !self.ignore_case {
             return self.pattern.matches(text.as_bytes());
@@ -335,7 +340,7 @@ impl LikeMatcher {
     }
 }
 
-/// Appends `text` in lower case, character by character, so that `_` still stands for one.
+/// Appends `text` in lower case, character by character, so that `_` still matches exactly one.
 fn fold_case(text: &str, out: &mut String) {
     match text.is_ascii() {
         true => {
@@ -347,7 +352,7 @@ fn fold_case(text: &str, out: &mut String) {
     }
 }
 
-/// The lower case of a character, if that is one character.
+/// Returns the lower case of a character if it is a single character, otherwise the character itself.
 fn fold_char(c: char) -> char {
     let mut lower = c.to_lowercase();
     match (lower.next(), lower.next()) {
@@ -366,7 +371,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_that_are_ranges_are_told_apart() {
+    fn patterns_that_match_a_range_are_recognized() {
         let of = |pattern: &str| LikeRange::of(pattern, Some(ESCAPE));
         let equal = |text: &str| Some(LikeRange::Equal(text.to_owned()));
         let prefix = |text: &str| Some(LikeRange::Prefix(text.to_owned()));
@@ -384,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn random_patterns_match_what_arrow_says_one_by_one_and_together() {
+    fn random_patterns_agree_with_arrow_one_by_one_and_together() {
         let mut rng = SmallRng::seed_from_u64(7);
         for _ in 0..500 {
             let pattern = random(&mut rng, "%%__aяb", 7);
@@ -411,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_searched_for_is() {
+    fn patterns_of_one_text_are_searched_directly() {
         let search = |pattern| LikePattern::new(pattern, Some(ESCAPE)).search;
         assert_eq!(["%a%", "%a\\_%%"].map(search), [Search::Needle; 2]);
         assert_eq!(["%a_%", "%a%b", "x%a%", "%a%b%", "%_a%"].map(search), [Search::Candidates; 5]);
@@ -419,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_do_no_harm() {
+    fn bytes_that_are_not_utf8_do_no_harm() {
         let rng = &mut SmallRng::seed_from_u64(4);
         for _ in 0..2000 {
             let pattern = LikePattern::new(&random(rng, "%%__aя", 7), Some(ESCAPE));
@@ -430,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn escapes_and_case() {
+    fn escapes_and_case_are_respected() {
         let like =
             |text: &str, pattern: &str, escape| LikePattern::parse(pattern, escape).map(|p| p.matches(text.as_bytes()));
         assert_eq!(like("a%b", "a!%b", Some('!')), Ok(true));

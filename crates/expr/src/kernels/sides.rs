@@ -1,4 +1,4 @@
-//! The two sides of an operator, each a column or a constant, and one loop over them.
+//! The two sides of an operator, each a column or a constant, and a loop over them.
 
 use arrow::array::{Array, AsArray};
 use arrow::buffer::NullBuffer;
@@ -23,7 +23,7 @@ impl<T: Copy> Side<'_, T> {
     }
 }
 
-/// Both sides, with the rows in which neither is NULL.
+/// Both sides, with the NULL rows of either.
 pub(super) struct Sides<'a, T> {
     pub(super) left: Side<'a, T>,
     pub(super) right: Side<'a, T>,
@@ -32,10 +32,11 @@ pub(super) struct Sides<'a, T> {
 }
 
 impl<T: Copy> Sides<'_, T> {
-    /// `op` of every row, NULL rows included.
+    /// Applies `op` to every row, including NULL rows.
     #[inline]
     pub(super) fn map<O>(&self, mut op: impl FnMut(T, T) -> O) -> Vec<O> {
         match (self.left, self.right) {
+            // The match is outside of the loops, so that each loop is simple enough to vectorise.
             (Side::Column(left), Side::Column(right)) => left.iter().zip(right).map(|(l, r)| op(*l, *r)).collect(),
             (Side::Column(left), Side::Constant(right)) => left.iter().map(|l| op(*l, right)).collect(),
             (Side::Constant(left), Side::Column(right)) => right.iter().map(|r| op(left, *r)).collect(),
@@ -43,7 +44,7 @@ impl<T: Copy> Sides<'_, T> {
         }
     }
 
-    /// The first row without NULL for which `is_wanted` holds.
+    /// Returns the first row without NULL for which `is_wanted` holds.
     pub(super) fn find(&self, is_wanted: impl Fn(T, T) -> bool) -> Option<(T, T)> {
         (0..self.rows)
             .filter(|row| self.nulls.as_ref().is_none_or(|nulls| nulls.is_valid(*row)))
@@ -52,7 +53,7 @@ impl<T: Copy> Sides<'_, T> {
     }
 }
 
-/// Both operands as primitive values of `T`.
+/// Reads both operands as primitive values of `T`.
 pub(super) fn sides<'a, T: ArrowPrimitiveType>(
     left: &'a Operand,
     right: &'a Operand,
@@ -68,12 +69,12 @@ fn side<T: ArrowPrimitiveType>(operand: &Operand) -> Result<Side<'_, T::Native>>
     Ok(if operand.is_constant { Side::Constant(array.value(0)) } else { Side::Column(array.values()) })
 }
 
-/// The rows in which one of both is NULL.
+/// Returns the rows in which either operand is NULL.
 pub(super) fn joint_nulls(left: &Operand, right: &Operand, rows: usize) -> Option<NullBuffer> {
     NullBuffer::union(operand_nulls(left, rows).as_ref(), operand_nulls(right, rows).as_ref())
 }
 
-/// The rows in which an operand is NULL.
+/// Returns the rows in which an operand is NULL.
 pub(super) fn operand_nulls(operand: &Operand, rows: usize) -> Option<NullBuffer> {
     match operand.is_constant {
         true => operand.values.logical_nulls().filter(|nulls| nulls.is_null(0)).map(|_| NullBuffer::new_null(rows)),

@@ -1,21 +1,21 @@
-//! Logic of three values, a word of bits at a time.
+//! Three-valued logic, a word of bits at a time.
 //!
-//! NULL stands for either value, so that `false AND NULL` is false and `true OR NULL` is true.
+//! NULL means either value, so `false AND NULL` is false and `true OR NULL` is true.
 
 use arrow::array::{Array, BooleanArray};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 
-/// Where each of both is true. Both have as many values.
+/// Computes AND of two arrays, which must have the same length.
 pub fn and(left: &BooleanArray, right: &BooleanArray) -> BooleanArray {
     combined(left, right, &(left.values() & right.values()), |value| !value)
 }
 
-/// Where either is true. Both have as many values.
+/// Computes OR of two arrays, which must have the same length.
 pub fn or(left: &BooleanArray, right: &BooleanArray) -> BooleanArray {
     combined(left, right, &(left.values() | right.values()), Clone::clone)
 }
 
-/// The opposite of each value; NULL of NULL.
+/// Computes NOT of each value. NULL stays NULL.
 pub fn not(truth: &BooleanArray) -> BooleanArray {
     BooleanArray::new(!truth.values(), truth.nulls().cloned())
 }
@@ -36,15 +36,15 @@ pub fn is_not_null(values: &dyn Array) -> BooleanArray {
     )
 }
 
-/// `values` with the NULLs of both, but where one side alone decides: where a bit of `decides` of its values is set and it is not
-/// NULL.
+/// Returns `values` with the NULLs of both sides, except where one side alone decides: where it is not NULL and
+/// `decides` of its values is set.
 fn combined(
     left: &BooleanArray,
     right: &BooleanArray,
     values: &BooleanBuffer,
     decides: impl Fn(&BooleanBuffer) -> BooleanBuffer,
 ) -> BooleanArray {
-    assert_eq!(left.len(), right.len(), "both sides have as many values");
+    assert_eq!(left.len(), right.len(), "both sides have the same length");
     let known = match (left.nulls(), right.nulls()) {
         (None, None) => return BooleanArray::new(values.clone(), None),
         (Some(of_left), None) => of_left.inner() | &decides(right.values()),
@@ -56,7 +56,7 @@ fn combined(
             &(&both | &by_left) | &by_right
         }
     };
-    // A side that is NULL may have any bit there: what the other decides is its bit.
+    // Under a NULL, a bit is arbitrary. But where the other side decides, its bit alone fixes the result in `values`.
     BooleanArray::new(values.clone(), Some(NullBuffer::new(known)))
 }
 
@@ -64,7 +64,8 @@ fn combined(
 mod tests {
     use super::*;
 
-    /// All pairs of three values, as arrays with a set bit beneath each NULL; first the left values.
+    /// Returns all pairs of three values, as arrays with a set bit under each NULL. The first result lists the left
+    /// values.
     fn sides() -> (Vec<Option<bool>>, BooleanArray, BooleanArray) {
         let values = [Some(false), Some(true), None];
         let left: Vec<Option<bool>> = values.iter().flat_map(|value| [*value; 3]).collect();
@@ -79,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn null_is_either_value() {
+    fn null_means_either_value() {
         let (known, left, right) = sides();
         let found = |truth: &BooleanArray| truth.iter().collect::<Vec<_>>();
         let (yes, no) = (Some(true), Some(false));

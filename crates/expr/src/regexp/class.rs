@@ -1,4 +1,5 @@
-//! A class of characters over UTF-8: the first byte of a character says whether it belongs, or that its ranges do.
+//! Classes of characters over UTF-8. The first byte of a character tells whether the character belongs to the class, or
+//! that its ranges must decide.
 
 use memchr::{memchr, memchr2, memchr3};
 use regex_syntax::hir::{self, Hir, HirKind};
@@ -6,10 +7,10 @@ use regex_syntax::hir::{self, Hir, HirKind};
 /// A set of characters.
 #[derive(Debug)]
 pub(super) struct Class {
-    /// What a byte says of the character that it begins. Where all characters beyond ASCII belong, their other bytes do
-    /// too, so that a run of the class is a run of bytes.
+    /// For each first byte, whether its characters belong. If all characters beyond ASCII belong, their continuation
+    /// bytes do too, so that a run of the class is a run of bytes.
     members: [Member; 256],
-    /// The characters beyond ASCII, in order, where some belong and some do not.
+    /// The ranges of characters beyond ASCII, in order, if only some of them belong.
     wide: Box<[(char, char)]>,
     stop: Stop,
 }
@@ -18,38 +19,39 @@ pub(super) struct Class {
 enum Member {
     No,
     Yes,
-    /// The whole character has to be looked at.
+    /// The whole character must be checked.
     Ask,
 }
 
-/// Where a run of the class ends.
+/// The bytes that end a run of the class.
 #[derive(Clone, Copy, Debug)]
 enum Stop {
     Never,
     At(u8),
     AtTwo(u8, u8),
     AtThree(u8, u8, u8),
-    /// At what does not belong.
+    /// At a byte that does not belong; there are more than three.
     Elsewhere,
 }
 
-/// Whether a byte continues a character, so that none begins with it.
+/// Whether a byte continues a character, so that no character begins with it.
 pub(super) fn continues(byte: u8) -> bool {
     byte & 0xC0 == 0x80
 }
 
-/// Bytes of the character that begins with `byte`.
+/// Returns the length of the character that begins with `byte`.
 fn char_bytes(byte: u8) -> usize {
     if byte < 0x80 { 1 } else { byte.leading_ones() as usize }
 }
 
 fn is_in(ranges: &[(char, char)], one: char) -> bool {
+    // The first range that does not end before the character is the only candidate.
     let range = ranges.partition_point(|&(_, end)| end < one);
     ranges.get(range).is_some_and(|&(start, _)| start <= one)
 }
 
 impl Class {
-    /// The class that a node of a pattern is, if it stands for one character.
+    /// Returns the class of a node of a pattern if the node matches exactly one character.
     pub(super) fn of(node: &Hir) -> Option<Class> {
         match node.kind() {
             HirKind::Literal(literal) => {
@@ -68,7 +70,7 @@ impl Class {
         }
     }
 
-    /// The class of some ranges of characters, in order, both ends included.
+    /// Makes the class of some ranges of characters, in order, both ends included.
     fn new(ranges: &[(char, char)]) -> Class {
         let mut members = [Member::No; 256];
         for (byte, member) in (0_u8..0x80).zip(&mut members) {
@@ -78,6 +80,7 @@ impl Class {
         }
         let mut wide: Vec<(char, char)> = ranges.iter().copied().filter(|&(_, end)| !end.is_ascii()).collect();
         if wide.iter().any(|&(start, end)| start <= '\u{80}' && end == char::MAX) {
+            // Every character beyond ASCII belongs, so no ranges are needed.
             members[0x80..].fill(Member::Yes);
             wide.clear();
         } else if !wide.is_empty() {
@@ -87,12 +90,12 @@ impl Class {
         Class { members, wide: wide.into(), stop }
     }
 
-    /// The bytes that a character of the class can begin with.
+    /// Returns the bytes that a character of the class can begin with.
     pub(super) fn first_bytes(&self) -> impl Iterator<Item = u8> {
         (0..=u8::MAX).filter(|&byte| !continues(byte) && self.members[usize::from(byte)] != Member::No)
     }
 
-    /// The position behind the character at `at`, if it belongs.
+    /// Returns the position after the character at `at`, if it belongs.
     #[inline]
     pub(super) fn step(&self, text: &str, at: usize) -> Option<usize> {
         let byte = *text.as_bytes().get(at)?;
@@ -108,7 +111,7 @@ impl Class {
         is_in(&self.wide, next).then(|| at + next.len_utf8())
     }
 
-    /// The position behind the characters from `at` on that belong.
+    /// Returns the position after the run of characters that belong, from `at` on.
     #[inline]
     pub(super) fn run_end(&self, text: &str, at: usize) -> usize {
         let rest = &text.as_bytes()[at..];
@@ -134,8 +137,8 @@ impl Class {
         }
     }
 
-    /// The first and the last position at which a run from `at` on can end, if it is long enough. Lengths are in
-    /// characters.
+    /// Returns the first and the last position at which a run from `at` on can end, if the run is long enough. Lengths
+    /// count characters.
     #[inline]
     pub(super) fn ends(&self, text: &str, at: usize, min: u32, max: Option<u32>) -> Option<(usize, usize)> {
         match (min, max) {

@@ -1,6 +1,6 @@
-//! Makes programs of patterns, and works out which of their choices are none.
+//! Compiles patterns to programs, and finds out which choices of a program the next byte decides.
 //!
-//! Patterns that would become long, or repeat what can be empty, have no program.
+//! Patterns that would become long, or that repeat a part that can be empty, have no program.
 
 use std::collections::BTreeSet;
 
@@ -10,11 +10,11 @@ use super::class::Class;
 use super::first::First;
 use super::program::{Branch, Literal, Op, Program, Run, Start};
 
-/// Operations of a program at most.
+/// The most operations of a program.
 const OPS_MAX: usize = 128;
 
 impl Program {
-    /// The program of a pattern that keeps the positions of some groups, or `None` if it is too involved for one.
+    /// Compiles a pattern. The program records the positions of `groups`. Returns `None` if the pattern is too complex.
     pub(super) fn new(pattern: &Hir, groups: &BTreeSet<usize>) -> Option<Program> {
         let mut compiler = Compiler { ops: Vec::new(), classes: Vec::new(), groups };
         compiler.node(pattern)?;
@@ -26,12 +26,13 @@ impl Program {
         Some(program)
     }
 
-    /// Works out what can come behind each run and on which sides of each branch.
+    /// Computes what can follow each run, and with which bytes each side of a branch can continue.
     fn look_ahead(&mut self) {
         for at in 0..self.ops.len() {
             match &self.ops[at] {
                 Op::Run(run) => {
                     let follow = self.first(at + 1);
+                    // If no byte of the class can follow the run, the run must take all it can.
                     let is_forced = self.classes[run.class].first_bytes().all(|byte| !follow.has(byte));
                     if let Op::Run(run) = &mut self.ops[at] {
                         (run.follow, run.is_forced) = (follow, is_forced);
@@ -48,10 +49,11 @@ impl Program {
         }
     }
 
-    /// What the program from operation `from` on can go on with.
+    /// Returns the bytes with which the program can continue from operation `from` on.
     fn first(&self, from: usize) -> First {
         let mut first = First::NOTHING;
         let mut seen = vec![false; self.ops.len()];
+        // A search over the operations that consume no character. `seen` ends loops.
         let mut open = vec![from];
         while let Some(at) = open.pop() {
             if std::mem::replace(&mut seen[at], true) {
@@ -119,7 +121,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// A node without groups around it of which nobody wants the positions.
+    /// Strips the groups around a node whose positions are not needed.
     fn bare<'h>(&self, mut node: &'h Hir) -> &'h Hir {
         while let HirKind::Capture(capture) = node.kind() {
             if self.groups.contains(&(capture.index as usize)) {
@@ -131,8 +133,9 @@ impl Compiler<'_> {
     }
 
     fn literal(&mut self, bytes: &[u8]) -> Option<()> {
-        // Every operation but the inside of a literal begins at a character.
+        // Every operation except the inside of a literal must begin at a character.
         std::str::from_utf8(bytes).ok()?;
+        // Eight bytes are compared as one word.
         bytes.chunks(8).try_for_each(|chunk| self.push(Op::Literal(Literal::new(chunk))))
     }
 
@@ -160,7 +163,7 @@ impl Compiler<'_> {
             let run = Run { class, min, max, is_greedy: greedy, follow: First::NOTHING, is_forced: false };
             return self.push(Op::Run(Box::new(run)));
         }
-        // What an empty round of a loop means is the library's to know.
+        // Only the library knows the exact meaning of a loop with an empty round.
         let can_be_empty = sub.properties().minimum_len()? == 0;
         if can_be_empty && (min, max) != (0, Some(1)) {
             return None;
@@ -180,7 +183,7 @@ impl Compiler<'_> {
         Some(())
     }
 
-    /// Up to `count` times, each inside the one before.
+    /// Compiles up to `count` repetitions, each inside of the one before.
     fn optional(&mut self, sub: &Hir, is_greedy: bool, count: u32) -> Option<()> {
         let mut branches = Vec::new();
         for _ in 0..count {
@@ -197,7 +200,8 @@ impl Compiler<'_> {
         Some(at)
     }
 
-    /// Leads a branch between what follows it and the next operation, the former preferred or not.
+    /// Connects a branch to the operation after it and to the next operation. `prefers_inside` says whether the first
+    /// is preferred.
     fn lead(&mut self, branch: usize, prefers_inside: bool) {
         let end = self.ops.len();
         if let Op::Branch(branch) = &mut self.ops[branch] {
@@ -210,7 +214,7 @@ impl Compiler<'_> {
     }
 }
 
-/// Whether the matcher knows how to look.
+/// Whether the machine supports this assertion.
 fn is_known(look: Look) -> bool {
     matches!(look, Look::Start | Look::End | Look::StartLF | Look::EndLF | Look::WordUnicode | Look::WordUnicodeNegate)
 }

@@ -1,24 +1,25 @@
-//! What a part of a pattern can begin with: so that the next byte of a text rules it out, or says where to look for it.
+//! The bytes that a part of a pattern can begin with. The next byte of a text can rule the part out, or tell where to
+//! search for it.
 
 use memchr::{memchr, memrchr};
 
 use super::class::continues;
 
-/// The bytes that a part of a pattern can go on with, or more. Bytes that only continue a character are never among them,
-/// so that what is found is the border of one.
+/// A superset of the bytes that a part of a pattern can continue with. Bytes that only continue a character are never
+/// among them, so every hit is the border of a character.
 #[derive(Clone, Debug)]
 pub(super) struct First {
     bytes: [bool; 256],
-    /// Whether it can go on at the end of the text.
+    /// Whether the part can match at the end of the text.
     at_end: bool,
-    /// The only byte, if the end is not possible.
+    /// The only byte, if there is just one and the end is not possible.
     only: Option<u8>,
 }
 
 impl First {
     pub(super) const NOTHING: First = First { bytes: [false; 256], at_end: false, only: None };
 
-    /// Adds bytes with which a character begins.
+    /// Adds first bytes of characters.
     pub(super) fn add(&mut self, bytes: impl IntoIterator<Item = u8>) {
         bytes.into_iter().for_each(|byte| self.bytes[usize::from(byte)] = true);
     }
@@ -28,13 +29,13 @@ impl First {
         self.at_end = true;
     }
 
-    /// Adds whatever a text can go on with.
+    /// Adds every first byte and the end of the text.
     pub(super) fn add_all(&mut self) {
         self.add_end();
         self.add((0..=u8::MAX).filter(|&byte| !continues(byte)));
     }
 
-    /// Ends the adding.
+    /// Finishes the set after all bytes were added.
     pub(super) fn settle(mut self) -> First {
         let mut all = (0..=u8::MAX).filter(|&byte| self.has(byte));
         self.only = match (all.next(), all.next()) {
@@ -44,17 +45,17 @@ impl First {
         self
     }
 
-    /// Whether the part can go on with a byte.
+    /// Whether the part can continue with a byte.
     pub(super) fn has(&self, byte: u8) -> bool {
         self.bytes[usize::from(byte)]
     }
 
-    /// Whether it can go on at the end of the text.
+    /// Whether the part can match at the end of the text.
     pub(super) fn has_end(&self) -> bool {
         self.at_end
     }
 
-    /// The first position of `from..end` at which the part can go on; the end of the text is a position too.
+    /// Returns the first position of `from..end` at which the part can continue. The end of the text is a position too.
     #[inline]
     pub(super) fn find(&self, text: &[u8], from: usize, end: usize) -> Option<usize> {
         let within = &text[from..end.min(text.len())];
@@ -65,7 +66,7 @@ impl First {
         found.map(|place| from + place).or_else(|| (self.at_end && end > text.len()).then_some(text.len()))
     }
 
-    /// The last such position.
+    /// Returns the last position of `from..end` at which the part can continue.
     #[inline]
     pub(super) fn rfind(&self, text: &[u8], from: usize, end: usize) -> Option<usize> {
         if self.at_end && end > text.len() {

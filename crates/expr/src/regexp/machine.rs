@@ -1,76 +1,79 @@
-//! Runs programs. Where a program leaves a choice, the other way is kept on a stack and tried when the first one fails.
+//! Runs programs. At a choice, the machine takes one side and pushes the other on a stack, and tries it if the first
+//! fails.
 //!
-//! Trying one way after another can take exponential time, so steps are counted: after a few for every byte of the text the
-//! machine gives up, and the library has to answer, whose time is linear.
+//! Backtracking can take exponential time, so we count steps. After a few steps per byte of the text the machine gives
+//! up. Then the library must answer, whose time is linear.
 
 use regex_syntax::hir::Look;
 use regex_syntax::is_word_character;
 
 use super::program::{Branch, Op, Program, Run, Sides};
 
-/// Steps for every byte of a text, and for the text itself. A byte that a run walks over is a step, a choice is one.
+/// The steps per byte of a text, and per text. Each byte that a run passes is a step, and so is each choice. Ordinary
+/// patterns should need far fewer.
 const STEPS_PER_BYTE: usize = 16;
 const STEPS_PER_TEXT: usize = 256;
 
-/// Choices that are kept at most.
+/// The most choices that are kept.
 const FRAMES_MAX: usize = 1 << 14;
 
 /// A slot whose group is not part of the match.
 const UNSET: usize = usize::MAX;
 
-/// What a search came to.
+/// The result of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Found,
     NotFound,
-    /// The steps did not suffice.
+    /// The machine ran out of steps.
     GaveUp,
 }
 
-/// The state of a matcher, kept from text to text.
+/// The state of a matcher, reused from text to text.
 #[derive(Debug)]
 pub(super) struct Machine {
     frames: Vec<Frame>,
-    /// The positions of groups: where group g begins and ends at 2g and 2g + 1. Group 0 is the match.
+    /// The positions of groups: group g begins at slot 2g and ends at slot 2g + 1. Group 0 is the match.
     slots: Vec<usize>,
     steps_left: usize,
 }
 
-/// What is done when a way fails, the last one first.
+/// An action for when the current path fails. The last one is done first.
 #[derive(Clone, Copy, Debug)]
 enum Frame {
-    /// Goes on with another operation.
+    /// Continue with another operation.
     Branch { op: usize, at: usize },
-    /// Ends the run of an operation at another position of a range.
+    /// End the run of an operation at another position of a range.
     Run { op: usize, from: usize, end: usize },
-    /// Gives a slot back what it had.
+    /// Restore the value of a slot.
     Slot { slot: usize, position: usize },
 }
 
 impl Machine {
-    /// A machine for groups up to `group_last`.
+    /// Creates a machine for groups up to `group_last`.
     pub(super) fn new(group_last: usize) -> Machine {
         Machine { frames: Vec::new(), slots: vec![UNSET; 2 * group_last + 2], steps_left: 0 }
     }
 
-    /// The positions of a group in the last match.
+    /// Returns the positions of a group in the last match.
     pub(super) fn group(&self, group: usize) -> Option<(usize, usize)> {
         let (start, end) = (self.slots[2 * group], self.slots[2 * group + 1]);
         (start != UNSET && end != UNSET).then_some((start, end))
     }
 
-    /// Sets the positions of a group as somebody else found them.
+    /// Sets the positions of a group that another search found.
     pub(super) fn set_group(&mut self, group: usize, positions: Option<(usize, usize)>) {
         (self.slots[2 * group], self.slots[2 * group + 1]) = positions.unwrap_or((UNSET, UNSET));
     }
 
-    /// Begins with a text: all searches in it share its steps.
+    /// Begins with a text. All searches in it share its steps.
     pub(super) fn begin(&mut self, text: &str) {
         self.steps_left = text.len().saturating_mul(STEPS_PER_BYTE).saturating_add(STEPS_PER_TEXT);
     }
 
-    /// Looks for the first match that begins at `from` or later, which is the border of a character or lies inside one.
+    /// Searches the first match that begins at `from` or later. `from` may be inside of a character.
     pub(super) fn find(&mut self, program: &Program, text: &str, from: usize) -> Outcome {
+        // A match that begins later would not fit into the text.
         let Some(last) = text.len().checked_sub(program.bytes_min) else { return Outcome::NotFound };
         let mut from = from;
         while from <= last
@@ -93,9 +96,10 @@ impl Machine {
         self.steps_left = self.steps_left.saturating_sub(steps);
     }
 
-    /// The end of the match that begins at `start`.
+    /// Returns the end of the match that begins at `start`.
     fn attempt(&mut self, program: &Program, text: &str, start: usize) -> Option<usize> {
         self.frames.clear();
+        // Groups of an earlier attempt must not leak into this one.
         self.slots.fill(UNSET);
         let bytes = text.as_bytes();
         let (mut op, mut at) = (0, start);
@@ -115,6 +119,7 @@ impl Machine {
             };
             (op, at) = match next {
                 Some(next) => next,
+                // Backtrack: the operation failed, so take the last choice that was kept.
                 None => self.resume(program, bytes)?,
             };
         }
@@ -122,7 +127,7 @@ impl Machine {
 
     fn keep(&mut self, frame: Frame) {
         if self.frames.len() == FRAMES_MAX {
-            // The way that is being tried may still succeed, but it is the last one.
+            // Too many choices. The current path may still succeed, but no other will be tried.
             self.steps_left = 0;
             self.frames.clear();
         }
@@ -131,12 +136,13 @@ impl Machine {
 
     fn save(&mut self, slot: usize, at: usize) {
         let position = std::mem::replace(&mut self.slots[slot], at);
+        // Without a kept choice, no backtracking can need the old value.
         if !self.frames.is_empty() {
             self.keep(Frame::Slot { slot, position });
         }
     }
 
-    /// The operation to go on with.
+    /// Returns the operation to continue with.
     fn branch(&mut self, branch: &Branch, text: &[u8], at: usize) -> Option<usize> {
         self.spend(1);
         match branch.sides(text, at) {
@@ -150,17 +156,18 @@ impl Machine {
         }
     }
 
-    /// Where the run of operation `op` ends that begins at `at`.
+    /// Returns the end of the run of operation `op` that begins at `at`.
     fn run(&mut self, program: &Program, run: &Run, text: &str, op: usize, at: usize) -> Option<usize> {
         let (first, last) = program.classes[run.class].ends(text, at, run.min, run.max)?;
         self.spend(last - at);
+        // Only one end is possible, so nothing needs to be kept.
         if run.is_forced || first == last {
             return Some(last);
         }
         self.choose(run, text.as_bytes(), op, first, last + 1)
     }
 
-    /// The best position of `from..end` for a run to end at; the others are kept.
+    /// Returns the best position of `from..end` at which a run can end, and keeps the others.
     fn choose(&mut self, run: &Run, text: &[u8], op: usize, from: usize, end: usize) -> Option<usize> {
         let (chosen, from, end) = if run.is_greedy {
             let chosen = run.follow.rfind(text, from, end)?;
@@ -175,7 +182,7 @@ impl Machine {
         Some(chosen)
     }
 
-    /// The next way, after one has failed.
+    /// Takes the last kept choice after a failure.
     fn resume(&mut self, program: &Program, text: &[u8]) -> Option<(usize, usize)> {
         self.spend(1);
         while self.steps_left > 0 {
@@ -194,7 +201,7 @@ impl Machine {
     }
 }
 
-/// Whether what a pattern looks for is there at `at`.
+/// Whether an assertion holds at `at`.
 fn holds(look: Look, text: &str, at: usize) -> bool {
     let bytes = text.as_bytes();
     match look {
@@ -204,7 +211,7 @@ fn holds(look: Look, text: &str, at: usize) -> bool {
         Look::EndLF => bytes.get(at).is_none_or(|&byte| byte == b'\n'),
         Look::WordUnicode => is_word_border(text, at),
         Look::WordUnicodeNegate => !is_word_border(text, at),
-        _ => unreachable!("the compiler takes no other"),
+        _ => unreachable!("the compiler refuses every other assertion"),
     }
 }
 

@@ -1,4 +1,4 @@
-//! A pattern as a short program for a matcher that tries one way after another.
+//! A pattern as a short program for a backtracking matcher.
 //!
 //! ```text
 //! ^https?://(?:www\.)?([^/]+)/.*$
@@ -6,11 +6,11 @@
 //!   look ^ | "http" | run s{0,1} | "://" | branch: "www." or on | save | run [^/]+ | save | "/" | run . * | look $ | match
 //! ```
 //!
-//! A run of one class is one operation, whose end is a search for a byte, and most choices are none: which byte follows
-//! says which side of a branch can match at all, and a run whose class has no byte that what follows can begin with ends
-//! where the class ends. Both are worked out once, from the sets of bytes with which the rest of the pattern can begin
-//! (first.rs). What remains is tried in the order that the pattern asks for, so that the first match found is the one that
-//! leftmost-first semantics mean.
+//! A run of one class is one operation: its end is found by a search for a byte. Most choices need no backtracking, for
+//! two reasons. The next byte tells which side of a branch can match at all. And a run ends where its class ends if no
+//! byte of the class can begin the rest of the pattern. The compiler computes both in advance, from the sets of bytes
+//! with which the rest of the pattern can begin (first.rs). The remaining choices are tried in the order of the
+//! pattern, so the first match that is found is the leftmost-first match.
 
 use regex_automata::MatchKind;
 use regex_automata::util::prefilter::Prefilter;
@@ -25,18 +25,18 @@ pub(super) struct Program {
     pub(super) ops: Vec<Op>,
     pub(super) classes: Vec<Class>,
     pub(super) start: Start,
-    /// Bytes of a match at least.
+    /// The least number of bytes of a match.
     pub(super) bytes_min: usize,
 }
 
-/// One operation. Positions are those of other operations.
+/// One operation. Positions refer to other operations.
 #[derive(Debug)]
 pub(super) enum Op {
     Literal(Literal),
     /// One character of a class.
     Char(usize),
     Run(Box<Run>),
-    /// Keeps the position in a slot: 2g where group g begins, 2g + 1 where it ends.
+    /// Saves the position in a slot: 2g where group g begins, 2g + 1 where it ends.
     Save(usize),
     Look(Look),
     Branch(Box<Branch>),
@@ -44,7 +44,7 @@ pub(super) enum Op {
     Match,
 }
 
-/// Up to eight bytes.
+/// A text of up to eight bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Literal {
     word: u64,
@@ -52,30 +52,30 @@ pub(super) struct Literal {
     length: usize,
 }
 
-/// Characters of one class.
+/// A run of characters of one class.
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) class: usize,
     pub(super) min: u32,
     pub(super) max: Option<u32>,
     pub(super) is_greedy: bool,
-    /// What can come behind the run.
+    /// The bytes that can follow the run.
     pub(super) follow: First,
-    /// Whether the run can only end where it must, because no byte of its class can come behind it.
+    /// Whether the run can end only at its last position, because no byte of its class can follow it.
     pub(super) is_forced: bool,
 }
 
-/// Two ways to go on.
+/// Two ways to continue.
 #[derive(Debug)]
 pub(super) struct Branch {
     pub(super) preferred: usize,
     pub(super) other: usize,
-    /// Which of them can match, by the next byte.
+    /// For each next byte, the sides that can match.
     sides: [Sides; 256],
     sides_at_end: Sides,
 }
 
-/// Which sides of a branch can match.
+/// The sides of a branch that can match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sides {
     Neither,
@@ -84,35 +84,36 @@ pub(super) enum Sides {
     Both,
 }
 
-/// How positions are found at which a match may begin.
+/// How to find positions at which a match may begin.
 #[derive(Debug)]
 pub(super) enum Start {
     /// At the beginning of the text.
     Text,
-    /// Where one of some literals is.
+    /// Where one of some literals occurs.
     Literals(Prefilter),
-    /// Anywhere. Others know better where.
+    /// Anywhere. The library is better at finding such matches.
     Anywhere,
 }
 
 impl Literal {
-    /// A literal of one to eight bytes.
+    /// Makes a literal of one to eight bytes.
     pub(super) fn new(bytes: &[u8]) -> Literal {
         let mut word = [0; 8];
         word[..bytes.len()].copy_from_slice(bytes);
         Literal { word: u64::from_le_bytes(word), mask: u64::MAX >> (64 - 8 * bytes.len()), length: bytes.len() }
     }
 
-    /// The byte that it begins with.
+    /// Returns the first byte of the literal.
     pub(super) fn first_byte(&self) -> u8 {
         self.word.to_le_bytes()[0]
     }
 
-    /// The position behind the literal, if it stands at `at`.
+    /// Returns the position after the literal, if it occurs at `at`.
     #[inline]
     pub(super) fn behind(&self, text: &[u8], at: usize) -> Option<usize> {
         let rest = &text[at..];
         let stands = match rest.first_chunk::<8>() {
+            // With eight bytes left, one masked comparison decides.
             Some(&eight) => u64::from_le_bytes(eight) & self.mask == self.word,
             None => rest.starts_with(&self.word.to_le_bytes()[..self.length]),
         };
@@ -121,12 +122,12 @@ impl Literal {
 }
 
 impl Branch {
-    /// A branch between the next operation and one that is not known yet.
+    /// Makes a branch between the next operation and one that is set later.
     pub(super) fn new(next: usize) -> Branch {
         Branch { preferred: next, other: next, sides: [Sides::Neither; 256], sides_at_end: Sides::Neither }
     }
 
-    /// Says with what each side can go on.
+    /// Sets the bytes with which each side can continue.
     pub(super) fn set_sides(&mut self, preferred: &First, other: &First) {
         let sides = |preferred, other| match (preferred, other) {
             (false, false) => Sides::Neither,
@@ -140,7 +141,7 @@ impl Branch {
         self.sides_at_end = sides(preferred.has_end(), other.has_end());
     }
 
-    /// The sides that can match at `at`.
+    /// Returns the sides that can match at `at`.
     #[inline]
     pub(super) fn sides(&self, text: &[u8], at: usize) -> Sides {
         text.get(at).map_or(self.sides_at_end, |&byte| self.sides[usize::from(byte)])
@@ -148,7 +149,7 @@ impl Branch {
 }
 
 impl Start {
-    /// Where matches of a pattern begin.
+    /// Returns where matches of a pattern can begin.
     pub(super) fn of(pattern: &Hir) -> Start {
         if pattern.properties().look_set_prefix().contains(Look::Start) {
             return Start::Text;
@@ -156,7 +157,8 @@ impl Start {
         Prefilter::from_hir_prefix(MatchKind::LeftmostFirst, pattern).map_or(Start::Anywhere, Start::Literals)
     }
 
-    /// The first position from `from` on, which lies in the text or at its end, at which a match may begin.
+    /// Returns the first position from `from` on at which a match may begin. `from` must be at most the length of the
+    /// text.
     #[inline]
     pub(super) fn find(&self, text: &str, from: usize) -> Option<usize> {
         match self {

@@ -1,6 +1,6 @@
-//! A text put together of pieces of another one and of new text, without copying what stays one piece.
+//! Builds a text from pieces of a source text and new text. A result that is one piece of the source is not copied.
 
-/// The text so far: what was written down, and behind it a piece of the source that was not yet.
+/// The text so far: the written part, followed by a piece of the source that is not written yet.
 #[derive(Debug, Default)]
 pub(super) struct Rewrite {
     written: String,
@@ -8,32 +8,33 @@ pub(super) struct Rewrite {
     end: usize,
 }
 
-/// What came out.
+/// The finished text.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Rewritten<'r> {
-    /// A piece of the source, from where to where.
+    /// A piece of the source: its start and its end.
     Piece(usize, usize),
     New(&'r str),
 }
 
 impl Rewrite {
-    /// Begins anew.
+    /// Starts a new text.
     pub(super) fn clear(&mut self) {
         self.written.clear();
         (self.start, self.end) = (0, 0);
     }
 
-    /// Bytes written down so far.
+    /// Returns the number of bytes written so far.
     pub(super) fn written_bytes(&self) -> usize {
         self.written.len()
     }
 
-    /// Goes on with a piece of the source.
+    /// Appends a piece of the source.
     #[inline]
     pub(super) fn copy(&mut self, source: &str, start: usize, end: usize) {
         if start == end {
             return;
         }
+        // The new piece does not continue the pending one, so the pending one must be written.
         if self.start != self.end && self.end != start {
             self.flush(source);
         }
@@ -43,7 +44,7 @@ impl Rewrite {
         self.end = end;
     }
 
-    /// Goes on with new text.
+    /// Appends new text.
     #[inline]
     pub(super) fn write(&mut self, source: &str, text: &str) {
         if !text.is_empty() {
@@ -52,7 +53,7 @@ impl Rewrite {
         }
     }
 
-    /// The whole text.
+    /// Returns the whole text.
     #[inline]
     pub(super) fn finish(&mut self, source: &str) -> Rewritten<'_> {
         if self.written.is_empty() {

@@ -1,8 +1,8 @@
-//! Finds matches, by a program where one is quicker, else by the library.
+//! Finds matches with a program if that is faster, otherwise with the library.
 //!
-//! A program is quicker at trying a place than at finding one: the library knows more ways to rule out whole texts. So a
-//! program answers by itself only if matches begin with the text or with some literals. Otherwise the library finds the
-//! match, and the program says where its groups are, which is what costs the library most.
+//! A program is fast at trying a position, but the library is faster at finding one, because it knows more ways to rule
+//! out whole texts. So a program searches alone only if matches begin with the text or with certain literals. Otherwise
+//! the library finds the match, and the program finds its groups, which is the most expensive work for the library.
 
 use std::collections::BTreeSet;
 
@@ -12,43 +12,44 @@ use regex_syntax::hir::{Hir, HirKind};
 use super::machine::{Machine, Outcome};
 use super::program::{Program, Start};
 
-/// Texts that the machine may give up on before a searcher leaves all further ones to the library.
+/// The number of texts on which the machine may give up before the searcher leaves all further ones to the library. A
+/// few hard texts should not cost the program its use for all others.
 const GIVEN_UP_MAX: usize = 64;
 
-/// What is searched for.
+/// A search for a pattern.
 #[derive(Debug)]
 pub(super) struct Search {
     regex: Regex,
     program: Option<Program>,
-    /// The groups whose positions are asked for, beside those of the match.
+    /// The groups whose positions are needed, beside the match itself.
     groups: BTreeSet<usize>,
 }
 
-/// A search over many texts, one after another.
+/// A search over many texts, one after the other.
 #[derive(Debug)]
 pub(super) struct Searcher<'s> {
     search: &'s Search,
     program: Option<&'s Program>,
     machine: Machine,
-    /// What the library needs to say where groups are.
+    /// The library's memory for the positions of groups.
     locations: Option<CaptureLocations>,
     given_up: usize,
 }
 
 impl Search {
-    /// A search for whether `regex`, which was read as `hir`, matches.
+    /// Makes a search that only tells whether `regex`, which was parsed to `hir`, matches.
     pub(super) fn whether(regex: Regex, hir: &Hir) -> Search {
         let groups = BTreeSet::new();
         let is_of_use = |program: &Program| match program.start {
             Start::Text => true,
-            // The library would look for these literals itself, unless something was in front of them.
+            // The library would search these literals itself, unless something comes before them.
             Start::Literals(_) => matches!(Start::of(hir), Start::Anywhere),
             Start::Anywhere => false,
         };
         Search { program: Program::new(&without_empty_ends(hir), &groups).filter(is_of_use), regex, groups }
     }
 
-    /// A search for the places of matches of `regex`, which was read as `hir`, and of some of its groups.
+    /// Makes a search for the positions of matches of `regex`, which was parsed to `hir`, and of some of its groups.
     pub(super) fn places(regex: Regex, hir: &Hir, groups: &BTreeSet<usize>) -> Search {
         let groups: BTreeSet<usize> = groups.iter().copied().filter(|&group| group > 0).collect();
         let is_of_use = |program: &Program| !groups.is_empty() || !matches!(program.start, Start::Anywhere);
@@ -61,7 +62,7 @@ impl Search {
         self.program = None;
     }
 
-    /// A searcher at its first text.
+    /// Returns a searcher for texts.
     pub(super) fn searcher(&self) -> Searcher<'_> {
         let group_last = self.groups.last().copied().unwrap_or(0);
         Searcher {
@@ -90,7 +91,7 @@ impl Searcher<'_> {
         self.find(text, 0)
     }
 
-    /// Finds the next match behind the one found before. An empty one does not touch that one.
+    /// Finds the next match after the current one. An empty match must not touch the one before.
     pub(super) fn next(&mut self, text: &str) -> bool {
         let (_, behind) = self.found();
         if !self.find(text, behind) {
@@ -99,13 +100,13 @@ impl Searcher<'_> {
         self.found() != (behind, behind) || self.find(text, behind + 1)
     }
 
-    /// The positions of the match.
+    /// Returns the positions of the match.
     #[inline]
     pub(super) fn found(&self) -> (usize, usize) {
         self.machine.group(0).expect("a match was found")
     }
 
-    /// The positions of a group of the match, one of those that were asked for.
+    /// Returns the positions of a group of the match. The group must be one of `groups`.
     #[inline]
     pub(super) fn group(&self, group: usize) -> Option<(usize, usize)> {
         self.machine.group(group)
@@ -122,7 +123,7 @@ impl Searcher<'_> {
         self.by_program(program, text, from).unwrap_or_else(|| self.by_library(text, from))
     }
 
-    /// What the program answers, unless it gives up.
+    /// Returns the program's answer, or `None` if it gives up.
     #[inline]
     fn by_program(&mut self, program: &Program, text: &str, from: usize) -> Option<bool> {
         match self.machine.find(program, text, from) {
@@ -158,16 +159,18 @@ impl Searcher<'_> {
         true
     }
 
-    /// The positions of the first match from `from` on, by the library.
+    /// Returns the positions of the first match from `from` on, found by the library.
     fn place(&self, text: &str, from: usize) -> Option<(usize, usize)> {
         let found = if from > text.len() { None } else { self.search.regex.find_at(text, from) };
         found.map(|found| (found.start(), found.end()))
     }
 }
 
-/// The pattern without what may be empty wherever it stands, such as `.*`, at its ends: it is in the same texts.
+/// Returns the pattern without the parts at its ends that can be empty anywhere, such as `.*`. It matches in the same
+/// texts.
 fn without_empty_ends(hir: &Hir) -> Hir {
     let HirKind::Concat(parts) = hir.kind() else { return hir.clone() };
+    // An assertion is empty too, but it restricts where the rest can match.
     let is_needed = |part: &Hir| part.properties().minimum_len() != Some(0) || !part.properties().look_set().is_empty();
     let first = parts.iter().position(is_needed).unwrap_or(parts.len());
     let end = parts.iter().rposition(is_needed).map_or(first, |last| last + 1);

@@ -1,5 +1,5 @@
-//! Prints what a text costs with and without programs: `cargo test --release -p rowmill-exec regexp::speed -- --ignored
-//! --nocapture`.
+//! Prints the cost of a text with and without programs: `cargo test --release -p rowmill-expr regexp::speed --
+//! --ignored --nocapture`.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -11,7 +11,7 @@ use super::*;
 
 const TEXTS: usize = 1 << 16;
 
-/// Addresses of pages as they refer to others: 30 to 100 bytes, most of them of sites with many pages.
+/// Makes addresses of pages that refer to others: 30 to 100 bytes, most of them from sites with many pages.
 fn referers() -> StringViewArray {
     let mut random = StdRng::seed_from_u64(1);
     let mut word = |from: &[&'static str]| *from.choose(&mut random).unwrap();
@@ -31,7 +31,7 @@ fn referers() -> StringViewArray {
     StringViewArray::from_iter_values((0..TEXTS).map(text))
 }
 
-/// Nanoseconds per text of several ways, the best of many turns of each.
+/// Returns the nanoseconds per text of several ways, the best of several runs of each.
 fn nanoseconds<const N: usize>(mut ways: [&mut dyn FnMut(); N]) -> [f64; N] {
     let mut best = [f64::MAX; N];
     for _ in 0..9 {
@@ -44,14 +44,14 @@ fn nanoseconds<const N: usize>(mut ways: [&mut dyn FnMut(); N]) -> [f64; N] {
     best
 }
 
-/// What the library does by itself, text by text.
+/// Replaces text by text with the library alone. Our times should be below its times.
 fn by_library(texts: &StringViewArray, regex: &Regex, limit: usize, replacement: &str) -> StringViewArray {
     let mut builder = StringViewBuilder::with_capacity(texts.len());
     texts.iter().flatten().for_each(|text| builder.append_value(regex.replacen(text, limit, replacement)));
     builder.finish()
 }
 
-/// A pattern that ends in `.*$` by the library without that end, group 1 taken out of where it stands.
+/// Replaces with a pattern without its final `.*$`, by the library. Takes group 1 directly from the text.
 fn by_short_pattern(texts: &StringViewArray, short: &Regex) -> StringViewArray {
     let mut builder = StringViewBuilder::with_capacity(texts.len());
     let mut locations = short.capture_locations();
@@ -66,7 +66,7 @@ fn by_short_pattern(texts: &StringViewArray, short: &Regex) -> StringViewArray {
 
 #[test]
 #[ignore = "a measurement"]
-fn every_way() {
+fn prints_the_cost_of_every_way() {
     let texts = referers();
     let (host, short) = (r"^https?://(?:www\.)?([^/]+)/.*$", Regex::new(r"^https?://(?:www\.)?([^/]+)/").unwrap());
     let bytes: u64 = texts.lengths().map(u64::from).sum();

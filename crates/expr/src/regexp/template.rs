@@ -1,4 +1,4 @@
-//! What a match is replaced with: text, and references to groups.
+//! The replacement of a match: text and references to groups.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -8,22 +8,22 @@ use regex_automata::util::interpolate;
 
 use super::rewrite::Rewrite;
 
-/// The references of a replacement in SQL.
+/// Matches the references of a replacement in SQL.
 static REFERENCE: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\\{1,2}(\d+)").expect("the pattern of a reference is valid"));
 
-/// A replacement, read.
+/// A parsed replacement.
 #[derive(Debug)]
 pub(super) struct Template {
     text: String,
-    /// The groups that come in between, in order, each with its place in the text.
+    /// The referenced groups, in order, each with its place in the text.
     references: Vec<(usize, usize)>,
 }
 
 impl Template {
-    /// Reads a replacement of matches of `regex`. `\1` (or `\\1`, as doubled by an escape) stands for group 1, and so
-    /// does whatever does in the `regex` library: `$1`, `${1}`, `$name`, with `$$` for the sign itself. Groups that the
-    /// pattern does not have are empty.
+    /// Parses a replacement of matches of `regex`. `\1` (or `\\1`, as doubled by an escape) means group 1, and so do
+    /// the forms of the `regex` library: `$1`, `${1}`, `$name`, with `$$` for a dollar sign. Groups that the pattern
+    /// does not have are empty.
     pub(super) fn new(replacement: &str, regex: &Regex) -> Template {
         let replacement = REFERENCE.replace_all(replacement, "$${$1}");
         let mut text = String::new();
@@ -34,8 +34,8 @@ impl Template {
         Template { text, references }
     }
 
-    /// Reads a replacement in which `\1` to `\9` stand for groups, `\0` and `\&` for the match, and `\\` for the sign itself.
-    /// Groups that the pattern does not have are empty.
+    /// Parses a replacement in which `\1` to `\9` mean groups, `\0` and `\&` the match, and `\\` a backslash. Groups
+    /// that the pattern does not have are empty.
     pub(super) fn sql(replacement: &str, regex: &Regex) -> Template {
         let mut text = String::new();
         let mut references = Vec::new();
@@ -52,16 +52,17 @@ impl Template {
                 Some(other) => text.extend(['\\', other]),
             }
         }
+        // A reference to a missing group is empty.
         references.retain(|&(_, group)| group < regex.captures_len());
         Template { text, references }
     }
 
-    /// The groups that are referred to, 0 for the match.
+    /// Returns the referenced groups, 0 for the match.
     pub(super) fn groups(&self) -> BTreeSet<usize> {
         self.references.iter().map(|&(_, group)| group).collect()
     }
 
-    /// Writes the replacement of a match, whose groups have these positions.
+    /// Writes the replacement of a match whose groups have the positions of `group`.
     #[inline]
     pub(super) fn write(&self, source: &str, rewrite: &mut Rewrite, group: impl Fn(usize) -> Option<(usize, usize)>) {
         let mut written = 0;

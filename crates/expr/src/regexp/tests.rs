@@ -40,7 +40,7 @@ fn replacements_are_those_of_sql() {
 }
 
 #[test]
-fn what_is_no_pattern_is_refused() {
+fn invalid_patterns_are_refused() {
     let refused = |pattern: &str, flags| Replacer::new(pattern, "", flags).unwrap_err();
     let error = refused("[", None);
     assert_eq!(error.kind(), ErrorKind::InvalidParameter);
@@ -67,7 +67,7 @@ fn null_stays_null() {
 }
 
 #[test]
-fn what_may_be_empty_is_not_needed_for_a_match() {
+fn parts_that_can_be_empty_are_not_needed_for_a_match() {
     let texts = StringViewArray::from(vec!["a bc d", "a baac d", "a bac d", "", "\nbc"]);
     let found = |pattern| Matcher::new(pattern, None).unwrap().is_match(&texts).values().iter().collect::<Vec<_>>();
     assert_eq!(found(".*b(?:a{2,3})?c.*"), [true, true, false, false, true]);
@@ -77,7 +77,7 @@ fn what_may_be_empty_is_not_needed_for_a_match() {
     assert_eq!(found("[a&&b]*.*"), [true; 5]);
 }
 
-/// Two texts of one buffer each, too long for their views, and a short one.
+/// Returns a column of two texts with a buffer each, too long for their views, and a short one.
 fn long_texts() -> StringViewArray {
     let [first, second] = ["http://first.example.org/page", "second, which is none of those"]
         .map(|text| -> arrow::array::ArrayRef { std::sync::Arc::new(StringViewArray::from(vec![text, "short"])) });
@@ -97,7 +97,7 @@ fn pieces_of_texts_are_not_copied() {
 }
 
 #[test]
-fn buffers_without_views_are_let_go() {
+fn buffers_without_views_are_released() {
     let texts = long_texts();
     let shared = |pattern, replacement| {
         let results = Replacer::new(pattern, replacement, None).unwrap().replace(&texts).unwrap();
@@ -136,13 +136,13 @@ fn hard_patterns_take_no_exponential_time() {
 }
 
 #[test]
-fn choices_without_end_are_let_go() {
+fn too_many_choices_make_the_machine_give_up() {
     let text = "a".repeat(100_000) + "c";
     assert_eq!(replaced(&text, "^(?:a??(ab?))*(c)", r"\1\2", None), "ac");
     assert!(Matcher::new("^(?:a|ab)*c", None).unwrap().is_match(&StringViewArray::from(vec![text])).value(0));
 }
 
-/// Patterns of few letters, so that texts of few letters match them.
+/// Generates patterns of few letters, so that texts of few letters match them.
 struct Patterns(StdRng);
 
 impl Patterns {
@@ -261,7 +261,7 @@ fn programs_find_what_the_library_finds() {
     assert!(programs > rounds / 2 && matches > programs && given_up < matches / 100);
 }
 
-/// The column of some texts, in one to three buffers, with NULLs and rows before its first.
+/// Makes a column of texts in one to three buffers, with NULLs and with rows before its first one.
 fn column(patterns: &mut Patterns, rows: usize) -> StringViewArray {
     let parts: Vec<arrow::array::ArrayRef> = (0..patterns.0.random_range(1..4))
         .map(|_| -> arrow::array::ArrayRef {
@@ -275,7 +275,7 @@ fn column(patterns: &mut Patterns, rows: usize) -> StringViewArray {
 }
 
 #[test]
-fn columns_are_replaced_and_matched_as_by_the_library() {
+fn columns_are_replaced_and_matched_as_the_library_does() {
     let mut patterns = Patterns(StdRng::seed_from_u64(SEED + 1));
     let reference = Regex::new(r"\\{1,2}(\d+)").unwrap();
     for _ in 0..if long() { 100_000 } else { 1_500 } {

@@ -1,44 +1,46 @@
-//! A column of texts most of which are those of another one or pieces of them: views into the buffers of that one.
+//! A column whose texts mostly equal those of a source column or are pieces of them. They are views into the buffers of
+//! the source.
 
 use arrow::array::{Array, AsArray, ByteView, StringViewArray, StringViewBuilder};
 use arrow::compute::interleave;
 use arrow::error::ArrowError;
 use rowmill_base::{Error, ErrorKind, Result};
 
-/// Bytes of one text at most.
+/// The most bytes of one text.
 const TEXT_BYTES_MAX: usize = i32::MAX as usize;
 
-/// Bytes of texts that lie in their views.
+/// The most bytes of a text that is stored in its view.
 const INLINE_BYTES_MAX: usize = 12;
 
-/// A column under construction, row by row beside its source.
+/// A column that is built row by row beside its source.
 #[derive(Debug)]
 pub(super) struct Views<'s> {
     source: &'s StringViewArray,
-    /// The texts of the source, and behind them what rows have instead.
+    /// The texts of the source, followed by the texts that replace them.
     texts: StringViewBuilder,
-    /// Texts in there.
+    /// The number of texts in `texts`.
     count: usize,
-    /// For each row array 0, which is the only one, and its place among the texts.
+    /// For each row, array 0 (the only one) and its place among the texts.
     places: Vec<(usize, usize)>,
 }
 
 impl<'s> Views<'s> {
-    /// An empty column beside `source`.
+    /// Creates an empty column beside `source`.
     pub(super) fn new(source: &'s StringViewArray) -> Views<'s> {
         let mut texts = StringViewBuilder::with_capacity(source.len());
         texts.append_array(source);
         Views { source, texts, count: source.len(), places: Vec::with_capacity(source.len()) }
     }
 
-    /// Gives the next row what the source has there, which may be NULL.
+    /// Gives the next row the source's text of that row, which may be NULL.
     pub(super) fn push_same(&mut self) {
         self.places.push((0, self.places.len()));
     }
 
-    /// Gives the next row the bytes `start..end` of `text`, which is what the source has there.
+    /// Gives the next row the bytes `start..end` of `text`, which must be the source's text of that row.
     #[inline]
     pub(super) fn push_piece(&mut self, text: &str, start: usize, end: usize) -> Result<()> {
+        // Arrow requires that short texts are stored in the view itself.
         if end - start <= INLINE_BYTES_MAX {
             return self.push_new(&text[start..end]);
         }
@@ -64,24 +66,26 @@ impl<'s> Views<'s> {
         self.count += 1;
     }
 
-    /// The column. It holds on to the buffers that it has views into, and only to those.
+    /// Returns the column. It keeps only those buffers alive that it has views into.
     pub(super) fn finish(mut self) -> Result<StringViewArray> {
+        // No row has a new text, so the source is the result.
         if self.count == self.source.len() {
             return Ok(self.source.clone());
         }
         let texts = self.texts.finish();
+        // `interleave` copies views and drops buffers without views.
         let column = interleave(&[&texts], &self.places).map_err(broken)?;
         Ok(column.as_string_view().clone())
     }
 }
 
-/// Refuses a text of so many bytes if no column can hold it.
+/// Refuses a text with this number of bytes if no column can hold it.
 #[inline]
 pub(super) fn check_length(bytes: usize) -> Result<()> {
     if bytes <= TEXT_BYTES_MAX {
         return Ok(());
     }
-    let message = format!("a text would have {bytes} bytes or more, and {TEXT_BYTES_MAX} is the most");
+    let message = format!("a text would have {bytes} bytes or more, the limit is {TEXT_BYTES_MAX}");
     Err(Error::new(ErrorKind::ResultTooLarge, message))
 }
 

@@ -1,17 +1,17 @@
-//! Days, months and years: the proleptic Gregorian calendar over days since 1970-01-01.
+//! The proleptic Gregorian calendar over days since 1970-01-01.
 //!
-//! Both directions count from 1 March, so that the leap day is the last of its year and needs no case of its own; the
-//! 400 years in which the calendar repeats are an era of 146,097 days. Method: Howard Hinnant, "chrono-Compatible
+//! Both directions count from 1 March, so that the leap day is the last day of its year and needs no special case. The
+//! calendar repeats after an era of 400 years, which has 146,097 days. Method: Howard Hinnant, "chrono-Compatible
 //! Low-Level Date Algorithms". Years are astronomical: year 0 is the one before year 1.
 
 use rowmill_base::TimeUnit;
 
-/// Days in 400 years.
+/// The days in 400 years.
 const DAYS_PER_ERA: i64 = 146_097;
-/// Days from 0000-03-01, where era 0 starts, to 1970-01-01.
+/// The days from 0000-03-01, where era 0 starts, to 1970-01-01.
 const DAYS_TO_EPOCH: i64 = 719_468;
 
-/// Days since 1970-01-01 of a date that exists; see [`days_in_month`].
+/// Returns the days from 1970-01-01 to a date. The date must exist; see [`days_in_month`].
 pub fn days_of_date(year: i64, month: u32, day: u32) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);
@@ -22,7 +22,7 @@ pub fn days_of_date(year: i64, month: u32, day: u32) -> i64 {
     era * DAYS_PER_ERA + day_of_era - DAYS_TO_EPOCH
 }
 
-/// Year, month and day of a number of days since 1970-01-01.
+/// Returns the year, month and day of a number of days since 1970-01-01.
 pub fn date_of_days(days: i64) -> (i64, u32, u32) {
     let days = days + DAYS_TO_EPOCH;
     let era = days.div_euclid(DAYS_PER_ERA);
@@ -36,12 +36,12 @@ pub fn date_of_days(days: i64) -> (i64, u32, u32) {
     (year, month, day)
 }
 
-/// Units per second of a timestamp or duration.
+/// Returns the units per second of a timestamp or duration.
 pub fn units_per_second(unit: impl Into<TimeUnit>) -> i64 {
     10_i64.pow(unit.into().digits())
 }
 
-/// The number of days of a month, 1 to 12.
+/// Returns the number of days of a month, 1 to 12.
 pub fn days_in_month(year: i64, month: u32) -> u32 {
     match month {
         2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_days() {
+    fn known_dates_have_known_days() {
         assert_eq!(days_of_date(1970, 1, 1), 0);
         assert_eq!(days_of_date(2013, 7, 31), 15_917);
         assert_eq!(days_of_date(1969, 12, 31), -1);

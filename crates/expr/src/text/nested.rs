@@ -1,7 +1,7 @@
-//! Lists and structs from their text, which is JSON.
+//! Reads lists and structs from their text, which is JSON.
 //!
-//! A text is first read as a tree whose leaves are texts, and then the tree as a value of the type. A leaf is read by
-//! the reader of its own type, so that `["2013-07-31"]` is a `DATE[]`.
+//! We first parse a text to a tree whose leaves are texts, and then convert the tree to a value of the type. The reader
+//! of a leaf's own type reads the leaf. For example, `["2013-07-31"]` is a `DATE[]`.
 
 use std::iter::Peekable;
 use std::str::Chars;
@@ -14,7 +14,7 @@ use arrow::datatypes::{DataType, FieldRef, Fields};
 use super::read_column::{Unreadable, read_column};
 use super::reader::Problem;
 
-/// How deep lists and structs may lie in each other.
+/// The deepest nesting of lists and structs that we read.
 const DEPTH_MAX: usize = 100;
 
 /// A JSON value, with numbers and words as texts.
@@ -26,7 +26,7 @@ enum JsonTree {
     Fields(Vec<(String, JsonTree)>),
 }
 
-/// The value that `text` is in a list or struct type, as an array of one row.
+/// Reads `text` as a value of a list or struct type. Returns an array of one row.
 pub(super) fn read(text: &str, kind: &DataType) -> Result<ArrayRef, Problem> {
     let mut reader = JsonReader { chars: text.chars().peekable() };
     let tree = reader.value(0)?;
@@ -46,13 +46,14 @@ impl JsonReader<'_> {
         while self.chars.next_if(|c| c.is_ascii_whitespace()).is_some() {}
     }
 
-    /// The next character that is no blank, if it is `wanted`.
+    /// Takes the next character that is not blank, if it is `wanted`. Returns whether it did.
     fn takes(&mut self, wanted: char) -> bool {
         self.skip_blanks();
         self.chars.next_if_eq(&wanted).is_some()
     }
 
     fn value(&mut self, depth: usize) -> Result<JsonTree, Problem> {
+        // The reader recurses, so the depth must be limited.
         if depth > DEPTH_MAX {
             return Err(Problem::Malformed);
         }
@@ -97,7 +98,7 @@ impl JsonReader<'_> {
         }
     }
 
-    /// Reads what `one` reads, none or more of it with commas between, up to `end`.
+    /// Reads a list of elements, each with `one`, separated by commas and ended by `end`. The list may be empty.
     fn separated(&mut self, end: char, mut one: impl FnMut(&mut Self) -> Result<(), Problem>) -> Result<(), Problem> {
         if self.takes(end) {
             return Ok(());
@@ -139,7 +140,7 @@ impl JsonReader<'_> {
                 if !(0xd800..0xdc00).contains(&first) {
                     return char::from_u32(first).ok_or(Problem::Malformed);
                 }
-                // A character beyond the first 65,536 is two units.
+                // A character beyond the first 65,536 is written as two units.
                 if self.chars.next() != Some('\\') || self.chars.next() != Some('u') {
                     return Err(Problem::Malformed);
                 }
@@ -160,7 +161,7 @@ impl JsonReader<'_> {
     }
 }
 
-/// The trees as a column of type `kind`.
+/// Converts trees to a column of type `kind`.
 fn column(trees: &[&JsonTree], kind: &DataType) -> Result<ArrayRef, Problem> {
     match kind {
         DataType::List(item) => list_column(trees, item),
@@ -183,7 +184,7 @@ fn leaf_column(trees: &[&JsonTree], kind: &DataType) -> Result<ArrayRef, Problem
     if values.null_count() == leaves.null_count() || *kind == DataType::Null {
         return Ok(values);
     }
-    // Why is told by reading again.
+    // We read again, now with errors, to find out why a value is unreadable.
     let failed = read_column(&leaves, kind, Unreadable::Fails).err();
     let is_range = failed.is_some_and(|error| error.kind() == rowmill_base::ErrorKind::NumericOutOfRange);
     Err(if is_range { Problem::OutOfRange } else { Problem::Malformed })
@@ -264,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_and_structs_are_read_as_they_are_written() {
+    fn lists_and_structs_read_back_from_their_text() {
         let ints = list(DataType::Int32);
         for text in ["[]", "[1, null]", "[-5, 2147483647]"] {
             assert_eq!(again(text, &ints).as_deref(), Some(text));
@@ -282,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_is_refused() {
+    fn texts_that_are_not_lists_are_refused() {
         let ints = list(DataType::Int8);
         for text in ["", "abc", "[", "[1", "[1,]", "[1] 2", "1", "null", "[[1]]", "{\"a\": 1}", "[x]", "[1 2]"] {
             let error = parse(text, &ints).expect_err(text);

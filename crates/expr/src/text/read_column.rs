@@ -1,4 +1,4 @@
-//! Columns of texts read as columns of another type.
+//! Reads columns of texts as columns of another type.
 
 use std::sync::Arc;
 
@@ -23,16 +23,16 @@ use super::reader::{
 use super::{nested, unreadable};
 use crate::kinds::{arrow_failed, type_name};
 
-/// The result for a text that is no value of the type.
+/// What to do with a text that is not a value of the type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreadable {
-    /// The reading fails.
+    /// The whole read fails.
     Fails,
-    /// It is NULL.
+    /// The value becomes NULL.
     IsNull,
 }
 
-/// The values that `texts` are in type `kind`.
+/// Reads `texts` as values of type `kind`.
 pub fn read_column(texts: &StringViewArray, kind: &DataType, unreadable: Unreadable) -> Result<ArrayRef> {
     let column = TextsToRead { texts, kind, unreadable };
     Ok(match kind {
@@ -92,7 +92,7 @@ struct TextsToRead<'a> {
 }
 
 impl TextsToRead<'_> {
-    /// Calls `each` with every text, in order; `None` stands for NULL, and where the text is unreadable.
+    /// Calls `each` with every value in order, with `None` for NULL and for a text that is unreadable but may be.
     fn each<T>(
         &self,
         parse: impl Fn(&str) -> Result<T, Problem>,
@@ -105,6 +105,7 @@ impl TextsToRead<'_> {
             };
             match parse(text) {
                 Ok(value) => each(Some(value))?,
+                // TRY_CAST: an unreadable text becomes NULL.
                 Err(_) if self.unreadable == Unreadable::IsNull => each(None)?,
                 Err(problem) => return Err(unreadable(text, self.kind, problem)),
             }
@@ -164,7 +165,8 @@ impl TextsToRead<'_> {
         Ok(Arc::new(uuids.finish()))
     }
 
-    /// Lists and structs, one by one: whether a text is readable shows only when all its parts are read.
+    /// Reads lists and structs one by one, because we know whether a text is readable only after we have read all its
+    /// parts.
     fn nested(&self) -> Result<ArrayRef> {
         let mut rows: Vec<ArrayRef> = Vec::with_capacity(self.texts.len());
         let null = arrow::array::new_null_array(self.kind, 1);

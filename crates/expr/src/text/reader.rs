@@ -1,24 +1,24 @@
-//! Converts the text of a value to the value. CSV fields, JSON tokens and text columns of files are read with this.
+//! Reads values from their text. CSV fields, JSON tokens and text columns of files are read with this.
 //!
-//! One function per type, over the bytes of one value. None of them allocates. Together with [`super::writer`] this
-//! fixes the text form of every type: this module must read everything that the writer writes.
+//! There is one function per type, which works on the bytes of one value and does not allocate. Together with
+//! [`super::writer`] this defines the text form of every type: this module must read everything that the writer writes.
 //!
-//! Two rules hold throughout. A value that does not fit is [`Problem::OutOfRange`] and never wraps or saturates. Digits
-//! beyond what a type keeps are rounded half away from zero in a DECIMAL, as SQL assigns numbers, and cut off after
-//! the unit of a TIME or TIMESTAMP, so that no reading moves into the next second or day.
+//! Two rules hold throughout. A value that does not fit must be [`Problem::OutOfRange`]; it never wraps or saturates.
+//! Digits beyond those that a type keeps are rounded half away from zero in a DECIMAL, as SQL assigns numbers, and cut
+//! off in a TIME or TIMESTAMP, so that reading never moves into the next second or day.
 
 use arrow::datatypes::IntervalMonthDayNano;
 
 use crate::text::calendar::{days_in_month, days_of_date};
 
-/// Why a text is not a value of the type asked for.
+/// Why a text is not a value of the wanted type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Problem {
-    /// It is not written like one.
+    /// The text does not have the form of the type.
     Malformed,
-    /// It is written like one, and the type does not hold it.
+    /// The text has the right form, but the type cannot hold the value.
     OutOfRange,
-    /// A text of more characters than `VARCHAR(n)` takes.
+    /// The text has more characters than `VARCHAR(n)` allows.
     TooLong,
     /// NULL, where the column is NOT NULL.
     Null,
@@ -29,10 +29,11 @@ type Parsed<T> = Result<T, Problem>;
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
 const SECONDS_PER_DAY: i64 = 86_400;
 
-/// `true`, `f`, `yes`, `N`, `on`, `0`: the words PostgreSQL takes, without case.
+/// Reads a truth value: the words that PostgreSQL accepts (`true`, `f`, `yes`, `N`, `on`, `0`), in any case.
 pub fn parse_bool(text: &str) -> Parsed<bool> {
     let mut lower = [0_u8; 5];
     let bytes = text.as_bytes();
+    // The longest word has five letters.
     let lower = lower.get_mut(..bytes.len()).ok_or(Problem::Malformed)?;
     lower.copy_from_slice(bytes);
     lower.make_ascii_lowercase();
@@ -45,9 +46,10 @@ pub fn parse_bool(text: &str) -> Parsed<bool> {
 
 /// An integer type that [`parse_int`] can collect digits in.
 pub trait Integer: Copy {
-    /// The number without digits.
+    /// Zero.
     const ZERO: Self;
-    /// The number with one digit more at its end, of a number below zero if `negative`; `None` if it does not fit.
+    /// Appends one digit to the number, or returns `None` if the result does not fit. `negative` says that the number
+    /// is below zero.
     fn push_digit(self, digit: u8, negative: bool) -> Option<Self>;
 }
 
@@ -65,7 +67,7 @@ macro_rules! integers {
 }
 integers!(i8, i16, i32, i64, u8, u16, u32, u64, i128);
 
-/// Digits with an optional sign.
+/// Reads an integer: digits with an optional sign.
 #[inline]
 pub fn parse_int<T: Integer>(text: &str) -> Parsed<T> {
     let (negative, digits) = split_sign(text.as_bytes());
@@ -80,6 +82,7 @@ pub fn parse_int<T: Integer>(text: &str) -> Parsed<T> {
         }
         match value.push_digit(digit, negative) {
             Some(next) => value = next,
+            // The number is too large, but it is out of range only if the rest is digits too.
             None if digits[i..].iter().all(u8::is_ascii_digit) => return Err(Problem::OutOfRange),
             None => return Err(Problem::Malformed),
         }
@@ -87,19 +90,20 @@ pub fn parse_int<T: Integer>(text: &str) -> Parsed<T> {
     Ok(value)
 }
 
-/// A number in decimal or scientific notation, `NaN`, `inf`, `Infinity`. A finite number beyond the type is out of
-/// range rather than infinite.
+/// Reads a DOUBLE: decimal or scientific notation, `NaN`, `inf`, `Infinity`. A finite number that is too large is out
+/// of range rather than infinite.
 #[inline]
 pub fn parse_f64(text: &str) -> Parsed<f64> {
     let value: f64 = text.parse().map_err(|_| Problem::Malformed)?;
     if value.is_infinite() && names_a_finite(text) {
         return Err(Problem::OutOfRange);
     }
-    // One NaN and one zero.
+    // One NaN and one zero, because comparisons look at bits.
     Ok(if value.is_nan() { f64::NAN } else { value + 0.0 })
 }
 
-/// As [`parse_f64`], for `REAL`.
+/// Reads a REAL: decimal or scientific notation, `NaN`, `inf`, `Infinity`. A finite number that is too large is out of
+/// range rather than infinite.
 #[inline]
 pub fn parse_f32(text: &str) -> Parsed<f32> {
     let value: f32 = text.parse().map_err(|_| Problem::Malformed)?;
@@ -113,7 +117,7 @@ fn names_a_finite(text: &str) -> bool {
     text.bytes().any(|byte| byte.is_ascii_digit())
 }
 
-/// A number in decimal or scientific notation as an integer of 10^-`scale`, of at most `precision` digits.
+/// Reads a number in decimal or scientific notation as an integer of 10^-`scale` with at most `precision` digits.
 pub fn parse_decimal(text: &str, precision: u8, scale: u8) -> Parsed<i128> {
     let (negative, bytes) = split_sign(text.as_bytes());
     let (mantissa, exponent) = match bytes.iter().position(|byte| matches!(byte, b'e' | b'E')) {
@@ -125,10 +129,11 @@ pub fn parse_decimal(text: &str, precision: u8, scale: u8) -> Parsed<i128> {
     };
     let point = mantissa.iter().position(|byte| *byte == b'.').unwrap_or(mantissa.len());
     let (whole, fraction) = (&mantissa[..point], mantissa.get(point + 1..).unwrap_or_default());
+    // At least one digit must be there, before or after the point.
     if whole.len() + fraction.len() == 0 || !whole.iter().chain(fraction).all(u8::is_ascii_digit) {
         return Err(Problem::Malformed);
     }
-    // Digits up to this position count; the next one rounds.
+    // Digits before this position count; the digit at it decides about rounding.
     let kept = whole.len() as i64 + i64::from(exponent) + i64::from(scale);
     let mut value: i128 = 0;
     let mut round_up = false;
@@ -137,10 +142,12 @@ pub fn parse_decimal(text: &str, precision: u8, scale: u8) -> Parsed<i128> {
         if at < kept {
             value = value.push_digit(digit, false).ok_or(Problem::OutOfRange)?;
         } else {
+            // Only the first digit that is cut off matters: half rounds away from zero.
             round_up = at == kept && digit >= 5;
             break;
         }
     }
+    // The scale may need more digits than the text has.
     let missing_zeros = kept - (whole.len() + fraction.len()) as i64;
     if value != 0 {
         for _ in 0..missing_zeros {
@@ -148,28 +155,30 @@ pub fn parse_decimal(text: &str, precision: u8, scale: u8) -> Parsed<i128> {
         }
     }
     value += i128::from(round_up);
+    // Rounding up may have added a digit, so the check comes last.
     if value >= 10_i128.pow(u32::from(precision)) {
         return Err(Problem::OutOfRange);
     }
     Ok(if negative { -value } else { value })
 }
 
-/// `2013-07-31`, also with one digit for month or day, a longer year, or a minus for years before 0.
+/// Reads a date, for example `2013-07-31`. Month and day may have one digit, the year may be longer, and years before 0
+/// have a minus.
 #[inline]
 pub fn parse_date(text: &str) -> Parsed<i32> {
     let (days, rest) = date_prefix(text.as_bytes())?;
     if rest.is_empty() { i32::try_from(days).map_err(|_| Problem::OutOfRange) } else { Err(Problem::Malformed) }
 }
 
-/// `12:30`, `12:30:45`, `12:30:45.123456`: microseconds since midnight.
+/// Reads a time (`12:30`, `12:30:45`, `12:30:45.123456`) as microseconds since midnight.
 #[inline]
 pub fn parse_time(text: &str) -> Parsed<i64> {
     let (nanos, rest) = time_prefix(text.as_bytes())?;
     if rest.is_empty() { Ok(nanos / 1_000) } else { Err(Problem::Malformed) }
 }
 
-/// `2013-07-31`, `2013-07-31 12:30:45.123`, `2013-07-31T12:30:45Z`, `... +02:00`, in units of `units_per_second` since
-/// 1970. A text without a zone is read as UTC; one with a zone is turned into UTC.
+/// Reads a timestamp (`2013-07-31`, `2013-07-31 12:30:45.123`, `2013-07-31T12:30:45Z`, `... +02:00`) in units of
+/// `units_per_second` since 1970. A text without a zone is read as UTC; one with a zone is converted to UTC.
 #[inline]
 pub fn parse_timestamp(text: &str, units_per_second: i64) -> Parsed<i64> {
     let (days, rest) = date_prefix(text.as_bytes())?;
@@ -183,12 +192,12 @@ pub fn parse_timestamp(text: &str, units_per_second: i64) -> Parsed<i64> {
     };
     let seconds = days * SECONDS_PER_DAY + nanos / NANOS_PER_SECOND - zone_seconds;
     let fraction = nanos % NANOS_PER_SECOND / (NANOS_PER_SECOND / units_per_second);
-    // Through i128, because the very first nanosecond is the sum of a product that overflows.
+    // We compute in i128, because the very first nanosecond is the sum of a product that overflows i64.
     let value = i128::from(seconds) * i128::from(units_per_second) + i128::from(fraction);
     i64::try_from(value).map_err(|_| Problem::OutOfRange)
 }
 
-/// Days since 1970 of the date that the bytes start with, and the bytes after it.
+/// Reads the date at the beginning of the bytes. Returns its days since 1970 and the bytes after it.
 #[inline]
 fn date_prefix(bytes: &[u8]) -> Parsed<(i64, &[u8])> {
     let (negative, unsigned) = match bytes {
@@ -211,7 +220,7 @@ fn date_prefix(bytes: &[u8]) -> Parsed<(i64, &[u8])> {
     Ok((days_of_date(year, month, day), rest))
 }
 
-/// Nanoseconds since midnight of the time that the bytes start with, and the bytes after it.
+/// Reads the time at the beginning of the bytes. Returns its nanoseconds since midnight and the bytes after it.
 #[inline]
 fn time_prefix(bytes: &[u8]) -> Parsed<(i64, &[u8])> {
     let (hour, rest) = digits(bytes, 1, 2)?;
@@ -233,7 +242,7 @@ fn time_prefix(bytes: &[u8]) -> Parsed<(i64, &[u8])> {
     Ok((i64::from(hour * 3_600 + minute * 60 + second) * NANOS_PER_SECOND + fraction, rest))
 }
 
-/// The number of `least` to `most` digits that the bytes start with, and the bytes after it.
+/// Reads `least` to `most` digits at the beginning of the bytes. Returns their number and the bytes after them.
 #[inline(always)]
 fn digits(bytes: &[u8], least: usize, most: usize) -> Parsed<(u32, &[u8])> {
     let mut value = 0;
@@ -249,7 +258,7 @@ fn digits(bytes: &[u8], least: usize, most: usize) -> Parsed<(u32, &[u8])> {
     if count < least { Err(Problem::Malformed) } else { Ok((value, &bytes[count..])) }
 }
 
-/// Digits after the point of a second, as nanoseconds; those beyond the ninth are dropped.
+/// Reads the digits after the point of a second as nanoseconds. Digits beyond the ninth are dropped.
 fn fraction_nanos(bytes: &[u8]) -> Parsed<(i64, &[u8])> {
     let count = bytes.iter().take_while(|byte| byte.is_ascii_digit()).count();
     if count == 0 {
@@ -260,7 +269,7 @@ fn fraction_nanos(bytes: &[u8]) -> Parsed<(i64, &[u8])> {
     Ok((nanos, rest))
 }
 
-/// Seconds east of UTC: nothing, `Z`, `UTC`, `+02`, `+0200`, `+02:00`, each after an optional blank.
+/// Reads a zone as seconds east of UTC: empty, `Z`, `UTC`, `+02`, `+0200`, `+02:00`, each after an optional blank.
 fn zone(bytes: &[u8]) -> Parsed<i64> {
     let bytes = bytes.strip_prefix(b" ").unwrap_or(bytes);
     let (sign, rest) = match bytes {
@@ -284,8 +293,9 @@ fn zone(bytes: &[u8]) -> Parsed<i64> {
     Ok(sign * i64::from(hours * 3_600 + minutes * 60))
 }
 
-/// `1 year 2 mons -3 days 04:05:06.789`, in any order and number of parts, also `2 hours 30 min`, `1.5 days`, `1 02:00`
-/// (a number before a time counts days), `90` (a number alone counts seconds), and ISO 8601 as in `P1Y2M3DT4H5M6.5S`.
+/// Reads an interval, for example `1 year 2 mons -3 days 04:05:06.789`, with its parts in any order and number. Also
+/// reads `2 hours 30 min`, `1.5 days`, `1 02:00` (a number before a time counts days), `90` (a number alone counts
+/// seconds), and ISO 8601 as in `P1Y2M3DT4H5M6.5S`.
 pub fn parse_interval(text: &str) -> Parsed<IntervalMonthDayNano> {
     let mut sum = IntervalSum::default();
     match text.strip_prefix("-P") {
@@ -312,7 +322,7 @@ struct IntervalSum {
     nanos: i128,
 }
 
-/// The quantity that an interval unit counts.
+/// The length of an interval unit.
 enum UnitLength {
     Months(i64),
     Days(i64),
@@ -350,7 +360,7 @@ impl IntervalSum {
                 self.nanos += clock_nanos(word)?;
                 continue;
             }
-            // There may be no space between the number and its unit, for example `3d`.
+            // The space between a number and its unit is optional, for example in `3d`.
             let at = word.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(word.len());
             let (number, unit) = word.split_at(at);
             let unit = match unit {
@@ -383,8 +393,8 @@ impl IntervalSum {
         Ok(())
     }
 
-    /// Adds `number` of `unit`. A fraction of a month counts days, 30 to a month; a fraction of a day counts
-    /// time; a fraction of a year counts whole months.
+    /// Adds `number` of `unit`. A fraction of a month becomes days, 30 to a month; a fraction of a day becomes time; a
+    /// fraction of a year becomes whole months.
     fn add(&mut self, number: &str, unit: &str) -> Parsed<()> {
         const ONE: i128 = NANOS_PER_SECOND as i128;
         let times = |billionths: i128, factor: i64| billionths.checked_mul(factor.into()).ok_or(Problem::OutOfRange);
@@ -408,7 +418,7 @@ impl IntervalSum {
     }
 }
 
-/// `[-]hours:minutes[:seconds[.fraction]]`, with any number of hours.
+/// Reads `[-]hours:minutes[:seconds[.fraction]]`, with any number of hours.
 fn clock_nanos(text: &str) -> Parsed<i128> {
     let (negative, bytes) = split_sign(text.as_bytes());
     let (hours, rest) = digits(bytes, 1, 7)?;
@@ -435,7 +445,7 @@ fn clock_nanos(text: &str) -> Parsed<i128> {
     Ok(if negative { -nanos } else { nanos })
 }
 
-/// 32 hexadecimal digits, with hyphens between bytes and braces around them or not.
+/// Reads a UUID: 32 hexadecimal digits, with optional hyphens between bytes and optional braces around them.
 pub fn parse_uuid(text: &str) -> Parsed<[u8; 16]> {
     let bytes = text.as_bytes();
     let bytes = match bytes {
@@ -458,7 +468,7 @@ pub fn parse_uuid(text: &str) -> Parsed<[u8; 16]> {
     if digits == 32 { Ok(uuid) } else { Err(Problem::Malformed) }
 }
 
-/// `\x` and hexadecimal digits; any other text stands for its own bytes.
+/// Reads a BLOB: `\x` and hexadecimal digits, or any other text, whose bytes are the value.
 pub fn parse_blob(text: &str, out: &mut Vec<u8>) -> Parsed<()> {
     out.clear();
     let Some(hex) = text.strip_prefix("\\x") else {
@@ -487,7 +497,7 @@ fn hex_digit(byte: u8) -> Option<u8> {
     }
 }
 
-/// Whether there is a minus, and the bytes after the sign.
+/// Splits off the sign. Returns whether it is a minus, and the bytes after it.
 #[inline(always)]
 fn split_sign(bytes: &[u8]) -> (bool, &[u8]) {
     match bytes {
@@ -503,7 +513,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn integers_end_exactly_where_their_type_does() {
+    fn integers_are_read_up_to_the_limits_of_their_type() {
         assert_eq!(parse_int::<i8>("-128"), Ok(-128));
         assert_eq!(parse_int::<i8>("128"), Err(OutOfRange));
         assert_eq!(parse_int::<u8>("-1"), Err(OutOfRange));
@@ -518,7 +528,7 @@ mod tests {
     }
 
     #[test]
-    fn floats_never_become_infinite_by_size() {
+    fn finite_numbers_never_become_infinite_floats() {
         assert_eq!(parse_f64("1e3"), Ok(1000.0));
         assert_eq!(parse_f64("-Infinity"), Ok(f64::NEG_INFINITY));
         assert_eq!(parse_f64("1e999"), Err(OutOfRange));
@@ -551,7 +561,7 @@ mod tests {
     }
 
     #[test]
-    fn dates_that_do_not_exist_are_told_from_what_is_no_date() {
+    fn dates_that_do_not_exist_are_out_of_range_and_other_texts_malformed() {
         assert_eq!(parse_date("2013-07-31"), Ok(15_917));
         assert_eq!(parse_date("2013-7-1"), Ok(15_887));
         assert_eq!(parse_date("2024-02-29"), Ok(19_782));
@@ -565,7 +575,7 @@ mod tests {
     }
 
     #[test]
-    fn timestamps_turn_zones_into_utc_and_cut_what_the_unit_drops() {
+    fn timestamps_convert_zones_to_utc_and_cut_off_finer_units() {
         let noon = 15_917 * 86_400 + 12 * 3_600;
         assert_eq!(parse_timestamp("2013-07-31 12:00:00", 1), Ok(noon));
         assert_eq!(parse_timestamp("2013-07-31T12:00:00Z", 1), Ok(noon));
@@ -609,7 +619,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_truth_identifiers_and_bytes() {
+    fn booleans_uuids_and_blobs_are_read() {
         for (text, value) in [("TRUE", true), ("t", true), ("On", true), ("1", true), ("No", false), ("f", false)] {
             assert_eq!(parse_bool(text), Ok(value));
         }

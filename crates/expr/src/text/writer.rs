@@ -1,7 +1,7 @@
-//! From a value to its text: what CSV files, JSON lines and the shell's output are written with.
+//! Writes values as text: for CSV files, JSON lines and the shell's output.
 //!
-//! [`TextColumn`] looks at an Arrow array once and then writes any of its rows into a caller's `String`, without an
-//! allocation of its own. [`super::reader`] reads every text back to the same value.
+//! [`TextColumn`] looks at an Arrow array once and then writes any of its rows into the caller's `String`, without its
+//! own allocation. [`super::reader`] must read every text back to the same value.
 //!
 //! | type | text |
 //! | --- | --- |
@@ -13,8 +13,8 @@
 //! | BLOB, UUID | `\x00ff`, `550e8400-e29b-41d4-a716-446655440000` |
 //! | lists, structs | JSON: `[1, null]`, `{"a": 1, "b": "x"}` |
 //!
-//! In JSON, numbers and booleans are written unchanged and every other text is a string. The three floats that JSON has
-//! no number for are strings too.
+//! In JSON, numbers and booleans are written unchanged, and every other text is a string. The three floats for which
+//! JSON has no number are strings too.
 
 use std::fmt::Write;
 
@@ -34,8 +34,8 @@ use rowmill_base::{Error, Result};
 
 use crate::text::calendar::{date_of_days, units_per_second};
 
-/// The text of the value in `row` of `array`; `None` is NULL. For more than one value of an array, [`TextColumn`] is
-/// the faster way.
+/// Returns the text of the value in `row` of `array`, or `None` for NULL. [`TextColumn`] is faster for more than one
+/// value of an array. Loops should use that.
 pub fn format_value(array: &dyn Array, row: usize) -> Result<Option<String>> {
     let column = TextColumn::new(array)?;
     let mut text = String::new();
@@ -48,7 +48,7 @@ pub struct TextColumn<'a> {
     values: Values<'a>,
 }
 
-/// The array by the way its values are written.
+/// The array, by the way its values are written.
 enum Values<'a> {
     Null,
     Boolean(&'a BooleanArray),
@@ -93,12 +93,12 @@ enum Values<'a> {
     FixedList(&'a FixedSizeListArray, Box<TextColumn<'a>>),
     Struct(Vec<(&'a str, TextColumn<'a>)>),
     Dictionary(Vec<usize>, Box<TextColumn<'a>>),
-    /// Arrow types that no SQL type is carried by (maps, unions, run ends): Arrow's own text.
+    /// Arrow types that no SQL type uses (maps, unions, run ends), written as Arrow's own text.
     Other(ArrayFormatter<'a>),
 }
 
 impl<'a> TextColumn<'a> {
-    /// Prepares `array` for writing. Fails for a type that has no text at all.
+    /// Prepares `array` for writing. Returns an error for a type that has no text.
     pub fn new(array: &'a dyn Array) -> Result<TextColumn<'a>> {
         Ok(TextColumn { nulls: array.logical_nulls(), values: Values::new(array)? })
     }
@@ -130,7 +130,7 @@ impl<'a> TextColumn<'a> {
         } else if let Values::Dictionary(keys, values) = &self.values {
             values.write_json(keys[row], out);
         } else {
-            // None of these texts holds a character that JSON escapes but the backslash of a blob.
+            // Of the characters that JSON escapes, these texts contain at most the backslash of a blob.
             let mut text = String::new();
             self.values.write(row, &mut text);
             write_json_string(&text, out);
@@ -216,6 +216,7 @@ impl<'a> Values<'a> {
             }
             DataType::Dictionary(_, _) => {
                 let dictionary = array.as_any_dictionary();
+                // Without values every row is NULL, so its key is never used.
                 let keys = if dictionary.values().is_empty() {
                     vec![0; dictionary.len()]
                 } else {
@@ -301,7 +302,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// Whether the text of the value is already JSON, without quotes.
+    /// Whether the text of the value is valid JSON without quotes.
     fn is_json(&self, row: usize) -> bool {
         match self {
             Values::Float16(values) => values.value(row).is_finite(),
@@ -347,14 +348,14 @@ impl<'a> Values<'a> {
     }
 }
 
-/// How Arrow writes the types that only it knows.
+/// Arrow's options for the types that we do not write ourselves.
 const ARROW_TEXT: FormatOptions<'static> = FormatOptions::new().with_null("null");
 
 fn slice<T: ArrowPrimitiveType>(array: &dyn Array) -> &[T::Native] {
     array.as_primitive::<T>().values()
 }
 
-/// The values of any array of 32-bit integers by their bits.
+/// Returns the values of any 32-bit time as integers.
 fn raw_i32(array: &dyn Array) -> &[i32] {
     use arrow::datatypes::{Time32MillisecondType, Time32SecondType};
     match array.data_type() {
@@ -363,7 +364,7 @@ fn raw_i32(array: &dyn Array) -> &[i32] {
     }
 }
 
-/// The values of an array of 64-bit times of day.
+/// Returns the values of any 64-bit time as integers.
 fn raw_i64(array: &dyn Array) -> &[i64] {
     use arrow::datatypes::{Time64MicrosecondType, Time64NanosecondType};
     match array.data_type() {
@@ -372,7 +373,7 @@ fn raw_i64(array: &dyn Array) -> &[i64] {
     }
 }
 
-/// The values of a timestamp or duration of any unit.
+/// Returns the values of a timestamp or duration of any unit.
 fn raw_buffer(array: &dyn Array) -> ScalarBuffer<i64> {
     let data = array.to_data();
     ScalarBuffer::new(data.buffers()[0].clone(), data.offset(), data.len())
@@ -390,7 +391,7 @@ trait Float: ryu::Float {
 macro_rules! floats {
     ($($kind:ty),*) => {$(
         impl Float for $kind {
-            /// The name of a value that has no digits.
+            /// Returns the name of a value that has no digits.
             fn name(self) -> Option<&'static str> {
                 if self.is_nan() {
                     Some("NaN")
@@ -414,7 +415,7 @@ fn write_float<T: Float>(value: T, out: &mut String) {
     }
 }
 
-/// `value` times 10^-`scale`.
+/// Writes `value` times 10^-`scale`.
 fn write_decimal(value: i128, scale: i8, out: &mut String) {
     if value < 0 {
         out.push('-');
@@ -441,7 +442,7 @@ fn write_date(days: i64, out: &mut String) {
         write_two(year as u32 / 100, out);
         write_two(year as u32 % 100, out);
     } else {
-        // A year outside of four digits: its sign, and zeros up to four digits.
+        // A year outside of four digits is written with its sign and at least four digits.
         let _ = write!(out, "{}{:04}", if year < 0 { "-" } else { "" }, year.unsigned_abs());
     }
     out.push('-');
@@ -450,13 +451,13 @@ fn write_date(days: i64, out: &mut String) {
     write_two(day, out);
 }
 
-/// Two digits.
+/// Writes two digits.
 fn write_two(value: u32, out: &mut String) {
     out.push(char::from(b'0' + (value / 10 % 10) as u8));
     out.push(char::from(b'0' + (value % 10) as u8));
 }
 
-/// A time of day that counts from midnight.
+/// Writes a time of day that counts from midnight.
 fn write_clock(value: i64, per_second: i64, out: &mut String) {
     let seconds = value.div_euclid(per_second);
     write_hours_minutes_seconds(seconds.unsigned_abs(), out);
@@ -476,7 +477,7 @@ fn write_hours_minutes_seconds(seconds: u64, out: &mut String) {
     write_two((seconds % 60) as u32, out);
 }
 
-/// A point and the digits of `part` of a second up to the last that is not zero.
+/// Writes a point and the digits of `part` of a second, up to the last one that is not zero.
 fn write_fraction(part: i64, per_second: i64, out: &mut String) {
     if part == 0 {
         return;
@@ -502,14 +503,14 @@ fn write_timestamp(value: i64, units_per_second: i64, zoned: bool, out: &mut Str
     }
 }
 
-/// The text of an interval.
+/// Returns the text of an interval.
 pub fn interval_text(months: i32, days: i32, nanos: i128) -> String {
     let mut text = String::new();
     write_interval(months, days, nanos, &mut text);
     text
 }
 
-/// Each part with its own sign; the time only if there is one or nothing else is.
+/// Writes an interval. Each part has its own sign. The time is written only if it is not zero or no other part is.
 fn write_interval(months: i32, days: i32, nanos: i128, out: &mut String) {
     let start = out.len();
     for (count, one, many) in [(months / 12, "year", "years"), (months % 12, "mon", "mons"), (days, "day", "days")] {
@@ -579,9 +580,10 @@ fn write_struct(fields: &[(&str, TextColumn<'_>)], row: usize, out: &mut String)
     out.push('}');
 }
 
-/// Appends `text` as a JSON string: quotes, backslashes and control characters escaped.
+/// Appends `text` as a JSON string with quotes, backslashes and control characters escaped.
 pub fn write_json_string(text: &str, out: &mut String) {
     out.push('"');
+    // Unescaped stretches are copied as a whole.
     let mut copied = 0;
     for (at, byte) in text.bytes().enumerate() {
         if byte >= 0x20 && byte != b'"' && byte != b'\\' {
@@ -630,7 +632,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers() {
+    fn numbers_are_written_with_their_digits() {
         assert_eq!(texts(Int64Array::from(vec![Some(i64::MIN), None])), ["-9223372036854775808", "NULL"]);
         assert_eq!(texts(UInt64Array::from(vec![u64::MAX])), ["18446744073709551615"]);
         let floats = Float64Array::from(vec![1.0, 0.1, 1e300, -0.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY]);
@@ -645,7 +647,7 @@ mod tests {
     }
 
     #[test]
-    fn dates_and_times() {
+    fn dates_and_times_are_written_in_iso_form() {
         assert_eq!(
             texts(Date32Array::from(vec![15_917, -719_529, 2_932_897, i32::MIN])),
             ["2013-07-31", "-0001-12-31", "10000-01-01", "-5877641-06-23"]
@@ -664,7 +666,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals() {
+    fn intervals_are_written_by_their_parts() {
         let value = |months, days, nanoseconds| IntervalMonthDayNano { months, days, nanoseconds };
         let array = IntervalMonthDayNanoArray::from(vec![
             value(0, 0, 0),
@@ -679,7 +681,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_and_nested_values() {
+    fn bytes_and_nested_values_are_written() {
         assert_eq!(texts(BinaryViewArray::from(vec![&[0_u8, 255][..], b""])), ["\\x00ff", "\\x"]);
         let uuid = FixedSizeBinaryArray::new(16, Buffer::from(&[0x5a_u8; 16]), None);
         assert_eq!(texts(uuid), ["5a5a5a5a-5a5a-5a5a-5a5a-5a5a5a5a5a5a"]);

@@ -14,7 +14,7 @@ use crate::kinds::{exact_value, is_number, type_name};
 use crate::text;
 use crate::typing::call;
 
-/// Whether values of `from` can be cast to `to` at all, as far as the types tell.
+/// Whether values of `from` can be cast to `to`, as far as the types tell.
 pub fn can_cast(from: &DataType, to: &DataType) -> bool {
     use DataType::{BinaryView, Boolean, Date32, FixedSizeBinary, List, Null, Struct, Time64, Timestamp, Utf8View};
     if from == to {
@@ -38,8 +38,8 @@ pub fn can_cast(from: &DataType, to: &DataType) -> bool {
     }
 }
 
-/// `expr` as a value of type `kind`, where SQL casts implicitly: in operators, arguments, CASE, and set operations. A
-/// literal text is read as a value of the type, and fails if it is none.
+/// Casts `expr` to the type `kind` where SQL casts implicitly: in operators, arguments, CASE, and set operations. A
+/// literal text is read as a value of the type, and fails if it is not one.
 pub fn coerce(expr: ScalarExpr, kind: &DataType) -> Result<ScalarExpr> {
     if expr.kind == *kind {
         return Ok(expr);
@@ -50,8 +50,8 @@ pub fn coerce(expr: ScalarExpr, kind: &DataType) -> Result<ScalarExpr> {
     cast(expr, kind, false)
 }
 
-/// `CAST(expr AS kind)` or `TRY_CAST(expr AS kind)`. A literal is cast at once, unless it fails: the cast may be in a
-/// branch that is never taken.
+/// Makes `CAST(expr AS kind)` or `TRY_CAST(expr AS kind)`. A literal is cast at once, unless that fails: the cast may
+/// be in a branch that is never taken, so it must fail only when it is evaluated.
 pub fn cast(expr: ScalarExpr, kind: &DataType, or_null: bool) -> Result<ScalarExpr> {
     if expr.kind == *kind {
         return Ok(expr);
@@ -59,6 +59,7 @@ pub fn cast(expr: ScalarExpr, kind: &DataType, or_null: bool) -> Result<ScalarEx
     if !can_cast(&expr.kind, kind) {
         return Err(no_cast(&expr.kind, kind));
     }
+    // The fast path for literal integers.
     if let Some((value, 0)) = expr.as_constant().and_then(exact_value)
         && let Some(literal) = integer_literal(value, kind)
     {
@@ -72,8 +73,8 @@ pub fn cast(expr: ScalarExpr, kind: &DataType, or_null: bool) -> Result<ScalarEx
     Ok(ScalarExpr::new(kind.clone(), ExprOp::Cast { value: Box::new(expr), or_null }))
 }
 
-/// `CAST(expr AS kind)` or `TRY_CAST`, to a type that may bound the length of a text: `VARCHAR(n)` keeps the first `n`
-/// characters.
+/// Makes `CAST(expr AS kind)` or `TRY_CAST` to a type that may limit the length of a text: `VARCHAR(n)` keeps the first
+/// `n` characters.
 pub fn cast_to_sql_type(expr: ScalarExpr, kind: &SqlType, or_null: bool) -> Result<ScalarExpr> {
     let value = cast(expr, &kind.arrow(), or_null)?;
     match kind {
@@ -85,8 +86,8 @@ pub fn cast_to_sql_type(expr: ScalarExpr, kind: &SqlType, or_null: bool) -> Resu
     }
 }
 
-/// A literal of an integer type that has the value. Long IN lists are cast value by value, so that a kernel for each would
-/// take longer than all else.
+/// Returns a literal of an integer type with this value. Long IN lists are cast value by value, and a kernel call for
+/// each would take longer than all other work.
 fn integer_literal(value: i128, kind: &DataType) -> Option<ScalarExpr> {
     macro_rules! literal {
         ($native:ty, $array:ty) => {
@@ -107,18 +108,18 @@ fn integer_literal(value: i128, kind: &DataType) -> Option<ScalarExpr> {
     Some(ScalarExpr::literal(Constant::new(array)))
 }
 
-/// The error of a cast between types that have none.
+/// Returns the error for a cast between types that have none.
 fn no_cast(from: &DataType, to: &DataType) -> Error {
     let message = format!("{} cannot be cast to {}", type_name(from), type_name(to));
     let error = Error::new(ErrorKind::DatatypeMismatch, message);
     let is_time = |kind: &DataType| matches!(kind, DataType::Timestamp(..) | DataType::Date32 | DataType::Time64(_));
-    // A number is no point in time: only its reader knows from when and in what unit it counts.
+    // A number is not a point in time: only the user knows from when and in which unit it counts.
     if is_number(from) && is_time(to) {
         return error
-            .hint("to_timestamp_seconds(n), to_timestamp_millis(n) and DATE '1970-01-01' + n make one of a number");
+            .hint("to_timestamp_seconds(n), to_timestamp_millis(n) and DATE '1970-01-01' + n convert a number");
     }
     if is_time(from) && is_number(to) {
-        return error.hint("extract(epoch FROM t) and d - DATE '1970-01-01' make a number of it");
+        return error.hint("extract(epoch FROM t) and d - DATE '1970-01-01' convert it to a number");
     }
     error
 }

@@ -18,8 +18,8 @@ pub fn common_kind<'a>(kinds: impl IntoIterator<Item = &'a DataType>) -> Option<
     kinds.try_fold(first, |common, kind| common_pair(&common, kind))
 }
 
-/// Whether an operand is a text that is read as what stands beside it: a literal, or a parameter, in whose place a literal
-/// could stand.
+/// Whether an operand is a text that is read as the type beside it: a literal, or a parameter, which may replace a
+/// literal.
 pub(super) fn is_open_text(operand: &ScalarExpr) -> bool {
     operand.kind == DataType::Utf8View
         && match &operand.op {
@@ -28,8 +28,9 @@ pub(super) fn is_open_text(operand: &ScalarExpr) -> bool {
         }
 }
 
-/// The type in which `operands` are compared. As [`common_kind`], but that literals adapt: a text is read as the type
-/// beside it, and a number that the type beside it holds does not widen that type. So does the text of a parameter.
+/// Returns the type in which `operands` are compared. This is [`common_kind`], except that literals adapt. A literal
+/// text, or the text of a parameter, is read as the type beside it. A literal number does not widen a type that can
+/// hold it. Comparisons, IN and BETWEEN should use it rather than [`common_kind`].
 pub fn comparison_kind(operands: &[&ScalarExpr]) -> Option<DataType> {
     let adapts_itself =
         |operand: &&ScalarExpr| is_open_text(operand) || operand.as_constant().is_some_and(|value| !value.is_null());
@@ -37,19 +38,20 @@ pub fn comparison_kind(operands: &[&ScalarExpr]) -> Option<DataType> {
     let mut common = common_kind(others.iter().map(|operand| &operand.kind)).unwrap_or(DataType::Null);
     for literal in &literals {
         let Some(value) = literal.as_constant() else { continue };
+        // A number that does not fit widens the common type.
         if literal.kind != DataType::Utf8View && !adapts(value, &common) {
             common = common_pair(&common, value.kind())?;
         }
     }
     if common == DataType::Null {
-        // Only texts and NULLs.
+        // All operands are texts and NULLs.
         return common_kind(operands.iter().map(|operand| &operand.kind));
     }
     let has_text = literals.iter().any(|literal| literal.kind == DataType::Utf8View);
     (!has_text || !common.is_nested()).then_some(common)
 }
 
-/// Whether `kind` holds the literal exactly, or is a float, which numbers beside it become.
+/// Whether `kind` holds the literal exactly, or is a float, which the number becomes.
 fn adapts(value: &Constant, kind: &DataType) -> bool {
     let Some((value, scale)) = exact_value(value) else { return false };
     if is_float(kind) {
@@ -98,7 +100,7 @@ fn common_pair(a: &DataType, b: &DataType) -> Option<DataType> {
     }
 }
 
-/// Fields go together by their names, which must be the same ones; the order is that of `a`.
+/// Returns the common type of two structs. They must have the same field names; the order is that of `a`.
 fn common_struct(a: &Fields, b: &Fields) -> Option<DataType> {
     if a.len() != b.len() {
         return None;
@@ -113,7 +115,8 @@ fn common_struct(a: &Fields, b: &Fields) -> Option<DataType> {
     Some(DataType::Struct(fields?))
 }
 
-/// What a text becomes beside a type: most are read from text, and numbers are written as text.
+/// Returns the type that a text becomes beside another type. Most types are read from text, but numbers are written as
+/// text.
 fn beside_text(other: &DataType) -> Option<DataType> {
     match other {
         DataType::Date32
@@ -136,19 +139,21 @@ fn common_number(a: &DataType, b: &DataType) -> Option<DataType> {
         return Some(common_integer(a, b));
     }
     let ((p1, s1), (p2, s2)) = (digits_and_scale(a)?, digits_and_scale(b)?);
+    // The common decimal keeps the digits of both before and after the point, up to 38 in all.
     let whole = (i16::from(p1) - i16::from(s1)).max(i16::from(p2) - i16::from(s2));
     let scale = s1.max(s2);
     let digits = (whole + i16::from(scale)).clamp(1, i16::from(DIGITS_MAX)) as u8;
     Some(DataType::Decimal128(digits, scale))
 }
 
-/// The narrowest integer type that holds all values of both, or the decimal that does.
+/// Returns the narrowest integer type that holds all values of both types, or else a decimal.
 fn common_integer(a: &DataType, b: &DataType) -> DataType {
     let bounds = |kind: &DataType| integer_bounds(kind).expect("both are integers");
     let ((least, most), (other_least, other_most)) = (bounds(a), bounds(b));
     let (least, most) = (least.min(other_least), most.max(other_most));
     let candidates = match least {
         0 => [DataType::UInt8, DataType::UInt16, DataType::UInt32, DataType::UInt64],
+        // A negative value needs a signed type.
         _ => [DataType::Int8, DataType::Int16, DataType::Int32, DataType::Int64],
     };
     let holds_all = |kind: &DataType| bounds(kind).0 <= least && most <= bounds(kind).1;

@@ -1,14 +1,14 @@
 //! Digits and scale of decimal arithmetic.
 //!
-//! | operation | digits after the point | digits in front of it |
+//! | operation | digits after the point | digits before it |
 //! | --- | --- | --- |
 //! | `+ -` | the larger of both | one more than the larger of both |
 //! | `*` | the sum of both | the sum of both |
 //! | `%` | the larger of both | the smaller of both |
 //! | `/` | a DOUBLE | |
 //!
-//! More than 38 digits in all are capped to 38: digits in front of the point may then be missing, and a result that
-//! needs them is out of range.
+//! We cap more than 38 digits to 38. Then digits before the point may be missing, and a result that needs them is out
+//! of range.
 
 use arrow::datatypes::DataType;
 use rowmill_base::{Error, ErrorKind, Result};
@@ -16,8 +16,8 @@ use rowmill_plan::program::ArithmeticOp;
 
 use crate::kinds::DIGITS_MAX;
 
-/// The type of `op` on `DECIMAL(p1,s1)` and `DECIMAL(p2,s2)`. Fails if a product needs more than 38 digits after the
-/// point.
+/// Returns the type of `op` on `DECIMAL(p1,s1)` and `DECIMAL(p2,s2)`. Fails if a product needs more than 38 digits
+/// after the point.
 pub fn decimal_result(op: ArithmeticOp, (p1, s1): (u8, i8), (p2, s2): (u8, i8)) -> Result<DataType> {
     let (whole1, whole2) = (i16::from(p1) - i16::from(s1), i16::from(p2) - i16::from(s2));
     let (whole, scale) = match op {
@@ -28,11 +28,12 @@ pub fn decimal_result(op: ArithmeticOp, (p1, s1): (u8, i8), (p2, s2): (u8, i8)) 
     };
     if scale > DIGITS_MAX as i8 {
         let message = format!(
-            "number out of range: DECIMAL({p1},{s1}) {op} DECIMAL({p2},{s2}) needs {scale} digits behind the point"
+            "number out of range: DECIMAL({p1},{s1}) {op} DECIMAL({p2},{s2}) needs {scale} digits after the point"
         );
         return Err(Error::new(ErrorKind::NumericOutOfRange, message)
             .hint("a DECIMAL has at most 38 digits: CAST one side to fewer, or to DOUBLE"));
     }
+    // The scale is kept and digits before the point are given up, so that a result is either exact or an error.
     let digits = (whole + i16::from(scale)).clamp(1, i16::from(DIGITS_MAX)) as u8;
     Ok(DataType::Decimal128(digits, scale))
 }

@@ -1,4 +1,4 @@
-//! Operators and calls, typed.
+//! Typed operators and calls.
 
 use arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
 use rowmill_base::{Error, ErrorKind, Result};
@@ -15,8 +15,8 @@ use crate::kinds::{digits_and_scale, digits_of, exact_value, is_decimal, is_numb
 const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 const TIMESTAMP: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
 
-/// `left op right`, of numbers, dates, times, timestamps and intervals. A literal text is read as what the operator
-/// takes beside the other operand, and NULL stands for it.
+/// Makes `left op right` of numbers, dates, times, timestamps and intervals. A literal text, or NULL, takes the type
+/// that the operator needs beside the other operand.
 pub fn arithmetic(op: ArithmeticOp, left: ScalarExpr, right: ScalarExpr) -> Result<ScalarExpr> {
     let (left, right) = adapt_literals(op, left, right)?;
     match is_number(&left.kind) && is_number(&right.kind) {
@@ -25,7 +25,7 @@ pub fn arithmetic(op: ArithmeticOp, left: ScalarExpr, right: ScalarExpr) -> Resu
     }
 }
 
-/// Gives a type to literal texts and NULLs.
+/// Gives literal texts and NULLs a type.
 fn adapt_literals(op: ArithmeticOp, left: ScalarExpr, right: ScalarExpr) -> Result<(ScalarExpr, ScalarExpr)> {
     let is_open = |expr: &ScalarExpr| expr.kind == DataType::Null || is_open_text(expr);
     Ok(match (is_open(&left), is_open(&right)) {
@@ -44,7 +44,7 @@ fn adapt_literals(op: ArithmeticOp, left: ScalarExpr, right: ScalarExpr) -> Resu
     })
 }
 
-/// The type that a literal of no type of its own has beside `other`.
+/// Returns the type that a literal without its own type gets beside `other`.
 fn kind_beside(op: ArithmeticOp, other: &DataType, is_null: bool, is_left: bool) -> Option<DataType> {
     Some(match (op, other) {
         (_, other) if is_number(other) => other.clone(),
@@ -65,8 +65,8 @@ fn of_numbers(op: ArithmeticOp, left: ScalarExpr, right: ScalarExpr) -> Result<S
         let operands = [coerce(left, &kind)?, coerce(right, &kind)?];
         return Ok(ScalarExpr::new(kind, ExprOp::Arithmetic(op, Box::new(operands))));
     }
-    // BIGINT UNSIGNED beside a signed integer: no integer type has all values of both, so that decimals count. A
-    // quotient of whole numbers is still a whole number.
+    // For BIGINT UNSIGNED beside a signed integer, no integer type holds all values of both, so we compute with
+    // decimals. A quotient of whole numbers must still be a whole number.
     let are_integers = left.kind.is_integer() && right.kind.is_integer();
     let (left, right) = match are_integers {
         true => (coerce(left, &kind)?, coerce(right, &kind)?),
@@ -108,7 +108,7 @@ fn of_times(op: ArithmeticOp, left: ScalarExpr, right: ScalarExpr) -> Result<Sca
         (Plus, days, Date32) if days.is_integer() => named("date_plus_days", right, left),
         (Minus, Date32, days) if days.is_integer() => named("date_minus_days", left, right),
         (Minus, Date32, Date32) => named("date_minus_date", left, right),
-        // A date is the midnight it begins with: an interval of hours leads away from it.
+        // A date means the midnight that it begins with, because adding an interval of hours leaves that midnight.
         (Plus, Date32, Interval(_)) => named("timestamp_plus_interval", coerce(left, &TIMESTAMP)?, right),
         (Plus, Interval(_), Date32) => named("timestamp_plus_interval", coerce(right, &TIMESTAMP)?, left),
         (Minus, Date32, Interval(_)) => named("timestamp_minus_interval", coerce(left, &TIMESTAMP)?, right),
@@ -137,7 +137,7 @@ fn no_operator(op: ArithmeticOp, left: &DataType, right: &DataType) -> Error {
     Error::new(ErrorKind::DatatypeMismatch, message).hint("CAST one side to a number")
 }
 
-/// A call of a function that an operator stands for.
+/// Makes the call of a function that implements an operator.
 fn named(function: &str, left: ScalarExpr, right: ScalarExpr) -> Result<ScalarExpr> {
     call(operator_function(function)?, vec![left, right])
 }
@@ -146,7 +146,7 @@ fn operator_function(name: &str) -> Result<&'static FunctionSpec> {
     functions::find(name).ok_or_else(|| Error::internal(format!("the function {name} of an operator is missing")))
 }
 
-/// `-expr`. A literal number becomes the literal of its opposite; an unsigned integer becomes a wider signed one first.
+/// Makes `-expr`. A literal number becomes its opposite. An unsigned integer is first cast to a wider signed one.
 pub fn negate(expr: ScalarExpr) -> Result<ScalarExpr> {
     if let Some(opposite) = opposite_literal(&expr) {
         return Ok(opposite);
@@ -165,13 +165,14 @@ pub fn negate(expr: ScalarExpr) -> Result<ScalarExpr> {
         }
     };
     let value = coerce(expr, &signed)?;
+    // The opposite of NULL is NULL of the signed type.
     if value.as_constant().is_some_and(Constant::is_null) {
         return Ok(value);
     }
     Ok(ScalarExpr::new(signed, ExprOp::Negate(Box::new(value))))
 }
 
-/// The opposite of a literal number. `9223372036854775808` is a DECIMAL, and its opposite the least BIGINT.
+/// Returns the opposite of a literal number. `9223372036854775808` is a DECIMAL, and its opposite is the least BIGINT.
 fn opposite_literal(expr: &ScalarExpr) -> Option<ScalarExpr> {
     let (value, scale) = exact_value(expr.as_constant()?)?;
     let opposite = value.checked_neg()?;
@@ -183,13 +184,13 @@ fn opposite_literal(expr: &ScalarExpr) -> Option<ScalarExpr> {
     }
 }
 
-/// `left op right`, brought to their common type.
+/// Makes the comparison `left op right` after casting both to their common type.
 pub fn compare(op: CompareOp, left: ScalarExpr, right: ScalarExpr) -> Result<ScalarExpr> {
     let [left, right] = alike(&op, left, right)?;
     Ok(ScalarExpr::compare(left, op, right))
 }
 
-/// `left IS [NOT] DISTINCT FROM right`
+/// Makes `left IS [NOT] DISTINCT FROM right`.
 pub fn is_distinct(left: ScalarExpr, right: ScalarExpr, negated: bool) -> Result<ScalarExpr> {
     let op = if negated { "IS NOT DISTINCT FROM" } else { "IS DISTINCT FROM" };
     let operands = Box::new(alike(&op, left, right)?);
@@ -205,7 +206,7 @@ fn alike(op: &dyn std::fmt::Display, left: ScalarExpr, right: ScalarExpr) -> Res
     Ok([coerce(left, &kind)?, coerce(right, &kind)?])
 }
 
-/// `left || right`, of texts, blobs or lists. A value of another type beside a text is written as text.
+/// Makes `left || right` of texts, blobs or lists. A value of another type beside a text is written as text.
 pub fn concat(left: ScalarExpr, right: ScalarExpr) -> Result<ScalarExpr> {
     use DataType::{BinaryView, List, Null, Utf8View};
     match (&left.kind, &right.kind) {
@@ -220,6 +221,7 @@ pub fn concat(left: ScalarExpr, right: ScalarExpr) -> Result<ScalarExpr> {
             Ok(ScalarExpr::null(if is_blob { BinaryView } else { Utf8View }))
         }
         (BinaryView, BinaryView) => named("blob_concat", left, right),
+        // Only a literal text is read as a BLOB. Beside a column of texts, the BLOB becomes a text.
         (BinaryView, Utf8View) if right.as_constant().is_some() => {
             let right = coerce(right, &BinaryView)?;
             named("blob_concat", left, right)
@@ -240,7 +242,7 @@ fn no_concat(left: &DataType, right: &DataType) -> Error {
     Error::new(ErrorKind::DatatypeMismatch, message).hint("CAST one side to TEXT")
 }
 
-/// A call of a function, with its arguments cast to the types of the signature. The error names the types that were
+/// Makes a call of a function with its arguments cast to the types of the signature. An error names the types that were
 /// given.
 pub fn call(function: &'static FunctionSpec, arguments: Vec<ScalarExpr>) -> Result<ScalarExpr> {
     let given: Vec<ArgumentKind<'_>> = arguments
@@ -253,6 +255,7 @@ pub fn call(function: &'static FunctionSpec, arguments: Vec<ScalarExpr>) -> Resu
         return Err(Error::new(ErrorKind::UndefinedFunction, message)
             .hint("check the order and the types of the arguments; CAST(... AS type) makes another type of one"));
     };
+    // A signature with another number of arguments is a bug of the function.
     if kinds.arguments.len() != arguments.len() {
         return Err(Error::internal(format!("the signature of {} gives another number of arguments", function.name)));
     }

@@ -75,7 +75,7 @@ fn common_types_are_wide_enough_for_both() {
 }
 
 #[test]
-fn arithmetic_has_the_type_that_the_rules_say() {
+fn arithmetic_has_the_type_of_the_rules() {
     use ArithmeticOp::{Divide, Minus, Plus, Remainder, Times};
     use DataType::{Decimal128, Float32, Float64, Int8, Int32, Int64, UInt64};
     let cases = [
@@ -109,7 +109,7 @@ fn arithmetic_has_the_type_that_the_rules_say() {
     );
 }
 
-/// Whether the operands have the types that [`ExprOp::Arithmetic`] asks for.
+/// Whether the operands have the types that [`ExprOp::Arithmetic`] needs.
 fn decimal_or_same(expr: &ScalarExpr) -> bool {
     let ExprOp::Arithmetic(_, pair) = &expr.op else { return false };
     let is_decimal = |expr: &ScalarExpr| matches!(expr.kind, DataType::Decimal128(..));
@@ -117,7 +117,7 @@ fn decimal_or_same(expr: &ScalarExpr) -> bool {
 }
 
 #[test]
-fn operators_that_do_not_exist_name_their_types() {
+fn errors_of_missing_operators_name_the_types() {
     let cases = [
         (ArithmeticOp::Plus, DataType::Utf8View, DataType::Int64, "there is no TEXT + BIGINT"),
         (ArithmeticOp::Times, DataType::Date32, DataType::Int64, "there is no DATE * BIGINT"),
@@ -138,7 +138,7 @@ fn operators_that_do_not_exist_name_their_types() {
 }
 
 #[test]
-fn literals_adapt_to_what_they_are_compared_with() {
+fn literals_adapt_to_the_type_they_are_compared_with() {
     let kind_of = |left: ScalarExpr, right: ScalarExpr| comparison_kind(&[&left, &right]).map(|kind| type_name(&kind));
     let is = |left, right, expected: &str| assert_eq!(kind_of(left, right).as_deref(), Some(expected));
     let int32 = || column(&DataType::Int32);
@@ -176,7 +176,7 @@ fn negation_makes_literals_and_signed_numbers() {
 }
 
 #[test]
-fn casts_of_literals_are_done_at_once_unless_they_fail() {
+fn casts_of_literals_are_evaluated_at_once_unless_they_fail() {
     let five = cast(ScalarExpr::literal("5"), &DataType::Int8, false).expect("a cast");
     assert!(five.as_constant().is_some());
     let small = cast(ScalarExpr::literal(255), &DataType::UInt8, false).expect("a cast");

@@ -1,4 +1,4 @@
-//! The files' own columns as rows of a query.
+//! Reads the files' own columns as rows of a query.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::report::Reporter;
 use crate::rows::RowsRequest;
 
 impl FileSet {
-    /// Opens the rows of the columns that are asked for, by their numbers.
+    /// Opens the rows of the requested columns, which are given by their numbers.
     pub(crate) fn own_rows(&self, request: &RowsRequest<'_>) -> Result<Arc<dyn BatchSource>> {
         let wanted = request.columns;
         let target: Vec<TargetColumn> =
@@ -38,11 +38,13 @@ impl FileSet {
                 Arc::new(IpcJobs::new(files.clone(), &target, columns, progress))
             }
             Contents::Csv(shape) => {
+                // A column of the set is the field with the same number.
                 let fields = wanted.iter().map(|i| Some(*i)).collect();
                 let hint = self.guess_hint(shape.sampled);
                 self.csv_jobs(shape, shape.header, fields, &target, reporter, Some(hint), &progress)
             }
             Contents::Json { keys, boundaries, sampled } => {
+                // Keys that the query does not need are mapped to `None` and skipped.
                 let place = |i: usize| wanted.iter().position(|wanted| *wanted == i);
                 let columns = keys.iter().enumerate().map(|(i, key)| (key.clone(), place(i))).collect();
                 let hint = self.guess_hint(*sampled);

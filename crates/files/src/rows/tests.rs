@@ -1,4 +1,5 @@
-//! Files as rows of a query, in every format; what Parquet leaves out, and what it must not.
+//! Reads files as rows of a query in every format. Checks which parts of Parquet files are skipped, and that no row is
+//! lost.
 
 use std::fs::File;
 use std::ops::Range;
@@ -33,7 +34,7 @@ fn open(path: &str) -> Arc<FileRows> {
     FileRows::new(FileSet::open(path, &ReadOptions::default()).expect("opened")).expect("columns of SQL")
 }
 
-/// The rows that the source gives to `threads` workers. Every worker runs on its own thread.
+/// Reads all rows with `threads` workers, each on a thread of its own.
 fn read(source: &FileRows, columns: &[usize], predicates: &[Predicate], threads: usize) -> Result<RecordBatch> {
     const BATCH_ROWS: usize = 1_000;
     let rows = source.open(columns, predicates, BATCH_ROWS, threads, &Cancel::new())?;
@@ -48,7 +49,7 @@ fn read(source: &FileRows, columns: &[usize], predicates: &[Predicate], threads:
         shares.collect::<Result<Vec<_>>>()
     })?;
     let batches = batches.concat();
-    assert!(batches.iter().all(|batch| (1..=BATCH_ROWS).contains(&batch.num_rows())), "batches of a bounded size");
+    assert!(batches.iter().all(|batch| (1..=BATCH_ROWS).contains(&batch.num_rows())), "every batch should be bounded");
     Ok(concat_batches(rows.schema(), &batches).expect("batches of one schema"))
 }
 
@@ -66,7 +67,7 @@ fn number(column: usize, op: CompareOp, value: i64) -> Predicate {
     compare(column, op, Int64Array::from(vec![value]))
 }
 
-/// Rows with the columns `Id`, `Name` and `Flag`.
+/// Makes rows with the columns `Id`, `Name` and `Flag`.
 fn rows(ids: Range<i64>) -> RecordBatch {
     let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(ids.clone()));
     let names: ArrayRef =
@@ -76,7 +77,7 @@ fn rows(ids: Range<i64>) -> RecordBatch {
         .expect("a batch")
 }
 
-/// Row groups of 1,000 rows in pages of 100.
+/// Properties for row groups of 1,000 rows in pages of 100.
 fn small_pages() -> WriterPropertiesBuilder {
     WriterProperties::builder()
         .set_max_row_group_row_count(Some(1_000))
@@ -92,7 +93,7 @@ fn write_parquet(path: &str, batch: &RecordBatch, properties: WriterPropertiesBu
 }
 
 #[test]
-fn every_format_gives_the_columns_that_are_asked_for() {
+fn every_format_returns_the_requested_columns() {
     let folder = folder();
     for ending in ["parquet", "csv", "json", "arrow", "csv.gz"] {
         for part in 0..2 {
@@ -128,7 +129,7 @@ fn every_format_gives_the_columns_that_are_asked_for() {
 }
 
 #[test]
-fn columns_of_one_name_are_read_all_the_same() {
+fn columns_with_equal_names_are_read_separately() {
     let folder = folder();
     let path = path(&folder, "a.parquet");
     let schema = ["a", "a", "A"].map(|name| Field::new(name, DataType::Int64, false));
@@ -144,7 +145,7 @@ fn columns_of_one_name_are_read_all_the_same() {
 }
 
 #[test]
-fn files_with_columns_in_other_orders_are_pruned_by_the_right_one() {
+fn files_with_other_column_orders_are_pruned_by_the_right_column() {
     let folder = folder();
     let (first, second) = (rows(0..1_000), rows(1_000..2_000).project(&[2, 0, 1]).expect("a projection"));
     write_parquet(&path(&folder, "0.parquet"), &first, small_pages());
@@ -155,7 +156,7 @@ fn files_with_columns_in_other_orders_are_pruned_by_the_right_one() {
 }
 
 #[test]
-fn row_groups_and_pages_that_conditions_refute_are_not_read() {
+fn row_groups_and_pages_excluded_by_conditions_are_not_read() {
     let folder = folder();
     let path = path(&folder, "a.parquet");
     write_parquet(&path, &rows(0..10_000), small_pages());
@@ -188,28 +189,29 @@ fn row_groups_and_pages_that_conditions_refute_are_not_read() {
         ignore_case,
     };
     assert_eq!(ids(&[like("name 0031%", false)]), range(3_100..3_200));
-    assert_eq!(ids(&[like("NAME 0031%", true)]).len(), 10_000, "nothing is known of other letters");
-    // Conditions on two columns, and one that nothing meets.
+    assert_eq!(ids(&[like("NAME 0031%", true)]).len(), 10_000, "bounds say nothing about other letter cases");
+    // Conditions on two columns, and a condition that no row meets.
     let unsigned = compare(2, CompareOp::GreaterOrEqual, UInt32Array::from(vec![u32::MAX - 2_999]));
     assert_eq!(ids(&[number(0, CompareOp::GreaterOrEqual, 2_900), unsigned]), range(2_900..3_000));
     assert_eq!(ids(&[number(0, CompareOp::Less, 0)]), range(0..0));
     assert_eq!(ids(&[Predicate::IsNull { column: 0, negated: false }]), range(0..0));
     assert_eq!(ids(&[Predicate::IsNull { column: 1, negated: false }]).len(), 10_000);
-    // Where no columns are read, the numbers of rows follow the same rules.
+    // If no columns are read, the number of rows should follow the same rules.
     let counted = read(&source, &[], &[number(0, CompareOp::Equal, 4_242)], 1).expect("read");
     assert_eq!(counted.num_rows(), 100);
 }
 
-/// The place of the bytes of a data page in the file: the column and row group of `chunk`, the number of the page.
+/// Overwrites the bodies of data pages of one column. `chunk` is its row group and column number, and `pages` chooses
+/// the pages by number.
 fn overwrite_pages(path: &str, chunk: (usize, usize), pages: impl Fn(usize) -> bool) {
     let metadata = metadata(path, true);
     let (group, column) = chunk;
     let locations = metadata.offset_index().expect("an index")[group][column].page_locations();
     let mut bytes = std::fs::read(path).expect("there");
     for (number, page) in locations.iter().enumerate().filter(|(number, _)| pages(*number)) {
-        // The header stays, because the reader goes from one to the next.
+        // The header must stay valid, because the reader goes from one page header to the next.
         let end = page.offset as usize + page.compressed_page_size as usize;
-        assert!(page.compressed_page_size > 100, "page {number} has a body");
+        assert!(page.compressed_page_size > 100, "page {number} should have a body");
         bytes[end - 50..end].fill(0xFF);
     }
     std::fs::write(path, bytes).expect("written");
@@ -230,7 +232,7 @@ fn pages_and_columns_that_are_not_needed_are_not_decoded() {
     let path = path(&folder, "a.parquet");
     let properties = small_pages().set_dictionary_enabled(false).set_compression(parquet::basic::Compression::SNAPPY);
     write_parquet(&path, &rows(0..2_000), properties);
-    // Of the second row group the names outside of one page are destroyed.
+    // In the second row group, destroy the names in all pages but one.
     overwrite_pages(&path, (1, 1), |page| page != 4);
     let source = open(&path);
     assert!(read(&source, &[1], &[], 1).is_err());
@@ -241,7 +243,7 @@ fn pages_and_columns_that_are_not_needed_are_not_decoded() {
 }
 
 #[test]
-fn large_row_groups_are_shared() {
+fn a_large_row_group_is_shared_by_workers() {
     let folder = folder();
     let path = path(&folder, "a.parquet");
     let ids: ArrayRef = Arc::new(Int64Array::from_iter_values((0..900_000).map(|i| i * 7_919 % 1_000_003)));
@@ -256,7 +258,7 @@ fn large_row_groups_are_shared() {
     assert_eq!(read(&source, &[], &[], 3).expect("read").num_rows(), 900_000);
 }
 
-/// Writes the file anew with other statistics of its row groups; the rest stays.
+/// Rewrites the file with other statistics of its row groups. Everything else stays.
 fn with_statistics(path: &str, change: impl Fn(usize, &Statistics) -> Option<Statistics>) {
     let metadata = metadata(path, false);
     let mut bytes = std::fs::read(path).expect("there");
@@ -267,7 +269,7 @@ fn with_statistics(path: &str, change: impl Fn(usize, &Statistics) -> Option<Sta
         let mut group = group.into_builder();
         let columns = group.take_columns().into_iter().enumerate().map(|(number, column)| {
             let changed = column.statistics().and_then(|statistics| change(number, statistics));
-            // The index of the pages would tell the truth.
+            // The page index would contradict the changed statistics, so it is removed.
             let column = column.into_builder().set_column_index_offset(None).set_offset_index_offset(None);
             match changed {
                 Some(statistics) => column.set_statistics(statistics),
@@ -285,7 +287,7 @@ fn with_statistics(path: &str, change: impl Fn(usize, &Statistics) -> Option<Sta
 }
 
 #[test]
-fn statistics_that_do_not_bind_lose_no_rows() {
+fn unusable_statistics_lose_no_rows() {
     let folder = folder();
     let path = path(&folder, "a.parquet");
     let all: Vec<i64> = (0..3_000).collect();
@@ -320,7 +322,7 @@ fn statistics_that_do_not_bind_lose_no_rows() {
         Statistics::ByteArray(_) => Some(Statistics::byte_array(None, None, None, Some(5_000), false)),
         other => Some(other.clone()),
     });
-    // Old fields hold what a comparison of signed numbers or bytes found.
+    // The old fields have bounds found by comparing signed numbers or signed bytes.
     check(
         "unsigned numbers in old fields",
         compare(2, CompareOp::Less, UInt32Array::from(vec![5])),
@@ -335,7 +337,7 @@ fn statistics_that_do_not_bind_lose_no_rows() {
         }
         other => Some(other.clone()),
     });
-    // Signed numbers were right then too.
+    // For signed numbers the old fields are right, so they should be used.
     write_parquet(&path, &rows(0..3_000), small_pages());
     with_statistics(&path, |column, statistics| {
         let Statistics::Int64(ids) = statistics else { return Some(statistics.clone()) };
@@ -361,7 +363,7 @@ fn bloom_filters_exclude_row_groups() {
     let source = open(&path);
     let count = |predicate: Predicate| read(&source, &[0], &[predicate], 1).expect("read").num_rows();
     assert_eq!(count(compare_text(CompareOp::Equal, "4242")), 100, "the index of the pages finds the page");
-    assert_eq!(count(compare_text(CompareOp::Equal, "4243")), 0, "no filter has it");
+    assert_eq!(count(compare_text(CompareOp::Equal, "4243")), 0, "no filter contains it");
     let values = |texts: &[&str]| Arc::new(arrow::array::StringViewArray::from(texts.to_vec())) as ArrayRef;
     let any = |texts: &[&str]| Predicate::In { column: 1, values: values(texts), negated: false };
     assert_eq!(count(any(&["4243", "17", "33"])), 0);
@@ -371,7 +373,7 @@ fn bloom_filters_exclude_row_groups() {
 }
 
 #[test]
-fn damaged_indexes_and_filters_do_no_harm() {
+fn damaged_indexes_and_filters_never_affect_other_row_groups() {
     let folder = folder();
     let path = path(&folder, "a.parquet");
     write_parquet(&path, &rows(0..3_000), small_pages().set_bloom_filter_enabled(true));
@@ -400,14 +402,14 @@ fn damaged_indexes_and_filters_do_no_harm() {
                 _ => bytes[offset + random() % length] ^= 1 << (random() % 8),
             }
             std::fs::write(&path, &bytes).expect("written");
-            // Values that damage has made wrong are not told from right ones; only that reading ends matters.
+            // Damaged values cannot be told from correct ones. Only returning matters here.
             let _ = read(&open(&path), &[0, 1], &[number(0, CompareOp::Equal, 1_450)], 1);
-            let others = read(&open(&path), &[0], &[number(0, CompareOp::Equal, 2_450)], 1).expect("not concerned");
+            let others = read(&open(&path), &[0], &[number(0, CompareOp::Equal, 2_450)], 1).expect("not affected");
             assert_eq!(others.num_rows(), 100);
             assert_eq!(read(&open(&path), &[0], &[], 1).expect("no index is needed").num_rows(), 3_000);
         }
     }
-    // An index that lies outside of the file is none.
+    // An index outside of the file should be ignored.
     std::fs::write(&path, &sound).expect("written");
     let mut bytes = sound[..4].to_vec();
     let end = sound.len() - 8 - u32::from_le_bytes(sound[sound.len() - 8..][..4].try_into().expect("4 bytes")) as usize;
@@ -471,7 +473,7 @@ fn an_error_in_parquet_names_the_row_of_the_file() {
     let texts = (0..3_000).map(|row| if row == 2_456 { b"\xFF".as_slice() } else { b"text" });
     let bytes: ArrayRef = Arc::new(BinaryArray::from_iter_values(texts));
     let batch = RecordBatch::try_from_iter([("id", ids), ("t", bytes)]).expect("a batch");
-    // The hint of the writer calls the bytes a text.
+    // The schema that the writer added calls the bytes a text.
     let text = Schema::new(vec![Field::new("id", DataType::Int64, false), Field::new("t", DataType::Utf8, false)]);
     let hint = KeyValue::new("ARROW:schema".to_owned(), parquet::arrow::encode_arrow_schema(&text));
     let properties = small_pages().set_key_value_metadata(Some(vec![hint])).build();
@@ -488,7 +490,7 @@ fn an_error_in_parquet_names_the_row_of_the_file() {
 }
 
 #[test]
-fn unsigned_numbers_come_as_such() {
+fn unsigned_numbers_stay_unsigned() {
     let folder = folder();
     let path = path(&folder, "a.parquet");
     write_parquet(&path, &rows(0..10), small_pages());

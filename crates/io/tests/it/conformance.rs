@@ -1,4 +1,4 @@
-//! One suite for every implementation of [`Disk`]. The disk is given empty and left so.
+//! One test suite for every implementation of [`Disk`]. The disk must be empty before, and is empty afterwards.
 
 use std::sync::Arc;
 
@@ -199,7 +199,7 @@ fn mappings_refuse_what_is_not_there(disk: &dyn Disk) {
         assert!(error.message().contains(&disk.describe("t/1/f")), "{error}");
         assert_eq!(mapping.populate(offset, len).unwrap_err().kind(), ErrorKind::Corrupt);
     }
-    // Beyond the mapping and within the file is a bug of the caller, and not damage.
+    // A range after the end of the mapping but inside the file is a bug of the caller, not damage.
     let beyond = mapping.capacity();
     file.write_all_at(&[1], beyond).unwrap();
     assert_eq!(mapping.slice(beyond, 1).unwrap_err().kind(), ErrorKind::Internal);
@@ -238,14 +238,14 @@ fn a_longer_mapping_for_an_outgrown_one(disk: &dyn Disk) {
     let short = disk.map("t/1/f", 0).unwrap();
     let held = short.slice(0, 10_000).unwrap();
     let end = short.capacity();
-    // A sparse file: only the pages written exist.
+    // The file is sparse: only the written pages exist.
     file.write_all_at(&[2; 10_000], end - 5_000).unwrap();
     let long = disk.map("t/1/f", end + 5_000).unwrap();
     assert!(long.capacity() >= end + 5_000);
     assert_eq!(long.slice(end - 5_000, 10_000).unwrap(), [2; 10_000]);
     assert_eq!(long.slice(0, 10_000).unwrap(), held);
     assert_eq!(short.slice(end - 5_000, 5_000).unwrap(), [2; 5_000]);
-    // What is written now below the old end is the same in both.
+    // Writes below the old end must now be visible in both mappings.
     file.write_all_at(&[3; 10_000], 20_000).unwrap();
     file.punch(22_000, 1_000).unwrap();
     assert_eq!(short.slice(20_000, 10_000).unwrap(), long.slice(20_000, 10_000).unwrap());

@@ -1,4 +1,4 @@
-//! What every disk must do, run over each of them.
+//! Tests that every disk must pass.
 
 #![allow(clippy::unwrap_used)]
 
@@ -26,9 +26,9 @@ fn faulty_disk_without_faults_conforms() {
     conformance::disk_conformance(Arc::new(FaultyDisk::new(Arc::new(MemoryDisk::new()))));
 }
 
-/// A cut that this process cannot know of is found by `populate`, where a plain touch would raise SIGBUS.
+/// `populate` must find a cut that this process cannot know of. A plain touch would raise SIGBUS.
 #[test]
-fn populate_finds_a_file_that_was_cut_behind_our_back() {
+fn populate_finds_a_file_that_another_process_has_cut() {
     let dir = tempfile::tempdir().unwrap();
     let disk = RealDisk::new(dir.path());
     disk.open("f", OpenMode::Create).unwrap().write_all_at(&[1; 100_000], 0).unwrap();
@@ -41,9 +41,9 @@ fn populate_finds_a_file_that_was_cut_behind_our_back() {
     mapping.populate(0, 10).unwrap();
 }
 
-/// A file that another takes the place of is not read through the mapping of the first.
+/// A file that replaces another one must not be read through the mapping of the first.
 #[test]
-fn a_replaced_file_is_told_apart() {
+fn a_mapping_does_not_read_a_file_that_replaced_its_own() {
     let dir = tempfile::tempdir().unwrap();
     let disk = RealDisk::new(dir.path());
     disk.open("f", OpenMode::Create).unwrap().write_all_at(&[1; 10], 0).unwrap();

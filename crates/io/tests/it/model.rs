@@ -1,4 +1,4 @@
-//! Random calls on files of every disk, against a twin that keeps each file in a `Vec<u8>`.
+//! Runs random calls on files of every disk and compares them with a model that keeps each file in a `Vec<u8>`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,10 +6,10 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use rowmill_io::{Disk, DiskFile, FaultyDisk, Mapping, MemoryDisk, OpenMode, RealDisk};
 
-/// Files of the model. Few, so that calls meet.
+/// The files of the model. There are only a few, so that calls often hit the same file.
 const FILES: [&str; 3] = ["a", "d/b", "d/e/c"];
 
-/// The longest file: some pages, so that edges within pages and across them are hit.
+/// The longest file. It has several pages, so that the tests hit edges inside pages and across them.
 const LEN_MAX: u64 = 40_000;
 
 #[derive(Clone, Debug)]
@@ -39,7 +39,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A disk with a handle and a mapping of each file that exists.
+/// A disk, a handle and a mapping for each open file, and the expected contents.
 struct Run {
     disk: Arc<dyn Disk>,
     open: BTreeMap<usize, (Box<dyn DiskFile>, Arc<Mapping>)>,
@@ -101,7 +101,7 @@ impl Run {
         }
     }
 
-    /// All files, byte by byte and by three ways.
+    /// Compares all files byte by byte, in three ways: by length, by a read, and through the mapping.
     fn check(&mut self) {
         for (file, path) in FILES.into_iter().enumerate() {
             let expected = self.model.get(&file).cloned();

@@ -1,14 +1,16 @@
-//! How many rows joins have, and which conditions hold where.
+//! Estimates of the rows of joins, and the places where conditions are checked.
 //!
-//! Columns that edges make equal form a class. Among relations that are joined, a class takes away all rows in which its
-//! columns differ: with each column after the first, one row in as many as the column has distinct values, the more of
-//! both sides, since the values of the smaller side are taken to be among those of the larger (Selinger et al., "Access
-//! Path Selection in a Relational Database Management System", 1979). So edges that follow from others count once.
+//! Columns that edges make equal form a class. When relations are joined, a class removes all rows in which its columns
+//! differ. Each column after the first keeps one row in `d`, where `d` is the number of distinct values of the side
+//! that has more, because we assume that the values of the smaller side are among those of the larger one (Selinger et
+//! al., "Access Path Selection in a Relational Database Management System", 1979). Implied edges therefore count only
+//! once.
 //!
-//! Several classes between the same two relations are hardly independent. If their columns have a key of one of the
-//! relations, a row of the other meets one row of it; otherwise the second class counts with its square root, the third
-//! with its fourth root, and so on. For that, classes are taken as links of two relations, pairs that share many first: a
-//! pair of columns is one join, although each of its columns may be equal to others elsewhere.
+//! Several classes between the same two relations are rarely independent. If their columns contain a key of one
+//! relation, each row of the other relation meets one row of it. Otherwise the second class counts with its square
+//! root, the third with its fourth root, and so on. For this we treat classes as links between two relations, and we
+//! start with the pairs that share the most classes. A pair of columns is then one join, although each of its columns
+//! may be equal to columns elsewhere.
 
 use std::collections::BTreeMap;
 
@@ -16,35 +18,35 @@ use super::conflicts::{OperatorPlace, closure, places};
 use super::relation_set::RelationSet;
 use super::{JoinColumn, JoinGraph, JoinOperator, JoinTree};
 
-/// What is known of one graph: its links, and estimates.
+/// The facts that are computed once per graph: links, and places of the operators.
 pub(super) struct Cardinality<'a> {
     graph: &'a JoinGraph,
-    /// The relations that no operator has on its right.
+    /// The relations that are not the right side of an operator.
     inner: RelationSet,
-    /// Columns that are equal, each once.
+    /// The classes: groups of equal columns. A column is in at most one class.
     classes: Vec<Vec<JoinColumn>>,
-    /// Pairs of relations that share classes, those that share most first.
+    /// Pairs of relations that share classes. Pairs that share the most come first.
     links: Vec<Link>,
-    /// The relations that each predicate needs.
+    /// The relations that must be joined before each predicate can be checked.
     needed: Vec<RelationSet>,
-    /// Where each operator may stand.
+    /// The places that each operator may take.
     places: Vec<OperatorPlace>,
-    /// By relation, those that an inner join links with it.
+    /// For each relation, the relations that an inner join links with it.
     linked: Vec<RelationSet>,
-    /// Links of more than two relations: equalities of expressions over several.
+    /// Links between sets of more than two relations, from equalities of expressions over several relations.
     linked_sets: Vec<(RelationSet, RelationSet)>,
-    /// By relation, those that anything links with it.
+    /// For each relation, the relations that any condition links with it.
     adjacent: Vec<RelationSet>,
-    /// Sets that anything links, one of them with more than one relation.
+    /// Pairs of sets that any condition links, if one of them has more than one relation.
     adjacent_sets: Vec<(RelationSet, RelationSet)>,
 }
 
-/// How two sets of relations are joined.
+/// How two sets of relations can be joined.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Connection {
     /// By conditions of inner joins.
     Inner,
-    /// By an operator. The first set is its left side, or with `flipped` the second.
+    /// By an operator. The first set is its left side, or, with `flipped`, the second one.
     Operator { number: usize, flipped: bool },
 }
 
@@ -52,11 +54,12 @@ pub(super) enum Connection {
 struct Link {
     relations: [usize; 2],
     classes: Vec<usize>,
-    /// Rows of the relation that has a key among the columns of the classes, more if both have.
+    /// Rows of the relation whose key is among the columns of the classes. If both relations have one, the larger
+    /// number.
     key_rows: Option<f64>,
 }
 
-/// Columns of a class that hold equal values, and how many.
+/// Columns of a class that are known to be equal, and their number of distinct values.
 struct Equal {
     relations: RelationSet,
     distinct: f64,
@@ -70,6 +73,7 @@ impl<'a> Cardinality<'a> {
         let of_operators = RelationSet::of_all(graph.operators.iter().map(|operator| &operator.right));
         let all = (0..count).fold(RelationSet::EMPTY, |all, relation| all.with(RelationSet::of(relation)));
         let needed = graph.predicates.iter();
+        // A predicate on an operator's right side must wait for everything that the operator needs.
         let needed = needed.map(|predicate| closure(RelationSet::of_all(&predicate.relations), &places)).collect();
         let mut cardinality = Cardinality {
             inner: all.without(of_operators),
@@ -87,6 +91,7 @@ impl<'a> Cardinality<'a> {
             let [one, other] = link.relations;
             add_link(&mut cardinality.linked, one, other);
         }
+        // Equalities of expressions can link relations like edges, but only between inner relations.
         for sides in graph.predicates.iter().filter_map(|predicate| predicate.sides.as_ref()) {
             let [one, other] = [&sides.0, &sides.1].map(RelationSet::of_all);
             let is_link = !one.meets(other) && one.with(other).is_within(cardinality.inner);
@@ -107,13 +112,14 @@ impl<'a> Cardinality<'a> {
         cardinality
     }
 
-    /// An operator.
+    /// The operator with this number.
     pub(super) fn operator(&self, number: usize) -> &JoinOperator {
         &self.graph.operators[number]
     }
 
-    /// How two sets that have no relation in common can be joined; `None` if only by a cross product, or not at all.
+    /// How two disjoint sets can be joined. Returns `None` if that takes a cross product or is not possible.
     pub(super) fn connection(&self, one: RelationSet, other: RelationSet) -> Option<Connection> {
+        // Check cheap links of single relations before links of sets.
         let are_linked = one.iter().any(|relation| self.linked[relation].meets(other))
             || self.linked_sets.iter().any(|(left, right)| {
                 (left.is_within(one) && right.is_within(other)) || (left.is_within(other) && right.is_within(one))
@@ -124,7 +130,7 @@ impl<'a> Cardinality<'a> {
             let (left, right) = if flipped { (other, one) } else { (one, other) };
             if place.fits(left, right) {
                 if found.is_some() {
-                    // One join cannot do both.
+                    // A join can not apply two operators, or an operator and an inner condition, at the same time.
                     return None;
                 }
                 found = Some(Connection::Operator { number, flipped });
@@ -133,13 +139,13 @@ impl<'a> Cardinality<'a> {
         found
     }
 
-    /// Whether the rows of a set may be multiplied with others: no operator waits for them.
+    /// Whether a cross product with the set is allowed: an operator's right side alone must wait for the operator.
     pub(super) fn may_multiply(&self, set: RelationSet) -> bool {
         set.meets(self.inner)
     }
 
-    /// Relations that a condition links with `set`, without those of `excluded`. A set that is linked as a whole is
-    /// represented by its first relation.
+    /// The relations that a condition links with `set`, without those in `excluded`. If the set is linked with a whole
+    /// set, that set is represented by its first relation, because DPhyp must visit each set only once.
     pub(super) fn neighbours(&self, set: RelationSet, excluded: RelationSet) -> RelationSet {
         let single = set.iter().fold(RelationSet::EMPTY, |all, relation| all.with(self.adjacent[relation]));
         let excluded = excluded.with(set);
@@ -154,12 +160,13 @@ impl<'a> Cardinality<'a> {
         neighbours
     }
 
-    /// The relations in parts that conditions link.
+    /// Splits the relations into connected components.
     pub(super) fn components(&self) -> Vec<RelationSet> {
         let mut components: Vec<RelationSet> = Vec::new();
         let single = self.adjacent.iter().enumerate().map(|(relation, linked)| linked.with(RelationSet::of(relation)));
         for linked in single.chain(self.adjacent_sets.iter().map(|(one, other)| one.with(*other))) {
             let mut all = linked;
+            // Merge every component that shares a relation with this link.
             components.retain(|component| {
                 let meets = component.meets(linked);
                 if meets {
@@ -172,8 +179,10 @@ impl<'a> Cardinality<'a> {
         components
     }
 
-    /// Rows of the join of a set of relations, at least one. Logarithms are added so that no product leaves the floats.
+    /// Estimated rows of the join of a set of relations, at least one. We add logarithms because a product could
+    /// overflow.
     pub(super) fn rows(&self, set: RelationSet) -> f64 {
+        // Inner relations multiply; operators scale the result by their growth.
         let rows = |relation: usize| at_least_one(self.graph.relations[relation].rows).log2();
         let product: f64 = set.common(self.inner).iter().map(rows).sum();
         let operators = self.places.iter().zip(&self.graph.operators).filter(|(_, operator)| set.has(operator.right));
@@ -188,8 +197,8 @@ impl<'a> Cardinality<'a> {
         (product + grown + passing - self.reduction(set)).clamp(0.0, f64::MAX.log2() / 2.0).exp2()
     }
 
-    /// The rows that are read of `many` if they are found by the keys of `few`; `None` if they cannot be. `rows` are
-    /// those of the join.
+    /// Estimated rows that are read of `many` if an index finds them by the keys of `few`, or `None` if no index can.
+    /// `rows` are the estimated rows of the join.
     pub(super) fn rows_by_key(
         &self,
         few: RelationSet,
@@ -210,14 +219,14 @@ impl<'a> Cardinality<'a> {
                 class.iter().any(is_key) && class.iter().any(|column| few.has(column.relation))
             }),
         };
-        // Rows that the relation's own conditions take away are read before that.
+        // The index also reads rows that the relation's own conditions remove afterwards.
         let read = rows * at_least_one(info.rows_unfiltered) / at_least_one(info.rows);
         is_found.then(|| read.min(info.rows_unfiltered))
     }
 
-    /// How many times fewer rows the classes leave of the product of a set, as a binary logarithm.
+    /// The factor by which the classes reduce the product of a set, as a binary logarithm.
     fn reduction(&self, set: RelationSet) -> f64 {
-        // Classes are read when a link has them: most links of a large graph are not within a set.
+        // Classes are filled in when a link needs them, because most links of a large graph are not within the set.
         let mut equal: Vec<Vec<Equal>> = std::iter::repeat_with(Vec::new).take(self.classes.len()).collect();
         let mut reduction = 0.0;
         for link in &self.links {
@@ -234,21 +243,23 @@ impl<'a> Cardinality<'a> {
             let mut reductions: Vec<f64> = united.collect();
             reduction += match link.key_rows {
                 Some(rows) if reductions.len() == link.classes.len() => rows.log2(),
+                // Without a key, or with some classes already equal, the columns are damped as dependent.
                 _ => self.bounded(damped(&mut reductions), link.relations),
             };
         }
         reduction
     }
 
-    /// A reduction of the product of two relations, as a binary logarithm. If their columns have more combinations of values than
-    /// either has rows, the values of the smaller are taken to be those that the larger refers to.
+    /// Limits the reduction of the product of two relations, as a binary logarithm. If their columns have more
+    /// combinations of values than either has rows, we assume a foreign key: the values of the smaller side are those
+    /// that the larger refers to.
     fn bounded(&self, reduction: f64, relations: [usize; 2]) -> f64 {
         let [one, other] =
             relations.map(|relation| at_least_one(self.graph.relations[relation].rows_unfiltered).log2());
         if reduction > one.max(other) { one.min(other) } else { reduction }
     }
 
-    /// Says of each join of a tree which conditions it checks.
+    /// Determines for each join of a tree which conditions it checks.
     pub(super) fn place_conditions(&self, tree: &mut JoinTree) {
         self.place(tree);
     }
@@ -264,6 +275,7 @@ impl<'a> Cardinality<'a> {
             JoinTree::Join(join) => {
                 let (build, probe) = (self.place(&mut join.build), self.place(&mut join.probe));
                 let set = build.set.with(probe.set);
+                // A condition belongs to the lowest join that has all of its relations.
                 let is_new = |needed: &RelationSet| {
                     needed.is_within(set) && !needed.is_within(build.set) && !needed.is_within(probe.set)
                 };
@@ -283,14 +295,15 @@ impl<'a> Cardinality<'a> {
     }
 }
 
-/// What is known of a tree whose conditions are placed.
+/// The facts about a tree whose conditions are placed.
 struct Placed {
     set: RelationSet,
-    /// Of each class, columns that are not known to be equal to one another yet.
+    /// For each class, its columns in the tree that are not known to be equal to each other yet.
     columns: Vec<Vec<JoinColumn>>,
 }
 
-/// Makes all columns of a class equal to one another, if both sides have some, and leaves one to stand for them.
+/// Makes all columns of a class equal, if both sides have some, by adding the equalities to `on`. Keeps one column as
+/// the representative of the class.
 fn equate(
     mut build: Vec<JoinColumn>,
     probe: Vec<JoinColumn>,
@@ -311,11 +324,12 @@ fn add_link(linked: &mut [RelationSet], one: usize, other: usize) {
     linked[other] = linked[other].with(RelationSet::of(one));
 }
 
-/// Columns that edges make equal.
+/// Groups the columns that edges make equal, directly or through other columns.
 fn classes_of(graph: &JoinGraph) -> Vec<Vec<JoinColumn>> {
     let is_same = |one: &JoinColumn, other: &JoinColumn| (one.relation, one.column) == (other.relation, other.column);
     let mut classes: Vec<Vec<JoinColumn>> = Vec::new();
     for edge in &graph.edges {
+        // An edge may connect two classes, which then become one.
         let (met, mut rest): (Vec<_>, Vec<_>) = classes
             .into_iter()
             .partition(|class| class.iter().any(|column| is_same(column, &edge.left) || is_same(column, &edge.right)));
@@ -355,7 +369,7 @@ fn links_of(graph: &JoinGraph, classes: &[Vec<JoinColumn>]) -> Vec<Link> {
             };
             let relation = &graph.relations[*relation];
             let keys = relation.keys.iter().filter(|key| key.iter().all(|column| columns.contains(column)));
-            // A key of one column has a row for each of the values that conditions on it leave.
+            // A key of a single column has one row for each value that the conditions on it leave.
             let rows = keys.map(|key| match key[..] {
                 [only] => distinct_of(only).unwrap_or(relation.rows_unfiltered).min(relation.rows_unfiltered),
                 _ => relation.rows_unfiltered,
@@ -369,7 +383,7 @@ fn links_of(graph: &JoinGraph, classes: &[Vec<JoinColumn>]) -> Vec<Link> {
     links
 }
 
-/// The columns of a class in a set of relations, before any join.
+/// The columns of a class in a set of relations, each on its own, before any join.
 fn apart(class: &[JoinColumn], set: RelationSet) -> Vec<Equal> {
     let columns = class.iter().filter(|column| set.has(column.relation));
     columns
@@ -377,8 +391,8 @@ fn apart(class: &[JoinColumn], set: RelationSet) -> Vec<Equal> {
         .collect()
 }
 
-/// Makes columns of two relations equal. By how much that reduces a join of them, as a binary logarithm; `None` if they
-/// are equal already.
+/// Joins the columns of two relations in a class. Returns by how much that reduces their join, as a binary logarithm,
+/// or `None` if they are already equal.
 fn unite(equal: &mut Vec<Equal>, relations: [usize; 2]) -> Option<f64> {
     let place = |equal: &[Equal], relation| equal.iter().position(|columns| columns.relations.has(relation));
     let (one, other) = (place(equal, relations[0])?, place(equal, relations[1])?);
@@ -393,23 +407,23 @@ fn unite(equal: &mut Vec<Equal>, relations: [usize; 2]) -> Option<f64> {
     Some(most.log2())
 }
 
-/// All reductions together, each counting half as much as the one before, the greatest first.
+/// Sums the reductions, the greatest first. Each one counts half of the one before it.
 fn damped(reductions: &mut [f64]) -> f64 {
     reductions.sort_by(|left, right| right.total_cmp(left));
     reductions.iter().rev().fold(0.0, |rest, reduction| reduction + rest / 2.0)
 }
 
-/// An estimate of rows or of values that can be calculated with.
+/// Makes an estimate of rows or values safe to calculate with.
 fn at_least_one(estimate: f64) -> f64 {
     if estimate.is_nan() { 1.0 } else { estimate.clamp(1.0, f64::MAX) }
 }
 
-/// An estimate of a share that can be calculated with.
+/// Makes an estimate of a share safe to calculate with.
 fn share(estimate: f64) -> f64 {
     if estimate.is_nan() { 1.0 } else { estimate.clamp(f64::MIN_POSITIVE, 1.0) }
 }
 
-/// An estimate of the rows of a result per row that can be calculated with.
+/// Makes an estimate of rows per row safe to calculate with.
 fn growth(estimate: f64) -> f64 {
     if estimate.is_nan() { 1.0 } else { estimate.clamp(f64::MIN_POSITIVE, f64::MAX) }
 }

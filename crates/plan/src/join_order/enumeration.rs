@@ -1,4 +1,4 @@
-//! The trees that are compared: all of them where they are few, otherwise good ones.
+//! The search for a tree: all trees are compared if there are few, otherwise good candidates.
 
 use std::cmp::Ordering;
 
@@ -7,10 +7,10 @@ use super::cost::cost_of_join;
 use super::relation_set::RelationSet;
 use super::{Join, JoinTree, OperatorJoin, hypergraph};
 
-/// Relations up to which a greedy tree is improved. The time grows with the third power.
+/// Relations up to which we improve a greedy tree. The time grows with the third power.
 const IMPROVED_RELATIONS_MAX: usize = 32;
 
-/// Relations that are joined already.
+/// Relations that are already joined, and their tree.
 #[derive(Clone)]
 pub(super) struct Joined {
     set: RelationSet,
@@ -22,7 +22,7 @@ impl Joined {
         Joined { set: RelationSet::of(relation), tree: JoinTree::Relation { relation, rows } }
     }
 
-    /// A join of `rows` rows; the side of an inner join with fewer rows is the build side.
+    /// Joins two trees. The join has `rows` rows. The side of an inner join with fewer rows becomes the build side.
     pub(super) fn join(one: Joined, other: Joined, connection: Connection, rows: f64) -> Joined {
         let set = one.set.with(other.set);
         let (one, other) = (one.tree, other.tree);
@@ -41,7 +41,7 @@ impl Joined {
     }
 }
 
-/// A tree of all relations, of which there is at least one.
+/// Finds a tree of all relations. There must be at least one.
 pub(super) fn join_all(cardinality: &Cardinality<'_>) -> JoinTree {
     let components = cardinality.components().into_iter().map(|relations| {
         hypergraph::best(relations, cardinality).unwrap_or_else(|| {
@@ -52,7 +52,7 @@ pub(super) fn join_all(cardinality: &Cardinality<'_>) -> JoinTree {
     greedy(components.collect(), cardinality).tree
 }
 
-/// Joins always the two whose join has the fewest rows. Products come when no condition links any two.
+/// Always joins the two trees whose join has the fewest rows. Uses cross products only when no condition links any two.
 fn greedy(joined: Vec<Joined>, cardinality: &Cardinality<'_>) -> Joined {
     let mut joined: Vec<Option<Joined>> = joined.into_iter().map(Some).collect();
     let linked = |one: &Joined, other: &Joined| cardinality.connection(one.set, other.set);
@@ -65,6 +65,7 @@ fn greedy(joined: Vec<Joined>, cardinality: &Cardinality<'_>) -> Joined {
         add_pairs(&joined[..=number], &mut pairs, &linked, cardinality);
     }
     loop {
+        // Cross products are considered only when no linked pair is left.
         let is_linked = !pairs.is_empty();
         if !is_linked {
             for number in 0..joined.len() {
@@ -72,20 +73,22 @@ fn greedy(joined: Vec<Joined>, cardinality: &Cardinality<'_>) -> Joined {
             }
         }
         let Some(pair) = pairs.iter().min_by(|left, right| left.compare(right)).copied() else { break };
-        let [one, other] = pair.sides.map(|side| joined[side].take().expect("sides of pairs are there"));
+        let [one, other] = pair.sides.map(|side| joined[side].take().expect("a pair names unjoined trees"));
         if is_linked {
+            // Both sides are used up, so all other pairs with them are obsolete.
             pairs.retain(|left| !left.sides.iter().any(|side| pair.sides.contains(side)));
         } else {
-            // What the product links comes before other products.
+            // The result of the product may now be linked with other trees. Those joins must come before further
+            // products.
             pairs.clear();
         }
         joined.push(Some(Joined::join(one, other, pair.connection, pair.rows)));
         add_pairs(&joined, &mut pairs, &linked, cardinality);
     }
-    joined.into_iter().flatten().next().expect("one relation is left")
+    joined.into_iter().flatten().next().expect("at least one tree is left")
 }
 
-/// Two trees that could be joined next.
+/// Two trees that may be joined next.
 #[derive(Clone, Copy)]
 struct Pair {
     sides: [usize; 2],
@@ -95,13 +98,13 @@ struct Pair {
 }
 
 impl Pair {
-    /// Which of two pairs is better.
+    /// Orders pairs; the better one is less.
     fn compare(&self, other: &Pair) -> Ordering {
         self.rows.total_cmp(&other.rows).then(self.cost.total_cmp(&other.cost))
     }
 }
 
-/// Adds the pairs of the last tree with those before it that can be joined.
+/// Adds the pairs of the last tree with every earlier tree that it can be joined with.
 fn add_pairs(
     joined: &[Option<Joined>],
     pairs: &mut Vec<Pair>,
@@ -123,14 +126,14 @@ fn add_pairs(
     }
 }
 
-/// The cheapest of all trees that have the relations of a tree in the same order from left to right.
+/// Finds the cheapest of all trees that have the same relations in the same order from left to right.
 fn improved(joined: Joined, cardinality: &Cardinality<'_>) -> Joined {
     let mut order = Vec::new();
     leaves(&joined.tree, &mut order);
     if order.len() > IMPROVED_RELATIONS_MAX {
         return joined;
     }
-    // By its length less one and its start, the cheapest tree of a part of the order.
+    // The cheapest tree for each part of the order, by its length minus one and its start.
     let mut cheapest: Vec<Vec<Option<CheapestPart>>> = Vec::with_capacity(order.len());
     let set_of = |start: usize, count: usize| RelationSet::of_all(&order[start..start + count]);
     let single = |at: usize| Some(CheapestPart { cost: 0.0, first: 0, rows: cardinality.rows(set_of(at, 1)) });
@@ -143,6 +146,7 @@ fn improved(joined: Joined, cardinality: &Cardinality<'_>) -> Joined {
                 let (Some(one), Some(other)) = sides else { continue };
                 let (one_set, other_set) = (set_of(start, first), set_of(start + first, count - first));
                 let Some(connection) = cardinality.connection(one_set, other_set) else { continue };
+                // All splits of the same leaves have the same estimate, so we compute it once.
                 let rows = best.map_or_else(|| cardinality.rows(one_set.with(other_set)), |best| best.rows);
                 let sides = [(one_set, one.rows), (other_set, other.rows)];
                 let cost = one.cost + other.cost + cost_of_join(cardinality, sides, connection, rows);
@@ -155,20 +159,20 @@ fn improved(joined: Joined, cardinality: &Cardinality<'_>) -> Joined {
         let of_count = of_count.collect();
         cheapest.push(of_count);
     }
-    // A greedy tree with a cross product has none that is linked throughout.
+    // If the greedy tree has a cross product, no fully linked tree exists, and we keep the greedy one.
     tree_of(0, &order, &cheapest, cardinality).unwrap_or(joined)
 }
 
-/// The cheapest tree of some leaves that follow one another.
+/// The cheapest tree of consecutive leaves.
 #[derive(Clone, Copy)]
 struct CheapestPart {
     cost: f64,
-    /// How many leaves its first side has; none for a single relation.
+    /// Number of leaves of its first side; 0 for a single relation.
     first: usize,
     rows: f64,
 }
 
-/// The tree that was found for the leaves `order`, which begin at `start`.
+/// Builds the tree that was found for the leaves `order`, which start at `start`.
 fn tree_of(
     start: usize,
     order: &[usize],

@@ -1,9 +1,10 @@
-//! The cheapest tree of relations that conditions link, by the algorithm DPhyp.
+//! Finds the cheapest tree of linked relations with the algorithm DPhyp.
 //!
-//! Conditions are edges of a hypergraph: each links two sets of relations. DPhyp meets every pair of connected sets that
-//! an edge links exactly once, in an order in which the trees of both are known (Moerkotte and Neumann, "Dynamic
-//! Programming Strikes Back", 2008). A chain of n relations has about n³/6 such pairs and a clique 3ⁿ/2, so that the
-//! number of pairs, rather than that of relations, bounds the search.
+//! Conditions are edges of a hypergraph; each of them links two sets of relations. DPhyp visits every pair of connected
+//! sets that an edge links exactly once. The order of its visits guarantees that the best trees of both sets are
+//! already known (Moerkotte and Neumann, "Dynamic Programming Strikes Back", 2008). A chain of n relations has about
+//! n³/6 such pairs, and a clique 3ⁿ/2. We therefore limit the search by the number of pairs, not by the number of
+//! relations.
 
 use std::collections::HashMap;
 
@@ -12,38 +13,41 @@ use super::cost::cost_of_join;
 use super::enumeration::Joined;
 use super::relation_set::{RelationSet, SetHash};
 
-/// Pairs up to which every tree is compared: a clique of nine relations, a star of ten, a chain of forty.
+/// Pairs up to which we compare every tree, which should take milliseconds. For example, a clique of nine relations, a star of ten, or a chain of
+/// forty.
 pub(super) const PAIRS_MAX: usize = 12_000;
 
-/// Sets that are looked up at most. A star has many that are not connected for each one that is.
+/// Sets that we look up at most. For each connected set, a star has many that are not connected.
 const LOOKUPS_MAX: usize = 3 * PAIRS_MAX;
 
-/// Relations up to which there are never more pairs.
+/// With at most this number of relations, the number of pairs is always below the limit.
 const FEW_RELATIONS: usize = 9;
 
-/// The search has met more than [`PAIRS_MAX`] pairs.
+/// The error when the search has visited more than [`PAIRS_MAX`] pairs.
 struct TooManyPairs;
 
-/// The cheapest tree of a connected set.
+/// The cheapest tree of a connected set that was found so far.
 #[derive(Clone, Copy)]
 struct Cheapest {
     cost: f64,
     rows: f64,
-    /// Both sides, the left one of an operator first; none for a single relation.
+    /// Both sides, the left side of an operator first; absent for a single relation.
     sides: Option<(RelationSet, RelationSet, Connection)>,
 }
 
 struct Search<'a> {
     cardinality: &'a Cardinality<'a>,
     cheapest: HashMap<RelationSet, Cheapest, SetHash>,
-    /// Whether pairs are only counted: estimates take most of the time.
+    /// Whether the search only counts pairs. Estimates take most of the time, so we count before we estimate anything.
     only_counts: bool,
     pairs: usize,
     lookups: usize,
 }
 
-/// The cheapest tree of `relations`; `None` if there are too many trees, or none without cross products.
+/// The cheapest tree of `relations`. Returns `None` if there are too many trees, or if none works without cross
+/// products.
 pub(super) fn best(relations: RelationSet, cardinality: &Cardinality<'_>) -> Option<Joined> {
+    // A cheap first pass only counts, so a graph with too many pairs costs no estimates.
     if relations.len() > FEW_RELATIONS {
         Search::of(relations, cardinality, true).ok()?;
     }
@@ -63,18 +67,20 @@ impl<'a> Search<'a> {
             let rows = if only_counts { 1.0 } else { cardinality.rows(set) };
             search.cheapest.insert(set, Cheapest { cost: 0.0, rows, sides: None });
         }
+        // DPhyp starts with the last relation, so the trees of smaller sets are complete before they are combined.
         let mut descending: Vec<usize> = relations.iter().collect();
         descending.reverse();
         for relation in descending {
             let set = RelationSet::of(relation);
-            // Relations before it are excluded: the pairs with those are met from there.
+            // Earlier relations are excluded, because the pairs with them are visited when the loop reaches those
+            // relations.
             search.pairs_of(set)?;
             search.grow(set, RelationSet::up_to(relation))?;
         }
         Ok(search)
     }
 
-    /// Meets the pairs of all connected sets that are `set` with more relations, none of `excluded`.
+    /// Visits the pairs of all connected sets that extend `set` by relations that are not in `excluded`.
     fn grow(&mut self, set: RelationSet, excluded: RelationSet) -> Result<(), TooManyPairs> {
         let neighbours = self.cardinality.neighbours(set, excluded);
         for more in neighbours.subsets() {
@@ -89,7 +95,7 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Meets the pairs of a connected set with sets of later relations.
+    /// Visits the pairs of a connected set with sets of later relations.
     fn pairs_of(&mut self, set: RelationSet) -> Result<(), TooManyPairs> {
         let excluded = set.with(RelationSet::up_to(set.first()));
         let neighbours = self.cardinality.neighbours(set, excluded);
@@ -98,13 +104,14 @@ impl<'a> Search<'a> {
         for neighbour in descending {
             let other = RelationSet::of(neighbour);
             self.pair(set, other)?;
+            // Excluding the earlier neighbours ensures that each pair is visited once.
             let before = neighbours.common(RelationSet::up_to(neighbour));
             self.grow_other(set, other, excluded.with(before))?;
         }
         Ok(())
     }
 
-    /// Meets the pairs of `set` with all connected sets that are `other` with more relations, none of `excluded`.
+    /// Visits the pairs of `set` with all connected sets that extend `other` by relations that are not in `excluded`.
     fn grow_other(&mut self, set: RelationSet, other: RelationSet, excluded: RelationSet) -> Result<(), TooManyPairs> {
         let neighbours = self.cardinality.neighbours(other, excluded);
         for more in neighbours.subsets() {
@@ -129,13 +136,14 @@ impl<'a> Search<'a> {
         if self.lookups > LOOKUPS_MAX { Err(TooManyPairs) } else { Ok(()) }
     }
 
-    /// Notes the join of two connected sets, if a condition links them and it is the cheapest one of both together.
+    /// Records the join of two connected sets, if a condition links them and it is the cheapest join for their union.
     fn pair(&mut self, one: RelationSet, other: RelationSet) -> Result<(), TooManyPairs> {
         let Some(connection) = self.cardinality.connection(one, other) else { return Ok(()) };
         self.pairs += 1;
         if self.pairs > PAIRS_MAX {
             return Err(TooManyPairs);
         }
+        // A set without a tree is not connected by itself.
         let (Some(of_one), Some(of_other)) = (self.cheapest.get(&one), self.cheapest.get(&other)) else {
             return Ok(());
         };
@@ -144,6 +152,7 @@ impl<'a> Search<'a> {
             self.cheapest.insert(both, Cheapest { cost: 0.0, rows: 1.0, sides: None });
             return Ok(());
         }
+        // The estimate depends on the set alone, so a known set keeps its number of rows.
         let known = self.cheapest.get(&both);
         let rows = known.map_or_else(|| self.cardinality.rows(both), |known| known.rows);
         let sides = [(one, of_one.rows), (other, of_other.rows)];
@@ -154,7 +163,7 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// The tree that was found for a set.
+    /// Builds the tree that was found for a set.
     fn tree_of(&self, set: RelationSet) -> Option<Joined> {
         let cheapest = self.cheapest.get(&set)?;
         Some(match cheapest.sides {

@@ -2,24 +2,25 @@
 
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Some relations, one bit each.
+/// A set of relations, one bit each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct RelationSet(u128);
 
-/// Hashes sets: a search for the order of joins looks up thousands.
+/// Hashes relation sets. It must be fast, because a search for the join order looks up thousands of sets.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SetHasher(u64);
 
-/// Makes hashers of sets.
+/// Builds hashers for relation sets.
 pub(super) type SetHash = BuildHasherDefault<SetHasher>;
 
 impl Hasher for SetHasher {
     fn write(&mut self, _: &[u8]) {
-        unreachable!("a set is hashed as one number");
+        unreachable!("a set must be hashed as one u128");
     }
 
     fn write_u128(&mut self, set: u128) {
-        // Multiplication carries low bits to the high ones, which tables look at too; small sets have low bits only.
+        // Small sets have only low bits, but hash tables also use the high bits. The multiplication carries low bits
+        // there.
         let folded = (set as u64) ^ ((set >> 64) as u64).rotate_left(32);
         let product = u128::from(folded) * 0x9E37_79B9_7F4A_7C15;
         self.0 = product as u64 ^ (product >> 64) as u64;
@@ -41,7 +42,7 @@ impl RelationSet {
         relations.into_iter().fold(RelationSet::EMPTY, |set, relation| set.with(RelationSet::of(*relation)))
     }
 
-    /// The relations up to `relation`, with it.
+    /// The relations up to and including `relation`.
     pub(super) fn up_to(relation: usize) -> RelationSet {
         RelationSet(u128::MAX >> (127 - relation))
     }
@@ -74,7 +75,7 @@ impl RelationSet {
         self.0 & !other.0 == 0
     }
 
-    /// The first relation; the set must not be empty.
+    /// The first relation. The set must not be empty.
     pub(super) fn first(self) -> usize {
         self.0.trailing_zeros() as usize
     }
@@ -85,7 +86,7 @@ impl RelationSet {
         rests.take_while(|rest| *rest != 0).map(|rest| rest.trailing_zeros() as usize)
     }
 
-    /// All subsets but the empty one. A subset comes after those that it contains.
+    /// All subsets except the empty one. A subset comes after all subsets that it contains.
     pub(super) fn subsets(self) -> impl Iterator<Item = RelationSet> {
         let all = self.0;
         let next = move |part: &u128| Some(part.wrapping_sub(all) & all).filter(|part| *part != 0);

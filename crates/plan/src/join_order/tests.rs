@@ -9,7 +9,7 @@ use super::cost::cost_of_tree;
 use super::relation_set::RelationSet;
 use super::*;
 
-/// A graph whose relations have names and whose columns are spelled `relation.column`.
+/// A graph whose relations have names. Columns are written as `relation.column`.
 #[derive(Default)]
 struct Named {
     names: Vec<&'static str>,
@@ -18,7 +18,7 @@ struct Named {
 }
 
 impl Named {
-    /// Adds a relation with `rows` rows, of which a share passes, and the columns of its keys.
+    /// Adds a relation with `rows` rows, the share of them that passes its conditions, and the columns of its keys.
     fn relation(mut self, name: &'static str, rows: f64, passing: f64, keys: &[&[&str]]) -> Named {
         self.names.push(name);
         let keys = keys.iter().map(|key| key.iter().map(|column| self.column(&format!("{name}.{column}"))).collect());
@@ -39,7 +39,7 @@ impl Named {
         })
     }
 
-    /// Adds an equality of columns that have as many distinct values each.
+    /// Adds an equality of two columns, each with its number of distinct values.
     fn equal(mut self, left: (&str, f64), right: (&str, f64)) -> Named {
         let [left, right] = [left, right].map(|(name, distinct)| {
             let relation = name.split('.').next().expect("a relation");
@@ -59,7 +59,7 @@ impl Named {
         join_order(&self.graph).expect("some relations")
     }
 
-    /// A tree with the build side in front.
+    /// Shows a tree with the build side first.
     fn show(&self, tree: &JoinTree) -> String {
         match tree {
             JoinTree::Relation { relation, .. } => self.names[*relation].to_owned(),
@@ -74,7 +74,7 @@ impl Named {
         }
     }
 
-    /// Adds an operator over relations that are called so.
+    /// Adds an operator over relations with these names.
     fn operator(mut self, kind: OperatorKind, reads: &[&str], right: &str, growth: f64) -> Named {
         let number = |name: &str| self.names.iter().position(|known| *known == name).expect("a known relation");
         let reads: Vec<usize> = reads.iter().map(|name| number(name)).collect();
@@ -233,13 +233,13 @@ fn known_queries_filter_early_and_never_build_the_fact_table() {
     ] {
         let tree = query.order();
         assert_eq!(query.show(&tree), expected);
-        let fact = query.names.iter().position(|name| *name == fact).expect("it is there");
+        let fact = query.names.iter().position(|name| *name == fact).expect("the fact table is in the query");
         assert!(joins_of(&tree).iter().all(|join| relations_of(&join.build) != [fact]), "{expected}");
         check(&query.graph, &tree);
     }
 }
 
-/// Every relation is in the tree once, all conditions are in it, and the smaller sides are built.
+/// Checks that every relation is in the tree once, that all conditions are in it, and that the smaller sides are built.
 fn check(graph: &JoinGraph, tree: &JoinTree) {
     let mut relations = relations_of(tree);
     relations.sort_unstable();
@@ -277,7 +277,7 @@ fn check(graph: &JoinGraph, tree: &JoinTree) {
     }
 }
 
-/// Whether the columns of an edge are equal where all joins hold.
+/// Whether the joins imply that the columns of an edge are equal.
 fn follows(edge: &JoinEdge, joins: &[&Join]) -> bool {
     let mut equal = vec![(edge.left.relation, edge.left.column)];
     loop {
@@ -296,7 +296,7 @@ fn follows(edge: &JoinEdge, joins: &[&Join]) -> bool {
     }
 }
 
-/// Relations of which most are linked, by few or many columns.
+/// A random graph. Most of its relations are linked, by few or many columns.
 fn random_graph(relations: usize, random: &mut SmallRng) -> JoinGraph {
     let mut graph = JoinGraph::default();
     for _ in 0..relations {
@@ -335,7 +335,7 @@ fn random_graph(relations: usize, random: &mut SmallRng) -> JoinGraph {
     graph
 }
 
-/// Adds operators over some of the relations, and over those of other operators.
+/// Adds operators over some of the relations, and over the right sides of other operators.
 fn add_operators(graph: &mut JoinGraph, count: usize, random: &mut SmallRng) {
     for _ in 0..count {
         let right = graph.relations.len();
@@ -381,7 +381,7 @@ fn all_trees(relations: &[usize], cardinality: &Cardinality<'_>) -> Vec<JoinTree
                         let (left, right) = (one, other);
                         JoinTree::Operator(Box::new(OperatorJoin { left, right, operator: number, predicates, rows }))
                     }
-                    // The exchanged sides come as another split.
+                    // The swapped sides come up as another split.
                     Connection::Operator { flipped: true, .. } => continue,
                 });
             }
@@ -427,7 +427,7 @@ fn many_relations_take_milliseconds() {
                 (start.elapsed(), tree)
             };
             let (mut took, tree) = timed();
-            // Other processes may have had the processor meanwhile.
+            // Another process may have used the processor, so we try again.
             for _ in 0..2 {
                 if took >= Duration::from_millis(500) {
                     took = took.min(timed().0);
@@ -453,12 +453,12 @@ fn a_star_of_many_dimensions_never_builds_the_facts() {
     check(&star.graph, &tree);
     let joins = joins_of(&tree);
     assert!(joins.iter().all(|join| !relations_of(&join.build).contains(&0)));
-    // The one that filters comes first, which is the innermost.
+    // The dimension that filters must come first, which is the innermost join.
     assert_eq!(relations_of(&JoinTree::Join(Box::new((*joins[joins.len() - 1]).clone()))), [8, 0]);
 }
 
 #[test]
-fn what_follows_from_equalities_links_and_is_counted_once() {
+fn implied_equalities_link_relations_and_count_once() {
     let chain = |edges: &[(usize, usize)]| {
         let relation = JoinRelation { rows: 1_000.0, rows_unfiltered: 1_000.0, keys: Vec::new(), found_by: Vec::new() };
         let column = |relation| JoinColumn { relation, column: 0, distinct: 100.0 };
@@ -478,7 +478,7 @@ fn what_follows_from_equalities_links_and_is_counted_once() {
 }
 
 #[test]
-fn several_columns_between_two_relations_are_not_taken_for_independent() {
+fn several_columns_between_two_relations_are_not_independent() {
     let graph = |keys: &[&[&str]]| {
         Named::default()
             .relation("l", 1e6, 1.0, &[])
@@ -488,12 +488,12 @@ fn several_columns_between_two_relations_are_not_taken_for_independent() {
     };
     let rows = |named: Named| Cardinality::new(&named.graph).rows(RelationSet::of(0).with(RelationSet::of(1)));
     assert!((rows(graph(&[])) - 1e6 * 5e3 / 1e3 / 1e1).abs() < 1.0);
-    // A row of l meets one row of all of r.
+    // A row of l meets one row of r, considering all rows of r.
     assert!((rows(graph(&[&["b", "a"]])) - 1e6 * 0.5).abs() < 1.0);
 }
 
 #[test]
-fn columns_of_one_relation_that_equal_the_same_are_all_compared() {
+fn two_columns_of_a_relation_that_equal_one_column_are_both_compared() {
     let graph = Named::default()
         .relation("l", 1e3, 1.0, &[])
         .relation("r", 1e2, 1.0, &[])
@@ -507,7 +507,7 @@ fn columns_of_one_relation_that_equal_the_same_are_all_compared() {
 }
 
 #[test]
-fn what_nothing_links_is_multiplied_last() {
+fn relations_without_a_link_are_multiplied_last() {
     let graph = Named::default()
         .relation("a", 1e6, 1.0, &[])
         .relation("b", 1e3, 1.0, &[&["key"]])
@@ -525,14 +525,14 @@ fn what_nothing_links_is_multiplied_last() {
 }
 
 #[test]
-fn the_ends_of_what_can_be_asked() {
+fn extreme_graphs_and_estimates_give_a_tree_or_none() {
     assert_eq!(join_order(&JoinGraph::default()), None);
     let relation = |rows| JoinRelation { rows, rows_unfiltered: rows, keys: vec![vec![0]], found_by: Vec::new() };
     let graph = |rows: f64, count| JoinGraph { relations: vec![relation(rows); count], ..JoinGraph::default() };
     assert_eq!(join_order(&graph(7.0, 1)), Some(JoinTree::Relation { relation: 0, rows: 7.0 }));
     assert_eq!(join_order(&graph(7.0, JOINED_RELATIONS_MAX + 1)), None);
 
-    // Estimates that are none still give a tree.
+    // Estimates that are not numbers must still give a tree.
     for rows in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e300] {
         let mut graph = graph(rows, JOINED_RELATIONS_MAX);
         let column = |relation| JoinColumn { relation, column: 0, distinct: rows };
@@ -543,8 +543,8 @@ fn the_ends_of_what_can_be_asked() {
 }
 
 #[test]
-fn operators_stand_where_they_are_cheapest() {
-    // The semi join leaves few orders, and comes before the lines.
+fn operators_are_placed_where_they_are_cheapest() {
+    // The semi join leaves few orders, so it should come before the lines.
     let semi = Named::default()
         .relation("orders", 1e6, 1.0, &[&["key"]])
         .relation("lines", 4e6, 1.0, &[])
@@ -552,7 +552,7 @@ fn operators_stand_where_they_are_cheapest() {
         .equal(("orders.key", 1e6), ("lines.order", 1e6))
         .operator(OperatorKind::AtMostOnce, &["orders"], "chosen", 1e-4);
     assert_eq!(semi.show(&semi.order()), "((orders ? chosen) lines)");
-    // The outer join only adds columns, and comes after a join that leaves few rows.
+    // The outer join only adds columns, so it should come after a join that leaves few rows.
     let outer = Named::default()
         .relation("lines", 4e6, 1.0, &[])
         .relation("orders", 1e6, 0.001, &[&["key"]])
@@ -563,7 +563,7 @@ fn operators_stand_where_they_are_cheapest() {
 }
 
 #[test]
-fn an_operator_over_the_nulls_of_another_one_comes_after_that() {
+fn an_operator_that_reads_nulls_of_another_one_comes_after_it() {
     let chain = |rejects: bool, kind| {
         let mut graph = Named::default()
             .relation("a", 1e6, 1.0, &[])
@@ -615,7 +615,7 @@ fn an_equality_over_two_relations_links_a_third() {
 }
 
 #[test]
-fn a_table_of_which_few_keys_are_read_is_cheaper_than_one_that_is_read_whole() {
+fn reading_few_keys_of_a_table_is_cheaper_than_reading_it_whole() {
     let graph = |found_by: Vec<usize>| {
         let mut graph = Named::default()
             .relation("few", 10.0, 1.0, &[])
@@ -631,7 +631,7 @@ fn a_table_of_which_few_keys_are_read_is_cheaper_than_one_that_is_read_whole() {
     assert!(cost_of(&whole.order(), &Cardinality::new(&whole.graph)) > 1e6);
 }
 
-/// How long orders of many relations take: `cargo test --release shows_the_times -- --ignored --nocapture`
+/// Prints how long orders of many relations take: `cargo test --release shows_the_times -- --ignored --nocapture`.
 #[test]
 #[ignore]
 fn shows_the_times() {

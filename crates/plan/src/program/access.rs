@@ -1,54 +1,57 @@
-//! Which rows of a keyed table are read, by which key.
+//! Which rows of a keyed table are read, and by which key.
 
 use rowmill_base::{IndexId, TableId};
 
 use super::Scalar;
 
-/// Rows of a keyed table by the primary key or by an index, in its order.
+/// Rows of a keyed table, found by the primary key or by an index and given in the order of that key.
 ///
-/// Scalars are compared with columns of a key as SQL compares them. One that is NULL, or that no value of the column's
-/// type equals, finds nothing. The columns of an index are followed by those of the primary key.
+/// Scalars are compared with key columns as SQL compares them. A scalar finds nothing if it is NULL or if no value of
+/// the column's type equals it. The key of an index is its columns followed by those of the primary key.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Access {
     /// The table.
     pub table: TableId,
-    /// The index, or the primary key.
+    /// The index, or `None` for the primary key.
     pub index: Option<IndexId>,
-    /// What the first columns of the key are equal to. A row, or none, if these are all columns of the primary key.
+    /// Values that the first columns of the key must equal. If they are all columns of the primary key, at most one row
+    /// matches.
     pub equal: Vec<Scalar>,
-    /// Values of the columns after those, as lists of one length: the rows that have the values of one of the lists, each
-    /// row once. Without lists these columns have any values.
+    /// Lists of values for the columns after those, all of the same length. Rows match if they have the values of one
+    /// list; each row is given once. Without lists, these columns may have any values.
     pub alternatives: Vec<Vec<Scalar>>,
-    /// What the next column is at least, or more than: whichever way it is ordered.
+    /// The lower bound of the next column. It is the lower bound in ascending order even if the key column is
+    /// descending.
     pub from: Option<Bound>,
-    /// What the next column is at most, or less than.
+    /// The upper bound of the next column, in ascending order as well.
     pub to: Option<Bound>,
-    /// What the next column, a text, begins with. Not together with bounds.
+    /// A pattern whose prefix the next column, a text, must have. It excludes bounds.
     pub prefix: Option<TextPrefix>,
-    /// Whether the next column must not be NULL. Bounds and prefixes say so by themselves.
+    /// Whether the next column must not be NULL. Bounds and prefixes imply it.
     pub not_null: bool,
-    /// Against the order of the key.
+    /// Whether the rows are given in descending order of the key.
     pub backward: bool,
 }
 
 /// An end of a range of values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bound {
-    /// The value of the next column; or values of the next columns, which are compared as a row: by the first in which they
-    /// differ. Those columns are all ordered in one direction, and the values of several have the types of the columns.
-    /// Never a column of the row that is read. If any is NULL nothing is found, and a row in which such a column other
-    /// than the first is NULL may be found.
+    /// A value for the next column, or values for the next columns, which are compared as a row: the first column that
+    /// differs decides. These columns must all have the same direction in the key, and with several values each must
+    /// have the type of its column. The values must not refer to columns of the row that is read. If a value is NULL,
+    /// nothing is found. A row may be found although one of these columns, other than the first, is NULL in it, so that
+    /// the caller must check that.
     pub values: Vec<Scalar>,
-    /// Whether the value itself is in.
+    /// Whether rows that equal the values are part of the range.
     pub inclusive: bool,
 }
 
-/// Texts that begin as all matches of a pattern do.
+/// Texts that begin with the literal prefix of a LIKE pattern.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TextPrefix {
-    /// The pattern of LIKE.
+    /// The LIKE pattern.
     pub pattern: Scalar,
-    /// The character that makes the next one stand for itself.
+    /// The character that makes the next one literal.
     pub escape: Option<char>,
 }
 
@@ -68,7 +71,7 @@ impl Access {
         }
     }
 
-    /// All values that rows are looked for by.
+    /// All scalars of the access.
     pub fn scalars(&self) -> impl Iterator<Item = &Scalar> {
         let bounds = self.from.iter().chain(&self.to).flat_map(|bound| &bound.values);
         let prefix = self.prefix.iter().map(|prefix| &prefix.pattern);
@@ -77,7 +80,7 @@ impl Access {
 }
 
 impl Bound {
-    /// A value of the next column.
+    /// A bound of the next column alone.
     pub fn new(value: Scalar, inclusive: bool) -> Bound {
         Bound { values: vec![value], inclusive }
     }

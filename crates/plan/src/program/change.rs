@@ -4,22 +4,22 @@ use rowmill_base::{IndexId, TableId};
 
 use super::{Access, NestedLookup, Read, Scalar};
 
-/// The rows of a keyed table that a statement changes: each at most once.
+/// The rows of a keyed table that a statement changes. Each row is changed at most once.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChangeTarget {
-    /// The table, and what else decides.
+    /// The table, and other sources of rows that decide which rows match.
     pub lookups: Vec<NestedLookup>,
-    /// Which of the lookups is the table: one of the kind [`LookupKind::Inner`](super::LookupKind::Inner).
+    /// The number of the lookup that reads the table. It must be [`LookupKind::Inner`](super::LookupKind::Inner).
     pub row: usize,
-    /// Rows are changed for which it is true, over the columns of all lookups.
+    /// Only rows for which it is true are changed. It may refer to the columns of all lookups.
     pub filter: Option<Scalar>,
-    /// Whether the lookups may give a row of the table more than once. A DELETE removes it once; an UPDATE fails, because
-    /// no one of its new values is the right one.
+    /// Whether the lookups may give a row of the table more than once. A DELETE then removes it once. An UPDATE must
+    /// fail, because it cannot choose between several new values.
     pub may_repeat: bool,
 }
 
 impl ChangeTarget {
-    /// The rows of one access.
+    /// The rows of a single access.
     pub fn new(access: Access, filter: Option<Scalar>) -> ChangeTarget {
         ChangeTarget { lookups: vec![NestedLookup::inner(access, None)], row: 0, filter, may_repeat: false }
     }
@@ -32,22 +32,24 @@ impl ChangeTarget {
 
 /// `INSERT`
 ///
-/// Values become values of their columns as an assignment makes them. NOT NULL, lengths and keys are checked by the table.
+/// Values are converted to the types of their columns as in an assignment. The table itself checks NOT NULL, lengths
+/// and keys.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Insert {
     /// The table, keyed or columnar.
     pub table: TableId,
-    /// The rows, each with a value for every column of the table, defaults included. With a `source` there is one, over
-    /// the columns of a row of the source, which is row 0.
+    /// The rows, each with a value for every column of the table, including defaults. With a `source` there must be
+    /// exactly one, over the columns of a row of the source, which is row 0.
     pub rows: Vec<Vec<Scalar>>,
-    /// The query whose rows are inserted: `INSERT ... SELECT`. It sees nothing of what the statement inserts. Only of a
-    /// keyed table.
+    /// The query whose rows are inserted: `INSERT ... SELECT`. It must not see the rows that the statement inserts.
+    /// Only for keyed tables.
     pub source: Option<Read>,
-    /// Values that are those of a sequence: of which row, which column, and the sequence. NULL stands in their place.
+    /// Values that come from a sequence: the number of the row, the column, and the sequence. The row holds NULL in
+    /// that column.
     pub sequences: Vec<(usize, usize, TableId)>,
-    /// What is done where a key is taken; without, that is an error. Only of a keyed table.
+    /// The action if a key is taken; without it, a taken key is an error. Only for keyed tables.
     pub on_conflict: Option<OnConflict>,
-    /// What must not be false, over the columns of the new row.
+    /// Conditions that must not be false, over the columns of the new row.
     pub checks: Vec<Check>,
     /// `RETURNING`, over the columns of the new row.
     pub returning: Vec<Scalar>,
@@ -56,16 +58,16 @@ pub struct Insert {
 /// `ON CONFLICT`
 #[derive(Clone, Debug, PartialEq)]
 pub struct OnConflict {
-    /// Which key is looked at. One that is taken elsewhere is an error.
+    /// The key that is checked. A conflict with any other key is an error.
     pub target: ConflictTarget,
-    /// What is done.
+    /// The action.
     pub action: ConflictAction,
 }
 
-/// A key that may be taken.
+/// A key that another row may already have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ConflictTarget {
-    /// Any of the table: only with `DO NOTHING`.
+    /// Any key of the table. Allowed only with `DO NOTHING`.
     Any,
     /// The primary key.
     PrimaryKey,
@@ -73,12 +75,12 @@ pub enum ConflictTarget {
     Index(IndexId),
 }
 
-/// What is done with a row whose key is taken.
+/// The action for a row whose key is taken.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ConflictAction {
-    /// Nothing.
+    /// The row is not inserted.
     Nothing,
-    /// The row that has the key is changed. Row 0 is that row, row 1 the one that was to be inserted (`excluded`).
+    /// The existing row is changed. Row 0 is that row, row 1 the one that should be inserted (`excluded`).
     Update {
         /// Columns and their new values.
         assignments: Vec<(usize, Scalar)>,
@@ -92,23 +94,23 @@ pub enum ConflictAction {
 pub struct Check {
     /// Its name, for the error.
     pub name: String,
-    /// What must not be false, over the columns of the new row.
+    /// The condition, which must not be false, over the columns of the new row.
     pub condition: Scalar,
 }
 
 /// `UPDATE`
 ///
-/// The statement does not see its own changes: all rows are found before the first is changed.
+/// The statement does not see its own changes, because it finds all rows before it changes the first one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Update {
     /// The rows.
     pub target: ChangeTarget,
-    /// Columns and their new values, over the columns of the lookups, among them those of the row before the change. They
-    /// are assigned, as those of [`Insert`] are.
+    /// Columns and their new values, over the columns of the lookups, which include those of the old row. The values
+    /// are converted to the types of their columns as in an assignment.
     pub assignments: Vec<(usize, Scalar)>,
-    /// What must not be false, over the columns of the row after.
+    /// Conditions that must not be false, over the columns of the new row.
     pub checks: Vec<Check>,
-    /// `RETURNING`, over the columns of the row after.
+    /// `RETURNING`, over the columns of the new row.
     pub returning: Vec<Scalar>,
 }
 
@@ -117,6 +119,6 @@ pub struct Update {
 pub struct Delete {
     /// The rows.
     pub target: ChangeTarget,
-    /// `RETURNING`, over the columns of the row that is gone.
+    /// `RETURNING`, over the columns of the deleted row.
     pub returning: Vec<Scalar>,
 }

@@ -1,4 +1,4 @@
-//! Queries: lookups as loops within loops, and what is made of their rows.
+//! Queries: nested loops over lookups, and the output that is made of their rows.
 
 use std::fmt;
 
@@ -10,57 +10,57 @@ use crate::aggregate_kinds;
 /// `SELECT`
 #[derive(Clone, Debug, PartialEq)]
 pub struct Read {
-    /// Where rows come from: for each row of the lookups before those of the next, in this order. Without any there is one
-    /// row without columns. Scalars name the columns of a lookup by its number.
+    /// The sources of rows, as nested loops: for each row of the lookups before, the rows of the next one. Without
+    /// lookups there is one row without columns. Scalars refer to the columns of a lookup by its number.
     ///
-    /// Of a read within another one, the lookups of the other before it are numbered first, then its own.
+    /// The lookups of a nested read are numbered after the lookups of the outer read that come before it.
     pub lookups: Vec<NestedLookup>,
-    /// Rows pass for which it is true.
+    /// Keeps only rows for which it is true.
     pub filter: Option<Scalar>,
-    /// What is given of them.
+    /// The output that is made of the rows.
     pub output: Output,
-    /// `FOR UPDATE`: whoever has written a row that was given, before this transaction commits, has this one fail.
+    /// `FOR UPDATE`: this transaction must fail at commit if another one has written a given row since its snapshot.
     pub for_update: bool,
-    /// How many rows of its lookups it may come upon before it is given up, if it is meant for a table that is small.
+    /// How many rows of its lookups the read may visit before it gives up, if it was planned for a small table.
     pub rows_max: Option<u64>,
 }
 
-/// One more source of rows beside those before it.
+/// One lookup: a source of rows that are joined with the rows of the lookups before.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NestedLookup {
-    /// What a match is for.
+    /// How the rows are joined.
     pub kind: LookupKind,
-    /// The rows that may match, by scalars over the columns of the lookups before.
+    /// The rows that may match. Its scalars may refer to the columns of the lookups before.
     pub source: LookupSource,
-    /// What else has to be true of a match, over the columns of the lookups before and of this one.
+    /// A further condition on a match, over the columns of the lookups before and of this one.
     pub condition: Option<Scalar>,
-    /// Of [`LookupKind::Anti`] and [`LookupKind::Mark`], a comparison that is asked of matches: where it is NULL there may be
-    /// a match. An anti lookup then gives no row, a mark is NULL if there is no certain match.
+    /// For [`LookupKind::Anti`] and [`LookupKind::Mark`], a comparison in three-valued logic: if it is NULL, the row
+    /// may be a match. An anti lookup must then give no row, and a mark is NULL if no row certainly matches.
     pub compared: Option<Scalar>,
 }
 
-/// Where the rows of a lookup come from.
+/// The source of the rows of a lookup.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LookupSource {
     /// A table.
     Table(Access),
-    /// The rows of other reads, one read after the other. They give columns of the same types, but for the
-    /// lengths of texts; these are the columns of the source.
+    /// The rows of several reads, one read after another. Their columns must have the same types, except for the
+    /// lengths of texts. They are the columns of the source.
     Reads(Vec<Read>),
     /// The rows of a read with values computed over other rows.
     Windows(Box<WindowRows>),
     /// `WITH RECURSIVE`
     Recursion(Box<Recursion>),
-    /// The rows of the last round of the recursion around it, as many recursions out as this says, with columns of these
-    /// types.
+    /// The rows of the previous round of an enclosing recursion, with columns of these types. The number counts
+    /// recursions outwards; 0 is the innermost one.
     LastRound(usize, Vec<SqlType>),
 }
 
-/// Rows of rounds: those of the first round, then those that each round makes of the round before, up to one that makes
-/// none.
+/// A recursion. `base` gives the rows of the first round, and `step` computes each later round from the round before,
+/// until a round has no rows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recursion {
-    /// The rows of the first round. They and those of `step` have columns of the same types.
+    /// The rows of the first round. They must have the same column types as those of `step`.
     pub base: Vec<Read>,
     /// The rows of each later round.
     pub step: Read,
@@ -73,24 +73,24 @@ pub struct Recursion {
 pub enum LookupKind {
     /// Every match.
     Inner,
-    /// Every match; and where there is none, NULL in all columns.
+    /// Every match, or one row with NULL in all columns if no row matches.
     Left,
-    /// The match, or NULL in all columns; a second match is an error.
+    /// The only match, or one row with NULL in all columns if no row matches. A second match is an error.
     Single,
-    /// One row without values if there is a match.
+    /// One row without values if a row matches.
     Semi,
-    /// One row without values if there is no match.
+    /// One row without values if no row matches.
     Anti,
-    /// One row, with a BOOLEAN behind the columns of the source that says whether there is a match.
+    /// One row with a BOOLEAN, after the columns of the source, that says whether a row matches.
     Mark,
 }
 
-/// What is given of the rows that were found.
+/// The output that is made of the rows.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Output {
-    /// Values of each.
+    /// Values of each row.
     Rows(Rows),
-    /// Rows put together.
+    /// Rows grouped by keys.
     Groups(Groups),
 }
 
@@ -99,7 +99,7 @@ pub enum Output {
 pub struct Rows {
     /// The values.
     pub columns: Vec<Scalar>,
-    /// What they are ordered by; nothing if they are given as they are found.
+    /// The order of the rows; empty to keep the order in which they are found.
     pub order: Vec<Order>,
     /// `OFFSET`: a BIGINT without columns, at least 0.
     pub skip: Option<Scalar>,
@@ -107,7 +107,7 @@ pub struct Rows {
     pub limit: Option<Scalar>,
 }
 
-/// What rows are ordered by.
+/// One of the values that rows are ordered by.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Order {
     /// The value.
@@ -118,47 +118,47 @@ pub struct Order {
     pub nulls_first: bool,
 }
 
-/// Rows put together by keys.
+/// Rows grouped by keys.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Groups {
-    /// The keys, in which NULL equals NULL. Without any all rows are one group, also if there are none.
+    /// The keys, in which NULL equals NULL. Without keys, all rows are one group, even if the input is empty.
     pub keys: Vec<Scalar>,
-    /// What is computed of the rows of a group.
+    /// The aggregates of each group.
     pub aggregates: Vec<RowAggregate>,
-    /// Whether one value is all there is to know: the one aggregate is a minimum or maximum, and the lookups give rows in
-    /// the order of its argument.
+    /// Whether the read may stop at the first value that is not NULL. That holds if the only aggregate is a minimum or
+    /// maximum and the lookups give rows in the order of its argument.
     pub ends_at_value: bool,
-    /// `HAVING`: groups pass for which it is true. In this and in `rows` column `n` of row 0 is the `n`th key, or the `n`th
-    /// aggregate, which are counted behind the keys.
+    /// `HAVING`: keeps only groups for which it is true. Here and in `rows`, the columns of row 0 are the keys followed
+    /// by the aggregates.
     pub filter: Option<Scalar>,
-    /// What is given of each group.
+    /// The output that is made of the groups.
     pub rows: Rows,
 }
 
-/// What is computed of all rows.
+/// An aggregate over rows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RowAggregate {
-    /// How.
+    /// The function.
     pub function: RowFunction,
-    /// Of what; NULLs are left out.
+    /// The argument. NULLs are skipped.
     pub argument: Scalar,
-    /// `FILTER`: of the rows for which it is true.
+    /// `FILTER`: only rows for which it is true count.
     pub filter: Option<Scalar>,
 }
 
-/// How rows are aggregated.
+/// The function of an aggregate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RowFunction {
-    /// `COUNT(*)`, whatever the argument: a BIGINT.
+    /// `COUNT(*)`: a BIGINT. The argument is ignored.
     CountRows,
     /// `COUNT(x)`: a BIGINT.
     Count,
     /// `COUNT(DISTINCT x)`: a BIGINT.
     CountDistinct,
-    /// `SUM(x)`, exact: a BIGINT of integers up to 32 bits, `DECIMAL(38, 0)` of longer ones, `DECIMAL(38, s)` of a
-    /// `DECIMAL(p, s)`, a DOUBLE of a REAL or DOUBLE.
+    /// `SUM(x)`, exact: a BIGINT for integers up to 32 bits, `DECIMAL(38, 0)` for longer ones, `DECIMAL(38, s)` for a
+    /// `DECIMAL(p, s)`, a DOUBLE for a REAL or DOUBLE.
     Sum,
-    /// `AVG(x)`: the DOUBLE nearest to total over count.
+    /// `AVG(x)`: the DOUBLE nearest to sum / count.
     Average,
     /// `MIN(x)`
     Min,
@@ -167,19 +167,19 @@ pub enum RowFunction {
 }
 
 impl Read {
-    /// Values of the rows of an access.
+    /// A read of the rows of one access.
     pub fn of_table(access: Access, filter: Option<Scalar>, output: Output) -> Read {
         let lookups = vec![NestedLookup::inner(access, None)];
         Read { lookups, filter, output, for_update: false, rows_max: None }
     }
 
-    /// Rows of values that no table has: `VALUES`.
+    /// A read of one row with these values: `VALUES`.
     pub fn of_values(columns: Vec<Scalar>) -> Read {
         let output = Output::Rows(Rows::all(columns));
         Read { lookups: Vec::new(), filter: None, output, for_update: false, rows_max: None }
     }
 
-    /// The types of the values that it gives.
+    /// The types of the columns of its result.
     pub fn output(&self) -> Vec<SqlType> {
         let rows = match &self.output {
             Output::Rows(rows) => rows,
@@ -188,12 +188,12 @@ impl Read {
         rows.columns.iter().map(|scalar| scalar.kind.clone()).collect()
     }
 
-    /// The tables that it reads.
+    /// All tables that it reads.
     pub fn tables(&self) -> Vec<TableId> {
         self.lookups.iter().flat_map(NestedLookup::tables).collect()
     }
 
-    /// Whether a part of it is a recursion.
+    /// Whether any part of it is a recursion.
     pub fn is_recursive(&self) -> bool {
         self.lookups.iter().any(|lookup| {
             matches!(lookup.source, LookupSource::Recursion(_))
@@ -203,12 +203,12 @@ impl Read {
 }
 
 impl NestedLookup {
-    /// All rows of an access that meet a condition.
+    /// A lookup of the rows of an access that meet a condition.
     pub fn inner(access: Access, condition: Option<Scalar>) -> NestedLookup {
         NestedLookup { kind: LookupKind::Inner, source: LookupSource::Table(access), condition, compared: None }
     }
 
-    /// The tables that it reads.
+    /// All tables that it reads.
     pub fn tables(&self) -> Vec<TableId> {
         match &self.source {
             LookupSource::Table(access) => vec![access.table],
@@ -218,7 +218,7 @@ impl NestedLookup {
 }
 
 impl LookupSource {
-    /// The reads that its rows come from.
+    /// The reads that make the rows of the source; empty for a table.
     pub fn reads(&self) -> Vec<&Read> {
         match self {
             LookupSource::Table(_) | LookupSource::LastRound(..) => Vec::new(),
@@ -228,7 +228,7 @@ impl LookupSource {
         }
     }
 
-    /// The types of the columns of a source that is no table; `None` if its reads do not agree on them.
+    /// The types of the columns of a source that is not a table. Returns `None` if its reads do not agree on them.
     pub fn columns(&self) -> Option<Vec<SqlType>> {
         if let LookupSource::LastRound(_, kinds) = self {
             return Some(kinds.clone());
@@ -238,6 +238,7 @@ impl LookupSource {
         }
         let reads = self.reads();
         let columns = reads.first()?.output();
+        // Texts of different lengths share one Arrow type, so this comparison ignores the lengths.
         let is_same = |output: Vec<SqlType>| {
             output.len() == columns.len()
                 && output.iter().zip(&columns).all(|(own, first)| own.arrow() == first.arrow())
@@ -247,19 +248,19 @@ impl LookupSource {
 }
 
 impl Rows {
-    /// These values of all rows, as they are found.
+    /// These values of each row, in the order in which the rows are found.
     pub fn all(columns: Vec<Scalar>) -> Rows {
         Rows { columns, order: Vec::new(), skip: None, limit: None }
     }
 }
 
 impl RowAggregate {
-    /// An aggregate over all rows.
+    /// An aggregate without a filter.
     pub fn new(function: RowFunction, argument: Scalar) -> RowAggregate {
         RowAggregate { function, argument, filter: None }
     }
 
-    /// The type of the result; `None` if the function does not take such an argument.
+    /// The type of the result, or `None` if the function does not take such an argument.
     pub fn kind(&self) -> Option<SqlType> {
         let argument = &self.argument.kind;
         match self.function {
@@ -272,7 +273,7 @@ impl RowAggregate {
     }
 }
 
-/// The type of the exact total of values of a type; `None` if they are not added.
+/// The type of the exact sum of values of a type, or `None` if such values cannot be added.
 pub fn sum_kind(argument: &SqlType) -> Option<SqlType> {
     aggregate_kinds::total_kind(&argument.arrow()).as_ref().and_then(SqlType::from_arrow)
 }

@@ -1,5 +1,5 @@
-//! Scalars: a value made of columns, parameters and literals. Every step has its type, so that none is looked for when it
-//! is computed.
+//! Scalars: values computed from columns, parameters and literals. Every node has its type, so no type is looked
+//! up when it is computed.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,84 +14,86 @@ use crate::{CompareOp, ScalarExpr};
 pub struct Scalar {
     /// The type of the value.
     pub kind: SqlType,
-    /// What it is made of.
+    /// The operation that computes it.
     pub op: ScalarOp,
 }
 
-/// What a value is made of.
+/// The operation that computes a value.
 ///
-/// Results, rounding and errors are those of the operators of SQL: integers and decimals that leave their type, and zero
-/// divisors, are errors; NULL in gives NULL out, but where it says otherwise.
+/// Results, rounding and errors must be those of the SQL operators: overflow of integers and decimals and division by
+/// zero are errors. A NULL operand gives NULL, unless a variant says otherwise.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ScalarOp {
     /// A parameter, by its number; its type is that of [`Program::parameters`](super::Program::parameters).
     Parameter(usize),
     /// A column of a row.
     Column(Column),
-    /// A value that the statement has.
+    /// A value that the statement contains.
     Literal(Value),
-    /// `left op right`: of integers of one type, which is the result's; of floats of one type; of decimals and integers
-    /// with at least one decimal, the result's digits as in the statement, a DOUBLE if they are divided.
+    /// `left op right` of integers of one type, of floats of one type, or of decimals and integers with at least one
+    /// decimal. The result of the first two has the type of the operands. The result of decimals has the digits that
+    /// the statement gives it; their quotient is a DOUBLE.
     Arithmetic(ArithmeticOp, Box<[Scalar; 2]>),
     /// `-x`, of a signed integer, decimal or float of the result's type.
     Negate(Box<Scalar>),
-    /// `left op right`: two numbers of any types, or two values of one type. Decimals beside a float, and integers beside
-    /// one, are compared as floats. Text beside a date, time or timestamp is read as one. NaN equals NaN and is greater
-    /// than all numbers.
+    /// `left op right` of two numbers of any types, or of two values of one type. Decimals and integers are compared
+    /// with a float as floats. A text is compared with a date, time or timestamp by parsing it as one. NaN equals NaN
+    /// and is greater than all numbers.
     Compare(CompareOp, Box<[Scalar; 2]>),
-    /// True if all are, false if one is: they are asked in order, up to the first that is false.
+    /// True if all operands are true, false if one is false. They are evaluated in order, up to the first that is
+    /// false.
     And(Vec<Scalar>),
-    /// True if one is, false if all are: they are asked in order, up to the first that is true.
+    /// True if one operand is true, false if all are false. They are evaluated in order, up to the first that is true.
     Or(Vec<Scalar>),
-    /// Whether it is false.
+    /// `NOT x`
     Not(Box<Scalar>),
     /// `x IS [NOT] NULL`
     IsNull {
-        /// What is asked for.
+        /// The value that is tested.
         value: Box<Scalar>,
         /// `IS NOT NULL`
         negated: bool,
     },
-    /// `CASE WHEN condition THEN value ... ELSE otherwise END`, values of the result's type.
+    /// `CASE WHEN condition THEN value ... ELSE otherwise END`. All values have the type of the result.
     Case {
-        /// Conditions with their values; the first condition that is true decides.
+        /// Conditions with their values. The first condition that is true decides.
         whens: Vec<(Scalar, Scalar)>,
-        /// The value if none is; NULL without.
+        /// The value if no condition is true; NULL if absent.
         otherwise: Option<Box<Scalar>>,
     },
-    /// `CAST(x AS kind)`: between numbers, between dates and timestamps, from TEXT to those and to BOOLEAN and TIME, from
-    /// integers and BOOLEAN to TEXT, and between texts.
+    /// `CAST(x AS kind)`: between numbers, between dates and timestamps, from TEXT to those and to BOOLEAN and TIME,
+    /// from integers and BOOLEAN to TEXT, and between texts.
     Cast(Box<Scalar>),
-    /// The first that is not NULL, all of the result's type.
+    /// The first operand that is not NULL. All operands have the type of the result.
     Coalesce(Vec<Scalar>),
-    /// A function of texts.
+    /// A text function.
     Text(TextFunction, Vec<Scalar>),
-    /// `value [NOT] LIKE pattern`, of texts.
+    /// `value [NOT] LIKE pattern` of texts.
     Like {
         /// The text and the pattern.
         operands: Box<[Scalar; 2]>,
-        /// The character that makes the next one stand for itself.
+        /// The character that makes the next one literal.
         escape: Option<char>,
         /// `NOT LIKE`
         negated: bool,
         /// `ILIKE`
         ignore_case: bool,
     },
-    /// Any other expression. It is evaluated as batches are, for one row: column `n` of it is the `n`th operand, which has
-    /// the type that the expression says. It has no parameters and no subqueries.
+    /// Any other expression. It is evaluated as a batch of one row: its column `n` is the `n`th operand, which must
+    /// have the type that the expression gives it. It must not contain parameters or subqueries.
     Evaluate(Arc<ScalarExpr>, Vec<Scalar>),
 }
 
 /// A column of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Column {
-    /// The row: in reads, the number of its table among those that are joined; elsewhere as it says there, or 0.
+    /// The row: in reads, the number of its lookup; elsewhere as the owner of the scalar says, usually 0.
     pub row: usize,
     /// The position in the definition of the row's table.
     pub column: usize,
 }
 
-/// What is done with two numbers.
+/// An operator of two numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ArithmeticOp {
     /// `+`
@@ -100,13 +102,13 @@ pub enum ArithmeticOp {
     Minus,
     /// `*`
     Times,
-    /// `/`: of integers truncated towards zero.
+    /// `/`. The quotient of integers is truncated towards zero.
     Divide,
     /// `%`
     Remainder,
 }
 
-/// A function of texts.
+/// A text function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TextFunction {
     /// `a || b || ...`: a TEXT.
@@ -121,7 +123,7 @@ pub enum TextFunction {
     Length,
 }
 
-/// A value, owned. Which variant holds values of a type:
+/// An owned value. The comment of each variant names the types whose values it holds.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// NULL of any type.
@@ -170,12 +172,12 @@ impl Scalar {
         Scalar::new(SqlType::Boolean, ScalarOp::Compare(op, Box::new([left, right])))
     }
 
-    /// A value made of two numbers.
+    /// An arithmetic expression.
     pub fn arithmetic(kind: SqlType, left: Scalar, op: ArithmeticOp, right: Scalar) -> Self {
         Scalar::new(kind, ScalarOp::Arithmetic(op, Box::new([left, right])))
     }
 
-    /// All of `conditions`; none of none.
+    /// The conjunction of `conditions`, or `None` if there are none.
     pub fn all_of(mut conditions: Vec<Scalar>) -> Option<Scalar> {
         match conditions.len() {
             0 | 1 => conditions.pop(),
@@ -188,7 +190,7 @@ impl Scalar {
         Scalar::new(kind, ScalarOp::Cast(Box::new(self)))
     }
 
-    /// What it is made of, from left to right.
+    /// The operands, from left to right.
     pub fn operands(&self) -> Vec<&Scalar> {
         match &self.op {
             ScalarOp::Parameter(_) | ScalarOp::Column(_) | ScalarOp::Literal(_) => Vec::new(),
@@ -205,7 +207,7 @@ impl Scalar {
         }
     }
 
-    /// Calls `each` with every column in it.
+    /// Calls `each` with every column in the expression.
     pub fn each_column(&self, each: &mut dyn FnMut(Column)) {
         match &self.op {
             ScalarOp::Column(column) => each(*column),

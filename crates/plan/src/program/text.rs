@@ -1,7 +1,7 @@
-//! The lines that EXPLAIN and tests show of a program.
+//! The text of a program for EXPLAIN and tests.
 //!
-//! A column is shown with the number of its lookup: `1.price`. In what is computed of groups, and of rows that a lookup
-//! has from another read, columns have numbers: `0.2`.
+//! A column is shown with the number of its lookup. For example, `1.price`. Columns of groups and of nested reads have
+//! no names, so they are shown by number. For example, `0.2`.
 
 use std::fmt::{self, Write};
 
@@ -13,7 +13,7 @@ use super::{
     Value, WindowRows, WindowValue,
 };
 
-/// The names of what programs call by numbers.
+/// Resolves the ids and numbers of a program to names.
 pub trait ProgramNames {
     /// The name of a table.
     fn table(&self, id: TableId) -> String;
@@ -21,12 +21,11 @@ pub trait ProgramNames {
     /// The name of a column, by its position in the definition of its table.
     fn column(&self, table: TableId, column: usize) -> String;
 
-    /// The name of a key, and its columns by their positions in the table; those of an index with the primary key after
-    /// them.
+    /// The name of a key, and its columns by their positions in the table. An index is followed by the primary key.
     fn key(&self, table: TableId, index: Option<IndexId>) -> (String, Vec<usize>);
 }
 
-/// Numbers instead of names.
+/// Shows numbers in place of names.
 struct NoNames;
 
 impl ProgramNames for NoNames {
@@ -50,7 +49,7 @@ impl fmt::Display for Program {
 }
 
 impl Body {
-    /// The steps as text, one a line.
+    /// The steps as text, one per line.
     pub fn text(&self, names: &dyn ProgramNames) -> String {
         let mut writer = ProgramWriter { names, rows: Vec::new(), out: String::new(), depth: 0 };
         writer.body(self);
@@ -60,7 +59,7 @@ impl Body {
 
 struct ProgramWriter<'n> {
     names: &'n dyn ProgramNames,
-    /// The tables of the lookups; none of those that have their rows from another read.
+    /// The table of each lookup, or `None` if the lookup has its rows from another read.
     rows: Vec<Option<TableId>>,
     out: String,
     depth: usize,
@@ -207,16 +206,17 @@ impl ProgramWriter<'_> {
         }
     }
 
-    /// A read below a line.
+    /// Writes a nested read, indented below `line`.
     fn nested(&mut self, line: &str, read: &Read) {
         self.line(line);
+        // The lookups of the nested read are visible only inside of it.
         let (outer, depth) = (self.rows.clone(), self.depth);
         self.depth += 1;
         self.read(read);
         (self.rows, self.depth) = (outer, depth);
     }
 
-    /// The values of windows, and what they are over; columns are those of the read, by number.
+    /// The window values, their partition and their order. Columns are numbers of the columns of the read.
     fn window_values(&self, windows: &WindowRows) -> String {
         let values = windows.values.iter().map(|value| match value {
             WindowValue::Rank(function) => format!("{function:?}"),
@@ -317,6 +317,7 @@ impl ProgramWriter<'_> {
             false => format!("Group by {}: {}", self.list(&groups.keys), aggregates.join(", ")),
         };
         self.line(&text);
+        // HAVING and the output see the group as row 0, which has no table.
         let rows = std::mem::replace(&mut self.rows, vec![None]);
         self.filter("Having", &groups.filter);
         self.rows(&groups.rows);
@@ -399,7 +400,7 @@ fn parenthesized(parts: &[String]) -> String {
     }
 }
 
-/// A value as a literal, with all digits of decimals and counts of moments.
+/// A value as a literal. Decimals are shown without their point, and dates and times as numbers.
 fn literal(value: &Value) -> String {
     match value {
         Value::Null => "NULL".into(),

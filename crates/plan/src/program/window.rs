@@ -1,19 +1,19 @@
-//! Values computed over other rows of the same partition.
+//! Window values of programs: values computed over other rows of the same partition.
 
 use rowmill_base::SqlType;
 
 use super::{Read, RowAggregate};
 use crate::logical::RankFunction;
 
-/// The rows of a read, each with values computed over the rows of its partition: columns of the read, then a column for each
-/// value.
+/// The rows of a read, each with values computed over the rows of its partition. The result has the first columns of
+/// the read and then one column for each value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WindowRows {
     /// The rows.
     pub read: Read,
-    /// How many columns of the read are given, the first ones. The others are for the values.
+    /// How many columns of the read the result has. The columns after them are only inputs of the values.
     pub columns: usize,
-    /// The columns of the read that are equal within a partition; NULL equals NULL.
+    /// The columns of the read whose values define the partitions. NULL equals NULL.
     pub partition: Vec<usize>,
     /// The order of the rows of a partition. Rows that are equal in it are peers.
     pub order: Vec<ColumnOrder>,
@@ -32,7 +32,7 @@ pub struct ColumnOrder {
     pub nulls_first: bool,
 }
 
-/// A value of a row that other rows of the partition decide.
+/// A value of a row that depends on other rows of its partition.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WindowValue {
     /// `row_number`, `rank` or `dense_rank`: a BIGINT.
@@ -41,32 +41,32 @@ pub enum WindowValue {
     Shift {
         /// The column of the read.
         value: usize,
-        /// How many rows further; before the row where it is negative.
+        /// How many rows further; a negative number means rows before.
         rows: i64,
-        /// The column of the value where there is no such row; NULL without.
+        /// The column with the value for rows without such a row; NULL if absent.
         default: Option<usize>,
     },
-    /// An aggregate over a frame. Its scalars are over the columns of the read, which is row 0.
+    /// An aggregate over a frame. Its scalars refer to the columns of the read as row 0.
     Aggregate(RowAggregate, RowFrame),
 }
 
 /// The rows around a row that an aggregate reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowFrame {
-    /// The first.
+    /// The first row.
     pub start: FrameEnd,
-    /// The last.
+    /// The last row.
     pub end: FrameEnd,
 }
 
 /// An end of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameEnd {
-    /// That of the partition.
+    /// The start or the end of the partition.
     Partition,
-    /// That of the peers of the row.
+    /// The first or the last peer of the row.
     Peers,
-    /// The row at this distance after the row, or before it where the number is negative.
+    /// The row at this distance after the current row; a negative number means rows before.
     Row(i64),
 }
 

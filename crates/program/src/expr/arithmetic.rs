@@ -1,10 +1,10 @@
-//! `+ - * / %` that never wrap, never lose digits and know one NaN.
+//! `+ - * / %` that never wrap around and never lose digits, and that know only one NaN.
 //!
 //! | operands | result |
 //! | --- | --- |
-//! | integers of one type | that type; what leaves it is an error, quotients are truncated towards zero |
-//! | decimals and integers, with a decimal | a decimal of the digits that the planner gave; `/` the quotient of the nearest doubles |
-//! | floats of one type | that type: IEEE, with one NaN and one zero |
+//! | integers of one type | that type; overflow is an error, quotients are truncated towards zero |
+//! | decimals, or decimals and integers | a decimal with the planned digits; `/` gives a DOUBLE quotient |
+//! | floats of one type | that type: IEEE arithmetic, with one NaN and one zero |
 
 use rowmill_base::{Error, ErrorKind, Result, SqlType};
 use rowmill_plan::program::ArithmeticOp;
@@ -13,30 +13,30 @@ use rowmill_storage::keyed::ValueRef;
 use super::{Env, Expr};
 use crate::number::{Digits, Integer, Number, Said, canonical, exact, float, out_of_range, product, ten_to};
 
-/// An operator, what it does with operands of their types, and the operands.
+/// An operator, its kind of arithmetic, and its operands.
 #[derive(Debug)]
 pub(crate) struct Step {
     op: ArithmeticOp,
     on: On,
-    /// Of the result, for errors.
+    /// The type of the result, for errors.
     kind: SqlType,
     operands: [Expr; 2],
 }
 
-/// What the operands are.
+/// The kind of arithmetic, which follows from the types of the operands and of the result.
 #[derive(Clone, Copy, Debug)]
 enum On {
     Integers(Integer),
-    /// By digits behind the point.
+    /// Both operands by their digits after the point, and the digits of the result.
     Decimals(u8, u8, Digits),
-    /// Divided as doubles.
+    /// Exact numbers that are divided as doubles, by their digits after the point.
     Quotient(u8, u8),
     Reals,
     Doubles,
 }
 
 impl Step {
-    /// An operator on operands of these types; `None` if there is no such operator.
+    /// Compiles an operator on operands of these types. Returns `None` if there is no such operator.
     pub(crate) fn new(op: ArithmeticOp, kinds: [&SqlType; 2], kind: &SqlType, operands: [Expr; 2]) -> Option<Step> {
         let on = match (Number::of(kinds[0])?, Number::of(kinds[1])?, Number::of(kind)?) {
             (Number::Integer(left), Number::Integer(right), Number::Integer(result))
@@ -52,6 +52,7 @@ impl Step {
             (left, right, Number::Decimal(result)) => {
                 let (left, right) = (left.digits()?.scale, right.digits()?.scale);
                 let scale = if op == ArithmeticOp::Times { left + right } else { left.max(right) };
+                // Decimals are divided as doubles, and the planner must have chosen the natural scale.
                 if op == ArithmeticOp::Divide || scale != result.scale {
                     return None;
                 }
@@ -76,6 +77,7 @@ impl Step {
                 return Ok(ValueRef::Float(canonical(floats(op, left, right).into())));
             }
             On::Doubles => return Ok(ValueRef::Float(canonical(floats(op, float(left), float(right))))),
+            // Floats are handled above: they divide by zero to an infinity or NaN.
             _ if divides && exact(right) == 0 => return Err(division_by_zero()),
             On::Quotient(left_scale, right_scale) => {
                 let double = |value, scale| Number::Decimal(Digits { all: 38, scale }).double(value);
@@ -99,13 +101,13 @@ impl Step {
     }
 }
 
-/// Of integers of 64 bits, which nothing leads out of 128.
+/// Computes an operator on integers of at most 64 bits. In 128 bits, only a product can overflow.
 #[inline]
 fn integers(op: ArithmeticOp, left: i128, right: i128) -> Option<i128> {
     Some(match op {
         ArithmeticOp::Plus => left + right,
         ArithmeticOp::Minus => left - right,
-        // The largest have 64 bits without a sign.
+        // The product of two unsigned integers of 64 bits may need all 128 bits, but `i128` has a sign.
         ArithmeticOp::Times => return left.checked_mul(right),
         ArithmeticOp::Divide => left / right,
         ArithmeticOp::Remainder => left % right,
@@ -117,6 +119,7 @@ fn decimals(op: ArithmeticOp, (left, left_scale): (i128, u8), (right, right_scal
     if op == ArithmeticOp::Times {
         return product(left, right);
     }
+    // Bring both operands to the larger scale.
     let scale = left_scale.max(right_scale);
     let left = product(left, ten_to(scale - left_scale))?;
     let right = product(right, ten_to(scale - right_scale))?;
@@ -145,7 +148,7 @@ where
     }
 }
 
-/// `-value`
+/// Computes `-value`.
 pub(super) fn negated<'a>(value: ValueRef<'a>, kind: &SqlType) -> Result<ValueRef<'a>> {
     let negated = match value {
         ValueRef::Null => return Ok(ValueRef::Null),

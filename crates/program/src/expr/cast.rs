@@ -1,7 +1,8 @@
-//! Values of one type as values of another: what `CAST` does, and what an assignment to a column does.
+//! Conversions of a value to another type, for `CAST` and for an assignment to a column.
 //!
-//! Numbers are converted in place. Texts that are read as something else, and booleans and integers that are shown as texts,
-//! go through Arrow, one value at a time, since that is what defines how: it allocates, and is rare where speed matters.
+//! Numbers are converted in place. A text that is parsed, and a boolean or an integer that is shown as a text, goes
+//! through Arrow as an array of one value, because Arrow defines those rules. That allocates, but it is rare where
+//! speed matters.
 
 use arrow::compute::{CastOptions, cast_with_options};
 use rowmill_base::{Error, ErrorKind, Result, SqlType};
@@ -11,33 +12,34 @@ use super::{Env, Expr};
 use crate::arrays::array_of;
 use crate::number::{Integer, Number, Said, canonical, float, out_of_range};
 
-/// Characters of a value that an error shows.
+/// Characters of a value that an error shows at most.
 const CHARS_SHOWN: usize = 100;
 
-/// A cast that changes something.
+/// A cast that may change the value.
 #[derive(Debug)]
 pub(crate) struct Cast {
     operand: Expr,
     how: How,
     from: SqlType,
     to: SqlType,
-    /// The column that the value is assigned to.
+    /// The column that the value is assigned to, if it is.
     column: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum How {
     Number(Number, Number),
-    /// Dates and timestamps, by how many of them make a day: what is finer is cut off, towards the past.
+    /// Between dates and timestamps. Each type is given by the number of its units in a day. A finer unit is cut off
+    /// towards the past.
     Moment(i64, i64),
-    /// The first characters of a text.
+    /// Keeps the first characters of a text.
     Cut(u32),
-    /// Through an array of Arrow's. A text that is made goes to the place.
+    /// Through an Arrow array. The number is the place of the text that the cast makes.
     Array(usize),
 }
 
 impl Cast {
-    /// `operand` as a value of `to`; `None` if it is not cast here. `place` gives a place for a text.
+    /// Casts `operand` to `to`. Returns `None` if this module has no such cast. `place` reserves a place for a text.
     pub(super) fn of(
         operand: Expr,
         from: &SqlType,
@@ -47,7 +49,8 @@ impl Cast {
     ) -> Option<Expr> {
         let is_assigned = column.is_some();
         let how = match (Number::of(from), Number::of(to)) {
-            // A column has one NaN and one zero.
+            // A column must hold only one NaN and one zero, so even an assignment of equal types normalises the
+            // value.
             (Some(from), Some(to)) if from == to && from.is_float() && is_assigned => How::Number(from, to),
             _ if from == to => return Some(operand),
             (Some(from), Some(to)) => How::Number(from, to),
@@ -55,11 +58,11 @@ impl Cast {
                 (from, to) if per_day(from).is_some() && per_day(to).is_some() => {
                     How::Moment(per_day(from)?, per_day(to)?)
                 }
-                // An assigned text that is too long is found by the table.
+                // The table itself refuses an assigned text that is too long.
                 (SqlType::Text { .. }, SqlType::Text { .. }) if is_assigned => return Some(operand),
                 (SqlType::Text { .. }, SqlType::Text { chars_max: None }) => return Some(operand),
                 (SqlType::Text { .. }, SqlType::Text { chars_max: Some(chars) }) => How::Cut(*chars),
-                // Texts are assigned as files are read, which is not Arrow's way.
+                // An assignment parses a text by the rules of file imports, which are not Arrow's rules.
                 (SqlType::Text { .. }, to) if !is_assigned && is_read(to) => How::Array(0),
                 (from, SqlType::Text { chars_max }) if is_shown(from) && (is_assigned || chars_max.is_none()) => {
                     How::Array(place())
@@ -71,7 +74,8 @@ impl Cast {
         Some(Expr::Cast(Box::new(Cast { operand, how, from: from.clone(), to: to.clone(), column })))
     }
 
-    /// Whether a value is assigned in one step; others are read or shown as all texts are.
+    /// Whether an assignment converts the value in one step. Otherwise it parses or shows a text by the rules of file
+    /// imports.
     pub(super) fn is_assigned(from: &SqlType, to: &SqlType) -> bool {
         let is_text = |kind: &SqlType| matches!(kind, SqlType::Text { .. });
         let are_numbers = Number::of(from).is_some() && Number::of(to).is_some();
@@ -88,9 +92,11 @@ impl Cast {
             How::Moment(from, to) => {
                 let moment = match value {
                     ValueRef::Int(value) if to >= from => value.checked_mul(to / from),
+                    // to)),/ Euclidean division rounds towards the past, also before 1970.
                     ValueRef::Int(value) => Some(value.div_euclid(from / to)),
                     _ => unreachable!("a moment was promised"),
                 };
+                // A date is an `i32`; timestamps use the whole `i64`.
                 let fits = |moment: &i64| to > 1 || i32::try_from(*moment).is_ok();
                 moment.filter(fits).map(ValueRef::Int).ok_or_else(|| self.misfit(value, 0))
             }
@@ -131,7 +137,7 @@ impl Cast {
         })
     }
 
-    /// A text that is no value of the type, or a number that the type does not have.
+    /// The error for a text that is not a value of the type, or for a number that is out of range.
     #[cold]
     fn unreadable(&self, value: ValueRef<'_>) -> Error {
         let ValueRef::Text(text) = value else { return self.misfit(value, 0) };
@@ -149,7 +155,7 @@ impl Cast {
     }
 }
 
-/// How many moments of a type make a day. With a time zone they are counted as without: in UTC.
+/// Number of units of a type in a day. A timestamp with time zone is counted in UTC, so the zone makes no difference.
 fn per_day(kind: &SqlType) -> Option<i64> {
     match kind {
         SqlType::Date => Some(1),
@@ -158,20 +164,20 @@ fn per_day(kind: &SqlType) -> Option<i64> {
     }
 }
 
-/// Types that a text is read as.
+/// Whether a cast can parse a text as this type.
 fn is_read(kind: &SqlType) -> bool {
     let is_of_time = matches!(kind, SqlType::Date | SqlType::Time | SqlType::Timestamp { zoned: false, .. });
     is_of_time || *kind == SqlType::Boolean || Number::of(kind).is_some()
 }
 
-/// Types whose values are shown as a text in one way only.
+/// Whether values of this type have only one text form.
 fn is_shown(kind: &SqlType) -> bool {
     *kind == SqlType::Boolean || Integer::of(kind).is_some()
 }
 
 fn first_chars(value: ValueRef<'_>, chars: usize) -> ValueRef<'_> {
     match value {
-        // A text of so many bytes has no more characters.
+        // A text has at most one character per byte, so a short text needs no count.
         ValueRef::Text(text) if text.len() > chars => {
             ValueRef::Text(text.char_indices().nth(chars).map_or(text, |(end, _)| &text[..end]))
         }
@@ -179,7 +185,7 @@ fn first_chars(value: ValueRef<'_>, chars: usize) -> ValueRef<'_> {
     }
 }
 
-/// A float that is to be a key or to be compared: one NaN and one zero.
+/// Normalises a float that becomes part of a key or is compared: one NaN and one zero.
 pub(crate) fn canonical_value(value: ValueRef<'_>) -> ValueRef<'_> {
     match value {
         value @ ValueRef::Float(_) => ValueRef::Float(canonical(float(value))),

@@ -1,4 +1,4 @@
-//! Comparisons, and the order of values of one type.
+//! Comparisons, and the order of two values of one type.
 
 use std::cmp::Ordering;
 
@@ -9,17 +9,19 @@ use rowmill_storage::keyed::ValueRef;
 use super::{Env, Expr};
 use crate::number::{Number, canonical, compare_exact, exact};
 
-/// An operator and its operands, which are values of one type, or exact numbers with digits behind the point.
+/// A comparison operator and its operands. The operands are two values of one type, or two exact numbers that may have
+/// different scales.
 #[derive(Debug)]
 pub(crate) struct Comparison {
     op: CompareOp,
-    /// Digits behind the point of exact numbers that have not the same.
+    /// Numbers of digits after the point, if both operands are exact numbers and their types differ.
     scales: Option<(u8, u8)>,
     operands: [Expr; 2],
 }
 
 impl Comparison {
-    /// Of operands that were brought together; `None` if those cannot be compared.
+    /// Compiles a comparison of operands that were already cast to comparable types. Returns `None` if they are not
+    /// comparable.
     pub(super) fn new(op: CompareOp, kinds: [&SqlType; 2], operands: [Expr; 2]) -> Option<Comparison> {
         let scales = match (Number::of(kinds[0]), Number::of(kinds[1])) {
             (Some(left), Some(right)) if left.is_float() && right.is_float() => None,
@@ -56,7 +58,7 @@ impl Comparison {
     }
 }
 
-/// Whether values of both types are values of one type that has an order.
+/// Whether values of both types belong to one ordered type.
 pub(super) fn are_alike(left: &SqlType, right: &SqlType) -> bool {
     match (left, right) {
         (SqlType::Text { .. }, SqlType::Text { .. }) => true,
@@ -64,7 +66,7 @@ pub(super) fn are_alike(left: &SqlType, right: &SqlType) -> bool {
     }
 }
 
-/// The order of two values of one type that has one, of which neither is NULL. NaN is the greatest float.
+/// Compares two values of one ordered type. Neither may be NULL. NaN is the greatest float.
 #[inline]
 pub(crate) fn compare_values(left: ValueRef<'_>, right: ValueRef<'_>) -> Ordering {
     match (left, right) {
@@ -75,6 +77,6 @@ pub(crate) fn compare_values(left: ValueRef<'_>, right: ValueRef<'_>) -> Orderin
         (ValueRef::Bytes(left), ValueRef::Bytes(right)) => left.cmp(right),
         (ValueRef::Bool(left), ValueRef::Bool(right)) => left.cmp(&right),
         (ValueRef::Float(left), ValueRef::Float(right)) => canonical(left).total_cmp(&canonical(right)),
-        _ => unreachable!("values of one type that has an order were promised"),
+        _ => unreachable!("the caller must pass two values of one ordered type"),
     }
 }

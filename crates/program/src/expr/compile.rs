@@ -1,4 +1,5 @@
-//! Makes expressions of scalars: finds places for columns and texts, and checks what the types promise.
+//! Compiles scalars to expressions: finds the places of columns and texts, and checks the types that the program
+//! promises.
 
 use rowmill_base::{Error, ErrorKind, Result, SqlType};
 use rowmill_expr::typing;
@@ -9,11 +10,11 @@ use super::compare::are_alike;
 use super::{Case, Cast, Comparison, Evaluated, Expr, LikeTest, Step, TextCall};
 use crate::number::Number;
 
-/// Operands within operands: an expression is computed on the stack of whoever runs it.
+/// Levels of nested operands at most, because an expression is computed recursively on the stack of the calling thread.
 const DEPTH_MAX: usize = 200;
 
-/// Where the columns of a statement's rows are when an expression is computed: those of the first row that are asked for,
-/// then those of the next.
+/// The places of columns when an expression is computed: first the needed columns of the first row, then those of the
+/// second row, and so on.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Layout {
     rows: Vec<RowLayout>,
@@ -21,19 +22,19 @@ pub(crate) struct Layout {
 
 #[derive(Clone, Debug)]
 struct RowLayout {
-    /// Types of all columns of the row.
+    /// The types of all columns of the row.
     kinds: Vec<SqlType>,
-    /// Those that are asked for, in order.
+    /// The columns that the statement needs, in ascending order.
     wanted: Vec<usize>,
 }
 
 impl Layout {
-    /// Of rows with columns of these types.
+    /// A layout of rows with columns of these types. No column is needed so far.
     pub(crate) fn new(rows: impl IntoIterator<Item = Vec<SqlType>>) -> Layout {
         Layout { rows: rows.into_iter().map(|kinds| RowLayout { kinds, wanted: Vec::new() }).collect() }
     }
 
-    /// Of rows of which all columns are asked for.
+    /// A layout of rows whose columns are all needed.
     pub(crate) fn of_all(rows: impl IntoIterator<Item = Vec<SqlType>>) -> Layout {
         let mut layout = Layout::new(rows);
         for row in &mut layout.rows {
@@ -42,70 +43,73 @@ impl Layout {
         layout
     }
 
-    /// Adds all columns of `scalar`. To be called for all scalars before the first is compiled.
+    /// Marks all columns of `scalar` as needed. The caller must do this for all scalars before it compiles the first
+    /// one, because every added column moves the places of the columns after it.
     pub(crate) fn want(&mut self, scalar: &Scalar) -> Result<()> {
         self.want_within(scalar, usize::MAX)
     }
 
-    /// Adds the columns of `scalar` that are columns of the first `rows` rows.
+    /// Marks the columns of `scalar` that belong to the first `rows` rows as needed.
     pub(crate) fn want_within(&mut self, scalar: &Scalar, rows: usize) -> Result<()> {
         let mut unknown = false;
         scalar.each_column(&mut |Column { row, column }| match self.rows.get_mut(row) {
             _ if row >= rows => {}
             Some(row) if column < row.kinds.len() => {
+                // Keep the list sorted, so a column's place is its position in it.
                 if let Err(at) = row.wanted.binary_search(&column) {
                     row.wanted.insert(at, column);
                 }
             }
             _ => unknown = true,
         });
-        if unknown { Err(Error::internal("a program with a column that its rows do not have")) } else { Ok(()) }
+        if unknown { Err(Error::internal("the program refers to a column that its rows do not have")) } else { Ok(()) }
     }
 
-    /// Adds a row, with columns of these types.
+    /// Adds a row with columns of these types.
     pub(crate) fn add_row(&mut self, kinds: Vec<SqlType>) {
         self.rows.push(RowLayout { kinds, wanted: Vec::new() });
     }
 
-    /// The first rows, with the columns of them that are asked for.
+    /// The layout of the first rows, with the same needed columns.
     pub(crate) fn first_rows(&self, rows: usize) -> Layout {
         Layout { rows: self.rows[..rows].to_vec() }
     }
 
-    /// How many rows there are.
+    /// Number of rows.
     pub(crate) fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// The columns of a row that are asked for, in the order of their places.
+    /// The needed columns of a row, in the order of their places.
     pub(crate) fn wanted(&self, row: usize) -> &[usize] {
         &self.rows[row].wanted
     }
 
     fn place(&self, Column { row, column }: Column) -> Option<(usize, &SqlType)> {
+        // A place is the number of needed columns of earlier rows, plus the position within this row.
         let before: usize = self.rows[..row].iter().map(|row| row.wanted.len()).sum();
         let row = &self.rows[row];
         Some((before + row.wanted.binary_search(&column).ok()?, row.kinds.get(column)?))
     }
 }
 
-/// Makes expressions that are computed for the same rows, and counts the texts that they make.
+/// Compiles expressions that are computed for the same rows, and counts the texts that they make.
 #[derive(Debug)]
 pub(crate) struct Compiler<'a> {
     parameters: &'a [SqlType],
     layout: &'a Layout,
-    /// How many of the rows are there when the expressions are computed.
+    /// How many of the rows are known when the expressions are computed.
     rows: usize,
     texts: usize,
 }
 
 impl<'a> Compiler<'a> {
-    /// Of expressions over the first `rows` rows of `layout`.
+    /// A compiler for expressions over the first `rows` rows of `layout`.
     pub(crate) fn new(parameters: &'a [SqlType], layout: &'a Layout, rows: usize) -> Self {
         Compiler { parameters, layout, rows, texts: 0 }
     }
 
-    /// Of expressions over other rows, with the same parameters.
+    /// A compiler for expressions over other rows, with the same parameters.
     pub(crate) fn beside<'b>(&self, layout: &'b Layout, rows: usize) -> Compiler<'b>
     where
         'a: 'b,
@@ -113,29 +117,29 @@ impl<'a> Compiler<'a> {
         Compiler::new(self.parameters, layout, rows)
     }
 
-    /// Places that the expressions need for texts.
+    /// How many places for texts the expressions need.
     pub(crate) fn texts(&self) -> usize {
         self.texts
     }
 
-    /// The expression of `scalar`.
+    /// Compiles `scalar`.
     ///
-    /// `Unsupported` if something in it is not computed here; then the statement has to be run in another way.
+    /// Returns `Unsupported` if a program cannot compute a part of it. The general engine must then run the statement.
     pub(crate) fn expr(&mut self, scalar: &Scalar) -> Result<Expr> {
         self.at_depth(scalar, 0)
     }
 
-    /// The expressions of scalars.
+    /// Compiles several scalars.
     pub(crate) fn exprs(&mut self, scalars: &[Scalar]) -> Result<Box<[Expr]>> {
         scalars.iter().map(|scalar| self.expr(scalar)).collect()
     }
 
-    /// The expression of a condition.
+    /// Compiles a condition, which must be a boolean.
     pub(crate) fn condition(&mut self, scalar: &Scalar) -> Result<Expr> {
         self.checked(scalar, 0)
     }
 
-    /// `scalar` as a value of a column.
+    /// Compiles `scalar` as a value that is assigned to a column of the type `kind`.
     pub(crate) fn assigned(&mut self, scalar: &Scalar, kind: &SqlType, column: &str) -> Result<Expr> {
         let expr = self.expr(scalar)?;
         if is_null(&expr) {
@@ -143,6 +147,7 @@ impl<'a> Compiler<'a> {
         }
         let is_in_steps = Cast::is_assigned(&scalar.kind, kind);
         let place = next(&mut self.texts);
+        // Numbers and dates are converted in place. Other types go through the evaluator, by the rules of file imports.
         if is_in_steps {
             return Cast::of(expr, &scalar.kind, kind, || place, Some(column))
                 .ok_or_else(|| unsupported(format_args!("assigning {} to {kind}", scalar.kind)));
@@ -158,7 +163,7 @@ impl<'a> Compiler<'a> {
         Ok(Expr::Evaluated(Box::new(Evaluated::assigned(&cast, operands, target, place, column)?)))
     }
 
-    /// `scalar` cast to another type.
+    /// Compiles `scalar`, cast to another type.
     pub(crate) fn cast(&mut self, scalar: &Scalar, kind: &SqlType) -> Result<Expr> {
         let expr = self.expr(scalar)?;
         self.cast_expr(expr, &scalar.kind, kind)
@@ -173,8 +178,9 @@ impl<'a> Compiler<'a> {
     }
 
     fn at_depth(&mut self, scalar: &Scalar, depth: usize) -> Result<Expr> {
+        // Computing an expression recurses once per level, so the depth must be limited here.
         if depth > DEPTH_MAX {
-            return Err(unsupported(format_args!("an expression of more than {DEPTH_MAX} levels")));
+            return Err(unsupported(format_args!("an expression with more than {DEPTH_MAX} levels")));
         }
         let of = |compiler: &mut Self, operand: &Scalar| compiler.at_depth(operand, depth + 1);
         let kind = &scalar.kind;
@@ -183,7 +189,7 @@ impl<'a> Compiler<'a> {
             ScalarOp::Column(column) => self.column(*column, kind)?,
             ScalarOp::Literal(value) => {
                 if !super::is_of(super::borrowed(value), kind) {
-                    return Err(Error::internal(format!("a program with {value:?} of the type {kind}")));
+                    return Err(Error::internal(format!("the program has the literal {value:?} with the type {kind}")));
                 }
                 Expr::Literal(value.clone())
             }
@@ -200,6 +206,7 @@ impl<'a> Compiler<'a> {
                 Expr::Negate(Box::new(of(self, operand)?), kind.clone())
             }
             ScalarOp::Compare(op, pair) => {
+                // Programs have no implicit casts, so both operands must be brought to one type.
                 let kinds = compared_as(&pair[0].kind, &pair[1].kind);
                 let operands = [of(self, &pair[0])?, of(self, &pair[1])?];
                 let [left, right] = operands;
@@ -241,7 +248,7 @@ impl<'a> Compiler<'a> {
             ScalarOp::Like { operands, escape, negated, ignore_case } => {
                 let is_text = |operand: &Scalar| matches!(operand.kind, SqlType::Text { .. });
                 if !operands.iter().all(is_text) || *kind != SqlType::Boolean {
-                    return Err(Error::internal("a program with LIKE of anything but texts"));
+                    return Err(Error::internal("the program has a LIKE whose operands are not texts"));
                 }
                 let operands = [of(self, &operands[0])?, of(self, &operands[1])?];
                 Expr::Like(Box::new(LikeTest::new(operands, *escape, *ignore_case, *negated)))
@@ -258,32 +265,33 @@ impl<'a> Compiler<'a> {
         match self.parameters.get(number) {
             Some(declared) if declared == kind => Ok(Expr::Parameter(number)),
             declared => {
-                let what = format!("a program with the parameter {number} of the type {kind}, and not {declared:?}");
+                let what = format!("the program uses parameter {number} as {kind}, but declares it as {declared:?}");
                 Err(Error::internal(what))
             }
         }
     }
 
     fn column(&self, column: Column, kind: &SqlType) -> Result<Expr> {
+        // Rows of later lookups are not known yet when this expression runs.
         let is_there = column.row < self.rows;
         match is_there.then(|| self.layout.place(column)).flatten() {
             Some((place, declared)) if is_kept_alike(declared, kind) => Ok(Expr::Column(place)),
             found => {
                 let found = found.map(|(_, declared)| declared);
-                Err(Error::internal(format!("a program with {column:?} of the type {kind}, and not {found:?}")))
+                Err(Error::internal(format!("the program uses {column:?} as {kind}, but finds {found:?}")))
             }
         }
     }
 
-    /// A boolean.
+    /// Compiles a scalar that must be a boolean.
     fn checked(&mut self, scalar: &Scalar, depth: usize) -> Result<Expr> {
         match scalar.kind == SqlType::Boolean {
             true => self.at_depth(scalar, depth),
-            false => Err(Error::internal(format!("a program with a condition of the type {}", scalar.kind))),
+            false => Err(Error::internal(format!("the program has a condition of type {}", scalar.kind))),
         }
     }
 
-    /// A value that stands where others of the type `kind` do.
+    /// Compiles one of several alternatives that must all have the type `kind`, such as the branches of a CASE.
     fn alike(&mut self, scalar: &Scalar, kind: &SqlType, depth: usize) -> Result<Expr> {
         let expr = self.at_depth(scalar, depth)?;
         match is_kept_alike(&scalar.kind, kind) || is_null(&expr) {
@@ -298,14 +306,14 @@ fn next(count: &mut usize) -> usize {
     *count - 1
 }
 
-/// Whether an assignment makes a value of a text, or a text of a value, as a cast does.
+/// Whether an assignment between the types parses or shows a text as a cast does.
 fn is_read_or_shown(from: &SqlType, to: &SqlType) -> bool {
     let is_text = |kind: &SqlType| matches!(kind, SqlType::Text { .. });
     let is_flat = |kind: &SqlType| !matches!(kind, SqlType::List(_) | SqlType::Struct(_));
     is_text(from) && is_flat(to) || is_text(to) && is_flat(from)
 }
 
-/// Whether values of both types are the same values.
+/// Whether values of both types are represented in the same way.
 fn is_kept_alike(left: &SqlType, right: &SqlType) -> bool {
     left == right || matches!((left, right), (SqlType::Text { .. }, SqlType::Text { .. }))
 }
@@ -314,7 +322,8 @@ fn is_null(expr: &Expr) -> bool {
     matches!(expr, Expr::Literal(rowmill_plan::program::Value::Null))
 }
 
-/// What two operands are compared as: exact numbers beside a float as floats, texts beside something of time as that.
+/// The types to which two operands are cast before they are compared. An exact number beside a float becomes a float,
+/// and a text beside a date or time becomes a date or time.
 fn compared_as(left: &SqlType, right: &SqlType) -> [SqlType; 2] {
     let is_text = |kind: &SqlType| matches!(kind, SqlType::Text { .. });
     let is_read = |kind: &SqlType| matches!(kind, SqlType::Date | SqlType::Time | SqlType::Timestamp { .. });
@@ -332,7 +341,7 @@ fn compared_as(left: &SqlType, right: &SqlType) -> [SqlType; 2] {
     }
 }
 
-/// What programs do not do, so that the statement has to be run in another way.
+/// The error for a feature that programs do not have. The caller should run the statement with the general engine.
 #[cold]
 pub(crate) fn unsupported(what: impl std::fmt::Display) -> Error {
     Error::new(ErrorKind::Unsupported, format!("{what} is not compiled"))

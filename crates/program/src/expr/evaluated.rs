@@ -1,4 +1,4 @@
-//! Expressions that are evaluated as those of batches are, for a batch of one row.
+//! Expressions that are evaluated by the evaluator of batches, as a batch of one row.
 
 use parking_lot::Mutex;
 use rowmill_base::{Error, Result, SqlType};
@@ -9,23 +9,23 @@ use rowmill_storage::keyed::{ColumnValues, ValueRef};
 use super::{Env, Expr};
 use crate::arrays::array_of;
 
-/// An expression, and the values of its columns.
+/// An expression for batches, and the expressions of its columns.
 #[derive(Debug)]
 pub(crate) struct Evaluated {
     evaluator: Evaluator,
     operands: Box<[(Expr, SqlType)]>,
     kind: SqlType,
-    /// Where a text or bytes go that it makes.
+    /// The place of the text or the bytes that it makes.
     place: usize,
     /// The column that the value is assigned to.
     column: Option<String>,
-    /// Of what a parameter alone makes: its last text, and the value. A text that stands for a point in time is read once
-    /// for a statement and not for each row.
+    /// A cache for an expression of a single text parameter: the last text and its value. For example, a timestamp that
+    /// is passed as a text is then parsed once per statement and not once per row.
     last: Option<Mutex<(String, ValueRef<'static>)>>,
 }
 
 impl Evaluated {
-    /// `expr` over operands of these types, as a value of type `kind`.
+    /// Compiles `expr` over operands of these types, as a value of type `kind`.
     pub(super) fn new(
         expr: &ScalarExpr,
         operands: Box<[(Expr, SqlType)]>,
@@ -34,15 +34,16 @@ impl Evaluated {
     ) -> Result<Evaluated> {
         let evaluator = Evaluator::new(expr)?;
         if *evaluator.kind() != kind.arrow() || evaluator.columns().iter().any(|column| *column >= operands.len()) {
-            return Err(Error::internal(format!("a program with an expression that is no {kind} of its operands")));
+            return Err(Error::internal(format!("an expression of the program is not a {kind}")));
         }
+        // Only a single text parameter is worth caching, and a volatile expression must not be cached.
         let is_repeated = matches!(&operands[..], [(Expr::Parameter(_), SqlType::Text { .. })])
             && expr.volatility() != Volatility::Volatile;
         let last = is_repeated.then(|| Mutex::new((String::new(), ValueRef::Null)));
         Ok(Evaluated { evaluator, operands, kind: kind.clone(), place, column: None, last })
     }
 
-    /// The same, as a value of a column.
+    /// Compiles `expr` as a value that is assigned to `column`, which its errors then name.
     pub(super) fn assigned(
         expr: &ScalarExpr,
         operands: Box<[(Expr, SqlType)]>,
@@ -62,6 +63,7 @@ impl Evaluated {
             return Ok(*value);
         }
         let value = self.evaluated(env)?;
+        // A text or bytes would need memory that outlives the row, so we do not cache those.
         if let Some(owned) = without_memory(value) {
             *last = (text.to_owned(), owned);
         }
@@ -84,7 +86,7 @@ impl Evaluated {
     }
 }
 
-/// A value that lies in itself; `None` of a text and of bytes.
+/// A value that owns no memory, with an unbounded lifetime. Returns `None` for a text and for bytes.
 fn without_memory(value: ValueRef<'_>) -> Option<ValueRef<'static>> {
     Some(match value {
         ValueRef::Null => ValueRef::Null,

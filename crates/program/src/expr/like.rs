@@ -1,4 +1,4 @@
-//! `LIKE` of one text after the other.
+//! `LIKE` for single rows.
 
 use std::sync::Arc;
 
@@ -9,7 +9,8 @@ use rowmill_storage::keyed::ValueRef;
 
 use super::{Env, Expr};
 
-/// A text, a pattern, and the pattern of the last row, prepared.
+/// A text, a pattern, and the matcher of the last pattern. The pattern rarely changes from row to row, so we keep its
+/// matcher.
 #[derive(Debug)]
 pub(crate) struct LikeTest {
     operands: [Expr; 2],
@@ -33,6 +34,7 @@ impl LikeTest {
     }
 
     fn matcher(&self, pattern: &str) -> Result<Arc<LikeMatcher>> {
+        // The lock is held only to look up or to replace the matcher, not while it runs.
         let mut prepared = self.prepared.lock();
         if let Some((of, matcher)) = &*prepared
             && of == pattern

@@ -1,4 +1,4 @@
-//! One kind of scalar at a time: what it makes of values, of NULL, and of what is too much.
+//! Tests of each kind of scalar: its values, its NULLs, and its errors.
 
 use rowmill_base::{Error, ErrorKind, Result, SqlType, TimeUnit};
 use rowmill_plan::CompareOp;
@@ -137,7 +137,7 @@ fn decimals_are_exact_or_fail() {
     assert_eq!(overflow.kind(), ErrorKind::NumericOutOfRange);
     assert!(overflow.message().ends_with("9999 + 1 does not fit DECIMAL(38,0)"), "{overflow}");
     assert_eq!(error(of(decimal(38, 0), wide(most), Times, wide(most))).kind(), ErrorKind::NumericOutOfRange);
-    // What the type says is not what the operator gives.
+    // The declared type differs from the type that the operator gives.
     assert_eq!(error(of(decimal(38, 3), money(1), Plus, money(1))).kind(), ErrorKind::Unsupported);
 }
 
@@ -173,7 +173,7 @@ fn logic_has_three_values() {
     assert_eq!((not(yes), not(no), not(unknown)), (is(no), is(yes), is(unknown)));
     let is_null = |negated| value(Scalar::new(BOOL, ScalarOp::IsNull { value: Box::new(truth(unknown)), negated }));
     assert_eq!((is_null(false), is_null(true)), (is(yes), is(no)));
-    // What decides hides the error behind it, and not the one before it.
+    // A deciding operand hides an error after it, but not an error before it.
     let fails = || Scalar::compare(of(INT, int(1), Divide, int(0)), CompareOp::Equal, int(1));
     assert_eq!(value(Scalar::new(BOOL, ScalarOp::And(vec![truth(no), fails()]))), Value::Bool(false));
     assert_eq!(error(Scalar::new(BOOL, ScalarOp::And(vec![fails(), truth(no)]))).kind(), ErrorKind::DivisionByZero);
@@ -229,7 +229,7 @@ fn casts_round_or_fail() {
 }
 
 #[test]
-fn moments_are_cut_off_towards_the_past() {
+fn dates_and_timestamps_are_truncated_towards_the_past() {
     let stamp = |unit, zoned| SqlType::Timestamp { unit, zoned };
     let nanos = |value| literal(stamp(TimeUnit::Nanosecond, true), Value::Int(value));
     let micros = stamp(TimeUnit::Microsecond, false);
@@ -245,7 +245,7 @@ fn moments_are_cut_off_towards_the_past() {
 }
 
 #[test]
-fn choices_compute_what_they_choose() {
+fn case_and_coalesce_compute_only_the_chosen_value() {
     let case = |condition: Scalar| {
         let whens = vec![(condition, of(INT, int(1), Plus, int(1)))];
         Scalar::new(INT, ScalarOp::Case { whens, otherwise: Some(Box::new(of(INT, int(1), Divide, int(0)))) })
@@ -260,7 +260,7 @@ fn choices_compute_what_they_choose() {
 }
 
 #[test]
-fn texts_are_made_of_characters() {
+fn text_functions_count_characters() {
     let call = |function, kind, arguments| Scalar::new(kind, ScalarOp::Text(function, arguments));
     let made = |function, arguments| value(call(function, SqlType::TEXT, arguments));
     let shown = |text: &str| Value::Text(text.into());
@@ -282,7 +282,7 @@ fn texts_are_made_of_characters() {
 }
 
 #[test]
-fn what_the_types_do_not_promise_is_refused() {
+fn scalars_with_wrong_types_are_refused() {
     let parameter = Scalar::parameter(INT, 0);
     assert_eq!(computed(&parameter).unwrap_err().kind(), ErrorKind::Internal);
     assert_eq!(computed(&Scalar::column(INT, 0, 0)).unwrap_err().kind(), ErrorKind::Internal);

@@ -1,4 +1,4 @@
-//! Functions of texts.
+//! Text functions.
 
 use rowmill_base::{Error, ErrorKind, Result, SqlType};
 use rowmill_plan::program::TextFunction;
@@ -6,17 +6,17 @@ use rowmill_storage::keyed::ValueRef;
 
 use super::{Env, Expr};
 
-/// A function and its arguments.
+/// A text function and its arguments.
 #[derive(Debug)]
 pub(crate) struct TextCall {
     function: TextFunction,
     arguments: Box<[Expr]>,
-    /// Where the text goes that it makes.
+    /// The place of the text that it makes.
     place: usize,
 }
 
 impl TextCall {
-    /// `None` if the function does not take arguments of these types.
+    /// Compiles a call. Returns `None` if the function does not take arguments of these types.
     pub(super) fn new(
         function: TextFunction,
         kinds: &[&SqlType],
@@ -54,11 +54,11 @@ impl TextCall {
             TextFunction::Upper => self.made(env, text, str::make_ascii_uppercase, str::to_uppercase),
             TextFunction::Length => ValueRef::Int(text.chars().count() as i64),
             TextFunction::Substring => return self.part(text, env),
-            TextFunction::Concat => unreachable!("it was joined above"),
+            TextFunction::Concat => unreachable!("CONCAT was handled above"),
         })
     }
 
-    /// `text` in the other case: letters of ASCII in place, any others by the rules of Unicode.
+    /// Changes the case of `text`: in place if it is ASCII, by the rules of Unicode otherwise.
     fn made<'a>(&'a self, env: Env<'a>, text: &str, ascii: fn(&mut str), any: fn(&str) -> String) -> ValueRef<'a> {
         ValueRef::Text(env.texts.make(self.place, |made| match text.is_ascii() {
             true => {
@@ -72,6 +72,7 @@ impl TextCall {
     fn joined<'a>(&'a self, env: Env<'a>) -> Result<ValueRef<'a>> {
         let mut has_null = false;
         let mut failed = None;
+        // The closure cannot return an error, so we keep the first one and return it afterwards.
         let text = env.texts.make(self.place, |made| {
             for argument in &self.arguments {
                 match argument.value(env) {
@@ -88,15 +89,17 @@ impl TextCall {
         }
     }
 
-    /// From character `first` on, which counts from 1 and may lie before the text, as many as are asked for.
+    /// The substring that starts at character `first`, with the given number of characters. Characters count from 1.
+    /// `first` may be before the start of the text; the missing characters then count as well.
     fn part<'a>(&'a self, text: &'a str, env: Env<'a>) -> Result<ValueRef<'a>> {
         let ValueRef::Int(first) = self.arguments[1].value(env)? else { return Ok(ValueRef::Null) };
+        // A start before the text skips nothing, but the missing characters count towards the length.
         let skipped = usize::try_from(first.saturating_sub(1)).unwrap_or(0);
         let rest = text.char_indices().nth(skipped).map_or("", |(start, _)| &text[start..]);
         let Some(chars) = self.arguments.get(2) else { return Ok(ValueRef::Text(rest)) };
         let ValueRef::Int(chars) = chars.value(env)? else { return Ok(ValueRef::Null) };
         if chars < 0 {
-            let what = format!("substr of {chars} characters: their number cannot be negative");
+            let what = format!("the length of a substring must not be negative: {chars}");
             return Err(Error::new(ErrorKind::InvalidParameter, what));
         }
         let end = first.saturating_add(chars).saturating_sub(1).max(0);

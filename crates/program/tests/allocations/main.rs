@@ -1,6 +1,6 @@
-//! How often statements ask the heap for memory, once they have run a few times.
+//! Counts heap allocations of statements that have already run a few times.
 
-// A test stops at what is not as it should be.
+// A test may panic when a step fails.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const INT: SqlType = SqlType::Int32;
 const BIG: SqlType = SqlType::Int64;
 const MONEY: SqlType = SqlType::Decimal { precision: 12, scale: 2 };
 
-/// Statements of which the mean is taken.
+/// Statements over which the mean is taken.
 const RUNS: i64 = 1_000;
 
 struct World {
@@ -71,7 +71,7 @@ impl World {
         Body::Read(Read::of_table(access, None, Output::Rows(rows)))
     }
 
-    /// Allocations of a read, in the mean.
+    /// The mean number of allocations of a read.
     fn of_reads(&mut self, compiled: &Compiled, parameters: usize) -> f64 {
         let snapshot = self.engine.snapshot().unwrap();
         let reader = snapshot.reader();
@@ -86,7 +86,7 @@ impl World {
         (allocations() - before) as f64 / RUNS as f64
     }
 
-    /// Allocations of a statement in a transaction of so many, in the mean, without those of its commit.
+    /// The mean number of allocations of a statement in a transaction of many, without its commit.
     fn of_writes(&mut self, compiled: &Compiled, values: impl Fn(i64) -> Vec<ValueRef<'static>>) -> f64 {
         let mut total = 0;
         for round in 0..3 {
@@ -107,7 +107,7 @@ fn column(column: usize) -> Scalar {
     Scalar::column([INT, INT, SqlType::TEXT, MONEY][column].clone(), 0, column)
 }
 
-/// One test, since allocations of all threads are counted together.
+/// One test only, because the counter counts the allocations of all threads.
 #[test]
 fn statements_hardly_allocate_once_they_have_run() {
     let mut world = World::new();

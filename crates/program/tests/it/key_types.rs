@@ -1,4 +1,5 @@
-//! Keys of every type beside values of every other: what a key finds is what comparing all rows finds.
+//! Keys of every type compared with values of every other type: a search by key must find the same rows as a full
+//! comparison.
 
 use rowmill_base::{ColumnId, ErrorKind, Settings, SqlType, TimeUnit};
 use rowmill_plan::CompareOp;
@@ -17,7 +18,7 @@ fn moment(unit: TimeUnit) -> SqlType {
     SqlType::Timestamp { unit, zoned: false }
 }
 
-/// Types with some of their values, the least and the greatest among them.
+/// All types, each with some of its values, including the least and the greatest.
 fn types() -> Vec<(SqlType, Vec<Value>)> {
     let ints = |values: &[i64]| values.iter().map(|value| Value::Int(*value)).collect::<Vec<_>>();
     let decimals = |values: &[i128]| values.iter().map(|value| Value::Decimal(*value)).collect::<Vec<_>>();
@@ -73,7 +74,7 @@ fn borrowed(value: &Value) -> ValueRef<'_> {
     }
 }
 
-/// How many pairs of types were compared by key, and how many were left to the general engine.
+/// Compares all pairs. Returns how many of them were found by key, and how many were left to the general engine.
 fn compare_all(column: &SqlType, values: &[Value]) -> (usize, usize) {
     let engine = Engine::memory(Settings::default()).expect("a database in memory");
     let mut transaction = engine.begin().expect("a transaction");
@@ -119,7 +120,7 @@ fn compare_all(column: &SqlType, values: &[Value]) -> (usize, usize) {
                             by_key += 1;
                         }
                         Err(error) if error.kind() == ErrorKind::Unsupported => left += 1,
-                        // A text that is no date.
+                        // The text is not a date.
                         Err(error) => {
                             assert_eq!(error.kind(), ErrorKind::InvalidDatetime, "{column} {op} {other:?}: {error}");
                         }

@@ -1,4 +1,4 @@
-//! Alternatives and ends of keys, lookups in other reads, groups, and expressions that are evaluated as those of batches are.
+//! Alternatives and row bounds of keys, nested reads, groups, and expressions that are evaluated as batches of one row.
 
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ fn rows_are_compared_with_the_columns_of_a_key_together() {
     assert_eq!(range(None, end(pair(2, int(2)), false)), ["1 1", "1 2", "1 3", "2 1"]);
     let backward = Access { to: end(pair(2, int(1)), false), backward: true, ..world.access() };
     assert_eq!(pairs(&world, backward), ["1 3", "1 2", "1 1"]);
-    // Between two numbers, beyond all, and beside NULL the columns before decide.
+    // If the value is between two numbers, beyond all of them, or NULL, the columns before it decide.
     assert_eq!(range(end(pair(1, money(150)), false), end(pair(2, money(150)), true)), ["1 2", "1 3", "2 1"]);
     assert_eq!(range(end(pair(1, big(1 << 40)), true), None), ["2 1", "2 2", "3 1"]);
     assert_eq!(range(None, end(pair(2, big(-1 << 40)), true)), ["1 1", "1 2", "1 3"]);
@@ -66,7 +66,7 @@ fn rows_are_compared_with_the_columns_of_a_key_together() {
 }
 
 #[test]
-fn texts_are_found_by_what_they_begin_with() {
+fn texts_are_found_by_prefix() {
     let world = World::new();
     let names = |pattern: Scalar| {
         let prefix = Some(TextPrefix { pattern, escape: Some('\\') });
@@ -84,7 +84,7 @@ fn texts_are_found_by_what_they_begin_with() {
 }
 
 #[test]
-fn a_minimum_of_an_order_needs_one_value() {
+fn a_minimum_in_key_order_reads_one_value() {
     let world = World::new();
     let extreme = |function, access: Access| {
         let aggregates = vec![RowAggregate::new(function, column(NAMED))];
@@ -101,7 +101,7 @@ fn a_minimum_of_an_order_needs_one_value() {
 }
 
 #[test]
-fn rows_are_put_together_by_keys() {
+fn rows_are_grouped_by_keys() {
     let world = World::new();
     let output = |at: usize, kind: &SqlType| Scalar::column(kind.clone(), 0, at);
     let total = SqlType::Decimal { precision: 38, scale: 2 };
@@ -127,7 +127,7 @@ fn rows_are_put_together_by_keys() {
     assert_eq!(world.read(Read::of_table(world.access(), None, Output::Groups(groups))), ["3"]);
 }
 
-/// The items with the name of row 0, other than that row.
+/// A lookup of the items that have the name of row 0, except that row itself.
 fn others(world: &World, kind: LookupKind) -> NestedLookup {
     let same_name = Access { equal: vec![of_row(0, NAMED)], ..by_name(world) };
     let other = compare(of_row(1, PRICE), CompareOp::NotEqual, of_row(0, PRICE));
@@ -135,7 +135,7 @@ fn others(world: &World, kind: LookupKind) -> NestedLookup {
 }
 
 #[test]
-fn lookups_ask_whether_there_is_a_match() {
+fn semi_anti_and_mark_lookups_test_for_a_match() {
     let world = World::new();
     let ask = |lookup: NestedLookup, columns: Vec<Scalar>| {
         let mut read = rows(world.access(), columns);
@@ -148,7 +148,7 @@ fn lookups_ask_whether_there_is_a_match() {
     let marked = vec![of_row(0, NUMBER), Scalar::column(SqlType::Boolean, 1, 5)];
     let marks = ["1 true", "2 true", "3 false", "1 true", "2 false", "1 true"];
     assert_eq!(ask(others(&world, LookupKind::Mark), marked.clone()).expect("rows"), marks);
-    // Where a comparison is NULL there may be a match.
+    // If a comparison is NULL, the row may be a match.
     let all = |kind| {
         let compared = Some(compare(of_row(1, NAMED), CompareOp::Equal, words("bee")));
         NestedLookup { kind, compared, ..NestedLookup::inner(world.by(vec![of_row(0, GROUP)]), None) }
@@ -166,7 +166,7 @@ fn lookups_ask_whether_there_is_a_match() {
     assert_eq!(ask(many, names()).expect_err("three rows").kind(), ErrorKind::CardinalityViolation);
 }
 
-/// How many items have the group of row 0, and what they cost: the columns of row 1.
+/// A lookup of the number of items in the group of row 0, and the sum of their prices: the columns of row 1.
 fn of_group(world: &World) -> NestedLookup {
     let aggregates =
         vec![RowAggregate::new(RowFunction::CountRows, int(0)), RowAggregate::new(RowFunction::Max, of_row(1, PRICE))];
@@ -190,7 +190,7 @@ fn a_lookup_has_the_rows_of_another_read() {
         world.read(read),
         ["150 NULL NULL", "250 1 150", "350 2 250", "450 1 -550", "-550 NULL NULL", "650 NULL NULL"]
     );
-    // First the distinct names of a group, then all items of these.
+    // First the distinct names of a group, then all items with these names.
     let names = Groups {
         keys: vec![column(NAMED)],
         aggregates: vec![],
@@ -212,7 +212,7 @@ fn a_lookup_has_the_rows_of_another_read() {
     let mut found = world.read(read);
     found.sort();
     assert_eq!(found, ["ant 150", "ant 450", "bee 250", "bee 650"]);
-    // The same rows are changed, by values of both.
+    // The same rows are changed, with values of both lookups.
     let half = Scalar::literal(SqlType::Decimal { precision: 3, scale: 2 }, Value::Decimal(100));
     let less = Scalar::arithmetic(
         SqlType::Decimal { precision: 9, scale: 2 },
@@ -279,7 +279,7 @@ fn any_expression_is_evaluated() {
 }
 
 #[test]
-fn a_text_is_assigned_as_it_is_read() {
+fn an_assigned_text_is_parsed_as_a_file_import_parses_it() {
     let world = World::new();
     let assign = |column: usize, value: Scalar| {
         let target = ChangeTarget::new(world.by(vec![int(1), int(1)]), None);

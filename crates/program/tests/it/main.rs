@@ -1,4 +1,4 @@
-//! Programs over a database in memory: what each body gives and changes, and what it refuses.
+//! Tests of programs over a database in memory: the results, changes and errors of each kind of statement.
 
 mod key_types;
 mod lookups;

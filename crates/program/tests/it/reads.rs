@@ -1,4 +1,4 @@
-//! `SELECT`: points, prefixes, ranges, indexes alone, joins, orders, aggregates.
+//! `SELECT`: point lookups, prefixes, ranges, index-only reads, joins, orders, aggregates.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ fn a_row_is_found_by_its_key() {
     assert_eq!(point(int(1), int(9)), [""; 0]);
     assert_eq!(point(big(1), big(1 << 20)), [""; 0]);
     assert_eq!(point(int(1), Scalar::literal(INT, Value::Null)), [""; 0]);
-    // A number of another type equals what it equals.
+    // A number of another type finds the equal number of the column.
     assert_eq!(point(money(100), Scalar::literal(DOUBLE, Value::Float(2.0))), ["bee 250 2 NULL"]);
     assert_eq!(point(money(150), int(2)), [""; 0]);
     assert_eq!(point(int(1), Scalar::literal(DOUBLE, Value::Float(f64::NAN))), [""; 0]);
@@ -55,7 +55,8 @@ fn ranges_are_read_in_both_directions() {
     assert_eq!(range(vec![int(1)], bound(int(1), true), bound(int(3), true), true), ["1 3", "1 2", "1 1"]);
     assert_eq!(range(vec![], bound(int(2), true), None, false), ["2 1", "2 2", "3 1"]);
     assert_eq!(range(vec![], None, bound(int(1), false), false), [""; 0]);
-    // Between two numbers a range ends at the next that is in it; beyond all it has all or none.
+    // If the bound is between two numbers, the range ends at the next number inside it. Beyond all numbers it has all
+    // or none.
     let half = |halves: i128| bound(Scalar::literal(MONEY, Value::Decimal(50 * halves)), false);
     assert_eq!(range(vec![int(1)], half(3), None, false), ["1 2", "1 3"]);
     assert_eq!(range(vec![int(1)], None, half(5), false), ["1 1", "1 2"]);
@@ -83,7 +84,7 @@ fn an_index_gives_its_order_and_its_own_columns() {
     assert_eq!(world.read(all_of(by_name(vec![words("ant")]), vec![NOTE])), ["four", "first"]);
     let names = world.read(all_of(by_name(vec![]), vec![NAMED, NUMBER]));
     assert_eq!(names, ["ant 1", "ant 1", "bee 1", "bee 2", "cat 2", "NULL 3"]);
-    // A bound leaves NULLs out; the second column is ordered downwards.
+    // A bound excludes NULLs. The second column is in descending order.
     let above = Access { from: bound(words("b"), true), ..by_name(vec![]) };
     assert_eq!(world.read(all_of(above, vec![NAMED])), ["bee", "bee", "cat"]);
     let cheap = Access { to: bound(money(400), false), ..by_name(vec![words("ant")]) };
@@ -114,7 +115,7 @@ fn filters_and_outputs_are_computed() {
 }
 
 #[test]
-fn rows_are_sorted_where_no_key_has_the_order() {
+fn rows_are_sorted_if_no_key_has_the_order() {
     let world = World::new();
     let sorted = |orders: Vec<(usize, bool, bool)>, skip, limit| {
         let order = orders.into_iter().map(|(at, descending, nulls_first)| Order {
@@ -159,7 +160,7 @@ fn many_rows_are_cut_while_they_are_sorted() {
 }
 
 #[test]
-fn joins_look_rows_up_by_columns_of_those_before() {
+fn joins_look_up_rows_by_columns_of_earlier_lookups() {
     let world = World::new();
     let lookup = |kind, condition| NestedLookup {
         kind,
@@ -234,7 +235,7 @@ fn aggregates_are_one_row() {
     let huge = aggregate(RowFunction::Sum, Scalar::literal(whole, Value::Decimal(10_i128.pow(38) - 1)));
     let error = world.read_with(aggregated(world.access(), vec![huge]), &[], &[]).expect_err("too much");
     assert_eq!(error.kind(), ErrorKind::NumericOutOfRange);
-    // What is given may be computed of them.
+    // The output may compute values from the aggregates.
     let mut more = aggregated(world.access(), vec![aggregate(RowFunction::Max, column(NUMBER))]);
     let Output::Groups(output) = &mut more.output else { panic!("groups") };
     let greatest = output.rows.columns[0].clone();
@@ -245,7 +246,7 @@ fn aggregates_are_one_row() {
 }
 
 #[test]
-fn a_program_is_for_the_definitions_that_it_was_made_of() {
+fn a_program_is_valid_only_for_the_definitions_it_was_made_for() {
     let world = World::new();
     let body = Body::Read(all_of(world.by(vec![int(1)]), vec![NUMBER]));
     let compiled = world.compiled(&[], body.clone()).expect("compiled");
@@ -287,7 +288,7 @@ fn rows_become_a_batch() {
 }
 
 #[test]
-fn long_reads_end_when_they_are_cancelled_or_hold_too_much() {
+fn long_reads_end_when_cancelled_or_when_they_hold_too_much() {
     let world = World::empty();
     let mut transaction = world.engine.begin().expect("a transaction");
     let note = "n".repeat(40_000);
@@ -309,7 +310,7 @@ fn long_reads_end_when_they_are_cancelled_or_hold_too_much() {
     assert_eq!(held.kind(), ErrorKind::Unsupported);
     let found = world.by(vec![int(1), int(7)]);
     assert_eq!(run(rows(found, vec![text.clone()]), &mut scratch).expect("a row"), 1);
-    // What no row has is not looked for.
+    // No row can have the key, so the access does not search.
     let by_note = Access { index: Some(world.by_note), ..world.by(vec![text]) };
     assert_eq!(run(all_of(by_note, vec![NUMBER]), &mut scratch).expect("no row"), 0);
 

@@ -1,4 +1,4 @@
-//! A keyed table with indexes, and ways to run programs on it.
+//! A keyed table with indexes, and helpers that run programs on it.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub(crate) const DOUBLE: SqlType = SqlType::Float64;
 pub(crate) const MONEY: SqlType = SqlType::Decimal { precision: 8, scale: 2 };
 pub(crate) const NAME: SqlType = SqlType::Text { chars_max: Some(5) };
 
-/// Columns of the table.
+/// The columns of the table.
 pub(crate) const GROUP: usize = 0;
 pub(crate) const NUMBER: usize = 1;
 pub(crate) const NAMED: usize = 2;
@@ -26,13 +26,14 @@ pub(crate) const NOTE: usize = 4;
 /// The database of a test.
 pub(crate) struct World {
     pub(crate) engine: Arc<Engine>,
-    /// `items (grp INTEGER, number SMALLINT, name VARCHAR(5), price DECIMAL(8,2) NOT NULL, note TEXT)` by `(grp, number)`.
+    /// The table `items (grp INTEGER, number SMALLINT, name VARCHAR(5), price DECIMAL(8,2) NOT NULL, note TEXT)`, with
+    /// the primary key `(grp, number)`.
     pub(crate) items: TableId,
-    /// On `(name, price DESC)`.
+    /// The index on `(name, price DESC)`.
     pub(crate) by_name: IndexId,
-    /// Unique, on `note`.
+    /// The unique index on `note`.
     pub(crate) by_note: IndexId,
-    /// `history (number BIGINT NOT NULL, line TEXT)`, without a key.
+    /// The table `history (number BIGINT NOT NULL, line TEXT)`, without a key.
     pub(crate) history: TableId,
 }
 
@@ -44,7 +45,7 @@ fn ascending(column: usize) -> KeyColumn {
     KeyColumn { column: ColumnId(column as u32), descending: false }
 }
 
-/// A row of the table, as tests write it.
+/// A row of the table, in the form that tests write.
 pub(crate) type Item = (i64, i64, Option<&'static str>, i128, Option<&'static str>);
 
 pub(crate) const ITEMS: [Item; 6] = [
@@ -65,7 +66,7 @@ pub(crate) fn values((group, number, name, price, note): Item) -> [ValueRef<'sta
 }
 
 impl World {
-    /// With [`ITEMS`].
+    /// A database whose table holds [`ITEMS`].
     pub(crate) fn new() -> World {
         let world = World::empty();
         let mut transaction = world.engine.begin().expect("a transaction");
@@ -102,7 +103,7 @@ impl World {
         Compiled::new(&program, self.engine.snapshot()?.catalog())
     }
 
-    /// The rows that a read gives, as text.
+    /// The rows of a read as text.
     pub(crate) fn read(&self, read: Read) -> Vec<String> {
         self.read_with(read, &[], &[]).expect("rows")
     }
@@ -115,7 +116,7 @@ impl World {
         Ok(shown(&out))
     }
 
-    /// Runs a program in a transaction of its own; how many rows it has changed, and the rows that it gives.
+    /// Runs a program in its own transaction. Returns how many rows it changed, and its result rows as text.
     pub(crate) fn write(&self, body: Body) -> Result<(u64, Vec<String>)> {
         let mut transaction = self.engine.begin()?;
         let done = self.write_in(&mut transaction, body)?;
@@ -137,12 +138,12 @@ impl World {
         error
     }
 
-    /// All rows of the table by key.
+    /// All rows of the table in key order, as text.
     pub(crate) fn all(&self) -> Vec<String> {
         self.read(all_of(self.access(), (0..5).collect()))
     }
 
-    /// The whole table.
+    /// An access to the whole table.
     pub(crate) fn access(&self) -> Access {
         Access::all(self.items)
     }

@@ -1,4 +1,4 @@
-//! Reads by keys give what filtering all rows gives.
+//! A read by key must give the same rows as a filter over all rows.
 
 use proptest::prelude::*;
 use rowmill_base::SqlType;
@@ -35,7 +35,7 @@ fn end(value: impl Strategy<Value = Scalar>) -> impl Strategy<Value = Option<Bou
     prop::option::of((value, any::<bool>()).prop_map(|(value, inclusive)| Bound::new(value, inclusive)))
 }
 
-/// What a range says, as a condition.
+/// The conditions that a range implies.
 fn conditions(columns: &[usize], access: &Access) -> Vec<Scalar> {
     let of = |at: usize, op, value: &Scalar| Scalar::compare(column(columns[at]), op, value.clone());
     let mut all: Vec<_> = access.equal.iter().enumerate().map(|(at, value)| of(at, CompareOp::Equal, value)).collect();
@@ -50,7 +50,7 @@ fn conditions(columns: &[usize], access: &Access) -> Vec<Scalar> {
 
 fn ranged(mut equal: Vec<Scalar>, ends: (Option<Bound>, Option<Bound>), backward: bool, access: Access) -> Access {
     let (from, to) = ends;
-    // All columns are given, or there is one for the bounds.
+    // Either all columns have values, or one is left for the bounds.
     let is_range = from.is_some() || to.is_some();
     equal.truncate(if is_range { 1 } else { 2 });
     Access { equal, from, to, backward, ..access }
@@ -94,7 +94,7 @@ proptest! {
             };
             let found = run(all_of(access.clone(), wanted.clone()), &mut transaction);
             assert_eq!(found, run(naive, &mut transaction), "{access:?}");
-            // So it is with a limit.
+            // The same must hold with a limit.
             let mut cut = all_of(access, wanted);
             let Output::Rows(output) = &mut cut.output else { panic!("rows") };
             output.limit = Some(Scalar::literal(SqlType::Int64, Value::Int(2)));

@@ -1,4 +1,5 @@
-//! `INSERT`, `UPDATE`, `DELETE`: what they change and give, what they refuse, and that they do not see themselves.
+//! `INSERT`, `UPDATE`, `DELETE`: their changes and results, their errors, and that a statement does not see its own
+//! changes.
 
 use rowmill_base::{ErrorKind, SqlType};
 use rowmill_plan::CompareOp;
@@ -60,7 +61,7 @@ fn rows_are_inserted_with_their_index_entries() {
     assert_eq!(world.write(Body::Insert(new)).expect("inserted"), (2, vec!["1 100".to_owned(), "2 200".to_owned()]));
     let by_name = Access { index: Some(world.by_name), ..world.by(vec![words("dog")]) };
     assert_eq!(world.read(all_of(by_name, vec![GROUP, NUMBER])), ["4 1"]);
-    // A value becomes one of its column.
+    // A value is converted to the type of its column.
     let mut assigned = item(5, 1, words("x"), 0, null());
     assigned[NUMBER] = Scalar::literal(DOUBLE, Value::Float(2.5));
     assigned[PRICE] = Scalar::literal(DOUBLE, Value::Float(0.125));
@@ -70,7 +71,7 @@ fn rows_are_inserted_with_their_index_entries() {
 }
 
 #[test]
-fn what_a_table_does_not_take_is_refused_and_changes_nothing() {
+fn a_row_that_the_table_refuses_changes_nothing() {
     let world = World::new();
     let refused = |row: [Scalar; 5]| {
         let rows = vec![item(7, 7, words("fine"), 100, null()), row];
@@ -88,7 +89,7 @@ fn what_a_table_does_not_take_is_refused_and_changes_nothing() {
     assert!(broken.message().contains("items") && broken.message().contains("positive"), "{broken}");
     let large = refused(item(8, 1 << 20, words("x"), 100, null()));
     assert_eq!(large.message(), "column \"number\": '1048576' is out of range for the type SMALLINT");
-    // A condition that is NULL is not false.
+    // A constraint that is NULL is met.
     let mut check = positive();
     check[0].condition = compare(column(NAMED), CompareOp::Equal, null());
     let unknown = Insert { checks: check, ..insert(&world, vec![item(7, 7, words("x"), 100, null())]) };
@@ -96,7 +97,7 @@ fn what_a_table_does_not_take_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn what_is_done_where_a_key_is_taken() {
+fn on_conflict_skips_or_updates_the_existing_row() {
     let world = World::new();
     let put = |target, action, rows| {
         let on_conflict = Some(OnConflict { target, action });
@@ -111,7 +112,7 @@ fn what_is_done_where_a_key_is_taken() {
     let (changed, given) =
         world.write(put(ConflictTarget::Any, ConflictAction::Nothing, rows.clone())).expect("inserted");
     assert_eq!((changed, given), (1, vec!["8 3".to_owned()]));
-    // A key that is taken elsewhere is an error.
+    // A conflict with another key is an error.
     let error = world.refused(put(ConflictTarget::PrimaryKey, ConflictAction::Nothing, rows));
     assert_eq!(error.kind(), ErrorKind::UniqueViolation);
 
@@ -145,7 +146,7 @@ fn what_is_done_where_a_key_is_taken() {
 }
 
 #[test]
-fn rows_are_updated_where_they_are_or_move() {
+fn an_update_changes_rows_in_place_or_moves_them() {
     let world = World::new();
     let one = update(world.by(vec![int(1), int(2)]), vec![(PRICE, money(9)), (NAMED, words("dog"))]);
     let one = Update { returning: vec![column(NAMED), column(PRICE)], ..one };
@@ -153,7 +154,7 @@ fn rows_are_updated_where_they_are_or_move() {
     let by_name = |name| Access { index: Some(world.by_name), ..world.by(vec![words(name)]) };
     assert_eq!(world.read(all_of(by_name("bee"), vec![GROUP])), ["3"]);
     assert_eq!(world.read(all_of(by_name("dog"), vec![GROUP])), ["1"]);
-    // All new values are made of the old row.
+    // All new values are computed from the old row.
     let swapped = vec![(GROUP, column(NUMBER)), (NUMBER, column(GROUP))];
     let access = world.by(vec![int(3), int(1)]);
     let error = world.refused(Body::Update(update(access.clone(), swapped.clone())));
@@ -167,11 +168,11 @@ fn rows_are_updated_where_they_are_or_move() {
 #[test]
 fn a_statement_does_not_see_its_own_changes() {
     let world = World::new();
-    // Each row moves up, into the range that is read.
+    // Each row moves up, into the range that the statement reads.
     let up = update(world.by(vec![int(1)]), vec![(NUMBER, plus(NUMBER, small(10)))]);
     assert_eq!(world.write(Body::Update(up)).expect("updated").0, 3);
     assert_eq!(world.read(all_of(world.by(vec![int(1)]), vec![NUMBER])), ["11", "12", "13"]);
-    // So it does in an index.
+    // Rows also move up in an index.
     let from = Access { index: Some(world.by_name), from: bound(words("a"), true), ..world.access() };
     let longer = Scalar::new(SqlType::TEXT, ScalarOp::Text(TextFunction::Concat, vec![column(NAMED), words("z")]));
     let (changed, _) = world.write(Body::Update(update(from, vec![(NAMED, longer)]))).expect("updated");
@@ -225,7 +226,7 @@ fn a_transaction_sees_its_own_statements() {
 }
 
 #[test]
-fn rows_that_are_read_for_update_are_as_they_were_at_the_commit() {
+fn commit_fails_if_a_row_read_for_update_has_changed() {
     let world = World::new();
     let read = |by| Body::Read(Read { for_update: true, ..all_of(by, vec![PRICE]) });
     let change =
@@ -250,7 +251,7 @@ fn rows_that_are_read_for_update_are_as_they_were_at_the_commit() {
 }
 
 #[test]
-fn a_program_of_other_definitions_writes_nothing() {
+fn a_program_for_other_definitions_writes_nothing() {
     let world = World::new();
     let compiled = world.compiled(&[], Body::Insert(insert(&world, vec![item(9, 9, null(), 1, null())])));
     let compiled = compiled.expect("compiled");
@@ -296,7 +297,7 @@ fn rows_of_a_table_without_keys_are_appended() {
 }
 
 #[test]
-fn long_texts_are_read_by_their_index_in_order_and_are_taken_once() {
+fn long_texts_are_read_in_index_order_and_are_unique() {
     let world = World::empty();
     let long = |end: &str| words(&("p".repeat(3_000) + end));
     let rows = [(1, long("c")), (2, long("a")), (3, words("o")), (4, long("b")), (5, words("q")), (6, null())];
@@ -304,7 +305,7 @@ fn long_texts_are_read_by_their_index_in_order_and_are_taken_once() {
     world.write(Body::Insert(insert(&world, rows))).expect("inserted");
     let by_note = |equal| Access { index: Some(world.by_note), ..world.by(equal) };
     let numbers = |access| world.read(all_of(access, vec![NUMBER]));
-    // What is read of them the entries have, or the rows.
+    // The columns come from the index entries, or from the rows if an entry has a short key.
     let notes = |access| {
         let read = world.read(all_of(access, vec![NOTE]));
         read.iter().map(|note| note.chars().rev().take(2).collect::<String>()).collect::<Vec<_>>()

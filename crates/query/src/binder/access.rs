@@ -12,7 +12,7 @@ use super::place::{suggest, type_name, unsupported};
 impl Binder<'_> {
     /// `root[1]`, `root['a']`, `root.a`, `root[1:2]`
     pub(super) fn access(&mut self, root: &Expr, chain: &[AccessExpr]) -> Result<ScalarExpr> {
-        // `t.a[1]`: the parser may put the dots of a name into the chain.
+        // `t.a[1]`: the parser may put the dots of a qualified name into the chain.
         let mut names: Vec<Ident> = Vec::new();
         if let Expr::Identifier(ident) = root {
             names.push(ident.clone());
@@ -35,7 +35,7 @@ impl Binder<'_> {
                 }
                 AccessExpr::Dot(other) => match text_literal(other) {
                     Some(name) => self.field(value, name)?,
-                    None => return Err(unsupported(format!("{other} behind a dot"))),
+                    None => return Err(unsupported(format!("{other} after a dot"))),
                 },
                 AccessExpr::Subscript(Subscript::Index { index }) => self.item_at(value, index)?,
                 AccessExpr::Subscript(Subscript::Slice { lower_bound, upper_bound, stride }) => {
@@ -46,7 +46,7 @@ impl Binder<'_> {
         Ok(value)
     }
 
-    /// The fields `names` of a struct, one inside of the other.
+    /// Binds nested field accesses, from the outermost field inwards.
     pub(super) fn fields(&mut self, value: ScalarExpr, names: &[Ident]) -> Result<ScalarExpr> {
         names.iter().try_fold(value, |value, name| self.placed(name.span, |binder| binder.field(value, &name.value)))
     }
@@ -89,7 +89,7 @@ impl Binder<'_> {
         });
         arguments.push(match upper {
             Some(upper) => self.expr(upper)?,
-            // The last item.
+            // -1 means the last item.
             None => ScalarExpr::literal(-1_i64),
         });
         if let Some(stride) = stride {

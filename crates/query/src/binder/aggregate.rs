@@ -1,7 +1,8 @@
 //! Aggregates: their arguments, and the SELECT that computes them.
 //!
-//! An aggregate belongs to the innermost query whose columns its arguments name; one whose arguments name no columns
-//! belongs to the query that it is written in. In `SELECT (SELECT sum(o.x)) FROM o` the outer query computes the sum.
+//! An aggregate belongs to the innermost query whose columns its arguments name. If they name no columns, it belongs to
+//! the query in which it is written. For example, in `SELECT (SELECT sum(o.x)) FROM o` the outer query computes the
+//! sum.
 
 use std::collections::HashSet;
 
@@ -22,9 +23,9 @@ use super::scope::{AliasUse, Clause, Level};
 use super::walk::{call_exprs, free_columns, is_volatile_expr};
 
 impl Binder<'_> {
-    /// A call of an aggregate without OVER. A column stands for its value.
+    /// Binds a call of an aggregate without OVER. A new column represents its value.
     pub(super) fn aggregate_call(&mut self, name: &str, call: &Function) -> Result<ScalarExpr> {
-        // Names of the select list are no columns yet when aggregates are computed.
+        // Aggregates are computed before the select list, so its names must not be used here.
         let before = self.level().alias_use;
         if before == AliasUse::First {
             self.level().alias_use = AliasUse::Fallback;
@@ -61,7 +62,7 @@ impl Binder<'_> {
         Ok(ScalarExpr::id(id, kind))
     }
 
-    /// The level that an aggregate of such columns belongs to.
+    /// The level that must compute an aggregate over these columns.
     fn owner(&self, named: &HashSet<usize>) -> usize {
         let innermost = self.levels.len() - 1;
         let makes = |level: &Level| named.iter().any(|id| level.reads(*id) || level.computes(*id));
@@ -135,11 +136,11 @@ impl Binder<'_> {
             order.clear();
         }
         if distinct && order.iter().any(|key| !uncast.contains(&key.expr)) {
-            let message = format!("in {name} with DISTINCT, ORDER BY must name what is aggregated");
+            let message = format!("in {name} with DISTINCT, ORDER BY must name the aggregated value");
             return Err(Error::new(ErrorKind::Grouping, message));
         }
         if distinct {
-            // The order is one of the values as they are aggregated.
+            // The keys must equal the values as the aggregate sees them, so we use the cast values.
             for key in &mut order {
                 if let Some(place) = uncast.iter().position(|value| *value == key.expr) {
                     key.expr = cast[place].clone();
@@ -162,7 +163,7 @@ impl Binder<'_> {
         })
     }
 
-    /// Takes the constant that an aggregate needs off its arguments.
+    /// Removes the constant that an aggregate needs from its arguments.
     fn aggregate_parameter(
         &mut self,
         name: &str,
@@ -171,7 +172,7 @@ impl Binder<'_> {
     ) -> Result<Option<Constant>> {
         let Some(kind) = aggregate.parameter.kind() else { return Ok(None) };
         if aggregate.parameter == AggregateParameter::Share && values.len() == aggregate.arguments + 2 {
-            // A size of the sketch: quantiles are exact.
+            // This argument is the size of a sketch. We compute quantiles exactly and ignore it.
             values.pop();
         }
         if values.len() != aggregate.arguments + 1 {
@@ -179,7 +180,7 @@ impl Binder<'_> {
             let message = format!("there is no {name}({})", type_names(&kinds));
             return Err(Error::new(ErrorKind::UndefinedFunction, message));
         }
-        let value = values.pop().expect("there is one more than arguments");
+        let value = values.pop().expect("the parameter follows the arguments");
         let mut value = self.coerce(value, &kind)?;
         if value.as_constant().is_none() {
             fold::fold(&mut value);
@@ -199,7 +200,7 @@ impl Binder<'_> {
                 }
             }
             AggregateParameter::Nth if matches!(constant.as_bigint(), None | Some(0)) => {
-                let message = format!("the place in {name} is a whole number other than 0");
+                let message = format!("the place in {name} must be a whole number other than 0");
                 return Err(Error::new(ErrorKind::InvalidParameter, message));
             }
             _ => {}
@@ -208,7 +209,7 @@ impl Binder<'_> {
     }
 }
 
-/// What `WITHIN GROUP (ORDER BY ...)` says: the values of a quantile and of `mode`, the order of a text.
+/// Binds `WITHIN GROUP (ORDER BY ...)`: the values of a quantile or of `mode`, or the order of `string_agg`.
 fn within_group(
     name: &str,
     aggregate: &AggregateName,
@@ -236,7 +237,7 @@ fn within_group(
     Ok(())
 }
 
-/// A continuous quantile that counts from the greatest value is one that counts the rest from the least.
+/// Converts a continuous quantile with DESC: the share s from the greatest value is 1 - s from the least.
 fn turn_quantile(function: AggregateFunction, parameter: &mut Option<Constant>, order: &mut Vec<LogicalSortKey>) {
     if !matches!(function, AggregateFunction::Quantile | AggregateFunction::WeightedQuantile) {
         return;
@@ -251,7 +252,7 @@ fn turn_quantile(function: AggregateFunction, parameter: &mut Option<Constant>, 
     order.clear();
 }
 
-/// Whether the order of the values makes a difference.
+/// Whether the result depends on the order of the values.
 fn is_ordered(function: AggregateFunction) -> bool {
     use AggregateFunction::{Array, DiscreteQuantile, First, Last, Nth, Text};
     matches!(function, Array | Text | First | Last | Nth | DiscreteQuantile)
@@ -264,7 +265,7 @@ fn check_clause(level: &Level) -> Result<()> {
             let message = format!("aggregate functions are not allowed in {}", clause.name());
             let error = Error::new(ErrorKind::Grouping, message);
             Err(match clause {
-                Clause::Where => error.hint("conditions on groups stand in HAVING"),
+                Clause::Where => error.hint("write conditions on groups in HAVING"),
                 Clause::From => error.hint("compute it in a subquery"),
                 _ => error,
             })

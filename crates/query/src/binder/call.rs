@@ -1,4 +1,4 @@
-//! Calls of functions: of the registry, of the database, of the clock, and the forms of SQL that are calls.
+//! Function calls: functions of the registry, of the database and of the clock, and SQL forms that are calls.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::place::{suggest, type_name, unsupported};
 use super::scope::Clause;
 use super::window::WINDOW_FUNCTIONS;
 
-/// Functions that are no entries of the registry.
+/// Functions that are not in the registry.
 const SPECIAL: &[&str] = &[
     "coalesce",
     "ifnull",
@@ -43,8 +43,9 @@ const SPECIAL: &[&str] = &[
 const DAY_US: i64 = 86_400_000_000;
 
 impl Binder<'_> {
-    /// A call.
+    /// Binds a call.
     pub(super) fn call(&mut self, call: &Function) -> Result<ScalarExpr> {
+        // The parser may attach IGNORE NULLS to the last argument, so fix that first.
         let call = &*with_null_treatment(call);
         let ident = function_name(call)?;
         let name = ident.value.as_str();
@@ -81,6 +82,7 @@ impl Binder<'_> {
         let arguments = match arguments_of(call) {
             Ok(arguments) => arguments,
             Err(_)
+                // Only the struct constructors have named arguments.
                 if has_named_arguments(call) && matches!(name, "struct" | "row" | "struct_pack" | "named_struct") =>
             {
                 return self.named_struct(call);
@@ -134,6 +136,7 @@ impl Binder<'_> {
     ) -> Result<ScalarExpr> {
         let kinds: Vec<DataType> = values.iter().map(|value| value.kind.clone()).collect();
         let shown: Vec<String> = values.iter().map(shown_argument).collect();
+        // Arguments that do not fit should name the function as the statement spells it.
         let called = typing::call(function, values);
         called.map_err(|error| match error.kind() {
             ErrorKind::UndefinedFunction => no_call(name, &kinds, &shown.join(", "), error),
@@ -185,6 +188,7 @@ impl Binder<'_> {
         for argument in arguments {
             values.push(self.expr(argument)?);
         }
+        // Equal calls share one column.
         let known = self.level().groupings.iter().find(|(_, other)| *other == values).map(|(id, _)| *id);
         let id = match known {
             Some(id) => id,
@@ -205,13 +209,13 @@ impl Binder<'_> {
         }
         let list = self.expr(list)?;
         let list = self.list_value(list)?;
-        let kind = super::from::item_kind(&list.kind).expect("it is a list");
+        let kind = super::from::item_kind(&list.kind).expect("the value is a list");
         let id = self.add_column("unnest", kind.clone());
         self.level().unnests.push((id, list));
         Ok(ScalarExpr::id(id, kind))
     }
 
-    /// A function of the clock without parentheses.
+    /// Binds a function of the clock that is written without parentheses.
     pub(super) fn niladic(&mut self, name: &str) -> Result<Option<ScalarExpr>> {
         Ok(match name {
             "current_timestamp" | "current_date" | "current_time" | "localtimestamp" | "localtime" => self.clock(name),
@@ -236,11 +240,12 @@ impl Binder<'_> {
             }
             _ => return None,
         };
+        // The plan now contains the time, so it must not be reused by a later transaction.
         self.reads_clock = true;
         Some(ScalarExpr::literal(value))
     }
 
-    /// EXTRACT, POSITION, SUBSTRING and other forms that are calls.
+    /// Binds EXTRACT, POSITION, SUBSTRING and other SQL forms that are calls.
     pub(super) fn function_form(&mut self, expr: &Expr) -> Result<ScalarExpr> {
         match expr {
             Expr::Extract { field, expr, .. } => {
@@ -250,7 +255,7 @@ impl Binder<'_> {
             }
             Expr::Ceil { expr, field } | Expr::Floor { expr, field } if !is_plain(field) => {
                 Err(unsupported(format!("a unit or scale in ceil and floor of {expr}"))
-                    .hint("date_trunc('day', t) and round(x, digits) do that"))
+                    .hint("date_trunc('day', t) and round(x, digits) do the same"))
             }
             Expr::Ceil { expr, .. } => {
                 let value = self.expr(expr)?;
@@ -305,7 +310,7 @@ impl Binder<'_> {
         }
     }
 
-    /// A call of `name`, which messages call `shown`.
+    /// Calls the function `name`, which error messages show as `shown`.
     fn form_call(&mut self, name: &str, shown: &str, arguments: Vec<ScalarExpr>) -> Result<ScalarExpr> {
         match functions::find(name) {
             Some(function) => self.registered_call(shown, function, arguments),
@@ -313,7 +318,8 @@ impl Binder<'_> {
         }
     }
 
-    /// `t AT TIME ZONE zone`: of an instant what a clock there shows, of a reading of a clock there the instant.
+    /// Binds `t AT TIME ZONE zone`. An instant becomes the local time in that zone, and a local time becomes the
+    /// instant.
     fn at_time_zone(&mut self, value: ScalarExpr, zone: ScalarExpr) -> Result<ScalarExpr> {
         let zone = self.typed_parameter(zone, &DataType::Utf8View);
         let name = match &value.kind {
@@ -347,7 +353,7 @@ fn field_name(field: &DateTimeField) -> String {
     }
 }
 
-/// The one name of a function.
+/// The name of the called function, which must be a single identifier.
 pub(super) fn function_name(call: &Function) -> Result<&Ident> {
     match call.name.0.as_slice() {
         [ObjectNamePart::Identifier(ident)] => Ok(ident),
@@ -361,7 +367,7 @@ pub(super) fn function_name(call: &Function) -> Result<&Ident> {
     }
 }
 
-/// The arguments of a call that has nothing but plain ones.
+/// The arguments of a call. All of them must be plain expressions.
 pub(super) fn arguments_of(call: &Function) -> Result<Vec<&Expr>> {
     let FunctionArguments::List(list) = &call.args else { return Ok(Vec::new()) };
     list.args
@@ -390,8 +396,8 @@ pub(super) fn argument_list(call: &Function) -> Option<&FunctionArgumentList> {
     }
 }
 
-/// The call with the null treatment that ends its arguments. In `lag(f(x) IGNORE NULLS)` the parser gives it to `f(x)`,
-/// because it may also stand after a parenthesis.
+/// Moves a null treatment from the last argument to the call itself. In `lag(f(x) IGNORE NULLS)` the parser gives it to
+/// `f(x)`, because it may also be written after a closing parenthesis.
 fn with_null_treatment(call: &Function) -> Cow<'_, Function> {
     let is_taken = |inner: &Function| inner.null_treatment.is_some() && inner.over.is_none();
     let has = argument_list(call).is_some_and(|list| {
@@ -414,12 +420,12 @@ fn refuse_forms(call: &Function) -> Result<()> {
         return Err(unsupported("{fn ...}"));
     }
     if !matches!(call.parameters, FunctionArguments::None) {
-        return Err(unsupported("a second list of arguments behind a function"));
+        return Err(unsupported("a second list of arguments after a function"));
     }
     Ok(())
 }
 
-/// A clause that only aggregates and window functions have.
+/// Returns an error for clauses that only aggregates and window functions have.
 fn refuse_clauses_of_rows(name: &str, call: &Function) -> Result<()> {
     let list = argument_list(call);
     let has = |test: &dyn Fn(&FunctionArgumentClause) -> bool| list.is_some_and(|list| list.clauses.iter().any(test));
@@ -437,7 +443,7 @@ fn refuse_clauses_of_rows(name: &str, call: &Function) -> Result<()> {
     }
 }
 
-/// The error for an unknown function, with the names that may have been meant.
+/// The error for an unknown function, with similar names as a hint.
 pub(super) fn no_function(name: &str) -> Error {
     let error = Error::new(ErrorKind::UndefinedFunction, format!("there is no function \"{name}\""));
     let registered = functions::all().flat_map(|function| std::iter::once(&function.name).chain(function.aliases));
@@ -449,13 +455,14 @@ pub(super) fn no_function(name: &str) -> Error {
 pub(super) fn no_call(name: &str, kinds: &[DataType], shown: &str, error: Error) -> Error {
     let Some(function) = functions::find(name) else { return error };
     let takes = taken_counts(function);
+    // If the number of arguments is wrong, say so; otherwise list their types.
     if !takes.is_empty() && !takes.contains(&kinds.len()) {
         let shown = match takes.as_slice() {
             [one] => format!("{one} argument{}", if *one == 1 { "" } else { "s" }),
             [first, .., last] => format!("{first} to {last} arguments"),
-            [] => unreachable!("it is not empty"),
+            [] => unreachable!("the list is not empty"),
         };
-        let message = format!("{name} takes {shown}, {} were given", kinds.len());
+        let message = format!("{name} takes {shown}, but {} were given", kinds.len());
         return Error::new(ErrorKind::UndefinedFunction, message);
     }
     let message = format!("there is no {name}({shown})");
@@ -467,7 +474,8 @@ pub(super) fn no_call(name: &str, kinds: &[DataType], shown: &str, error: Error)
     }
 }
 
-/// An argument in a message: a short text as it is, because a function may know some words only; others by their type.
+/// Shows an argument in a message: a short text as it is, because some functions only know certain words, and other
+/// values by their type.
 fn shown_argument(value: &ScalarExpr) -> String {
     const CHARS_MAX: usize = 32;
     match value.as_constant().and_then(|constant| constant.as_text()) {
@@ -476,13 +484,13 @@ fn shown_argument(value: &ScalarExpr) -> String {
     }
 }
 
-/// With how many arguments a function can be called, found by asking its signature about NULLs.
+/// The numbers of arguments that a function takes. We find them by asking its signature with NULLs.
 fn taken_counts(function: &'static FunctionSpec) -> Vec<usize> {
     let null = rowmill_plan::function::ArgumentKind { kind: &DataType::Null, constant: None };
     (0..6).filter(|count| (function.signature)(&vec![null; *count]).is_some()).collect()
 }
 
-/// Whether a call has a clause that only lists of arguments of aggregates have, for messages.
+/// The ORDER BY clause among the arguments of a call.
 pub(super) fn order_clause(call: &Function) -> Option<&[ast::OrderByExpr]> {
     argument_list(call)?.clauses.iter().find_map(|clause| match clause {
         FunctionArgumentClause::OrderBy(order) => Some(order.as_slice()),

@@ -29,7 +29,7 @@ impl Binder<'_> {
         self.case_of(whens, otherwise)
     }
 
-    /// CASE of bound parts, whose values are brought to their common type.
+    /// Builds CASE from bound parts, whose values are cast to their common type.
     fn case_of(
         &mut self,
         mut whens: Vec<(ScalarExpr, ScalarExpr)>,
@@ -40,10 +40,11 @@ impl Binder<'_> {
         Ok(ScalarExpr::new(kind, ExprOp::Case { whens, otherwise: otherwise.map(Box::new) }))
     }
 
-    /// Functions that evaluate an argument only where they need it; none if `name` is no such function.
+    /// Binds a call of a function that evaluates an argument only if it is needed. Returns `None` for any other
+    /// function.
     pub(super) fn conditional_call(&mut self, name: &str, arguments: &[&Expr]) -> Result<Option<ScalarExpr>> {
         let wrong = |takes: &str| {
-            let message = format!("{name} takes {takes}, {} were given", arguments.len());
+            let message = format!("{name} takes {takes}, but {} were given", arguments.len());
             Err(Error::new(ErrorKind::UndefinedFunction, message))
         };
         Ok(Some(match (name, arguments) {
@@ -103,7 +104,7 @@ impl Binder<'_> {
         row: &[Expr],
         query: &ast::Query,
     ) -> Result<ScalarExpr> {
-        // The query gives at most one row, so ANY is the comparison with that row.
+        // The query gives at most one row, so ANY means the comparison with that row.
         let left = self.exprs(row)?;
         self.quantified_row(left, op, query)
     }

@@ -12,12 +12,12 @@ use super::scope::{AliasUse, ScopeRelation};
 use super::{Binder, too_deep};
 use crate::catalog::EXPRESSION_DEPTH_DEFAULT;
 
-/// The most operators in a row, such as `a + b + c`, however many levels the setting allows: they make a tree as deep
-/// as the row is long, which is dropped on any thread's stack.
+/// Operators in a chain such as `a + b + c`, regardless of the depth that the setting allows. A chain makes a tree that
+/// is as deep as the chain is long, and the tree may be dropped on the small stack of any thread.
 const CHAIN_MAX: usize = 3_000;
 
 impl Binder<'_> {
-    /// Binds an expression over the names of the levels.
+    /// Binds an expression with the names of the current levels.
     pub(super) fn expr(&mut self, expr: &Expr) -> Result<ScalarExpr> {
         let mut expr = expr;
         while let Expr::Nested(inner) = expr {
@@ -85,13 +85,13 @@ impl Binder<'_> {
             Expr::Tuple(_) => Err(unsupported("a row value in this place")
                 .hint("rows can be compared, as in (a, b) < (1, 2); struct(a, b) makes one value of both")),
             Expr::GroupingSets(_) | Expr::Cube(_) | Expr::Rollup(_) => {
-                Err(Error::new(ErrorKind::Grouping, "GROUPING SETS, CUBE and ROLLUP stand in GROUP BY only"))
+                Err(Error::new(ErrorKind::Grouping, "GROUPING SETS, CUBE and ROLLUP are allowed only in GROUP BY"))
             }
             other => Err(unsupported_form(other)),
         }
     }
 
-    /// A bare name: a column, or a name of the select list.
+    /// Binds a bare name: a column, or a name of the select list.
     fn name(&mut self, ident: &Ident) -> Result<ScalarExpr> {
         if let Some(item) = self.item_parameter(ident) {
             return Ok(item);
@@ -125,12 +125,12 @@ impl Binder<'_> {
         Err(self.no_column(ident))
     }
 
-    /// An ambiguity in the text of a view has no place in the statement.
+    /// An ambiguity in the text of a view has no position in the statement.
     fn at_name(&self, error: Error, ident: &Ident) -> Error {
         self.at(error, ident.span)
     }
 
-    /// The expression that a name of the select list stands for.
+    /// The expression that a name of the select list refers to.
     fn alias(&self, ident: &Ident, as_reference: bool) -> Result<Option<ScalarExpr>> {
         let level = self.levels.last().expect("a name is bound within a level");
         let mut found = level.aliases.iter().filter(|alias| alias.is_alias && *alias.name == *ident.value);
@@ -149,20 +149,20 @@ impl Binder<'_> {
         let names = seen.flat_map(|level| level.candidates()).chain(aliases.iter().map(|alias| &*alias.name));
         let error = suggest(error, &ident.value, names);
         let error = match ident.quote_style {
-            Some('"') if error.hint_text().is_none() => error.hint("a text stands in single quotes: 'text'"),
+            Some('"') if error.hint_text().is_none() => error.hint("write a text in single quotes: 'text'"),
             _ => error,
         };
         self.at(error, ident.span)
     }
 
-    /// `table.column`, `schema.table.column`, followed by any fields.
+    /// Binds `table.column` or `schema.table.column`, followed by any number of fields.
     fn dotted_name(&mut self, parts: &[Ident]) -> Result<ScalarExpr> {
         if let [first, rest @ ..] = parts
             && let Some(item) = self.item_parameter(first)
         {
             return self.fields(item, rest);
         }
-        // The longest name of a table counts: catalog.schema.table.column, schema.table.column, table.column.
+        // The longest matching table name wins: catalog.schema.table.column, schema.table.column, table.column.
         for place in (0..self.levels.len()).rev() {
             if self.levels[place].is_hidden {
                 continue;
@@ -205,7 +205,7 @@ impl Binder<'_> {
         }
     }
 
-    /// Binary operators. They lean to the left in long chains, which are followed without recursion.
+    /// Binds binary operators. Long chains are nested on the left, so we follow them in a loop.
     fn chain(&mut self, expr: &Expr) -> Result<ScalarExpr> {
         let mut rest = Vec::new();
         let mut at = expr;
@@ -227,7 +227,7 @@ impl Binder<'_> {
         Ok(bound)
     }
 
-    /// Brings values to their common type, which it returns.
+    /// Casts values to their common type and returns that type.
     pub(super) fn bring_together(&mut self, mut values: Vec<&mut ScalarExpr>) -> Result<DataType> {
         let kind = self.kind_of_all(&values)?;
         for value in &mut values {
@@ -243,7 +243,7 @@ impl Binder<'_> {
         let others: Vec<&DataType> =
             values.iter().filter(|value| !is_text_literal(value)).map(|value| &value.kind).collect();
         let is_mixed = others.len() < values.len() && others.iter().any(|kind| **kind != DataType::Null);
-        // A literal text is read as a value of the type beside it, if it is one.
+        // A literal text is read as a value of the other operands' type, if it can be.
         if is_mixed && let Some(kind) = typing::common_kind(others.iter().copied()) {
             let reads = |value: &&mut ScalarExpr| {
                 let literal = value.as_constant().and_then(|constant| constant.as_text());
@@ -265,7 +265,7 @@ impl Binder<'_> {
         })
     }
 
-    /// A parameter whose type nothing said yet gets the type that its place asks for.
+    /// Gives a parameter without a known type the type that its place requires.
     pub(super) fn typed_parameter(&mut self, expr: ScalarExpr, kind: &DataType) -> ScalarExpr {
         match expr.op {
             ExprOp::Parameter(number) if expr.kind == DataType::Null && *kind != DataType::Null => {
@@ -276,13 +276,13 @@ impl Binder<'_> {
         }
     }
 
-    /// Both operands; a parameter without a type gets that of the other one.
+    /// Both operands. A parameter without a type gets the type of the other operand.
     pub(super) fn typed_pair(&mut self, left: ScalarExpr, right: ScalarExpr) -> (ScalarExpr, ScalarExpr) {
         let (left_kind, right_kind) = (left.kind.clone(), right.kind.clone());
         (self.typed_parameter(left, &right_kind), self.typed_parameter(right, &left_kind))
     }
 
-    /// A call of a function of the registry that a form of SQL stands for.
+    /// Calls the function of the registry that an SQL form is defined by.
     pub(super) fn call_named(&mut self, name: &str, arguments: Vec<ScalarExpr>) -> Result<ScalarExpr> {
         match functions::find(name) {
             Some(function) => typing::call(function, arguments),

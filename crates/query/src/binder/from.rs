@@ -26,16 +26,16 @@ const DEFAULT_SCHEMA: &str = "main";
 /// The catalog that may qualify a schema.
 const CATALOG: &str = "rowmill";
 
-/// Views that one statement reads, counted as often as they are.
+/// Views that a statement may read. A view that is read twice counts twice.
 const VIEWS_MAX: usize = 10_000;
 
-/// Rows of FROM with their names.
+/// The rows of a part of FROM, with their names.
 pub(super) struct FromPart {
     pub(super) plan: Logical,
     pub(super) names: FromNames,
 }
 
-/// Which rows a join of SQL gives.
+/// The rows that an SQL join gives.
 #[derive(Clone, Copy, PartialEq)]
 enum JoinSides {
     Inner,
@@ -50,7 +50,7 @@ enum JoinSides {
 }
 
 impl Binder<'_> {
-    /// Binds a FROM clause. Its names are those of the level afterwards.
+    /// Binds a FROM clause. Afterwards, its names are visible in the current level.
     pub(super) fn tables_of_from(&mut self, items: &[TableWithJoins]) -> Result<Logical> {
         let mut all: Option<FromPart> = None;
         for item in items {
@@ -82,13 +82,15 @@ impl Binder<'_> {
 
     fn join(&mut self, left: FromPart, join: &Join) -> Result<FromPart> {
         if join.global {
-            return Err(unsupported("GLOBAL in front of JOIN"));
+            return Err(unsupported("GLOBAL before JOIN"));
         }
         let (sides, constraint) = sides_of(&join.join_operator)?;
+        // A LATERAL right side can see the names of the left side.
         self.level().names.push(left.names.clone());
         let right = self.table_factor(&join.relation);
         self.level().names.pop();
         let right = right?;
+        // A right side that refers to the left one would have to run for each of its rows.
         if matches!(sides, JoinSides::Right | JoinSides::Full | JoinSides::RightSemi | JoinSides::RightAnti) {
             self.refuse_lateral(&left, &right)?;
         }
@@ -129,7 +131,7 @@ impl Binder<'_> {
         }
     }
 
-    /// The right side of some joins cannot be computed row by row of the left side.
+    /// Returns an error if the right side refers to the left side in a join that cannot compute it row by row.
     fn refuse_lateral(&self, left: &FromPart, right: &FromPart) -> Result<()> {
         let free = free_columns_of_plan(&right.plan);
         match left.names.relations.iter().flat_map(|one| &one.columns).find(|column| free.contains(&column.id.0)) {
@@ -150,11 +152,12 @@ impl Binder<'_> {
     ) -> Result<FromPart> {
         let (left_names, right_names) = (left.names.clone(), right.names.clone());
         let both = left.names.and(right.names);
-        // ON sees the two sides only, not the items of FROM before them.
+        // ON sees only the two sides of its join, not the items of FROM before them.
         let outside = std::mem::replace(&mut self.level().names, vec![both.clone()]);
         let bound = self.condition(condition);
         self.level().names = outside;
         let conditions = conjuncts(bound?);
+        // ON true means every pair, so we drop the condition.
         let conditions = if is_true(&conditions) { Vec::new() } else { conditions };
         let names = match sides {
             JoinSides::LeftSemi | JoinSides::LeftAnti => left_names,
@@ -192,6 +195,7 @@ impl Binder<'_> {
         }
         let is_other = |column: &&NamedColumn| !columns.iter().any(|ident| *ident.value == *column.name);
         let mut names = FromNames { visible: merged, relations: Vec::new() };
+        // A semi or anti join gives the columns of only one side.
         let keeps_left = !matches!(sides, JoinSides::RightSemi | JoinSides::RightAnti);
         let keeps_right = !matches!(sides, JoinSides::LeftSemi | JoinSides::LeftAnti);
         for (side, is_kept) in [(left.names, keeps_left), (right.names, keeps_right)] {
@@ -269,6 +273,7 @@ impl Binder<'_> {
     }
 
     fn derived(&mut self, lateral: bool, query: &ast::Query, alias: Option<&TableAlias>) -> Result<FromPart> {
+        // Without LATERAL, a subquery must not see the FROM items before it.
         let was_hidden = std::mem::replace(&mut self.level().is_hidden, !lateral);
         let rows = self.query(query);
         self.level().is_hidden = was_hidden;
@@ -277,12 +282,14 @@ impl Binder<'_> {
         self.aliased(rows.plan, relation, alias)
     }
 
-    /// Gives every column of a query in FROM an id of its own. A query may give one column under two names, or one of a
-    /// query around it. Then GROUPING SETS around it must tell them apart: `NULL` may stand in the one and not in the other.
+    /// Gives every column of a query in FROM its own id. A query may give one column under two names, or give a column
+    /// of an enclosing query. GROUPING SETS above must tell such columns apart, because `NULL` may replace one but not
+    /// the other.
     fn with_own_columns(&mut self, mut rows: BoundRows) -> BoundRows {
         let mut own = output(&rows.plan);
         let mut copies = Vec::new();
         for column in &mut rows.columns {
+            // The first name keeps the id; further names of the column get a copy.
             let is_own = own.contains(column.id);
             own.remove(column.id);
             if !is_own {
@@ -304,7 +311,7 @@ impl Binder<'_> {
     ) -> Result<FromPart> {
         if let Some(alias) = alias {
             if alias.at.is_some() {
-                return Err(unsupported("AT behind an alias"));
+                return Err(unsupported("AT after an alias"));
             }
             let names: Vec<Ident> = alias.columns.iter().map(|column| column.name.clone()).collect();
             if let Some(column) = alias.columns.iter().find(|column| column.data_type.is_some()) {
@@ -399,6 +406,7 @@ impl Binder<'_> {
             }
             Some(CatalogRelation::View(view)) => KnownRelation::View(Rc::new(view)),
         };
+        // Look each name up only once, so all uses of a table share one number.
         self.relations.insert(name.clone(), known.clone());
         Ok(known)
     }
@@ -420,7 +428,7 @@ impl Binder<'_> {
         suggest(error, &name.name, names.iter().chain(&withs).map(String::as_str))
     }
 
-    /// The rows of a table, with their numbers in a last column if that has a name.
+    /// A scan of a table. If `row_number` is set, a last column of that name has the row numbers.
     fn scan(&mut self, number: usize, row_number: Option<&str>) -> (Logical, Vec<NamedColumn>) {
         let table = std::sync::Arc::clone(self.tables[number].table());
         let mut columns = Vec::with_capacity(table.columns.len());
@@ -431,7 +439,7 @@ impl Binder<'_> {
             read.push((id, place));
         }
         let row_number = row_number.map(|name| {
-            // The key tells the rows of a keyed table apart.
+            // The rows of a keyed table are identified by their keys.
             let kind = if table.keyed.is_some() { DataType::BinaryView } else { DataType::UInt64 };
             let id = self.add_column(name, kind);
             columns.push(NamedColumn::new(id, name));
@@ -453,7 +461,7 @@ impl Binder<'_> {
         (Logical::Source(LogicalSource { source: number, columns: read, conditions: Vec::new() }), columns)
     }
 
-    /// The rows of a view: its query knows nothing of the statement around it.
+    /// Binds the query of a view. It must not see the names of the statement around it.
     fn view(&mut self, view: &CatalogView, name: &RelationName) -> Result<BoundRows> {
         let full_name = format!("{}.{}", name.schema.as_deref().unwrap_or(DEFAULT_SCHEMA), name.name);
         if self.views.iter().any(|(name, _)| *name == full_name) {
@@ -462,14 +470,15 @@ impl Binder<'_> {
         }
         self.expansions += 1;
         if self.expansions > VIEWS_MAX {
-            let message = format!("the statement reads more than {VIEWS_MAX} views, counted as often as they are read");
+            let message = format!("the statement reads more than {VIEWS_MAX} views in total");
             return Err(Error::new(ErrorKind::StatementTooComplex, message));
         }
         self.views.push((full_name, view.spelling.clone()));
+        // The view's query must not see names of the statement, so we hide them while it is bound.
         let levels = std::mem::take(&mut self.levels);
         let withs = std::mem::take(&mut self.withs);
         let mut rows = self.query(&view.query).map_err(|error| {
-            // A view that leads to itself is named by the error already.
+            // The error of a view that refers to itself already names the view.
             if error.kind() == ErrorKind::InvalidDefinition {
                 return error;
             }
@@ -499,7 +508,7 @@ impl Binder<'_> {
     }
 }
 
-/// The pairs of all rows of both sides. Lists of the left side that the right side unnests are unnested at once.
+/// The cross product of both sides. If the right side unnests lists of the left side, they are unnested directly.
 fn cross(left: Logical, right: Logical) -> Logical {
     if only_unnests(&right) {
         return unnest_over(left, right, false);
@@ -507,12 +516,12 @@ fn cross(left: Logical, right: Logical) -> Logical {
     Logical::join(LogicalJoinKind::Inner, left, right, Vec::new())
 }
 
-/// Whether a side of a join is nothing but an UNNEST of columns that the other side may give.
+/// Whether a side of a join is just an UNNEST, whose lists may be columns of the other side.
 fn only_unnests(plan: &Logical) -> bool {
     matches!(plan, Logical::Unnest { input, outer: false, .. } if is_one_row(input))
 }
 
-/// `left` with the items of the lists that `right` unnests.
+/// Unnests the lists of `right` over the rows of `left`.
 fn unnest_over(left: Logical, right: Logical, outer: bool) -> Logical {
     match right {
         Logical::Unnest { lists, ordinality, .. } => {
@@ -588,7 +597,7 @@ fn refuse_clauses(factor: &TableFactor) -> Result<()> {
             (!with_hints.is_empty() || !index_hints.is_empty(), "a hint on a table"),
             (version.is_some(), "a version of a table"),
             (!partitions.is_empty(), "PARTITION of a table"),
-            (json_path.is_some(), "a path behind a table"),
+            (json_path.is_some(), "a path after a table"),
             (*with_ordinality && args.is_none(), "WITH ORDINALITY of a table"),
         ]
         .into_iter()

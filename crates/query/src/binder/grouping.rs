@@ -1,4 +1,4 @@
-//! GROUP BY: keys, grouping sets, and the expressions that may follow them.
+//! GROUP BY: keys, grouping sets, and the expressions that may appear after them.
 
 use arrow::array::UInt64Array;
 use arrow::datatypes::DataType;
@@ -14,7 +14,7 @@ use super::projection::SelectedItem;
 use super::query::map;
 use super::walk::{free_columns, free_columns_of_plan, plan_exprs_mut};
 
-/// What rows are grouped by.
+/// The keys of a GROUP BY.
 #[derive(Default)]
 pub(super) struct GroupKeys {
     /// Whether there is a GROUP BY.
@@ -23,7 +23,7 @@ pub(super) struct GroupKeys {
     sets: Option<Vec<Vec<usize>>>,
 }
 
-/// Sets of one GROUP BY: each ROLLUP, CUBE and list of sets multiplies them.
+/// Sets of one GROUP BY at most. Each ROLLUP, CUBE and list of sets multiplies their number.
 const GROUPING_SETS_MAX: usize = 4096;
 
 impl Binder<'_> {
@@ -34,6 +34,7 @@ impl Binder<'_> {
             GroupByExpr::All(_) => {
                 keys.is_written = true;
                 for item in items {
+                    // GROUP BY ALL: every item without an aggregate is a key.
                     if !self.is_computed(&item.expr) {
                         keys.add(item.expr.clone());
                     }
@@ -46,13 +47,15 @@ impl Binder<'_> {
                 for expr in exprs {
                     let (factor, is_plain) = self.grouping_item(expr, items, &mut keys)?;
                     has_sets |= !is_plain;
+                    // Check before multiplying, because the product can be huge.
                     if sets.len().saturating_mul(factor.len()) > GROUPING_SETS_MAX {
                         let message = format!("GROUP BY makes more than {GROUPING_SETS_MAX} grouping sets");
                         return Err(Error::new(ErrorKind::StatementTooComplex, message));
                     }
+                    // Several items of GROUP BY combine as a cross product of their sets.
                     sets = sets.iter().flat_map(|set| factor.iter().map(|more| union(set, more))).collect();
                 }
-                // `GROUP BY ()` alone is one group.
+                // `GROUP BY ()` alone makes one group and needs no sets.
                 if has_sets && (sets.len() > 1 || !sets[0].is_empty()) {
                     keys.sets = Some(sets);
                 }
@@ -61,13 +64,13 @@ impl Binder<'_> {
         Ok(keys)
     }
 
-    /// Whether aggregates or windows of this level are in `expr`.
+    /// Whether `expr` contains aggregates or windows of this level.
     fn is_computed(&self, expr: &ScalarExpr) -> bool {
-        let level = self.levels.last().expect("a SELECT is being read");
+        let level = self.levels.last().expect("a SELECT is being bound");
         free_columns(expr).iter().any(|column| level.computes(*column))
     }
 
-    /// The sets that one item of GROUP BY stands for, and whether it is a plain expression.
+    /// The sets of one item of GROUP BY, and whether the item is a plain expression.
     fn grouping_item(
         &mut self,
         expr: &ast::Expr,
@@ -143,7 +146,7 @@ impl Binder<'_> {
         Ok(union(&[], &set))
     }
 
-    /// One key: an expression, the number of a column of the result, or its name.
+    /// Binds one key: an expression, the number of a result column, or its name.
     fn group_key(&mut self, expr: &ast::Expr, items: &[SelectedItem]) -> Result<ScalarExpr> {
         let key = match self.position(expr, items.len())? {
             Some(place) => items[place].expr.clone(),
@@ -151,7 +154,7 @@ impl Binder<'_> {
         };
         if self.is_computed(&key) {
             let message = "aggregate functions and windows are not allowed in GROUP BY";
-            let level = self.levels.last().expect("a SELECT is being read");
+            let level = self.levels.last().expect("a SELECT is being bound");
             let has_window =
                 free_columns(&key).iter().any(|column| level.windows.iter().any(|window| window.id.0 == *column));
             let message = if has_window { message } else { "aggregate functions are not allowed in GROUP BY" };
@@ -160,7 +163,7 @@ impl Binder<'_> {
         Ok(key)
     }
 
-    /// The place of a column of the result that is written as its number, from 0.
+    /// The position, from 0, of a result column that is written as its number.
     pub(super) fn position(&self, expr: &ast::Expr, columns: usize) -> Result<Option<usize>> {
         let ast::Expr::Value(value) = expr else { return Ok(None) };
         let ast::Value::Number(number, _) = &value.value else { return Ok(None) };
@@ -178,7 +181,7 @@ impl Binder<'_> {
         }
     }
 
-    /// Puts rows into groups. Returns the keys with their columns.
+    /// Groups the rows. Returns the keys with their columns.
     pub(super) fn plan_groups(
         &mut self,
         input: Logical,
@@ -190,6 +193,7 @@ impl Binder<'_> {
                 Some(column) => self.columns.get(ColumnId(column)).name.clone(),
                 None => "key".to_string(),
             };
+            // A key gets a new id even if it is a column, because it may become NULL in some sets.
             with_ids.push((self.add_column(&name, expr.kind.clone()), expr));
         }
         let aggregates = self.level().aggregates.clone();
@@ -219,13 +223,13 @@ impl Binder<'_> {
             .ok_or_else(|| Error::new(ErrorKind::Grouping, "the arguments of grouping must be expressions of GROUP BY"))
     }
 
-    /// Puts the columns of keys into an expression that is computed after grouping.
+    /// Replaces the keys in an expression that is computed after grouping by their columns.
     pub(super) fn regroup_expr(&self, expr: &mut ScalarExpr, keys: &[(ColumnId, ScalarExpr)]) -> Result<()> {
         if let Some((id, _)) = keys.iter().find(|(_, key)| key == expr) {
             *expr = ScalarExpr::id(*id, expr.kind.clone());
             return Ok(());
         }
-        let level = self.levels.last().expect("a SELECT is being read");
+        let level = self.levels.last().expect("a SELECT is being bound");
         match &mut expr.op {
             ExprOp::Column(column) if level.reads(*column) => {
                 let name = level.qualified_name(*column);
@@ -235,7 +239,8 @@ impl Binder<'_> {
                     .hint("add it to GROUP BY, or use min, max or any other aggregate of it"));
             }
             ExprOp::Subquery(subquery) => {
-                // A shared plan that was bound within this FROM makes columns of its own, whose ids look like those of FROM.
+                // A shared plan that was bound within this FROM makes its own columns. Their ids look like those of
+                // FROM.
                 let outer: Vec<usize> =
                     free_columns_of_plan(&subquery.plan).into_iter().filter(|column| level.reads(*column)).collect();
                 if outer.is_empty() {
@@ -256,7 +261,7 @@ impl Binder<'_> {
 }
 
 impl GroupKeys {
-    /// The place of a key, which is added unless it is there.
+    /// The position of a key. Adds the key if it is new.
     fn add(&mut self, expr: ScalarExpr) -> usize {
         match self.exprs.iter().position(|key| *key == expr) {
             Some(place) => place,
@@ -268,7 +273,7 @@ impl GroupKeys {
     }
 }
 
-/// The value of `GROUPING(keys)`: a bit for each key, set where the set of the group does not have the key.
+/// The value of `GROUPING(keys)`: one bit for each key, which is set if the set of the group does not have the key.
 fn grouping_value(keys: &[usize], set: Option<ColumnId>, sets: Option<&[Vec<usize>]>) -> ScalarExpr {
     let mask = |set: &[usize]| keys.iter().fold(0_i32, |mask, key| mask << 1 | i32::from(!set.contains(key)));
     let literal =
@@ -286,7 +291,7 @@ fn grouping_value(keys: &[usize], set: Option<ColumnId>, sets: Option<&[Vec<usiz
     ScalarExpr::new(DataType::Int32, ExprOp::Case { whens, otherwise: None })
 }
 
-/// All of `set` and those of `more` that are not in it.
+/// The union of both sets, without duplicates.
 fn union(set: &[usize], more: &[usize]) -> Vec<usize> {
     let mut all = set.to_vec();
     for place in more {

@@ -1,4 +1,4 @@
-//! Functions with a lambda: `array_transform(list, x -> x + 1)`.
+//! Functions with a lambda. For example, `array_transform(list, x -> x + 1)`.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub(super) struct ItemParameter {
 }
 
 impl Binder<'_> {
-    /// A call of such a function.
+    /// Binds a call of a function with a lambda.
     pub(super) fn item_function_call(&mut self, spec: &ItemFunctionSpec, arguments: &[&Expr]) -> Result<ScalarExpr> {
         let [list, Expr::Lambda(lambda)] = arguments else {
             let what = format!("{} takes a list and a function of its items", spec.name);
@@ -56,7 +56,7 @@ impl Binder<'_> {
         Ok(ScalarExpr::new(kind, op))
     }
 
-    /// The numbers of the parameters, and the body.
+    /// Binds a lambda. Returns the numbers of its parameters and its body.
     fn lambda(
         &mut self,
         spec: &ItemFunctionSpec,
@@ -68,7 +68,7 @@ impl Binder<'_> {
             OneOrManyWithParens::Many(parameters) => parameters,
         };
         if parameters.is_empty() || parameters.len() > 2 {
-            let what = format!("the function of {} takes an item, and its position if it wants to", spec.name);
+            let what = format!("the function of {} takes an item and optionally its position", spec.name);
             return Err(Error::new(ErrorKind::UndefinedFunction, what)
                 .hint(format!("for example {}, or with (x, i) -> ...", spec.example.0)));
         }
@@ -88,18 +88,18 @@ impl Binder<'_> {
         Ok((numbers, body?))
     }
 
-    /// The parameter of a lambda around the expression that a name stands for.
+    /// The lambda parameter that a name refers to.
     pub(super) fn item_parameter(&self, ident: &Ident) -> Option<ScalarExpr> {
         let parameter = self.item_parameters.iter().rev().find(|parameter| parameter.name == ident.value)?;
         Some(ScalarExpr::new(parameter.kind.clone(), ExprOp::ItemParameter(parameter.number)))
     }
 
-    /// Refuses `what` inside of a lambda.
+    /// Returns an error if the current position is inside of a lambda.
     pub(super) fn refuse_in_lambda(&self, what: &str) -> Result<()> {
         match self.item_parameters.is_empty() {
             true => Ok(()),
             false => Err(unsupported(format!("{what} in a function of items"))
-                .hint("unnest(list) makes rows of the items, which a subquery can group")),
+                .hint("turn the items into rows with unnest(list), which a subquery can group")),
         }
     }
 }

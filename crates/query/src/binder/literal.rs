@@ -14,7 +14,7 @@ use super::Binder;
 use super::place::unsupported;
 use super::type_name::sql_type;
 
-/// Digits of a number that is no DOUBLE.
+/// Digits of a number literal that is not a DOUBLE.
 const DIGITS_MAX: usize = 38;
 
 const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
@@ -35,8 +35,8 @@ impl Binder<'_> {
         })
     }
 
-    /// A number: a BIGINT, or a BIGINT UNSIGNED where only that holds it; with a point or more digits a DECIMAL; with
-    /// an exponent a DOUBLE.
+    /// Binds a number: a BIGINT, or a BIGINT UNSIGNED if only that can hold it. With a point or more digits it is a
+    /// DECIMAL, and with an exponent a DOUBLE.
     pub(super) fn number(&mut self, written: &str) -> Result<ScalarExpr> {
         let digits = written.replace('_', "");
         if digits.contains(['e', 'E']) {
@@ -91,7 +91,7 @@ impl Binder<'_> {
         Ok(ScalarExpr::new(kind, ExprOp::Parameter(number - 1)))
     }
 
-    /// `DATE '2013-07-01'`: a text that is read as a value of a type.
+    /// Binds `DATE '2013-07-01'`: a text that is read as a value of a type.
     pub(super) fn typed_literal(&mut self, data_type: &ast::DataType, value: &Value) -> Result<ScalarExpr> {
         let kind = sql_type(data_type)?;
         let Some(text) = text_of(value) else {
@@ -176,7 +176,7 @@ impl Binder<'_> {
         self.struct_of(named)
     }
 
-    /// A struct of named values.
+    /// Binds a struct with named fields.
     pub(super) fn struct_of(&mut self, fields: Vec<(String, ScalarExpr)>) -> Result<ScalarExpr> {
         let mut arguments = Vec::with_capacity(fields.len() * 2);
         for (place, (name, value)) in fields.iter().enumerate() {
@@ -191,7 +191,7 @@ impl Binder<'_> {
     }
 }
 
-/// The text that a literal is.
+/// The text of a text literal.
 pub(super) fn text_of(value: &Value) -> Option<&str> {
     Some(match value {
         Value::SingleQuotedString(text)
@@ -220,7 +220,7 @@ fn blob(digits: &str) -> Result<Constant> {
     Ok(Constant::new(Arc::new(BinaryViewArray::from_iter_values([bytes]))))
 }
 
-/// The unit of an interval as its text form has it.
+/// The unit of an interval in the spelling of its text form.
 fn unit_name(field: &DateTimeField) -> Result<String> {
     Ok(match field {
         DateTimeField::Custom(name) => name.value.to_lowercase(),
@@ -229,7 +229,7 @@ fn unit_name(field: &DateTimeField) -> Result<String> {
     })
 }
 
-/// The text of an interval whose literal has several fields: `'1-2' YEAR TO MONTH`, `'1 02:03' DAY TO MINUTE`.
+/// The text form of an interval literal with several fields: `'1-2' YEAR TO MONTH`, `'1 02:03' DAY TO MINUTE`.
 fn span_of_fields(literal: &str, first: &DateTimeField, last: &DateTimeField) -> Result<String> {
     use DateTimeField::{Day, Hour, Minute, Month, Second, Year};
     let wrong = || {

@@ -41,7 +41,7 @@ impl Binder<'_> {
         self.binary_of(left, op, right)
     }
 
-    /// `left op right` of bound operands.
+    /// `left op right` for operands that are already bound.
     pub(super) fn binary_of(&mut self, left: ScalarExpr, op: &BinaryOperator, right: ScalarExpr) -> Result<ScalarExpr> {
         let (left, right) = self.typed_pair(left, right);
         if let Some(compare) = compare_op(op) {
@@ -112,7 +112,7 @@ impl Binder<'_> {
         })
     }
 
-    /// A condition that is an operand of `op`.
+    /// Checks that an operand of `op` is a condition.
     pub(super) fn boolean(&mut self, value: ScalarExpr, op: &impl std::fmt::Display) -> Result<ScalarExpr> {
         match value.kind {
             DataType::Boolean => Ok(value),
@@ -135,7 +135,7 @@ impl Binder<'_> {
             && let Expr::Value(value) = expr
             && let Value::Number(digits, _) = &value.value
         {
-            // The least integer has no positive counterpart.
+            // The least integer has no positive counterpart, so we must read the sign together with the digits.
             return self.number(&format!("-{digits}"));
         }
         let value = self.expr(expr)?;
@@ -295,7 +295,7 @@ impl Binder<'_> {
         items = items.into_iter().map(|item| self.typed_parameter(item, &kind)).collect();
         let all: Vec<&ScalarExpr> = std::iter::once(&value).chain(&items).collect();
         let Some(kind) = typing::comparison_kind(&all) else {
-            // The first item that cannot be compared with the value gives the error.
+            // We report the error for the first item that cannot be compared with the value.
             for item in items {
                 typing::compare(CompareOp::Equal, value.clone(), item)?;
             }
@@ -323,7 +323,7 @@ impl Binder<'_> {
         Ok(if negated { any.negated() } else { any })
     }
 
-    /// LIKE and its kin.
+    /// Binds LIKE, ILIKE and SIMILAR forms.
     pub(super) fn like_form(&mut self, expr: &Expr) -> Result<ScalarExpr> {
         match expr {
             Expr::Like { any: true, .. } | Expr::ILike { any: true, .. } => Err(unsupported("ANY in LIKE")),
@@ -372,7 +372,7 @@ impl Binder<'_> {
             }
             _ => {
                 let message = format!("{operator} takes texts, not {}", type_name(&value.kind));
-                Err(Error::new(ErrorKind::DatatypeMismatch, message).hint("CAST(... AS TEXT) makes a text of it"))
+                Err(Error::new(ErrorKind::DatatypeMismatch, message).hint("convert it with CAST(... AS TEXT)"))
             }
         }
     }
@@ -394,7 +394,7 @@ impl Binder<'_> {
     }
 }
 
-/// `left AND right` or `left OR right`, flat.
+/// Builds `left AND right` or `left OR right` without nesting one AND in another.
 pub(super) fn logic(is_and: bool, left: ScalarExpr, right: ScalarExpr) -> ScalarExpr {
     let mut parts = Vec::new();
     for side in [left, right] {
@@ -413,7 +413,7 @@ fn null_test(value: ScalarExpr, negated: bool) -> ScalarExpr {
     ScalarExpr::new(DataType::Boolean, ExprOp::IsNull { value: Box::new(value), negated })
 }
 
-/// The comparison that an operator is.
+/// The comparison for an operator, if it is one.
 pub(super) fn compare_op(op: &BinaryOperator) -> Option<CompareOp> {
     Some(match op {
         BinaryOperator::Eq => CompareOp::Equal,
@@ -435,7 +435,7 @@ pub(super) fn row_of(expr: &Expr) -> Option<&[Expr]> {
     }
 }
 
-/// The character after ESCAPE; the backslash if there is none.
+/// The character after ESCAPE, or the backslash by default.
 fn escape_of(escape: Option<&ast::ValueWithSpan>) -> Result<Option<char>> {
     let Some(escape) = escape else { return Ok(Some('\\')) };
     let text = match &escape.value {

@@ -1,7 +1,8 @@
 //! ORDER BY and DISTINCT ON.
 //!
-//! A bare name is that of a column of the result first, then of a column of FROM. In an expression, too, names of the
-//! result come first, but not in the arguments of aggregates and windows, which are computed before the result is.
+//! A bare name refers to a column of the result first, then to a column of FROM. Within an expression, names of the
+//! result come first as well, but not in the arguments of aggregates and windows, because those are computed before the
+//! result.
 
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_plan::ScalarExpr;
@@ -23,7 +24,7 @@ impl Binder<'_> {
                 let mut keys = Vec::with_capacity(exprs.len());
                 for key in exprs {
                     let value = self.order_value(&key.expr, items)?;
-                    // A constant puts nothing into an order.
+                    // A constant does not order rows.
                     if value.as_constant().is_none() {
                         keys.push(sort_key(value, &key.options));
                     }
@@ -51,16 +52,16 @@ impl Binder<'_> {
         let bound = self.expr(expr);
         self.level().alias_use = before;
         let bound = bound?;
-        // What the select list computes is not computed again.
+        // A value that the select list computes need not be computed again.
         match items.iter().find(|item| item.expr == bound) {
             Some(item) => Ok(item.reference()),
             None => Ok(bound),
         }
     }
 
-    /// The column of the result that has a name.
+    /// Finds the column of the result with this name.
     fn item_of_name<'i>(&self, ident: &ast::Ident, items: &'i [SelectedItem]) -> Result<Option<&'i SelectedItem>> {
-        // A name that is derived from an expression, such as that of a cast, leaves the columns of FROM in sight.
+        // A name that is derived from an expression, for example from a cast, does not hide a column of FROM.
         let mut found =
             items.iter().filter(|item| (item.is_alias || item.made.is_none()) && *item.name == *ident.value);
         let Some(first) = found.next() else { return Ok(None) };
@@ -72,7 +73,7 @@ impl Binder<'_> {
         Ok(Some(first))
     }
 
-    /// Checks the order of a SELECT DISTINCT: its keys must be columns of the result.
+    /// Checks the order of a SELECT DISTINCT, whose keys must be columns of the result.
     pub(super) fn check_distinct_order(&self, order: &[LogicalSortKey], items: &[SelectedItem]) -> Result<()> {
         let references: Vec<ScalarExpr> = items.iter().map(SelectedItem::reference).collect();
         let is_there = |column: &usize| references.iter().any(|one| one.as_column() == Some(*column));
@@ -87,7 +88,7 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// The keys of an ORDER BY inside of a call or a window: expressions over columns.
+    /// Binds the keys of an ORDER BY inside of a call or a window: expressions over columns.
     pub(super) fn inner_order(&mut self, order: &[OrderByExpr]) -> Result<Vec<LogicalSortKey>> {
         let mut keys = Vec::with_capacity(order.len());
         for key in order {

@@ -1,11 +1,11 @@
-//! Errors of the binder: where in the text they are, and which name may have been meant.
+//! Errors of the binder: their position in the statement, and suggestions for misspelled names.
 
 use arrow::datatypes::DataType;
 use rowmill_base::{Error, ErrorKind, SqlType, nearest};
 use sqlparser::ast::{Expr, Spanned};
 use sqlparser::tokenizer::Span;
 
-/// `error` with the line and the column at which `span` begins. An error that has a place keeps it.
+/// Adds the line and the column at which `span` begins to `error`. An error that already has a position keeps it.
 pub(crate) fn at(error: Error, span: Span) -> Error {
     if span.start.line == 0 || error.message().contains("(line ") {
         return error;
@@ -20,7 +20,7 @@ pub(crate) fn at(error: Error, span: Span) -> Error {
     }
 }
 
-/// Where an expression begins. Chains of operators are followed without recursion.
+/// The position at which an expression begins. Follows chains of operators in a loop, because they may be long.
 pub(crate) fn start_of(expr: &Expr) -> Span {
     let mut at = expr;
     loop {
@@ -55,13 +55,13 @@ pub(crate) fn start_of(expr: &Expr) -> Span {
     }
 }
 
-/// `error` with a hint that names what may have been meant instead of `asked`.
+/// Adds a hint with names that are similar to `asked`.
 pub(crate) fn suggest<'n>(error: Error, asked: &str, names: impl IntoIterator<Item = &'n str>) -> Error {
     let near = nearest(asked, names);
     if near.is_empty() { error } else { error.hint(format!("did you mean {}?", near.join(", "))) }
 }
 
-/// A clause or form that is read and not executed.
+/// The error for a clause or form that the parser accepts but the binder does not support.
 pub(crate) fn unsupported(what: impl std::fmt::Display) -> Error {
     Error::new(ErrorKind::Unsupported, format!("{what} is not supported"))
 }

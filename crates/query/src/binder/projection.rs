@@ -26,14 +26,14 @@ pub(super) struct SelectedItem {
     pub(super) spelled: Rc<str>,
     /// Whether `AS` gives the name.
     pub(super) is_alias: bool,
-    /// The column that the value becomes; none where the value is a column already.
+    /// The column that the value becomes; absent if the value is already a column.
     pub(super) made: Option<ColumnId>,
-    /// Where it is written.
+    /// The position where it is written.
     pub(super) span: Span,
 }
 
 impl SelectedItem {
-    /// The name as other clauses can use it.
+    /// The name as other clauses see it.
     pub(super) fn alias(&self) -> SelectAlias {
         SelectAlias {
             name: Rc::clone(&self.name),
@@ -43,7 +43,7 @@ impl SelectedItem {
         }
     }
 
-    /// The column that holds the value above the select list.
+    /// The column that has the value above the select list.
     pub(super) fn reference(&self) -> ScalarExpr {
         match self.made {
             Some(id) => ScalarExpr::id(id, self.expr.kind.clone()),
@@ -92,7 +92,7 @@ impl Binder<'_> {
 
     /// The name of a column without an alias.
     fn name_of(&self, expr: &ast::Expr, bound: &ScalarExpr) -> String {
-        // A plain column keeps the spelling of the table that it comes from.
+        // A plain column keeps the spelling that its table gives it.
         if let (ast::Expr::Identifier(ident), Some(column)) = (expr, bound.as_column())
             && let Some(spelled) = self.spelling_of_column(column, &ident.value)
         {
@@ -107,7 +107,7 @@ impl Binder<'_> {
         result_name(expr, &|name| self.spelling_of_name(name))
     }
 
-    /// The spelling of the column `column` if it is called `name`.
+    /// The spelling of `column`, if its name is `name`.
     fn spelling_of_column(&self, column: usize, name: &str) -> Option<String> {
         let mut all = self.levels.iter().rev().flat_map(|level| &level.names).flat_map(|names| {
             names.visible.iter().chain(names.relations.iter().flat_map(|relation| &relation.columns))
@@ -115,7 +115,7 @@ impl Binder<'_> {
         all.find(|one| one.id.0 == column && *one.name == *name).map(|one| one.spelled.to_string())
     }
 
-    /// The spelling of the first column of a name.
+    /// The spelling of the first column with this name.
     fn spelling_of_name(&self, name: &str) -> Option<String> {
         let mut all = self.levels.iter().rev().flat_map(|level| &level.names).flat_map(|names| {
             names.visible.iter().chain(names.relations.iter().flat_map(|relation| &relation.columns))
@@ -129,7 +129,7 @@ impl Binder<'_> {
         SelectedItem { expr, name: named.name, spelled: named.spelled, is_alias, made, span: Span::empty() }
     }
 
-    /// The columns of rows as items, for an ORDER BY that follows.
+    /// The columns of rows as items, for an ORDER BY after them.
     pub(super) fn items_of_columns(&self, columns: &[NamedColumn]) -> Vec<SelectedItem> {
         columns
             .iter()
@@ -158,7 +158,7 @@ impl Binder<'_> {
             [catalog, schema, table] if catalog.value == "rowmill" => (Some(schema.value.as_str()), *table),
             _ => return Err(self.no_relation_in_from(parts[0])),
         };
-        // A star of a query around is a star too.
+        // A star may also name a table of an enclosing query.
         for level in self.levels.iter().rev().filter(|level| !level.is_hidden) {
             if let Some(relation) = level.relation(schema, table)? {
                 return Ok(relation.columns.clone());
@@ -184,7 +184,7 @@ impl Binder<'_> {
         self.at(suggest(Error::new(ErrorKind::UndefinedTable, message), &table.value, names), table.span)
     }
 
-    /// `*` and `t.*` with what changes them.
+    /// Binds `*` or `t.*` with its modifiers.
     fn star(
         &mut self,
         columns: Vec<NamedColumn>,
@@ -192,10 +192,10 @@ impl Binder<'_> {
         items: &mut Vec<SelectedItem>,
     ) -> Result<()> {
         if options.opt_ilike.is_some() {
-            return Err(unsupported("ILIKE behind *"));
+            return Err(unsupported("ILIKE after *"));
         }
         if options.opt_alias.is_some() {
-            return Err(unsupported("AS behind *"));
+            return Err(unsupported("AS after *"));
         }
         let excluded = self.excluded(options)?;
         for ident in &excluded {
@@ -267,7 +267,7 @@ impl Binder<'_> {
         Err(self.at(suggest(Error::new(ErrorKind::UndefinedColumn, message), &ident.value, candidates), ident.span))
     }
 
-    /// `(expression).*`: the fields of a struct.
+    /// Binds `(expression).*`: all fields of a struct.
     fn struct_star(
         &mut self,
         expr: &ast::Expr,
@@ -289,7 +289,7 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// The clause that is being read, for messages.
+    /// The clause that is being bound, for messages.
     pub(super) fn clause(&self) -> Clause {
         self.levels.last().map_or(Clause::Other("this place"), |level| level.clause)
     }

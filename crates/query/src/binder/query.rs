@@ -42,7 +42,7 @@ impl Binder<'_> {
         }
     }
 
-    /// Applies ORDER BY and LIMIT of `query` to the rows of its body, which is no SELECT.
+    /// Applies ORDER BY and LIMIT of `query` to the rows of its body, which must not be a SELECT.
     pub(super) fn order_and_limit(&mut self, rows: BoundRows, query: &Query) -> Result<BoundRows> {
         let rows = match &query.order_by {
             Some(order) => self.order_rows(rows, order)?,
@@ -72,7 +72,7 @@ impl Binder<'_> {
             SetExpr::SetOperation { op, set_quantifier, .. } => self.set_operation(body, *op, *set_quantifier),
             SetExpr::Table(table) => self.table_statement(table),
             SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_) => {
-                Err(unsupported("a statement that changes rows in the place of a query"))
+                Err(unsupported("a statement that changes rows as a query"))
             }
         }
     }
@@ -109,7 +109,7 @@ impl Binder<'_> {
         self.combine(kind, all, inputs).map_err(|error| self.at(error, body.span()))
     }
 
-    /// One set operation over all `inputs`, whose columns are brought to their common types.
+    /// Builds one set operation over all `inputs`. Their columns are cast to common types.
     pub(super) fn combine(
         &mut self,
         kind: SetOperationKind,
@@ -148,7 +148,7 @@ impl Binder<'_> {
         (0..inputs[0].columns.len())
             .map(|place| {
                 let kinds = || inputs.iter().map(|input| self.kind(input.columns[place].id));
-                // A column of NULLs only is a column of texts.
+                // A column that has only NULLs becomes a TEXT column.
                 if let Some(kind) = self.common_of_columns(inputs, place) {
                     return Ok(kind);
                 }
@@ -166,7 +166,7 @@ impl Binder<'_> {
     }
 
     fn common_of_columns(&self, inputs: &[BoundRows], place: usize) -> Option<DataType> {
-        // A literal text beside another type is read as one of that type.
+        // A literal text next to another type is read as a value of that type.
         let is_text =
             |input: &&BoundRows| literal_of(&input.plan, input.columns[place].id).is_some_and(is_text_literal);
         let others = || inputs.iter().filter(|input| !is_text(input)).map(|input| self.kind(input.columns[place].id));
@@ -196,7 +196,7 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// Brings the columns of all inputs into the order of their names: `UNION BY NAME`.
+    /// Reorders the columns of all inputs by name, for `UNION BY NAME`.
     fn match_names(&mut self, inputs: &mut [BoundRows]) -> Result<()> {
         let mut names: Vec<(Rc<str>, Rc<str>)> = Vec::new();
         for input in inputs.iter() {
@@ -240,7 +240,7 @@ impl Binder<'_> {
         for (number, row) in values.rows.iter().enumerate() {
             if row.content.len() != width {
                 let message =
-                    format!("row {} of VALUES has {} values where {width} are needed", number + 1, row.content.len());
+                    format!("row {} of VALUES has {} values, but {width} are needed", number + 1, row.content.len());
                 return Err(self.at(Error::new(ErrorKind::CardinalityViolation, message), row.span()));
             }
             rows.push(row.content.iter().map(|value| self.expr(value)).collect::<Result<Vec<_>>>()?);
@@ -262,7 +262,7 @@ impl Binder<'_> {
         Ok(BoundRows { plan: Logical::Values { columns: ids, rows }, columns })
     }
 
-    /// Orders rows whose columns are all that can be named: those of a set operation or of VALUES.
+    /// Orders rows by the columns that they have, for the result of a set operation or of VALUES.
     fn order_rows(&mut self, rows: BoundRows, order: &ast::OrderBy) -> Result<BoundRows> {
         let mut level = Level::new(0);
         let relation = ScopeRelation::new(None, rows.columns.clone());
@@ -274,13 +274,13 @@ impl Binder<'_> {
         let keys = self.order_keys(order, &items)?;
         let level = self.levels.pop().expect("it was pushed");
         if !level.aggregates.is_empty() || !level.windows.is_empty() {
-            let message = "ORDER BY behind UNION, INTERSECT, EXCEPT or VALUES cannot hold aggregates and windows";
+            let message = "ORDER BY after UNION, INTERSECT, EXCEPT or VALUES cannot contain aggregates or windows";
             return Err(Error::new(ErrorKind::Grouping, message).hint("order around a subquery that computes them"));
         }
         Ok(BoundRows { plan: Logical::Sort { input: Box::new(rows.plan), keys }, columns: rows.columns })
     }
 
-    /// The number of rows and of those before them that a query gives.
+    /// The OFFSET and the LIMIT of a query.
     fn limits(&mut self, query: &Query) -> Result<(Option<ScalarExpr>, Option<ScalarExpr>)> {
         let (mut rows, skip) = match &query.limit_clause {
             None => (None, None),
@@ -292,7 +292,7 @@ impl Binder<'_> {
         let one = ast::Expr::value(ast::Value::Number("1".into(), false));
         if let Some(fetch) = &query.fetch {
             if rows.is_some() {
-                return Err(Error::new(ErrorKind::Syntax, "FETCH and LIMIT cannot stand in one query"));
+                return Err(Error::new(ErrorKind::Syntax, "a query cannot have both FETCH and LIMIT"));
             }
             rows = Some(fetch.quantity.as_ref().unwrap_or(&one));
         }
@@ -341,7 +341,7 @@ pub(super) fn filter(plan: &mut Logical, condition: ScalarExpr) {
     *plan = Logical::Filter { input: Box::new(input), conditions: conjuncts(condition) };
 }
 
-/// The parts of a chain of AND.
+/// Splits a chain of AND into its parts.
 pub(super) fn conjuncts(condition: ScalarExpr) -> Vec<ScalarExpr> {
     match condition.op {
         ExprOp::And(parts) => parts.into_iter().flat_map(conjuncts).collect(),
@@ -353,7 +353,7 @@ pub(super) fn is_text_literal(expr: &ScalarExpr) -> bool {
     expr.kind == DataType::Utf8View && expr.as_constant().is_some()
 }
 
-/// The literal that a SELECT gives as a column.
+/// The literal that a SELECT gives as a column, if it is one.
 fn literal_of(plan: &Logical, id: ColumnId) -> Option<&ScalarExpr> {
     match plan {
         Logical::Map { exprs, input } => match exprs.iter().find(|(made, _)| *made == id) {
@@ -365,7 +365,8 @@ fn literal_of(plan: &Logical, id: ColumnId) -> Option<&ScalarExpr> {
     }
 }
 
-/// The operands of a set operation, and those of the same operation in it where that means the same.
+/// Collects the operands of a set operation. Operands of a nested operation of the same kind are included if that is
+/// equivalent.
 fn gather<'q>(
     body: &'q SetExpr,
     wanted: SetOperator,
@@ -376,7 +377,7 @@ fn gather<'q>(
     let mut right_operands = Vec::new();
     let mut at = body;
     let mut is_first = true;
-    // A chain leans to the left and may be long.
+    // A chain is nested on the left and may be long, so we use a loop.
     loop {
         match at {
             SetExpr::SetOperation { left, op, set_quantifier, right }
@@ -418,7 +419,7 @@ fn refuse_clauses(query: &Query) -> Result<()> {
         (is_by, "LIMIT ... BY"),
         (query.fetch.as_ref().is_some_and(|fetch| fetch.percent), "FETCH ... PERCENT"),
         (order.is_some_and(|order| order.interpolate.is_some()), "INTERPOLATE"),
-        (fills, "WITH FILL or INTERPOLATE behind ORDER BY"),
+        (fills, "WITH FILL or INTERPOLATE after ORDER BY"),
     ];
     match clauses.iter().find(|(is_there, _)| *is_there) {
         Some((_, clause)) => Err(unsupported(clause)),

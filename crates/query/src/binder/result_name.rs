@@ -1,11 +1,11 @@
-//! The name of a column without an alias: the text of its expression in a settled form.
+//! The name of a column without an alias: the text of its expression in a normal form.
 //!
-//! A column has no table name and the spelling of its table. A cast has the name of its operand. Parentheses appear
-//! only where the operators need them.
+//! A column is written without its table and in the spelling of its table. A cast has the name of its operand.
+//! Parentheses appear only if the operators need them.
 
 use sqlparser::ast::{BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident};
 
-/// The name of a column that is `expr`. `spelling` gives the spelling of a column's name.
+/// The name of a column that is computed by `expr`. `spelling` gives the spelling of a column name.
 pub(super) fn result_name(expr: &Expr, spelling: &dyn Fn(&str) -> Option<String>) -> String {
     let mut writer = Writer { out: String::new(), spelling };
     writer.expr(expr);
@@ -17,7 +17,7 @@ struct Writer<'s> {
     spelling: &'s dyn Fn(&str) -> Option<String>,
 }
 
-/// How tightly an operator binds.
+/// The precedence of an operator; higher binds tighter.
 fn tightness(op: &BinaryOperator) -> u8 {
     match op {
         BinaryOperator::Or => 1,
@@ -55,7 +55,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Binary operators, which lean to the left in long chains.
+    /// Writes binary operators. Long chains are nested on the left, so we follow them in a loop.
     fn chain(&mut self, expr: &Expr) {
         let mut rest = Vec::new();
         let mut at = expr;
@@ -128,8 +128,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Text whose words are spelled as the columns of that name, outside of quotes, and without tables in front of
-    /// them.
+    /// Writes text in which column names outside of quotes get the spelling of their column and lose their table.
     fn raw(&mut self, text: &str) {
         let mut rest = text;
         let mut quoted = false;
@@ -193,7 +192,7 @@ impl Writer<'_> {
     }
 }
 
-/// The expression inside of parentheses and casts.
+/// The expression without enclosing parentheses and casts.
 fn strip(expr: &Expr) -> &Expr {
     match expr {
         Expr::Nested(inner) => strip(inner),

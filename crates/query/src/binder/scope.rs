@@ -1,7 +1,7 @@
-//! Names that an expression can use: the tables and columns of a query and of the queries around it.
+//! The names that an expression can use: tables and columns of its query and of the enclosing queries.
 //!
-//! Every SELECT has a level of names. A name is looked for from the innermost level outwards. A name that fits several
-//! columns of one level is an error; it is never taken from a level further out.
+//! Every SELECT has a level of names. A name is looked up from the innermost level outwards. A name that matches
+//! several columns of one level is an error. We never look for it further out in that case.
 
 use std::rc::Rc;
 
@@ -42,7 +42,7 @@ pub(crate) struct ScopeRelation {
     pub(crate) name: Option<Rc<str>>,
     /// The columns.
     pub(crate) columns: Vec<NamedColumn>,
-    /// Whether the name also stands for the one column: an alias of a function in FROM.
+    /// Whether the name also refers to the single column. This is so for an alias of a function in FROM.
     pub(crate) is_value: bool,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct ScopeRelation {
 pub(crate) struct FromNames {
     /// The names that may come before a dot.
     pub(crate) relations: Vec<ScopeRelation>,
-    /// The columns without a table in front, in the order of `SELECT *`. USING and NATURAL merge columns here.
+    /// The columns that can be named without a table, in the order of `SELECT *`. USING and NATURAL merge columns here.
     pub(crate) visible: Vec<NamedColumn>,
 }
 
@@ -69,7 +69,7 @@ impl FromNames {
     }
 }
 
-/// The part of a SELECT that is being read.
+/// The part of a SELECT that is being bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Clause {
     /// `FROM`, `ON`
@@ -91,7 +91,7 @@ pub(crate) enum Clause {
 }
 
 impl Clause {
-    /// How a message names it.
+    /// The name in messages.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Clause::From => "FROM and ON",
@@ -106,14 +106,14 @@ impl Clause {
     }
 }
 
-/// How names of the select list are used by expressions of the level.
+/// How expressions of the level may use names of the select list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AliasUse {
     /// Not at all.
     Never,
-    /// Where no column has the name: the expression takes the place of the name.
+    /// If no column has the name: the expression then replaces the name.
     Fallback,
-    /// Before columns: the name stands for the computed column.
+    /// Before columns: the name refers to the computed column.
     First,
 }
 
@@ -122,7 +122,7 @@ pub(crate) enum AliasUse {
 pub(crate) struct SelectAlias {
     /// The name in lower case.
     pub(crate) name: Rc<str>,
-    /// What it stands for, over the columns of FROM.
+    /// The expression that it refers to, over the columns of FROM.
     pub(crate) expr: ScalarExpr,
     /// The column that it becomes.
     pub(crate) reference: ScalarExpr,
@@ -142,11 +142,11 @@ pub(crate) struct PendingWindow {
 /// The names and the pending calls of one SELECT.
 #[derive(Debug)]
 pub(crate) struct Level {
-    /// Names of FROM; while FROM is being read, those of its items so far.
+    /// The names of FROM. While FROM is being bound, the names of its items so far.
     pub(crate) names: Vec<FromNames>,
-    /// Whether its names are out of sight: of a subquery of FROM without LATERAL.
+    /// Whether its names are hidden: while a subquery of FROM without LATERAL is bound.
     pub(crate) is_hidden: bool,
-    /// The first column that FROM may have made, and the one after the last; none while FROM is being read.
+    /// The first column that FROM may have made, and the one after the last; absent while FROM is being bound.
     pub(crate) first: usize,
     pub(crate) end: Option<usize>,
     pub(crate) clause: Clause,
@@ -162,7 +162,7 @@ pub(crate) struct Level {
 }
 
 impl Level {
-    /// A level whose columns are made from `first` on.
+    /// A level whose columns have ids from `first` on.
     pub(crate) fn new(first: usize) -> Level {
         Level {
             names: Vec::new(),
@@ -185,14 +185,14 @@ impl Level {
         id >= self.first && self.end.is_none_or(|end| id < end)
     }
 
-    /// Whether the level makes the column out of its groups and windows.
+    /// Whether the level makes the column from its groups or windows.
     pub(crate) fn computes(&self, id: usize) -> bool {
         self.aggregates.iter().any(|(made, _)| made.0 == id)
             || self.groupings.iter().any(|(made, _)| made.0 == id)
             || self.windows.iter().any(|window| window.id.0 == id)
     }
 
-    /// The column of FROM that is called `name` without a table in front.
+    /// Finds the column of FROM that is named without a table.
     pub(crate) fn column(&self, ident: &ast::Ident) -> Result<Option<ColumnId>> {
         let mut found = self.names.iter().flat_map(|names| &names.visible).filter(|one| *one.name == *ident.value);
         let first = found.next();
@@ -202,7 +202,7 @@ impl Level {
                     ErrorKind::AmbiguousColumn,
                     format!("column \"{}\" is in more than one table", ident.value),
                 );
-                Err(at(error.hint("write the table in front: table.column"), ident.span))
+                Err(at(error.hint("write the table before it: table.column"), ident.span))
             }
             (Some(column), None) => Ok(Some(column.id)),
             (None, _) => {
@@ -213,7 +213,7 @@ impl Level {
         }
     }
 
-    /// The relation of a name; several may have one name in different schemas.
+    /// Finds a relation by name. Several relations may have the same name in different schemas.
     pub(crate) fn relation(&self, schema: Option<&str>, table: &ast::Ident) -> Result<Option<&ScopeRelation>> {
         let fits = |relation: &&ScopeRelation| {
             relation.name.as_deref() == Some(table.value.as_str())
@@ -251,12 +251,12 @@ impl Level {
 }
 
 impl ScopeRelation {
-    /// A relation of a name, or of none.
+    /// A relation with or without a name.
     pub(crate) fn new(name: Option<&str>, columns: Vec<NamedColumn>) -> ScopeRelation {
         ScopeRelation { schema: None, name: name.map(Rc::from), columns, is_value: false }
     }
 
-    /// The column of a name.
+    /// Finds the column with this name.
     pub(crate) fn column(&self, ident: &ast::Ident) -> Result<Option<ColumnId>> {
         let mut found = self.columns.iter().filter(|one| *one.name == *ident.value);
         let first = found.next();
@@ -268,7 +268,7 @@ impl ScopeRelation {
         Ok(first.map(|column| column.id))
     }
 
-    /// The error for a column that is not there.
+    /// The error for an unknown column.
     pub(crate) fn no_column(&self, ident: &ast::Ident) -> Error {
         let message = match &self.name {
             Some(table) => format!("there is no column \"{}\" in table \"{table}\"", ident.value),

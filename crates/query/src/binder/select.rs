@@ -4,8 +4,8 @@
 //! FROM -> WHERE -> GROUP BY -> HAVING -> windows -> QUALIFY -> select list -> DISTINCT -> ORDER BY
 //! ```
 //!
-//! All expressions are bound first, because only they tell which aggregates and windows there are; the operators are
-//! made afterwards, from the bottom up.
+//! All expressions are bound first, because only they show which aggregates and windows are needed. Then we build the
+//! operators from the bottom up.
 
 use std::collections::HashMap;
 
@@ -45,6 +45,7 @@ impl Binder<'_> {
             let condition = self.condition(condition)?;
             filter(&mut plan, condition);
         }
+        // Named windows must be known before the select list, which may use them.
         self.define_windows(&select.named_window)?;
 
         self.level().clause = Clause::Select;
@@ -52,6 +53,7 @@ impl Binder<'_> {
             SelectFlavor::FromFirstNoSelect => self.projection(&[SelectItem::Wildcard(Default::default())])?,
             _ => self.projection(&select.projection)?,
         };
+        // The clauses after the select list may use its names.
         self.level().aliases = items.iter().map(SelectedItem::alias).collect();
 
         self.level().clause = Clause::GroupBy;
@@ -80,7 +82,7 @@ impl Binder<'_> {
         self.plan_select(plan, keys, exprs, is_distinct)
     }
 
-    /// Makes the operators above WHERE.
+    /// Builds the operators above WHERE.
     fn plan_select(
         &mut self,
         mut plan: Logical,
@@ -89,6 +91,7 @@ impl Binder<'_> {
         is_distinct: bool,
     ) -> Result<BoundRows> {
         let mut windows = std::mem::take(&mut self.level().windows);
+        // HAVING or an aggregate groups the rows even without GROUP BY.
         let is_grouped = keys.is_written || exprs.having.is_some() || !self.level().aggregates.is_empty();
         if is_grouped {
             let (groups, keys) = self.plan_groups(plan, keys)?;
@@ -109,9 +112,11 @@ impl Binder<'_> {
         if !unnests.is_empty() {
             plan = Logical::Unnest { input: Box::new(plan), lists: unnests, ordinality: None, outer: false };
         }
+        // Everything is computed except the select list itself. DISTINCT and ORDER BY read its columns.
         self.forward_references(&mut exprs);
         let SelectExprs { items, distinct_on, order, .. } = exprs;
         let (mut computed, columns) = self.output(items);
+        // DISTINCT ON compares columns, so its expressions are computed together with the select list.
         let distinct_on = distinct_on.map(|on| self.columns_of(on, &mut computed));
         map(&mut plan, computed);
         self.levels.pop();
@@ -122,13 +127,14 @@ impl Binder<'_> {
         if !order.is_empty() {
             plan = Logical::Sort { input: Box::new(plan), keys: order };
         }
+        // DISTINCT ON keeps the first row in the order, so it must come after the sort.
         if let Some(columns) = distinct_on {
             plan = Logical::Distinct { input: Box::new(plan), columns: distinct_ids(columns.into_iter()), on: true };
         }
         Ok(BoundRows { plan, columns })
     }
 
-    /// Puts the keys of the groups into every expression that is computed after them.
+    /// Replaces the group keys in every expression that is computed after grouping.
     fn regroup(
         &self,
         keys: &[(ColumnId, ScalarExpr)],
@@ -161,7 +167,7 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// An item that turned out to be a column of its own needs no other: its uses name that column.
+    /// If an item turns out to be a plain column, references to it are replaced by that column.
     fn forward_references(&self, exprs: &mut SelectExprs) {
         let mut forwards: HashMap<usize, ScalarExpr> = HashMap::new();
         for item in &mut exprs.items {
@@ -186,13 +192,13 @@ impl Binder<'_> {
         }
     }
 
-    /// Whether the level that is being read makes the column, and not a query around it.
+    /// Whether the current level makes the column, and not an enclosing query.
     pub(super) fn is_own(&self, column: usize) -> bool {
-        let (level, outer) = self.levels.split_last().expect("a SELECT is being read");
+        let (level, outer) = self.levels.split_last().expect("a SELECT is being bound");
         column >= level.first && !outer.iter().any(|level| level.computes(column))
     }
 
-    /// What the select list computes, and the columns of the result.
+    /// The expressions that the select list computes, and the columns of the result.
     pub(super) fn output(&mut self, items: Vec<SelectedItem>) -> (Vec<(ColumnId, ScalarExpr)>, Vec<NamedColumn>) {
         let mut computed = Vec::new();
         let mut columns = Vec::with_capacity(items.len());
@@ -210,7 +216,7 @@ impl Binder<'_> {
         (computed, columns)
     }
 
-    /// Columns that hold `exprs`; those that are none yet are added to `computed`.
+    /// The columns that hold `exprs`. Expressions that are not columns yet are added to `computed`.
     fn columns_of(&mut self, exprs: Vec<ScalarExpr>, computed: &mut Vec<(ColumnId, ScalarExpr)>) -> Vec<ColumnId> {
         exprs
             .into_iter()
@@ -226,7 +232,7 @@ impl Binder<'_> {
     }
 }
 
-/// Puts the window calls above `plan`, one operator for those of one partition and order.
+/// Adds the window calls above `plan`, with one operator for all calls of the same partition and order.
 fn plan_windows(mut plan: Logical, windows: Vec<PendingWindow>) -> Logical {
     let mut operators: Vec<LogicalWindow> = Vec::new();
     for window in windows {
@@ -265,7 +271,7 @@ fn refuse_clauses(select: &Select) -> Result<()> {
         GroupByExpr::All(modifiers) | GroupByExpr::Expressions(_, modifiers) => modifiers,
     };
     if !modifiers.is_empty() {
-        return Err(unsupported("WITH ROLLUP, CUBE or TOTALS behind GROUP BY")
+        return Err(unsupported("WITH ROLLUP, CUBE or TOTALS after GROUP BY")
             .hint("write GROUP BY ROLLUP (...), CUBE (...) or GROUPING SETS (...)"));
     }
     if select.into.is_some() {
@@ -276,8 +282,8 @@ fn refuse_clauses(select: &Select) -> Result<()> {
     }
     let clauses = [
         (!select.optimizer_hints.is_empty(), "an optimizer hint"),
-        (select.select_modifiers.is_some(), "a modifier behind SELECT"),
-        (select.exclude.is_some(), "EXCLUDE behind the select list"),
+        (select.select_modifiers.is_some(), "a modifier after SELECT"),
+        (select.exclude.is_some(), "EXCLUDE after the select list"),
         (select.prewhere.is_some(), "PREWHERE"),
         (!select.lateral_views.is_empty(), "LATERAL VIEW"),
         (!select.connect_by.is_empty(), "CONNECT BY"),

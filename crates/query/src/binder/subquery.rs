@@ -16,7 +16,7 @@ use super::scope::NamedColumn;
 use super::{Binder, BoundRows};
 
 impl Binder<'_> {
-    /// An expression with a subquery in it.
+    /// Binds an expression that contains a subquery.
     pub(super) fn subquery_form(&mut self, expr: &Expr) -> Result<ScalarExpr> {
         match expr {
             Expr::Subquery(query) => self.scalar_subquery(query),
@@ -59,7 +59,7 @@ impl Binder<'_> {
         Ok(subquery(kind, rows, SubqueryKind::Array, Vec::new()))
     }
 
-    /// The type of the one column of a subquery.
+    /// The type of the only column of a subquery.
     fn single_kind(&self, rows: &BoundRows) -> Result<DataType> {
         match rows.columns.as_slice() {
             [column] => Ok(self.kind(column.id).clone()),
@@ -70,7 +70,7 @@ impl Binder<'_> {
         }
     }
 
-    /// `left op ANY (right)` and `left op ALL (right)`, of a subquery or a list.
+    /// Binds `left op ANY (right)` and `left op ALL (right)` over a subquery or a list.
     fn any_or_all(&mut self, left: &Expr, op: &BinaryOperator, right: &Expr, all: bool) -> Result<ScalarExpr> {
         let Some(compare) = compare_op(op) else {
             let quantifier = if all { "ALL" } else { "ANY" };
@@ -119,7 +119,7 @@ impl Binder<'_> {
         }
     }
 
-    /// A list that may be a parameter without a type: then it holds values of the type on the left.
+    /// Binds a list. If it is a parameter without a type, its items get the type of the left side.
     fn typed_list(&mut self, list: ScalarExpr, left: &Expr) -> Result<ScalarExpr> {
         match (&list.op, &list.kind) {
             (ExprOp::Parameter(_), DataType::Null) => {
@@ -136,7 +136,7 @@ impl Binder<'_> {
         }
     }
 
-    /// `left op ANY (rows)`, or ALL.
+    /// Binds `left op ANY (rows)`, or ALL.
     fn quantified(&mut self, left: &Expr, op: CompareOp, all: bool, rows: BoundRows) -> Result<ScalarExpr> {
         let left = match row_of(left) {
             Some(row) => self.exprs(row)?,
@@ -145,7 +145,7 @@ impl Binder<'_> {
         self.quantified_values(left, op, all, rows)
     }
 
-    /// `(left) op (query)` of a query of one row.
+    /// Binds `(left) op (query)`, where the query gives one row.
     pub(super) fn quantified_row(&mut self, left: Vec<ScalarExpr>, op: CompareOp, query: &Query) -> Result<ScalarExpr> {
         let mut rows = self.query(query)?;
         rows.plan = Logical::SingleRow { input: Box::new(rows.plan), by: Vec::new() };
@@ -163,7 +163,7 @@ impl Binder<'_> {
             let message = match left.len() {
                 1 => format!("the subquery must have one column, not {}", rows.columns.len()),
                 values => format!(
-                    "the subquery must have as many columns as there are values, {values}, not {}",
+                    "the subquery must have one column per value, that is {values}, not {}",
                     rows.columns.len()
                 ),
             };

@@ -1,4 +1,4 @@
-//! Functions in FROM: `unnest`, `generate_series`, and those of the database.
+//! Functions in FROM: `unnest`, `generate_series`, and the table functions of the database.
 
 use arrow::datatypes::DataType;
 use rowmill_base::{Error, ErrorKind, Result};
@@ -12,7 +12,7 @@ use super::place::{start_of, suggest, type_name, unsupported};
 use super::scope::{NamedColumn, ScopeRelation};
 
 impl Binder<'_> {
-    /// A function in FROM.
+    /// Binds a function in FROM.
     pub(super) fn table_function(
         &mut self,
         name: &ObjectName,
@@ -65,7 +65,7 @@ impl Binder<'_> {
     }
 
     fn constant_argument(&mut self, argument: &ast::Expr) -> Result<Constant> {
-        // A bare word is the name of something, as in rowmill_storage(hits).
+        // A bare word is the name of an object, as in rowmill_storage(hits).
         let mut bound = match argument {
             ast::Expr::Identifier(name) if name.quote_style.is_none() => {
                 return Ok(Constant::from(name.value.as_str()));
@@ -103,7 +103,7 @@ impl Binder<'_> {
         self.unnest_values(values, ordinality, alias, "unnest")
     }
 
-    /// `value`, which must be a list. NULL is a list of nothing.
+    /// Checks that `value` is a list. NULL counts as an empty list.
     pub(super) fn list_value(&self, value: ScalarExpr) -> Result<ScalarExpr> {
         match &value.kind {
             DataType::List(_) => Ok(value),
@@ -147,7 +147,7 @@ impl Binder<'_> {
         let is_single = columns.len() == 1;
         let relation = ScopeRelation::new(Some(function), columns);
         let mut part = self.aliased(plan, relation, alias)?;
-        // `FROM generate_series(1, 3) AS i` gives a column that is also called i.
+        // In `FROM generate_series(1, 3) AS i` the column is called i as well.
         if let Some(alias) = alias
             && is_single
             && alias.columns.is_empty()

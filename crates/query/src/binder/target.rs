@@ -20,16 +20,16 @@ pub struct TargetRows<'q> {
     pub with: Option<&'q ast::With>,
     /// The table, with its alias.
     pub target: &'q ast::TableFactor,
-    /// Whether the first column of the result is the number of the target's row: BIGINT UNSIGNED, NULL where a row of
-    /// the other tables has no partner.
+    /// Whether the first column of the result is the row number of the target: BIGINT UNSIGNED, or NULL if a row of the
+    /// other tables has no partner.
     pub row_number: bool,
     /// The tables joined to the target: FROM of UPDATE, USING of DELETE and MERGE.
     pub others: &'q [ast::TableWithJoins],
-    /// How it is joined.
+    /// How the target is joined to the others.
     pub join: TargetJoin<'q>,
-    /// Which of the joined rows count: WHERE.
+    /// The condition on the joined rows: WHERE.
     pub condition: Option<&'q ast::Expr>,
-    /// The values that are computed.
+    /// The values to compute.
     pub values: &'q [TargetValue<'q>],
 }
 
@@ -49,18 +49,18 @@ pub enum TargetJoin<'q> {
     },
 }
 
-/// A value that is computed of joined rows.
+/// A value that is computed from joined rows.
 #[derive(Clone, Copy, Debug)]
 pub struct TargetValue<'q> {
     /// The value.
     pub expr: &'q ast::Expr,
     /// The type that it is cast to.
     pub kind: Option<&'q DataType>,
-    /// Whose columns it can name.
+    /// The tables whose columns it may name.
     pub sees: TargetNames,
 }
 
-/// Whose columns a value can name.
+/// The tables whose columns a value may name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetNames {
     /// Those of the target and of the other tables.
@@ -71,8 +71,8 @@ pub enum TargetNames {
     Others,
 }
 
-/// Binds what a statement asks of the rows that it changes. The result has the number of the row if that is asked for,
-/// then the columns of the target in order, then the values.
+/// Binds the rows that a statement changes, and its values. The result has the row number if it is requested, then the
+/// columns of the target in order, then the values.
 pub fn bind_target(
     rows: &TargetRows<'_>,
     clause: &'static str,
@@ -100,7 +100,7 @@ impl Binder<'_> {
             true => Some(self.number_rows(&mut target.plan)?),
             false => None,
         };
-        // The names of the target are seen by LATERAL items, and must differ from those of the others.
+        // LATERAL items can see the names of the target, and the other tables must have different names.
         self.level().names = vec![target.names.clone()];
         let others = match rows.others {
             [] => None,
@@ -160,7 +160,7 @@ impl Binder<'_> {
             self.level().names = vec![target.clone(), joined.names.clone()];
             part = Some(joined);
         }
-        Ok(part.expect("there is an item"))
+        Ok(part.expect("a FROM clause has at least one item"))
     }
 
     fn join_target(&mut self, target: Logical, others: Option<FromPart>, join: &TargetJoin<'_>) -> Result<Logical> {
@@ -179,10 +179,10 @@ impl Binder<'_> {
         Ok(Logical::join(kind, left, right, conditions))
     }
 
-    /// Has the scan of the target give the numbers of its rows.
+    /// Makes the scan of the target give its row numbers.
     fn number_rows(&mut self, plan: &mut Logical) -> Result<ColumnId> {
         let Logical::Scan(scan) = plan else {
-            return Err(unsupported("a change of anything but a table"));
+            return Err(unsupported("changing rows of a source that is not a table"));
         };
         let id = self.add_column("row number", DataType::UInt64);
         scan.row_number = Some(id);

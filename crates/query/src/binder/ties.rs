@@ -1,7 +1,8 @@
-//! `FETCH FIRST n ROWS WITH TIES`: also the rows that are equal to the last one in what they are ordered by.
+//! `FETCH FIRST n ROWS WITH TIES`: includes the rows that are equal to the last one in their ORDER BY values.
 //!
-//! `rank()` says how many rows come before the first row of those that are equal. So the rows up to the rank `n` are the
-//! first `n` and their ties. With an OFFSET, rows are also numbered, and the first ones are left out by number.
+//! `rank()` gives the number of rows before the first row of a group of equal rows, plus one. The rows with a rank of
+//! at most `n` are therefore the first `n` rows and their ties. With an OFFSET we also number the rows and drop the
+//! first ones by number.
 
 use arrow::datatypes::DataType;
 use rowmill_base::{Error, ErrorKind, Result};
@@ -15,7 +16,7 @@ use rowmill_plan::{CompareOp, ExprOp, Logical, ScalarExpr};
 use super::Binder;
 
 impl Binder<'_> {
-    /// The rows of `plan` after the first `skip`, up to `rows` of them and their ties.
+    /// Keeps the rows of `plan` after the first `skip`, up to `rows` of them and their ties.
     pub(super) fn with_ties(&mut self, plan: Logical, rows: ScalarExpr, skip: Option<ScalarExpr>) -> Result<Logical> {
         let (input, keys) = match plan {
             Logical::Sort { input, keys } if !keys.is_empty() => (input, keys),
@@ -26,7 +27,7 @@ impl Binder<'_> {
             }
             _ => {
                 return Err(Error::new(ErrorKind::InvalidDefinition, "WITH TIES needs an ORDER BY")
-                    .hint("ties are rows that are equal in what they are ordered by"));
+                    .hint("ties are rows with equal ORDER BY values"));
             }
         };
         let rank = self.add_column("rank", DataType::Int64);
@@ -38,7 +39,7 @@ impl Binder<'_> {
             calls.push((number, call(RankFunction::RowNumber)));
             let skip = ScalarExpr::new(DataType::Int64, ExprOp::Coalesce(vec![skip, ScalarExpr::literal(0i64)]));
             conditions.push(ScalarExpr::compare(column(number), CompareOp::Greater, skip.clone()));
-            // The rank less the rows before: the other way round a sum of two large numbers would fail.
+            // We subtract the skipped rows from the rank, because adding two large numbers could overflow.
             let rest = ExprOp::Arithmetic(ArithmeticOp::Minus, Box::new([ranked, skip]));
             ranked = ScalarExpr::new(DataType::Int64, rest);
         }
@@ -47,7 +48,7 @@ impl Binder<'_> {
             let within = ScalarExpr::compare(ranked, CompareOp::LessOrEqual, rows.clone());
             conditions.push(match rows.as_constant() {
                 Some(_) => within,
-                // NULL is no limit.
+                // NULL means no limit.
                 None => ScalarExpr::new(DataType::Boolean, ExprOp::Coalesce(vec![within, ScalarExpr::literal(true)])),
             });
         }

@@ -1,4 +1,4 @@
-//! Names of types: what `CREATE TABLE` and `CAST` take, and what they mean.
+//! Names of types in `CREATE TABLE` and `CAST`, and the types that they mean.
 
 use rowmill_base::{Error, ErrorKind, Result, SqlType, TimeUnit};
 use sqlparser::ast::{
@@ -10,7 +10,7 @@ use sqlparser::parser::Parser;
 
 use super::place::suggest;
 
-/// The names that a message about an unknown one chooses from.
+/// The names that an error message may suggest.
 const NAMES: &[&str] = &[
     "BOOLEAN",
     "BOOL",
@@ -51,11 +51,11 @@ const NAMES: &[&str] = &[
     "STRUCT",
 ];
 
-/// Digits of `DECIMAL` without a precision, and how many of them come after the point.
+/// The precision and scale of `DECIMAL` without a precision.
 const DECIMAL_DEFAULT: (u8, u8) = (38, 10);
 const DECIMAL_DIGITS_MAX: u64 = 38;
 
-/// The type that a name in a statement means.
+/// The type of a type name in a statement.
 pub fn sql_type(ast: &Ast) -> Result<SqlType> {
     Ok(match ast {
         Ast::Boolean | Ast::Bool => SqlType::Boolean,
@@ -92,7 +92,7 @@ pub fn sql_type(ast: &Ast) -> Result<SqlType> {
         Ast::Varchar(length) | Ast::CharacterVarying(length) | Ast::CharVarying(length) | Ast::Nvarchar(length) => {
             SqlType::Text { chars_max: chars(ast, length)? }
         }
-        // CHAR(n) holds up to n characters and is not filled up with blanks; CHAR is CHAR(1).
+        // CHAR(n) holds at most n characters and is not padded with blanks. CHAR means CHAR(1).
         Ast::Char(length) | Ast::Character(length) => SqlType::Text { chars_max: chars(ast, length)?.or(Some(1)) },
         Ast::Blob(None) | Ast::Bytea | Ast::Binary(None) | Ast::Varbinary(None) | Ast::Bytes(None) => SqlType::Blob,
         Ast::TinyBlob | Ast::MediumBlob | Ast::LongBlob | Ast::Varbinary(Some(BinaryLength::Max)) => SqlType::Blob,
@@ -126,7 +126,7 @@ pub fn sql_type(ast: &Ast) -> Result<SqlType> {
     })
 }
 
-/// The type that a name in quotes means: quotes make no difference.
+/// The type of a quoted type name. Quotes make no difference.
 fn quoted(name: &ObjectName) -> Option<Ast> {
     let [ObjectNamePart::Identifier(Ident { value, quote_style: Some(_), .. })] = name.0.as_slice() else {
         return None;
@@ -135,7 +135,7 @@ fn quoted(name: &ObjectName) -> Option<Ast> {
     is_word.then(|| Parser::new(&PostgreSqlDialect {}).try_with_sql(value).ok()?.parse_data_type().ok())?
 }
 
-/// Names that the parser does not know as types.
+/// Type names that the parser does not know.
 fn custom(name: &str) -> Result<SqlType> {
     let stamp = |unit| SqlType::Timestamp { unit, zoned: false };
     Ok(match name.to_ascii_uppercase().as_str() {
@@ -168,9 +168,9 @@ fn decimal(digits: &ExactNumberInfo) -> Result<SqlType> {
     if !(1..=DECIMAL_DIGITS_MAX).contains(&precision) || scale < 0 || scale as u64 > precision {
         return Err(Error::new(
             ErrorKind::InvalidParameter,
-            format!("there is no DECIMAL({precision},{scale}): it has 1 to 38 digits, of which all or fewer are behind the point"),
+            format!("there is no DECIMAL({precision},{scale}): it has 1 to 38 digits, all or fewer after the point"),
         )
-        .hint("numbers of more digits fit DOUBLE, rounded to about 16 digits"));
+        .hint("use DOUBLE for longer numbers, rounded to about 16 digits"));
     }
     Ok(SqlType::Decimal { precision: precision as u8, scale: scale as u8 })
 }
@@ -179,7 +179,7 @@ fn time_unit(ast: &Ast, digits: Option<u64>) -> Result<TimeUnit> {
     match digits {
         None => Ok(TimeUnit::Microsecond),
         Some(digits) => {
-            TimeUnit::from_digits(digits).ok_or_else(|| unsupported(ast, "0, 3, 6 or 9 digits behind the second"))
+            TimeUnit::from_digits(digits).ok_or_else(|| unsupported(ast, "0, 3, 6 or 9 digits after the second"))
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Walks over logical plans and the expressions in them, plans of subqueries included.
+//! Walks over logical plans and their expressions, including the plans of subqueries.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rowmill_plan::logical::{AggregateCall, FrameBound, FrameRow, LogicalWindowCall, LogicalWindowFunction};
 use rowmill_plan::{ExprOp, Logical, ScalarExpr, Volatility};
 
-/// Calls `each` with every outermost expression of one operator, not of its inputs.
+/// Calls `each` with every top-level expression of one operator, but not of its inputs.
 pub(crate) fn own_exprs<'p>(plan: &'p Logical, each: &mut dyn FnMut(&'p ScalarExpr)) {
     match plan {
         Logical::Scan(scan) => scan.conditions.iter().for_each(each),
@@ -36,7 +36,7 @@ pub(crate) fn own_exprs<'p>(plan: &'p Logical, each: &mut dyn FnMut(&'p ScalarEx
     }
 }
 
-/// Calls `each` with every outermost expression of one operator, to be changed.
+/// Calls `each` with a mutable reference to every top-level expression of one operator.
 pub(crate) fn own_exprs_mut(plan: &mut Logical, each: &mut dyn FnMut(&mut ScalarExpr)) {
     match plan {
         Logical::Scan(scan) => scan.conditions.iter_mut().for_each(each),
@@ -86,7 +86,7 @@ pub(crate) fn inputs(plan: &Logical) -> Vec<&Logical> {
     }
 }
 
-/// The inputs of an operator, to be changed. A shared plan is copied if others read it too.
+/// The inputs of an operator, as mutable references. A shared plan is copied if it has other readers.
 pub(crate) fn inputs_mut(plan: &mut Logical) -> Vec<&mut Logical> {
     match plan {
         Logical::Scan(_) | Logical::Source(_) | Logical::Values { .. } | Logical::RecursiveRows { .. } => Vec::new(),
@@ -113,7 +113,7 @@ pub(crate) fn call_exprs<'p>(call: &'p AggregateCall, each: &mut dyn FnMut(&'p S
     call.filter.iter().for_each(each);
 }
 
-/// Calls `each` with every expression of an aggregate, to be changed.
+/// Calls `each` with a mutable reference to every expression of an aggregate.
 pub(crate) fn call_exprs_mut(call: &mut AggregateCall, each: &mut dyn FnMut(&mut ScalarExpr)) {
     call.arguments.iter_mut().for_each(&mut *each);
     call.order.iter_mut().for_each(|key| each(&mut key.expr));
@@ -144,7 +144,7 @@ pub(crate) fn window_exprs<'p>(call: &'p LogicalWindowCall, each: &mut dyn FnMut
     }
 }
 
-/// Calls `each` with every expression of a window call, to be changed.
+/// Calls `each` with a mutable reference to every expression of a window call.
 pub(crate) fn window_exprs_mut(call: &mut LogicalWindowCall, each: &mut dyn FnMut(&mut ScalarExpr)) {
     match &mut call.function {
         LogicalWindowFunction::Aggregate(aggregate) => call_exprs_mut(aggregate, each),
@@ -168,8 +168,8 @@ pub(crate) fn window_exprs_mut(call: &mut LogicalWindowCall, each: &mut dyn FnMu
     }
 }
 
-/// Calls `each` with every outermost expression of `plan` and of everything below it. A shared plan is changed once,
-/// and all of its readers within `plan` get what it has become.
+/// Calls `each` with every top-level expression of `plan` and of everything below it. A shared plan is changed once,
+/// and all its readers within `plan` get the changed plan.
 pub(crate) fn plan_exprs_mut(plan: &mut Logical, each: &mut dyn FnMut(&mut ScalarExpr)) {
     exprs_below_mut(plan, &mut HashMap::new(), each);
 }
@@ -195,12 +195,12 @@ fn exprs_below_mut(
     }
 }
 
-/// Rewrites every expression of `plan` bottom-up, the plans of subqueries included.
+/// Rewrites every expression of `plan` bottom-up, including the plans of subqueries.
 pub(crate) fn rewrite_plan(plan: &mut Logical, each: &mut dyn FnMut(&mut ScalarExpr)) {
     plan_exprs_mut(plan, &mut |expr| rewrite_deep(expr, each));
 }
 
-/// Rewrites an expression bottom-up, the plans of its subqueries included.
+/// Rewrites an expression bottom-up, including the plans of its subqueries.
 pub(crate) fn rewrite_deep(expr: &mut ScalarExpr, each: &mut dyn FnMut(&mut ScalarExpr)) {
     expr.operands_mut().into_iter().for_each(|operand| rewrite_deep(operand, each));
     if let ExprOp::Subquery(subquery) = &mut expr.op {
@@ -209,7 +209,7 @@ pub(crate) fn rewrite_deep(expr: &mut ScalarExpr, each: &mut dyn FnMut(&mut Scal
     each(expr);
 }
 
-/// Whether a volatile function is called in `plan` or below. A shared plan gives the same rows to all of its readers.
+/// Whether `plan` or an operator below calls a volatile function. All readers of a shared plan see the same rows.
 pub(crate) fn is_volatile(plan: &Logical) -> bool {
     if let Logical::Shared { .. } = plan {
         return false;
@@ -219,7 +219,7 @@ pub(crate) fn is_volatile(plan: &Logical) -> bool {
     found || inputs(plan).into_iter().any(is_volatile)
 }
 
-/// Whether a volatile function is called in `expr` or in a subquery of it.
+/// Whether `expr` or one of its subqueries calls a volatile function.
 pub(crate) fn is_volatile_expr(expr: &ScalarExpr) -> bool {
     expr.any(&|part| match &part.op {
         ExprOp::Call(function, _) => function.volatility == Volatility::Volatile,
@@ -229,7 +229,7 @@ pub(crate) fn is_volatile_expr(expr: &ScalarExpr) -> bool {
     })
 }
 
-/// The columns that are named and not made by it.
+/// The columns that a tree names and makes.
 #[derive(Default)]
 struct Usage {
     named: HashSet<usize>,
@@ -250,7 +250,7 @@ impl Usage {
     fn plan(&mut self, plan: &Logical) {
         own_exprs(plan, &mut |expr| self.expr(expr));
         self.made.extend(made(plan));
-        // A shared plan names nothing of the queries around it.
+        // A shared plan is never correlated.
         if let Logical::Shared { .. } = plan {
             return;
         }
@@ -264,7 +264,7 @@ impl Usage {
     }
 }
 
-/// The columns that an operator itself makes.
+/// The columns that an operator makes itself.
 fn made(plan: &Logical) -> Vec<usize> {
     match plan {
         Logical::Scan(scan) => scan.columns.iter().map(|(id, _)| id.0).chain(scan.row_number.map(|id| id.0)).collect(),
@@ -295,14 +295,14 @@ fn made(plan: &Logical) -> Vec<usize> {
     }
 }
 
-/// The columns that `expr` names and that no subquery in it makes.
+/// The columns that `expr` names and that none of its subqueries makes.
 pub(crate) fn free_columns(expr: &ScalarExpr) -> HashSet<usize> {
     let mut usage = Usage::default();
     usage.expr(expr);
     usage.free()
 }
 
-/// The columns that `plan` names and does not make: those of queries around it.
+/// The columns that `plan` names but does not make. They belong to enclosing queries.
 pub(crate) fn free_columns_of_plan(plan: &Logical) -> HashSet<usize> {
     let mut usage = Usage::default();
     usage.plan(plan);

@@ -20,11 +20,11 @@ use super::query::is_text_literal;
 use super::scope::{AliasUse, Clause, PendingWindow};
 use super::walk::{free_columns, is_volatile_expr, window_exprs};
 
-/// Functions that have OVER only. `first_value`, `last_value` and `nth_value` are aggregates too.
+/// Functions that are allowed only with OVER. `first_value`, `last_value` and `nth_value` are also aggregates.
 pub(super) const WINDOW_FUNCTIONS: &[&str] =
     &["row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile", "lag", "lead"];
 
-/// A window with everything that it takes from a named one.
+/// A window, including the parts that it inherits from a named window.
 #[derive(Clone, Default)]
 struct WindowParts {
     partition: Vec<Expr>,
@@ -33,7 +33,7 @@ struct WindowParts {
 }
 
 impl Binder<'_> {
-    /// Takes the names of a WINDOW clause.
+    /// Records the windows of a WINDOW clause.
     pub(super) fn define_windows(&mut self, windows: &[NamedWindowDefinition]) -> Result<()> {
         for NamedWindowDefinition(name, window) in windows {
             let level = self.level();
@@ -46,20 +46,20 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// A call with OVER. A column stands for its value.
+    /// Binds a call with OVER. A new column represents its value.
     pub(super) fn window_call(&mut self, name: &str, call: &Function) -> Result<ScalarExpr> {
         match self.clause() {
             Clause::Select | Clause::OrderBy | Clause::Qualify => {}
             Clause::Where | Clause::Having => {
                 return Err(Error::new(ErrorKind::Grouping, "window functions are not allowed in WHERE and HAVING")
-                    .hint("a condition on one stands in QUALIFY, or around a subquery that computes it"));
+                    .hint("write a condition on one in QUALIFY, or around a subquery that computes it"));
             }
             clause => {
                 let message = format!("window functions are not allowed in {}", clause.name());
                 return Err(Error::new(ErrorKind::Grouping, message));
             }
         }
-        // Names of the select list are no columns yet when windows are computed.
+        // Window functions are computed before the select list, so its names must not be used here.
         let before = self.level().alias_use;
         if before == AliasUse::First {
             self.level().alias_use = AliasUse::Fallback;
@@ -104,24 +104,24 @@ impl Binder<'_> {
         let mut partition = Vec::with_capacity(parts.partition.len());
         for expr in &parts.partition {
             let value = self.expr(expr)?;
-            // A constant puts all rows into one partition.
+            // A constant puts all rows into one partition, so we drop it.
             if value.as_constant().is_none() && !partition.contains(&value) {
                 partition.push(value);
             }
         }
         let mut order = self.inner_order(&parts.order)?;
         let frame = self.frame(parts.frame.as_ref(), &order)?;
-        // A constant orders nothing, but the distances of RANGE are counted from it.
+        // A constant does not order rows, but a RANGE with an offset counts its distances from it.
         let is_distance = |bound: &FrameBound<_>| matches!(bound, FrameBound::Preceding(_) | FrameBound::Following(_));
         if frame.unit != FrameUnit::Range || !(is_distance(&frame.start) || is_distance(&frame.end)) {
             order.retain(|key| key.expr.as_constant().is_none());
         }
         let call = LogicalWindowCall { function, frame };
-        // The id is given once it is known that no equal call has one.
+        // The caller sets the id when it knows that no equal call exists.
         Ok((kind, PendingWindow { id: rowmill_plan::ColumnId(usize::MAX), partition, order, call }))
     }
 
-    /// The named window; only those among the first `known` of the clause can be used.
+    /// Finds a named window. Only the first `known` windows of the clause can be used.
     fn named_window(&mut self, ident: &ast::Ident, known: usize) -> Result<WindowParts> {
         let windows = &self.level().named_windows;
         let found = windows.iter().take(known).position(|(name, _)| *name == ident.value);
@@ -134,7 +134,7 @@ impl Binder<'_> {
                 names.iter().map(String::as_str),
             );
             let error = match error.hint_text() {
-                None => error.hint("WINDOW name AS (...) behind the query defines it"),
+                None => error.hint("define it with WINDOW name AS (...)"),
                 Some(_) => error,
             };
             return Err(self.at(error, ident.span));
@@ -216,7 +216,7 @@ impl Binder<'_> {
         Ok((DataType::Int64, LogicalWindowFunction::Ntile(parts)))
     }
 
-    /// A BIGINT.
+    /// Binds a BIGINT.
     fn whole_number(&mut self, value: ScalarExpr, what: &str) -> Result<ScalarExpr> {
         let value = self.typed_parameter(value, &DataType::Int64);
         if !value.kind.is_integer() && value.kind != DataType::Null && !is_text_literal(&value) {
@@ -241,7 +241,7 @@ impl Binder<'_> {
             return Err(no_window_call(name, &arguments));
         }
         let mut arguments = arguments.into_iter();
-        let mut value = arguments.next().expect("there is at least one");
+        let mut value = arguments.next().expect("the call has at least one argument");
         if value.kind == DataType::Null {
             let text = DataType::Utf8View;
             value = self.typed_parameter(value, &text);
@@ -260,7 +260,7 @@ impl Binder<'_> {
         let default = match arguments.next() {
             None => None,
             Some(default) if default.as_constant().is_some() => {
-                // A literal takes the type of the value, if it can.
+                // A literal takes the type of the value, if it can be read as one.
                 let kind = typing::comparison_kind(&[&value, &default]).unwrap_or_else(|| value.kind.clone());
                 value = self.coerce(value, &kind)?;
                 Some(self.coerce(default, &kind)?)
@@ -278,7 +278,7 @@ impl Binder<'_> {
     fn frame(&mut self, frame: Option<&ast::WindowFrame>, order: &[LogicalSortKey]) -> Result<WindowFrame<ScalarExpr>> {
         let exclude = FrameExclude::NoOthers;
         let Some(frame) = frame else {
-            // Up to the last peer of the row; without an order all rows are peers.
+            // The default frame ends at the last peer of the row. Without an order, all rows are peers.
             let end = if order.is_empty() { FrameBound::Unbounded } else { FrameBound::CurrentRow };
             return Ok(WindowFrame { unit: FrameUnit::Range, start: FrameBound::Unbounded, end, exclude });
         };

@@ -1,7 +1,8 @@
 //! WITH: queries that have a name.
 //!
-//! A query of WITH is bound again at each use, so that each use is optimized for itself. It is computed once and shared
-//! where that matters: with MATERIALIZED, where it calls a volatile function, and where queries that use each other
+//! A query of WITH is bound again at each use, so each use is optimized on its own. In three cases it must be
+//! computed once and shared: if it is MATERIALIZED, if it calls a volatile function, and if nested uses multiply until
+//! binding itself would become expensive.
 //! were bound so often that binding itself becomes expensive.
 
 use std::cell::{Cell, RefCell};
@@ -20,10 +21,10 @@ use super::scope::NamedColumn;
 use super::walk::{free_columns_of_plan, is_volatile};
 use super::{Binder, BoundRows};
 
-/// Queries of WITH and of views that are bound before further uses share one plan.
+/// Uses of WITH queries and views that we bind separately. After that, further uses share one plan.
 const EXPANSIONS_MAX: usize = 100;
 
-/// How often the later rounds of a recursive query are bound to find their types.
+/// How often we bind the step of a recursive query at most, to find its types.
 const ROUNDS_BOUND_MAX: usize = 4;
 
 /// A name of a WITH clause.
@@ -32,7 +33,7 @@ pub(super) struct WithQuery {
     columns: Vec<ast::Ident>,
     body: WithBody,
     materialized: Option<CteAsMaterialized>,
-    /// The names of WITH, and the SELECTs around, that the query can use.
+    /// How many names of WITH, and how many enclosing SELECTs, the query can see.
     visible: usize,
     levels: usize,
     /// The plan, once it is shared.
@@ -41,11 +42,11 @@ pub(super) struct WithQuery {
 }
 
 enum WithBody {
-    /// Any query.
+    /// A query that cannot refer to itself.
     Query(Rc<Query>),
-    /// A query that may name itself: the query as a whole, and whether it does.
+    /// A query that may refer to itself.
     Recursive(Rc<Query>),
-    /// The rows of the round before, inside of a recursive query.
+    /// The rows of the previous round, inside of a recursive query.
     Round { number: usize, columns: Vec<(NamedColumn, DataType)> },
 }
 
@@ -67,7 +68,7 @@ impl Binder<'_> {
                 return Err(self.at(Error::new(ErrorKind::DuplicateTable, message), name.span));
             }
             if table.from.is_some() {
-                return Err(unsupported("FROM behind WITH"));
+                return Err(unsupported("FROM after WITH"));
             }
             let query = Rc::new((*table.query).clone());
             let is_recursive = with.recursive && mentions(&*query, &name.value);
@@ -85,17 +86,17 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// The query of WITH that a bare name stands for.
+    /// Finds the query of WITH that a bare name refers to.
     pub(super) fn find_with(&self, name: &str) -> Option<Rc<WithQuery>> {
         self.withs.iter().rev().find(|with| with.name == name).cloned()
     }
 
-    /// The names that can be suggested.
+    /// The names that an error message may suggest.
     pub(super) fn with_names(&self) -> Vec<String> {
         self.withs.iter().map(|with| with.name.clone()).collect()
     }
 
-    /// Binds the names of WITH from `first` on that nothing used, so that their errors are found.
+    /// Binds the WITH queries from `first` on that were never used, because their errors must be reported as well.
     pub(super) fn check_unused_withs(&mut self, first: usize) -> Result<()> {
         for at in first..self.withs.len() {
             let with = Rc::clone(&self.withs[at]);
@@ -106,7 +107,7 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// The rows of a query of WITH, with columns of their own.
+    /// The rows of a query of WITH, with new columns.
     pub(super) fn use_with(&mut self, with: &Rc<WithQuery>) -> Result<BoundRows> {
         with.is_used.set(true);
         if let WithBody::Round { number, columns } = &with.body {
@@ -115,13 +116,14 @@ impl Binder<'_> {
         if let Some(shared) = with.shared.borrow().clone() {
             return Ok(self.read_shared(shared));
         }
+        // The counter limits the total work of binding, whatever the nesting is.
         self.expansions += 1;
         let rows = self.bind_with(with)?;
         let is_inline = with.materialized == Some(CteAsMaterialized::NotMaterialized);
         let is_shared = with.materialized == Some(CteAsMaterialized::Materialized)
             || self.expansions > EXPANSIONS_MAX
             || !is_inline && is_volatile(&rows.plan);
-        // A plan that names columns of the queries around it has other rows for each of theirs.
+        // A plan that names outer columns has different rows for each outer row, so it must not be shared.
         if !is_shared || !free_columns_of_plan(&rows.plan).is_empty() {
             return Ok(rows);
         }
@@ -157,7 +159,7 @@ impl Binder<'_> {
         BoundRows { plan, columns }
     }
 
-    /// Binds the query with the names that its place can use.
+    /// Binds the query. It sees only the names that were visible at its definition.
     fn bind_with(&mut self, with: &Rc<WithQuery>) -> Result<BoundRows> {
         let hidden_withs = self.withs.split_off(with.visible);
         let hidden_levels = self.levels.split_off(with.levels);
@@ -172,7 +174,7 @@ impl Binder<'_> {
         Ok(rows)
     }
 
-    /// Gives the first columns the names of an alias with columns.
+    /// Renames the first columns by the column list of an alias.
     pub(super) fn rename_columns(&mut self, columns: &mut [NamedColumn], names: &[ast::Ident]) -> Result<()> {
         if names.len() > columns.len() {
             let message = format!("{} columns are named, but the query or table has {}", names.len(), columns.len());
@@ -184,7 +186,7 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// A query that names itself: `base UNION [ALL] step`.
+    /// Binds a query that refers to itself: `base UNION [ALL] step`.
     fn recursive_query(&mut self, with: &WithQuery, query: &Query) -> Result<BoundRows> {
         let SetExpr::SetOperation { left, op: SetOperator::Union, set_quantifier, right } = &*query.body else {
             return Err(not_recursive(&with.name));
@@ -210,8 +212,8 @@ impl Binder<'_> {
         let mut base = self.set_expr(left)?;
         self.rename_columns(&mut base.columns, &with.columns)?;
         let mut kinds: Vec<DataType> = base.columns.iter().map(|column| self.kind(column.id).clone()).collect();
-        // A later round may give wider types than the first one: then it is bound again over those. Decimals can grow
-        // with each round, so that this ends after some.
+        // A later round may have wider types than the first one. We then bind it again over the wider types. Decimals
+        // can grow with each round, so the number of rounds must be limited.
         let mut rounds = 0;
         loop {
             rounds += 1;
@@ -225,6 +227,7 @@ impl Binder<'_> {
                 );
                 return Err(Error::new(ErrorKind::CardinalityViolation, message));
             }
+            // Bind again if the step has wider types than its input.
             let common: Option<Vec<DataType>> = step
                 .columns
                 .iter()
@@ -298,7 +301,7 @@ impl Binder<'_> {
     }
 }
 
-/// A decimal that grows gets all digits at once.
+/// Gives a decimal that grows all digits at once, so it stops growing.
 fn roomy(wider: DataType, kind: &DataType) -> DataType {
     match wider {
         DataType::Decimal128(_, scale) if wider != *kind => DataType::Decimal128(38, scale),
@@ -307,11 +310,11 @@ fn roomy(wider: DataType, kind: &DataType) -> DataType {
 }
 
 fn not_recursive(name: &str) -> Error {
-    Error::new(ErrorKind::Unsupported, format!("the query \"{name}\" of WITH RECURSIVE names itself in another form"))
-        .hint("the form is: first query UNION [ALL] query that names itself")
+    Error::new(ErrorKind::Unsupported, format!("the query \"{name}\" of WITH RECURSIVE names itself in an unsupported form"))
+        .hint("write first query UNION [ALL] query that names itself")
 }
 
-/// Whether a table of a name is read somewhere in `tree`.
+/// Whether `tree` reads a table with this name anywhere.
 fn mentions(tree: &impl Visit, name: &str) -> bool {
     struct Search<'n>(&'n str);
     impl Visitor for Search<'_> {

@@ -1,8 +1,8 @@
-//! Estimates the values of aggregates of groups: where they are, and how many there are.
+//! The distribution of the aggregate values of groups.
 //!
-//! The rows of a group are taken to be counted by a Poisson distribution, and their values to be spread evenly between the
-//! bounds of the column. A count, a sum and an average are then nearly normal, with a mean and a variance that follow from
-//! those of both (the compound Poisson distribution).
+//! We assume that the number of rows per group follows a Poisson distribution, and that values are spread evenly
+//! between the bounds of the column. A count, a sum and an average are then nearly normal. Their mean and variance
+//! follow from those of both distributions (the compound Poisson distribution).
 
 use rowmill_plan::{Aggregate, AggregateFunction, CompareOp, Expr, ExprOp, Group, Node, ScalarExpr};
 
@@ -10,7 +10,7 @@ use super::distinct::origin;
 use super::zones::number;
 use super::{Estimator, Positions};
 
-/// How the values of an aggregate are spread.
+/// A normal distribution of the values of an aggregate.
 #[derive(Clone, Copy, Debug)]
 struct Spread {
     mean: f64,
@@ -18,7 +18,8 @@ struct Spread {
 }
 
 impl Estimator<'_> {
-    /// The share of the groups for which a comparison of an aggregate with a number is true, if something is known of it.
+    /// The share of the groups for which a comparison of an aggregate with a number is true, if we know anything about
+    /// it.
     pub(super) fn share_by_aggregate(
         &self,
         input: &Node,
@@ -41,7 +42,7 @@ impl Estimator<'_> {
         })
     }
 
-    /// The distinct values of an aggregate of the groups of `input`, which are `groups`.
+    /// The number of distinct values of an aggregate of `input`, which has `groups` groups.
     pub(super) fn distinct_of_aggregate(
         &self,
         input: &Node,
@@ -53,7 +54,7 @@ impl Estimator<'_> {
         match of.function {
             AggregateFunction::Count => {
                 let spread = self.spread(input, of, groups)?;
-                // The expected distance between the least and the greatest of `groups` normal values.
+                // The expected distance between the least and the greatest of `groups` normally distributed values.
                 Some(1.0 + 2.0 * spread.deviation * (2.0 * groups.max(1.0).ln()).sqrt())
             }
             AggregateFunction::Min | AggregateFunction::Max => match of.argument.as_ref()?.0 {
@@ -65,7 +66,7 @@ impl Estimator<'_> {
         }
     }
 
-    /// How the values of a column are spread that is an aggregate of groups below.
+    /// The distribution of a column, if it is an aggregate of groups below.
     fn spread_of(&self, node: &Node, column: usize) -> Option<Spread> {
         match node {
             Node::Filter { input, .. }
@@ -84,7 +85,7 @@ impl Estimator<'_> {
         }
     }
 
-    /// How the values of an aggregate are spread, if the rows of `input` are in `groups` groups.
+    /// The distribution of an aggregate, if the rows of `input` form `groups` groups.
     fn spread(&self, input: &Node, aggregate: &Aggregate, groups: f64) -> Option<Spread> {
         if aggregate.of_parts.is_some() || aggregate.distinct || aggregate.filter.is_some() {
             return None;
@@ -96,6 +97,7 @@ impl Estimator<'_> {
         let (Expr::Column(column), _) = *aggregate.argument.as_ref()? else { return None };
         let (scan, column) = origin(input, column)?;
         let (least, greatest) = self.facts(scan.table).statistics(column).bounds?;
+        // Mean and variance of a uniform distribution between the bounds.
         let (mean, variance) = (least.midpoint(greatest), (greatest - least).powi(2) / 12.0);
         match aggregate.function {
             AggregateFunction::Sum => {
@@ -107,7 +109,7 @@ impl Estimator<'_> {
     }
 }
 
-/// The number that a literal is.
+/// The number of a literal.
 fn number_of(expr: &ScalarExpr) -> Option<f64> {
     match &without_cast(expr).op {
         ExprOp::Literal(value) if !value.is_null() => number(value.array()),
@@ -122,8 +124,8 @@ fn without_cast(expr: &ScalarExpr) -> &ScalarExpr {
     }
 }
 
-/// The share of normal values that are more than `deviations` above the mean (Abramowitz and Stegun, "Handbook of Mathematical
-/// Functions", 1964, 26.2.17).
+/// The share of normally distributed values that are more than `deviations` standard deviations above the mean
+/// (Abramowitz and Stegun, "Handbook of Mathematical Functions", 1964, 26.2.17).
 fn share_above(deviations: f64) -> f64 {
     const TERMS: [f64; 5] = [1.330_274_429, -1.821_255_978, 1.781_477_937, -0.356_563_782, 0.319_381_530];
     let distance = deviations.abs();
@@ -138,7 +140,7 @@ mod tests {
     use super::share_above;
 
     #[test]
-    fn shares_of_normal_values() {
+    fn shares_of_normal_values_match_the_tables() {
         for (deviations, share) in [(0.0, 0.5), (1.0, 0.158_655), (-1.0, 0.841_345), (3.0, 0.001_349_9), (9.0, 0.0)] {
             assert!((share_above(deviations) - share).abs() < 1e-6, "{deviations}: {}", share_above(deviations));
         }

@@ -1,4 +1,4 @@
-//! How many rows a condition leaves that no scan checks, and how many values an expression has.
+//! The share of rows that meet a condition that no scan checks, and the number of values of an expression.
 
 use arrow::datatypes::DataType;
 use rowmill_plan::{CompareOp, ExprOp, Node, ScalarExpr};
@@ -8,11 +8,11 @@ use super::selectivity::{like_share, selectivity};
 use super::{Estimator, FILTER_SHARE, GROUP_SHARE, Positions};
 use crate::lower::translate_predicate;
 
-/// The share of rows in which one column is less than another one.
+/// The share of rows in which one column is less than another, as we assume it.
 const ORDER_SHARE: f64 = 0.5;
-/// The share of rows for which a comparison with an unknown value is true.
+/// The share of rows for which a comparison with an unknown value is true, as we assume it.
 const RANGE_SHARE: f64 = 0.3;
-/// The share of values that are NULL where nothing is known.
+/// The share of NULLs that we assume without statistics.
 const NULL_SHARE: f64 = 0.05;
 
 impl Estimator<'_> {
@@ -21,6 +21,7 @@ impl Estimator<'_> {
         let of = |part: &ScalarExpr| self.share_of_rows(input, part, positions);
         let distinct = |expr: &ScalarExpr| self.distinct_of(input, expr, positions);
         let negate = |negated: bool, share: f64| if negated { 1.0 - share } else { share };
+        // Statistics of a table are better than any assumption below.
         if let Some(share) = self.share_by_statistics(input, condition, positions) {
             return share;
         }
@@ -56,7 +57,7 @@ impl Estimator<'_> {
         share.clamp(0.0, 1.0)
     }
 
-    /// The share by what is known of the columns of one table, if the condition is one that a scan could check.
+    /// The share by the statistics of one table, if the condition could be checked by a scan.
     fn share_by_statistics(&self, input: &Node, condition: &ScalarExpr, positions: Positions<'_>) -> Option<f64> {
         let mut read = None;
         condition.each(&mut |part| read = read.or(part.as_column()));
@@ -70,7 +71,7 @@ impl Estimator<'_> {
         Some(selectivity(self.facts(scan.table), &[predicate]))
     }
 
-    /// The distinct values of an expression in the rows of `input`, at least one.
+    /// The number of distinct values of an expression in the rows of `input`, at least one.
     pub(super) fn distinct_of(&self, input: &Node, expr: &ScalarExpr, positions: Positions<'_>) -> f64 {
         let rows = self.row_count(input);
         self.values_of(input, expr, positions).clamp(1.0, rows)
@@ -101,7 +102,7 @@ impl Estimator<'_> {
                     ("date_trunc", [_, date]) => {
                         text(0).and_then(|unit| self.values_of_trunc(input, unit, date, positions))
                     }
-                    // As if texts began with digits.
+                    // We assume that texts begin with digits.
                     ("substring", [_, _, _]) => number(2).map(letters),
                     ("left" | "right", [_, _]) => number(1).map(letters),
                     ("length", _) => Some(100.0),
@@ -113,7 +114,7 @@ impl Estimator<'_> {
         }
     }
 
-    /// The values of a part of a date, such as the year.
+    /// The number of values of a part of a date, such as the year.
     fn values_of_part(&self, input: &Node, unit: &str, date: &ScalarExpr, positions: Positions<'_>) -> Option<f64> {
         match unit.to_ascii_lowercase().as_str() {
             "month" | "months" => Some(12.0),
@@ -131,7 +132,7 @@ impl Estimator<'_> {
         }
     }
 
-    /// The periods between the least and the greatest value of a date.
+    /// The number of periods between the least and the greatest value of a date.
     fn values_of_trunc(&self, input: &Node, unit: &str, date: &ScalarExpr, positions: Positions<'_>) -> Option<f64> {
         let days = match unit.to_ascii_lowercase().as_str() {
             "day" => 1.0,
@@ -159,7 +160,7 @@ impl Estimator<'_> {
             _ => return None,
         };
         let whole = ((greatest - least) / per_day / days).ceil() + 1.0;
-        // Conditions on the date leave as large a share of the periods as of the dates.
+        // We assume that conditions on the date leave the same share of the periods as of the dates.
         let all = facts.distinct(column)?;
         let left = self.distinct_count(input, positions(date.as_column()?)?);
         Some((whole * (left / all.max(1.0)).min(1.0)).max(1.0))
@@ -170,7 +171,7 @@ fn reads_columns(expr: &ScalarExpr) -> bool {
     expr.any(&|part| part.as_column().is_some())
 }
 
-/// The texts of so many letters.
+/// The number of texts of this length.
 fn letters(count: i64) -> f64 {
     10_f64.powi(i32::try_from(count.clamp(0, 9)).unwrap_or(0))
 }

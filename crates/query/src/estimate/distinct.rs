@@ -1,7 +1,7 @@
-//! How many distinct values a column has.
+//! The number of distinct values of a column.
 //!
-//! Two numbers matter. A join compares the values that a column can have: those of the whole table, as far as conditions
-//! on the column itself leave them. A grouping counts the values that are left in the rows that it reads.
+//! We need two different numbers. A join compares the values that a column can have: those of the whole table, reduced
+//! only by conditions on the column itself. A grouping counts the values that remain in the rows that it reads.
 
 use arrow::array::Array;
 use arrow::row::{RowConverter, SortField};
@@ -12,11 +12,11 @@ use super::matching::distinct_among;
 use super::selectivity::selectivity;
 use super::{Estimator, TableFacts, UNIQUE_SHARE, fixed_values, unique_columns};
 
-/// Rows of a VALUES that are compared.
+/// Rows of a VALUES up to which we count the distinct values.
 const COMPARED_ROWS_MAX: usize = 1_000;
 
 impl TableFacts<'_> {
-    /// The distinct values of a column in all rows, if something is known of them.
+    /// The number of distinct values of a column in all rows, if we know anything about it.
     pub(super) fn distinct(&self, column: usize) -> Option<f64> {
         let source = self.source();
         if source.keyed().is_none() {
@@ -27,16 +27,17 @@ impl TableFacts<'_> {
         Some(match (parts, distinct_values(source, column, rows)) {
             (Some(1), _) => rows,
             (_, Some(distinct)) => distinct,
-            // Each parent is referred to, or there are fewer rows than parents.
+            // We assume that every parent is referred to, unless there are fewer rows than parents.
             (_, None) if self.rows_of_parents(column).is_some() => self.rows_of_parents(column)?.clamp(1.0, rows),
-            // All columns of a key have as many values together as there are rows, each its share of those.
+            // The columns of a key together have as many combinations as the table has rows. We assume equal factors.
             (Some(parts), None) => rows.powf(1.0 / parts as f64),
-            // As if the column referred to a smaller table.
+            // Without statistics we assume that the column refers to a smaller table.
             (None, None) => rows.sqrt(),
         })
     }
 
-    /// The rows of the table that a column refers to by a foreign key of its own, if the statement reads that too.
+    /// The rows of the table that a foreign key of this single column refers to, if the statement reads that table as
+    /// well.
     fn rows_of_parents(&self, column: usize) -> Option<f64> {
         let def = self.source().table();
         let id = def.columns[column].id;
@@ -45,7 +46,8 @@ impl TableFacts<'_> {
         Some(parent.row_count() as f64)
     }
 
-    /// The distinct values of a column that conditions on it leave, and the share of rows that have one of these.
+    /// The number of distinct values of a column that conditions on it leave, and the share of rows that have one of
+    /// these.
     fn constrained(&self, column: usize, predicates: &[Predicate]) -> Option<(f64, f64)> {
         let distinct = self.distinct(column)?;
         let own: Vec<Predicate> = predicates.iter().filter(|predicate| is_on(predicate, column)).cloned().collect();
@@ -53,6 +55,7 @@ impl TableFacts<'_> {
             return Some((distinct, 1.0));
         }
         let share = selectivity(*self, &own);
+        // Listed values give their number directly. Otherwise the values should shrink like the rows.
         let left = match fixed_values(&own, column) {
             Some(values) => values.min(distinct),
             None => distinct * share,
@@ -61,7 +64,7 @@ impl TableFacts<'_> {
     }
 }
 
-/// Whether a condition is on one column alone, and bounds its values.
+/// Whether a condition is on one column alone and restricts its values.
 fn is_on(predicate: &Predicate, column: usize) -> bool {
     match predicate {
         Predicate::Compare { column: of, op, .. } => *of == column && *op != CompareOp::NotEqual,
@@ -74,14 +77,14 @@ fn is_on(predicate: &Predicate, column: usize) -> bool {
 }
 
 impl Estimator<'_> {
-    /// The distinct values that a column of `node` would have if only conditions on the column itself left any out; at
-    /// least one.
+    /// The number of distinct values that a column of `node` would have if only conditions on the column itself
+    /// applied; at least one.
     pub fn distinct_count(&self, node: &Node, column: usize) -> f64 {
         let rows = self.whole_count(node).max(1.0);
         self.known_distinct(node, column).unwrap_or(rows).clamp(1.0, rows)
     }
 
-    /// Whether hardly any two rows of the table that a column comes from agree in it.
+    /// Whether the table that a column comes from has hardly any duplicates in it.
     pub fn is_nearly_unique(&self, node: &Node, column: usize) -> bool {
         let Some((scan, column)) = origin(node, column) else { return false };
         let facts = self.facts(scan.table);
@@ -89,7 +92,7 @@ impl Estimator<'_> {
         facts.distinct(column).is_some_and(|distinct| distinct >= rows * UNIQUE_SHARE)
     }
 
-    /// The distinct values of an expression that is no column of `node`.
+    /// The number of distinct values of an expression that is not a column of `node`.
     pub fn distinct_of_expression(&self, node: &Node) -> f64 {
         let rows = self.whole_count(node).max(1.0);
         match node {
@@ -99,7 +102,7 @@ impl Estimator<'_> {
         }
     }
 
-    /// The distinct values that a column can have, if something is known of them.
+    /// The number of distinct values that a column can have, if we know anything about it.
     fn known_distinct(&self, node: &Node, column: usize) -> Option<f64> {
         match node {
             Node::Scan(scan) => {
@@ -117,13 +120,13 @@ impl Estimator<'_> {
                 Some((side, column)) => self.known_distinct(side, column),
                 None => Some(2.0),
             },
-            // A grouping has the values that are left in its input.
+            // A grouping has only the values that remain in its input.
             Node::Group { .. } | Node::Values { .. } => self.distinct_left(node, column),
             _ => None,
         }
     }
 
-    /// The distinct values of a column in the rows that `node` gives, if something is known of them.
+    /// The number of distinct values of a column in the rows that `node` gives, if we know anything about it.
     pub fn distinct_left(&self, node: &Node, column: usize) -> Option<f64> {
         let rows = self.row_count(node);
         let among = |input: &Node, column: usize| {
@@ -150,7 +153,7 @@ impl Estimator<'_> {
             Node::Join(join) => {
                 let Some((side, column)) = join_side(join, column) else { return Some(2.0) };
                 let own = among(side, column)?;
-                // Only values that the other side has too are left.
+                // Only values that the other side has too remain.
                 let pair = join.on.iter().find_map(|(build, probe)| {
                     let is_build = std::ptr::eq(side, &*join.build);
                     match is_build {
@@ -177,7 +180,7 @@ impl Estimator<'_> {
     }
 }
 
-/// The side of a join that a column of its result comes from, and its position there; `None` for a mark.
+/// The side of a join that a column of its result comes from, and its position there. Returns `None` for a mark.
 pub(super) fn join_side(join: &rowmill_plan::Join, column: usize) -> Option<(&Node, usize)> {
     let (place, of_build) = (join.output[column], join.build.schema().fields().len());
     match place.checked_sub(of_build) {

@@ -1,15 +1,15 @@
-//! How many groups there are.
+//! The number of groups of a grouping.
 //!
-//! Keys are taken to be independent, with two exceptions. A column adds no group if another key determines it: GROUP BY
-//! o_orderkey, o_orderdate has a group for each order. And there are at most as many groups as rows, of which some fall
-//! into the same one.
+//! We assume that keys are independent, with two exceptions. A column that another key determines adds no groups. For
+//! example, GROUP BY o_orderkey, o_orderdate has one group per order. And the number of groups is at most the number of
+//! rows, because several rows may be in the same group.
 
 use rowmill_plan::{Expr, Group, Join, JoinKind, Node, ScalarExpr, Scan};
 
 use super::distinct::origin;
 use super::{Estimator, GROUP_SHARE, Positions};
 
-/// A column of a scan, which stands for all that are equal to it.
+/// A column of a scan. It represents all columns that are equal to it.
 #[derive(Clone, Copy)]
 struct ScanColumn<'n> {
     scan: &'n Scan,
@@ -23,7 +23,7 @@ impl ScanColumn<'_> {
 }
 
 impl Estimator<'_> {
-    /// The groups of `input` by `keys`, which are expressions over its columns.
+    /// The number of groups of `input` by `keys`, which are expressions over its columns.
     pub fn group_count(&self, input: &Node, keys: &[ScalarExpr], positions: Positions<'_>) -> f64 {
         let of_keys: Vec<(Option<usize>, f64)> = keys
             .iter()
@@ -35,7 +35,7 @@ impl Estimator<'_> {
         self.groups(input, &of_keys)
     }
 
-    /// The groups of a grouping whose keys are known as columns only.
+    /// The number of groups of a grouping whose keys are known only as columns.
     pub(super) fn group_count_of_columns(&self, input: &Node, group: &Group) -> f64 {
         let rows = self.row_count(input);
         let keys: Vec<(Option<usize>, f64)> = group
@@ -49,7 +49,7 @@ impl Estimator<'_> {
         self.groups(input, &keys)
     }
 
-    /// The groups by keys with these positions, if they are columns, and numbers of distinct values.
+    /// The number of groups by keys, each with its position, if it is a column, and its number of distinct values.
     fn groups(&self, input: &Node, keys: &[(Option<usize>, f64)]) -> f64 {
         let rows = self.row_count(input);
         let origins: Vec<Option<ScanColumn<'_>>> = keys
@@ -64,7 +64,7 @@ impl Estimator<'_> {
         let (mut product, mut factors) = (1.0, 0);
         for (place, (_, distinct)) in keys.iter().enumerate() {
             let others = origins.iter().enumerate().filter(|(other, _)| *other != place);
-            // Of two keys that determine each other the first one counts.
+            // If two keys determine each other, only the first one counts.
             let known: Vec<ScanColumn<'_>> = others
                 .filter(|(other, origin)| {
                     let is_mutual = |own: &ScanColumn<'_>, other: &ScanColumn<'_>| {
@@ -75,6 +75,7 @@ impl Estimator<'_> {
                 })
                 .filter_map(|(_, origin)| *origin)
                 .collect();
+            // A determined key adds no groups, so only the other keys multiply.
             let is_determined = origins[place].is_some_and(|own| self.determines(&known, &own, &equal));
             if !is_determined {
                 product *= distinct;
@@ -83,13 +84,13 @@ impl Estimator<'_> {
         }
         let groups = match factors {
             0 | 1 => product,
-            // As many rows, each in any of the groups.
+            // We draw one of `product` combinations for each row and count the different ones that we expect.
             _ => product * -(-rows / product).exp_m1(),
         };
         groups.clamp(1.0, rows)
     }
 
-    /// Whether rows that agree in all of `known` agree in `wanted`, by unique columns and equalities.
+    /// Whether rows that are equal in all of `known` must be equal in `wanted`, by unique columns and equalities.
     fn determines(
         &self,
         known: &[ScanColumn<'_>],
@@ -98,6 +99,7 @@ impl Estimator<'_> {
     ) -> bool {
         let mut known: Vec<ScanColumn<'_>> = known.to_vec();
         let mut scans: Vec<&Scan> = Vec::new();
+        // We add columns until the set is closed: equal columns, and all columns of a scan whose row is identified.
         let mut seen = 0;
         loop {
             let has = |known: &[ScanColumn<'_>], column: &ScanColumn<'_>| {
@@ -125,7 +127,7 @@ impl Estimator<'_> {
         }
     }
 
-    /// Whether the columns of a scan among `known` identify its rows, one of which is `column`.
+    /// Whether the columns in `known` identify a row of the scan of `column`.
     fn identifies(&self, known: &[ScanColumn<'_>], column: &ScanColumn<'_>) -> bool {
         let facts = self.facts(column.scan.table);
         let is_known = |part: &usize| known.iter().any(|known| known.is(&ScanColumn { column: *part, ..*column }));
@@ -137,7 +139,7 @@ impl Estimator<'_> {
     }
 }
 
-/// The columns of scans that inner joins below `node` make equal.
+/// The pairs of scan columns that inner joins below `node` make equal.
 fn add_equal<'n>(node: &'n Node, equal: &mut Vec<(ScanColumn<'n>, ScanColumn<'n>)>) {
     if let Node::Join(join) = node
         && join.kind == JoinKind::Inner

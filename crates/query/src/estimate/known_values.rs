@@ -1,4 +1,4 @@
-//! How many rows of a keyed table a condition lets through, by what ANALYZE has found out about its values.
+//! The share of rows of a keyed table that meet a condition, by the statistics of ANALYZE.
 
 use std::ops::Bound;
 
@@ -7,10 +7,10 @@ use rowmill_plan::{CompareOp, Predicate};
 use rowmill_storage::keyed::{ColumnValues, ValueRef};
 use rowmill_storage::{ColumnDef, ColumnStatistics, TableSource, TableStatistics};
 
-/// The most values of a list that are looked up. We assume that the further ones are as frequent.
+/// Values of a list that we look up. We assume that further values are equally frequent.
 const LISTED_MAX: usize = 1_000;
 
-/// A column with statistics.
+/// A column that has statistics.
 struct Known<'t> {
     column: &'t ColumnDef,
     table: &'t TableStatistics,
@@ -23,7 +23,7 @@ impl<'t> Known<'t> {
         Some(Known { column, table, values: table.column(column.id)? })
     }
 
-    /// The values of `values`, unless they are of another type than the column's.
+    /// Reads `values`, unless they have another type than the column.
     fn read(&self, values: &ArrayRef) -> Option<ColumnValues> {
         ColumnValues::new(values, &self.column.kind).ok()
     }
@@ -36,14 +36,14 @@ impl<'t> Known<'t> {
         self.table.share_within(self.column, lower, upper)
     }
 
-    /// The share of rows that have a value, without those of `share`.
+    /// The share of rows that have a value, without `share`.
     fn others(&self, share: f64) -> f64 {
         (1.0 - self.values.null_share - share).max(0.0)
     }
 }
 
-/// The share of rows for which a condition on one column is true; `None` of other conditions, and if nothing is known
-/// of the column.
+/// The share of rows for which a condition on one column is true. Returns `None` for any other condition and for a
+/// column without statistics.
 pub(super) fn share(source: &dyn TableSource, predicate: &Predicate) -> Option<f64> {
     match predicate {
         Predicate::Compare { column, op, value } => comparison(&Known::new(source, *column)?, *op, value),
@@ -60,10 +60,10 @@ pub(super) fn share(source: &dyn TableSource, predicate: &Predicate) -> Option<f
     }
 }
 
-/// About how many different values a column has in all of `rows` rows. Where each value has few rows there are more of
-/// them when there are more rows.
+/// The estimated number of distinct values of a column in `rows` rows. If each value has few rows, the number of values
+/// should grow with the number of rows.
 pub(super) fn distinct_values(source: &dyn TableSource, column: usize, rows: f64) -> Option<f64> {
-    /// Rows of a value that are few.
+    /// Up to this number of rows per value, a value has few rows.
     const FEW: f64 = 10.0;
     let known = Known::new(source, column)?;
     let (distinct, rows_then) = (known.values.distinct as f64, known.table.rows.max(1) as f64);
@@ -88,13 +88,14 @@ fn comparison(known: &Known<'_>, op: CompareOp, value: &ArrayRef) -> Option<f64>
 
 fn among(known: &Known<'_>, values: &ArrayRef) -> Option<f64> {
     let read = known.read(values)?;
+    // Look up the first values, and scale their share up to the whole list.
     let looked_up = values.len().min(LISTED_MAX);
     let shares = (0..looked_up).map(|at| known.equal(read.get(at)));
     let share = shares.sum::<Option<f64>>()? * (values.len() as f64 / looked_up.max(1) as f64);
     Some(share.min(known.others(0.0)))
 }
 
-/// Bounds of columns with statistics. The bounds of one column form one range, for example the two comparisons of
+/// Bounds of columns that have statistics. All bounds of a column form one range. For example, the two comparisons of
 /// `BETWEEN`.
 #[derive(Debug, Default)]
 pub(super) struct Ranges<'p> {
@@ -109,8 +110,8 @@ struct Range<'p> {
 }
 
 impl<'p> Ranges<'p> {
-    /// Adds a condition if it is a bound; whether it was. A second one at the same end of a range counts as nothing: it
-    /// is met by about those that meet the first.
+    /// Adds a condition if it is a bound, and returns whether it was. We ignore a second bound at the same end of a
+    /// range, because mostly the same rows meet it.
     pub(super) fn take(&mut self, source: &dyn TableSource, predicate: &'p Predicate) -> bool {
         let Predicate::Compare { column, op, value } = predicate else { return false };
         let (lower, upper) = match op {
@@ -137,7 +138,7 @@ impl<'p> Ranges<'p> {
         true
     }
 
-    /// The share of rows that lie within all of them, as if columns were independent.
+    /// The share of rows within all ranges, assuming that the columns are independent.
     pub(super) fn share(&self, source: &dyn TableSource) -> Option<f64> {
         self.ranges.iter().map(|range| range.share(source)).product()
     }

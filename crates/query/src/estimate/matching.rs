@@ -1,30 +1,30 @@
-//! How many rows of two sides match, by the values of what must be equal.
+//! The number of matching rows of two sides, from the values that must be equal.
 //!
-//! The values of the side that has fewer of them are taken to be among those of the other, before conditions leave any
-//! row out (Selinger et al., "Access Path Selection in a Relational Database Management System", 1979).
+//! We assume that the values of the side with fewer values are among those of the other side, before conditions remove
+//! any rows (Selinger et al., "Access Path Selection in a Relational Database Management System", 1979).
 
 use rowmill_plan::{CompareOp, ExprOp, ScalarExpr};
 
-/// The assumed share of pairs for which a condition that we cannot estimate is true.
+/// The share of pairs that we assume to meet a condition that we cannot estimate.
 const CONDITION_SHARE: f64 = 0.3;
-/// The assumed share of pairs that agree in values of which nothing is known.
+/// The share of pairs that we assume to be equal in values that we know nothing about.
 const EQUAL_SHARE: f64 = 0.1;
 
-/// The values of one side in what must be equal.
+/// The values of one side's keys.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct KeyValues {
-    /// Rows of the side.
+    /// Number of rows of the side.
     pub rows: f64,
-    /// Distinct values among these.
+    /// Number of distinct values in these rows.
     pub distinct: f64,
-    /// Distinct values before any condition left rows out.
+    /// Number of distinct values before any condition removed rows.
     pub whole_distinct: f64,
-    /// Whether of those no more is known than that there are not more of them than rows: of several columns that have more
-    /// combinations than rows.
+    /// Whether `whole_distinct` is only an upper bound, the number of rows. This is so for several columns that have
+    /// more combinations than the side has rows.
     pub is_bound: bool,
 }
 
-/// How two sides match.
+/// The match of two sides.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Matches {
     /// The share of rows of the left side with a match.
@@ -36,7 +36,8 @@ pub struct Matches {
 }
 
 impl KeyValues {
-    /// The values of several columns together. Each has distinct values among all rows, rows that pass, and all rows.
+    /// The values of several columns together. Each column is given by its number of distinct values in all rows, the
+    /// number of rows that meet the conditions, and the number of all rows.
     pub fn of(columns: &[(f64, f64, f64)], rows: f64, is_unique: bool) -> KeyValues {
         let rows = rows.max(1.0);
         let whole = columns.iter().map(|(_, _, whole)| *whole).fold(rows, f64::max);
@@ -47,15 +48,17 @@ impl KeyValues {
     }
 }
 
-/// How two sides match whose keys are equal. Other conditions are true of a share `others` of the pairs.
+/// The match of two sides by equal keys. Other conditions are true for a share `others` of the pairs.
 pub fn matches(left: &KeyValues, right: &KeyValues, others: f64) -> Matches {
     let domain = match left.is_bound && right.is_bound {
-        // Values that refer to others are among them, and a side has at most one value for each row.
+        // One side refers to the other, so its values are among the others, and a side has at most one value per row.
         true => left.whole_distinct.min(right.whole_distinct),
         false => left.whole_distinct.max(right.whole_distinct),
     };
     let domain = domain.max(1.0);
     let share = |of: &KeyValues| {
+        // domain).min(1.0);/ The share of rows whose key occurs on the other side, times the chance that one of those
+        // pairs matches.
         let with_equal = (of.distinct / domain).min(1.0);
         let per_value = of.rows / of.distinct.max(1.0);
         with_equal * (1.0 - (1.0 - others.clamp(0.0, 1.0)).powf(per_value))
@@ -63,23 +66,24 @@ pub fn matches(left: &KeyValues, right: &KeyValues, others: f64) -> Matches {
     Matches { left_share: share(right), right_share: share(left), per_left_row: right.rows / domain * others }
 }
 
-/// The distinct values among `rows` of `whole` rows with `distinct` values, each of equally many rows: a value is missing
-/// if none of its rows is among them (Yao, "Approximating Block Accesses in Database Organizations", 1977).
+/// The number of distinct values that remain if `rows` of `whole` rows are kept, where each of the `distinct` values
+/// has the same number of rows. A value disappears if none of its rows is kept (Yao, "Approximating Block Accesses in
+/// Database Organizations", 1977).
 pub(super) fn distinct_among(distinct: f64, whole: f64, rows: f64) -> f64 {
     let (distinct, whole) = (distinct.max(1.0), whole.max(1.0));
     let share = (rows / whole).clamp(0.0, 1.0);
     (distinct * (1.0 - (1.0 - share).powf((whole / distinct).max(1.0)))).clamp(1.0, distinct)
 }
 
-/// The distinct combinations of values of several columns, which are hardly independent: each column counts less than
-/// the one before, the one with most values first.
+/// The number of combinations of values of several columns. Columns are rarely independent, so each column counts less
+/// than the one before it, starting with the column that has the most values.
 fn together(mut distinct: Vec<f64>) -> f64 {
     distinct.sort_by(f64::total_cmp);
     let log = distinct.iter().fold(0.0, |rest, distinct| distinct.max(1.0).log2() + rest / 2.0);
     log.exp2()
 }
 
-/// The share of pairs for which a condition over both sides is true that is no key of the join.
+/// The share of pairs for which a condition over both sides is true, if it is not a key of the join.
 pub fn share_of_pairs(condition: &ScalarExpr) -> f64 {
     match &condition.op {
         ExprOp::Compare(CompareOp::Equal, _) => EQUAL_SHARE,
@@ -97,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn values_go_missing_as_rows_do() {
+    fn values_disappear_with_their_rows() {
         near(distinct_among(1_000.0, 1_000.0, 100.0), 100.0);
         near(distinct_among(10.0, 1_000.0, 100.0), 10.0);
         near(distinct_among(500.0, 1_000.0, 500.0), 375.0);
@@ -105,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_two_columns_meet_one_row_each() {
+    fn a_key_of_two_columns_matches_one_row() {
         let lines = KeyValues::of(&[(20_000.0, 60_000.0, 60_000.0), (100.0, 60_000.0, 60_000.0)], 60_000.0, false);
         let offers = KeyValues::of(&[(20_000.0, 8_000.0, 8_000.0), (100.0, 8_000.0, 8_000.0)], 8_000.0, false);
         near(matches(&lines, &offers, 1.0).per_left_row, 1.0);
@@ -113,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_keys_meet_one_row_each() {
+    fn a_foreign_key_matches_one_row() {
         let lines = KeyValues::of(&[(1_500.0, 6_000.0, 6_000.0)], 6_000.0, false);
         let orders = KeyValues::of(&[(1_500.0, 150.0, 1_500.0)], 150.0, true);
         let found = matches(&lines, &orders, 1.0);

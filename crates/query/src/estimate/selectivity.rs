@@ -1,4 +1,4 @@
-//! The share of rows that pass a condition, by zone maps and by what ANALYZE has found out.
+//! The share of rows that meet a condition of a scan, by zone maps and by the statistics of ANALYZE.
 
 use arrow::array::ArrayRef;
 use rowmill_plan::{CompareOp, Predicate};
@@ -8,19 +8,21 @@ use super::TableFacts;
 use super::known_values::{self, Ranges};
 use super::zones::number;
 
-/// The share of texts in which a piece of a pattern occurs.
+/// The share of texts that we assume to contain a piece of a pattern.
 const PIECE_SHARE: f64 = 0.05;
-/// The share of texts that begin with a pattern.
+/// The share of texts that we assume to begin with a pattern.
 const PREFIX_SHARE: f64 = 0.02;
-/// No estimate goes below this: joins suffer more from an estimate that is too low.
+/// The least share that we estimate. A join suffers more from an estimate that is too low than from one that is too
+/// high.
 const LEAST: f64 = 1e-6;
 
-/// The share of rows that pass all of `predicates`.
+/// The share of rows that meet all of `predicates`.
 pub(super) fn selectivity(table: TableFacts<'_>, predicates: &[Predicate]) -> f64 {
     share_of_all(table, predicates).clamp(LEAST, 1.0)
 }
 
-/// The share of rows that pass all of `predicates`, as if those were independent that are no bounds of one column.
+/// The share of rows that meet all of `predicates`. We assume that they are independent, except for bounds of one
+/// column.
 fn share_of_all(table: TableFacts<'_>, predicates: &[Predicate]) -> f64 {
     let (mut ranges, mut others) = (Ranges::default(), 1.0);
     let mut bounds: Vec<ColumnRange> = Vec::new();
@@ -29,7 +31,7 @@ fn share_of_all(table: TableFacts<'_>, predicates: &[Predicate]) -> f64 {
     others * bounded * ranges.share(table.source()).unwrap_or(RANGE_SHARE)
 }
 
-/// Bounds of one column of a columnar table.
+/// The bounds of one column of a columnar table.
 struct ColumnRange {
     column: usize,
     lower: Option<f64>,
@@ -60,6 +62,7 @@ fn gather<'p>(
         match predicate {
             Predicate::And(parts) => gather(table, parts, ranges, bounds, others),
             bound if ranges.take(table.source(), bound) => {}
+            // Collect the bounds of a column, so BETWEEN counts as one range and not as two conditions.
             Predicate::Compare { column, op, value } if is_bound(*op) && number(value).is_some() => {
                 let place = bounds.iter().position(|range| range.column == *column).unwrap_or_else(|| {
                     bounds.push(ColumnRange { column: *column, lower: None, upper: None });
@@ -111,8 +114,8 @@ fn equality(table: TableFacts<'_>, column: usize) -> f64 {
     table.distinct(column).map_or(EQUAL_SHARE, |distinct| 1.0 / distinct.max(1.0))
 }
 
-/// The share of texts that match a pattern. Each piece between wildcards makes them fewer. Where there are few different
-/// texts, a pattern is taken to match more than one in a hundred of them.
+/// The share of texts that match a pattern. Each piece between wildcards reduces it. If there are few distinct texts,
+/// we assume that a pattern matches more of them, at least the square root of their number.
 pub(super) fn like_share(pattern: &str, distinct: Option<f64>) -> f64 {
     let pieces = pattern.split('%').filter(|piece| piece.chars().any(|letter| letter != '_')).count();
     let share = match (pattern.starts_with('%'), pieces) {

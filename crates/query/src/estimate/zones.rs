@@ -1,4 +1,4 @@
-//! What zone maps and value lists of a columnar table say about a column.
+//! Column statistics of a columnar table, from zone maps and value lists.
 
 use arrow::array::{ArrayRef, AsArray, UInt32Array};
 use arrow::compute::{cast, take};
@@ -7,32 +7,32 @@ use rowmill_base::SqlType;
 use rowmill_storage::chunk::Zone;
 use rowmill_storage::{Block, OpenRun, TableSource};
 
-/// Rows of an open run that are looked at.
+/// Rows of an open run that we sample.
 const SAMPLE_ROWS: usize = 1 << 10;
 
 /// The statistics of a column.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct ZoneStatistics {
-    /// The least and the greatest value as numbers, of types that are numbers.
+    /// The least and the greatest value as numbers, if the type is ordered like numbers.
     pub(super) bounds: Option<(f64, f64)>,
-    /// Rows that are NULL.
+    /// Number of NULLs.
     pub(super) nulls: Option<f64>,
-    /// Distinct values.
+    /// Number of distinct values.
     pub(super) distinct: Option<f64>,
 }
 
-/// The statistics of a column, gathered block by block.
+/// The statistics of a column while they are gathered, block by block.
 struct Gathered {
     bounds: Option<(f64, f64)>,
     bounds_known: bool,
     nulls: usize,
     distinct_sum: usize,
     distinct_known: bool,
-    /// The values of each part of the table, with its bounds.
+    /// The number of values in each part of the table, with their bounds.
     parts: Vec<PartValues>,
-    /// Whether values are whole numbers, of which bounds have room for so many.
+    /// Whether values are whole numbers, so there are at most `greatest - least + 1` of them.
     is_whole: bool,
-    /// Whether some block repeats hardly any value, so that other blocks probably hold others.
+    /// Whether a block has hardly any duplicates, so other blocks should hold other values.
     near_unique: bool,
 }
 
@@ -40,12 +40,13 @@ struct Gathered {
 #[derive(Clone, Copy, Debug)]
 struct PartValues {
     bounds: Option<(f64, f64)>,
-    /// Distinct values that the part was drawn from.
+    /// The estimated number of distinct values from which the rows of the part are a sample.
     distinct: f64,
 }
 
-/// How many distinct values `rows` rows were drawn from that have `distinct` of them. All values are taken to be equally
-/// frequent: of `d` values, `rows` rows have `d (1 - e^(-rows / d))`.
+/// Estimates from how many distinct values `rows` rows were drawn, if they have `distinct` different ones. We assume
+/// that all values are equally frequent: of `d` values, `rows` rows are expected to have `d (1 - e^(-rows / d))`. We
+/// solve this for `d` by bisection.
 fn drawn_from(distinct: f64, rows: f64) -> f64 {
     if distinct * 50.0 < rows {
         return distinct;
@@ -59,8 +60,9 @@ fn drawn_from(distinct: f64, rows: f64) -> f64 {
     most
 }
 
-/// The distinct values of all parts together. Parts whose bounds overlap are taken to share values there: as many as the
-/// part has that has most. Without bounds all parts are taken to share their values.
+/// The number of distinct values of all parts together. Where the bounds of parts overlap, we assume that the parts
+/// share their values, and count those of the part that has the most. Without bounds we assume that all parts share
+/// their values.
 fn distinct_of_parts(parts: &[PartValues]) -> f64 {
     let most = parts.iter().map(|part| part.distinct).fold(0.0, f64::max);
     let bounds: Option<Vec<(f64, f64)>> = parts.iter().map(|part| part.bounds).collect();
@@ -68,7 +70,8 @@ fn distinct_of_parts(parts: &[PartValues]) -> f64 {
     let mut ends: Vec<f64> = bounds.iter().flat_map(|(least, greatest)| [*least, *greatest + 1.0]).collect();
     ends.sort_by(f64::total_cmp);
     ends.dedup();
-    // Between two ends the same parts overlap. Many parts are as good as all of them.
+    // The same parts overlap everywhere between two neighbouring ends. With many parts this would take too long, and
+    // the largest part is then a good estimate.
     if ends.len() > 2_000 {
         return most;
     }
@@ -80,8 +83,9 @@ fn distinct_of_parts(parts: &[PartValues]) -> f64 {
     sum.max(most)
 }
 
-/// The statistics of the column at `column`.
+/// The statistics of the column at position `column`.
 pub(super) fn column_statistics(source: &dyn TableSource, column: usize) -> ZoneStatistics {
+    // Keyed tables have no zone maps.
     if source.keyed().is_some() {
         return ZoneStatistics::default();
     }
@@ -108,13 +112,13 @@ pub(super) fn column_statistics(source: &dyn TableSource, column: usize) -> Zone
     gathered.finish(source.row_count() as usize)
 }
 
-/// Whether the values of a type are whole numbers, as [`number`] gives them.
+/// Whether the values of a type are whole numbers in the representation of [`number`].
 fn is_whole(kind: &SqlType) -> bool {
     let kind = kind.arrow();
     kind.is_integer() || kind == DataType::Date32
 }
 
-/// A value as a number, if its type is one that is ordered as numbers are.
+/// A value as a number, if its type is ordered like numbers.
 pub(super) fn number(value: &ArrayRef) -> Option<f64> {
     let of_integer = |kind: &DataType| cast(value, kind).ok();
     let integers = match value.data_type() {
@@ -128,9 +132,9 @@ pub(super) fn number(value: &ArrayRef) -> Option<f64> {
     floats.iter().next().flatten()
 }
 
-/// Estimates the number of distinct values in `rows` rows from a sample: it counts the values that the sample has
-/// several times, and multiplies the number of the others by the root of the inverse share (Charikar et al., "Towards
-/// Estimation Error Guarantees for Distinct Values", 2000).
+/// Estimates the number of distinct values in `rows` rows from a sample. Values that the sample has several times count
+/// once. The number of the other values is multiplied by the square root of the inverse share of the sample (Charikar
+/// et al., "Towards Estimation Error Guarantees for Distinct Values", 2000).
 fn distinct_of_sample(sample: &ArrayRef, rows: usize) -> Option<usize> {
     let converter = arrow::row::RowConverter::new(vec![arrow::row::SortField::new(sample.data_type().clone())]).ok()?;
     let sorted = converter.convert_columns(std::slice::from_ref(sample)).ok()?;
@@ -139,7 +143,7 @@ fn distinct_of_sample(sample: &ArrayRef, rows: usize) -> Option<usize> {
     let (distinct, single) = values
         .chunk_by(|one, other| one == other)
         .fold((0, 0), |(distinct, single), same| (distinct + 1, single + usize::from(same.len() == 1)));
-    // Where hardly any value is repeated, it is unlikely that the rest repeats them.
+    // If the sample has hardly any duplicates, the other rows should have few as well.
     if single * 10 >= sample.len() * 9 {
         return Some(rows * distinct / sample.len().max(1));
     }
@@ -148,7 +152,7 @@ fn distinct_of_sample(sample: &ArrayRef, rows: usize) -> Option<usize> {
 }
 
 impl Gathered {
-    /// Adds a block; `None` if it cannot be read, which the scan will report better.
+    /// Adds a block. Returns `None` if the block cannot be read; the scan will report that error.
     fn add(&mut self, source: &dyn TableSource, block: &Block, column: usize) -> Option<()> {
         let Some(chunk) = block.chunk_head(source.table(), column).ok()? else {
             self.add_missing(source, block, column);
@@ -173,7 +177,7 @@ impl Gathered {
                 self.parts.push(PartValues { bounds, distinct: drawn_from(distinct as f64, rows as f64) });
                 self.near_unique |= distinct * 10 >= chunk.rows() * 9;
             }
-            // A chunk with many values does not count them. There are no more than its bounds have room for.
+            // A chunk with many values does not count them. Their number is at most the room between its bounds.
             None => match bounds.filter(|_| self.is_whole).map(|(least, greatest)| greatest - least + 1.0) {
                 Some(room) if room < chunk.rows() as f64 => {
                     self.distinct_sum += room as usize;
@@ -185,7 +189,7 @@ impl Gathered {
         Some(())
     }
 
-    /// Adds rows that are in no block. We look at some of them. They say nothing about bounds.
+    /// Adds rows that no block holds, from a sample. They give no bounds.
     fn add_run(&mut self, source: &dyn TableSource, run: &OpenRun, column: usize) -> Option<()> {
         let rows = run.rows();
         let sample = UInt32Array::from_iter_values((0..rows as u32).step_by(rows.div_ceil(SAMPLE_ROWS).max(1)));
@@ -197,7 +201,7 @@ impl Gathered {
         Some(())
     }
 
-    /// Adds a block that is older than the column.
+    /// Adds a block that is older than the column, so all its rows have the column's default.
     fn add_missing(&mut self, source: &dyn TableSource, block: &Block, column: usize) {
         match &source.table().columns[column].missing {
             Some(value) if value.null_count() == 0 => {
@@ -218,6 +222,7 @@ impl Gathered {
     }
 
     fn finish(self, rows: usize) -> ZoneStatistics {
+        // Blocks of a nearly unique column should have different values, so the sum is better than the overlap.
         let distinct = if self.near_unique { self.distinct_sum as f64 } else { distinct_of_parts(&self.parts) };
         let bounds = self.bounds.filter(|_| self.bounds_known);
         let room = bounds.filter(|_| self.is_whole).map_or(f64::INFINITY, |(least, greatest)| greatest - least + 1.0);
@@ -239,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_of_a_table_share_values_where_their_bounds_overlap() {
+    fn parts_of_a_table_share_values_if_their_bounds_overlap() {
         let part = |least: f64, greatest: f64, distinct: f64| PartValues { bounds: Some((least, greatest)), distinct };
         let sorted: Vec<PartValues> =
             (0..10).map(|at| part(at as f64 * 100.0, at as f64 * 100.0 + 99.0, 25.0)).collect();
@@ -251,14 +256,14 @@ mod tests {
     }
 
     #[test]
-    fn some_of_the_values_are_missing_in_a_part() {
-        // 1,000 rows of 1,000 values have 632 of them.
+    fn a_part_does_not_have_all_values_of_the_table() {
+        // 1,000 rows that are drawn from 1,000 values have 632 different ones.
         assert!((drawn_from(632.0, 1_000.0) - 1_000.0).abs() < 5.0);
         assert!((drawn_from(10.0, 1_000.0) - 10.0).abs() < 1e-9);
     }
 
     #[test]
-    fn distinct_values_are_guessed_from_a_sample() {
+    fn distinct_values_are_estimated_from_a_sample() {
         let guess =
             |values: Vec<i64>, rows| distinct_of_sample(&(Arc::new(Int64Array::from(values)) as ArrayRef), rows);
         assert_eq!(guess((0..25).collect(), 25), Some(25), "all of them");

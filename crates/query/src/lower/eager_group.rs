@@ -1,10 +1,10 @@
-//! A grouping over joins that begins below them.
+//! Eager grouping: a grouping above joins that begins below them.
 //!
-//! Where all aggregates read one of the joined relations, that relation can be grouped first: by its columns that joins,
-//! conditions and the keys of the grouping read. All rows of such a group meet the same rows of the other relations, so
-//! that the aggregates of the joined groups, put together, are those of the query (Yan and Larson, "Eager Aggregation and
-//! Lazy Aggregation", 1995). It is worth it if the groups are far fewer than the rows, by the estimated cost of the joins
-//! and groupings together.
+//! If all aggregates read one of the joined relations, we can group that relation first, by those of its columns that
+//! joins, conditions and the grouping keys read. All rows of such a group match the same rows of the other relations.
+//! The aggregates of the query can therefore be combined from those of the joined groups (Yan and Larson, "Eager
+//! Aggregation and Lazy Aggregation", 1995). We do this if the groups are far fewer than the rows and the joins and
+//! groupings together should cost less.
 
 use rowmill_base::Result;
 use rowmill_expr::fold::can_fail;
@@ -19,26 +19,27 @@ use super::join_graph::JoinGraph;
 use super::relation::{Relation, RelationSource};
 use crate::column_set::{ColumnSet, columns_of};
 
-/// What grouping a row costs, in rows that are looked up in a hash table.
+/// The cost of grouping a row. The unit is a row that is looked up in a hash table.
 const GROUP_COST: f64 = 2.0;
-/// The most groups per row for which a relation may be grouped first.
+/// Groups per row, up to which a relation may be grouped first.
 const GROUPS_MAX: f64 = 0.5;
-/// The most that the plan may cost, as a share of the other one: estimates of groups are uncertain.
+/// The cost of the new plan, as a share of the old one, up to which we choose it. It is less than 1 because estimates
+/// of groups are uncertain.
 const COST_MAX: f64 = 0.8;
 
 /// A relation that may be grouped first.
 struct EagerGroup {
     /// Its position in the graph.
     relation: usize,
-    /// Its columns that are read above.
+    /// Its columns that are read above the grouping.
     keys: Vec<ColumnId>,
 }
 
-/// An aggregate over groups.
+/// An aggregate that combines the aggregates of groups.
 struct TotalAggregate {
-    /// The aggregate, whose columns are positions in `parts`.
+    /// The aggregate. Its columns are positions in `parts`.
     aggregate: plan::Aggregate,
-    /// The columns with its parts.
+    /// The columns that hold the partial aggregates.
     parts: Vec<ColumnId>,
 }
 
@@ -47,13 +48,13 @@ impl TotalAggregate {
     fn over(self, rows: &Relation) -> plan::Aggregate {
         let mut aggregate = self.aggregate;
         each_column(&mut aggregate, |part| {
-            rows.position(self.parts[part]).expect("the parts of an aggregate are needed")
+            rows.position(self.parts[part]).expect("the rows have all parts of an aggregate")
         });
         aggregate
     }
 }
 
-/// Changes the columns that the aggregate of parts reads.
+/// Renumbers the columns that a combining aggregate reads.
 fn each_column(aggregate: &mut plan::Aggregate, to: impl Fn(usize) -> usize) {
     let argument = aggregate.argument.as_mut().map(|(expr, _)| expr);
     for expr in [argument, aggregate.of_parts.as_mut()].into_iter().flatten() {
@@ -64,7 +65,8 @@ fn each_column(aggregate: &mut plan::Aggregate, to: impl Fn(usize) -> usize) {
 }
 
 impl Lowerer<'_> {
-    /// Groups one of the joined relations of `input` before the joins, if that is cheaper. Otherwise gives `input` back.
+    /// Groups one of the joined relations of `input` before the joins, if that is cheaper. Otherwise returns `input`
+    /// unchanged.
     pub(super) fn eager_group(
         &mut self,
         group: &LogicalGroup,
@@ -87,10 +89,11 @@ impl Lowerer<'_> {
         self.last_group(group, &joined, aggregates).map(Ok)
     }
 
-    /// The relation that is grouped first, where that makes the query cheapest.
+    /// Chooses the relation whose early grouping makes the query cheapest, if any does.
     fn cheapest_eager<'g>(&mut self, group: &LogicalGroup, input: &'g Relation) -> Option<(&'g JoinGraph, EagerGroup)> {
         let RelationSource::Joins(graph) = &input.source else { return None };
         let calls = || group.aggregates.iter().map(|(_, call)| call);
+        // Only aggregates that combine from parts can be split in two.
         let is_plain = calls().all(|call| is_of_parts(call) && call.order.is_empty());
         let exprs: Vec<ScalarExpr> = calls().flat_map(call_exprs).map(|expr| input.resolve(expr)).collect();
         let keys: Vec<ScalarExpr> = group.keys.iter().map(|(_, key)| input.resolve(key)).collect();
@@ -99,7 +102,7 @@ impl Lowerer<'_> {
         if !is_plain || graph.relations().len() < 2 || !exprs.iter().all(may_move) || !keys.iter().all(has_columns) {
             return None;
         }
-        // Columns that anything but the aggregates reads.
+        // The columns that are read by anything other than the aggregates.
         let mut read = graph.read();
         read.extend(&columns_of(&keys));
         let mut without = None;
@@ -117,6 +120,7 @@ impl Lowerer<'_> {
                 continue;
             }
             let mut shape = self.shape_of(graph);
+            // The cost of the plan without eager grouping is the same for all candidates.
             let without = *without.get_or_insert_with(|| {
                 join_order(&shape).map_or(f64::INFINITY, |tree| tree_cost(&shape, &tree) + GROUP_COST * tree.rows())
             });
@@ -131,7 +135,7 @@ impl Lowerer<'_> {
         Some((graph, cheapest?.1))
     }
 
-    /// The relation in groups, and the aggregates of the query over these.
+    /// Groups the relation. Returns the groups, and the aggregates of the query over them.
     fn first_group(
         &mut self,
         group: &LogicalGroup,
@@ -162,7 +166,7 @@ impl Lowerer<'_> {
         Ok((grouped, aggregates))
     }
 
-    /// The groups of the query, from joined groups.
+    /// Computes the groups of the query from the joined groups.
     fn last_group(
         &mut self,
         group: &LogicalGroup,

@@ -1,4 +1,4 @@
-//! Expressions as functions of the engine.
+//! Turns expressions into functions of the engine.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use rowmill_storage::TableSource;
 use super::Lowerer;
 use super::relation::Relation;
 
-/// Characters of an expression that EXPLAIN shows.
+/// Characters of an expression that EXPLAIN shows at most.
 const TEXT_CHARS_MAX: usize = 1_000;
 
 impl Lowerer<'_> {
@@ -21,12 +21,12 @@ impl Lowerer<'_> {
         self.resolved_expr(&resolved, relation)
     }
 
-    /// An expression over the columns of the source of `relation`.
+    /// Lowers an expression over the columns of the source of `relation`.
     pub(super) fn resolved_expr(&mut self, expr: &ScalarExpr, relation: &Relation) -> Result<plan::Expr> {
         self.positioned(expr, &relation.ids, &[relation])
     }
 
-    /// An expression over columns in the order of `ids`, those of `relations` one after the other.
+    /// Lowers an expression over columns in the order of `ids`: those of `relations`, one relation after another.
     pub(super) fn positioned(
         &mut self,
         expr: &ScalarExpr,
@@ -50,14 +50,14 @@ impl Lowerer<'_> {
             return Ok(plan::Expr::Column(position));
         }
         let text = self.shown(&expr, relations);
-        // Operators that read the same value share its function.
+        // Operators that read the same value share one function.
         let function = ExpressionFunction::new(&expr)?;
         self.functions.push(Arc::new(function));
         self.texts.push(text);
         Ok(plan::Expr::Function(self.functions.len() - 1))
     }
 
-    /// An expression over positions, as EXPLAIN shows it.
+    /// The text of an expression over positions, for EXPLAIN.
     fn shown(&self, expr: &ScalarExpr, relations: &[&Relation]) -> String {
         let names: Vec<String> = relations
             .iter()
@@ -66,7 +66,8 @@ impl Lowerer<'_> {
         let mut text = rowmill_expr::display::sql_text(expr, &|column| {
             names.get(column).cloned().unwrap_or_else(|| format!("#{column}"))
         });
-        // An expression that names a column twice has its text twice, and so on above it.
+        // An expression that names a column twice contains its text twice. Over several levels the text would grow
+        // exponentially.
         if let Some((end, _)) = text.char_indices().nth(TEXT_CHARS_MAX) {
             text.truncate(end);
             text.push('…');
@@ -74,7 +75,7 @@ impl Lowerer<'_> {
         text
     }
 
-    /// Whether a column of `relation` can be NULL, as far as the plan tells.
+    /// Whether a column of `relation` can be NULL, as far as the plan shows.
     pub(super) fn is_nullable(&self, id: ColumnId, relation: &Relation) -> bool {
         let of_source = |column: usize| {
             let position = relation.position(ColumnId(column));

@@ -1,9 +1,9 @@
 //! GROUP BY.
 //!
-//! Where a query asks for the distinct values of several arguments of a whole table, or for other aggregates beside
-//! them, each of these is a grouping of its own over the same rows, and the results are joined by the keys: the engine
-//! has better ways to put one argument's distinct values together than several at a time, and reading a table's value
-//! lists several times costs less than those save. Over other rows one grouping keeps the sets of values.
+//! A query over a whole table may ask for the distinct values of several arguments, or for other aggregates next to
+//! them. We then compute each of these in its own grouping over the same rows and join the results by the keys. The
+//! engine is better at the distinct values of one argument than of several at a time, and reading the value lists of a
+//! table several times costs less than that saves. Over any other rows, a single grouping keeps sets of values.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use super::join::JoinSpec;
 use super::relation::Relation;
 use crate::column_set::ColumnSet;
 
-/// Aggregates that one grouping gives, by their positions among those of the query.
+/// Aggregates that are computed by one grouping, by their positions in the query.
 struct GroupPart {
     /// The argument whose distinct values are aggregated.
     distinct: Option<ScalarExpr>,
@@ -34,6 +34,7 @@ impl Lowerer<'_> {
         group.keys.iter().for_each(|(_, key)| read.insert_all(key));
         group.aggregates.iter().flat_map(|(_, call)| call_exprs(call)).for_each(|expr| read.insert_all(expr));
         let mut input = self.lower(&group.input, &read)?;
+        // Grouping below the joins may be cheaper, and must be decided before the joins are ordered.
         if group.sets.is_none() {
             input = match self.eager_group(&group, input)? {
                 Ok(grouped) => return Ok(grouped),
@@ -55,14 +56,14 @@ impl Lowerer<'_> {
         }
     }
 
-    /// The rows of `input` by keys.
+    /// Groups the rows of `input` by keys.
     pub(super) fn grouped_rows(
         &mut self,
         input: Relation,
         keys: &[(ColumnId, ScalarExpr)],
         calls: &[(ColumnId, AggregateCall)],
     ) -> Result<Relation> {
-        // The engine groups by values of rows: a constant becomes a column first.
+        // The engine groups by columns, so a constant must become a column first.
         let constants: Vec<ScalarExpr> = keys
             .iter()
             .map(|(_, key)| key)
@@ -126,7 +127,7 @@ impl Lowerer<'_> {
                 whole = Some(self.grouped_rows(input.clone(), keys, &chosen)?);
                 continue;
             };
-            // The keys of a later part are columns of their own, equal to those of the first.
+            // The keys of a later part need new ids, because the join compares them with those of the first part.
             let own: Vec<(ColumnId, ScalarExpr)> = keys
                 .iter()
                 .map(|(id, key)| (self.columns.add(self.columns.get(*id).name.clone(), key.kind.clone()), key.clone()))
@@ -137,13 +138,13 @@ impl Lowerer<'_> {
             let spec = JoinSpec { nulls_equal: true, ..JoinSpec::inner(on, kept) };
             whole = Some(self.join_node(spec, rows, known)?);
         }
-        Ok(whole.expect("there is a part"))
+        Ok(whole.expect("there is at least one part"))
     }
 
-    /// An aggregate of a query as one of the engine.
+    /// Converts an aggregate of a query to one of the engine.
     pub(super) fn aggregate(&mut self, call: &AggregateCall, input: &Relation) -> Result<plan::Aggregate> {
         use AggregateFunction as Function;
-        // Of distinct values these are what they are of all.
+        // These aggregates give the same result for distinct values as for all values.
         let is_same = matches!(
             call.function,
             Function::Min | Function::Max | Function::BitAnd | Function::BitOr | Function::ApproximateCount
@@ -165,7 +166,7 @@ impl Lowerer<'_> {
         for key in &call.order {
             let resolved = input.resolve(&key.expr);
             if !input.reads(&resolved) {
-                // A key with one value for all rows orders nothing.
+                // A key that has one value in all rows does not order them.
                 continue;
             }
             order.push(plan::AggregateOrder {
@@ -194,25 +195,25 @@ impl Lowerer<'_> {
     }
 }
 
-/// The message of a total that leaves its type.
+/// The error message for an overflow of a total.
 fn total_error(function: AggregateFunction, of: &DataType) -> String {
     let name = |kind: &DataType| SqlType::from_arrow(kind).map_or_else(|| kind.to_string(), |kind| kind.to_string());
     let total = name(&total_kind(of));
     format!("number out of range: the total of {}({}) does not fit {total}", function.name(), name(of))
 }
 
-/// Whether an aggregate is the same over a grouping by its argument, and thus needs no set of values.
+/// Whether an aggregate over distinct values can be computed from a grouping by its argument, without a set of values.
 fn is_of_distinct_values(call: &AggregateCall) -> bool {
     use AggregateFunction::{Average, Count, Sum};
     call.distinct && matches!(call.function, Count | Sum | Average)
 }
 
-/// The values of a row that an aggregate reads.
+/// The expressions that an aggregate reads for each row.
 pub(super) fn call_exprs(call: &AggregateCall) -> impl Iterator<Item = &ScalarExpr> {
     call.arguments.iter().chain(call.order.iter().map(|key| &key.expr)).chain(&call.filter)
 }
 
-/// The source of an aggregate's values. `count` of a constant reads nothing.
+/// The expressions whose values an aggregate needs. `count` of a constant needs none.
 fn value_exprs(call: &AggregateCall) -> impl Iterator<Item = &ScalarExpr> {
     let is_count = call.function == AggregateFunction::Count && !call.distinct;
     let counts_rows = move |expr: &&ScalarExpr| !(is_count && expr.as_constant().is_some_and(|value| !value.is_null()));
@@ -223,7 +224,7 @@ fn value_exprs_mut(call: &mut AggregateCall) -> impl Iterator<Item = &mut Scalar
     call.arguments.iter_mut().chain(&mut call.filter)
 }
 
-/// The groupings that give all of `calls`; there is at least one.
+/// Splits `calls` into groupings. Returns at least one.
 fn parts(calls: &[(ColumnId, AggregateCall)]) -> Vec<GroupPart> {
     let mut parts: Vec<GroupPart> = Vec::new();
     for (place, (_, call)) in calls.iter().enumerate() {

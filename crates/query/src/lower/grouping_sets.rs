@@ -1,8 +1,8 @@
 //! GROUPING SETS, ROLLUP and CUBE.
 //!
-//! The rows are read once. Where the aggregates of a group are those of its parts put together, the rows are grouped by
-//! all keys first; the groups, which are fewer, then come once for each set ([`plan::Expand`]) and are grouped again,
-//! by the keys of the set and its number. For other aggregates the rows themselves come once for each set.
+//! The rows are read once. If all aggregates can be combined from partial results, we first group the rows by all keys.
+//! The groups, which are fewer than the rows, are then repeated once per set ([`plan::Expand`]) and grouped again, by
+//! the keys of the set and its number. For other aggregates we must repeat the rows themselves once per set.
 
 use std::sync::Arc;
 
@@ -68,7 +68,7 @@ impl Lowerer<'_> {
                 let mut call = AggregateCall::clone(call);
                 let order = call.order.iter_mut().map(|key| &mut key.expr);
                 for expr in call.arguments.iter_mut().chain(order).chain(&mut call.filter) {
-                    let (_, id) = read.iter().find(|(known, _)| known == expr).expect("what is read is a column");
+                    let (_, id) = read.iter().find(|(known, _)| known == expr).expect("a read value is a column");
                     *expr = ScalarExpr::id(*id, expr.kind.clone());
                 }
                 aggregates.push(self.aggregate(&call, &rows)?);
@@ -82,6 +82,7 @@ impl Lowerer<'_> {
         };
         let mut keys: Vec<plan::Key> = group.keys.iter().enumerate().map(key).collect();
         keys.push(plan::Key { expr: plan::Expr::Column(rows.ids.len() - 1), kind: DataType::UInt64, nullable: false });
+        // A set without keys must have its group even if there are no rows.
         let always = always(&sets, &key_exprs);
         let ids = group
             .keys
@@ -93,7 +94,7 @@ impl Lowerer<'_> {
         Ok(self.group_node(keys, aggregates, always, ids, &rows))
     }
 
-    /// `rows`, whose first columns are keys, once for each set.
+    /// Repeats `rows`, whose first columns must be the keys, once per set.
     fn expanded(&mut self, rows: Relation, sets: &[KeySet]) -> Relation {
         let number = self.columns.add("set", DataType::UInt64);
         let mut ids = rows.ids.clone();
@@ -129,13 +130,14 @@ impl Lowerer<'_> {
     }
 }
 
-/// Whether an aggregate of a group can be put together from those of its parts.
+/// Whether the aggregate of a group can be combined from the aggregates of its parts.
 pub(super) fn is_of_parts(call: &AggregateCall) -> bool {
     use AggregateFunction::{Average, BitAnd, BitOr, BitXor, Count, Max, Min, Sum};
     !call.distinct && matches!(call.function, Count | Sum | Average | Min | Max | BitAnd | BitOr | BitXor)
 }
 
-/// The aggregate that combines the results of `parts` over parts of the rows. They are the columns after `keys` keys.
+/// Adds the partial aggregates for `whole` to `parts` and returns the aggregate that combines them. Their results are
+/// the columns after `keys` keys.
 pub(super) fn of_parts(whole: plan::Aggregate, keys: usize, parts: &mut Vec<plan::Aggregate>) -> plan::Aggregate {
     use AggregateFunction::{Average, Count, Sum};
     let mut add = |part: plan::Aggregate| {
@@ -155,12 +157,13 @@ pub(super) fn of_parts(whole: plan::Aggregate, keys: usize, parts: &mut Vec<plan
     plan::Aggregate { argument, of_parts, filter: None, ..whole }
 }
 
-/// The type of the exact total of numbers.
+/// The type of the exact total of values of a numeric type.
 pub(super) fn total_kind(kind: &DataType) -> DataType {
-    aggregate_kinds::total_kind(kind).expect("only numbers are added")
+    aggregate_kinds::total_kind(kind).expect("the type must be numeric")
 }
 
-/// The groups that are there without rows: those of sets without keys. One array for each key and one for the number.
+/// The groups that exist even without rows: those of sets without keys. One array for each key, and one for the set
+/// number.
 fn always(sets: &[KeySet], keys: &[ScalarExpr]) -> Vec<ArrayRef> {
     let empty = sets.iter().filter(|set| !set.columns.contains(&true));
     let numbers = UInt64Array::from_iter_values(empty.map(|set| set.number));

@@ -1,4 +1,4 @@
-//! Joins: the side that is kept in memory, and the rows that each kind gives.
+//! Joins: the choice of the build side, and the rows that each kind of join gives.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use super::Lowerer;
 use super::relation::{Relation, RelationSource};
 use crate::column_set::ColumnSet;
 
-/// A join of two sides, where it is settled which side is kept in memory.
+/// A join whose build side is chosen.
 pub(super) struct JoinSpec {
     pub(super) kind: JoinKind,
-    /// Columns of the side that is kept and of the other.
+    /// Pairs of key columns: one of the build side and one of the probe side.
     pub(super) on: Vec<(ColumnId, ColumnId)>,
     pub(super) nulls_equal: bool,
     pub(super) null_aware: bool,
@@ -25,7 +25,7 @@ pub(super) struct JoinSpec {
     pub(super) kept: ColumnSet,
     /// The mark of a mark join.
     pub(super) mark: Option<ColumnId>,
-    /// Rows of the result, about, where its place in an order of joins was chosen by it.
+    /// Estimated rows of the result, if the join order was chosen by it.
     pub(super) rows: Option<f64>,
 }
 
@@ -45,19 +45,19 @@ impl JoinSpec {
     }
 }
 
-/// A join that is not inner, before it is settled which side is kept in memory.
+/// A join that is not inner, before its build side is chosen.
 #[derive(Clone, Debug)]
 pub(super) struct OperatorSpec {
     pub(super) kind: LogicalJoinKind,
-    /// What must be true of a pair, over the columns of both sources.
+    /// Conditions that must be true for a pair, over the columns of both sources.
     pub(super) conditions: Vec<ScalarExpr>,
-    /// Whether it answers `NOT IN`.
+    /// Whether it computes `NOT IN`.
     pub(super) null_aware: bool,
-    /// Whether the mark is NULL where a condition is NULL for a pair and none is true.
+    /// Whether the mark is NULL if a condition is NULL for a pair and true for none.
     pub(super) is_truth: bool,
 }
 
-/// The conditions of a join, by their use.
+/// The conditions of a join, split by their use.
 pub(super) struct SplitConditions {
     /// Equal expressions of the left and of the right side.
     pub(super) equal: Vec<(ScalarExpr, ScalarExpr)>,
@@ -78,6 +78,7 @@ impl Lowerer<'_> {
         let left_filled = join.kind == LogicalJoinKind::Full;
         let right_filled = matches!(join.kind, LogicalJoinKind::Left | LogicalJoinKind::Full | LogicalJoinKind::Single);
         let mut right = self.own_columns(right, right_filled, &read)?;
+        // If the join may be reordered, its left side stays a graph.
         let may_move = is_operator(join);
         let left = match may_move {
             true => left,
@@ -111,7 +112,7 @@ impl Lowerer<'_> {
         self.operator_join(spec, left, right, read, None)
     }
 
-    /// A join that is not inner. `rows` are those of its result, about, if they are known.
+    /// Lowers a join that is not inner. `rows` are its estimated rows, if they are known.
     pub(super) fn operator_join(
         &mut self,
         spec: OperatorSpec,
@@ -126,10 +127,11 @@ impl Lowerer<'_> {
         let (left, of_left) = self.with_columns(left, &of_left)?;
         let (right, of_right) = self.with_columns(right, &of_right)?;
         let left_is_smaller = self.rows_of(&left) <= self.rows_of(&right);
-        // NULL equals nothing, and is what a key may have more than once.
+        // With `nulls_equal`, a unique key may match several rows, because it may hold NULL more than once.
         let has_one_match = !nulls_equal && self.is_unique(&right, &of_right);
         let (build_left, kind) = match of_rows {
             LogicalJoinKind::Inner => unreachable!("inner joins were handled"),
+            // A single join on the build side cannot detect a second match, so the key must be unique.
             LogicalJoinKind::Single if left_is_smaller && has_one_match => (true, JoinKind::BuildOuter),
             LogicalJoinKind::Left if left_is_smaller => (true, JoinKind::BuildOuter),
             LogicalJoinKind::Left => (false, JoinKind::ProbeOuter),
@@ -157,6 +159,7 @@ impl Lowerer<'_> {
             true => of_left.into_iter().zip(of_right).collect(),
             false => of_right.into_iter().zip(of_left).collect(),
         };
+        // The smaller side should be the build side, because it is kept in memory.
         let (build, probe) = if build_left { (left, right) } else { (right, left) };
         let spec =
             JoinSpec { kind, nulls_equal, null_aware, conditions: others, mark, rows, ..JoinSpec::inner(on, kept) };
@@ -164,14 +167,14 @@ impl Lowerer<'_> {
         Ok(Relation { derived, ..joined })
     }
 
-    /// Whether no two rows agree in `columns`.
+    /// Whether `columns` are unique in the relation.
     fn is_unique(&self, relation: &Relation, columns: &[ColumnId]) -> bool {
         let known: Vec<usize> = columns.iter().filter_map(|column| relation.position(*column)).collect();
         self.estimator.is_unique(relation.node(), &known)
     }
 
-    /// A mark join where some conditions are two-valued. One join finds whether a pair matches, and another one whether
-    /// a pair may match.
+    /// Lowers a mark join that has both two-valued and three-valued conditions. One join finds whether a pair matches,
+    /// and another one finds whether a pair may match.
     fn compared_mark(
         &mut self,
         mark: ColumnId,
@@ -201,7 +204,7 @@ impl Lowerer<'_> {
         Ok(rows)
     }
 
-    /// The rows of `left` with a mark that says whether there is a pair for which all conditions are true.
+    /// The rows of `left` with a mark that says whether all conditions are true for some pair.
     fn mark_join(
         &mut self,
         mark: ColumnId,
@@ -216,7 +219,7 @@ impl Lowerer<'_> {
         let (right, of_right) = self.with_columns(right, &of_right)?;
         let on = of_right.into_iter().zip(of_left).collect();
         let derived = left.derived.clone();
-        // A key that was made here is what the waiting columns read from now on.
+        // The columns that wait read the keys that were just made, so the join must keep those.
         let mut kept = kept.clone();
         derived.iter().for_each(|(_, expr)| kept.insert_all(expr));
         let spec = JoinSpec {
@@ -229,8 +232,8 @@ impl Lowerer<'_> {
         Ok(Relation { derived, ..self.join_node(spec, right, left)? })
     }
 
-    /// The rows of a side. If the join fills the side up with NULLs, everything that it gives is a column of its
-    /// source: a waiting expression would be computed over the NULLs.
+    /// Settles a side of a join. If the join fills the side with NULLs, every column that the side gives must be stored
+    /// in its source, because a waiting expression would be computed over the NULLs.
     fn own_columns(&mut self, side: Relation, is_filled: bool, needed: &ColumnSet) -> Result<Relation> {
         let mut side = self.settled(side, needed)?;
         side.keep_derived(needed);
@@ -242,7 +245,7 @@ impl Lowerer<'_> {
         self.with_derived_columns(side, &exprs)
     }
 
-    /// `relation`, in whose source every derived column of `exprs` is a column under its own id.
+    /// Adds every derived column of `exprs` to the source of `relation`, under its own id.
     fn with_derived_columns(&mut self, relation: Relation, exprs: &[ScalarExpr]) -> Result<Relation> {
         let mut ids = relation.ids.clone();
         let mut columns: Vec<plan::Expr> = (0..ids.len()).map(plan::Expr::Column).collect();
@@ -256,7 +259,7 @@ impl Lowerer<'_> {
         Ok(Relation { derived, ..Relation::new(node, ids) })
     }
 
-    /// The node of a join whose details are all settled.
+    /// Builds the node of a join whose details are all decided.
     pub(super) fn join_node(&mut self, spec: JoinSpec, build: Relation, probe: Relation) -> Result<Relation> {
         let position =
             |relation: &Relation, id: ColumnId| relation.position(id).expect("a key is a column of its side");
@@ -271,6 +274,7 @@ impl Lowerer<'_> {
             false => Some(self.positioned(&ScalarExpr::and(spec.conditions), &pairs, &[&build, &probe])?),
         };
         let of_build = build.ids.len();
+        // Semi, anti and mark joins give the columns of one side only.
         let given = match spec.kind {
             kind if kind.asks_of_probe() => of_build..pairs.len(),
             JoinKind::BuildSemi | JoinKind::BuildAnti => 0..of_build,
@@ -297,13 +301,13 @@ impl Lowerer<'_> {
         Ok(Relation::new(Node::Join(node), ids))
     }
 
-    /// The same rows without the columns of a join that are not needed.
+    /// Removes the columns of a join that are not needed.
     pub(super) fn narrowed(&mut self, relation: Relation, needed: &ColumnSet) -> Relation {
         let RelationSource::Operator(node) = &relation.source else { return relation };
         let Node::Join(join) = &**node else { return relation };
         let mut read = needed.clone();
         relation.derived.iter().for_each(|(_, expr)| read.insert_all(expr));
-        // A join that makes a mark gives it, read or not.
+        // A join that makes a mark must always give it.
         let is_mark = |place: usize| join.output[place] >= join.columns();
         let kept: Vec<usize> =
             (0..relation.ids.len()).filter(|place| is_mark(*place) || read.contains(relation.ids[*place])).collect();
@@ -314,8 +318,8 @@ impl Lowerer<'_> {
     }
 }
 
-/// Whether a join is ordered together with others. One that fails for a second match, or whose conditions can fail,
-/// must see the rows that it was written for.
+/// Whether a join may be ordered together with others. A join that fails on a second match, or whose conditions can
+/// fail, must see exactly the rows for which it was written.
 fn is_operator(join: &LogicalJoin) -> bool {
     let is_of_left = match join.kind {
         LogicalJoinKind::Left | LogicalJoinKind::Semi | LogicalJoinKind::Anti => true,
@@ -326,13 +330,13 @@ fn is_operator(join: &LogicalJoin) -> bool {
     is_of_left && conditions.all(|condition| condition.volatility() < Volatility::Volatile && !can_fail(condition))
 }
 
-/// `(all of compared) IS DISTINCT FROM false`: true where the comparison is true or NULL.
+/// Builds `(all of compared) IS DISTINCT FROM false`: true if the comparison is true or NULL.
 fn not_false(compared: Vec<ScalarExpr>) -> ScalarExpr {
     let operands = Box::new([ScalarExpr::and(compared), ScalarExpr::literal(false)]);
     ScalarExpr::new(DataType::Boolean, ExprOp::IsDistinct { operands, negated: false })
 }
 
-/// Whether a comparison is an equality of the two sides that a hash table answers.
+/// Whether a comparison is an equality of the two sides that a hash table can look up.
 fn is_key(compared: &ScalarExpr, left: &Relation, right: &Relation) -> bool {
     match &compared.op {
         ExprOp::Compare(CompareOp::Equal, pair) => {
@@ -365,12 +369,12 @@ pub(super) fn split(conditions: Vec<ScalarExpr>, left: &Relation, right: &Relati
         let equal = null_safe.into_iter().map(|(sides, _)| sides).collect::<Vec<_>>();
         return SplitConditions { nulls_equal: !equal.is_empty(), equal, others };
     }
-    // One table has one rule for NULL: beside plain keys the others are checked per pair.
+    // A hash table has only one rule for NULL. Next to plain keys, NULL-safe equalities must be checked per pair.
     others.extend(null_safe.into_iter().map(|(_, condition)| condition));
     SplitConditions { equal, nulls_equal: false, others }
 }
 
-/// The two expressions as one of the left and one of the right side; `None` if they are not.
+/// Assigns the two expressions to the left and the right side. Returns `None` if they do not fit.
 fn sides(one: &ScalarExpr, other: &ScalarExpr, left: &Relation, right: &Relation) -> Option<(ScalarExpr, ScalarExpr)> {
     let is_of = |expr: &ScalarExpr, side: &Relation| side.reads(expr) && side.has_all(expr);
     if is_of(one, left) && is_of(other, right) {

@@ -1,11 +1,12 @@
 //! Joins before they have an order.
 //!
-//! A chain of inner joins is a set of relations and of conditions between them. We may join any pair first, and that
-//! choice decides the cost of a query. Equalities are kept as classes of equal expressions. For example, from `a = b`
-//! and `b = c` we know that the relations of `a` and `c` can be joined as well.
+//! A chain of inner joins is a set of relations and a set of conditions between them. We may join any pair first, and
+//! that choice decides the cost of a query. Equalities are kept as classes of equal expressions. For example, from `a =
+//! b` and `b = c` we know that the relations of `a` and `c` can be joined as well.
 //!
-//! Left, semi, anti and mark joins are operators over relations of the same set. Each has one relation of its own on the
-//! right. Its columns take no part in the classes, because the join fills them up with NULL or does not give them.
+//! Left, semi, anti and mark joins are operators over relations of the same set. Each of them has one relation on its
+//! right. The columns of that relation must not be part of the classes, because the join may fill them with NULL or not
+//! give them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,15 +26,15 @@ use super::relation::{Relation, RelationSource};
 use crate::column_set::{ColumnSet, columns_of};
 use crate::estimate;
 
-/// Relations to join: the result has all combinations of their rows that fulfil the conditions.
+/// Relations to join. The result has all combinations of their rows that meet the conditions.
 #[derive(Clone, Debug, Default)]
 pub(super) struct JoinGraph {
     relations: Vec<Relation>,
-    /// Expressions that are equal, each over one relation.
+    /// Classes of equal expressions. Each expression is over one relation.
     classes: Vec<Vec<ScalarExpr>>,
-    /// Further conditions that must be true.
+    /// Other conditions that must be true.
     conditions: Vec<ScalarExpr>,
-    /// Conditions on one relation that can fail: they are evaluated for the rows that all joins leave.
+    /// Conditions on one relation that can fail. They must be evaluated only for the rows that all joins leave.
     late: Vec<ScalarExpr>,
     /// The joins that are not inner, in an order in which they can be computed.
     operators: Vec<GraphOperator>,
@@ -48,8 +49,8 @@ struct GraphOperator {
 }
 
 impl JoinGraph {
-    /// The relations that `relation` consists of, and what holds between them. Waiting expressions stay with the
-    /// caller.
+    /// The graph of `relation`: a graph of one relation, unless it is itself a graph. The caller must keep its derived
+    /// expressions.
     fn of(relation: Relation) -> JoinGraph {
         match relation.source {
             RelationSource::Joins(graph) => *graph,
@@ -75,7 +76,7 @@ impl JoinGraph {
         }
     }
 
-    /// Whether the two are expressions over one relation each, and can be keys of an inner join.
+    /// Whether both are expressions over one relation each that can be keys of an inner join.
     fn joins(&self, pair: &[ScalarExpr; 2]) -> bool {
         let (Some(left), Some(right)) = (self.relation_of(&pair[0]), self.relation_of(&pair[1])) else { return false };
         left != right && !self.is_operators(left) && !self.is_operators(right) && !pair[0].kind.is_nested()
@@ -86,12 +87,13 @@ impl JoinGraph {
         self.operators.iter().any(|operator| operator.right == relation)
     }
 
-    /// Adds that two expressions are equal.
+    /// Records that two expressions are equal.
     fn equate(&mut self, left: ScalarExpr, right: ScalarExpr) {
         let has = |expr: &ScalarExpr| self.classes.iter().position(|class| class.contains(expr));
         match (has(&left), has(&right)) {
             (Some(left), Some(right)) if left == right => {}
             (Some(left), Some(right)) => {
+                // Both are in a class already: merge the later class into the earlier one.
                 let (first, second) = (left.min(right), left.max(right));
                 let merged = self.classes.remove(second);
                 self.classes[first].extend(merged);
@@ -102,12 +104,12 @@ impl JoinGraph {
         }
     }
 
-    /// The relation that `expr` is over; `None` if it is over several or none.
+    /// The relation that `expr` is over, or `None` if it is over several or none.
     fn relation_of(&self, expr: &ScalarExpr) -> Option<usize> {
         self.relations.iter().position(|relation| relation.reads(expr) && relation.has_all(expr))
     }
 
-    /// The relations that a condition reads. A mark belongs to the right side of its join.
+    /// The relations that a condition reads. A mark counts as a column of the right side of its join.
     fn relations_of(&self, condition: &ScalarExpr) -> Vec<usize> {
         let mut relations: Vec<usize> =
             (0..self.relations.len()).filter(|place| self.relations[*place].reads(condition)).collect();
@@ -120,7 +122,7 @@ impl JoinGraph {
         relations
     }
 
-    /// The relations whose columns the result has.
+    /// The relations whose columns are part of the result.
     fn visible(&self) -> Vec<usize> {
         let is_given = |place: &usize| {
             let operator = self.operators.iter().find(|operator| operator.right == *place);
@@ -134,12 +136,12 @@ impl JoinGraph {
         &self.relations
     }
 
-    /// The relations that no operator has on its right.
+    /// The relations that are not the right side of an operator.
     pub(super) fn inner_relations(&self) -> impl Iterator<Item = usize> {
         (0..self.relations.len()).filter(|place| !self.is_operators(*place))
     }
 
-    /// Puts other rows in the place of a relation. They have the columns that joins and conditions read.
+    /// Replaces a relation. The new one must have the columns that joins and conditions read.
     pub(super) fn replace(&mut self, place: usize, relation: Relation) {
         self.relations[place] = relation;
     }
@@ -171,7 +173,7 @@ impl JoinGraph {
         self.operators.extend(moved.map(|operator| GraphOperator { right: before + operator.right, ..operator }));
     }
 
-    /// How many relations `relation` stands for.
+    /// Number of relations that `relation` consists of.
     fn size_of(relation: &Relation) -> usize {
         match &relation.source {
             RelationSource::Joins(graph) => graph.relations.len(),
@@ -181,7 +183,7 @@ impl JoinGraph {
 }
 
 impl Lowerer<'_> {
-    /// An inner join, whose order waits.
+    /// Adds an inner join. Its order is decided later.
     pub(super) fn inner_join(
         &mut self,
         mut left: Relation,
@@ -189,7 +191,7 @@ impl Lowerer<'_> {
         conditions: &[ScalarExpr],
         needed: &ColumnSet,
     ) -> Result<Relation> {
-        // More than can be ordered together are ordered in parts.
+        // If there are too many relations to order together, we order them in parts.
         if JoinGraph::size_of(&left) + JoinGraph::size_of(&right) > JOINED_RELATIONS_MAX {
             left = self.settled(left, needed)?;
             right = self.settled(right, needed)?;
@@ -205,7 +207,8 @@ impl Lowerer<'_> {
         Ok(Relation { ids: graph.ids(), source: RelationSource::Joins(Box::new(graph)), derived })
     }
 
-    /// A join that is not inner, whose order waits. The right side is settled, and its columns are its own.
+    /// Adds a join that is not inner. Its order is decided later. The right side must be settled and becomes one
+    /// relation.
     pub(super) fn operator(
         &mut self,
         mut left: Relation,
@@ -227,7 +230,8 @@ impl Lowerer<'_> {
         Ok(Relation { ids: graph.ids(), source: RelationSource::Joins(Box::new(graph)), derived })
     }
 
-    /// `relation` as an operator. `needed` are columns that will be asked for.
+    /// Decides the order of the joins and returns `relation` as an operator. `needed` are columns that will be read
+    /// later.
     pub(super) fn settled(&mut self, relation: Relation, needed: &ColumnSet) -> Result<Relation> {
         let Relation { source, ids, mut derived } = relation;
         let mut graph = match source {
@@ -241,13 +245,14 @@ impl Lowerer<'_> {
             Error::new(
                 ErrorKind::StatementTooComplex,
                 format!(
-                    "a join of {} tables, where at most {} can be ordered",
+                    "a join of {} tables, but at most {} can be joined at once",
                     graph.relations.len(),
                     JOINED_RELATIONS_MAX
                 ),
             )
             .hint("join parts of them in a WITH ... AS MATERIALIZED query")
         })?;
+        // The joins must also give the columns that waiting expressions and late conditions read.
         let mut wanted = needed.clone();
         derived.iter().for_each(|(_, expr)| wanted.insert_all(expr));
         graph.late.iter().for_each(|condition| wanted.insert_all(condition));
@@ -258,7 +263,7 @@ impl Lowerer<'_> {
         Ok(Relation { derived, ..joined })
     }
 
-    /// The rows that meet all of `conditions`, which are over columns of the source.
+    /// Keeps the rows that meet all of `conditions`, which must be over columns of the source.
     pub(super) fn with_filter(&mut self, relation: Relation, conditions: Vec<ScalarExpr>) -> Result<Relation> {
         let condition = ScalarExpr::and(conditions);
         let input = Arc::clone(relation.node());
@@ -267,21 +272,22 @@ impl Lowerer<'_> {
         Ok(relation.over(Node::Filter { input, condition, rows: Some(rows) }))
     }
 
-    /// Has every relation meet the conditions that are on it alone.
+    /// Filters every relation by the conditions that refer only to it.
     pub(super) fn apply_single(&mut self, graph: &mut JoinGraph) -> Result<()> {
         let (mut between, mut single) = (Vec::new(), Vec::new());
         for condition in std::mem::take(&mut graph.conditions) {
             match graph.relations_of(&condition)[..] {
-                // The rows that a join gives must meet it, not those of its right side.
+                // The condition is on the rows that the join gives, not on the rows of its right side.
                 [only] if graph.is_operators(only) => between.push(condition),
                 [_, _, ..] => between.push(condition),
+                // A condition that can fail must not run for rows that a join would have dropped.
                 _ if can_fail(&condition) && graph.relations.len() > 1 => graph.late.push(condition),
                 _ => single.push(condition),
             }
         }
         graph.conditions = between;
         for condition in single {
-            // A condition on no relation is true of all rows or of none.
+            // A condition on no relation is true for all rows or for none, so it may filter any relation.
             let place = graph.relations_of(&condition).first().copied().unwrap_or_default();
             let relation = graph.relations[place].clone();
             graph.relations[place] = self.with_filter(relation, vec![condition])?;
@@ -289,19 +295,20 @@ impl Lowerer<'_> {
         Ok(())
     }
 
-    /// The facts that decide the order of joins. The column of an expression is its number among all of the classes.
+    /// Collects the facts that decide the order of joins. An expression is identified by its number among all classes.
     pub(super) fn shape_of(&self, graph: &JoinGraph) -> join_order::JoinGraph {
         let mut relations: Vec<JoinRelation> = graph.relations.iter().map(|rows| self.join_relation(rows)).collect();
         let mut edges = Vec::new();
-        // By relation, the number of each column of its source.
+        // For each relation, the numbers of its stored columns.
         let mut numbers = vec![HashMap::new(); relations.len()];
         let mut number = 0;
         for class in &graph.classes {
             let mut members: Vec<JoinColumn> = Vec::with_capacity(class.len());
             for expr in class {
-                let relation = graph.relation_of(expr).expect("what is equal is over one relation each");
+                let relation = graph.relation_of(expr).expect("an expression of a class is over one relation");
                 let rows = &graph.relations[relation];
                 let (distinct, ..) = self.distinct_of(rows, expr);
+                // A nearly unique column counts as a key only for a plain scan, because joins may repeat its rows.
                 let is_unique = match stored_column(rows, expr) {
                     Some(place) => self.estimator.is_nearly_unique(rows.node(), place) && is_scan(rows.node()),
                     None => distinct >= relations[relation].rows_unfiltered,
@@ -318,12 +325,12 @@ impl Lowerer<'_> {
                 members.push(JoinColumn { relation, column: number, distinct });
                 number += 1;
             }
-            // Each is joined to one of another relation before it.
+            // Each member is joined with one earlier member of another relation.
             for (place, right) in members.iter().enumerate() {
                 let left = members[..place].iter().find(|left| left.relation != right.relation);
                 edges.extend(left.map(|left| JoinEdge { left: *left, right: *right }));
             }
-            // The first ones may all be of one relation.
+            // The leading members may all be of one relation.
             let first = members.iter().take_while(|member| member.relation == members[0].relation).count();
             if let Some(other) = members.get(first) {
                 edges.extend(members[1..first].iter().map(|left| JoinEdge { left: *left, right: *other }));
@@ -388,6 +395,7 @@ impl Lowerer<'_> {
         let left = estimate::KeyValues::of(&of_left, left_rows, false);
         let of_right = estimate::KeyValues::of(&of_right, self.rows_of(right), is_unique);
         let matches = estimate::matches(&left, &of_right, others);
+        // The growth of an operator is its number of result rows per left row.
         let growth = match spec.kind {
             LogicalJoinKind::Left => matches.per_left_row.max(1.0),
             LogicalJoinKind::Semi => matches.left_share,
@@ -407,7 +415,8 @@ impl Lowerer<'_> {
         }
     }
 
-    /// The distinct values of an expression over one relation among all of its rows, the rows that pass, and all rows.
+    /// Number of distinct values of an expression in all rows of its relation, rows that meet the conditions, and all
+    /// rows.
     fn distinct_of(&self, relation: &Relation, expr: &ScalarExpr) -> (f64, f64, f64) {
         let distinct = match stored_column(relation, expr) {
             Some(place) => self.estimator.distinct_count(relation.node(), place),
@@ -420,7 +429,7 @@ impl Lowerer<'_> {
         self.estimator.row_count(relation.node())
     }
 
-    /// The joins of `tree`, with the columns of `wanted` that they have.
+    /// Builds the joins of `tree`, with those of the columns in `wanted` that they have.
     fn in_order(&mut self, tree: &JoinTree, graph: &JoinGraph, wanted: &ColumnSet) -> Result<Relation> {
         let join = match tree {
             JoinTree::Relation { relation, .. } => {
@@ -431,7 +440,7 @@ impl Lowerer<'_> {
             JoinTree::Operator(join) => return self.operator_in_order(join, graph, wanted),
         };
         let expr =
-            |column: &JoinColumn| graph.classes.iter().flatten().nth(column.column).expect("a number of ours").clone();
+            |column: &JoinColumn| graph.classes.iter().flatten().nth(column.column).expect("a known column").clone();
         let (mut of_build, mut of_probe): (Vec<ScalarExpr>, Vec<ScalarExpr>) =
             join.on.iter().map(|(build, probe)| (expr(build), expr(probe))).unzip();
         let conditions: Vec<ScalarExpr> =
@@ -440,7 +449,8 @@ impl Lowerer<'_> {
         below.extend(&columns_of(of_build.iter().chain(&of_probe).chain(&conditions)));
         let build = self.in_order(&join.build, graph, &below)?;
         let probe = self.in_order(&join.probe, graph, &below)?;
-        // Equalities of expressions over several relations are keys of the join that has all of one side on each side.
+        // An equality of expressions over several relations is a key of the join whose two sides each have all
+        // relations of one operand.
         let (equal, conditions) = keys_among(conditions, &build, &probe);
         for (build, probe) in equal {
             of_build.push(build);
@@ -453,7 +463,7 @@ impl Lowerer<'_> {
         self.join_node(spec, build, probe)
     }
 
-    /// A join that is not inner, and the conditions that its rows must meet.
+    /// Builds a join that is not inner, and filters its rows by the conditions that they must meet.
     fn operator_in_order(&mut self, join: &OperatorJoin, graph: &JoinGraph, wanted: &ColumnSet) -> Result<Relation> {
         let spec = &graph.operators[join.operator].spec;
         let above: Vec<ScalarExpr> = join.predicates.iter().map(|place| graph.conditions[*place].clone()).collect();
@@ -463,7 +473,7 @@ impl Lowerer<'_> {
         below.extend(&columns_of(&spec.conditions));
         let left = self.in_order(&join.left, graph, &below)?;
         let right = self.in_order(&join.right, graph, &below)?;
-        // Conditions above it leave fewer rows than the join itself gives.
+        // Conditions above the join leave fewer rows than the join itself gives, so its estimate does not apply.
         let rows = Some(join.rows).filter(|_| above.is_empty());
         let joined = self.operator_join(spec.clone(), left, right, kept, rows)?;
         match above.is_empty() {
@@ -473,7 +483,7 @@ impl Lowerer<'_> {
     }
 }
 
-/// The conditions that are equalities of the two sides, as keys, and the others.
+/// Splits conditions into equalities between the two sides, as keys, and the others.
 fn keys_among(
     conditions: Vec<ScalarExpr>,
     build: &Relation,
@@ -492,7 +502,7 @@ fn sides_of(condition: &ScalarExpr, graph: &JoinGraph) -> Option<(Vec<usize>, Ve
     (!left.is_empty() && !right.is_empty() && !pair[0].kind.is_nested()).then_some((left, right))
 }
 
-/// The two sides of an equality of a relation with others, the relation's second.
+/// Splits an equality into the side of the other relations and the side of `right`.
 fn key_of(condition: &ScalarExpr, right: &Relation) -> Option<(ScalarExpr, ScalarExpr)> {
     let pair = match &condition.op {
         ExprOp::Compare(CompareOp::Equal, pair) => pair,
@@ -507,7 +517,7 @@ fn key_of(condition: &ScalarExpr, right: &Relation) -> Option<(ScalarExpr, Scala
     }
 }
 
-/// Whether the rows of an operator are some of those of a table, each once.
+/// Whether an operator gives rows of one table, each at most once.
 fn is_scan(node: &Node) -> bool {
     match node {
         Node::Scan(_) => true,
@@ -516,7 +526,7 @@ fn is_scan(node: &Node) -> bool {
     }
 }
 
-/// The position of the column whose values `expr` has, be it as another type.
+/// The position of the column whose values `expr` has, possibly cast to another type.
 fn stored_column(relation: &Relation, expr: &ScalarExpr) -> Option<usize> {
     match &expr.op {
         ExprOp::Cast { value, .. } => stored_column(relation, value),

@@ -14,13 +14,13 @@ use super::relation::{Relation, RelationSource};
 use super::{Lowerer, SourceScan, predicate};
 use crate::column_set::ColumnSet;
 
-/// The rows of a source that does not know how many it has.
+/// The rows that we assume for a source that does not know its number of rows.
 const ROWS_OF_A_SOURCE: u64 = 100_000;
 
-/// Terms of an expression that waits for its readers, at most.
+/// Terms at most of an expression that waits for its readers.
 const WAITING_TERMS_MAX: usize = 2_000;
 
-/// Operators and operands of an expression.
+/// Number of operators and operands of an expression.
 fn term_count(expr: &ScalarExpr) -> usize {
     let mut count = 0;
     expr.each(&mut |_| count += 1);
@@ -73,7 +73,7 @@ impl Lowerer<'_> {
             let kind = rowmill_base::SqlType::from_arrow(rows.schema().field(*column).data_type())?;
             Some((*column, kind))
         };
-        // A source may ignore its predicates, so that all conditions are checked again.
+        // A source may ignore its predicates, so all conditions must be checked again.
         let predicates = source.conditions.iter().filter_map(|condition| predicate::translate(condition, &column));
         let predicates = predicates.collect();
         let mut read = needed.clone();
@@ -94,7 +94,7 @@ impl Lowerer<'_> {
         self.filtered(Relation::new(node, ids), source.conditions.clone())
     }
 
-    /// Rows that the statement contains.
+    /// Lowers rows that the statement contains.
     pub(super) fn values(&mut self, ids: &[ColumnId], rows: &[Vec<ScalarExpr>]) -> Result<Relation> {
         let schema = self.schema(ids);
         let mut columns: Vec<ArrayRef> = Vec::with_capacity(ids.len());
@@ -109,7 +109,7 @@ impl Lowerer<'_> {
             columns.push(match values.is_empty() {
                 true => new_empty_array(self.kind(*id)),
                 false => concat(&values.iter().map(AsRef::as_ref).collect::<Vec<_>>())
-                    .map_err(|error| Error::internal(format!("values of several types: {error}")))?,
+                    .map_err(|error| Error::internal(format!("VALUES of several types: {error}")))?,
             });
         }
         let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
@@ -130,12 +130,13 @@ impl Lowerer<'_> {
         self.filtered(input, conditions.to_vec())
     }
 
-    /// The rows for which all conditions are true.
+    /// Keeps the rows for which all conditions are true.
     pub(super) fn filtered(&mut self, mut input: Relation, conditions: Vec<ScalarExpr>) -> Result<Relation> {
         if conditions.is_empty() {
             return Ok(input);
         }
         let resolved: Vec<ScalarExpr> = conditions.iter().map(|condition| input.resolve(condition)).collect();
+        // Conditions above joins without an order join the graph, which may use them as join keys.
         if let RelationSource::Joins(graph) = &mut input.source
             && resolved.iter().all(|condition| condition.volatility() < Volatility::Volatile)
         {
@@ -168,8 +169,9 @@ impl Lowerer<'_> {
         if made_here.is_empty() {
             return Ok(relation);
         }
-        // A volatile value is made once per row, here: readers above must all see the same one. A large expression is
-        // made here too, because each reader would have a copy of it: `x + x` over `x + x` doubles with every level.
+        // A volatile value must be computed here, once per row, because all readers above must see the same value. We
+        // also compute a large expression here, because otherwise each reader has a copy of it: `x + x` over `x + x`
+        // doubles with every level.
         let all: ColumnSet = relation.all_ids().collect();
         let relation = self.settled(relation, &all)?;
         Ok(self.with_columns(relation, &made_here)?.0)
@@ -190,7 +192,7 @@ impl Lowerer<'_> {
         let (input, ids) = self.with_columns(input, &exprs)?;
         let mut sorted: Vec<SortKey> = Vec::with_capacity(keys.len());
         for (key, id) in keys.iter().zip(ids) {
-            let column = input.position(id).expect("the column was made");
+            let column = input.position(id).expect("the column exists");
             if !sorted.iter().any(|known| known.column == column) {
                 sorted.push(SortKey { column, descending: key.descending, nulls_first: key.nulls_first });
             }
@@ -228,11 +230,11 @@ impl Lowerer<'_> {
     }
 }
 
-/// The number of rows that a LIMIT or OFFSET says; none for NULL.
+/// The number of rows of a LIMIT or OFFSET. NULL means that there is none.
 fn bound(clause: &str, expr: &ScalarExpr) -> Result<Option<usize>> {
     let Some(value) = expr.as_constant() else {
         return Err(Error::new(ErrorKind::InvalidParameter, format!("{clause} takes a number of rows"))
-            .hint("a literal, a parameter, or an expression of these"));
+            .hint("write a literal, a parameter, or an expression of these"));
     };
     if value.is_null() {
         return Ok(None);
@@ -246,6 +248,6 @@ fn bound(clause: &str, expr: &ScalarExpr) -> Result<Option<usize>> {
         Some(rows) => {
             Err(Error::new(ErrorKind::InvalidParameter, format!("{clause} must not be negative, but is {rows}")))
         }
-        None => Err(Error::internal(format!("{clause} is bound as a BIGINT"))),
+        None => Err(Error::internal(format!("{clause} must be bound as a BIGINT"))),
     }
 }

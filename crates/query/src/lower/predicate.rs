@@ -1,7 +1,7 @@
-//! Conditions that a scan checks itself, over the stored form of a column.
+//! Conditions that a scan checks itself, on the stored form of a column.
 //!
-//! A condition is translated whole or not at all: the scan evaluates a translated one exactly. None of them can fail, so
-//! that the scan may evaluate them in any order.
+//! A condition is translated completely or not at all, because the scan must evaluate a translated one exactly. A
+//! translated condition can not fail, so the scan may evaluate them in any order.
 
 use arrow::array::ArrayRef;
 use arrow::compute::concat;
@@ -9,7 +9,8 @@ use arrow::datatypes::DataType;
 use rowmill_base::SqlType;
 use rowmill_plan::{CompareOp, Constant, ExprOp, Predicate, ScalarExpr};
 
-/// `condition` as a predicate. `column` gives the position in the source, and the type, of a column that it reads.
+/// Translates `condition` to a predicate. `column` gives the position in the source, and the type, of a column that it
+/// reads.
 pub(crate) fn translate(
     condition: &ScalarExpr,
     column: &dyn Fn(usize) -> Option<(usize, SqlType)>,
@@ -70,7 +71,8 @@ fn compare(
     Some(Predicate::Compare { column, op, value: stored(other, &kind)? })
 }
 
-/// A comparison of rows by those of their parts: `(a, b) < (x, y)` is `a < x OR (a = x AND b < y)`.
+/// Rewrites a comparison of rows to comparisons of their parts. For example, `(a, b) < (x, y)` becomes `a < x OR (a = x
+/// AND b < y)`.
 fn compare_rows(
     side: &[ScalarExpr],
     op: CompareOp,
@@ -94,7 +96,7 @@ fn compare_rows(
     (0..side.len()).map(decided_at).collect::<Option<Vec<_>>>().map(Predicate::Or)
 }
 
-/// The value that `expr` is, of the type of a column. NULL compares to nothing and is left to a filter.
+/// The value of a literal, if it has the type of the column. A comparison with NULL is left to a filter.
 fn stored(expr: &ScalarExpr, kind: &SqlType) -> Option<ArrayRef> {
     let value = expr.as_constant()?;
     (!value.is_null() && *value.kind() == kind.arrow()).then(|| std::sync::Arc::clone(value.array()))

@@ -1,10 +1,10 @@
-//! Rows while they are lowered.
+//! Relations: rows while they are lowered.
 //!
-//! Expressions of a [`Logical::Map`](rowmill_plan::Logical::Map) are not computed in place. They wait beside the
-//! operator, as expressions over its columns, and are put into the operator that reads them. So a filter, a key or an
-//! argument is computed over stored columns, once per distinct value where that is cheaper, and a column that nothing
-//! reads is never made. Inner joins wait too, until all relations that are joined to each other are known and their
-//! order can be chosen (`join_graph.rs`).
+//! Expressions of a [`Logical::Map`](rowmill_plan::Logical::Map) are not computed where they are written. They wait
+//! next to the operator, as expressions over its columns, and are inserted into the operator that reads them. A filter,
+//! a key or an argument is therefore computed over stored columns, once per distinct value if that is cheaper. A column
+//! that no operator reads is never computed. Inner joins wait as well, until all relations that are joined are known
+//! and we can choose their order (`join_graph.rs`).
 
 use std::sync::Arc;
 
@@ -13,17 +13,17 @@ use rowmill_plan::{ColumnId, ExprOp, Node, ScalarExpr};
 use super::join_graph::JoinGraph;
 use crate::column_set::ColumnSet;
 
-/// Rows, as far as they are lowered.
+/// Rows whose lowering may not be finished.
 #[derive(Clone, Debug)]
 pub(crate) struct Relation {
     pub(super) source: RelationSource,
     /// The columns of the source, in its order.
     pub(super) ids: Vec<ColumnId>,
-    /// Columns that are expressions over those of the source.
+    /// Columns that are expressions over the columns of the source.
     pub(super) derived: Vec<(ColumnId, ScalarExpr)>,
 }
 
-/// Where rows come from.
+/// The source of the rows.
 #[derive(Clone, Debug)]
 pub(super) enum RelationSource {
     Operator(Arc<Node>),
@@ -38,11 +38,11 @@ impl Relation {
         Relation { source: RelationSource::Operator(Arc::new(node)), ids, derived: Vec::new() }
     }
 
-    /// The operator.
+    /// The operator of the rows.
     ///
     /// # Panics
     ///
-    /// If the rows are joins that have no order yet.
+    /// Panics if the rows are joins whose order was not chosen yet. The caller must settle them first.
     pub(super) fn node(&self) -> &Arc<Node> {
         match &self.source {
             RelationSource::Operator(node) => node,
@@ -50,7 +50,7 @@ impl Relation {
         }
     }
 
-    /// Says how many groups a grouping has, about.
+    /// Sets the estimated number of groups of a grouping.
     pub(super) fn set_groups(&mut self, groups: f64) {
         if let RelationSource::Operator(node) = &mut self.source
             && let Node::Group { rows, .. } = Arc::make_mut(node)
@@ -59,7 +59,7 @@ impl Relation {
         }
     }
 
-    /// The same columns from another operator.
+    /// Replaces the operator by one that gives the same columns.
     #[must_use]
     pub(super) fn over(self, node: Node) -> Relation {
         Relation { source: RelationSource::Operator(Arc::new(node)), ..self }
@@ -70,7 +70,7 @@ impl Relation {
         self.ids.iter().position(|own| *own == id)
     }
 
-    /// `expr` over the columns of the source.
+    /// `expr` with derived columns replaced, so it names only columns of the source.
     pub(super) fn resolve(&self, expr: &ScalarExpr) -> ScalarExpr {
         let mut expr = expr.clone();
         if !self.derived.is_empty() {
@@ -84,17 +84,17 @@ impl Relation {
         self.ids.iter().copied().chain(self.derived.iter().map(|(id, _)| *id))
     }
 
-    /// The columns of the source that `expr`, resolved, reads.
+    /// Whether `expr`, which must be resolved, reads a column of the source.
     pub(super) fn reads(&self, expr: &ScalarExpr) -> bool {
         expr.any(&|part| part.as_column().is_some_and(|column| self.position(ColumnId(column)).is_some()))
     }
 
-    /// Whether every column that `expr`, resolved, reads is the source's.
+    /// Whether `expr`, which must be resolved, reads only columns of the source.
     pub(super) fn has_all(&self, expr: &ScalarExpr) -> bool {
         !expr.any(&|part| part.as_column().is_some_and(|column| self.position(ColumnId(column)).is_none()))
     }
 
-    /// Forgets derived columns that are not needed.
+    /// Removes derived columns that are not needed.
     pub(super) fn keep_derived(&mut self, needed: &ColumnSet) {
         self.derived.retain(|(id, _)| needed.contains(*id));
     }

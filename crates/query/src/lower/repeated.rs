@@ -1,4 +1,4 @@
-//! Rows that come several times or once: items of lists, recursive queries, single rows.
+//! Operators that repeat rows or check for repetition: items of lists, recursive queries, single rows.
 
 use std::sync::Arc;
 
@@ -11,21 +11,21 @@ use super::relation::Relation;
 use crate::column_set::ColumnSet;
 
 impl Lowerer<'_> {
-    /// The first row of each combination of `by`.
+    /// Keeps the first row of each combination of `by`.
     pub(super) fn first_rows(&mut self, input: &Logical, by: &[ColumnId], needed: &ColumnSet) -> Result<Relation> {
         let (input, by) = self.with_ids(input, by, needed)?;
         let below = Arc::clone(input.node());
         Ok(input.over(Node::FirstRows { input: below, by }))
     }
 
-    /// At most one row for each combination of `by`.
+    /// Allows at most one row for each combination of `by`.
     pub(super) fn single_row(&mut self, input: &Logical, by: &[ColumnId], needed: &ColumnSet) -> Result<Relation> {
         let (input, by) = self.with_ids(input, by, needed)?;
         let below = Arc::clone(input.node());
         Ok(input.over(Node::SingleRow { input: below, by }))
     }
 
-    /// The rows of `input`, in whose source all of `ids` are columns, and the positions of those.
+    /// The rows of `input` with a stored column for each of `ids`, and the positions of those columns.
     fn with_ids(&mut self, input: &Logical, ids: &[ColumnId], needed: &ColumnSet) -> Result<(Relation, Vec<usize>)> {
         let mut read = needed.clone();
         ids.iter().for_each(|id| read.insert(*id));
@@ -33,7 +33,7 @@ impl Lowerer<'_> {
         let rows = self.settled(rows, &read)?;
         let exprs: Vec<ScalarExpr> = ids.iter().map(|id| self.columns.expr(*id)).collect();
         let (rows, made) = self.with_columns(rows, &exprs)?;
-        let positions = made.iter().map(|id| rows.position(*id).expect("the column was made")).collect();
+        let positions = made.iter().map(|id| rows.position(*id).expect("the column exists")).collect();
         Ok((rows, positions))
     }
 
@@ -45,6 +45,7 @@ impl Lowerer<'_> {
         outer: bool,
         needed: &ColumnSet,
     ) -> Result<Relation> {
+        // A series of integers should not be materialised as a list.
         if let ([(id, list)], None, false) = (lists, ordinality, outer)
             && let Some(bounds) = integer_series(list)
         {
@@ -66,7 +67,7 @@ impl Lowerer<'_> {
         let node = plan::Unnest {
             input: Arc::clone(rows.node()),
             keep,
-            lists: made.iter().map(|id| rows.position(*id).expect("the column was made")).collect(),
+            lists: made.iter().map(|id| rows.position(*id).expect("the column exists")).collect(),
             ordinality: ordinality.is_some(),
             outer,
             schema: self.schema(&ids),
@@ -74,7 +75,7 @@ impl Lowerer<'_> {
         Ok(Relation { derived: rows.derived, ..Relation::new(Node::Unnest(node), ids) })
     }
 
-    /// The numbers of a series as they are asked for, without a list of them all.
+    /// Computes the numbers of a series on demand, without a list of all of them.
     fn series(&mut self, input: &Logical, id: ColumnId, bounds: SeriesBounds, needed: &ColumnSet) -> Result<Relation> {
         let exprs: Vec<ScalarExpr> = [bounds.start, bounds.stop].into_iter().chain(bounds.step).collect();
         let mut read = needed.clone();
@@ -83,7 +84,7 @@ impl Lowerer<'_> {
         let rows = self.settled(rows, &read)?;
         let (mut rows, made) = self.with_columns(rows, &exprs)?;
         rows.keep_derived(needed);
-        let places: Vec<usize> = made.iter().map(|id| rows.position(*id).expect("the column was made")).collect();
+        let places: Vec<usize> = made.iter().map(|id| rows.position(*id).expect("the column exists")).collect();
         let mut kept = needed.clone();
         rows.derived.iter().for_each(|(_, expr)| kept.insert_all(expr));
         let keep: Vec<usize> = (0..rows.ids.len()).filter(|place| kept.contains(rows.ids[*place])).collect();
@@ -100,7 +101,7 @@ impl Lowerer<'_> {
         Ok(Relation { derived: rows.derived, ..Relation::new(Node::Series(node), ids) })
     }
 
-    /// A use of a plan that is computed once. All uses read the same operators, which give what any of them reads.
+    /// Lowers a use of a shared plan. All uses read the same operators, which give every column that any of them reads.
     pub(super) fn shared(
         &mut self,
         number: usize,
@@ -122,7 +123,7 @@ impl Lowerer<'_> {
         if all == input_columns {
             return Ok(Relation::new(node, columns.to_vec()));
         }
-        let place = |id: &ColumnId| all.iter().position(|known| known == id).expect("every reader was asked");
+        let place = |id: &ColumnId| all.iter().position(|known| known == id).expect("the shared plan has the column");
         let exprs = input_columns.iter().map(|id| plan::Expr::Column(place(id))).collect();
         let node = Node::Project { input: Arc::new(node), exprs, schema: self.schema(columns) };
         Ok(Relation::new(node, columns.to_vec()))
@@ -130,20 +131,20 @@ impl Lowerer<'_> {
 
     pub(super) fn recursive(&mut self, query: &Logical) -> Result<Relation> {
         let Logical::Recursive { number, base, base_columns, step, step_columns, distinct, columns } = query else {
-            return Err(Error::internal("a recursive query is dispatched by its kind"));
+            return Err(Error::internal("only a recursive query may be lowered here"));
         };
         let base = self.lower(base, &base_columns.iter().copied().collect())?;
         let base = self.exactly(base, base_columns)?;
         let step = self.lower(step, &step_columns.iter().copied().collect())?;
         let step = self.exactly(step, step_columns)?;
-        debug_assert!(columns.iter().all(|id| *self.kind(*id) != DataType::Null), "NULL columns were given a type");
+        debug_assert!(columns.iter().all(|id| *self.kind(*id) != DataType::Null), "a recursive column must have a type");
         let schema = self.schema(columns);
         let node = plan::Recursive { number: *number, base, step, distinct: *distinct, schema };
         Ok(Relation::new(Node::Recursive(node), columns.clone()))
     }
 }
 
-/// The integers that a call of `generate_series` or `range` runs through.
+/// The integers of a call of `generate_series` or `range`.
 struct SeriesBounds {
     start: ScalarExpr,
     stop: ScalarExpr,
@@ -151,7 +152,7 @@ struct SeriesBounds {
     inclusive: bool,
 }
 
-/// The series that `list` is, if it is one of integers.
+/// The bounds of `list`, if it is a series of integers.
 fn integer_series(list: &ScalarExpr) -> Option<SeriesBounds> {
     let ExprOp::Call(function, arguments) = &list.op else { return None };
     let inclusive = match function.name {

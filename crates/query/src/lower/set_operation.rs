@@ -31,7 +31,7 @@ impl Lowerer<'_> {
             }
             (kind, false) => {
                 let [(left, of_left), (right, of_right)] = &inputs[..] else {
-                    return Err(Error::internal("INTERSECT and EXCEPT have two inputs"));
+                    return Err(Error::internal("INTERSECT and EXCEPT must have two inputs"));
                 };
                 let relation = |node: &Arc<Node>, ids: &[ColumnId]| Relation {
                     derived: Vec::new(),
@@ -41,6 +41,7 @@ impl Lowerer<'_> {
                 let right = relation(right, of_right);
                 let keys: Vec<(ColumnId, ScalarExpr)> =
                     operation.columns.iter().zip(*of_left).map(|(id, of)| (*id, self.columns.expr(*of))).collect();
+                // Remove duplicates first: the join then has fewer rows, and each result row is distinct.
                 let distinct = self.grouped_rows(left, &keys, &[])?;
                 let join = match kind {
                     SetOperationKind::Except => JoinKind::ProbeAnti,
@@ -53,7 +54,7 @@ impl Lowerer<'_> {
             }
             (kind, true) => {
                 let [(left, _), (right, _)] = &inputs[..] else {
-                    return Err(Error::internal("INTERSECT and EXCEPT have two inputs"));
+                    return Err(Error::internal("INTERSECT and EXCEPT must have two inputs"));
                 };
                 let (left, right) = (Arc::clone(left), Arc::clone(right));
                 let set = plan::SetAll { left, right, except: kind == SetOperationKind::Except };

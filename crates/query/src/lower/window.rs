@@ -27,22 +27,24 @@ impl Lowerer<'_> {
         exprs.iter().for_each(|expr| read.insert_all(expr));
         let input = self.lower(&window.input, &read)?;
         let input = self.settled(input, &read)?;
-        // Every value that the window reads becomes a column of its input. Some of them may be derived columns that no
-        // operator above reads, so those are forgotten afterwards.
+        // Every value that the window reads becomes a column of its input. Some of these were derived columns that no
+        // operator above reads, so we drop those afterwards.
         let (mut input, made) = self.with_columns(input, &exprs)?;
         input.keep_derived(needed);
         let position = |expr: &ScalarExpr| {
             let place = exprs.iter().position(|known| known == expr).expect("every value was collected");
-            input.position(made[place]).expect("the column was made")
+            input.position(made[place]).expect("the column exists")
         };
         let partition = distinct_positions(window.partition.iter().map(position));
-        // A column of the partition orders nothing within it, but the distances of RANGE are counted in it.
+        // A partition column does not order rows within the partition, but a RANGE with an offset counts its distances
+        // in it.
         let has_distances = calls.iter().any(|(_, call)| {
             let is_distance =
                 |bound: &FrameBound<_>| matches!(bound, FrameBound::Preceding(_) | FrameBound::Following(_));
             call.frame.unit == FrameUnit::Range && (is_distance(&call.frame.start) || is_distance(&call.frame.end))
         });
         let constant: &[usize] = if has_distances { &[] } else { &partition };
+        // Columns that are constant within a partition should not be sorted by.
         let order = order_of(&window.order, &position, constant);
         let mut lowered = Vec::with_capacity(calls.len());
         for (_, call) in &calls {
@@ -85,7 +87,7 @@ impl Lowerer<'_> {
                 let order = aggregate.order.iter_mut().map(|key| &mut key.expr);
                 for expr in aggregate.arguments.iter_mut().chain(order).chain(&mut aggregate.filter) {
                     let place = exprs.iter().position(|known| known == expr);
-                    let place = place.ok_or_else(|| Error::internal("a window reads what was not collected"))?;
+                    let place = place.ok_or_else(|| Error::internal("a window reads a value that was not collected"))?;
                     *expr = ScalarExpr::id(made[place], expr.kind.clone());
                 }
                 let kind = aggregate.kind.clone();
@@ -136,7 +138,7 @@ impl Lowerer<'_> {
     }
 }
 
-/// Adds every value that a call reads from its input as a column.
+/// Adds every value that a call reads, other than constants, to the columns of the window's input.
 fn call_columns(call: &LogicalWindowCall, exprs: &mut Vec<ScalarExpr>) {
     let offset = |expr: &ScalarExpr, exprs: &mut Vec<ScalarExpr>| {
         if expr.as_constant().is_none() {
@@ -178,7 +180,7 @@ fn distinct_positions(positions: impl Iterator<Item = usize>) -> Vec<usize> {
     distinct
 }
 
-/// The keys of an order, each column once, without those that are `constant`.
+/// The keys of an order. Each column appears once, and those in `constant` are left out.
 fn order_of(keys: &[LogicalSortKey], position: &dyn Fn(&ScalarExpr) -> usize, constant: &[usize]) -> Vec<SortKey> {
     let mut order: Vec<SortKey> = Vec::with_capacity(keys.len());
     for key in keys {

@@ -1,4 +1,4 @@
-//! Columns that only repeat another one go away. Expressions that name them name the other one instead.
+//! Removes columns that only repeat another column. Expressions then name that other column.
 
 use std::collections::HashMap;
 
@@ -8,11 +8,11 @@ use rowmill_plan::{ColumnId, Logical, ScalarExpr};
 use super::context::RewriteContext;
 use super::walk::{inputs_mut, substitute_operator, take};
 
-/// The expressions that replaced columns.
+/// The expressions that replace removed columns.
 pub(crate) type ColumnAliases = HashMap<ColumnId, ScalarExpr>;
 
-/// Removes expressions that are only a column from the maps of a plan. The plan must have no correlation. `aliases` has
-/// all that were removed, in this plan and before.
+/// Removes expressions that are just a column from the maps of a plan. The plan must not be correlated. `aliases`
+/// collects everything that was removed, in this plan and before.
 pub(crate) fn remove_aliases(plan: &mut Logical, aliases: &mut ColumnAliases) -> Result<()> {
     for input in inputs_mut(plan) {
         remove_aliases(input, aliases)?;
@@ -40,7 +40,7 @@ pub(crate) fn remove_aliases(plan: &mut Logical, aliases: &mut ColumnAliases) ->
     Ok(())
 }
 
-/// Applies aliases to columns that a query gives.
+/// Applies aliases to the result columns of a query.
 pub(crate) fn rename_output(output: &mut [(ColumnId, String)], aliases: &ColumnAliases) {
     for (id, _) in output {
         if let Some(column) = aliases.get(id).and_then(ScalarExpr::as_column) {

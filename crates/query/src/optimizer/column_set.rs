@@ -1,4 +1,4 @@
-//! Sets of columns as bits.
+//! Sets of columns as bit sets.
 
 use rowmill_plan::ColumnId;
 
@@ -7,7 +7,7 @@ use rowmill_plan::ColumnId;
 pub(crate) struct ColumnSet(Vec<u64>);
 
 impl ColumnSet {
-    /// Adds a column; whether it was new.
+    /// Adds a column and returns whether it was new.
     pub(crate) fn insert(&mut self, id: ColumnId) -> bool {
         let (word, bit) = (id.0 / 64, 1 << (id.0 % 64));
         if self.0.len() <= word {
@@ -25,12 +25,12 @@ impl ColumnSet {
         }
     }
 
-    /// Whether a column is among them.
+    /// Whether a column is in the set.
     pub(crate) fn contains(&self, id: ColumnId) -> bool {
         self.0.get(id.0 / 64).is_some_and(|word| word & (1 << (id.0 % 64)) != 0)
     }
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.iter().all(|word| *word == 0)
     }

@@ -1,13 +1,13 @@
-//! Equal subplans are computed once.
+//! Computes equal subplans only once.
 //!
-//! Two subplans are equal if they are the same tree of operators up to the numbers of the columns that they make. Such
-//! twins come from views that are used twice, from scalar subqueries that are written twice, and from unnesting. The
-//! first becomes a shared subplan, and both of them its readers.
+//! Two subplans are equal if they are the same tree of operators, apart from the ids of the columns that they make.
+//! Such twins come from views that are used twice, from scalar subqueries that are written twice, and from unnesting.
+//! The first twin becomes a shared subplan, and all twins become its readers.
 //!
-//! Only subplans are shared whose rows cost more to compute than to keep: groupings, DISTINCT, windows, limits, set
-//! operations, and a whole tree of joins over which no other join stands. A part of such a tree stays where it is, since
-//! the order of its joins is not chosen yet. Conditions must be pushed down before: twins that are filtered differently
-//! read fewer rows each for itself.
+//! We share only subplans whose rows cost more to compute than to keep: groupings, DISTINCT, windows, limits, set
+//! operations, and a whole tree of joins that has no join above it. A part of such a tree must stay where it is,
+//! because the order of its joins is not chosen yet. Conditions must have been pushed down before, because twins with
+//! different filters read fewer rows when each of them is computed on its own.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -23,16 +23,16 @@ use super::walk::{each_operator, exprs, free, inputs, inputs_mut, output, own_co
 
 /// A subplan that is worth sharing.
 struct Candidate {
-    /// The shared subplan that it is in; none for the query itself.
+    /// The shared subplan that contains it; absent for the query itself.
     plan: Option<usize>,
-    /// The way to it from there: the positions among inputs.
+    /// The path to it from there: positions among the inputs.
     path: Vec<usize>,
-    /// Equal subplans have the same.
+    /// A hash that equal subplans share.
     hash: u64,
     operators: usize,
 }
 
-/// Shares the equal subplans of a query, the largest first.
+/// Shares the equal subplans of a query, the largest ones first.
 pub(crate) fn share_equal_plans(root: &mut Logical, context: &mut RewriteContext<'_>) -> Result<()> {
     loop {
         (context.check)()?;
@@ -43,17 +43,18 @@ pub(crate) fn share_equal_plans(root: &mut Logical, context: &mut RewriteContext
                 gather(plan, Some(number), &mut Vec::new(), false, &mut candidates);
             }
         }
-        // The cheap comparison leaves nearly all queries without any pair.
+        // Comparing hashes first is cheap, and nearly all queries have no pair with equal hashes.
         candidates.sort_by_key(|candidate| (std::cmp::Reverse(candidate.operators), candidate.hash));
         let equal = candidates.chunk_by(|one, other| one.hash == other.hash);
         let Some(twins) = equal.filter(|same| same.len() > 1).find_map(|same| twins(same, root, context)) else {
             return Ok(());
         };
+        // Sharing changes the paths of other candidates, so we collect them again.
         share(twins, root, context);
     }
 }
 
-/// Adds the candidates of a plan; its number of operators, and its hash.
+/// Adds the candidates of a plan. Returns its number of operators and its hash.
 fn gather(
     plan: &Logical,
     within: Option<usize>,
@@ -81,14 +82,14 @@ fn gather(
         Logical::Join(_) => !is_below_join && is_filtered(plan),
         _ => false,
     };
-    // The plan of a shared number is shared already.
+    // The root of a shared subplan is already shared.
     if is_wanted && !(path.is_empty() && within.is_some()) {
         candidates.push(Candidate { plan: within, path: path.clone(), hash, operators });
     }
     (operators, hash)
 }
 
-/// Whether a scan in a tree of joins has conditions, so that the joins leave few rows.
+/// Whether a scan in a tree of joins has conditions, so the joins should leave few rows.
 fn is_filtered(plan: &Logical) -> bool {
     let mut found = false;
     each_operator(plan, &mut |operator| {
@@ -116,7 +117,7 @@ fn hash_operator(plan: &Logical, hasher: &mut DefaultHasher) {
     }
 }
 
-/// A subplan, and those that are equal to it with the columns of the first for each of theirs.
+/// A subplan and its twins. Each twin maps its columns to those of the first.
 struct Twins<'c> {
     first: &'c Candidate,
     others: Vec<(&'c Candidate, HashMap<ColumnId, ColumnId>)>,
@@ -161,7 +162,7 @@ fn at<'p>(candidate: &Candidate, root: &'p Logical, context: &'p RewriteContext<
     plan
 }
 
-/// For each column that `other` makes the one of `plan`, if both are equal.
+/// For each column that `other` makes, the column of `plan`, if both plans are equal.
 fn equal_columns(plan: &Logical, other: &Logical, context: &RewriteContext<'_>) -> Option<HashMap<ColumnId, ColumnId>> {
     let mut by = HashMap::new();
     pair_columns(plan, other, &mut by)?;
@@ -183,7 +184,7 @@ fn pair_columns(one: &Logical, other: &Logical, by: &mut HashMap<ColumnId, Colum
     below.into_iter().zip(others_below).try_for_each(|(one, other)| pair_columns(one, other, by))
 }
 
-/// Whether two plans are the same, columns included.
+/// Whether two plans are identical, including their columns.
 fn are_equal(one: &Logical, other: &Logical) -> bool {
     let is_same = match (one, other) {
         (Logical::Scan(one), Logical::Scan(other)) => {
@@ -245,11 +246,12 @@ fn are_equal(one: &Logical, other: &Logical) -> bool {
     is_same && inputs(one).into_iter().zip(inputs(other)).all(|(one, other)| are_equal(one, other))
 }
 
-/// Makes twins readers of one shared subplan.
+/// Turns twins into readers of one shared subplan.
 fn share(twins: Twins<'_>, root: &mut Logical, context: &mut RewriteContext<'_>) {
+    // Take the first twin out; its place gets a reader at the end.
     let mut plan = replace(twins.first, root, context, Logical::no_rows(Vec::new()));
     let own: Vec<ColumnId> = output(&plan).iter().collect();
-    // The readers keep the numbers that the operators above them know.
+    // The readers keep the column ids that the operators above them use, so the shared plan needs new ones.
     let numbers = renumber(&mut plan, context.columns);
     let input_columns: Vec<ColumnId> = own.iter().map(|id| numbers.get(id).copied().unwrap_or(*id)).collect();
     let number = context.shared.add(plan);
@@ -258,6 +260,7 @@ fn share(twins: Twins<'_>, root: &mut Logical, context: &mut RewriteContext<'_>)
         Logical::Shared { number, input, input_columns: input_columns.clone(), columns }
     };
     for (other, columns) in &twins.others {
+        // A reader must give the columns under the ids of the twin that it replaces.
         let back: HashMap<ColumnId, ColumnId> = columns.iter().map(|(theirs, ours)| (*ours, *theirs)).collect();
         let columns = own.iter().map(|id| back[id]).collect();
         replace(other, root, context, reader(columns));
@@ -265,7 +268,7 @@ fn share(twins: Twins<'_>, root: &mut Logical, context: &mut RewriteContext<'_>)
     replace(twins.first, root, context, reader(own));
 }
 
-/// Puts another plan in the place of a candidate, and returns the candidate's.
+/// Replaces a candidate by another plan and returns the candidate.
 fn replace(candidate: &Candidate, root: &mut Logical, context: &mut RewriteContext<'_>, by: Logical) -> Logical {
     let put = |mut plan: &mut Logical, by: Logical| {
         for place in &candidate.path {

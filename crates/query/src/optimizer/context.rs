@@ -1,9 +1,8 @@
-//! The state that the rewrites of one statement share: its columns, its tables, and the subplans that are computed
-//! once.
+//! The state that the rewrites of one statement share: its columns, its tables, and its shared subplans.
 //!
-//! While a plan is rewritten, its `Shared` operators carry no input: the inputs wait in [`SharedPlans`], so that each
-//! is rewritten once. A subplan that names columns of a query around it cannot be computed once; it is copied into each
-//! of its uses. So is one with a single use.
+//! While a plan is rewritten, its `Shared` operators have no input. The inputs are kept in [`SharedPlans`], so that
+//! each of them is rewritten once. A subplan that names columns of an enclosing query cannot be computed once; we copy
+//! it into each of its uses. We also inline a subplan with a single use.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,7 +22,7 @@ pub(crate) struct RewriteContext<'a> {
     pub(crate) tables: &'a [Arc<dyn TableSource>],
     /// Its shared subplans.
     pub(crate) shared: SharedPlans,
-    /// Fails when the rewrites have to end.
+    /// Returns an error if the rewrites must stop.
     pub(crate) check: &'a dyn Fn() -> Result<()>,
 }
 
@@ -41,7 +40,7 @@ struct SharedPlan {
 }
 
 impl SharedPlans {
-    /// Adds a subplan; its number.
+    /// Adds a subplan and returns its number.
     pub(crate) fn add(&mut self, plan: Logical) -> usize {
         let number = self.next;
         self.next += 1;
@@ -59,16 +58,16 @@ impl SharedPlans {
         self.plans.iter().map(|shared| shared.number).collect()
     }
 
-    /// Takes a subplan out, to be put back changed.
+    /// Takes a subplan out. The caller must put it back.
     pub(crate) fn take(&mut self, number: usize) -> Logical {
         let shared = self.plans.iter_mut().find(|shared| shared.number == number);
-        super::walk::take(&mut shared.expect("a shared plan has a number that was given").plan)
+        super::walk::take(&mut shared.expect("the number of a shared plan must exist").plan)
     }
 
     /// Puts a subplan back.
     pub(crate) fn put(&mut self, number: usize, plan: Logical) {
         let shared = self.plans.iter_mut().find(|shared| shared.number == number);
-        shared.expect("a shared plan has a number that was given").plan = plan;
+        shared.expect("the number of a shared plan must exist").plan = plan;
     }
 }
 
@@ -87,7 +86,7 @@ impl RewriteContext<'_> {
     pub(crate) fn each_plan(&mut self, root: &mut Logical, rewrite: &mut PlanRewrite<'_>) -> Result<()> {
         (self.check)()?;
         rewrite(root, self)?;
-        // A rewrite may add subplans, which it makes finished.
+        // A rewrite may add subplans. Those are already rewritten.
         for number in self.shared.numbers() {
             (self.check)()?;
             let mut plan = self.shared.take(number);
@@ -141,7 +140,7 @@ impl RewriteContext<'_> {
         }
     }
 
-    /// Puts the subplans that are read once where they are read, and forgets those that are not read.
+    /// Inlines the subplans with a single reader, and drops those without a reader.
     pub(crate) fn inline_shared(&mut self, root: &mut Logical) {
         if self.shared.plans.is_empty() {
             return;
@@ -156,13 +155,15 @@ impl RewriteContext<'_> {
                 });
             };
             count(root);
+            // Shared subplans may read other shared subplans.
             self.shared.plans.iter().for_each(|shared| count(&shared.plan));
             let before = self.shared.plans.len();
             self.shared.plans.retain(|shared| uses[shared.number] > 0);
             if self.shared.plans.len() < before {
-                // The subplans that an unread subplan reads have fewer uses now.
+                // The subplans that this unread subplan reads now have fewer uses.
                 continue;
             }
+            // Inline one subplan per round, because that changes the number of uses of others.
             let Some(at) = self.shared.plans.iter().position(|shared| uses[shared.number] == 1) else { return };
             let shared = self.shared.plans.remove(at);
             let mut plan = Some(shared.plan);
@@ -197,8 +198,8 @@ impl RewriteContext<'_> {
         inputs_mut(into).into_iter().for_each(|input| self.inline(input, wanted, plan));
     }
 
-    /// Copies the subplans that only scan a table into their readers. Each reader then reads its own columns, because
-    /// that is cheaper than to keep the rows. The plans must be pruned.
+    /// Copies the subplans that only scan a table into their readers. Each reader then reads only its own columns,
+    /// which is cheaper than keeping the rows. The plans must be pruned.
     pub(crate) fn copy_shared_scans(&mut self, plan: &mut Logical) {
         if self.shared.plans.is_empty() {
             return;
@@ -229,7 +230,7 @@ impl RewriteContext<'_> {
         *plan = Logical::Scan(scan);
     }
 
-    /// Gives every `Shared` operator its input again.
+    /// Gives every `Shared` operator its input back.
     pub(crate) fn attach_shared(&mut self, root: &mut Logical) {
         let mut done: Vec<Option<Arc<Logical>>> = vec![None; self.shared.next];
         self.attach(root, &mut done);
@@ -251,7 +252,7 @@ impl RewriteContext<'_> {
 /// A rewrite of one plan.
 pub(crate) type PlanRewrite<'r> = dyn FnMut(&mut Logical, &mut RewriteContext<'_>) -> Result<()> + 'r;
 
-/// Calls `each` with every operator, with those of subqueries and of attached shared plans.
+/// Calls `each` with every operator, including those of subqueries and of attached shared plans.
 fn each_with_subqueries(plan: &Logical, each: &mut dyn FnMut(&Logical)) {
     each_operator(plan, &mut |operator| {
         each(operator);
@@ -265,7 +266,7 @@ fn each_with_subqueries(plan: &Logical, each: &mut dyn FnMut(&Logical)) {
     });
 }
 
-/// Whether a plan reads the rows of a recursive query around it, so that each round must compute it again.
+/// Whether a plan reads the rows of an enclosing recursive query, so each round must compute it again.
 fn reads_outer_round(plan: &Logical) -> bool {
     let (mut read, mut own) = (Vec::new(), Vec::new());
     each_with_subqueries(plan, &mut |operator| match operator {

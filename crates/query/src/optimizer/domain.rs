@@ -1,17 +1,17 @@
-//! Correlation that cannot be pulled up is removed with a domain: the distinct values of the outer columns.
+//! Removes correlation that cannot be pulled up, with a domain: the distinct values of the outer columns.
 //!
 //! ```text
 //! Join(l, r(l.a))  ->  Join(l, r') on l.a IS NOT DISTINCT FROM d.a     where r' = r over each row of Distinct(l.a)
 //! ```
 //!
-//! The right side is evaluated for every row of the domain at once: the domain is pushed down to where the outer
-//! columns are read, and every operator on the way keeps the rows of different domain values apart. This is the method
-//! of Neumann and Kemper, "Unnesting Arbitrary Queries" (2015). Dependent joins are taken from the outside inwards, as
-//! Neumann, "Improving Unnesting of Complex Queries" (2025), has it: when a domain reaches a dependent join, it goes
-//! into the left side only, and the right side finds the outer columns there.
+//! The right side is evaluated for every row of the domain at once. We push the domain down to the place where the
+//! outer columns are read. Every operator on the way must keep the rows of different domain values apart. This is the
+//! method of Neumann and Kemper, "Unnesting Arbitrary Queries" (2015). Dependent joins are removed from the outside
+//! inwards, as in Neumann, "Improving Unnesting of Complex Queries" (2025): when a domain reaches a dependent join, it
+//! goes only into the left side, and the right side finds the outer columns there.
 //!
-//! Values that cannot be compared, for example lists, cannot be grouped. Then we number the rows of the left side, and
-//! the number stands for the values.
+//! Values that cannot be compared, for example lists, cannot be grouped. In that case we number the rows of the left
+//! side, and the number represents the values.
 
 use std::collections::HashMap;
 
@@ -42,25 +42,25 @@ struct DomainPush<'a, 'b> {
     context: &'a mut RewriteContext<'b>,
 }
 
-/// The outer rows that a plan is evaluated for.
+/// The outer rows for which a plan is evaluated.
 struct OuterDomain {
     /// The outer columns, as the plan names them.
     outer: Vec<ColumnId>,
-    /// Those of them that tell the rows of the domain apart.
+    /// The columns that identify a row of the domain: all outer columns, or only the row number.
     keys: Vec<ColumnId>,
-    /// Its rows.
+    /// The rows of the domain.
     rows: DomainRows,
     /// The columns of `rows`, in the order of `outer`.
     columns: Vec<ColumnId>,
-    /// The recursive queries whose rows carry the domain, with its columns there.
+    /// The recursive queries whose rows include the columns of the domain.
     recursive: Vec<usize>,
 }
 
-/// Where the rows of a domain come from.
+/// The source of the rows of a domain.
 enum DomainRows {
     /// A shared plan.
     Shared(usize),
-    /// A plan that is copied for each use, because within a recursive query nothing can be computed once.
+    /// A plan that is copied for each use, because a plan within a recursive query must not be shared.
     Copied(Logical),
 }
 
@@ -68,7 +68,8 @@ enum DomainRows {
 type DomainColumns = HashMap<ColumnId, ColumnId>;
 
 impl DomainPush<'_, '_> {
-    /// Removes the dependent joins of a plan that is not itself correlated, or whose own correlation is done with.
+    /// Removes the dependent joins of a plan that is not correlated itself, or whose own correlation was already
+    /// removed.
     fn flatten(&mut self, plan: &mut Logical) -> Result<()> {
         if let Logical::Join(join) = plan {
             self.flatten(&mut join.left)?;
@@ -88,7 +89,7 @@ impl DomainPush<'_, '_> {
         Ok(())
     }
 
-    /// A join whose right side names the columns `outer` of the left side, which is flat.
+    /// Removes a dependent join. Its right side names the columns `outer` of the left side, which must be flat.
     fn dependent(&mut self, mut join: LogicalJoin, outer: &ColumnSet) -> Result<Logical> {
         if join.kind == LogicalJoinKind::Full {
             let message = "a FULL JOIN cannot have a lateral right side";
@@ -96,6 +97,7 @@ impl DomainPush<'_, '_> {
         }
         let mut left = take(&mut join.left);
         let mut outer: Vec<ColumnId> = outer.iter().collect();
+        // The outer columns themselves are the keys if they can be grouped.
         let has_keys = outer.iter().all(|id| is_key_kind(&self.context.columns.get(*id).kind));
         let keys = match has_keys {
             true => outer.clone(),
@@ -106,9 +108,9 @@ impl DomainPush<'_, '_> {
                 vec![number]
             }
         };
-        // Rows that match nothing anyway need nothing of the right side.
+        // Only rows of the left side that can match need the right side, so the domain takes those.
         let left_columns = output(&left);
-        // What can fail is evaluated for every row of the left side only by joins of subqueries.
+        // Only joins of subqueries may evaluate a condition that can fail for every row of the left side.
         let for_all = matches!(join.kind, LogicalJoinKind::Single | LogicalJoinKind::Mark(_));
         let is_needed = |condition: &&ScalarExpr| {
             let is_usable = if for_all { !is_volatile(condition) } else { is_movable(condition) };
@@ -117,7 +119,7 @@ impl DomainPush<'_, '_> {
         let needed = join.conditions.iter().filter(is_needed).cloned().collect();
         let mut domain = self.domain(&mut left, outer, keys, has_keys, needed);
         let (right, columns) = self.push(take(&mut join.right), &mut domain)?;
-        // First of all, so that no other condition sees rows of another domain value.
+        // The keys must be compared first, so no other condition sees rows of another domain value.
         let same = |key: &ColumnId| same(self.context.columns, *key, columns[key]);
         join.conditions.splice(0..0, domain.keys.iter().map(same));
         *join.left = left;
@@ -125,7 +127,7 @@ impl DomainPush<'_, '_> {
         Ok(Logical::Join(join))
     }
 
-    /// The rows of a plan, each with a number of its own.
+    /// Adds a unique row number to the rows of a plan.
     fn numbered(&mut self, input: Logical) -> (Logical, ColumnId) {
         let number = self.context.columns.add("row", DataType::Int64);
         let frame = WindowFrame {
@@ -140,7 +142,7 @@ impl DomainPush<'_, '_> {
         (Logical::Window(window), number)
     }
 
-    /// The domain of those rows of `left` that meet `needed`. `left` is changed so that both read the same rows.
+    /// The domain of the rows of `left` that meet `needed`. Changes `left` so that both read the same shared rows.
     fn domain(
         &mut self,
         left: &mut Logical,
@@ -162,6 +164,7 @@ impl DomainPush<'_, '_> {
         let (rows, names): (Logical, HashMap<ColumnId, ColumnId>) = match is_recursive {
             true => (copy, numbers),
             false => {
+                // The left side is read twice, by the join and by the domain, so it is computed once and shared.
                 let number = self.context.shared.add(copy);
                 *left = read(number, input_columns);
                 let mut read_columns: ColumnSet = outer.iter().copied().collect();
@@ -187,7 +190,7 @@ impl DomainPush<'_, '_> {
         OuterDomain { outer, keys, rows, columns, recursive: Vec::new() }
     }
 
-    /// The rows of the domain, with columns of their own.
+    /// The rows of the domain, with new columns.
     fn read(&mut self, domain: &OuterDomain) -> (Logical, DomainColumns) {
         match &domain.rows {
             DomainRows::Shared(number) => {
@@ -206,17 +209,17 @@ impl DomainPush<'_, '_> {
         }
     }
 
-    /// The columns that replace the outer columns in expressions.
+    /// The expressions that replace the outer columns.
     fn replacements(&self, names: &DomainColumns) -> HashMap<ColumnId, ScalarExpr> {
         names.iter().map(|(outer, own)| (*outer, self.context.expr(*own))).collect()
     }
 
-    /// Equality of all keys of the domain under two names.
+    /// Conditions that all keys of the domain are equal under two names.
     fn same_keys(&self, domain: &OuterDomain, left: &DomainColumns, right: &DomainColumns) -> Vec<ScalarExpr> {
         domain.keys.iter().map(|key| same(self.context.columns, left[key], right[key])).collect()
     }
 
-    /// Adds the other columns of the domain to rows that have only its keys.
+    /// Adds the remaining columns of the domain to rows that have only its keys.
     fn with_all_columns(
         &mut self,
         plan: Logical,
@@ -247,8 +250,9 @@ impl DomainPush<'_, '_> {
         reads
     }
 
-    /// The rows that `plan` gives for each row of the domain, with the columns of the domain.
+    /// Evaluates `plan` for each row of the domain. The result also has the columns of the domain.
     fn push(&mut self, mut plan: Logical, domain: &mut OuterDomain) -> Result<(Logical, DomainColumns)> {
+        // Nothing below reads the domain: a cross product is enough from here on.
         if !self.is_dependent(&plan, domain) {
             self.flatten(&mut plan)?;
             let (rows, names) = self.read(domain);
@@ -308,12 +312,12 @@ impl DomainPush<'_, '_> {
                 }
             }
             Logical::Group(_) => return self.push_group(plan, names, domain),
-            _ => return Err(Error::internal("an operator without a rule for unnesting")),
+            _ => return Err(Error::internal("an operator has no rule for unnesting")),
         }
         Ok((plan, names))
     }
 
-    /// Groups the rows of each domain value apart. `plan` reads the rows of the domain already.
+    /// Groups the rows of each domain value separately. `plan` must already read the rows of the domain.
     fn push_group(
         &mut self,
         plan: Logical,
@@ -336,6 +340,7 @@ impl DomainPush<'_, '_> {
             group.keys.push((id, self.context.expr(names[key])));
             own.insert(*key, id);
         }
+        // Each set must keep domain values apart.
         for set in group.sets.iter_mut().flatten() {
             set.extend(first..group.keys.len());
         }
@@ -346,7 +351,7 @@ impl DomainPush<'_, '_> {
             let message = "a correlated subquery has GROUPING SETS with several empty sets";
             return Err(Error::new(ErrorKind::Unsupported, message).hint("keep one of them"));
         }
-        // A total has a row also where there are no rows.
+        // A total has a row even without input, so we need a left join that keeps every row of the domain.
         let mut defaults = empty_group_values(&mut group, self.context);
         if let (Some(id), Some(total)) = (&mut group.set, totals.first()) {
             let given = copy_column(self.context.columns, *id);
@@ -365,7 +370,8 @@ impl DomainPush<'_, '_> {
     fn push_join(&mut self, mut join: LogicalJoin, domain: &mut OuterDomain) -> Result<(Logical, DomainColumns)> {
         let (mut left, mut right) = (take(&mut join.left), take(&mut join.right));
         if free(&right).intersects(&output(&left)) {
-            // The right side depends on the left one, and finds the outer columns there.
+            // The right side depends on the left one and finds the outer columns there, so the domain goes only into
+            // the left side.
             let (left, names) = self.push(left, domain)?;
             let by = self.replacements(&names);
             substitute_plan(&mut right, &by);
@@ -377,6 +383,7 @@ impl DomainPush<'_, '_> {
         }
         let (from_left, from_right) = (self.is_dependent(&left, domain), self.is_dependent(&right, domain));
         let is_full = join.kind == LogicalJoinKind::Full;
+        // Only one side needs the domain. For other kinds the left side must have it, because unmatched rows stay.
         if join.kind == LogicalJoinKind::Inner && from_right && !from_left {
             self.flatten(&mut left)?;
             let (right, names) = self.push(right, domain)?;
@@ -391,6 +398,7 @@ impl DomainPush<'_, '_> {
         let mut both = Vec::new();
         if from_right || is_full {
             let (pushed, right_names) = self.push(right, domain)?;
+            // Rows of different domain values must not match.
             join.conditions.splice(0..0, self.same_keys(domain, &names, &right_names));
             if is_full {
                 for id in domain.outer.clone() {
@@ -417,7 +425,7 @@ impl DomainPush<'_, '_> {
         let mut inputs = Vec::with_capacity(operation.inputs.len());
         for (input, mut columns) in operation.inputs {
             let (mut input, names) = self.push(input, domain)?;
-            // An input may give a column of an outer query as it is.
+            // An input may give a column of an outer query unchanged.
             for id in &mut columns {
                 *id = names.get(id).copied().unwrap_or(*id);
             }
@@ -439,7 +447,7 @@ impl DomainPush<'_, '_> {
         Ok(self.with_all_columns(Logical::SetOperation(operation), own, domain))
     }
 
-    /// Each row becomes a map over the domain.
+    /// Turns each row of VALUES into a map over the domain.
     fn push_values(
         &mut self,
         columns: Vec<ColumnId>,
@@ -469,13 +477,14 @@ impl DomainPush<'_, '_> {
         Ok(self.with_all_columns(plan, own, domain))
     }
 
-    /// The rows of every round carry the domain.
+    /// Adds the domain to the rows of every round.
     fn push_recursive(&mut self, plan: Logical, domain: &mut OuterDomain) -> Result<(Logical, DomainColumns)> {
         let Logical::Recursive { number, base, mut base_columns, step, mut step_columns, distinct, mut columns } = plan
         else {
             unreachable!("the plan is a recursive query")
         };
         let (base, base_names) = self.push(*base, domain)?;
+        // While the step is rewritten, its recursive rows carry the domain columns as well.
         domain.recursive.push(number);
         let pushed = self.push(*step, domain);
         domain.recursive.pop();

@@ -1,4 +1,4 @@
-//! Small facts about expressions, and small expressions, that several rules need.
+//! Small facts about expressions and small expressions that several rules need.
 
 use arrow::datatypes::DataType;
 use rowmill_plan::function::Volatility;
@@ -7,7 +7,7 @@ use rowmill_plan::{AggregateFunction, ColumnId, Columns, CompareOp, ExprOp, Scal
 
 use super::column_set::ColumnSet;
 
-/// Whether a rewrite must neither move nor copy an expression.
+/// Whether an expression is volatile, so a rewrite must neither move nor copy it.
 pub(crate) fn is_volatile(expr: &ScalarExpr) -> bool {
     expr.volatility() == Volatility::Volatile
 }
@@ -17,12 +17,12 @@ pub(crate) fn can_fail(expr: &ScalarExpr) -> bool {
     rowmill_expr::fold::can_fail(expr)
 }
 
-/// Whether a condition may be evaluated earlier, and for more rows, than where it is written.
+/// Whether a condition may be evaluated earlier than written, and for more rows.
 pub(crate) fn is_movable(expr: &ScalarExpr) -> bool {
     !is_volatile(expr) && !can_fail(expr)
 }
 
-/// Splits conditions at their ANDs.
+/// Splits conditions at their top-level ANDs.
 pub(crate) fn split_and(conditions: Vec<ScalarExpr>) -> Vec<ScalarExpr> {
     let is_flat = |condition: &ScalarExpr| !matches!(condition.op, ExprOp::And(_)) && !is_true(condition);
     if conditions.iter().all(is_flat) {
@@ -51,7 +51,7 @@ pub(crate) fn is_never_true(expr: &ScalarExpr) -> bool {
     expr.as_constant().is_some_and(|value| value.as_bool() != Some(true))
 }
 
-/// `condition IS TRUE`: false where the condition is NULL.
+/// `condition IS TRUE`: false if the condition is NULL.
 pub(crate) fn is_true_of(condition: ScalarExpr) -> ScalarExpr {
     ScalarExpr::new(DataType::Boolean, ExprOp::Coalesce(vec![condition, ScalarExpr::literal(false)]))
 }
@@ -80,7 +80,7 @@ pub(crate) fn opposite(op: CompareOp) -> CompareOp {
     }
 }
 
-/// The sides of an equality, and whether NULL equals NULL in it.
+/// The two sides of an equality, and whether NULL equals NULL in it.
 pub(crate) fn equality(condition: &ScalarExpr) -> Option<(&ScalarExpr, &ScalarExpr, bool)> {
     match &condition.op {
         ExprOp::Compare(CompareOp::Equal, pair) => Some((&pair[0], &pair[1], false)),
@@ -94,10 +94,11 @@ pub(crate) fn rejects_nulls(condition: &ScalarExpr, columns: &ColumnSet) -> bool
     rowmill_expr::fold::rejects_nulls(condition, &|id| columns.contains(ColumnId(id)))
 }
 
-/// Adds the columns that cannot be NULL where all conditions are true.
+/// Adds the columns that cannot be NULL if all conditions are true.
 pub(crate) fn add_required(conditions: &[ScalarExpr], full: &mut ColumnSet) {
     for condition in conditions {
-        // A statement may have very many columns, and a condition names few: its set would be mostly empty.
+        // A statement may have very many columns, but a condition names few. A bit set would be mostly empty, so we use
+        // a list.
         let mut columns = Vec::new();
         condition.each(&mut |part| columns.extend(part.as_column()));
         columns.sort_unstable();
@@ -110,12 +111,12 @@ pub(crate) fn add_required(conditions: &[ScalarExpr], full: &mut ColumnSet) {
     }
 }
 
-/// How many nodes an expression has.
+/// Number of nodes of an expression.
 pub(crate) fn size(expr: &ScalarExpr) -> usize {
     1 + expr.operands().into_iter().map(size).sum::<usize>()
 }
 
-/// 0 of an integer type.
+/// The literal 0 of an integer type.
 pub(crate) fn zero(kind: &DataType) -> ScalarExpr {
     let zero = ScalarExpr::literal(0i64);
     let cast = arrow::compute::cast(zero.as_constant().expect("a literal is a constant").array(), kind);
@@ -125,7 +126,7 @@ pub(crate) fn zero(kind: &DataType) -> ScalarExpr {
     }
 }
 
-/// Whether the value of an aggregate depends on the order in which its input comes.
+/// Whether the result of an aggregate depends on the order of its input.
 pub(crate) fn reads_order(call: &AggregateCall) -> bool {
     use AggregateFunction::{Array, First, Last, Nth, Text};
     call.order.is_empty() && matches!(call.function, Array | Text | First | Last | Nth)

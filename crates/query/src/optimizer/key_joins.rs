@@ -1,12 +1,12 @@
-//! Joins that declared keys make needless go away.
+//! Removes joins that are redundant because of declared keys.
 //!
-//! * A join to the parents of a foreign key, of which only the key is read: each row has exactly one parent, unless its own
-//!   columns are NULL. The same holds of a semi join.
-//! * A join of a table with itself by a unique key: both sides have the same row. The one scan then reads the columns of
+//! * A join to the parents of a foreign key that reads only the key: each row has exactly one parent, unless its own
+//!   columns are NULL. The same holds for a semi join.
+//! * A join of a table with itself by a unique key: both sides have the same row. One scan then reads the columns of
 //!   both.
 //!
-//! What remains of a join are its other conditions, and that the key has a value. Columns that no operator reads must
-//! be gone before.
+//! What remains of a join: its other conditions, and a condition that the key is not NULL. Columns that no operator
+//! reads must have been removed before.
 
 use std::collections::HashMap;
 
@@ -22,13 +22,14 @@ use super::facts::equality;
 use super::nulls::columns_with_values;
 use super::walk::{each_operator, inputs_mut, named, output, substitute, take};
 
-/// Removes the joins of a plan that keys make needless; whether there were any.
+/// Removes the redundant joins of a plan. Returns whether it removed any.
 pub(crate) fn remove_key_joins(plan: &mut Logical, context: &RewriteContext<'_>) -> Result<bool> {
     let mut found = false;
     for input in inputs_mut(plan) {
         found |= remove_key_joins(input, context)?;
     }
     let Logical::Join(join) = plan else { return Ok(found) };
+    // Only an inner join is symmetric; for other kinds just the right side may go.
     let flips: &[bool] = match join.kind {
         LogicalJoinKind::Inner => &[false, true],
         LogicalJoinKind::Semi | LogicalJoinKind::Left => &[false],
@@ -45,7 +46,7 @@ pub(crate) fn remove_key_joins(plan: &mut Logical, context: &RewriteContext<'_>)
     Ok(found)
 }
 
-/// The other side of a join, and the scan that may go away.
+/// Splits a join into the other side and the scan that may be removed.
 fn sides(join: &LogicalJoin, flipped: bool) -> Option<(&Logical, &LogicalScan)> {
     let (other, own) = if flipped { (&join.right, &join.left) } else { (&join.left, &join.right) };
     match &**own {
@@ -54,13 +55,13 @@ fn sides(join: &LogicalJoin, flipped: bool) -> Option<(&Logical, &LogicalScan)> 
     }
 }
 
-/// An equality of a column of the other side with one of the scan.
+/// An equality between a column of the other side and a column of the scan.
 struct KeyPair {
     other: ColumnId,
     own: ColumnId,
 }
 
-/// The equalities of plain columns of both sides, and the other conditions.
+/// Splits the conditions into equalities of plain columns of both sides, and others.
 fn key_pairs(join: &LogicalJoin, scan: &LogicalScan) -> (Vec<KeyPair>, Vec<ScalarExpr>) {
     let is_own = |id: ColumnId| scan.columns.iter().any(|(own, _)| *own == id);
     let (mut pairs, mut others) = (Vec::new(), Vec::new());
@@ -78,7 +79,7 @@ fn key_pairs(join: &LogicalJoin, scan: &LogicalScan) -> (Vec<KeyPair>, Vec<Scala
     (pairs, others)
 }
 
-/// The scan in a plan that makes a column, and the position of the column in the table.
+/// Finds the scan in a plan that makes a column, and the position of the column in the table.
 fn scan_of(plan: &Logical, id: ColumnId) -> Option<(&LogicalScan, usize)> {
     let mut found = None;
     each_operator(plan, &mut |operator| {
@@ -95,20 +96,22 @@ fn column_of(def: &TableDef, at: usize) -> rowmill_base::ColumnId {
     def.columns[at].id
 }
 
-/// A join without the parents of a foreign key, if that is what it joins.
+/// The join without the parents of a foreign key, if it joins those.
 fn without_parents(join: &mut LogicalJoin, flipped: bool, context: &RewriteContext<'_>) -> Option<Logical> {
     let (other, scan) = sides(join, flipped)?;
     let (pairs, others) = key_pairs(join, scan);
+    // Any further condition could drop rows, so the join must stay.
     if pairs.is_empty() || !others.is_empty() || join.kind == LogicalJoinKind::Left {
         return None;
     }
     let parent = context.tables.get(scan.table)?.table();
     let (child, _) = scan_of(other, pairs[0].other)?;
     let child_def = context.tables.get(child.table)?.table();
-    // By the names that foreign keys use, each column with the one of the parent that it equals.
+    // Foreign keys use column ids, so we pair each column id with the parent's column that it equals.
     let mut columns = Vec::with_capacity(pairs.len());
     for pair in &pairs {
         let (of, at) = scan_of(other, pair.other)?;
+        // All columns of the foreign key must come from one row of one scan.
         if !std::ptr::eq(of, child) {
             return None;
         }
@@ -120,9 +123,10 @@ fn without_parents(join: &mut LogicalJoin, flipped: bool, context: &RewriteConte
         let declared: Vec<_> = key.columns.iter().copied().zip(key.parent_columns.iter().copied()).collect();
         let is_same =
             declared.iter().all(|pair| columns.contains(pair)) && columns.iter().all(|pair| declared.contains(pair));
+        // The equalities must cover the foreign key exactly.
         key.parent == parent.id && is_same
     })?;
-    // Whatever else is read of a parent is one of these columns.
+    // The operators above may read only parent columns that the conditions equate with ours.
     if !scan.columns.iter().all(|(id, _)| pairs.iter().any(|pair| pair.own == *id)) {
         return None;
     }
@@ -133,7 +137,7 @@ fn without_parents(join: &mut LogicalJoin, flipped: bool, context: &RewriteConte
     Some(remainder(join, flipped, keys, kept, by, &given, context))
 }
 
-/// A join of a table with itself by a unique key, without the second scan.
+/// The self-join by a unique key without its second scan, if it is one.
 fn without_self(join: &mut LogicalJoin, flipped: bool, context: &RewriteContext<'_>) -> Option<Logical> {
     let (other, scan) = sides(join, flipped)?;
     let (pairs, others) = key_pairs(join, scan);
@@ -164,14 +168,14 @@ fn without_self(join: &mut LogicalJoin, flipped: bool, context: &RewriteContext<
     kept.extend(scan.conditions.iter().cloned());
     let keys: Vec<ColumnId> = equal.iter().map(|(_, id)| *id).collect();
     if join.kind == LogicalJoinKind::Left {
-        // A row without a match has NULL in the columns of the second scan.
+        // In an outer join, a row without a match must have NULL in the columns of the second scan.
         let mut other = other.clone();
         let full = columns_with_values(&mut other, context);
         if !kept.is_empty() || !keys.iter().all(|key| full.contains(*key)) {
             return None;
         }
     }
-    // The first scan reads the columns of both. Its own column stands for the one of the second.
+    // The first scan reads the columns of both. Its own column replaces the same column of the second scan.
     let mut by = HashMap::new();
     let mut added = Vec::new();
     for (id, at) in &scan.columns {
@@ -187,7 +191,7 @@ fn without_self(join: &mut LogicalJoin, flipped: bool, context: &RewriteContext<
     let side = if flipped { &mut join.right } else { &mut join.left };
     let mut widened = (**side).clone();
     widen(&mut widened, first, &added);
-    // An operator between the scan and the join may keep columns back.
+    // An operator between the scan and the join may not pass the new columns on.
     let all = output(&widened);
     let is_given = |id: &ColumnId| all.contains(*id);
     if !added.iter().all(|(id, _)| is_given(id))
@@ -209,7 +213,7 @@ fn widen(plan: &mut Logical, of: ColumnId, added: &[(ColumnId, usize)]) {
     inputs_mut(plan).into_iter().for_each(|input| widen(input, of, added));
 }
 
-/// The other side of a join, whose rows meet the conditions that are left, with the columns of the scan that went away.
+/// The other side of a join, filtered by the remaining conditions, with the columns of the removed scan.
 fn remainder(
     join: &mut LogicalJoin,
     flipped: bool,

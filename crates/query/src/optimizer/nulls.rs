@@ -1,7 +1,7 @@
-//! Comparisons that need not think of NULL do not.
+//! Simplifies comparisons whose operands are never NULL.
 //!
-//! One pass from the bottom knows which columns are never NULL. `a IS NOT DISTINCT FROM b` of such a column is `a = b`, and
-//! what a mark or an anti join compares in three-valued logic becomes a plain condition.
+//! One pass from the bottom knows which columns are never NULL. For such columns, `a IS NOT DISTINCT FROM b` becomes `a
+//! = b`, and a three-valued comparison of a mark or anti join becomes a plain condition.
 
 use rowmill_base::Result;
 use rowmill_plan::logical::{LogicalGroup, LogicalJoinKind, LogicalWindowFunction};
@@ -12,7 +12,7 @@ use super::context::RewriteContext;
 use super::facts::{add_required, is_volatile};
 use super::walk::{each_operator, output};
 
-/// Simplifies the comparisons of a plan where columns are never NULL.
+/// Simplifies the comparisons of a plan whose columns are never NULL.
 pub(crate) fn simplify_comparisons(plan: &mut Logical, context: &RewriteContext<'_>) -> Result<()> {
     let mut is_wanted = false;
     each_operator(plan, &mut |operator| {
@@ -47,7 +47,7 @@ fn simplify(conditions: &mut [ScalarExpr], full: &ColumnSet) {
     }
 }
 
-/// The columns of a plan that are never NULL. Comparisons become simple on the way.
+/// The columns of a plan that are never NULL. Simplifies comparisons on the way.
 pub(crate) fn columns_with_values(plan: &mut Logical, context: &RewriteContext<'_>) -> ColumnSet {
     match plan {
         Logical::Scan(scan) => {
@@ -91,7 +91,8 @@ pub(crate) fn columns_with_values(plan: &mut Logical, context: &RewriteContext<'
             full.add_all(&right);
             simplify(&mut join.conditions, &full);
             let compared = std::mem::take(&mut join.compared);
-            // All of them are one comparison: NULL of one part is false with another.
+            // All parts form one comparison, so a NULL part with a false part is false. We may split it only if no part
+            // can be NULL.
             match compared.iter().any(|part| is_nullable(part, &full) || is_volatile(part)) {
                 true => join.compared = compared,
                 false => join.conditions.extend(compared),

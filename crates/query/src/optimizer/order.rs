@@ -1,4 +1,4 @@
-//! Sorts whose order has no effect go away, and limits move down to where they save work.
+//! Removes sorts whose order has no effect, and pushes limits down to where they save work.
 
 use rowmill_base::Result;
 use rowmill_plan::logical::{LogicalJoinKind, LogicalWindowFunction, SetOperationKind};
@@ -7,7 +7,7 @@ use rowmill_plan::{Logical, ScalarExpr};
 use super::facts::{is_movable, reads_order};
 use super::walk::{inputs_mut, take};
 
-/// Removes the sorts of a plan that do not matter. `is_read` tells whether the order of its rows matters.
+/// Removes the sorts of a plan that have no effect. `is_read` says whether the order of the plan's rows matters.
 pub(crate) fn remove_sorts(plan: &mut Logical, is_read: bool) {
     if let Logical::Sort { input, .. } = plan
         && !is_read
@@ -21,7 +21,7 @@ pub(crate) fn remove_sorts(plan: &mut Logical, is_read: bool) {
         Logical::Group(group) => group.aggregates.iter().any(|(_, call)| reads_order(call)),
         Logical::Distinct { on, .. } => *on,
         Logical::Window(window) => {
-            // Rows that the order does not tell apart are numbered as they come.
+            // Rows that are equal in the window's order are numbered in the order in which they come.
             let is_stable = |function: &LogicalWindowFunction| match function {
                 LogicalWindowFunction::Aggregate(call) => !reads_order(call),
                 _ => false,
@@ -35,13 +35,13 @@ pub(crate) fn remove_sorts(plan: &mut Logical, is_read: bool) {
     inputs_mut(plan).into_iter().for_each(|input| remove_sorts(input, of_input));
 }
 
-/// Moves the limits of a plan down: below maps, and copies of them into unions and the left side of outer joins.
+/// Pushes the limits of a plan down below maps. Copies of them go into unions and into the left side of outer joins.
 pub(crate) fn push_limits(plan: &mut Logical) -> Result<()> {
     if let Logical::Limit { input, skip, rows } = plan {
         if let Logical::Map { input: below, exprs } = &mut **input
             && exprs.iter().all(|(_, expr)| is_movable(expr))
         {
-            // Only the rows that are given need the new columns.
+            // Only the rows that pass the limit need the new columns.
             let exprs = std::mem::take(exprs);
             let below = take(below);
             let limit = Logical::Limit { input: Box::new(below), skip: skip.take(), rows: rows.take() };
@@ -58,7 +58,7 @@ pub(crate) fn push_limits(plan: &mut Logical) -> Result<()> {
     Ok(())
 }
 
-/// The most rows that a limit reads, if its numbers are constants.
+/// The largest number of rows that a limit reads, if its numbers are constants.
 fn most_rows(skip: Option<&ScalarExpr>, rows: Option<&ScalarExpr>) -> Option<i64> {
     let number = |expr: &ScalarExpr| expr.as_constant().and_then(|value| value.as_bigint());
     let skip = match skip {
@@ -68,7 +68,7 @@ fn most_rows(skip: Option<&ScalarExpr>, rows: Option<&ScalarExpr>) -> Option<i64
     number(rows?)?.checked_add(skip).filter(|most| *most >= 0)
 }
 
-/// Limits the inputs of an operator whose first `most` rows alone are read.
+/// Limits the inputs of an operator if only its first `most` rows are read.
 fn limit_inputs(plan: &mut Logical, most: i64) {
     match plan {
         Logical::SetOperation(operation) if operation.kind == SetOperationKind::Union && operation.all => {

@@ -1,7 +1,7 @@
-//! Columns that no operator reads are not made.
+//! Removes columns that no operator reads.
 //!
-//! One pass from the top knows which columns are read above an operator. A shared subplan is pruned after all of its
-//! readers. Volatile expressions must stay, because they are evaluated once per row wherever the row goes.
+//! One pass from the top knows which columns are read above an operator. A shared subplan must be pruned after all of
+//! its readers. Volatile expressions must stay, because they are evaluated exactly once per row.
 
 use rowmill_plan::function::Volatility;
 use rowmill_plan::logical::{LogicalJoinKind, SetOperationKind};
@@ -12,11 +12,11 @@ use super::context::RewriteContext;
 use super::unique::matches_at_most_once;
 use super::walk::{add_named, add_read, each_operator, inputs_mut, take};
 
-/// Removes the columns that are not among `read` and not needed for those.
+/// Removes the columns that are neither in `read` nor needed to compute those.
 pub(crate) fn prune_columns(root: &mut Logical, read: &ColumnSet, context: &mut RewriteContext<'_>) {
     let mut shared = SharedReads::new(root, context);
     prune(root, read, &mut shared, context);
-    // A subplan is pruned as soon as all of its readers are.
+    // A subplan can be pruned when all of its readers are.
     while let Some((number, read)) = shared.next() {
         let mut plan = context.shared.take(number);
         prune(&mut plan, &read, &mut shared, context);
@@ -31,7 +31,7 @@ struct SharedReads {
 
 struct SharedRead {
     number: usize,
-    /// Readers that have not been pruned yet.
+    /// Readers that still must be pruned.
     readers: usize,
     read: ColumnSet,
     is_done: bool,
@@ -56,6 +56,7 @@ impl SharedReads {
             if let Logical::Shared { number, .. } = operator
                 && let Some(shared) = self.plans.iter_mut().find(|shared| shared.number == *number)
             {
+                // Every reader must report its columns before the subplan can be pruned.
                 shared.readers += 1;
             }
         });
@@ -70,7 +71,7 @@ impl SharedReads {
         }
     }
 
-    /// Notes that a plan with its readers is gone.
+    /// Takes note that a plan and its reads of shared subplans were removed.
     fn forget(&mut self, plan: &Logical) {
         each_operator(plan, &mut |operator| {
             if let Logical::Shared { number, .. } = operator {
@@ -90,6 +91,7 @@ fn prune(plan: &mut Logical, read: &ColumnSet, shared: &mut SharedReads, context
     match plan {
         Logical::Map { exprs, input } => {
             exprs.retain(|(id, expr)| read.contains(*id) || expr.volatility() == Volatility::Volatile);
+            // A map without expressions does nothing, so its input replaces it.
             if exprs.is_empty() {
                 *plan = take(input);
                 return prune(plan, read, shared, context);
@@ -172,7 +174,7 @@ fn prune(plan: &mut Logical, read: &ColumnSet, shared: &mut SharedReads, context
         Logical::Unnest { ordinality, .. } => *ordinality = ordinality.filter(|id| read.contains(*id)),
         _ => {}
     }
-    // The inputs of these give only what the operator names.
+    // These operators give only the columns that they name, so their inputs may lose the others.
     let is_closed = match plan {
         Logical::Distinct { on, .. } => !*on,
         Logical::Group(_) | Logical::SetOperation(_) | Logical::Recursive { .. } => true,

@@ -1,4 +1,4 @@
-//! Correlated conditions and expressions leave the right side of a join, where the right side is simple enough.
+//! Pulls correlated conditions and expressions out of the right side of a join, if the right side is simple enough.
 //!
 //! ```text
 //! Semi(l, Filter(r, r.k = l.k))                     ->  Semi(l, r) on r.k = l.k
@@ -6,12 +6,13 @@
 //! Inner(l, Limit(Sort(Filter(r, r.k = l.k))))       ->  Inner(l, Filter(row_number by r.k, number <= n)) on r.k = l.k
 //! ```
 //!
-//! Equalities between an expression of the right side and one of the left pass through grouping, windows, DISTINCT and
-//! LIMIT, by making the right expression a key of these. Other conditions pass only through filters, maps and joins. If
-//! anything correlated remains, the right side stays as it was, and the domain (see `domain.rs`) takes care of it.
+//! An equality between an expression of the right side and one of the left passes through grouping, windows, DISTINCT
+//! and LIMIT: we make the right expression a key of these. Other conditions pass only through filters, maps and joins.
+//! If anything correlated remains, we leave the right side as it was, and the domain (see `domain.rs`) removes the
+//! correlation.
 //!
-//! An aggregate without GROUP BY gives one row, also where nothing matches. So expressions above it in the right
-//! side must be computed above the join, over the values that the aggregates have for no rows.
+//! An aggregate without GROUP BY gives one row even if no row matches. Expressions above it in the right side must
+//! therefore be computed above the join, with the values that the aggregates have for empty input.
 
 use std::collections::HashMap;
 
@@ -34,7 +35,7 @@ pub(crate) fn pull_up(plan: &mut Logical, context: &mut RewriteContext<'_>) -> R
         pull_up(input, context)?;
     }
     let Logical::Join(join) = plan else { return Ok(()) };
-    // One row that the statement contains needs no join.
+    // A single row of literals needs no join.
     if !is_literal_row(&join.right) && !free(&join.right).intersects(&output(&join.left)) {
         return Ok(());
     }
@@ -50,30 +51,31 @@ struct PullUp<'a, 'b> {
 /// The conditions and expressions that have left the right side of a join.
 #[derive(Default)]
 struct PulledParts {
-    /// Conditions, over what the right side still makes and over columns from outside.
+    /// Conditions that refer to columns of the right side and to outer columns.
     conditions: Vec<ScalarExpr>,
     /// Columns whose expressions are correlated.
     maps: Vec<ColumnId>,
     /// Their expressions.
     exprs: HashMap<ColumnId, ScalarExpr>,
-    /// Whether something stays that would be evaluated for rows that the conditions exclude.
+    /// Whether a remaining part could now fail, because it would be evaluated for rows that the pulled conditions
+    /// exclude.
     is_blocked: bool,
 }
 
-/// The moves that the operators above allow.
+/// The moves that the operators above permit.
 #[derive(Clone, Copy)]
 struct PullMode {
-    /// Only whether there is a row matters, and the columns that conditions name.
+    /// Only the existence of a row matters, and the columns that the conditions name.
     exists: bool,
-    /// One row is as good as any other.
+    /// Any row will do, because no condition reads its columns.
     any_row: bool,
-    /// Expressions may be pulled.
+    /// Expressions may be pulled up.
     maps: bool,
-    /// The order of the rows matters.
+    /// The order of the rows matters and must be kept.
     ordered: bool,
 }
 
-/// An operator above the one row of a right side.
+/// An operator above a right side that gives exactly one row.
 enum OneRowStep {
     Filter(Vec<ScalarExpr>),
     Map(Vec<(ColumnId, ScalarExpr)>),
@@ -84,6 +86,7 @@ impl PullUp<'_, '_> {
         if join.kind == LogicalJoinKind::Full {
             return Logical::Join(join);
         }
+        // A right side of exactly one row needs no join at all.
         if is_one_row_chain(&join.right) {
             return self.one_row(join);
         }
@@ -96,6 +99,7 @@ impl PullUp<'_, '_> {
         let mut pulled = PulledParts::default();
         let any_row = exists && join.conditions.is_empty() && join.compared.is_empty();
         let mode = PullMode { exists, any_row, maps: true, ordered: false };
+        // We work on a copy and keep the original, because stripping may turn out to be impossible halfway.
         let before = right.clone();
         let right = self.strip(right, &right_made, mode, &mut pulled);
         if pulled.is_blocked || !free(&right).is_empty() {
@@ -103,6 +107,7 @@ impl PullUp<'_, '_> {
             return Logical::Join(join);
         }
         let PulledParts { mut conditions, maps, exprs, .. } = pulled;
+        // The join's own conditions may name columns whose expressions have just been pulled out.
         for condition in join.conditions.iter_mut().chain(&mut join.compared) {
             substitute(condition, &exprs);
         }
@@ -126,7 +131,8 @@ impl PullUp<'_, '_> {
         }
     }
 
-    /// Takes correlated conditions and expressions out of a plan. `made` are the columns of the whole right side.
+    /// Takes correlated conditions and expressions out of a plan. `made` are the columns that the whole right side
+    /// makes.
     fn strip(&mut self, plan: Logical, made: &ColumnSet, mode: PullMode, pulled: &mut PulledParts) -> Logical {
         match plan {
             Logical::Filter { input, conditions } => {
@@ -138,6 +144,7 @@ impl PullUp<'_, '_> {
                 let mut kept = Vec::new();
                 for (id, mut expr) in exprs {
                     substitute(&mut expr, &pulled.exprs);
+                    // Once conditions are pulled, this expression would run for rows that they used to exclude.
                     let fails_early = !pulled.conditions.is_empty() && can_fail(&expr);
                     let is_correlated = !named(&expr).is_subset(made);
                     if mode.maps && (is_correlated || fails_early) && !is_volatile(&expr) {
@@ -165,7 +172,7 @@ impl PullUp<'_, '_> {
                 }
                 let mut plan = Logical::Join(join);
                 pulled.check_exprs(&plan);
-                // Also within the right side, which may be lateral.
+                // The right side may be lateral, so we substitute there as well.
                 substitute_plan(&mut plan, &pulled.exprs);
                 plan
             }
@@ -176,6 +183,7 @@ impl PullUp<'_, '_> {
                 pulled.check_exprs(&plan);
                 plan
             }
+            // Duplicates do not matter if only the existence of a row does.
             Logical::Distinct { input, on: false, .. } if mode.exists => self.strip(*input, made, mode, pulled),
             Logical::Limit { input, skip: None, rows: Some(rows) }
                 if mode.any_row
@@ -196,7 +204,7 @@ impl PullUp<'_, '_> {
         }
     }
 
-    /// Takes equalities out of the input of an operator that treats rows by keys, and makes them keys.
+    /// Takes equalities out of the input of an operator with keys, and adds their right expressions to its keys.
     fn keyed(&mut self, mut plan: Logical, pulled: &mut PulledParts) -> Logical {
         let ordered = is_order_read(&plan);
         let input = take(inputs_mut(&mut plan).remove(0));
@@ -231,6 +239,7 @@ impl PullUp<'_, '_> {
             }
             Logical::Window(window) => {
                 for (inner, outer) in equalities {
+                    // Rows of other outer values must not be in the same partition.
                     if !window.partition.contains(&inner.expr) {
                         window.partition.push(inner.expr.clone());
                     }
@@ -255,8 +264,8 @@ impl PullUp<'_, '_> {
         plan
     }
 
-    /// Strips the input of `operator`, if then all that it pulls are equalities and nothing is correlated. Otherwise
-    /// the input comes back as it was.
+    /// Strips the input of `operator`, but only if everything that it pulls is an equality and no correlation remains.
+    /// Otherwise returns the input unchanged.
     fn equalities(
         &mut self,
         input: Logical,
@@ -284,7 +293,7 @@ impl PullUp<'_, '_> {
         }
     }
 
-    /// The column of a grouping key, which is added if there is none for that expression.
+    /// The column of a grouping key. Adds the key if the group has none for this expression.
     fn group_key(&mut self, group: &mut LogicalGroup, expr: ScalarExpr) -> ColumnId {
         if let Some((id, _)) = group.keys.iter().find(|(_, key)| *key == expr) {
             return *id;
@@ -294,10 +303,11 @@ impl PullUp<'_, '_> {
         id
     }
 
-    /// A join whose right side gives one row, and filters and maps above that.
+    /// Pulls up a join whose right side gives one row, possibly below filters and maps.
     fn one_row(&mut self, join: LogicalJoin) -> Logical {
         let LogicalJoin { kind, left, mut right, mut conditions, mut compared } = join;
-        // Which columns of the right side the rest of the plan may name, by the names that they have there.
+        // The columns of the right side that the rest of the plan may name, each with its new name inside the right
+        // side.
         let mut outside: Vec<(ColumnId, ColumnId)> = Vec::new();
         let has_conditions = !conditions.is_empty() || has_filter(&right);
         if has_conditions && matches!(kind, LogicalJoinKind::Left | LogicalJoinKind::Single) {
@@ -310,6 +320,7 @@ impl PullUp<'_, '_> {
         let mut steps = Vec::new();
         let base = peel(*right, &mut steps);
         let mut plan = self.one_row_base(*left, base);
+        // Other joins keep the left row if a condition fails, so conditions become guards of the values.
         let is_guarded = !matches!(kind, LogicalJoinKind::Inner | LogicalJoinKind::Semi);
         let mut all: Vec<ScalarExpr> = Vec::new();
         for step in steps.into_iter().rev() {
@@ -334,6 +345,7 @@ impl PullUp<'_, '_> {
                 Logical::map(plan, exprs)
             }
             LogicalJoinKind::Anti => {
+                // An anti join keeps the row if a condition is not true, or if the comparison is false.
                 let mut reasons = Vec::new();
                 if !all.is_empty() {
                     reasons.push(is_true_of(ScalarExpr::and(all)).negated());
@@ -361,7 +373,7 @@ impl PullUp<'_, '_> {
         }
     }
 
-    /// The rows of `left`, each with the one row of `base`.
+    /// Joins each row of `left` with the single row of `base`.
     fn one_row_base(&mut self, left: Logical, base: Logical) -> Logical {
         let mut group = match base {
             Logical::Values { columns, mut rows } => {
@@ -385,13 +397,14 @@ impl PullUp<'_, '_> {
             let id = self.group_key(&mut group, inner.expr);
             conditions.push(outer.with(self.context.expr(id)));
         }
+        // An outer row without a match has no group, but the aggregate must still have its value.
         let defaults = empty_group_values(&mut group, self.context);
         let join = Logical::join(LogicalJoinKind::Left, left, Logical::Group(group), conditions);
         Logical::map(join, defaults)
     }
 }
 
-/// Renames the aggregates that are not NULL for no rows; expressions that give them their columns above an outer join.
+/// Renames the aggregates that are not NULL for empty input. Returns expressions that compute them above an outer join.
 pub(crate) fn empty_group_values(
     group: &mut LogicalGroup,
     context: &mut RewriteContext<'_>,
@@ -410,8 +423,8 @@ pub(crate) fn empty_group_values(
 }
 
 impl PulledParts {
-    /// Takes those of `conditions` that are correlated, and those that would fail for rows that these exclude. The
-    /// rest.
+    /// Takes the conditions that are correlated, and those that could fail for rows that the taken ones exclude.
+    /// Returns the rest.
     fn take_conditions(&mut self, conditions: Vec<ScalarExpr>, made: &ColumnSet) -> Vec<ScalarExpr> {
         let mut kept = Vec::new();
         for mut condition in conditions {
@@ -426,19 +439,19 @@ impl PulledParts {
         kept
     }
 
-    /// Notes that an operator above the conditions can fail.
+    /// Blocks the pull-up if an operator above the pulled conditions can fail.
     fn check_exprs(&mut self, plan: &Logical) {
         self.is_blocked |=
             !self.conditions.is_empty() && exprs(plan).into_iter().any(|expr| can_fail(expr) || is_volatile(expr));
     }
 }
 
-/// The side of an equality that the right side of a join makes.
+/// The side of an equality that refers to the right side of the join.
 struct InnerSide {
     expr: ScalarExpr,
 }
 
-/// The side of an equality that comes from outside, and whether NULL equals NULL.
+/// The side of an equality that refers to outer columns.
 struct OuterSide {
     expr: ScalarExpr,
     is_null_safe: bool,
@@ -455,7 +468,7 @@ impl OuterSide {
     }
 }
 
-/// The sides of a condition that equates something of `made` with something from outside.
+/// Splits a condition that equates an expression over `made` with an outer expression.
 fn sides(condition: &ScalarExpr, made: &ColumnSet) -> Option<(InnerSide, OuterSide)> {
     let (left, right, is_null_safe) = equality(condition)?;
     if can_fail(condition) {
@@ -472,7 +485,7 @@ fn sides(condition: &ScalarExpr, made: &ColumnSet) -> Option<(InnerSide, OuterSi
     Some((InnerSide { expr: inner.clone() }, OuterSide { expr: outer.clone(), is_null_safe }))
 }
 
-/// Whether an operator reads the order of its input.
+/// Whether an operator depends on the order of its input.
 fn is_order_read(plan: &Logical) -> bool {
     match plan {
         Logical::Group(group) => group.aggregates.iter().any(|(_, call)| reads_order(call)),
@@ -526,7 +539,7 @@ fn peel(plan: Logical, steps: &mut Vec<OneRowStep>) -> Logical {
     }
 }
 
-/// `l, UNNEST(l.list)` and `l LEFT JOIN UNNEST(l.list) ON true`: the lists of each row of the left side.
+/// Unnests the lists of each row of the left side, for `l, UNNEST(l.list)` and `l LEFT JOIN UNNEST(l.list) ON true`.
 fn unnest_of_left(join: &mut LogicalJoin) -> Option<Logical> {
     let outer = match join.kind {
         LogicalJoinKind::Inner => false,

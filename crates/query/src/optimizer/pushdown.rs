@@ -1,9 +1,9 @@
-//! Conditions move down to where rows come from.
+//! Moves conditions down, towards the scans.
 //!
-//! One pass from the top takes the conditions of filters along and leaves each where it cannot go further. A condition
-//! that can fail or is volatile stays where it was written, after those that cannot. On the way outer joins become
-//! inner ones where a condition drops the rows that they add, mark joins become semi and anti joins where a condition
-//! is their mark, and conditions on one column of an equality are copied to the other.
+//! One pass from the top carries the conditions of filters along and leaves each condition where it cannot go further.
+//! A condition that can fail or is volatile must stay where it was written, after the conditions that cannot fail. On
+//! the way, outer joins become inner joins if a condition drops the rows that they add. Mark joins become semi or anti
+//! joins if a condition is their mark. Conditions on one column of an equality are copied to the other column.
 
 use std::collections::HashMap;
 
@@ -25,8 +25,8 @@ pub(crate) fn push_conditions(plan: &mut Logical, _context: &mut RewriteContext<
     Ok(())
 }
 
-/// The rows of `plan` for which `conditions`, which may all be moved, are true. Rows with NULL in a column of
-/// `required` are dropped above in any case.
+/// Keeps the rows of `plan` for which `conditions` are true; all of them must be movable. An operator above drops every
+/// row that has NULL in a column of `required`.
 fn push(mut plan: Logical, conditions: Vec<ScalarExpr>, required: &ColumnSet) -> Logical {
     if conditions.iter().any(is_never_true) {
         // No row passes these conditions, so we drop the operators below.
@@ -35,7 +35,7 @@ fn push(mut plan: Logical, conditions: Vec<ScalarExpr>, required: &ColumnSet) ->
     match plan {
         Logical::Filter { input, conditions: own } => {
             let (movable, rest) = split_movable(split_and(own));
-            // Those of the filter come before those from above.
+            // The conditions of this filter come before those from above.
             let mut all = movable;
             for condition in conditions {
                 if !all.contains(&condition) {
@@ -66,7 +66,7 @@ fn push(mut plan: Logical, conditions: Vec<ScalarExpr>, required: &ColumnSet) ->
         Logical::SetOperation(mut operation) => {
             let columns = &operation.columns;
             for (at, (input, own)) in operation.inputs.iter_mut().enumerate() {
-                // The right side of EXCEPT only takes rows away.
+                // A row of the right side of EXCEPT only removes rows, so we need not filter it.
                 let is_needed = operation.kind != SetOperationKind::Except || at == 0;
                 let by: HashMap<_, _> = columns.iter().copied().zip(own.iter().copied()).collect();
                 let renamed = conditions.iter().filter(|_| is_needed).map(|condition| renamed(condition, &by));
@@ -76,6 +76,7 @@ fn push(mut plan: Logical, conditions: Vec<ScalarExpr>, required: &ColumnSet) ->
         }
         Logical::Unnest { input, lists, ordinality, mut outer } => {
             let made: ColumnSet = lists.iter().map(|(id, _)| *id).chain(ordinality).collect();
+            // The rows that OUTER adds have NULL in the new columns. Drop OUTER if those rows are dropped anyway.
             outer &= !made.intersects(required) && !conditions.iter().any(|condition| rejects_nulls(condition, &made));
             let (above, below) = conditions.into_iter().partition(|condition| named(condition).intersects(&made));
             let input = Box::new(push(*input, below, required));
@@ -118,7 +119,7 @@ fn add_new(conditions: &mut Vec<ScalarExpr>, more: Vec<ScalarExpr>) {
     }
 }
 
-/// Splits conditions into those that name only `columns`, at least one of them, and the others.
+/// Splits conditions into those that name at least one of `columns` and no other column, and the rest.
 fn split_by(conditions: Vec<ScalarExpr>, columns: &ColumnSet) -> (Vec<ScalarExpr>, Vec<ScalarExpr>) {
     conditions.into_iter().partition(|condition| {
         let named = named(condition);
@@ -146,7 +147,7 @@ fn push_map(
         return merged_maps(push(input, conditions, required), exprs);
     }
     let made: ColumnSet = exprs.iter().map(|(id, _)| *id).collect();
-    // Above a plain scan a condition would only compute its expression twice.
+    // Directly above a scan, pushing the condition would only compute its expression twice.
     let is_leaf = is_leaf(&input);
     let mut by = HashMap::new();
     for (id, expr) in &exprs {
@@ -161,6 +162,7 @@ fn push_map(
             below.push(condition);
             continue;
         }
+        // If only replaceable columns of the map remain, the condition can move below it.
         by.keys().for_each(|id| named.remove(*id));
         match named.intersects(&made) {
             true => above.push(condition),
@@ -182,11 +184,12 @@ fn push_map(
     Logical::filter(merged_maps(push(input, below, &required), exprs), above)
 }
 
-/// A map over a plan; one map rather than two if the upper does not read the lower one.
+/// A map over a plan. Merges it with the map below if it does not read the columns of that map.
 fn merged_maps(mut input: Logical, mut exprs: Vec<(ColumnId, ScalarExpr)>) -> Logical {
     if let Logical::Map { exprs: own, .. } = &mut input {
         let made: ColumnSet = own.iter().map(|(id, _)| *id).collect();
         if !exprs.iter().any(|(_, expr)| named(expr).intersects(&made)) {
+            // The maps are independent, so one operator can compute both.
             own.append(&mut exprs);
         }
     }
@@ -202,7 +205,7 @@ fn is_leaf(plan: &Logical) -> bool {
 }
 
 fn push_group(mut group: LogicalGroup, conditions: Vec<ScalarExpr>) -> Logical {
-    // Without keys there is a group whatever the rows are, and a key is NULL in the sets without it.
+    // Without keys there is always one group, and a key is NULL in the sets without it. Conditions cannot move below.
     let by: HashMap<_, _> = match group.sets {
         None => group.keys.iter().filter(|(_, key)| is_movable(key)).cloned().collect(),
         Some(_) => HashMap::new(),
@@ -218,19 +221,20 @@ fn push_group(mut group: LogicalGroup, conditions: Vec<ScalarExpr>) -> Logical {
 fn push_join(mut join: LogicalJoin, conditions: Vec<ScalarExpr>, required: &ColumnSet) -> Logical {
     let (mut left, mut right) = (output(&join.left), output(&join.right));
     let mut constant_marks = Vec::new();
+    // First make the join stricter: an inner join lets more conditions through.
     if strengthen(&mut join, &conditions, required, &left, &right) {
         std::mem::swap(&mut left, &mut right);
     }
     let mut conditions = mark_to_semi(&mut join, conditions, &mut constant_marks);
     let mut own = split_and(std::mem::take(&mut join.conditions));
     if join.kind == LogicalJoinKind::Inner {
-        // Equalities further down tell what conditions further up mean for other inputs.
+        // An equality further down may give us conditions on other inputs from a condition further up.
         gather(&mut join.left, &mut own);
         gather(&mut join.right, &mut own);
     }
     let (mut to_left, mut to_right, mut above, mut on) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     if join.kind == LogicalJoinKind::Inner {
-        // Those of an inner join are a filter above it, and the other way round.
+        // The conditions of an inner join and of a filter above it are interchangeable.
         let (movable, rest) = split_movable(own);
         let (volatile, rest): (Vec<_>, Vec<_>) = rest.into_iter().partition(is_volatile);
         above.extend(volatile);
@@ -251,7 +255,7 @@ fn push_join(mut join: LogicalJoin, conditions: Vec<ScalarExpr>, required: &Colu
         }
         on.extend(rest);
     } else {
-        // Conditions on all rows of the left side also hold for the rows that match them on the right.
+        // A condition on all rows of the left side also holds for the rows on the right that match them.
         let is_of_left = |condition: &&ScalarExpr| named(condition).is_subset(&left);
         let mut known: Vec<_> = conditions.iter().chain(&own).filter(is_of_left).cloned().collect();
         if own.iter().any(|condition| equality(condition).is_some()) {
@@ -281,7 +285,7 @@ fn push_join(mut join: LogicalJoin, conditions: Vec<ScalarExpr>, required: &Colu
     }
     join.conditions = on;
     let (left, right) = (take(&mut join.left), take(&mut join.right));
-    // Which rows of each side are of no use if they have NULL there.
+    // The columns of each side in which NULL makes a row useless.
     let (mut left_required, mut right_required) = (required.clone(), ColumnSet::default());
     if matches!(join.kind, LogicalJoinKind::Inner | LogicalJoinKind::Semi) {
         add_required(&join.conditions, &mut left_required);
@@ -300,22 +304,23 @@ fn push_join(mut join: LogicalJoin, conditions: Vec<ScalarExpr>, required: &Colu
     Logical::filter(Logical::map(Logical::Join(join), constant_marks), above)
 }
 
-/// The conditions that may move, and the others. One that fails for all rows alike, such as `day >= ? - 20`, moves too, so that
-/// it can be a range of a key: unless another condition, such as `? > 0`, decides for all rows alike and may prevent the failure.
+/// Splits conditions into those that may move and the rest. A condition that fails for all rows or for none, such as
+/// `day >= ? - 20`, may move too, so it can become a range of a key. But it must stay if another condition without
+/// columns, such as `? > 0`, may prevent the failure.
 fn split_movable(conditions: Vec<ScalarExpr>) -> (Vec<ScalarExpr>, Vec<ScalarExpr>) {
     let may_be_guarded = conditions.iter().any(|condition| named(condition).is_empty());
     conditions.into_iter().partition(|condition| is_movable(condition) || !may_be_guarded && fails_for_all(condition))
 }
 
-/// Whether a condition compares a value of each row, which cannot fail, with a value that we compute once for all rows. For
-/// example, `day >= ? - 20`.
+/// Whether a condition compares a value of each row, which cannot fail, with a value that we compute once for all rows.
+/// For example, `day >= ? - 20`.
 fn fails_for_all(condition: &ScalarExpr) -> bool {
     let ExprOp::Compare(_, pair) = &condition.op else { return false };
     let is_fixed = |expr: &ScalarExpr| named(expr).is_empty() && !is_volatile(expr);
     matches!(&pair[..], [of_row, value] | [value, of_row] if is_movable(of_row) && is_fixed(value))
 }
 
-/// Takes the movable conditions of a tree of inner joins, and of filters between them.
+/// Takes the movable conditions out of a tree of inner joins and the filters between them.
 fn gather(plan: &mut Logical, conditions: &mut Vec<ScalarExpr>) {
     let own = match plan {
         Logical::Filter { input, conditions: own } => {
@@ -340,8 +345,8 @@ fn gather(plan: &mut Logical, conditions: &mut Vec<ScalarExpr>) {
     *own = rest;
 }
 
-/// The condition on the columns of one side alone that follows from a disjunction. For example, `(l.a = 1 AND r.a = 2)
-/// OR (l.a = 3 AND r.a = 4)` is true only where `l.a IN (1, 3)` is.
+/// The condition on the columns of one side that follows from a disjunction. For example, `(l.a = 1 AND r.a = 2) OR
+/// (l.a = 3 AND r.a = 4)` can be true only if `l.a IN (1, 3)`.
 fn implied(condition: &ScalarExpr, side: &ColumnSet) -> Option<ScalarExpr> {
     let ExprOp::Or(branches) = &condition.op else { return None };
     let mut parts = Vec::with_capacity(branches.len());
@@ -365,7 +370,7 @@ fn implied(condition: &ScalarExpr, side: &ColumnSet) -> Option<ScalarExpr> {
     Some(implied)
 }
 
-/// Adds comparisons with constants that are true of all rows of a plan.
+/// Collects comparisons with constants that are true for all rows of a plan.
 fn add_known(plan: &Logical, known: &mut Vec<ScalarExpr>) {
     let mut add = |conditions: &[ScalarExpr]| {
         known.extend(conditions.iter().filter(|condition| compared_column(condition).is_some()).cloned());
@@ -390,7 +395,7 @@ fn add_known(plan: &Logical, known: &mut Vec<ScalarExpr>) {
     }
 }
 
-/// Makes an outer join one that adds no rows which the conditions above drop again; whether its sides were exchanged.
+/// Makes an outer join stricter if the conditions above drop the rows that it adds. Returns whether it swapped sides.
 fn strengthen(
     join: &mut LogicalJoin,
     conditions: &[ScalarExpr],
@@ -418,7 +423,7 @@ fn strengthen(
     false
 }
 
-/// Makes a mark join whose mark is a condition a semi or anti join. The mark is a constant then.
+/// Turns a mark join into a semi or anti join if its mark is one of the conditions. The mark is then a constant.
 fn mark_to_semi(
     join: &mut LogicalJoin,
     mut conditions: Vec<ScalarExpr>,
@@ -450,10 +455,10 @@ fn mark_to_semi(
     conditions
 }
 
-/// Adds conditions on other columns that follow from comparisons with constants through equalities of columns.
+/// Adds conditions that follow from comparisons with constants through equalities of columns.
 fn infer(conditions: &mut Vec<ScalarExpr>) {
     let mut seen = 0;
-    // Each round sees the conditions that the round before has added, so that chains of equalities are followed.
+    // Each round sees the conditions that the previous round added, so we follow chains of equalities.
     while seen < conditions.len() {
         let known = conditions[seen..].to_vec();
         seen = conditions.len();
@@ -465,7 +470,7 @@ fn infer(conditions: &mut Vec<ScalarExpr>) {
     }
 }
 
-/// The conditions that follow from `known` by the equalities among `conditions`, for columns of `wanted`, or for all.
+/// The conditions that follow from `known` through the equalities in `conditions`, for columns of `wanted` or for all.
 pub(crate) fn inferred(conditions: &[ScalarExpr], known: &[ScalarExpr], wanted: Option<&ColumnSet>) -> Vec<ScalarExpr> {
     let mut found = Vec::new();
     let compared: Vec<_> =

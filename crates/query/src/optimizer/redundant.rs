@@ -1,5 +1,5 @@
-//! Operators that do nothing go away: DISTINCT of unique rows, outer joins whose right side is not read, the check of
-//! scalar subqueries that cannot have two rows, keys of groups that say nothing new, and operators over no rows.
+//! Removes operators without an effect: DISTINCT of unique rows, outer joins whose right side is not read, the check of
+//! scalar subqueries that cannot have two rows, redundant group keys, and operators over empty inputs.
 
 use rowmill_base::Result;
 use rowmill_plan::logical::{LogicalGroup, LogicalJoinKind, SetOperationKind};
@@ -9,11 +9,12 @@ use super::context::RewriteContext;
 use super::unique::{is_unique, matches_at_most_once};
 use super::walk::{inputs_mut, output, take};
 
-/// Removes the operators of a plan that do nothing. Which columns are read is not looked at.
+/// Removes the operators of a plan without an effect. Does not consider which columns are read.
 pub(crate) fn remove_redundant(plan: &mut Logical, context: &RewriteContext<'_>) -> Result<()> {
     for input in inputs_mut(plan) {
         remove_redundant(input, context)?;
     }
+    // Inputs come first, so an empty result propagates all the way up.
     propagate_no_rows(plan, context);
     match plan {
         Logical::Distinct { input, columns, .. }
@@ -22,6 +23,7 @@ pub(crate) fn remove_redundant(plan: &mut Logical, context: &RewriteContext<'_>)
             *plan = take(input);
         }
         Logical::Join(join) if join.kind == LogicalJoinKind::Single && matches_at_most_once(join, false, context) => {
+            // A second match is impossible, so the check for it is not needed.
             join.kind = LogicalJoinKind::Left;
         }
         Logical::Group(group) => {
@@ -40,7 +42,7 @@ fn is_empty(plan: &Logical) -> bool {
     matches!(plan, Logical::Values { rows, .. } if rows.is_empty())
 }
 
-/// Replaces an operator whose inputs have no rows by its result for no rows.
+/// Replaces an operator over empty inputs by its result for empty inputs.
 fn propagate_no_rows(plan: &mut Logical, context: &RewriteContext<'_>) {
     let nulls = |right: &Logical| {
         let null = |id: ColumnId| (id, ScalarExpr::null(context.columns.get(id).kind.clone()));
@@ -103,8 +105,8 @@ fn propagate_no_rows(plan: &mut Logical, context: &RewriteContext<'_>) {
     }
 }
 
-/// Takes out the keys that are constants or equal to other keys. Returns the expressions that replace their columns
-/// above the group.
+/// Removes the keys that are constants or equal to other keys. Returns the expressions that replace their columns above
+/// the group.
 fn repeated_keys(group: &mut LogicalGroup) -> Vec<(ColumnId, ScalarExpr)> {
     let mut taken = Vec::new();
     if group.sets.is_some() {
@@ -118,7 +120,7 @@ fn repeated_keys(group: &mut LogicalGroup) -> Vec<(ColumnId, ScalarExpr)> {
         if let Some((other, _)) = equal {
             taken.push((id, ScalarExpr::id(*other, key.kind)));
         } else if key.as_constant().is_some() && (!kept.is_empty() || at + 1 < count) {
-            // Without any key there would be a group of no rows.
+            // Without any key, an empty input would have one group, so one key must stay.
             taken.push((id, key));
         } else {
             kept.push((id, key));

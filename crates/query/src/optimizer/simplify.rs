@@ -1,4 +1,4 @@
-//! Expressions in a simpler form that means the same, also where it is NULL.
+//! Rewrites expressions to simpler forms that give the same result, including NULL.
 
 use arrow::datatypes::DataType;
 use rowmill_base::Result;
@@ -8,7 +8,7 @@ use rowmill_plan::{CompareOp, ExprOp, Logical, ScalarExpr};
 use super::facts::{is_movable, is_volatile, opposite};
 use super::walk::{exprs_mut, inputs_mut};
 
-/// Simplifies all expressions of a plan, and those of its subqueries.
+/// Simplifies all expressions of a plan and of its subqueries.
 pub(crate) fn simplify_plan(plan: &mut Logical) -> Result<()> {
     for expr in exprs_mut(plan) {
         simplify(expr)?;
@@ -38,7 +38,7 @@ pub(crate) fn simplify(expr: &mut ScalarExpr) -> Result<()> {
     result
 }
 
-/// Moves NOT down to where it can be part of an operator.
+/// Pushes NOT down to operators that can absorb it.
 fn push_not(expr: &mut ScalarExpr) {
     if let ExprOp::Not(inner) = &mut expr.op {
         let inner = std::mem::replace(&mut **inner, ScalarExpr::literal(true));
@@ -47,7 +47,7 @@ fn push_not(expr: &mut ScalarExpr) {
     expr.operands_mut().into_iter().for_each(push_not);
 }
 
-/// `NOT expr`. Comparisons know a total order of all values, so that each has an opposite.
+/// `NOT expr`. We compare by a total order of all values, so every comparison has an opposite.
 fn negation(expr: ScalarExpr) -> ScalarExpr {
     let kind = DataType::Boolean;
     match expr.op {
@@ -125,7 +125,7 @@ fn is_fixed(expr: &ScalarExpr) -> bool {
     matches!(expr.op, ExprOp::Literal(_) | ExprOp::Parameter(_))
 }
 
-/// Puts the operands of an operator within the same operator in its place.
+/// Merges the operands of a nested AND or OR into the outer one.
 fn flatten(all: &mut Vec<ScalarExpr>, inner: fn(ExprOp) -> Result<Vec<ScalarExpr>, ExprOp>) {
     let mut flat = Vec::with_capacity(all.len());
     for part in std::mem::take(all) {
@@ -137,10 +137,10 @@ fn flatten(all: &mut Vec<ScalarExpr>, inner: fn(ExprOp) -> Result<Vec<ScalarExpr
     *all = flat;
 }
 
-/// Values of a list up to which repeated ones are found by comparing each with all.
+/// Values of a list up to which we remove duplicates by comparing every pair.
 const COMPARED_VALUES_MAX: usize = 64;
 
-/// `x = 1 OR x = 2` becomes `x IN (1, 2)`.
+/// Rewrites `x = 1 OR x = 2` to `x IN (1, 2)`.
 fn lists_of_equalities(all: &mut Vec<ScalarExpr>) {
     let mut at = 0;
     while at + 1 < all.len() {
@@ -157,7 +157,7 @@ fn lists_of_equalities(all: &mut Vec<ScalarExpr>) {
             {
                 parts += 1;
                 for item in more {
-                    // Of a long list, repeated values are left to its evaluation, which hashes them.
+                    // The evaluation of a long list hashes its values anyway, so we leave its duplicates in.
                     if values.len() > COMPARED_VALUES_MAX || !values.contains(item) {
                         values.push(item.clone());
                     }
@@ -182,7 +182,7 @@ fn lists_of_equalities(all: &mut Vec<ScalarExpr>) {
     }
 }
 
-/// A value that a condition compares with values of the statement, and these.
+/// The value that a condition compares with literals or parameters, and those.
 fn fixed_values(condition: &ScalarExpr) -> Option<(&ScalarExpr, &[ScalarExpr])> {
     let (value, list) = match &condition.op {
         ExprOp::Compare(CompareOp::Equal, pair) => (&pair[0], &pair[1..]),
@@ -192,7 +192,7 @@ fn fixed_values(condition: &ScalarExpr) -> Option<(&ScalarExpr, &[ScalarExpr])> 
     (is_movable(value) && !is_fixed(value) && list.iter().all(is_fixed)).then_some((value, list))
 }
 
-/// `(a AND b) OR (a AND c)` becomes `a AND (b OR c)`.
+/// Rewrites `(a AND b) OR (a AND c)` to `a AND (b OR c)`.
 fn common_conjuncts(all: &[ScalarExpr]) -> Option<ScalarExpr> {
     let parts = |expr: &ScalarExpr| match &expr.op {
         ExprOp::And(parts) => parts.clone(),
@@ -212,7 +212,7 @@ fn common_conjuncts(all: &[ScalarExpr]) -> Option<ScalarExpr> {
     for branch in all.iter() {
         let rest: Vec<_> = parts(branch).into_iter().filter(|part| !common.contains(part)).collect();
         if rest.is_empty() {
-            // This branch is true where the common part is.
+            // This branch is true if the common part is true.
             return Some(ScalarExpr::and(common));
         }
         branches.push(ScalarExpr::and(rest));

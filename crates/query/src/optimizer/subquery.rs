@@ -1,9 +1,9 @@
-//! Subqueries leave expressions and become joins, whose right side may name columns of the left side.
+//! Turns subqueries in expressions into joins, whose right side may name columns of the left side.
 //!
-//! A conjunct of a filter that is `EXISTS`, `IN`, ANY or ALL becomes a semi or anti join. Elsewhere such a subquery
-//! becomes a mark join, and a scalar subquery a single join, below the operator whose expression it was in. Conjuncts
-//! of a filter without subqueries are evaluated below these joins, so that a subquery sees only rows that they leave;
-//! those after a subquery that can fail stay above.
+//! A conjunct of a filter that is `EXISTS`, `IN`, ANY or ALL becomes a semi or anti join. Anywhere else such a subquery
+//! becomes a mark join, and a scalar subquery becomes a single join, below the operator whose expression contained it.
+//! Conjuncts of a filter without subqueries are evaluated below these joins, so a subquery sees only the rows that
+//! they leave. A conjunct that can fail and comes after a subquery must stay above.
 
 use arrow::datatypes::DataType;
 use rowmill_base::{Error, ErrorKind, Result};
@@ -60,7 +60,7 @@ impl SubqueryRemover<'_, '_> {
                 Err(Error::internal("a scan has conditions with subqueries before pushdown"))
             }
             _ => {
-                // All others have one input, below which the joins are put.
+                // All other operators have one input, and the joins go below the operator.
                 let mut input = take(inputs_mut(&mut plan).remove(0));
                 for expr in super::walk::exprs_mut(&mut plan) {
                     self.expression(expr, &mut input)?;
@@ -86,7 +86,7 @@ impl SubqueryRemover<'_, '_> {
         let mut waiting = Vec::new();
         for condition in asking {
             if !waiting.is_empty() && condition_can_fail(&condition) {
-                // It must not see rows that the conditions before it exclude.
+                // The condition must not see rows that earlier conditions exclude, so we test those first.
                 plan = self.plain_filter(plan, std::mem::take(&mut waiting))?;
             }
             waiting.extend(self.conjunct(condition, &mut plan)?);
@@ -102,7 +102,8 @@ impl SubqueryRemover<'_, '_> {
         Ok(Logical::filter(plan, conditions))
     }
 
-    /// Turns a conjunct that is a subquery into a semi or anti join over `plan`. Gives back one that is not.
+    /// Turns a conjunct that is a subquery into a semi or anti join over `plan`. Returns the conjunct if it is anything
+    /// else.
     fn conjunct(&mut self, condition: ScalarExpr, plan: &mut Logical) -> Result<Option<ScalarExpr>> {
         let (negated, subquery) = match condition.op {
             ExprOp::Subquery(subquery) => (false, subquery),
@@ -121,8 +122,10 @@ impl SubqueryRemover<'_, '_> {
             SubqueryKind::Exists if negated => (LogicalJoinKind::Anti, Vec::new(), Vec::new()),
             SubqueryKind::Exists => (LogicalJoinKind::Semi, Vec::new(), Vec::new()),
             SubqueryKind::Quantified { op, all } => match (all, negated) {
+                // ANY: some row must match.
                 (false, false) => (LogicalJoinKind::Semi, self.pairs(&subquery, op), Vec::new()),
                 (true, true) => (LogicalJoinKind::Semi, self.pairs(&subquery, opposite(op)), Vec::new()),
+                // ALL: no row may fail the comparison, and NULL counts as a possible failure.
                 (true, false) => (LogicalJoinKind::Anti, Vec::new(), self.pairs(&subquery, opposite(op))),
                 (false, true) => (LogicalJoinKind::Anti, Vec::new(), self.pairs(&subquery, op)),
             },
@@ -142,7 +145,7 @@ impl SubqueryRemover<'_, '_> {
         self.guarded(expr, input, &mut Vec::new())
     }
 
-    /// As [`Self::expression`], for an expression that is evaluated only where all of `guards` are true.
+    /// Replaces the subqueries in an expression that is evaluated only if all of `guards` are true.
     fn guarded(&mut self, expr: &mut ScalarExpr, input: &mut Logical, guards: &mut Vec<ScalarExpr>) -> Result<()> {
         if !has_subquery(expr) {
             return Ok(());
@@ -161,6 +164,7 @@ impl SubqueryRemover<'_, '_> {
             ExprOp::Case { whens, otherwise } => {
                 for (when, then) in whens {
                     self.guarded(when, input, guards)?;
+                    // THEN is evaluated only if this WHEN is true, and later branches only if it is not.
                     guards.push(when.clone());
                     self.guarded(then, input, guards)?;
                     guards.pop();
@@ -176,6 +180,7 @@ impl SubqueryRemover<'_, '_> {
                 }
             }
         }
+        // The guards hold only inside of this expression.
         guards.truncate(outside);
         if !matches!(expr.op, ExprOp::Subquery(_)) {
             return Ok(());
@@ -186,6 +191,7 @@ impl SubqueryRemover<'_, '_> {
         };
         let mut subquery = *subquery;
         remove_subqueries(&mut subquery.plan, self.context)?;
+        // A volatile guard cannot be evaluated twice, so such a subquery runs for all rows.
         let is_guarded = subquery_can_fail(&subquery) && !guards.iter().any(is_volatile);
         *expr = self.attach(subquery, input)?;
         if let (Logical::Join(join), true) = (input, is_guarded) {
@@ -194,7 +200,7 @@ impl SubqueryRemover<'_, '_> {
         Ok(())
     }
 
-    /// Rewrites operands in order. An operand is evaluated only where `needs_next` is true of all operands before it.
+    /// Rewrites operands in order. An operand is evaluated only if `needs_next` is true for all operands before it.
     fn in_order(
         &mut self,
         all: &mut [ScalarExpr],
@@ -209,19 +215,21 @@ impl SubqueryRemover<'_, '_> {
         Ok(())
     }
 
-    /// Joins a subquery to `input`; its value as an expression over the join. The subquery's plan has no subqueries,
-    /// and neither has what it is compared with.
+    /// Joins a subquery to `input` and returns its value as an expression over the join. The subquery's plan and the
+    /// values that it is compared with must not contain subqueries.
     fn attach(&mut self, mut subquery: Subquery, input: &mut Logical) -> Result<ScalarExpr> {
         let left = take(input);
         match subquery.kind {
             SubqueryKind::Scalar => {
                 let mut value = subquery.columns[0];
                 if !made(&subquery.plan).contains(value) {
-                    // A column of the query around it is NULL here if the subquery has no row.
+                    // The subquery gives a column of the enclosing query. Above the join it must be NULL if the
+                    // subquery has no row.
                     let outer = self.context.expr(value);
                     value = self.context.add_column("value", &outer);
                     subquery.plan = Logical::map(subquery.plan, vec![(value, outer)]);
                 }
+                // If the plan gives at most one row, the check for a second row is not needed.
                 let kind = match gives_at_most_one_row(&subquery.plan) {
                     true => LogicalJoinKind::Left,
                     false => LogicalJoinKind::Single,
@@ -258,6 +266,7 @@ impl SubqueryRemover<'_, '_> {
                     aggregates: vec![(list, call)],
                 });
                 *input = Logical::join(LogicalJoinKind::Left, left, group, Vec::new());
+                // array_agg is NULL without rows, but ARRAY(...) must be an empty list.
                 let empty = Constant::new(empty_list(&kind)?);
                 let operands = vec![self.context.expr(list), ScalarExpr::literal(empty)];
                 Ok(ScalarExpr::new(kind, ExprOp::Coalesce(operands)))
@@ -273,8 +282,8 @@ impl SubqueryRemover<'_, '_> {
         self.context.expr(mark)
     }
 
-    /// The conditions of a quantified subquery. All of them are true where `op` holds between its values and its
-    /// columns.
+    /// The conditions of a quantified subquery. All of them are true for a row if `op` holds between the left values
+    /// and the columns of that row.
     fn pairs(&self, subquery: &Subquery, op: CompareOp) -> Vec<ScalarExpr> {
         let right = || subquery.columns.iter().map(|id| self.context.expr(*id));
         let pairs = || subquery.left.iter().cloned().zip(right());
@@ -317,7 +326,8 @@ impl SubqueryRemover<'_, '_> {
                 self.expression(&mut condition, &mut join.left)?;
                 join.conditions.push(condition);
             } else {
-                // If it names columns of the left side, the right one depends on it, as LATERAL does.
+                // If the condition names columns of the left side, the right side now depends on it like a LATERAL
+                // subquery.
                 let input = take(&mut join.right);
                 *join.right = self.filter(input, vec![condition])?;
             }
@@ -325,16 +335,16 @@ impl SubqueryRemover<'_, '_> {
         Ok(Logical::Join(join))
     }
 
-    /// A FULL JOIN whose conditions ask a subquery of both sides: the rows of a LEFT JOIN, and those of the right side
-    /// without a match. No join of the engine evaluates a subquery for pairs, and neither side may depend on the other
-    /// where rows of both are kept.
+    /// Rewrites a FULL JOIN whose ON clause has a subquery over both sides: the rows of a LEFT JOIN, and the rows of
+    /// the right side without a match. No join of the engine evaluates a subquery for pairs of rows, and in a FULL JOIN
+    /// neither side may depend on the other, because the rows of both are kept.
     fn full_as_union(&mut self, join: LogicalJoin) -> Result<Logical> {
         let mut volatile = join.conditions.iter().any(is_volatile);
         for side in [&join.left, &join.right] {
             each_operator(side, &mut |operator| volatile |= exprs(operator).into_iter().any(is_volatile));
         }
         if volatile {
-            let message = "a FULL JOIN of volatile values has a subquery of both sides in its ON clause";
+            let message = "a FULL JOIN of volatile values has a subquery over both sides in its ON clause";
             let hint = "compute the values in a WITH ... AS MATERIALIZED query";
             return Err(Error::new(ErrorKind::Unsupported, message).hint(hint));
         }
@@ -348,9 +358,10 @@ impl SubqueryRemover<'_, '_> {
             conditions,
             compared: Vec::new(),
         };
+        // Pairs and unmatched left rows come from a left join, unmatched right rows from an anti join.
         let mut matched = self.join(LogicalJoin { kind: LogicalJoinKind::Left, ..join })?;
         let mut unmatched = self.join(without)?;
-        // The union gives the columns under the names that the query knows.
+        // The union must give the columns under the ids that the query knows.
         let names = renumber(&mut matched, self.context.columns);
         let of_matched = left.iter().chain(&right).map(|id| names[id]).collect();
         let names = renumber(&mut unmatched, self.context.columns);
@@ -369,7 +380,7 @@ impl SubqueryRemover<'_, '_> {
         Ok(Logical::SetOperation(LogicalSetOperation { kind, all: true, inputs, columns }))
     }
 
-    /// Rows with subqueries become maps over one row each.
+    /// Turns rows with subqueries into maps over one row each.
     fn values(&mut self, columns: Vec<ColumnId>, mut rows: Vec<Vec<ScalarExpr>>) -> Result<Logical> {
         if rows.len() == 1 {
             let mut input = Logical::one_row();
@@ -388,7 +399,7 @@ impl SubqueryRemover<'_, '_> {
         Ok(Logical::SetOperation(LogicalSetOperation { kind, all: true, inputs, columns }))
     }
 
-    /// A limit that a subquery gives becomes a condition on the number of each row.
+    /// Turns a LIMIT with a subquery into a condition on row numbers.
     fn limit(&mut self, input: Logical, mut skip: Option<ScalarExpr>, mut rows: Option<ScalarExpr>) -> Result<Logical> {
         let (mut input, order) = without_order(input);
         for expr in skip.iter_mut().chain(&mut rows) {
@@ -408,7 +419,7 @@ fn condition_can_fail(condition: &ScalarExpr) -> bool {
     })
 }
 
-/// Whether a subquery can fail, so that it must see only rows that need it.
+/// Whether a subquery can fail. If so, it must be evaluated only for the rows that need it.
 fn subquery_can_fail(subquery: &Subquery) -> bool {
     let mut found = subquery.kind == SubqueryKind::Scalar && !gives_at_most_one_row(&subquery.plan);
     each_operator(&subquery.plan, &mut |plan| {
@@ -421,8 +432,8 @@ fn subquery_can_fail(subquery: &Subquery) -> bool {
     found
 }
 
-/// `LIMIT` within partitions: the input with the number of each row in its partition, and the conditions that keep the
-/// rows that the limit keeps. `order` is the order of the input.
+/// Rewrites `LIMIT` within partitions: returns the input with a row number per partition, and the conditions that keep
+/// the rows that the limit keeps. `order` is the order of the input.
 pub(crate) fn numbered_limit(
     context: &mut RewriteContext<'_>,
     input: Logical,
@@ -448,6 +459,7 @@ pub(crate) fn numbered_limit(
         _ => ScalarExpr::new(DataType::Int64, ExprOp::Coalesce(vec![expr, zero()])),
     };
     let mut conditions = Vec::new();
+    // The number after the skipped rows. We subtract because skip + rows could overflow.
     let mut beyond = number.clone();
     if let Some(skip) = skip {
         let skip = or_zero(skip);
@@ -474,7 +486,7 @@ pub(crate) fn order_of(plan: &Logical) -> Option<Vec<LogicalSortKey>> {
     }
 }
 
-/// A plan whose order is given by something above, and the order.
+/// Takes the sort out of a plan, because an operator above will order its rows, and returns its keys.
 pub(crate) fn without_order(mut plan: Logical) -> (Logical, Option<Vec<LogicalSortKey>>) {
     let order = order_of(&plan);
     if order.is_some() {
@@ -500,7 +512,7 @@ fn sorted(plan: Logical, order: Option<Vec<LogicalSortKey>>) -> Logical {
 }
 
 fn empty_list(kind: &DataType) -> Result<arrow::array::ArrayRef> {
-    let DataType::List(item) = kind else { return Err(Error::internal("the type of an array is a list")) };
+    let DataType::List(item) = kind else { return Err(Error::internal("an ARRAY subquery must have a list type")) };
     let items = arrow::array::new_empty_array(item.data_type());
     let offsets = arrow::buffer::OffsetBuffer::from_lengths([0]);
     Ok(std::sync::Arc::new(arrow::array::ListArray::new(item.clone(), offsets, items, None)))

@@ -1,4 +1,4 @@
-//! Tests of the rewrites: random plans mean the same before and after, and small plans come out as they should.
+//! Tests of the rewrites: random plans keep their meaning, and small plans come out as expected.
 
 mod interpreter;
 mod key_tables;

@@ -1,13 +1,13 @@
-//! A filter that keeps the first rows of each partition tells the window so.
+//! Tells windows about filters that keep only the first rows of each partition.
 //!
-//! The filter stays. The window may leave out rows beyond the bound, and then need not keep all rows of a partition.
+//! The filter stays. The window may leave out rows beyond the bound, so it need not keep all rows of a partition.
 
 use rowmill_plan::logical::{LogicalWindow, LogicalWindowFunction, RankFunction, WindowTop};
 use rowmill_plan::{CompareOp, ExprOp, Logical, ScalarExpr};
 
 use super::walk::inputs_mut;
 
-/// Notes on the windows of a plan which rows the filters right above them keep.
+/// Records in the windows of a plan which rows the filters directly above them keep.
 pub(crate) fn note_top_rows(plan: &mut Logical) {
     if let Logical::Filter { input, conditions } = plan {
         let mut below = &mut **input;
@@ -21,7 +21,7 @@ pub(crate) fn note_top_rows(plan: &mut Logical) {
     inputs_mut(plan).into_iter().for_each(note_top_rows);
 }
 
-/// The bound that a condition puts on a rank. The other calls of the window must not look at the rows beyond it.
+/// The bound that a condition puts on a rank. The other calls of the window must not read rows beyond it.
 fn bound(condition: &ScalarExpr, window: &LogicalWindow) -> Option<WindowTop> {
     let ExprOp::Compare(op, pair) = &condition.op else { return None };
     let column = pair[0].as_column()?;

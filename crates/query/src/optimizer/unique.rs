@@ -1,4 +1,4 @@
-//! Facts about the number of rows of a plan, and about columns without equal values.
+//! Facts about the number of rows of a plan, and about unique columns.
 
 use rowmill_plan::logical::{LogicalJoin, LogicalJoinKind};
 use rowmill_plan::{ColumnId, ExprOp, Logical, ScalarExpr};
@@ -34,8 +34,8 @@ pub(crate) fn gives_at_most_one_row(plan: &Logical) -> bool {
     }
 }
 
-/// Whether no two rows of a plan agree in all of `columns`. Rows with NULL in one of these count only if `nulls` is
-/// set: then NULL equals NULL.
+/// Whether no two rows of a plan are equal in all of `columns`. With `nulls`, NULL equals NULL; otherwise rows with a
+/// NULL in one of the columns are ignored.
 pub(crate) fn is_unique(plan: &Logical, columns: &ColumnSet, nulls: bool, context: &RewriteContext<'_>) -> bool {
     if gives_at_most_one_row(plan) {
         return true;
@@ -95,7 +95,8 @@ pub(crate) fn is_unique(plan: &Logical, columns: &ColumnSet, nulls: bool, contex
     }
 }
 
-/// Whether each row of one side of a join matches at most one row of the other, which is the left side with `flipped`.
+/// Whether each row of one side of a join matches at most one row of the other. With `flipped`, the other is the left
+/// side.
 pub(crate) fn matches_at_most_once(join: &LogicalJoin, flipped: bool, context: &RewriteContext<'_>) -> bool {
     let (here, other) = if flipped { (&join.right, &join.left) } else { (&join.left, &join.right) };
     if gives_at_most_one_row(other) {
@@ -118,7 +119,7 @@ pub(crate) fn matches_at_most_once(join: &LogicalJoin, flipped: bool, context: &
     !keys.is_empty() && is_unique(other, &keys, nulls, context)
 }
 
-/// Columns that have one value in all rows that meet the conditions.
+/// Columns that have the same value in all rows that meet the conditions.
 fn fixed_columns(conditions: &[ScalarExpr]) -> ColumnSet {
     let mut fixed = ColumnSet::default();
     for condition in conditions {

@@ -1,7 +1,7 @@
-//! The parts of a plan that every rewrite needs: its inputs, its expressions, the columns that it makes and names.
+//! The parts of a plan that every rewrite needs: inputs, expressions, and the columns that it makes and names.
 //!
-//! Column ids are unique within a statement. A column that a tree names and does not make is free: the tree is
-//! correlated with whatever makes it. The plans of subqueries in expressions belong to the tree.
+//! Column ids are unique within a statement. A column that a tree names but does not make is free, and the tree is then
+//! correlated with the operator that makes it. The plans of subqueries in expressions are part of the tree.
 
 use std::collections::HashMap;
 
@@ -10,12 +10,12 @@ use rowmill_plan::{ColumnId, Columns, ExprOp, Logical, ScalarExpr};
 
 use super::column_set::ColumnSet;
 
-/// Moves a plan out of its place, in which one without rows stays.
+/// Moves a plan out of its place and leaves an empty plan there.
 pub(crate) fn take(plan: &mut Logical) -> Logical {
     std::mem::replace(plan, Logical::no_rows(Vec::new()))
 }
 
-/// The inputs of an operator. The plan of a `Shared` is none: it belongs to the statement.
+/// The inputs of an operator. The plan of a `Shared` is not an input, because it belongs to the statement.
 pub(crate) fn inputs(plan: &Logical) -> Vec<&Logical> {
     match plan {
         Logical::Scan(_) | Logical::Source(_) | Logical::Values { .. } => Vec::new(),
@@ -31,7 +31,7 @@ pub(crate) fn inputs(plan: &Logical) -> Vec<&Logical> {
     }
 }
 
-/// The inputs of an operator, to be changed.
+/// The inputs of an operator, as mutable references.
 pub(crate) fn inputs_mut(plan: &mut Logical) -> Vec<&mut Logical> {
     match plan {
         Logical::Scan(_) | Logical::Source(_) | Logical::Values { .. } => Vec::new(),
@@ -98,7 +98,7 @@ fn window_call_exprs_mut(call: &mut LogicalWindowCall) -> Vec<&mut ScalarExpr> {
     exprs
 }
 
-/// The expressions of an operator itself, without those of its inputs.
+/// The expressions of an operator, without those of its inputs.
 pub(crate) fn exprs(plan: &Logical) -> Vec<&ScalarExpr> {
     match plan {
         Logical::Scan(scan) => scan.conditions.iter().collect(),
@@ -124,7 +124,7 @@ pub(crate) fn exprs(plan: &Logical) -> Vec<&ScalarExpr> {
     }
 }
 
-/// The expressions of an operator itself, to be changed.
+/// The expressions of an operator, without those of its inputs, as mutable references.
 pub(crate) fn exprs_mut(plan: &mut Logical) -> Vec<&mut ScalarExpr> {
     match plan {
         Logical::Scan(scan) => scan.conditions.iter_mut().collect(),
@@ -150,7 +150,7 @@ pub(crate) fn exprs_mut(plan: &mut Logical) -> Vec<&mut ScalarExpr> {
     }
 }
 
-/// The use of a column that an operator names outside of expressions.
+/// How an operator uses a column that it names outside of expressions.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ColumnRole {
     /// The operator makes the column.
@@ -159,7 +159,7 @@ enum ColumnRole {
     Read,
 }
 
-/// Calls `each` with every column that an operator names outside of its expressions.
+/// Calls `each` with a mutable reference to every column that an operator names outside of its expressions.
 fn each_id_mut(plan: &mut Logical, each: &mut dyn FnMut(&mut ColumnId, ColumnRole)) {
     use ColumnRole::{Made, Read};
     match plan {
@@ -248,7 +248,7 @@ fn each_id(plan: &Logical, each: &mut dyn FnMut(ColumnId, ColumnRole)) {
     }
 }
 
-/// The columns that an operator itself makes, in a fixed order.
+/// The columns that an operator makes itself, in a fixed order.
 pub(crate) fn own_columns(plan: &Logical) -> Vec<ColumnId> {
     let mut own = Vec::new();
     each_id(plan, &mut |id, role| {
@@ -272,6 +272,7 @@ fn add_output(plan: &Logical, set: &mut ColumnSet) {
         Logical::Distinct { columns, on: false, .. } => columns.iter().for_each(|id| {
             set.insert(*id);
         }),
+        // These give only columns that they make themselves.
         Logical::Group(_) | Logical::SetOperation(_) | Logical::Recursive { .. } => {}
         Logical::Join(join) => {
             add_output(&join.left, set);
@@ -288,7 +289,7 @@ fn add_output(plan: &Logical, set: &mut ColumnSet) {
     });
 }
 
-/// Adds the columns that an expression names, with those that the plans of its subqueries name.
+/// Adds the columns that an expression names, including the free columns of its subqueries.
 pub(crate) fn add_named(expr: &ScalarExpr, set: &mut ColumnSet) {
     match &expr.op {
         ExprOp::Column(id) => {
@@ -296,7 +297,7 @@ pub(crate) fn add_named(expr: &ScalarExpr, set: &mut ColumnSet) {
         }
         ExprOp::Subquery(subquery) => {
             add_free(&subquery.plan, set);
-            // A subquery may give a column of the queries around it as it is.
+            // A subquery may give a column of an enclosing query unchanged.
             let made = made(&subquery.plan);
             subquery.columns.iter().filter(|id| !made.contains(**id)).for_each(|id| {
                 set.insert(*id);
@@ -307,14 +308,14 @@ pub(crate) fn add_named(expr: &ScalarExpr, set: &mut ColumnSet) {
     expr.operands().into_iter().for_each(|operand| add_named(operand, set));
 }
 
-/// The columns that an expression names, with the free ones of its subqueries.
+/// The columns that an expression names, including the free columns of its subqueries.
 pub(crate) fn named(expr: &ScalarExpr) -> ColumnSet {
     let mut set = ColumnSet::default();
     add_named(expr, &mut set);
     set
 }
 
-/// The columns that an operator itself names: in its expressions and beside them.
+/// Adds the columns that an operator itself reads, in its expressions and outside of them.
 pub(crate) fn add_read(plan: &Logical, set: &mut ColumnSet) {
     exprs(plan).into_iter().for_each(|expr| add_named(expr, set));
     each_id(plan, &mut |id, role| {
@@ -347,7 +348,7 @@ fn add_free(plan: &Logical, set: &mut ColumnSet) {
     set.add_all(&named);
 }
 
-/// The columns that a plan names and does not make.
+/// The columns that a plan names but does not make.
 pub(crate) fn free(plan: &Logical) -> ColumnSet {
     let mut set = ColumnSet::default();
     add_free(plan, &mut set);
@@ -397,7 +398,7 @@ pub(crate) fn substitute_plan(plan: &mut Logical, by: &HashMap<ColumnId, ScalarE
     inputs_mut(plan).into_iter().for_each(|input| substitute_plan(input, by));
 }
 
-/// Replaces the columns that an operator itself reads, without its inputs.
+/// Replaces the columns that an operator itself reads, but not those of its inputs.
 pub(crate) fn substitute_operator(plan: &mut Logical, by: &HashMap<ColumnId, ScalarExpr>) {
     if by.is_empty() {
         return;
@@ -415,12 +416,13 @@ pub(crate) fn substitute_operator(plan: &mut Logical, by: &HashMap<ColumnId, Sca
 pub(crate) fn renumber(plan: &mut Logical, columns: &mut Columns) -> HashMap<ColumnId, ColumnId> {
     let mut numbers = HashMap::new();
     renumber_made(plan, columns, &mut numbers);
+    // First rename where columns are made, then everywhere they are read.
     let by = numbers.iter().map(|(old, new)| (*old, columns.expr(*new))).collect();
     substitute_plan(plan, &by);
     numbers
 }
 
-/// Gives columns other numbers, those that a plan makes and those that it reads. There must be no subqueries left.
+/// Renames columns that a plan makes or reads. The plan must not contain subqueries.
 pub(crate) fn rename(plan: &mut Logical, columns: &Columns, by: &HashMap<ColumnId, ColumnId>) {
     let exprs = by.iter().map(|(old, new)| (*old, columns.expr(*new))).collect();
     substitute_plan(plan, &exprs);
@@ -444,6 +446,7 @@ fn renumber_made(plan: &mut Logical, columns: &mut Columns, numbers: &mut HashMa
             *id = new;
         }
     });
+    // Plans of subqueries make columns too.
     for expr in exprs_mut(plan) {
         expr.rewrite(&mut |expr| {
             if let ExprOp::Subquery(subquery) = &mut expr.op {
@@ -454,13 +457,13 @@ fn renumber_made(plan: &mut Logical, columns: &mut Columns, numbers: &mut HashMa
     inputs_mut(plan).into_iter().for_each(|input| renumber_made(input, columns, numbers));
 }
 
-/// A new column of the name and type of another.
+/// Adds a new column with the name and type of another one.
 pub(crate) fn copy_column(columns: &mut Columns, of: ColumnId) -> ColumnId {
     let info = columns.get(of).clone();
     columns.add(info.name, info.kind)
 }
 
-/// Whether an expression has a subquery in it.
+/// Whether an expression contains a subquery.
 pub(crate) fn has_subquery(expr: &ScalarExpr) -> bool {
     expr.any(&|expr| matches!(expr.op, ExprOp::Subquery(_)))
 }

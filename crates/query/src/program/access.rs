@@ -1,8 +1,8 @@
-//! Which key of a table the rows are read by that conditions leave.
+//! Chooses the key by which a table is read, given the conditions on it.
 //!
-//! Points, which are at most one row each, are better than all else. Otherwise the key is taken that leaves the fewest rows,
-//! as far as that is known without the values; of keys that serve alike the primary key, which has the rows. Conditions that
-//! the key answers are not asked again.
+//! Points, which find at most one row each, are better than anything else. Otherwise we choose the key that should
+//! leave the fewest rows, as far as we know that without the values. Among equally good keys we choose the primary key,
+//! because it stores the rows. Conditions that the key answers are not tested again.
 
 use std::cmp::Reverse;
 
@@ -14,26 +14,26 @@ use rowmill_storage::{KeyColumn, LOOKED_UP_ROWS, TableDef};
 use super::key_condition::{ALTERNATIVES_MAX, KeyCondition, OwnColumns};
 use super::spread::Spread;
 
-/// The shares of rows that we assume in a range with one end, and with two.
+/// The shares of rows that we assume in a range with one end, and in a range with two ends.
 const OPEN_RANGE_SHARE: f64 = 0.1;
 const RANGE_SHARE: f64 = 0.02;
-/// The cost of going to a key, in rows that are read in order.
+/// The cost of seeking a key. The unit is a row that is read in order.
 const SEEK_ROWS: f64 = 4.0;
 
 /// A way to read a table.
 #[derive(Clone, Debug)]
 pub(super) struct KeyChoice {
     pub(super) access: Access,
-    /// The conditions that it answers.
+    /// The conditions that it answers, by position.
     pub(super) answered: Vec<usize>,
-    /// The columns after those with one value, and whether greater values come first.
+    /// The columns after those with a single value, and whether they are in descending order.
     pub(super) ordered: Vec<(usize, bool)>,
-    /// The columns that have one value in all rows.
+    /// The columns that have a single value in all rows.
     pub(super) fixed: Vec<usize>,
-    /// At most one row, or one for each alternative.
+    /// Whether it gives at most one row, or at most one for each alternative.
     pub(super) is_point: bool,
     is_range: bool,
-    /// How many rows it gives, about.
+    /// Estimated number of rows that it gives.
     pub(super) rows: f64,
     /// The cost of reading them.
     pub(super) cost: f64,
@@ -45,7 +45,7 @@ impl KeyChoice {
         self.is_range || !self.access.equal.is_empty() || !self.access.alternatives.is_empty()
     }
 
-    /// How many columns have given values.
+    /// Number of columns with given values.
     pub(super) fn given(&self) -> usize {
         self.access.equal.len() + self.access.alternatives.first().map_or(0, Vec::len)
     }
@@ -73,6 +73,7 @@ pub(super) fn choices(own: &OwnColumns<'_>, conditions: &[&ScalarExpr], spread: 
             key.choice(&facts, spread)
         })
         .collect();
+    // The best choice first: points before ranges, and the primary key first among equals.
     choices.sort_by_key(|choice| Reverse(choice.rank()));
     choices
 }
@@ -82,7 +83,7 @@ struct Key<'t> {
     def: &'t TableDef,
     index: Option<IndexId>,
     parts: &'t [KeyColumn],
-    /// The columns of the primary key, which follow those of an index.
+    /// For an index, the columns of the primary key, which follow its own.
     more: &'t [KeyColumn],
     unique: bool,
     /// The columns of the plan, with their positions in the table.
@@ -117,6 +118,7 @@ impl Key<'_> {
             cost: 0.0,
         };
         let mut next = 0;
+        // Use equalities as long as they cover a prefix of the key.
         while let Some(place) = places.get(next) {
             let Some((condition, value)) = equal(facts, place.column) else { break };
             choice.access.equal.push(value.clone());
@@ -136,13 +138,14 @@ impl Key<'_> {
             self.add_range(&mut choice, facts, &places[next..]);
         }
         choice.rows = choice.rows.max(1.0);
+        // An index that has all columns saves fetching the rows.
         let is_covering = self.read.iter().all(|(_, column)| places.iter().any(|place| place.column == *column));
         let of_row = if self.index.is_some() && !is_covering { LOOKED_UP_ROWS } else { 1.0 };
         choice.cost = lists * SEEK_ROWS + choice.rows * of_row;
         choice
     }
 
-    /// Adds lists of values of the columns from `next` on; where they end.
+    /// Adds lists of values for the columns from `next` on. Returns the position of the first column without values.
     fn add_alternatives(
         &self,
         choice: &mut KeyChoice,
@@ -163,6 +166,7 @@ impl Key<'_> {
                 continue;
             }
             let Some((condition, columns, more)) = among(facts, &places[next..]) else { break };
+            // The lists of several columns multiply, so we must stop before there are too many.
             if lists.len() * more.len() > ALTERNATIVES_MAX {
                 break;
             }
@@ -181,12 +185,13 @@ impl Key<'_> {
         next
     }
 
-    /// Adds what is said of the columns after those with given values.
+    /// Adds the conditions on the column after those with given values: bounds, a prefix, or NOT NULL.
     fn add_range(&self, choice: &mut KeyChoice, facts: &[(usize, KeyCondition)], places: &[KeyPlace]) {
         let Some(place) = places.first() else { return };
         let (mut from, mut to) = (None, None);
         for (condition, fact) in facts {
             let KeyCondition::Range { columns, op, values } = fact else { continue };
+            // One bound per end is enough; further conditions are tested on the rows.
             let is_lower = matches!(op, CompareOp::Greater | CompareOp::GreaterOrEqual);
             let end = if is_lower { &mut from } else { &mut to };
             let fits = |at: &usize| {
@@ -200,6 +205,7 @@ impl Key<'_> {
             let is_whole = count == columns.len();
             let inclusive = !is_whole || matches!(op, CompareOp::GreaterOrEqual | CompareOp::LessOrEqual);
             let may_have_null = columns[1..count].iter().any(|column| self.def.columns[*column].nullable);
+            // A range of several columns may include rows with NULLs, so the condition must then be tested again.
             if is_whole && !may_have_null {
                 choice.answered.push(*condition);
             }
@@ -233,14 +239,14 @@ impl Key<'_> {
     }
 }
 
-/// Whether a pattern asks for nothing but how a text begins: `abc%`.
+/// Whether a pattern such as `abc%` only asks for a prefix.
 fn is_prefix_alone(pattern: &Scalar, escape: Option<char>) -> bool {
     let ScalarOp::Literal(Value::Text(pattern)) = &pattern.op else { return false };
     let is_plain = |c: char| !matches!(c, '%' | '_') && Some(c) != escape;
     pattern.strip_suffix('%').is_some_and(|prefix| prefix.chars().all(is_plain))
 }
 
-/// The value that a column is equal to, and the condition that says so.
+/// The value that a column must equal, and the condition that requires it.
 fn equal(facts: &[(usize, KeyCondition)], column: usize) -> Option<(usize, &Scalar)> {
     facts.iter().find_map(|(condition, fact)| match fact {
         KeyCondition::Among { columns, lists } if columns[..] == [column] && lists.len() == 1 => {
@@ -250,7 +256,7 @@ fn equal(facts: &[(usize, KeyCondition)], column: usize) -> Option<(usize, &Scal
     })
 }
 
-/// Lists of values of the first columns, in the order of these; the condition, and how many columns there are.
+/// Lists of values of the first columns, in the order of `places`, with the condition and the number of columns.
 fn among(facts: &[(usize, KeyCondition)], places: &[KeyPlace]) -> Option<(usize, usize, Vec<Vec<Scalar>>)> {
     facts.iter().find_map(|(condition, fact)| {
         let KeyCondition::Among { columns, lists } = fact else { return None };

@@ -1,4 +1,4 @@
-//! The parts of statements that change rows: which rows, and values that are computed of them.
+//! Programs for statements that change rows: the rows to change, and the values that are computed from them.
 
 use rowmill_base::SqlType;
 use rowmill_plan::program::{ChangeTarget, Scalar};
@@ -11,25 +11,27 @@ use super::stage::Stage;
 use super::{ProgramBuilder, is_unrepeatable};
 use crate::binder::BoundQuery;
 
-/// The rows that a statement changes, and the values that it computes of them.
+/// The rows that a statement changes, and the values that it computes from them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChangedRows {
     /// The rows.
     pub target: ChangeTarget,
-    /// The values of the result after the number of the row, over the columns of the lookups.
+    /// The values of the result after the row number, over the columns of the lookups.
     pub values: Vec<Scalar>,
-    /// Whether it is at most one row.
+    /// Whether at most one row is changed.
     pub is_point: bool,
 }
 
-/// The rows of a query that is bound and optimized, and whose first column is the number or the key of a row of a stored
-/// table; `None` if no program finds them. With `any_row` a program is made also if no key finds them.
+/// Finds the rows to change with a program. The first column of the bound and optimized query must be the number or the
+/// key of a row of a stored table. Returns `None` if no program finds them. With `any_row`, the program may read the
+/// whole table.
 pub fn changed_rows(bound: &BoundQuery, any_row: bool) -> Option<ChangedRows> {
     if bound.reads_clock || !bound.sources.is_empty() || is_unrepeatable(bound) {
         return None;
     }
     let builder = ProgramBuilder::new(bound);
     let stage = Stage::of(&bound.query.root, &builder.definitions)?;
+    // Each found row must be a row of the table, and all of them must be found.
     if stage.grouping.is_some() || stage.limit.is_some() || stage.skip.is_some() {
         return None;
     }
@@ -38,7 +40,7 @@ pub fn changed_rows(bound: &BoundQuery, any_row: bool) -> Option<ChangedRows> {
         let relation = &stage.relation;
         let wanted = Wanted { reads_all: any_row, ..Wanted::default() };
         let (lookups, filter) = builder.lookups(relation, &Scope::default(), 0, wanted)?;
-        // Another table beside the target could give a row of it twice.
+        // With another table besides the target, a row of the target could be found twice.
         let may_repeat = relation.sources.iter().filter(|source| !source.is_of_keys()).count() > 1;
         Some((lookups, filter, may_repeat))
     };
@@ -66,14 +68,14 @@ pub fn changed_rows(bound: &BoundQuery, any_row: bool) -> Option<ChangedRows> {
     Some(ChangedRows { target: ChangeTarget { lookups: lookups.lookups, row, filter, may_repeat }, values, is_point })
 }
 
-/// Expressions over the columns of rows, which are numbered through: those of the first table, then those of the second. So
-/// are bound the values of INSERT over no table, conditions of CHECK over one, and what ON CONFLICT assigns over the row that
-/// is there and `excluded`.
+/// Expressions over the columns of rows, where the columns are numbered consecutively: first those of the first table,
+/// then those of the second. For example, the values of INSERT are bound over no table, conditions of CHECK over one,
+/// and the assignments of ON CONFLICT over the existing row and `excluded`.
 pub fn row_values<'e>(exprs: impl IntoIterator<Item = &'e ScalarExpr>, rows: &[&TableDef]) -> Option<Vec<Scalar>> {
     scope_of(rows).scalars(exprs)
 }
 
-/// The values of [`bind_items`](crate::binder::bind_items) over the columns of a table, as RETURNING gives them.
+/// The values of [`bind_items`](crate::binder::bind_items) over the columns of a table, for RETURNING.
 pub fn computed_values(bound: &BoundQuery, table: &TableDef) -> Option<Vec<Scalar>> {
     if bound.reads_clock || is_unrepeatable(bound) {
         return None;

@@ -1,7 +1,7 @@
-//! The columns of a statement that are expressions over others.
+//! The columns of a statement that are defined by expressions over other columns.
 //!
-//! Every column has an id of its own, so that one list has them all; an expression is put in the place of its column where a
-//! program computes it.
+//! Every column has its own id, so one map is enough for all of them. The expression replaces its column at the place
+//! where a program computes it.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ use rowmill_plan::{ColumnId, Columns, ExprOp, ScalarExpr};
 
 use crate::optimizer::facts;
 
-/// The columns of a statement, and the expressions of those that are made.
+/// The columns of a statement, and the expressions of computed columns.
 #[derive(Debug)]
 pub(super) struct Definitions {
     exprs: RefCell<HashMap<usize, ScalarExpr>>,
@@ -23,12 +23,12 @@ impl Definitions {
         Definitions { exprs: RefCell::default(), kinds: RefCell::new(columns.clone()) }
     }
 
-    /// Notes what columns are made of.
+    /// Records the expressions of columns.
     pub(super) fn add(&self, exprs: &[(ColumnId, ScalarExpr)]) {
         self.exprs.borrow_mut().extend(exprs.iter().map(|(id, expr)| (id.0, expr.clone())));
     }
 
-    /// A new column.
+    /// Adds a column with the type of `of`.
     pub(super) fn add_column(&self, of: &ScalarExpr) -> ColumnId {
         self.kinds.borrow_mut().add("key", of.kind.clone())
     }
@@ -48,7 +48,7 @@ impl Definitions {
         facts::same(&self.kinds.borrow(), left, right)
     }
 
-    /// `expr` over columns that no operator computes. Those of which `is_known` is true stay as they are.
+    /// Replaces computed columns in `expr` by their expressions, except those for which `is_known` is true.
     pub(super) fn resolve(&self, expr: &ScalarExpr, is_known: &dyn Fn(usize) -> bool) -> ScalarExpr {
         let mut resolved = expr.clone();
         self.replace(&mut resolved, is_known, &self.exprs.borrow());

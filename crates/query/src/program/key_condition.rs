@@ -1,4 +1,4 @@
-//! What a condition says about columns of a table, where a key can answer it.
+//! Facts that conditions state about columns of a table and that a key can use.
 
 use arrow::datatypes::DataType;
 use rowmill_base::SqlType;
@@ -8,10 +8,10 @@ use rowmill_storage::TableDef;
 
 use super::scalar::{Scope, sql_type};
 
-/// Lists of values that rows are looked for by.
+/// Lists of values at most by which rows are looked up.
 pub(super) const ALTERNATIVES_MAX: usize = 1024;
 
-/// A table whose rows are to be found, and the columns that are known when that happens.
+/// A table whose rows are looked up, and the columns that are known at that time.
 pub(super) struct OwnColumns<'t> {
     pub(super) def: &'t TableDef,
     /// The columns of the plan, with their positions in the table.
@@ -19,21 +19,21 @@ pub(super) struct OwnColumns<'t> {
     pub(super) known: &'t Scope,
 }
 
-/// A fact about columns, by their positions.
+/// A fact about columns, by their positions in the table.
 #[derive(Debug)]
 pub(super) enum KeyCondition {
     /// The columns have the values of one of the lists.
     Among { columns: Vec<usize>, lists: Vec<Vec<Scalar>> },
-    /// The columns, compared as a row: one of the operators `<`, `<=`, `>`, `>=`.
+    /// The columns, compared as a row by `<`, `<=`, `>` or `>=`.
     Range { columns: Vec<usize>, op: CompareOp, values: Vec<Scalar> },
-    /// A text begins as all matches of a pattern do. The condition says more than that.
+    /// A text begins with the literal prefix of a pattern. The condition itself may ask for more than that.
     Prefix { column: usize, pattern: Scalar, escape: Option<char> },
     /// The column is not NULL.
     NotNull { column: usize },
 }
 
 impl OwnColumns<'_> {
-    /// The fact that `condition` is, if it is one.
+    /// The fact that `condition` states, if a key can use it.
     pub(super) fn fact(&self, condition: &ScalarExpr) -> Option<KeyCondition> {
         match &condition.op {
             ExprOp::Compare(op, pair) => {
@@ -91,7 +91,7 @@ impl OwnColumns<'_> {
         }
     }
 
-    /// `(a = 1 AND b = 2) OR (a = 3 AND b = 4)`: each part gives values to the same columns.
+    /// `(a = 1 AND b = 2) OR (a = 3 AND b = 4)`: each part must give values to the same columns.
     fn alternatives(&self, parts: &[ScalarExpr]) -> Option<KeyCondition> {
         let mut known: Option<Vec<usize>> = None;
         let mut lists = Vec::with_capacity(parts.len());
@@ -121,7 +121,7 @@ impl OwnColumns<'_> {
         Some(KeyCondition::Among { columns: known?, lists })
     }
 
-    /// `a < 1 OR (a = 1 AND b < 2)`: a comparison of rows by its parts.
+    /// `a < 1 OR (a = 1 AND b < 2)`: a comparison of rows that was written out by its parts.
     fn written_out_row(&self, parts: &[ScalarExpr]) -> Option<KeyCondition> {
         let mut parts: Vec<&[ScalarExpr]> = parts
             .iter()
@@ -152,7 +152,7 @@ impl OwnColumns<'_> {
                 _ => CompareOp::Greater,
             };
             let fits = (op == direction || is_last) && *strict.get_or_insert(direction) == direction;
-            // All columns before are equal to the values that they are compared with before.
+            // The part must repeat the equalities of all columns before it, with the same values.
             let is_known = |(column, value): &(usize, Scalar)| {
                 columns.iter().zip(&values).any(|(own, known)| own == column && known == value)
             };
@@ -168,21 +168,21 @@ impl OwnColumns<'_> {
         None
     }
 
-    /// The column that an expression is, or that it casts without changing how values compare.
+    /// The column of an expression, possibly below casts that do not change how values compare.
     fn column(&self, expr: &ScalarExpr) -> Option<usize> {
         let id = without_widening(expr).as_column()?;
         let (_, column) = self.columns.iter().find(|(own, _)| own.0 == id)?;
         self.def.columns[*column].kind.is_ordered().then_some(*column)
     }
 
-    /// A value that is known, and that a key compares with the values of a column.
+    /// A known value that a key can compare with the values of a column.
     fn value(&self, expr: &ScalarExpr, column: usize) -> Option<Scalar> {
         let value = self.known.scalar(expr)?;
         is_compared(&value.kind, &self.def.columns[column].kind).then_some(value)
     }
 }
 
-/// Whether values of a type are looked for in a key whose column has another one.
+/// Whether a key can look up values of this type in a column of another type.
 fn is_compared(value: &SqlType, column: &SqlType) -> bool {
     use SqlType::{Int64, UInt64};
     let is_text = |kind: &SqlType| matches!(kind, SqlType::Text { .. });
@@ -210,7 +210,7 @@ fn without_widening(expr: &ScalarExpr) -> &ScalarExpr {
     }
 }
 
-/// Whether every value of `from` is one of `to` that compares alike.
+/// Whether every value of `from` is also a value of `to`, and compares in the same way there.
 fn is_widening(from: &SqlType, to: &SqlType) -> bool {
     let digits = |kind: &SqlType| {
         Some(match kind {
@@ -228,7 +228,7 @@ fn is_widening(from: &SqlType, to: &SqlType) -> bool {
     match (from, to) {
         (SqlType::Text { .. }, SqlType::Text { .. }) => true,
         (SqlType::Float32, SqlType::Float64) => true,
-        // A double has all integers of 32 bits.
+        // A double represents every integer with 32 bits exactly.
         (SqlType::Int64 | SqlType::UInt64 | SqlType::Decimal { .. }, SqlType::Float64) => false,
         (from, SqlType::Float64) => digits(from).is_some(),
         (from, SqlType::Decimal { .. }) => {

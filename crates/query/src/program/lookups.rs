@@ -1,4 +1,4 @@
-//! The sources of a relation as lookups within lookups: in the order that costs least, each by its best key.
+//! Turns the sources of a relation into nested lookups: in the cheapest order, and each source by its best key.
 
 use rowmill_base::SqlType;
 use rowmill_plan::logical::{LogicalScan, LogicalSetOperation, LogicalSortKey};
@@ -16,55 +16,56 @@ use super::stage::Stage;
 use crate::optimizer::facts::{is_movable, is_true_of, split_and};
 use crate::optimizer::pushdown::inferred;
 
-/// Up to how many sources all orders are tried. Of more the next is always the one that costs least.
+/// Sources up to which we try all orders. With more, we always add the source that costs least next.
 const ORDERED_MAX: usize = 5;
 
-/// The share of rows that we assume a condition leaves that no key answers.
+/// The share of rows that we assume to meet a condition that no key answers.
 const OTHER_SHARE: f64 = 0.3;
 
-/// A table of at most so many rows is read without a key, and given up if it has become several times as large.
+/// A table with at most this number of rows is read without a key. The program gives up if the table has become
+/// `GROWTH` times as large as `SMALL_ROWS`.
 const SMALL_ROWS: u64 = 1_000;
 const GROWTH: u64 = 4;
 
-/// The parts of an OR that are read each by a key of its own.
+/// Parts of an OR up to which we read each part by its own key.
 const WAYS_MAX: usize = 16;
 
-/// The cost of comparing two rows in memory, in rows that are read.
+/// The cost of comparing two rows in memory. The unit is a row that is read.
 const COMPARED_COST: f64 = 0.1;
 
-/// How many rows are come upon in search of a few that meet conditions, before a way is taken that reads them faster.
+/// Rows that a search for a few matching rows may visit. With more, another way of reading should be faster.
 const SEARCHED_ROWS: u64 = 50_000;
 
-/// What a stage asks of the first lookup.
+/// The requirements of a stage on its first lookup.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Wanted<'a> {
     /// The order of the rows, over the columns of the sources.
     pub(super) order: &'a [LogicalSortKey],
-    /// Whether not all rows are read.
+    /// Whether a limit cuts the rows, so not all of them are read.
     pub(super) is_cut: bool,
-    /// How many rows are given and left out before them, where no condition comes after the lookups.
+    /// Number of rows that are given, plus the rows skipped before them, if no condition comes after the lookups.
     pub(super) cut: Option<&'a Scalar>,
-    /// Whether all rows are read, but nothing of them.
+    /// Whether the stage only counts the rows and reads none of their columns.
     pub(super) is_count: bool,
-    /// Whether there is no other way to read all rows.
+    /// Whether the program must read all rows because no other executor can.
     pub(super) reads_all: bool,
-    /// Whether the lookup is the first, so that it reads its table only once.
+    /// Whether the lookup is the first one, so it reads its table only once.
     pub(super) may_read_all: bool,
 }
 
-/// Lookups, as far as they are known.
+/// The lookups that were added so far.
 #[derive(Clone, Debug)]
 pub(super) struct Lookups {
     pub(super) lookups: Vec<NestedLookup>,
-    /// The columns that are there.
+    /// The columns that are known after these lookups.
     pub(super) scope: Scope,
     pending: Vec<Option<PendingCondition>>,
-    /// What is true of all rows.
+    /// Conditions that are true for all rows.
     held: Vec<ScalarExpr>,
-    /// How many rows there are, about.
+    /// Estimated number of rows.
     pub(super) rows: f64,
     pub(super) cost: f64,
-    /// Whether the rows come in the order that is wanted.
+    /// Whether the rows come in the order that the stage wants.
     pub(super) is_ordered: bool,
     /// Whether each lookup gives at most one row.
     pub(super) is_point: bool,
@@ -73,17 +74,19 @@ pub(super) struct Lookups {
     pub(super) target: Option<usize>,
 }
 
-/// A condition that no lookup asks yet.
+/// A condition that no lookup tests yet.
 #[derive(Clone, Debug)]
 struct PendingCondition {
     expr: ScalarExpr,
-    /// The source whose condition it is; none if it must be asked of rows of all sources, unless it cannot fail.
+    /// The source that the condition was written for. If absent, the condition must be tested after all sources, unless
+    /// it cannot fail.
     source: Option<usize>,
 }
 
 impl Lookups {
-    /// The conditions that are left to be asked after a lookup by those that are `answered`: not what these and the rows
-    /// before say. After `user.id = order.user`, `order.user < 9` says no more than `user.id < 9`.
+    /// The conditions that a lookup must still test, after a key has answered those in `answered`. Leaves out
+    /// conditions that follow from these and from the rows before. For example, after `user.id = order.user`,
+    /// `order.user < 9` follows from `user.id < 9`.
     fn others<'c>(&self, conditions: &'c [ScalarExpr], answered: &[usize]) -> Vec<&'c ScalarExpr> {
         let by: Vec<ScalarExpr> = answered.iter().map(|at| conditions[*at].clone()).collect();
         let implied = inferred(&by, &self.held, None);
@@ -94,8 +97,8 @@ impl Lookups {
 }
 
 impl<'p> ProgramBuilder<'p> {
-    /// The lookups of a relation, and what is asked of their rows in the end. They are numbered from `first_row`, and see the
-    /// columns of `outer`.
+    /// Plans the lookups of a relation, and the condition that is tested after all of them. The lookups are numbered
+    /// from `first_row` and can refer to the columns of `outer`.
     pub(super) fn lookups(
         &self,
         relation: &Relation<'p>,
@@ -145,7 +148,7 @@ impl<'p> ProgramBuilder<'p> {
         Some((lookups, Scalar::all_of(filter)))
     }
 
-    /// Adds the sources in `left`, in the order that costs least.
+    /// Adds the sources in `left` in the cheapest order. `best` holds the cheapest complete plan so far.
     fn order(
         &self,
         relation: &Relation<'p>,
@@ -164,11 +167,13 @@ impl<'p> ProgramBuilder<'p> {
             Some((*at, lookups))
         });
         let mut more: Vec<(usize, Lookups)> = more.collect();
+        // Trying the cheapest source first should give a good bound early.
         more.sort_by(|(_, left), (_, right)| left.cost.total_cmp(&right.cost));
         if relation.sources.len() > ORDERED_MAX {
             more.truncate(1);
         }
         for (at, lookups) in more {
+            // Adding a source never makes a plan cheaper, so we can drop a partial plan that already costs more.
             if best.as_ref().is_none_or(|best| lookups.cost < best.cost) {
                 let left: Vec<usize> = left.iter().copied().filter(|other| *other != at).collect();
                 self.order(relation, lookups, &left, first_row, wanted, best);
@@ -176,7 +181,7 @@ impl<'p> ProgramBuilder<'p> {
         }
     }
 
-    /// Adds one source; `None` if it cannot be read here.
+    /// Adds one source. Returns `None` if it cannot be read at this point.
     fn with_source(
         &self,
         mut lookups: Lookups,
@@ -196,6 +201,7 @@ impl<'p> ProgramBuilder<'p> {
             .filter(|place| {
                 let condition = lookups.pending[*place].as_ref();
                 condition.is_some_and(|condition| {
+                    // A condition that can fail must see only the rows of its own source, or of all sources.
                     let is_due = condition.source == Some(at) || is_last || is_movable(&condition.expr);
                     is_due && is_usable(&lookups.scope, &condition.expr)
                 })
@@ -208,7 +214,7 @@ impl<'p> ProgramBuilder<'p> {
         let (rows, cost);
         match source {
             RelationSource::Scan(scan) => {
-                // After lookups of one row each, this one still decides about the order.
+                // If all lookups before give one row each, this lookup still decides the order of the rows.
                 let is_first = lookups.is_point;
                 let wanted = Wanted { may_read_all: lookups.lookups.is_empty(), ..wanted };
                 let choice = self.choice(scan, &usable, &lookups.scope, is_first.then_some(wanted));
@@ -248,7 +254,7 @@ impl<'p> ProgramBuilder<'p> {
             RelationSource::Keys(plan, keys) => {
                 let stage = Stage::of_keys(plan, keys.clone(), &self.definitions)?;
                 let ids: Vec<ColumnId> = keys.iter().map(|(id, _)| *id).collect();
-                // The values are read once, so that they name no column of the rows before.
+                // The values are read once and must therefore not refer to columns of the lookups before.
                 let read = self.read(&stage, &Scope::default(), row, &ids)?;
                 self.add_in_memory(&columns, row, wanted, &mut lookups)?;
                 (rows, cost, answered) = (read.rows, read.cost, Vec::new());
@@ -270,7 +276,7 @@ impl<'p> ProgramBuilder<'p> {
         self.with_found(lookups, (places, usable), (found, answered), (rows, cost))
     }
 
-    /// Adds the columns of rows in memory, which come in no order that a key gives.
+    /// Adds the columns of rows in memory. No key gives them an order.
     fn add_in_memory(&self, columns: &[ColumnId], row: usize, wanted: Wanted<'_>, lookups: &mut Lookups) -> Option<()> {
         for (at, id) in columns.iter().enumerate() {
             lookups.scope.add(id.0, super::scalar::sql_type(&self.definitions.kind(*id))?, row, at);
@@ -280,7 +286,8 @@ impl<'p> ProgramBuilder<'p> {
         Some(())
     }
 
-    /// Adds a source that was found, with the conditions that are `usable` now, at `places` among those that are pending.
+    /// Adds a source with its access. `usable` are the conditions that can be tested now, at `places` of the pending
+    /// ones.
     fn with_found(
         &self,
         mut lookups: Lookups,
@@ -289,6 +296,7 @@ impl<'p> ProgramBuilder<'p> {
         (rows, cost): (f64, f64),
     ) -> Option<Lookups> {
         places.into_iter().for_each(|place| lookups.pending[place] = None);
+        // Conditions that the key answers, or that follow from earlier ones, need no test.
         let others = lookups.others(&usable, &answered);
         let conditions = lookups.scope.scalars(others)?;
         lookups.held.extend(usable);
@@ -299,7 +307,7 @@ impl<'p> ProgramBuilder<'p> {
         Some(lookups)
     }
 
-    /// Adds a step, which is done for each row of all sources.
+    /// Adds a step: a join of another kind that runs for each row of all sources.
     fn with_step(
         &self,
         mut lookups: Lookups,
@@ -322,6 +330,7 @@ impl<'p> ProgramBuilder<'p> {
                     true => self.whole(scan),
                     false => self.choice(scan, &conditions, &scope, None)?.key,
                 };
+                // With many outer rows, reading the right side once may be cheaper than a lookup for each row.
                 let once = (!lookups.is_point && !names_rows_from(&key.access, first_row))
                     .then(|| self.read_once(scan, &conditions, &scope.before(first_row), row))
                     .flatten();
@@ -351,7 +360,7 @@ impl<'p> ProgramBuilder<'p> {
                 width = nested.columns.len();
                 (cost, answered, source) = (of_row, nested.answered, nested.source);
             }
-            // The right side of a join is a table or a plan.
+            // The right side of such a join must be a table or a plan.
             _ => return None,
         }
         let condition = Scalar::all_of(scope.scalars(lookups.others(&conditions, &answered))?);
@@ -375,7 +384,7 @@ impl<'p> ProgramBuilder<'p> {
         }
     }
 
-    /// All rows of a table.
+    /// Reads all rows of a table.
     fn whole(&self, scan: &LogicalScan) -> KeyChoice {
         let source = &*self.tables[scan.table];
         let own = OwnColumns { def: source.table(), columns: &scan.columns, known: &Scope::default() };
@@ -383,7 +392,7 @@ impl<'p> ProgramBuilder<'p> {
         choices(&own, &[], &spread).pop().expect("a keyed table has a key")
     }
 
-    /// How a table is read by what is known of its rows. `wanted` is what is asked of the first lookup.
+    /// Chooses how a table is read, given the columns that are known. `wanted` is set for the first lookup.
     fn choice(
         &self,
         scan: &LogicalScan,
@@ -399,12 +408,14 @@ impl<'p> ProgramBuilder<'p> {
         let Some(wanted) = wanted else { return best.narrows().then(|| TableChoice::new(best.clone())) };
         let may_read_all = wanted.may_read_all;
         let backward = |choice: &KeyChoice| choice.gives(wanted.order, &own);
-        // An order that the key gives saves reading what is behind the limit.
+        // A key that gives the wanted order can stop at the limit, so we prefer it among keys that narrow equally well.
+        // An order is worth nothing if its key reads many more rows.
         let is_alike = |choice: &&KeyChoice| choice.given() == best.given() && (choice.narrows() || !best.narrows());
         let in_order = choices.iter().filter(is_alike).find(|choice| backward(choice).is_some());
         let mut chosen = if best.is_point { best } else { in_order.unwrap_or(best) };
         let mut is_searched = false;
         let mut is_small = false;
+        // No condition helps. Programs should not read large tables, so only a few cases are allowed.
         if !chosen.narrows() {
             if !may_read_all {
                 return None;
@@ -434,7 +445,8 @@ impl<'p> ProgramBuilder<'p> {
         Some(choice)
     }
 
-    /// The rows of a plan that is read for itself, for each row before where conditions compare its columns with those.
+    /// Plans a nested read of `plan`. It runs again for each row of the lookups before if `conditions` compare its
+    /// columns with theirs.
     fn nested(&self, plan: &'p Logical, known: &Scope, row: usize, conditions: &[ScalarExpr]) -> Option<NestedPlan> {
         let mut stage = Stage::of(plan, &self.definitions)?;
         let mut answered = Vec::new();
@@ -447,7 +459,7 @@ impl<'p> ProgramBuilder<'p> {
         if let Logical::Filter { input, .. } = plan
             && let Logical::Window(window) = &**input
         {
-            // The number of a row is for the filter alone.
+            // Only the filter reads the row number, so we do not give it.
             ids.retain(|id| window.calls.iter().all(|(call, _)| call != id));
         }
         let columns: Vec<(ColumnId, SqlType)> = ids
@@ -459,7 +471,8 @@ impl<'p> ProgramBuilder<'p> {
         Some(NestedPlan { source: LookupSource::Reads(vec![read.read]), columns, answered, rows, cost })
     }
 
-    /// The rows of a table that conditions leave which name no other columns than its own and those of `known`.
+    /// Plans a nested read of a table that runs once. It tests only the conditions that refer to its own columns and to
+    /// `known`.
     fn read_once(
         &self,
         scan: &LogicalScan,
@@ -478,8 +491,8 @@ impl<'p> ProgramBuilder<'p> {
         Some(NestedPlan { source: LookupSource::Reads(vec![read]), columns, answered, rows, cost })
     }
 
-    /// All columns of the rows of a table that a key finds by some of `conditions` and that meet the others; how many there
-    /// are, about, and what they cost.
+    /// Plans a read of all columns of a table: a key answers some of `conditions`, and the read tests the others.
+    /// Returns the read, its estimated rows, and its cost.
     fn rows_of_scan(
         &self,
         scan: &LogicalScan,
@@ -489,7 +502,7 @@ impl<'p> ProgramBuilder<'p> {
         wanted: Option<Wanted<'_>>,
     ) -> Option<(Read, f64, f64)> {
         let choice = self.choice(scan, conditions, known, wanted)?;
-        // Of rows in order no more are read than are given in the end.
+        // If the rows come in order, the read needs no more rows than the stage gives.
         let limit = wanted.and_then(|wanted| wanted.cut).filter(|_| choice.is_ordered).cloned();
         let cost = wanted.filter(|_| limit.is_some()).map_or(choice.key.cost, |wanted| choice.cost(wanted));
         let key = choice.key;
@@ -504,8 +517,8 @@ impl<'p> ProgramBuilder<'p> {
         Some((Read { lookups, filter: None, output, for_update: false, rows_max: None }, key.rows, cost))
     }
 
-    /// The rows of a table that one of several conditions leaves, each by the key that finds them: `a = 1 OR b = 2`. Which
-    /// of `conditions` that answers.
+    /// Plans a read for a condition such as `a = 1 OR b = 2`, where each part has its own key. Returns the reads and
+    /// the position of the condition that they answer.
     fn any_of(
         &self,
         scan: &LogicalScan,
@@ -519,12 +532,13 @@ impl<'p> ProgramBuilder<'p> {
         }
         conditions.iter().enumerate().find_map(|(at, condition)| {
             let ExprOp::Or(parts) = &condition.op else { return None };
+            // Each part becomes a read, and the parts are evaluated more than once.
             if parts.len() > WAYS_MAX || !is_movable(condition) {
                 return None;
             }
             let mut listed = ListedReads::default();
             for (number, part) in parts.iter().enumerate() {
-                // A row that one part has found is not given again.
+                // Each part excludes the rows that an earlier part has found, so no row is given twice.
                 let before = parts[..number].iter().map(|part| is_true_of(part.clone()).negated());
                 let others = conditions.iter().enumerate().filter(|(other, _)| *other != at);
                 let own: Vec<ScalarExpr> = split_and(vec![part.clone()])
@@ -542,7 +556,7 @@ impl<'p> ProgramBuilder<'p> {
         })
     }
 
-    /// The rows of all inputs of a `UNION ALL`.
+    /// Plans reads of all inputs of a `UNION ALL`.
     fn union(&self, of: &'p LogicalSetOperation, known: &Scope, row: usize) -> Option<ListedReads> {
         let mut listed = ListedReads::default();
         for (plan, columns) in &of.inputs {
@@ -556,7 +570,7 @@ impl<'p> ProgramBuilder<'p> {
         listed.reads.iter().all(|read| kinds(read) == columns).then_some(listed)
     }
 
-    /// Rows that the statement contains.
+    /// Plans reads of rows that the statement contains.
     fn values(&self, source: &RelationSource<'p>, known: &Scope) -> Option<ListedReads> {
         let RelationSource::Values(columns, rows) = source else { return None };
         let kinds: Vec<_> = columns.iter().map(|id| self.definitions.kind(*id)).collect();
@@ -571,7 +585,7 @@ impl<'p> ProgramBuilder<'p> {
     }
 }
 
-/// Reads whose rows come one after the other.
+/// Several reads whose rows are given one read after another.
 #[derive(Default)]
 struct ListedReads {
     reads: Vec<Read>,
@@ -579,7 +593,7 @@ struct ListedReads {
     cost: f64,
 }
 
-/// Rows that a lookup has from something else than a table.
+/// The rows of a lookup whose source is not a table.
 pub(super) struct RowsInMemory {
     pub(super) source: LookupSource,
     pub(super) rows: f64,
@@ -592,7 +606,7 @@ impl From<ListedReads> for RowsInMemory {
     }
 }
 
-/// How a table is read.
+/// The chosen access to a table.
 struct TableChoice {
     key: KeyChoice,
     is_ordered: bool,
@@ -600,7 +614,7 @@ struct TableChoice {
     rows_max: Option<u64>,
 }
 
-/// How a plan is read.
+/// The plan of a nested read.
 struct NestedPlan {
     source: LookupSource,
     columns: Vec<(ColumnId, SqlType)>,
@@ -615,13 +629,13 @@ impl NestedPlan {
         columns.for_each(|(at, (id, kind))| scope.add(id.0, kind.clone(), row, at));
     }
 
-    /// The cost for each of `rows` rows, where it is read once and compared with each of them.
+    /// The cost per row of the lookups before, if the nested read runs once and its rows are compared with all of them.
     fn cost_once(&self, rows: f64) -> f64 {
         self.cost / rows + self.rows * COMPARED_COST
     }
 }
 
-/// Whether an access names columns of rows from `row` on.
+/// Whether an access refers to columns of lookups from `row` on.
 fn names_rows_from(access: &Access, row: usize) -> bool {
     let mut names = false;
     access.scalars().for_each(|scalar| scalar.each_column(&mut |column| names |= column.row >= row));
@@ -629,7 +643,7 @@ fn names_rows_from(access: &Access, row: usize) -> bool {
 }
 
 impl TableChoice {
-    /// What it costs to read the rows that are given.
+    /// The cost of reading the rows that the stage needs.
     fn cost(&self, wanted: Wanted<'_>) -> f64 {
         match self.is_ordered && wanted.is_cut {
             true if self.key.narrows() => self.key.cost.min(ROWS_OF_A_PAGE * SOUGHT_COST),
@@ -645,14 +659,14 @@ impl TableChoice {
 }
 
 impl RelationStep<'_> {
-    /// The columns that it makes.
+    /// The columns that the step makes.
     fn columns(&self) -> Vec<ColumnId> {
         self.source.columns().into_iter().chain(self.mark).collect()
     }
 }
 
 impl KeyChoice {
-    /// Whether its rows are in an order, and if so, whether read backward.
+    /// Whether the key gives the rows in this order. If so, returns whether the key must be read backward.
     fn gives(&self, order: &[LogicalSortKey], own: &OwnColumns<'_>) -> Option<bool> {
         if order.is_empty() {
             return Some(false);
@@ -663,7 +677,7 @@ impl KeyChoice {
         for key in order {
             let ExprOp::Column(id) = key.expr.op else { return None };
             if own.known.has(id) {
-                // All rows that are read together have one value.
+                // All rows that are read together have the same value, so the column does not affect the order.
                 continue;
             }
             let (_, position) = own.columns.iter().find(|(own, _)| own.0 == id)?;
@@ -673,7 +687,7 @@ impl KeyChoice {
             }
             let (at, (column, descending)) = next.next()?;
             let is_backward = *descending != key.descending;
-            // A key has NULL behind all values, and before them where it is descending.
+            // A key sorts NULL after all values, and before them in a descending column.
             let is_limited = at == 0 && self.leaves_out_nulls();
             let nulls_fit = !own.def.columns[*position].nullable || is_limited || key.nulls_first == key.descending;
             if *column != *position || *backward.get_or_insert(is_backward) != is_backward || !nulls_fit {
@@ -683,7 +697,7 @@ impl KeyChoice {
         Some(backward.unwrap_or(false))
     }
 
-    /// Whether the first of the ordered columns is not NULL in any row.
+    /// Whether no row has NULL in the first column that orders the rows.
     fn leaves_out_nulls(&self) -> bool {
         let Access { alternatives, from, to, prefix, not_null, .. } = &self.access;
         !alternatives.is_empty() || from.is_some() || to.is_some() || prefix.is_some() || *not_null

@@ -6,7 +6,7 @@ use rowmill_base::{IndexId, TableId};
 use rowmill_plan::program::ProgramNames;
 use rowmill_storage::{KeyColumn, TableDef};
 
-/// The definitions of the tables that a program names.
+/// Finds names in the definitions of the tables that a program uses.
 #[derive(Debug)]
 pub struct DefinitionNames<'t>(pub &'t [Arc<TableDef>]);
 

@@ -1,4 +1,4 @@
-//! A stage as one read: lookups, and what is made of their rows.
+//! Turns a stage into a read: its lookups, and the output that is made of their rows.
 
 use rowmill_base::SqlType;
 use rowmill_plan::logical::{AggregateCall, LogicalSortKey};
@@ -13,10 +13,10 @@ use super::scalar::Scope;
 use super::stage::{Grouping, Stage};
 use super::{ProgramBuilder, READS_MAX};
 
-/// The share of groups that we assume among rows.
+/// The number of groups per row that we assume.
 const GROUP_SHARE: f64 = 0.1;
 
-/// A read, and what it costs.
+/// A read and its estimated cost.
 pub(super) struct StageRead {
     pub(super) read: Read,
     pub(super) rows: f64,
@@ -24,8 +24,8 @@ pub(super) struct StageRead {
 }
 
 impl<'p> ProgramBuilder<'p> {
-    /// The read of a stage that gives the columns `ids`. Its lookups are numbered from `first_row` and see the columns of
-    /// `outer`.
+    /// The read of a stage that gives the columns `ids`. Its lookups are numbered from `first_row` and can refer to the
+    /// columns of `outer`.
     pub(super) fn read(
         &self,
         stage: &Stage<'p>,
@@ -33,13 +33,16 @@ impl<'p> ProgramBuilder<'p> {
         first_row: usize,
         ids: &[ColumnId],
     ) -> Option<StageRead> {
+        // Alternatives multiply with nesting, so planning should give up early.
         self.reads.set(self.reads.get() + 1);
         if self.reads.get() > READS_MAX {
             return None;
         }
+        // No condition selects a partition, so the rows are numbered instead.
         if stage.is_partitioned() {
             return self.read(&stage.by_number()?, outer, first_row, ids);
         }
+        // We plan the semi joins both as tests and as sources, and take the cheaper plan.
         let plain = self.read_in_order(stage, outer, first_row, ids);
         let add_column = |of: &ScalarExpr| self.definitions.add_column(of);
         let turned = stage
@@ -55,10 +58,11 @@ impl<'p> ProgramBuilder<'p> {
         let Some(grouping) = &stage.grouping else { return self.read_rows(stage, outer, first_row, ids) };
         let mut relation = stage.relation.clone();
         let known = relation.known(outer);
+        // MIN and MAX over all rows can stop at the first value if a key gives the order.
         let extreme = extreme_order(grouping).filter(|_| !relation.sources.is_empty());
         let order: Vec<LogicalSortKey> = extreme.into_iter().map(|key| self.resolved_key(&key, &known)).collect();
         if let [key] = &order[..] {
-            // NULL is no minimum and no maximum.
+            // A minimum or maximum ignores NULLs, so the first row must not be one.
             let of = Box::new(key.expr.clone());
             relation.conditions.push(ScalarExpr::new(
                 arrow::datatypes::DataType::Boolean,
@@ -70,6 +74,7 @@ impl<'p> ProgramBuilder<'p> {
         let (lookups, filter) = match self.lookups(&relation, outer, first_row, extreme) {
             Some((lookups, filter)) if order.is_empty() || lookups.is_ordered => (lookups, filter),
             _ => {
+                // No key gives the order: aggregate all rows, with the original conditions.
                 let relation = if order.is_empty() { &relation } else { &stage.relation };
                 let mut found = self.lookups(relation, outer, first_row, Wanted { is_count, ..Wanted::default() })?;
                 found.0.is_ordered = false;
@@ -81,6 +86,7 @@ impl<'p> ProgramBuilder<'p> {
         let resolved = |expr: &ScalarExpr| self.definitions.resolve(expr, &|id| scope.has(id));
         let keys: Vec<Scalar> =
             grouping.keys.iter().map(|(_, key)| scope.scalar(&resolved(key))).collect::<Option<_>>()?;
+        // Programs find groups by their key bytes, which only ordered types have.
         if keys.iter().any(|key| !key.kind.is_ordered()) {
             return None;
         }
@@ -120,7 +126,7 @@ impl<'p> ProgramBuilder<'p> {
         Some(StageRead { read: Read { lookups, filter, output, for_update: false, rows_max }, rows, cost })
     }
 
-    /// What a stage gives of rows whose columns are those of `scope`; and its limit, if it is known.
+    /// The output of a stage over rows whose columns are in `scope`, and its limit, if it is known.
     fn rows(
         &self,
         stage: &Stage<'p>,
@@ -156,14 +162,14 @@ impl<'p> ProgramBuilder<'p> {
     }
 }
 
-/// The rows of a page whose size is a parameter.
+/// The rows that we assume for a page whose size is a parameter.
 pub(super) const ROWS_OF_A_PAGE: f64 = 100.0;
 
-/// The cost of finding the next row that is given, where the rows come in order.
+/// The cost of finding the next row that is given, if the rows come in order.
 pub(super) const SOUGHT_COST: f64 = 10.0;
 
 impl Relation<'_> {
-    /// Tells the columns that its sources and steps make, and those of `outer`.
+    /// Returns a predicate for the columns that its sources and steps make, and for those of `outer`.
     fn known(&self, outer: &Scope) -> impl Fn(usize) -> bool + use<> {
         let of_steps = self.steps.iter().flat_map(|step| step.source.columns().into_iter().chain(step.mark));
         let made: Vec<ColumnId> = self.sources.iter().flat_map(RelationSource::columns).chain(of_steps).collect();
@@ -173,7 +179,7 @@ impl Relation<'_> {
 }
 
 impl Grouping<'_> {
-    /// Whether it gives the number of all rows and nothing else.
+    /// Whether the only result is the number of all rows.
     fn counts_rows(&self) -> bool {
         let is_count = |call: &AggregateCall| call.filter.is_none() && counts_rows(call);
         self.keys.is_empty() && self.aggregates.iter().all(|(_, call)| is_count(call))
@@ -186,7 +192,7 @@ fn counts_rows(call: &AggregateCall) -> bool {
     call.function == AggregateFunction::Count && !call.distinct && call.arguments.iter().all(is_value)
 }
 
-/// The order in which the first value is the result, of the one minimum or maximum over all rows.
+/// If the only aggregate is a minimum or maximum over all rows, the order in which the first value is the result.
 fn extreme_order(grouping: &Grouping<'_>) -> Option<LogicalSortKey> {
     let (true, [(_, call)]) = (grouping.keys.is_empty(), grouping.aggregates) else { return None };
     let descending = match call.function {
@@ -199,7 +205,7 @@ fn extreme_order(grouping: &Grouping<'_>) -> Option<LogicalSortKey> {
     is_plain.then(|| LogicalSortKey { expr: argument.clone(), descending, nulls_first: descending })
 }
 
-/// An aggregate of a plan as one of a program; `None` if programs do not have it.
+/// An aggregate of a plan as one of a program. Returns `None` if programs do not have it.
 pub(super) fn row_aggregate(
     call: &AggregateCall,
     scope: &Scope,
@@ -232,8 +238,9 @@ pub(super) fn row_aggregate(
 }
 
 impl Stage<'_> {
-    /// How many rows are given and left out before them; `None` if all are read.
+    /// The number of rows that are given, plus the rows skipped before them. Returns `None` if all rows are read.
     fn cut(&self) -> Option<Scalar> {
+        // The lookup must read the skipped rows as well.
         let limit = row_number(self.limit.as_ref()?)?;
         let Some(skip) = &self.skip else { return Some(limit) };
         let skip = row_number(skip)?;
@@ -241,17 +248,17 @@ impl Stage<'_> {
             let most = Scalar::literal(SqlType::Int64, Value::Int(CUT_ROWS_MAX));
             Scalar::compare(rows.clone(), CompareOp::LessOrEqual, most)
         };
-        // A sum that BIGINT does not have is no error, but no limit.
+        // If the sum would overflow, that must not be an error, so there is no limit then.
         let are_small = Scalar::all_of(vec![is_small(&skip), is_small(&limit)])?;
         let sum = Scalar::arithmetic(SqlType::Int64, skip, ArithmeticOp::Plus, limit);
         Some(Scalar::new(SqlType::Int64, ScalarOp::Case { whens: vec![(are_small, sum)], otherwise: None }))
     }
 }
 
-/// Of pages with more rows, or after more, all rows are read.
+/// The largest OFFSET and LIMIT with which we stop reading early. With larger numbers we read all rows.
 const CUT_ROWS_MAX: i64 = 1 << 40;
 
-/// A number of rows: a literal or a parameter.
+/// A number of rows, which must be a literal or a parameter.
 fn row_number(expr: &ScalarExpr) -> Option<Scalar> {
     let number = Scope::default().scalar(expr)?;
     match &number.op {

@@ -1,5 +1,5 @@
-//! What the operators below a grouping and a limit read: sources that are joined in any order, conditions, and what is looked
-//! up for each of their rows.
+//! The part of a plan below a grouping and a limit: sources that can be joined in any order, conditions, and lookups
+//! for each of their rows.
 
 use rowmill_plan::logical::{
     LogicalJoin, LogicalJoinKind, LogicalScan, LogicalSetOperation, LogicalWindow, SetOperationKind,
@@ -11,34 +11,34 @@ use super::Definitions;
 use crate::optimizer::facts::split_and;
 use crate::optimizer::walk::output;
 
-/// Rows of sources, joined.
+/// The joined rows of some sources.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Relation<'p> {
-    /// Every combination of their rows that meets the conditions.
+    /// The sources. The rows are all combinations of their rows that meet the conditions.
     pub(super) sources: Vec<RelationSource<'p>>,
     pub(super) conditions: Vec<ScalarExpr>,
-    /// What is done for each of these, in order.
+    /// Lookups for each of these rows, in order.
     pub(super) steps: Vec<RelationStep<'p>>,
 }
 
-/// Where rows come from.
+/// A source of rows.
 #[derive(Clone, Debug)]
 pub(super) enum RelationSource<'p> {
     /// A table.
     Scan(&'p LogicalScan),
-    /// A plan that is read for itself.
+    /// A plan that is read by a nested read.
     Plan(&'p Logical),
     /// The distinct values of expressions over the rows of a plan, in new columns.
     Keys(&'p Logical, Vec<(ColumnId, ScalarExpr)>),
-    /// The rows of several plans, one plan after the other.
+    /// The rows of several plans, one plan after another.
     Union(&'p LogicalSetOperation),
     /// Rows that the statement contains.
     Values(&'p [ColumnId], &'p [Vec<ScalarExpr>]),
-    /// Rows with values that others of their partition decide.
+    /// Rows with window values.
     Windows(&'p LogicalWindow),
     /// A `Logical::Recursive`, and the columns of its result.
     Recursion(&'p Logical, &'p [ColumnId]),
-    /// The rows of the last round of the recursion with this number.
+    /// The rows of the previous round of the recursion with this number.
     LastRound(usize, &'p [ColumnId]),
 }
 
@@ -46,10 +46,10 @@ pub(super) enum RelationSource<'p> {
 #[derive(Clone, Debug)]
 pub(super) struct RelationStep<'p> {
     pub(super) kind: LookupKind,
-    /// The right side of the join, and what that says of pairs.
+    /// The right side of the join, and its conditions on pairs.
     pub(super) right: &'p Logical,
     pub(super) on: Vec<ScalarExpr>,
-    /// The same with the conditions on the right side alone among those on pairs.
+    /// The source of the lookup. Conditions on the right side alone are moved to the conditions on pairs.
     pub(super) source: RelationSource<'p>,
     pub(super) conditions: Vec<ScalarExpr>,
     pub(super) compared: Vec<ScalarExpr>,
@@ -58,7 +58,7 @@ pub(super) struct RelationStep<'p> {
 }
 
 impl<'p> Relation<'p> {
-    /// The rows of a plan; `None` of one that programs do not read.
+    /// The relation of a plan, or `None` if programs cannot read it.
     pub(super) fn of(plan: &'p Logical, definitions: &Definitions) -> Option<Relation<'p>> {
         match plan {
             Logical::Values { columns, rows } if columns.is_empty() && rows.len() == 1 => Some(Relation::default()),
@@ -82,7 +82,7 @@ impl<'p> Relation<'p> {
             }
             Logical::Join(join) => Relation::of_join(join, definitions),
             Logical::Scan(scan) => Some(Relation::of_source(RelationSource::Scan(scan))),
-            // What a stage of its own does.
+            // These operators need a stage of their own.
             Logical::Group(group) if group.sets.is_none() => Some(Relation::of_source(RelationSource::Plan(plan))),
             Logical::Distinct { on: false, .. }
             | Logical::Limit { .. }
@@ -92,7 +92,7 @@ impl<'p> Relation<'p> {
         }
     }
 
-    /// All rows of one source.
+    /// A relation of one source without conditions.
     pub(super) fn of_source(source: RelationSource<'p>) -> Relation<'p> {
         Relation { sources: vec![source], ..Relation::default() }
     }
@@ -116,12 +116,14 @@ impl<'p> Relation<'p> {
             LogicalJoinKind::Full => return None,
         };
         let (mut kind, mut right) = (kind, &*join.right);
+        // A left join with a single row is a scalar subquery, for which programs have a kind of lookup.
         if let (LookupKind::Left, Logical::SingleRow { input, by }) = (kind, right)
             && by.is_empty()
             && join.conditions.is_empty()
         {
             (kind, right) = (LookupKind::Single, input);
         }
+        // Nothing above sees the right side, so its computed columns need not be made.
         let hides = matches!(kind, LookupKind::Semi | LookupKind::Anti | LookupKind::Mark);
         let on = split_and(join.conditions.clone());
         let mut conditions = on.clone();
@@ -132,8 +134,8 @@ impl<'p> Relation<'p> {
     }
 }
 
-/// The right side of a join: a table, whose conditions are added to `conditions`, or a plan. With `hides` no column of it is
-/// seen above the join.
+/// Splits the right side of a join into a source and conditions, which are added to `conditions`. With `hides`, no
+/// column of the right side is visible above the join.
 fn step_source<'p>(
     right: &'p Logical,
     hides: bool,
@@ -162,7 +164,7 @@ fn step_source<'p>(
 }
 
 impl RelationSource<'_> {
-    /// Whether no two of its rows are equal to one row of another source in what they are joined by.
+    /// Whether its rows are distinct join keys, so a row of the other sources matches at most one of them.
     pub(super) fn is_of_keys(&self) -> bool {
         matches!(self, RelationSource::Keys(..))
     }

@@ -1,7 +1,8 @@
-//! Expressions of a plan as scalars of a program.
+//! Turns expressions of a plan into scalars of a program.
 //!
-//! What programs compute by themselves, value by value, becomes steps of a scalar. Every other expression is kept as it is
-//! and evaluated for one row ([`ScalarOp::Evaluate`]), over operands that are computed in steps as far as that is possible.
+//! Operators that programs can compute themselves, value by value, become steps of a scalar. Any other expression is
+//! kept and evaluated as a batch of one row ([`ScalarOp::Evaluate`]). Its operands are computed in steps as far as
+//! possible.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,10 +13,10 @@ use rowmill_plan::program::{ArithmeticOp, Scalar, ScalarOp, TextFunction, Value}
 use rowmill_plan::{CompareOp, Constant, ExprOp, ScalarExpr};
 use rowmill_storage::keyed::{ColumnValues, ValueRef};
 
-/// Values of a list that are compared one by one.
+/// Values of a list up to which we compare them one by one.
 const LIST_MAX: usize = 64;
 
-/// Where a program finds the columns of a plan.
+/// The places of the plan's columns in a program.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scope {
     places: HashMap<usize, Scalar>,
@@ -34,14 +35,15 @@ impl Scope {
         Scope { places: places.map(|(id, place)| (*id, place.clone())).collect() }
     }
 
-    /// Whether a column is there.
+    /// Whether a column is known.
     pub(super) fn has(&self, id: usize) -> bool {
         self.places.contains_key(&id)
     }
 
-    /// `expr` as a scalar; `None` if a column is not there, or a program does not have such values.
+    /// `expr` as a scalar. Returns `None` if a column is unknown or a program cannot have such values.
     pub(super) fn scalar(&self, expr: &ScalarExpr) -> Option<Scalar> {
-        // What cannot be computed is found here: further in both ways would be tried at every level.
+        // We check this first, once for the whole tree. Otherwise both attempts below would descend and fail at every
+        // level.
         let is_missing = |part: &ScalarExpr| match &part.op {
             ExprOp::Column(id) => !self.has(*id),
             ExprOp::Parameter(_) => sql_type(&part.kind).is_none(),
@@ -55,6 +57,7 @@ impl Scope {
     }
 
     fn lowered(&self, expr: &ScalarExpr) -> Option<Scalar> {
+        // Steps are faster than the evaluator, so we try them first.
         if let Some(scalar) = self.steps(expr) {
             return Some(scalar);
         }
@@ -68,7 +71,7 @@ impl Scope {
         exprs.into_iter().map(|expr| self.scalar(expr)).collect()
     }
 
-    /// `expr` as one of the steps that programs have.
+    /// `expr` as one of the steps of a program.
     fn steps(&self, expr: &ScalarExpr) -> Option<Scalar> {
         let of = |expr: &ScalarExpr| self.lowered(expr);
         let boxed = |expr: &ScalarExpr| self.lowered(expr).map(Box::new);
@@ -124,8 +127,8 @@ impl Scope {
         Some(Scalar::new(kind, op))
     }
 
-    /// `expr` over operands. An operand of what SQL evaluates only for some rows is a column or a parameter and nothing else,
-    /// so that nothing fails that is not asked for.
+    /// `expr` over operands, for evaluation as a batch. An operand that SQL evaluates only for some rows must be a
+    /// plain column or parameter, so we compute nothing in advance that could fail.
     fn kept(&self, expr: &ScalarExpr, is_lazy: bool, operands: &mut Vec<Scalar>) -> Option<ScalarExpr> {
         let as_operand = match &expr.op {
             ExprOp::Literal(_) => return Some(expr.clone()),
@@ -139,7 +142,7 @@ impl Scope {
                 operands.push(operand);
                 operands.len() - 1
             });
-            // A column of a table may be a VARCHAR where the expression says TEXT.
+            // A column of a table may be a VARCHAR while the expression says TEXT.
             return (operands[position].kind.arrow() == expr.kind)
                 .then(|| ScalarExpr::column(position, expr.kind.clone()));
         }
@@ -153,12 +156,12 @@ impl Scope {
     }
 }
 
-/// The type of SQL that has the values of an Arrow type, if it has these alone.
+/// The SQL type of an Arrow type, if it is the only type with these values.
 pub(super) fn sql_type(kind: &DataType) -> Option<SqlType> {
     SqlType::from_arrow(kind).filter(|sql| sql.arrow() == *kind)
 }
 
-/// A literal with its type; `None` of a type that SQL does not have.
+/// A literal with its type. Returns `None` for a type that SQL does not have.
 pub fn literal(value: &Constant) -> Option<Scalar> {
     let kind = sql_type(value.kind())?;
     if value.is_null() {
@@ -213,7 +216,7 @@ fn is_stepwise(op: ArithmeticOp, kinds: [&DataType; 2], kind: &DataType) -> bool
     }
 }
 
-/// Whether programs cast these types value by value.
+/// Whether programs can cast between these types value by value.
 fn is_cast_in_steps(from: &SqlType, to: &SqlType) -> bool {
     let is_of_time = |kind: &SqlType| matches!(kind, SqlType::Date | SqlType::Timestamp { zoned: false, .. });
     let are_numbers = is_number(from) && is_number(to);
@@ -222,7 +225,7 @@ fn is_cast_in_steps(from: &SqlType, to: &SqlType) -> bool {
         || matches!((from, to), (SqlType::Text { .. }, SqlType::Text { .. }))
 }
 
-/// The function of texts that programs have under the name of the registry.
+/// The text function of programs for a name of the registry.
 fn text_function(name: &str) -> Option<TextFunction> {
     Some(match name {
         "text_concat" => TextFunction::Concat,
@@ -232,14 +235,14 @@ fn text_function(name: &str) -> Option<TextFunction> {
     })
 }
 
-/// `value IN (list)` as comparisons.
+/// Rewrites `value IN (list)` to comparisons.
 fn compared_one_by_one(value: &ScalarExpr, list: &[ScalarExpr], negated: bool) -> ScalarExpr {
     let equal = |item: &ScalarExpr| ScalarExpr::compare(value.clone(), CompareOp::Equal, item.clone());
     let any = ScalarExpr::or(list.iter().map(equal).collect());
     if negated { any.negated() } else { any }
 }
 
-/// `left IS [NOT] DISTINCT FROM right` as comparisons: NULL equals NULL and nothing else.
+/// Rewrites `left IS [NOT] DISTINCT FROM right` to comparisons: NULL equals only NULL.
 fn compared_with_null(operands: &[ScalarExpr; 2], negated: bool) -> ScalarExpr {
     let [left, right] = operands;
     let is_null = |value: &ScalarExpr| {
@@ -247,12 +250,13 @@ fn compared_with_null(operands: &[ScalarExpr; 2], negated: bool) -> ScalarExpr {
     };
     let equal = ScalarExpr::compare(left.clone(), CompareOp::Equal, right.clone());
     let both_null = ScalarExpr::and(vec![is_null(left), is_null(right)]);
-    // A comparison is NULL where one of the two is.
+    // The comparison is NULL if an operand is NULL, and only then do we need the second test.
     let same = ScalarExpr::new(DataType::Boolean, ExprOp::Coalesce(vec![equal, both_null]));
     if negated { same } else { same.negated() }
 }
 
-/// A comparison of rows by those of their parts: `(a, b) < (x, y)` is `a < x OR (a = x AND b < y)`.
+/// Rewrites a comparison of rows to comparisons of their parts. For example, `(a, b) < (x, y)` becomes `a < x OR (a = x
+/// AND b < y)`.
 pub(super) fn compared_rows(op: CompareOp, left: &[ScalarExpr], right: &[ScalarExpr]) -> ScalarExpr {
     let part = |at: usize, op| ScalarExpr::compare(left[at].clone(), op, right[at].clone());
     let strict = match op {

@@ -1,19 +1,19 @@
-//! How many rows of a table conditions leave whose values are not known when a program is made.
+//! Estimates the share of a table's rows that have one value of a column, when the value itself is not known yet.
 
 use rowmill_storage::{EQUAL_SHARE, TableSource};
 
-/// Of a table of fewer rows any key will do: what a program saves is more than what the better key does.
+/// With fewer rows than this any key will do, because a program saves more than a better key would.
 const ROWS_MIN: u64 = 10_000;
 
-/// The share of rows that have one value of a column, as we assume it of a table that ANALYZE has not seen: somebody has
-/// made the key that is asked for because it finds few.
+/// The share of rows with one value of a column that we assume for a table without statistics. We assume that few rows
+/// have the value, because a key on the column would not have been created otherwise.
 const UNSEEN_SHARE: f64 = 0.001;
 
-/// The facts about a table that costs are made of.
+/// The facts about a table that costs are based on.
 #[derive(Clone, Debug)]
 pub(super) struct Spread {
     pub(super) rows: f64,
-    /// Of each column, the share of rows with one of its values, on the average.
+    /// For each column, the average share of rows that have one of its values.
     by_column: Vec<Option<f64>>,
     was_analyzed: bool,
 }
@@ -30,7 +30,7 @@ impl Spread {
         Spread { rows: statistics.rows as f64, by_column: by_column.collect(), was_analyzed: true }
     }
 
-    /// The share of rows in which a column, by its position, has one value.
+    /// The share of rows in which the column at this position has one particular value.
     pub(super) fn of_value(&self, column: usize) -> f64 {
         let unknown = if self.was_analyzed { EQUAL_SHARE } else { UNSEEN_SHARE };
         self.by_column.get(column).copied().flatten().unwrap_or(unknown)

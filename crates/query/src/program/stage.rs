@@ -1,4 +1,4 @@
-//! A plan from its relation up to its limit.
+//! Splits a plan into stages: a relation, its grouping, an order, and a limit.
 
 use rowmill_plan::logical::{
     AggregateCall, LogicalSetOperation, LogicalSortKey, LogicalWindow, LogicalWindowFunction, RankFunction,
@@ -12,7 +12,7 @@ use super::relation::{Relation, RelationSource, RelationStep};
 use crate::optimizer::facts::{equality, is_movable, split_and};
 use crate::optimizer::walk::output;
 
-/// Operators that one read of a program does.
+/// The operators that one read of a program executes.
 #[derive(Clone, Debug)]
 pub(super) struct Stage<'p> {
     pub(super) relation: Relation<'p>,
@@ -22,15 +22,16 @@ pub(super) struct Stage<'p> {
     pub(super) order: Vec<LogicalSortKey>,
     pub(super) skip: Option<ScalarExpr>,
     pub(super) limit: Option<ScalarExpr>,
-    /// The columns that order and limit are meant for the rows of one value of. Conditions must say which.
+    /// If order and limit apply per partition, the columns of the partition. Conditions must give each of them one
+    /// value.
     partition: Vec<usize>,
-    /// Where order and limit are those of partitions, the window that numbers their rows, and the condition on the number.
+    /// If order and limit apply per partition, the window that numbers the rows, and the condition on the number.
     numbered: Option<(&'p LogicalWindow, ScalarExpr)>,
-    /// Conditions on the partition that were added to those of the relation.
+    /// Conditions on the partition that were added to the relation.
     of_partition: Vec<ScalarExpr>,
 }
 
-/// Groups of a relation.
+/// A grouping of a relation.
 #[derive(Clone, Debug)]
 pub(super) struct Grouping<'p> {
     pub(super) keys: Vec<(ColumnId, ScalarExpr)>,
@@ -38,7 +39,7 @@ pub(super) struct Grouping<'p> {
 }
 
 impl<'p> Stage<'p> {
-    /// The stage that `plan` is; `None` of one that programs do not do.
+    /// The stage for `plan`, or `None` if programs cannot execute it.
     pub(super) fn of(plan: &'p Logical, definitions: &Definitions) -> Option<Stage<'p>> {
         match plan {
             Logical::Limit { input, skip, rows } => {
@@ -66,6 +67,7 @@ impl<'p> Stage<'p> {
                 let mut stage = if stage.is_cut() { Stage::over(input) } else { stage };
                 let conditions = split_and(conditions.clone());
                 match stage.grouping {
+                    // Conditions above a grouping are HAVING, others filter the rows.
                     Some(_) => stage.having.extend(conditions),
                     None => stage.relation.conditions.extend(conditions),
                 }
@@ -89,7 +91,8 @@ impl<'p> Stage<'p> {
         }
     }
 
-    /// The distinct rows of a set operation: of all its inputs, or of the first with or without an equal one in the second.
+    /// The distinct rows of a set operation: of all inputs, or of the first input with or without an equal row in the
+    /// second.
     fn of_distinct(of: &'p LogicalSetOperation, definitions: &Definitions) -> Option<Stage<'p>> {
         let kind = match of.kind {
             SetOperationKind::Union => {
@@ -113,6 +116,7 @@ impl<'p> Stage<'p> {
             compared: Vec::new(),
             mark: None,
         });
+        // INTERSECT and EXCEPT are semi and anti joins, followed by DISTINCT.
         let keys = of.columns.iter().zip(left_columns).map(|(id, left)| (*id, definitions.column(*left))).collect();
         Some(Stage { grouping: Some(Grouping { keys, aggregates: &[] }), ..Stage::on(relation) })
     }
@@ -131,7 +135,7 @@ impl<'p> Stage<'p> {
         }
     }
 
-    /// The rows of a plan that is read for itself.
+    /// A stage that reads the rows of a nested plan.
     fn over(plan: &'p Logical) -> Stage<'p> {
         Stage::on(Relation::of_source(RelationSource::Plan(plan)))
     }
@@ -147,12 +151,13 @@ impl<'p> Stage<'p> {
         Some(Stage { grouping: Some(Grouping { keys, aggregates: &[] }), order: Vec::new(), ..stage })
     }
 
-    /// The first rows of each partition of a window, which numbers them.
+    /// The first rows of each partition of a window that numbers rows.
     fn of_first_rows(
         window: &'p LogicalWindow,
         condition: &ScalarExpr,
         definitions: &Definitions,
     ) -> Option<Stage<'p>> {
+        // Only `row_number() <= constant` can be read as a limit per partition.
         let [(number, call)] = &window.calls[..] else { return None };
         let ExprOp::Compare(CompareOp::LessOrEqual, pair) = &condition.op else { return None };
         let LogicalWindowFunction::Rank(RankFunction::RowNumber) = call.function else { return None };
@@ -171,13 +176,13 @@ impl<'p> Stage<'p> {
         self.skip.is_some() || self.limit.is_some()
     }
 
-    /// Whether it is no relation, so that nothing but an order and a limit can be added.
+    /// Whether it is more than a relation, so only an order and a limit can be added.
     fn is_final(&self) -> bool {
         self.is_cut() || self.grouping.is_some()
     }
 
-    /// The same rows, of a stage whose order and limit are meant for a part of the rows, by the numbers that the window gives
-    /// them.
+    /// The stage that gives the same rows by row numbers of the window. It is used if order and limit apply per
+    /// partition and no condition selects a single partition.
     pub(super) fn by_number(&self) -> Option<Stage<'p>> {
         let (window, condition) = self.numbered.clone()?;
         let mut stage = Stage::on(Relation::of_source(RelationSource::Windows(window)));
@@ -186,13 +191,13 @@ impl<'p> Stage<'p> {
         Some(stage)
     }
 
-    /// Whether order and limit are meant for a part of the rows that no condition gives.
+    /// Whether order and limit apply per partition and no condition selects a single one.
     pub(super) fn is_partitioned(&self) -> bool {
         !self.partition.is_empty()
     }
 
-    /// Adds a condition on the columns of the stage and others, if it can be asked of single rows of the relation; whether
-    /// it can. `is_known` tells the other columns.
+    /// Adds a condition, if it can be tested on single rows of the relation, and returns whether it can. The condition
+    /// may refer to columns of the stage and to columns for which `is_known` is true.
     pub(super) fn push(
         &mut self,
         condition: &ScalarExpr,
@@ -202,6 +207,7 @@ impl<'p> Stage<'p> {
         if !is_movable(condition) {
             return false;
         }
+        // A limit per partition: only a condition that selects one partition may move below it.
         if self.is_partitioned() {
             return self.push_partition(condition, is_known);
         }
@@ -218,6 +224,7 @@ impl<'p> Stage<'p> {
             let Some(id) = part.as_column().filter(|id| !is_known(*id)) else { return };
             match grouping.keys.iter().find(|(key, _)| key.0 == id) {
                 Some((_, key)) => *part = key.clone(),
+                // An aggregate is not known for single rows, so the condition must stay.
                 None => fits = false,
             }
         });
@@ -227,7 +234,7 @@ impl<'p> Stage<'p> {
         fits
     }
 
-    /// A condition that one column of the partition equals a known value.
+    /// Adds a condition that one column of the partition equals a known value.
     fn push_partition(&mut self, condition: &ScalarExpr, is_known: &dyn Fn(usize) -> bool) -> bool {
         let Some((left, right, false)) = equality(condition) else { return false };
         let knows = |expr: &ScalarExpr| !expr.any(&|part| part.as_column().is_some_and(|id| !is_known(id)));
@@ -236,6 +243,7 @@ impl<'p> Stage<'p> {
                 && let Some(at) = self.partition.iter().position(|column| *column == id)
                 && knows(other)
             {
+                // The rows now have a single value of this column, so the limit applies to all of them.
                 self.partition.remove(at);
                 self.relation.conditions.push(condition.clone());
                 self.of_partition.push(condition.clone());
@@ -245,8 +253,8 @@ impl<'p> Stage<'p> {
         false
     }
 
-    /// The stages in which semi joins are joined with the distinct values of their right sides, so that those may be read
-    /// first. `add_column` makes new columns.
+    /// The stage with semi joins rewritten to joins with the distinct values of their right sides, so those values
+    /// may be read first. `add_column` makes new columns.
     pub(super) fn with_semi_joins_as_sources(&self, add_column: &dyn Fn(&ScalarExpr) -> ColumnId) -> Option<Stage<'p>> {
         let mut stage = self.clone();
         let mut is_changed = false;
@@ -264,6 +272,7 @@ impl<'p> Stage<'p> {
                     _ => break,
                 }
             }
+            // Other conditions than equalities cannot be joined by distinct values.
             if step.kind != LookupKind::Semi || pairs.is_empty() || pairs.len() < step.on.len() {
                 stage.relation.steps.push(step);
                 continue;

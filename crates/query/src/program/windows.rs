@@ -15,12 +15,12 @@ use super::scalar::{Scope, literal, sql_type};
 use super::stage::Stage;
 use crate::optimizer::walk::output;
 
-/// The cost of sorting a row and computing its values, in rows that are read.
+/// The cost of sorting a row and computing its window values. The unit is a row that is read.
 const WINDOW_COST: f64 = 0.5;
 
 impl<'p> ProgramBuilder<'p> {
-    /// The rows of a window, with the columns of its input and those of its calls. Its read is numbered from `row`, and sees
-    /// the columns of `known`. `None` of what programs do not compute.
+    /// The rows of a window, with the columns of its input and those of its calls. Its read is numbered from `row` and
+    /// can refer to the columns of `known`. Returns `None` if programs cannot compute a call.
     pub(super) fn windows(&self, window: &'p LogicalWindow, known: &Scope, row: usize) -> Option<RowsInMemory> {
         let mut ids: Vec<ColumnId> = output(&window.input).iter().collect();
         let own = ids.len();
@@ -48,7 +48,8 @@ impl<'p> ProgramBuilder<'p> {
                 nulls_first: key.nulls_first,
             })
             .collect();
-        // Keys and arguments get columns after those of the input, which the rows do not give.
+        // Keys and arguments that are not columns get new columns after those of the input. The result does not have
+        // them.
         let calls = window.calls.iter().map(|(_, call)| match &call.function {
             LogicalWindowFunction::Shift { value, offset, default, forward, skips_nulls: false } => {
                 let rows = match offset {
@@ -79,6 +80,7 @@ impl<'p> ProgramBuilder<'p> {
             },
             (LogicalWindowFunction::Aggregate(aggregate), None) => {
                 let aggregate = row_aggregate(aggregate, &scope, &resolved)?;
+                // The set of distinct values cannot be continued from row to row.
                 let is_running = aggregate.function != RowFunction::CountDistinct;
                 is_running.then_some(WindowValue::Aggregate(aggregate, frame(&call.frame)?))
             }
@@ -87,7 +89,7 @@ impl<'p> ProgramBuilder<'p> {
         let values: Vec<WindowValue> = values.collect::<Option<_>>()?;
         let rows = read.rows;
         let windows = WindowRows { read: read.read, columns: own, partition, order, values };
-        // A key without an order cannot be compared.
+        // Partition and order keys must have an ordered type, because programs sort by them.
         let kinds = windows.read.output();
         let keys = windows.partition.iter().chain(windows.order.iter().map(|by| &by.column));
         if !keys.into_iter().all(|column| kinds[*column].is_ordered()) || windows.output().is_none() {
@@ -98,7 +100,7 @@ impl<'p> ProgramBuilder<'p> {
     }
 }
 
-/// A number of rows that is written out.
+/// A number of rows that is written as a literal.
 fn number(expr: &ScalarExpr) -> Option<i64> {
     match literal(expr.as_constant()?)?.op {
         ScalarOp::Literal(Value::Int(rows)) => Some(rows),
@@ -106,8 +108,9 @@ fn number(expr: &ScalarExpr) -> Option<i64> {
     }
 }
 
-/// A frame that ends at rows, at peers or at the ends of the partition; `None` of others.
+/// A frame whose ends are rows, peers or the ends of the partition. Returns `None` for any other frame.
 fn frame(frame: &WindowFrame<ScalarExpr>) -> Option<RowFrame> {
+    // Programs compute running totals and cannot take rows out of a frame.
     if frame.exclude != FrameExclude::NoOthers {
         return None;
     }

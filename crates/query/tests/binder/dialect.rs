@@ -1,4 +1,4 @@
-//! The SQL that the tests read: that of the product.
+//! The SQL dialect of the tests, which must be that of the product.
 
 use std::any::TypeId;
 use std::cell::Cell;
@@ -14,11 +14,11 @@ pub(crate) struct RowmillDialect {
     /// The parser ties the type `STRUCT(a INT)` to DuckDB's identity and a handful of PostgreSQL's forms to the
     /// other, so a statement that names a struct type is read with the first and everything else with the second.
     struct_types: bool,
-    /// Expressions that may still be begun.
+    /// Expressions that the parser may still begin.
     steps_left: Cell<u64>,
 }
 
-/// Expressions that may be begun for each token, and for any statement.
+/// Expressions that the parser may begin for each token, and for any statement.
 const STEPS_PER_TOKEN: u64 = 64;
 const STEPS_MIN: u64 = 100_000;
 
@@ -61,7 +61,7 @@ impl Dialect for RowmillDialect {
         POSTGRES.is_reserved_for_identifier(keyword)
     }
 
-    /// Asked for every expression that is begun. No reading is tried after this error.
+    /// The parser calls this for every expression that it begins. After this error it tries no other alternative.
     fn parse_prefix(&self, _parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
         self.steps_left.set(self.steps_left.get().saturating_sub(1));
         (self.steps_left.get() == 0).then_some(Err(ParserError::RecursionLimitExceeded))

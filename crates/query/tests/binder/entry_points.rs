@@ -1,4 +1,4 @@
-//! What statements other than queries ask of the binder.
+//! The entry points of the binder for statements other than queries.
 
 use arrow::datatypes::DataType;
 use rowmill_base::{ErrorKind, Result};
@@ -16,14 +16,14 @@ fn spelling(ident: &Ident) -> String {
 fn select(sql: &str) -> ast::Select {
     match *parse(sql).0.body {
         SetExpr::Select(select) => *select,
-        other => panic!("{other} is no SELECT"),
+        other => panic!("{other} is not a SELECT"),
     }
 }
 
 fn expr(text: &str) -> Expr {
     match select(&format!("SELECT {text}")).projection.remove(0) {
         SelectItem::UnnamedExpr(expr) => expr,
-        other => panic!("{other} is no expression"),
+        other => panic!("{other} is not an expression"),
     }
 }
 
@@ -89,7 +89,7 @@ fn target(sql: &str, join: TargetJoin<'_>, values: &[TargetValue<'_>]) -> Result
 }
 
 #[test]
-fn rows_to_be_changed_have_numbers_columns_and_values() {
+fn changed_rows_have_row_numbers_columns_and_values() {
     let value = expr("u.a + t.a");
     let values = [TargetValue { expr: &value, kind: Some(&DataType::Int32), sees: TargetNames::All }];
     let bound = target("SELECT 1 FROM t, u WHERE t.a = u.a", TargetJoin::Pairs, &values).unwrap();

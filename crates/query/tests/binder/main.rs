@@ -1,4 +1,4 @@
-//! The binder: from SQL to logical plans, over a catalog in memory.
+//! Tests of the binder: from SQL to logical plans, over a catalog in memory.
 #![allow(clippy::unwrap_used)]
 
 mod catalog;
@@ -15,11 +15,11 @@ use sqlparser::ast::{self, Ident};
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, Tokenizer};
 
-/// Parses a query as the product does: names in lower case, with their spellings by place.
+/// Parses a query as the product does: names become lower case, and their spellings are kept by position.
 pub(crate) fn parse(sql: &str) -> (Box<ast::Query>, Spelled) {
     match parse_statement(sql) {
         Ok((ast::Statement::Query(query), spellings)) => (query, spellings),
-        Ok((other, _)) => panic!("{other} is no query"),
+        Ok((other, _)) => panic!("{other} is not a query"),
         Err(error) => panic!("{sql}: {error}"),
     }
 }
@@ -27,7 +27,7 @@ pub(crate) fn parse(sql: &str) -> (Box<ast::Query>, Spelled) {
 /// The names of a statement as spelled, by line and column.
 pub(crate) type Spelled = HashMap<(u64, u64), String>;
 
-/// Parses a statement as [`parse`] does a query.
+/// Parses a statement. Names become lower case, and their spellings are kept by position.
 pub(crate) fn parse_statement(sql: &str) -> Result<(ast::Statement, Spelled), ParserError> {
     let dialect = dialect::RowmillDialect::new(false, 0);
     let mut tokens = Tokenizer::new(&dialect, sql).tokenize_with_location()?;
@@ -66,7 +66,7 @@ pub(crate) fn bound(sql: &str) -> Result<BoundQuery> {
     bound_over(&query, &spellings, &catalog::TestCatalog)
 }
 
-/// What a statement of a file of expected plans gives: its plan, or its error.
+/// The plan of a statement of a file of expected plans, or its error.
 fn outcome(sql: &str) -> String {
     match bound(sql) {
         Ok(bound) => bound.query.text().trim_end().to_string(),
@@ -74,8 +74,8 @@ fn outcome(sql: &str) -> String {
     }
 }
 
-/// Compares the plans of a file with those that are bound now. A file has statements, each with `;` at its end and the
-/// plan below. `BLESS=1 cargo test` writes the plans that are bound now.
+/// Compares the plans of a file with those that are bound now. In a file, each statement ends with `;` and its plan
+/// follows. `BLESS=1 cargo test` writes the current plans to the file.
 fn check_file(name: &str) {
     let path = format!("{}/tests/binder/plans/{name}.txt", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&path).unwrap();
@@ -100,7 +100,7 @@ fn check_file(name: &str) {
     }
 }
 
-/// Parses on a large stack, and binds on a stack of `stack_bytes`.
+/// Parses on a large stack and binds on a stack of `stack_bytes`.
 fn bound_within(sql: &str, stack_bytes: usize) -> Result<BoundQuery> {
     let sql = sql.to_string();
     let large = std::thread::Builder::new().stack_size(1 << 30);
@@ -116,8 +116,8 @@ fn bound_within(sql: &str, stack_bytes: usize) -> Result<BoundQuery> {
 }
 
 #[test]
-fn deep_statements_are_refused_and_not_followed() {
-    // Frames are several times smaller where the compiler optimizes.
+fn statements_that_nest_too_deep_are_refused() {
+    // Frames are several times smaller in an optimized build.
     let is_refused =
         |sql: &str| bound_within(sql, STACK_BYTES).is_err_and(|error| error.kind() == ErrorKind::StatementTooComplex);
     let nested = |depth: usize| format!("SELECT {}1{}", "abs(".repeat(depth), ")".repeat(depth));
@@ -136,11 +136,11 @@ fn deep_statements_are_refused_and_not_followed() {
     assert!(!is_refused(&format!("SELECT {}1{}", "(".repeat(500), ")".repeat(500))));
 }
 
-/// The stack that binding may take without optimization.
+/// The stack that binding may use without optimization.
 const STACK_BYTES: usize = 8 << 20;
 
 #[test]
-fn queries_of_with_that_use_each_other_twice_do_not_double_the_work() {
+fn with_queries_that_use_each_other_twice_do_not_double_the_work() {
     let mut sql = "WITH x0 AS (SELECT 1 AS n)".to_string();
     for level in 1..40 {
         let before = level - 1;
@@ -186,6 +186,6 @@ fn expressions_are_typed() {
 }
 
 #[test]
-fn mistakes_are_told() {
+fn mistakes_are_reported() {
     check_file("error");
 }

@@ -1,4 +1,4 @@
-//! Every query of the SQL suite is bound, as far as the tables that it reads are known from the suite itself.
+//! Binds every query of the SQL suite whose tables are known from the suite itself.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -58,7 +58,7 @@ fn last_name(name: &ObjectName) -> String {
 }
 
 impl SuiteCatalog {
-    /// Follows a statement that changes tables.
+    /// Applies a statement that creates or changes tables.
     fn follow(&self, statement: Statement, spellings: &Spelled) {
         match statement {
             Statement::CreateTable(create) => {
@@ -121,11 +121,11 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Parts of queries that read what only a database has.
+/// Parts of queries that read objects which only a real database has.
 const ELSEWHERE: &[&str] =
     &["information_schema", "rowmill_", "$__TEST_DIR__", "pg_", "nextval", "setval", "FOR UPDATE"];
 
-/// Files whose statements change tables in ways that are not followed here.
+/// Files whose statements change tables in ways that this test does not support.
 const CHANGING: &[&str] = &[
     "alter_table",
     "analyze",
@@ -141,7 +141,7 @@ const CHANGING: &[&str] = &[
     "view",
 ];
 
-/// The result that a file expects of a statement.
+/// The result that a file expects for a statement.
 enum Expected {
     Success,
     Failure,

@@ -1,4 +1,4 @@
-//! The tables of TPC-H, with primary keys where `keyed` says so, and a few small ones.
+//! The tables of TPC-H and a few small ones. With `keyed`, they have primary keys.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use rowmill_storage::{
     KeyedSource, OpenRun, ReferentialAction, TableDef, TableSource, TableStatistics,
 };
 
-/// A table that has no rows, or pretends to have some.
+/// A table without rows. It may claim to have some.
 #[derive(Debug)]
 struct PlannedTable {
     def: Arc<TableDef>,
@@ -66,14 +66,14 @@ impl KeyedSource for PlannedTable {
 #[derive(Default)]
 pub(crate) struct TpchCatalog {
     pub(crate) keyed: bool,
-    /// Whether the tables have as many rows and values as at scale 1, rather than none.
+    /// Whether the tables claim the rows and distinct values of scale 1.
     pub(crate) sized: bool,
 }
 
-/// A table with its rows, and columns with their distinct values.
+/// A table with its number of rows, and columns with their numbers of distinct values.
 type TableSize = (&'static str, u64, &'static [(&'static str, u64)]);
 
-/// The rows of tables at scale 1, and the distinct values of columns that have fewer.
+/// The rows of tables at scale 1, and the distinct values of columns that have fewer values than rows.
 const SIZES: &[TableSize] = &[
     ("region", 5, &[]),
     ("nation", 25, &[("n_regionkey", 5)]),
@@ -139,7 +139,8 @@ fn statistics(def: &TableDef) -> TableStatistics {
     TableStatistics { index: IndexId(1), rows, columns: columns.collect() }
 }
 
-/// Names, key columns, and columns: `i` INTEGER, `b` BIGINT, `d` DECIMAL, `t` TEXT, `D` DATE; `?` after it for NULL.
+/// Names, key columns, and columns: `i` INTEGER, `b` BIGINT, `d` DECIMAL, `t` TEXT, `D` DATE. A `?` after it means
+/// nullable.
 const TABLES: &[(&str, usize, &str)] = &[
     ("region", 1, "r_regionkey:i r_name:t r_comment:t"),
     ("nation", 1, "n_nationkey:i n_name:t n_regionkey:i n_comment:t"),
@@ -166,7 +167,7 @@ const TABLES: &[(&str, usize, &str)] = &[
     ("n", 1, "a:b b:b c:b?"),
 ];
 
-/// Foreign keys: a table, its columns, the parents and their columns.
+/// Foreign keys: a table, its columns, the parent table, and the parent's columns.
 const FOREIGN_KEYS: &[(&str, &[u32], &str, &[u32])] = &[
     ("nation", &[2], "region", &[0]),
     ("supplier", &[3], "nation", &[0]),

@@ -1,9 +1,9 @@
-//! Equal subplans are computed once.
+//! Tests that equal subplans are computed once.
 
 use crate::check;
 
 #[test]
-fn equal_scalar_subqueries_are_one() {
+fn equal_scalar_subqueries_are_computed_once() {
     check(
         "select x.a from x where x.b > (select avg(b) from y where c > 1) or x.c > (select avg(b) from y where c > 1)",
         "Output: a#0 AS a

@@ -1,4 +1,4 @@
-//! Estimates of joins and groupings over the tables of TPC-H at scale 1, whose true numbers of rows are known.
+//! Estimates of joins and groupings over the tables of TPC-H at scale 1, for which we know the true numbers of rows.
 
 use rowmill_plan::Node;
 use rowmill_query::estimate::row_count;
@@ -16,7 +16,7 @@ fn estimate(sql: &str, keyed: bool) -> f64 {
     row_count(&physical.root, &physical.tables)
 }
 
-/// Queries with their true rows, and the factor by which an estimate may be wrong.
+/// Queries with their true numbers of rows, and the factor by which an estimate may be wrong.
 const QUERIES: &[(&str, f64, f64)] = &[
     ("select l_tax from lineitem, orders where l_orderkey = o_orderkey", 6_001_215.0, 1.1),
     ("select l_tax from lineitem, partsupp where l_partkey = ps_partkey and l_suppkey = ps_suppkey", 6_001_215.0, 1.5),

@@ -1,9 +1,9 @@
-//! Joins that declared keys make needless go away.
+//! Tests that joins which declared keys make redundant are removed.
 
 use crate::check;
 
 #[test]
-fn parents_of_which_only_the_key_is_read_are_not_joined() {
+fn parents_are_not_joined_if_only_their_key_is_read() {
     check(
         "select o_orderkey, c_custkey from orders join customer on o_custkey = c_custkey where c_custkey > 5",
         "Output: o_orderkey#0 AS o_orderkey, c_custkey#9 AS c_custkey
@@ -11,7 +11,7 @@ Map: c_custkey#9 = o_custkey#1
   Scan: table 0 [o_orderkey#0, o_custkey#1] where o_custkey#1 > 5
 ",
     );
-    // A row without a parent is left out.
+    // A row without a parent is not part of the result.
     check(
         "select a.b from n a join n p on a.c = p.a",
         "Output: b#1 AS b
@@ -21,7 +21,7 @@ Scan: table 0 [b#1, c#2] where c#2 IS NOT NULL
 }
 
 #[test]
-fn a_semi_join_with_the_parents_only_asks_for_a_value() {
+fn a_semi_join_with_the_parents_becomes_a_not_null_test() {
     check(
         "select b from n where c in (select a from n)",
         "Output: b#1 AS b
@@ -51,7 +51,7 @@ Inner join: o_custkey#1 = c_custkey#9
 }
 
 #[test]
-fn a_table_that_is_joined_with_itself_by_its_key_is_read_once() {
+fn a_self_join_by_key_reads_the_table_once() {
     check(
         "select x.b, y.c from n x join n y on x.a = y.a where y.b > 3 and x.c < y.b",
         "Output: b#1 AS b, c#5 AS c
@@ -74,7 +74,7 @@ Scan: table 0 [b#1, c#5] where c#5 = 1
 }
 
 #[test]
-fn a_chain_of_parents_goes_away_from_its_end() {
+fn a_chain_of_parents_is_removed_from_its_end() {
     check(
         "select s_suppkey from supplier, nation, region where s_nationkey = n_nationkey and n_regionkey = r_regionkey",
         "Output: s_suppkey#0 AS s_suppkey

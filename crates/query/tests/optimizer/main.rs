@@ -1,4 +1,4 @@
-//! The optimizer: from SQL to optimized logical plans.
+//! Tests of the optimizer: from SQL to optimized logical plans.
 #![allow(clippy::unwrap_used)]
 
 mod catalog;
@@ -21,7 +21,7 @@ fn bound(sql: &str, keyed: bool) -> BoundQuery {
 
 fn bound_in(sql: &str, catalog: &catalog::TpchCatalog) -> BoundQuery {
     let mut statements = Parser::parse_sql(&PostgreSqlDialect {}, sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
-    let ast::Statement::Query(query) = statements.remove(0) else { panic!("{sql} is no query") };
+    let ast::Statement::Query(query) = statements.remove(0) else { panic!("{sql} is not a query") };
     bind(&query, catalog, &|ident| ident.value.clone(), &[]).unwrap_or_else(|error| panic!("{sql}: {error}"))
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn check(sql: &str, expected: &str) {
     assert!(found == expected, "{sql}\nPLAN<<<\n{found}>>>PLAN\nexpected\n{expected}");
 }
 
-/// Shows the plan of a statement: `SQL='SELECT 1' cargo test shows_the_plan -- --ignored --nocapture`
+/// Prints the plan of a statement: `SQL='SELECT 1' cargo test shows_the_plan -- --ignored --nocapture`.
 #[test]
 #[ignore]
 fn shows_the_plan() {

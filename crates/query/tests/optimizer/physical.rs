@@ -1,4 +1,4 @@
-//! What the planner decides by cost, over the tables of TPC-H at scale 1.
+//! Decisions that the planner makes by cost, over the tables of TPC-H at scale 1.
 
 use rowmill_plan::Node;
 use rowmill_query::optimizer::optimize;
@@ -96,7 +96,8 @@ fn an_outer_join_that_only_adds_columns_comes_after_a_join_that_leaves_few_rows(
     );
 }
 
-/// How long joins of many tables are planned: `cargo test --release shows_planning_times -- --ignored --nocapture`
+/// Prints how long it takes to plan joins of many tables: `cargo test --release shows_planning_times -- --ignored
+/// --nocapture`.
 #[test]
 #[ignore]
 fn shows_planning_times() {

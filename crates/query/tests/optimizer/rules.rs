@@ -1,4 +1,4 @@
-//! Conditions move, columns go, operators that do nothing disappear.
+//! Tests of single rules: conditions move, unread columns and operators without an effect are removed.
 
 use crate::check;
 
@@ -37,7 +37,7 @@ Left join: a#0 = a#3
 }
 
 #[test]
-fn an_outer_join_with_a_unique_side_that_nobody_reads_is_left_out() {
+fn an_outer_join_with_an_unread_unique_side_is_removed() {
     check(
         "select x.a from x left join n on n.a = x.b",
         "Output: a#0 AS a
@@ -66,7 +66,7 @@ Limit: 3 rows
 }
 
 #[test]
-fn keys_that_say_nothing_new_are_left_out() {
+fn redundant_group_keys_are_removed() {
     check(
         "select a, 1 as one, count(*) as n from x group by a, 2, a",
         "Output: a#5 AS a, key#6 AS one, count#4 AS n
@@ -78,7 +78,7 @@ Map: key#6 = 1
 }
 
 #[test]
-fn a_filter_on_a_rank_tells_the_window() {
+fn a_filter_on_a_rank_limits_the_window() {
     check(
         "select a from (select a, b, row_number() over (partition by a order by b) r from x) s where r <= 3",
         "Output: a#0 AS a
@@ -107,7 +107,7 @@ Map: b#4 = NULL
 }
 
 #[test]
-fn common_parts_of_a_disjunction_are_conditions_of_their_own() {
+fn common_parts_of_a_disjunction_become_separate_conditions() {
     check(
         "select x.a from x, y where (x.a = y.a and x.b = 1) or (x.a = y.a and x.b = 2 and y.b = 3)",
         "Output: a#0 AS a
@@ -119,7 +119,7 @@ Inner join: a#0 = a#3 AND (b#1 = 1) OR ((b#1 = 2) AND (b#4 = 3))
 }
 
 #[test]
-fn a_condition_that_can_fail_stays_behind_the_others() {
+fn a_condition_that_can_fail_stays_after_the_others() {
     check(
         "select x.a from x join y on x.a = y.a where 10 / x.b > 1 and x.c = 2 and y.b = 3",
         "Output: a#0 AS a

@@ -1,4 +1,4 @@
-//! Subqueries come out as the joins that one would write by hand.
+//! Tests that subqueries become the joins that one would write by hand.
 
 use crate::check;
 
@@ -63,7 +63,7 @@ Inner join: a#3 = a#0
 }
 
 #[test]
-fn not_in_compares_in_three_valued_logic_only_where_null_can_be() {
+fn not_in_uses_three_valued_logic_only_for_nullable_columns() {
     check(
         "select x.a from x where x.a not in (select b from z)",
         "Output: a#0 AS a

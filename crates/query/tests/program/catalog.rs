@@ -1,4 +1,4 @@
-//! A shop: tables with keys and indexes, which have no rows and say that they have many.
+//! The tables of a shop, with keys and indexes. They have no rows but claim to have many.
 
 use std::sync::Arc;
 
@@ -31,8 +31,8 @@ impl TableSource for EmptyTable {
 pub(crate) struct ShopCatalog;
 
 /// Name, columns, primary key, and indexes. Columns: `i` INTEGER, `b` BIGINT, `f` DOUBLE, `d` DECIMAL(10,2), `t` TEXT,
-/// `T` TIMESTAMP, `B` BOOLEAN; `?` after it for NULL. A `-` before a column of a key orders it downwards, a `!` before an
-/// index makes it unique.
+/// `T` TIMESTAMP, `B` BOOLEAN. A `?` after it means nullable. A `-` before a column of a key means descending order. A
+/// `!` before an index makes it unique.
 const TABLES: &[(&str, &str, &str, &str)] = &[
     ("users", "id:i name:t email:t? age:i? city:t? balance:d created:T active:B", "id", "!email name age created,id"),
     ("orders", "id:i user_id:i status:t total:d created:T note:t?", "id", "user_id,created status"),

@@ -1,4 +1,4 @@
-//! Programs: from SQL to what a statement on keyed tables does.
+//! Tests of programs: from SQL to the program of a statement on keyed tables.
 #![allow(clippy::unwrap_used)]
 
 mod catalog;
@@ -13,8 +13,8 @@ use sqlparser::ast;
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::Parser;
 
-/// A query whose parameters `$i1`, `$t2`, `$T3` say their types: BIGINT, TEXT, TIMESTAMP, and `$d4` DECIMAL(38,2), `$f5`
-/// DOUBLE.
+/// Parses a query. The names of its parameters `$i1`, `$t2`, `$T3`, `$d4`, `$f5` give their types: BIGINT, TEXT,
+/// TIMESTAMP, DECIMAL(38,2), DOUBLE.
 fn bound(sql: &str) -> BoundQuery {
     let mut parameters = Vec::new();
     let mut text = String::new();
@@ -26,7 +26,7 @@ fn bound(sql: &str) -> BoundQuery {
             "T" => DataType::Timestamp(TimeUnit::Microsecond, None),
             "d" => DataType::Decimal128(38, 2),
             "f" => DataType::Float64,
-            other => panic!("{other} is no type"),
+            other => panic!("{other} is not a type"),
         };
         let digits = after[1..].find(|c: char| !c.is_ascii_digit()).unwrap_or(after.len() - 1);
         let number: usize = after[1..=digits].parse().unwrap();
@@ -40,7 +40,7 @@ fn bound(sql: &str) -> BoundQuery {
     text += rest;
     let mut statements =
         Parser::parse_sql(&PostgreSqlDialect {}, &text).unwrap_or_else(|error| panic!("{sql}: {error}"));
-    let ast::Statement::Query(query) = statements.remove(0) else { panic!("{sql} is no query") };
+    let ast::Statement::Query(query) = statements.remove(0) else { panic!("{sql} is not a query") };
     let catalog = catalog::ShopCatalog;
     bind(&query, &catalog, &|ident| ident.value.clone(), &parameters).unwrap_or_else(|error| panic!("{sql}: {error}"))
 }
@@ -53,7 +53,7 @@ fn program(sql: &str) -> Option<String> {
     Some(Body::Read(read).text(&DefinitionNames(&catalog::tables())))
 }
 
-/// The statements of `programs.txt`, each after `--- `, with their programs.
+/// Compares the statements of `programs.txt`, each after `--- `, with their programs.
 const PROGRAMS: &str = include_str!("programs.txt");
 
 #[test]
@@ -69,9 +69,9 @@ fn statements_become_programs_by_keys() {
     assert!(failed.is_empty(), "{failed}");
 }
 
-/// A statement whose ways are too many to be tried ends without a program, and soon.
+/// A statement with too many alternatives to try must end without a program, and quickly.
 #[test]
-fn many_reads_within_each_other_are_left_to_the_engine() {
+fn too_many_nested_reads_are_left_to_the_engine() {
     let mut sql = "SELECT id FROM users WHERE id = 1".to_owned();
     for _ in 0..9 {
         sql = format!("SELECT id FROM users WHERE id IN (SELECT max(id) FROM ({sql}) AS q GROUP BY id)");
@@ -80,7 +80,7 @@ fn many_reads_within_each_other_are_left_to_the_engine() {
 }
 
 #[test]
-fn a_result_may_differ_from_call_to_call_but_nothing_else() {
+fn only_a_result_column_may_be_volatile() {
     assert_eq!(program("SELECT random() FROM users WHERE id = 1").unwrap().lines().last(), Some("Give random()"));
     assert_eq!(program("SELECT id FROM users WHERE id < 9 AND random() > 0.5"), None);
     assert_eq!(program("SELECT id FROM users WHERE id < 9 ORDER BY random()"), None);
@@ -97,11 +97,11 @@ fn changed(sql: &str) -> Option<String> {
     Some(Body::Update(update).text(&DefinitionNames(&catalog::tables())))
 }
 
-/// `SELECT values FROM table WHERE condition`, as what a change of the rows of the table asks.
+/// Binds `SELECT values FROM table WHERE condition` as a change of the rows of the table does.
 fn bound_change(sql: &str) -> BoundQuery {
     let mut statements = Parser::parse_sql(&PostgreSqlDialect {}, sql).unwrap();
-    let ast::Statement::Query(query) = statements.remove(0) else { panic!("{sql} is no query") };
-    let ast::SetExpr::Select(select) = &*query.body else { panic!("{sql} is no SELECT") };
+    let ast::Statement::Query(query) = statements.remove(0) else { panic!("{sql} is not a query") };
+    let ast::SetExpr::Select(select) = &*query.body else { panic!("{sql} is not a SELECT") };
     let exprs: Vec<&ast::Expr> = select
         .projection
         .iter()
@@ -122,7 +122,7 @@ fn bound_change(sql: &str) -> BoundQuery {
         values: &values,
     };
     let mut bound = bind_target(&rows, "UPDATE", &catalog::ShopCatalog, &|ident| ident.value.clone(), &[]).unwrap();
-    // The number of the row, and the values without the columns of the table.
+    // The number of the row and the values, without the columns of the table.
     let count = bound.query.output.len() - values.len();
     bound.query.output.drain(1..count);
     bound
@@ -148,7 +148,7 @@ fn rows_that_change_are_found_by_keys() {
     check("SELECT 1 FROM users WHERE city = 'Rome'", None);
 }
 
-/// Shows the programs of statements, one a line, as `programs.txt` has them.
+/// Prints the programs of statements, one statement per line, in the format of `programs.txt`.
 #[test]
 #[ignore]
 fn shows_the_programs() {

@@ -1,11 +1,11 @@
-//! Groupings that begin below joins give the same groups as those above them.
+//! Groupings that begin below joins must give the same groups as those above them.
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use crate::run;
 
-/// A table of `rows` rows with columns `a`, `b` and `c`, the first two with few values.
+/// A table of `rows` rows with columns `a`, `b` and `c`. The first two have few distinct values.
 fn table(rows: usize, random: &mut StdRng) -> String {
     let rows: Vec<String> = (0..rows)
         .map(|_| {

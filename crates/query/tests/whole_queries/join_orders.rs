@@ -1,14 +1,14 @@
-//! Joins of all kinds give the same rows in the order that the planner chooses as in the order in which they are written.
+//! Joins of all kinds must give the same rows in the planner's order as in the order in which they are written.
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use crate::run;
 
-/// Writes a query over several small tables, one join after the other.
+/// Generates a query over several small tables, one join after another.
 struct QueryMaker {
     random: StdRng,
-    /// The columns that the query gives so far.
+    /// The columns of the query so far.
     columns: Vec<String>,
 }
 
@@ -35,7 +35,7 @@ impl QueryMaker {
         format!("(SELECT CAST(x AS BIGINT) AS a, CAST(y AS BIGINT) AS b FROM (VALUES {}) v(x, y))", rows.join(", "))
     }
 
-    /// A condition on the columns of the query so far and those of the table `t`.
+    /// A condition on the columns of the query so far and the columns of the table `t`.
     fn condition(&mut self) -> String {
         let one = match self.random.random_range(0..5) {
             0 => format!("coalesce(p.{}, 1)", self.column()),
@@ -84,7 +84,7 @@ impl QueryMaker {
     }
 }
 
-/// The same query twice: with joins in any order, and with each join of its own.
+/// The same query twice: once with freely ordered joins, and once with each join kept apart.
 fn queries(seed: u64) -> (String, String) {
     let query = |wall: &str| {
         let mut maker = QueryMaker { random: StdRng::seed_from_u64(seed), columns: vec!["a".into(), "b".into()] };
@@ -113,7 +113,7 @@ fn joins_in_any_order_give_the_same_rows() {
         match (sorted(&free), sorted(&walled)) {
             (Ok(found), Ok(expected)) => {
                 with_rows += usize::from(!expected.is_empty());
-                assert!(found == expected, "seed {seed}: {found:?} in place of {expected:?}\n{free}");
+                assert!(found == expected, "seed {seed}: {found:?} instead of {expected:?}\n{free}");
             }
             (found, expected) => panic!("seed {seed}: {found:?} and {expected:?}\n{free}"),
         }

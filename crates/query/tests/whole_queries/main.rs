@@ -1,4 +1,4 @@
-//! Queries over rows that they contain, from their text to their result: parser, binder, optimizer, lowering, engine.
+//! Whole queries over rows that they contain, from text to result: parser, binder, optimizer, lowering, engine.
 
 mod eager_groups;
 mod join_orders;
@@ -17,7 +17,7 @@ use sqlparser::ast::{Ident, Statement};
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
 
-/// A database without anything in it.
+/// An empty database.
 struct NoTables;
 
 impl QueryCatalog for NoTables {
@@ -46,10 +46,10 @@ impl QueryCatalog for NoTables {
     }
 }
 
-/// The rows of a query, each with its values between `|`, in the order in which they come.
+/// The rows of a query in the order in which they come. The values of a row are joined with `|`.
 fn run(sql: &str, workers: usize, batch_rows: usize) -> Result<Vec<String>> {
     let mut statements = Parser::parse_sql(&GenericDialect {}, sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
-    let Some(Statement::Query(query)) = statements.pop() else { panic!("{sql} is no query") };
+    let Some(Statement::Query(query)) = statements.pop() else { panic!("{sql} is not a query") };
     let spelling = |name: &Ident| name.value.clone();
     let mut bound = bind(&query, &NoTables, &spelling, &[])?;
     optimizer::optimize(&mut bound)?;
@@ -88,7 +88,7 @@ fn run(sql: &str, workers: usize, batch_rows: usize) -> Result<Vec<String>> {
     })
 }
 
-/// Checks the rows of queries. Those of a query without an order are in the order of their texts.
+/// Checks the rows of queries. If a query has no order, its rows are sorted by their texts.
 fn check(cases: &[(&str, &str)]) {
     let mut wrong = Vec::new();
     for (sql, expected) in cases {

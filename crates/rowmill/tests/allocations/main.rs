@@ -1,28 +1,28 @@
-//! How often a query asks the heap for memory hardly depends on how many rows it reads.
+//! The number of heap allocations of a query must hardly depend on the number of rows that it reads.
 //!
-//! Every query runs on a table of `n` rows and on one of `10 n` whose values come from the same few, after two runs that
-//! fill the caches of plans and threads. From plan to last row it may ask for memory
+//! Every query runs on a table of `n` rows and on one of `10 n` whose values come from the same small set. We run it
+//! twice before we measure, to fill the caches of plans and threads. From plan to last row the larger table may cost
 //!
 //! ```text
 //! A(10 n) - A(n)  <=  PER_BLOCK * blocks + PER_BATCH * batches + PER_PARTITION * partitions + PER_TENFOLD
 //! ```
 //!
-//! times more often, where
+//! more allocations, where
 //!
-//! * `blocks` are those that the larger table has more. A block is opened, its value lists decoded, its groups found in
-//!   tables of its own, and frames of it, of which there is a bounded number, read into arrays;
-//! * `batches` are those of the result that the larger table has more, and of a query whose rows go from operator to
-//!   operator those of the rows that pass the scan: `rows / batch_rows`, rounded up in every frame. A batch is an array
-//!   of a few buffers for each of its columns;
-//! * `partitions` are those that a grouping with many groups has more: one for each 2^14 rows of the table, as a power of
-//!   two, and never more than 256. In each of them both workers have lists that double from nothing until they hold its
-//!   groups, about fourteen times, and what they gathered is merged in a table of its own;
-//! * `PER_TENFOLD` are the doublings, four at most, of each of the tables, lists and arenas that grow with the query,
-//!   and what two threads share out in another way from run to run.
+//! * `blocks` is the number of additional blocks of the larger table. We open each block, decode its value lists, find
+//!   its groups in tables of its own, and read a bounded number of its frames into arrays;
+//! * `batches` is the number of additional batches of the result. If rows of the query go from operator to operator, we
+//!   add the batches of the rows that pass the scan: `rows / batch_rows`, rounded up in every frame. A batch is an
+//!   array with a few buffers for each of its columns;
+//! * `partitions` is the number of additional partitions of a grouping with many groups: one for each 2^14 rows of the
+//!   table, as a power of two, and at most 256. In each partition both workers have lists that double from nothing
+//!   until they hold its groups, about fourteen times. Then the lists are merged in a table of its own;
+//! * `PER_TENFOLD` allows for the doublings, at most four, of each of the tables, lists and arenas that grow with the
+//!   query, and for the work that two threads share differently from run to run.
 //!
-//! None of these terms is near a row: a block has 2^18 of them, a partition 2^14, a batch 2^13.
+//! None of these terms comes near one allocation per row: a block has 2^18 rows, a partition 2^14, a batch 2^13.
 
-// A test stops at what is not as it should be.
+// A test should stop at the first surprise.
 #![allow(clippy::unwrap_used)]
 
 use rowmill::{Connection, Database};
@@ -33,10 +33,10 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 const ROWS_PER_BLOCK: u64 = 1 << 18;
 const BATCH_ROWS: u64 = 1 << 13;
-/// Rows of a block that a scan reads at a time.
+/// The rows of a block that a scan reads at a time.
 const FRAME_ROWS: u64 = 1 << 16;
 
-/// Rows of the table for which a grouping has another partition, and partitions at most.
+/// A grouping gets one more partition for each of this number of rows, up to a maximum.
 const PARTITION_ROWS: u64 = 1 << 14;
 const PARTITIONS_MAX: u64 = 256;
 
@@ -45,14 +45,15 @@ const PER_BATCH: u64 = 24;
 const PER_PARTITION: u64 = 144;
 const PER_TENFOLD: u64 = 1_000;
 
-/// Which rows go from operator to operator.
+/// The rows that go from operator to operator.
 #[derive(Clone, Copy, PartialEq)]
 enum Flow {
-    /// Those of the result alone: whoever stands on the table reads its blocks itself.
+    /// Only the rows of the result, because the operator above the table reads its blocks itself.
     Result,
-    /// As [`Flow::Result`], of groups in partitions. A count of distinct values is one of groups.
+    /// Only the rows of the result, of a grouping that works in partitions. A count of distinct values is such a
+    /// grouping too.
     Groups,
-    /// This share of the table, in hundredths.
+    /// This share of the table's rows, in percent.
     Rows(u64),
 }
 
@@ -79,7 +80,7 @@ const QUERIES: &[(Flow, &str)] = &[
     (Flow::Rows(100), "SELECT count(*) FROM t WHERE many IN (SELECT k FROM d WHERE weight > 2)"),
 ];
 
-/// A table `t` of `blocks` whole blocks and a small one, `d`.
+/// Makes a database with a table `t` of `blocks` whole blocks, and a small table `d`.
 fn database(blocks: u64) -> (Database, Connection) {
     let database = Database::memory().unwrap();
     let mut connection = database.connect().unwrap();
@@ -105,7 +106,7 @@ fn database(blocks: u64) -> (Database, Connection) {
     (database, connection)
 }
 
-/// Allocations from plan to last row when all is warm, and batches of the result.
+/// Returns the allocations from plan to last row once all caches are warm, and the batches of the result.
 fn run(connection: &mut Connection, query: &str) -> (u64, u64) {
     let mut last = (0, 0);
     for _ in 0..3 {
@@ -116,13 +117,13 @@ fn run(connection: &mut Connection, query: &str) -> (u64, u64) {
     last
 }
 
-/// Batches between operators while `share` hundredths of a table of so many blocks pass a scan.
+/// The number of batches between operators if `share` percent of a table with `blocks` blocks pass a scan.
 fn batches_between(blocks: u64, share: u64) -> u64 {
     let frames = blocks * ROWS_PER_BLOCK / FRAME_ROWS;
     frames * (FRAME_ROWS * share / 100).div_ceil(BATCH_ROWS)
 }
 
-/// Partitions of a grouping of a table of so many blocks.
+/// The number of partitions of a grouping over a table with `blocks` blocks.
 fn partitions(blocks: u64) -> u64 {
     (blocks * ROWS_PER_BLOCK / PARTITION_ROWS).clamp(1, PARTITIONS_MAX).next_power_of_two()
 }
@@ -143,10 +144,10 @@ fn allocations_grow_with_blocks_and_batches_but_not_with_rows() {
         };
         let batches = many_batches.saturating_sub(few_batches) + between;
         let bound = PER_BLOCK * (LARGE - SMALL) + PER_BATCH * batches + PER_PARTITION * partitions + PER_TENFOLD;
-        let line = format!("{few} and {many}, which may be {bound} more: {query}");
+        let line = format!("{few} and {many} allocations, at most {bound} more allowed: {query}");
         if many.saturating_sub(few) > bound {
             broken.push(line);
         }
     }
-    assert!(broken.is_empty(), "allocations of a table and of one ten times as large:\n{}", broken.join("\n"));
+    assert!(broken.is_empty(), "too many allocations for ten times the rows:\n{}", broken.join("\n"));
 }

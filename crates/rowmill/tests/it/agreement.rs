@@ -1,4 +1,4 @@
-//! Prepared statements, which run as programs where they can, answer as the batch engine does.
+//! Prepared statements, which run as programs where possible, must answer as the batch engine does.
 
 use rowmill::{Connection, Database, Row, Value};
 
@@ -45,7 +45,7 @@ fn shown(row: &Row) -> String {
     (0..row.len()).map(|at| format!("{:?}", row.get::<Option<String>>(at))).collect::<Vec<_>>().join(" ")
 }
 
-/// The rows as they are shown, in an order of their own unless the statement has one; or the error.
+/// Returns the rows as text, sorted unless the statement has an order; or the error.
 fn answer(connection: &mut Connection, sql: &str, params: &[Value], prepared: bool) -> Vec<String> {
     let rows = match prepared {
         true => connection.prepare(sql).and_then(|statement| statement.query(connection, params)),
@@ -73,7 +73,7 @@ fn is_ordered(sql: &str) -> bool {
     outside.collect::<String>().contains("ORDER BY")
 }
 
-/// Values of parameters: `i5` BIGINT, `t...` TEXT, `f1.5` DOUBLE, `n` NULL.
+/// Parses parameter values. For example, `i5` is a BIGINT, `tabc` a TEXT, `f1.5` a DOUBLE and `n` NULL.
 fn values(text: &str) -> Vec<Value> {
     let value = |text: &str| match text.split_at(1) {
         ("i", digits) => Value::Integer(digits.parse().unwrap()),
@@ -84,7 +84,7 @@ fn values(text: &str) -> Vec<Value> {
     text.split_whitespace().map(value).collect()
 }
 
-/// Statements, each with values of its parameters.
+/// Queries, each with the parameter values to run it with.
 const QUERIES: &[(&str, &[&str])] = &[
     ("SELECT 1, $1 + 1, upper($2)", &["i4 tab", "i-9223372036854775808 tß"]),
     ("SELECT * FROM users WHERE id = $1", &["i5", "i0", "f5", "f5.5", "n", "i3000000000", "t5.0"]),
@@ -289,7 +289,7 @@ const QUERIES: &[(&str, &[&str])] = &[
     ("SELECT user_id FROM orders WHERE id < $1 EXCEPT ALL SELECT user_id FROM orders WHERE id > $2", &["i200 i900"]),
     ("SELECT a + $1, b FROM (VALUES (1, 'x'), (2, NULL), ($1, 'z')) AS v(a, b) WHERE a > 1", &["i5", "i0"]),
     ("SELECT u.name FROM (VALUES ($1), (9), ($1)) AS v(n) JOIN users u ON u.id = v.n", &["i5"]),
-    // Each part of an OR by a key of its own.
+    // Each part of an OR should be read by a key of its own.
     (
         "SELECT id FROM users WHERE (id = $1 OR email = $2 OR name = $3) AND active ORDER BY id",
         &["i6 tu8@x.org tAda", "n n tAda"],
@@ -324,7 +324,7 @@ const QUERIES: &[(&str, &[&str])] = &[
         "SELECT id, ntile(3) OVER (ORDER BY id), percent_rank() OVER (ORDER BY id) FROM orders WHERE user_id = $1",
         &["i7"],
     ),
-    // Recursion.
+    // Recursive queries.
     (
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < $1) SELECT sum(i), count(*) FROM n",
         &["i10", "i1", "i2500"],
@@ -334,7 +334,7 @@ const QUERIES: &[(&str, &[&str])] = &[
         "WITH RECURSIVE chain(id, depth) AS (SELECT id, 0 FROM users WHERE id = $1 UNION ALL SELECT u.id, c.depth + 1 FROM chain c JOIN users u ON u.id = c.id * 2) SELECT id, depth FROM chain ORDER BY depth",
         &["i3", "i400"],
     ),
-    // Rows of a subquery that names no outer row are read once.
+    // A subquery that names no outer row must be read only once.
     (
         "SELECT id FROM users WHERE id < $1 AND id NOT IN (SELECT user_id FROM orders WHERE status = 'paid' AND user_id IS NOT NULL AND id < $2)",
         &["i40 i300"],
@@ -361,7 +361,7 @@ fn prepared_queries_answer_as_the_batch_engine_does() {
     for (sql, parameters) in QUERIES {
         for parameters in *parameters {
             let params = values(parameters);
-            // A connection that has not run the statement runs it without a program.
+            // We use a new connection, because a connection that has not run the statement runs it without a program.
             let wanted = answer(&mut database.connect().unwrap(), sql, &params, false);
             let mut connection = database.connect().unwrap();
             for turn in 0..2 {
@@ -375,7 +375,8 @@ fn prepared_queries_answer_as_the_batch_engine_does() {
     assert!(failed.is_empty(), "{}", failed.join("\n"));
 }
 
-/// Shows how a statement without parameters is answered: `SQL='SELECT 1' cargo test shows_the_answers -- --ignored --nocapture`
+/// Shows how a statement without parameters is answered. For example: `SQL='SELECT 1' cargo test shows_the_answers --
+/// --ignored --nocapture`
 #[test]
 #[ignore]
 fn shows_the_answers() {
@@ -388,7 +389,7 @@ fn shows_the_answers() {
     }
 }
 
-/// Statements that change rows, each with values of its parameters.
+/// Statements that change rows, each with the parameter values to run it with.
 const CHANGES: &[(&str, &[&str])] = &[
     ("UPDATE users SET age = age + 1 WHERE id IN ($1, $2, $3)", &["i5 i9 i5", "i1 n i400"]),
     ("UPDATE users SET balance = balance * 1.1, name = upper(name) WHERE id = $1 OR id = $2", &["i5 i9"]),

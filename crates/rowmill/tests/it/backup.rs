@@ -1,9 +1,9 @@
-//! A database that is backed up, restored and vacuumed by statements.
+//! Statements that back up, restore and vacuum a database.
 
 use rowmill::Database;
 
 #[test]
-fn what_is_backed_up_is_what_is_restored() {
+fn a_restored_backup_has_the_rows_of_the_moment_of_the_backup() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = |name: &str| folder.path().join(name).to_str().expect("a path in UTF-8").to_owned();
     let database = Database::open(path("first")).expect("a database");

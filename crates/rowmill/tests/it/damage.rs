@@ -1,4 +1,5 @@
-//! Damaged column files: an error that says where, never a wrong answer, and the other tables stay usable.
+//! Damaged column files must give an error that names the place, never a wrong answer, and the other tables must stay
+//! usable.
 
 use std::path::{Path, PathBuf};
 
@@ -38,7 +39,7 @@ fn answer(path: &Path, sql: &str) -> rowmill::Result<String> {
     Ok(shown(&rows))
 }
 
-/// The values of all rows, a line for each row.
+/// Returns the values of all rows as text, one line per row.
 fn shown(batches: &[RecordBatch]) -> String {
     let mut text = String::new();
     for batch in batches {
@@ -55,13 +56,14 @@ fn shown(batches: &[RecordBatch]) -> String {
 }
 
 #[test]
-fn a_flipped_byte_is_an_error_that_says_where() {
+fn a_flipped_byte_gives_an_error_that_names_the_place() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     make(folder.path());
     let expected = answer(folder.path(), SUM).expect("undamaged");
     let step = if std::env::var_os("ROWMILL_LONG").is_some() { 1 } else { 97 };
     for file in column_files(folder.path()) {
         let whole = std::fs::read(&file).expect("a column file");
+        // A prime step reaches all kinds of fields. With ROWMILL_LONG we damage every byte.
         for at in (0..whole.len()).step_by(step) {
             let mut damaged = whole.clone();
             damaged[at] ^= 0x10;
@@ -71,6 +73,7 @@ fn a_flipped_byte_is_an_error_that_says_where() {
             for part in ["facts", "column", "block", "offset"] {
                 assert!(error.message().contains(part), "no {part} in: {error}");
             }
+            // Damage of one table must not affect the others.
             assert_eq!(answer(folder.path(), "SELECT sum(x) FROM other").expect("the other table"), answer_of_other());
         }
         std::fs::write(&file, &whole).expect("mended");
@@ -84,12 +87,13 @@ fn answer_of_other() -> String {
 }
 
 #[test]
-fn a_truncated_file_is_an_error_that_says_where() {
+fn a_truncated_file_gives_an_error_that_names_the_place() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     make(folder.path());
     for file in column_files(folder.path()) {
         let whole = std::fs::read(&file).expect("a column file");
         for len in [0, 1, 100, 4096, whole.len() - 1] {
+            // The last length must be shorter than the file, because a file of full length is not damaged.
             std::fs::write(&file, &whole[..len.min(whole.len() - 1)]).expect("cut");
             let error = answer(folder.path(), SUM).expect_err(&format!("{}: cut to {len} bytes", file.display()));
             assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");

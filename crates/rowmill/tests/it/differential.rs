@@ -1,12 +1,12 @@
-//! Random queries over random tables, run by one thread in large batches and by several in small ones: the answers are
-//! the same. The workspace `oracle` compares random queries with other engines.
+//! Random queries over random tables. One thread with large batches and several threads with small batches must give
+//! the same answers. The workspace `oracle` compares random queries with other engines.
 //!
-//! `ROWMILL_SEED` repeats a failure; `ROWMILL_LONG=1` runs more tables.
+//! `ROWMILL_SEED` repeats a failure. `ROWMILL_LONG=1` tests more tables.
 
 use rowmill::text::format_value;
 use rowmill::{Connection, Database, ErrorKind};
 
-/// Numbers that depend on a seed alone.
+/// A generator of numbers that depend only on a seed.
 struct Random(u64);
 
 impl Random {
@@ -21,7 +21,7 @@ impl Random {
         all[self.below(all.len())]
     }
 
-    /// Some of `all`, in their order, `least` of them or more.
+    /// Chooses between `least` and `most` items of `all`, and keeps their order.
     fn some_of<'a>(&mut self, all: &[&'a str], least: usize, most: usize) -> Vec<&'a str> {
         let mut left = least + self.below(most - least + 1);
         let mut chosen = Vec::new();
@@ -38,7 +38,7 @@ impl Random {
 const COLUMNS: &str = "few INTEGER, tiny TINYINT, many BIGINT NOT NULL, big BIGINT UNSIGNED, amount DECIMAL(12, 2), \
                        wide DECIMAL(38, 4), day DATE, at TIMESTAMP, flag BOOLEAN, word TEXT, line TEXT NOT NULL";
 
-/// Rows `$from` to `$to` of a table; NULLs, runs, few and many values.
+/// The columns of a row with number `n`: NULLs, runs, few and many distinct values.
 const ROWS: &str = "SELECT CASE WHEN n % 11 = 0 THEN NULL ELSE n / 50 % 9 - 4 END, \
                     CASE WHEN n % 3 = 0 THEN NULL ELSE n % 200 - 100 END, \
                     n * 7919 % 1000003 - 500000, \
@@ -170,7 +170,7 @@ const ORDERS: &[&str] = &[
     "flag",
 ];
 
-/// Conditions between `t` and `u`, and what may stand beside an equality.
+/// Equalities between `t` and `u`, and conditions that can be added to an equality.
 const EQUALITIES: &[&str] = &[
     "t.few = u.few",
     "t.tiny = u.tiny",
@@ -196,7 +196,7 @@ const JOINED: &[&str] = &[
     "max(u.many)",
 ];
 
-/// A query of `t` and `u`, a table of the same columns with few rows.
+/// Makes a query of `t` and `u`, a table with the same columns and few rows.
 fn random_join(random: &mut Random) -> String {
     let equalities = random.some_of(EQUALITIES, 1, 2).join(" AND ");
     let besides = random.some_of(BESIDES, 0, 1);
@@ -248,7 +248,7 @@ fn random_join(random: &mut Random) -> String {
     }
 }
 
-/// How rows are grouped by `keys`: mostly by all of them.
+/// Makes a GROUP BY list of `keys`: usually plain keys, sometimes grouping sets.
 fn random_sets(random: &mut Random, keys: &[&str]) -> String {
     let all = keys.join(", ");
     match random.below(16) {
@@ -270,7 +270,7 @@ fn random_query(random: &mut Random) -> String {
         false => format!(" WHERE {}", conditions.join(random.one_of(&[" AND ", " AND ", " OR "]))),
     };
     if random.below(4) == 0 {
-        // Of rows that are equal in the order any may come, so only the order is asked for.
+        // Rows that are equal in the order may come in any order, so we only select the ordered columns.
         let orders = random.some_of(ORDERS, 1, 2);
         let columns: Vec<&str> = orders.iter().filter_map(|order| order.split(' ').next()).collect();
         let (columns, orders) = (columns.join(", "), orders.join(", "));
@@ -289,7 +289,7 @@ fn random_query(random: &mut Random) -> String {
         0 if !keys.is_empty() => " HAVING count(*) > 3",
         _ => "",
     };
-    // An order of all keys is the same for everybody.
+    // An order by all columns leaves no freedom, so that a LIMIT must give the same rows.
     let order = match random.below(3) {
         0 if !keys.is_empty() => {
             let places = (1..=items.len()).rev().map(|place| format!("{place}{}", random.one_of(&["", " DESC"])));
@@ -303,7 +303,7 @@ fn random_query(random: &mut Random) -> String {
     format!("SELECT {distinct}{} FROM t{condition}{group}{having}{order}", items.join(", "))
 }
 
-/// The rows of a query as text, sorted where the query does not say how, or the kind of its error.
+/// Returns the rows of a query as text, sorted unless the query has an order, or the kind of its error.
 fn answer(connection: &mut Connection, sql: &str) -> Result<Vec<String>, ErrorKind> {
     let rows = connection.query(sql).and_then(|rows| {
         let mut found = Vec::new();
@@ -314,7 +314,7 @@ fn answer(connection: &mut Connection, sql: &str) -> Result<Vec<String>, ErrorKi
                 found.push(format!("{:?}", values.collect::<rowmill::Result<Vec<_>>>()?));
             }
         }
-        // Aggregates have orders of their own.
+        // An ORDER BY inside of an aggregate does not order the result, so we only look after the last parenthesis.
         if !sql.rsplit(')').next().is_some_and(|end| end.contains("ORDER BY")) {
             found.sort();
         }
@@ -364,7 +364,7 @@ fn answers_depend_on_neither_threads_nor_batches() {
                 answer(&mut connection, &sql)
             };
             let (ours, theirs) = (by(1, 8192), by(threads, batch_rows));
-            // Sums of wide decimals may leave their type; nothing else is wrong with these queries.
+            // Sums of wide decimals may overflow. No other error should come from these queries.
             let is_expected = ours.as_ref().err().is_none_or(|kind| *kind == ErrorKind::NumericOutOfRange);
             assert!(is_expected, "{sql}: {ours:?}");
             assert!(ours == theirs, "ROWMILL_SEED={seed}, query {number}: {sql}\n{ours:?}\n{theirs:?}");

@@ -1,5 +1,5 @@
-//! The SQL suite with each way that a grouping or join can take forced in turn, and with hashes that are all equal. What is
-//! forced holds for a process, so each has one of its own.
+//! Runs the SQL suite with each code path of groupings and joins forced in turn, and with all hashes equal. A forced
+//! path applies to a whole process, so each run has a process of its own.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use rowmill_exec::forced::{DistinctWay, Forced, GroupWay, JoinWay, force};
 use crate::hostile_settings::{Hostility, plain};
 use crate::sql_suite::run_all;
 
-/// The number of what is forced, for the process that is to do so.
+/// The environment variable with the index of the forced path, for the child process.
 const WAY: &str = "ROWMILL_FORCED_WAY";
 
 fn ways() -> Vec<Forced> {
@@ -37,14 +37,14 @@ fn the_suite_passes_in_every_way() {
             .args(["--exact", "forced_ways::child", "--nocapture"])
             .env(WAY, number.to_string())
             .output()
-            .expect("the test starts itself");
+            .expect("the test must be able to start itself");
         let text = String::from_utf8_lossy(&output.stdout);
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{forced:?}: {}\n{text}\n{errors}", output.status);
     }
 }
 
-/// The process of its own. Does nothing in an ordinary run of the tests.
+/// The process with the forced path. It does nothing in an ordinary run of the tests.
 #[test]
 fn child() {
     let Some(number) = std::env::var(WAY).ok().and_then(|number| number.parse::<usize>().ok()) else { return };

@@ -1,10 +1,11 @@
-//! The anomalies of the Hermitage list in SQL, by connections of their own, and what each level makes of them: the table in
-//! `docs/sql-semantics.md`. Nobody waits here; where the list has a transaction blocked, ours goes on and fails when it
-//! commits, if it has to. `crates/txn/tests/it/isolation.rs` has the same of the engine.
+//! The anomalies of the Hermitage list in SQL, each transaction on a connection of its own, and the outcome at each
+//! isolation level: the table in `docs/sql-semantics.md`. No transaction waits for another here. Where the list has a
+//! blocked transaction, ours goes on, and must fail at commit if it lost the race. `crates/txn/tests/it/isolation.rs`
+//! tests the anomalies on the engine.
 
 use rowmill::{Connection, Database, ErrorKind, Result, TransactionState};
 
-/// A level of isolation, in the order of the columns of outcomes.
+/// An isolation level. The order is the order of the outcomes in [`at`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Level {
     ReadCommitted,
@@ -54,14 +55,14 @@ impl World {
         (self.begin(), self.begin(), self.begin())
     }
 
-    /// What is committed.
+    /// The committed rows.
     fn rows(&self) -> String {
         self.begin().read("")
     }
 }
 
 impl Session {
-    /// The rows that meet a condition, by their number.
+    /// Returns the rows that meet a condition, in the order of their ids. For example: `1:10 2:20`.
     fn read(&mut self, condition: &str) -> String {
         let sql = format!("SELECT id, value FROM test {condition} ORDER BY id");
         let rows = self.connection.query(&sql).unwrap().rows().unwrap();
@@ -77,7 +78,8 @@ impl Session {
         assert_eq!(self.write(&format!("UPDATE test SET value = {value} WHERE id = {id}")), 1);
     }
 
-    /// Whether it was committed; what else is a lost race, which leaves no transaction open.
+    /// Commits, and returns whether that succeeded. The only allowed error is a lost race, and it must leave no
+    /// transaction open.
     fn commit(mut self) -> bool {
         let done: Result<u64> = self.connection.execute("COMMIT");
         assert_eq!(self.connection.transaction_state(), TransactionState::Idle);
@@ -95,7 +97,7 @@ impl Session {
     }
 }
 
-/// What holds at a level.
+/// The expected outcome at a level.
 fn at<T: Copy>(level: Level, outcomes: [T; 3]) -> T {
     outcomes[level as usize]
 }
@@ -154,7 +156,7 @@ fn g1c_circular_information_flow() {
         assert_eq!(first.read("WHERE id = 2"), "2:20");
         assert_eq!(second.read("WHERE id = 1"), "1:10");
         assert!(first.commit());
-        // Neither saw the other's write, so that one came first for each: no order of the two.
+        // Each reads the state before the other's write, so each must come before the other: no serial order exists.
         assert_eq!(second.commit(), at(level, [true, true, false]), "{level:?}");
     }
 }
@@ -193,7 +195,7 @@ fn pmp_predicate_many_preceders() {
 #[test]
 fn pmp_for_writes() {
     for level in LEVELS {
-        // Deletes by what a row was: a statement that sees the change finds another row.
+        // The DELETE finds rows by their old values. A statement that sees the change finds another row.
         let world = World::new(level);
         let (mut first, mut second) = world.begin_two();
         assert_eq!(first.write("UPDATE test SET value = value + 10"), 2);
@@ -203,7 +205,7 @@ fn pmp_for_writes() {
         assert!(!second.commit(), "{level:?}");
         assert_eq!(world.rows(), "1:20 2:30");
 
-        // The same with the commit before it.
+        // Now the first transaction commits before the DELETE.
         let world = World::new(level);
         let (mut first, mut second) = world.begin_two();
         assert_eq!(first.write("UPDATE test SET value = value + 10"), 2);
@@ -227,7 +229,7 @@ fn p4_lost_updates() {
         assert!(first.commit());
         assert!(!second.commit(), "{level:?}");
 
-        // The second writes what it worked out before the first committed.
+        // The second transaction writes a value that it computed before the first committed.
         let world = World::new(level);
         let (mut first, mut second) = world.begin_two();
         assert_eq!((first.read("WHERE id = 1"), second.read("WHERE id = 1")), ("1:10".into(), "1:10".into()));
@@ -237,7 +239,7 @@ fn p4_lost_updates() {
         assert_eq!(second.commit(), at(level, [true, false, false]), "{level:?}");
         assert_eq!(world.rows(), at(level, ["1:12 2:20", "1:11 2:20", "1:11 2:20"]), "{level:?}");
 
-        // What was read FOR UPDATE must have stayed, at every level.
+        // A row that was read FOR UPDATE must be unchanged at commit, at every level.
         let world = World::new(level);
         let (mut first, mut second) = world.begin_two();
         first.read("WHERE id = 1");
@@ -289,7 +291,7 @@ fn g_single_read_skew_in_a_write() {
         second.set(1, 12);
         second.set(2, 18);
         assert!(second.commit());
-        // It still is 20 to whoever has a snapshot.
+        // A transaction with a snapshot still sees 20.
         assert_eq!(first.write("DELETE FROM test WHERE value = 20"), at(level, [0, 1, 1]), "{level:?}");
         assert_eq!(first.commit(), at(level, [true, false, false]), "{level:?}");
         assert_eq!(world.rows(), "1:12 2:18");
@@ -346,7 +348,8 @@ fn g2_with_two_edges() {
                 third.write("INSERT INTO test VALUES (3, 30)");
             }
             assert!(third.commit());
-            // The third saw the second's write and not that of the first, which did not see the second's.
+            // The third transaction saw the second's write but not the first's, and the first did not see the second's:
+            // a cycle.
             first.set(1, 0);
             assert_eq!(first.commit(), at(level, [true, true, false]), "{level:?}");
         }

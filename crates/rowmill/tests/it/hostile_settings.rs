@@ -1,4 +1,4 @@
-//! Settings that no user would choose and under which every answer has to stay the same.
+//! Settings that no user would choose. Every answer must stay the same under them.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -11,22 +11,22 @@ use rowmill_exec::scan::{ScanRequest, TableScan};
 use rowmill_storage::TableSource;
 use rowmill_txn::Engine;
 
-/// One combination.
+/// One combination of settings.
 #[derive(Clone, Debug)]
 pub(crate) struct Hostility {
     pub(crate) rows_per_block: usize,
     pub(crate) threads: usize,
-    /// Batches between operators have three rows.
+    /// Whether batches between operators have only three rows.
     pub(crate) small_batches: bool,
-    /// One in seven rows that are stored is deleted.
+    /// Whether we delete one in seven of the stored rows.
     pub(crate) deleted_rows: bool,
-    /// Older snapshots are held open.
+    /// Whether we hold older snapshots open.
     pub(crate) old_snapshots: bool,
-    /// Everything happens in one transaction that never commits.
+    /// Whether everything runs in one transaction that never commits.
     pub(crate) in_transaction: bool,
-    /// The database is a directory that is closed and opened after every statement.
+    /// Whether the database is a directory that we close and open again after every statement.
     pub(crate) reopen: bool,
-    /// Statements are prepared, so that those that can be programs are.
+    /// Whether statements are prepared, so that they run as programs where possible.
     pub(crate) prepared: bool,
 }
 
@@ -45,7 +45,7 @@ impl fmt::Display for Hostility {
     }
 }
 
-/// The settings that users have.
+/// The settings of an ordinary user.
 pub(crate) fn plain() -> Hostility {
     Hostility {
         rows_per_block: 1 << 19,
@@ -59,7 +59,7 @@ pub(crate) fn plain() -> Hostility {
     }
 }
 
-/// Enough combinations that any two settings meet in one of them, or all of them if `ROWMILL_LONG` is set.
+/// Returns enough combinations that any two settings meet in one of them, or all combinations if `ROWMILL_LONG` is set.
 pub(crate) fn selection() -> Vec<Hostility> {
     match std::env::var_os("ROWMILL_LONG") {
         Some(_) => all(),
@@ -74,7 +74,8 @@ fn all() -> Vec<Hostility> {
             for bits in 0..64 {
                 let is = |bit: u32| bits >> bit & 1 == 1;
                 let (deleted_rows, old_snapshots, in_transaction, reopen) = (is(0), is(1), is(2), is(3));
-                // Rows are deleted by commits, and a transaction ends where its database is closed.
+                // We delete rows in commits of their own, and closing the database ends a transaction, so these do not
+                // go together.
                 if !(in_transaction && (reopen || deleted_rows)) {
                     all.push(Hostility {
                         rows_per_block,
@@ -93,12 +94,14 @@ fn all() -> Vec<Hostility> {
     all
 }
 
-/// Takes whichever combination has most pairs of settings that no other has had, until all pairs were had.
+/// Chooses few combinations that contain all pairs of settings. In each step we greedily take the combination with the
+/// most pairs that are still missing.
 fn pairwise(mut combinations: Vec<Hostility>) -> Vec<Hostility> {
     let mut had = HashSet::new();
     let mut taken = Vec::new();
     loop {
         let fresh = |hostility: &Hostility| hostility.pairs().filter(|pair| !had.contains(pair)).count();
+        // Ties do not matter: any choice terminates, because every pair occurs in some combination.
         let best = (0..combinations.len()).max_by_key(|at| fresh(&combinations[*at]));
         let Some(best) = best.filter(|at| fresh(&combinations[*at]) > 0) else { return taken };
         let best = combinations.swap_remove(best);
@@ -108,7 +111,7 @@ fn pairwise(mut combinations: Vec<Hostility>) -> Vec<Hostility> {
 }
 
 impl Hostility {
-    /// Any two of the settings, each with its place.
+    /// All pairs of this combination's settings, each setting with its index.
     fn pairs(&self) -> impl Iterator<Item = [(usize, usize); 2]> + use<> {
         let rows = [self.small_batches, self.deleted_rows, self.old_snapshots];
         let ways = [self.in_transaction, self.reopen, self.prepared];
@@ -118,7 +121,7 @@ impl Hostility {
         (0..count).flat_map(move |a| (a + 1..count).map(move |b| (a, b))).map(move |(a, b)| [settings[a], settings[b]])
     }
 
-    /// Whether a file says things that make no sense under these settings.
+    /// Whether we must skip a file because its statements make no sense under these settings.
     pub(crate) fn passes_over(&self, text: &str) -> bool {
         let lower = text.to_lowercase();
         let says = |words: &[&str]| {
@@ -126,7 +129,7 @@ impl Hostility {
         };
         let transactions =
             says(&["begin", "commit", "rollback", "start transaction", "savepoint", "checkpoint", "begin;"]);
-        // What storage looks like is what these settings change.
+        // These settings change the layout of storage, so a file that shows it cannot give the same answers.
         let storage = lower.contains("rowmill_storage") || lower.contains("explain");
         let settings = says(&["set", "reset", "show"]);
         (transactions && self.in_transaction)
@@ -135,19 +138,20 @@ impl Hostility {
             || (settings && (self.reopen || self.threads != 2 || self.small_batches || self.rows_per_block < 1 << 19))
     }
 
-    /// Stores copies of rows, as many as make one in seven, and deletes them again.
+    /// Stores copies of rows, until one row in seven is a copy, and deletes the copies again.
     pub(crate) fn scatter_deleted_rows(&self, engine: &Arc<Engine>) -> Result<()> {
         let before = engine.snapshot()?;
         let mut copies = engine.begin()?;
-        // Numbers only grow, so the copies are the rows from here on.
+        // Row numbers only grow, so all rows from here on are copies.
         let mut ends: HashMap<TableId, u64> = HashMap::new();
-        // Rows of keyed tables are gone when they are deleted.
+        // We skip keyed tables, because a deleted row leaves nothing there.
         for def in before.catalog().all_tables().filter(|def| def.keyed.is_none()) {
             let table = before.table(def.id).expect("the catalog names tables that exist");
             let mut end = 0;
             for batch in rows(&table)? {
                 let values = batch.num_columns() - 1;
                 end = row_numbers(&batch).iter().fold(end, |end, row| end.max(row + 1));
+                // One copy for every six rows makes one row in seven of all.
                 let copied = batch.num_rows().div_ceil(6);
                 let own = batch.project(&(0..values).collect::<Vec<_>>()).expect("columns of the batch");
                 let own = RecordBatch::try_new(def.arrow_schema(), own.slice(0, copied).columns().to_vec());
@@ -156,6 +160,7 @@ impl Hostility {
             ends.insert(def.id, end);
         }
         copies.commit()?;
+        // We need a snapshot with the copies, because only now do they have row numbers.
         let after = engine.snapshot()?;
         let mut deletes = engine.begin()?;
         for (id, end) in ends {
@@ -167,7 +172,7 @@ impl Hostility {
     }
 }
 
-/// All rows of a table, each with its number as the last column.
+/// Returns all rows of a table, each with its row number as the last column.
 fn rows(table: &Arc<rowmill_txn::TableSnapshot>) -> Result<Vec<RecordBatch>> {
     let request = ScanRequest {
         columns: (0..table.table().columns.len()).collect(),

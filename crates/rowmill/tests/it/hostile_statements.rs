@@ -1,5 +1,5 @@
-//! Statements that no one means well with. Each ends in an answer or an error, memory stays bounded, the next statement
-//! works. They run in a process of their own, so that its memory is theirs.
+//! Hostile statements. Each must end with an answer or an error, memory must stay bounded, and the next statement must
+//! work. They run in a process of their own, so that we measure only their memory.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -8,10 +8,11 @@ use rowmill::{Connection, Database, Options};
 
 const CHILD: &str = "ROWMILL_HOSTILE_STATEMENTS";
 
-/// What a statement may take.
+/// The most time that a statement may take.
 const PATIENCE: Duration = Duration::from_secs(12);
 
-/// What the database may, and what the process may with code, parser, planner and files.
+/// The memory limit of the database, and the limit of the whole process, which also holds code, parser, planner and
+/// files.
 const MEMORY_LIMIT: &str = "512MB";
 const PEAK_KB_MAX: u64 = 2 << 20;
 
@@ -21,15 +22,16 @@ fn every_statement_ends() {
     let output = Command::new(program)
         .args(["--exact", "hostile_statements::child", "--nocapture"])
         .env(CHILD, "yes")
-        // The C library keeps what is freed for every thread that ever asked; the binaries bring an allocator that does not.
+        // The C library keeps freed memory for every thread that has ever allocated. The allocator of the binaries does
+        // not.
         .env("MALLOC_ARENA_MAX", "2")
         .output()
-        .expect("the test starts itself");
+        .expect("the test must be able to start itself");
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{}\n{text}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
 }
 
-/// The process of its own. Does nothing in an ordinary run of the tests.
+/// The process that runs the statements. It does nothing in an ordinary run of the tests.
 #[test]
 fn child() {
     if std::env::var_os(CHILD).is_none() {
@@ -62,7 +64,7 @@ fn run(connection: &mut Connection, sql: &str) -> rowmill::Result<usize> {
     connection.query(sql)?.try_fold(0, |rows, batch| Ok(rows + batch?.num_rows()))
 }
 
-/// The most memory that this process has had.
+/// The peak of this process's memory, in KB.
 fn peak_kb() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -93,7 +95,7 @@ fn statements() -> Vec<String> {
         "SELECT s ~ '((a{1,1000}){1,1000}){1,1000}' FROM t",
         "SELECT s ~ '(x+x+)+y' FROM t",
         "SELECT count(*) FROM t WHERE repeat(s, 200) LIKE '%%%a%%%b%%%c%%%d%%%e%%%f%%%g'",
-        // Groups, sorts and joins that do not fit.
+        // Groups, sorts and joins that do not fit into memory.
         "SELECT count(*) FROM (SELECT DISTINCT a.n * 100000 + b.n FROM t AS a, t AS b) AS d",
         "SELECT string_agg(a.s, ',') FROM t AS a, t AS b",
         "SELECT array_agg(a.s) FROM t AS a, t AS b",
@@ -103,7 +105,7 @@ fn statements() -> Vec<String> {
         "SELECT count(*) FROM t AS a FULL JOIN t AS b ON a.n < b.n",
         "CREATE TABLE big AS SELECT a.n, a.s, b.s AS s2 FROM t AS a, t AS b",
         "INSERT INTO t SELECT a.n, a.s FROM t AS a, t AS b",
-        // Batches of other operators that do not end.
+        // Operators that get endless input in batches.
         "SELECT n % 3, count(*) FROM (SELECT value AS n, row_number() OVER () AS r FROM generate_series(1, 100000000000)) GROUP BY 1",
         "SELECT a.n, count(*) FROM t AS a JOIN generate_series(1, 100000000000) AS g ON a.n = g.value GROUP BY 1",
         // Recursion.

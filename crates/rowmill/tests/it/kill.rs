@@ -1,7 +1,7 @@
-//! A process that is killed at any moment leaves exactly what it had acknowledged.
+//! A process that is killed at any moment must leave exactly the statements that it had acknowledged.
 //!
-//! The test runs itself once more as the process that is killed ([`child`]). That one prints a line for each statement
-//! that has succeeded. The statement in flight may or may not be there afterwards, but not in part.
+//! The test starts itself as the process that we kill ([`child`]). That process prints a line for each statement that
+//! has succeeded. The statement in flight may be there afterwards or not, but it must not be there in part.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use rowmill::{Connection, Database};
 
-/// Rows of the file that is loaded again and again.
+/// The number of rows in the file that the child loads again and again.
 const LOADED_ROWS: u64 = 20_000;
 
-/// Tells the child what to do and where: a workload's name, the directory, the first step.
+/// The environment variable that gives the child its order: a workload's name, the first step, the directory.
 const CHILD: &str = "ROWMILL_KILLED_CHILD";
 
 fn rounds() -> usize {
@@ -23,7 +23,7 @@ fn rounds() -> usize {
 }
 
 #[test]
-fn every_kind_of_statement() {
+fn acknowledged_statements_of_every_kind_survive_a_kill() {
     let folder = prepared();
     let database = folder.path().join("database");
     let mut expected = State::default();
@@ -35,18 +35,20 @@ fn every_kind_of_statement() {
             step += 1;
         }
         let seen = State::of(&mut Database::open(&database).expect("it opens").connect().expect("a connection"));
+        // The statement in flight may have been committed before its acknowledgement was printed, so we also accept one
+        // more step.
         if seen != expected {
             expected.apply(step);
             step += 1;
         }
         assert_eq!(seen, expected, "round {round}, killed before step {step} was acknowledged");
     }
-    assert!(step > rounds() as u64, "the child did {step} steps in all, which tests nothing");
+    assert!(step > rounds() as u64, "the child did only {step} steps, so the test proves nothing");
     on_disk_is_what_is_named(&database);
 }
 
 #[test]
-fn two_loads_at_once() {
+fn acknowledged_loads_survive_a_kill_beside_a_load_that_is_rolled_back() {
     let folder = prepared();
     let database = folder.path().join("database");
     let mut committed = 0;
@@ -61,10 +63,10 @@ fn two_loads_at_once() {
         drop(connection);
         on_disk_is_what_is_named(&database);
     }
-    assert!(committed > 0, "no load ended, which tests nothing");
+    assert!(committed > 0, "no load ended, so the test proves nothing");
 }
 
-/// A folder with the tables and the file to load.
+/// Makes a folder with a database, its tables and the file to load.
 fn prepared() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let database = Database::open(folder.path().join("database")).expect("a new database");
@@ -87,7 +89,7 @@ fn prepared() -> tempfile::TempDir {
     folder
 }
 
-/// Starts the child, kills it after `moment`, and tells how many steps it had acknowledged.
+/// Starts the child, kills it after `moment`, and returns the number of steps that it has acknowledged.
 fn run_and_kill(folder: &Path, workload: &str, step: u64, moment: Duration) -> u64 {
     let program = std::env::current_exe().expect("the test's own path");
     let mut child = Command::new(program)
@@ -95,23 +97,23 @@ fn run_and_kill(folder: &Path, workload: &str, step: u64, moment: Duration) -> u
         .env(CHILD, format!("{workload} {step} {}", folder.display()))
         .stdout(Stdio::piped())
         .spawn()
-        .expect("the test starts itself");
+        .expect("the test must be able to start itself");
     let mut lines = BufReader::new(child.stdout.take().expect("its output is piped")).lines();
     let ready = lines.by_ref().map_while(Result::ok).any(|line| line.ends_with("ready"));
-    assert!(ready, "the child did not come to its work: {:?}", child.wait());
+    assert!(ready, "the child did not begin to work: {:?}", child.wait());
     std::thread::sleep(moment);
     child.kill().expect("it was running");
-    child.wait().expect("it is ours");
+    child.wait().expect("it is our child");
     lines.map_while(Result::ok).filter(|line| line == "done").count() as u64
 }
 
-/// Moments spread over the first tenths of a second, other ones each time.
+/// A random moment in the first quarter of a second, different in each run.
 fn moment(round: usize) -> Duration {
     let noise = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), round);
     Duration::from_micros(noise % 250_000)
 }
 
-/// The process that is killed. Does nothing in an ordinary run of the tests.
+/// The process that we kill. It does nothing in an ordinary run of the tests.
 #[test]
 fn child() {
     let Ok(order) = std::env::var(CHILD) else { return };
@@ -126,10 +128,10 @@ fn child() {
     }
 }
 
-/// One write, so that a line is there wholly or not at all.
+/// Prints a line with one write, so that a kill cannot leave half of it.
 fn tell(line: &str) {
     let mut out = std::io::stdout().lock();
-    out.write_all(format!("{line}\n").as_bytes()).and_then(|()| out.flush()).expect("somebody listens");
+    out.write_all(format!("{line}\n").as_bytes()).and_then(|()| out.flush()).expect("the parent reads our output");
 }
 
 fn load(folder: &Path, table: &str) -> String {
@@ -162,7 +164,7 @@ fn do_two_loads(database: &Database, folder: &Path) {
     });
 }
 
-/// What a step does: all kinds in turn.
+/// The SQL of a step. The steps take all kinds of statements in turn.
 fn statement(step: u64, folder: &Path) -> String {
     match step % 8 {
         0 => format!("CREATE TABLE made_{step} AS SELECT value AS n FROM generate_series(1, 5000)"),
@@ -176,13 +178,13 @@ fn statement(step: u64, folder: &Path) -> String {
     }
 }
 
-/// What the steps leave, and what a database holds of it.
+/// The contents of the database: expected after a number of steps, or read from the database.
 #[derive(Debug, Default, PartialEq)]
 struct State {
     made: BTreeSet<String>,
-    /// Rows, sum of their numbers, sum of their changes.
+    /// The number of rows, the sum of their numbers, and the sum of their changes.
     log: [u64; 3],
-    /// Rows with small numbers and others.
+    /// The number of rows with small numbers, and of the others.
     events: [u64; 2],
 }
 
@@ -229,14 +231,14 @@ impl State {
     }
 }
 
-/// The only value of an answer, which is a number.
+/// Returns the only value of a result, which must be a number.
 fn number(connection: &mut Connection, sql: &str) -> u64 {
     let rows = connection.query(&format!("SELECT ({sql})::BIGINT")).and_then(|rows| rows.rows());
     let number: i64 = rows.and_then(|rows| rows[0].get(0)).unwrap_or_else(|error| panic!("{sql}: {error}"));
     u64::try_from(number).expect("a count")
 }
 
-/// Behind a checkpoint the column files take what the tables' chunks take, and nothing else.
+/// After a checkpoint, the column files must take exactly the space of the tables' chunks on disk.
 fn on_disk_is_what_is_named(directory: &Path) {
     let database = Database::open(directory).expect("it opens");
     let mut connection = database.connect().expect("a connection");
@@ -248,13 +250,13 @@ fn on_disk_is_what_is_named(directory: &Path) {
         named += number(&mut connection, &format!("SELECT coalesce(sum(bytes), 0) FROM rowmill_storage('{table}')"));
     }
     let (files, bytes) = files_below(&directory.join("tables"));
-    // A file in many pieces has a page in which the file system notes where they are, and counts it.
+    // The file system uses one more page for the map of a fragmented file, and counts it.
     assert!((named..=named + files * 4096).contains(&bytes), "{bytes} bytes on disk, {named} are named");
 }
 
-/// How many files there are in a folder, and the bytes that they take on disk.
+/// Returns the number of files in a folder, and the bytes that they take on disk.
 fn files_below(folder: &Path) -> (u64, u64) {
-    // There is none before the first block.
+    // The folder is missing before the first block is written.
     let Ok(entries) = std::fs::read_dir(folder) else { return (0, 0) };
     entries.fold((0, 0), |(files, bytes), entry| {
         let entry = entry.expect("an entry");

@@ -1,4 +1,4 @@
-//! The library beyond what its examples show.
+//! Behaviour of the library that the examples in its documentation do not show.
 
 use std::time::{Duration, Instant};
 
@@ -41,7 +41,7 @@ fn a_cancelled_statement_ends_at_once_and_the_next_one_runs() {
 }
 
 #[test]
-fn a_second_writer_learns_who_the_first_is() {
+fn a_second_writer_is_refused_until_the_first_closes() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let first = Database::open(folder.path()).expect("opens");
     let error = Database::open(folder.path()).expect_err("one writer at a time");

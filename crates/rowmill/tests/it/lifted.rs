@@ -1,8 +1,9 @@
-//! Texts that differ in their literals alone answer as each of them does by itself, however often the statement has run.
+//! Texts that differ only in their literals share a statement. Each must answer as it does alone, no matter how often
+//! the shared statement has run.
 
 use rowmill::{Connection, Database};
 
-/// What a text gives: its rows as they are shown, or its error.
+/// Returns the result of a text: its rows as text, or its error.
 fn answer(connection: &mut Connection, sql: &str) -> String {
     let shown = connection.query(sql).and_then(|rows| rows.rows()).map(|rows| {
         let row = |row: &rowmill::Row| {
@@ -43,7 +44,7 @@ fn a_text_answers_alike_however_often_others_like_it_have_run() {
         ("SELECT sum(price) FROM t WHERE id >= {} AND id <= 40", ["10", "20", "30.0", "'35'"]),
     ];
     for (shape, literals) in shapes {
-        // By itself, in a database where nothing else has run.
+        // Each text alone, in a database where nothing else has run.
         let alone: Vec<String> = literals
             .iter()
             .map(|literal| answer(&mut filled().connect().expect("a connection"), &shape.replace("{}", literal)))

@@ -1,5 +1,5 @@
-//! The database from the outside: the SQL suite plainly and under hostile settings, damage, hostile statements, the
-//! benchmark queries, and whether the project's pages tell the truth.
+//! Tests of the database from the outside: the SQL suite, plain and under hostile settings, damage, hostile statements,
+//! the benchmark queries, and whether the paths in the project's documents exist.
 
 #![allow(clippy::unwrap_used)]
 
@@ -21,8 +21,8 @@ mod statement_cache;
 
 use std::path::PathBuf;
 
-/// The root of the source tree in which the tests run. Asked for when they run: a test that was built in one checkout may
-/// be run from another that shares its build folder.
+/// The root of the source tree in which the tests run. We must read it at run time, because a test that was built in
+/// one checkout may run in another one that shares its build folder.
 fn source_root() -> PathBuf {
     let package = std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo runs the tests");
     PathBuf::from(package).join("../..")

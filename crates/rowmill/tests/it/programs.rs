@@ -1,4 +1,4 @@
-//! Prepared statements on keyed tables, by the ways that programs have beside SQL texts.
+//! Prepared statements on keyed tables: the functions of programs that have no counterpart in SQL text.
 
 use rowmill::{Connection, Database, ErrorKind, Param, Result, Value};
 
@@ -27,7 +27,7 @@ fn answers_are_read_in_place() -> Result<()> {
     assert_eq!(answer.text(1, 0).unwrap_err().kind(), ErrorKind::UndefinedColumn);
     assert!(find.ask(&mut connection, &[Param::Integer(2)])?.is_null(0, 1)?);
     assert!(find.ask(&mut connection, &[Param::Integer(3)])?.is_empty());
-    // A value that no item can have.
+    // No item can have this value.
     assert!(find.ask(&mut connection, &[Param::Double(1.5)])?.is_empty());
     assert!(find.ask(&mut connection, &[Param::Null])?.is_empty());
     let error = find.ask(&mut connection, &[]).unwrap_err();
@@ -36,7 +36,7 @@ fn answers_are_read_in_place() -> Result<()> {
 }
 
 #[test]
-fn statements_that_are_no_programs_answer_too() -> Result<()> {
+fn statements_without_a_program_answer_too() -> Result<()> {
     let (_database, mut connection) = stock()?;
     let sum = connection.prepare("SELECT name, SUM(price) AS s FROM stock GROUP BY name ORDER BY name")?;
     assert_eq!(sum.ask(&mut connection, &[])?.len(), 0);
@@ -47,7 +47,7 @@ fn statements_that_are_no_programs_answer_too() -> Result<()> {
 }
 
 #[test]
-fn more_rows_than_a_program_holds_are_given_all_the_same() -> Result<()> {
+fn a_program_with_too_many_rows_falls_back_to_the_engine() -> Result<()> {
     let (_database, mut connection) = stock()?;
     let many = "INSERT INTO stock SELECT value, repeat('x', 1000), 1, NULL FROM generate_series(1, 80000)";
     assert_eq!(connection.execute(many)?, 80_000);
@@ -60,7 +60,7 @@ fn more_rows_than_a_program_holds_are_given_all_the_same() -> Result<()> {
 }
 
 #[test]
-fn transactions_hold_for_programs() -> Result<()> {
+fn programs_obey_transactions() -> Result<()> {
     let (database, mut connection) = stock()?;
     let insert = connection.prepare("INSERT INTO stock VALUES (?, 'x', 1, NULL)")?;
     let price = connection.prepare("UPDATE stock SET price = price + 1 WHERE item = ?")?;
@@ -88,7 +88,7 @@ fn transactions_hold_for_programs() -> Result<()> {
     Ok(())
 }
 
-/// What a program was made of changes: it is made anew.
+/// When the definitions from which a program was made change, the program must be made again.
 #[test]
 fn programs_follow_definitions() -> Result<()> {
     let (database, mut connection) = stock()?;

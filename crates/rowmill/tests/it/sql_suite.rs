@@ -1,4 +1,4 @@
-//! Runs the files of `tests/slt`, each over a database of its own.
+//! Runs the files of `tests/slt`. Each file gets a database of its own.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use sqllogictest::{DB, DBOutput, DefaultColumnType, Runner};
 use crate::hostile_settings::{Hostility, plain, selection};
 use crate::source_root;
 
-/// All files of the suite, by name.
+/// Returns all files of the suite, sorted by name.
 fn files() -> Vec<PathBuf> {
     fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
         for entry in std::fs::read_dir(folder).expect("the folder of the SQL suite") {
@@ -23,22 +23,22 @@ fn files() -> Vec<PathBuf> {
     }
     let mut files = Vec::new();
     collect(&source_root().join("tests/slt"), &mut files);
-    // Some of them alone, while one of them is written.
+    // A developer can select some files.
     if let Ok(part) = std::env::var("ROWMILL_SUITE_FILES") {
         files.retain(|file| file.to_string_lossy().contains(&part));
     }
     files.sort();
-    assert!(!files.is_empty(), "the SQL suite is there");
+    assert!(!files.is_empty(), "the folder of the SQL suite has no matching file");
     files
 }
 
-/// A database that is run under hostile settings.
+/// A database on which we run the suite under hostile settings.
 struct Suite {
     hostility: Hostility,
     folder: tempfile::TempDir,
     database: Option<Database>,
     connection: Option<Connection>,
-    /// Older snapshots that are held open.
+    /// Older snapshots that we hold open.
     held: Vec<std::sync::Arc<rowmill_txn::Snapshot>>,
 }
 
@@ -80,7 +80,7 @@ impl Suite {
         self.connection.as_mut().expect("the suite is open")
     }
 
-    /// What makes the settings hostile, after every statement.
+    /// Applies the hostile settings after every statement: holds a snapshot, deletes rows, reopens the directory.
     fn after_statement(&mut self, sql: &str) -> Result<()> {
         let idle = self.connection().transaction_state() == TransactionState::Idle;
         let database = self.database.as_ref().expect("the suite is open");
@@ -113,7 +113,7 @@ impl DB for Suite {
     }
 }
 
-/// The outcome of the last statement of `sql` as the suite compares it.
+/// Returns the outcome of the last statement of `sql` in the form that the suite compares.
 fn output(connection: &mut Connection, sql: &str, prepared: bool) -> Result<DBOutput<DefaultColumnType>> {
     let mut last = DBOutput::StatementComplete(0);
     let mut take = |outcome: Outcome| -> Result<()> {
@@ -148,7 +148,7 @@ fn output(connection: &mut Connection, sql: &str, prepared: bool) -> Result<DBOu
     Ok(last)
 }
 
-/// Runs every file under `hostility` and gives what failed.
+/// Runs every file under `hostility` and returns the failures.
 pub(crate) fn run_all(hostility: &Hostility) -> Vec<String> {
     let mut failures = Vec::new();
     for file in files() {
@@ -164,7 +164,8 @@ pub(crate) fn run_all(hostility: &Hostility) -> Vec<String> {
     failures
 }
 
-/// Writes the answers of now into the files, for a person to read and keep: `ROWMILL_SUITE_UPDATE=1`.
+/// Writes the current answers into the files, with `ROWMILL_SUITE_UPDATE=1`. A person must review them before they are
+/// kept.
 fn update_all() {
     for file in files() {
         let hostility = plain();
@@ -182,7 +183,7 @@ fn update_all() {
     }
 }
 
-/// Runs a future that waits for nothing.
+/// Runs a future that never has to wait.
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     let mut future = std::pin::pin!(future);
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
@@ -193,10 +194,10 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// Runs every record of the files whose paths hold `ROWMILL_SUITE_FILES`, and prints each that fails rather than the first
-/// of a file: for work on the front end.
+/// Runs every record of the files whose paths contain `ROWMILL_SUITE_FILES`, and prints every record that fails, not
+/// only the first of each file. This is a tool for work on the front end.
 #[test]
-#[ignore = "prints what fails, and does not fail"]
+#[ignore = "prints the records that fail, and never fails itself"]
 fn every_record_that_fails() {
     let only = std::env::var("ROWMILL_SUITE_FILES").unwrap_or_default();
     let (mut records, mut failed) = (0, 0);

@@ -1,4 +1,4 @@
-//! A statement that is run again with the same text sees what has changed in between.
+//! A statement that is run again with the same text must see every change made in between.
 
 use rowmill::{Connection, Database};
 
@@ -11,7 +11,7 @@ fn one(connection: &mut Connection, sql: &str) -> String {
 const SUM: &str = "SELECT CAST(sum(n) AS TEXT) FROM t";
 
 #[test]
-fn rows_that_came_or_went() {
+fn a_cached_statement_sees_added_and_removed_rows() {
     let database = Database::memory().expect("memory");
     let (mut connection, mut other) = (database.connect().expect("one"), database.connect().expect("another"));
     connection.execute("CREATE TABLE t (n BIGINT); INSERT INTO t VALUES (1), (2)").expect("a table");
@@ -26,7 +26,7 @@ fn rows_that_came_or_went() {
 }
 
 #[test]
-fn another_table_under_the_same_name() {
+fn a_cached_statement_sees_another_table_under_the_same_name() {
     let mut connection = Database::memory().expect("memory").connect().expect("one");
     connection.execute("CREATE TABLE t (n BIGINT); INSERT INTO t VALUES (7)").expect("a table");
     assert_eq!(one(&mut connection, SUM), "7");
@@ -45,7 +45,7 @@ fn another_table_under_the_same_name() {
 }
 
 #[test]
-fn another_view_under_the_same_name() {
+fn a_cached_statement_sees_another_view_under_the_same_name() {
     let mut connection = Database::memory().expect("memory").connect().expect("one");
     connection.execute("CREATE TABLE t (n BIGINT); INSERT INTO t VALUES (7), (8)").expect("a table");
     connection.execute("CREATE VIEW v AS SELECT n FROM t").expect("a view");
@@ -56,7 +56,7 @@ fn another_view_under_the_same_name() {
 }
 
 #[test]
-fn another_setting_and_another_moment() {
+fn a_cached_statement_sees_changed_settings_and_the_current_time() {
     let mut connection = Database::memory().expect("memory").connect().expect("one");
     connection.execute("CREATE TABLE t (n BIGINT); INSERT INTO t VALUES (7), (8)").expect("a table");
     let plan = "EXPLAIN SELECT sum(n) FROM t";
@@ -71,7 +71,7 @@ fn another_setting_and_another_moment() {
 }
 
 #[test]
-fn the_same_text_with_and_without_a_semicolon_and_with_parameters() {
+fn a_text_answers_alike_with_and_without_a_semicolon_and_with_parameters() {
     let mut connection = Database::memory().expect("memory").connect().expect("one");
     connection.execute("CREATE TABLE t (n BIGINT); INSERT INTO t VALUES (7), (8)").expect("a table");
     for sql in [SUM, &format!("{SUM};"), &format!("  {SUM} ; "), SUM] {

@@ -1,8 +1,8 @@
-//! Queries of WITH that multiply where they are used.
+//! The limit on queries of WITH that multiply where they are used.
 //!
-//! A name of a WITH clause stands for its query, and the planner puts a copy of it wherever the name is used. Forty
-//! names that each use the one before twice are a short and shallow text and a plan of a trillion nodes, so what a
-//! statement grows to is computed before it is planned.
+//! The planner replaces each use of a WITH name by a copy of its query. So forty names that each use the previous one
+//! twice are a short and shallow text, but a plan of a trillion nodes. We therefore compute the size that a statement
+//! grows to before we plan it.
 
 use std::ops::ControlFlow;
 
@@ -12,12 +12,13 @@ use sqlparser::ast::{Expr, Ident, ObjectName, Query, Visit, Visitor};
 use super::statement::StatementLimits;
 use crate::walk::walk;
 
-/// A node of a plan costs as much as so many terms of an expression.
+/// The number of expression terms that cost as much as one table in a plan.
 const TERMS_PER_TABLE: u64 = 100;
 
-/// Refuses a statement or query that has more terms than the limit once each name of a WITH clause is its query.
+/// Refuses a statement or query that exceeds the limit of terms once each name of a WITH clause is replaced by its
+/// query.
 ///
-/// Names are compared as they stand: whoever calls has brought them into one case.
+/// Names are compared byte by byte: the caller must have brought them into one case.
 pub fn check_expansion(tree: &impl Visit, limits: &StatementLimits) -> Result<()> {
     let mut counter = Counter { levels: vec![Level::default()] };
     let _ = walk(tree, &mut counter);
@@ -36,13 +37,13 @@ pub fn check_expansion(tree: &impl Visit, limits: &StatementLimits) -> Result<()
     .hint("keep an intermediate result with CREATE TABLE name AS SELECT ..."))
 }
 
-/// A query that is being read.
+/// A query that the walk is in.
 #[derive(Default)]
 struct Level {
     terms: u64,
-    /// The names of its WITH clause that are complete, with the terms of their queries.
+    /// The finished names of its WITH clause, each with the terms of its query.
     known: Vec<(String, u64)>,
-    /// The names whose queries are still to come, last one first.
+    /// The names whose queries the walk has not visited yet, in reverse order.
     coming: Vec<String>,
 }
 
@@ -56,8 +57,10 @@ impl Counter {
     }
 
     fn terms_of(&self, name: &ObjectName) -> u64 {
+        // A qualified name is never a WITH name.
         let [part] = name.0.as_slice() else { return TERMS_PER_TABLE };
         let Some(Ident { value, .. }) = part.as_ident() else { return TERMS_PER_TABLE };
+        // Inner levels come first, because an inner name hides an outer one.
         let known = self.levels.iter().rev().flat_map(|level| level.known.iter().rev());
         known.filter(|(known, _)| known == value).map(|(_, terms)| *terms).next().unwrap_or(TERMS_PER_TABLE)
     }
@@ -69,15 +72,18 @@ impl Visitor for Counter {
     fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
         let names = query.with.iter().flat_map(|with| &with.cte_tables).map(|table| table.alias.name.value.clone());
         let mut coming: Vec<String> = names.collect();
+        // `pop` takes from the end, so the first name must be last.
         coming.reverse();
         self.levels.push(Level { coming, ..Level::default() });
         ControlFlow::Continue(())
     }
 
-    /// The queries of a WITH clause are visited first and in order, so each that ends is the next name's.
+    /// Adds up a query that ends. The walk visits the queries of a WITH clause first and in order, so each of them
+    /// belongs to the next name of the clause.
     fn post_visit_query(&mut self, _query: &Query) -> ControlFlow<()> {
         let ended = self.levels.pop().expect("pushed before");
         let terms = ended.terms.saturating_add(1);
+        // A query without a pending name is a subquery or the main query: its terms count where it is used.
         let level = self.level();
         match level.coming.pop() {
             Some(name) => level.known.push((name, terms)),
@@ -117,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn names_count_as_their_queries() {
+    fn a_name_of_with_counts_as_many_terms_as_its_query() {
         assert_eq!(terms("SELECT 1"), 2);
         assert_eq!(terms("SELECT 1 FROM t"), 102);
         assert_eq!(terms("WITH a AS (SELECT 1) SELECT 1 FROM a, a b"), 2 + 2 * 2);

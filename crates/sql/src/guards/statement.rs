@@ -1,13 +1,13 @@
-//! Length, depth and number of terms of a statement, checked before it is parsed.
+//! Limits of a statement's length, depth and number of terms, checked before it is parsed.
 //!
-//! The planner's passes recurse over the statement's tree, so what they need is bounded by the tree's depth, and what
-//! the tree takes is bounded by its terms. Both are read off the text in one pass without building anything. The depth
-//! is an estimate from above: operators of one level count as a chain that leans to the left (as `1+1+1` does), however
-//! they bind. AND, OR and UNION do not count, because [`flatten_chains`] makes shallow trees of their chains.
+//! The passes of the planner recurse over the statement's tree, so the tree's depth bounds their stack, and its terms
+//! bound their memory. We read both off the text in one pass without building anything. The depth is an upper estimate:
+//! operators of one level count as a chain that leans to the left (as `1+1+1` does), however they bind. AND, OR and
+//! UNION do not count, because [`flatten_chains`] turns their chains into shallow trees.
 //!
-//! A level counts by what the planner does with it. Work on a chain of operators grows with the square of its length;
-//! on calls in one another, on CASE in CASE and on joins with a higher power, so that one of them counts several levels
-//! ([`weight`]).
+//! Each level has a weight, which follows the planner's work on it. The work on a chain of operators grows with the
+//! square of its length. On nested calls, nested CASE and joins it grows with a higher power, so one of them counts as
+//! several levels ([`weight`]).
 
 use rowmill_base::{Error, ErrorKind, Result, Settings};
 use sqlparser::ast::{
@@ -17,7 +17,7 @@ use sqlparser::ast::{
 use crate::lexer::{Lexeme, LexemeKind, lexemes};
 use crate::walk::walk_mut;
 
-/// What a statement may be at most.
+/// The limits of one statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StatementLimits {
     /// Bytes of its text (`statement_length_max_bytes`).
@@ -38,7 +38,7 @@ impl From<&Settings> for StatementLimits {
     }
 }
 
-/// How many levels deep a text is. Refuses one that is too long, too deep or has too many terms.
+/// Returns the depth of a text in weighted levels. Refuses a text that is too long, too deep or has too many terms.
 pub fn check_statement(sql: &str, limits: &StatementLimits) -> Result<u64> {
     if sql.len() as u64 > limits.length_bytes {
         return Err(too_complex(
@@ -49,9 +49,11 @@ pub fn check_statement(sql: &str, limits: &StatementLimits) -> Result<u64> {
             "statement_length_max_bytes",
         ));
     }
+    // The length was checked first, so this pass is bounded.
     let mut gauge = Gauge::new(limits.depth);
     let mut terms = 0_u64;
     for lexeme in lexemes(sql).filter(Lexeme::is_code) {
+        // Punctuation adds no node to the tree.
         if !matches!(lexeme.text, "(" | ")" | "," | ";" | "." | "[" | "]" | "{" | "}") {
             terms += 1;
         }
@@ -81,10 +83,11 @@ fn too_complex(verb: &str, found: u64, what: &str, limit: u64, setting: &str) ->
     .hint(format!("raise it with SET {setting} = ..., or split the statement"))
 }
 
-/// Columns of one SELECT: the planner compares each with all before it.
+/// The most columns of one SELECT. The planner compares each column with all columns before it.
 const COLUMNS_MAX: u64 = 10_000;
 
-/// Levels that count for one, measured so that none of them plans much longer than as many levels of operators.
+/// The levels that each construct counts for. They are measured: no construct should plan much longer than an equal
+/// number of plain operators.
 mod weight {
     /// A call, a list, a subscript.
     pub(super) const CALL: u64 = 8;
@@ -94,39 +97,39 @@ mod weight {
     pub(super) const SIGN: u64 = 4;
     /// A table joined to others.
     pub(super) const JOIN: u64 = 5;
-    /// A query in a query, a name of WITH (which may stand on the name before it).
+    /// A query in a query, or a name of WITH (which may use the name before it).
     pub(super) const QUERY: u64 = 4;
-    /// `map(` and a lambda: the planner binds their arguments twice, so that the work doubles with each level.
+    /// `map(` and a lambda. The planner binds their arguments twice, so the work doubles with each level.
     pub(super) const BOUND_TWICE: u64 = 100;
     /// Everything else.
     pub(super) const OTHER: u64 = 1;
 }
 
-/// What one pair of parentheses (or CASE ... END, or the whole statement) has seen so far.
+/// The state of one pair of parentheses (or CASE ... END, or the whole statement) that is being read.
 #[derive(Default)]
 struct Level {
     is_case: bool,
-    /// Levels that it counts itself.
+    /// The levels that the pair itself counts for.
     weight: u64,
-    /// A subscript sinks what it is applied to.
+    /// A subscript adds levels above the value that it is applied to.
     is_subscript: bool,
-    /// Depth of the expression being read, and of the deepest one before it.
+    /// The depth of the expression being read, and of the deepest one before it.
     depth: u64,
     depth_max: u64,
-    /// Signs and NOTs in front of the value to come.
+    /// Signs and NOTs in front of the next value.
     prefixes: u64,
-    /// Levels of the joins of this FROM (or the names of this WITH), and the most of those before it.
+    /// Levels of the joins of this FROM (or the names of this WITH), and the maximum of the earlier ones.
     joins: u64,
     joins_max: u64,
-    /// Set operations that do not become shallow.
+    /// Set operations that [`flatten_chains`] cannot balance.
     set_operations: u64,
     list: List,
-    /// Columns of the list behind SELECT so far.
+    /// Columns of the list after SELECT so far.
     columns: u64,
     union_all: Option<bool>,
 }
 
-/// What commas separate.
+/// The meaning of a comma at this place.
 #[derive(Clone, Copy, Default, PartialEq)]
 enum List {
     Columns,
@@ -157,7 +160,7 @@ impl Level {
 
 struct Gauge {
     levels: Vec<Level>,
-    /// Levels kept apart at most; deeper ones only count.
+    /// The most levels that we keep separately. Deeper ones are only counted, so that hostile input takes no memory.
     levels_max: u64,
     levels_beyond: u64,
     deepest: u64,
@@ -195,7 +198,7 @@ impl Gauge {
     }
 
     fn value(&mut self) {
-        // What stands behind a value without an operator between is one itself (NOTNULL), or belongs to a prefix (INTERVAL).
+        // A value directly after a value is a postfix operator (NOTNULL) or belongs to a prefix (INTERVAL).
         let weight = if self.after_value { weight::OTHER } else { 0 };
         let level = self.level();
         level.depth = level.depth.max(1 + level.prefixes) + weight;
@@ -277,7 +280,7 @@ impl Gauge {
             _ => self.value(),
         }
         if self.last_word == "UNION" {
-            // A chain of UNION and one of UNION ALL become shallow, a mixture does not.
+            // A chain of only UNION or only UNION ALL can be balanced, a mixture cannot.
             let all = upper == "ALL";
             let level = self.level();
             level.set_operations += u64::from(level.union_all.replace(all).is_some_and(|before| before != all));
@@ -285,7 +288,7 @@ impl Gauge {
         std::mem::swap(&mut self.last_word, &mut upper);
     }
 
-    /// A word that ends one expression and begins another.
+    /// Handles a word that ends one expression and begins another.
     fn clause(&mut self, change: impl FnOnce(&mut Level)) {
         let level = self.level();
         level.end_expression();
@@ -296,6 +299,7 @@ impl Gauge {
     fn open(&mut self, level: Level) {
         if self.levels.len() as u64 >= self.levels_max {
             self.levels_beyond += 1;
+            // Beyond the limit the exact depth no longer matters: the statement is refused.
             self.deepest = self.deepest.max(self.levels_max + self.levels_beyond);
             return;
         }
@@ -308,7 +312,7 @@ impl Gauge {
             self.levels_beyond -= 1;
             return;
         }
-        // An END without CASE, or a parenthesis too many, is the parser's to report.
+        // The parser reports an END without CASE or a surplus parenthesis.
         if self.levels.len() == 1 || self.levels.last().is_some_and(|level| level.is_case != is_case) {
             return;
         }
@@ -321,6 +325,7 @@ impl Gauge {
     }
 
     fn end_statement(&mut self) {
+        // Parentheses that were never closed count with everything inside of them.
         let open = self.levels.len() as u64 - 1;
         let total = self.levels.iter().map(Level::total).sum::<u64>();
         self.deepest = self.deepest.max(total.max(open));
@@ -336,10 +341,11 @@ impl Gauge {
     }
 }
 
-/// Makes shallow trees of chains of AND, of OR and of the same UNION.
+/// Turns chains of AND, of OR and of equal UNIONs into shallow trees.
 ///
-/// The parser makes a tree that leans to the left and is as deep as the chain is long; generated statements chain
-/// thousands. All three operations are associative, so a balanced tree means the same. The order of the parts stays.
+/// The parser makes a tree that leans to the left and is as deep as the chain is long, and generated statements chain
+/// thousands of operands. All three operations are associative, so a balanced tree means the same. The order of the
+/// operands must stay, because errors and results may depend on it.
 pub fn flatten_chains(tree: &mut impl VisitMut) {
     let _ = walk_mut(tree, &mut Flatten);
 }
@@ -368,8 +374,10 @@ impl VisitorMut for Flatten {
     }
 }
 
-/// The operands of a chain of `op` that leans to the left, in order.
+/// Takes the operands of a chain of `op` that leans to the left, in order. A loop, because recursion would need as much
+/// stack as the chain is long.
 fn take_operands(expr: &mut Expr, op: &BinaryOperator) -> Vec<Expr> {
+    // The tree owns the expression, so something must take its place while we cut it apart.
     let placeholder = Expr::value(Value::Null);
     let mut at = std::mem::replace(expr, placeholder);
     let mut reversed = Vec::new();
@@ -388,7 +396,7 @@ fn take_operands(expr: &mut Expr, op: &BinaryOperator) -> Vec<Expr> {
     }
 }
 
-/// Stands where the tree is being taken apart.
+/// A placeholder while the tree is taken apart.
 fn empty_body() -> SetExpr {
     SetExpr::Values(Values { explicit_row: false, value_keyword: false, rows: Vec::new() })
 }
@@ -399,7 +407,7 @@ fn flatten_unions(body: &mut SetExpr) {
     };
     let quantifier = *set_quantifier;
     if matches!(quantifier, SetQuantifier::ByName | SetQuantifier::AllByName | SetQuantifier::DistinctByName) {
-        // By name the columns of the result grow from left to right.
+        // UNION BY NAME is not associative: the columns of the result grow from left to right.
         return;
     }
     let mut at = std::mem::replace(body, empty_body());
@@ -427,8 +435,9 @@ fn flatten_unions(body: &mut SetExpr) {
     });
 }
 
-/// A tree over `parts`, in order, as shallow as their number allows.
+/// Builds a tree over `parts`, in order, that is as shallow as possible.
 fn balance<T>(mut parts: Vec<T>, join: &dyn Fn(T, T) -> T) -> T {
+    // Each round joins neighbours, which halves the number of parts and adds one level.
     while parts.len() > 1 {
         let mut pairs = Vec::with_capacity(parts.len().div_ceil(2));
         let mut rest = parts.into_iter();
@@ -460,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn depth_is_what_the_tree_will_have() {
+    fn the_depth_counts_the_weighted_levels_of_the_tree() {
         assert_eq!(depth("SELECT 1"), 1);
         assert_eq!(depth("SELECT 1+1+1, 2, 3"), 3);
         assert_eq!(depth("SELECT a AND b AND c OR d"), 1);

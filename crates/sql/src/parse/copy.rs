@@ -1,6 +1,6 @@
-//! `COPY`, in PostgreSQL's form with options of our own, so read here rather than by the parser's fixed list. Every
-//! option is a word with an optional value; which words exist and what they take is decided where options are read,
-//! which can name the nearest one.
+//! `COPY`, in PostgreSQL's form but with our own options. We read it here because the parser knows only a fixed
+//! list of options. Here, every option is a word with an optional value. The code that uses the options checks names
+//! and values, so it can suggest the nearest name.
 //!
 //! ```text
 //! COPY table [(column, ...)] FROM 'file or glob' [[WITH] (option [=] [value], ...)]
@@ -17,31 +17,31 @@ use sqlparser::tokenizer::Token;
 #[derive(Clone, Debug)]
 pub(crate) struct CopyStatement {
     pub(crate) source: CopySource,
-    /// `COPY ... FROM` rather than `COPY ... TO`.
+    /// Whether it is `COPY ... FROM` rather than `COPY ... TO`.
     pub(crate) from: bool,
-    /// The path or pattern behind `FROM` or `TO`.
+    /// The path or pattern after `FROM` or `TO`.
     pub(crate) path: String,
     pub(crate) options: Vec<CopyOption>,
 }
 
-/// What is copied.
+/// The source of the rows, or for `COPY ... FROM` their target.
 #[derive(Clone, Debug)]
 pub(crate) enum CopySource {
     Table { name: ObjectName, columns: Vec<Ident> },
     Query(Box<Query>),
 }
 
-/// One option, its name in lower case.
+/// One option, with its name in lower case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CopyOption {
     pub(crate) name: String,
     pub(crate) value: CopyValue,
 }
 
-/// The value of an option, as text: the option knows what it has to become.
+/// The value of an option as text. The code that uses the option converts it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum CopyValue {
-    /// The name stands alone, as in `(header)`.
+    /// The name without a value, as in `(header)`.
     Absent,
     /// A word, a string or a number.
     Text(String),
@@ -90,7 +90,7 @@ fn parse_source(parser: &mut Parser<'_>) -> Result<CopySource, ParserError> {
 
 fn parse_option(parser: &mut Parser<'_>) -> Result<CopyOption, ParserError> {
     let name = parser.parse_identifier()?.value;
-    // `name = value` is what other engines write.
+    // We also accept `name = value`, the form of other engines.
     let _ = parser.consume_token(&Token::Eq);
     let value = match &parser.peek_token_ref().token {
         Token::Comma | Token::RParen => CopyValue::Absent,
@@ -105,8 +105,9 @@ fn parse_option(parser: &mut Parser<'_>) -> Result<CopyOption, ParserError> {
     Ok(CopyOption { name, value })
 }
 
-/// An option without parentheses around the list. Nothing marks where its value ends, so only what cannot be the name of
-/// the next option is one: no word, but for the words of switches, and what stands behind FORMAT.
+/// Reads an option of a list without parentheses. Nothing marks the end of its value, so we read a word as a value only
+/// if it cannot be the name of the next option: the words of switches, a word after `=` or AS, and the word after
+/// FORMAT.
 fn parse_bare_option(parser: &mut Parser<'_>) -> Result<CopyOption, ParserError> {
     let name = parser.parse_identifier()?.value.to_lowercase();
     let marked = parser.consume_token(&Token::Eq) || parser.parse_keyword(Keyword::AS);
@@ -133,6 +134,7 @@ fn parse_text(parser: &mut Parser<'_>) -> Result<String, ParserError> {
         | Token::NationalStringLiteral(text) => Ok(text),
         Token::DollarQuotedString(text) => Ok(text.value),
         Token::Mul => Ok("*".into()),
+        // The tokenizer splits a sign from its number.
         Token::Minus => Ok(format!("-{}", parse_text(parser)?)),
         _ => parser.expected("a value", token),
     }
@@ -153,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form_is_read() {
+    fn copy_is_read_in_every_form() {
         let from =
             copy("COPY S.T (A, b) FROM 'Data/*.csv' WITH (FORMAT csv, header, delimiter E'\\t', on_error 'skip')");
         assert!(from.from);
@@ -168,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn options_may_stand_without_parentheses() {
+    fn options_are_read_without_parentheses() {
         let names = |sql: &str| -> Vec<String> {
             let text =
                 |value: CopyValue| if let CopyValue::Text(text) = value { format!("={text}") } else { "".into() };

@@ -1,8 +1,9 @@
-//! Places in a text: the parser counts lines and characters, the rest of the engine bytes.
+//! Places in a text. The parser counts lines and characters, the rest of the engine counts bytes.
 
 use sqlparser::tokenizer::Location;
 
-/// Turns places into byte offsets. Places are asked for in ascending order, so a text is walked once.
+/// Converts places to byte offsets. The caller must ask for places in ascending order, so that the text is walked only
+/// once.
 pub(super) struct Cursor<'s> {
     text: &'s str,
     byte: usize,
@@ -15,9 +16,10 @@ impl<'s> Cursor<'s> {
         Cursor { text, byte: 0, line: 1, column: 1 }
     }
 
-    /// The byte at which `place` stands, or the end of the text.
+    /// Returns the byte offset of `place`, or the length of the text if `place` is after its end.
     pub(super) fn offset(&mut self, place: Location) -> usize {
         for ch in self.text[self.byte..].chars() {
+            // A place after the end of its line counts as the end of the line.
             if (self.line, self.column) >= (place.line, place.column) {
                 break;
             }
@@ -33,10 +35,10 @@ impl<'s> Cursor<'s> {
     }
 }
 
-/// The characters shown of a text at the place of an error.
+/// The most characters of the text that an error shows.
 const EXCERPT_CHARS: usize = 24;
 
-/// What stands at `place`, at most to the end of its line.
+/// Returns the text at `place`, up to the end of its line or [`EXCERPT_CHARS`].
 pub(super) fn excerpt(text: &str, place: Location) -> &str {
     let rest = &text[Cursor::new(text).offset(place)..];
     let line = rest.lines().next().unwrap_or("");
@@ -46,7 +48,7 @@ pub(super) fn excerpt(text: &str, place: Location) -> &str {
     }
 }
 
-/// Cuts ` at Line: 1, Column: 8` off a message of the parser.
+/// Splits ` at Line: 1, Column: 8` off a message of the parser.
 pub(super) fn split_place(message: &str) -> (&str, Option<Location>) {
     let Some((what, place)) = message.rsplit_once(" at Line: ") else { return (message, None) };
     let Some((line, column)) = place.split_once(", Column: ") else { return (message, None) };
@@ -72,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn the_place_is_cut_off_a_message() {
+    fn the_place_is_split_off_a_message() {
         let (what, place) = split_place("Expected: x, found: y at Line: 3, Column: 14");
         assert_eq!((what, place), ("Expected: x, found: y", Some(Location { line: 3, column: 14 })));
         assert_eq!(split_place("no place"), ("no place", None));

@@ -1,12 +1,12 @@
-//! `IS DISTINCT FROM` binds like a comparison.
+//! Repairs the precedence of `IS DISTINCT FROM`, which must bind like a comparison.
 //!
-//! The parser reads everything behind it as its right side: `a IS DISTINCT FROM b AND c` as `a IS DISTINCT FROM (b AND c)`.
-//! What is written in parentheses is a node of its own in a tree, so a tree in which a looser operator stands to the right
-//! of a tighter one without them is turned round.
+//! The parser reads everything after it as its right side: `a IS DISTINCT FROM b AND c` becomes `a IS DISTINCT FROM (b
+//! AND c)`. Parentheses in the text are nodes of their own in the tree. So if a looser operator is the right operand of
+//! a tighter one without such a node, the parser has misread it, and we rotate the tree.
 
 use sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, Value};
 
-/// How tightly an operator binds, of those that can be out of place.
+/// Returns how tightly an operator binds, for the operators that can be misplaced.
 fn tightness(expr: &Expr) -> Option<u8> {
     match expr {
         Expr::BinaryOp { op: BinaryOperator::Or, .. } => Some(1),
@@ -17,7 +17,7 @@ fn tightness(expr: &Expr) -> Option<u8> {
     }
 }
 
-/// The operand that is written last.
+/// Returns the last operand of an operator, in the order of the text.
 fn last_operand(expr: &mut Expr) -> Option<&mut Expr> {
     match expr {
         Expr::BinaryOp { right, .. } => Some(right),
@@ -27,17 +27,20 @@ fn last_operand(expr: &mut Expr) -> Option<&mut Expr> {
     }
 }
 
-/// Turns `expr` round if its last operand begins with what belongs to it alone. Its operands are in order.
+/// Rotates `expr` if its last operand has swallowed operators that bind looser. The operands of `expr` must already be
+/// repaired.
 pub(super) fn repair(expr: &mut Expr) {
     let Some(own) = tightness(expr) else { return };
     let Some(last) = last_operand(expr).filter(|last| is_looser(last, own)) else { return };
+    // Take the misplaced operand out of `expr`.
     let mut top = std::mem::replace(last, placeholder());
     let mut first = &mut top;
+    // We walk down the left side to the leftmost operand that the looser operators share: it alone belongs to `expr`.
     while is_looser(first, own) {
         let Expr::BinaryOp { left, .. } = first else { break };
         first = left;
     }
-    // `first` takes the place of the last operand, and the operator the place of `first`.
+    // `first` becomes the last operand of `expr`, and `expr` takes the place of `first`.
     let operand = std::mem::replace(first, placeholder());
     *last_operand(expr).expect("it had one") = operand;
     *first = std::mem::replace(expr, placeholder());
@@ -64,7 +67,7 @@ mod tests {
     use super::*;
     use crate::walk::each_expr_mut;
 
-    /// The tree that is read, without what stands for parentheses.
+    /// Returns the tree that the parser reads, without the nodes of parentheses.
     fn tree(text: &str) -> Statement {
         let mut statement = Parser::parse_sql(&GenericDialect {}, &format!("SELECT {text}")).unwrap().remove(0);
         prepare(&mut statement).unwrap();
@@ -77,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn it_binds_tighter_than_not_and_or() {
+    fn is_distinct_from_binds_tighter_than_not_and_or() {
         for (text, read) in [
             ("a IS DISTINCT FROM b AND c", "(a IS DISTINCT FROM b) AND c"),
             ("p AND a IS NOT DISTINCT FROM b OR c", "(p AND (a IS NOT DISTINCT FROM b)) OR c"),

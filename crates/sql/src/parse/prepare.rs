@@ -1,5 +1,5 @@
-//! The parsed statement before the binder reads it: literals in their final form, and clauses that are refused because
-//! no later stage reads them.
+//! Prepares a parsed statement for the binder: brings literals into their final form, and refuses clauses that no
+//! later stage reads, so that none is silently ignored.
 
 use std::ops::ControlFlow;
 
@@ -13,7 +13,7 @@ use sqlparser::ast::{
 use super::precedence;
 use crate::walk::walk_mut;
 
-/// Brings a statement or query into the form that the planner reads by our rules, or refuses it.
+/// Brings a statement or query into the form that the planner expects, or refuses it.
 pub(super) fn prepare(tree: &mut impl VisitMut) -> Result<()> {
     match walk_mut(tree, &mut Preparer) {
         ControlFlow::Continue(()) => Ok(()),
@@ -39,6 +39,7 @@ impl VisitorMut for Preparer {
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+        // Operands are visited before their operator, as `repair` needs it.
         precedence::repair(expr);
         if let Expr::AtTimeZone { timestamp, time_zone } = expr {
             let arguments = [&**time_zone, &**timestamp].map(|argument| argument.clone());
@@ -65,7 +66,7 @@ fn settle(result: Result<()>) -> ControlFlow<Error> {
     }
 }
 
-/// A call of a function of ours.
+/// Returns the expression of a call of one of our functions.
 fn call(name: &str, arguments: [Expr; 2]) -> Expr {
     let args = arguments.map(|argument| FunctionArg::Unnamed(FunctionArgExpr::Expr(argument))).to_vec();
     Expr::Function(Function {
@@ -80,7 +81,7 @@ fn call(name: &str, arguments: [Expr; 2]) -> Expr {
     })
 }
 
-/// A number with an exponent is a DOUBLE; any other is an integer or a decimal of at most 38 digits.
+/// Reads a number. With an exponent it is a DOUBLE; any other is an integer or a decimal of at most 38 digits.
 fn number(digits: &str) -> Result<Option<Expr>> {
     if digits.contains(['e', 'E']) {
         let text = digits.replace('_', "");
@@ -90,6 +91,7 @@ fn number(digits: &str) -> Result<Option<Expr>> {
                 format!("number out of range: {digits} does not fit DOUBLE"),
             ));
         }
+        // The parser has no node for a DOUBLE literal, so a cast of the text takes its place.
         return Ok(Some(Expr::Cast {
             kind: CastKind::Cast,
             expr: Box::new(Expr::value(Value::SingleQuotedString(text))),
@@ -110,14 +112,14 @@ fn number(digits: &str) -> Result<Option<Expr>> {
     Ok(None)
 }
 
-/// `FETCH FIRST n ROWS ONLY` is `LIMIT n`.
+/// Turns `FETCH FIRST n ROWS ONLY` into `LIMIT n`.
 fn limit_by_fetch(query: &mut Query) -> Result<()> {
     let Some(fetch) = &query.fetch else { return Ok(()) };
     if fetch.percent {
         return Err(unsupported("FETCH PERCENT"));
     }
     if fetch.with_ties {
-        // No limit says that; the binder reads it.
+        // LIMIT cannot express WITH TIES, so FETCH stays and the binder reads it.
         return Ok(());
     }
     let rows = fetch.quantity.clone().unwrap_or_else(|| Expr::value(Value::Number("1".into(), false)));
@@ -126,8 +128,9 @@ fn limit_by_fetch(query: &mut Query) -> Result<()> {
             query.limit_clause = Some(LimitClause::LimitOffset { limit: Some(rows), offset: None, limit_by: vec![] });
         }
         Some(LimitClause::LimitOffset { limit: limit @ None, .. }) => *limit = Some(rows),
-        Some(_) => return Err(Error::new(ErrorKind::Syntax, "FETCH and LIMIT cannot stand in one query")),
+        Some(_) => return Err(Error::new(ErrorKind::Syntax, "a query takes FETCH or LIMIT, not both")),
     }
+    // The limit replaces FETCH, which no later stage reads.
     query.fetch = None;
     Ok(())
 }
@@ -212,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn literals_and_fetch_are_brought_into_form() {
+    fn numbers_with_an_exponent_become_doubles_and_fetch_becomes_limit() {
         assert_eq!(prepared("SELECT 1e3, 1.5, 7").unwrap(), "SELECT CAST('1e3' AS DOUBLE), 1.5, 7");
         assert_eq!(
             prepared("SELECT 1 FROM t OFFSET 2 FETCH FIRST 3 ROWS ONLY").unwrap(),
@@ -224,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn clauses_that_nothing_would_execute_are_refused() {
+    fn clauses_that_no_stage_executes_are_refused() {
         for sql in [
             "SELECT * FROM t FOR UPDATE",
             "SELECT * FROM t TABLESAMPLE (10)",

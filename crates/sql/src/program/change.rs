@@ -19,7 +19,7 @@ use crate::names::lower;
 use crate::query_catalog::ContextCatalog;
 use crate::statement::program_parts::{self, InsertedRows, InsertedValue};
 
-/// What `RETURNING` gives.
+/// The values and columns of a `RETURNING` clause.
 #[derive(Default)]
 struct Returning {
     columns: Vec<Scalar>,
@@ -50,12 +50,14 @@ impl Compiler<'_> {
         let Some(found) = found else { return Ok(None) };
         let mut assignments = Vec::new();
         for (column, value) in found.values.into_iter().enumerate() {
+            // The plan gives all columns of the row. A column that keeps its own value needs no assignment.
             let itself = ScalarOp::Column(Column { row: found.target.row, column });
             if value.op != itself {
                 assignments.push((column, value));
             }
         }
-        // A program changes one row after the other, and keys have to be unique when all are changed.
+        // A program changes one row after the other, so a key could be taken for a moment. SQL requires unique keys
+        // only after all rows are changed, so the engine must run this statement.
         if !found.is_point && assignments.iter().any(|(column, _)| is_unique(&table, *column)) {
             return Ok(None);
         }
@@ -82,6 +84,7 @@ impl Compiler<'_> {
         let mut scalars = Vec::with_capacity(rows.len());
         let mut sequences = Vec::new();
         for (number, row) in rows.into_iter().enumerate() {
+            // The program asks sequences for their values in each run, so it needs to know their places.
             let counted = row.iter().enumerate().filter_map(|(column, value)| match value {
                 InsertedValue::Sequence(sequence) => Some((number, column, *sequence)),
                 _ => None,
@@ -111,7 +114,7 @@ impl Compiler<'_> {
         Ok(self.changed(Body::Insert(insert), "INSERT", returning.schema))
     }
 
-    /// Binds expressions over the columns of rows, which are called by these names.
+    /// Binds expressions over rows of tables, each row under its own name.
     fn bound(
         &self,
         exprs: &[(&ast::Expr, Option<&DataType>)],
@@ -126,7 +129,7 @@ impl Compiler<'_> {
         Ok(bound)
     }
 
-    /// `RETURNING items`, over rows of the table.
+    /// Binds `RETURNING items` over rows of the table.
     fn returning(&self, table: &TableDef, items: Option<Vec<ast::SelectItem>>) -> Result<Option<Returning>> {
         let Some(items) = items else { return Ok(Some(Returning::default())) };
         if table.keyed.is_none() {
@@ -157,6 +160,7 @@ impl Compiler<'_> {
                     give_type(expr, &table.columns[*column].kind);
                 }
                 let Some(mut values) = values_of(&bound, &[table, table]) else { return Ok(None) };
+                // The assigned values come first, and the condition, if any, after them.
                 let conditions = values.split_off(assigned.len());
                 let assignments = assigned.into_iter().zip(values);
                 let assignments = assignments.map(|((column, _), value)| (column, value)).collect();
@@ -166,7 +170,7 @@ impl Compiler<'_> {
         Ok(Some(OnConflict { target, action }))
     }
 
-    /// The values of one row that is inserted, of a query that gives columns of the types `of_source`.
+    /// Returns the values of one inserted row. A query that supplies values gives columns of the types `of_source`.
     fn inserted_row(
         &self,
         table: &TableDef,
@@ -206,7 +210,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// The conditions of a table, over the columns of its rows.
+    /// Returns the CHECK conditions of a table, over the columns of its rows.
     fn checks(&self, table: &Arc<TableDef>) -> Result<Option<Vec<Check>>> {
         let Some(keyed) = table.keyed.as_ref().filter(|keyed| !keyed.checks.is_empty()) else {
             return Ok(Some(Vec::new()));
@@ -221,7 +225,7 @@ impl Compiler<'_> {
     }
 }
 
-/// The columns of a table, called by a name.
+/// Returns the columns of a table under a name.
 fn columns<'t>(name: &str, table: &'t TableDef) -> impl Iterator<Item = ExprColumn> + use<'t> {
     let name = name.to_owned();
     table.columns.iter().map(move |column| ExprColumn {
@@ -231,7 +235,8 @@ fn columns<'t>(name: &str, table: &'t TableDef) -> impl Iterator<Item = ExprColu
     })
 }
 
-/// Gives a value without a type, which is NULL, the type of its column: programs have only values of types of SQL.
+/// Gives an expression without a type (which is NULL) the type of its column, because programs hold only values with
+/// SQL types.
 fn give_type(expr: &mut ScalarExpr, kind: &SqlType) {
     if expr.kind == DataType::Null {
         let value = std::mem::replace(expr, ScalarExpr::null(kind.arrow()));
@@ -241,17 +246,19 @@ fn give_type(expr: &mut ScalarExpr, kind: &SqlType) {
     }
 }
 
-/// Expressions that hold in every transaction.
+/// Returns expressions as program values, or `None` if they read the clock: a program outlives the transaction whose
+/// time it would keep.
 fn values_of(bound: &BoundExprs, rows: &[&TableDef]) -> Option<Vec<Scalar>> {
+    // A program is kept and run again later, when the time is different.
     if bound.reads_clock { None } else { row_values(&bound.exprs, rows) }
 }
 
-/// The one value of an array.
+/// Returns the only value of an array as a literal.
 fn known(value: ArrayRef) -> Option<Scalar> {
     constant(&Constant::new(value))
 }
 
-/// Whether a column is in a key that no two rows have.
+/// Whether a column is part of the primary key or of a unique index.
 fn is_unique(table: &TableDef, column: usize) -> bool {
     let Some(keyed) = &table.keyed else { return false };
     let unique = keyed.indexes.iter().filter(|index| index.unique).flat_map(|index| &index.parts);

@@ -1,14 +1,13 @@
-//! A query at work: its operators on a pool of threads, its batches in a short queue, its consumer waiting.
+//! A running query: operators on a pool of threads, a short queue of batches, and a consumer that waits.
 //!
 //! ```text
 //! pool:     operators -> batch -> [ queue of BATCHES_AHEAD ] -> consumer's thread
 //! ```
 //!
-//! A query with hardly any work is done by the consumer itself, batch by batch.
+//! A query with hardly any work runs on the consumer's thread, batch by batch.
 //!
-//! The consumer wakes for every batch and otherwise every [`POLL`] to see whether the statement was cancelled or ran
-//! into its deadline, so both are noticed even when an operator does not give way. Dropping the consumer's side ends
-//! the work.
+//! The consumer wakes for every batch, and otherwise every [`POLL`] to check the cancel flag and the deadline. So it
+//! notices both even when an operator does not check them. Dropping the consumer's side ends the work.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -26,26 +25,28 @@ use crate::guards::catch_panics;
 use crate::outcome::{Progress, ProgressFn};
 use crate::workers::workers;
 
-/// Batches that wait for the consumer at most.
+/// The most batches that wait for the consumer. The consumer should not wait for the operators, and results should not
+/// pile up.
 const BATCHES_AHEAD: usize = 4;
 
-/// How often the waiting consumer looks at the cancel flag.
+/// How often the waiting consumer checks the cancel flag. A cancelled statement should end within a tenth of a second,
+/// so this must be much less.
 const POLL: Duration = Duration::from_millis(20);
 
 /// The least time between two reports of progress.
 const REPORT: Duration = Duration::from_millis(100);
 
-/// The consumer's side of a query at work.
+/// The consumer's side of a running query.
 pub(crate) struct Running {
     work: Producer,
     schema: SchemaRef,
     context: Arc<StatementContext>,
     report: Option<Report>,
-    /// All batches were taken: there is no work left to end.
+    /// Whether all batches were taken, so that no work is left to end.
     finished: bool,
 }
 
-/// Where batches come from.
+/// The source of the batches.
 enum Producer {
     /// The engine's threads.
     Workers(Receiver<Result<RecordBatch>>),
@@ -54,7 +55,7 @@ enum Producer {
 }
 
 impl Running {
-    /// Puts the operators of `query` to work.
+    /// Starts the operators of `query`.
     pub(super) fn start(query: ReadyQuery, progress: Option<ProgressFn>, started: Instant) -> Self {
         let ReadyQuery { context, query } = query;
         let work = Producer::start(query.begin(), &context.settings);
@@ -67,7 +68,7 @@ impl Running {
         &self.context.cancel
     }
 
-    /// The next batch as the pool gives it.
+    /// Returns the next batch, with the names that the plan gives its columns.
     fn receive(&mut self) -> Option<Result<RecordBatch>> {
         loop {
             let received = match &mut self.work {
@@ -100,7 +101,7 @@ impl Running {
         }
     }
 
-    /// A batch under the names of the result.
+    /// Returns the batch with the column names of the result.
     fn named(&self, batch: RecordBatch) -> Result<RecordBatch> {
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
         RecordBatch::try_new_with_options(Arc::clone(&self.schema), batch.columns().to_vec(), &options)
@@ -116,7 +117,7 @@ impl Iterator for Running {
         loop {
             match self.receive()?.and_then(|batch| self.named(batch)) {
                 Ok(batch) if batch.num_rows() == 0 => {}
-                // The flag says better why a scan or an operator gave up.
+                // A cancel flag or deadline is the better explanation of why a scan or operator stopped.
                 Err(error) => return Some(Err(self.cancel().check().err().unwrap_or(error))),
                 batch => return Some(batch),
             }
@@ -129,7 +130,7 @@ impl Drop for Running {
         if self.finished {
             return;
         }
-        // Work on other threads ends at its next frame.
+        // Threads that still work notice the flag at their next frame.
         self.cancel().cancel();
     }
 }
@@ -137,14 +138,18 @@ impl Drop for Running {
 impl Producer {
     fn start(running: Result<Arc<rowmill_exec::operator::Running>>, settings: &Settings) -> Producer {
         let (threads, spin_us) = (settings.threads(), settings.number("exec.steal_spin_us"));
+        // The queue is bounded, so a slow consumer slows down the operators instead of filling the memory.
         let (sender, batches) = sync_channel(BATCHES_AHEAD);
         let started = running.and_then(|running| {
             let count = running.parallelism().min(threads);
+            // No parallelism means hardly any work: waking another thread would take longer than the query.
             if count == 0 {
                 return Ok(Some(catch_panics(|| Ok(running.worker()))?));
             }
             set_spin_us(spin_us);
             for _ in 0..count {
+                // The original sender is dropped at the end of this function. So the channel closes when the last
+                // worker ends.
                 let (running, sender) = (Arc::clone(&running), sender.clone());
                 workers().start(move || pass_on(&running, &sender))?;
             }
@@ -158,11 +163,12 @@ impl Producer {
     }
 }
 
-/// A worker's share of a query of the engine's, as long as somebody takes the batches.
+/// Runs one worker's share of a query and passes its batches on until the consumer stops taking them.
 fn pass_on(running: &rowmill_exec::operator::Running, sender: &SyncSender<Result<RecordBatch>>) {
     let passed = catch_panics(|| {
         for batch in running.worker() {
             let failed = batch.is_err();
+            // A closed channel means that the consumer is gone, so the rest of the work is useless.
             if sender.send(batch).is_err() || failed {
                 break;
             }
@@ -170,12 +176,12 @@ fn pass_on(running: &rowmill_exec::operator::Running, sender: &SyncSender<Result
         Ok(())
     });
     if let Err(error) = passed {
-        // Nobody listens any more when this fails.
+        // The send fails only if the consumer is gone; then no one needs the error.
         let _ = sender.send(Err(error));
     }
 }
 
-/// Tells of the progress of a query.
+/// Reports the progress of a query.
 struct Report {
     tell: ProgressFn,
     started: Instant,

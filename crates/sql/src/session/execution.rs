@@ -1,15 +1,16 @@
-//! Which executor runs a statement: a program, or the engine.
+//! Decides which executor runs a statement: a program, or the engine.
 //!
 //! ```text
 //! statement ── has a program for its types? ── yes ──> the program, over the snapshot or the transaction
 //!                                          └─ no ───> dispatch: the engine, and all other code of statements
 //! ```
 //!
-//! A statement that was prepared is compiled at its first run. Another one is compiled when its text is run again: to compile
-//! takes about as long as to plan, and a text that is run once would pay for both. Texts that differ in literals alone are one
-//! statement, whose parameters are those literals.
+//! We compile a prepared statement at its first run. We compile any other statement when its text runs for the second
+//! time, because compiling takes about as long as planning, and a text that runs only once would pay for both. Texts
+//! that differ only in literals are one statement, whose parameters are those literals.
 //!
-//! A program that turns out to hold too many rows has done nothing, and the engine runs the statement.
+//! A program that meets more rows than it can hold must not have changed anything, so the engine can run the statement
+//! instead.
 
 use std::sync::Arc;
 
@@ -28,33 +29,35 @@ use crate::parse::Statement;
 use crate::program::ParameterKind;
 use crate::statement_cache::{KnownRun, MadeFor, ParsedText, ProgramPlace, TEXT_BYTES_MAX};
 
-/// So many values of parameters lie on the stack: of most statements, and of all but those with very many.
+/// The number of parameter values that are kept on the stack: enough for most statements, and for nearly all
+/// statements.
 const FEW_PARAMETERS: usize = 8;
 const PARAMETERS_ON_STACK: usize = 24;
 
-/// Whether a statement is known to be run again.
+/// Where a statement comes from, which tells whether it will run again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Origin {
-    /// It was prepared.
+    /// It was prepared, so it will run again.
     Prepared,
-    /// It was given as text.
+    /// It was given as text, so it may run only once.
     Text,
 }
 
-/// What a program has done. Its rows are those of the session.
+/// The result of a program. Its rows are in the session's [`ResultRows`].
 struct Ran {
     program: ProgramPlace,
     changed: u64,
 }
 
 impl Session {
-    /// Runs a statement that was prepared.
+    /// Runs a prepared statement.
     pub fn run(&mut self, statement: &Statement, parameters: &[Param<'_>]) -> Result<Outcome> {
         self.run_from(Origin::Prepared, statement, parameters)
     }
 
-    /// Runs the one statement of a text.
+    /// Runs the only statement of a text.
     pub fn run_text(&mut self, sql: &str, parameters: &[Param<'_>]) -> Result<Outcome> {
+        // Texts with explicit parameters already share one statement.
         if parameters.is_empty()
             && let Some(outcome) = self.run_lifted(sql)?
         {
@@ -64,7 +67,8 @@ impl Session {
         self.run_from(Origin::Text, &statement, parameters)
     }
 
-    /// Runs the statements of a text in order and hands each outcome to `each`. Nothing runs if one of them cannot be parsed.
+    /// Runs the statements of a text in order and passes each outcome to `each`. If one of them cannot be parsed, none
+    /// runs.
     pub fn run_all(&mut self, sql: &str, mut each: impl FnMut(Outcome) -> Result<()>) -> Result<()> {
         if let Some(outcome) = self.run_lifted(sql)? {
             return each(outcome);
@@ -75,7 +79,7 @@ impl Session {
         Ok(())
     }
 
-    /// Runs a statement that was prepared. Its rows are [`Session::rows`]; how many it changed is returned.
+    /// Runs a prepared statement. Returns the number of changed rows; [`Session::rows`] has the result.
     pub fn ask(&mut self, statement: &Statement, parameters: &[Param<'_>]) -> Result<u64> {
         if let Some(ran) = self.run_program(Origin::Prepared, statement, parameters)? {
             return Ok(ran.changed);
@@ -89,7 +93,7 @@ impl Session {
         Ok(changed)
     }
 
-    /// The rows of the last statement that was run by [`Session::ask`].
+    /// Returns the rows of the last statement that [`Session::ask`] ran.
     #[inline]
     pub fn rows(&self) -> &ResultRows {
         &self.rows
@@ -102,20 +106,20 @@ impl Session {
         }
     }
 
-    /// Runs a text as the program of the statement without its literals, if there is one.
+    /// Runs a text as the program of the statement without its literals, if that statement has one.
     fn run_lifted(&mut self, sql: &str) -> Result<Option<Outcome>> {
         let Some(Lifted { text, literals }) = lift(sql) else { return Ok(None) };
         let Some(statement) = self.parse_lifted(&text) else { return Ok(None) };
         let parameters: Vec<Param<'_>> = literals.iter().map(Param::from).collect();
         match self.run_program(Origin::Text, &statement, &parameters) {
-            // The program has undone what it did, and does not know where in the text the value stands. The statement fails
-            // once more as itself, and its error says where.
+            // The program has undone its changes, but it does not know where in the text the bad value is. So we let
+            // the statement run again with its literals: it fails again, and that error names the place.
             Err(error) if is_of_a_value(error.kind()) => Ok(None),
             ran => ran?.map(|ran| self.outcome(&ran)).transpose(),
         }
     }
 
-    /// The statement of a text whose literals were taken out; `None` where that is not one statement.
+    /// Returns the statement of a text whose literals were taken out, or `None` if the text is not one statement.
     fn parse_lifted(&mut self, text: &str) -> Option<Statement> {
         match self.statements.parsed(text, self.settings_version) {
             Some(ParsedText::Statement(statement)) => return Some(statement),
@@ -129,7 +133,7 @@ impl Session {
         statement
     }
 
-    /// What a program has done, as every statement answers.
+    /// Returns the result of a program as an outcome.
     fn outcome(&self, ran: &Ran) -> Result<Outcome> {
         let program = self.statements.program(ran.program);
         Ok(match &program.schema {
@@ -138,13 +142,14 @@ impl Session {
         })
     }
 
-    /// Runs `statement` if it is a program; `None` if the engine has to run it.
+    /// Runs `statement` if it has a program. Returns `None` if the engine must run it.
     fn run_program(&mut self, origin: Origin, statement: &Statement, parameters: &[Param<'_>]) -> Result<Option<Ran>> {
         if parameters.len() != statement.parameter_count() || !statement.is_repeated() {
             return Ok(None);
         }
-        // The program and the rows that it reads must be of one snapshot.
+        // The program and the rows that it reads must belong to one snapshot.
         let snapshot = self.begin_reading()?;
+        // No program: nothing has run yet, so the engine can start from the beginning.
         let Some(place) = self.program(origin, snapshot.as_ref(), statement, parameters)? else { return Ok(None) };
         if let Some(cancel) = self.begin_program() {
             self.scratch.set_cancel(cancel);
@@ -161,9 +166,11 @@ impl Session {
             run(&parameters.iter().map(|parameter| parameter.to_ref()).collect::<Vec<_>>())
         };
         match ran {
-            // More rows than a program holds. It has done nothing.
+            // More rows than a program can hold. The program must not have changed anything, so the engine runs the
+            // statement.
             Err(error) if error.kind() == ErrorKind::Unsupported && !statement.is_for_program() => Ok(None),
-            // A literal is no value: the statement fails once more without a program, with an error that says where.
+            // A literal does not fit its type. We let the statement run again in the engine, whose error names the
+            // place.
             Err(error) if parameters.is_empty() && is_of_a_value(error.kind()) => Ok(None),
             ran => {
                 let changed = ran?;
@@ -172,7 +179,7 @@ impl Session {
         }
     }
 
-    /// The program of a statement with such parameters, which is made if there is none.
+    /// Returns the program of a statement for parameters of these kinds, and compiles it if that is worth it.
     fn program(
         &mut self,
         origin: Origin,
@@ -180,7 +187,8 @@ impl Session {
         statement: &Statement,
         parameters: &[Param<'_>],
     ) -> Result<Option<ProgramPlace>> {
-        // A long text that was not prepared is an INSERT of many rows, and the next one is another: they would fill the memory.
+        // A long text that was not prepared is usually an INSERT of many rows that never comes again. Keeping such
+        // texts would fill the memory.
         let is_kept = origin == Origin::Prepared || statement.text().len() <= TEXT_BYTES_MAX;
         if !is_kept && !statement.is_for_program() {
             return Ok(None);
@@ -190,13 +198,14 @@ impl Session {
             KnownRun::Program(place) => Ok(Some(place)),
             KnownRun::NoProgram => Ok(None),
             KnownRun::Uncompiled { runs } => {
+                // Only programs can run some statements; those must be compiled at once.
                 let is_worth_it = origin == Origin::Prepared || runs > 1 || statement.is_for_program();
                 if is_worth_it { self.compile(snapshot, statement, parameters) } else { Ok(None) }
             }
         }
     }
 
-    /// Makes the program of a statement with such parameters, or finds that there is none.
+    /// Compiles the program of a statement for parameters of these kinds, or remembers that it has none.
     #[cold]
     fn compile(
         &mut self,
@@ -209,16 +218,17 @@ impl Session {
             (Some(snapshot), _) => Arc::clone(snapshot),
             (None, open) => open.as_mut().expect(OPEN).transaction.view()?,
         };
+        // The result is kept even if there is none, so that we do not compile again in every run.
         let program = match self.work_on(statement, &[], |work| work.compiled_statement(&view, &kinds)) {
             Err(error) if statement.is_for_program() => return Err(error),
-            // The engine reports the error of the statement.
+            // The engine runs the statement and reports the error.
             compiled => compiled.unwrap_or_default(),
         };
         let made_for = self.made_for(snapshot);
         Ok(self.statements.keep_program(statement, kinds, program, made_for))
     }
 
-    /// What a program is made for that is run now.
+    /// Returns the versions that a program or plan of this moment depends on.
     #[inline]
     fn made_for(&self, snapshot: Option<&Arc<Snapshot>>) -> MadeFor {
         let catalog = match (snapshot, &self.transaction) {
@@ -229,20 +239,20 @@ impl Session {
     }
 }
 
-/// Where a statement sees no snapshot of its own.
+/// The reason why [`ProgramData`] always has something to read.
 const OPEN: &str = "a transaction is open, or the statement has a snapshot";
 
-/// What a program reads and writes.
+/// The data that a program reads and writes.
 struct ProgramData<'s> {
     engine: &'s Arc<Engine>,
     settings: &'s Settings,
     transaction: &'s mut Option<OpenTransaction>,
-    /// The snapshot that is read outside of a transaction.
+    /// The snapshot to read outside of a transaction.
     snapshot: Option<&'s Arc<Snapshot>>,
 }
 
 impl ProgramData<'_> {
-    /// Runs a program; how many rows it changed.
+    /// Runs a program. Returns the number of changed rows.
     fn run(
         &mut self,
         compiled: &Compiled,
@@ -263,6 +273,8 @@ impl ProgramData<'_> {
         if let Some(open) = self.transaction {
             return compiled.run_write(open.for_writing()?, values, scratch, rows);
         }
+        // Outside of a transaction a writing program has its own, which is committed only after the program has
+        // succeeded.
         let mut transaction = self.engine.begin()?;
         transaction.set_isolation(self.settings.isolation());
         let changed = compiled.run_write(&mut transaction, values, scratch, rows)?;
@@ -271,19 +283,19 @@ impl ProgramData<'_> {
     }
 }
 
-/// The values of parameters, in the first of `values`.
+/// Fills `values` with the values of the parameters and returns that part.
 fn on_stack<'v, 'p>(parameters: &[Param<'p>], values: &'v mut [ValueRef<'p>]) -> &'v [ValueRef<'p>] {
     let values = &mut values[..parameters.len()];
     values.iter_mut().zip(parameters).for_each(|(value, parameter)| *value = parameter.to_ref());
     values
 }
 
-/// The values of parameters, as the engine takes them.
+/// Converts the values of parameters to the form that the engine takes.
 fn constants(parameters: &[Param<'_>]) -> Vec<Constant> {
     parameters.iter().map(|parameter| parameter.to_constant()).collect()
 }
 
-/// Whether an error may come from a literal that is no value of the type that is asked for.
+/// Whether an error may come from a literal that is not a value of the type that is needed.
 fn is_of_a_value(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::InvalidText | ErrorKind::InvalidDatetime | ErrorKind::NumericOutOfRange)
 }

@@ -1,10 +1,10 @@
 //! `ALTER TABLE`.
 //!
-//! No operation rewrites the table. A column that is added reads, in rows that are older than it, as the one value that
-//! its default had when it was added; a column that is dropped is forgotten by the definition and its bytes go when
-//! their blocks are next rewritten. The operations of one statement happen in order and together.
+//! No operation rewrites the table. Rows that are older than an added column read as the one value that its default had
+//! at that moment. A dropped column only leaves the definition; its bytes go when their blocks are next rewritten. The
+//! operations of one statement happen in order, and all of them or none.
 //!
-//! Views over the table are planned again at the end: an operation that breaks one is refused.
+//! At the end we plan the views over the table again. An operation that breaks a view is refused.
 
 use std::sync::Arc;
 
@@ -52,8 +52,10 @@ pub(crate) fn run(work: &mut Work<'_>, alter: &AlterTable) -> Result<Outcome> {
             }
             Err(error) => return Err(error),
         };
+        // The views must be found before the change: afterwards the names that they use may be gone.
         let dependents = Dependents::of(before.catalog(), [RelationId::Table(table.id)]);
         for operation in operations {
+            // Each operation sees the result of the operations before it.
             let view = transaction.view()?;
             let table = view.catalog().table_by_id(table.id).expect("the table is altered, not dropped");
             alter_once(work, transaction, table, &name, operation)?;
@@ -122,6 +124,7 @@ fn add_column(
         return Err(error);
     }
     let empty = transaction.view()?.table(table.id).is_none_or(|table| table.row_count() == 0);
+    // An empty table needs no value for old rows, so any default and NOT NULL are allowed there.
     if !empty {
         spec.missing = missing_value(work, table, &spec)?;
     }
@@ -138,20 +141,21 @@ fn add_constraint(
     if !matches!(constraint, TableConstraint::Check(_)) {
         return Ok(());
     }
-    // Keys were checked when they were made.
+    // Keys and foreign keys were checked when they were created, so only a CHECK condition still needs to read the
+    // rows.
     let changed = def_of(transaction, table.id)?;
     let added = changed.keyed.iter().flat_map(|keyed| &keyed.checks).last();
     let Some(added) = added else { return Err(Error::internal("a condition that was just made is not there")) };
     let view = transaction.view()?;
     let sql = format!("SELECT count(*) FROM {} WHERE NOT ({})", table_text(view.catalog(), table), added.sql);
     let refused = work.number(view, &sql)?;
-    // What was read has to be so still when the condition is committed.
+    // The rows that we just read must not change before the condition is committed.
     transaction.validate_rows(table.id)?;
     if refused == 0 {
         return Ok(());
     }
     let what = format!("{refused} rows of table \"{}\" do not meet the constraint \"{}\"", table.name, added.name);
-    Err(Error::new(ErrorKind::CheckViolation, what).hint(format!("they have to meet {}", added.sql)))
+    Err(Error::new(ErrorKind::CheckViolation, what).hint(format!("they must meet {}", added.sql)))
 }
 
 fn drop_constraint(
@@ -177,12 +181,13 @@ fn drop_constraint(
     Err(Error::new(ErrorKind::UndefinedObject, unknown).hint("SHOW CREATE TABLE shows what it has"))
 }
 
-/// The value of the new column in the rows that are there already.
+/// Returns the value of the new column in the rows that already exist.
 fn missing_value(work: &Work<'_>, table: &TableDef, spec: &ColumnSpec) -> Result<Option<ArrayRef>> {
     let value = match &spec.default {
         None => None,
         Some(text) => {
             let default = DefaultValue::of(work, text, &spec.name, &spec.kind)?;
+            // Old rows share one stored value, but a volatile default promises each row its own.
             if default.is_volatile() {
                 return Err(Error::new(
                     ErrorKind::Unsupported,
@@ -210,7 +215,7 @@ fn missing_value(work: &Work<'_>, table: &TableDef, spec: &ColumnSpec) -> Result
     Ok(value)
 }
 
-/// An error if `table` has a column that `name` means already.
+/// Returns an error if `table` already has a column of this name.
 fn check_free(table: &TableDef, name: &str) -> Result<()> {
     match table.column_index(name) {
         None => Ok(()),
@@ -243,6 +248,7 @@ fn drop_columns(
         if dropped.contains(&id) {
             continue;
         }
+        // A table must keep at least one column, also when one statement drops several.
         left -= 1;
         if left == 0 {
             return Err(Error::new(
@@ -267,7 +273,7 @@ fn rename_column(
     let index = relation::column(table, work.statement.spell(old))?;
     let new = work.statement.spell(new);
     check_name(new)?;
-    // A change of the spelling alone meets only itself.
+    // A rename that only changes the case would find the column itself.
     if lower(&table.columns[index].name) != lower(new) {
         check_free(table, new)?;
     }
@@ -285,6 +291,7 @@ fn rename_table(
         1 => name.schema.clone(),
         _ => qualified(new, work.statement.spellings())?.schema,
     };
+    // Only the last part of the new name may differ; without a schema it stays in the table's own.
     let new = QualifiedName { schema, ..qualified(new, work.statement.spellings())? };
     if new.schema != name.schema {
         return Err(unsupported("ALTER TABLE RENAME TO", "moving a table to another schema"));
@@ -316,6 +323,7 @@ fn alter_column(
         AlterColumnOperation::DropDefault => transaction.set_default(table.id, column.id, None),
         AlterColumnOperation::DropNotNull => transaction.set_nullable(table.id, column.id, true),
         AlterColumnOperation::SetNotNull => {
+            // The rows must be checked before the definition changes, because readers rely on it.
             check_no_nulls(work, transaction, table, &column.name)?;
             transaction.set_nullable(table.id, column.id, false)
         }
@@ -346,7 +354,7 @@ fn check_no_nulls(work: &Work<'_>, transaction: &mut Transaction, table: &TableD
     .hint(format!("UPDATE {} SET {column_text} = ... WHERE {column_text} IS NULL first", table.name)))
 }
 
-/// A table as queries of it name it.
+/// Returns the text that names a table in a query.
 fn table_text(catalog: &Catalog, table: &TableDef) -> String {
     let schema = catalog.schema_by_id(table.schema).expect("a table lives in a schema");
     format!("{}.{}", quoted(&schema.name), quoted(&table.name))

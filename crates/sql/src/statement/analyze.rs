@@ -1,4 +1,4 @@
-//! `ANALYZE`: what the values of keyed tables are like, for plans to come.
+//! `ANALYZE`: collects statistics about the values of keyed tables for later plans.
 
 use rowmill_base::{ColumnId, Result, TableId};
 use rowmill_storage::TableDef;
@@ -13,7 +13,8 @@ use crate::session::Work;
 
 const STATEMENT: &str = "ANALYZE";
 
-/// `ANALYZE`, `ANALYZE [TABLE] t` and `ANALYZE t (a, b)`. Of columnar tables zone maps and value lists know it all the time.
+/// Runs `ANALYZE`, `ANALYZE [TABLE] t` and `ANALYZE t (a, b)`. Columnar tables need no statistics, because their zone
+/// maps and value lists are always current.
 pub(crate) fn run(work: &mut Work<'_>, analyze: &Analyze) -> Result<Outcome> {
     let Analyze {
         table_name,
@@ -33,11 +34,12 @@ pub(crate) fn run(work: &mut Work<'_>, analyze: &Analyze) -> Result<Outcome> {
         (*compute_statistics, "COMPUTE STATISTICS"),
         (*has_table_keyword && table_name.is_none(), "TABLE without a name"),
     ];
-    refuse(STATEMENT, clauses).map_err(|error| error.hint("ANALYZE t is of all columns, ANALYZE t (a, b) of some"))?;
+    refuse(STATEMENT, clauses).map_err(|error| error.hint("ANALYZE t reads all columns, ANALYZE t (a, b) only some"))?;
     let name = table_name.as_ref().map(|name| qualified(name, work.statement.spellings())).transpose()?;
     work.write(|work, transaction| {
         let Some(name) = &name else {
             let tables = all_tables(transaction.catalog());
+            // No list of columns means all columns.
             return tables.into_iter().try_for_each(|table| transaction.analyze(table, &[]));
         };
         let table = relation::table(transaction.catalog(), name)?;
@@ -49,7 +51,7 @@ pub(crate) fn run(work: &mut Work<'_>, analyze: &Analyze) -> Result<Outcome> {
     Ok(Outcome::Done { tag: STATEMENT })
 }
 
-/// Those that have rows of their own to be looked through.
+/// Returns the keyed tables, without sequences. Only they have rows to analyze.
 fn all_tables(catalog: &Catalog) -> Vec<TableId> {
     let is_looked_through = |table: &TableDef| table.keyed.is_some() && !table.is_sequence();
     catalog.all_tables().filter(|table| is_looked_through(table)).map(|table| table.id).collect()

@@ -1,8 +1,8 @@
-//! One value of a `VALUES` list, as far as it can be read without the planner.
+//! One value of a `VALUES` list, as far as we can read it without the planner.
 //!
-//! A literal becomes a text that the column's type reads, so that a column of literals is one pass of the text parser:
-//! `1.10` reaches a DECIMAL exactly, and `'2013-07-31'` a DATE, as assignment says. A parameter is a value already.
-//! Everything else is [`Cell::Computed`] and evaluated by a query.
+//! A literal becomes a text that the column's type parses, so that a column of literals takes one pass of the text
+//! parser. For example, `1.10` reaches a DECIMAL exactly, and `'2013-07-31'` becomes a DATE by the rules of assignment.
+//! A parameter already is a value. Everything else is [`Cell::Computed`], which a query evaluates.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -19,13 +19,13 @@ use rowmill_query::binder::type_name::sql_type;
 #[derive(Clone, Debug)]
 pub(super) enum Cell<'a> {
     Null,
-    /// The text that the column's type reads.
+    /// A text that the column's type parses.
     Text(Cow<'a, str>),
     /// The parameter with this index.
     Parameter(usize),
     /// `DEFAULT`
     Default,
-    /// Anything else.
+    /// Any other expression.
     Computed(&'a Expr),
 }
 
@@ -34,6 +34,7 @@ impl<'a> Cell<'a> {
     pub(super) fn of(expr: &'a Expr, kind: &SqlType) -> Cell<'a> {
         match expr {
             Expr::Value(ValueWithSpan { value, .. }) => Cell::of_value(value, kind).unwrap_or(Cell::Computed(expr)),
+            // `(DEFAULT)` is not the keyword, so the planner must report it.
             Expr::Nested(inner) => match Cell::of(inner, kind) {
                 Cell::Computed(_) | Cell::Default => Cell::Computed(expr),
                 cell => cell,
@@ -75,7 +76,8 @@ impl<'a> Cell<'a> {
         }
     }
 
-    /// The value as one row of `column`. Parameters, defaults and computed values are not known here.
+    /// Returns the value as one row of `column`. The caller must handle parameters, defaults and computed values
+    /// itself.
     pub(super) fn value(&self, kind: &SqlType, column: &str) -> Result<ArrayRef> {
         match self {
             Cell::Null => Ok(new_null_array(&kind.arrow(), 1)),
@@ -84,13 +86,13 @@ impl<'a> Cell<'a> {
                 assign(&text, kind, column)
             }
             Cell::Parameter(_) | Cell::Default | Cell::Computed(_) => {
-                Err(Error::internal("a value that is not written out was taken for a literal"))
+                Err(Error::internal("a parameter, default or computed value was taken for a literal"))
             }
         }
     }
 }
 
-/// The value of a parameter as one row of `column`.
+/// Returns the value of a parameter as one row of `column`.
 pub(super) fn parameter(value: &Constant, kind: &SqlType, column: &str) -> Result<ArrayRef> {
     assign(value.array(), kind, column)
 }
@@ -104,8 +106,8 @@ fn plain_number<'a>(expr: &'a Expr, kind: &SqlType) -> Option<&'a str> {
     }
 }
 
-/// Whether the type's text parser gives a number literal its value. It does not round to integers, and a number for a
-/// text column is printed by its type, which the planner chooses.
+/// Whether the type's text parser reads a number literal exactly as SQL does. For integer columns it does not round a
+/// fraction. For text columns the planner must choose the number's type first, which decides how it is printed.
 fn reads_number(digits: &str, kind: &SqlType) -> bool {
     match kind {
         SqlType::Float32 | SqlType::Float64 | SqlType::Decimal { .. } => !digits.contains('_'),

@@ -1,4 +1,5 @@
-//! `CHECK DATABASE`: what is on disk, read and compared with what is known of it; a row for each object and each problem.
+//! `CHECK DATABASE`: reads everything on disk and compares it with the catalog and the checksums. Returns a row for
+//! each object and for each problem.
 
 use std::sync::Arc;
 

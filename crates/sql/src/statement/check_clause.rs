@@ -1,7 +1,7 @@
-//! `CHECK` constraints: conditions that every row of a table has to meet.
+//! `CHECK` constraints: conditions that every row of a table must meet.
 //!
-//! The catalog keeps the text. Rows that are about to be written are asked all conditions of their table, in order.
-//! As everywhere in SQL, a condition that is unknown is met.
+//! The catalog keeps their text. We evaluate all conditions of a table, in order, over the rows that are about to be
+//! written. As everywhere in SQL, a row meets a condition that is unknown.
 
 use std::sync::Arc;
 
@@ -18,10 +18,10 @@ use super::row_expr::RowExpr;
 use crate::session::Work;
 use crate::walk::has_query;
 
-/// Values of a refused row that its error shows.
+/// The most characters of a refused row that its error shows.
 const SHOWN_CHARS_MAX: usize = 200;
 
-/// Checks that `condition` can be a constraint of `table`, and gives the text to keep.
+/// Checks that `condition` can be a constraint of `table`. Returns the text to keep.
 pub(super) fn check(
     work: &Work<'_>,
     transaction: &mut Transaction,
@@ -42,13 +42,14 @@ pub(super) fn check(
         let what = format!("CHECK ({text}) is of type {kind}, not a condition");
         return Err(Error::new(ErrorKind::DatatypeMismatch, what));
     }
+    // A row that meets the condition today must meet it tomorrow.
     if bound.is_volatile() {
         return Err(unsupported("CHECK", "a function that gives another value at another time"));
     }
     Ok(text)
 }
 
-/// `CheckViolation` if a row of `rows`, which has the columns of `table`, does not meet one of its conditions.
+/// Returns `CheckViolation` if a row of `rows`, which has the columns of `table`, fails one of its conditions.
 pub(super) fn verify(
     work: &Work<'_>,
     transaction: &mut Transaction,
@@ -63,7 +64,7 @@ pub(super) fn verify(
             RowExpr::of_text(work, transaction.view()?, &check.sql, Some(&DataType::Boolean), Some(table), "CHECK")?;
         let met = condition.values(rows.columns(), rows.num_rows())?;
         let met = met.as_boolean();
-        // As everywhere in SQL, a condition that is unknown is met.
+        // An unknown condition counts as met, so only a valid `false` refuses the row.
         if let Some(refused) = (0..rows.num_rows()).find(|row| met.is_valid(*row) && !met.value(*row)) {
             return Err(violation(table, check, rows, refused));
         }
@@ -80,5 +81,5 @@ fn violation(table: &TableDef, check: &CheckDef, rows: &RecordBatch, row: usize)
         shown.push_str("...");
     }
     let what = format!("a row of table \"{}\" does not meet its constraint \"{name}\": ({shown})", table.name);
-    Error::new(ErrorKind::CheckViolation, what).hint(format!("it has to meet {sql}"))
+    Error::new(ErrorKind::CheckViolation, what).hint(format!("it must meet {sql}"))
 }

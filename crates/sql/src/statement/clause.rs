@@ -1,12 +1,12 @@
-//! Clauses that are parsed and not executed are errors.
+//! Refuses clauses that the parser reads but that we do not execute.
 //!
-//! The parser reads the clauses of a dozen databases. Every statement here takes its syntax tree apart field by field,
-//! without `..`, so that a field that a new version of the parser adds does not compile until somebody decides what it
-//! means; what is not executed goes through [`refuse`].
+//! The parser reads the clauses of a dozen databases. Every statement here must destructure its syntax tree field by
+//! field, without `..`, so that a field that a new version of the parser adds does not compile until we decide what it
+//! means. Clauses that we do not execute go through [`refuse`].
 
 use rowmill_base::{Error, ErrorKind, Result};
 
-/// Refuses the first clause that is written: `clauses` pairs whether one is with its name.
+/// Refuses the first clause that is present: each pair says whether a clause is present, and its name.
 pub(super) fn refuse<const N: usize>(statement: &str, clauses: [(bool, &str); N]) -> Result<()> {
     match clauses.iter().find(|(written, _)| *written) {
         None => Ok(()),
@@ -14,7 +14,8 @@ pub(super) fn refuse<const N: usize>(statement: &str, clauses: [(bool, &str); N]
     }
 }
 
-/// The error for one clause of one statement.
+/// Returns the error for one clause of one statement. If another statement does the job, the caller should add a hint
+/// that names it.
 pub(super) fn unsupported(statement: &str, clause: &str) -> Error {
     Error::new(ErrorKind::Unsupported, format!("{statement}: {clause} is not supported"))
 }
@@ -24,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_written_clause_is_named() {
+    fn refuse_names_the_first_clause_that_is_present() {
         let error = refuse("DELETE", [(false, "USING"), (true, "RETURNING"), (true, "LIMIT")]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);
         assert_eq!(error.message(), "DELETE: RETURNING is not supported");

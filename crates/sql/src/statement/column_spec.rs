@@ -1,4 +1,4 @@
-//! Columns of `CREATE TABLE` and `ALTER TABLE ADD COLUMN`: from the syntax tree to what the catalog stores.
+//! Columns of `CREATE TABLE` and `ALTER TABLE ADD COLUMN`, from the syntax tree to the catalog's definition.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,8 @@ use crate::names::lower;
 use crate::session::Work;
 use rowmill_query::binder::type_name::sql_type;
 
-/// The column that `column` defines, for `statement`. Its default is checked: it can be evaluated and fits the type.
+/// Returns the column that `column` defines, for `statement`. Checks that its default can be evaluated and fits the
+/// type.
 pub(super) fn column_spec(work: &Work<'_>, statement: &str, column: &ColumnDef) -> Result<ColumnSpec> {
     let ColumnDef { name, data_type, options } = column;
     let name = work.statement.spell(name);
@@ -26,7 +27,7 @@ pub(super) fn column_spec(work: &Work<'_>, statement: &str, column: &ColumnDef) 
     spec_with_options(work, statement, name, kind, options)
 }
 
-/// A column called `name` of type `kind` with the options behind its type.
+/// Returns a column named `name` of type `kind`, with the options that follow its type.
 pub(super) fn spec_with_options(
     work: &Work<'_>,
     statement: &str,
@@ -38,7 +39,7 @@ pub(super) fn spec_with_options(
     let mut nullable = None;
     let mut default = None;
     for ColumnOptionDef { name: constraint, option } in options {
-        // What makes keys, conditions and sequences is read with those of the table.
+        // The key clauses of the table read these options: keys, conditions and sequences.
         if statement == CREATE_TABLE && (is_key_clause(option) || is_identity(option)) {
             continue;
         }
@@ -65,10 +66,10 @@ pub(super) fn spec_with_options(
     Ok(ColumnSpec { name: name.into(), kind, nullable: nullable.unwrap_or(true), default, missing: None })
 }
 
-/// What helps against a key that cannot be declared.
+/// The advice for a key that cannot be declared at this place.
 const KEY_HINT: &str = "CREATE TABLE declares keys, CREATE UNIQUE INDEX adds them to a table that has a primary key";
 
-/// A second option of one kind contradicts or repeats the first.
+/// Fills `slot`. A second option of the same kind is an error, because it would contradict or repeat the first.
 fn once<T>(slot: &mut Option<T>, value: T, column: &str, what: &str) -> Result<()> {
     match slot.replace(value) {
         None => Ok(()),
@@ -79,7 +80,8 @@ fn once<T>(slot: &mut Option<T>, value: T, column: &str, what: &str) -> Result<(
     }
 }
 
-/// The clause as it is written. Exhaustive, so that a new option of the parser is looked at.
+/// Returns the name of a clause. The match is exhaustive, so that a new option of the parser does not compile until we
+/// name it.
 fn option_name(option: &ColumnOption) -> &'static str {
     match option {
         ColumnOption::Null => "NULL",
@@ -108,7 +110,7 @@ fn option_name(option: &ColumnOption) -> &'static str {
     }
 }
 
-/// Refuses a name that nobody could write or see. Names with control characters are the engine's own.
+/// Refuses a name that no user could write or see. Names with control characters belong to the engine.
 pub(super) fn check_name(name: &str) -> Result<()> {
     if name.is_empty() {
         return Err(Error::new(ErrorKind::InvalidDefinition, "a name cannot be empty"));
@@ -122,12 +124,12 @@ pub(super) fn check_name(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Refuses columns whose names differ only by case, which would be one column to every statement.
+/// Refuses columns whose names differ only by case, because every statement would take them for one column.
 pub(super) fn check_distinct(columns: &[ColumnSpec]) -> Result<()> {
     check_names_distinct(columns.iter().map(|column| column.name.as_str()))
 }
 
-/// As [`check_distinct`], for names.
+/// Refuses names that differ only by case, because every statement would take them for one column.
 pub(super) fn check_names_distinct<'n>(names: impl IntoIterator<Item = &'n str>) -> Result<()> {
     let mut seen: BTreeMap<String, &str> = BTreeMap::new();
     for name in names {
@@ -151,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_differ_by_case_are_one_name() {
+    fn names_that_differ_only_by_case_are_refused() {
         assert!(check_distinct(&columns(&["a", "b"])).is_ok());
         let error = check_distinct(&columns(&["a", "B", "A"])).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::DuplicateColumn);

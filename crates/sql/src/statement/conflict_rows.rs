@@ -1,5 +1,5 @@
-//! `INSERT ... SELECT ... ON CONFLICT`: the rows of a query, each inserted by the program of the same statement with a list of
-//! values in the place of the query.
+//! `INSERT ... SELECT ... ON CONFLICT`: runs the query and inserts each of its rows with the program of the same
+//! statement that has a `VALUES` list in place of the query.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::walk::any_expr;
 
 const STATEMENT: &str = "INSERT ... ON CONFLICT";
 
-/// Inserts the rows of `query`, which are for the columns `targets`, as `insert` says.
+/// Inserts the rows of `query` into the columns `targets`, with the conflict clause of `insert`.
 pub(super) fn insert(
     work: &Work<'_>,
     transaction: &mut Transaction,
@@ -38,6 +38,7 @@ pub(super) fn insert(
     check_generated(table, targets, |_, _| false)?;
     let rows = query_rows(work, transaction, table, targets, query)?.collect::<Result<Vec<_>>>()?;
     let columns: Vec<_> = targets.iter().map(|target| &table.columns[*target]).collect();
+    // The rows are complete before the first one is written. So the query never sees rows of its own statement.
     let kinds: Vec<Option<SqlType>> = columns.iter().map(|column| Some(column.kind.clone())).collect();
 
     let view = transaction.view()?;
@@ -71,7 +72,7 @@ pub(super) fn insert(
     }
 }
 
-/// The statement with as many parameters in the place of its query.
+/// Returns the statement with a list of parameters in place of its query.
 fn with_values(work: &Work<'_>, insert: &Insert, columns: usize) -> Result<Insert> {
     let places: Vec<String> = (1..=columns).map(|number| format!("${number}")).collect();
     let values = sql_text::query(&format!("VALUES ({})", places.join(", ")), work.settings())?;
@@ -79,7 +80,7 @@ fn with_values(work: &Work<'_>, insert: &Insert, columns: usize) -> Result<Inser
     Ok(ast::Insert { source: Some(Box::new(values)), ..insert.clone() })
 }
 
-/// A statement of which no program can be made.
+/// Returns the error for a statement that has no program.
 pub(super) fn too_much() -> Error {
     Error::new(ErrorKind::Unsupported, format!("{STATEMENT} with values that need more than the row is not supported"))
         .hint("MERGE can compute them")

@@ -1,4 +1,4 @@
-//! `COPY`: files into tables, tables and queries into files.
+//! `COPY`: loads files into tables, and writes tables and queries to files.
 
 use rowmill_base::{Error, ErrorKind, Result};
 
@@ -19,8 +19,8 @@ pub(crate) fn run(work: &mut Work<'_>, copy: &CopyStatement) -> Result<Outcome> 
     Ok(Outcome::Changed { tag: STATEMENT, rows })
 }
 
-/// An option as a name and a text, where a switch that stands alone has the empty text. The name of a format alone, as
-/// in `COPY t FROM 'x' CSV`, is that format.
+/// Returns an option as a name and a text. A switch without a value has the empty text. The bare name of a format
+/// selects that format, for example in `COPY t FROM 'x' CSV`.
 pub(super) fn option_text(option: &CopyOption) -> Result<(&str, &str)> {
     match &option.value {
         CopyValue::Absent if FileFormat::from_name(&option.name).is_ok() => Ok(("format", option.name.as_str())),
@@ -33,11 +33,11 @@ pub(super) fn option_text(option: &CopyOption) -> Result<(&str, &str)> {
     }
 }
 
-/// Refuses an option that is written twice.
+/// Refuses an option that is given twice.
 pub(super) fn check_once(options: &[CopyOption]) -> Result<()> {
     for (position, option) in options.iter().enumerate() {
         if options[..position].iter().any(|earlier| earlier.name == option.name) {
-            return Err(Error::new(ErrorKind::Syntax, format!("the option {} is written twice", option.name)));
+            return Err(Error::new(ErrorKind::Syntax, format!("the option {} is given twice", option.name)));
         }
     }
     Ok(())

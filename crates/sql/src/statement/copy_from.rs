@@ -1,8 +1,8 @@
-//! `COPY ... FROM`: the rows of files into a table.
+//! `COPY ... FROM`: loads the rows of files into a table.
 //!
-//! Files of text and Arrow arrive as batches, decoded ahead by other threads. Parquet arrives block by block: the
-//! encoder's threads decode the column that they are about to encode, so a load holds a few columns of a block rather
-//! than blocks. A last block that is too small to be stored on its own goes the way of the batches.
+//! Text files and Arrow files arrive as batches, which other threads decode ahead. Parquet files arrive block by block:
+//! each encoder thread decodes the column that it is about to encode, so a load holds a few columns of a block rather
+//! than whole blocks. If the last block is too small for its own block in the table, it is written as a batch.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ use crate::outcome::{Progress, ProgressFn};
 use crate::parse::{CopyOption, CopySource};
 use crate::session::Work;
 
-/// Loads the files and tells how many rows they gave.
+/// Loads the files. Returns the number of rows that they gave.
 pub(super) fn run(work: &mut Work<'_>, source: &CopySource, path: &str, options: &[CopyOption]) -> Result<u64> {
     let CopySource::Table { name, columns } = source else {
         return Err(Error::internal("the parser reads a query only in front of TO"));
@@ -38,6 +38,7 @@ pub(super) fn run(work: &mut Work<'_>, source: &CopySource, path: &str, options:
             [] => (0..table.columns.len()).collect(),
             names => targets(&table, names.iter().map(|name| work.statement.spell(name)))?,
         };
+        // The reject table is opened first, so that a wrong one fails before any row is loaded.
         let rejects = match &options.reject_table {
             Some(name) => Some(reject_table::open(work, transaction, name)?),
             None => None,
@@ -77,7 +78,7 @@ impl Options {
         if reject_table.is_some() && read.on_error != OnError::Skip {
             return Err(Error::new(
                 ErrorKind::InvalidParameter,
-                "the option reject_table has no use where the first bad line ends the statement",
+                "the option reject_table needs on_error 'skip': otherwise the first bad line ends the statement",
             )
             .hint("add on_error 'skip'"));
         }
@@ -85,7 +86,7 @@ impl Options {
     }
 }
 
-/// The reader does not know of the option that is read here, so it is added to the candidates.
+/// The file reader does not know the option that we read here, so we add its name to the suggestions.
 fn with_reject_table(name: &str, error: Error) -> Error {
     if error.kind() != ErrorKind::UndefinedObject {
         return error;
@@ -94,11 +95,11 @@ fn with_reject_table(name: &str, error: Error) -> Error {
     unknown_option(name, &known)
 }
 
-/// A table, the files that are loaded into it, and where each of its columns comes from.
+/// A table, the files to load into it, and the source of each of its columns.
 struct Load<'a> {
     table: &'a Arc<TableDef>,
     files: &'a FileSet,
-    /// The columns that the files are read into.
+    /// The columns that the files fill.
     columns: Vec<TargetColumn>,
     sources: Vec<ColumnSource>,
 }
@@ -110,7 +111,8 @@ impl<'a> Load<'a> {
         for target in targets {
             let column = &table.columns[*target];
             let default = default_of(work, column)?;
-            // What a file leaves out gets one value here; an expression that gives each row its own is asked later.
+            // A constant default can fill gaps of the file here. A volatile one must give each row its own value, so it
+            // is evaluated when rows are written.
             if default.is_volatile() && !load.has(&column.name) {
                 continue;
             }
@@ -126,7 +128,7 @@ impl<'a> Load<'a> {
         Ok(load)
     }
 
-    /// Whether the files have a column of that name.
+    /// Whether the files have a column of this name.
     fn has(&self, name: &str) -> bool {
         let name = name.to_lowercase();
         self.files.columns().iter().any(|column| column.name.to_lowercase() == name)
@@ -139,7 +141,7 @@ impl<'a> Load<'a> {
         rejects: Option<RejectTable>,
         options: &Options,
     ) -> Result<u64> {
-        // Rows of keyed tables go to their keys one by one.
+        // A keyed table stores each row at its key, so it cannot take whole blocks.
         let blocks = match &self.table.keyed {
             Some(_) => None,
             None => self.files.parquet_blocks(&self.columns)?,
@@ -176,6 +178,7 @@ impl<'a> Load<'a> {
         if let Some(table) = &mut rejects {
             table.write(work, transaction, skipped.take())?;
         }
+        // All batches are read, so the number of skipped lines is final.
         if let Some(notice) = skipped.notice(options.reject_table.as_deref()) {
             work.notice(notice);
         }
@@ -192,6 +195,8 @@ impl<'a> Load<'a> {
         let mut rest = None;
         while let Some(block) = blocks.next_block(rows_per_block) {
             work.cancel.check()?;
+            // A small last block goes to the open run, where later rows join it; as a block of its own it would stay
+            // small.
             if block.rows() < rows_per_block && block.rows() <= small_block_rows {
                 rest = Some(block);
                 break;
@@ -209,13 +214,14 @@ impl<'a> Load<'a> {
 }
 
 fn target_column(column: &rowmill_storage::ColumnDef, default: &DefaultValue) -> Result<TargetColumn> {
-    // A volatile default is not asked for here: the files have the column, and where a JSON object leaves it out, the
-    // rows of the statement share one value.
+    // Only a column that the files have reaches this code with a volatile default. Where a JSON object omits the
+    // column, the rows of the statement share one value.
     let missing = column.default.is_some().then(|| default.rows(1)).transpose()?;
     Ok(TargetColumn { name: column.name.clone(), kind: column.kind.clone(), nullable: column.nullable, missing })
 }
 
-/// A block of files as a block of the table: its columns in the table's order, with the defaults between them.
+/// A block of Parquet files as a block of the table: the columns in the table's order, with defaults for the missing
+/// ones.
 struct TableBlock<'a> {
     block: ParquetBlock,
     sources: &'a [ColumnSource],
@@ -235,7 +241,8 @@ impl BlockSource for TableBlock<'_> {
     }
 }
 
-/// The rows of files of text are not known before they are read; their bytes are.
+/// Estimates the total rows of text files from the share of bytes that were read, because their rows cannot be known
+/// before.
 fn rows_total(rows_done: u64, bytes_read: u64, bytes_total: u64) -> Option<u64> {
     let share = bytes_read as f64 / bytes_total as f64;
     (bytes_read > 0 && share.is_finite()).then(|| (rows_done as f64 / share) as u64)
@@ -244,7 +251,7 @@ fn rows_total(rows_done: u64, bytes_read: u64, bytes_total: u64) -> Option<u64> 
 /// The least time between two reports of progress.
 const REPORT: Duration = Duration::from_millis(100);
 
-/// Tells of the progress of a load.
+/// Reports the progress of a load.
 struct Report {
     tell: Option<ProgressFn>,
     started: Instant,

@@ -1,4 +1,4 @@
-//! `COPY ... TO`: the rows of a table or query as a file. The file appears when it is whole.
+//! `COPY ... TO`: writes the rows of a table or query to a file. The file appears only when it is complete.
 
 use rowmill_base::Result;
 use rowmill_storage::TableDef;
@@ -12,7 +12,7 @@ use crate::names::qualified;
 use crate::parse::{CopyOption, CopySource};
 use crate::session::Work;
 
-/// Writes the file and tells how many rows it has.
+/// Writes the file. Returns the number of its rows.
 pub(super) fn run(work: &mut Work<'_>, source: &CopySource, path: &str, options: &[CopyOption]) -> Result<u64> {
     check_once(options)?;
     let mut write = WriteOptions::default();
@@ -28,15 +28,17 @@ pub(super) fn run(work: &mut Work<'_>, source: &CopySource, path: &str, options:
             work.rows(view, &query)?
         }
     };
+    // The query is planned by now, so a wrong query leaves no file.
     let mut file = writer(path, &rows.schema(), &write)?;
     for batch in rows {
         work.cancel.check()?;
         file.write(&batch?)?;
     }
+    // `finish` gives the file its final name, so a failed statement leaves no partial file.
     Ok(file.finish()?.rows)
 }
 
-/// `SELECT columns FROM name`
+/// Makes the query `SELECT columns FROM name`.
 fn query_of(work: &mut Work<'_>, name: &ObjectName, columns: &[Ident]) -> Result<Query> {
     let name = qualified(name, work.statement.spellings())?;
     let view = work.view()?;
@@ -49,7 +51,7 @@ fn query_of(work: &mut Work<'_>, name: &ObjectName, columns: &[Ident]) -> Result
     sql_text::query(&sql, work.settings())
 }
 
-/// The same words about an unknown column as in `COPY ... FROM`.
+/// Checks that the columns exist, with the same error as `COPY ... FROM`.
 fn check_columns(table: &TableDef, columns: &[Ident]) -> Result<()> {
     columns.iter().try_for_each(|column| relation::column(table, &column.value).map(|_| ()))
 }

@@ -1,7 +1,7 @@
 //! `CREATE TABLE`, with columns or `AS` a query.
 //!
-//! A table with a primary key is a keyed table; one without is a columnar table: append, delete, update. Whatever else other databases let one say about
-//! a table is refused by name, because a clause that is accepted and not executed is a promise broken in silence.
+//! A table with a primary key is a keyed table. A table without one is a columnar table. We refuse every other clause
+//! by its name, because silently ignoring a clause would break a promise to the user.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::session::Work;
 
 pub(super) const STATEMENT: &str = "CREATE TABLE";
 
-/// What is left of the syntax tree when everything that is not executed has been refused.
+/// The parts of the syntax tree that we execute. All others were refused.
 struct Definition<'a> {
     name: QualifiedName,
     or_replace: bool,
@@ -59,28 +59,29 @@ fn create_from(
     query: &Query,
 ) -> Result<Outcome> {
     let Some(place) = Place::find(work, transaction, definition)? else { return Ok(Outcome::Done { tag: STATEMENT }) };
-    // The query may read the table that OR REPLACE drops, so it is planned over the view before that.
+    // The query may read the table that OR REPLACE drops, so we must plan it before the drop.
     let rows = work.rows(transaction.view()?, query)?;
     let columns = columns_of_query(work, definition, &rows)?;
     let sources = (0..columns.len()).map(ColumnSource::Input).collect();
     let table = place.create(work, transaction, columns, definition)?;
+    // The rows are pulled only now, after the table exists.
     let mut sink = RowSink::new(table, sources);
     sink.write_all(work, transaction, rows)?;
     Ok(Outcome::Changed { tag: STATEMENT, rows: sink.rows() })
 }
 
-/// Where the new table goes.
+/// The place of the new table.
 struct Place<'a> {
     name: &'a QualifiedName,
     schema: SchemaId,
     /// The table that `OR REPLACE` replaces.
     replaced: Option<Arc<TableDef>>,
-    /// The views that read it.
+    /// The views that read the replaced table.
     dependents: Dependents,
 }
 
 impl<'a> Place<'a> {
-    /// The place for `definition`; none if `IF NOT EXISTS` is content with what is there.
+    /// Finds the place for `definition`. Returns `None` if the table exists and `IF NOT EXISTS` accepts that.
     fn find(
         work: &mut Work<'_>,
         transaction: &mut Transaction,
@@ -112,7 +113,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Makes the table. Views that read the one it replaces have to make sense over the new one.
+    /// Creates the table. Views that read the replaced table must still make sense over the new one.
     fn create(
         &self,
         work: &Work<'_>,
@@ -123,6 +124,7 @@ impl<'a> Place<'a> {
         check_name(&self.name.spelled)?;
         check_distinct(&columns)?;
         if let Some(replaced) = &self.replaced {
+            // The old table must go first, because both have the same name.
             transaction.drop_table(replaced.id)?;
         }
         let id = match definition.keys.primary_key(work, &columns)? {
@@ -132,13 +134,14 @@ impl<'a> Place<'a> {
         definition.keys.apply(work, transaction, id)?;
         let made = def_of(transaction, id)?;
         add_identities(transaction, STATEMENT, self.name, &made, definition.columns)?;
+        // The views are planned over the new table before the statement ends; a failure undoes all of it.
         self.dependents.check(work, &transaction.view()?)?;
         def_of(transaction, id)
     }
 }
 
-/// The columns of `CREATE TABLE name [(columns)] AS query`: named and typed by the list where there is one, otherwise by
-/// the query.
+/// Returns the columns of `CREATE TABLE name [(columns)] AS query`. The list of columns decides names and types if it
+/// exists, otherwise the query does.
 fn columns_of_query(work: &Work<'_>, definition: &Definition<'_>, rows: &RowStream) -> Result<Vec<ColumnSpec>> {
     let schema = rows.schema();
     let listed = definition.columns;
@@ -189,7 +192,7 @@ fn no_columns(name: &QualifiedName) -> Error {
         .hint("a table needs at least one: CREATE TABLE t (a BIGINT)")
 }
 
-/// Takes the syntax tree apart and refuses what is not executed.
+/// Destructures the syntax tree and refuses the clauses that we do not execute.
 fn definition<'a>(work: &Work<'_>, create: &'a CreateTable) -> Result<Definition<'a>> {
     let CreateTable {
         or_replace,
@@ -280,7 +283,7 @@ fn definition<'a>(work: &Work<'_>, create: &'a CreateTable) -> Result<Definition
             (comment.is_some(), "COMMENT"),
             (on_commit.is_some(), "ON COMMIT"),
             (on_cluster.is_some(), "ON CLUSTER"),
-            (primary_key.is_some(), "PRIMARY KEY behind the columns"),
+            (primary_key.is_some(), "PRIMARY KEY after the list of columns"),
             (order_by.is_some(), "ORDER BY"),
             (partition_by.is_some(), "PARTITION BY"),
             (cluster_by.is_some(), "CLUSTER BY"),

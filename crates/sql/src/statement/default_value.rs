@@ -1,8 +1,8 @@
 //! `DEFAULT` expressions.
 //!
-//! The catalog keeps the text. Whatever needs no table is allowed: literals, arithmetic, `now()`, `uuid()`. An
-//! expression that gives another value every time it is asked (`uuid()`, `random()`) is evaluated for every row, all
-//! others once for a statement. Most defaults are literals, which need no planning at all.
+//! The catalog keeps their text. Every expression that reads no table is allowed: literals, arithmetic, `now()`,
+//! `uuid()`. We evaluate a volatile expression (`uuid()`, `random()`) for every row, and any other once per statement.
+//! Most defaults are literals, which need no planning.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::deep::with_room;
 use crate::session::Work;
 use crate::walk::has_query;
 
-/// Checks that `expr` can be the default of `column`, and gives the text to keep.
+/// Checks that `expr` can be the default of `column`. Returns the text to keep.
 pub(super) fn check(work: &Work<'_>, expr: &Expr, column: &str, kind: &SqlType) -> Result<String> {
     if work.statement.parameter_count() > 0 {
         return Err(unsupported("DEFAULT", "a parameter"));
@@ -41,10 +41,10 @@ pub(super) fn check(work: &Work<'_>, expr: &Expr, column: &str, kind: &SqlType) 
     }
 }
 
-/// The tree of a text of so many bytes takes little of the stack.
+/// A text of at most this length has a shallow tree, which needs no extra stack.
 const SHORT_TEXT_BYTES: usize = 24;
 
-/// The default of one column during one statement.
+/// The default of one column in one statement.
 #[derive(Debug)]
 pub(super) struct DefaultValue {
     column: String,
@@ -54,25 +54,26 @@ pub(super) struct DefaultValue {
 
 #[derive(Debug)]
 enum Value {
-    /// One row: the same for all rows of the statement.
+    /// One row: the value of all rows of the statement.
     Same(ArrayRef),
-    /// The expression, asked again for every row.
+    /// The expression, evaluated again for every row.
     PerRow(Box<RowExpr>),
 }
 
 impl DefaultValue {
-    /// NULL, the default of a column without one.
+    /// Returns NULL, the default of a column that declares none.
     pub(super) fn null(column: &str, kind: &SqlType) -> Self {
         let value = Value::Same(new_null_array(&kind.arrow(), 1));
         DefaultValue { column: column.into(), kind: kind.clone(), value }
     }
 
-    /// The default whose text is `text`.
+    /// Reads the default with the text `text`.
     pub(super) fn of(work: &Work<'_>, text: &str, column: &str, kind: &SqlType) -> Result<Self> {
+        // Parsing and dropping the tree both need the stack, so both happen inside of `read`.
         let read = || DefaultValue::literal_or_computed(work, &sql_text::expr(text, work.settings())?, column, kind);
         let value = match text.len() <= SHORT_TEXT_BYTES {
             true => read()?,
-            // Its tree may be deep.
+            // The tree of a long text may be deep.
             false => with_room(work.statement.room_bytes(), read)?,
         };
         Ok(DefaultValue { column: column.into(), kind: kind.clone(), value })
@@ -85,12 +86,12 @@ impl DefaultValue {
         }
     }
 
-    /// Whether every row gets a value of its own.
+    /// Whether the default gives every row its own value.
     pub(super) fn is_volatile(&self) -> bool {
         matches!(self.value, Value::PerRow(_))
     }
 
-    /// The value for `rows` rows.
+    /// Returns the values for `rows` rows.
     pub(super) fn rows(&self, rows: usize) -> Result<ArrayRef> {
         match &self.value {
             Value::Same(value) if rows == 1 => Ok(Arc::clone(value)),
@@ -102,20 +103,20 @@ impl DefaultValue {
     }
 }
 
-/// The default of a column if it is written out, or NULL if there is none: the same whenever it is asked for.
+/// Returns the default of a column if it is a literal, or NULL if the column has none. Such a value never changes.
 pub(super) fn literal_default(work: &Work<'_>, column: &ColumnDef) -> Result<Option<ArrayRef>> {
     let Some(text) = &column.default else { return Ok(Some(new_null_array(&column.kind.arrow(), 1))) };
     let expr = with_room(work.statement.room_bytes(), || sql_text::expr(text, work.settings()))?;
     literal(&expr, &column.kind, &column.name)
 }
 
-/// The default of a column that is no literal.
+/// Returns the default of a column that is not a literal, as an expression.
 pub(super) fn computed_default(work: &Work<'_>, column: &ColumnDef) -> Result<Expr> {
     let text = column.default.as_deref().unwrap_or("NULL");
     with_room(work.statement.room_bytes(), || sql_text::expr(text, work.settings()))
 }
 
-/// The value of an expression that is a literal.
+/// Returns the value of an expression if it is a literal.
 fn literal(expr: &Expr, kind: &SqlType, column: &str) -> Result<Option<ArrayRef>> {
     match Cell::of(expr, kind) {
         Cell::Computed(_) | Cell::Default => Ok(None),
@@ -123,10 +124,12 @@ fn literal(expr: &Expr, kind: &SqlType, column: &str) -> Result<Option<ArrayRef>
     }
 }
 
-/// Evaluates an expression once. One that gives another value each time is kept to be evaluated for every row.
+/// Evaluates an expression once. A volatile one is kept, so that it can be evaluated for every row.
 fn evaluate(work: &Work<'_>, expr: &Expr, kind: &SqlType, column: &str) -> Result<Value> {
+    // A default reads no table, so the last commit serves as well as the transaction's view.
     let bound = RowExpr::bind(work, work.engine().snapshot()?, expr, None, None, "DEFAULT")?;
-    // A volatile one is evaluated too, so that a type or value that cannot be stored is found before there are rows.
+    // We evaluate a volatile expression too, so that a type or value that cannot be stored is found before any row is
+    // written.
     let value = assign(&bound.values(&[], 1)?, kind, column)?;
     Ok(if bound.is_volatile() { Value::PerRow(Box::new(bound)) } else { Value::Same(value) })
 }

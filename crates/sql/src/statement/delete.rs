@@ -1,5 +1,5 @@
-//! `DELETE`: the numbers of the rows that `WHERE` selects go into the delete vectors of their blocks; rows of a keyed table are
-//! removed by their keys.
+//! `DELETE`: finds the rows that `WHERE` selects. A columnar table marks them in the delete vectors of their blocks; a
+//! keyed table removes them by their keys.
 
 use std::collections::HashSet;
 
@@ -20,7 +20,7 @@ use crate::session::Work;
 
 const STATEMENT: &str = "DELETE";
 
-/// What is left of the syntax tree when everything that is not executed has been refused.
+/// The parts of the syntax tree that we execute. All others were refused.
 pub(super) struct Definition<'a> {
     pub(super) target: Target,
     /// The tables of `USING`.
@@ -41,11 +41,12 @@ pub(crate) fn run(work: &mut Work<'_>, delete: &Delete) -> Result<Outcome> {
             let mut rows = 0;
             for batch in found {
                 work.cancel.check()?;
-                // With USING a row can come more than once; it counts when it goes.
+                // With USING, a row can be found more than once. `delete` counts it only once.
                 rows += transaction.delete(table.id, numbered(&batch?).0)?;
             }
             return Ok(Outcome::Changed { tag: STATEMENT, rows });
         }
+        // A keyed table shows a change at once, so we must find all rows before we remove the first one.
         let found = found.collect::<Result<Vec<_>>>()?;
         let rows = match table.keyed.is_some() {
             true => keyed_change::delete(transaction, &table, &found)?,
@@ -54,6 +55,7 @@ pub(crate) fn run(work: &mut Work<'_>, delete: &Delete) -> Result<Outcome> {
         match returning {
             None => Ok(Outcome::Changed { tag: STATEMENT, rows }),
             Some(returning) => {
+                // RETURNING shows the rows as they were before the delete.
                 let gone = each_once(&table, &found)?;
                 returning.outcome(work, transaction, &table, target.alias().clone(), &gone)
             }
@@ -61,7 +63,7 @@ pub(crate) fn run(work: &mut Work<'_>, delete: &Delete) -> Result<Outcome> {
     })
 }
 
-/// The rows behind their numbers or keys, each of which may come more than once.
+/// Returns the found rows without their numbers or keys. A row may be found more than once; each is returned once.
 fn each_once(table: &TableDef, found: &[RecordBatch]) -> Result<Vec<RecordBatch>> {
     let mut seen = HashSet::new();
     let once = found.iter().map(|batch| {
@@ -72,7 +74,7 @@ fn each_once(table: &TableDef, found: &[RecordBatch]) -> Result<Vec<RecordBatch>
     once.collect()
 }
 
-/// Takes the syntax tree apart and refuses what is not executed.
+/// Destructures the syntax tree and refuses the clauses that we do not execute.
 pub(super) fn definition<'a>(work: &Work<'_>, delete: &'a Delete) -> Result<Definition<'a>> {
     let Delete {
         delete_token: _,

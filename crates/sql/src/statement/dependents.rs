@@ -1,11 +1,11 @@
-//! Which views read a relation.
+//! Dependents: the views that read a relation.
 //!
-//! A view is kept as the text of its query, so what it reads is found by parsing it: every relation that it names and
-//! that is not one of its own `WITH` names. The rule for statements that change what views stand on: nothing may leave
-//! a view behind that can no longer be planned. `DROP` refuses, or with `CASCADE` drops the views as well; everything
-//! else makes its change and then plans the views again over the result.
+//! A view is kept as the text of its query. To find what it reads, we parse the text: it reads every relation that it
+//! names, except its own `WITH` names. No statement may leave a view that can no longer be planned. So `DROP` refuses,
+//! or with `CASCADE` drops the views too. Every other statement makes its change and then plans the views again over
+//! the result.
 //!
-//! The text form has one more consequence: a view over `SELECT *` follows its table's columns.
+//! Because we keep the text, a view over `SELECT *` follows changes of its table's columns.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -26,7 +26,7 @@ use crate::walk::walk;
 pub(super) struct Dependents(Vec<Arc<ViewDef>>);
 
 impl Dependents {
-    /// The views that read one of `relations`, themselves excluded. Nearest first.
+    /// Returns the views that read one of `relations`, without these themselves. The nearest come first.
     pub(super) fn of(catalog: &Catalog, relations: impl IntoIterator<Item = RelationId>) -> Dependents {
         let reads: Vec<(Arc<ViewDef>, BTreeSet<RelationId>)> = catalog
             .schemas()
@@ -35,12 +35,14 @@ impl Dependents {
             .collect();
         let mut reached: BTreeSet<RelationId> = relations.into_iter().collect();
         let mut found: Vec<Arc<ViewDef>> = Vec::new();
+        // Each round adds the views that read a view of the round before, until no new one is found.
         loop {
             let next: Vec<Arc<ViewDef>> = reads
                 .iter()
                 .filter(|(view, read)| !reached.contains(&RelationId::View(view.id)) && !read.is_disjoint(&reached))
                 .map(|(view, _)| Arc::clone(view))
                 .collect();
+            // Each view is found once, so this ends even if stored views read each other in a circle.
             if next.is_empty() {
                 return Dependents(found);
             }
@@ -53,7 +55,7 @@ impl Dependents {
         self.0.iter().map(|view| view.id)
     }
 
-    /// An error if there are any: `what` cannot be done as long as they read it.
+    /// Returns an error if any view exists: `what` cannot be done while views read the relation.
     pub(super) fn refuse(&self, what: &str, hint: &str) -> Result<()> {
         if self.0.is_empty() {
             return Ok(());
@@ -61,7 +63,7 @@ impl Dependents {
         Err(Error::new(ErrorKind::DependentObjects, format!("{what}: {} it", self.readers())).hint(hint))
     }
 
-    /// An error if one of them cannot be planned over `after`, the state that a change would leave behind.
+    /// Returns an error if a view can no longer be planned over `after`, the state after a change.
     pub(super) fn check(&self, work: &Work<'_>, after: &Arc<Snapshot>) -> Result<()> {
         for view in &self.0 {
             if let Err(error) = work.plan_view(view, after) {
@@ -73,7 +75,7 @@ impl Dependents {
         Ok(())
     }
 
-    /// `view "a" reads` or `views "a" and "b" read`
+    /// Formats the views: `view "a" reads` or `views "a", "b" read`.
     fn readers(&self) -> String {
         let names: Vec<String> = self.0.iter().map(|view| format!("\"{}\"", view.name)).collect();
         match names.as_slice() {
@@ -83,8 +85,8 @@ impl Dependents {
     }
 }
 
-/// The relations that the query of a view names. Text that no longer parses reads nothing: it was written by another
-/// version, and the statement that uses the view will say so.
+/// Returns the relations that the query of a view names. A text that no longer parses reads nothing: another version
+/// wrote it, and a statement that uses the view reports the error.
 pub(super) fn read_by(catalog: &Catalog, sql: &str) -> BTreeSet<RelationId> {
     let Ok(statements) = parse::parse(sql, &Settings::default()) else { return BTreeSet::new() };
     let mut names = RelationNames::default();
@@ -102,11 +104,11 @@ pub(super) fn read_by(catalog: &Catalog, sql: &str) -> BTreeSet<RelationId> {
         .collect()
 }
 
-/// Collects the names of relations that are not names of a `WITH` around them.
+/// Collects the names of relations, without the names of an enclosing `WITH`.
 #[derive(Default)]
 struct RelationNames {
     found: Vec<ObjectName>,
-    /// The `WITH` names of the queries that the visitor is inside of.
+    /// The `WITH` names of the queries that the visitor is in.
     with: Vec<Vec<String>>,
 }
 
@@ -152,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn relations_are_found_wherever_they_stand() {
+    fn relations_are_found_in_every_part_of_a_query() {
         assert_eq!(
             relations(
                 "SELECT (SELECT max(x) FROM A) FROM s.b JOIN c ON true WHERE y IN (SELECT z FROM d) UNION TABLE e"

@@ -1,4 +1,4 @@
-//! `DESCRIBE` of a table, a view or a query: its columns.
+//! `DESCRIBE` of a table, a view or a query: shows its columns.
 
 use rowmill_base::{Error, Result, SqlType};
 use rowmill_storage::TableDef;
@@ -48,14 +48,14 @@ pub(crate) fn run(work: &mut Work<'_>, statement: &Statement) -> Result<Outcome>
     }
 }
 
-/// The columns of the table or view called `name`.
+/// Shows the columns of the table or view with the name `name`.
 pub(super) fn relation(work: &mut Work<'_>, name: &ObjectName) -> Result<Outcome> {
     let name = qualified(name, work.statement.spellings())?;
     let view = work.view()?;
     match relation::find(view.catalog(), &name) {
         Some(Relation::Table(table)) => columns_of_table(&table),
         None if name.schema != crate::information_schema::INFORMATION_SCHEMA => {
-            relation::relation(view.catalog(), &name).and_then(|_| Err(Error::internal("the relation was not there")))
+            relation::relation(view.catalog(), &name).and_then(|_| Err(Error::internal("the relation was not found")))
         }
         _ => {
             let sql = format!("SELECT * FROM {}.{}", quoted(&name.schema), quoted(&name.name));

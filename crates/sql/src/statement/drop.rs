@@ -1,7 +1,7 @@
 //! `DROP TABLE`, `DROP VIEW`, `DROP INDEX`, `DROP SEQUENCE` and `DROP SCHEMA`.
 //!
-//! What is left must make sense: something that views read, or a schema that holds something, is only dropped with
-//! `CASCADE`, which drops those too. All names of one statement are dropped together or not at all.
+//! What remains must stay usable. So a relation that views read, or a schema that is not empty, is only dropped with
+//! `CASCADE`, which drops the dependent things too. All names of one statement are dropped together or not at all.
 
 use std::collections::BTreeSet;
 
@@ -31,7 +31,7 @@ pub(crate) fn run(work: &mut Work<'_>, statement: &Statement) -> Result<Outcome>
         ObjectType::Sequence => ("DROP SEQUENCE", Some(RelationKind::Sequence)),
         other => {
             return Err(unsupported("DROP", &other.to_string())
-                .hint("there are tables, views, indexes, sequences and schemas to drop"));
+                .hint("DROP takes a table, view, index, sequence or schema"));
         }
     };
     let clauses = [
@@ -73,16 +73,19 @@ fn drop_relations(
         }
     }
     let Some(first) = first else { return Ok(()) };
+    // All names are resolved by now, so an unknown name has dropped nothing.
     let dependents = Dependents::of(catalog, targets.iter().copied());
     if !cascade {
         let what = format!("{} \"{first}\" cannot be dropped", kind.name());
         dependents.refuse(&what, &format!("DROP {} ... CASCADE drops them as well", kind.name().to_uppercase()))?;
     }
+    // A table cannot be dropped while a foreign key refers to it, so the keys must go first.
     drop_references(transaction, catalog, &targets, cascade)?;
     drop_all(transaction, targets.into_iter().chain(dependents.ids().map(RelationId::View)))
 }
 
-/// Drops the foreign keys that refer to tables among `targets`: those of tables that go with them, and with `cascade` all.
+/// Drops the foreign keys that refer to tables among `targets`: with `cascade` all of them, otherwise only those of
+/// tables that are dropped too.
 fn drop_references(
     transaction: &mut Transaction,
     catalog: &Catalog,
@@ -110,7 +113,7 @@ fn target(catalog: &Catalog, name: &QualifiedName, kind: RelationKind) -> Result
     Ok(RelationId::from(&found))
 }
 
-/// Whether the error says that there is no such thing, which is all that `IF EXISTS` excuses.
+/// Whether the error says that the thing does not exist. `IF EXISTS` excuses nothing else.
 fn is_absent(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::UndefinedTable | ErrorKind::UndefinedSchema)
 }
@@ -118,7 +121,7 @@ fn is_absent(error: &Error) -> bool {
 fn drop_all(transaction: &mut Transaction, ids: impl Iterator<Item = RelationId>) -> Result<()> {
     for id in ids {
         match id {
-            // A sequence of a column goes with the table.
+            // A sequence that belongs to a column was already dropped with its table.
             RelationId::Table(id) if transaction.catalog().table_by_id(id).is_none() => {}
             RelationId::Table(id) => transaction.drop_table(id)?,
             RelationId::View(id) => transaction.drop_view(id)?,
@@ -144,7 +147,7 @@ fn drop_schemas(
             Ok(schema) if schema.name == DEFAULT_SCHEMA => {
                 return Err(Error::new(
                     ErrorKind::DependentObjects,
-                    format!("schema \"{DEFAULT_SCHEMA}\" cannot be dropped: names without a schema live in it"),
+                    format!("schema \"{DEFAULT_SCHEMA}\" cannot be dropped: it holds tables named without a schema"),
                 ));
             }
             Ok(schema) => drop_schema(transaction, catalog, schema.id, &schema.name, cascade)?,
@@ -162,6 +165,7 @@ fn drop_schema(
 ) -> Result<()> {
     let tables = catalog.tables(schema).map(|table| RelationId::Table(table.id));
     let views = catalog.views(schema).map(|view| RelationId::View(view.id));
+    // A schema may be dropped only when it is empty.
     let held: BTreeSet<RelationId> = tables.chain(views).collect();
     if !cascade && !held.is_empty() {
         let mut names: Vec<&str> = catalog.tables(schema).map(|table| table.name.as_str()).collect();
@@ -180,7 +184,7 @@ fn drop_schema(
     transaction.drop_schema(schema)
 }
 
-/// The one identifier that names a schema.
+/// Returns the one identifier that names a schema.
 pub(super) fn schema_name(name: &ObjectName) -> Result<&str> {
     match identifiers(name)?.as_slice() {
         [schema] => Ok(&schema.value),

@@ -1,12 +1,12 @@
-//! `FOREIGN KEY` behind the columns of a table, and `REFERENCES` among the options of one.
+//! Foreign keys: `FOREIGN KEY` after the columns of a table, and `REFERENCES` among the options of a column.
 //!
 //! ```text
 //! customer BIGINT REFERENCES customers ON DELETE CASCADE
 //! CONSTRAINT sold FOREIGN KEY (shop, customer) REFERENCES customers (shop, id) ON DELETE SET NULL
 //! ```
 //!
-//! Without columns behind the other table its primary key is meant. A foreign key is checked when the statement ends, so
-//! that RESTRICT and NO ACTION are the same.
+//! Without a list of columns, the other table's primary key is meant. We check a foreign key when the statement ends,
+//! so RESTRICT and NO ACTION mean the same.
 
 use rowmill_base::{ColumnId, Error, ErrorKind, Result, TableId};
 use rowmill_storage::TableDef;
@@ -24,7 +24,7 @@ use crate::names::{lower, qualified};
 use crate::session::Work;
 use crate::walk::any_expr;
 
-/// A foreign key as it is written.
+/// A foreign key as written.
 #[derive(Debug)]
 pub(super) struct ForeignKeyClause<'a> {
     name: Option<&'a Ident>,
@@ -36,7 +36,8 @@ pub(super) struct ForeignKeyClause<'a> {
 }
 
 impl<'a> ForeignKeyClause<'a> {
-    /// Takes the syntax tree apart: of a constraint of the table, or of `column`, whose option is called `name`.
+    /// Destructures the syntax tree of a constraint. `column` is set if it is an option of a column: the column and the
+    /// option's name.
     pub(super) fn of(
         statement: &str,
         column: Option<(&'a Ident, Option<&'a Ident>)>,
@@ -75,7 +76,7 @@ impl<'a> ForeignKeyClause<'a> {
         })
     }
 
-    /// Gives the table the foreign key.
+    /// Adds the foreign key to the table.
     pub(super) fn apply(&self, work: &Work<'_>, transaction: &mut Transaction, table: TableId) -> Result<()> {
         let def = def_of(transaction, table)?;
         let name = match self.name {
@@ -99,6 +100,7 @@ impl<'a> ForeignKeyClause<'a> {
             [] => parent_key.key.iter().map(|part| part.column).collect(),
             named => of_table(&parent, &named.iter().collect::<Vec<_>>())?,
         };
+        // The transaction creates this index if no index serves the foreign key yet.
         let index_name = free_name(&def, &self.columns, "idx");
         let (on_delete, on_update) = (self.on_delete, self.on_update);
         let key = ForeignKeyDef { name, columns, parent: parent.id, parent_columns, on_delete, on_update };
@@ -106,9 +108,11 @@ impl<'a> ForeignKeyClause<'a> {
     }
 }
 
-/// Refuses a table of which a foreign key would change columns that a condition looks at: nobody would ask it then.
+/// Refuses a table with a foreign key whose action would change columns that a CHECK reads. Actions write rows inside
+/// the transaction, where no CHECK is evaluated.
 pub(super) fn check_actions(work: &Work<'_>, table: &TableDef) -> Result<()> {
     let Some(keyed) = &table.keyed else { return Ok(()) };
+    // These actions write to the referring columns.
     let changes = |key: &&ForeignKeyDef| {
         key.on_delete == ReferentialAction::SetNull || key.on_update != ReferentialAction::Restrict
     };
@@ -135,8 +139,8 @@ pub(super) fn check_actions(work: &Work<'_>, table: &TableDef) -> Result<()> {
         };
         if let Some((key, column)) = changed.iter().find(|(_, column)| names(column)) {
             let what = format!(
-                "foreign key {key} would change column \"{column}\", of which the constraint \"{}\" has a condition, and the \
-                 condition would not be asked",
+                "foreign key {key} would change column \"{column}\", which the constraint \"{}\" reads, without \
+                 checking the constraint",
                 check.name
             );
             return Err(
@@ -153,7 +157,7 @@ fn action(statement: &str, action: Option<Written>) -> Result<ReferentialAction>
         Some(Written::Cascade) => Ok(ReferentialAction::Cascade),
         Some(Written::SetNull) => Ok(ReferentialAction::SetNull),
         Some(Written::SetDefault) => {
-            Err(unsupported(statement, "SET DEFAULT in a foreign key").hint("there are RESTRICT, CASCADE and SET NULL"))
+            Err(unsupported(statement, "SET DEFAULT in a foreign key").hint("use RESTRICT, CASCADE or SET NULL"))
         }
     }
 }

@@ -1,7 +1,7 @@
 //! `CREATE INDEX` and `DROP INDEX`.
 //!
-//! An index lives in the schema of its table and its name is unique there. While it is made, from what the transaction sees of
-//! the table, readers go on; it is there for everybody when the transaction commits.
+//! An index belongs to the schema of its table, and its name must be unique there. It is built from what the
+//! transaction sees of the table, while readers go on. All transactions see it once this one commits.
 
 use std::sync::Arc;
 
@@ -71,13 +71,14 @@ pub(crate) fn create(work: &mut Work<'_>, create: &CreateIndex) -> Result<Outcom
             return Err(Error::new(ErrorKind::DuplicateObject, exists).hint("CREATE INDEX IF NOT EXISTS keeps it"));
         }
         let parts = key_parts(work, &table, &columns)?;
+        // The build may take long, and a view that we no longer need should not hold back space.
         drop(view);
         transaction.create_index(table.id, IndexSpec { name, parts, unique: *unique }).map(|_| ())
     })?;
     Ok(Outcome::Done { tag: CREATE })
 }
 
-/// The index's own name, which may be written with the schema of its table.
+/// Returns the index's own name. It may be written with the schema of its table, but with no other.
 fn index_name(work: &Work<'_>, name: &ObjectName, table: &QualifiedName) -> Result<String> {
     let written = qualified(name, work.statement.spellings())?;
     if name.0.len() > 1 && written.schema != table.schema {
@@ -86,7 +87,7 @@ fn index_name(work: &Work<'_>, name: &ObjectName, table: &QualifiedName) -> Resu
     Ok(written.spelled)
 }
 
-/// Drops the indexes called `names`.
+/// Drops the indexes with these names.
 pub(super) fn drop_indexes(
     work: &mut Work<'_>,
     transaction: &mut Transaction,
@@ -106,7 +107,7 @@ pub(super) fn drop_indexes(
     Ok(())
 }
 
-/// The index called `name`, and its table.
+/// Returns the index called `name` and its table.
 fn find(catalog: &Catalog, schema: &str, name: &str) -> Option<(Arc<TableDef>, IndexId)> {
     let schema = catalog.schema(schema)?.id;
     catalog.tables(schema).find_map(|table| {

@@ -1,8 +1,8 @@
 //! `INSERT`.
 //!
-//! A query is planned and its batches are written as they come; it reads the table as it was before the statement. A
-//! `VALUES` list never sees the planner unless a value has to be computed: its literals and parameters are read column
-//! by column as the column's type. That is also the way of a prepared `INSERT ... VALUES ($1, $2)`.
+//! A query is planned, and its batches are written as they come. It reads the table as it was before the statement. A
+//! `VALUES` list reaches the planner only if a value must be computed: we read its literals and parameters column by
+//! column, as the column's type. A prepared `INSERT ... VALUES ($1, $2)` takes the same path.
 
 use std::sync::Arc;
 
@@ -24,12 +24,12 @@ use crate::session::Work;
 
 const STATEMENT: &str = "INSERT";
 
-/// What is left of the syntax tree when everything that is not executed has been refused.
+/// The parts of the syntax tree that we execute. All others were refused.
 pub(super) struct Definition<'a> {
     pub(super) table: QualifiedName,
     pub(super) columns: Vec<&'a Ident>,
     pub(super) source: Source<'a>,
-    /// It says what is done where a key is taken.
+    /// Whether it has an ON CONFLICT clause.
     has_conflict: bool,
     returning: Option<Returning<'a>>,
 }
@@ -50,6 +50,7 @@ pub(crate) fn run(work: &mut Work<'_>, insert: &Insert) -> Result<Outcome> {
             [] => (0..table.columns.len()).collect(),
             names => targets(&table, names.iter().map(|name| work.statement.spell(name)))?,
         };
+        // Only a program can handle conflicts row by row.
         if definition.has_conflict {
             let Source::Query(query) = definition.source else { return Err(conflict_rows::too_much()) };
             return conflict_rows::insert(work, transaction, &table, &targets, query, insert);
@@ -67,6 +68,7 @@ pub(crate) fn run(work: &mut Work<'_>, insert: &Insert) -> Result<Outcome> {
                 for row in &values.rows {
                     check_width(&table, &targets, row.content.len())?;
                 }
+                // DEFAULT is allowed for a generated column, but only if every row says so.
                 check_generated(&table, &targets, |place, column| {
                     values.rows.iter().all(|row| matches!(Cell::of(&row.content[place], &column.kind), Cell::Default))
                 })?;
@@ -87,7 +89,7 @@ pub(crate) fn run(work: &mut Work<'_>, insert: &Insert) -> Result<Outcome> {
     })
 }
 
-/// The rows of a query that go to the columns `targets`.
+/// Runs the query of an INSERT. Its rows go to the columns `targets`.
 pub(super) fn query_rows(
     work: &Work<'_>,
     transaction: &mut Transaction,
@@ -95,13 +97,14 @@ pub(super) fn query_rows(
     targets: &[usize],
     query: &Query,
 ) -> Result<RowStream> {
+    // A query gives every target a value, so none of them may be generated.
     check_generated(table, targets, |_, _| false)?;
     let rows = work.rows(transaction.view()?, query)?;
     check_width(table, targets, rows.schema().fields().len())?;
     Ok(rows)
 }
 
-/// A column that only its sequence gives values gets none but those.
+/// Refuses values for a column that only its sequence may fill.
 pub(super) fn check_generated(
     table: &TableDef,
     targets: &[usize],
@@ -116,7 +119,7 @@ pub(super) fn check_generated(
     Ok(())
 }
 
-/// The number of values has to be the number of columns.
+/// Refuses a row whose number of values is not the number of columns.
 pub(super) fn check_width(table: &TableDef, targets: &[usize], found: usize) -> Result<()> {
     if found == targets.len() {
         return Ok(());
@@ -129,14 +132,14 @@ pub(super) fn check_width(table: &TableDef, targets: &[usize], found: usize) -> 
     Err(if names.len() <= 20 { error.hint(format!("the columns are {}", names.join(", "))) } else { error })
 }
 
-/// Takes the syntax tree apart and refuses what is not executed.
+/// Destructures the syntax tree and refuses the clauses that we do not execute.
 pub(super) fn definition<'a>(work: &Work<'_>, insert: &'a Insert) -> Result<Definition<'a>> {
     let Insert {
         insert_token: _,
         optimizer_hints,
         or,
         ignore,
-        // Both words are noise.
+        // Both words are optional and mean nothing.
         into: _,
         has_table_keyword: _,
         table,
@@ -203,12 +206,12 @@ fn column_name(name: &ObjectName) -> Result<&Ident> {
     }
 }
 
-/// Whether its rows are those of a `VALUES` list, or defaults.
+/// Whether the rows are those of a `VALUES` list, or defaults.
 pub(crate) fn is_of_values(insert: &Insert) -> bool {
     insert.source.as_deref().is_none_or(|query| plain_values(query).is_some())
 }
 
-/// The `VALUES` list of a query that is nothing else.
+/// Returns the `VALUES` list of a query that has no other part.
 fn plain_values(query: &Query) -> Option<&Values> {
     let Query {
         with: None,

@@ -1,12 +1,12 @@
-//! Keys and constraints of `CREATE TABLE`, behind its columns and among their options.
+//! Keys and constraints of `CREATE TABLE`, after its columns and among their options.
 //!
 //! ```text
 //! id BIGINT PRIMARY KEY, code TEXT UNIQUE, price DECIMAL(9, 2) CHECK (price > 0)
 //! id BIGINT, ..., PRIMARY KEY (id), CONSTRAINT codes UNIQUE (code), CHECK (price > 0)
 //! ```
 //!
-//! A table with a primary key is a keyed table, and only such a table has the other constraints: what finds a row by its values
-//! is an index. A constraint without a name gets one from its table and columns.
+//! A table with a primary key is a keyed table. Only a keyed table can have the other constraints, because they need an
+//! index that finds a row by its values. A constraint without a name gets one from its table and columns.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use super::relation;
 use crate::names::lower;
 use crate::session::Work;
 
-/// What a `CREATE TABLE` says of keys.
+/// All key and constraint clauses of a `CREATE TABLE`.
 #[derive(Debug, Default)]
 pub(super) struct KeyClauses<'a> {
     primary: Option<Key<'a>>,
@@ -45,12 +45,12 @@ struct Key<'a> {
 #[derive(Debug)]
 struct Check<'a> {
     name: Option<&'a Ident>,
-    /// Of a constraint that is written behind a column.
+    /// The column, for a constraint among a column's options.
     column: Option<&'a Ident>,
     condition: &'a Expr,
 }
 
-/// Whether an option of a column says something of keys.
+/// Whether an option of a column is a key or a constraint.
 pub(super) fn is_key_clause(option: &ColumnOption) -> bool {
     matches!(
         option,
@@ -59,7 +59,7 @@ pub(super) fn is_key_clause(option: &ColumnOption) -> bool {
 }
 
 impl<'a> KeyClauses<'a> {
-    /// Gathers them.
+    /// Collects the clauses of the columns and of the table.
     pub(super) fn of(statement: &str, columns: &'a [ColumnDef], constraints: &'a [TableConstraint]) -> Result<Self> {
         let mut clauses = KeyClauses::default();
         for column in columns {
@@ -76,7 +76,7 @@ impl<'a> KeyClauses<'a> {
         }
     }
 
-    /// The constraint that `ALTER TABLE` adds to a table, whose primary key is made with it.
+    /// Reads the constraint that `ALTER TABLE` adds. It cannot be a primary key, which only `CREATE TABLE` declares.
     pub(super) fn of_addition(statement: &str, constraint: &'a TableConstraint, table: &TableDef) -> Result<Self> {
         let mut clauses = KeyClauses::default();
         clauses.add_constraint(statement, constraint)?;
@@ -90,7 +90,7 @@ impl<'a> KeyClauses<'a> {
         }
     }
 
-    /// What a clause that needs a primary key is called.
+    /// Returns the name of the first clause that needs a primary key.
     fn first_constraint(&self) -> Option<&'static str> {
         let clauses = [
             (self.unique.is_empty(), "UNIQUE"),
@@ -187,18 +187,18 @@ impl<'a> KeyClauses<'a> {
         match self.primary.replace(key) {
             None => Ok(()),
             Some(_) => Err(Error::new(ErrorKind::InvalidDefinition, "a table has one PRIMARY KEY, this one has two")
-                .hint("a key of several columns is written behind them: PRIMARY KEY (a, b)")),
+                .hint("declare a key of several columns after the columns: PRIMARY KEY (a, b)")),
         }
     }
 
-    /// The places of the primary key's columns among `columns`; none of a columnar table.
+    /// Returns the places of the primary key's columns among `columns`, or `None` for a columnar table.
     pub(super) fn primary_key(&self, work: &Work<'_>, columns: &[ColumnSpec]) -> Result<Option<Vec<KeyColumn>>> {
         let Some(key) = &self.primary else { return Ok(None) };
         let place = |name: &Ident| {
             let name = work.statement.spell(name);
             let found = columns.iter().position(|column| lower(&column.name) == lower(name));
             found.ok_or_else(|| {
-                Error::new(ErrorKind::UndefinedColumn, format!("PRIMARY KEY has \"{name}\", which is not a column"))
+                Error::new(ErrorKind::UndefinedColumn, format!("PRIMARY KEY names \"{name}\", which is not a column"))
             })
         };
         let part = |(name, descending): &(&Ident, bool)| {
@@ -207,8 +207,9 @@ impl<'a> KeyClauses<'a> {
         key.columns.iter().map(part).collect::<Result<_>>().map(Some)
     }
 
-    /// Gives the table its indexes, conditions and foreign keys.
+    /// Creates the indexes, conditions and foreign keys of the table.
     pub(super) fn apply(&self, work: &Work<'_>, transaction: &mut Transaction, table: TableId) -> Result<()> {
+        // Each step reads the definition again, because the one before it has changed it.
         for key in &self.unique {
             let def = def_of(transaction, table)?;
             let name = match key.name {
@@ -229,6 +230,7 @@ impl<'a> KeyClauses<'a> {
             let sql = check_clause::check(work, transaction, &def, condition)?;
             transaction.add_check(table, CheckDef { name, sql })?;
         }
+        // Foreign keys come last: a table may refer to its own unique index.
         self.foreign.iter().try_for_each(|key| key.apply(work, transaction, table))?;
         check_actions(work, &*def_of(transaction, table)?)
     }
@@ -236,12 +238,12 @@ impl<'a> KeyClauses<'a> {
 
 fn needs_key(statement: &str, clause: &str) -> Error {
     unsupported(statement, &format!("{clause} on a table without a primary key"))
-        .hint("a table with a PRIMARY KEY has its rows by key, and constraints")
+        .hint("declare a PRIMARY KEY: only tables with one can have this constraint")
 }
 
 pub(super) const DEFERRED: &str = "DEFERRABLE or another characteristic of a constraint";
 
-/// `a, b DESC`
+/// Reads the columns of a key: `a, b DESC`.
 pub(super) fn key_columns<'a>(statement: &str, columns: &'a [IndexColumn]) -> Result<Vec<(&'a Ident, bool)>> {
     let column = |column: &'a IndexColumn| {
         let IndexColumn { column, operator_class } = column;
@@ -260,7 +262,7 @@ pub(super) fn key_columns<'a>(statement: &str, columns: &'a [IndexColumn]) -> Re
     columns.iter().map(column).collect()
 }
 
-/// Columns of a table in the order of a key.
+/// Returns columns of a table in the order of a key.
 pub(super) fn key_parts(work: &Work<'_>, table: &TableDef, columns: &[(&Ident, bool)]) -> Result<Vec<KeyColumn>> {
     let part = |(name, descending): &(&Ident, bool)| {
         let column = relation::column(table, work.statement.spell(name))?;
@@ -269,7 +271,7 @@ pub(super) fn key_parts(work: &Work<'_>, table: &TableDef, columns: &[(&Ident, b
     columns.iter().map(part).collect()
 }
 
-/// A name that no index or constraint of the table has.
+/// Returns a name that no index or constraint of the table has yet.
 pub(super) fn free_name(table: &TableDef, columns: &[&Ident], ending: &str) -> String {
     let parts: Vec<&str> = std::iter::once(&table.name[..])
         .chain(columns.iter().map(|column| &column.value[..]))
@@ -289,7 +291,7 @@ pub(super) fn free_name(table: &TableDef, columns: &[&Ident], ending: &str) -> S
     numbered.into_iter().find(|name| is_free(name)).expect("there are more numbers than names")
 }
 
-/// The definition of a table that the transaction has.
+/// Returns the definition of a table as the transaction sees it now.
 pub(super) fn def_of(transaction: &mut Transaction, table: TableId) -> Result<Arc<TableDef>> {
     let view = transaction.view()?;
     view.catalog().table_by_id(table).cloned().ok_or_else(|| Error::internal("a table that was just made is not there"))

@@ -1,6 +1,7 @@
-//! `UPDATE` and `DELETE` of keyed tables: the rows that a [`Target::query`](super::row_query::Target::query) finds, by their keys.
+//! `UPDATE` and `DELETE` of keyed tables: changes the rows that a [`Target::query`](super::row_query::Target::query)
+//! finds, by their keys.
 //!
-//! What a transaction writes to a keyed table is there at once. So the rows are found before the first of them is changed.
+//! A keyed table shows a transaction its own writes at once. So we must find all rows before we change the first one.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -17,7 +18,8 @@ use super::row_sink::RowSink;
 use crate::outcome::RowStream;
 use crate::session::Work;
 
-/// Puts the rows that `sink` makes of `found` in the place of those that were found. How many there were, and the new ones.
+/// Replaces the rows that were found by those that `sink` makes of them. Returns how many rows were found, and the new
+/// rows.
 pub(super) fn update(
     work: &Work<'_>,
     transaction: &mut Transaction,
@@ -30,6 +32,7 @@ pub(super) fn update(
     for batch in found.collect::<Result<Vec<_>>>()? {
         work.cancel.check()?;
         let (keys, values) = (keys(&batch)?, &batch.columns()[1..]);
+        // A row that is found twice would get a value that depends on the order of the join.
         if !keys.iter().flatten().all(|key| seen.insert(key.to_vec())) {
             return Err(meets_several(table));
         }
@@ -45,12 +48,12 @@ pub(super) fn delete(transaction: &mut Transaction, table: &TableDef, found: &[R
     transaction.delete_keyed(table.id, &keys)
 }
 
-/// The keys of the rows of a batch.
+/// Returns the keys of the rows of a batch.
 pub(super) fn keys(batch: &RecordBatch) -> Result<BinaryArray> {
     as_keys(batch.column(0))
 }
 
-/// Keys as the transaction takes them.
+/// Converts keys to the form that the transaction takes.
 pub(super) fn as_keys(values: &ArrayRef) -> Result<BinaryArray> {
     let keys = cast(values, &DataType::Binary).map_err(|error| Error::internal(format!("keys of rows: {error}")))?;
     Ok(keys.as_binary::<i32>().clone())

@@ -1,7 +1,7 @@
 //! `SELECT ... FOR UPDATE` and `FOR SHARE`.
 //!
-//! Nobody is kept waiting: the rows that are given are noted, and the transaction fails when it commits if another one has
-//! written one of them by then. Outside of a transaction there is nothing to hold.
+//! No transaction waits for another. We record the rows that are returned, and the commit fails if another transaction
+//! has written one of them by then. Outside of a transaction nothing is recorded.
 
 use arrow::array::Array;
 use rowmill_base::{Error, Result};
@@ -23,9 +23,11 @@ pub(crate) fn run(work: &mut Work<'_>, query: &Query) -> Result<Outcome> {
     let target = Target::of(work, STATEMENT, from)?;
     if relation::table(view.catalog(), &target.name)?.keyed.is_none() {
         return Err(unsupported(STATEMENT, "a table without a primary key")
-            .hint("ISOLATION LEVEL SERIALIZABLE has the commit fail if what was read was changed"));
+            .hint("with ISOLATION LEVEL SERIALIZABLE the commit fails if rows that were read have changed"));
     }
+    // The recorded keys come from a second run of the query, with the key as one more column.
     if work.session.in_transaction() {
+        // The user's result must not show the key column, so we change a copy.
         let mut keyed = query.clone();
         let SetExpr::Select(select) = &mut *keyed.body else { return Err(Error::internal("it was a SELECT")) };
         select.from = vec![target.twin()];

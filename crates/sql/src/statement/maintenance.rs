@@ -1,4 +1,4 @@
-//! `VACUUM`, `BACKUP DATABASE` and `RESTORE DATABASE`, while others go on.
+//! `VACUUM`, `BACKUP DATABASE` and `RESTORE DATABASE`, which run while other statements go on.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::clause::{refuse, unsupported};
 use crate::outcome::{Outcome, RowStream, nullable_batch};
 use crate::session::Work;
 
-/// `VACUUM`: what the database has on disk before and after, and what is kept for whoever reads an older state.
+/// Runs `VACUUM`. Shows the bytes on disk before and after, and the bytes that are kept for readers of older states.
 pub(crate) fn vacuum(work: &Work<'_>, vacuum: &VacuumStatement) -> Result<Outcome> {
     let VacuumStatement { full: _, sort_only, delete_only, reindex, recluster, table_name, threshold, boost } = vacuum;
     let clauses = [
@@ -21,30 +21,31 @@ pub(crate) fn vacuum(work: &Work<'_>, vacuum: &VacuumStatement) -> Result<Outcom
     ];
     refuse("VACUUM", clauses)?;
     if table_name.is_some() {
-        return Err(unsupported("VACUUM", "a single table").hint("VACUUM without a name is of the whole database"));
+        return Err(unsupported("VACUUM", "a single table").hint("VACUUM without a name cleans up the whole database"));
     }
     outside(work, "VACUUM")?;
     let done = work.engine().vacuum(&work.cancel)?;
     numbers([("bytes_before", done.bytes_before), ("bytes_after", done.bytes_after), ("bytes_held", done.bytes_held)])
 }
 
-/// `BACKUP DATABASE TO 'folder'`: the last commit, copied while others go on.
+/// Runs `BACKUP DATABASE TO 'folder'`: copies the last commit while others go on.
 pub(crate) fn backup(work: &Work<'_>, to: &str) -> Result<Outcome> {
     outside(work, "BACKUP DATABASE")?;
     let done = work.engine().backup(Path::new(to), &work.cancel)?;
     numbers([("commit", done.commit.0), ("files", done.files), ("bytes", done.bytes)])
 }
 
-/// `RESTORE DATABASE FROM 'folder' TO 'folder'`: makes a database of a backup, once all of it is verified.
+/// Runs `RESTORE DATABASE FROM 'folder' TO 'folder'`: makes a database of a backup after verifying all of it.
 pub(crate) fn restore(work: &Work<'_>, from: &str, to: &str) -> Result<Outcome> {
+    // RESTORE makes a new database elsewhere and does not touch the open one.
     let done = rowmill_txn::restore(Path::new(from), Path::new(to), &work.cancel)?;
     numbers([("commit", done.commit.0), ("files", done.files), ("bytes", done.bytes)])
 }
 
-/// It works on what is committed.
+/// Refuses a statement inside of a transaction, because it works on the committed state.
 fn outside(work: &Work<'_>, statement: &str) -> Result<()> {
     if work.session.in_transaction() {
-        let what = format!("{statement} is not part of a transaction");
+        let what = format!("{statement} cannot run inside a transaction");
         return Err(Error::new(ErrorKind::ActiveTransaction, what).hint("end it with COMMIT or ROLLBACK"));
     }
     Ok(())

@@ -1,7 +1,7 @@
-//! `MERGE`: rows of one table changed, removed or added by those of another.
+//! `MERGE`: changes, removes or adds rows of one table according to the rows of another.
 //!
-//! One query joins them and says of each pair, or of what is without a partner, which clause it meets first and what that
-//! makes of it; the values of a clause are computed where it is met only:
+//! One query joins the two tables. For each pair of rows, and for each row without a partner, it returns the first
+//! clause that the row meets and the values of that clause. The values are computed only where their clause is met:
 //!
 //! ```text
 //! SELECT row number, CASE WHEN matched AND ... THEN 0 WHEN ... THEN 1 END,
@@ -9,7 +9,8 @@
 //! FROM target RIGHT JOIN source ON ...
 //! ```
 //!
-//! Then rows are removed, changed and added, in this order, so that a key which one row gives up another can have.
+//! Then we remove rows, change rows and add rows, in this order, so that a key that one row gives up is free for
+//! another.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -41,20 +42,20 @@ use crate::session::Work;
 
 const STATEMENT: &str = "MERGE";
 
-/// What becomes of the rows that meet a clause.
+/// The effect of a clause on its rows.
 enum Action {
     Remove,
     Change(RowSink),
     Add(RowSink),
 }
 
-/// A clause, and where its values are among the columns of the query.
+/// A clause, and the range of its values among the columns of the query.
 struct Clause {
     action: Action,
     values: std::ops::Range<usize>,
 }
 
-/// Columns of the query before the values: the number of the row, and the clause.
+/// The number of columns before the values: the row number and the clause.
 const LEADING: usize = 2;
 
 pub(crate) fn run(work: &mut Work<'_>, merge: &Merge) -> Result<Outcome> {
@@ -72,6 +73,7 @@ pub(crate) fn run(work: &mut Work<'_>, merge: &Merge) -> Result<Outcome> {
             if let Action::Change(sink) | Action::Add(sink) = &clause.action {
                 sink.check_types(fields)?;
             }
+        // All rows must be known before the first change, because the query reads the table that we change.
         }
         let batches = batches.collect::<Result<Vec<_>>>()?;
         check_once(&batches, &table)?;
@@ -104,6 +106,7 @@ fn plan(
         false => (source.clone(), None),
     };
     let constraint = JoinConstraint::On(on.clone());
+    // Only clauses for rows without a partner need an outer join, and on their side only.
     let join_operator = match (has(&is_added), has(&is_by_source)) {
         (false, false) => JoinOperator::Inner(constraint),
         (true, false) => JoinOperator::Right(constraint),
@@ -111,6 +114,7 @@ fn plan(
         (true, true) => JoinOperator::FullOuter(constraint),
     };
 
+    // `met[n]` is the condition under which a row belongs to clause n, before earlier clauses are considered.
     let mut met = Vec::new();
     let mut clauses = Vec::new();
     let mut values: Vec<(usize, Expr)> = Vec::new();
@@ -150,12 +154,14 @@ fn plan(
         };
         clauses.push(Clause { action, values: first..values.len() });
     }
+    // CASE returns the number of the first clause that is met, as MERGE requires.
     let clause = case(met.into_iter().enumerate().map(|(number, met)| (met, integer(number))));
     let of_clause = |(number, value): (usize, Expr)| {
         let is_met =
             Expr::BinaryOp { left: Box::new(clause.clone()), op: BinaryOperator::Eq, right: Box::new(integer(number)) };
         case([(is_met, value)])
     };
+    // Values of a clause that is not met are NULL, so they cannot fail.
     let values: Vec<Expr> = values.into_iter().map(of_clause).collect();
     let items = std::iter::once(clause.clone()).chain(values);
     let mut query = target.query(work, items, &[], None)?;
@@ -170,7 +176,7 @@ fn needs(kind: &str, action: &str) -> Error {
     Error::new(ErrorKind::Syntax, format!("{STATEMENT}: {kind} goes with {action}"))
 }
 
-/// The source with one more column, which is NULL where it has no row.
+/// Returns the source with one more column, which is NULL where a joined row has no row of the source.
 fn marked(work: &Work<'_>, source: &TableFactor) -> Result<(TableFactor, Expr)> {
     let (TableFactor::Table { alias, .. } | TableFactor::Derived { alias, .. }) = source else {
         return Err(unsupported(STATEMENT, "a source that is neither a table nor a query"));
@@ -200,24 +206,24 @@ fn marked(work: &Work<'_>, source: &TableFactor) -> Result<(TableFactor, Expr)> 
     Err(Error::internal("it was a query of a query"))
 }
 
-/// The column that tells rows of the source from those that are missing.
+/// The column that tells rows of the source from missing ones.
 const MARKER: &str = "\u{1}source";
 
-/// The new row of `UPDATE SET`.
+/// Returns the new row of `UPDATE SET`.
 fn changed(work: &Work<'_>, target: &Target, table: &TableDef, update: &MergeUpdateExpr) -> Result<NewRow> {
     let MergeUpdateExpr { update_token: _, assignments, update_predicate, delete_predicate } = update;
     let clauses = [
-        (update_predicate.is_some(), "WHERE behind UPDATE"),
-        (delete_predicate.is_some(), "DELETE WHERE behind UPDATE"),
+        (update_predicate.is_some(), "WHERE after UPDATE"),
+        (delete_predicate.is_some(), "DELETE WHERE after UPDATE"),
     ];
     refuse(STATEMENT, clauses)?;
     NewRow::of(work, target, &assigned_pairs(assignments)?, table)
 }
 
-/// The values of `INSERT`, and where they go.
+/// Returns the values of `INSERT` and the sink that takes them.
 fn added(work: &Work<'_>, table: &Arc<TableDef>, insert: &MergeInsertExpr) -> Result<(Vec<Expr>, RowSink)> {
     let MergeInsertExpr { insert_token: _, columns, kind_token: _, kind, insert_predicate } = insert;
-    refuse(STATEMENT, [(insert_predicate.is_some(), "WHERE behind INSERT")])?;
+    refuse(STATEMENT, [(insert_predicate.is_some(), "WHERE after INSERT")])?;
     let MergeInsertKind::Values(values) = kind else { return Err(unsupported(STATEMENT, "INSERT ROW")) };
     let [row] = values.rows.as_slice() else {
         return Err(Error::new(
@@ -252,7 +258,8 @@ fn added(work: &Work<'_>, table: &Arc<TableDef>, insert: &MergeInsertExpr) -> Re
     Ok((items, RowSink::new(Arc::clone(table), sources)))
 }
 
-/// A row that two rows of the source change, or change and remove, would be left to chance.
+/// Refuses a row that several rows of the source would change or remove, because the result would depend on their
+/// order.
 fn check_once(batches: &[RecordBatch], table: &TableDef) -> Result<()> {
     let mut seen = HashSet::new();
     for batch in batches {
@@ -268,7 +275,7 @@ fn check_once(batches: &[RecordBatch], table: &TableDef) -> Result<()> {
     Ok(())
 }
 
-/// What the rows of the query do to the table.
+/// Applies the rows of the query to the table.
 struct Changes<'a, 'w> {
     work: &'a Work<'w>,
     transaction: &'a mut Transaction,
@@ -284,6 +291,7 @@ impl Changes<'_, '_> {
                 changed += self.remove(number)?;
             }
         }
+        // Keyed changes are applied together, so that rows can exchange their keys.
         changed += self.change(&clauses)?;
         for (number, Clause { action, values }) in clauses.into_iter().enumerate() {
             let Action::Add(mut sink) = action else { continue };
@@ -300,7 +308,7 @@ impl Changes<'_, '_> {
         Ok(changed)
     }
 
-    /// The rows that meet a clause.
+    /// Returns the rows that meet a clause.
     fn rows_of(&self, clause: usize) -> Result<Vec<RecordBatch>> {
         let wanted = clause as i64;
         let mut rows = Vec::new();
@@ -335,6 +343,7 @@ impl Changes<'_, '_> {
                     keyed.push((keyed_change::keys(&rows)?, new));
                     continue;
                 }
+                // A columnar table has no update in place: the old row is deleted and the new one appended.
                 changed += self.transaction.delete(self.table.id, numbered(&rows).0)?;
                 self.transaction.insert(self.table.id, &new)?;
             }

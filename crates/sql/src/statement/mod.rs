@@ -1,4 +1,5 @@
-//! The statements, one family per file. Each takes its syntax tree apart completely: what it does not execute it refuses.
+//! The statements, one family per file. Each destructures its syntax tree completely and refuses the clauses that it
+//! does not execute.
 
 pub(crate) mod alter_table;
 pub(crate) mod analyze;

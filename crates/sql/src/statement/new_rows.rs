@@ -1,5 +1,5 @@
-//! Queries over rows that a statement has made, as a table of their own in the place of the table that they are of: what
-//! `RETURNING` gives.
+//! Queries over rows that a statement has written or removed. The rows replace the table that they belong to.
+//! `RETURNING` uses this.
 
 use std::sync::Arc;
 
@@ -15,7 +15,8 @@ use crate::names::{DEFAULT_SCHEMA, lower};
 use crate::query::ReadyQuery;
 use crate::session::Work;
 
-/// `query`, a SELECT of one table, over `rows` in the place of that, which is called `alias` in it.
+/// Makes `query`, a SELECT of one table, ready to run over `rows` in place of that table, which the query calls
+/// `alias`.
 pub(super) fn ready(
     work: &Work<'_>,
     transaction: &mut Transaction,
@@ -25,12 +26,13 @@ pub(super) fn ready(
     alias: Ident,
 ) -> Result<ReadyQuery> {
     let SetExpr::Select(select) = &mut *query.body else { return Err(Error::internal("a SELECT is a SELECT")) };
+    // The catalog recognizes the twin by its suffix and returns our rows for it.
     select.from = vec![twin(DEFAULT_SCHEMA, &new_rows_twin(&lower(&table.name)), alias)];
     let context = work.context(transaction.view()?).with_new_rows(Arc::new(NewRows::new(table, rows)));
     work.ready_in(context, &query, work.statement.spellings(), work.params)
 }
 
-/// Rows of one statement, as a table.
+/// Rows of one statement as a table.
 #[derive(Debug)]
 struct NewRows {
     table: Arc<TableDef>,
@@ -39,7 +41,7 @@ struct NewRows {
 
 impl NewRows {
     fn new(table: &TableDef, rows: &RecordBatch) -> NewRows {
-        // What the rows lack is found when they are written.
+        // NULLs are allowed here, because a missing value is found when the rows are written.
         let mut table = TableDef { keyed: None, ..table.clone() };
         table.columns.iter_mut().for_each(|column| column.nullable = true);
         let run = OpenRun::new(RowNumber(0), &table, rows);

@@ -1,4 +1,4 @@
-//! Plans that statements make beside their own query.
+//! Plans that a statement makes beside its own query.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::sql_text::{self, quoted};
 use crate::session::Work;
 
 impl Work<'_> {
-    /// Plans `view` over `snapshot` as its readers do, and gives the names of its columns.
+    /// Plans `view` over `snapshot` as its readers do. Returns the names of its columns.
     pub(super) fn plan_view(&self, view: &ViewDef, snapshot: &Arc<Snapshot>) -> Result<Vec<String>> {
         let schema = snapshot.catalog().schema_by_id(view.schema).expect("a view lives in a schema");
         let sql = format!("SELECT * FROM {}.{}", quoted(&schema.name), quoted(&view.name));
@@ -19,7 +19,7 @@ impl Work<'_> {
         Ok(ready.schema().fields().iter().map(|field| field.name().clone()).collect())
     }
 
-    /// The one number that a query gives.
+    /// Runs a query that returns one number.
     pub(super) fn number(&self, snapshot: Arc<Snapshot>, sql: &str) -> Result<i64> {
         let mut number = None;
         for batch in self.rows(snapshot, &sql_text::query(sql, self.settings())?)? {

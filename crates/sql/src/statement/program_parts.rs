@@ -1,5 +1,5 @@
-//! What programs are made of, taken out of the syntax trees of `INSERT`, `UPDATE` and `DELETE` by the statements themselves, so
-//! that a program means what they mean.
+//! The parts that programs are built from. The statements themselves take them out of the syntax trees of `INSERT`,
+//! `UPDATE` and `DELETE`, so that a program must mean the same as its statement.
 
 use std::sync::Arc;
 
@@ -22,21 +22,21 @@ use super::{delete as deleting, update as updating};
 use crate::names::{identifiers, lower};
 use crate::session::Work;
 
-/// A value of an inserted row.
+/// The source of a value in an inserted row.
 pub(crate) enum InsertedValue {
-    /// One value of the column's type.
+    /// A known value of the column's type.
     Known(ArrayRef),
-    /// A parameter, by number from 0.
+    /// A parameter, numbered from 0.
     Parameter(usize),
-    /// An expression without columns.
+    /// An expression that reads no columns.
     Computed(Box<Expr>),
     /// The next value of a sequence.
     Sequence(TableId),
-    /// A column of the query whose rows are inserted, by number from 0.
+    /// A column of the inserted query, numbered from 0.
     Column(usize),
 }
 
-/// The table of a `DELETE` and the query of the rows that it removes.
+/// Returns the table of a `DELETE` and the query of the rows that it removes, or `None` if no program can run it.
 pub(crate) fn delete(
     work: &Work<'_>,
     snapshot: &Arc<Snapshot>,
@@ -52,7 +52,8 @@ pub(crate) fn delete(
     Ok(Some((table, query)))
 }
 
-/// The table of an `UPDATE`, and the query of its new rows: all columns of the table in order.
+/// Returns the table of an `UPDATE` and the query of its new rows: all columns of the table in order. `None` if no
+/// program can run it.
 pub(crate) fn update(
     work: &Work<'_>,
     snapshot: &Arc<Snapshot>,
@@ -72,15 +73,15 @@ pub(crate) fn update(
     Ok(Some((table, query)))
 }
 
-/// Rows of an `INSERT`, with a value for each column of the table.
+/// The rows of an `INSERT`, with a value for each column of the table.
 pub(crate) struct InsertedRows<'i> {
     pub(crate) table: Arc<TableDef>,
     pub(crate) rows: Vec<Vec<InsertedValue>>,
-    /// The query of `INSERT ... SELECT`: there is one row then, which is made of each of the query's.
+    /// The query of `INSERT ... SELECT`. Then `rows` has one row, which is made for each row of the query.
     pub(crate) query: Option<&'i Query>,
 }
 
-/// The table of an `INSERT` and its rows.
+/// Returns the table of an `INSERT` and its rows, or `None` if no program can run it.
 pub(crate) fn insert<'i>(
     work: &Work<'_>,
     snapshot: &Arc<Snapshot>,
@@ -122,7 +123,7 @@ pub(crate) fn insert<'i>(
     Ok(Some(InsertedRows { table, rows, query: None }))
 }
 
-/// What a statement gives a column.
+/// The source of a column that a statement names.
 enum Given<'e> {
     /// An item of a `VALUES` list.
     Cell(Cell<'e>),
@@ -130,7 +131,8 @@ enum Given<'e> {
     Column(usize),
 }
 
-/// The values of one row, by the places of columns in the table: `given` says which the statement gives.
+/// Returns the values of one row in the order of the table's columns. `given` returns the sources of the columns that
+/// the statement names; all others get their defaults.
 fn inserted_row<'e>(
     work: &Work<'_>,
     table: &TableDef,
@@ -141,6 +143,7 @@ fn inserted_row<'e>(
         let cell = match given(place) {
             None => Cell::Default,
             Some(Given::Cell(cell)) => cell,
+            // The engine reports the error, so there is no program.
             Some(Given::Column(_)) if row_sink::is_generated(table, column) => return Ok(None),
             Some(Given::Column(number)) => {
                 values.push(InsertedValue::Column(number));
@@ -157,6 +160,7 @@ fn inserted_row<'e>(
             }
             Cell::Null | Cell::Text(_) => match cell.value(&column.kind, &column.name) {
                 Ok(value) => InsertedValue::Known(value),
+                // The engine will find the same bad literal and name its place.
                 Err(_) => return Ok(None),
             },
             Cell::Parameter(number) => InsertedValue::Parameter(number),
@@ -170,12 +174,12 @@ fn inserted_row<'e>(
     Ok(Some(values))
 }
 
-/// The condition of a table whose text is `sql`.
+/// Parses the CHECK condition `sql` of a table.
 pub(crate) fn check(work: &Work<'_>, sql: &str) -> Result<Expr> {
     sql_text::expr(sql, work.settings())
 }
 
-/// The key that `ON CONFLICT` looks at.
+/// Returns the key that an `ON CONFLICT` clause names.
 pub(crate) fn conflict_target(
     work: &Work<'_>,
     table: &TableDef,
@@ -184,6 +188,7 @@ pub(crate) fn conflict_target(
     let Some(keyed) = &table.keyed else { return Err(unsupported("INSERT", "ON CONFLICT without a primary key")) };
     let places = |parts: &[KeyColumn]| {
         let mut places: Vec<Option<usize>> = parts.iter().map(|part| table.column_by_id(part.column)).collect();
+        // The order of the columns does not matter, so we compare sorted lists.
         places.sort_unstable();
         places
     };
@@ -218,7 +223,7 @@ pub(crate) fn conflict_target(
     }
 }
 
-/// The columns that `DO UPDATE SET` assigns, and their values.
+/// Returns the columns that `DO UPDATE SET` assigns, and their values.
 pub(crate) fn conflict_update<'u>(
     work: &Work<'_>,
     table: &TableDef,

@@ -1,7 +1,7 @@
-//! Lines that a `COPY ... WITH (on_error 'skip')` leaves out, and the table that keeps them.
+//! Lines that a `COPY ... WITH (on_error 'skip')` skips, and the table that keeps them.
 //!
-//! Readers report from their own threads while the statement's thread writes batches; the rejects of a batch wait in a
-//! list and enter the table, in the statement's own transaction, before the next batch.
+//! Readers report from their own threads while the statement's thread writes batches. So the rejects of a batch wait in
+//! a list. The statement's thread writes them to the table, in its own transaction, before the next batch.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::files::{Reject, RejectSink};
 use crate::names::{DEFAULT_SCHEMA, QualifiedName, lower};
 use crate::session::Work;
 
-/// The columns that a reject table must have. Others are filled with their defaults.
+/// The columns that a reject table must have. Other columns get their defaults.
 const COLUMNS: [(&str, SqlType); 5] = [
     ("file", SqlType::TEXT),
     ("line", SqlType::Int64),
@@ -25,12 +25,12 @@ const COLUMNS: [(&str, SqlType); 5] = [
     ("message", SqlType::TEXT),
 ];
 
-/// The table that rejects are written to.
+/// The table that stores rejects.
 pub(super) struct RejectTable {
     sink: RowSink,
 }
 
-/// The table called `name`, which is made if it is not there.
+/// Opens the table `name` and creates it if it does not exist.
 pub(super) fn open(work: &Work<'_>, transaction: &mut Transaction, name: &str) -> Result<RejectTable> {
     let name = qualified_text(name);
     let view = transaction.view()?;
@@ -51,7 +51,7 @@ pub(super) fn open(work: &Work<'_>, transaction: &mut Transaction, name: &str) -
     Ok(RejectTable { sink: RowSink::for_targets(work, &table, &targets)? })
 }
 
-/// `table` or `schema.table`, written as a text.
+/// Reads `table` or `schema.table` from a text.
 fn qualified_text(text: &str) -> QualifiedName {
     let (schema, name) = text.split_once('.').unwrap_or((DEFAULT_SCHEMA, text));
     QualifiedName { schema: lower(schema), name: lower(name), spelled: name.to_string() }
@@ -78,7 +78,7 @@ impl RejectTable {
     }
 }
 
-/// Lines that were left out: how many, the first, and those that wait for the table.
+/// The lines that were skipped: their number, the first one, and those that wait for the table.
 pub(super) struct Skipped {
     shared: Arc<Mutex<State>>,
 }
@@ -91,12 +91,12 @@ struct State {
 }
 
 impl Skipped {
-    /// With `keep`, every reject waits to be taken; otherwise only the first is remembered.
+    /// With `keep`, every reject waits to be taken. Otherwise we remember only the first one.
     pub(super) fn new(keep: bool) -> Self {
         Skipped { shared: Arc::new(Mutex::new(State { keep, count: 0, first: None, waiting: Vec::new() })) }
     }
 
-    /// Where readers report to.
+    /// Returns the function that readers report to.
     pub(super) fn sink(&self) -> RejectSink {
         let shared = Arc::clone(&self.shared);
         Arc::new(move |reject| {
@@ -105,6 +105,7 @@ impl Skipped {
             if state.first.is_none() {
                 state.first = Some(reject.clone());
             }
+            // Without a table we keep only the first reject, so that a bad file cannot fill the memory.
             if state.keep {
                 state.waiting.push(reject);
             }
@@ -112,12 +113,12 @@ impl Skipped {
         })
     }
 
-    /// The rejects since the last call.
+    /// Returns the rejects since the last call.
     pub(super) fn take(&self) -> Vec<Reject> {
         std::mem::take(&mut self.shared.lock().waiting)
     }
 
-    /// What the user should know: how many lines were left out, and where they are or what was wrong with one.
+    /// Returns a notice with the number of skipped lines, and either the table that has them or the first error.
     pub(super) fn notice(&self, table: Option<&str>) -> Option<String> {
         let state = self.shared.lock();
         let first = state.first.as_ref()?;

@@ -1,4 +1,4 @@
-//! Finding what a statement names in the catalog, with the candidates when it is not there.
+//! Lookup of names in the catalog. An error suggests similar names.
 
 use std::sync::Arc;
 
@@ -8,16 +8,16 @@ use rowmill_txn::{Catalog, SchemaDef, ViewDef};
 
 use crate::names::{DEFAULT_SCHEMA, QualifiedName};
 
-/// What the name of a relation stands for.
+/// A relation that a name refers to.
 #[derive(Clone, Debug)]
 pub(super) enum Relation {
     Table(Arc<TableDef>),
     View(Arc<ViewDef>),
-    /// It is kept as a table.
+    /// The catalog keeps it as a table.
     Sequence(Arc<TableDef>),
 }
 
-/// Which of them a statement works on.
+/// The kind of a relation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RelationKind {
     Table,
@@ -51,7 +51,7 @@ impl Relation {
         }
     }
 
-    /// The name as spelled.
+    /// Returns the name as spelled.
     pub(super) fn name(&self) -> &str {
         match self {
             Relation::Table(table) | Relation::Sequence(table) => &table.name,
@@ -60,7 +60,7 @@ impl Relation {
     }
 }
 
-/// Identifies a relation whatever happens to its name.
+/// Identifies a relation even after a rename.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum RelationId {
     Table(TableId),
@@ -76,7 +76,7 @@ impl From<&Relation> for RelationId {
     }
 }
 
-/// The schema called `name`.
+/// Returns the schema with the name `name`.
 pub(super) fn schema<'c>(catalog: &'c Catalog, name: &str) -> Result<&'c Arc<SchemaDef>> {
     catalog.schema(name).ok_or_else(|| {
         let error = Error::new(ErrorKind::UndefinedSchema, format!("there is no schema \"{name}\""));
@@ -85,7 +85,7 @@ pub(super) fn schema<'c>(catalog: &'c Catalog, name: &str) -> Result<&'c Arc<Sch
     })
 }
 
-/// The table, view or sequence called `name`, if there is one.
+/// Returns the table, view or sequence with the name `name`, if it exists.
 pub(super) fn find(catalog: &Catalog, name: &QualifiedName) -> Option<Relation> {
     let schema = catalog.schema(&name.schema)?.id;
     match catalog.table(schema, &name.name) {
@@ -95,13 +95,13 @@ pub(super) fn find(catalog: &Catalog, name: &QualifiedName) -> Option<Relation> 
     }
 }
 
-/// The table or view called `name`.
+/// Returns the table or view with the name `name`.
 pub(super) fn relation(catalog: &Catalog, name: &QualifiedName) -> Result<Relation> {
     schema(catalog, &name.schema)?;
     find(catalog, name).ok_or_else(|| unknown(catalog, name, &[RelationKind::Table, RelationKind::View]))
 }
 
-/// The table called `name`.
+/// Returns the table with the name `name`.
 pub(super) fn table(catalog: &Catalog, name: &QualifiedName) -> Result<Arc<TableDef>> {
     schema(catalog, &name.schema)?;
     match find(catalog, name) {
@@ -111,12 +111,12 @@ pub(super) fn table(catalog: &Catalog, name: &QualifiedName) -> Result<Arc<Table
     }
 }
 
-/// `name` is of one kind where the other is needed.
+/// Returns the error for a relation of the wrong kind.
 pub(super) fn wrong_kind(name: &str, found: RelationKind, wanted: RelationKind) -> Error {
     Error::new(ErrorKind::WrongObject, format!("\"{name}\" is a {}, not a {}", found.name(), wanted.name()))
 }
 
-/// There is nothing called `name`; relations of `kinds` are candidates.
+/// Returns the error for an unknown name. Suggests relations of `kinds`.
 pub(super) fn unknown(catalog: &Catalog, name: &QualifiedName, kinds: &[RelationKind]) -> Error {
     let what = match kinds {
         [kind] => kind.name(),
@@ -140,12 +140,12 @@ pub(super) fn unknown(catalog: &Catalog, name: &QualifiedName, kinds: &[Relation
     }
 }
 
-/// The name as the user would write it: the default schema goes without saying.
+/// Returns the name as the user would write it, without the default schema.
 pub(super) fn written(name: &QualifiedName) -> String {
     if name.schema == DEFAULT_SCHEMA { name.spelled.clone() } else { format!("{}.{}", name.schema, name.spelled) }
 }
 
-/// Bare and written names of everything of `kinds`.
+/// Returns the bare and the qualified name of every relation of `kinds`.
 fn qualified_names(catalog: &Catalog, kinds: &[RelationKind]) -> Vec<(String, String)> {
     let mut names = Vec::new();
     for schema in catalog.schemas() {
@@ -166,7 +166,7 @@ fn qualified_names(catalog: &Catalog, kinds: &[RelationKind]) -> Vec<(String, St
     names
 }
 
-/// The position of the column called `name` in `table`.
+/// Returns the position of the column `name` in `table`.
 pub(super) fn column(table: &TableDef, name: &str) -> Result<usize> {
     table.column_index(name).ok_or_else(|| {
         let error = Error::new(

@@ -1,6 +1,6 @@
-//! `RETURNING`: what a statement gives of the rows that it has written or removed.
+//! `RETURNING`: returns rows that a statement has written or removed.
 //!
-//! The items are those of a query of these rows alone, under the name that the statement has for its table.
+//! The items form a query over only these rows. The rows have the name that the statement uses for its table.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -22,12 +22,13 @@ use crate::outcome::{Outcome, RowStream};
 use crate::session::Work;
 use crate::walk::walk;
 
-/// What a statement gives.
+/// The items of a `RETURNING` clause.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Returning<'a>(pub(super) &'a [SelectItem]);
 
 impl Returning<'_> {
-    /// The answer of a statement that has written or removed `rows` of all columns of `table`, which it calls `alias`.
+    /// Returns the outcome of a statement that has written or removed `rows`, with all columns of `table`, which the
+    /// statement calls `alias`.
     pub(super) fn outcome(
         self,
         work: &Work<'_>,
@@ -44,13 +45,14 @@ impl Returning<'_> {
         let ready = new_rows::ready(work, transaction, table, &rows, query, alias)?;
         let given = ready.start(None, work.started);
         let schema = given.schema();
-        // They are all there before the statement is done.
+        // All batches must be computed before the statement ends, because later statements may change the state they
+        // read.
         let batches = given.collect::<Result<Vec<_>>>()?;
         Ok(Outcome::Rows(RowStream::new(schema, batches.into_iter().map(Ok))))
     }
 }
 
-/// An error for an aggregate or a window function: an item stands for one row.
+/// Refuses aggregates and window functions, because an item belongs to one row.
 fn refuse_aggregates(items: &[SelectItem]) -> Result<()> {
     let mut search = Search { names: aggregate_kinds::names().collect(), queries: 0 };
     match items.iter().try_for_each(|item| walk(item, &mut search)) {
@@ -61,7 +63,7 @@ fn refuse_aggregates(items: &[SelectItem]) -> Result<()> {
 
 struct Search {
     names: HashSet<&'static str>,
-    /// Subqueries around the place that is being read, which may aggregate.
+    /// How many subqueries enclose the current place. Inside of a subquery, aggregates are allowed.
     queries: usize,
 }
 
@@ -81,9 +83,10 @@ impl Visitor for Search {
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<Error> {
         match expr {
             Expr::Function(call)
+                // A subquery has its own rows, so it may aggregate.
                 if self.queries == 0 && (call.over.is_some() || self.names.contains(&*call.name.to_string())) =>
             {
-                let message = format!("{} is not allowed in RETURNING, whose items stand for one row", call.name);
+                let message = format!("{} is not allowed in RETURNING, which computes each row on its own", call.name);
                 ControlFlow::Break(Error::new(ErrorKind::Grouping, message))
             }
             _ => ControlFlow::Continue(()),
@@ -91,16 +94,16 @@ impl Visitor for Search {
     }
 }
 
-/// Columns that a query has read of a table, as rows of it.
+/// Returns columns that a query has read as rows of `table`.
 pub(super) fn rows_of(table: &TableDef, columns: &[ArrayRef]) -> Result<RecordBatch> {
     let typed = table.columns.iter().zip(columns).map(|(column, values)| assign(values, &column.kind, &column.name));
     let typed = typed.collect::<Result<Vec<_>>>()?;
     RecordBatch::try_new(schema_of_rows(table), typed).map_err(|error| Error::internal(error.to_string()))
 }
 
-/// The columns of rows of a table that are on their way.
+/// Returns the schema of rows that are about to enter a table.
 pub(super) fn schema_of_rows(table: &TableDef) -> SchemaRef {
-    // NOT NULL is checked by the transaction, whose error names the column.
+    // All columns are nullable here. The transaction checks NOT NULL, and its error names the column.
     let fields = table.columns.iter().map(|column| Field::new(&column.name, column.kind.arrow(), true));
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }

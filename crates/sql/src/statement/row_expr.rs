@@ -1,5 +1,5 @@
-//! Expressions over one row of a table, such as the conditions of CHECK and the values of DEFAULT, evaluated for a batch
-//! of rows without a plan.
+//! Expressions over one row of a table, for example the conditions of CHECK and the values of DEFAULT. They are
+//! evaluated for a batch of rows without a plan.
 
 use std::sync::Arc;
 
@@ -27,8 +27,8 @@ pub(super) struct RowExpr {
 }
 
 impl RowExpr {
-    /// Binds `expr` over the columns of `table`, if there is one, to the type `wanted`, if it is given. `clause` is what
-    /// messages call the place of the expression.
+    /// Binds `expr` over the columns of `table`, if given, and casts it to the type `wanted`, if given. `clause` names
+    /// the place of the expression in errors.
     pub(super) fn bind(
         work: &Work<'_>,
         snapshot: Arc<Snapshot>,
@@ -62,17 +62,17 @@ impl RowExpr {
         RowExpr::bind(work, snapshot, &expr, wanted, table, clause)
     }
 
-    /// The type of the values.
+    /// Returns the type of the values.
     pub(super) fn kind(&self) -> &DataType {
         &self.expr.kind
     }
 
-    /// Whether it gives another value each time it is asked.
+    /// Whether each evaluation may give another value.
     pub(super) fn is_volatile(&self) -> bool {
         self.expr.volatility() == Volatility::Volatile
     }
 
-    /// The values for `rows` rows whose columns are those of the table.
+    /// Returns the values for `rows` rows, whose columns must be those of the table.
     pub(super) fn values(&self, columns: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
         self.evaluator.evaluate(columns, rows)
     }

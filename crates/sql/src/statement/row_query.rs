@@ -1,8 +1,8 @@
-//! The query behind `UPDATE` and `DELETE`: which rows, and what is computed from each.
+//! The query of `UPDATE` and `DELETE`: it finds the rows and computes their new values.
 //!
-//! A stored table has a twin whose rows carry their number. The query runs over the twin under the table's own name, so
-//! that every expression of the statement means what it says, and everything that a `WHERE` can hold (subqueries too)
-//! is planned as for `SELECT`:
+//! Each stored table has a twin whose rows carry their row number. The query runs over the twin under the table's own
+//! name. So every expression of the statement keeps its meaning, and everything that a `WHERE` can contain, including
+//! subqueries, is planned as for `SELECT`:
 //!
 //! ```text
 //! UPDATE t SET b = b + 1 WHERE a > 5   ->   SELECT row number, b + 1 FROM twin of t AS t WHERE a > 5
@@ -24,12 +24,12 @@ use crate::session::Work;
 /// The table that an `UPDATE` or `DELETE` changes.
 pub(super) struct Target {
     pub(super) name: QualifiedName,
-    /// The name that its columns can be qualified with.
+    /// The name that qualifies its columns.
     alias: Ident,
 }
 
 impl Target {
-    /// Reads the target, which is one table with or without an alias.
+    /// Reads the target, which must be one table with or without an alias.
     pub(super) fn of(work: &Work<'_>, statement: &str, table: &TableWithJoins) -> Result<Target> {
         let TableWithJoins { relation, joins } = table;
         refuse(statement, [(!joins.is_empty(), "JOIN")])?;
@@ -70,7 +70,7 @@ impl Target {
         Ok(Target { name, alias })
     }
 
-    /// `SELECT row number, items FROM target, others WHERE selection`
+    /// Makes the query `SELECT row number, items FROM target, others WHERE selection`.
     pub(super) fn query(
         &self,
         work: &Work<'_>,
@@ -82,7 +82,7 @@ impl Target {
         let SetExpr::Select(select) = &mut *query.body else { return Err(Error::internal("a SELECT is a SELECT")) };
         let items = items.into_iter().enumerate().map(|(position, expr)| SelectItem::ExprWithAlias {
             expr,
-            // Names that no column has, so that none is taken for a repetition of another.
+            // No column can have these names, so no item repeats the name of another.
             alias: Ident::with_quote('"', format!("\u{1}value{position}")),
         });
         select.projection = std::iter::once(SelectItem::UnnamedExpr(self.row_number())).chain(items).collect();
@@ -91,39 +91,40 @@ impl Target {
         Ok(query)
     }
 
-    /// The twin of the target whose rows have numbers, under the target's name.
+    /// Returns the twin of the target, whose rows have numbers, under the target's name.
     pub(super) fn twin(&self) -> TableWithJoins {
         twin(&self.name.schema, &row_number_twin(&self.name.name), self.alias.clone())
     }
 
-    /// The number of a row; of a keyed table its key.
+    /// Returns the row number as an expression. For a keyed table it is the key.
     pub(super) fn row_number(&self) -> Expr {
         Expr::CompoundIdentifier(vec![self.alias.clone(), Ident::with_quote('"', ROW_NUMBER_COLUMN)])
     }
 
-    /// The name that its columns can be qualified with.
+    /// Returns the name that qualifies the target's columns.
     pub(super) fn alias(&self) -> &Ident {
         &self.alias
     }
 
-    /// Whether `qualifier` in front of a column means the target.
+    /// Whether `qualifier` before a column means the target.
     pub(super) fn is_called(&self, qualifier: &Ident) -> bool {
         qualifier.value == self.alias.value
     }
 
-    /// A column of the target.
+    /// Returns a column of the target as an expression.
     pub(super) fn column(&self, lower_name: &str) -> Expr {
         Expr::CompoundIdentifier(vec![self.alias.clone(), Ident::with_quote('"', lower_name)])
     }
 }
 
-/// The row numbers and the computed columns of a batch of a [`Target::query`].
+/// Returns the row numbers and the computed columns of a batch of a [`Target::query`].
 pub(super) fn numbered(batch: &RecordBatch) -> (&[u64], &[ArrayRef]) {
     let (numbers, values) = batch.columns().split_first().expect("the query selects the row number first");
     (numbers.as_primitive::<UInt64Type>().values(), values)
 }
 
-/// What tells the row at `row` from others of a [`Target::query`]: its number or its key. `None` of what is no row of the target.
+/// Returns the number or the key that identifies the row at `row` of a [`Target::query`], or `None` if that row has no
+/// row of the target.
 pub(super) fn row_id(batch: &RecordBatch, row: usize) -> Option<Vec<u8>> {
     let ids = batch.column(0);
     ids.is_valid(row).then(|| match (ids.as_binary_opt::<i32>(), ids.as_binary_view_opt()) {
@@ -133,7 +134,7 @@ pub(super) fn row_id(batch: &RecordBatch, row: usize) -> Option<Vec<u8>> {
     })
 }
 
-/// The twin of a table, called `twin` in `schema`, under a name that its columns can be qualified with.
+/// Returns the twin `twin` of a table in `schema`, under the name that qualifies its columns.
 pub(super) fn twin(schema: &str, twin: &str, alias: Ident) -> TableWithJoins {
     let parts = [CATALOG, schema, twin].map(|part| ObjectNamePart::Identifier(Ident::with_quote('"', part)));
     let relation = TableFactor::Table {

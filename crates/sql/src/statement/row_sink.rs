@@ -1,4 +1,4 @@
-//! Rows on their way into a table: columns put in the table's order, defaults filled in, values assigned.
+//! Brings rows into a table: orders the columns as in the table, fills in defaults and assigns values.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use crate::assign::{assign, check_pair};
 use crate::outcome::RowStream;
 use crate::session::Work;
 
-/// Where the values of one column of the table come from.
+/// The source of the values of one column of the table.
 #[derive(Debug)]
 pub(super) enum ColumnSource {
-    /// The column with this position in the rows that arrive.
+    /// The column at this position of the input.
     Input(usize),
     /// The default.
     Default(DefaultValue),
@@ -28,7 +28,7 @@ pub(super) enum ColumnSource {
 }
 
 impl ColumnSource {
-    /// Of a column that is not given.
+    /// Returns the source of a column that the statement does not name.
     pub(super) fn absent(work: &Work<'_>, table: &TableDef, column: &ColumnDef) -> Result<Self> {
         match table.identity(column.id) {
             Some(identity) => Ok(ColumnSource::Sequence(identity.sequence)),
@@ -43,18 +43,18 @@ pub(super) struct RowSink {
     schema: SchemaRef,
     sources: Vec<ColumnSource>,
     rows: u64,
-    /// What was written, where somebody wants to know.
+    /// The rows that were written, if the caller needs them.
     written: Option<Vec<RecordBatch>>,
 }
 
 impl RowSink {
-    /// A sink for `table` with one source per column.
+    /// Creates a sink for `table` with one source per column.
     pub(super) fn new(table: Arc<TableDef>, sources: Vec<ColumnSource>) -> Self {
         assert_eq!(table.columns.len(), sources.len(), "every column has a source");
         RowSink { schema: schema_of_rows(&table), table, sources, rows: 0, written: None }
     }
 
-    /// The columns of the table at `targets` come from the input in that order, the others from their defaults.
+    /// Creates a sink whose input has the columns `targets` in that order. The other columns get their defaults.
     pub(super) fn for_targets(work: &Work<'_>, table: &Arc<TableDef>, targets: &[usize]) -> Result<Self> {
         let sources = table.columns.iter().enumerate().map(|(index, column)| {
             match targets.iter().position(|target| *target == index) {
@@ -65,7 +65,7 @@ impl RowSink {
         Ok(RowSink::new(Arc::clone(table), sources.collect::<Result<_>>()?))
     }
 
-    /// An error if values of the types of `input` could not be assigned whatever they are.
+    /// Returns an error if values of the types of `input` can never be assigned to the columns.
     pub(super) fn check_types(&self, input: &[FieldRef]) -> Result<()> {
         for (column, source) in self.table.columns.iter().zip(&self.sources) {
             if let ColumnSource::Input(index) = source {
@@ -75,17 +75,17 @@ impl RowSink {
         Ok(())
     }
 
-    /// Has it keep what it writes.
+    /// Keeps all rows that are written from now on.
     pub(super) fn keep_written(&mut self) {
         self.written = Some(Vec::new());
     }
 
-    /// What was written since.
+    /// Returns the rows that were kept.
     pub(super) fn take_written(&mut self) -> Vec<RecordBatch> {
         self.written.take().unwrap_or_default()
     }
 
-    /// Rows written so far.
+    /// Returns the number of rows written so far.
     pub(super) fn rows(&self) -> u64 {
         self.rows
     }
@@ -95,7 +95,7 @@ impl RowSink {
         self.write_columns(work, transaction, input.columns(), input.num_rows())
     }
 
-    /// Assigns and writes `rows` rows, whose columns are `input`.
+    /// Assigns and writes `rows` rows with the columns `input`.
     pub(super) fn write_columns(
         &mut self,
         work: &Work<'_>,
@@ -112,7 +112,8 @@ impl RowSink {
         Ok(())
     }
 
-    /// Rows of the table made of `rows` rows whose columns are `input`, which meet its conditions.
+    /// Assigns `rows` rows with the columns `input` and checks the conditions of the table. Returns the rows of the
+    /// table.
     pub(super) fn assigned(
         &self,
         work: &Work<'_>,
@@ -129,15 +130,17 @@ impl RowSink {
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
             .map_err(|error| Error::internal(format!("assignment gives the columns of the table: {error}")))?;
+        // Conditions read the values as they will be stored, so they come after the assignment.
         check_clause::verify(work, transaction, &self.table, &batch)?;
         Ok(batch)
     }
 
-    /// Writes everything that `input` gives.
+    /// Writes all batches of `input`.
     pub(super) fn write_all(&mut self, work: &Work<'_>, transaction: &mut Transaction, input: RowStream) -> Result<()> {
         self.check_types(input.schema().fields())?;
         if self.table.keyed.is_some() {
-            // The statement reads what was there before it, and what a transaction has written to keyed tables is there at once.
+            // A keyed table shows a transaction its own writes at once, but a statement must read the state before it.
+            // So we collect all rows first.
             for batch in input.collect::<Result<Vec<_>>>()? {
                 self.write(work, transaction, &batch)?;
             }
@@ -151,7 +154,7 @@ impl RowSink {
     }
 }
 
-/// Values of a sequence for a column.
+/// Takes the next values of a sequence for a column.
 pub(super) fn next_values(
     transaction: &mut Transaction,
     sequence: TableId,
@@ -162,7 +165,7 @@ pub(super) fn next_values(
     assign(&values, &column.kind, &column.name)
 }
 
-/// The default of a column, NULL where it has none.
+/// Returns the default of a column, or NULL if it declares none.
 pub(super) fn default_of(work: &Work<'_>, column: &ColumnDef) -> Result<DefaultValue> {
     match &column.default {
         Some(text) => DefaultValue::of(work, text, &column.name, &column.kind),
@@ -170,7 +173,7 @@ pub(super) fn default_of(work: &Work<'_>, column: &ColumnDef) -> Result<DefaultV
     }
 }
 
-/// The positions of the columns called `names`, each at most once.
+/// Returns the positions of the columns `names`. A name must not occur twice.
 pub(super) fn targets<'n>(table: &TableDef, names: impl IntoIterator<Item = &'n str>) -> Result<Vec<usize>> {
     let mut targets = Vec::new();
     for name in names {
@@ -186,12 +189,12 @@ pub(super) fn targets<'n>(table: &TableDef, names: impl IntoIterator<Item = &'n 
     Ok(targets)
 }
 
-/// Whether only a sequence gives the column values.
+/// Whether only a sequence may give the column values.
 pub(super) fn is_generated(table: &TableDef, column: &ColumnDef) -> bool {
     table.identity(column.id).is_some_and(|identity| identity.always)
 }
 
-/// Another value for such a column.
+/// Returns the error for a value that is given to such a column.
 pub(super) fn generated(table: &TableDef, column: &ColumnDef) -> Error {
     let what = format!("column \"{}\" of table \"{}\" is GENERATED ALWAYS AS IDENTITY", column.name, table.name);
     Error::new(ErrorKind::GeneratedAlways, what).hint("leave the column out, or write DEFAULT")

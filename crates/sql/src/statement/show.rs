@@ -1,4 +1,4 @@
-//! `SHOW`: what is there, and how it was defined.
+//! `SHOW`: lists objects and shows how they were defined.
 
 use rowmill_base::{ColumnId, Error, ErrorKind, Result};
 use rowmill_storage::{ForeignKeyDef, IdentityDef, KeyColumn, ReferentialAction, SequenceDef, TableDef};
@@ -19,7 +19,7 @@ use crate::names::{DEFAULT_SCHEMA, qualified};
 use crate::outcome::{Outcome, RowStream};
 use crate::session::Work;
 
-/// Runs every kind of `SHOW` but that of settings.
+/// Runs every kind of `SHOW` except that of settings.
 pub(crate) fn run(work: &mut Work<'_>, statement: &Statement) -> Result<Outcome> {
     match statement {
         Statement::ShowTables { terse, history, extended, full, external, show_options } => {
@@ -60,15 +60,15 @@ pub(crate) fn run(work: &mut Work<'_>, statement: &Statement) -> Result<Outcome>
             let text = other.to_string();
             let words: Vec<&str> = text.split_whitespace().take(2).collect();
             Err(Error::new(ErrorKind::Unsupported, format!("{} is not supported", words.join(" "))).hint(
-                "there are SHOW TABLES, VIEWS, SCHEMAS, FUNCTIONS, COLUMNS FROM t, CREATE TABLE t, ALL and SHOW of a setting",
+                "use SHOW TABLES, VIEWS, SCHEMAS, FUNCTIONS, COLUMNS FROM t, CREATE TABLE t, ALL and SHOW of a setting",
             ))
         }
     }
 }
 
-/// What is left of the options of a `SHOW`.
+/// The options of a `SHOW` that we execute.
 struct Options<'a> {
-    /// `FROM` or `IN`
+    /// The object after `FROM` or `IN`.
     within: Option<&'a ObjectName>,
     like: Option<&'a ShowStatementFilter>,
 }
@@ -81,7 +81,7 @@ fn options<'a>(statement: &str, options: &'a ShowStatementOptions) -> Result<Opt
     let within = match show_in {
         None => None,
         Some(ShowStatementIn { clause: _, parent_type, parent_name }) => {
-            refuse(statement, [(parent_type.is_some(), "the kind of what it is IN")])?;
+            refuse(statement, [(parent_type.is_some(), "the kind of object after IN")])?;
             parent_name.as_ref()
         }
     };
@@ -119,7 +119,7 @@ fn relations(
     rows.outcome()
 }
 
-/// Tables and views of a schema by name.
+/// Returns the tables and views of a schema, ordered by name.
 fn names_in<'c>(catalog: &'c Catalog, schema: &SchemaDef, kinds: &[RelationKind]) -> Vec<(&'c str, RelationKind)> {
     let tables = catalog.tables(schema.id).filter(|table| !table.is_sequence());
     let tables = tables.map(|table| (table.name.as_str(), RelationKind::Table));
@@ -139,7 +139,7 @@ fn schemas(work: &mut Work<'_>, show_options: &ShowStatementOptions) -> Result<O
     rows.outcome()
 }
 
-/// Whether a name is asked for. Names are compared without case.
+/// Whether a name matches the filter, ignoring case.
 fn matches(like: Option<&ShowStatementFilter>, name: &str) -> bool {
     match like {
         None => true,
@@ -152,7 +152,7 @@ fn matches(like: Option<&ShowStatementFilter>, name: &str) -> bool {
     }
 }
 
-/// `LIKE` over short names: `%` is any run of characters, `_` is one.
+/// Matches `LIKE` patterns on short names: `%` is any run of characters, `_` is one character.
 fn like_matches(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.chars();
     match parts.next() {
@@ -201,7 +201,7 @@ fn show_create(work: &mut Work<'_>, kind: &ShowCreateObject, name: &ObjectName) 
     rows.outcome()
 }
 
-/// The statement that makes a table like this one.
+/// Returns a statement that creates an equal table.
 fn create_table(catalog: &Catalog, table: &TableDef, qualifier: &str) -> String {
     let columns: Vec<String> = table
         .columns
@@ -230,7 +230,7 @@ fn sequence_options(sequence: &SequenceDef) -> String {
     format!(" INCREMENT BY {increment} MINVALUE {min} MAXVALUE {max} START WITH {start}{cycle}")
 }
 
-/// The keys and conditions of a table. Indexes that are not unique are made by statements of their own.
+/// Returns the keys and conditions of a table. Indexes that are not unique have their own statements.
 fn keys(catalog: &Catalog, table: &TableDef) -> Vec<String> {
     let Some(keyed) = &table.keyed else { return Vec::new() };
     let list = |parts: &[KeyColumn]| {
@@ -281,7 +281,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn like_knows_its_two_signs() {
+    fn like_matches_percent_and_underscore() {
         assert!(like_matches("%", ""));
         assert!(like_matches("h%s", "hits"));
         assert!(like_matches("_its", "hits"));

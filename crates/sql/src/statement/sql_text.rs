@@ -1,4 +1,4 @@
-//! Queries that statements make for themselves, from text.
+//! Syntax trees of queries and expressions that statements build from text.
 
 use rowmill_base::{Error, Result, Settings};
 use sqlparser::ast::{Expr, Query, SelectItem, SetExpr, Statement as Sql};
@@ -6,12 +6,12 @@ use sqlparser::keywords::ALL_KEYWORDS;
 
 use crate::parse::{self, Body};
 
-/// `name` so that it is read as this name whatever it holds.
+/// Quotes `name`, so that the parser reads exactly this name whatever it contains.
 pub(crate) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// The syntax tree of a query whose text is our own or was checked when it was stored.
+/// Parses a query whose text is our own or was checked when it was stored.
 pub(super) fn query(sql: &str, settings: &Settings) -> Result<Query> {
     let mut statements = parse::parse(sql, settings)?;
     match (statements.pop(), statements.is_empty()) {
@@ -26,7 +26,7 @@ pub(super) fn query(sql: &str, settings: &Settings) -> Result<Query> {
     }
 }
 
-/// The syntax tree of an expression whose text is our own or was checked when it was stored.
+/// Parses an expression whose text is our own or was checked when it was stored.
 pub(super) fn expr(text: &str, settings: &Settings) -> Result<Expr> {
     let mut query = query(&format!("SELECT {text}"), settings)?;
     if let SetExpr::Select(select) = &mut *query.body
@@ -42,7 +42,7 @@ fn not_a_query(sql: &str) -> Error {
     Error::internal(format!("one query was expected, not: {sql}"))
 }
 
-/// `name` as one would write it: in quotes only where it needs them.
+/// Returns `name` as a user would write it, with quotes only where they are necessary.
 pub(crate) fn name_text(name: &str) -> String {
     let mut chars = name.chars();
     let first = chars.next().is_some_and(|first| first.is_ascii_alphabetic() || first == '_');
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_quoted_where_they_have_to_be() {
+    fn names_are_quoted_only_where_necessary() {
         assert_eq!(name_text("UserID"), "UserID");
         assert_eq!(name_text("select"), "\"select\"");
         assert_eq!(name_text("a b"), "\"a b\"");

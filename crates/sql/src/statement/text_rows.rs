@@ -1,4 +1,4 @@
-//! Small results of statements that are not queries: columns of text.
+//! Small text results of statements that are not queries.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use rowmill_base::{Error, Result};
 
 use crate::outcome::{Outcome, RowStream};
 
-/// Rows of `N` texts, of which each may be NULL.
+/// Rows of `N` texts, each of which may be NULL.
 pub(super) struct TextRows<const N: usize> {
     names: [&'static str; N],
     rows: Vec<[Option<String>; N]>,
@@ -23,7 +23,7 @@ impl<const N: usize> TextRows<N> {
         self.rows.push(row);
     }
 
-    /// The rows as the answer of a statement.
+    /// Returns the rows as the outcome of a statement.
     pub(super) fn outcome(self) -> Result<Outcome> {
         let fields: Vec<Field> = self.names.iter().map(|name| Field::new(*name, DataType::Utf8View, true)).collect();
         let columns = (0..N).map(|column| {
@@ -31,6 +31,7 @@ impl<const N: usize> TextRows<N> {
             self.rows.iter().for_each(|row| texts.append_option(row[column].as_deref()));
             Arc::new(texts.finish()) as ArrayRef
         });
+        // A result may have no columns, so the number of rows is given explicitly.
         let options = RecordBatchOptions::new().with_row_count(Some(self.rows.len()));
         RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns.collect(), &options)
             .map(|batch| Outcome::Rows(RowStream::ready(batch)))

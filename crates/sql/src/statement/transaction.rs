@@ -1,8 +1,8 @@
 //! `BEGIN`, `COMMIT`, `ROLLBACK` and savepoints.
 //!
-//! A transaction reads one snapshot from beginning to end and fails at `COMMIT` when another one changed the same rows
-//! first: REPEATABLE READ. At READ COMMITTED each statement reads a snapshot of its own; at SERIALIZABLE the commit fails too
-//! when another one changed what was read.
+//! At REPEATABLE READ, a transaction reads one snapshot from its begin to its end, and `COMMIT` fails if another
+//! transaction changed the same rows first. At READ COMMITTED, each statement reads its own snapshot. At SERIALIZABLE,
+//! the commit also fails if another transaction changed rows that were read.
 
 use rowmill_base::{Error, ErrorKind, Isolation, Result};
 use sqlparser::ast::{Statement, TransactionAccessMode, TransactionIsolationLevel, TransactionMode};
@@ -57,7 +57,7 @@ pub(crate) fn run(work: &mut Work<'_>, statement: &Statement) -> Result<Outcome>
     Ok(Outcome::Done { tag })
 }
 
-/// `SET TRANSACTION`, before the first statement, and `SET SESSION CHARACTERISTICS AS TRANSACTION`.
+/// Runs `SET TRANSACTION`, which must precede the first statement, and `SET SESSION CHARACTERISTICS AS TRANSACTION`.
 pub(crate) fn set_modes(work: &mut Work<'_>, modes: &[TransactionMode], session: bool) -> Result<()> {
     let characteristics = characteristics(work, modes);
     if session {
@@ -67,9 +67,10 @@ pub(crate) fn set_modes(work: &mut Work<'_>, modes: &[TransactionMode], session:
         return work.set("default_transaction_isolation", characteristics.isolation.name());
     }
     let open = work.open_transaction("SET TRANSACTION")?;
+    // A statement has already chosen its snapshot by the old isolation level.
     if open.is_used {
-        return Err(Error::new(ErrorKind::ActiveTransaction, "SET TRANSACTION behind a statement of the transaction")
-            .hint("it comes before the first one"));
+        return Err(Error::new(ErrorKind::ActiveTransaction, "SET TRANSACTION comes after another statement")
+            .hint("SET TRANSACTION must be the first statement after BEGIN"));
     }
     open.transaction.set_isolation(characteristics.isolation);
     open.read_only |= characteristics.read_only;
@@ -83,7 +84,7 @@ fn characteristics(work: &Work<'_>, modes: &[TransactionMode]) -> Characteristic
             TransactionMode::AccessMode(mode) => characteristics.read_only = *mode == TransactionAccessMode::ReadOnly,
             TransactionMode::IsolationLevel(level) => {
                 characteristics.isolation = match level {
-                    // Nobody sees what is not committed.
+                    // No transaction ever sees uncommitted rows, so the weakest level is READ COMMITTED.
                     TransactionIsolationLevel::ReadUncommitted | TransactionIsolationLevel::ReadCommitted => {
                         Isolation::ReadCommitted
                     }

@@ -1,4 +1,4 @@
-//! `TRUNCATE`: all rows of one or several tables, without looking at them.
+//! `TRUNCATE`: removes all rows of one or several tables without looking for them.
 
 use rowmill_base::{ErrorKind, Result};
 use sqlparser::ast::{CascadeOption, Truncate, TruncateIdentityOption, TruncateTableTarget};
@@ -13,7 +13,7 @@ const STATEMENT: &str = "TRUNCATE";
 
 pub(crate) fn run(work: &mut Work<'_>, truncate: &Truncate) -> Result<Outcome> {
     let Truncate { table_names, partitions, table: _, if_exists, identity, cascade, on_cluster } = truncate;
-    // No table refers to another, so RESTRICT is what happens, and no column counts, so CONTINUE IDENTITY is.
+    // RESTRICT and CONTINUE IDENTITY are the defaults and the only forms that we execute.
     let clauses = [
         (partitions.is_some(), "PARTITION"),
         (matches!(identity, Some(TruncateIdentityOption::Restart)), "RESTART IDENTITY"),

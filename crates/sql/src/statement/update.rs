@@ -1,8 +1,9 @@
-//! `UPDATE`: the old row is deleted and the new one appended, or of a keyed table put in its place.
+//! `UPDATE`: a columnar table deletes the old row and appends the new one; a keyed table replaces the row at its key.
 //!
-//! The rows of a columnar table stream: a batch of row numbers and values is read from the state before the statement, its numbers go into
-//! the delete vectors and its values into the open block, which is sealed as it fills. So an update of every row of a
-//! large table holds a few batches and the blocks in flight. Columns that are not assigned pass through as they are.
+//! The rows of a columnar table stream. We read a batch of row numbers and values from the state before the statement.
+//! The numbers go into the delete vectors, and the values into the open block, which is sealed when it is full. So an
+//! update of every row of a large table holds only a few batches and the blocks that are being sealed. Columns without
+//! an assignment pass through unchanged.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -28,7 +29,7 @@ use crate::session::Work;
 
 const STATEMENT: &str = "UPDATE";
 
-/// What is left of the syntax tree when everything that is not executed has been refused.
+/// The parts of the syntax tree that we execute. All others were refused.
 pub(super) struct Definition<'a> {
     pub(super) target: Target,
     pub(super) assignments: Vec<(&'a ObjectName, &'a Expr)>,
@@ -50,6 +51,7 @@ pub(crate) fn run(work: &mut Work<'_>, update: &Update) -> Result<Outcome> {
             sink: RowSink::new(Arc::clone(&table), new_row.sources),
             table: &table,
         };
+        // The first column is the row number. Wrong types should fail before any row changes.
         change.sink.check_types(&batches.schema().fields()[1..])?;
         let (rows, written) = if table.keyed.is_some() {
             keyed_change::update(work, transaction, &change.sink, &table, batches)?
@@ -72,14 +74,14 @@ pub(crate) fn run(work: &mut Work<'_>, update: &Update) -> Result<Outcome> {
     })
 }
 
-/// The columns of the new row: what is computed by the query, and where each column of the table comes from.
+/// The columns of the new row: the expressions that the query computes, and the source of each column of the table.
 pub(super) struct NewRow {
     pub(super) items: Vec<Expr>,
     pub(super) sources: Vec<ColumnSource>,
 }
 
 impl NewRow {
-    /// Of a row of `target`, to whose columns values are assigned.
+    /// Builds the new row of `target` from the values that are assigned to its columns.
     pub(super) fn of(
         work: &Work<'_>,
         target: &Target,
@@ -94,7 +96,7 @@ impl NewRow {
                 return Err(generated(table, column));
             }
             if is_default(value) && table.identity(column.id).is_some() {
-                return Err(unsupported(STATEMENT, "DEFAULT for a column that has its values from a sequence"));
+                return Err(unsupported(STATEMENT, "DEFAULT for a column that takes its values from a sequence"));
             }
             if assigned[index].replace(value).is_some() {
                 return Err(Error::new(
@@ -120,7 +122,7 @@ impl NewRow {
     }
 }
 
-/// `column`, or `table.column` with the name or alias of the target.
+/// Reads `column`, or `table.column` with the name or alias of the target.
 fn column_name<'n>(target: &Target, name: &'n ObjectName) -> Result<&'n Ident> {
     match identifiers(name)?.as_slice() {
         [column] => Ok(column),
@@ -133,7 +135,7 @@ fn is_default(value: &Expr) -> bool {
     matches!(value, Expr::Identifier(name) if name.quote_style.is_none() && name.value == "default")
 }
 
-/// The change of one batch after the other.
+/// Changes a columnar table batch by batch.
 struct Change<'a> {
     once: OncePerRow,
     sink: RowSink,
@@ -145,12 +147,13 @@ impl Change<'_> {
         let (numbers, values): (&[u64], &[ArrayRef]) = numbered(batch);
         self.once.check(numbers, self.table)?;
         transaction.delete(self.table.id, numbers)?;
+        // The query reads the state before the statement, so it never finds the rows that we append.
         self.sink.write_columns(work, transaction, values, numbers.len())
     }
 }
 
-/// With `FROM` a row of the target can meet several rows of the other tables; which of them should count is anyone's
-/// guess, so it is an error.
+/// Refuses to change a row twice. With `FROM`, a row of the target can meet several rows of the other tables, and no
+/// rule says which of them should win.
 struct OncePerRow(Option<HashSet<u64>>);
 
 impl OncePerRow {
@@ -167,7 +170,7 @@ impl OncePerRow {
     }
 }
 
-/// Takes the syntax tree apart and refuses what is not executed.
+/// Destructures the syntax tree and refuses the clauses that we do not execute.
 pub(super) fn definition<'a>(work: &Work<'_>, update: &'a Update) -> Result<Definition<'a>> {
     let Update {
         update_token: _,
@@ -203,7 +206,7 @@ pub(super) fn definition<'a>(work: &Work<'_>, update: &'a Update) -> Result<Defi
     })
 }
 
-/// What `SET` assigns, column by column.
+/// Returns the assignments of `SET`, column by column.
 pub(super) fn assigned_pairs(assignments: &[Assignment]) -> Result<Vec<(&ObjectName, &Expr)>> {
     let mut pairs = Vec::with_capacity(assignments.len());
     for Assignment { target, value } in assignments {
@@ -212,7 +215,7 @@ pub(super) fn assigned_pairs(assignments: &[Assignment]) -> Result<Vec<(&ObjectN
     Ok(pairs)
 }
 
-/// `a = 1`, or `(a, b) = (1, 2)` pair by pair.
+/// Splits `a = 1`, or `(a, b) = (1, 2)`, into pairs.
 fn pair_up<'a>(
     target: &'a AssignmentTarget,
     value: &'a Expr,

@@ -1,4 +1,4 @@
-//! The rows of `INSERT ... VALUES`, turned into columns.
+//! Turns the rows of `INSERT ... VALUES` into columns.
 //!
 //! ```text
 //! (1, 'a', now())        column 1   texts "1", "2"       -> one pass of the text parser
@@ -6,8 +6,8 @@
 //!                        column 3   computed, default    -> one value each, joined
 //! ```
 //!
-//! Values that have to be computed become the columns of a query of one row, so each keeps a type of its own: in
-//! `VALUES (1), ('2')` or `(DEFAULT), (now())` the rows need not agree on one.
+//! Values that must be computed become the columns of a query of one row, so each keeps its own type. For example, the
+//! rows of `VALUES (1), ('2')` or `(DEFAULT), (now())` need no common type.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,13 +27,13 @@ use crate::assign::assign;
 use crate::deep::with_room;
 use crate::session::Work;
 
-/// Rows that are turned into columns at once: bounds the memory beside the syntax tree.
+/// The most rows that are turned into columns at once. This bounds the memory beside the syntax tree.
 const ROWS_AT_ONCE: usize = 8192;
 
-/// Values that one query computes: its columns.
+/// The most values that one query computes. Each is a column of it.
 const COMPUTED_AT_ONCE: usize = 512;
 
-/// Writes the rows of `values`, whose columns are `targets` of `table`, to `sink`, which takes those.
+/// Writes the rows of `values` to `sink`, which takes the columns `targets` of `table`.
 pub(super) fn insert(
     work: &Work<'_>,
     transaction: &mut Transaction,
@@ -44,7 +44,9 @@ pub(super) fn insert(
 ) -> Result<()> {
     let Values { explicit_row: _, value_keyword: _, rows } = values;
     let rows: Vec<&[Expr]> = rows.iter().map(|row| row.content.as_slice()).collect();
+    // One default serves all rows of the statement, so `now()` is the same in all of them.
     let mut defaults = Defaults::default();
+    // A statement may have many thousand rows, so we convert and write them in portions.
     for rows in rows.chunks(ROWS_AT_ONCE) {
         work.cancel.check()?;
         let computed = Computed::of(work, transaction, table, targets, rows)?;
@@ -64,7 +66,7 @@ pub(super) fn insert(
     Ok(())
 }
 
-/// The defaults that rows ask for by the word `DEFAULT`, by column, evaluated when first asked for.
+/// The defaults of columns for which rows say `DEFAULT`. Each is evaluated at its first use.
 #[derive(Default)]
 struct Defaults(HashMap<String, DefaultValue>);
 
@@ -77,7 +79,7 @@ impl Defaults {
     }
 }
 
-/// One column of some rows.
+/// Converts the cells of one column to an array.
 fn column_of(
     work: &Work<'_>,
     column: &ColumnDef,
@@ -105,7 +107,7 @@ fn column_of(
     concat(&values).map_err(|error| Error::internal(format!("assigned values have one type: {error}")))
 }
 
-/// The texts of a column that holds nothing else.
+/// Returns the texts of a column if all its cells are texts or NULL.
 fn all_texts(cells: &[Cell<'_>]) -> Option<ArrayRef> {
     let mut texts = StringViewBuilder::with_capacity(cells.len());
     for cell in cells {
@@ -122,7 +124,7 @@ fn missing_parameter(index: usize) -> Error {
     Error::new(ErrorKind::CardinalityViolation, format!("the statement has no value for its parameter ${}", index + 1))
 }
 
-/// The values that had to be computed, by the address of their expression in the syntax tree.
+/// The computed values, keyed by the address of their expression in the syntax tree, which does not move.
 struct Computed(HashMap<*const Expr, ArrayRef>);
 
 impl Computed {
@@ -154,7 +156,7 @@ impl Computed {
     }
 }
 
-/// The values of `exprs`, one row each.
+/// Evaluates `exprs` in one query. Returns one row of each.
 fn evaluate(work: &Work<'_>, transaction: &mut Transaction, exprs: &[&Expr]) -> Result<Vec<ArrayRef>> {
     let mut query = sql_text::query("SELECT 1", work.settings())?;
     let SetExpr::Select(select) = &mut *query.body else { return Err(Error::internal("SELECT 1 is a SELECT")) };
@@ -170,7 +172,7 @@ fn evaluate(work: &Work<'_>, transaction: &mut Transaction, exprs: &[&Expr]) -> 
     let batch = rows.next().transpose()?;
     match batch {
         Some(batch) if batch.num_rows() == 1 && rows.next().transpose()?.is_none() => Ok(batch.columns().to_vec()),
-        _ => Err(Error::new(ErrorKind::CardinalityViolation, "a value of the VALUES list is not one value")
+        _ => Err(Error::new(ErrorKind::CardinalityViolation, "a VALUES item does not give exactly one value")
             .hint("INSERT INTO ... SELECT inserts the rows of a query")),
     }
 }

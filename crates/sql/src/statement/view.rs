@@ -1,7 +1,7 @@
 //! `CREATE VIEW`.
 //!
-//! A view is kept as the text of its query and planned anew wherever it is used. It is planned once here, so that a
-//! view that cannot work is not created.
+//! A view is kept as the text of its query and planned again at each use. `CREATE VIEW` plans it once, so that a view
+//! that cannot work is refused.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::session::Work;
 
 const STATEMENT: &str = "CREATE VIEW";
 
-/// What is left of the syntax tree when everything that is not executed has been refused.
+/// The parts of the syntax tree that we execute. All others were refused.
 struct Definition {
     name: QualifiedName,
     or_replace: bool,
@@ -57,18 +57,20 @@ fn create_view(work: &mut Work<'_>, transaction: &mut Transaction, definition: D
             }
         }
     }
+    // The views over a replaced view must still work over the new one.
     let dependents = match &found {
         Some(found) => Dependents::of(before.catalog(), [RelationId::from(found)]),
         None => Dependents::default(),
     };
     let id = transaction.create_view(schema, &name.spelled, &sql, column_names, or_replace)?;
+    // The view must exist before we plan it, because it may name itself, which planning refuses.
     let after = transaction.view()?;
     let view = after.catalog().view_by_id(id).expect("the view was created in this transaction");
     check_planned(work, &after, view)?;
     dependents.check(work, &after)
 }
 
-/// Plans the view as its readers will, and checks that its columns have names that can be told apart.
+/// Plans the view as its readers will, and checks that the names of its columns differ.
 fn check_planned(work: &Work<'_>, after: &Arc<rowmill_txn::Snapshot>, view: &Arc<ViewDef>) -> Result<()> {
     let names = work.plan_view(view, after)?;
     if !view.column_names.is_empty() && view.column_names.len() != names.len() {
@@ -83,12 +85,12 @@ fn check_planned(work: &Work<'_>, after: &Arc<rowmill_txn::Snapshot>, view: &Arc
         ));
     }
     check_names_distinct(names.iter().map(String::as_str)).map_err(|error| {
-        let message = format!("two columns of the result are called alike: {}", error.message());
+        let message = format!("two columns of the result have the same name: {}", error.message());
         Error::new(error.kind(), message).hint("give one of them another name")
     })
 }
 
-/// Takes the syntax tree apart and refuses what is not executed.
+/// Destructures the syntax tree and refuses the clauses that we do not execute.
 fn definition(work: &Work<'_>, create: &CreateView) -> Result<Definition> {
     let CreateView {
         or_alter,
@@ -139,6 +141,6 @@ fn definition(work: &Work<'_>, create: &CreateView) -> Result<Definition> {
         check_name(name)?;
         column_names.push(name.to_string());
     }
-    let sql = work.statement.query_text().ok_or_else(|| Error::internal("a CREATE VIEW has a query behind AS"))?;
+    let sql = work.statement.query_text().ok_or_else(|| Error::internal("a CREATE VIEW has a query after AS"))?;
     Ok(Definition { name, or_replace: *or_replace, if_not_exists: *if_not_exists, column_names, sql: sql.to_string() })
 }

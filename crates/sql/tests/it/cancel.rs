@@ -1,4 +1,4 @@
-//! Ending statements early.
+//! Cancelling statements, and deadlines.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -31,7 +31,7 @@ fn a_cancelled_statement_ends_soon_and_the_next_one_runs() {
 }
 
 #[test]
-fn cancelling_an_idle_session_does_nothing_to_what_follows() {
+fn cancelling_an_idle_session_does_not_affect_later_statements() {
     let (_, mut session) = small();
     session.cancel_handle().cancel();
     assert_eq!(rows(&mut session, "SELECT count(*) FROM t")[1], "5");
@@ -47,7 +47,7 @@ fn a_deadline_ends_a_statement() {
 }
 
 #[test]
-fn progress_is_told_while_a_statement_runs() {
+fn progress_is_reported_while_a_statement_runs() {
     let (_, mut session) = small();
     let seen = Arc::new(Mutex::new(0));
     let count = Arc::clone(&seen);

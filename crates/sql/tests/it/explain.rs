@@ -35,7 +35,7 @@ fn an_analysed_plan_counts_rows() {
     assert!(scan.contains("(3 of ~") && scan.contains(" 1 thread,") && scan.contains(" rows read,"), "{plan:#?}");
     let grouped = rows(&mut session, "EXPLAIN ANALYZE SELECT a, count(*) FROM t GROUP BY a");
     let group = grouped.iter().find(|line| line.contains("Group:")).unwrap();
-    assert!(group.contains(" bytes granted") && !group.contains("allocations"), "nobody counts here: {grouped:#?}");
+    assert!(group.contains(" bytes granted") && !group.contains("allocations"), "allocations are off: {grouped:#?}");
     assert_eq!(rows(&mut session, "EXPLAIN (ANALYZE) SELECT 1")[0], "plan");
 }
 
@@ -63,7 +63,7 @@ fn a_statement_that_runs_as_a_program_shows_its_steps() {
 }
 
 #[test]
-fn other_forms_are_refused_or_described() {
+fn explain_refuses_other_forms_and_describe_shows_columns() {
     let (_, mut session) = small();
     assert_eq!(error_kind(&mut session, "EXPLAIN VERBOSE SELECT 1"), ErrorKind::Unsupported);
     assert_eq!(error_kind(&mut session, "EXPLAIN DROP TABLE t"), ErrorKind::Unsupported);
@@ -86,12 +86,12 @@ fn keys_decide_the_order_of_joins() {
     ] {
         run(&mut session, sql).unwrap();
     }
-    // The engine's plan: as few rows as these are read by a program.
+    // EXPLAIN alone would show a program, which reads so few rows. EXPLAIN ANALYZE always shows the engine's plan.
     let sql = "EXPLAIN ANALYZE SELECT count(*) FROM customer AS c, orders AS o, line AS l \
                WHERE o.w = c.w AND o.d = c.d AND o.c = c.c AND l.w = o.w AND l.d = o.d AND l.o = o.o";
     let plan = rows(&mut session, sql);
     let joins: Vec<usize> =
         plan.iter().filter(|line| line.contains("Hash join")).map(|line| line.matches(" = ").count()).collect();
-    // Customers would meet all lines of their district if they met lines before orders.
+    // If customers met lines before orders, each customer would meet all lines of its district.
     assert_eq!(joins, [3, 3], "{plan:#?}");
 }

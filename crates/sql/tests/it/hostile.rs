@@ -1,4 +1,4 @@
-//! Statements that ask for too much. Each ends in an answer or an error within its time, and the session goes on.
+//! Statements that ask for too much. Each must end in time with an answer or an error, and the session must go on.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,10 +11,11 @@ use rowmill_txn::Engine;
 
 use crate::support::run;
 
-/// Time that any statement may take, with a deadline of [`DEADLINE_MS`] on those that would run for ever.
+/// The most time that a statement may take. Statements that would run for ever have a deadline of [`DEADLINE_MS`]. Most
+/// statements should end much sooner.
 const TIME_MAX: Duration = Duration::from_secs(12);
 const DEADLINE_MS: u64 = 1_000;
-/// Memory of the whole process while they run, and what operators may hold of it.
+/// The most memory that the process may use while they run, and the most that operators may hold of it.
 const PROCESS_BYTES_MAX: u64 = 3 << 30;
 const MEMORY_LIMIT: &str = "200MB";
 
@@ -23,7 +24,7 @@ enum Expected {
     Answer,
     /// An error of one of these kinds.
     Error(&'static [ErrorKind]),
-    /// Either; what matters is that it ends.
+    /// An answer or an error. The statement must only end.
     End,
 }
 
@@ -58,7 +59,7 @@ const TOO_LARGE: Expected = Error(&[ErrorKind::ResultTooLarge]);
 const OUT_OF_RANGE: Expected = Error(&[ErrorKind::NumericOutOfRange]);
 const OUT_OF_MEMORY: Expected = Error(&[ErrorKind::MemoryLimit, ErrorKind::ResultTooLarge]);
 
-/// Statements whose text is the trouble.
+/// Statements whose text is hostile.
 fn texts() -> Vec<Hostile> {
     let series = |table: usize| format!("generate_series(1, 2) t{table}(x)");
     vec![
@@ -129,7 +130,7 @@ fn texts() -> Vec<Hostile> {
     ]
 }
 
-/// Functions that are asked for too much.
+/// Functions that are asked for too large a result.
 fn functions() -> Vec<Hostile> {
     vec![
         hostile("repeat", TOO_LARGE, "SELECT length(repeat('a', 2147483647))"),
@@ -179,7 +180,7 @@ fn functions() -> Vec<Hostile> {
     ]
 }
 
-/// Queries that would not end, or would hold too much.
+/// Queries that would never end, or would hold too much memory.
 fn queries() -> Vec<Hostile> {
     vec![
         endless("a long series", "SELECT count(*) FROM generate_series(1, 1000000000000)"),
@@ -238,7 +239,7 @@ fn queries() -> Vec<Hostile> {
     ]
 }
 
-/// Values at the ends of their types, where operators and functions are said to panic.
+/// Values at the limits of their types, where operators and functions could panic.
 fn edges() -> Vec<Hostile> {
     let min = "(-9223372036854775808)";
     [
@@ -328,14 +329,14 @@ fn edges() -> Vec<Hostile> {
     .collect()
 }
 
-/// Bytes of memory that the process holds.
+/// Returns the bytes of memory that the process uses.
 fn process_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or("0");
     line.split_whitespace().next().and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) << 10
 }
 
-/// Watches the process while it lives.
+/// Measures the peak memory of the process until it is dropped.
 struct Watch {
     ends: Arc<AtomicBool>,
     peak: Arc<AtomicU64>,
@@ -365,14 +366,14 @@ impl Drop for Watch {
     }
 }
 
-/// A connection to an empty database in memory.
+/// Opens a session with two threads.
 fn session(engine: &Arc<Engine>) -> Session {
     let mut session = Session::new(Arc::clone(engine)).unwrap();
     run(&mut session, "SET threads = 2").unwrap();
     session
 }
 
-/// Runs a statement and drops its rows; how many there were.
+/// Runs a statement and drops its rows. Returns their number.
 fn count(session: &mut Session, sql: &str) -> Result<usize> {
     let mut rows = 0;
     if let Outcome::Rows(stream) = run(session, sql)? {
@@ -383,7 +384,7 @@ fn count(session: &mut Session, sql: &str) -> Result<usize> {
     Ok(rows)
 }
 
-/// What went wrong with one statement.
+/// Returns a description of the failure if a statement did not behave.
 fn complaint(session: &mut Session, hostile: &Hostile) -> Option<String> {
     let timeout_ms = if hostile.has_deadline { DEADLINE_MS } else { 0 };
     run(session, &format!("SET statement_timeout_ms = {timeout_ms}")).unwrap();
@@ -410,7 +411,8 @@ fn complaint(session: &mut Session, hostile: &Hostile) -> Option<String> {
     fails.then_some(what)
 }
 
-/// Runs them one by one, and those of different tests too: each is judged by the time and the memory of the process.
+/// Runs the statements one by one. Only one test runs at a time, because each is judged by the time and the memory of
+/// the whole process.
 fn all_end(statements: Vec<Hostile>) {
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock();
@@ -421,7 +423,7 @@ fn all_end(statements: Vec<Hostile>) {
     let used_bytes = engine.broker().used_bytes();
     let complaints: Vec<String> = statements.iter().filter_map(|hostile| complaint(&mut session, hostile)).collect();
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
-    // Workers give back what they hold at their next frame.
+    // Workers release their memory at their next frame.
     let until = Instant::now() + Duration::from_secs(5);
     while engine.broker().used_bytes() > used_bytes && Instant::now() < until {
         std::thread::sleep(Duration::from_millis(20));
@@ -430,22 +432,22 @@ fn all_end(statements: Vec<Hostile>) {
 }
 
 #[test]
-fn texts_of_any_shape_end() {
+fn hostile_texts_end_in_time() {
     all_end(texts());
 }
 
 #[test]
-fn functions_that_are_asked_for_too_much_end() {
+fn functions_asked_for_too_much_end_in_time() {
     all_end(functions());
 }
 
 #[test]
-fn queries_without_end_end() {
+fn endless_queries_end_at_their_deadline() {
     all_end(queries());
 }
 
 #[test]
-fn values_at_the_ends_of_their_types_end() {
+fn values_at_the_limits_of_their_types_end_in_time() {
     all_end(edges());
 }
 
@@ -473,7 +475,7 @@ fn a_cancelled_statement_ends_at_once() {
         let kind = found.map_err(|error| error.kind());
         let ended_before = matches!(kind, Err(ErrorKind::MemoryLimit | ErrorKind::ResultTooLarge));
         assert!(kind == Err(ErrorKind::Cancelled) || ended_before, "{}: {kind:?}", hostile.name);
-        // Ten times the promise: the machine of a test runs other tests too.
+        // Ten times the promised time, because the machine of a test may run other tests too.
         assert!(took < Duration::from_millis(1000), "{}: {took:?}", hostile.name);
     }
 }

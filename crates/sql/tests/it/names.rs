@@ -1,4 +1,4 @@
-//! Spelling and duplicates of names.
+//! The spelling of names, and duplicate names.
 
 use crate::support::{error, rows, small};
 
@@ -8,7 +8,7 @@ fn header(sql: &str) -> String {
 }
 
 #[test]
-fn stored_names_keep_their_spelling_however_they_are_asked_for() {
+fn stored_names_keep_their_spelling_in_every_query() {
     for sql in
         ["SELECT a, \"b B\" FROM t", "SELECT A, \"B b\" FROM T", "SELECT \"A\", \"b b\" FROM \"T\"", "SELECT * FROM t"]
     {
@@ -32,7 +32,7 @@ fn aliases_keep_their_spelling() {
 }
 
 #[test]
-fn computed_columns_are_called_by_their_text() {
+fn computed_columns_are_named_by_their_text() {
     assert_eq!(header("SELECT COUNT(*), SUM(a), a + 1, 1.5 FROM t GROUP BY a"), "count(*)|sum(A)|A + 1|1.5");
     assert_eq!(header("SELECT COUNT(DISTINCT a), MIN(\"b b\") FROM t"), "count(DISTINCT A)|min(B b)");
 }
@@ -49,7 +49,7 @@ fn columns_may_share_a_name() {
 }
 
 #[test]
-fn errors_name_what_was_meant() {
+fn errors_suggest_the_nearest_name() {
     let (_, mut session) = small();
     let undefined = error(&mut session, "SELECT bb FROM t");
     assert!(undefined.hint_text().unwrap_or("").contains("B b"), "{undefined:?}");

@@ -9,7 +9,7 @@ use rowmill_sql::Session;
 use crate::support::{engine, rows, run, small, sorted, table};
 
 #[test]
-fn filters_run_in_the_scan_and_above_it() {
+fn filters_select_rows_in_the_scan_and_above_it() {
     let (_, mut session) = small();
     assert_eq!(sorted(&mut session, "SELECT a FROM t WHERE a > 1 AND \"b b\" <> 'x'"), ["2", "2"]);
     assert_eq!(sorted(&mut session, "SELECT a FROM t WHERE a IN (1, 3)"), ["1", "3"]);
@@ -89,7 +89,7 @@ fn duckdb_forms_are_read() {
 }
 
 #[test]
-fn the_catalog_is_a_schema_of_tables() {
+fn the_catalog_is_readable_as_tables() {
     let (_, mut session) = small();
     assert_eq!(
         rows(

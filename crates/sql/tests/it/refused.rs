@@ -1,11 +1,11 @@
-//! What is read and not executed is an error; what is too large is one too.
+//! Refused statements: clauses that we do not execute, and statements that are too large.
 
 use rowmill_base::ErrorKind;
 
 use crate::support::{error, error_kind, rows, run, small};
 
 #[test]
-fn clauses_that_would_not_be_executed_are_refused() {
+fn clauses_that_are_not_executed_are_refused() {
     let (_, mut session) = small();
     for sql in [
         "SELECT * FROM t FOR UPDATE",

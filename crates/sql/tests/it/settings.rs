@@ -1,4 +1,4 @@
-//! `SET`, `SHOW`, `RESET`.
+//! `SET`, `SHOW` and `RESET`.
 
 use rowmill_base::ErrorKind;
 use rowmill_sql::Session;

@@ -1,4 +1,4 @@
-//! What the tests share: an engine with tables, and results as text.
+//! Helpers that the tests share: an engine with tables, and results as text.
 
 use std::sync::Arc;
 
@@ -8,17 +8,17 @@ use rowmill_base::{ErrorKind, SchemaId, Settings, SqlType};
 use rowmill_sql::{Outcome, Session};
 use rowmill_txn::{ColumnSpec, Engine};
 
-/// An empty database in memory.
+/// Opens an empty database in memory.
 pub(crate) fn engine() -> Arc<Engine> {
     Engine::memory(Settings::default()).unwrap()
 }
 
-/// The schema `main`.
+/// Returns the id of the schema `main`.
 pub(crate) fn main_schema(engine: &Engine) -> SchemaId {
     engine.snapshot().unwrap().catalog().schema("main").unwrap().id
 }
 
-/// A table with columns of a name, a type and values.
+/// Creates a table with columns of a name, a type and values.
 pub(crate) fn table(engine: &Arc<Engine>, name: &str, columns: Vec<(&str, SqlType, ArrayRef)>) {
     let mut transaction = engine.begin().unwrap();
     let specs = columns.iter().map(|(name, kind, _)| ColumnSpec::new(*name, kind.clone())).collect();
@@ -29,7 +29,7 @@ pub(crate) fn table(engine: &Arc<Engine>, name: &str, columns: Vec<(&str, SqlTyp
     transaction.commit().unwrap();
 }
 
-/// `t (A INTEGER, "B b" TEXT)` with five rows, one of them with NULLs.
+/// Creates `t (A INTEGER, "B b" TEXT)` with five rows, one of them with NULLs.
 pub(crate) fn small() -> (Arc<Engine>, Session) {
     use arrow::array::{Int32Array, StringViewArray};
     let engine = engine();
@@ -46,7 +46,7 @@ pub(crate) fn run(session: &mut Session, sql: &str) -> rowmill_base::Result<Outc
     session.run_in_engine(&statement, &[])
 }
 
-/// The header and the rows of a result, cells separated by `|`.
+/// Returns the header and the rows of a result, cells separated by `|`.
 pub(crate) fn rows(session: &mut Session, sql: &str) -> Vec<String> {
     match run(session, sql) {
         Ok(outcome) => text(outcome),
@@ -54,7 +54,7 @@ pub(crate) fn rows(session: &mut Session, sql: &str) -> Vec<String> {
     }
 }
 
-/// As [`rows`], without the header and in order of the text.
+/// Returns the rows of a result in the order of their text, without the header.
 pub(crate) fn sorted(session: &mut Session, sql: &str) -> Vec<String> {
     let mut rows = rows(session, sql);
     rows.remove(0);
@@ -62,7 +62,7 @@ pub(crate) fn sorted(session: &mut Session, sql: &str) -> Vec<String> {
     rows
 }
 
-/// The error of a statement, whether it comes at once or while its rows are pulled.
+/// Returns the error of a statement, whether it fails at once or while its rows are pulled.
 pub(crate) fn error(session: &mut Session, sql: &str) -> rowmill_base::Error {
     match run(session, sql) {
         Err(error) => error,

@@ -30,7 +30,7 @@ fn a_view_is_a_query_with_spelled_columns() {
 }
 
 #[test]
-fn a_view_that_leads_to_itself_is_an_error() {
+fn a_view_that_reads_itself_is_an_error() {
     let (engine, mut session) = setup();
     view(&engine, "v", "SELECT * FROM w", &[]);
     view(&engine, "w", "SELECT * FROM v", &[]);
@@ -41,7 +41,7 @@ fn a_view_that_leads_to_itself_is_an_error() {
 }
 
 #[test]
-fn a_view_over_a_missing_table_says_so() {
+fn the_error_of_a_view_over_a_missing_table_names_both() {
     let (engine, mut session) = setup();
     view(&engine, "v", "SELECT * FROM gone", &[]);
     let error = error(&mut session, "SELECT * FROM v");

@@ -1,4 +1,4 @@
-//! Each encoding: decoding all rows, picking some, and leaving the rows that pass a condition.
+//! Measures each encoding: decoding all rows, picking some, and selecting the rows that pass a condition.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use rowmill_storage::chunk::{Chunk, ChunkBytes, Encoding, ValueSet, encode};
 
 use crate::size;
 
-/// A column that is stored in each of the encodings.
+/// For each encoding, a column that is stored in it.
 fn columns(rows: usize) -> Vec<(Encoding, SqlType, ArrayRef)> {
     let rng = &mut SmallRng::seed_from_u64(5);
     let few: Int32Array = (0..rows).map(|_| Some(rng.random_range(0..20))).collect();
@@ -48,7 +48,7 @@ fn columns(rows: usize) -> Vec<(Encoding, SqlType, ArrayRef)> {
     ]
 }
 
-/// The chunk of a column, which is stored as it was made to be.
+/// The chunk of a column. Checks that it has the expected encoding.
 fn chunk(encoding: Encoding, kind: &SqlType, column: &ArrayRef) -> Chunk {
     let column = arrow::compute::cast(column, &kind.arrow()).unwrap();
     let bytes = encode(&*column, kind).unwrap();
@@ -70,7 +70,7 @@ pub(crate) fn benches(criterion: &mut Criterion) {
         group.bench_function(format!("{name}: take a tenth"), |bencher| {
             bencher.iter(|| black_box(chunk.take(&tenth).unwrap()));
         });
-        // What equals the value of the middle row.
+        // The condition: equal to the value of the middle row.
         let Some(set) = ValueSet::any_of(&kind, &column.slice(rows / 2, 1)) else { continue };
         group.bench_function(format!("{name}: select"), |bencher| {
             bencher.iter(|| {

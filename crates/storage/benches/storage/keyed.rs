@@ -1,4 +1,4 @@
-//! Keys and rows of keyed tables: one at a time, as transactions use them, and in batches, as scans do.
+//! Measures keys and rows of keyed tables: one at a time, as transactions use them, and in batches, as scans do.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ fn decimals(rows: usize, rng: &mut SmallRng) -> ArrayRef {
     Arc::new(Decimal128Array::from_iter(values).with_precision_and_scale(12, 2).unwrap())
 }
 
-/// TPC-C's order lines: three integers and a line number, and what is behind them.
+/// TPC-C's order lines: a key of three integers and a line number, and the other columns.
 fn order_lines(rows: usize) -> (Vec<ArrayRef>, Vec<ArrayRef>) {
     let rng = &mut SmallRng::seed_from_u64(3);
     let ints = |values: Vec<i32>| Arc::new(Int32Array::from(values)) as ArrayRef;
@@ -67,7 +67,7 @@ pub(crate) fn benches(criterion: &mut Criterion) {
         });
     });
     let mut keys = ByteRows::new();
-    group.bench_function("key: four integers, of arrays", |bencher| {
+    group.bench_function("key: four integers, from arrays", |bencher| {
         bencher.iter(|| {
             keys.clear();
             codec.encode_rows(&[0, 0, 0, 7], &key_columns, &mut keys).unwrap();
@@ -96,7 +96,7 @@ pub(crate) fn benches(criterion: &mut Criterion) {
     let by_text = KeyCodec::new(&[text, KeyPart::new(SqlType::Int64)]).unwrap();
     let text_columns = [Arc::clone(&row_columns[5]), Arc::clone(&row_columns[1])];
     let mut text_keys = ByteRows::new();
-    group.bench_function("key: text and integer, of arrays", |bencher| {
+    group.bench_function("key: text and integer, from arrays", |bencher| {
         bencher.iter(|| {
             text_keys.clear();
             by_text.encode_rows(&[], &text_columns, &mut text_keys).unwrap();
@@ -130,7 +130,7 @@ pub(crate) fn benches(criterion: &mut Criterion) {
         });
     });
     let mut encoded = ByteRows::new();
-    group.bench_function("row: of arrays", |bencher| {
+    group.bench_function("row: from arrays", |bencher| {
         bencher.iter(|| {
             encoded.clear();
             layout.encode_rows(rows, &row_columns, &mut encoded).unwrap();

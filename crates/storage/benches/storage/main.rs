@@ -1,6 +1,7 @@
-//! `cargo bench -p rowmill-storage` measures; `cargo test` runs every bench once on few rows, so that none rots.
+//! `cargo bench -p rowmill-storage` measures. `cargo test` runs every bench once on few rows, so that none of them
+//! breaks unnoticed.
 
-// A bench stops at what is not as it should be.
+// A bench should stop when something unexpected happens.
 #![allow(clippy::unwrap_used)]
 
 mod encodings;
@@ -10,7 +11,7 @@ mod runs;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 
-/// `full` of something when measuring, `few` of it within the tests. Only `cargo bench` passes `--bench`.
+/// Returns `full` when measuring and `few` within the tests. Only `cargo bench` passes `--bench`.
 fn size(full: usize, few: usize) -> usize {
     if std::env::args().any(|argument| argument == "--bench") { full } else { few }
 }

@@ -1,8 +1,8 @@
-//! One long mapping of a column against the same bytes in segments, each a mapping of its own.
+//! Compares one long mapping of a column with the same bytes in segments that are mapped one by one.
 //!
-//! A column that is one slice needs no look at where a value is: neighbours are a loop over memory, and a string is never
-//! in two pieces. In segments the place is looked up for each value, or once for each run of values within a segment; a
-//! string that crosses a border is put together first.
+//! If a column is one slice, no lookup is needed to find a value: a scan is a loop over memory, and a string is never
+//! in two pieces. With segments, the segment must be looked up for each value, or once for each run of values within a
+//! segment. A string that crosses a border must be put together first.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -14,23 +14,23 @@ use rowmill_io::{Disk, Mapping, OpenMode, RealDisk};
 
 use crate::size;
 
-/// A column's bytes both ways. All pages have been read before anything is measured.
+/// The bytes of a column in both forms. All pages are read before anything is measured.
 struct Column<'m> {
     whole: &'m [u8],
     segments: Vec<&'m [u8]>,
-    /// Bytes of a segment are two to the power of this.
+    /// The size of a segment in bytes is two to the power of this.
     shift: u32,
 }
 
 impl Column<'_> {
-    /// `N` bytes at a place that is a multiple of `N`, by its segment.
+    /// Reads `N` bytes at a multiple of `N` from their segment.
     #[inline]
     fn fixed<const N: usize>(&self, place: usize) -> [u8; N] {
         let at = place & ((1 << self.shift) - 1);
         *self.segments[place >> self.shift][at..].first_chunk().unwrap()
     }
 
-    /// The string at `start..end`, put together in `scratch` where it crosses a border.
+    /// Reads the string at `start..end`. If it crosses a border, it is put together in `scratch`.
     #[inline]
     fn string<'s>(&'s self, start: usize, end: usize, scratch: &'s mut Vec<u8>) -> &'s [u8] {
         let (first, at) = (start >> self.shift, start & ((1 << self.shift) - 1));
@@ -92,7 +92,7 @@ fn read_strings(group: &mut BenchmarkGroup<'_, WallTime>, column: &Column<'_>) {
         end += rng.random_range(5..80);
     }
     let strings = || ends.windows(2).map(|ends| (ends[0], ends[1]));
-    // As a hash would: its ends and its length.
+    // Looks at a string like a hash function: at both ends and the length.
     let look = |string: &[u8]| u64::from(string[0]) + u64::from(string[string.len() - 1]) + string.len() as u64;
     group.throughput(Throughput::Elements(ends.len() as u64));
     let expected: u64 = strings().map(|(start, end)| look(&column.whole[start..end])).sum();
@@ -108,13 +108,13 @@ fn read_strings(group: &mut BenchmarkGroup<'_, WallTime>, column: &Column<'_>) {
     });
 }
 
-/// Files are written by calls, a run of values at a time: the segment is looked up for every call.
+/// Measures writing with calls, a run of values at a time. The segment is looked up for every call.
 fn write(group: &mut BenchmarkGroup<'_, WallTime>, disk: &RealDisk, bytes: &[u8], shift: u32) {
     let open = |name: &str| disk.open(name, OpenMode::Create).unwrap();
     let whole = open("written");
     let segments: Vec<_> = (0..bytes.len() >> shift).map(|number| open(&format!("written {number}"))).collect();
     group.throughput(Throughput::Bytes(bytes.len() as u64));
-    // A page of values, and many.
+    // A page of values, and many pages.
     for run in [4 << 10, 256 << 10] {
         let runs = || bytes.chunks(run).zip((0..).step_by(run));
         group.bench_function(format!("write {} KiB a call, contiguous", run >> 10), |bencher| {

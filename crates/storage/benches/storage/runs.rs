@@ -1,8 +1,8 @@
-//! Skipping by runs of equal rows against testing each row.
+//! Compares skipping by runs of equal rows with testing each row.
 //!
-//! Beside the values stands for each row how many rows from it on are equal, 255 at most: a byte. A value that fails is
-//! passed over with its run. Testing each row is a loop that the processor does many rows of at a time, so that runs pay
-//! only from some five to ten rows on; stored runs ([`Encoding::ListRuns`](rowmill_storage::chunk::Encoding)) need no byte a row.
+//! For each row, a byte next to the value says how many rows from this one on are equal, at most 255. If a value fails,
+//! its whole run is skipped. The processor tests many rows at a time in a plain loop, so runs pay only from about five
+//! to ten rows on. Stored runs ([`Encoding::ListRuns`](rowmill_storage::chunk::Encoding)) do not need a byte per row.
 
 use criterion::{Criterion, Throughput};
 use rand::rngs::SmallRng;
@@ -10,7 +10,7 @@ use rand::{Rng, SeedableRng};
 
 use crate::size;
 
-/// Values in runs of so many rows on average, and for each row how many are equal from it on.
+/// Makes values in runs of `run_rows` rows on average, and for each row the number of equal rows from it on.
 fn column(rows: usize, run_rows: usize) -> (Vec<u32>, Vec<u8>) {
     let rng = &mut SmallRng::seed_from_u64(run_rows as u64);
     let mut values = Vec::with_capacity(rows);
@@ -20,6 +20,7 @@ fn column(rows: usize, run_rows: usize) -> (Vec<u32>, Vec<u8>) {
         values.extend(std::iter::repeat_n(value, run));
     }
     let mut equal = vec![1_u8; rows];
+    // Backwards, because the count of a row builds on that of the next one.
     for row in (0..rows - 1).rev() {
         if values[row] == values[row + 1] {
             equal[row] = equal[row + 1].saturating_add(1);
@@ -28,7 +29,7 @@ fn column(rows: usize, run_rows: usize) -> (Vec<u32>, Vec<u8>) {
     (values, equal)
 }
 
-/// The rows that have `wanted`, as bits.
+/// Marks the rows with the value `wanted` as bits.
 fn by_rows(values: &[u32], wanted: u32, bits: &mut [u64]) {
     for (word, values) in bits.iter_mut().zip(values.chunks(64)) {
         *word = values.iter().rev().fold(0, |word, value| word << 1 | u64::from(*value == wanted));

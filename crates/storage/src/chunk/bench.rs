@@ -1,7 +1,7 @@
-//! How fast and how small: columns of the shapes that event tables have, encoded and read back.
+//! Measures speed and size: columns shaped like those of event tables are encoded and read back.
 //!
-//! `cargo test --release -p rowmill-storage chunk::bench -- --ignored --nocapture`, and with `COLUMN=text` in the
-//! environment only the columns whose name has that in it.
+//! Run it with `cargo test --release -p rowmill-storage chunk::bench -- --ignored --nocapture`. With `COLUMN=text` in
+//! the environment, only columns with "text" in their name are measured.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -16,10 +16,10 @@ use rowmill_base::TimeUnit;
 use super::*;
 
 const ROWS: usize = ROWS_MAX;
-/// Rows of a read, as a scan asks for them: not a multiple of a vector.
+/// Rows of one read by a scan. Deliberately not a multiple of the vector size.
 const BATCH: usize = 60_000;
 
-/// Rows of one session share a value, which is one of `distinct`.
+/// Makes sessions: a few consecutive rows share a value, which is one of `distinct`.
 fn sessions(rng: &mut SmallRng, rows: usize, distinct: u64) -> Vec<u64> {
     let mut left = 0;
     let mut value = 0;
@@ -106,21 +106,22 @@ fn columns(rows: usize) -> Vec<(&'static str, SqlType, ArrayRef)> {
     out
 }
 
-/// Seconds that this thread has run, as the kernel counts them, or else the clock's: a machine does other things too.
+/// The seconds that this thread has run according to the kernel, or else the time since `clock` started. We prefer the
+/// kernel's count, because the machine does other things too.
 fn seconds(clock: Instant) -> f64 {
     let schedule = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
     let nanoseconds = schedule.and_then(|text| text.split(' ').next()?.parse::<f64>().ok());
     nanoseconds.map_or_else(|| clock.elapsed().as_secs_f64(), |nanoseconds| nanoseconds / 1e9)
 }
 
-/// The mean time of `work`, done again until `long` seconds are over.
+/// The mean time of one call of `work`, repeated until `long` seconds have passed.
 fn time_of<T>(long: f64, mut work: impl FnMut() -> T) -> (f64, T) {
     let clock = Instant::now();
     let mut result = work();
     if long == 0.0 {
         return (clock.elapsed().as_secs_f64(), result);
     }
-    // The kernel's count moves in steps of some milliseconds, so that a step must be seen first.
+    // The kernel's count moves in steps of some milliseconds, so we start to measure at the first step.
     let before = seconds(clock);
     let (mut start, mut now, mut times) = (before, before, 0);
     while now - start < long {
@@ -171,13 +172,13 @@ fn measure(name: &str, kind: &SqlType, column: &ArrayRef, forced: Option<Encodin
     Some((encode_s, stored))
 }
 
-/// The columns that are asked for.
+/// The columns that `COLUMN` selects.
 fn chosen() -> impl Iterator<Item = (&'static str, SqlType, ArrayRef)> {
     let wanted = std::env::var("COLUMN").unwrap_or_default();
     columns(ROWS).into_iter().filter(move |(name, ..)| name.contains(&wanted))
 }
 
-/// The columns of the first batch of the Arrow file that `ARROW_FILE` names, as `COPY` would make them.
+/// The columns of the first batch of the Arrow file that `ARROW_FILE` names, with the types that `COPY` would choose.
 fn columns_of_file(path: &str) -> Vec<(String, SqlType, ArrayRef)> {
     let file = std::fs::File::open(path).unwrap();
     let batch = arrow::ipc::reader::FileReader::try_new(file, None).unwrap().next().unwrap().unwrap();

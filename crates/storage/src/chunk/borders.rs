@@ -1,15 +1,15 @@
-//! Sets of ordered things as the borders between what is in and what is out.
+//! Sets of ordered things, stored as the borders between the things in the set and the things outside.
 //!
 //! ```text
 //!   x < 3 OR x BETWEEN 7 AND 9     0 3 7 10     in from 0, out from 3, in from 7, out from 10
 //!   x >= 7                         7            in from 7 to the end, whatever that is
 //! ```
 //!
-//! The least thing is the default of its type, so that the opposite of a set is the same borders with or without that one
-//! in front. A border lies before a thing; "up to and with `x`" is the border before what follows `x`, and none where
-//! nothing does.
+//! The least thing is the default of its type. So the complement of a set has the same borders, with or without that
+//! default in front. A border is before a thing: "up to and including `x`" has its border before the successor of `x`,
+//! and no border if `x` has no successor.
 
-/// Some of all `T`, by ascending borders.
+/// A set of `T`, as ascending borders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Borders<T>(Vec<T>);
 
@@ -30,7 +30,7 @@ impl<T: Ord + Clone + Default> Borders<T> {
         Borders(vec![T::default()])
     }
 
-    /// From `low` on, up to what is before `end`.
+    /// The set from `low` to the last thing before `end`.
     pub(super) fn between(low: T, end: Option<T>) -> Self {
         match end {
             Some(end) if end <= low => Borders::none(),
@@ -38,12 +38,12 @@ impl<T: Ord + Clone + Default> Borders<T> {
         }
     }
 
-    /// Everything before `end`.
+    /// The set of everything before `end`.
     pub(super) fn before(end: Option<T>) -> Self {
         Borders::between(T::default(), end)
     }
 
-    /// What is not in.
+    /// The complement.
     #[must_use]
     pub(super) fn not(mut self) -> Self {
         match self.0.first() {
@@ -55,26 +55,28 @@ impl<T: Ord + Clone + Default> Borders<T> {
         self
     }
 
-    /// What is in both.
+    /// The intersection.
     pub(super) fn and(&self, other: &Self) -> Self {
         self.merged(other, 2)
     }
 
-    /// What is in one of them at least.
+    /// The union.
     pub(super) fn or(&self, other: &Self) -> Self {
         self.merged(other, 1)
     }
 
-    /// What is in `least` of the two.
+    /// The things that are in at least `least` of the two sets.
     fn merged(&self, other: &Self, least: usize) -> Self {
         let (mut left, mut right) = (self.0.as_slice(), other.0.as_slice());
         let (mut in_left, mut in_right) = (false, false);
         let mut merged = Vec::with_capacity(left.len() + right.len());
+        // Visit the borders of both sets in ascending order.
         while let Some(next) = left.first().into_iter().chain(right.first()).min() {
             in_left ^= step(&mut left, next);
             in_right ^= step(&mut right, next);
             let is_in = usize::from(in_left) + usize::from(in_right) >= least;
-            // A border is where that changes: those so far come by turns.
+            // A border is needed only if membership changes. An even number of borders so far means that the last
+            // stretch is outside.
             if is_in == merged.len().is_multiple_of(2) {
                 merged.push(next.clone());
             }
@@ -86,8 +88,11 @@ impl<T: Ord + Clone + Default> Borders<T> {
         self.0.partition_point(|border| border <= value) % 2 == 1
     }
 
-    /// How much is in of what lies from `min` to `max`, both included; without `max`, of all from `min` on.
+    /// Whether all, some or none of the things from `min` to `max`, both inclusive, are in the set. Without `max`, the
+    /// range has no end.
     pub(super) fn share(&self, min: &T, max: Option<&T>) -> Share {
+        // An odd number of borders at or before `min` means that `min` is in. If no border follows up to `max`, the
+        // answer holds for the whole range.
         let before = self.0.partition_point(|border| border <= min);
         let behind = max.map_or(self.0.len(), |max| self.0.partition_point(|border| border <= max));
         match (before >= behind, before % 2 == 1) {
@@ -97,15 +102,17 @@ impl<T: Ord + Clone + Default> Borders<T> {
         }
     }
 
-    /// The same set where each thing has become another, in the same order. What is not below `end` does not exist.
+    /// The set with each thing mapped to another one. `map` must keep the order. Things at or above `end` do not exist
+    /// in the result.
     pub(super) fn try_map<U: Ord, E>(&self, end: &U, mut map: impl FnMut(&T) -> Result<U, E>) -> Result<Borders<U>, E> {
+        // Borders keep alternating between in and out, because they are dropped only in pairs or at the end.
         let mut mapped: Vec<U> = Vec::with_capacity(self.0.len());
         for border in &self.0 {
             let border = map(border)?;
             if border >= *end {
                 break;
             }
-            // Where nothing is left between two borders both are gone.
+            // If two borders map to the same thing, the stretch between them is empty, so both go.
             match mapped.last() {
                 Some(last) if *last >= border => {
                     mapped.pop();
@@ -116,7 +123,7 @@ impl<T: Ord + Clone + Default> Borders<T> {
         Ok(Borders(mapped))
     }
 
-    /// What is in, by ranges: the first of each, and what is behind its last, if there is an end.
+    /// The ranges of the set: the first thing of each, and the thing after its last one if the range has an end.
     pub(super) fn ranges(&self) -> impl ExactSizeIterator<Item = (&T, Option<&T>)> {
         self.0.chunks(2).map(|range| (&range[0], range.get(1)))
     }
@@ -128,7 +135,7 @@ impl Borders<Vec<u8>> {
     }
 }
 
-/// Takes `border` from the front of `borders`, if it is there.
+/// Takes `border` from the front of `borders` if it is there. Returns whether it was.
 fn step<T: Ord>(borders: &mut &[T], border: &T) -> bool {
     match borders.split_first() {
         Some((first, rest)) if first == border => {
@@ -155,7 +162,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn sets_are_what_their_members_say(left in borders(), right in borders(), low in 0u8..22, more in 0u8..22) {
+        fn set_operations_agree_with_members(left in borders(), right in borders(), low in 0u8..22, more in 0u8..22) {
             let (a, b) = (members(&left), members(&right));
             let each = |f: fn(bool, bool) -> bool| a.iter().zip(&b).map(|(a, b)| f(*a, *b)).collect::<Vec<_>>();
             prop_assert_eq!(members(&left.and(&right)), each(|a, b| a && b));
@@ -177,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_without_anything_in_them_are_empty() {
+    fn empty_ranges_have_no_borders() {
         assert_eq!(Borders::between(5, Some(5)), Borders::none());
         assert_eq!(Borders::<u8>::before(Some(0)), Borders::none());
         assert_eq!(Borders::<u8>::before(None), Borders::all());

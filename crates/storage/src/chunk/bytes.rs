@@ -1,4 +1,4 @@
-//! Where the bytes of a chunk are: a range of a column file's mapping, or memory.
+//! The bytes of a chunk: a range of a column file's mapping, or memory.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -21,23 +21,23 @@ enum Place {
 }
 
 impl ChunkBytes {
-    /// The `len` bytes from `offset` of a mapped file.
+    /// The chunk in `len` bytes from `offset` of a mapped file.
     pub fn mapped(mapping: Arc<Mapping>, offset: u64, len: usize) -> ChunkBytes {
         ChunkBytes { place: Place::Mapped(mapping), offset, len }
     }
 
-    /// Bytes in memory.
+    /// The chunk in bytes in memory.
     pub fn memory(bytes: impl Into<Arc<[u8]>>) -> ChunkBytes {
         let bytes = bytes.into();
         ChunkBytes { len: bytes.len(), place: Place::Memory(bytes), offset: 0 }
     }
 
-    /// Bytes of the extent, with the padding behind the chunk.
+    /// The length of the extent in bytes, including the padding after the chunk.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// True without any byte.
+    /// Whether the extent has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -46,20 +46,20 @@ impl ChunkBytes {
         match range.start <= range.end && range.end <= self.len {
             true => Ok(()),
             false => {
-                let message = format!("byte {} of the chunk: its extent has only {} bytes", range.end, self.len);
+                let message = format!("byte {} of the chunk: the extent ends after {} bytes", range.end, self.len);
                 Err(Error::corrupt(message))
             }
         }
     }
 
-    /// A part of the bytes.
+    /// A part of the bytes. Shares them.
     pub(super) fn part(&self, range: Range<usize>) -> Result<ChunkBytes> {
         self.check(&range)?;
         let offset = self.offset + range.start as u64;
         Ok(ChunkBytes { place: self.place.clone(), offset, len: range.len() })
     }
 
-    /// Bytes that were fetched before.
+    /// Bytes that the caller has already fetched. Touching mapped bytes that were not fetched may raise a signal.
     pub(super) fn get(&self, range: Range<usize>) -> Result<&[u8]> {
         self.check(&range)?;
         let start = self.offset + range.start as u64;
@@ -69,10 +69,12 @@ impl ChunkBytes {
         }
     }
 
-    /// Bytes that may have to come from the disk, with an error where touching them would be a signal.
+    /// Bytes that may have to come from the disk. Returns an error where touching them would raise a signal, for
+    /// example if the file was truncated.
     pub(super) fn fetch(&self, range: Range<usize>) -> Result<&[u8]> {
         self.check(&range)?;
         if let Place::Mapped(mapping) = &self.place {
+            // This reads the pages and reports a disk error or a truncated file as an error instead of a signal.
             mapping.populate(self.offset + range.start as u64, range.len())?;
         }
         self.get(range)

@@ -1,34 +1,34 @@
-//! Which encoding a column gets: the smallest among those that are fast.
+//! Chooses the encoding of a column: the smallest of the fast ones.
 //!
-//! Every encoding that suits the data is measured, not guessed: the packed sizes follow from the least and the greatest
-//! value of each vector, and runs and row lists are short where they are tried at all. What is compared is the size times
-//! a price for what the readers pay or gain:
+//! We measure every encoding that suits the data instead of guessing: the packed sizes follow from the least and the
+//! greatest value of each vector, and runs and row lists are only built if they may be short. We compare the size times
+//! a price, which reflects the cost or gain for readers:
 //!
 //! | encoding | price | why |
 //! | --- | --- | --- |
 //! | value list and codes | 0.85 | predicates, functions and aggregates run per value, and counts answer without rows |
-//! | value list and runs | 0.85 | the same |
-//! | value list and rows | 0.85 | the same |
+//! | value list and runs | 0.85 | like codes |
+//! | value list and rows | 0.85 | like codes |
 //! | frame of reference | 1.00 | unpacks at memory speed |
 //! | decimals | 1.00 | one division per value |
-//! | plain | 0.97 | a copy; what saves less than this is not worth unpacking |
+//! | plain | 0.97 | a copy; a smaller saving is not worth unpacking |
 //! | delta | 1.10 | a row needs all rows of its vector before it |
 //!
-//! A column with one value, or with NULLs only, is constant and not measured. A value list is not tried where more than
-//! three quarters of the rows have a value of their own: finding and sorting the values would take longer than all else,
-//! and the list would hardly be shorter than the rows.
+//! A column with one value, or with only NULLs, is constant and not measured. We do not try a value list if more than
+//! three quarters of the rows have a value of their own: finding and sorting the values would take longer than
+//! everything else, and the list would hardly be shorter than the rows.
 
 use super::Encoding;
 
-/// So few values are always tried.
+/// Up to this many values, a list is always tried.
 const DISTINCT_ALWAYS: usize = 256;
 
-/// The most distinct values that a list may have.
+/// The maximum number of distinct values of a list.
 pub(super) fn distinct_max(rows: usize) -> usize {
     (rows / 4 * 3).max(DISTINCT_ALWAYS)
 }
 
-/// The size that counts when `encoding` takes `bytes`.
+/// The price of `encoding` for a size of `bytes`.
 pub(super) fn price(encoding: Encoding, bytes: usize) -> usize {
     let hundredths = match encoding {
         Encoding::Constant => 0,
@@ -40,13 +40,14 @@ pub(super) fn price(encoding: Encoding, bytes: usize) -> usize {
     bytes * hundredths / 100
 }
 
-/// The cheapest of some encodings, if there is any.
+/// The cheapest of the encodings offered so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Best(Option<(usize, Encoding)>);
 
 impl Best {
-    /// Takes part with `bytes`, if there are any and `forced` names no other.
+    /// Offers an encoding of `bytes`. Ignored if `bytes` is `None`, or if `forced` names another encoding.
     pub(super) fn offer(&mut self, encoding: Encoding, bytes: Option<usize>, forced: Option<Encoding>) {
+        // With a forced encoding, all others are ignored.
         let Some(bytes) = bytes.filter(|_| forced.is_none_or(|forced| forced == encoding)) else { return };
         let price = price(encoding, bytes);
         if self.0.is_none_or(|(best, _)| price < best) {
@@ -54,12 +55,12 @@ impl Best {
         }
     }
 
-    /// The cheapest one.
+    /// The cheapest encoding.
     pub(super) fn encoding(&self) -> Option<Encoding> {
         self.0.map(|(_, encoding)| encoding)
     }
 
-    /// Its price.
+    /// The price of the cheapest encoding.
     pub(super) fn price(&self) -> usize {
         self.0.map_or(usize::MAX, |(price, _)| price)
     }

@@ -1,35 +1,37 @@
-//! Some of the codes of one chunk: what a condition lets through, once it is settled for the chunk's values.
+//! A set of the codes of one chunk: the answer to a condition, once it is decided for the chunk's values.
 
 use super::borders::Borders;
 
-/// Ranges that are compared one by one; more of them are a table.
+/// Up to this many ranges, each code is compared with the ranges. With more, we use a table.
 const RANGES_MAX: usize = 2;
 
-/// Some codes of one chunk, that of NULL perhaps among them.
+/// Some codes of one chunk, optionally with the code of NULL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CodeSet {
-    /// The chunk's codes: one for each value and, where rows are NULL, one more.
+    /// The number of codes of the chunk: one for each value, and one more if any row is NULL.
     codes: u32,
     members: Members,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Members {
-    /// [`RANGES_MAX`] at most.
+    /// At most [`RANGES_MAX`] ranges.
     Ranges(Borders<u32>),
-    /// Whether each code is in.
+    /// Whether each code is in the set.
     Table(Vec<bool>),
 }
 
 impl CodeSet {
-    /// The codes whose truth is set. There is one for each of the chunk's values and, where rows are NULL, one for NULL.
+    /// The set of the codes whose entry in `truth` is true. `truth` must have one entry for each of the chunk's values,
+    /// and one more if any row is NULL.
     pub fn of_truth(truth: Vec<bool>) -> CodeSet {
         let changes = truth.iter().zip(truth.iter().skip(1)).filter(|(before, next)| before != next);
-        // Most sets have more: that is known soon.
+        // Most sets have more changes than fit, so we stop counting early.
         let changes = changes.take(2 * RANGES_MAX + 1).count();
         if changes + usize::from(truth.first() == Some(&true)) > 2 * RANGES_MAX {
             return CodeSet { codes: truth.len() as u32, members: Members::Table(truth) };
         }
+        // Few changes, so the set is cheaper as ranges.
         let mut ranges = Borders::none();
         let mut start = 0;
         for run in truth.chunk_by(|before, next| before == next) {
@@ -41,10 +43,11 @@ impl CodeSet {
         CodeSet { codes: truth.len() as u32, members: Members::Ranges(ranges) }
     }
 
-    /// The codes of a chunk of `values` values that lie in `ranges`, and with `null`, which is `None` in a chunk without
-    /// NULL, that of NULL.
+    /// The codes within `ranges` of a chunk of `values` values. `null` says whether the code of NULL is in the set. It
+    /// must be `None` for a chunk without NULLs.
     pub(super) fn of_values(ranges: &Borders<u32>, values: u32, null: Option<bool>) -> CodeSet {
         let codes = values + u32::from(null.is_some());
+        // A range may have no end, so we cut the ranges off at the last value. NULL's code comes after it.
         let values = Borders::before(Some(values));
         let null = match null {
             Some(true) => values.clone().not(),
@@ -57,17 +60,18 @@ impl CodeSet {
         if ranges.ranges().len() <= RANGES_MAX {
             return CodeSet { codes, members: Members::Ranges(ranges) };
         }
+        // Too many ranges: convert them to a table.
         let mut set = CodeSet { codes, members: Members::Ranges(ranges) };
         set.members = Members::Table(set.to_truth());
         set
     }
 
-    /// Codes of the chunk.
+    /// The number of codes of the chunk.
     pub fn codes(&self) -> usize {
         self.codes as usize
     }
 
-    /// Codes that are in.
+    /// The number of codes in the set.
     pub fn count(&self) -> usize {
         match &self.members {
             Members::Ranges(_) => self.ranges().map(|(low, high)| (high - low) as usize + 1).sum(),
@@ -75,7 +79,7 @@ impl CodeSet {
         }
     }
 
-    /// The codes that are in, ascending.
+    /// The codes in the set, ascending.
     pub fn to_codes(&self) -> Vec<u32> {
         match &self.members {
             Members::Ranges(_) => {
@@ -87,18 +91,18 @@ impl CodeSet {
         }
     }
 
-    /// Whether no code is in.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         matches!(&self.members, Members::Ranges(ranges) if *ranges == Borders::none())
     }
 
-    /// Whether every code is in.
+    /// Whether the set has every code of the chunk.
     pub fn is_full(&self) -> bool {
         let mut ranges = self.ranges();
         self.codes == 0 || ranges.next() == Some((0, self.codes - 1))
     }
 
-    /// Whether `code` is in. A code that the chunk does not have never is.
+    /// Whether `code` is in the set. False for a code that the chunk does not have.
     pub fn contains(&self, code: u32) -> bool {
         match &self.members {
             Members::Ranges(ranges) => code < self.codes && ranges.contains(&code),
@@ -106,7 +110,7 @@ impl CodeSet {
         }
     }
 
-    /// Whether each code is in.
+    /// For each code, whether it is in the set.
     pub fn to_truth(&self) -> Vec<bool> {
         if let Members::Table(truth) = &self.members {
             return truth.clone();
@@ -116,7 +120,7 @@ impl CodeSet {
         truth
     }
 
-    /// The codes of the chunk that are not in.
+    /// The complement among the codes of the chunk.
     #[must_use]
     pub fn other_codes(&self) -> CodeSet {
         match &self.members {
@@ -127,13 +131,13 @@ impl CodeSet {
         }
     }
 
-    /// What is in both sets, which are of one chunk.
+    /// The intersection of two sets, which must be of the same chunk.
     #[must_use]
     pub fn and(&self, other: &CodeSet) -> CodeSet {
         self.with(other, Borders::and, |left, right| left & right)
     }
 
-    /// What is in one of the sets, which are of one chunk.
+    /// The union of two sets, which must be of the same chunk.
     #[must_use]
     pub fn or(&self, other: &CodeSet) -> CodeSet {
         self.with(other, Borders::or, |left, right| left | right)
@@ -145,7 +149,7 @@ impl CodeSet {
         of_ranges: impl Fn(&Borders<u32>, &Borders<u32>) -> Borders<u32>,
         of_codes: impl Fn(bool, bool) -> bool,
     ) -> CodeSet {
-        assert_eq!(self.codes, other.codes, "both sets are of one chunk");
+        assert_eq!(self.codes, other.codes, "both sets must be of the same chunk");
         match (&self.members, &other.members) {
             (Members::Ranges(left), Members::Ranges(right)) => CodeSet::of_ranges(self.codes, of_ranges(left, right)),
             _ => {
@@ -156,7 +160,7 @@ impl CodeSet {
         }
     }
 
-    /// The table, unless there are few ranges.
+    /// The table, or `None` if the set has few ranges.
     pub(super) fn table(&self) -> Option<&[bool]> {
         match &self.members {
             Members::Ranges(_) => None,
@@ -164,7 +168,7 @@ impl CodeSet {
         }
     }
 
-    /// The ranges, each with its first and its last code; none of a table.
+    /// The first and the last code of each range. Yields nothing for a table.
     pub(super) fn ranges(&self) -> impl Iterator<Item = (u32, u32)> {
         let ranges = match &self.members {
             Members::Ranges(ranges) => Some(ranges.ranges()),
@@ -180,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sets_hold_what_they_were_made_of() {
+    fn a_set_has_exactly_the_codes_it_was_made_of() {
         for pattern in 0..1 << 9 {
             let truth: Vec<bool> = (0..9).map(|code| pattern >> code & 1 == 1).collect();
             let set = CodeSet::of_truth(truth.clone());
@@ -199,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn null_has_the_code_behind_the_values() {
+    fn the_code_of_null_follows_the_codes_of_the_values() {
         let from_seven = Borders::between(7, None);
         assert_eq!(CodeSet::of_values(&from_seven, 10, None).to_truth()[6..], [false, true, true, true]);
         assert_eq!(CodeSet::of_values(&from_seven, 10, Some(false)).to_truth()[6..], [false, true, true, true, false]);

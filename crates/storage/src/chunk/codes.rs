@@ -1,15 +1,16 @@
-//! A code per row, in the form that suits the column.
+//! Stores one code per row, in the form that suits the column.
 //!
 //! ```text
 //!   codes     0 0 3 1 0 0 0 0 0 2 2 2 2 0 ...          3 = NULL in a column of three values
 //!   packed    every code, bit-packed in vectors
-//!   runs      ends 2 3 4 9 13, codes 0 3 1 0 2         the row behind the last of each run, and its code
+//!   runs      ends 2 3 4 9 13, codes 0 3 1 0 2         for each run the row after its last one, and its code
 //!   rows      common 0; single rows 2 3, their codes 3 1; run starts 9, lengths 4, codes 2
 //! ```
 //!
-//! *Rows* is for columns that one value nearly fills: only the others are listed, rows that stand alone apart from runs
-//! of rows, so that a lone row pays for no length. Both lists are in row order rather than by value, because readers ask
-//! for a range of rows: one search finds the part of a list that they need, however many values there are.
+//! *Rows* is for columns in which one value dominates. It lists only the rows with other values: single rows in one
+//! list and runs of equal codes in another, so that a single row needs no length. Both lists are sorted by row and not
+//! by value, because readers ask for ranges of rows: one search finds the part of a list that they need, for any number
+//! of values.
 
 use std::ops::Range;
 
@@ -21,22 +22,22 @@ use super::head::{NewSection, SectionKind};
 use crate::encoding::{self, Ints, Layout, SortedCursor, Span, Word, frame_bytes};
 use crate::row_mask::RowMask;
 
-/// Rows from which on equal neighbours are a run rather than single rows, where both can be stored.
+/// Equal neighbours become a run instead of single rows from this many rows on.
 const RUN_ROWS_MIN: usize = 4;
-/// Bytes that an entry of a run or a row costs its readers, in the terms of the size: finding it again takes longer than
+/// Bytes that we add to the size for each run or single row, because finding an entry takes readers longer than
 /// unpacking a code.
 const ENTRY_PRICE: usize = 1;
-/// What is gone through in the time that one row is searched for: runs, rows that have the common code, and listed ones.
+/// How many runs, rows with the common code, or listed entries a reader passes over in the time of one search.
 const RUNS_PER_SEARCH: usize = 16;
 const COMMON_ROWS_PER_SEARCH: usize = 64;
 const LISTED_PER_SEARCH: usize = 8;
-/// Rows that are expanded at a time.
+/// Rows expanded at a time.
 const PIECE_ROWS: usize = 16 << 10;
-/// Rows of a run that are written at once, whether it has as many or not: most runs are short, and a loop of unknown
-/// length costs more than writing what the next run overwrites.
+/// Codes written for each run at once, even if the run is shorter. Most runs are short, and a loop of unknown length
+/// costs more than codes that the next run overwrites.
 const RUN_STRIDE: usize = 16;
 
-/// Codes in one form, ready to be stored.
+/// Codes in one form, ready to be written.
 pub(super) struct StoredCodes {
     pub(super) encoding: Encoding,
     pub(super) common: u32,
@@ -48,7 +49,7 @@ impl StoredCodes {
         self.sections.iter().map(|section| section.bytes.len()).sum()
     }
 
-    /// Runs and rows.
+    /// The number of runs and single rows.
     fn entries(&self) -> usize {
         let is_code = |kind| matches!(kind, SectionKind::RunCodes | SectionKind::SingleCodes);
         self.sections.iter().filter(|section| is_code(section.kind)).map(|section| section.count).sum()
@@ -59,11 +60,12 @@ fn section<W: Word>(kind: SectionKind, values: &[W]) -> NewSection {
     NewSection { kind, count: values.len(), bytes: encoding::encode(values) }
 }
 
-/// The smallest form of `codes`, measured. `forced` asks for one form.
+/// Measures the forms of `codes` and returns the cheapest. `forced` allows only one form.
 ///
-/// `counts` are the rows of each code, NULL's among them.
+/// `counts` has the rows of each code, and at its end the rows of NULL.
 pub(super) fn plan<C: Word>(codes: &[C], counts: &[u32], forced: Option<Encoding>) -> Option<PlannedCodes> {
     let tries = |encoding: Encoding| forced.is_none_or(|forced| forced == encoding);
+    // Counting runs is cheap and tells whether the other two forms may pay.
     let runs = 1 + codes.windows(2).filter(|pair| pair[0] != pair[1]).count();
     let mut best = Cheapest { price: usize::MAX, planned: None };
     if tries(Encoding::ListCodes) {
@@ -75,7 +77,7 @@ pub(super) fn plan<C: Word>(codes: &[C], counts: &[u32], forced: Option<Encoding
     }
     if tries(Encoding::ListRows) {
         let (common, common_rows) = counts.iter().enumerate().max_by_key(|(_, rows)| **rows)?;
-        // Every run of another code has an entry, and of two neighbouring runs one is of another code.
+        // Every run of another code needs an entry, and of two neighbouring runs at most one has the common code.
         let entries_min = (runs / 2).max(runs.saturating_sub(*common_rows as usize));
         let common_enough = forced.is_some() || *common_rows as usize * 2 >= codes.len();
         if common_enough && best.may_be_beaten_with(entries_min, codes.len()) {
@@ -86,15 +88,15 @@ pub(super) fn plan<C: Word>(codes: &[C], counts: &[u32], forced: Option<Encoding
     best.planned
 }
 
-/// Codes whose form is chosen.
+/// Codes whose form is already chosen.
 pub(super) struct PlannedCodes {
-    /// What they will take.
+    /// The size of the stored form.
     pub(super) bytes: usize,
-    /// Packed codes are measured without being built.
+    /// `None` for packed codes: they are measured without being built.
     built: Option<StoredCodes>,
 }
 
-/// The best form so far.
+/// The cheapest form so far.
 struct Cheapest {
     price: usize,
     planned: Option<PlannedCodes>,
@@ -102,14 +104,15 @@ struct Cheapest {
 
 impl Cheapest {
     fn offer(&mut self, bytes: usize, built: Option<StoredCodes>) {
+        // Packed codes have no entries that a reader would need to search.
         let price = bytes + built.as_ref().map_or(0, |built| built.entries() * ENTRY_PRICE);
         if price < self.price {
             *self = Cheapest { price, planned: Some(PlannedCodes { bytes, built }) };
         }
     }
 
-    /// Whether so many entries are worth building. Each takes about as many bits for its code as a row does so far, and a
-    /// few more for its place.
+    /// Whether a form with this many entries may be cheaper, so that we should build it. An entry needs about as many
+    /// bits for its code as a row does in the best form so far, plus about two bits for its row.
     fn may_be_beaten_with(&self, entries: usize, rows: usize) -> bool {
         let codes = self.price as f64 / rows as f64 * entries as f64;
         codes + (entries * ENTRY_PRICE) as f64 + entries as f64 / 4.0 < self.price as f64
@@ -126,7 +129,7 @@ impl PlannedCodes {
     }
 }
 
-/// Calls `each` with the rows of each run of equal codes.
+/// Calls `each` with the rows and the code of each run of equal codes.
 fn for_each_run<C: Word>(codes: &[C], mut each: impl FnMut(Range<usize>, C)) {
     let mut start = 0;
     for run in codes.chunk_by(|a, b| a == b) {
@@ -171,8 +174,8 @@ fn as_rows<C: Word>(codes: &[C], common: C) -> StoredCodes {
     StoredCodes { encoding: Encoding::ListRows, common: common.low() as u32, sections }
 }
 
-/// Stored codes of any form.
-#[expect(clippy::large_enum_variant, reason = "one lives on the stack of a read; a box would be an allocation")]
+/// Stored codes in any form.
+#[expect(clippy::large_enum_variant, reason = "a read keeps one on its stack, and a box would cost an allocation")]
 pub(super) enum Codes<'a> {
     /// All rows have the code 0.
     Constant,
@@ -192,11 +195,12 @@ pub(super) enum Codes<'a> {
 }
 
 impl Codes<'_> {
-    /// Calls `each` with the codes of `range`, some rows at a time, in order.
+    /// Calls `each` with the codes of `range`, in order and a piece at a time.
     pub(super) fn for_each(&self, range: Range<usize>, mut each: impl FnMut(&[u32])) -> Result<()> {
         if let Codes::Packed(ints) = self {
             return ints.for_each(range, each);
         }
+        // The extra codes let `expand_runs` write a full stride at the end. For constant codes the buffer stays 0.
         let mut buffer = vec![0; PIECE_ROWS.min(range.len()) + RUN_STRIDE];
         for start in range.clone().step_by(PIECE_ROWS) {
             let piece = start..range.end.min(start + PIECE_ROWS);
@@ -206,6 +210,7 @@ impl Codes<'_> {
                 Codes::Runs { ends, codes } => expand_runs(*ends, *codes, &piece, &mut buffer)?,
                 Codes::Rows { common, rows, row_codes, starts, lengths, run_codes } => {
                     let buffer = &mut buffer[..piece.len()];
+                    // Begin with the common code everywhere, and then overwrite the listed rows.
                     buffer.fill(*common);
                     scatter_rows(*rows, *row_codes, &piece, buffer)?;
                     scatter_runs([*starts, *lengths, *run_codes], &piece, buffer)?;
@@ -216,7 +221,8 @@ impl Codes<'_> {
         Ok(())
     }
 
-    /// Leaves the rows in `mask` whose code is in `set`. Runs and listed rows become bits without a code per row.
+    /// Leaves the rows in `mask` whose code is in `set`. Sets whole runs and listed rows as bits, without expanding a
+    /// code per row.
     pub(super) fn retain(&self, set: &CodeSet, mask: &mut RowMask) -> Result<()> {
         match self {
             Codes::Constant if set.contains(0) => {}
@@ -224,6 +230,7 @@ impl Codes<'_> {
             Codes::Packed(codes) => retain_packed(*codes, set, mask)?,
             _ if mask.is_empty() => {}
             Codes::Runs { ends, codes } => {
+                // First choose runs by their code, as if each run were a row. Then turn the chosen runs into rows.
                 let mut runs = RowMask::all(runs_of(*ends, &mask.extent())?);
                 retain_packed(*codes, set, &mut runs)?;
                 let mut held = RowMask::none(mask.rows());
@@ -232,10 +239,12 @@ impl Codes<'_> {
             }
             Codes::Rows { common, rows, row_codes, starts, lengths, run_codes } => {
                 let is_common_in = set.contains(*common);
-                // What is listed and differs from the common code in whether it is in.
+                // The listed rows for which `set` gives another answer than for the common code.
                 let mut others = RowMask::none(mask.rows());
                 let extent = mask.extent();
                 let selected = |codes: Ints<'_>, places: Range<usize>| -> Result<RowMask> {
+                    // The list says which codes are in `set`. If the common code is in, we need the listed rows that
+                    // are not.
                     let mut places = RowMask::all(places);
                     retain_packed(codes, set, &mut places)?;
                     if is_common_in {
@@ -255,8 +264,9 @@ impl Codes<'_> {
         Ok(())
     }
 
-    /// Calls `each` with the codes of `rows`, which ascend, some rows at a time.
+    /// Calls `each` with the codes of `rows`, a piece at a time. The rows must ascend.
     pub(super) fn gather(&self, rows: &[u32], mut each: impl FnMut(&[u32])) -> Result<()> {
+        // How many searches cost as much as going through everything between the first and the last row.
         let searches = |span: usize| match self {
             Codes::Constant | Codes::Packed(_) => usize::MAX,
             Codes::Runs { ends, .. } => ends.len().min(span) / RUNS_PER_SEARCH,
@@ -264,6 +274,7 @@ impl Codes<'_> {
                 span / COMMON_ROWS_PER_SEARCH + (rows.len() + starts.len()) / LISTED_PER_SEARCH
             }
         };
+        // Dense rows: expand everything between the first and the last row and pick from it. Sparse rows: search each.
         if let [first, .., last] = rows
             && searches((last - first) as usize) <= rows.len()
         {
@@ -289,7 +300,8 @@ impl Codes<'_> {
                 codes.gather_repeated(&runs, each)?;
             }
             Codes::Rows { common, rows: singles, row_codes, starts, lengths, run_codes } => {
-                // What a row leads to is looked up for all of them at once: a single lookup unpacks 1,024 values.
+                // We collect the list positions of all rows and look them up together, because a single lookup unpacks
+                // 1,024 values.
                 let (mut singles, mut starts) = (SortedCursor::new(*singles), SortedCursor::new(*starts));
                 let (mut of_singles, mut of_runs) = (Found::default(), Found::default());
                 for (at, row) in rows.iter().enumerate() {
@@ -297,6 +309,7 @@ impl Codes<'_> {
                     if last == Some(*row) {
                         of_singles.push(at, place - 1);
                     } else if let (place, Some(_)) = starts.at_most(*row)? {
+                        // The last run that starts at or before the row may contain it. Its length decides that below.
                         of_runs.push(at, place - 1);
                     }
                 }
@@ -321,7 +334,7 @@ impl Codes<'_> {
     }
 }
 
-/// Rows, by their places among those asked for, and the places in a sequence that they lead to.
+/// Positions in a sequence that some of the rows lead to, each with the index of its row.
 #[derive(Default)]
 struct Found {
     at: Vec<usize>,
@@ -334,7 +347,7 @@ impl Found {
         self.places.push(place as u32);
     }
 
-    /// Calls `each` with every row and what it leads to in `sequence`.
+    /// Calls `each` with the index of every row and the value at its position in `sequence`.
     fn look_up(&self, sequence: Ints<'_>, mut each: impl FnMut(usize, u32)) -> Result<()> {
         let mut at = self.at.iter();
         sequence.gather_repeated(&self.places, |values| {
@@ -343,12 +356,13 @@ impl Found {
     }
 }
 
-/// Fills the front of `out`, which has room for [`RUN_STRIDE`] codes more than `rows`.
+/// Expands the codes of `rows` into the front of `out`, which must have room for [`RUN_STRIDE`] more codes.
 fn expand_runs(ends: Ints<'_>, codes: Ints<'_>, rows: &Range<usize>, out: &mut [u32]) -> Result<()> {
     let runs = runs_of(ends, rows)?;
     let (ends, codes) = (ends.read::<u32>(runs.clone())?, codes.read::<u32>(runs)?);
     let mut at = 0;
     for (end, code) in ends.iter().zip(&codes) {
+        // Ends that do not ascend are damage. The bounds keep `end` within `out`, and the check below reports it.
         let end = (*end as usize).min(rows.end).saturating_sub(rows.start).max(at);
         out[at..at + RUN_STRIDE].fill(*code);
         if end - at > RUN_STRIDE {
@@ -362,7 +376,8 @@ fn expand_runs(ends: Ints<'_>, codes: Ints<'_>, rows: &Range<usize>, out: &mut [
     }
 }
 
-/// Calls `each` with the codes of `rows`, which ascend, some rows at a time, going through all runs from the first row to the last.
+/// Calls `each` with the codes of `rows`, a piece at a time, and passes over every run between the first row and the
+/// last. The rows must ascend.
 fn pick_of_runs(ends: Ints<'_>, codes: Ints<'_>, rows: &[u32], mut each: impl FnMut(&[u32])) -> Result<()> {
     let ([first, .., last] | [first @ last]) = rows else { return Ok(()) };
     let runs = runs_of(ends, &(*first as usize..*last as usize + 1))?;
@@ -372,6 +387,7 @@ fn pick_of_runs(ends: Ints<'_>, codes: Ints<'_>, rows: &[u32], mut each: impl Fn
         let (ends, codes) = (ends.read::<u32>(piece.clone())?, codes.read::<u32>(piece)?);
         picked.clear();
         for (end, code) in ends.iter().zip(&codes) {
+            // A run holds every row below its end that no earlier run has taken.
             while rows.get(taken).is_some_and(|row| row < end) {
                 picked.push(*code);
                 taken += 1;
@@ -385,11 +401,12 @@ fn pick_of_runs(ends: Ints<'_>, codes: Ints<'_>, rows: &[u32], mut each: impl Fn
     }
 }
 
-/// The runs that hold `rows`, of which there is one at least.
+/// The runs that contain `rows`, which must not be empty.
 fn runs_of(ends: Ints<'_>, rows: &Range<usize>) -> Result<Range<usize>> {
     let mut cursor = SortedCursor::new(ends);
     let first = cursor.at_most(rows.start as u32)?.0;
-    // The run that holds the last row ends behind it.
+    // The run of the last row is the one after all runs that end at or before that row. We clamp, because damaged ends
+    // may not ascend.
     let behind = (cursor.at_most(rows.end as u32 - 1)?.0 + 1).clamp(first, ends.len().max(first));
     Ok(first..behind)
 }
@@ -419,13 +436,13 @@ fn scatter_runs([starts, lengths, codes]: [Ints<'_>; 3], rows: &Range<usize>, ou
     Ok(())
 }
 
-/// The places of the runs that may reach into `range`.
+/// The positions of the runs that may reach into `range`: the run before the first start in the range may do so too.
 fn places_of_runs(starts: Ints<'_>, range: &Range<usize>) -> Result<Range<usize>> {
     let places = places(starts, range)?;
     Ok(places.start.saturating_sub(1)..places.end)
 }
 
-/// Leaves the places in `mask` whose code is in `set`.
+/// Leaves the positions in `mask` whose code is in `set`.
 fn retain_packed(codes: Ints<'_>, set: &CodeSet, mask: &mut RowMask) -> Result<()> {
     match set.table() {
         Some(truth) => codes.retain_where(|code: u32| truth.get(code as usize).copied().unwrap_or(false), mask),
@@ -433,7 +450,7 @@ fn retain_packed(codes: Ints<'_>, set: &CodeSet, mask: &mut RowMask) -> Result<(
     }
 }
 
-/// Calls `each` with the values of the places in `mask`, in their order.
+/// Calls `each` with the values at the positions in `mask`, in order.
 fn gather_of(values: Ints<'_>, mask: &RowMask, mut each: impl FnMut(u32)) -> Result<()> {
     match mask.is_full() {
         true => values.for_each(mask.rows(), |values| values.iter().for_each(|value| each(*value))),
@@ -441,18 +458,20 @@ fn gather_of(values: Ints<'_>, mask: &RowMask, mut each: impl FnMut(u32)) -> Res
     }
 }
 
-/// Puts the rows of the runs in `runs` into `held`. All runs together must reach up to `end`.
+/// Inserts the rows of the runs in `runs` into `held`. The runs together must reach `end`.
 fn insert_runs(ends: Ints<'_>, runs: &RowMask, end: usize, held: &mut RowMask) -> Result<()> {
     let all = runs.rows();
+    // Without this check, rows after damaged runs would silently pass or fail.
     let reached = if all.is_empty() { 0 } else { ends.get::<u32>(all.end - 1)? as usize };
     if reached < end {
         return Err(Error::corrupt(format!("the runs of codes end at row {reached}")));
     }
-    // A run starts where the one before it ends, so that both ends are read, and once where two neighbours are in.
+    // A run starts at the end of the run before it, so we read both ends. Two neighbouring runs share one of them.
     let mut read = RowMask::none(all.start.saturating_sub(1)..all.end);
     runs.for_each(|run| read.insert_range(run.saturating_sub(1)..run + 1));
     let mut found = Vec::with_capacity(read.count());
     gather_of(ends, &read, |end| found.push(end as usize))?;
+    // `start` is the end of the run before. The first run of all starts at row 0.
     let (mut found, mut start) = (found.into_iter(), 0);
     read.for_each(|run| {
         let end = found.next().expect("an end for each run that was asked for");
@@ -464,7 +483,7 @@ fn insert_runs(ends: Ints<'_>, runs: &RowMask, end: usize, held: &mut RowMask) -
     Ok(())
 }
 
-/// Puts the rows that stand at `places` of a list into `held`, if they are of its range.
+/// Inserts the rows at `places` of a list into `held` if they are in its range.
 fn insert_rows(rows: Ints<'_>, places: &RowMask, held: &mut RowMask) -> Result<()> {
     let range = held.rows();
     gather_of(rows, places, |row| {
@@ -474,7 +493,7 @@ fn insert_rows(rows: Ints<'_>, places: &RowMask, held: &mut RowMask) -> Result<(
     })
 }
 
-/// Puts the rows of the listed runs in `runs` into `held`.
+/// Inserts the rows of the listed runs in `runs` into `held`.
 fn insert_listed_runs(starts: Ints<'_>, lengths: Ints<'_>, runs: &RowMask, held: &mut RowMask) -> Result<()> {
     let mut first_rows = Vec::with_capacity(runs.count());
     gather_of(starts, runs, |start| first_rows.push(start as usize))?;
@@ -485,9 +504,10 @@ fn insert_listed_runs(starts: Ints<'_>, lengths: Ints<'_>, runs: &RowMask, held:
     })
 }
 
-/// The places in an ascending sequence of rows that lie in `range`.
+/// The positions of those entries of an ascending sequence of rows that are in `range`.
 fn places(sequence: Ints<'_>, range: &Range<usize>) -> Result<Range<usize>> {
     let mut cursor = SortedCursor::new(sequence);
+    // The entries in the range are those at most its last row, without those at most the row before it.
     let before = match range.start.checked_sub(1) {
         None => 0,
         Some(row) => cursor.at_most(row as u32)?.0,

@@ -1,4 +1,5 @@
-//! One suite for every encoding: all types, shapes of values and patterns of NULLs, each encoding forced in turn.
+//! Runs one test suite over every encoding: all types, shapes of values and NULL patterns, with each encoding forced in
+//! turn.
 
 #![allow(clippy::unwrap_used)]
 
@@ -21,7 +22,7 @@ use crate::RowMask;
 use crate::encoding::Word;
 use crate::strings::{ByteStrings, LengthUnit, StringWindow};
 
-/// What the values of a column look like.
+/// The shape of the values of a column.
 #[derive(Clone, Copy, Debug)]
 enum Shape {
     Constant,
@@ -68,8 +69,10 @@ fn integers(shape: Shape, rows: usize, rng: &mut SmallRng) -> Vec<i128> {
                 Shape::Few => i128::from(start) + 3 * rng.random_range(0..7),
                 Shape::Runs if rng.random_range(0..40) > 0 => last,
                 Shape::Runs => rng.random_range(0..100),
+                // About one row in 50 leaves the common value.
                 Shape::Dominated if rng.random_range(0..50) > 0 => 0,
                 Shape::Dominated => rng.random_range(-20..20),
+                // Every 11th stretch of 60 rows is a run of another value, and the rest is the common value 0.
                 Shape::DominatedRuns if (row / 60) % 11 == 3 => 1 + (row / 600) % 3,
                 Shape::DominatedRuns => 0,
                 Shape::Sequence => last + 1,
@@ -130,13 +133,14 @@ fn kinds() -> Vec<SqlType> {
     ]
 }
 
-/// A column of `kind` made of integers.
+/// Makes a column of `kind` from integers.
 fn column(kind: &SqlType, values: &[Option<i128>]) -> ArrayRef {
     macro_rules! primitive {
         ($native:ty) => {
             PrimitiveArray::from_iter(values.iter().map(|value| value.map(|value| value as $native)))
         };
     }
+    // The fillers have 1 to 3 bytes per character. One is longer than 64 bytes, so zone bounds must be cut inside it.
     let text = |value: i128| {
         let filler = ["", "äöü ", "一个相当长的字符串，用来超过边界的长度，因此它必须被截断", "plain text"];
         format!("{}{value}", filler[(value.unsigned_abs() % 4) as usize])
@@ -200,7 +204,7 @@ fn column(kind: &SqlType, values: &[Option<i128>]) -> ArrayRef {
     }
 }
 
-/// Decimals, integers, and what is neither.
+/// Maps an integer to a float. Most become short decimals. NaN, infinity and 1/3 should be stored as exceptions.
 fn float(value: i128) -> f64 {
     match value {
         0 => 0.0,
@@ -215,24 +219,26 @@ fn open(bytes: Vec<u8>, kind: &SqlType) -> Result<Chunk> {
     Chunk::open(ChunkBytes::memory(bytes), kind)
 }
 
-/// Every encoding that suits the column, and the one that is chosen.
+/// Encodes the column in every encoding that suits it, and once more in the encoding that the writer chooses itself.
 fn encodings(column: &ArrayRef, kind: &SqlType) -> Vec<(Option<Encoding>, Vec<u8>)> {
     let forced = Encoding::ALL.into_iter().map(Some).chain([None]);
     forced.filter_map(|forced| Some((forced, encode_as(column, kind, forced).unwrap()?))).collect()
 }
 
-/// Asks every question of every chunk of `column`; of values too that are in `others`.
+/// Compares the answers of every possible chunk of `column` with the array. Value sets are also made of the values in
+/// `others`, because the column may lack them.
 fn check_column(column: &ArrayRef, others: &ArrayRef, kind: &SqlType) {
     let chunks = encodings(column, kind);
     assert!(chunks.iter().any(|(forced, _)| forced.is_none()), "no encoding for {kind}");
     for (forced, mut bytes) in chunks {
         let stored = bytes.len();
+        // On disk a chunk is padded with zeros to whole pages.
         bytes.resize(stored.next_multiple_of(4096), 0);
         let chunk = open(bytes.clone(), kind).unwrap();
         let name = format!("{kind} as {}", chunk.encoding_name());
         assert!(forced.is_none_or(|forced| forced == chunk.encoding()));
         assert_eq!(chunk.stored_bytes(), stored);
-        // A few rows come before all of them, since strings are looked up one by one at first.
+        // Single rows must come first: a chunk looks strings up one by one only until its value list is decoded.
         check_take(&chunk, column, &name);
         check_integers(&chunk, column, &name);
         check_rows(&chunk, column, &name);
@@ -268,10 +274,11 @@ fn check_take(chunk: &Chunk, column: &ArrayRef, name: &str) {
     }
 }
 
-/// Those that are no integers are refused.
+/// Reads the column as 64-bit integers. Skips columns whose type is neither an integer nor a decimal.
 fn check_integers(chunk: &Chunk, column: &ArrayRef, name: &str) {
     let rows = column.len();
     let is_integer = column.data_type().is_integer() || matches!(column.data_type(), DataType::Decimal128(..));
+    // The reader should append, so it should keep this first number.
     let mut found = vec![7];
     if !is_integer {
         return;
@@ -304,6 +311,7 @@ fn check_values(chunk: &Chunk, bytes: &[u8], column: &ArrayRef, name: &str) {
     assert_eq!(values.null_count(), 0);
     assert_eq!(counts.len(), values.len());
     assert_eq!(values.data_type(), column.data_type());
+    // The list must ascend without repetitions, because readers search it.
     let order = make_comparator(&values, &values, Default::default()).unwrap();
     assert!((1..values.len()).all(|place| order(place - 1, place).is_lt()), "{name}: values ascend");
 
@@ -329,6 +337,7 @@ fn check_values(chunk: &Chunk, bytes: &[u8], column: &ArrayRef, name: &str) {
         assert!(rows.iter().zip(&taken).all(|(row, code)| codes[*row as usize] == *code), "{name}");
     }
     check_lengths(chunk, &values, name);
+    // The first chunk has decoded its list by now. This one should answer from the stored bytes.
     let fresh = open(bytes.to_vec(), chunk.kind()).unwrap();
     check_lengths(&fresh, &values, name);
     check_picks(&fresh, column, &values, &counts, name);
@@ -347,7 +356,7 @@ fn check_values(chunk: &Chunk, bytes: &[u8], column: &ArrayRef, name: &str) {
     }
 }
 
-/// Asks for the lengths of `values`.
+/// Compares the lengths of `values` with the answers of the chunk.
 fn check_lengths(chunk: &Chunk, values: &ArrayRef, name: &str) {
     let bytes = chunk.lengths(LengthUnit::Bytes).unwrap();
     let characters = chunk.lengths(LengthUnit::Characters).unwrap();
@@ -362,11 +371,11 @@ fn check_lengths(chunk: &Chunk, values: &ArrayRef, name: &str) {
     }
 }
 
-/// Asks for some of `values`, by code and by row.
+/// Reads some of `values` by code and by row.
 fn check_picks(chunk: &Chunk, column: &ArrayRef, values: &ArrayRef, counts: &[u32], name: &str) {
     let nulls = u32::from(column.null_count() > 0);
     for step in [50, 7, 1] {
-        // NULL's code, the last, is always among them.
+        // The list always includes the last code, which is the code of NULL.
         let mut picked: Vec<u32> = (0..values.len() as u32 + nulls).rev().step_by(step).collect();
         picked.reverse();
         let places = UInt32Array::from_iter(
@@ -394,7 +403,7 @@ fn check_picks(chunk: &Chunk, column: &ArrayRef, values: &ArrayRef, counts: &[u3
     }
 }
 
-/// Narrows masks of all shapes by `retain`, which is to leave the rows that `is_in`.
+/// Calls `retain` with masks of several shapes. It should leave exactly the rows for which `is_in` is true.
 fn check_masks(rows: usize, is_in: &dyn Fn(usize) -> bool, retain: &mut dyn FnMut(&mut RowMask), name: &str) {
     for (start, end, step) in [(0, rows, 1), (rows / 3, rows / 3 * 2, 1), (0, rows, 90), (rows / 2, rows, 3), (1, 1, 1)]
     {
@@ -407,7 +416,7 @@ fn check_masks(rows: usize, is_in: &dyn Fn(usize) -> bool, retain: &mut dyn FnMu
     }
 }
 
-/// Asks for sets of values, made of values of the column and of `others`, of the same type.
+/// Checks sets of values. The values come from the column and from `others`, which has the same type.
 fn check_sets(chunk: &Chunk, column: &ArrayRef, others: &ArrayRef, name: &str) {
     let kind = chunk.kind();
     let probes = [(column, 0), (column, column.len() / 2), (others, 0), (others, others.len() / 2)];
@@ -420,6 +429,7 @@ fn check_sets(chunk: &Chunk, column: &ArrayRef, others: &ArrayRef, name: &str) {
     check_set(chunk, column, &ValueSet::null(kind), &|row| column.is_null(row), name);
     let either = ValueSet::null(kind).or(&ValueSet::all(kind));
     check_set(chunk, column, &either, &|_| true, name);
+    // Lists and structs have no keys, so no other set exists for them.
     if matches!(kind, SqlType::List(_) | SqlType::Struct(_)) {
         return;
     }
@@ -475,14 +485,14 @@ fn check_sets(chunk: &Chunk, column: &ArrayRef, others: &ArrayRef, name: &str) {
     }
 }
 
-/// Asks for strings by what they are made of.
+/// Checks conditions on strings. Each condition implies that the string contains a needle.
 fn check_tests(chunk: &Chunk, column: &ArrayRef, name: &str) {
     let strings = ByteStrings::new(column).unwrap();
     let middle = (0..column.len()).map(|row| strings.value(row)).nth(column.len() / 2).unwrap_or_default();
     let needles = [&b""[..], b"1", b"a1", b"xt12", b"nowhere", &middle[middle.len() / 2..]];
     for (needle, negated) in needles.into_iter().flat_map(|needle| [(needle, false), (needle, true)]) {
         let has = |string: &[u8]| needle.is_empty() || string.windows(needle.len()).any(|window| window == needle);
-        // All that passes has the needle in it, and not all that has it passes.
+        // A string that passes must contain the needle, but a string that contains it need not pass.
         let passes = |string: &[u8]| has(string) && string.iter().fold(0_u8, |sum, byte| sum ^ byte) % 3 != 1;
         let is_in = |row: usize| column.is_valid(row) && passes(strings.value(row)) != negated;
         let mut test = |window: StringWindow<'_>, truth: &mut [bool]| {
@@ -561,7 +571,7 @@ proptest! {
         }
     }
 
-    /// Bytes with valid checksums that nobody wrote.
+    /// Changes random bytes and makes the checksums valid again. No writer has ever written such bytes.
     #[test]
     fn hostile_chunks_are_an_error_or_garbage(
         shape in proptest::sample::select(&SHAPES[..]),
@@ -579,7 +589,8 @@ proptest! {
                 for _ in 0..20 {
                     let mut bytes = bytes.clone();
                     for _ in 0..rng.random_range(1..4) {
-                        // Half of the changes hit the head and the first bytes behind it, where the lengths are.
+                        // We aim half of the changes at the head and the first bytes after it, because the lengths are
+                        // stored there.
                         let near = if rng.random() { bytes.len().min(400) } else { bytes.len() };
                         let at = rng.random_range(0..near);
                         bytes[at] = if rng.random() { rng.random() } else { bytes[at] ^ (1 << rng.random_range(0..8)) };
@@ -592,7 +603,7 @@ proptest! {
     }
 }
 
-/// Makes all checksums right.
+/// Recomputes all checksums, so that changed bytes pass them.
 fn reseal(bytes: &mut [u8]) {
     let rest = u32::read(&bytes[56..]) as usize;
     if let Some((head, body)) = bytes.split_at_mut_checked(FIXED_BYTES + rest) {
@@ -610,6 +621,7 @@ fn reseal(bytes: &mut [u8]) {
     fixed.write(&mut bytes[FIXED_BYTES - 4..]);
 }
 
+/// Calls every reading function. The results do not matter, but no call may panic.
 fn touch_everything(bytes: Vec<u8>, kind: &SqlType) {
     let Ok(chunk) = open(bytes, kind) else { return };
     let rows = chunk.rows();
@@ -626,7 +638,8 @@ fn touch_everything(bytes: Vec<u8>, kind: &SqlType) {
     let _ = chunk.counts();
     let mut codes = Vec::new();
     if chunk.codes(0..rows, &mut codes).is_ok() {
-        // Readers look codes up in what they made of the values.
+        // Callers use codes as indexes into what they made of the values, so every code must be below the number of
+        // values.
         let values = chunk.distinct().unwrap();
         assert!(codes.iter().all(|code| (*code as usize) < values + usize::from(chunk.null_count() > 0)));
     }
@@ -682,7 +695,7 @@ fn every_encoding_is_reached() {
 }
 
 #[test]
-fn versions_before_are_read_and_later_ones_told() {
+fn older_format_versions_are_read_and_newer_ones_are_refused() {
     let values: Vec<Option<i128>> = (0..2000).map(Some).collect();
     let column = column(&SqlType::TEXT, &values);
     let mut bytes = encode(&column, &SqlType::TEXT).unwrap();
@@ -747,7 +760,7 @@ fn a_cut_chunk_is_an_error() {
 }
 
 #[test]
-fn whole_blocks_come_back() {
+fn a_full_block_reads_back_unchanged() {
     let mut rng = SmallRng::seed_from_u64(4);
     for (shape, kind) in [
         (Shape::Wide, SqlType::Int64),
@@ -782,7 +795,7 @@ fn every_nan_is_one_value_and_so_is_every_zero() {
 }
 
 #[test]
-fn nothing_of_a_chunk_depends_on_the_slice_it_came_from() {
+fn a_slice_of_an_array_is_stored_like_an_array_of_its_own() {
     let values: Vec<Option<i128>> = (0..2000).map(|row| (row % 13 > 0).then_some(row / 3)).collect();
     for kind in kinds() {
         let all = column(&kind, &values);
@@ -815,6 +828,7 @@ fn a_chunk_in_a_file_reads_the_same_until_the_file_is_cut() {
     let open = || Chunk::open(ChunkBytes::mapped(Arc::clone(&mapping), 8192, bytes.len()), &kind);
     assert_eq!(&open().unwrap().read(0..20_000).unwrap(), &column);
 
+    // The mapping stays, so a chunk that was opened before the cut must report an error instead of faulting.
     let before = open().unwrap();
     file.set_len(8192 + bytes.len() as u64 - 1).unwrap();
     assert_eq!(before.read(0..1).unwrap_err().kind(), ErrorKind::Corrupt);

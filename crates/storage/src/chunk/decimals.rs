@@ -1,11 +1,11 @@
 //! Floats that are short decimal numbers, stored as integers.
 //!
-//! The idea is that of ALP (Afroozeh, Kuffó and Boncz, "ALP: Adaptive Lossless floating-Point Compression", SIGMOD
-//! 2024): most measured and entered numbers have a few digits behind the point, so `value = integer / 10^digits` for one
-//! number of digits per chunk, and the integers pack well. Values for which the division does not give back the same
-//! bits are exceptions, stored aside with their rows. Here one correctly rounded division by an exact power replaces
-//! ALP's two multiplications: it gives back every decimal of up to 15 digits, and trailing zeros are left to the common
-//! factor that all integers are divided by anyway.
+//! The idea comes from ALP (Afroozeh, Kuffó and Boncz, "ALP: Adaptive Lossless floating-Point Compression", SIGMOD
+//! 2024): most measured and entered numbers have a few digits after the point. So `value = integer / 10^digits` with
+//! one number of digits per chunk, and the integers pack well. For example, 12.5 and 3.75 with two digits become 1250
+//! and 375. If the division does not give back the same bits, the value is an exception and is stored separately with
+//! its row. We replace ALP's two multiplications by one correctly rounded division by an exact power. It gives back
+//! every decimal of up to 15 digits. Trailing zeros are left to the common factor, which divides all integers anyway.
 
 use arrow::array::Array;
 use arrow::buffer::NullBuffer;
@@ -14,29 +14,30 @@ use super::head::{NewSection, SectionKind};
 use super::kinds::FloatKind;
 use crate::encoding::{self, Layout, Word};
 
-/// Digits behind the point at most. 10^22 is the last power of ten that a double holds exactly; values that need more
-/// digits than this are no short decimals.
+/// The maximum number of digits after the point. 10^22 is the last power of ten that a double holds exactly, but values
+/// that need more digits than this are not short decimals.
 pub(super) const DIGITS_MAX: u8 = 15;
-/// Integers of up to 51 bits: adding 1.5 * 2^52 to such a number rounds it to the nearest integer, and taking it away
-/// again leaves that integer, which needs no call where the processor at hand has no instruction for rounding.
+/// The largest magnitude of an integer: 51 bits. Adding 1.5 * 2^52 to such a number rounds it to the nearest integer,
+/// and subtracting it again leaves that integer. This needs no function call on processors without a rounding
+/// instruction.
 const INTEGER_MAX: f64 = 2_251_799_813_685_248.0;
 const ROUNDER: f64 = 6_755_399_441_055_744.0;
-/// Values that are looked at to find the number of digits.
+/// Values that are tried to find the number of digits.
 const SAMPLE: usize = 512;
-/// A prime larger than a chunk has rows.
+/// A prime that is larger than the number of rows of a chunk, so that its multiples visit different rows.
 const SCATTER: usize = 2_654_435_761;
-/// One value in so many may be an exception.
+/// At most one value in this many may be an exception.
 const EXCEPTIONS_ONE_IN: usize = 8;
 
-/// 10^`digits`.
+/// The power 10^`digits`.
 pub(super) fn power(digits: u8) -> f64 {
     10f64.powi(i32::from(digits))
 }
 
-/// A column of decimals.
+/// A column as decimals.
 pub(super) struct Decimals {
     pub(super) digits: u8,
-    /// The integers as keys of 64-bit signed ones; an exception's is that of the row before.
+    /// The integers as keys of 64-bit signed integers. An exception repeats the integer of the row before.
     pub(super) keys: Vec<u64>,
     pub(super) exceptions: [NewSection; 2],
 }
@@ -45,22 +46,26 @@ pub(super) struct Decimals {
 fn to_integer<K: FloatKind>(value: K::Native, power: f64) -> Option<i64> {
     let scaled = K::double(value) * power;
     let rounded = scaled + ROUNDER - ROUNDER;
+    // An integer is right only if decoding it gives back the same key, so we run the decoder here.
     let same = scaled.abs() <= INTEGER_MAX && K::key(K::nearest(rounded / power)) == K::key(value);
     same.then_some(rounded as i64)
 }
 
-/// `array` as decimals, if most of its values are.
+/// Converts `array` to decimals if most of its values are short decimals. With `forced`, any number of exceptions is
+/// allowed.
 pub(super) fn find<K: FloatKind>(array: &dyn Array, nulls: Option<&NullBuffer>, forced: bool) -> Option<Decimals> {
     let data = array.to_data();
     let values = &data.buffer::<K::Native>(0)[..array.len()];
-    // Scattered, because a column often counts up, and every tenth value has a digit less than the rest.
+    // The sample is scattered, because a column often counts up and then every tenth value has one digit less than the
+    // others.
     let sample: Vec<K::Native> = (0..SAMPLE.min(values.len()))
         .map(|pick| pick * SCATTER % values.len())
         .filter(|row| nulls.is_none_or(|nulls| nulls.is_valid(*row)))
         .map(|row| values[row])
         .collect();
     let hits = |digits: u8| sample.iter().filter(|value| to_integer::<K>(**value, power(digits)).is_some()).count();
-    // The fewest digits among those that fit the most values.
+    // Of the numbers of digits that fit the most values, we take the smallest. `max_by_key` returns the last maximum,
+    // so we go downwards.
     let (digits, hits) = (0..=DIGITS_MAX).map(|digits| (digits, hits(digits))).rev().max_by_key(|(_, hits)| *hits)?;
     if !forced && (sample.len() - hits) * EXCEPTIONS_ONE_IN > sample.len() {
         return None;
@@ -77,7 +82,8 @@ fn convert<K: FloatKind>(
     let power = power(digits);
     let (mut rows, mut others) = (Vec::new(), Vec::new());
     let mut keys = Vec::with_capacity(values.len());
-    // Rows without an integer of their own repeat the one before; those at the front, the first that has one.
+    // A row without an integer repeats the integer of the row before, which costs no bits. Such rows at the front
+    // repeat the first integer.
     let mut last = values.iter().find_map(|value| to_integer::<K>(*value, power)).unwrap_or(0);
     for (row, value) in values.iter().enumerate() {
         if nulls.is_none_or(|nulls| nulls.is_valid(row)) {
@@ -94,6 +100,7 @@ fn convert<K: FloatKind>(
     if !forced && rows.len() * EXCEPTIONS_ONE_IN > values.len() {
         return None;
     }
+    // Exceptions are rarely alike, so packing them would not pay.
     let plain = encoding::encode_as(Layout::Plain, &others).expect("plain values have a size");
     let exceptions = [
         NewSection { kind: SectionKind::ExceptionRows, count: rows.len(), bytes: encoding::encode(&rows) },
@@ -105,16 +112,19 @@ fn convert<K: FloatKind>(
 /// The value of a stored integer.
 #[inline]
 pub(super) fn value<K: FloatKind>(key: u64, power: f64) -> K::Native {
-    // An integer of up to 51 bits, added to the bits of a double of that size, is added to its value.
+    // For an integer of up to 51 bits, adding it to the bits of a double of this size adds it to the value of the
+    // double.
     let integer = f64::from_bits(ROUNDER.to_bits().wrapping_add(key.flip_sign())) - ROUNDER;
     K::nearest(integer / power)
 }
 
-/// The key of the least integer whose value has a key that is not below `key`; more than any if there is none.
+/// The key of the least integer whose value has a key of at least `key`. Returns `u128::MAX` if no integer is large
+/// enough.
 pub(super) fn integer_from<K: FloatKind>(key: u128, power: f64) -> u128 {
-    // Values ascend with their integers.
+    // Values ascend with their integers, so we can search by halves.
     let (mut low, mut high) = (-(INTEGER_MAX as i64), INTEGER_MAX as i64 + 1);
     while low < high {
+        // Compare by keys, because these have the order of the type, with NaN on top.
         let middle = low + (high - low) / 2;
         match K::key(value::<K>((middle as u64).flip_sign(), power)).widen() < key {
             true => low = middle + 1,
@@ -136,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn prices_become_cents_and_the_rest_exceptions() {
+    fn prices_become_cents_and_other_values_become_exceptions() {
         let mut values: Vec<f64> = (0..5000).map(|cents| f64::from(cents) / 100.0).collect();
         values[7] = f64::NAN;
         values[8] = 1e300;
@@ -150,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn borders_of_floats_are_borders_of_integers() {
+    fn a_float_border_maps_to_the_least_integer_not_below_it() {
         for (border, integer) in
             [(0.07, 7), (0.070_000_000_1, 8), (-3.0, -300_i64), (0.0, 0), (1e-300, 1), (-1e-300, 0)]
         {
@@ -163,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn measured_noise_is_left_alone() {
+    fn values_that_are_no_short_decimals_are_not_converted() {
         let values: Vec<f64> = (1..5000).map(|row| f64::from(row).sqrt()).collect();
         assert!(find::<Float64>(&Float64Array::from(values), None, false).is_none());
     }

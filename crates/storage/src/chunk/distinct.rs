@@ -1,64 +1,67 @@
-//! The distinct values of a column of integers, and a code per row.
+//! Finds the distinct values of a column of integers, and the code of each row.
 //!
-//! Where the values span a small range, an array with a slot per possible value counts them. Elsewhere a hash table
-//! numbers them in the order of their appearance, and the distinct ones are sorted. That gives up where so many are
-//! distinct that a value list would not pay, and a sample tells of most such columns before the table is filled: among
-//! `n` of `N` rows drawn at random, `c` repeat an earlier one where about `n * n / 2c` values are equally frequent, and
-//! more repeat where they are not. The draw is scattered over all rows, since neighbours repeat more or less than others.
+//! If the values span a small range, an array with a slot per possible value counts them. Otherwise a hash table
+//! numbers them in the order of their appearance, and then the distinct values are sorted. We give up when there are
+//! too many distinct values for a list to pay. A sample usually tells that before the table is filled: if all values
+//! are equally frequent, a random draw of `n` rows repeats an earlier value about `c = n * n / 2d` times for `d`
+//! distinct values, and more often if they are not equally frequent. The draw is scattered over all rows, because
+//! neighbours repeat more or less often than other rows.
 //!
-//! Hashes are keyed by the process, so that no data can be made to collide in it.
+//! The hash key is random for each process, so that no data can be crafted to collide.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
 
 use crate::encoding::Word;
 
-/// Slots that may be counted in an array, per row.
+/// The maximum number of slots of the counting array, per row.
 const SLOTS_PER_ROW_MAX: usize = 2;
-/// Slots that may be counted in an array, however few rows there are.
+/// This many slots are allowed for small columns too.
 const SLOTS_ALWAYS: usize = 1 << 16;
 
-/// Rows of a sample.
+/// The number of rows of a sample.
 const SAMPLE: usize = 8192;
-/// Fewer rows are not sampled.
+/// Columns with fewer rows are not sampled.
 const SAMPLED_ROWS_MIN: usize = 8 * SAMPLE;
-/// Below this, a sample has so few repeated values that there are twice as many values as rows to draw from, and more than
-/// three quarters of the rows then have one of their own.
+/// With fewer repeated values than this in the sample, there are about twice as many possible values as rows, and more
+/// than three quarters of the rows have a value of their own.
 const REPEATED_MIN: usize = 32;
-/// A prime larger than a chunk has rows.
+/// A prime that is larger than the number of rows of a chunk, so that its multiples visit different rows.
 const SCATTER: usize = 2_654_435_761;
-/// Fewer values are sorted by comparing.
+/// Fewer values than this are sorted by comparing.
 const RADIX_MIN: usize = 2048;
-/// Bits of a digit of the radix sort.
+/// The bits of one digit of the radix sort.
 const DIGIT_BITS: u32 = 8;
 
 /// The distinct values of a column.
 pub(super) struct Distinct<W> {
-    /// Ascending.
+    /// The values, ascending.
     pub(super) values: Vec<W>,
-    /// Rows of each value that are not NULL.
+    /// For each value, the number of rows that are not NULL.
     pub(super) counts: Vec<u32>,
     numbers: Numbers,
 }
 
-/// How to get from a row's value to its code.
+/// The way from a row's value to its code.
 enum Numbers {
-    /// The code of each possible value.
+    /// Indexed by value: the code.
     ByValue(Vec<u32>),
-    /// The number of each row's value in the order of appearance, and the code of each number.
+    /// Indexed by row: the number of its value in the order of appearance. Indexed by number: the code.
     ByRow { numbers: Vec<u32>, codes: Vec<u32> },
 }
 
 impl<W: Word> Distinct<W> {
-    /// The distinct values of `values`, the greatest of which is `high`, or `None` if there are more than `most`. A NULL
-    /// row holds the value of some row that is not NULL.
+    /// Finds the distinct values of `values`, whose greatest value is `high`. Returns `None` if there are more than
+    /// `most`. Each NULL row must hold the value of some row that is not NULL.
     pub(super) fn find(values: &[W], high: W, null_rows: &[u32], most: usize) -> Option<Distinct<W>> {
+        // An array is faster than a hash table, but it must not be much larger than the column.
         let slots_max = (values.len() * SLOTS_PER_ROW_MAX).max(SLOTS_ALWAYS.min(64 * values.len()));
         let mut found = match usize::try_from(high.widen()) {
             Ok(high) if high < slots_max => count_slots(values, high + 1, most)?,
             _ if most < values.len() && hardly_repeats(values) => return None,
             _ => number_values(values, most)?,
         };
+        // The NULL rows were counted under the value that they hold. Take them out again.
         for row in null_rows {
             let code = found.code(values[*row as usize], *row as usize);
             found.counts[code as usize] -= 1;
@@ -66,7 +69,7 @@ impl<W: Word> Distinct<W> {
         Some(found)
     }
 
-    /// All rows are NULL: what their values repeat is no value.
+    /// Forgets the values, for a column with only NULLs: its NULL rows hold an arbitrary value.
     pub(super) fn forget_values(&mut self) {
         self.values.clear();
         self.counts.clear();
@@ -79,7 +82,7 @@ impl<W: Word> Distinct<W> {
         }
     }
 
-    /// The code of each row; that of a NULL row is the number of values. `C` has room for all codes.
+    /// The code of each row. The code of a NULL row is the number of values. `C` must be wide enough for all codes.
     pub(super) fn codes<C: Word>(&self, values: &[W], null_rows: &[u32]) -> Vec<C> {
         let mut out: Vec<C> = match &self.numbers {
             Numbers::ByValue(codes) => {
@@ -99,7 +102,8 @@ impl<W: Word> Distinct<W> {
 
 fn count_slots<W: Word>(values: &[W], slots: usize, most: usize) -> Option<Distinct<W>> {
     let mut rows = vec![0u32; slots];
-    // Neighbours are often equal, and a slot that was just written is slow to read: two arrays take turns.
+    // Neighbours are often equal, and reading a slot that was just written stalls the processor. So two arrays take
+    // turns.
     let mut others = vec![0u32; slots];
     let (pairs, rest) = values.as_chunks::<2>();
     for [a, b] in pairs {
@@ -113,9 +117,11 @@ fn count_slots<W: Word>(values: &[W], slots: usize, most: usize) -> Option<Disti
         *rows += others;
     }
     let mut found = Distinct { values: Vec::new(), counts: Vec::new(), numbers: Numbers::ByValue(Vec::new()) };
+    // The second array is no longer needed for counting. We reuse it for the codes.
     let mut codes = others;
     for (slot, rows) in rows.iter().enumerate() {
         if *rows > 0 {
+            // Too many values for a list to pay.
             if found.values.len() == most {
                 return None;
             }
@@ -128,7 +134,7 @@ fn count_slots<W: Word>(values: &[W], slots: usize, most: usize) -> Option<Disti
     Some(found)
 }
 
-/// Whether a sample has so few repeated values that nearly every row must have a value of its own.
+/// Whether a sample repeats so few values that nearly every row must have a value of its own.
 fn hardly_repeats<W: Word>(values: &[W]) -> bool {
     if values.len() < SAMPLED_ROWS_MIN {
         return false;
@@ -140,7 +146,7 @@ fn hardly_repeats<W: Word>(values: &[W]) -> bool {
     SAMPLE - table.found.len() < REPEATED_MIN
 }
 
-/// Sorts by value: by comparing where there are few, else digit by digit from the lowest.
+/// Sorts by value: by comparing if there are few values, otherwise by radix sort from the lowest digit.
 fn sort<W: Word>(values: &mut Vec<(W, u32)>) {
     if values.len() < RADIX_MIN {
         return values.sort_unstable();
@@ -150,6 +156,7 @@ fn sort<W: Word>(values: &mut Vec<(W, u32)>) {
     for shift in (0..highest.bits()).step_by(DIGIT_BITS as usize) {
         let digit = |value: W| (value.shifted(shift).low() & ((1 << DIGIT_BITS) - 1)) as usize;
         let mut starts = [0u32; 1 << DIGIT_BITS];
+        // Count each digit, then turn the counts into the start of each digit's entries.
         values.iter().for_each(|(value, _)| starts[digit(*value)] += 1);
         let mut sum = 0;
         for start in &mut starts {
@@ -166,22 +173,22 @@ fn sort<W: Word>(values: &mut Vec<(W, u32)>) {
 
 static HASH_KEY: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(0u8) | 1);
 
-/// An open-addressing table from value to number.
+/// An open-addressing hash table from value to number.
 ///
-/// A slot holds a number and the bits of the hash that are left over, so that it has four bytes whatever the value: the
-/// table stays in a near cache, and a value itself is only looked at where those bits fit.
+/// A slot holds a number and the bits of the hash that did not choose the slot. So a slot takes four bytes for any type
+/// of value, the table stays in a near cache, and we only compare a value itself if those bits match.
 struct Table<W> {
     slots: Vec<u32>,
-    /// The hash's bits that are no slot.
+    /// How far to shift the hash right to get the slot.
     shift: u32,
     key: u64,
-    /// By number.
+    /// The values, indexed by number.
     found: Vec<W>,
 }
 
 const EMPTY: u32 = u32::MAX;
 const SLOT_BITS_FIRST: u32 = 12;
-/// Bits of a number. The highest one is none, so that no entry is [`EMPTY`].
+/// The bits of a number. A number never has all of them set, so no slot with an entry equals [`EMPTY`].
 const NUMBER_BITS: u32 = 20;
 const NUMBER_MASK: u32 = (1 << NUMBER_BITS) - 1;
 
@@ -204,6 +211,7 @@ impl<W: Word> Table<W> {
     #[inline]
     fn number(&mut self, value: W) -> u32 {
         let hash = self.hash(value);
+        // The slot takes the high bits of the hash and the tag low ones, so the tag adds information.
         let tag = (hash as u32) & !NUMBER_MASK;
         let mask = self.slots.len() - 1;
         let mut slot = (hash >> self.shift) as usize & mask;
@@ -224,12 +232,14 @@ impl<W: Word> Table<W> {
         let number = self.found.len() as u32;
         self.slots[slot] = tag | number;
         self.found.push(value);
+        // At most half of the slots are used, so that probing stays short and always finds an empty slot.
         if self.found.len() * 2 > self.slots.len() {
             self.grow();
         }
         number
     }
 
+    /// Makes the table four times as large and inserts all values again.
     fn grow(&mut self) {
         self.shift -= 2;
         let mask = self.slots.len() * 4 - 1;
@@ -237,6 +247,7 @@ impl<W: Word> Table<W> {
         for (number, value) in self.found.iter().enumerate() {
             let hash = self.hash(*value);
             let mut slot = (hash >> self.shift) as usize & mask;
+            // All values are distinct here, so no comparison is needed.
             while self.slots[slot] != EMPTY {
                 slot = (slot + 1) & mask;
             }
@@ -249,8 +260,10 @@ fn number_values<W: Word>(values: &[W], most: usize) -> Option<Distinct<W>> {
     let mut table = Table::new();
     let mut rows: Vec<u32> = Vec::new();
     let mut numbers = Vec::with_capacity(values.len());
+    // A run of equal values needs only one lookup.
     for run in values.chunk_by(|a, b| a == b) {
         let number = table.number(run[0]);
+        // This is a new value: the table numbers values from 0 without gaps.
         if number as usize == rows.len() {
             if rows.len() == most {
                 return None;
@@ -260,6 +273,7 @@ fn number_values<W: Word>(values: &[W], most: usize) -> Option<Distinct<W>> {
         rows[number as usize] += run.len() as u32;
         numbers.resize(numbers.len() + run.len(), number);
     }
+    // Sort the values, then translate numbers to codes: the code is the rank of the value.
     let mut order: Vec<(W, u32)> =
         table.found.iter().enumerate().map(|(number, value)| (*value, number as u32)).collect();
     sort(&mut order);

@@ -1,8 +1,8 @@
-//! What a scan asks a chunk about conditions: does its head settle one, which codes pass, which rows pass.
+//! The conditions of a scan: does the head already decide one, which codes pass, and which rows pass?
 //!
-//! Each answer narrows the next. The head knows the least and the greatest value; the value list, which is sorted, is
-//! searched for the ends of ranges without being decoded; and only what they leave open is asked of rows, of those alone
-//! that are still in.
+//! Each answer narrows the next question. The head knows the least and the greatest value. The value list is sorted, so
+//! we search it for the ends of ranges without decoding it. Rows are read only if that leaves the condition open, and
+//! only the rows that are still in the mask.
 
 use rowmill_base::{Error, Result};
 
@@ -18,31 +18,32 @@ use super::{Chunk, Encoding, text};
 use crate::row_mask::RowMask;
 use crate::strings::{Grams, Groups, StringList};
 
-/// What is known of a condition before any row is looked at.
+/// The truth of a condition, as far as it is known before any row is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It is true for no row.
     Nothing,
     /// It is true for every row.
     Everything,
-    /// Rows have to be looked at.
+    /// It must be checked row by row.
     Unknown,
 }
 
 impl Chunk {
-    /// What the head says: of a chunk without rows, that nothing passes.
+    /// Decides the condition from the head alone. Returns [`Verdict::Nothing`] for a chunk without rows.
     pub fn verdict(&self, set: &ValueSet) -> Verdict {
         set.verdict(&self.head.facts)
     }
 
-    /// The codes of the values in `set`, which is of the column's type; `None` if there is no value list. The list is
-    /// searched, not decoded.
+    /// The codes of the values in `set`, which must be of the column's type. `None` if the chunk has no value list.
+    /// Searches the list without decoding it.
     pub fn codes_of(&self, set: &ValueSet) -> Result<Option<CodeSet>> {
         if !self.has_values() {
             return Ok(None);
         }
         let values = self.distinct().unwrap_or_default() as u32;
         let ranges = match &set.values {
+            // All rows are NULL, so no value can be found.
             _ if values == 0 => Borders::none(),
             Values::Keys(keys) => with_kind!(
                 self.head.facts.physical,
@@ -63,9 +64,9 @@ impl Chunk {
         Ok(Some(CodeSet::of_values(&ranges, values, null)))
     }
 
-    /// The codes of the strings that pass `test`, or with `negated` do not; NULL is not among them. `None` if there is no list
-    /// of strings. Goes through the list some strings at a time, and leaves out what cannot have `needle` in it, as all that
-    /// passes has; that may be empty.
+    /// The codes of the strings that pass `test`, or with `negated` of those that do not. NULL is never among them.
+    /// `None` if the chunk has no list of strings. Every string that passes must contain `needle`, which may be empty:
+    /// groups of the list that cannot contain it are skipped. Decodes the other strings a window at a time.
     pub fn codes_where(&self, needle: &[u8], negated: bool, test: &mut StringTest<'_>) -> Result<Option<CodeSet>> {
         self.codes_with(needle, negated, |list, groups, truth| {
             list.for_each_window_of(groups, |window| {
@@ -76,13 +77,14 @@ impl Chunk {
         })
     }
 
-    /// The codes of the strings that have `needle` in them, which is not empty, or with `negated` have not; NULL is not among
-    /// them. `None` if there is no list of strings.
+    /// The codes of the strings that contain `needle`, which must not be empty, or with `negated` of those that do not.
+    /// NULL is never among them. `None` if the chunk has no list of strings.
     pub fn codes_containing(&self, needle: &[u8], negated: bool) -> Result<Option<CodeSet>> {
         self.codes_with(needle, negated, |list, groups, truth| list.contains(needle, groups, truth))
     }
 
-    /// The codes of the strings of which `find` sets the truth, among the groups of those that may have `needle` in them.
+    /// Runs `find` on the groups that may contain `needle`, and returns the codes that it sets to true. With `negated`,
+    /// returns the other codes except NULL's.
     fn codes_with(
         &self,
         needle: &[u8],
@@ -91,6 +93,7 @@ impl Chunk {
     ) -> Result<Option<CodeSet>> {
         let Some((list, mut truth)) = self.list_and_truth()? else { return Ok(None) };
         let groups = self.groups_with(needle, &list)?;
+        // Skipped groups keep `false`: none of their strings contains the needle.
         self.count_decoded(list.values_in(&groups));
         let of_values = &mut truth[..list.len()];
         find(&list, &groups, of_values).map_err(|error| self.in_section(SectionKind::Values, error))?;
@@ -100,8 +103,8 @@ impl Chunk {
         Ok(Some(CodeSet::of_truth(truth)))
     }
 
-    /// As [`Chunk::codes_where`], but of the codes of the rows in `mask` alone, some of the chunk's: no other string is looked
-    /// at, and no other code is in.
+    /// The codes of the strings that pass `test`, like [`Chunk::codes_where`], but only among the codes of the rows in
+    /// `mask`. Reads no other string, and returns no other code. `mask` must be within the rows of the chunk.
     pub fn codes_where_of(
         &self,
         needle: &[u8],
@@ -114,9 +117,11 @@ impl Chunk {
         let groups = self.groups_with(needle, &list)?;
         let mut of_rows = Vec::new();
         self.take_codes(&mask.positions(), &mut of_rows)?;
+        // Each value is tested once, however many rows have it.
         let mut wanted = UsedCodes::of(&of_rows, list.len() as u32).ascending();
-        // NULL's code is the last.
+        // The code of NULL is the last one.
         wanted.pop_if(|code| *code as usize == list.len());
+        // A string in a group that is skipped does not pass, so its answer is already known.
         wanted.iter().for_each(|code| truth[*code as usize] = negated);
         list.retain_in(&groups, &mut wanted);
         self.count_decoded(wanted.len());
@@ -131,7 +136,7 @@ impl Chunk {
         Ok(Some(CodeSet::of_truth(truth)))
     }
 
-    /// The groups of the list that may have `needle` in a string.
+    /// The groups of the list in which a string may contain `needle`. Without grams these are all groups.
     fn groups_with(&self, needle: &[u8], list: &StringList<'_>) -> Result<Groups> {
         let Some(section) = self.head.find(SectionKind::Grams) else { return Ok(list.all_groups()) };
         let (bytes, _) = self.section_bytes(SectionKind::Grams)?;
@@ -139,7 +144,8 @@ impl Chunk {
         grams.map(|grams| grams.groups_with(needle)).map_err(|error| self.in_section(SectionKind::Grams, error))
     }
 
-    /// The list of strings, and a truth for each code that is not set; `None` if there is no list of strings.
+    /// Opens the list of strings, and makes a truth value for each code, initially false. `None` if the chunk has no
+    /// list of strings.
     fn list_and_truth(&self) -> Result<Option<(StringList<'_>, Vec<bool>)>> {
         if !self.is_string() || !self.has_values() {
             return Ok(None);
@@ -150,8 +156,9 @@ impl Chunk {
         Ok(Some((list, vec![false; codes])))
     }
 
-    /// Leaves the rows in `mask`, some of the chunk's, whose string is as [`Chunk::codes_where`] wants it: no NULL. Looks only at
-    /// strings that such rows have, each once. An error if the column is not one of strings.
+    /// Leaves the rows in `mask` whose string passes `test` as in [`Chunk::codes_where`]. NULL rows never pass. Reads
+    /// only the strings of rows in the mask, and each string once. Returns an error if the column does not have
+    /// strings.
     pub fn retain_where(
         &self,
         needle: &[u8],
@@ -161,7 +168,7 @@ impl Chunk {
     ) -> Result<()> {
         self.check_range(&mask.rows())?;
         if !self.is_string() {
-            return Err(Error::internal(format!("a condition on the strings of a column of {}", self.kind())));
+            return Err(Error::internal(format!("a condition on strings for a column of {}", self.kind())));
         }
         if !self.has_values() {
             let extent = mask.extent();
@@ -176,9 +183,11 @@ impl Chunk {
         }
     }
 
-    /// As [`Chunk::rows_of`], but if that would take reading many counts, as if all values had as many rows.
+    /// Estimates [`Chunk::rows_of`]. If the exact answer needs too many counts, it assumes that all values have equally
+    /// many rows.
     pub fn about_rows_of(&self, codes: &CodeSet) -> Result<usize> {
         const COUNTS_READ_MAX: usize = 4096;
+        // The counts of the smaller side of the set are enough, because all counts add up to the rows.
         let (all, within) = (codes.codes(), codes.count());
         let others = || self.rows_of(&codes.other_codes()).map(|rows| self.rows() - rows);
         match (within <= COUNTS_READ_MAX, all - within <= COUNTS_READ_MAX) {
@@ -189,7 +198,7 @@ impl Chunk {
         }
     }
 
-    /// Rows whose code is in `codes`, a set of this chunk, as the counts of its values say.
+    /// The number of rows whose code is in `codes`, a set of this chunk. Adds up the stored counts of the values.
     pub fn rows_of(&self, codes: &CodeSet) -> Result<usize> {
         let values = self.distinct().unwrap_or_default();
         let nulls = if codes.contains(values as u32) { self.null_count() } else { 0 };
@@ -216,11 +225,12 @@ impl Chunk {
                 }
             }
         }
-        // Counts that were never written may come to more than the rows.
+        // Damaged counts may add up to more than the rows.
         Ok((rows as usize).saturating_add(nulls).min(self.rows()))
     }
 
-    /// Leaves the rows in `mask`, some of the chunk's, whose code is in `codes`, a set of this chunk.
+    /// Leaves the rows in `mask` whose code is in `codes`, a set of this chunk. `mask` must be within the rows of the
+    /// chunk.
     pub fn retain_codes(&self, codes: &CodeSet, mask: &mut RowMask) -> Result<()> {
         self.check_range(&mask.rows())?;
         match (codes.is_empty(), codes.is_full()) {
@@ -231,8 +241,8 @@ impl Chunk {
         Ok(())
     }
 
-    /// Leaves the rows in `mask`, some of the chunk's, whose value is in `set`, which is of the column's type. Packed values
-    /// are compared as they are packed.
+    /// Leaves the rows in `mask` whose value is in `set`, which must be of the column's type. Compares packed values
+    /// without unpacking them.
     pub fn retain_values(&self, set: &ValueSet, mask: &mut RowMask) -> Result<()> {
         self.check_range(&mask.rows())?;
         match self.verdict(set) {
@@ -246,9 +256,11 @@ impl Chunk {
         Ok(())
     }
 
-    /// As [`Chunk::retain_values`], where rows are stored without a value list.
+    /// Leaves the rows in `mask` whose value is in `set`, for encodings without a value list.
     fn retain_stored(&self, set: &ValueSet, mask: &mut RowMask) -> Result<()> {
         let extent = mask.extent();
+        // NULL rows leave the mask first, because their stored value is arbitrary. They come back at the end if the set
+        // has NULL.
         let null_rows = self.nulls(Rows::Range(&extent))?.map(|nulls| {
             let mut null_rows = mask.clone();
             mask.and_bits(extent, nulls.inner());
@@ -256,6 +268,7 @@ impl Chunk {
             null_rows
         });
         match &set.values {
+            // These two also cover types without keys, for example lists.
             Values::Keys(keys) if *keys == Borders::all() => {}
             Values::Keys(keys) if *keys == Borders::none() => mask.clear(),
             Values::Keys(keys) => match self.head.facts.physical {

@@ -1,7 +1,7 @@
-//! Reading a column of a type of fixed size.
+//! Reads a column whose type has a fixed size.
 //!
-//! Inner loops work on one vector at a time: unpack, multiply and add, turn keys into natives. What a row shows for a
-//! NULL is of no meaning.
+//! The inner loops work on one vector at a time: unpack, multiply and add, turn keys into natives. The native of a NULL
+//! row is arbitrary.
 
 use std::ops::Range;
 
@@ -19,7 +19,7 @@ use super::{Chunk, Encoding};
 use crate::encoding::{Ints, SortedCursor, Span, Word, pack_bits};
 use crate::row_mask::RowMask;
 
-/// Rows to decode: neighbours, or any.
+/// The rows to decode: a range, or a list in ascending order.
 #[derive(Clone, Copy)]
 pub(super) enum Rows<'a> {
     Range(&'a Range<usize>),
@@ -48,20 +48,20 @@ impl<W: Word> Scale<W> {
         Scale { base: W::truncate(facts.base), factor: W::from_u64(facts.factor) }
     }
 
-    /// The least stored integer whose key is not below `key`; `None` if there is none.
+    /// The least stored integer whose key is not below `key`. `None` if no stored integer is that large.
     fn stored_from(&self, key: u128) -> Option<W> {
         let distance = key.saturating_sub(self.base.widen());
-        // A factor of 0 is never written.
+        // No writer stores a factor of 0, but damaged bytes may have one.
         let stored = distance.div_ceil(self.factor.widen().max(1));
         (stored <= W::MAX.widen()).then(|| W::truncate(stored))
     }
 
-    /// The stored integers whose keys lie in `keys`.
+    /// The ranges of stored integers whose keys are in `keys`.
     fn spans(&self, keys: &Borders<u128>) -> Vec<Span<W>> {
         let span = |(low, end): (&u128, Option<&u128>)| {
             let low = self.stored_from(*low)?;
             let high = match end.and_then(|end| self.stored_from(*end)) {
-                // The last one before the end.
+                // The last stored integer below the end. If the end is the least one, the range is empty.
                 Some(end) => W::truncate(end.widen().checked_sub(1)?),
                 None => W::MAX,
             };
@@ -73,6 +73,7 @@ impl<W: Word> Scale<W> {
     /// Appends `finish(key)` for each stored integer.
     #[inline]
     fn apply<T>(&self, stored: &[W], out: &mut Vec<T>, finish: impl Fn(W) -> T) {
+        // Most columns have no factor. The loop without a multiplication is faster.
         if self.factor == W::from_u64(1) {
             out.extend(stored.iter().map(|value| finish(self.base.plus(*value))));
         } else {
@@ -81,7 +82,7 @@ impl<W: Word> Scale<W> {
     }
 }
 
-/// The rows as an array.
+/// Reads the rows as an array.
 pub(super) fn read<K: Kind>(chunk: &Chunk, rows: Rows<'_>) -> Result<ArrayRef> {
     let kind = chunk.kind.arrow();
     let facts = &chunk.head.facts;
@@ -97,7 +98,7 @@ pub(super) fn read<K: Kind>(chunk: &Chunk, rows: Rows<'_>) -> Result<ArrayRef> {
     K::array(Buffer::from_vec(natives), nulls, &kind)
 }
 
-/// The rows of a float column as an array.
+/// Reads the rows of a float column as an array.
 pub(super) fn read_floats<K: FloatKind>(chunk: &Chunk, rows: Rows<'_>) -> Result<ArrayRef> {
     if chunk.head.facts.encoding != Encoding::Decimal {
         return read::<K>(chunk, rows);
@@ -108,7 +109,7 @@ pub(super) fn read_floats<K: FloatKind>(chunk: &Chunk, rows: Rows<'_>) -> Result
     K::array(Buffer::from_vec(natives), chunk.nulls(rows)?, &chunk.kind.arrow())
 }
 
-/// What integers are divided by.
+/// The power of ten that stored integers are divided by.
 fn decimal_power(chunk: &Chunk) -> Result<f64> {
     match chunk.head.facts.digits {
         digits if digits > DIGITS_MAX => Err(Error::corrupt(format!("byte 69 of the chunk: {digits} decimal digits"))),
@@ -116,7 +117,7 @@ fn decimal_power(chunk: &Chunk) -> Result<f64> {
     }
 }
 
-/// What decimals are stored as, whatever the float.
+/// The kind of the integers that decimals are stored as, for both float types.
 struct Integers<K>(std::marker::PhantomData<K>);
 
 impl<K: FloatKind> Kind for Integers<K> {
@@ -131,7 +132,7 @@ impl<K: FloatKind> Kind for Integers<K> {
     }
 }
 
-/// Puts the values that are no decimals where they belong.
+/// Overwrites the rows whose value is not a decimal with the stored exceptions.
 fn patch<K: FloatKind>(chunk: &Chunk, rows: Rows<'_>, natives: &mut [K::Native]) -> Result<()> {
     match rows {
         Rows::Range(range) => for_each_exception::<K>(chunk, range, |row, key| {
@@ -139,6 +140,7 @@ fn patch<K: FloatKind>(chunk: &Chunk, rows: Rows<'_>, natives: &mut [K::Native])
         }),
         Rows::List(rows) => {
             let values = chunk.ints(SectionKind::ExceptionValues)?;
+            // Both lists ascend, so a cursor walks through the exceptions once.
             let mut cursor = SortedCursor::new(chunk.ints(SectionKind::ExceptionRows)?);
             for (row, native) in rows.iter().zip(natives) {
                 let (place, last) = cursor.at_most(*row)?;
@@ -151,7 +153,7 @@ fn patch<K: FloatKind>(chunk: &Chunk, rows: Rows<'_>, natives: &mut [K::Native])
     }
 }
 
-/// Calls `each` with the rows of `range` whose value is no decimal, and their keys.
+/// Calls `each` with the rows of `range` whose value is not a decimal, and with their keys.
 fn for_each_exception<K: FloatKind>(
     chunk: &Chunk,
     range: &Range<usize>,
@@ -163,6 +165,7 @@ fn for_each_exception<K: FloatKind>(
     let places = chunk.ints(SectionKind::ExceptionRows)?;
     let values = chunk.ints(SectionKind::ExceptionValues)?;
     let mut cursor = SortedCursor::new(places);
+    // The positions after all exceptions before the range, and after all exceptions in it.
     let first = if range.start == 0 { 0 } else { cursor.at_most(range.start as u32 - 1)?.0 };
     let behind = cursor.at_most(range.end as u32 - 1)?.0.max(first);
     let (places, values) = (places.read::<u32>(first..behind)?, values.read::<K::Key>(first..behind)?);
@@ -174,22 +177,22 @@ fn for_each_exception<K: FloatKind>(
     Ok(())
 }
 
-/// A value list, decoded.
+/// A decoded value list.
 #[derive(Debug)]
 pub(super) struct FixedList {
-    /// The values, and one more that stands for NULL: the look-up of a code then never leaves the list.
+    /// The values, and one more for NULL, so that looking up the code of NULL stays within the list.
     natives: Buffer,
-    /// The values, over the same bytes.
+    /// The values, in the same memory.
     pub(super) array: ArrayRef,
 }
 
-/// Bytes of memory of [`list`].
+/// The memory that [`list`] takes, in bytes.
 pub(super) fn list_bytes<K: Kind>(chunk: &Chunk) -> usize {
     let values = chunk.distinct().unwrap_or_default().min(chunk.rows());
     (values + 1) * size_of::<K::Native>()
 }
 
-/// The distinct values.
+/// Decodes the distinct values.
 pub(super) fn list<K: Kind>(chunk: &Chunk) -> Result<FixedList> {
     let facts = &chunk.head.facts;
     let mut natives = Vec::new();
@@ -203,13 +206,14 @@ pub(super) fn list<K: Kind>(chunk: &Chunk) -> Result<FixedList> {
         }
     }
     let value_bytes = natives.len() * size_of::<K::Native>();
+    // This last native is for the code of NULL. The array must not include it.
     natives.push(K::Native::default());
     let natives = Buffer::from_vec(natives);
     let array = K::array(natives.slice_with_length(0, value_bytes), None, &chunk.kind.arrow())?;
     Ok(FixedList { natives, array })
 }
 
-/// The values of some codes.
+/// Decodes the values of a range of codes.
 pub(super) fn list_slice<K: Kind>(chunk: &Chunk, codes: Range<usize>) -> Result<ArrayRef> {
     let values = chunk.ints(SectionKind::Values)?;
     chunk.check_list(values.len())?;
@@ -218,7 +222,7 @@ pub(super) fn list_slice<K: Kind>(chunk: &Chunk, codes: Range<usize>) -> Result<
     K::array(Buffer::from_vec(natives), None, &chunk.kind.arrow())
 }
 
-/// The values of `codes`, which ascend.
+/// Decodes the values of `codes`, which must ascend.
 pub(super) fn picked_list<K: Kind>(chunk: &Chunk, codes: &[u32]) -> Result<ArrayRef> {
     let values = chunk.ints(SectionKind::Values)?;
     chunk.check_list(values.len())?;
@@ -232,7 +236,8 @@ pub(super) fn constant_key<K: Kind>(chunk: &Chunk) -> u128 {
     K::Key::truncate(chunk.head.facts.base).widen()
 }
 
-/// The places of `keys` in the value list, which has at least one value. Nothing but what the search meets is decoded.
+/// Finds the positions of `keys` in the value list, which must not be empty. Decodes only the values that the search
+/// meets.
 pub(super) fn places<K: Kind>(chunk: &Chunk, keys: &Borders<u128>) -> Result<Borders<u32>> {
     let values = chunk.ints(SectionKind::Values)?;
     chunk.check_list(values.len())?;
@@ -240,15 +245,17 @@ pub(super) fn places<K: Kind>(chunk: &Chunk, keys: &Borders<u128>) -> Result<Bor
     let end = values.len() as u32;
     let mut search = values.search();
     keys.try_map(&end, |key| match scale.stored_from(*key) {
+        // No stored value is that large, so the border is after the last one.
         Some(stored) => search.lower_bound(stored).map(|place| place as u32),
         None => Ok(end),
     })
 }
 
-/// Ranges that are compared one by one with packed values; of more, each value is searched for.
+/// Up to this many ranges are compared with packed values one by one. With more, we search them for each value.
 const SPANS_MAX: usize = 8;
 
-/// Leaves the rows in `mask` whose key lies in `keys`, of an encoding that stores rows. What stands for NULL has a key too.
+/// Leaves the rows in `mask` whose key is in `keys`. Only for encodings that store rows. A NULL row has an arbitrary
+/// key, so the caller must handle NULLs.
 pub(super) fn retain<K: Kind>(chunk: &Chunk, keys: &Borders<u128>, mask: &mut RowMask) -> Result<()> {
     let rows = chunk.ints(SectionKind::Rows)?;
     let spans = Scale::<K::Key>::of(chunk).spans(keys);
@@ -256,20 +263,23 @@ pub(super) fn retain<K: Kind>(chunk: &Chunk, keys: &Borders<u128>, mask: &mut Ro
         return rows.retain(&spans, mask);
     }
     let is_in = |value: K::Key| {
+        // The last span that starts at or below the value is the only one that may contain it.
         let behind = spans.partition_point(|(low, _)| *low <= value);
         behind > 0 && value <= spans[behind - 1].1
     };
     rows.retain_where(is_in, mask)
 }
 
-/// As [`retain`], of floats.
+/// Leaves the rows in `mask` whose key is in `keys`, in a float column.
 pub(super) fn retain_floats<K: FloatKind>(chunk: &Chunk, keys: &Borders<u128>, mask: &mut RowMask) -> Result<()> {
     if chunk.head.facts.encoding != Encoding::Decimal {
         return retain::<K>(chunk, keys, mask);
     }
     let power = decimal_power(chunk)?;
+    // Translate the borders once instead of every stored integer to a float.
     let integers = keys.try_map(&u128::MAX, |key| Ok(decimals::integer_from::<K>(*key, power)))?;
     let before = mask.clone();
+    // This also decides the exception rows, by integers that have no meaning. They are corrected below.
     retain::<Integers<K>>(chunk, &integers, mask)?;
     for_each_exception::<K>(chunk, &before.rows(), |row, key| {
         if before.contains(row) {
@@ -285,14 +295,14 @@ fn constant<K: Kind>(chunk: &Chunk) -> K::Native {
     K::native(K::Key::truncate(chunk.head.facts.base))
 }
 
-/// The rows of the section of rows.
+/// Decodes the section of rows.
 fn stored<K: Kind, T>(chunk: &Chunk, rows: Rows<'_>, finish: impl Fn(K::Key) -> T) -> Result<Vec<T>> {
     let mut out = Vec::with_capacity(rows.len());
     append_keys::<K, T>(chunk, chunk.ints(SectionKind::Rows)?, rows, &mut out, finish)?;
     Ok(out)
 }
 
-/// Appends what `finish` makes of the keys of some of the stored integers.
+/// Appends the result of `finish` for the keys of some of the stored integers.
 fn append_keys<K: Kind, T>(
     chunk: &Chunk,
     ints: Ints<'_>,
@@ -300,7 +310,7 @@ fn append_keys<K: Kind, T>(
     out: &mut Vec<T>,
     finish: impl Fn(K::Key) -> T,
 ) -> Result<()> {
-    // Words of 128 bits are slow to unpack, and what is stored is rarely that wide.
+    // Unpacking 128-bit words is slow, and the stored integers are rarely that wide.
     if K::Key::BYTES > u64::BYTES && ints.word_bytes() <= u64::BYTES {
         let Scale { base, factor } = Scale::<K::Key>::of(chunk);
         let key = |stored: u64| base.plus(factor.times(K::Key::from_u64(stored)));
@@ -311,7 +321,7 @@ fn append_keys<K: Kind, T>(
     }
 }
 
-/// Calls `each` with what is stored for the rows, some at a time.
+/// Calls `each` with the stored integers of the rows, a piece at a time.
 fn for_each_of<W: Word>(ints: Ints<'_>, rows: Rows<'_>, each: impl FnMut(&[W])) -> Result<()> {
     match rows {
         Rows::Range(range) => ints.for_each(range.clone(), each),
@@ -319,12 +329,12 @@ fn for_each_of<W: Word>(ints: Ints<'_>, rows: Rows<'_>, each: impl FnMut(&[W])) 
     }
 }
 
-/// How the low words of keys of 128 bits come of those of stored integers.
+/// The scale between the low words of stored integers and the low words of 128-bit keys.
 fn low_scale(chunk: &Chunk) -> Scale<u64> {
     Scale { base: chunk.head.facts.base as u64, factor: chunk.head.facts.factor }
 }
 
-/// The low words of a list of decimals.
+/// Decodes the low words of a list of decimals.
 pub(super) fn low_words(chunk: &Chunk, values: Ints<'_>) -> Result<Vec<i64>> {
     let scale = low_scale(chunk);
     let mut words = Vec::with_capacity(values.len());
@@ -332,9 +342,9 @@ pub(super) fn low_words(chunk: &Chunk, values: Ints<'_>) -> Result<Vec<i64>> {
     Ok(words)
 }
 
-/// Appends the low 64 bits of rows of integers or decimals; those of NULL are of no meaning.
+/// Appends the low 64 bits of rows of integers or decimals. A NULL row appends an arbitrary integer.
 pub(super) fn integers<K: Kind>(chunk: &Chunk, rows: Rows<'_>, out: &mut Vec<i64>) -> Result<()> {
-    /// Smaller integers keep their sign.
+    /// The low bits of a native. Natives of fewer bits are sign-extended.
     fn low<K: Kind>(native: K::Native) -> i64 {
         native.as_usize() as i64
     }
@@ -358,7 +368,8 @@ pub(super) fn integers<K: Kind>(chunk: &Chunk, rows: Rows<'_>, out: &mut Vec<i64
                 out.extend(codes.iter().map(|code| low::<K>(value(code))));
             })
         }
-        // Without its high bits a decimal is what its key is without them, but for the sign, which is one of those.
+        // A decimal and its key differ only in the sign bit, which is a high bit. So the low word of the key is the low
+        // word of the decimal.
         Encoding::Frame | Encoding::Delta | Encoding::Plain if K::Key::BYTES > u64::BYTES => {
             let scale = low_scale(chunk);
             for_each_of(chunk.ints(SectionKind::Rows)?, rows, |stored| scale.apply(stored, out, |key| key as i64))
@@ -377,25 +388,26 @@ fn from_list<K: Kind>(chunk: &Chunk, rows: Rows<'_>) -> Result<(Vec<K::Native>, 
     let values = list.natives.typed_data::<K::Native>();
     let codes = chunk.row_codes()?;
     let mut natives = Vec::with_capacity(rows.len());
-    // Hostile codes have no value.
+    // Damaged codes may be above the list. They get a default value.
     let value = |code: u32| values.get(code as usize).copied().unwrap_or_default();
     if chunk.head.facts.null_count == 0 {
         for_each_code(&codes, rows, |codes| natives.extend(codes.iter().map(|code| value(*code))))?;
         return Ok((natives, None));
     }
+    // NULLs are found by their code, so the codes are needed as a whole.
     let codes = read_codes(&codes, rows)?;
     natives.extend(codes.iter().map(|code| value(*code)));
     Ok((natives, nulls_of_codes(&codes, values.len() - 1)))
 }
 
-/// The code of each row.
+/// Reads the code of each row.
 pub(super) fn read_codes(codes: &Codes<'_>, rows: Rows<'_>) -> Result<Vec<u32>> {
     let mut out = Vec::with_capacity(rows.len());
     for_each_code(codes, rows, |codes| out.extend_from_slice(codes))?;
     Ok(out)
 }
 
-/// Calls `each` with the codes of the rows, some at a time.
+/// Calls `each` with the codes of the rows, a piece at a time.
 fn for_each_code(codes: &Codes<'_>, rows: Rows<'_>, each: impl FnMut(&[u32])) -> Result<()> {
     match rows {
         Rows::Range(range) => codes.for_each(range.clone(), each),
@@ -403,7 +415,7 @@ fn for_each_code(codes: &Codes<'_>, rows: Rows<'_>, each: impl FnMut(&[u32])) ->
     }
 }
 
-/// The rows whose code is that of NULL.
+/// Marks the rows as NULL whose code is `null`. Returns `None` if no row is.
 pub(super) fn nulls_of_codes(codes: &[u32], null: usize) -> Option<NullBuffer> {
     let valid = pack_bits(codes, |code| code as usize != null);
     let nulls = NullBuffer::new(BooleanBuffer::new(valid.into(), 0, codes.len()));

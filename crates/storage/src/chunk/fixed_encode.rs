@@ -1,4 +1,4 @@
-//! Storing a column of a type of fixed size.
+//! Writes a column whose type has a fixed size.
 //!
 //! ```text
 //!   values ── keys ──┬─ one key ─────────────── constant: the key is the base, no sections
@@ -6,9 +6,9 @@
 //!   decimals ── keys ┘                                                              └─ frame, delta, plain
 //! ```
 //!
-//! The base is the least key and the factor the greatest common divisor of the rest. So a type's width is of no
-//! consequence for its size: a DECIMAL that fits a byte is stored in bytes, and a timestamp in microseconds that only
-//! knows seconds is stored in seconds. All measuring and packing happens on the narrow words.
+//! The base is the least key, and the factor is the greatest common divisor of the other distances from it. So the
+//! width of the type does not matter for the stored size: a DECIMAL that fits into a byte is stored in bytes, and a
+//! microsecond timestamp with whole seconds is stored in seconds. We measure and pack only the narrow words.
 
 use std::ops::ControlFlow;
 
@@ -25,10 +25,10 @@ use super::kinds::{FloatKind, Kind, Physical};
 use super::{Encoding, nulls as null_section, zone};
 use crate::encoding::{self, Layout, Word, bounds, delta_bytes, frame_bytes, plain_bytes};
 
-/// A common divisor pays only where the keys are wider than this.
+/// We look for a common divisor only if the keys span at least this much, because otherwise it saves too little.
 const FACTOR_SPAN_MIN: u128 = 1 << 12;
 
-/// What all paths need to know.
+/// The parameters that all paths need.
 #[derive(Clone, Copy)]
 struct Task<'a> {
     nulls: Option<&'a NullBuffer>,
@@ -37,7 +37,7 @@ struct Task<'a> {
     ordered: bool,
 }
 
-/// The chunk of `array`, or `None` if the forced encoding does not suit it.
+/// Encodes `array` as a chunk. Returns `None` if the forced encoding does not suit it.
 pub(super) fn encode<K: Kind>(
     array: &dyn Array,
     physical: Physical,
@@ -51,6 +51,7 @@ pub(super) fn encode<K: Kind>(
     if keys.len() != rows {
         return Err(Error::internal(format!("{} values in an array of {rows}", keys.len())));
     }
+    // Keys of NULL rows are arbitrary. They must be replaced before anything is measured.
     let null_rows = nulls.map_or(Vec::new(), null_rows);
     fill_nulls(&mut keys, &null_rows);
     let mut facts = Facts::new(physical, rows, null_count);
@@ -58,6 +59,7 @@ pub(super) fn encode<K: Kind>(
     if null_count < rows {
         facts.zone = zone::of_keys::<K>(low, high);
     }
+    // A single value with some NULLs is not constant: it needs to know which rows are NULL.
     let same = null_count == rows || (low == high && null_count == 0);
     if same && forced.is_none_or(|forced| forced == Encoding::Constant) {
         facts.distinct = Some(usize::from(null_count < rows));
@@ -70,11 +72,12 @@ pub(super) fn encode<K: Kind>(
         (decimals.digits, Scaled::new(&decimals.keys, low, high), decimals.exceptions)
     });
     let scaled = Scaled::new(&keys, low, high);
+    // The scaled words replace the keys. We free the keys before `store` makes copies.
     drop(keys);
     Ok(store(task, facts, scaled, floats))
 }
 
-/// The chunk of a float column.
+/// Encodes a float column as a chunk.
 pub(super) fn encode_floats<K: FloatKind>(
     array: &dyn Array,
     physical: Physical,
@@ -90,24 +93,24 @@ fn null_rows(nulls: &NullBuffer) -> Vec<u32> {
     (!nulls.inner()).set_indices_u32().collect()
 }
 
-/// NULL rows repeat the row before, so that they cost nothing and add no value; those at the front, the first that has
-/// one.
+/// Gives each NULL row the value of the row before it, so that it costs nothing and adds no distinct value. NULLs at
+/// the front get the first value.
 fn fill_nulls<W: Word>(keys: &mut [W], null_rows: &[u32]) {
-    // The rows ascend, so a row that is not its own number is the first behind a value.
+    // The positions ascend. So as long as the n-th NULL row is row n, the column has only had NULLs.
     let front = null_rows.iter().enumerate().take_while(|(row, null)| *row as u32 == **null).count();
     let (first, rest) = (keys.get(front).copied().unwrap_or_default(), &null_rows[front..]);
     keys[..front].fill(first);
     rest.iter().for_each(|row| keys[*row as usize] = keys[*row as usize - 1]);
 }
 
-/// Keys as `(key - base) / factor`.
+/// Keys, stored as `(key - base) / factor`.
 struct Scaled {
     base: u128,
     factor: u64,
     words: Words,
 }
 
-/// Words of the narrowest size that holds them all.
+/// Words of the narrowest size that holds all of them.
 enum Words {
     W1(Vec<u8>),
     W2(Vec<u16>),
@@ -119,6 +122,7 @@ enum Words {
 impl Scaled {
     fn new<W: Word>(keys: &[W], low: W, high: W) -> Scaled {
         let span = high.minus(low).widen();
+        // The width of the words follows from the scaled span, so the factor must be known first.
         let factor = if span < FACTOR_SPAN_MIN { 1 } else { common_divisor(keys, low, span) };
         fn scale<W: Word, N: Word>(keys: &[W], low: W, factor: u64) -> Vec<N> {
             let narrow = |key: W| N::from_u64(key.low());
@@ -139,9 +143,11 @@ impl Scaled {
     }
 }
 
-/// The greatest common divisor of all `key - low`; 1 where they span more than 64 bits.
+/// The greatest common divisor of all `key - low`; 1 if they span more than 64 bits.
 fn common_divisor<W: Word>(keys: &[W], low: W, span: u128) -> u64 {
     let Ok(span) = u64::try_from(span) else { return 1 };
+    // Starting with the span is right: it is one of the distances. We stop at 1, because no further key can change
+    // that.
     let found = keys.iter().try_fold(span, |divisor, key| {
         let (mut a, mut b) = (divisor, key.minus(low).low() % divisor);
         while b != 0 {
@@ -164,10 +170,12 @@ fn store(
     let valid_bytes = valid.as_ref().map_or(0, |section| section.bytes.len());
     let mut best = Best::default();
     if let Some((_, scaled, exceptions)) = &decimals {
+        // The exceptions and the NULLs are part of the price of decimals.
         let aside: usize = exceptions.iter().map(|section| section.bytes.len()).sum();
         best.offer(Encoding::Decimal, Some(scaled.words.sequence_bytes() + aside + valid_bytes), task.forced);
     }
     scaled.words.offer(&mut best, valid_bytes, task.forced);
+    // The value list comes last: it must beat the best price of the forms without a list.
     let list = if task.ordered { scaled.words.list(&task, best.price()) } else { None };
     let sections = if let Some(list) = list {
         (facts.encoding, facts.common, facts.distinct) = (list.encoding, list.common, Some(list.distinct));
@@ -202,7 +210,7 @@ macro_rules! each_width {
 }
 
 impl Words {
-    /// Measures the forms without a value list.
+    /// Measures the encodings that have no value list.
     fn offer(&self, best: &mut Best, valid_bytes: usize, forced: Option<Encoding>) {
         each_width!(self, words => {
             best.offer(Encoding::Plain, Some(plain_in(words) + valid_bytes), forced);
@@ -211,7 +219,7 @@ impl Words {
         })
     }
 
-    /// Bytes of the shortest sequence.
+    /// The size of the shortest layout, in bytes.
     fn sequence_bytes(&self) -> usize {
         each_width!(self, words => {
             let packed = [frame_bytes(words), delta_bytes(words)].into_iter().flatten().min();
@@ -219,7 +227,7 @@ impl Words {
         })
     }
 
-    /// The rows in the layout that `encoding` asks for, or in the shortest.
+    /// The rows in the layout that `encoding` asks for; otherwise in the shortest one.
     fn sequence(&self, encoding: Encoding) -> Option<NewSection> {
         each_width!(self, words => {
             let bytes = match encoding {
@@ -232,7 +240,7 @@ impl Words {
         })
     }
 
-    /// The rows as a value list, if its price is below `price`.
+    /// Encodes the rows as a value list with codes if that costs less than `price`.
     fn list(&self, task: &Task<'_>, price: usize) -> Option<List> {
         each_width!(self, words => list(words, task, price))
     }
@@ -242,7 +250,7 @@ fn plain_in<W: Word>(words: &[W]) -> usize {
     plain_bytes::<W>(words.len())
 }
 
-/// A value list and codes, ready to be stored.
+/// A value list and codes, ready to be written.
 struct List {
     encoding: Encoding,
     common: u32,
@@ -254,13 +262,14 @@ fn list<W: Word>(words: &[W], task: &Task<'_>, price: usize) -> Option<List> {
     if task.forced.is_some_and(|forced| !forced.has_list()) {
         return None;
     }
+    // A forced list may be of any size.
     let most = if task.forced.is_some() { words.len() } else { choice::distinct_max(words.len()) };
     let high = words.iter().copied().max().unwrap_or_default();
     let mut found = Distinct::find(words, high, task.null_rows, most)?;
     if task.null_rows.len() == words.len() {
         found.forget_values();
     }
-    // One more code than values, for NULL.
+    // We count one more code than values, because NULL has a code too.
     match found.values.len() {
         0..=0xff => list_of::<W, u8>(words, &found, task, price),
         0x100..=0xffff => list_of::<W, u16>(words, &found, task, price),
@@ -273,6 +282,7 @@ fn list_of<W: Word, C: Word>(words: &[W], found: &Distinct<W>, task: &Task<'_>, 
     let values = encoding::encode(&found.values);
     let counts = encoding::encode(&found.counts);
     let mut counts_of_codes = found.counts.clone();
+    // NULL's count is only needed to find the common code. It is not stored.
     counts_of_codes.push(task.null_rows.len() as u32);
     let planned = codes::plan(&codes, &counts_of_codes, task.forced)?;
     let bytes = planned.bytes + values.len() + counts.len();

@@ -1,7 +1,7 @@
-//! The head of a chunk: what it holds, where its sections are, and the checksums of all of it.
+//! The head of a chunk: the facts about its rows, the offsets of its sections, and the checksums of the whole chunk.
 //!
 //! ```text
-//!   0  magic "RWCH"                 4      48  bytes behind the head         8
+//!   0  magic "RWCH"                 4      48  bytes after the head          8
 //!   4  format version               2      56  bytes of the rest of the head 4
 //!   6  encoding                     1      60  CRC-32 of that rest           4
 //!   7  physical type                1      64  sections                      2
@@ -10,15 +10,16 @@
 //!  16  distinct values, or 2^32-1   4      68  bytes of the greatest value   1
 //!  20  the common code              4      69  decimal digits                1
 //!  24  base                        16      70  zero                          2
-//!  40  factor                       8      72  whose chunk it is             4
+//!  40  factor                       8      72  owner of the chunk            4
 //!                                          76  CRC-32 of bytes 0 to 75       4
 //!  80  rest: least value, greatest value, zeros to a multiple of 8; per section its kind (1), zero (3), number of
-//!      values (4), offset in the chunk (8), bytes (8); per 64 KiB of what is behind the head a CRC-32 (4); zeros to a
+//!      values (4), offset in the chunk (8), bytes (8); per 64 KiB of bytes after the head a CRC-32 (4); zeros to a
 //!      multiple of 8
 //! ```
 //!
-//! The two checksums of the head have fixed places, so that no damaged length can point to a checksum that happens to
-//! fit. Every byte of the chunk is under exactly one of the three kinds, the gaps between sections too.
+//! The two checksums of the head must have fixed offsets: otherwise a damaged length could point to a checksum that
+//! happens to fit. Exactly one of the three kinds of checksums covers each byte of the chunk, including the gaps
+//! between sections.
 
 use std::ops::Range;
 
@@ -31,20 +32,20 @@ use crate::encoding::Word;
 
 const MAGIC: [u8; 4] = *b"RWCH";
 const VERSION: u16 = 2;
-/// Those before had no grams.
+/// Chunks of version 1 have no grams.
 const OLDEST_VERSION: u16 = 1;
 
-/// Bytes of the part of the head that every chunk has.
+/// The size in bytes of the part of the head that every chunk has.
 pub(super) const FIXED_BYTES: usize = 80;
-/// Bytes of a section's entry in the head.
+/// The size in bytes of a section's entry in the head.
 const ENTRY_BYTES: usize = 24;
-/// Bytes under one checksum.
+/// The number of bytes that one checksum covers.
 pub(super) const PIECE_BYTES: usize = 64 << 10;
 
 const _: () = assert!(FIXED_BYTES == 4 + 2 + 1 + 1 + 4 * 4 + 16 + 8 + 8 + 4 + 4 + 2 + 1 + 2 + 1 + 2 + 4 + 4);
 const _: () = assert!(ENTRY_BYTES == 1 + 3 + 4 + 8 + 8);
 
-/// Where the head has the mark of its owner.
+/// The offset of the owner's checksum.
 const OWNER_AT: usize = 72;
 
 const DISTINCT_UNKNOWN: u32 = u32::MAX;
@@ -55,7 +56,7 @@ const MAX_EXACT: u8 = 8;
 
 macro_rules! sections {
     ($($(#[$doc:meta])* $name:ident = $number:literal,)*) => {
-        /// What a section holds.
+        /// The content of a section.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
         pub(super) enum SectionKind { $($(#[$doc])* $name = $number,)* }
@@ -75,7 +76,7 @@ sections! {
     Counts = 2,
     /// A code per row.
     Codes = 3,
-    /// The row behind the last of each run.
+    /// For each run, the row after its last one.
     RunEnds = 4,
     /// The first row of each run, where the rows between runs are stored elsewhere.
     RunStarts = 5,
@@ -83,54 +84,54 @@ sections! {
     RunLengths = 6,
     /// The code of each run.
     RunCodes = 7,
-    /// Rows that stand alone.
+    /// Rows that belong to no listed run.
     SingleRows = 8,
-    /// The code of each of them.
+    /// The code of each single row.
     SingleCodes = 9,
     /// The value of each row: integers or strings.
     Rows = 10,
     /// Which rows are not NULL, as bits.
     ValidBits = 11,
-    /// Ends of runs of rows that are not NULL and rows that are, by turns.
+    /// Ends of runs of rows, alternating between rows that are not NULL and rows that are.
     ValidRuns = 12,
     /// Rows whose value is not a decimal.
     ExceptionRows = 13,
-    /// Their values.
+    /// The values of the exception rows.
     ExceptionValues = 14,
-    /// A chunk: a field of a struct or items of a list.
+    /// A chunk: a field of a struct, or items of a list.
     Inner = 15,
-    /// The end of each row's items.
+    /// For each row, the number of items up to the end of its own.
     ListEnds = 16,
-    /// Of each gram the groups of the value list that have it.
+    /// For each gram, the groups of the value list that contain it.
     Grams = 17,
 }
 
-/// A section's place.
+/// The location of a section.
 #[derive(Clone, Debug)]
 pub(super) struct Section {
     pub(super) kind: SectionKind,
-    /// Values in it.
+    /// The number of values in the section.
     pub(super) count: u32,
-    /// From the start of the chunk.
+    /// The offset from the start of the chunk.
     pub(super) offset: usize,
     pub(super) len: usize,
 }
 
-/// A bound of the values as it is stored: the bytes of a value, or of a string's first part.
+/// A stored bound of the values: the bytes of a value, or the first bytes of a string.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct StoredBound {
     pub(super) bytes: Vec<u8>,
     pub(super) exact: bool,
 }
 
-/// The bounds of the values. The upper one is missing where a cut string cannot be rounded up.
+/// The bounds of the values. The upper bound is missing if the greatest string was cut and cannot be rounded up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct StoredZone {
     pub(super) min: StoredBound,
     pub(super) max: Option<StoredBound>,
 }
 
-/// What the head says, but for the places of the sections.
+/// The facts in the head, without the locations of the sections.
 #[derive(Clone, Debug)]
 pub(super) struct Facts {
     pub(super) encoding: Encoding,
@@ -138,18 +139,18 @@ pub(super) struct Facts {
     pub(super) rows: usize,
     pub(super) null_count: usize,
     pub(super) distinct: Option<usize>,
-    /// The code of all rows that are not listed.
+    /// The code of all rows that are in no list.
     pub(super) common: u32,
     /// A stored integer `v` means `base + factor * v`.
     pub(super) base: u128,
     pub(super) factor: u64,
-    /// Decimal digits behind the point.
+    /// Decimal digits after the point.
     pub(super) digits: u8,
     pub(super) zone: Option<StoredZone>,
 }
 
 impl Facts {
-    /// What is known before an encoding is chosen.
+    /// The facts that are known before an encoding is chosen.
     pub(super) fn new(physical: Physical, rows: usize, null_count: usize) -> Facts {
         Facts {
             encoding: Encoding::Constant,
@@ -171,15 +172,15 @@ impl Facts {
 pub(super) struct Head {
     pub(super) facts: Facts,
     pub(super) sections: Vec<Section>,
-    /// What the pieces' checksums cover.
+    /// The bytes that the piece checksums cover.
     pub(super) body: Range<usize>,
-    /// The mark of whom the chunk belongs to; 0 if it does not say.
+    /// The checksum of the ids of the owning table, column and block; 0 if the chunk names no owner.
     pub(super) owner: u32,
-    /// Where they are.
+    /// The location of the piece checksums.
     checksums: Range<usize>,
 }
 
-/// A section that is about to be written.
+/// A section to be written.
 pub(super) struct NewSection {
     pub(super) kind: SectionKind,
     pub(super) count: usize,
@@ -190,8 +191,9 @@ const fn padded(len: usize) -> usize {
     len.next_multiple_of(8)
 }
 
-/// A whole chunk.
+/// Builds a whole chunk from its facts and sections.
 pub(super) fn assemble(facts: &Facts, sections: Vec<NewSection>) -> Vec<u8> {
+    // All sizes must be known first, because the directory has the final offsets.
     let body_bytes: usize = sections.iter().map(|section| padded(section.bytes.len())).sum();
     let bounds = facts.zone.as_ref().map_or(&[][..], |zone| &zone.min.bytes);
     let upper = facts.zone.as_ref().and_then(|zone| zone.max.as_ref()).map_or(&[][..], |bound| &bound.bytes);
@@ -214,6 +216,7 @@ pub(super) fn assemble(facts: &Facts, sections: Vec<NewSection>) -> Vec<u8> {
         out.extend_from_slice(&entry);
         offset += padded(section.bytes.len());
     }
+    // The checksums come before the bytes that they cover, so we leave room for them and fill it in at the end.
     let checksums = out.len();
     out.resize(FIXED_BYTES + rest_bytes, 0);
     let section_count = sections.len();
@@ -225,6 +228,7 @@ pub(super) fn assemble(facts: &Facts, sections: Vec<NewSection>) -> Vec<u8> {
     for (checksum, piece) in head[checksums..].chunks_exact_mut(4).zip(body.chunks(PIECE_BYTES)) {
         crc32fast::hash(piece).write(checksum);
     }
+    // The fixed part must be last, because it has the checksum of the rest of the head.
     write_fixed(head, facts, body_bytes, section_count);
     out
 }
@@ -257,12 +261,13 @@ fn write_fixed(head: &mut [u8], facts: &Facts, body_bytes: usize, sections: usiz
     seal(fixed);
 }
 
+/// Writes the checksum of the fixed part. Every change to the fixed part must be followed by this.
 fn seal(fixed: &mut [u8]) {
     let checksum = crc32fast::hash(&fixed[..FIXED_BYTES - 4]);
     checksum.write(&mut fixed[FIXED_BYTES - 4..]);
 }
 
-/// Writes the mark of its owner into a whole chunk.
+/// Writes the checksum of the owner's ids into a whole chunk.
 pub(crate) fn set_owner(chunk: &mut [u8], owner: u32) {
     let fixed = &mut chunk[..FIXED_BYTES];
     owner.write(&mut fixed[OWNER_AT..]);
@@ -273,7 +278,7 @@ fn damaged(at: usize, what: &str) -> Error {
     Error::corrupt(format!("byte {at} of the chunk: {what}"))
 }
 
-/// Hands out the parts of the head's rest in turn.
+/// Hands out the parts of the rest of the head, one after another.
 struct Parts<'a> {
     rest: &'a [u8],
     taken: usize,
@@ -283,17 +288,19 @@ impl<'a> Parts<'a> {
     fn next(&mut self, len: usize) -> Result<&'a [u8]> {
         let part = self.rest.get(self.taken..).and_then(|rest| rest.get(..len));
         self.taken += len;
-        part.ok_or_else(|| damaged(FIXED_BYTES, "the head is shorter than what it says that it holds"))
+        part.ok_or_else(|| damaged(FIXED_BYTES, "the head is shorter than the parts that it declares"))
     }
 }
 
 impl Head {
-    /// Reads and checks the head; what is behind it is not touched.
+    /// Reads and checks the head. Does not touch the bytes after it.
     pub(super) fn parse(bytes: &ChunkBytes) -> Result<Head> {
         let fixed = bytes.fetch(0..FIXED_BYTES)?;
         if fixed[..4] != MAGIC {
             return Err(damaged(0, "this is not the start of a chunk"));
         }
+        // We verify the checksum before we use any length in the head. The version comes after it, because a newer
+        // format must keep this checksum where it is.
         if u32::read(&fixed[FIXED_BYTES - 4..]) != crc32fast::hash(&fixed[..FIXED_BYTES - 4]) {
             return Err(damaged(0, "the checksum of the head does not fit"));
         }
@@ -308,6 +315,7 @@ impl Head {
         if u32::read(&fixed[60..]) != crc32fast::hash(rest) {
             return Err(damaged(FIXED_BYTES, "the checksum of the head's second part does not fit"));
         }
+        // Nothing after the head may be read beyond the extent, so the length of the body is checked here.
         let body_end = usize::try_from(u64::read(&fixed[48..])).ok().and_then(|len| body.checked_add(len));
         let body_end = body_end.filter(|end| *end <= bytes.len());
         let body = body..body_end.ok_or_else(|| damaged(48, "the chunk is longer than its extent"))?;
@@ -327,10 +335,11 @@ impl Head {
         Ok(Head { facts, sections, body, owner: u32::read(&fixed[OWNER_AT..]), checksums })
     }
 
-    /// Compares every byte behind the head with its checksum, and the padding behind the chunk with zero.
+    /// Compares every byte after the head with its checksum, and checks that the padding after the chunk is zero.
     pub(super) fn verify(&self, bytes: &ChunkBytes) -> Result<()> {
         let all = bytes.fetch(0..bytes.len())?;
         let checksums = all[self.checksums.clone()].chunks_exact(4);
+        // `parse` checked that there is a checksum for each piece, so `zip` drops none.
         for (index, (checksum, piece)) in checksums.zip(all[self.body.clone()].chunks(PIECE_BYTES)).enumerate() {
             if u32::read(checksum) != crc32fast::hash(piece) {
                 let at = self.body.start + index * PIECE_BYTES;
@@ -338,18 +347,19 @@ impl Head {
                 return Err(damaged(at, &format!("the checksum of the bytes up to {end} does not fit")));
             }
         }
+        // The padding has no checksum, so it must be zero. Otherwise damage there would go unnoticed.
         match all[self.body.end..].iter().position(|byte| *byte != 0) {
-            Some(index) => Err(damaged(self.body.end + index, "the padding behind the chunk is not zero")),
+            Some(index) => Err(damaged(self.body.end + index, "the padding after the chunk is not zero")),
             None => Ok(()),
         }
     }
 
-    /// The section of a kind, which must be there.
+    /// The section of a kind. Returns an error if the chunk has none.
     pub(super) fn section(&self, kind: SectionKind) -> Result<&Section> {
         self.find(kind).ok_or_else(|| damaged(64, &format!("the chunk has no section {kind:?}")))
     }
 
-    /// The section of a kind, if there is one.
+    /// The section of a kind, if the chunk has one.
     pub(super) fn find(&self, kind: SectionKind) -> Option<&Section> {
         self.sections.iter().find(|section| section.kind == kind)
     }
@@ -362,6 +372,7 @@ fn parse_facts(fixed: &[u8], zone: Option<StoredZone>) -> Result<Facts> {
     let null_count = u32::read(&fixed[12..]) as usize;
     let distinct = u32::read(&fixed[16..]);
     let distinct = (distinct != DISTINCT_UNKNOWN).then_some(distinct as usize);
+    // Readers allocate by these counts, so they must agree with each other before any reader sees them.
     let fits = rows <= ROWS_MAX
         && null_count <= rows
         && match distinct {
@@ -370,7 +381,7 @@ fn parse_facts(fixed: &[u8], zone: Option<StoredZone>) -> Result<Facts> {
         }
         && (encoding != Encoding::Constant || (distinct <= Some(1) && (null_count == 0 || null_count == rows)));
     if !fits {
-        return Err(damaged(8, "the numbers of rows, NULLs and values do not go together"));
+        return Err(damaged(8, "the numbers of rows, NULLs and distinct values contradict each other"));
     }
     Ok(Facts {
         encoding,
@@ -401,6 +412,7 @@ fn parse_section(entry: &[u8], body: &Range<usize>) -> Result<Section> {
     let kind = SectionKind::from_number(entry[0]).ok_or_else(|| damaged(FIXED_BYTES, "unknown section"))?;
     let count = u32::read(&entry[4..]);
     let (offset, len) = (u64::read(&entry[8..]), u64::read(&entry[16..]));
+    // Readers slice by these numbers without another check.
     let inside = offset >= body.start as u64 && offset.checked_add(len).is_some_and(|end| end <= body.end as u64);
     if count as usize > ROWS_MAX {
         return Err(damaged(FIXED_BYTES, &format!("the section {kind:?} has {count} values")));

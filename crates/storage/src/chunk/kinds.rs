@@ -1,10 +1,11 @@
-//! The types as they are stored: each fixed-size type becomes an unsigned integer, its key, whose order is the type's.
+//! The stored form of the types: each value of a fixed-size type becomes an unsigned integer, its key. Keys have the
+//! order of the values.
 //!
-//! Signed integers flip their sign bit. Floats take the total order of IEEE 754: negative ones flip all bits, others the
-//! sign bit. Every NaN becomes the one positive quiet NaN, so NaN is one value, above infinity; -0.0 becomes 0.0, which
-//! it equals, so that whoever compares, groups or sorts keys or bits needs no rule for it (`floats.rs` does the same to
-//! rows that are not encoded yet). A UUID is the number that its bytes spell. Intervals have no order (a month is no number
-//! of days), so theirs is only a number.
+//! Signed integers flip their sign bit. Floats use the total order of IEEE 754: negative ones flip all bits, the others
+//! only the sign bit. Every NaN becomes the one positive quiet NaN, so NaN is a single value above infinity. -0.0
+//! becomes 0.0, which it equals. So code that compares, groups or sorts keys or bits needs no special case (`floats.rs`
+//! does this for rows that are not encoded yet). A UUID is the big-endian number of its bytes. Intervals have no order,
+//! because a month is not a fixed number of days, so the order of their keys means nothing.
 
 use arrow::array::{Array, ArrayData, ArrayRef, AsArray, BooleanArray, make_array};
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
@@ -17,7 +18,7 @@ use crate::encoding::{Word, pack_bits};
 
 macro_rules! physicals {
     ($($(#[$doc:meta])* $name:ident = $number:literal,)*) => {
-        /// How the values of a type are stored. Its number is part of the format.
+        /// The stored form of a type. Its number is part of the file format.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
         pub(super) enum Physical { $($(#[$doc])* $name = $number,)* }
@@ -55,7 +56,7 @@ physicals! {
     Float64 = 11,
     /// 128 bits, signed.
     Decimal = 12,
-    /// 16 bytes in their order.
+    /// 16 bytes, compared from the first to the last.
     Uuid = 13,
     /// Months, days, nanoseconds.
     Interval = 14,
@@ -68,7 +69,7 @@ physicals! {
 }
 
 impl Physical {
-    /// How values of `kind` are stored.
+    /// The stored form of values of `kind`.
     pub(super) fn of(kind: &SqlType) -> Physical {
         match kind {
             SqlType::Boolean => Physical::Boolean,
@@ -92,24 +93,24 @@ impl Physical {
     }
 }
 
-/// A type of fixed size.
+/// A type with a fixed size.
 pub(super) trait Kind {
-    /// What is stored.
+    /// The stored integer.
     type Key: Word;
-    /// What Arrow holds.
+    /// The type of a value in an Arrow array.
     type Native: ArrowNativeType;
-    /// Whether the order of the keys is an order of the values.
+    /// Whether the order of the keys is the order of the values.
     const ORDERED: bool = true;
 
     fn key(native: Self::Native) -> Self::Key;
     fn native(key: Self::Key) -> Self::Native;
 
-    /// The keys of all rows; those of NULL rows are of no meaning.
+    /// The keys of all rows. The key of a NULL row is arbitrary.
     fn keys(array: &dyn Array) -> Vec<Self::Key> {
         array.to_data().buffer::<Self::Native>(0)[..array.len()].iter().map(|native| Self::key(*native)).collect()
     }
 
-    /// An array of the Arrow type `kind` over natives.
+    /// Makes an array of the Arrow type `kind` from natives.
     fn array(natives: Buffer, nulls: Option<NullBuffer>, kind: &DataType) -> Result<ArrayRef> {
         let len = natives.len() / size_of::<Self::Native>();
         let data = ArrayData::builder(kind.clone()).len(len).add_buffer(natives).nulls(nulls).build();
@@ -149,11 +150,11 @@ integers! {
     UInt64: u64 as u64, std::convert::identity;
 }
 
-/// A type whose values may be short decimal numbers.
+/// A float type, whose values may be short decimal numbers.
 pub(super) trait FloatKind: Kind {
-    /// The value as a double, which is exact.
+    /// Converts the value to a double without loss.
     fn double(native: Self::Native) -> f64;
-    /// The value nearest to `double`.
+    /// Rounds `double` to the nearest value.
     fn nearest(double: f64) -> Self::Native;
 }
 
@@ -233,7 +234,7 @@ impl Kind for Uuid {
         u128::from_ne_bytes(key.to_be_bytes())
     }
     fn keys(array: &dyn Array) -> Vec<u128> {
-        // Bytes, which need not lie as numbers have to.
+        // We read bytes, because the buffer need not be aligned as 128-bit numbers must be.
         let bytes = array.as_fixed_size_binary().value_data();
         bytes.as_chunks().0.iter().map(|bytes| u128::from_be_bytes(*bytes)).collect()
     }
@@ -258,7 +259,7 @@ impl Kind for Interval {
     }
 }
 
-/// Runs `$body` with `$kind` as the [`Kind`] of `$physical`, or `$other` if its values have no fixed size.
+/// Runs `$body` with `$kind` as the [`Kind`] of `$physical`, or runs `$other` if its values have no fixed size.
 macro_rules! with_kind {
     ($physical:expr, $kind:ident => $body:expr, else $other:expr) => {{
         use $crate::chunk::kinds::{self, Physical};
@@ -295,7 +296,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_have_the_order_of_the_values() {
+    fn keys_sort_like_their_values() {
         let floats = [f64::NEG_INFINITY, -1e300, -1.0, -f64::MIN_POSITIVE, 0.0, 1e-300, 1.0, f64::INFINITY, f64::NAN];
         assert!(floats.is_sorted_by_key(|value| Float64::key(*value)));
         assert!(floats.iter().all(|value| Float64::native(Float64::key(*value)).to_bits() == value.to_bits()));

@@ -1,20 +1,20 @@
-//! The chunk: one column of one block as a self-contained string of bytes.
+//! The chunk: one column of one block, as a self-contained sequence of bytes.
 //!
 //! ```text
 //!   head                                     body
 //!   ┌────────────────┬──────┬──────────────┬─┬───────────┬─────────┬──────────┬─ ─ ─ ─ ─ ┐
-//!   │ encoding, type │ zone │ where each   │C│ value     │ rows of │ code per │ padding
-//!   │ rows, NULLs    │ map  │ section is   │ │ list      │ each    │ row      │ (zero)   │
+//!   │ encoding, type │ zone │ offset of    │C│ value     │ rows of │ code per │ padding
+//!   │ rows, NULLs    │ map  │ each section │ │ list      │ each    │ row      │ (zero)   │
 //!   └────────────────┴──────┴──────────────┴─┴───────────┴─────────┴──────────┴─ ─ ─ ─ ─ ┘
 //!                                           C: a CRC-32 per 64 KiB of the body
 //! ```
 //!
-//! A chunk keeps its distinct values once, in order, with the number of rows of each, and a code per row, wherever
-//! values repeat enough; see [`Encoding`] for the rest. [`encode`] measures and picks (`choice.rs` says how).
+//! If values repeat enough, a chunk stores its distinct values once, in order, with the number of rows of each, and a
+//! code per row. See [`Encoding`] for the other forms. [`encode`] measures and chooses (`choice.rs` explains how).
 //!
-//! Reading checks the head at [`Chunk::open`], and every checksum at the first touch of anything else. The bytes are
-//! trusted no further even then: lengths and places are checked where they are used, so that bytes made to mislead give
-//! an error or wrong values, but never a panic and never more memory than an honest chunk of that many rows takes.
+//! [`Chunk::open`] checks the head. The first access to anything else checks every checksum. Even then we do not trust
+//! the bytes: lengths and offsets are checked where they are used. So crafted bytes may give an error or wrong values,
+//! but must never cause a panic, nor take more memory than a genuine chunk of that many rows.
 
 mod borders;
 mod bytes;
@@ -59,7 +59,7 @@ pub use zone::{Bound, Zone};
 
 use kinds::{Physical, with_kind};
 
-/// Rows of a chunk at most.
+/// The maximum number of rows of a chunk.
 pub const ROWS_MAX: usize = crate::ROWS_PER_BLOCK_MAX;
 
 /// How a chunk stores its rows.
@@ -72,24 +72,24 @@ pub enum Encoding {
     ListCodes = 1,
     /// A value list and runs of codes.
     ListRuns = 2,
-    /// A value list, the rows that do not have the commonest code, and their codes.
+    /// A value list, the rows that do not have the most common code, and the codes of these rows.
     ListRows = 3,
-    /// Bit-packed distances from the least value of each 1,024.
+    /// Bit-packed distances from the least value of each vector of 1,024.
     Frame = 4,
-    /// Bit-packed steps from value to value, started anew every 1,024.
+    /// Bit-packed steps from value to value, with a new base every 1,024.
     Delta = 5,
-    /// The values.
+    /// The values themselves.
     Plain = 6,
-    /// Floats as integers over a power of ten, and exceptions.
+    /// Floats as integers over a power of ten, with exceptions.
     Decimal = 7,
-    /// Strings in the order of their rows.
+    /// Strings in row order.
     Rows = 8,
-    /// Chunks within the chunk: lists and structs.
+    /// Chunks within the chunk, for lists and structs.
     Nested = 9,
 }
 
 impl Encoding {
-    /// All of them.
+    /// All encodings.
     pub const ALL: [Encoding; 10] = [
         Encoding::Constant,
         Encoding::ListCodes,
@@ -107,7 +107,7 @@ impl Encoding {
         Encoding::ALL.into_iter().find(|encoding| *encoding as u8 == number)
     }
 
-    /// Its name, for people.
+    /// The name that reports show.
     pub fn name(self) -> &'static str {
         match self {
             Encoding::Constant => "constant",
@@ -123,23 +123,25 @@ impl Encoding {
         }
     }
 
-    /// Whether rows are codes into a value list that has a section of its own.
+    /// Whether rows are codes into a value list that has its own section.
     fn has_list(self) -> bool {
         matches!(self, Encoding::ListCodes | Encoding::ListRuns | Encoding::ListRows)
     }
 }
 
-/// The chunk of a column in the encoding that suits it. `column` has the Arrow type of `kind` and at most
-/// [`ROWS_MAX`] rows.
+/// Encodes a column as a chunk, in the encoding that suits it best. `column` must have the Arrow type of `kind` and at
+/// most [`ROWS_MAX`] rows.
 pub fn encode(column: &dyn Array, kind: &SqlType) -> Result<Vec<u8>> {
     encode_as(column, kind, None)?.ok_or_else(|| Error::internal(format!("no encoding suits a column of {kind}")))
 }
 
-/// The chunk of a column in one encoding, or `None` if that does not suit the column.
+/// Encodes a column as a chunk. With `forced`, only that encoding is allowed, and `None` means that it does not suit
+/// the column.
 fn encode_as(column: &dyn Array, kind: &SqlType, forced: Option<Encoding>) -> Result<Option<Vec<u8>>> {
     if *column.data_type() != kind.arrow() || column.len() > ROWS_MAX {
+        // Everything below relies on the type and on the maximum number of rows.
         let (rows, found) = (column.len(), column.data_type());
-        return Err(Error::internal(format!("{rows} rows of {found} for a chunk of {kind}")));
+        return Err(Error::internal(format!("{rows} rows of {found} cannot be stored as a chunk of {kind}")));
     }
     match Physical::of(kind) {
         Physical::Float32 => fixed_encode::encode_floats::<kinds::Float32>(column, Physical::Float32, forced),
@@ -152,7 +154,7 @@ fn encode_as(column: &dyn Array, kind: &SqlType, forced: Option<Encoding>) -> Re
         physical => with_kind!(
             physical,
             K => fixed_encode::encode::<K>(column, physical, None, forced),
-            else Err(Error::internal(format!("{kind} is of no fixed size")))
+            else Err(Error::internal(format!("{kind} has no fixed size")))
         ),
     }
 }

@@ -1,9 +1,9 @@
-//! Lists and structs: chunks within the chunk.
+//! Lists and structs are stored as chunks within the chunk.
 //!
-//! A struct is one chunk per field, all with as many rows as the struct. A list is the end of each row's items and the
-//! items of all rows behind one another, in chunks of [`ROWS_MAX`] items (the last one shorter). So a part of the rows is
-//! read without the rest, and what is inside has all encodings to choose from. Which rows are NULL is a section of the
-//! outer chunk; what the inner chunks hold for such a row is of no meaning.
+//! A struct has one chunk per field, and each has as many rows as the struct. A list has the end of each row's items,
+//! and the items of all rows one after another, in chunks of [`ROWS_MAX`] items (the last one may be shorter). So some
+//! rows can be read without the others, and the inner chunks can use every encoding. A section of the outer chunk says
+//! which rows are NULL. For such a row the content of the inner chunks is arbitrary.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use super::kinds::Physical;
 use super::{Chunk, Encoding, ROWS_MAX, nulls as null_section};
 use crate::encoding;
 
-/// The chunk of `array`.
+/// Encodes `array` as a chunk.
 pub(super) fn encode(array: &dyn Array, kind: &SqlType) -> Result<Vec<u8>> {
     let mut sections: Vec<NewSection> = array.nulls().map(null_section::encode).into_iter().collect();
     let mut inner = |array: &dyn Array, kind: &SqlType| {
@@ -36,6 +36,7 @@ pub(super) fn encode(array: &dyn Array, kind: &SqlType) -> Result<Vec<u8>> {
         }
         SqlType::List(kind) => {
             let list = array.as_list::<i32>();
+            // The array may be a slice of a larger one, so its offsets need not start at 0.
             let (first, last) = (list.value_offsets()[0], list.value_offsets()[list.len()]);
             let items = list.values().slice(first as usize, (last - first) as usize);
             for start in (0..items.len()).step_by(ROWS_MAX) {
@@ -50,15 +51,16 @@ pub(super) fn encode(array: &dyn Array, kind: &SqlType) -> Result<Vec<u8>> {
         }
         _ => return Err(Error::internal(format!("{kind} is not nested"))),
     }
+    // The head counts sections with 16 bits.
     if sections.len() > usize::from(u16::MAX) {
-        return Err(Error::internal(format!("{} sections in a chunk of {kind}", sections.len())));
+        return Err(Error::internal(format!("a chunk of {kind} cannot have {} sections", sections.len())));
     }
     let mut facts = Facts::new(Physical::Nested, array.len(), array.null_count());
     facts.encoding = Encoding::Nested;
     Ok(assemble(&facts, sections))
 }
 
-/// Opens the chunks inside.
+/// Opens the inner chunks.
 pub(super) fn open_inner(chunk: &Chunk) -> Result<Vec<Chunk>> {
     chunk.verify()?;
     let sections: Vec<_> = chunk.head.sections.iter().filter(|section| section.kind == SectionKind::Inner).collect();
@@ -73,11 +75,13 @@ pub(super) fn open_inner(chunk: &Chunk) -> Result<Vec<Chunk>> {
             };
             let inner = Chunk::open(chunk.bytes.part(section.offset..section.offset + section.len)?, kind)
                 .map_err(|error| error.context(format_args!("byte {} of the chunk", section.offset)))?;
-            // Its bytes are under the checksums of the outer chunk.
+            // The checksums of the outer chunk cover these bytes, and they are verified.
             inner.assume_verified();
             Ok(chunk.share_accounts(inner))
         })
         .collect::<Result<_>>()?;
+    // A struct must have a chunk of all rows for each field. Every chunk of a list but the last one must be full,
+    // because readers compute an item's chunk from its number.
     let fits = match chunk.kind() {
         SqlType::Struct(fields) => {
             inner.len() == fields.len() && inner.iter().all(|inner| inner.rows() == chunk.rows())
@@ -90,12 +94,12 @@ pub(super) fn open_inner(chunk: &Chunk) -> Result<Vec<Chunk>> {
 fn damaged(chunk: &Chunk) -> Error {
     let body = chunk.head.body.start;
     Error::corrupt(format!(
-        "byte {body} of the chunk: what is inside is not what makes up a column of {}",
+        "byte {body} of the chunk: the inner chunks do not make up a column of {}",
         chunk.kind()
     ))
 }
 
-/// The rows as an array.
+/// Reads the rows as an array.
 pub(super) fn read(chunk: &Chunk, rows: Rows<'_>) -> Result<ArrayRef> {
     let inner = chunk.inner()?;
     let failed = |error| Error::internal(format!("a column of {}: {error}", chunk.kind()));
@@ -112,6 +116,7 @@ pub(super) fn read(chunk: &Chunk, rows: Rows<'_>) -> Result<ArrayRef> {
             let mut offsets = Vec::with_capacity(places.len() + 1);
             offsets.push(0);
             for place in &places {
+                // The stored ends may be damaged, so we check that each row's items exist before we read any.
                 let end = offsets[offsets.len() - 1] + place.len() as i64;
                 if place.start > place.end || place.end as usize > items || end > i64::from(i32::MAX) {
                     return Err(damaged(chunk));
@@ -126,11 +131,12 @@ pub(super) fn read(chunk: &Chunk, rows: Rows<'_>) -> Result<ArrayRef> {
     }
 }
 
-/// Where each row's items are.
+/// The range of each row's items.
 fn item_places(chunk: &Chunk, rows: Rows<'_>) -> Result<Vec<Range<u32>>> {
     let ends = chunk.ints(SectionKind::ListEnds)?;
     match rows {
         Rows::Range(range) => {
+            // The items of a row start where those of the row before end.
             let first = if range.start == 0 { 0 } else { ends.get(range.start - 1)? };
             let ends: Vec<u32> = ends.read(range.clone())?;
             let starts = std::iter::once(first).chain(ends.iter().copied());
@@ -146,14 +152,15 @@ fn item_places(chunk: &Chunk, rows: Rows<'_>) -> Result<Vec<Range<u32>>> {
     }
 }
 
-/// The items at `places`, which are those of `rows`.
+/// Reads the items at `places`, the ranges of the items of `rows`.
 fn read_items(inner: &[Chunk], places: &[Range<u32>], rows: Rows<'_>, kind: &DataType) -> Result<ArrayRef> {
     let mut parts: Vec<ArrayRef> = Vec::new();
     match (rows, places) {
-        // Neighbouring rows have neighbouring items.
+        // The rows are neighbours, so their items are too, and one range has all of them.
         (Rows::Range(_), [first, .., last] | [first @ last]) => {
             let wanted = first.start as usize..last.end as usize;
             for (index, inner) in inner.iter().enumerate() {
+                // All inner chunks before this one are full.
                 let before = index * ROWS_MAX;
                 let (start, end) = (wanted.start.max(before), wanted.end.min(before + inner.rows()));
                 if start < end {
@@ -162,6 +169,7 @@ fn read_items(inner: &[Chunk], places: &[Range<u32>], rows: Rows<'_>, kind: &Dat
             }
         }
         _ => {
+            // Single rows: collect their items and read each inner chunk once.
             let items: Vec<u32> = places.iter().cloned().flatten().collect();
             for items in items.chunk_by(|a, b| *a as usize / ROWS_MAX == *b as usize / ROWS_MAX) {
                 let inner = &inner[items[0] as usize / ROWS_MAX];
@@ -173,6 +181,6 @@ fn read_items(inner: &[Chunk], places: &[Range<u32>], rows: Rows<'_>, kind: &Dat
         [] => Ok(new_empty_array(kind)),
         [part] => Ok(Arc::clone(part)),
         parts => concat(&parts.iter().map(AsRef::as_ref).collect::<Vec<_>>())
-            .map_err(|error| Error::internal(format!("parts of a list's items: {error}"))),
+            .map_err(|error| Error::internal(format!("cannot join the parts of a list's items: {error}"))),
     }
 }

@@ -1,7 +1,7 @@
-//! Which rows are NULL, in the encodings that have no code for NULL.
+//! Stores which rows are NULL, for encodings that have no code for NULL.
 //!
-//! A section of bits (1 = not NULL, least significant first, as Arrow has it) or of run ends, whichever is shorter. Runs
-//! alternate and start with rows that are not NULL, so the first run may be empty.
+//! A section holds either bits (1 = not NULL, least significant bit first, like Arrow) or the ends of runs, whichever
+//! is shorter. Runs alternate and start with rows that are not NULL, so the first run may be empty.
 
 use std::ops::Range;
 
@@ -12,10 +12,10 @@ use rowmill_base::{Error, Result};
 use super::head::{NewSection, SectionKind};
 use crate::encoding::{self, Ints, SortedCursor};
 
-/// The section for `nulls`.
+/// Encodes `nulls` as a section.
 pub(super) fn encode(nulls: &NullBuffer) -> NewSection {
     let bits_bytes = nulls.len().div_ceil(8);
-    // A run takes a byte at least, so the count of runs alone tells most columns that bits are shorter.
+    // Every run takes at least a byte. So for most columns the number of runs alone shows that bits are shorter.
     if let Some(ends) = run_ends(nulls, bits_bytes) {
         let bytes = encoding::encode(&ends);
         if bytes.len() < bits_bytes {
@@ -25,13 +25,14 @@ pub(super) fn encode(nulls: &NullBuffer) -> NewSection {
     NewSection { kind: SectionKind::ValidBits, count: nulls.len(), bytes: nulls.inner().sliced().to_vec() }
 }
 
-/// The ends of the runs of at least one row.
+/// The ends of the runs, or `None` if there are more than `runs_max`. `nulls` must have at least one row.
 fn run_ends(nulls: &NullBuffer, runs_max: usize) -> Option<Vec<u32>> {
     let mut ends: Vec<u32> = Vec::new();
     for (start, end) in nulls.valid_slices() {
         if ends.len() > runs_max {
             return None;
         }
+        // NULLs precede this stretch of valid rows. If they are at the very front, an empty first run keeps the order.
         if start > 0 {
             if ends.is_empty() {
                 ends.push(0);
@@ -49,26 +50,27 @@ fn run_ends(nulls: &NullBuffer, runs_max: usize) -> Option<Vec<u32>> {
     Some(ends)
 }
 
-/// A stored section of NULLs.
+/// A stored section of NULLs, in either form.
 pub(super) enum Nulls<'a> {
     Bits { bytes: &'a [u8], rows: usize },
     Runs { ends: Ints<'a>, rows: usize },
 }
 
 impl<'a> Nulls<'a> {
-    /// Bits of `rows` rows in `bytes`, which start `at` bytes into the chunk.
+    /// The bits of `rows` rows. `bytes` starts `at` bytes into the chunk.
     pub(super) fn bits(bytes: &'a [u8], at: usize, rows: usize) -> Result<Nulls<'a>> {
         match bytes.len() == rows.div_ceil(8) {
             true => Ok(Nulls::Bits { bytes, rows }),
-            false => Err(Error::corrupt(format!("byte {at} of the chunk: the NULL bits are not those of {rows} rows"))),
+            false => Err(Error::corrupt(format!("byte {at} of the chunk: the NULL bits do not fit {rows} rows"))),
         }
     }
 
-    /// The NULLs of a range; `None` if it has none.
+    /// The NULLs of a range, or `None` if it has none.
     pub(super) fn read(&self, range: Range<usize>) -> Result<Option<NullBuffer>> {
         let valid = match self {
             Nulls::Bits { bytes, rows } => {
                 debug_assert!(range.end <= *rows);
+                // Only whole bytes can be sliced. The rest of the shift is the bit offset.
                 let first = range.start / 8;
                 let bytes = Buffer::from(&bytes[first..range.end.div_ceil(8).max(first)]);
                 BooleanBuffer::new(bytes, range.start % 8, range.len())
@@ -78,7 +80,7 @@ impl<'a> Nulls<'a> {
         Ok(Some(NullBuffer::new(valid)).filter(|nulls| nulls.null_count() > 0))
     }
 
-    /// The NULLs of single rows; `None` if there is none.
+    /// The NULLs of single rows, or `None` if none of them is NULL.
     pub(super) fn take(&self, rows: &[u32]) -> Result<Option<NullBuffer>> {
         let valid = match self {
             Nulls::Bits { bytes, .. } => BooleanBuffer::collect_bool(rows.len(), |index| {
@@ -101,9 +103,11 @@ impl<'a> Nulls<'a> {
 fn read_runs(ends: Ints<'_>, rows: usize, range: Range<usize>) -> Result<BooleanBuffer> {
     debug_assert!(range.end <= rows);
     let mut valid = BooleanBufferBuilder::new(range.len());
+    // Find the run of the first row. Its number tells whether it is NULL.
     let mut run = SortedCursor::new(ends).at_most(range.start as u32)?.0;
     let mut at = range.start;
     ends.for_each::<u32>(run..ends.len(), |ends| {
+        // Damaged ends may not ascend. The clamp keeps the lengths from becoming negative or too long.
         for end in ends {
             let end = (*end as usize).clamp(at, range.end);
             valid.append_n(end - at, run % 2 == 0);

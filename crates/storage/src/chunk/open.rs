@@ -1,4 +1,4 @@
-//! An opened chunk: the questions that a scan asks of a stored column.
+//! An opened chunk answers the questions that a scan asks of a stored column.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -20,7 +20,8 @@ use super::{ChunkBytes, Encoding, fixed_decode, kinds, nested, text};
 use crate::encoding::Ints;
 use crate::strings::{DecodedList, LengthUnit, StringList};
 
-/// Sees to it that no code is above the highest one: callers look codes up without asking again.
+/// Checks that no code is above the highest valid one. Callers index into arrays by code, so an invalid code must be
+/// found here.
 struct CodeCheck {
     highest: u32,
     signs: u32,
@@ -28,7 +29,8 @@ struct CodeCheck {
 
 impl CodeCheck {
     fn see(&mut self, codes: &[u32]) {
-        // A code above the highest sets the sign of the difference, or has one itself.
+        // If a code is above the highest, the difference wraps and its top bit is set. A code of 2^31 or more has the
+        // bit itself. We only collect the bits, because a branch per code would cost more than the check.
         let highest = self.highest;
         self.signs |= codes.iter().fold(0, |signs, code| signs | (highest.wrapping_sub(*code) | *code));
     }
@@ -43,7 +45,8 @@ impl CodeCheck {
 
 /// A stored column of a block, opened for reading.
 ///
-/// What it decodes of the value list it keeps until it is dropped, in memory that is counted; rows it does not keep.
+/// Keeps the decoded parts of the value list until it is dropped, in memory that it accounts for. Decoded rows are not
+/// kept.
 #[derive(Debug)]
 pub struct Chunk {
     pub(super) bytes: ChunkBytes,
@@ -51,21 +54,22 @@ pub struct Chunk {
     pub(super) kind: SqlType,
     verified: AtomicBool,
     fixed: OnceLock<FixedList>,
-    /// The low words of the value list of a type of 128 bits, where no caller asked for more.
+    /// Low words of the values of a 128-bit type, decoded while no caller has needed the whole values.
     low_words: OnceLock<Vec<i64>>,
     pub(super) strings: OnceLock<DecodedList>,
-    /// Values of the list that could have been decoded in the time that picking single strings took.
+    /// Values that could have been decoded in the time already spent on single strings. When it reaches the length of
+    /// the list, decoding the whole list is cheaper.
     pub(super) picked: AtomicUsize,
     inner: OnceLock<Vec<Chunk>>,
-    /// Held while the value list is decoded, so that it is decoded once.
+    /// Held while the value list is decoded, so that only one thread decodes it.
     decoding: Mutex<()>,
-    /// For the value list. `None` where nobody counts.
+    /// The memory account of the value list. `None` if nothing accounts for it.
     memory: Option<Mutex<Scratch>>,
-    /// `None` where nobody counts.
+    /// Counts the reads. `None` if nothing counts them.
     reads: Option<ChunkReads>,
 }
 
-/// The head of a chunk, to be kept for the next time that it is opened. Clones share it.
+/// The parsed head of a chunk, which a caller can keep for the next time it opens the chunk. Clones share it.
 #[derive(Clone, Debug)]
 pub struct ChunkHead(Arc<Head>);
 
@@ -75,21 +79,21 @@ impl ChunkHead {
         Head::parse(bytes).map(|head| ChunkHead(Arc::new(head)))
     }
 
-    /// The mark of whom the chunk belongs to; 0 if it does not say.
+    /// The checksum of the ids of the owning table, column and block; 0 if the chunk names no owner.
     pub(crate) fn owner(&self) -> u32 {
         self.0.owner
     }
 }
 
 impl Chunk {
-    /// Opens the chunk of a column of type `kind` at the start of `bytes`; what is behind it must be zeros. Checks the
-    /// head only. Errors name the byte of the chunk at which something is wrong.
+    /// Opens the chunk of a column of type `kind` at the start of `bytes`. The bytes after the chunk must be zeros.
+    /// Checks only the head. Errors name the damaged byte of the chunk.
     pub fn open(bytes: ChunkBytes, kind: &SqlType) -> Result<Chunk> {
         let head = ChunkHead::read(&bytes)?;
         Chunk::with_head(bytes, head, kind)
     }
 
-    /// The same with the head that was read of these bytes before.
+    /// Opens a chunk whose head the caller already read from these bytes.
     pub fn with_head(bytes: ChunkBytes, ChunkHead(head): ChunkHead, kind: &SqlType) -> Result<Chunk> {
         if head.facts.physical != Physical::of(kind) {
             return Err(Error::corrupt(format!("byte 7 of the chunk: {:?} instead of {kind}", head.facts.physical)));
@@ -110,22 +114,23 @@ impl Chunk {
         })
     }
 
-    /// The same chunk, which counts what it keeps in `memory`.
+    /// Returns this chunk with an account: the memory it keeps is counted in `memory`.
     #[must_use]
     pub fn with_memory(self, memory: Scratch) -> Chunk {
         Chunk { memory: Some(Mutex::new(memory)), ..self }
     }
 
-    /// The same chunk, before anything of it was read, which counts what is read of it and the memory of what it keeps in
-    /// `meter`.
+    /// Returns this chunk with a meter: `meter` counts its reads and the memory that it keeps. Must be called before
+    /// the first read.
     #[must_use]
     pub fn metered(self, meter: &Arc<ReadMeter>) -> Chunk {
+        // Only a chunk with a value list can skip values.
         let values = if self.has_values() { self.distinct().unwrap_or_default() } else { 0 };
         let memory = self.memory.as_ref().map(|memory| Mutex::new(memory.lock().metered(meter.memory())));
         Chunk { memory, reads: Some(ChunkReads::new(Arc::clone(meter), values)), ..self }
     }
 
-    /// `inner`, a chunk within this one, counted where this one is.
+    /// Makes `inner`, a chunk within this one, use the accounts of this one.
     pub(super) fn share_accounts(&self, mut inner: Chunk) -> Chunk {
         if let Some(memory) = &self.memory {
             inner = inner.with_memory(memory.lock().another());
@@ -136,14 +141,14 @@ impl Chunk {
         }
     }
 
-    /// So many values of the list are decoded.
+    /// Counts `values` decoded values of the list.
     pub(super) fn count_decoded(&self, values: usize) {
         if let Some(reads) = &self.reads {
             reads.decoded(values);
         }
     }
 
-    /// Asks for the memory of a value list.
+    /// Reserves memory for a value list. Returns an error if the memory limit does not allow it.
     pub(super) fn need_memory(&self, bytes: usize) -> Result<()> {
         match &self.memory {
             Some(memory) => memory.lock().grow(bytes as u64),
@@ -151,17 +156,17 @@ impl Chunk {
         }
     }
 
-    /// Rows, NULLs among them.
+    /// The number of rows, including NULLs.
     pub fn rows(&self) -> usize {
         self.head.facts.rows
     }
 
-    /// NULLs.
+    /// The number of NULLs.
     pub fn null_count(&self) -> usize {
         self.head.facts.null_count
     }
 
-    /// Distinct values without NULL, where they are known.
+    /// The number of distinct values without NULL, if it is known.
     pub fn distinct(&self) -> Option<usize> {
         self.head.facts.distinct
     }
@@ -181,18 +186,18 @@ impl Chunk {
         &self.kind
     }
 
-    /// Bytes without the padding.
+    /// The length in bytes, without the padding.
     pub fn stored_bytes(&self) -> usize {
         self.head.body.end
     }
 
-    /// The least and the greatest value that is not NULL; `None` if there is none, or the type has no order.
+    /// The least and the greatest value that is not NULL. `None` if all rows are NULL or the type has no order.
     pub fn zone(&self) -> Option<Zone> {
-        // The head's checksum was right, so that a bound that is no value was never written as one.
+        // An invalid bound under a valid checksum was written that way. We ignore such a zone map: it is only a hint.
         self.head.facts.zone.as_ref().and_then(|zone| zone::decode(zone, self.head.facts.physical, &self.kind).ok())
     }
 
-    /// Compares the whole chunk with its checksums, once.
+    /// Compares the whole chunk with its checksums. Only the first call does the work.
     pub fn verify(&self) -> Result<()> {
         if !self.verified.load(Ordering::Acquire) {
             self.head.verify(&self.bytes)?;
@@ -201,38 +206,38 @@ impl Chunk {
         Ok(())
     }
 
-    /// Looks for the last of the bytes on the disk, with an error where reading them would be a signal: of a file that was cut
-    /// it is the last that goes first.
+    /// Checks that the file still has the last byte of the chunk. A read beyond the end of a mapped file would raise a
+    /// signal. If the file was truncated, the last byte is the first to go, so one check is enough.
     pub fn look_for(&self) -> Result<()> {
         let len = self.bytes.len();
         self.bytes.fetch(len.saturating_sub(1)..len).map(|_| ())
     }
 
-    /// Skips the checksums, for a caller that knows that these bytes were verified before.
+    /// Skips the checksums. The caller must know that these bytes were verified before.
     pub fn assume_verified(&self) {
         self.verified.store(true, Ordering::Release);
     }
 
-    /// The rows of a range, as an array of the column's Arrow type.
+    /// Reads a range of rows as an array of the column's Arrow type.
     pub fn read(&self, rows: Range<usize>) -> Result<ArrayRef> {
         self.check_range(&rows)?;
         self.decode(Rows::Range(&rows))
     }
 
-    /// Single rows, ascending, as an array of the column's Arrow type.
+    /// Reads single rows as an array of the column's Arrow type. The rows must ascend.
     pub fn take(&self, rows: &[u32]) -> Result<ArrayRef> {
         self.check_rows(rows)?;
         self.decode(Rows::List(rows))
     }
 
-    /// Appends the rows of a range as integers of 64 bits, those of decimals without their point: of what is wider the low
-    /// bits, and anything for NULL. An error for other types.
+    /// Appends a range of rows as 64-bit integers, and decimals without their point. Wider values keep only their low
+    /// bits. A NULL row appends an arbitrary integer. Returns an error for other types.
     pub fn integers(&self, rows: Range<usize>, out: &mut Vec<i64>) -> Result<()> {
         self.check_range(&rows)?;
         self.decode_integers(Rows::Range(&rows), out)
     }
 
-    /// As [`Chunk::integers`], of single rows, ascending.
+    /// Appends single rows as 64-bit integers, like [`Chunk::integers`]. The rows must ascend.
     pub fn take_integers(&self, rows: &[u32], out: &mut Vec<i64>) -> Result<()> {
         self.check_rows(rows)?;
         self.decode_integers(Rows::List(rows), out)
@@ -241,14 +246,14 @@ impl Chunk {
     fn decode_integers(&self, rows: Rows<'_>, out: &mut Vec<i64>) -> Result<()> {
         self.verify()?;
         let physical = self.head.facts.physical;
-        let not_integers = || Error::internal(format!("values of {physical:?} are no integers"));
+        let not_integers = || Error::internal(format!("values of {physical:?} cannot be read as integers"));
         if matches!(physical, Physical::Float32 | Physical::Float64 | Physical::Uuid | Physical::Interval) {
             return Err(not_integers());
         }
         with_kind!(physical, K => fixed_decode::integers::<K>(self, rows, out), else Err(not_integers()))
     }
 
-    /// The distinct values without NULL, ascending, if the encoding has them. Decoded once.
+    /// The distinct values without NULL, ascending, if the encoding has a value list. Decoded once.
     pub fn values(&self) -> Result<Option<ArrayRef>> {
         if !self.has_values() {
             return Ok(None);
@@ -259,7 +264,8 @@ impl Chunk {
         }
     }
 
-    /// The list of strings behind [`Chunk::values`], for work on its bytes. `None` if the encoding has none.
+    /// The decoded list of strings of [`Chunk::values`], for work on its bytes. `None` if the chunk has no list of
+    /// strings.
     pub fn strings(&self) -> Result<Option<&DecodedList>> {
         match self.head.facts.physical {
             Physical::Text | Physical::Blob if self.has_values() => self.string_list().map(Some),
@@ -267,8 +273,8 @@ impl Chunk {
         }
     }
 
-    /// The length of each of [`Chunk::values`], which are only decoded as far as they have to be. `None` if the encoding has
-    /// no list of strings, or characters are asked for of what is not text.
+    /// The length of each of [`Chunk::values`]. Decodes no more of the strings than the lengths need. `None` if the
+    /// chunk has no list of strings, or if `unit` is characters and the column is not text.
     pub fn lengths(&self, unit: LengthUnit) -> Result<Option<Vec<u32>>> {
         let is_counted = match self.head.facts.physical {
             Physical::Text => true,
@@ -279,13 +285,14 @@ impl Chunk {
             return Ok(None);
         }
         if let Some(list) = self.strings.get() {
+            // The list is decoded already, so its offsets give the lengths.
             return Ok(Some(list.lengths(unit)));
         }
         let lengths = self.stored_strings()?.lengths(unit);
         lengths.map(Some).map_err(|error| self.in_section(SectionKind::Values, error))
     }
 
-    /// Rows of each of [`Chunk::values`].
+    /// The number of rows of each of [`Chunk::values`].
     pub fn counts(&self) -> Result<Option<Vec<u32>>> {
         let facts = &self.head.facts;
         if !self.has_values() {
@@ -300,9 +307,11 @@ impl Chunk {
         counts.read(0..counts.len()).map(Some)
     }
 
-    /// Rows of the values of `codes`, which ascend. The last may be that of NULL, which is the number of values.
+    /// The number of rows of each of `codes`, which must ascend. The last one may be the code of NULL, which equals the
+    /// number of values.
     pub fn take_counts(&self, codes: &[u32]) -> Result<Vec<u32>> {
         let values = self.distinct().unwrap_or_default();
+        // NULL's count is not stored with the others. It comes from the head.
         let (listed, null) = match codes.split_last() {
             Some((last, listed)) if *last as usize == values => (listed, Some(self.null_count() as u32)),
             _ => (codes, None),
@@ -319,8 +328,8 @@ impl Chunk {
         Ok(taken)
     }
 
-    /// Appends the place of each row's value in [`Chunk::values`]; for NULL, their number. An error if the encoding has
-    /// no value list.
+    /// Appends the code of each row: the position of its value in [`Chunk::values`], or their number for NULL. Returns
+    /// an error if the encoding has no value list.
     pub fn codes(&self, rows: Range<usize>, out: &mut Vec<u32>) -> Result<()> {
         self.check_range(&rows)?;
         out.reserve(rows.len());
@@ -332,7 +341,7 @@ impl Chunk {
         check.finish()
     }
 
-    /// As [`Chunk::codes`], of single rows, ascending.
+    /// Appends the codes of single rows, like [`Chunk::codes`]. The rows must ascend.
     pub fn take_codes(&self, rows: &[u32], out: &mut Vec<u32>) -> Result<()> {
         self.check_rows(rows)?;
         out.reserve(rows.len());
@@ -344,7 +353,7 @@ impl Chunk {
         check.finish()
     }
 
-    /// Whether [`Chunk::values`], [`Chunk::counts`] and [`Chunk::codes`] have an answer.
+    /// Whether [`Chunk::values`], [`Chunk::counts`] and [`Chunk::codes`] have an answer for this encoding.
     pub fn has_values(&self) -> bool {
         let facts = &self.head.facts;
         facts.encoding.has_list() || (facts.encoding == Encoding::Constant && facts.physical != Physical::Nested)
@@ -361,12 +370,13 @@ impl Chunk {
         }
     }
 
-    /// The chunks within this one, opened once.
+    /// The chunks within this one. Opened once.
     pub(super) fn inner(&self) -> Result<&[Chunk]> {
         if let Some(inner) = self.inner.get() {
             return Ok(inner);
         }
         let inner = nested::open_inner(self)?;
+        // Two threads may both open them. The first one wins and the other result is dropped.
         Ok(self.inner.get_or_init(|| inner))
     }
 
@@ -375,6 +385,7 @@ impl Chunk {
             return Ok(list);
         }
         let _decoding = self.decoding.lock();
+        // Another thread may have decoded the list while this one waited for the lock.
         if let Some(list) = self.fixed.get() {
             return Ok(list);
         }
@@ -392,12 +403,13 @@ impl Chunk {
         Ok(self.fixed.get_or_init(|| list))
     }
 
-    /// The low words of the value list of a type of 128 bits.
+    /// The low words of the value list of a 128-bit type. Decoded once.
     pub(super) fn low_words(&self) -> Result<&[i64]> {
         if let Some(words) = self.low_words.get() {
             return Ok(words);
         }
         let _decoding = self.decoding.lock();
+        // Another thread may have decoded the words while this one waited for the lock.
         if let Some(words) = self.low_words.get() {
             return Ok(words);
         }
@@ -415,10 +427,12 @@ impl Chunk {
             return Ok(list);
         }
         let _decoding = self.decoding.lock();
+        // Another thread may have decoded the list while this one waited for the lock.
         if let Some(list) = self.strings.get() {
             return Ok(list);
         }
         let stored = self.stored_strings()?;
+        // We reserve the memory before we decode, so that a list that does not fit is never allocated.
         self.need_memory(stored.memory_bytes())?;
         self.count_decoded(stored.len());
         let list = stored.decode(text::kind_of(self.head.facts.physical));
@@ -430,12 +444,12 @@ impl Chunk {
         matches!(self.head.facts.physical, Physical::Text | Physical::Blob)
     }
 
-    /// Whether the value list was decoded before.
+    /// Whether the value list is already decoded.
     pub(super) fn is_list_decoded(&self) -> bool {
         self.fixed.get().is_some() || self.strings.get().is_some()
     }
 
-    /// The list of strings as it is stored.
+    /// Opens the list of strings in its stored form, without decoding it.
     pub(super) fn stored_strings(&self) -> Result<StringList<'_>> {
         let (bytes, _) = self.section_bytes(SectionKind::Values)?;
         let values = self.head.section(SectionKind::Values)?.count as usize;
@@ -443,7 +457,7 @@ impl Chunk {
         StringList::open(bytes, values).map_err(|error| self.in_section(SectionKind::Values, error))
     }
 
-    /// Says where in the chunk an error is.
+    /// Adds the section's byte offset to an error.
     pub(super) fn in_section(&self, kind: SectionKind, error: Error) -> Error {
         match self.head.find(kind) {
             Some(section) => error.context(format_args!("byte {} of the chunk", section.offset)),
@@ -463,6 +477,7 @@ impl Chunk {
     pub(super) fn row_codes(&self) -> Result<Codes<'_>> {
         self.verify()?;
         Ok(match self.head.facts.encoding {
+            // A nested chunk is never constant, but a damaged head may claim it.
             Encoding::Constant if self.has_values() => Codes::Constant,
             Encoding::ListCodes => Codes::Packed(self.ints(SectionKind::Codes)?),
             Encoding::ListRuns => {
@@ -482,7 +497,7 @@ impl Chunk {
 
     fn code_check(&self) -> CodeCheck {
         let values = self.head.facts.distinct.unwrap_or_default();
-        // Without NULLs their code does not occur.
+        // A column without NULLs must not contain the code of NULL.
         CodeCheck { highest: if self.null_count() > 0 { values } else { values.saturating_sub(1) } as u32, signs: 0 }
     }
 
@@ -491,6 +506,7 @@ impl Chunk {
             return Ok(None);
         }
         let nulls = match self.head.find(SectionKind::ValidRuns) {
+            // The writer stored either runs or bits, whichever is shorter.
             Some(_) => Nulls::Runs { ends: self.ints(SectionKind::ValidRuns)?, rows: self.rows() },
             None => {
                 let (bytes, at) = self.section_bytes(SectionKind::ValidBits)?;
@@ -503,13 +519,13 @@ impl Chunk {
         }
     }
 
-    /// The sequence of integers in a section.
+    /// Opens the sequence of integers in a section.
     pub(super) fn ints(&self, kind: SectionKind) -> Result<Ints<'_>> {
         let (bytes, at) = self.section_bytes(kind)?;
         Ints::open(bytes, at, self.head.section(kind)?.count as usize)
     }
 
-    /// The verified bytes of a section, and where they start.
+    /// The verified bytes of a section and its offset in the chunk.
     pub(super) fn section_bytes(&self, kind: SectionKind) -> Result<(&[u8], usize)> {
         self.verify()?;
         let section = self.head.section(kind)?;
@@ -528,19 +544,19 @@ impl Chunk {
     pub(super) fn check_range(&self, rows: &Range<usize>) -> Result<()> {
         match rows.start <= rows.end && rows.end <= self.rows() {
             true => Ok(()),
-            false => Err(Error::internal(format!("rows {rows:?} of a chunk of {}", self.rows()))),
+            false => Err(Error::internal(format!("rows {rows:?} are outside of a chunk of {} rows", self.rows()))),
         }
     }
 
     fn check_rows(&self, rows: &[u32]) -> Result<()> {
-        // Without a branch for each row.
+        // The fold has no branch per row, so the compiler can vectorise it.
         let ascend =
             rows.iter().zip(&rows[rows.len().min(1)..]).fold(true, |ascend, (row, next)| ascend & (row < next));
         match rows.last() {
             Some(row) if *row as usize >= self.rows() => {
-                Err(Error::internal(format!("row {row} of a chunk of {}", self.rows())))
+                Err(Error::internal(format!("row {row} is outside of a chunk of {} rows", self.rows())))
             }
-            _ if !ascend => Err(Error::internal("rows of a chunk that do not ascend, each once")),
+            _ if !ascend => Err(Error::internal("the rows asked of a chunk must ascend, each at most once")),
             _ => Ok(()),
         }
     }

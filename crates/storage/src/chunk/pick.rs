@@ -1,4 +1,4 @@
-//! Some values of a list: those that rows use, each once, without decoding the others.
+//! Reads some values of a list: the values that certain rows use, each once, without decoding the others.
 
 use std::sync::atomic::Ordering;
 
@@ -11,16 +11,16 @@ use super::kinds::{Physical, with_kind};
 use super::{Chunk, Encoding, fixed_decode, text};
 use crate::strings::GROUP_VALUES;
 
-/// The codes that some rows use, as a bit for each code of the chunk.
+/// The codes that some rows use, as one bit for each code of the chunk.
 pub(super) struct UsedCodes {
     words: Vec<u64>,
-    /// Used codes before each word.
+    /// The number of used codes before each word.
     before: Vec<u32>,
     count: usize,
 }
 
 impl UsedCodes {
-    /// The different ones among `codes`, none of which is above `highest`.
+    /// Collects the distinct codes of `codes`. None of them may be above `highest`.
     pub(super) fn of(codes: &[u32], highest: u32) -> UsedCodes {
         let mut words = vec![0_u64; highest as usize / 64 + 1];
         codes.iter().for_each(|code| words[*code as usize / 64] |= 1 << (code % 64));
@@ -39,6 +39,7 @@ impl UsedCodes {
     /// The used codes, ascending.
     pub(super) fn ascending(&self) -> Vec<u32> {
         let mut codes = Vec::with_capacity(self.count);
+        // `left & (left - 1)` clears the lowest bit that is set.
         for (word, first) in self.words.iter().zip((0_u32..).step_by(64)) {
             let mut left = *word;
             while left != 0 {
@@ -49,16 +50,17 @@ impl UsedCodes {
         codes
     }
 
-    /// How many used codes are below `code`.
+    /// The number of used codes below `code`.
     pub(super) fn place(&self, code: u32) -> u32 {
         let word = code as usize / 64;
+        // Used codes in the words before, and those below the code in its own word.
         self.before[word] + (self.words[word] & ((1 << (code % 64)) - 1)).count_ones()
     }
 }
 
 impl Chunk {
-    /// The values that single rows, ascending, have, each once and in order, NULL last, and the place of each row's among
-    /// them. `None` if the chunk has no value list.
+    /// Returns the distinct values of single rows, in order with NULL last, and for each row the index of its value.
+    /// `None` if the chunk has no value list. The rows must ascend.
     pub fn take_listed(&self, rows: &[u32]) -> Result<Option<(ArrayRef, Vec<u32>)>> {
         if !self.has_values() {
             return Ok(None);
@@ -68,7 +70,7 @@ impl Chunk {
         self.listed(codes).map(Some)
     }
 
-    /// The values of `codes`, each once and in order, and the place of each code's among them.
+    /// Returns the distinct values of `codes`, in order, and for each code the index of its value.
     pub(super) fn listed(&self, mut codes: Vec<u32>) -> Result<(ArrayRef, Vec<u32>)> {
         let used = UsedCodes::of(&codes, codes.iter().copied().max().unwrap_or(0));
         let values = self.values_at(&used.ascending())?;
@@ -76,16 +78,17 @@ impl Chunk {
         Ok((values, codes))
     }
 
-    /// The values of `codes`, which ascend, each once. The last may be that of NULL, which is the number of values.
+    /// The values of `codes`. The codes must ascend and be distinct. The last one may be the code of NULL, which equals
+    /// the number of values.
     pub fn values_at(&self, codes: &[u32]) -> Result<ArrayRef> {
-        debug_assert!(codes.is_sorted_by(|a, b| a < b), "values are asked for in ascending order, each once");
+        debug_assert!(codes.is_sorted_by(|a, b| a < b), "the codes must ascend, each at most once");
         let values = self.distinct().unwrap_or_default();
         let (listed, null) = match codes.split_last() {
             Some((last, listed)) if *last as usize == values => (listed, true),
             _ => (codes, false),
         };
         if let Some(code) = listed.last().filter(|code| **code as usize >= values) {
-            return Err(Error::corrupt(format!("byte 16 of the chunk: code {code} in a column of {values} values")));
+            return Err(Error::corrupt(format!("byte 16 of the chunk: code {code} in a list of {values} values")));
         }
         let found = self.picked(listed)?;
         if !null {
@@ -96,6 +99,7 @@ impl Chunk {
     }
 
     fn picked(&self, codes: &[u32]) -> Result<ArrayRef> {
+        // The whole list is decoded, or cheaper to decode now.
         if !self.is_picked(codes) {
             let values = self.values()?.ok_or_else(|| self.unsuited())?;
             return take(&values, &UInt32Array::from(codes.to_vec()), None)
@@ -115,12 +119,13 @@ impl Chunk {
         }
     }
 
-    /// Whether these values of the list are decoded alone, and not all of them.
+    /// Whether to decode only these values of the list and not all of them.
     ///
-    /// Strings are decoded by groups, so that values far from each other cost a group each. Picks are added up: once they
-    /// have cost as much as decoding everything the list is decoded and kept.
+    /// Strings are decoded by groups, so each value in another group costs a whole group. We add up the costs of all
+    /// calls: once they reach the cost of decoding everything, we decode the list and keep it. For example, in a list
+    /// of 1,600 strings the 101st group exceeds that.
     fn is_picked(&self, codes: &[u32]) -> bool {
-        /// Values of a list of fixed size that are decoded in the time of one that is picked.
+        /// How many values of a fixed-size list can be decoded in the time that picking one takes.
         const FIXED_PICK_COST: usize = 4;
         let all = self.distinct().unwrap_or_default();
         if self.encoding() == Encoding::Constant || self.is_list_decoded() {

@@ -1,8 +1,8 @@
-//! What is read of chunks, for whoever explains a query.
+//! Counts what queries read from chunks, for EXPLAIN.
 //!
-//! A section counts with all its stored bytes when anything in it is asked for first: pages are read around a value, and
-//! where in a section readers look they know best themselves. Values are counted when the chunk is let go of, because
-//! any number of questions may decode the same ones.
+//! The first request for anything in a section counts all of its stored bytes, because pages are read around a value
+//! and only the readers know where in a section they look. Skipped values are counted when the chunk is dropped,
+//! because any number of requests may decode the same values.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use rowmill_base::Meter;
 
 use super::head::{Section, SectionKind};
 
-/// What was read of any number of chunks.
+/// The totals of all reads of any number of chunks.
 #[derive(Debug, Default)]
 pub struct ReadMeter {
     bytes: AtomicU64,
@@ -20,35 +20,35 @@ pub struct ReadMeter {
 }
 
 impl ReadMeter {
-    /// Stored bytes of the sections that were asked for, each counted once per opened chunk.
+    /// The stored bytes of the requested sections. Each section counts once per opened chunk.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Values of the lists of these chunks that were not decoded; of chunks that are still open, none.
+    /// The number of list values that were never decoded. Chunks that are still open do not count yet.
     pub fn values_skipped(&self) -> u64 {
         self.values_skipped.load(Ordering::Relaxed)
     }
 
-    /// The memory of what is decoded and kept while a chunk is open.
+    /// The memory of the decoded data that open chunks keep.
     pub fn memory(&self) -> &Arc<Meter> {
         &self.memory
     }
 }
 
-/// What was read of one chunk.
+/// The reads of one chunk.
 #[derive(Debug)]
 pub(super) struct ChunkReads {
     meter: Arc<ReadMeter>,
-    /// A bit for each kind of section that was asked for.
+    /// A bit for each kind of section that was requested.
     sections: AtomicU32,
-    /// Values of the list, and how many of them were decoded, some perhaps more than once.
+    /// The number of values of the list, and the number of decoded ones. A value that was decoded twice counts twice.
     values: usize,
     values_decoded: AtomicUsize,
 }
 
 impl ChunkReads {
-    /// Nothing yet of a chunk that lists `values` values.
+    /// A chunk with `values` listed values, from which nothing was read yet.
     pub(super) fn new(meter: Arc<ReadMeter>, values: usize) -> ChunkReads {
         ChunkReads { meter, sections: AtomicU32::new(0), values, values_decoded: AtomicUsize::new(0) }
     }
@@ -57,17 +57,18 @@ impl ChunkReads {
         &self.meter
     }
 
-    /// `section` is asked for. Of sections of one kind the first counts.
+    /// Counts a request for `section`. Only the first section of each kind counts.
     pub(super) fn section(&self, section: &Section) {
         let bit = 1 << section.kind as u32;
-        // Asked for over and over: looked at first, so that workers do not take the line from each other.
+        // Sections are requested over and over. We look before we write, so that workers do not take the cache line
+        // from each other.
         if self.sections.load(Ordering::Relaxed) & bit == 0 && self.sections.fetch_or(bit, Ordering::Relaxed) & bit == 0
         {
             self.meter.bytes.fetch_add(section.len as u64, Ordering::Relaxed);
         }
     }
 
-    /// So many values of the list are decoded.
+    /// Counts `values` decoded values of the list.
     pub(super) fn decoded(&self, values: usize) {
         self.values_decoded.fetch_add(values, Ordering::Relaxed);
     }
@@ -77,6 +78,7 @@ const _: () = assert!((SectionKind::Grams as u32) < u32::BITS);
 
 impl Drop for ChunkReads {
     fn drop(&mut self) {
+        // Values that were decoded twice may make the difference negative.
         let skipped = self.values.saturating_sub(*self.values_decoded.get_mut());
         self.meter.values_skipped.fetch_add(skipped as u64, Ordering::Relaxed);
     }
@@ -90,11 +92,11 @@ mod tests {
     use super::super::{Chunk, ChunkBytes, Encoding, encode_as};
     use super::*;
 
-    /// The chunk of a column of a hundred values, in turns, and what is read of it.
+    /// A chunk of a column whose rows repeat a hundred values, and the meter of its reads.
     fn listed(column: ArrayRef, kind: &SqlType) -> (Chunk, Arc<ReadMeter>) {
         let meter = Arc::new(ReadMeter::default());
         let bytes = encode_as(&*column, kind, Some(Encoding::ListCodes)).expect("it can be stored").expect("as a list");
-        let chunk = Chunk::open(ChunkBytes::memory(bytes), kind).expect("what was just stored");
+        let chunk = Chunk::open(ChunkBytes::memory(bytes), kind).expect("the chunk was just encoded");
         (chunk.with_memory(Broker::new(1 << 20).scratch("test")).metered(&meter), meter)
     }
 
@@ -103,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_section_counts_once_and_only_if_asked_for() {
+    fn a_section_counts_once_and_only_if_it_is_requested() {
         let (chunk, meter) = listed(numbers(), &SqlType::Int64);
         assert_eq!(meter.bytes(), 0);
         let bytes = |kind| chunk.head.section(kind).expect("a list with codes").len as u64;
@@ -117,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_nobody_decodes_are_skipped() {
+    fn values_that_are_never_decoded_count_as_skipped() {
         let (chunk, meter) = listed(numbers(), &SqlType::Int64);
         chunk.values_at(&[3, 7]).expect("two values");
         assert_eq!(meter.values_skipped(), 0);

@@ -1,5 +1,5 @@
-//! Some neighbours of a value list, without the rest of it: for work that goes through the lists of many blocks at once,
-//! from the least value to the greatest. Nothing is kept, so that memory is needed for what is asked for alone.
+//! Reads neighbouring values of a value list without the rest of it. For work that goes through the lists of many
+//! blocks together, from the least value to the greatest. Nothing is kept, so only the requested values need memory.
 
 use std::ops::Range;
 
@@ -12,11 +12,12 @@ use super::kinds::{Physical, with_kind};
 use super::{Chunk, Encoding, fixed_decode, text};
 
 impl Chunk {
-    /// The values of some codes, ascending. The last may be that of NULL, which is the number of values. An error if the
-    /// encoding has no value list.
+    /// The values of a range of codes, ascending. The last code may be the code of NULL, which equals the number of
+    /// values. Returns an error if the encoding has no value list.
     pub fn values_in(&self, codes: Range<usize>) -> Result<ArrayRef> {
         let values = self.check_codes(&codes)?;
         self.count_decoded(codes.len());
+        // The code of NULL is not in the list, so it is added afterwards.
         let found = self.listed_in(codes.start.min(values)..codes.end.min(values))?;
         if codes.end <= values || codes.is_empty() {
             return Ok(found);
@@ -25,7 +26,8 @@ impl Chunk {
         concat(&[&found as &dyn Array, &null]).map_err(|error| Error::internal(error.to_string()))
     }
 
-    /// Rows of each of some codes, as in [`Chunk::values_in`].
+    /// The number of rows of each of a range of codes, which may end with the code of NULL like that of
+    /// [`Chunk::values_in`].
     pub fn counts_in(&self, codes: Range<usize>) -> Result<Vec<u32>> {
         let values = self.check_codes(&codes)?;
         let listed = codes.start.min(values)..codes.end.min(values);
@@ -43,7 +45,7 @@ impl Chunk {
         Ok(counts)
     }
 
-    /// Bytes of memory that so many values of the list take in an array, about.
+    /// Estimates the memory in bytes that an array of `values` values of the list takes.
     pub fn value_bytes(&self, values: usize) -> Result<usize> {
         if self.encoding() == Encoding::Constant || !self.is_string() {
             return Ok(values * size_of::<u128>());
@@ -52,13 +54,13 @@ impl Chunk {
         Ok((list.memory_bytes() as u64 * values as u64 / list.len().max(1) as u64) as usize)
     }
 
-    /// The values of the list, of which there are enough for `codes`.
+    /// Checks that `codes` is within the codes of the chunk, and returns the number of listed values.
     fn check_codes(&self, codes: &Range<usize>) -> Result<usize> {
         let values = self.distinct().filter(|_| self.has_values()).ok_or_else(|| self.unsuited())?;
         let known = values + usize::from(self.null_count() > 0);
         match codes.start <= codes.end && codes.end <= known {
             true => Ok(values),
-            false => Err(Error::internal(format!("codes {codes:?} of a chunk with {known}"))),
+            false => Err(Error::internal(format!("codes {codes:?} are outside of a chunk with {known} codes"))),
         }
     }
 

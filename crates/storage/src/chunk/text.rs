@@ -1,4 +1,4 @@
-//! Storing and reading a column of strings: the glue between the bytes of strings and the codes of rows.
+//! Writes and reads a column of strings: connects the bytes of strings with the codes of rows.
 
 use arrow::array::{Array, ArrayRef, UInt32Array, new_null_array};
 use arrow::compute::take;
@@ -15,15 +15,15 @@ use crate::strings::{
     plan,
 };
 
-/// Says of each string of a window whether it is in; none is before.
+/// Sets the entry of each string of a window that passes. All entries are false before the call.
 pub type StringTest<'t> = dyn FnMut(StringWindow<'_>, &mut [bool]) + 't;
 
-/// What strings of this type come out as.
+/// The kind of array that strings of this type decode to.
 pub(super) fn kind_of(physical: Physical) -> StringKind {
     if physical == Physical::Text { StringKind::Text } else { StringKind::Binary }
 }
 
-/// The chunk of `array`, or `None` if the forced encoding does not suit it.
+/// Encodes `array` as a chunk. Returns `None` if the forced encoding does not suit it.
 pub(super) fn encode(array: &dyn Array, physical: Physical, forced: Option<Encoding>) -> Result<Option<Vec<u8>>> {
     let strings = ByteStrings::new(array)?;
     let null_count = strings.nulls().map_or(0, |nulls| nulls.null_count());
@@ -58,12 +58,14 @@ fn zone_of_rows(strings: &ByteStrings, physical: Physical) -> Option<StoredZone>
 
 fn as_list(found: &Dictionary<'_>, mut facts: Facts, forced: Option<Encoding>) -> Result<Option<Vec<u8>>> {
     facts.distinct = Some(found.values.len());
+    // The dictionary is sorted, so its ends are the bounds.
     if let [low, .., high] | [low @ high] = found.values[..] {
         facts.zone = Some(zone::of_strings(low, high, facts.physical == Physical::Text));
     }
     let list = |found: &Dictionary<'_>| -> Result<NewSection> {
         Ok(NewSection { kind: SectionKind::Values, count: found.values.len(), bytes: encode_list(&found.values)? })
     };
+    // One value without NULLs, or only NULLs.
     let same = found.values.len() + usize::from(facts.null_count > 0) <= 1;
     if same && forced.is_none_or(|forced| forced == Encoding::Constant) {
         return Ok(Some(assemble(&facts, vec![list(found)?])));
@@ -77,6 +79,7 @@ fn as_list(found: &Dictionary<'_>, mut facts: Facts, forced: Option<Encoding>) -
         NewSection { kind: SectionKind::Counts, count: found.counts.len(), bytes: encoding::encode(&found.counts) };
     let mut sections = vec![list(found)?, counts];
     sections.extend(stored.sections);
+    // Binary strings are rarely searched for parts, so they get no grams.
     if facts.physical == Physical::Text {
         let grams = encode_grams(&found.values);
         sections.extend(grams.map(|grams| NewSection {
@@ -88,7 +91,7 @@ fn as_list(found: &Dictionary<'_>, mut facts: Facts, forced: Option<Encoding>) -
     Ok(Some(assemble(&facts, sections)))
 }
 
-/// The rows as an array.
+/// Reads the rows as an array.
 pub(super) fn read(chunk: &Chunk, rows: Rows<'_>) -> Result<ArrayRef> {
     let facts = &chunk.head.facts;
     match facts.encoding {
@@ -100,6 +103,7 @@ pub(super) fn read(chunk: &Chunk, rows: Rows<'_>) -> Result<ArrayRef> {
     if chunk.is_list_decoded() {
         return chunk.string_list()?.views(&codes);
     }
+    // The list is not decoded yet: read only the values that these rows use.
     let (values, codes) = chunk.listed(codes)?;
     take(&values, &UInt32Array::from(codes), None).map_err(|error| Error::internal(error.to_string()))
 }
@@ -114,13 +118,14 @@ fn read_rows(chunk: &Chunk, rows: Rows<'_>) -> Result<ArrayRef> {
     read.map_err(|error| chunk.in_section(SectionKind::Rows, error))
 }
 
-/// Leaves the rows in `mask` whose string passes `test`, or with `negated` does not, of a chunk that stores its rows. What stands for
-/// NULL is a string too.
+/// Leaves the rows in `mask` whose string passes `test`, or with `negated` the rows whose string does not. For chunks
+/// that store strings in row order. A NULL row has an arbitrary string, so the caller must handle NULLs.
 pub(super) fn retain_rows(chunk: &Chunk, mask: &mut RowMask, negated: bool, test: &mut StringTest<'_>) -> Result<()> {
     let (bytes, _) = chunk.section_bytes(SectionKind::Rows)?;
     let extent = mask.extent();
     let mut truth = Vec::new();
     let read = StringRows::open(bytes, chunk.rows()).and_then(|stored| {
+        // Windows cover the whole extent, so rows outside the mask are tested too. Removing them again is harmless.
         stored.for_each_window(extent.clone(), |window| {
             truth.clear();
             truth.resize(window.len(), false);

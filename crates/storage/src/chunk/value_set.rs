@@ -1,8 +1,9 @@
-//! What a condition lets through of a column, in the order of its values.
+//! The set of a column's values for which a condition is true, as ranges in the order of values.
 //!
-//! `column op constant`, `IN`, `BETWEEN`, `LIKE 'start%'` and what `AND`, `OR` and `NOT` make of them are ranges of values.
-//! So a condition becomes ranges once, and a chunk is asked where those lie: in its zone map, in its value list (by binary
-//! search, without decoding it), or among its rows where there is no list.
+//! `column op constant`, `IN`, `BETWEEN`, `LIKE 'start%'` and their combinations with `AND`, `OR` and `NOT` are ranges
+//! of values. So we turn a condition into ranges once. For example, `x > 3 AND x <= 9` is one range. Each chunk then
+//! looks the ranges up in its zone map, in its value list (by binary search, without decoding it), or among its rows if
+//! it has no list.
 
 use arrow::array::{Array, ArrayRef};
 use rowmill_base::SqlType;
@@ -14,24 +15,25 @@ use super::kinds::{Kind, Physical, with_kind};
 use crate::encoding::Word;
 use crate::strings::ByteStrings;
 
-/// Some values of a column, and perhaps its NULLs.
+/// Some values of a column, and optionally NULL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValueSet {
     pub(super) values: Values,
-    /// Whether NULL is in.
+    /// Whether the set contains NULL.
     pub(super) null: bool,
 }
 
-/// Ranges of values that are not NULL.
+/// Ranges of values other than NULL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Values {
-    /// Of a type of fixed size, by its keys. Types that have neither keys nor strings have all of them or none.
+    /// Keys of a type with a fixed size. For a type with neither keys nor strings, only the full and the empty set are
+    /// possible.
     Keys(Borders<u128>),
     Strings(Borders<Vec<u8>>),
 }
 
 impl ValueSet {
-    /// All values of the type `kind`, but not NULL.
+    /// All values of the type `kind` except NULL.
     pub fn all(kind: &SqlType) -> ValueSet {
         let values = match is_string(kind) {
             true => Values::Strings(Borders::all()),
@@ -45,7 +47,8 @@ impl ValueSet {
         ValueSet { null: true, ..ValueSet::all(kind).other_values() }
     }
 
-    /// What equals one of `values`, an array of the type `kind` without NULL. `None` if it has no equality here.
+    /// The set of the values in `values`, an array of the type `kind` without NULLs. `None` if the type has no equality
+    /// here.
     pub fn any_of(kind: &SqlType, values: &ArrayRef) -> Option<ValueSet> {
         if values.null_count() > 0 {
             return None;
@@ -57,7 +60,8 @@ impl ValueSet {
         Some(ValueSet { values, null: false })
     }
 
-    /// What is less than the one row of `value`, or, with `or_equal`, equals it. `None` if the type has no order.
+    /// The values less than the one row of `value`, and with `or_equal` that value too. `None` if the type has no
+    /// order.
     pub fn less_than(kind: &SqlType, value: &ArrayRef, or_equal: bool) -> Option<ValueSet> {
         if !kind.is_ordered() || value.len() != 1 || value.null_count() > 0 {
             return None;
@@ -72,8 +76,10 @@ impl ValueSet {
         Some(ValueSet { values, null: false })
     }
 
-    /// The strings that start with `prefix`.
+    /// The set of strings that start with `prefix`.
     pub fn starting_with(prefix: &[u8]) -> ValueSet {
+        // The end of the range is the prefix with its last byte raised. A byte of 255 cannot be raised, so such bytes
+        // are cut off first. If all bytes are 255, the range has no end.
         let behind = prefix.iter().rposition(|byte| *byte != u8::MAX).map(|last| {
             let mut behind = prefix[..=last].to_vec();
             behind[last] += 1;
@@ -82,7 +88,7 @@ impl ValueSet {
         ValueSet { values: Values::Strings(Borders::between(prefix.to_vec(), behind)), null: false }
     }
 
-    /// The other values; not NULL, of which neither a condition nor its opposite is true.
+    /// The complement, except NULL: for a NULL row neither a condition nor its negation is true.
     #[must_use]
     pub fn other_values(self) -> ValueSet {
         let values = match self.values {
@@ -92,25 +98,26 @@ impl ValueSet {
         ValueSet { values, null: false }
     }
 
-    /// What is in both sets, which are of one type.
+    /// The intersection of two sets, which must be of one type.
     #[must_use]
     pub fn and(&self, other: &ValueSet) -> ValueSet {
         ValueSet { values: self.values.with(&other.values, Borders::and, Borders::and), null: self.null && other.null }
     }
 
-    /// What is in one of the sets, which are of one type.
+    /// The union of two sets, which must be of one type.
     #[must_use]
     pub fn or(&self, other: &ValueSet) -> ValueSet {
         ValueSet { values: self.values.with(&other.values, Borders::or, Borders::or), null: self.null || other.null }
     }
 
-    /// Whether the one row of `value`, an array of the type `kind`, is in.
+    /// Whether the set contains the one row of `value`, an array of the type `kind`.
     pub fn contains(&self, kind: &SqlType, value: &ArrayRef) -> bool {
         if value.logical_null_count() > 0 {
             return self.null;
         }
         match &self.values {
             Values::Keys(keys) => match keys_of(kind, value).and_then(|keys| keys.first().copied()) {
+                // A type without keys has either all values or none.
                 Some(key) => keys.contains(&key),
                 None => *keys == Borders::all(),
             },
@@ -120,14 +127,14 @@ impl ValueSet {
         }
     }
 
-    /// Whether NULL is in.
+    /// Whether the set contains NULL.
     pub fn has_null(&self) -> bool {
         self.null
     }
 
-    /// For each row of `least` and `greatest`, whether a value between these two, or one of them, may be in. Both are
-    /// arrays of the type `kind`. Where one of the two is NULL, or the least is above the greatest, nothing is known and
-    /// any value may lie there.
+    /// For each row of `least` and `greatest`, whether the set may contain a value from that closed range. Both arrays
+    /// must have the type `kind`. If one of the two is NULL, or the least is above the greatest, nothing is known about
+    /// the range, so any value may be in it.
     pub fn meets(&self, kind: &SqlType, least: &ArrayRef, greatest: &ArrayRef) -> Vec<bool> {
         fn each<T: Ord + Clone + Default>(
             borders: &Borders<T>,
@@ -138,6 +145,7 @@ impl ValueSet {
             let has_any = *borders != Borders::none();
             let Some((least, greatest)) = bounds else { return vec![has_any; rows] };
             let meets = |row: usize| {
+                // Nothing may be excluded because of bounds that are unknown or contradict each other.
                 let (least, greatest) = (&least[row], &greatest[row]);
                 has_any && (!is_known(row) || least > greatest || borders.share(least, Some(greatest)) != Share::None)
             };
@@ -151,9 +159,10 @@ impl ValueSet {
         }
     }
 
-    /// What a head says about all rows of its chunk.
+    /// Decides the condition for all rows of a chunk from its head.
     pub(super) fn verdict(&self, facts: &Facts) -> Verdict {
         let any_value = facts.null_count < facts.rows;
+        // Values and NULLs are judged separately. The verdict holds only if both agree, or only one of them occurs.
         let of_values = any_value.then(|| self.values.share(facts));
         let of_nulls = (facts.null_count > 0).then_some(if self.null { Share::All } else { Share::None });
         let is = |share: Share| [of_values, of_nulls].into_iter().flatten().all(|found| found == share);
@@ -165,7 +174,7 @@ impl ValueSet {
     }
 }
 
-/// What becomes of two sets.
+/// A function that combines two sets.
 type Combination<T> = fn(&Borders<T>, &Borders<T>) -> Borders<T>;
 
 impl Values {
@@ -177,8 +186,9 @@ impl Values {
         }
     }
 
-    /// How many of the values that lie in the zone are in.
+    /// Whether all, some or none of the values in the zone are in the set.
     fn share(&self, facts: &Facts) -> Share {
+        // Without a zone map, any value may occur in the chunk.
         let max = |zone: &StoredZone| zone.max.as_ref().map(|max| max.bytes.clone());
         let zone = facts.zone.as_ref();
         match self {
@@ -198,7 +208,7 @@ fn is_string(kind: &SqlType) -> bool {
     matches!(kind, SqlType::Text { .. } | SqlType::Blob)
 }
 
-/// The string that follows `string` in the order of all strings.
+/// The next string after `string` in the order of all strings.
 fn string_behind(string: &[u8]) -> Vec<u8> {
     [string, &[0]].concat()
 }
@@ -206,7 +216,7 @@ fn string_behind(string: &[u8]) -> Vec<u8> {
 fn points<T: Ord + Clone + Default>(mut values: Vec<T>, behind: impl Fn(&T) -> Option<T>) -> Borders<T> {
     values.sort_unstable();
     values.dedup();
-    // Halves are put together rather than one value after the other, which would copy all before it each time.
+    // We join halves. Adding one value after another would copy all earlier borders each time.
     fn joined<T: Ord + Clone + Default>(values: &[T], behind: &impl Fn(&T) -> Option<T>) -> Borders<T> {
         match values {
             [] => Borders::none(),
@@ -220,7 +230,7 @@ fn points<T: Ord + Clone + Default>(mut values: Vec<T>, behind: impl Fn(&T) -> O
     joined(&values, &behind)
 }
 
-/// The keys of all rows; `None` if they have none.
+/// The keys of all rows. `None` if the type has no keys.
 fn keys_of(kind: &SqlType, array: &ArrayRef) -> Option<Vec<u128>> {
     if *array.data_type() != kind.arrow() {
         return None;
@@ -237,7 +247,7 @@ fn strings_of(array: &ArrayRef) -> Option<Vec<Vec<u8>>> {
     Some((0..strings.len()).map(|row| strings.value(row).to_vec()).collect())
 }
 
-/// The bounds of a zone as keys; `None` if a bound is no key of the type.
+/// The bounds of a zone as keys. `None` if a bound is not a valid key of the type.
 fn key_bounds(zone: &StoredZone, physical: Physical) -> Option<(u128, Option<u128>)> {
     with_kind!(
         physical,
@@ -279,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_of_texts_and_of_zeros() {
+    fn a_prefix_meets_only_ranges_that_hold_such_texts_and_zero_equals_minus_zero() {
         let texts = |text: &str| Arc::new(StringViewArray::from(vec![text])) as ArrayRef;
         let set = ValueSet::starting_with(b"ab");
         let meets = |least: &str, greatest: &str| set.meets(&SqlType::TEXT, &texts(least), &texts(greatest)) == [true];

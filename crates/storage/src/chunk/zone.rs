@@ -1,7 +1,7 @@
-//! The zone map of a chunk: the least and the greatest value, for readers that want to skip it.
+//! The zone map of a chunk: its least and its greatest value. Readers use it to skip chunks.
 //!
-//! Long strings are cut to their first bytes. The lower bound stays a lower bound when it is cut; the upper one is cut
-//! and then rounded up, and where that cannot be (bytes of 0xFF only) there is none.
+//! Long strings are cut to their first bytes. A lower bound that is cut is still a lower bound. An upper bound is cut
+//! and then rounded up. If that is impossible (all bytes are 0xFF), it is missing.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::head::{StoredBound, StoredZone};
 use super::kinds::{Kind, Physical, with_kind};
 use crate::encoding::Word;
 
-/// Bytes of a string that a bound keeps.
+/// The maximum length of a bound of strings, in bytes.
 pub(super) const BOUND_BYTES_MAX: usize = 64;
 
 /// A bound of a chunk's values.
@@ -21,22 +21,22 @@ pub(super) const BOUND_BYTES_MAX: usize = 64;
 pub struct Bound {
     /// One row of the column's type.
     pub value: ArrayRef,
-    /// Whether this is the least or greatest value itself; otherwise it was rounded outwards.
+    /// Whether a row has this value. Otherwise it was rounded outwards.
     pub exact: bool,
 }
 
-/// The bounds of a chunk's values that are not NULL.
+/// The bounds of a chunk's values, without NULLs.
 ///
 /// Floats are ordered with NaN above everything.
 #[derive(Clone, Debug)]
 pub struct Zone {
-    /// At most the least value.
+    /// At most the least value of the chunk.
     pub min: Bound,
-    /// At least the greatest value; `None` if no short string is.
+    /// At least the greatest value of the chunk. `None` if no short string is that great.
     pub max: Option<Bound>,
 }
 
-/// The zone of keys.
+/// Makes the zone map of keys.
 pub(super) fn of_keys<K: Kind>(low: K::Key, high: K::Key) -> Option<StoredZone> {
     let bound = |key: K::Key| {
         let mut bytes = vec![0; K::Key::BYTES];
@@ -46,7 +46,7 @@ pub(super) fn of_keys<K: Kind>(low: K::Key, high: K::Key) -> Option<StoredZone> 
     K::ORDERED.then(|| StoredZone { min: bound(low), max: Some(bound(high)) })
 }
 
-/// The zone of byte strings; of text if `text`.
+/// Makes the zone map of byte strings. `text` says whether they are text.
 pub(super) fn of_strings(low: &[u8], high: &[u8], text: bool) -> StoredZone {
     let exact = |value: &[u8]| StoredBound { bytes: value.to_vec(), exact: true };
     let min = match low.len() <= BOUND_BYTES_MAX {
@@ -57,6 +57,7 @@ pub(super) fn of_strings(low: &[u8], high: &[u8], text: bool) -> StoredZone {
         true => Some(exact(high)),
         false => {
             let start = &high[..cut(high, text)];
+            // A cut value is less than the original, so the bound must be raised above everything that starts like it.
             let above = if text { above_text(start) } else { above_bytes(start) };
             above.map(|bytes| StoredBound { bytes, exact: false })
         }
@@ -64,13 +65,13 @@ pub(super) fn of_strings(low: &[u8], high: &[u8], text: bool) -> StoredZone {
     StoredZone { min, max }
 }
 
-/// Where a long string is cut: for text, not within a character.
+/// The length that a long string is cut to. Text must not be cut within a character.
 fn cut(value: &[u8], text: bool) -> usize {
     let within = |end: usize| text && value[end] & 0xc0 == 0x80;
     (0..=BOUND_BYTES_MAX).rev().find(|end| !within(*end)).unwrap_or(0)
 }
 
-/// The shortest string above all that start with `bytes`.
+/// The shortest string above all strings that start with `bytes`.
 fn above_bytes(bytes: &[u8]) -> Option<Vec<u8>> {
     let last = bytes.iter().rposition(|byte| *byte != 0xff)?;
     let mut above = bytes[..=last].to_vec();
@@ -78,17 +79,18 @@ fn above_bytes(bytes: &[u8]) -> Option<Vec<u8>> {
     Some(above)
 }
 
-/// The same in text: the last character that has a successor becomes it. The order of characters is that of their bytes.
+/// The shortest text above all texts that start with `bytes`. The last character with a successor is replaced by it,
+/// and the rest is dropped. Characters sort like their UTF-8 bytes.
 fn above_text(bytes: &[u8]) -> Option<Vec<u8>> {
     let text = std::str::from_utf8(bytes).ok()?;
     let (at, next) = text.char_indices().rev().find_map(|(at, char)| {
-        // The range steps over the surrogates.
+        // The range of characters skips the surrogates.
         (char..=char::MAX).nth(1).map(|next| (at, next))
     })?;
     Some(format!("{}{next}", &text[..at]).into_bytes())
 }
 
-/// The zone as arrays of the type `kind`.
+/// Decodes the zone map to arrays of the type `kind`.
 pub(super) fn decode(stored: &StoredZone, physical: Physical, kind: &SqlType) -> Result<Zone> {
     let bound =
         |stored: &StoredBound| Ok(Bound { value: decode_value(&stored.bytes, physical, kind)?, exact: stored.exact });
@@ -96,7 +98,7 @@ pub(super) fn decode(stored: &StoredZone, physical: Physical, kind: &SqlType) ->
 }
 
 fn decode_value(bytes: &[u8], physical: Physical, kind: &SqlType) -> Result<ArrayRef> {
-    let damaged = || Error::corrupt("byte 66 of the chunk: a bound is no value of the column's type");
+    let damaged = || Error::corrupt("byte 66 of the chunk: a bound is not a value of the column's type");
     with_kind!(physical, K => decode_key::<K>(bytes, kind).ok_or_else(damaged)?, else match physical {
         Physical::Text => {
             let text = std::str::from_utf8(bytes).map_err(|_| damaged())?;
@@ -118,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cut_bounds_lie_outside() {
+    fn bounds_that_are_cut_still_enclose_the_values() {
         let long = |last: &str| format!("{}{last}", "я".repeat(31)).into_bytes();
         let values = [vec![], b"a".to_vec(), long("яя"), long("\u{d7ff}x"), long("\u{10ffff}!"), vec![0x7f; 90]];
         for value in &values {

@@ -1,16 +1,18 @@
-//! Booleans as bits and as bytes, eight at a time.
+//! Conversions between booleans as bits and booleans as bytes, eight at a time.
 
 use super::VECTOR;
 
-/// Multiplying eight bytes that are 0 or 1 by this gathers them in the highest byte, the first one lowest.
+/// Multiplying eight bytes that are 0 or 1 by this number gathers them in the highest byte, with the first one in the
+/// lowest bit.
 const GATHER: u64 = 0x0102_0408_1020_4080;
 
-/// One bit per value, least significant first, set where `is_set` says so.
+/// Packs one bit per value, least significant first. The bit is set if `is_set` is true.
 pub(crate) fn pack_bits<T: Copy>(values: &[T], is_set: impl Fn(T) -> bool) -> Vec<u8> {
     let mut out = Vec::with_capacity(values.len().div_ceil(8));
     let (eights, rest) = values.as_chunks::<8>();
     out.extend(eights.iter().map(|eight| {
         let bytes = eight.map(|value| u8::from(is_set(value)));
+        // Every product puts one of the eight bits into the highest byte, without carries.
         (u64::from_le_bytes(bytes).wrapping_mul(GATHER) >> 56) as u8
     }));
     if !rest.is_empty() {
@@ -19,7 +21,7 @@ pub(crate) fn pack_bits<T: Copy>(values: &[T], is_set: impl Fn(T) -> bool) -> Ve
     out
 }
 
-/// One bit for each of a vector's flags, which are 0 or 1.
+/// Packs one bit for each flag of a vector. Flags must be 0 or 1.
 pub(crate) fn pack_flags(flags: &[u8; VECTOR]) -> [u64; VECTOR / 64] {
     let mut words = [0; VECTOR / 64];
     let (eights, _) = flags.as_chunks::<8>();

@@ -1,4 +1,4 @@
-//! Storing a sequence of integers.
+//! Writes a sequence of integers.
 //!
 //! ```text
 //!   head      layout (1), bytes of a word (1), zero (2), count (4)
@@ -7,23 +7,23 @@
 //!   delta     a base per vector, the least step per vector, packed bits up to the end of each, the packed steps
 //! ```
 //!
-//! Everything is relative to its vector, so any vector is unpacked without the ones before it. A *frame* stores each
-//! value's distance from the vector's least. A *delta* starts at the vector's first value and stores each step's
-//! distance from the vector's least step (wrapping, so that falling values work too); it wins where values rise
-//! steadily, as sorted values and times do, and then evenly spaced values take no bits at all.
+//! Everything is relative to its vector, so any vector can be unpacked without the vectors before it. A *frame* stores
+//! the distance of each value from the least value of the vector. A *delta* starts at the first value of the vector and
+//! stores the distance of each step from the least step. Steps wrap, so falling values work too. Deltas are smaller
+//! when values rise steadily, like sorted values and times. For example, evenly spaced values take no bits at all.
 //!
-//! The packed ends are a prefix sum of the vectors' widths, 4 bytes each: with them the place of any vector is known
-//! without a look at the others. A full vector of width `w` takes `128 * w` bytes.
+//! The packed ends are a prefix sum of the widths of the vectors, 4 bytes each. They give the offset of any vector
+//! without reading the others. A full vector of width `w` takes `128 * w` bytes.
 
 use super::VECTOR;
 use super::kernels::{WIDTH_MAX, pack, packed_bytes};
 use super::word::{Word, append};
 
-/// How a sequence is stored.
+/// The stored form of a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Layout {
-    /// The values as they are.
+    /// The values without packing.
     Plain = 0,
     /// Offsets from a base per vector, bit-packed.
     Frame = 1,
@@ -31,12 +31,12 @@ pub(crate) enum Layout {
     Delta = 2,
 }
 
-/// Bytes before the values.
+/// The bytes before the values.
 pub(crate) const HEAD_BYTES: usize = 8;
 
 const _: () = assert!(HEAD_BYTES == 1 + 1 + 2 + 4);
 
-/// What one vector needs: where it starts, what its packed values are relative to, how wide they are.
+/// The parameters of one vector: its first or least value, the least step, and the width of its packed values.
 #[derive(Clone, Copy)]
 struct Shape<W> {
     base: W,
@@ -49,13 +49,13 @@ fn frame_shape<W: Word>(values: &[W]) -> Shape<W> {
     Shape { base: low, step: W::default(), width: high.minus(low).bits() }
 }
 
-/// The least and the greatest of at least one value.
+/// The least and the greatest value. `values` must not be empty.
 pub(crate) fn bounds<W: Word>(values: &[W]) -> (W, W) {
     values.iter().fold((W::MAX, W::default()), |(low, high), &value| (low.min(value), high.max(value)))
 }
 
 fn delta_shape<W: Word>(values: &[W]) -> Shape<W> {
-    // The order of steps is that of signed integers.
+    // Steps are compared as signed integers, so we flip the sign bit for the comparison.
     let (low, high) = values
         .iter()
         .zip(&values[1..])
@@ -67,7 +67,7 @@ fn delta_shape<W: Word>(values: &[W]) -> Shape<W> {
     }
 }
 
-/// Bytes of the sequence as plain values.
+/// The size of the plain layout in bytes.
 pub(crate) fn plain_bytes<W: Word>(count: usize) -> usize {
     HEAD_BYTES + count * W::BYTES
 }
@@ -79,23 +79,24 @@ fn shaped_bytes<W: Word>(values: &[W], head_per_vector: usize, shape: impl Fn(&[
     })
 }
 
-/// Bytes of the sequence as frames; `None` if a vector spans more than 64 bits.
+/// The size of the frame layout in bytes. `None` if a vector spans more than 64 bits.
 pub(crate) fn frame_bytes<W: Word>(values: &[W]) -> Option<usize> {
     shaped_bytes(values, W::BYTES + 4, frame_shape)
 }
 
-/// Bytes of the sequence as deltas; `None` if the steps of a vector span more than 64 bits.
+/// The size of the delta layout in bytes. `None` if the steps of a vector span more than 64 bits.
 pub(crate) fn delta_bytes<W: Word>(values: &[W]) -> Option<usize> {
     shaped_bytes(values, 2 * W::BYTES + 4, delta_shape)
 }
 
-/// Stores `values` in the layout that takes the fewest bytes.
+/// Encodes `values` in the smallest layout.
 pub(crate) fn encode<W: Word>(values: &[W]) -> Vec<u8> {
     let sizes = [
         (Layout::Plain, Some(plain_bytes::<W>(values.len()))),
         (Layout::Frame, frame_bytes(values)),
         (Layout::Delta, delta_bytes(values)),
     ];
+    // The plain layout always has a size, so a minimum exists. On a tie the simpler layout wins.
     let (layout, _) = sizes
         .into_iter()
         .filter_map(|(layout, bytes)| Some((layout, bytes?)))
@@ -104,7 +105,7 @@ pub(crate) fn encode<W: Word>(values: &[W]) -> Vec<u8> {
     encode_as(layout, values).expect("this layout has a size")
 }
 
-/// Stores `values` in one layout; `None` if a vector spans more than 64 bits.
+/// Encodes `values` in one layout. `None` if a vector spans more than 64 bits.
 pub(crate) fn encode_as<W: Word>(layout: Layout, values: &[W]) -> Option<Vec<u8>> {
     let mut out = vec![layout as u8, W::BYTES as u8, 0, 0];
     out.extend_from_slice(&(values.len() as u32).to_le_bytes());
@@ -144,7 +145,7 @@ fn write_heads<W: Word>(out: &mut Vec<u8>, shapes: &[Shape<W>], with_steps: bool
     }
 }
 
-/// The first value is the base, so that its own step is stored as nothing (zero over the least step).
+/// Packs the steps of a vector. The first value is the base, so we store the least step in its place, which packs to 0.
 fn pack_steps<W: Word>(vector: &[W], shape: &Shape<W>, out: &mut Vec<u8>) {
     let mut steps = [W::default(); VECTOR];
     steps[0] = shape.step;

@@ -1,15 +1,15 @@
-//! Packing of one vector: values of `width` bits behind one another.
+//! Packs one vector: values of `width` bits one after another.
 //!
-//! A full vector is packed in the FastLanes layout (Afroozeh and Boncz, "The FastLanes Compression Layout", VLDB 2023),
-//! which interleaves the values so that one instruction unpacks many. The lanes are as narrow as the width allows (up
-//! to 8 bits: bytes, up to 16: two bytes, and so on), whatever the type of the values: narrow lanes are more lanes, and
-//! each width has one kernel instead of four.
+//! A full vector is packed in the FastLanes layout (Afroozeh and Boncz, "The FastLanes Compression Layout", VLDB 2023).
+//! It interleaves the values so that one instruction unpacks many. We choose lanes as narrow as the width allows (bytes
+//! for up to 8 bits, two bytes for up to 16, and so on), for any type of values, because narrower lanes are more lanes
+//! and each width then needs one kernel instead of four.
 //!
-//! The last vector of a sequence may have fewer values. That one is packed in their order, least significant bit first,
-//! so that three values do not take the room of 1,024.
+//! The last vector of a sequence may have fewer values. It is packed in their order, least significant bit first, so
+//! that three values do not take the space of 1,024.
 //!
-//! Packed words are read where they are if their bytes lie as words have to, as those of whole blocks do, and otherwise copied
-//! to a buffer on the stack.
+//! Packed words are read in place if their bytes are aligned, as in the chunks of whole blocks. Otherwise they are
+//! copied to a buffer on the stack first.
 
 use std::cell::RefCell;
 
@@ -20,15 +20,15 @@ use super::VECTOR;
 use super::bits::pack_flags;
 use super::word::{Word, append};
 
-/// The widest value that is packed.
+/// The maximum width of a packed value in bits.
 pub(crate) const WIDTH_MAX: u32 = 64;
 
-/// Bytes that `count` values of `width` bits take: `count` is 1,024 or, in a last vector, fewer.
+/// The packed size in bytes of `count` values of `width` bits. `count` must be 1,024, or less in a last vector.
 pub(crate) const fn packed_bytes(count: usize, width: u32) -> usize {
     (count * width as usize).div_ceil(8)
 }
 
-/// Bytes as words, if they lie as those have to and are in the order of this processor.
+/// Views bytes as words. `None` if they are not aligned, or if this processor is not little-endian.
 fn words_of<L: AnyBitPattern, const WORDS: usize>(bytes: &[u8]) -> Option<&[L; WORDS]> {
     let words: &[L] = bytemuck::try_cast_slice(bytes).ok()?;
     words.try_into().ok().filter(|_| cfg!(target_endian = "little"))
@@ -74,12 +74,12 @@ kernels!(pack_64, unpack_64, u64, 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 4
     61 62 63 64);
 
 thread_local! {
-    /// Where a vector is unpacked to before its values become those that are asked for. Kept, because to zero as much for each
-    /// vector takes a part of the time of unpacking it.
+    /// The buffer that a vector is unpacked to before its values are converted. We keep it per thread, because zeroing
+    /// it for each vector would take a good part of the unpacking time.
     static LANES: RefCell<[u64; VECTOR]> = const { RefCell::new([0; VECTOR]) };
 }
 
-/// Calls `work` with lanes that have anything in them.
+/// Calls `work` with lanes of arbitrary content.
 fn with_lanes<L: Pod, R>(work: impl FnOnce(&mut [L; VECTOR]) -> R) -> R {
     LANES.with_borrow_mut(|words| {
         let lanes: &mut [L] = bytemuck::cast_slice_mut(words);
@@ -87,8 +87,9 @@ fn with_lanes<L: Pod, R>(work: impl FnOnce(&mut [L; VECTOR]) -> R) -> R {
     })
 }
 
-/// Appends `values - base`, none of which has more than `width` bits. At most 1,024 values.
+/// Appends `values - base`. None of these may have more than `width` bits. At most 1,024 values.
 pub(crate) fn pack<W: Word>(values: &[W], base: W, width: u32, out: &mut Vec<u8>) {
+    // Only a full vector uses the interleaved layout.
     let Ok(values) = <&[W; VECTOR]>::try_from(values) else { return pack_tail(values, base, width, out) };
     match width {
         0 => {}
@@ -99,7 +100,8 @@ pub(crate) fn pack<W: Word>(values: &[W], base: W, width: u32, out: &mut Vec<u8>
     }
 }
 
-/// Fills `out` with `base + packed value`. `bytes` are as many as [`packed_bytes`] of `out.len()` and `width` says.
+/// Fills `out` with `base + packed value`. `bytes` must have the length that [`packed_bytes`] gives for `out.len()` and
+/// `width`.
 pub(crate) fn unpack<W: Word>(bytes: &[u8], base: W, width: u32, out: &mut [W]) {
     debug_assert_eq!(bytes.len(), packed_bytes(out.len(), width));
     let Ok(out) = <&mut [W; VECTOR]>::try_from(&mut *out) else { return unpack_tail(bytes, base, width, out) };
@@ -138,11 +140,11 @@ fn rebase<L: Word, W: Word>(lanes: &[L; VECTOR], base: W, out: &mut [W; VECTOR])
     }
 }
 
-/// Packed values from the first to the last, both included.
+/// A range of packed values, both ends inclusive.
 pub(crate) type PackedSpan = (u64, u64);
 
-/// A bit for each packed value of a full vector: whether it lies in one of `spans`. Those are of values of `width` bits,
-/// which is not 0.
+/// For each packed value of a full vector, one bit: whether the value is in one of `spans`. The spans must be of values
+/// of `width` bits, and `width` must not be 0.
 pub(crate) fn find_packed(bytes: &[u8], width: u32, spans: &[PackedSpan]) -> [u64; VECTOR / 64] {
     match width {
         1..=8 => with_lanes(|lanes| {
@@ -168,13 +170,13 @@ fn find<L: Word>(lanes: &[L; VECTOR], spans: &[PackedSpan]) -> [u64; VECTOR / 64
     let mut flags = [0; VECTOR];
     for (low, high) in spans {
         let (low, width) = (L::from_u64(*low), L::from_u64(high - low));
-        // One comparison tells both ends: what lies below is above once `low` is taken away.
+        // One unsigned comparison checks both ends: a value below `low` wraps to a large one when `low` is subtracted.
         flags.iter_mut().zip(lanes).for_each(|(flag, lane)| *flag |= u8::from(lane.minus(low) <= width));
     }
     pack_flags(&flags)
 }
 
-/// The packed value at `index` of a vector of `count` values, without its base.
+/// The packed value at `index` of a vector of `count` values, without the base.
 pub(crate) fn unpack_one(bytes: &[u8], count: usize, width: u32, index: usize) -> u64 {
     match width {
         0 => 0,
@@ -186,8 +188,8 @@ pub(crate) fn unpack_one(bytes: &[u8], count: usize, width: u32, index: usize) -
     }
 }
 
-/// Calls `each` with each of `rows`, which lie in a vector of `count` values at their places modulo [`VECTOR`], and its packed value
-/// without the base.
+/// Calls `each` with every row of `rows` and its packed value, without the base. A row's position in its vector of
+/// `count` values is the row modulo [`VECTOR`].
 #[inline]
 pub(crate) fn unpack_some(bytes: &[u8], count: usize, width: u32, rows: &[u32], mut each: impl FnMut(u32, u64)) {
     let place = |row: u32| row as usize % VECTOR;
@@ -201,22 +203,24 @@ pub(crate) fn unpack_some(bytes: &[u8], count: usize, width: u32, rows: &[u32], 
     }
 }
 
-/// One value of a full vector. Value `index` is row `r` of lane `l`, and a lane's rows are packed one behind the other
+/// One value of a full vector. Value `index` is row `r` of lane `l`. The rows of a lane are packed one after another
 /// into every `LANES`-th word.
 #[inline(always)]
 fn lane_value<L: Word>(bytes: &[u8], width: u32, index: usize) -> u64 {
     let lanes = VECTOR / L::BITS as usize;
     let lane = index % lanes;
+    // The inverse of the FastLanes order: which row of its lane the value is.
     let row = FL_ORDER[(index % 128 - lane) / 16] * 8 + index / 128;
     let bit = row * width as usize;
     let (word, shift) = (bit / L::BITS as usize, (bit % L::BITS as usize) as u32);
     let at = |word: usize| L::read(&bytes[(word * lanes + lane) * L::BYTES..]).low();
-    // Whether a value ends in the next word is as good as random, so that this one is read anyhow; of the last word of a lane itself.
+    // Whether a value continues in the next word is unpredictable, so we always read that word instead of branching.
+    // For the last word of a lane we read the same word again.
     let next = at((word + 1).min(width as usize - 1));
     (at(word) >> shift | next << 1 << (L::BITS - 1 - shift)) & low_bits(width)
 }
 
-/// The largest value of `width` bits, of which there is one at least.
+/// The largest value of `width` bits. `width` must be at least 1.
 pub(crate) const fn low_bits(width: u32) -> u64 {
     u64::MAX >> (64 - width)
 }
@@ -227,7 +231,7 @@ fn pack_tail<W: Word>(values: &[W], base: W, width: u32, out: &mut Vec<u8>) {
     debug_assert_eq!(out.len() - start, packed_bytes(values.len(), width));
 }
 
-/// Appends `values`, none of which has more than `width` bits, one behind the other, the first in the lowest bits.
+/// Appends `values` one after another, the first one in the lowest bits. No value may have more than `width` bits.
 pub(crate) fn pack_in_order(values: impl Iterator<Item = u64>, width: u32, out: &mut Vec<u8>) {
     let mut pending: u128 = 0;
     let mut bits = 0;
@@ -253,6 +257,7 @@ fn unpack_tail<W: Word>(bytes: &[u8], base: W, width: u32, out: &mut [W]) {
     let mut bits = 0;
     let mut bytes = bytes.iter();
     for out in out {
+        // Refill byte by byte. 128 bits hold a value of 64 bits and the rest of a byte.
         while bits < width {
             pending |= u128::from(*bytes.next().expect("the caller gives all packed bytes")) << bits;
             bits += 8;
@@ -267,6 +272,7 @@ fn tail_value(bytes: &[u8], width: u32, index: usize) -> u64 {
     let bit = index * width as usize;
     let mut window = [0; 16];
     let bytes = &bytes[bit / 8..];
+    // A value of 64 bits that starts within a byte spans nine bytes.
     let taken = bytes.len().min(9);
     window[..taken].copy_from_slice(&bytes[..taken]);
     (u128::from_le_bytes(window) >> (bit % 8)) as u64 & low_bits(width)
@@ -292,7 +298,7 @@ mod tests {
         let mut out = vec![W::default(); count];
         unpack(&bytes, base, width, &mut out);
         assert_eq!(out, values, "{count} values of {width} bits");
-        // Where they do not lie as words have to.
+        // Packed bytes that are not aligned must give the same values.
         let shifted = [&[0], &*bytes].concat();
         out.fill(W::default());
         unpack(&shifted[1..], base, width, &mut out);
@@ -303,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn every_width_comes_back_whole_and_one_by_one() {
+    fn every_width_unpacks_as_a_whole_and_one_by_one() {
         for count in [0, 1, 2, 3, 7, 8, 9, 63, 64, 65, 1023, 1024] {
             (0..=8).for_each(|width| check::<u8>(count, width));
             (0..=16).for_each(|width| check::<u16>(count, width));

@@ -1,9 +1,9 @@
-//! Sequences of unsigned integers as bytes: the one building block of every chunk.
+//! Sequences of unsigned integers as bytes. Every chunk is built from them.
 //!
-//! Codes, value lists, counts, run ends, row numbers and the columns themselves are all sequences of integers, so they
-//! share one stored form ([`Ints`]): vectors of 1,024 values, each bit-packed over a base of its own, as offsets or as
-//! deltas, or the plain values where that is no longer. A vector is the unit of work: it is unpacked into a buffer on
-//! the stack, and nothing larger than it is ever made on the way.
+//! Codes, value lists, counts, run ends, row numbers and the columns themselves are all sequences of integers. So they
+//! share one stored form ([`Ints`]): vectors of 1,024 values, bit-packed as offsets or deltas over a base per vector,
+//! or the plain values if these are not longer. A vector is the unit of work: we unpack it into a buffer on the stack
+//! and never make anything larger on the way.
 
 mod bits;
 mod ints;
@@ -19,5 +19,5 @@ pub(crate) use reader::{Ints, SortedCursor};
 pub(crate) use search::Span;
 pub(crate) use word::Word;
 
-/// Values of a vector.
+/// The number of values of a vector.
 pub(crate) const VECTOR: usize = 1024;

@@ -1,7 +1,7 @@
-//! Reading a stored sequence of integers.
+//! Reads a stored sequence of integers.
 //!
-//! The bytes may be hostile even behind a valid checksum, so every place is checked where it is used, and nothing is
-//! allocated by what a head claims: the caller says how many values it expects.
+//! The bytes may be hostile even under a valid checksum. So every offset is checked where it is used, and we never
+//! allocate by a number from a head: the caller says how many values it expects.
 
 use std::ops::Range;
 
@@ -12,28 +12,28 @@ use super::ints::{HEAD_BYTES, Layout};
 use super::kernels::{WIDTH_MAX, packed_bytes, unpack, unpack_some};
 use super::word::Word;
 
-/// From how many rows of one vector on unpacking all of it beats picking each.
+/// From this many rows of one vector on, unpacking the whole vector is faster than picking single values.
 pub(super) const PICKS_MAX: usize = 24;
 
-/// A stored sequence. Reading gives words of any size: what is stored narrower is widened.
+/// A stored sequence. Readers choose the word size, and narrower stored words are widened.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ints<'a> {
     pub(super) layout: Layout,
     word_bytes: usize,
     pub(super) count: usize,
-    /// First value (delta) or least value (frame) of each vector.
+    /// For each vector, the first value (delta) or the least value (frame).
     bases: &'a [u8],
-    /// Least step of each vector.
+    /// For each vector, the least step.
     steps: &'a [u8],
-    /// Sum of the widths up to and with each vector.
+    /// For each vector, the sum of the widths up to its end.
     ends: &'a [u8],
     packed: &'a [u8],
-    /// Where the sequence starts, for errors.
+    /// The offset of the sequence in the chunk, for errors.
     at: usize,
 }
 
 impl<'a> Ints<'a> {
-    /// The sequence in `bytes`, which starts `at` bytes into the chunk and must have `count` values.
+    /// Opens the sequence in `bytes`, which starts `at` bytes into the chunk and must have `count` values.
     pub(crate) fn open(bytes: &'a [u8], at: usize, count: usize) -> Result<Ints<'a>> {
         let damaged = |what: &str| corrupt(at, what);
         let (head, rest) = bytes.split_at_checked(HEAD_BYTES).ok_or_else(|| damaged("ends within its head"))?;
@@ -51,6 +51,7 @@ impl<'a> Ints<'a> {
         if stored != count {
             return Err(corrupt(at, format_args!("has {stored} values instead of {count}")));
         }
+        // `count` comes from the caller, so these sizes are bounded.
         let vectors = if layout == Layout::Plain { 0 } else { count.div_ceil(VECTOR) };
         let steps = if layout == Layout::Delta { vectors * word_bytes } else { 0 };
         let short = || damaged("is shorter than its values");
@@ -63,12 +64,12 @@ impl<'a> Ints<'a> {
         Ok(Ints { layout, word_bytes, count, bases, steps, ends, packed, at })
     }
 
-    /// Values.
+    /// The number of values.
     pub(crate) fn len(&self) -> usize {
         self.count
     }
 
-    /// Bytes of a stored word, which all values fit.
+    /// The size of a stored word in bytes. All values fit into it.
     pub(crate) fn word_bytes(&self) -> usize {
         self.word_bytes
     }
@@ -88,25 +89,26 @@ impl<'a> Ints<'a> {
         }
     }
 
-    /// A value that is stored as it is.
+    /// The value at `index` of the plain layout.
     pub(super) fn plain<W: Word>(&self, index: usize) -> W {
-        debug_assert_eq!(self.layout, Layout::Plain, "other layouts pack their values");
+        debug_assert_eq!(self.layout, Layout::Plain, "only the plain layout stores values without packing them");
         self.word(self.packed, index)
     }
 
-    /// The packed bytes of a vector and their width.
+    /// The packed bytes of a vector and their width in bits.
     pub(super) fn packed(&self, vector: usize) -> Result<(&'a [u8], u32)> {
         let end = |vector: usize| u32::read(&self.ends[vector * 4..]);
         let before = if vector == 0 { 0 } else { end(vector - 1) };
         let width = end(vector).checked_sub(before).filter(|&width| width <= WIDTH_MAX);
         let width = width.ok_or_else(|| corrupt(self.at, format_args!("has a damaged vector {vector}")))?;
+        // A vector of width `w` takes `128 * w` bytes, so the sum of the widths before it is its offset.
         let start = before as usize * (VECTOR / 8);
         let bytes = self.packed.get(start..).and_then(|rest| rest.get(..packed_bytes(self.vector_len(vector), width)));
         let bytes = bytes.ok_or_else(|| corrupt(self.at, format_args!("ends before its vector {vector}")))?;
         Ok((bytes, width))
     }
 
-    /// The first value of a vector, if it is stored as steps, or its least.
+    /// The first value of a vector in the delta layout, otherwise the least one.
     pub(super) fn base<W: Word>(&self, vector: usize) -> W {
         match self.layout {
             Layout::Plain => self.plain(vector * VECTOR),
@@ -114,7 +116,7 @@ impl<'a> Ints<'a> {
         }
     }
 
-    /// Unpacks a vector into the front of `out` and says how many values it has.
+    /// Unpacks a vector into the front of `out`. Returns the number of its values.
     pub(super) fn vector<W: Word>(&self, vector: usize, out: &mut [W; VECTOR]) -> Result<usize> {
         let count = self.vector_len(vector);
         let out = &mut out[..count];
@@ -128,8 +130,9 @@ impl<'a> Ints<'a> {
                 let (bytes, width) = self.packed(vector)?;
                 let step: W = self.word(self.steps, vector);
                 unpack(bytes, step, width, out);
-                // Steps wrap at the size of the stored words, which may be less than that of `W`.
+                // Steps wrap at the size of the stored words, which may be smaller than `W`.
                 let mask = W::truncate(u128::MAX >> (128 - 8 * self.word_bytes));
+                // The first stored step is the least step, so adding it here gives the base.
                 let mut value: W = self.base::<W>(vector).minus(step);
                 for out in out {
                     value = value.plus(*out);
@@ -162,7 +165,7 @@ impl<'a> Ints<'a> {
         self.check_range(&(row as usize..row as usize + 1))
     }
 
-    /// Calls `each` with the values of `range`, a vector or a part of one at a time, in order.
+    /// Calls `each` with the values of `range`, in order. Each call gets a vector or a part of one.
     pub(crate) fn for_each<W: Word>(&self, range: Range<usize>, mut each: impl FnMut(&[W])) -> Result<()> {
         self.check_range(&range)?;
         let mut buffer = [W::default(); VECTOR];
@@ -177,7 +180,7 @@ impl<'a> Ints<'a> {
         Ok(())
     }
 
-    /// The values of `range`.
+    /// Reads the values of `range`.
     pub(crate) fn read<W: Word>(&self, range: Range<usize>) -> Result<Vec<W>> {
         self.check_range(&range)?;
         let mut out = Vec::with_capacity(range.len());
@@ -185,12 +188,14 @@ impl<'a> Ints<'a> {
         Ok(out)
     }
 
-    /// Calls `each` with the values at `rows`, which ascend, none twice, some at a time.
+    /// Calls `each` with the values at `rows`, a piece at a time. The rows must ascend and be distinct.
     pub(crate) fn gather<W: Word>(&self, rows: &[u32], mut each: impl FnMut(&[W])) -> Result<()> {
-        debug_assert!(rows.is_sorted_by(|a, b| a < b), "rows ascend, none twice");
+        debug_assert!(rows.is_sorted_by(|a, b| a < b), "rows must ascend, each at most once");
         self.gather_by_vector(rows, |buffer, rows, picked| {
             let (first, last) = (rows[0] as usize, rows[rows.len() - 1] as usize);
             let gaps = (last + 1 - first).saturating_sub(rows.len());
+            // Many gaps: copy the wanted values together, so that `each` gets few slices. Few gaps: pass each run of
+            // neighbours without copying.
             if gaps * ROWS_PER_GAP > rows.len() {
                 pick_rows(buffer, rows, picked);
                 return each(picked);
@@ -205,17 +210,17 @@ impl<'a> Ints<'a> {
         })
     }
 
-    /// As [`Ints::gather`], where a row may be asked for more than once.
+    /// Calls `each` with the values at `rows`, a piece at a time. The rows must ascend, and may repeat.
     pub(crate) fn gather_repeated<W: Word>(&self, rows: &[u32], mut each: impl FnMut(&[W])) -> Result<()> {
-        debug_assert!(rows.is_sorted(), "rows ascend");
+        debug_assert!(rows.is_sorted(), "rows must ascend");
         self.gather_by_vector(rows, |buffer, rows, picked| {
             pick_rows(buffer, rows, picked);
             each(picked);
         })
     }
 
-    /// Calls `each` with the values of a vector at their places, of which those are there that are wanted, the rows that are
-    /// wanted of it, and room for as many values.
+    /// Calls `each` once per vector, with a buffer that has at least the wanted values at their positions, the wanted
+    /// rows of the vector, and room for that many values.
     fn gather_by_vector<W: Word>(
         &self,
         rows: &[u32],
@@ -227,6 +232,7 @@ impl<'a> Ints<'a> {
             let vector = *first as usize / VECTOR;
             let (rows, behind) = left.split_at(rows_of_vector(left));
             left = behind;
+            // A delta needs all steps before a value, so single values cannot be picked from it.
             if self.layout != Layout::Delta && rows.len() < PICKS_MAX {
                 self.pick(vector, rows, |row, value| buffer[row as usize % VECTOR] = value)?;
             } else {
@@ -238,9 +244,9 @@ impl<'a> Ints<'a> {
         Ok(())
     }
 
-    /// Calls `each` with each of `rows`, which lie in `vector` and are not stored as steps, and its value.
+    /// Calls `each` with every row of `rows` and its value. The rows must be in `vector`. Not for the delta layout.
     pub(super) fn pick<W: Word>(&self, vector: usize, rows: &[u32], mut each: impl FnMut(u32, W)) -> Result<()> {
-        debug_assert_ne!(self.layout, Layout::Delta, "steps are added up from the first on");
+        debug_assert_ne!(self.layout, Layout::Delta, "a value of the delta layout needs all steps before it");
         rows.iter().try_for_each(|row| self.check_row(*row))?;
         if self.layout == Layout::Plain {
             rows.iter().for_each(|row| each(*row, self.plain(*row as usize)));
@@ -252,7 +258,7 @@ impl<'a> Ints<'a> {
         Ok(())
     }
 
-    /// One value.
+    /// Reads one value.
     pub(crate) fn get<W: Word>(&self, index: usize) -> Result<W> {
         let mut found = W::default();
         self.gather(&[index as u32], |values| values.iter().for_each(|value| found = *value))?;
@@ -260,31 +266,33 @@ impl<'a> Ints<'a> {
     }
 }
 
-/// Rows in a vector for each gap between them from which on they are taken run by run.
+/// With more rows per gap than this, the rows of a vector are passed run by run.
 const ROWS_PER_GAP: usize = 16;
 
 fn pick_rows<W: Word>(buffer: &[W; VECTOR], rows: &[u32], picked: &mut [W]) {
     picked.iter_mut().zip(rows).for_each(|(value, row)| *value = buffer[*row as usize % VECTOR]);
 }
 
-/// How many of `rows`, which ascend, none twice, follow one another from the first on.
+/// The length of the run of neighbours at the front of `rows`, which must ascend and be distinct.
 fn run_at_front(rows: &[u32]) -> usize {
     count_at_front(rows.len(), |place| rows[place] as usize == rows[0] as usize + place)
 }
 
-/// How many of `rows`, which ascend and of which there is one at least, lie in the vector of the first, up to as many as that has.
+/// The number of rows at the front of `rows` that are in the same vector as the first. `rows` must ascend and not be
+/// empty. Returns at most the size of a vector.
 fn rows_of_vector(rows: &[u32]) -> usize {
     let vector = rows[0] as usize / VECTOR;
     count_at_front(rows.len().min(VECTOR), |place| rows[place] as usize / VECTOR <= vector)
 }
 
-/// How many of `len` places are in. The first is, and none that is comes behind one that is not. Most often they are few, or all.
+/// The number of positions at the front for which `is_in` is true, of `len`. The first one must be in, and no position
+/// after one that is out may be in. Usually the result is small or `len`, so we double before we halve.
 fn count_at_front(len: usize, is_in: impl Fn(usize) -> bool) -> usize {
     let mut end = 1;
     while end < len && is_in(end) {
         end *= 2;
     }
-    // The last place that was looked at and was in is half of that.
+    // Half of `end` is the last position that was checked and is in.
     let (mut known, mut end) = (end / 2, end.min(len));
     while known + 1 < end {
         let middle = known + (end - known) / 2;
@@ -308,36 +316,37 @@ fn corrupt(at: usize, what: impl std::fmt::Display) -> Error {
 
 /// Values that are compared at once on the way to the next target.
 const STEP: usize = 16;
-/// Steps after which the rest is searched by halves.
+/// After this many steps, the rest is searched by halves.
 const STEPS_MAX: usize = 4;
 
-/// Searches an ascending sequence for ascending targets, keeping the vector it unpacked last.
+/// Searches an ascending sequence for ascending targets. Keeps the vector that it unpacked last.
 pub(crate) struct SortedCursor<'a> {
     ints: Ints<'a>,
     buffer: [u32; VECTOR],
-    /// The vector in the buffer, and how many values it has.
+    /// The vector in the buffer, and the number of its values.
     loaded: Option<(usize, usize)>,
-    /// How many of those are at most the last target.
+    /// The number of values in the buffer that are at most the last target.
     inside: usize,
 }
 
 impl<'a> SortedCursor<'a> {
-    /// A cursor over `ints`, which ascends. If it does not, answers are wrong but nothing worse happens.
+    /// Makes a cursor over `ints`, which must ascend. If it does not, answers are wrong but nothing worse happens.
     pub(crate) fn new(ints: Ints<'a>) -> SortedCursor<'a> {
         SortedCursor { ints, buffer: [0; VECTOR], loaded: None, inside: 0 }
     }
 
-    /// What is searched.
+    /// The sequence that this cursor searches.
     pub(crate) fn ints(&self) -> Ints<'a> {
         self.ints
     }
 
-    /// How many values are at most `target`, and the last of them.
+    /// The number of values that are at most `target`, and the last one of them.
     pub(crate) fn at_most(&mut self, target: u32) -> Result<(usize, Option<u32>)> {
         let (vector, count) = match self.loaded {
-            // Targets ascend, so that most lie in the vector of the last one.
+            // Targets ascend, so most of them are in the same vector as the target before.
             Some((vector, count)) if self.buffer[0] <= target && target < self.buffer[count - 1] => (vector, count),
             _ => {
+                // The target is in another vector. Its base tells which one without unpacking.
                 let Some(vector) = self.vector_before(target) else { return Ok((0, None)) };
                 match self.loaded {
                     Some((loaded, count)) if loaded == vector => (vector, count),
@@ -354,9 +363,10 @@ impl<'a> SortedCursor<'a> {
         Ok((vector * VECTOR + self.inside, last))
     }
 
-    /// How many of the `count` values in the buffer are at most `target`. The next target is rarely far from the last one,
-    /// so that a few comparisons that do not wait for each other beat halving.
+    /// The number of the `count` values in the buffer that are at most `target`. The next target is rarely far from the
+    /// last one, so a few comparisons that do not depend on each other are faster than a binary search.
     fn advance(&self, count: usize, target: u32) -> usize {
+        // A target below the last one is allowed, but starts at the front again.
         let is_behind = self.inside > 0 && self.buffer[self.inside - 1] > target;
         let mut inside = if is_behind { 0 } else { self.inside };
         for _ in 0..STEPS_MAX {
@@ -370,7 +380,7 @@ impl<'a> SortedCursor<'a> {
         inside + self.buffer[inside..count].partition_point(|value| *value <= target)
     }
 
-    /// The last vector that starts at or below `target`.
+    /// The last vector whose first value is at most `target`.
     fn vector_before(&self, target: u32) -> Option<usize> {
         let mut vectors = 0..self.ints.count.div_ceil(VECTOR);
         while !vectors.is_empty() {
@@ -424,14 +434,14 @@ mod tests {
     }
 
     #[test]
-    fn steady_steps_take_no_bits() {
+    fn evenly_spaced_values_take_no_bits() {
         let values: Vec<u64> = (0..4096u64).map(|row| u64::MAX - 5 * row).collect();
         check(&values);
         assert!(encode(&values).len() < 200);
     }
 
     #[test]
-    fn a_cursor_finds_what_a_search_finds() {
+    fn a_cursor_agrees_with_a_binary_search() {
         for values in [vec![], vec![7], (0..5000).map(|value| value * 3 + 5).collect::<Vec<u32>>()] {
             for layout in [Layout::Plain, Layout::Frame, Layout::Delta] {
                 let bytes = encode_as(layout, &values).unwrap();

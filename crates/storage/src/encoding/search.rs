@@ -1,9 +1,9 @@
-//! Finding values in a stored sequence: the place of one in an ascending sequence, and the rows of those that lie in a
-//! range.
+//! Searches a stored sequence: for the position of a value in an ascending sequence, and for the rows whose values are
+//! in a range.
 //!
-//! Neither decodes more than it has to. A vector says by its base and its width what it can hold, so that most vectors are
-//! passed over or taken whole; the others are compared as they are packed, in the lanes that they are unpacked to, without
-//! adding the base to each value.
+//! Both decode as little as possible. The base and the width of a vector tell which values it can have, so most vectors
+//! are skipped or taken whole. The others are compared in their packed form, in the lanes that they are unpacked to,
+//! without adding the base to each value.
 
 use rowmill_base::Result;
 
@@ -14,14 +14,14 @@ use super::reader::{Ints, PICKS_MAX};
 use super::word::Word;
 use crate::row_mask::RowMask;
 
-/// Values from the first to the last, both included.
+/// A range of values, both ends inclusive.
 pub(crate) type Span<W> = (W, W);
 
-/// A bit for each value of a vector.
+/// One bit for each value of a vector.
 type VectorBits = [u64; VECTOR / 64];
 
-/// Looks for places in an ascending sequence, one after the other. The vector that was decoded last is kept: targets that ascend
-/// have each vector decoded once.
+/// Searches an ascending sequence for one target after another. Keeps the vector that it decoded last, so ascending
+/// targets decode each vector at most once.
 pub(crate) struct Search<'a, 'b, W> {
     ints: &'a Ints<'b>,
     decoded: Option<usize>,
@@ -29,23 +29,26 @@ pub(crate) struct Search<'a, 'b, W> {
 }
 
 impl<W: Word> Search<'_, '_, W> {
-    /// How many values of the sequence are below `target`. If it does not ascend, the answer is wrong but nothing worse
-    /// happens.
+    /// The number of values of the sequence that are below `target`. If the sequence does not ascend, the answer is
+    /// wrong but nothing worse happens.
     pub(crate) fn lower_bound(&mut self, target: W) -> Result<usize> {
         let ints = self.ints;
         let behind = partition_point(ints.len().div_ceil(VECTOR), |vector| ints.base::<W>(vector) < target);
-        // The last vector that starts below holds the border.
+        // The border is in the last vector whose first value is below the target.
         let Some(vector) = behind.checked_sub(1) else { return Ok(0) };
         let count = ints.vector_len(vector);
         let inside = match ints.layout {
             Layout::Plain => partition_point(count, |index| ints.plain::<W>(vector * VECTOR + index) < target),
             Layout::Frame => {
                 let (bytes, width) = ints.packed(vector)?;
+                // Compare packed values with the distance of the target from the base, so that nothing needs to be
+                // unpacked.
                 let distance = target.minus(ints.base(vector)).widen();
                 partition_point(count, |index| u128::from(unpack_one(bytes, count, width, index)) < distance)
             }
             Layout::Delta => {
                 if self.decoded != Some(vector) {
+                    // The buffer is invalid until the vector is decoded, because decoding may fail halfway.
                     self.decoded = None;
                     self.values.resize(VECTOR, W::default());
                     let values = self.values.first_chunk_mut().expect("as long as a vector");
@@ -60,12 +63,12 @@ impl<W: Word> Search<'_, '_, W> {
 }
 
 impl Ints<'_> {
-    /// Looks for places in an ascending sequence.
+    /// Makes a search for positions in this sequence, which must ascend.
     pub(crate) fn search<W: Word>(&self) -> Search<'_, '_, W> {
         Search { ints: self, decoded: None, values: Vec::new() }
     }
 
-    /// Leaves the rows in `mask` whose value lies in one of `spans`, of which there should be few.
+    /// Leaves the rows in `mask` whose value is in one of `spans`. There should be few spans.
     pub(crate) fn retain<W: Word>(&self, spans: &[Span<W>], mask: &mut RowMask) -> Result<()> {
         let is_in = |value: W| spans.iter().any(|(low, high)| *low <= value && value <= *high);
         let mut packed_spans = Vec::with_capacity(spans.len());
@@ -74,10 +77,13 @@ impl Ints<'_> {
                 return Ok(None);
             }
             let (bytes, width) = self.packed(vector)?;
+            // The vector's values are between its base and its base plus this.
             let highest = if width == 0 { 0 } else { low_bits(width) };
             let base = self.base::<W>(vector);
             packed_spans.clear();
             packed_spans.extend(spans.iter().filter_map(|span| over_base(*span, base, highest)));
+            // No span meets the possible values, or a span covers all of them, or we compare the packed values. A short
+            // last vector has no lanes, so its values are compared one by one.
             Ok(match &packed_spans[..] {
                 [] => Some([0; VECTOR / 64]),
                 spans if spans.contains(&(0, highest)) => Some([u64::MAX; VECTOR / 64]),
@@ -87,12 +93,12 @@ impl Ints<'_> {
         })
     }
 
-    /// Leaves the rows in `mask` whose value `is_in`.
+    /// Leaves the rows in `mask` for whose value `is_in` is true.
     pub(crate) fn retain_where<W: Word>(&self, is_in: impl Fn(W) -> bool, mask: &mut RowMask) -> Result<()> {
         self.retain_vectors(mask, &is_in, |_| Ok(None))
     }
 
-    /// Goes over the vectors that have rows in `mask`. `at_once` may know which values of one are in without looking at each.
+    /// Visits the vectors that have rows in `mask`. `at_once` may decide a vector without reading each value.
     fn retain_vectors<W: Word>(
         &self,
         mask: &mut RowMask,
@@ -109,6 +115,7 @@ impl Ints<'_> {
             if left == 0 {
                 continue;
             }
+            // Few rows are left, so picking them is faster than unpacking the vector.
             if left as usize <= PICKS_MAX && self.layout != Layout::Delta {
                 self.retain_picked(vector, first + skipped * 64, words, is_in)?;
                 continue;
@@ -125,7 +132,7 @@ impl Ints<'_> {
         Ok(())
     }
 
-    /// Looks at the few values of a vector whose bits are set. The first bit is that of the row `first`.
+    /// Checks the few values of a vector whose bits are set. The first bit is the one of the row `first`.
     fn retain_picked<W: Word>(
         &self,
         vector: usize,
@@ -151,7 +158,7 @@ impl Ints<'_> {
     }
 }
 
-/// The part of `span` that values of `base` and up to `highest` more can have, over the base.
+/// The part of `span` that is possible for values from `base` to `base + highest`, as distances from the base.
 fn over_base<W: Word>((low, high): Span<W>, base: W, highest: u64) -> Option<PackedSpan> {
     let base = base.widen();
     let low = u64::try_from(low.widen().saturating_sub(base)).ok().filter(|low| *low <= highest)?;
@@ -167,7 +174,8 @@ fn bits_of<W: Word>(values: &[W], is_in: &impl Fn(W) -> bool) -> VectorBits {
     bits
 }
 
-/// The first of `count` places for which `is_before` does not hold, if it holds for all up to some place.
+/// The number of positions at the front for which `is_before` is true, of `count`. No position after a false one may be
+/// true.
 fn partition_point(count: usize, is_before: impl Fn(usize) -> bool) -> usize {
     let mut places = 0..count;
     while !places.is_empty() {
@@ -200,7 +208,7 @@ mod tests {
         let mut sorted = values.to_vec();
         sorted.sort_unstable();
         for layout in LAYOUTS {
-            // Steps of 64-bit numbers may span more than is packed.
+            // The steps of 64-bit numbers may span more bits than can be packed.
             let Some(bytes) = encode_as(layout, values) else { continue };
             let ints = Ints::open(&bytes, 0, values.len()).unwrap();
             let start = step.min(values.len());
@@ -227,7 +235,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rows_and_places_are_those_that_a_loop_finds(
+        fn searches_agree_with_a_loop_over_all_values(
             seed in any::<u64>(),
             bits in 0u32..=64,
             count in 0usize..3000,
@@ -241,7 +249,7 @@ mod tests {
                     (state >> 7).rotate_left(7).checked_shr(64 - bits).unwrap_or(0).wrapping_add(seed >> 1)
                 })
                 .collect();
-            // Spans over what is there: ends that are values, and their neighbours.
+            // Spans near the stored values: their ends are values or neighbours of values.
             let spans: Vec<(u64, u64)> = spans
                 .iter()
                 .map(|(a, b)| match values.len() {
@@ -282,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_are_not_there_are_an_error() {
+    fn rows_beyond_the_sequence_are_an_error() {
         let bytes = encode_as(Layout::Frame, &[1u32, 2, 3]).unwrap();
         let ints = Ints::open(&bytes, 0, 3).unwrap();
         assert!(ints.retain(&[(1u32, 2)], &mut RowMask::all(0..4)).is_err());

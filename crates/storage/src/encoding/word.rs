@@ -1,41 +1,41 @@
-//! The unsigned integers that are stored, from one byte to sixteen.
+//! The unsigned integers that can be stored, from one byte to sixteen.
 
 use std::fmt::Debug;
 
 /// An unsigned integer with wrapping arithmetic and little-endian bytes.
 pub(crate) trait Word: Copy + Ord + Default + Debug + Send + Sync + 'static {
-    /// Bytes of one.
+    /// The size in bytes.
     const BYTES: usize;
-    /// Bits of one.
+    /// The size in bits.
     const BITS: u32;
-    /// The largest.
+    /// The largest value.
     const MAX: Self;
 
     /// The low bits of `value`.
     fn truncate(value: u128) -> Self;
-    /// The low bits of `value`: for decoders, where every value has 64 bits at most.
+    /// The low bits of `value`. For decoders, whose values have at most 64 bits.
     fn from_u64(value: u64) -> Self;
-    /// The same number.
+    /// Converts to 128 bits.
     fn widen(self) -> u128;
     /// The low 64 bits.
     fn low(self) -> u64;
-    /// Modulo 2^BITS.
+    /// Adds modulo 2^BITS.
     fn plus(self, other: Self) -> Self;
-    /// Modulo 2^BITS.
+    /// Subtracts modulo 2^BITS.
     fn minus(self, other: Self) -> Self;
-    /// Modulo 2^BITS.
+    /// Multiplies modulo 2^BITS.
     fn times(self, other: Self) -> Self;
-    /// Only the bits that `mask` has too.
+    /// Keeps only the bits that are set in `mask`.
     fn masked(self, mask: Self) -> Self;
-    /// Without its lowest `bits` bits, of which it must have more.
+    /// Drops the lowest `bits` bits. The word must have more bits than that.
     fn shifted(self, bits: u32) -> Self;
-    /// Bits up to the highest that is set; 0 for 0.
+    /// The position of the highest bit that is set, counted from 1; 0 for 0.
     fn bits(self) -> u32;
-    /// The same bits with the highest one flipped: turns the order of signed integers into that of unsigned ones.
+    /// Flips the highest bit. This turns the order of signed integers into the order of unsigned ones.
     fn flip_sign(self) -> Self;
-    /// The first [`Word::BYTES`] bytes, little endian. A bug to call with fewer.
+    /// Reads the first [`Word::BYTES`] bytes, little-endian. Panics if there are fewer.
     fn read(bytes: &[u8]) -> Self;
-    /// Writes to the first [`Word::BYTES`] bytes, little endian. A bug to call with fewer.
+    /// Writes to the first [`Word::BYTES`] bytes, little-endian. Panics if there are fewer.
     fn write(self, bytes: &mut [u8]);
 }
 
@@ -106,7 +106,7 @@ macro_rules! word {
 
 word!(u8, u16, u32, u64, u128);
 
-/// Appends `values`, little endian.
+/// Appends `values`, little-endian.
 pub(crate) fn append<W: Word>(out: &mut Vec<u8>, values: &[W]) {
     let start = out.len();
     out.resize(start + values.len() * W::BYTES, 0);

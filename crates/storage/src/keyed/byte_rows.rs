@@ -1,6 +1,7 @@
-//! Many byte strings in one buffer.
+//! A list of byte strings in one buffer.
 
-/// Byte strings one behind the other: keys or rows of a batch. Made to be cleared and filled again.
+/// Byte strings stored one after another, for example the keys or rows of a batch. Callers should clear and refill it
+/// instead of making a new one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ByteRows {
     bytes: Vec<u8>,
@@ -8,39 +9,40 @@ pub struct ByteRows {
 }
 
 impl ByteRows {
-    /// None.
+    /// Makes an empty list.
     pub fn new() -> Self {
         ByteRows::default()
     }
 
-    /// Forgets all, and keeps the memory.
+    /// Removes all strings but keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();
     }
 
-    /// How many there are.
+    /// The number of strings.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there is none.
+    /// Whether the list has no strings.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// Bytes of all together.
+    /// The total length of all strings in bytes.
     pub fn total_bytes(&self) -> usize {
         self.bytes.len()
     }
 
     /// The string at `row`.
     pub fn get(&self, row: usize) -> &[u8] {
+        // Only ends are kept: a string starts where the one before ends.
         let start = if row == 0 { 0 } else { self.ends[row - 1] };
         &self.bytes[start..self.ends[row]]
     }
 
-    /// All in order.
+    /// All strings, in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         (0..self.len()).map(|row| self.get(row))
     }
@@ -51,7 +53,7 @@ impl ByteRows {
         self.ends.push(self.bytes.len());
     }
 
-    /// Adds what `write` appends; nothing if it fails.
+    /// Adds the bytes that `write` appends. Adds nothing if it fails.
     pub fn push_with<E>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>) -> Result<(), E> {
         let start = self.bytes.len();
         match write(&mut self.bytes) {
@@ -70,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_fails_leaves_nothing() {
+    fn a_failed_push_adds_nothing() {
         let mut rows = ByteRows::new();
         rows.push(b"ab");
         let failed = rows.push_with(|bytes| {

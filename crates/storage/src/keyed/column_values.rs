@@ -1,4 +1,4 @@
-//! The values of an Arrow array, one at a time: what keys and rows are made of in batches.
+//! The values of an Arrow array, one at a time. Keys and rows of batches are made from them.
 
 use arrow::array::{Array, ArrayRef, AsArray, BinaryViewArray, BooleanArray, FixedSizeBinaryArray, StringViewArray};
 use arrow::buffer::{NullBuffer, ScalarBuffer};
@@ -9,7 +9,7 @@ use super::ValueRef;
 use super::form::Form;
 use super::nested::encode_nested;
 
-/// An array whose values are read as [`ValueRef`]s. Its type is looked at once, here.
+/// An array whose values are read as [`ValueRef`]s. The type is examined only once, when this is made.
 #[derive(Debug)]
 pub struct ColumnValues {
     nulls: Option<NullBuffer>,
@@ -34,15 +34,15 @@ enum Values {
     Uuid(FixedSizeBinaryArray),
     Text(StringViewArray),
     Blob(BinaryViewArray),
-    /// Stored bytes, made here since nothing has them yet.
+    /// Stored bytes, which are encoded here because the array does not have them.
     Nested(Vec<Vec<u8>>),
 }
 
 impl ColumnValues {
-    /// The values of `array`, which is of `kind`'s [Arrow type](SqlType::arrow).
+    /// Makes a reader of the values of `array`, which must have the [Arrow type](SqlType::arrow) of `kind`.
     pub fn new(array: &ArrayRef, kind: &SqlType) -> Result<Self> {
         if *array.data_type() != kind.arrow() {
-            return Err(Error::internal(format!("{} where a {kind} is needed", array.data_type())));
+            return Err(Error::internal(format!("an array of {} where a {kind} is needed", array.data_type())));
         }
         let values = match Form::of(kind) {
             Form::Bool => Values::Bool(array.as_boolean().clone()),
@@ -62,6 +62,7 @@ impl ColumnValues {
             Form::Text => Values::Text(array.as_string_view().clone()),
             Form::Blob => Values::Blob(array.as_binary_view().clone()),
             Form::Nested => {
+                // Each nested value becomes a chunk of its own, like in a row.
                 let rows = (0..array.len()).map(|row| match array.is_null(row) {
                     true => Ok(Vec::new()),
                     false => encode_nested(&array.slice(row, 1)),
@@ -72,7 +73,7 @@ impl ColumnValues {
         Ok(ColumnValues { nulls: array.nulls().cloned(), values })
     }
 
-    /// The value at `row`.
+    /// The value at position `row`.
     #[inline]
     pub fn get(&self, row: usize) -> ValueRef<'_> {
         if self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {

@@ -1,13 +1,13 @@
-//! How values of a type are kept as bytes, in keys and in rows alike.
+//! The byte form of values, which is the same in keys and in rows.
 
 use rowmill_base::{Error, ErrorKind, Result, SqlType};
 
 use super::ValueRef;
 
-/// The digits of a decimal that always fit 8 bytes.
+/// The number of decimal digits that always fit into 8 bytes.
 const DIGITS_OF_8_BYTES: u8 = 18;
 
-/// The shape of a value's bytes. Widths are in bytes.
+/// The byte form of a type. Widths are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     Bool,
@@ -49,7 +49,7 @@ impl Form {
         }
     }
 
-    /// The bytes of a value, unless they depend on the value.
+    /// The size of every value in bytes. `None` if it depends on the value.
     #[inline]
     pub(super) fn width(self) -> Option<usize> {
         match self {
@@ -62,7 +62,7 @@ impl Form {
         }
     }
 
-    /// A value of a type that this column does not have, or one outside of its range.
+    /// Makes the error for a value of the wrong type or outside of the range.
     #[cold]
     pub(super) fn refuse(self, value: ValueRef<'_>) -> Error {
         match (self, value) {
@@ -73,11 +73,11 @@ impl Form {
             (Form::Decimal { digits, .. }, ValueRef::Decimal(value)) => {
                 Error::new(ErrorKind::NumericOutOfRange, format!("{value} has more than {digits} digits"))
             }
-            _ => Error::internal(format!("{value:?} is no value that is kept as {self:?}")),
+            _ => Error::internal(format!("{value:?} cannot be stored as {self:?}")),
         }
     }
 
-    /// Checks a value that fits by its variant: integers and decimals have to be in range.
+    /// Checks that a value has this form and is in range. Integers and decimals must fit the column.
     #[inline]
     pub(super) fn check(self, value: ValueRef<'_>) -> Result<()> {
         match (self, value) {
@@ -111,7 +111,7 @@ impl Form {
     }
 }
 
-/// One NaN and one zero, as chunks have them.
+/// Replaces every NaN by one NaN and -0.0 by 0.0, like chunks do.
 pub(super) fn canonical_float(value: f64) -> f64 {
     if value.is_nan() { f64::NAN } else { value + 0.0 }
 }

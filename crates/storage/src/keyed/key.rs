@@ -1,15 +1,16 @@
-//! Keys as bytes whose order is the order of SQL.
+//! Keys as bytes that sort like SQL sorts their values.
 //!
-//! A key is the bytes of its parts, one behind the other. Comparing two keys byte by byte compares the values of their
-//! first parts, where those are equal the second ones, and so on: no part's bytes are the beginning of other bytes of
-//! that part, and each part's bytes are ordered as its values.
+//! A key is the bytes of its parts, one after another. Comparing two keys byte by byte compares the values of their
+//! first parts, then of their second parts if the first are equal, and so on. This works because the bytes of each part
+//! sort like its values, and no value's bytes are a prefix of the bytes of another value of that part.
 //!
-//! Numbers are big-endian with their sign flipped, so that bytes are compared as values are; a string ends in two zeros,
-//! and zeros in it are told apart by what follows them; a nullable part begins with a byte that puts NULL last; a descending
-//! part has every bit inverted. The byte table is in `docs/file-format.md`, "Keys and rows of keyed tables".
+//! Numbers are big-endian with their sign bit flipped, so that their bytes compare like their values. A string ends in
+//! two zeros. A zero within it is followed by 255, so it differs from the end. For example, `a\0b` is stored as `a`, 0,
+//! 255, `b`, 0, 0. A nullable part begins with a byte that sorts NULL last. A descending part has every bit inverted.
+//! The byte table is in `docs/file-format.md`, "Keys and rows of keyed tables".
 //!
-//! The end of a string is two bytes also in the last part, which could do without: an index is then often a key's prefix
-//! plus other parts, and the same bytes serve both.
+//! A string in the last part has its end too, although it could do without. An index key is often a prefix of another
+//! key with further parts, and so the same bytes serve both.
 //!
 //! Intervals, lists and structs have no order and cannot be parts.
 
@@ -19,7 +20,7 @@ use rowmill_base::{Error, ErrorKind, Result, SqlType};
 use super::ValueRef;
 use super::form::{Form, canonical_float};
 
-/// What a nullable part begins with.
+/// The first byte of a nullable part.
 pub(super) const VALUE: u8 = 1;
 pub(super) const NULL: u8 = 2;
 
@@ -41,7 +42,7 @@ impl KeyPart {
     }
 }
 
-/// Makes keys of values and values of keys. See the module for the bytes.
+/// Encodes values as keys and decodes keys to values. The module describes the bytes.
 #[derive(Clone, Debug)]
 pub struct KeyCodec {
     pub(super) parts: Vec<KeyPart>,
@@ -49,7 +50,8 @@ pub struct KeyCodec {
 }
 
 impl KeyCodec {
-    /// For keys of these parts. [`Unsupported`](ErrorKind::Unsupported) if a type has no order.
+    /// Makes a codec for keys of these parts. Returns [`Unsupported`](ErrorKind::Unsupported) if the values of a type
+    /// have no order.
     pub fn new(parts: &[KeyPart]) -> Result<Self> {
         for KeyPart { kind, .. } in parts {
             if !kind.is_ordered() {
@@ -66,17 +68,19 @@ impl KeyCodec {
         &self.parts
     }
 
-    /// Appends the key of `values` to `out`: of all parts or of as many first ones as there are values. Appends nothing
-    /// if a value is outside of its part's range ([`NumericOutOfRange`](ErrorKind::NumericOutOfRange)), or NULL where
-    /// there is none ([`NotNullViolation`](ErrorKind::NotNullViolation)).
+    /// Appends the key of `values` to `out`. With fewer values than parts, the key has only the first parts. Appends
+    /// nothing on error: a value is outside of the range of its part
+    /// ([`NumericOutOfRange`](ErrorKind::NumericOutOfRange)), or NULL in a part that is NOT NULL
+    /// ([`NotNullViolation`](ErrorKind::NotNullViolation)).
     pub fn encode(&self, values: &[ValueRef<'_>], out: &mut Vec<u8>) -> Result<()> {
         self.encode_by(values.len(), |part| values[part], out)
     }
 
-    /// As [`KeyCodec::encode`], of the first `parts` parts, each asked for once.
+    /// Appends the key of the first `parts` parts, whose values `value` returns. Calls it once per part. Errors are
+    /// those of [`KeyCodec::encode`].
     #[inline]
     pub fn encode_by<'v>(&self, parts: usize, value: impl Fn(usize) -> ValueRef<'v>, out: &mut Vec<u8>) -> Result<()> {
-        assert!(parts <= self.parts.len(), "a key has no more values than parts");
+        assert!(parts <= self.parts.len(), "a key must not have more values than parts");
         let start = out.len();
         for part in 0..parts {
             if let Err(error) = self.encode_part(part, value(part), out) {
@@ -87,16 +91,17 @@ impl KeyCodec {
         Ok(())
     }
 
-    /// Appends one part, behind those before it. Errors are those of [`KeyCodec::encode`]; of a part that fails anything may
-    /// be appended.
+    /// Appends one part after the parts before it. Errors are those of [`KeyCodec::encode`], but some bytes may have
+    /// been appended then, so the caller must truncate `out`.
     #[inline]
     pub fn encode_part(&self, part: usize, value: ValueRef<'_>, out: &mut Vec<u8>) -> Result<()> {
+        // The first byte of a nullable part is inverted too, so that NULL comes first in descending order.
         let KeyPart { nullable, descending, .. } = self.parts[part];
         let start = out.len();
         match (nullable, value.is_null()) {
             (true, true) => out.push(NULL),
             (false, true) => {
-                let what = format!("NULL in part {} of a key, which is NOT NULL", part + 1);
+                let what = format!("NULL is not allowed in part {} of a key, which is NOT NULL", part + 1);
                 return Err(Error::new(ErrorKind::NotNullViolation, what));
             }
             (nullable, false) => {
@@ -112,12 +117,12 @@ impl KeyCodec {
         Ok(())
     }
 
-    /// Reads the parts of `key` one after the other.
+    /// Reads the parts of `key` one after another.
     pub fn reader<'a>(&'a self, key: &'a [u8]) -> KeyReader<'a> {
         KeyReader { codec: self, part: 0, key, at: 0 }
     }
 
-    /// The value of one part of `key`; those before are passed over, those behind are not looked at. `scratch` as in
+    /// Reads the value of one part of `key`. Skips the parts before and ignores the parts after it. For `scratch`, see
     /// [`KeyReader::next`].
     pub fn value<'s, 'a: 's>(&'a self, key: &'a [u8], part: usize, scratch: &'s mut Vec<u8>) -> Result<ValueRef<'s>> {
         let mut reader = self.reader(key);
@@ -127,7 +132,7 @@ impl KeyCodec {
         reader.next(scratch)?.ok_or_else(|| damaged(part, key.len(), "the key ends too early"))
     }
 
-    /// The bytes of the first `parts` parts of `key`.
+    /// The length of the first `parts` parts of `key` in bytes.
     pub fn prefix_bytes(&self, key: &[u8], parts: usize) -> Result<usize> {
         let mut reader = self.reader(key);
         for _ in 0..parts {
@@ -152,7 +157,7 @@ fn push_value(form: Form, value: ValueRef<'_>, out: &mut Vec<u8>) -> Result<()> 
             let bits = canonical_float(value).to_bits();
             out.extend(if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }.to_be_bytes());
         }
-        // In range, so that the lower half says it all.
+        // The value is in range, so its lower half is the whole value.
         (Form::Decimal { width: 8, .. }, ValueRef::Decimal(value)) => {
             push_low_bytes(value as u64 ^ sign_bit(8), 8, out);
         }
@@ -180,6 +185,7 @@ fn push_low_bytes(value: u64, width: usize, out: &mut Vec<u8>) {
 }
 
 fn push_string(mut value: &[u8], out: &mut Vec<u8>) {
+    // A zero of the value becomes 0 255, which sorts after the end 0 0. So a string sorts after its own prefixes.
     while let Some(zero) = memchr(0, value) {
         out.extend_from_slice(&value[..zero]);
         out.extend_from_slice(&[0, 255]);
@@ -189,20 +195,20 @@ fn push_string(mut value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&[0, 0]);
 }
 
-/// The parts of one key, from the first on.
+/// Reads the parts of one key from the first on.
 #[derive(Clone, Debug)]
 pub struct KeyReader<'a> {
     codec: &'a KeyCodec,
-    /// The part that is next.
+    /// The index of the next part.
     part: usize,
     key: &'a [u8],
-    /// Where it begins.
+    /// The offset of the next part.
     at: usize,
 }
 
 impl<'a> KeyReader<'a> {
-    /// The next part, or `None` behind the last. `scratch` holds the value's bytes if the key has them otherwise: of
-    /// descending parts, and of strings with zeros in them.
+    /// Reads the next part. Returns `None` after the last one. If the key does not have the value's bytes as they are
+    /// (in descending parts, and in strings with zeros), they are put into `scratch`.
     pub fn next<'s>(&mut self, scratch: &'s mut Vec<u8>) -> Result<Option<ValueRef<'s>>>
     where
         'a: 's,
@@ -220,6 +226,7 @@ impl<'a> KeyReader<'a> {
                 _ => return Err(self.damaged("neither true nor false")),
             },
             Form::Int { width } => {
+                // Extend the sign of a narrow integer.
                 let unused = 64 - 8 * width as u32;
                 let value = self.number(width, descending)? ^ sign_bit(width);
                 ValueRef::Int((value << unused) as i64 >> unused)
@@ -233,12 +240,13 @@ impl<'a> KeyReader<'a> {
             Form::Decimal { .. } => ValueRef::Decimal(decimal16(self.fixed(descending)?)),
             Form::Uuid => {
                 scratch.clear();
+                // A descending UUID is stored inverted, so it cannot be borrowed from the key.
                 scratch.extend(self.fixed::<16>(descending)?);
                 ValueRef::Bytes(scratch)
             }
             Form::Text | Form::Blob => {
                 let (stored, len) = stored_string(&self.key[self.at..], descending)
-                    .ok_or_else(|| self.damaged("a string without its end"))?;
+                    .ok_or_else(|| self.damaged("a string has no end"))?;
                 let bytes = stored.value(scratch);
                 let value = match form {
                     Form::Text => {
@@ -249,18 +257,18 @@ impl<'a> KeyReader<'a> {
                 self.at += len;
                 value
             }
-            Form::Interval | Form::Nested => unreachable!("types without an order are not in keys"),
+            Form::Interval | Form::Nested => unreachable!("a key cannot have types without an order"),
         };
         self.part += 1;
         Ok(Some(value))
     }
 
-    /// Where the next part begins, or the last one ends.
+    /// The offset of the next part, or of the end after the last part.
     pub fn position(&self) -> usize {
         self.at
     }
 
-    /// Whether the next part, of which there has to be one, is NULL.
+    /// Whether the next part is NULL. The key must have a next part.
     pub fn is_next_null(&self) -> Result<bool> {
         match self.codec.parts[self.part].nullable {
             true => self.clone().is_null(),
@@ -268,7 +276,7 @@ impl<'a> KeyReader<'a> {
         }
     }
 
-    /// Passes over the next part, of which there has to be one; nothing but its length is checked.
+    /// Skips the next part, which the key must have. Checks only its length.
     pub fn skip(&mut self) -> Result<()> {
         let part = &self.codec.parts[self.part];
         if !(part.nullable && self.is_null()?) {
@@ -283,9 +291,11 @@ impl<'a> KeyReader<'a> {
         Ok(())
     }
 
-    /// As [`KeyReader::skip`], of a key that may end before the part does: `None` then, or if it is no part.
+    /// Skips the next part of a key that may end before the part does. Returns `None` in that case, or if the bytes are
+    /// not a part, and then the reader does not move.
     pub(super) fn pass(&mut self) -> Option<()> {
         let part = &self.codec.parts[self.part];
+        // Work on copies, so that the reader does not move if the part is incomplete.
         let mut at = self.at;
         let mut is_null = false;
         if part.nullable {
@@ -307,8 +317,8 @@ impl<'a> KeyReader<'a> {
         Some(())
     }
 
-    /// The beginning of the next part, which the key does not have to its end, if it is a string: bytes of it, in `scratch`
-    /// where the key has them otherwise.
+    /// If the key was cut within the next part and that part is a string, returns the bytes of the string that the key
+    /// still has. They are put into `scratch`.
     pub fn cut_string<'s>(&self, scratch: &'s mut Vec<u8>) -> Option<&'s [u8]>
     where
         'a: 's,
@@ -320,13 +330,14 @@ impl<'a> KeyReader<'a> {
         }
         scratch.clear();
         scratch.extend(bytes.iter().map(|byte| inverted([*byte], part.descending)[0]));
+        // The bytes were inverted back, so zeros are zeros here also in descending parts.
         let mut before = 1;
-        // Of a zero and what tells it from an end only the zero.
+        // We drop the byte after each zero: it only says that the zero belongs to the string.
         scratch.retain(|byte| std::mem::replace(&mut before, *byte) != 0);
         Some(scratch)
     }
 
-    /// Nothing may follow the last part.
+    /// Checks that no bytes follow the last part.
     fn end(&self) -> Result<()> {
         match self.at == self.key.len() {
             true => Ok(()),
@@ -367,7 +378,7 @@ impl<'a> KeyReader<'a> {
     }
 }
 
-/// Says where a key is not one.
+/// Makes an error for a damaged key, with the part and the offset.
 #[cold]
 pub(super) fn damaged(part: usize, at: usize, what: &str) -> Error {
     Error::corrupt(format!("key, part {}, offset {at}: {what}", part + 1))
@@ -391,17 +402,18 @@ pub(super) fn decimal16(bytes: [u8; 16]) -> i128 {
     (u128::from_be_bytes(bytes) ^ 1 << 127) as i128
 }
 
-/// A string as it is stored, without its end.
+/// A stored string, without the two zeros at its end.
 pub(super) struct StoredString<'a> {
     bytes: &'a [u8],
     escapes: usize,
     descending: bool,
 }
 
-/// The string at the beginning of `bytes` and how long it is with its end; `None` if there is no end or a zero that is
-/// neither the end nor a zero of the string.
+/// Finds the string at the start of `bytes`, and its stored length including the end. `None` if there is no end, or if
+/// a zero is followed by a byte that is neither part of the end nor 255.
 pub(super) fn stored_string(bytes: &[u8], descending: bool) -> Option<(StoredString<'_>, usize)> {
     let zero = if descending { 255 } else { 0 };
+    // Descending strings are stored inverted, so their zeros are 255 and the byte after a zero of the string is 0.
     let (mut at, mut escapes) = (0, 0);
     loop {
         at += memchr(zero, &bytes[at..])?;
@@ -418,7 +430,7 @@ pub(super) fn stored_string(bytes: &[u8], descending: bool) -> Option<(StoredStr
 }
 
 impl<'a> StoredString<'a> {
-    /// The string: in place where it is stored as it is, else in `scratch`.
+    /// The value of the string: in place if it is stored unchanged, otherwise in `scratch`.
     pub(super) fn value<'s>(&self, scratch: &'s mut Vec<u8>) -> &'s [u8]
     where
         'a: 's,
@@ -430,7 +442,7 @@ impl<'a> StoredString<'a> {
         let zero = if self.descending { 255 } else { 0 };
         let mut rest = self.bytes;
         for _ in 0..self.escapes {
-            let end = memchr(zero, rest).expect("as many zeros as were counted") + 1;
+            let end = memchr(zero, rest).expect("the escapes were counted before") + 1;
             scratch.extend_from_slice(&rest[..end]);
             rest = &rest[end + 1..];
         }

@@ -1,7 +1,7 @@
-//! Keys of batches: Arrow arrays to keys, and keys to arrays, column by column.
+//! Batches of keys: encodes Arrow arrays as keys, and decodes keys to arrays column by column.
 //!
-//! Keys are made row by row, as they lie behind each other. They are read part by part over all keys: what a part is made
-//! of is then decided once for a batch, and what is left in the loop are loads.
+//! Keys are encoded row by row, in the order of their bytes. They are decoded part by part for all keys. So the type of
+//! a part is examined once for a batch, and the loop only loads values.
 
 use std::sync::Arc;
 
@@ -16,7 +16,8 @@ use super::natives::native_array;
 use super::{ByteRows, ColumnValues};
 
 impl KeyCodec {
-    /// Adds the key of each row of `columns`, one array per part (or per first part), behind a copy of `head` each.
+    /// Adds the key of each row of `columns`, each after a copy of `head`. `columns` must have one array per part.
+    /// Fewer arrays are the first parts.
     pub fn encode_rows(&self, head: &[u8], columns: &[ArrayRef], out: &mut ByteRows) -> Result<()> {
         let rows = columns.first().map_or(0, |column| column.len());
         let values = columns.iter().zip(&self.parts).map(|(column, part)| ColumnValues::new(column, &part.kind));
@@ -30,11 +31,15 @@ impl KeyCodec {
         Ok(())
     }
 
-    /// The parts that are `wanted` (one flag per part) of keys without a head, as one array each.
+    /// Decodes the parts of `keys` that are `wanted` (one flag per part) into one array each. The keys must not have a
+    /// head.
     pub fn decode_columns(&self, keys: &[&[u8]], wanted: &[bool]) -> Result<Vec<Option<ArrayRef>>> {
-        assert_eq!(wanted.len(), self.parts.len(), "a flag for every part");
+        assert_eq!(wanted.len(), self.parts.len(), "there must be a flag for every part");
+        // Parts after the last wanted one need not be read. Parts before it must be skipped, because they have no fixed
+        // length.
         let parts = wanted.iter().rposition(|wanted| *wanted).map_or(0, |last| last + 1);
         let mut columns = vec![None; wanted.len()];
+        // The offset of each key's next part.
         let mut places = vec![0; keys.len()];
         for part in 0..parts {
             let cursor = PartCursor { codec: self, part, keys, places: &mut places };
@@ -43,6 +48,7 @@ impl KeyCodec {
                 false => cursor.pass()?,
             }
         }
+        // All parts were read, so nothing may follow.
         if parts == self.parts.len() {
             for (key, place) in keys.iter().zip(places) {
                 if place != key.len() {
@@ -54,7 +60,7 @@ impl KeyCodec {
     }
 }
 
-/// One part of many keys. Each key's place moves behind the part.
+/// A cursor at one part of many keys. Reading or skipping the part moves the offset of each key to the next part.
 struct PartCursor<'a> {
     codec: &'a KeyCodec,
     part: usize,
@@ -86,7 +92,7 @@ impl PartCursor<'_> {
                 let mut builder = FixedSizeBinaryBuilder::with_capacity(self.keys.len(), 16);
                 self.each_fixed(|_, value: Option<[u8; 16]>| {
                     match value {
-                        Some(value) => builder.append_value(value).expect("16 bytes are 16 bytes"),
+                        Some(value) => builder.append_value(value).expect("the builder takes 16 bytes"),
                         None => builder.append_null(),
                     }
                     Ok(())
@@ -110,7 +116,7 @@ impl PartCursor<'_> {
                 })?;
                 Ok(Arc::new(builder.finish()))
             }
-            Form::Interval | Form::Nested => unreachable!("types without an order are not in keys"),
+            Form::Interval | Form::Nested => unreachable!("a key cannot have types without an order"),
         }
     }
 
@@ -153,7 +159,7 @@ impl PartCursor<'_> {
         Ok(Arc::new(BooleanArray::new(values.finish(), nulls.finish())))
     }
 
-    /// Gives `each` the place and the bytes of every key's part, `None` for NULL.
+    /// Calls `each` with the offset and the bytes of every key's part, or `None` for NULL. For parts of fixed width.
     fn each_fixed<const N: usize>(self, mut each: impl FnMut(usize, Option<[u8; N]>) -> Result<()>) -> Result<()> {
         let part = &self.codec.parts[self.part];
         for (key, place) in self.keys.iter().zip(self.places) {
@@ -169,7 +175,7 @@ impl PartCursor<'_> {
         Ok(())
     }
 
-    /// As [`PartCursor::each_fixed`], of strings.
+    /// Calls `each` with the offset and the value of every key's part, or `None` for NULL. For strings.
     fn each_string(self, mut each: impl FnMut(usize, Option<&[u8]>) -> Result<()>) -> Result<()> {
         let part = &self.codec.parts[self.part];
         let mut scratch = Vec::new();
@@ -179,7 +185,7 @@ impl PartCursor<'_> {
                 continue;
             }
             let found = stored_string(&key[*place..], part.descending);
-            let (stored, len) = found.ok_or_else(|| damaged(self.part, *place, "a string without its end"))?;
+            let (stored, len) = found.ok_or_else(|| damaged(self.part, *place, "a string has no end"))?;
             each(*place, Some(stored.value(&mut scratch)))?;
             *place += len;
         }

@@ -1,4 +1,4 @@
-//! Ranges of keys: what a condition on the first parts of a key asks for.
+//! Ranges of keys, for conditions on the first parts of a key.
 
 use std::ops::Bound;
 
@@ -7,12 +7,12 @@ use rowmill_base::Result;
 use super::ValueRef;
 use super::key::KeyCodec;
 
-/// The keys from `start` on that are below `end`. Made to be cleared and filled again.
+/// The keys from `start` up to but not including `end`. Callers should clear and refill it instead of making a new one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyRange {
-    /// The least key that is in the range.
+    /// The least key in the range.
     pub start: Vec<u8>,
-    /// The least key that is above it; empty if there is none.
+    /// The least key above the range. Empty if the range has no upper end.
     pub end: Vec<u8>,
 }
 
@@ -24,7 +24,7 @@ impl KeyRange {
         range
     }
 
-    /// Makes it all keys that begin with `prefix`.
+    /// Sets the range to all keys that begin with `prefix`.
     pub fn set_prefix(&mut self, prefix: &[u8]) {
         self.start.clear();
         self.start.extend_from_slice(prefix);
@@ -32,18 +32,18 @@ impl KeyRange {
         key_behind_prefix(&mut self.end);
     }
 
-    /// Whether no key can be in it.
+    /// Whether the range cannot contain any key.
     pub fn is_empty(&self) -> bool {
         !self.end.is_empty() && self.start >= self.end
     }
 
-    /// Whether `key` is in it.
+    /// Whether the range contains `key`.
     pub fn contains(&self, key: &[u8]) -> bool {
         key >= &self.start[..] && (self.end.is_empty() || key < &self.end[..])
     }
 
-    /// Makes it the part of `whole` that was passed by who went up to `last`, which is in it, from the start or from the end; all
-    /// of it without one.
+    /// Sets the range to the part of `whole` that a scan has passed when it reached `last`, including `last`, from the
+    /// start or, with `backward`, from the end. Without `last` the scan has passed all of `whole`.
     pub fn set_passed(&mut self, whole: &KeyRange, last: Option<&[u8]>, backward: bool) {
         let last_key = last.unwrap_or_default();
         self.start.clear();
@@ -51,12 +51,13 @@ impl KeyRange {
         self.end.clear();
         self.end.extend_from_slice(if !backward && last.is_some() { last_key } else { &whole.end });
         if !backward && last.is_some() {
-            // The least key above.
+            // The least key above `last` is `last` with a zero appended.
             self.end.push(0);
         }
     }
 
     fn set_empty(&mut self) {
+        // A start of 1 and an end of 0: no key is between them.
         self.start.clear();
         self.end.clear();
         self.start.push(1);
@@ -64,8 +65,9 @@ impl KeyRange {
     }
 }
 
-/// Makes of `prefix` the least key above all that begin with it: nothing if there is none.
+/// Replaces `prefix` by the least key above all keys that begin with it. It becomes empty if there is no such key.
 pub(super) fn key_behind_prefix(prefix: &mut Vec<u8>) {
+    // Raise the last byte. A byte of 255 cannot be raised, so drop it and raise the one before.
     while let Some(last) = prefix.pop() {
         if last < u8::MAX {
             prefix.push(last + 1);
@@ -75,10 +77,10 @@ pub(super) fn key_behind_prefix(prefix: &mut Vec<u8>) {
 }
 
 impl KeyCodec {
-    /// Sets `range` to the keys behind `head` whose first parts are `equal` (NULLs among them mean NULL) and whose next
-    /// part is within the bounds of SQL: `lower` is what it is at least or more than, `upper` what it is at most or less
-    /// than, whichever way the part is ordered. With a bound there are no NULLs in it; a bound that is NULL leaves no
-    /// key. Without bounds all keys that begin with `equal`. Errors are those of [`KeyCodec::encode`].
+    /// Sets `range` to the keys after `head` whose first parts are `equal` (a NULL there means NULL) and whose next
+    /// part is within the bounds. `lower` and `upper` are bounds in the SQL order of values, whether the part ascends
+    /// or descends. With any bound, NULLs are not in the range, and a bound that is NULL makes the range empty. Without
+    /// bounds, the range has all keys that begin with `equal`. Errors are those of [`KeyCodec::encode`].
     pub fn range(
         &self,
         head: &[u8],
@@ -104,9 +106,11 @@ impl KeyCodec {
             range.set_empty();
             return Ok(());
         }
+        // From here on, one part has at least one bound, so NULLs are excluded.
         let part = equal.len();
+        // In a descending part greater values come first, so the bounds change places.
         let (first, last) = if self.parts[part].descending { (upper, lower) } else { (lower, upper) };
-        // NULLs lie behind all values, or before them, where the part is descending.
+        // NULLs sort after all values, or before them if the part is descending.
         let nulls_first = self.parts[part].nullable && self.parts[part].descending;
         let nulls_last = self.parts[part].nullable && !self.parts[part].descending;
         match first {
@@ -122,7 +126,7 @@ impl KeyCodec {
             Bound::Unbounded => {}
         }
         if start.is_empty() && matches!(first, Bound::Excluded(_)) {
-            // Above the greatest of all keys, which only a key without a head can be.
+            // The bound is above every possible key, which can only happen without a head.
             range.set_empty();
             return Ok(());
         }

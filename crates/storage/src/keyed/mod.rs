@@ -1,8 +1,9 @@
-//! The bytes of keyed tables: keys whose order is that of SQL, and compact rows whose fields are read in place.
+//! The bytes of keyed tables: keys that sort like SQL sorts their values, and compact rows whose fields are read in
+//! place.
 //!
-//! A row of a keyed table is two byte strings: its key, which [`KeyCodec`] makes of the columns of the primary key, and
-//! the rest, which [`RowLayout`] describes. An entry of an index is a key alone, or one with a row of covered columns.
-//! Single values go in and out as [`ValueRef`]s, batches as Arrow arrays.
+//! A row of a keyed table consists of two byte strings: its key, which [`KeyCodec`] makes from the columns of the
+//! primary key, and the other columns, which [`RowLayout`] describes. An entry of an index is a key alone, or a key
+//! with a row of covered columns. Single values are passed as [`ValueRef`]s, and batches as Arrow arrays.
 
 mod byte_rows;
 mod column_values;

@@ -1,11 +1,11 @@
-//! Arrow arrays of values of fixed width.
+//! Makes Arrow arrays of values with a fixed width.
 
 use arrow::array::{ArrayData, ArrayRef, make_array};
 use arrow::buffer::{Buffer, NullBuffer};
 use arrow::datatypes::{ArrowNativeType, DataType};
 use rowmill_base::{Error, Result};
 
-/// The array of `values`, which are what arrays of `kind` hold.
+/// Makes an array of the type `kind` from `values`, which must be of its native type.
 pub(super) fn native_array<T: ArrowNativeType>(
     kind: DataType,
     values: Vec<T>,

@@ -1,23 +1,24 @@
-//! A list or struct as bytes of a row: a chunk of one row, which checks itself.
+//! Stores a list or struct in a row as a chunk of one row, because a chunk checks its own bytes.
 
 use arrow::array::{Array, ArrayRef};
 use rowmill_base::{Error, Result, SqlType};
 
 use crate::chunk::{self, Chunk, ChunkBytes};
 
-/// The bytes of the one value of `array`.
+/// Encodes the one value of `array`.
 pub fn encode_nested(array: &ArrayRef) -> Result<Vec<u8>> {
-    assert_eq!(array.len(), 1, "a value is an array of one row");
+    assert_eq!(array.len(), 1, "the array must have exactly one row");
     let kind = SqlType::from_arrow(array.data_type())
-        .ok_or_else(|| Error::internal(format!("no SQL type is kept as {}", array.data_type())))?;
+        .ok_or_else(|| Error::internal(format!("no SQL type is stored as {}", array.data_type())))?;
     chunk::encode(array, &kind)
 }
 
-/// The value of [`encode_nested`] as an array of one row.
+/// Decodes the bytes of [`encode_nested`] to an array of one row.
 pub fn decode_nested(bytes: &[u8], kind: &SqlType) -> Result<ArrayRef> {
+    // Opening and reading verify the checksums of the chunk.
     let chunk = Chunk::open(ChunkBytes::memory(bytes), kind)?;
     match chunk.rows() {
         1 => chunk.read(0..1),
-        rows => Err(Error::corrupt(format!("a value of type {kind} that is {rows} values"))),
+        rows => Err(Error::corrupt(format!("a value of type {kind} is stored as {rows} values"))),
     }
 }

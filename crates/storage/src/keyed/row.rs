@@ -1,23 +1,24 @@
-//! Rows of keyed tables: compact bytes whose fields are read in place.
+//! Rows of keyed tables: compact bytes whose fields are read without decoding the row.
 //!
-//! A table's columns are a list that only grows: `ALTER TABLE` appends columns to it, and a dropped one stays as a hole
-//! that is NULL in new rows. A row has the first `n` of them, those that there were when it was written; it is never
-//! rewritten for a later one, which reads as absent. Columns of the primary key are in the key alone: a layout is of the
-//! others.
+//! The columns of a table are a list that only grows: `ALTER TABLE` appends columns, and a dropped column stays in the
+//! list and is NULL in new rows. A row has the first `n` columns of the list: those that existed when it was written.
+//! It is not rewritten when columns are added later; these read as absent. Columns of the primary key are only in the
+//! key, so a layout has only the other columns.
 //!
 //! ```text
 //! | head: u16 | NULLs: 1 bit x n | slots of n columns | bytes of strings |
-//!   n, and bit 15: wide           fixed width each     one behind the other
+//!   n, and bit 15: wide           fixed width each     one after another
 //! ```
 //!
-//! A slot of a fixed type is the value; one of a string, a list or a struct is where its bytes end, in 2 bytes, or 4 in a
-//! wide row, which is one with more than 65,535 bytes of strings. They begin where those of the string column before end.
-//! So the place of a slot depends on the head alone, and any field is a load or two away. NULLs have a slot of zeros, or
-//! an empty string, and so do not move the others. The byte table is in `docs/file-format.md`, "Keys and rows of keyed
+//! The slot of a fixed-width type is the value. The slot of a string, a list or a struct is the end of its bytes, in 2
+//! bytes, or in 4 in a wide row: a row with more than 65,535 bytes of strings. The bytes begin where those of the
+//! string column before end. So the offset of a slot depends only on the head, and reading a field takes one or two
+//! loads. For example, the third string is between the second and the third end. A NULL has a slot of zeros or an empty
+//! string, so it does not move other fields. The byte table is in `docs/file-format.md`, "Keys and rows of keyed
 //! tables".
 //!
-//! Nothing is aligned and nothing is compressed: rows are read one at a time, in place in the base's pages, and numbers of
-//! varying width would cost the constant places.
+//! Nothing is aligned or compressed. Rows are read one at a time in the pages of the base, and numbers of varying width
+//! would destroy the constant offsets.
 
 use arrow::datatypes::IntervalMonthDayNano;
 use rowmill_base::{Error, ErrorKind, Result, SqlType};
@@ -25,20 +26,20 @@ use rowmill_base::{Error, ErrorKind, Result, SqlType};
 use super::ValueRef;
 use super::form::Form;
 
-/// The head.
+/// The size of the head.
 const HEAD_BYTES: usize = 2;
-/// The longest row. Whoever keeps one has 4 bytes for its length.
+/// The maximum size of a row. Callers that store a row have 4 bytes for its length.
 const ROW_BYTES_MAX: usize = u32::MAX as usize - 1;
-/// The bit of the head that says that strings end in 4 bytes.
+/// The bit of the head that marks a wide row, whose strings have ends of 4 bytes.
 const WIDE: u16 = 1 << 15;
 
-/// Where the columns of a table are in its rows. Made once per version of a table's definition.
+/// The offsets of a table's columns in its rows. Made once per version of the table's definition.
 #[derive(Clone, Debug)]
 pub struct RowLayout {
     pub(super) columns: Vec<Column>,
-    /// Bytes of the slots of the first so many columns, in narrow and in wide rows.
+    /// At index `n`, the bytes of the slots of the first `n` columns, in narrow and in wide rows.
     slot_bytes: Vec<[u32; 2]>,
-    /// The last string column among the first so many.
+    /// At index `n`, the last string column among the first `n`.
     last_string: Vec<Option<u16>>,
 }
 
@@ -48,14 +49,14 @@ pub(super) struct Column {
     pub(super) form: Form,
 }
 
-/// Where a column is in all rows of one head.
+/// The location of a column in all rows with the same head.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
-    /// The slot, from the row's first byte.
+    /// The offset of the slot from the first byte of the row.
     slot: usize,
-    /// The slot of the string column before.
+    /// The offset of the slot of the string column before.
     string_before: Option<usize>,
-    /// The first byte of the strings.
+    /// The offset of the first byte of the strings.
     strings: usize,
     null_byte: usize,
     null_bit: u8,
@@ -63,11 +64,11 @@ pub(super) struct Place {
 }
 
 impl RowLayout {
-    /// Rows of columns of these types, in the order in which they were added, dropped ones among them.
-    /// [`StatementTooComplex`](ErrorKind::StatementTooComplex) beyond 32,767 columns.
+    /// Makes the layout for columns of these types, in the order in which they were added, including dropped ones.
+    /// Returns [`StatementTooComplex`](ErrorKind::StatementTooComplex) for more than 32,767 columns.
     pub fn new(kinds: &[SqlType]) -> Result<Self> {
         if kinds.len() >= usize::from(WIDE) {
-            let what = format!("a table of {} columns; a row has at most {}", kinds.len(), WIDE - 1);
+            let what = format!("a table of {} columns is too wide: a row has at most {}", kinds.len(), WIDE - 1);
             return Err(Error::new(ErrorKind::StatementTooComplex, what));
         }
         let columns: Vec<_> = kinds.iter().map(|kind| Column { kind: kind.clone(), form: Form::of(kind) }).collect();
@@ -81,26 +82,27 @@ impl RowLayout {
         Ok(RowLayout { columns, slot_bytes, last_string })
     }
 
-    /// How many columns a row that is written now may have.
+    /// The number of columns of a new row.
     pub fn columns(&self) -> usize {
         self.columns.len()
     }
 
-    /// Appends a row of `values`: of all columns or of as many first ones as there are values. Appends nothing if it
-    /// fails: a value is outside of its type's range ([`NumericOutOfRange`](ErrorKind::NumericOutOfRange)), or the row
-    /// longer than 4 GiB ([`ResultTooLarge`](ErrorKind::ResultTooLarge)).
+    /// Appends a row of `values`. With fewer values than columns, the row has only the first columns. Appends nothing
+    /// on error: a value is outside of the range of its type ([`NumericOutOfRange`](ErrorKind::NumericOutOfRange)), or
+    /// the row is longer than 4 GiB ([`ResultTooLarge`](ErrorKind::ResultTooLarge)).
     pub fn encode(&self, values: &[ValueRef<'_>], out: &mut Vec<u8>) -> Result<()> {
         self.encode_by(values.len(), |column| Ok(values[column]), out)
     }
 
-    /// As [`RowLayout::encode`], of the first `columns` columns, each asked for up to twice.
+    /// Appends a row of the first `columns` columns, whose values `value` returns. Calls `value` at most three times
+    /// per column. Errors are those of [`RowLayout::encode`].
     pub fn encode_by<'v>(
         &self,
         columns: usize,
         value: impl Fn(usize) -> Result<ValueRef<'v>>,
         out: &mut Vec<u8>,
     ) -> Result<()> {
-        assert!(columns <= self.columns.len(), "a row has no more columns than its table");
+        assert!(columns <= self.columns.len(), "a row must not have more columns than its table");
         let start = out.len();
         let result = self.try_encode(columns, value, out);
         if result.is_err() {
@@ -116,7 +118,7 @@ impl RowLayout {
         out: &mut Vec<u8>,
     ) -> Result<()> {
         let start = out.len();
-        // Almost all rows are narrow, and nobody knows before their strings are put.
+        // We try a narrow row first, because nearly all rows are narrow and we only know after appending the strings.
         if self.put(columns, &value, false, out)? {
             return Ok(());
         }
@@ -124,16 +126,17 @@ impl RowLayout {
         let fixed_bytes = HEAD_BYTES + columns.div_ceil(8) + self.slot_bytes[columns][1] as usize;
         let row_bytes = (0..columns).try_fold(fixed_bytes, |sum, column| Ok(sum + string(value(column)?).len()))?;
         if row_bytes > ROW_BYTES_MAX {
-            let what = format!("a row of {row_bytes} bytes; it may have {ROW_BYTES_MAX}");
+            let what = format!("a row of {row_bytes} bytes is too long: it may have at most {ROW_BYTES_MAX}");
             return Err(Error::new(ErrorKind::ResultTooLarge, what));
         }
         out.reserve(row_bytes);
         let is_put = self.put(columns, &value, true, out)?;
-        assert!(is_put, "all of a row is shorter than the numbers of a wide one allow");
+        assert!(is_put, "the length was checked, so the ends of a wide row should fit");
         Ok(())
     }
 
-    /// Appends a narrow row, or a wide one; `false` if that has no numbers for where its strings end.
+    /// Appends a narrow or a wide row. Returns `false` if the strings are too long for the ends of a narrow row. The
+    /// bytes appended so far are then useless.
     fn put<'v>(
         &self,
         columns: usize,
@@ -147,9 +150,11 @@ impl RowLayout {
         let strings_at = slot + self.slot_bytes[columns][usize::from(wide)] as usize;
         let head = columns as u16 | if wide { WIDE } else { 0 };
         out.extend_from_slice(&head.to_le_bytes());
+        // Zeros for all NULL bits and slots, so that a NULL needs no writing.
         out.resize(strings_at, 0);
         for (i, column) in self.columns[..columns].iter().enumerate() {
             let value = value(i)?;
+            // BIGINT is the commonest type, and all of its values are in range.
             if let (Form::Int { width: 8 }, ValueRef::Int(value)) = (column.form, value) {
                 out[slot..slot + 8].copy_from_slice(&value.to_le_bytes());
                 slot += 8;
@@ -179,9 +184,10 @@ impl RowLayout {
         Ok(true)
     }
 
-    /// Appends the row of `view` with some columns replaced. Where the row gets columns that it did not have, those that
-    /// are not replaced either are taken from `missing`, which has a value for every column of the layout. Values of
-    /// fixed width are put into one copy of the row. Errors are those of [`RowLayout::encode`] and of damaged rows.
+    /// Appends the row of `view` with the columns in `changes` replaced. If the row gets columns that it did not have,
+    /// the other new columns take their values from `missing`, which must have a value for every column of the layout.
+    /// If only fixed-width values change, the row is copied once and they are overwritten in the copy. Errors are those
+    /// of [`RowLayout::encode`] and of damaged rows.
     pub fn update(
         &self,
         view: &RowView<'_>,
@@ -189,6 +195,7 @@ impl RowLayout {
         missing: &[ValueRef<'_>],
         out: &mut Vec<u8>,
     ) -> Result<()> {
+        // A change of a string, or of a column that the row lacks, moves other fields. Then the row is encoded again.
         let stays = |column: usize| column < view.columns() && self.columns[column].form.width().is_some();
         if !changes.iter().all(|(column, _)| stays(*column)) {
             let grows = changes.iter().any(|(column, _)| *column >= view.columns());
@@ -199,6 +206,7 @@ impl RowLayout {
             };
             return self.encode_by(columns, value, out);
         }
+        // All checks come before the first byte is appended, so that an error leaves nothing.
         for (column, value) in changes {
             self.columns[*column].form.check(*value)?;
         }
@@ -206,9 +214,9 @@ impl RowLayout {
         out.extend_from_slice(view.bytes);
         let row = &mut out[start..];
         for (column, value) in changes {
-            let place = self.place(view.head, *column).expect("the row has the column");
+            let place = self.place(view.head, *column).expect("the row should have the column");
             let form = self.columns[*column].form;
-            let width = form.width().expect("a column of fixed width");
+            let width = form.width().expect("the column should have a fixed width");
             if value.is_null() {
                 row[place.null_byte] |= place.null_bit;
             } else {
@@ -219,7 +227,7 @@ impl RowLayout {
         Ok(())
     }
 
-    /// Where a column is in rows of `head`, unless they do not have it.
+    /// The location of a column in rows with `head`. `None` if they do not have the column.
     #[inline]
     pub(super) fn place(&self, head: u16, column: usize) -> Option<Place> {
         let (columns, wide) = (usize::from(head & !WIDE), head & WIDE != 0);
@@ -248,7 +256,7 @@ fn string(value: ValueRef<'_>) -> &[u8] {
     }
 }
 
-/// Puts a value that was checked, or zeros for NULL.
+/// Writes a checked value into its slot, or zeros for NULL.
 #[inline]
 fn put_fixed(form: Form, value: ValueRef<'_>, slot: &mut [u8]) {
     match (form, value) {
@@ -257,7 +265,7 @@ fn put_fixed(form: Form, value: ValueRef<'_>, slot: &mut [u8]) {
         (_, ValueRef::UInt(value)) => put_low_bytes(value, slot),
         (Form::Float32, ValueRef::Float(value)) => slot.copy_from_slice(&(value as f32).to_le_bytes()),
         (_, ValueRef::Float(value)) => slot.copy_from_slice(&value.to_le_bytes()),
-        // In range, so that the lower half says it all.
+        // The value is in range, so its lower half is the whole value.
         (Form::Decimal { width: 8, .. }, ValueRef::Decimal(value)) => {
             slot.copy_from_slice(&(value as i64).to_le_bytes())
         }
@@ -282,7 +290,8 @@ fn put_low_bytes(value: u64, slot: &mut [u8]) {
     }
 }
 
-/// A row, checked as far as its own bytes go: no field can reach beyond them.
+/// A view of a row whose bytes are checked: its slots are there, and its last string ends at its end. [`RowView::get`]
+/// checks the other ends.
 #[derive(Clone, Copy, Debug)]
 pub struct RowView<'a> {
     layout: &'a RowLayout,
@@ -291,28 +300,31 @@ pub struct RowView<'a> {
 }
 
 impl<'a> RowView<'a> {
-    /// The row of `bytes`. Checks that the columns are the layout's and that all slots and strings are there.
+    /// Makes a view of the row in `bytes`. Checks that the layout has its columns and that all slots and strings are
+    /// present.
     pub fn new(layout: &'a RowLayout, bytes: &'a [u8]) -> Result<Self> {
-        let head = u16::from_le_bytes(*bytes.first_chunk().ok_or_else(|| damaged("a row without a head"))?);
+        let head = u16::from_le_bytes(*bytes.first_chunk().ok_or_else(|| damaged("a row has no head"))?);
         let (columns, wide) = (usize::from(head & !WIDE), head & WIDE != 0);
         if columns > layout.columns.len() {
             return Err(damaged("a row has more columns than its table"));
         }
+        // After this check, no slot of the row is beyond its end.
         let strings = HEAD_BYTES + columns.div_ceil(8) + layout.slot_bytes[columns][usize::from(wide)] as usize;
         if bytes.len() < strings {
-            return Err(damaged("a row that ends too early"));
+            return Err(damaged("a row ends too early"));
         }
+        // The end of the last string must be the end of the row, otherwise the row was cut or has extra bytes.
         let end = match layout.last_string[columns] {
             None => 0,
-            Some(last) => layout.place(head, usize::from(last)).expect("the row has the column").string_end(bytes),
+            Some(last) => layout.place(head, usize::from(last)).expect("the row should have it").string_end(bytes),
         };
         match bytes.len() - strings == end {
             true => Ok(RowView { layout, head, bytes }),
-            false => Err(damaged("a row whose strings end elsewhere")),
+            false => Err(damaged("the strings of a row do not end where the row ends")),
         }
     }
 
-    /// How many of the first columns it has.
+    /// The number of columns that the row has: the first ones of its layout.
     pub fn columns(&self) -> usize {
         usize::from(self.head & !WIDE)
     }
@@ -322,7 +334,7 @@ impl<'a> RowView<'a> {
         self.bytes
     }
 
-    /// The value of a column; `None` if the row is older than it. An error only of damaged bytes.
+    /// The value of a column. `None` if the row is older than the column. Returns an error only for damaged bytes.
     #[inline]
     pub fn get(&self, column: usize) -> Result<Option<ValueRef<'a>>> {
         let Some(place) = self.layout.place(self.head, column) else { return Ok(None) };
@@ -360,14 +372,14 @@ impl Place {
 
     #[inline]
     pub(super) fn fixed<const N: usize>(&self, row: &[u8]) -> [u8; N] {
-        *row[self.slot..].first_chunk().expect("a checked row has its slots")
+        *row[self.slot..].first_chunk().expect("a checked row should have its slots")
     }
 
     #[inline]
     pub(super) fn string<'r>(&self, row: &'r [u8]) -> Result<&'r [u8]> {
         let start = self.string_before.map_or(0, |slot| self.end_in(row, slot));
         let string = row[self.strings..].get(start..self.string_end(row));
-        string.ok_or_else(|| damaged("a string that is not where strings are"))
+        string.ok_or_else(|| damaged("a string is outside of the row"))
     }
 
     fn string_end(&self, row: &[u8]) -> usize {
@@ -377,9 +389,9 @@ impl Place {
     #[inline]
     fn end_in(&self, row: &[u8], slot: usize) -> usize {
         if self.wide {
-            u32::from_le_bytes(*row[slot..].first_chunk().expect("a checked row has its slots")) as usize
+            u32::from_le_bytes(*row[slot..].first_chunk().expect("a checked row should have its slots")) as usize
         } else {
-            u16::from_le_bytes(*row[slot..].first_chunk().expect("a checked row has its slots")).into()
+            u16::from_le_bytes(*row[slot..].first_chunk().expect("a checked row should have its slots")).into()
         }
     }
 }
@@ -388,7 +400,7 @@ pub(super) fn bool_of(bytes: [u8; 1]) -> Result<bool> {
     match bytes {
         [0] => Ok(false),
         [1] => Ok(true),
-        _ => Err(damaged("a boolean that is neither true nor false")),
+        _ => Err(damaged("a boolean is neither true nor false")),
     }
 }
 
@@ -402,10 +414,10 @@ pub(super) fn interval_of(bytes: [u8; 16]) -> IntervalMonthDayNano {
 }
 
 pub(super) fn text_of(bytes: &[u8]) -> Result<&str> {
-    std::str::from_utf8(bytes).map_err(|_| damaged("a text that is not UTF-8"))
+    std::str::from_utf8(bytes).map_err(|_| damaged("a text is not UTF-8"))
 }
 
-/// Whoever reads the row from somewhere knows where that is.
+/// Makes an error without a location. Callers that read the row from somewhere should add where that is.
 #[cold]
 fn damaged(what: &str) -> Error {
     Error::corrupt(format!("keyed table: {what}"))

@@ -1,7 +1,7 @@
-//! Rows of batches: Arrow arrays to rows, and rows to arrays.
+//! Batches of rows: encodes Arrow arrays as rows, and decodes rows to arrays.
 //!
-//! Rows are read column by column. What a column is made of is decided once, and where it lies once for all rows of one
-//! head, which nearly always are all; what is left in the loop is a load, and a bit for NULL.
+//! Rows are decoded column by column. The type of a column is examined once. Its location is computed once for all rows
+//! with the same head, and usually all rows have the same. So the loop only loads a value and a NULL bit.
 
 use std::sync::Arc;
 
@@ -20,7 +20,8 @@ use super::{ByteRows, ColumnValues, ValueRef};
 use crate::open_run::concat_values;
 
 impl RowLayout {
-    /// Adds each row of `columns`, one array per column (or per first column) of the layout.
+    /// Adds each row of `columns`, which must have one array per column of the layout. Fewer arrays are the first
+    /// columns.
     pub fn encode_rows(&self, rows: usize, columns: &[ArrayRef], out: &mut ByteRows) -> Result<()> {
         let values = columns.iter().zip(&self.columns).map(|(array, column)| ColumnValues::new(array, &column.kind));
         let values = values.collect::<Result<Vec<_>>>()?;
@@ -30,8 +31,9 @@ impl RowLayout {
         Ok(())
     }
 
-    /// The `wanted` columns of `rows`, each with the value that it has in rows which are older than it.
+    /// Decodes the `wanted` columns of `rows`. Each column comes with the value that rows older than it have.
     pub fn decode_columns(&self, rows: &[&[u8]], wanted: &[(usize, ValueRef<'_>)]) -> Result<Vec<ArrayRef>> {
+        // We check every row once, so that reading the columns needs no checks of slots.
         for row in rows {
             RowView::new(self, row)?;
         }
@@ -42,24 +44,25 @@ impl RowLayout {
     }
 }
 
-/// One column of rows that have been checked.
+/// One column of rows. The rows must have been checked.
 struct ColumnOfRows<'a> {
     layout: &'a RowLayout,
     column: usize,
     rows: &'a [&'a [u8]],
 }
 
-/// A field of a row as it is stored.
+/// The stored field of a row.
 enum Field<'a> {
-    /// Behind the row's columns.
+    /// The row is older than the column.
     Absent,
     Null,
-    /// Where it is, and the row.
+    /// The location of the field, and the row.
     At(&'a Place, &'a [u8]),
 }
 
 impl ColumnOfRows<'_> {
     fn read(&self, missing: ValueRef<'_>) -> Result<ArrayRef> {
+        // The missing value in the type of the column. `check` below makes sure that it fits.
         let int = match missing {
             ValueRef::Int(value) => value,
             _ => 0,
@@ -109,7 +112,7 @@ impl ColumnOfRows<'_> {
                         _ => None,
                     };
                     match value {
-                        Some(value) => builder.append_value(value).expect("16 bytes are 16 bytes"),
+                        Some(value) => builder.append_value(value).expect("the builder takes 16 bytes"),
                         None => builder.append_null(),
                     }
                     Ok(())
@@ -144,11 +147,12 @@ impl ColumnOfRows<'_> {
         }
     }
 
-    /// Gives `each` the field of every row.
+    /// Calls `each` with the field of every row.
     #[inline]
     fn each(&self, mut each: impl FnMut(Field<'_>) -> Result<()>) -> Result<()> {
+        // The location depends only on the head, so it is computed again only when the head changes.
         let Some(first) = self.rows.first() else { return Ok(()) };
-        let head_of = |row: &[u8]| u16::from_le_bytes(*row.first_chunk().expect("a checked row has a head"));
+        let head_of = |row: &[u8]| u16::from_le_bytes(*row.first_chunk().expect("a checked row should have a head"));
         let mut head = head_of(first);
         let mut place = self.layout.place(head, self.column);
         for row in self.rows {
@@ -206,9 +210,10 @@ impl ColumnOfRows<'_> {
         Ok(Arc::new(BooleanArray::new(values.finish(), nulls.finish())))
     }
 
-    /// Each value is an array of its own, so that this is slow; such columns are rare in keyed tables.
+    /// Decodes each value to an array of its own, which is slow. Such columns are rare in keyed tables.
     fn nested(&self, missing: ValueRef<'_>) -> Result<ArrayRef> {
         let null = new_null_array(&self.kind().arrow(), 1);
+        // An empty part gives the result its type if there are no rows.
         let mut parts = vec![null.slice(0, 0)];
         self.each(|field| {
             parts.push(match (field, missing) {
@@ -221,7 +226,7 @@ impl ColumnOfRows<'_> {
         let values = concat_values(&parts)?;
         match values.len() == self.rows.len() {
             true => Ok(values),
-            false => Err(Error::internal("each value of a column is one row")),
+            false => Err(Error::internal("each stored value of a nested column must be one row")),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Values of every type, for tests of keys and rows.
+//! Makes values of every type, for tests of keys and rows.
 
 use std::cmp::Ordering;
 
@@ -52,7 +52,8 @@ impl Value {
         }
     }
 
-    /// The order of SQL, ascending, NULLS LAST; NaN is the greatest float and equals itself, zeros are equal.
+    /// Compares in SQL order, ascending with NULLS LAST. NaN is the greatest float and equals itself, and both zeros
+    /// are equal.
     pub(super) fn compare(&self, other: &Value) -> Ordering {
         match (self, other) {
             (Value::Null, Value::Null) => Ordering::Equal,
@@ -66,7 +67,7 @@ impl Value {
             (Value::Interval(a), Value::Interval(b)) => a.cmp(b),
             (Value::Text(a), Value::Text(b)) => a.as_bytes().cmp(b.as_bytes()),
             (Value::Bytes(a), Value::Bytes(b)) => a.cmp(b),
-            _ => panic!("{self:?} and {other:?} are not of one type"),
+            _ => panic!("{self:?} and {other:?} must be of one type"),
         }
     }
 }
@@ -77,7 +78,7 @@ impl PartialEq for Value {
     }
 }
 
-/// Every type whose values have an order.
+/// All types whose values have an order.
 pub(super) fn ordered_kinds() -> Vec<SqlType> {
     let mut kinds = vec![
         SqlType::Boolean,
@@ -118,7 +119,8 @@ fn uints(bits: u32) -> BoxedStrategy<Value> {
     prop_oneof![Just(max), 0..3_u64, 0..=max].prop_map(Value::UInt).boxed()
 }
 
-/// Values of `kind` that are not NULL; few different ones among them, so that some are equal, and the borders.
+/// Makes values of `kind` other than NULL. Few of them are distinct, so that some are equal, and the limits of the type
+/// occur often.
 pub(super) fn values(kind: &SqlType) -> BoxedStrategy<Value> {
     let special = || prop_oneof![Just(f64::NAN), Just(-0.0), Just(0.0), Just(f64::INFINITY), Just(f64::NEG_INFINITY)];
     match kind {
@@ -167,7 +169,7 @@ pub(super) fn values(kind: &SqlType) -> BoxedStrategy<Value> {
     }
 }
 
-/// Values of `kind`, some of them NULL.
+/// Makes values of `kind`, some of them NULL.
 pub(super) fn nullable_values(kind: &SqlType) -> BoxedStrategy<Value> {
     prop_oneof![1 => Just(Value::Null), 3 => values(kind)].boxed()
 }

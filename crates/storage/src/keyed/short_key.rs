@@ -1,20 +1,20 @@
-//! Keys of an index that are too long to be kept, shortened: the first bytes of the index's columns and a hash of all of them.
+//! Shortens long keys of an index: the first bytes of the index's columns and a hash of all their bytes.
 //!
 //! ```text
-//! columns of 1,024 bytes at most   columns                                     primary key
+//! columns of up to 1,024 bytes     columns                                     primary key
 //! longer ones                      their first 1,024 bytes   hash (16 bytes)   primary key
 //! ```
 //!
-//! Whether a key is shortened depends on the index's columns alone, so that rows with the same values have the same bytes
-//! there, whatever follows. Which of both it is says the key itself: columns that are kept as they are end within the first
-//! 1,024 bytes, and of shortened ones these bytes are the beginning of something longer, which never ends there, as no
-//! columns' bytes are the beginning of other columns' bytes. For the same reason a shortened key lies before or behind all
-//! keys with other first bytes as the whole key would. Among those with the same first bytes order is that of hashes, which
-//! means nothing, and the bytes behind the hash are never those of the columns: who needs their values asks the row.
+//! Only the index's columns decide whether a key is shortened. So rows with the same values have the same bytes there,
+//! whatever follows. The key itself tells which form it has. Columns that are stored whole end within the first 1,024
+//! bytes. The first 1,024 bytes of shortened columns never contain their end, because no columns' bytes are a prefix of
+//! other columns' bytes. For the same reason a shortened key sorts before or after all keys with other first bytes just
+//! as the whole key would. Keys with the same first 1,024 bytes sort by their hashes, which means nothing. The bytes
+//! after the hash are never those of the columns, so readers that need their values must read the row.
 //!
-//! The hash is SipHash-2-4 of 128 bits with a key of zeros: fixed forever, as it is on disk. Nothing relies on it: who looks
-//! for a value compares it with the row's. Its last bit is not the hash's and says that a column is NULL, so that a unique
-//! index tells from the key whether it may be there once.
+//! The hash is SipHash-2-4 of 128 bits with a key of zeros. It is on disk, so it must never change. No result relies on
+//! it: a lookup must compare the value with the row's. The last bit is not part of the hash: it says whether a column
+//! is NULL, so that a unique index can tell from the key whether the key must occur at most once.
 
 use std::hash::Hasher;
 
@@ -24,43 +24,44 @@ use siphasher::sip128::{Hasher128, SipHasher24};
 use super::key::KeyCodec;
 use super::key_range::{KeyRange, key_behind_prefix};
 
-/// Columns of more bytes are shortened, to so many and a hash.
+/// Columns with more bytes than this are shortened to this many bytes and a hash.
 pub const SHORT_PREFIX_BYTES: usize = 1024;
 
-/// Bytes of the hash.
+/// The size of the hash in bytes.
 pub const SHORT_HASH_BYTES: usize = 16;
 
-/// Bytes of shortened columns.
+/// The size of shortened columns in bytes.
 pub const SHORT_BYTES: usize = SHORT_PREFIX_BYTES + SHORT_HASH_BYTES;
 
-/// Of the last byte of the hash: some column is NULL.
+/// The bit of the last byte of the hash that is set if a column is NULL.
 const HAS_NULL: u8 = 1 << 7;
 
-/// How the first parts of a key are kept, and in how many bytes.
+/// The stored form of the first parts of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeptParts {
-    /// As they are.
+    /// Stored whole, in this many bytes.
     Whole(usize),
-    /// Shortened.
+    /// Stored shortened.
     Short,
 }
 
-/// What a range of shortened keys has beside those that are asked for.
+/// The other keys that a range of stored keys may have besides the keys that were asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RangeFit {
-    /// None.
+    /// No other keys.
     #[default]
     Exact,
-    /// Keys with the same hash as the one value that is asked for: none, as long as hashes are good.
+    /// Keys with the same hash as the one value that was asked for. As long as the hash is good, no such key exists.
     OneValue,
-    /// Keys with the same first bytes as an end of the range.
+    /// Keys with the same first bytes as one end of the range.
     Wider,
 }
 
 impl KeyCodec {
-    /// Shortens the key behind the first `head` bytes of `key`, of the first `parts` parts and nothing behind them, if it is too
-    /// long; whether it was.
+    /// Shortens the bytes after the first `head` bytes of `key` if they are too long, and returns whether they were.
+    /// These bytes must be exactly the first `parts` parts.
     pub fn shorten(&self, parts: usize, head: usize, key: &mut Vec<u8>) -> Result<bool> {
+        // Only the columns count. The head is the same for all keys of the index.
         if key.len() - head <= SHORT_PREFIX_BYTES {
             return Ok(false);
         }
@@ -70,7 +71,7 @@ impl KeyCodec {
         Ok(true)
     }
 
-    /// Whether the first `parts` parts of some key are too long to be kept as they are.
+    /// Whether the first `parts` parts of any key may be too long to be stored whole.
     pub fn may_be_short(&self, parts: usize) -> bool {
         let widths = self.forms[..parts].iter().zip(&self.parts).map(|(form, part)| {
             // A nullable part begins with a byte of its own.
@@ -79,7 +80,8 @@ impl KeyCodec {
         widths.sum::<Option<usize>>().is_none_or(|bytes| bytes > SHORT_PREFIX_BYTES)
     }
 
-    /// How the first `parts` parts of `key` are kept, which was perhaps shortened. `Corrupt` if it ends too early.
+    /// The form of the first `parts` parts of `key`, which may be shortened. Returns a `Corrupt` error if the key ends
+    /// too early.
     pub fn kept_parts(&self, parts: usize, key: &[u8]) -> Result<KeptParts> {
         match self.ends_within(parts, &key[..key.len().min(SHORT_PREFIX_BYTES)]) {
             Some(bytes) => Ok(KeptParts::Whole(bytes)),
@@ -88,7 +90,7 @@ impl KeyCodec {
         }
     }
 
-    /// Whether the first parts of `key`, which was perhaps shortened, were.
+    /// Whether the first `parts` parts of `key` are shortened.
     #[inline]
     pub fn is_short(&self, parts: usize, key: &[u8]) -> bool {
         key.len() >= SHORT_BYTES && self.ends_within(parts, &key[..SHORT_PREFIX_BYTES]).is_none()
@@ -99,16 +101,19 @@ impl KeyCodec {
         short.get(SHORT_BYTES - 1).is_some_and(|last| last & HAS_NULL != 0)
     }
 
-    /// Sets `kept` to a range of keys as they are kept, of which the first `parts` parts are shortened where they are too long. It
-    /// has all of `asked`, a range of whole keys; what else is the result. Keys are those behind `head` bytes.
+    /// Sets `kept` to a range of stored keys, whose first `parts` parts may be shortened. The range contains every key
+    /// of `asked`, a range of whole keys. The result says which other keys it may contain. All keys have `head` bytes
+    /// before their parts.
     pub fn kept_range(&self, parts: usize, head: usize, asked: &KeyRange, kept: &mut KeyRange) -> Result<RangeFit> {
         kept.start.clone_from(&asked.start);
         kept.end.clone_from(&asked.end);
+        // Shortening changes no comparison with either end.
         if self.is_kept(parts, head, &asked.start) && self.is_kept(parts, head, &asked.end) {
             return Ok(RangeFit::Exact);
         }
         if let Some(columns) = self.one_value(parts, head, asked) {
-            // Behind the columns the range is what it was.
+            // The columns have one value, so we replace it by its shortened form. The ends after the columns stay as
+            // they are.
             let mut short = columns.to_vec();
             self.shorten(parts, head, &mut short)?;
             let behind = asked.end.strip_prefix(columns);
@@ -120,6 +125,8 @@ impl KeyCodec {
             }
             return Ok(RangeFit::OneValue);
         }
+        // The ends cut through long values. Only their first bytes say anything about stored keys, so we widen the
+        // range to all keys with these bytes.
         if !self.is_kept(parts, head, &asked.start) {
             kept.start.truncate(head + SHORT_PREFIX_BYTES);
         }
@@ -130,14 +137,15 @@ impl KeyCodec {
         Ok(RangeFit::Wider)
     }
 
-    /// Whether keys lie on the same side of `bound` whether they are shortened or not.
+    /// Whether every key compares with `bound` in the same way, shortened or not.
     fn is_kept(&self, parts: usize, head: usize, bound: &[u8]) -> bool {
         bound.len() <= head + SHORT_PREFIX_BYTES
             || self.ends_within(parts, &bound[head..head + SHORT_PREFIX_BYTES]).is_some()
     }
 
-    /// The head and the columns that all keys of a range have, if those have one value.
+    /// The head and the columns of all keys in a range, if these columns have only one value.
     fn one_value<'r>(&self, parts: usize, head: usize, range: &'r KeyRange) -> Option<&'r [u8]> {
+        // The start of the range must contain all the columns, or the range has more than one value.
         let columns = &range.start[..head + self.ends_within(parts, range.start.get(head..)?)?];
         if range.end.starts_with(columns) {
             return Some(columns);
@@ -147,7 +155,7 @@ impl KeyCodec {
         (behind == range.end).then_some(columns)
     }
 
-    /// Where the first `parts` parts end in `key`, if they do.
+    /// The offset at which the first `parts` parts end in `key`. `None` if they do not.
     fn ends_within(&self, parts: usize, key: &[u8]) -> Option<usize> {
         let mut reader = self.reader(key);
         (0..parts).try_for_each(|_| reader.pass())?;
@@ -155,6 +163,7 @@ impl KeyCodec {
     }
 
     fn short_hash(&self, parts: usize, columns: &[u8]) -> Result<[u8; SHORT_HASH_BYTES]> {
+        // Walk over the parts to learn whether any of them is NULL.
         let mut reader = self.reader(columns);
         let mut has_null = false;
         for _ in 0..parts {
@@ -162,6 +171,7 @@ impl KeyCodec {
             reader.skip()?;
         }
         let mut hash = hash_of(columns);
+        // One bit of the hash is replaced by the NULL flag.
         let last = &mut hash[SHORT_HASH_BYTES - 1];
         *last = if has_null { *last | HAS_NULL } else { *last & !HAS_NULL };
         Ok(hash)

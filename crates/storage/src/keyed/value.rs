@@ -1,11 +1,12 @@
-//! One value, borrowed from wherever it lies.
+//! One value, borrowed from its storage.
 
 use arrow::datatypes::IntervalMonthDayNano;
 
-/// A value of a column. Types that are kept alike share a variant; which it is follows from the column's type.
+/// A value of a column. Types with the same representation share a variant, so the column's type decides its meaning.
 #[derive(Clone, Copy, Debug, PartialEq)]
-// A tag of a whole word: beside one of a byte `Bool` has its value, values are copied in overlapping pieces, and whoever reads
-// one that was just written waits until those are put together.
+// The tag must be a whole word. With a tag of one byte, `Bool` would have its value next to it, so that values are
+// copied in overlapping pieces. A read of a value that was just written would then wait until the processor has
+// combined these pieces.
 #[repr(u64)]
 pub enum ValueRef<'a> {
     /// NULL
@@ -16,7 +17,7 @@ pub enum ValueRef<'a> {
     Int(i64),
     /// Unsigned integers.
     UInt(u64),
-    /// `REAL` (which every value of goes through a double unharmed) and `DOUBLE`.
+    /// `REAL` (all its values survive the conversion to a double) and `DOUBLE`.
     Float(f64),
     /// `DECIMAL`: all digits, without the point.
     Decimal(i128),
@@ -31,7 +32,7 @@ pub enum ValueRef<'a> {
 }
 
 impl ValueRef<'_> {
-    /// Whether it is NULL.
+    /// Whether the value is NULL.
     #[inline]
     pub fn is_null(&self) -> bool {
         matches!(self, ValueRef::Null)

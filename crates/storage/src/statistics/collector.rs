@@ -1,9 +1,10 @@
-//! Statistics out of rows, one after the other.
+//! Collects statistics from rows, one row after another.
 //!
-//! Rows, NULLs and different values are counted over all rows; frequent values and the histogram come of a sample in which each row
-//! is as likely as any other (Vitter: Random sampling with a reservoir, 1985). So many rows as it has place each bound of 100 buckets
-//! within half a bucket (Chaudhuri, Motwani, Narasayya: Random sampling for histogram construction, 1998), whatever the table is. Its
-//! random numbers are always the same ones: the same rows have the same statistics.
+//! Rows, NULLs and distinct values are counted over all rows. Frequent values and the histogram come from a sample in
+//! which every row is equally likely (Vitter: Random sampling with a reservoir, 1985). With this sample size, each
+//! bound of 100 buckets is within half a bucket of its true place (Chaudhuri, Motwani, Narasayya: Random sampling for
+//! histogram construction, 1998), for tables of any size. The random numbers are always the same, so that the same rows
+//! give the same statistics.
 
 use rapidhash::v3::rapidhash_v3;
 use rowmill_base::{ColumnId, IndexId};
@@ -14,23 +15,24 @@ use super::{BUCKETS_MAX, ColumnStatistics, FREQUENT_MAX, TableStatistics};
 use crate::keyed::ValueRef;
 use crate::schema::ColumnDef;
 
-/// Rows of the sample: a table of fewer is known exactly.
+/// The number of rows of the sample. The statistics of a smaller table are exact.
 pub const SAMPLE_ROWS: usize = 30_000;
 
-/// How many times the average a value is there that is frequent.
+/// A value is frequent if it has at least this many times the average number of rows.
 const FREQUENT_TIMES: f64 = 1.25;
-/// How often a sample has a value that is frequent. Of fewer its share would be half as much, or twice, as like as not.
+/// The number of times that a sample must have a value that is frequent. With fewer, the true share could easily be
+/// half or twice as much.
 const SEEN_MIN: usize = 8;
 
-/// In a row of the sample, instead of the length of a value: it is NULL, or of a type without keys.
+/// In a sampled row, this byte replaces the length of a value that is NULL or whose type has no keys.
 const NO_VALUE: u8 = u8::MAX;
 
-/// Makes statistics of the rows that it is given.
+/// Makes statistics of the rows that are pushed.
 #[derive(Debug)]
 pub struct StatisticsCollector {
     columns: Vec<Collected>,
     rows: u64,
-    /// Rows: of each column the length of its key (1) and the key.
+    /// The sampled rows. Each has, for every column, the length of its key (1 byte) and the key.
     sample: Vec<Vec<u8>>,
     sample_bytes: usize,
     random: u64,
@@ -46,7 +48,7 @@ struct Collected {
 }
 
 impl StatisticsCollector {
-    /// For rows with these columns.
+    /// Makes a collector for rows with these columns.
     pub fn new<'c>(columns: impl IntoIterator<Item = &'c ColumnDef>) -> StatisticsCollector {
         let of = |column: &ColumnDef| {
             let keys = ValueKeys::new(&column.kind);
@@ -62,25 +64,27 @@ impl StatisticsCollector {
         }
     }
 
-    /// About how much memory it has.
+    /// The approximate memory of the collector in bytes.
     pub fn bytes(&self) -> u64 {
         let registers = self.columns.len() * Registers::BYTES;
         (registers + self.sample.capacity() * size_of::<Vec<u8>>() + self.sample_bytes) as u64
     }
 
-    /// Adds a row: the value of each of the columns, in their order.
+    /// Adds a row. `values` must have the value of each column, in order.
     pub fn push<'v>(&mut self, values: impl IntoIterator<Item = ValueRef<'v>>) {
         self.rows += 1;
         let mut row = self.place();
+        // The replaced row's buffer is reused, so its memory must be counted again afterwards.
         if let Some(row) = &mut row {
             self.sample_bytes -= row.capacity();
             row.clear();
         }
         let mut values = values.into_iter();
         for column in &mut self.columns {
-            let value = values.next().expect("a row has a value of each column");
+            let value = values.next().expect("a row should have a value for each column");
             let is_there = column.keys.write_whole(value, &mut self.scratch);
             match is_there {
+                // The hash must cover the whole value, before it is shortened for the sample.
                 true => column.registers.put(rapidhash_v3(&self.scratch)),
                 false => column.nulls += u64::from(value.is_null()),
             }
@@ -99,16 +103,18 @@ impl StatisticsCollector {
         }
     }
 
-    /// What the next row of the sample is put into, which is taken out of it; `None` if the row is not to be one.
+    /// Chooses whether the next row enters the sample. Returns its buffer, which may be that of the row that it
+    /// replaces. `None` if the row is not sampled.
     fn place(&mut self) -> Option<Vec<u8>> {
         if self.sample.len() < SAMPLE_ROWS {
             return Some(Vec::new());
         }
+        // Row number `n` enters with probability sample / n. This keeps all rows so far equally likely.
         let chosen = self.random_below(self.rows);
         (chosen < SAMPLE_ROWS as u64).then(|| self.sample.swap_remove(chosen as usize))
     }
 
-    /// Steele, Lea, Flood: Fast splittable pseudorandom number generators (2014).
+    /// A random number below `end`. Steele, Lea, Flood: Fast splittable pseudorandom number generators (2014).
     fn random_below(&mut self, end: u64) -> u64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut bits = self.random;
@@ -118,10 +124,10 @@ impl StatisticsCollector {
         ((u128::from(bits) * u128::from(end)) >> 64) as u64
     }
 
-    /// The statistics of the rows, which lie under `index`.
+    /// Finishes the statistics of the rows, which are stored under `index`.
     pub fn finish(self, index: IndexId) -> TableStatistics {
         let StatisticsCollector { columns, rows, sample, .. } = self;
-        // Where the next column begins in each row of the sample.
+        // The offset of the next column in each sampled row.
         let mut places = vec![0; sample.len()];
         let mut columns: Vec<ColumnStatistics> = columns
             .into_iter()
@@ -144,11 +150,14 @@ impl StatisticsCollector {
 }
 
 impl Collected {
-    /// `keys` are those of the sample, of whose rows `rows` are as many as there are all together or more.
+    /// Finishes one column. `keys` are its keys in the sample, and `rows` is the number of all rows.
     fn finish(self, rows: u64, mut keys: Vec<&[u8]>) -> ColumnStatistics {
         keys.sort_unstable();
         let groups: Vec<&[&[u8]]> = keys.chunk_by(|one, other| one == other).collect();
+        // The sample has every row, so its counts are exact.
         let is_complete = rows <= SAMPLE_ROWS as u64;
+        // An estimate may be too low or too high. The sample gives a lower limit, and the rows with a value an upper
+        // one.
         let (least, most) = (groups.len() as u64, (rows - self.nulls).max(groups.len() as u64));
         let distinct = match is_complete && self.keys.is_ordered() {
             true => least,
@@ -166,10 +175,12 @@ impl Collected {
     }
 }
 
-/// Which of the values of a sample, in `groups` of equal ones, are frequent: all, if those are few and likely to be all there are;
-/// otherwise those that are clearly there more often than the average of the table, or fill a bucket of the histogram.
+/// Decides which values of a sample are frequent. `groups` has the equal values of the sample. If there are few values
+/// and these are probably all, all of them are frequent. Otherwise a value is frequent if it is clearly more frequent
+/// than the average, or fills a bucket of the histogram.
 fn frequent_of(groups: &[&[&[u8]]], values: usize, distinct: u64, is_complete: bool) -> Vec<bool> {
     let seen_min = if is_complete { 2 } else { SEEN_MIN };
+    // If every sampled value occurred several times, a value that is not in the sample is unlikely.
     let are_all = groups.len() <= FREQUENT_MAX && (is_complete || groups.iter().all(|group| group.len() >= seen_min));
     if are_all {
         return vec![true; groups.len()];
@@ -177,6 +188,7 @@ fn frequent_of(groups: &[&[&[u8]]], values: usize, distinct: u64, is_complete: b
     let average = values as f64 / distinct.max(1) as f64;
     let least = (average * FREQUENT_TIMES).min(values as f64 / BUCKETS_MAX as f64).max(seen_min as f64);
     let mut chosen: Vec<usize> = (0..groups.len()).filter(|at| groups[*at].len() as f64 >= least).collect();
+    // Keep the most frequent ones if there are too many.
     chosen.sort_by_key(|at| std::cmp::Reverse(groups[*at].len()));
     chosen.truncate(FREQUENT_MAX);
     let mut is_frequent = vec![false; groups.len()];
@@ -184,7 +196,7 @@ fn frequent_of(groups: &[&[&[u8]]], values: usize, distinct: u64, is_complete: b
     is_frequent
 }
 
-/// Those of `values`, which are in order, between which lie as many each.
+/// Picks the bounds of equal buckets from `values`, which must be sorted.
 fn bounds_of(values: &[&[u8]]) -> Vec<Vec<u8>> {
     let Some(last) = values.len().checked_sub(1) else { return Vec::new() };
     let buckets = BUCKETS_MAX.min(last);

@@ -1,17 +1,17 @@
-//! How many different values there are, estimated by the hashes of all: HyperLogLog.
+//! Estimates the number of distinct values from the hashes of all values with HyperLogLog.
 //!
-//! The highest bits of a hash choose a register, the zeros behind them make its rank, and a register keeps the greatest rank that it
-//! met. Its standard error is 1.04 / √registers.
+//! The highest bits of a hash choose a register, and the number of leading zeros after them gives its rank. A register
+//! keeps the greatest rank it has seen. The standard error is 1.04 / √registers.
 //!
-//! Flajolet, Fusy, Gandouet, Meunier: HyperLogLog (2007). The estimate is that of Ertl: New cardinality estimation
-//! algorithms for HyperLogLog sketches (2017), which has no range that needs a correction.
+//! Flajolet, Fusy, Gandouet, Meunier: HyperLogLog (2007). We use the estimate of Ertl: New cardinality estimation
+//! algorithms for HyperLogLog sketches (2017), because it needs no correction for any range.
 
-/// Bits of a hash that choose a register: an error of 1.6 % in 4 KiB.
+/// The number of bits of a hash that choose a register: an error of 1.6 % with 4 KiB.
 const SLOT_BITS: u32 = 12;
-/// The greatest rank: that of a hash without any bit behind those of the slot.
+/// The greatest rank: all bits of the hash after those of the register are zero.
 const RANK_MAX: usize = (u64::BITS - SLOT_BITS + 1) as usize;
 
-/// The greatest rank of each register, 0 of one that met no hash.
+/// The greatest rank of each register; 0 if it has seen no hash.
 #[derive(Clone, Debug)]
 pub(super) struct Registers(Vec<u8>);
 
@@ -25,6 +25,7 @@ impl Registers {
     #[inline]
     pub(super) fn put(&mut self, hash: u64) {
         let slot = (hash >> (u64::BITS - SLOT_BITS)) as usize;
+        // The shift fills up with zeros, so the rank must be limited.
         let rank = ((hash << SLOT_BITS).leading_zeros() + 1).min(RANK_MAX as u32) as u8;
         self.0[slot] = self.0[slot].max(rank);
     }
@@ -36,8 +37,8 @@ impl Registers {
     }
 }
 
-/// How many values there are likely to be, by the number of registers of each rank, from 0, that of empty ones, to the greatest
-/// that there is: Ertl's algorithm 6.
+/// Estimates the number of distinct values. `ranks` has the number of registers of each rank, from 0 (empty registers)
+/// to the greatest possible one. This is Ertl's algorithm 6.
 pub fn cardinality(ranks: &[usize]) -> f64 {
     let registers = ranks.iter().sum::<usize>() as f64;
     let (Some(empty), Some(full)) = (ranks.first(), ranks.last()) else { return 0.0 };
@@ -49,7 +50,7 @@ pub fn cardinality(ranks: &[usize]) -> f64 {
     registers * registers / (2.0 * std::f64::consts::LN_2 * sum)
 }
 
-/// x + Σ x^(2^k) 2^(k-1), for the registers that are empty; infinite if all are.
+/// Computes x + Σ x^(2^k) 2^(k-1), for the empty registers. Infinite if all registers are empty.
 fn sigma(mut x: f64) -> f64 {
     if x == 1.0 {
         return f64::INFINITY;
@@ -66,7 +67,7 @@ fn sigma(mut x: f64) -> f64 {
     }
 }
 
-/// (1 - x - Σ (1 - x^(2^-k))² 2^-k) / 3, for the registers that are full.
+/// Computes (1 - x - Σ (1 - x^(2^-k))² 2^-k) / 3, for the full registers.
 fn tau(mut x: f64) -> f64 {
     if x == 0.0 || x == 1.0 {
         return 0.0;

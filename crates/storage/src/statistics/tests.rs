@@ -1,4 +1,4 @@
-//! What statistics say of columns of several shapes, and what asking every value says.
+//! Compares the statistics of columns of several shapes with the true shares.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -14,14 +14,14 @@ fn column(id: u32, kind: SqlType) -> ColumnDef {
     ColumnDef::from_spec(ColumnId(id), ColumnSpec::new(format!("c{id}"), kind))
 }
 
-/// Statistics of one column.
+/// Collects the statistics of one column.
 fn of_values<'v>(column: &ColumnDef, values: impl IntoIterator<Item = ValueRef<'v>>) -> TableStatistics {
     let mut collector = StatisticsCollector::new([column]);
     values.into_iter().for_each(|value| collector.push([value]));
     collector.finish(IndexId(1))
 }
 
-/// Asserts that a share is at most `factor` times the true one, and the other way round.
+/// Asserts that the two shares differ at most by `factor`.
 fn close(found: Option<f64>, share: f64, factor: f64) {
     let found = found.expect("the column is known");
     assert!(found <= share * factor && found >= share / factor, "{found} instead of {share}");
@@ -32,9 +32,9 @@ fn mixed(number: u64) -> u64 {
 }
 
 #[test]
-fn evenly_spread_numbers() {
+fn shares_of_evenly_spread_numbers_are_close() {
     let column = column(3, SqlType::Int64);
-    // More than the sample has.
+    // More rows than the sample has.
     let rows = SAMPLE_ROWS as u64 * 10;
     let statistics = of_values(&column, (0..rows).map(|row| ValueRef::Int(row as i64 - 1000)));
     assert_eq!(statistics.rows, rows);
@@ -48,7 +48,7 @@ fn evenly_spread_numbers() {
         close(within, to - from, 1.15);
     }
     close(statistics.share_within(&column, Bound::Excluded(at(0.3)), Bound::Unbounded), 0.7, 1.05);
-    // Beyond what was there nothing is known.
+    // A range beyond all known values still has some rows, because rows may have been added.
     let beyond = statistics.share_within(&column, Bound::Excluded(at(2.0)), Bound::Unbounded).expect("known");
     assert!(beyond > 0.0 && beyond < 1e-5);
     assert_eq!(statistics.share_equal(&column, ValueRef::Null), Some(0.0));
@@ -56,7 +56,7 @@ fn evenly_spread_numbers() {
 }
 
 #[test]
-fn one_value_has_most_of_the_rows() {
+fn a_dominant_value_is_frequent_and_others_are_rare() {
     let column = column(0, SqlType::Int32);
     let value = |row: u64| ValueRef::Int(if row.is_multiple_of(10) { (mixed(row) % 5_000) as i64 } else { 77 });
     let statistics = of_values(&column, (0..200_000).map(value));
@@ -82,12 +82,12 @@ fn few_values_are_all_frequent() {
     close(statistics.share_equal(&column, ValueRef::Text("new")), 1.0 / 16.0, 1.1);
     close(statistics.share_equal(&column, ValueRef::Text("shipped")), 13.0 / 16.0, 1.05);
     close(statistics.share_within(&column, Bound::Unbounded, Bound::Included(ValueRef::Text("open"))), 2.0 / 16.0, 1.1);
-    // It is no value that was there.
+    // The statistics do not know this value.
     assert!(statistics.share_equal(&column, ValueRef::Text("lost")).expect("known") < 1e-5);
 }
 
 #[test]
-fn most_rows_are_null() {
+fn shares_of_a_mostly_null_column_are_close() {
     let column = column(0, SqlType::Date);
     let value = |row: u64| match row % 20 {
         0 => ValueRef::Int((mixed(row) % 3_650) as i64),
@@ -102,7 +102,7 @@ fn most_rows_are_null() {
         statistics.share_within(&column, Bound::Included(ValueRef::Int(365)), Bound::Excluded(ValueRef::Int(730)));
     close(year, 0.005, 1.3);
     close(statistics.share_equal(&column, ValueRef::Int(1_000)), 0.05 / 3_650.0, 1.5);
-    // Nothing but NULL.
+    // A column with only NULLs.
     let statistics = of_values(&column, (0..100).map(|_| ValueRef::Null));
     let known = statistics.column(ColumnId(0)).expect("known");
     assert_eq!((known.distinct, known.null_share, known.frequent.len(), known.bounds.len()), (0, 1.0, 0, 0));
@@ -110,7 +110,7 @@ fn most_rows_are_null() {
 }
 
 #[test]
-fn long_texts_that_begin_alike() {
+fn long_texts_that_begin_alike_count_as_distinct_values() {
     let column = column(0, SqlType::TEXT);
     let start = "https://example.org/a/very/long/path/that/all/of/them/begin/with/";
     let texts: Vec<String> = (0..50_000_u64).map(|row| format!("{start}{}", mixed(row) % 10_000)).collect();
@@ -128,9 +128,9 @@ fn long_texts_that_begin_alike() {
 }
 
 #[test]
-fn decimals_floats_and_booleans() {
+fn shares_of_decimals_floats_and_booleans_are_close() {
     let decimal = column(0, SqlType::Decimal { precision: 30, scale: 2 });
-    // Squares: the small ones are crowded.
+    // Squares, so that small values are dense.
     let statistics =
         of_values(&decimal, (0..100_000_i128).map(|row| ValueRef::Decimal(row * row * 1_000_000_007 - 5_000)));
     let at = |row: i128| ValueRef::Decimal(row * row * 1_000_000_007 - 5_000);
@@ -145,7 +145,7 @@ fn decimals_floats_and_booleans() {
 }
 
 #[test]
-fn types_without_an_order_have_counts_alone() {
+fn types_without_an_order_have_only_counts() {
     let nested = column(0, SqlType::List(Box::new(SqlType::Int32)));
     let bytes: Vec<[u8; 2]> = (0..600_u16).map(|row| (row % 300).to_le_bytes()).collect();
     let values = bytes.iter().map(|bytes| ValueRef::Bytes(bytes)).chain((0..200).map(|_| ValueRef::Null));
@@ -157,7 +157,7 @@ fn types_without_an_order_have_counts_alone() {
 }
 
 #[test]
-fn the_sample_is_of_all_rows_and_always_the_same() {
+fn the_sample_covers_all_rows_and_is_always_the_same() {
     let column = column(0, SqlType::Int64);
     let statistics = || of_values(&column, (0..500_000).map(|row| ValueRef::Int(row / 5_000)));
     let found = statistics();
@@ -180,12 +180,12 @@ fn columns_are_found_by_their_ids() {
     assert_eq!(statistics.column(ColumnId(9)).expect("known").distinct, 10);
     assert_eq!(statistics.column(ColumnId(2)).expect("known").distinct, 1);
     assert!(statistics.column(ColumnId(3)).is_none());
-    // Another type than the column's.
+    // The value has another type than the column.
     assert_eq!(ValueKeys::new(&SqlType::Int64).key(ValueRef::Text("x")), None);
 }
 
 fn numbers() -> impl Strategy<Value = Vec<Option<i64>>> {
-    // Few values, many, crowded ones, and NULLs.
+    // Few values, many values, dense values, and NULLs.
     let value =
         prop_oneof![3 => 0..20_i64, 3 => 0..3_000_i64, 2 => (0..200_i64).prop_map(|n| n * n * n), 1 => any::<i64>()];
     let value = prop_oneof![1 => Just(None), 9 => value.prop_map(Some)];
@@ -195,8 +195,8 @@ fn numbers() -> impl Strategy<Value = Vec<Option<i64>>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Of a table that the sample has altogether no share is off by more than a bucket at each end and a value there that just is
-    /// not frequent.
+    /// For a table that fits into the sample, an error should not exceed one bucket at each end, plus one value there
+    /// that is almost frequent.
     #[test]
     fn shares_are_near_the_true_ones(numbers in numbers(), probes in proptest::collection::vec((0..4_000_usize, 0..4_000_usize), 20)) {
         let column = column(0, SqlType::Int64);
@@ -227,7 +227,7 @@ proptest! {
             }
             all.push(low);
         }
-        // Never less for more.
+        // A larger range must never have a smaller share.
         all.sort_unstable();
         let shares = all.iter().map(|high| statistics.share_within(&column, Bound::Unbounded, Bound::Included(ValueRef::Int(*high))));
         prop_assert!(shares.collect::<Option<Vec<f64>>>().expect("known").is_sorted());

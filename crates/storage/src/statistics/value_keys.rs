@@ -1,12 +1,12 @@
-//! The bytes by which statistics know a value: those of a key that has it alone, shortened where they are long.
+//! The bytes that represent a value in statistics: those of a key with only this value, shortened if they are long.
 //!
 //! ```text
-//! up to 64 bytes   the value, as a key has it
+//! up to 64 bytes   the value, encoded as in a key
 //! more             its first 56 bytes, SipHash-2-4 of all of them (8)
 //! ```
 //!
-//! Different texts that begin alike are different values then, and lie where their beginning does. The hash has a key of zeros, as
-//! keys of statistics are on disk.
+//! So different texts that begin alike are still different values, and sort by their beginning. The hash has a key of
+//! zeros and must not change, because keys of statistics are on disk.
 
 use std::hash::Hasher;
 
@@ -15,29 +15,29 @@ use siphasher::sip::SipHasher24;
 
 use crate::keyed::{KeyCodec, KeyPart, ValueRef};
 
-/// What a key of a value has at most.
+/// The maximum size of a value's key in bytes.
 pub const VALUE_KEY_BYTES_MAX: usize = 64;
 const HASH_BYTES: usize = 8;
 
 /// Makes keys of the values of a column.
 #[derive(Clone, Debug)]
 pub struct ValueKeys {
-    /// None of types without an order.
+    /// `None` for types without an order.
     codec: Option<KeyCodec>,
 }
 
 impl ValueKeys {
-    /// For values of `kind`.
+    /// Makes the encoder for values of `kind`.
     pub fn new(kind: &SqlType) -> ValueKeys {
         ValueKeys { codec: KeyCodec::new(&[KeyPart::new(kind.clone())]).ok() }
     }
 
-    /// Whether greater values have greater keys. Those of other types have keys that tell whether they are equal.
+    /// Whether keys sort like values. For other types, keys only tell whether values are equal.
     pub fn is_ordered(&self) -> bool {
         self.codec.is_some()
     }
 
-    /// The key of a value; `None` of NULL, and of what the column cannot have, or cannot be compared to.
+    /// The key of a value. `None` for NULL, for a value that the column cannot have, and for types without an order.
     pub fn key(&self, value: ValueRef<'_>) -> Option<Vec<u8>> {
         let mut key = Vec::new();
         let is_made = self.is_ordered() && self.write_whole(value, &mut key);
@@ -45,7 +45,8 @@ impl ValueKeys {
         is_made.then_some(key)
     }
 
-    /// Sets `out` to all bytes of a value that is not NULL, for a hash; whether there are any.
+    /// Sets `out` to all bytes of a value, for hashing. Returns `false` for NULL and for a value that the column cannot
+    /// have.
     pub(super) fn write_whole(&self, value: ValueRef<'_>, out: &mut Vec<u8>) -> bool {
         out.clear();
         match (&self.codec, value) {
@@ -66,12 +67,13 @@ impl ValueKeys {
     }
 }
 
-/// Makes a key of all bytes of a value.
+/// Shortens all bytes of a value to its key.
 pub(super) fn shorten(key: &mut Vec<u8>) {
     if key.len() <= VALUE_KEY_BYTES_MAX {
         return;
     }
     let mut hasher = SipHasher24::new();
+    // Hash the whole key before it is cut, so that keys with equal beginnings differ.
     hasher.write(key);
     key.truncate(VALUE_KEY_BYTES_MAX - HASH_BYTES);
     key.extend_from_slice(&hasher.finish().to_be_bytes());

@@ -1,16 +1,16 @@
-//! Which values of a stored list have a text in them, without putting values together.
+//! Finds the values of a stored list that contain a text, without putting whole values together.
 //!
 //! ```text
 //!   values                  shared  own                         "google" ends at
 //!   http://goo.gl/1              0  http://goo.gl/1
-//!   http://google.com/           9  ogle.com/                   13: its front is shared, and found from there on
-//!   http://google.com/maps      18  maps                        13, which is before 18, so that it is shared with the one before
-//!   http://mail.google.com/      7  mail.google.com/            18: all in its own bytes
+//!   http://google.com/           9  ogle.com/                   13: starts in the shared bytes, ends in its own
+//!   http://google.com/maps      18  maps                        13, which is before 18: known from the value before
+//!   http://mail.google.com/      7  mail.google.com/            18: completely in its own bytes
 //! ```
 //!
-//! Own bytes of many values lie behind one another and are searched in one go. What ends in the bytes that a value shares is
-//! known from the value before. A text across the border of both is looked for where the own bytes begin with a byte that
-//! the text has inside, which is rare.
+//! The own bytes of many values are stored one after another, so one pass searches all of them. If the text ends in the
+//! bytes that a value shares, this is known from the value before. A text across the border of shared and own bytes is
+//! only searched if the first own byte occurs in the text after its first byte, which is rare.
 
 use memchr::memmem::Finder;
 use rowmill_base::{Error, Result};
@@ -19,13 +19,14 @@ use super::StringList;
 use super::groups::Groups;
 use super::windows::{OwnBytes, Scratch};
 
-/// Before any end of a text.
+/// No occurrence of the text. Greater than the end of every occurrence.
 const NOWHERE: u32 = u32::MAX;
 
 impl StringList<'_> {
-    /// Sets the truth of each of `among` that has `needle` in it, which is not empty. There is one for each value of the list.
+    /// Sets the truth of each value of the groups `among` that contains `needle`, which must not be empty. `truth` must
+    /// have one entry for each value of the list.
     pub fn contains(&self, needle: &[u8], among: &Groups, truth: &mut [bool]) -> Result<()> {
-        assert_eq!(truth.len(), self.len(), "each value has a truth");
+        assert_eq!(truth.len(), self.len(), "each value must have a truth");
         let search = Search::new(needle);
         let mut scratch = Scratch::default();
         for slab in self.slabs(among) {
@@ -39,13 +40,13 @@ impl StringList<'_> {
 struct Search<'n> {
     needle: &'n [u8],
     finder: Finder<'n>,
-    /// By byte, whether the needle has it behind its first.
+    /// For each byte, whether the needle has it after its first byte.
     is_inside: [bool; 256],
 }
 
 impl Search<'_> {
     fn new(needle: &[u8]) -> Search<'_> {
-        assert!(!needle.is_empty(), "everything has nothing in it");
+        assert!(!needle.is_empty(), "the needle must not be empty");
         let mut is_inside = [false; 256];
         needle[1..].iter().for_each(|byte| is_inside[usize::from(*byte)] = true);
         Search { needle, finder: Finder::new(needle), is_inside }
@@ -55,20 +56,23 @@ impl Search<'_> {
         let find_from =
             |from: usize| self.finder.find(&own.bytes[from..]).map_or(usize::MAX, |distance| from + distance);
         let mut hit = find_from(0);
-        // Where the first needle of the value before ends in it, and its length.
+        // The end of the first occurrence in the value before, and the length of that value.
         let (mut end, mut before) = (NOWHERE, 0);
         for (value, truth) in truth.iter_mut().enumerate() {
             let (start, behind) = (own.offsets[value] as usize, own.offsets[value + 1] as usize);
             let shared = own.shared.map_or(0, |shared| shared[value]);
             if shared > before {
-                return Err(Error::corrupt(format!("a value shares {shared} bytes with one of {before}")));
+                return Err(Error::corrupt(format!("a value shares {shared} bytes of only {before}")));
             }
             before = shared + (behind - start) as u32;
+            // An occurrence that ends within the shared bytes is in this value too. Otherwise look at the border, and
+            // then at the own bytes.
             if end > shared {
                 end = NOWHERE;
                 if shared > 0 && start < behind && self.is_inside[usize::from(own.bytes[start])] {
                     end = self.end_across(own, value, shared).unwrap_or(NOWHERE);
                 }
+                // The last hit is in an earlier value, so search again from this value on.
                 if hit < start {
                     hit = find_from(start);
                 }
@@ -82,12 +86,13 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Where the first needle ends that begins in the bytes that a value shares and ends in its own.
+    /// The end of the first occurrence that starts in the shared bytes of a value and ends in its own.
     fn end_across(&self, own: &OwnBytes<'_>, value: usize, shared: u32) -> Option<u32> {
         let bytes = &own.bytes[own.offsets[value] as usize..own.offsets[value + 1] as usize];
         (1..self.needle.len()).rev().find_map(|before| {
+            // Try every split of the needle between the shared and the own bytes, the earliest occurrence first.
             let (front, back) = self.needle.split_at(before);
-            // Mostly the first byte tells.
+            // In most cases the first byte decides.
             let is_there = bytes[0] == back[0] && bytes.starts_with(back) && own.ends_shared(value, shared, front);
             is_there.then(|| shared + back.len() as u32)
         })
@@ -95,13 +100,14 @@ impl Search<'_> {
 }
 
 impl OwnBytes<'_> {
-    /// Whether the `shared` bytes that a value shares end with `front`.
+    /// Whether the `shared` bytes of a value end with `front`.
     fn ends_shared(&self, value: usize, shared: u32, front: &[u8]) -> bool {
         let Some(start) = shared.checked_sub(front.len() as u32) else { return false };
         (start..shared).zip(front).all(|(place, byte)| self.byte_before(value, place) == Some(*byte))
     }
 
-    /// The byte at `place` of the value before `value`, which that has from the last one of those before that has it for its own.
+    /// The byte at `place` of the value before `value`. It comes from the last value before that owns a byte at that
+    /// place.
     fn byte_before(&self, value: usize, place: u32) -> Option<u8> {
         let shared = |value: usize| self.shared.map_or(0, |shared| shared[value]);
         let owner = (0..value).rev().find(|owner| shared(*owner) <= place)?;
@@ -119,9 +125,9 @@ mod tests {
     use super::super::{ListLayout, encode_list_as};
     use super::*;
 
-    /// Values of few letters, so that texts are in many of them, and often across what is shared.
+    /// Values of few letters contain most texts, and often across the border of shared and own bytes.
     #[test]
-    fn texts_are_found_wherever_they_are() {
+    fn texts_are_found_in_shared_and_own_bytes_and_across() {
         let mut rng = SmallRng::seed_from_u64(9);
         for letters in [2, 3, 20] {
             let value = |rng: &mut SmallRng| -> Vec<u8> {

@@ -1,21 +1,21 @@
-//! Single values of a stored list: from the head of their group, not from the start of the list.
+//! Reads single values of a stored list, from the head of their group instead of the start of the list.
 
 use rowmill_base::{Error, Result};
 
 use super::StringList;
 
-/// Walks over the values of a list in ascending order, jumping ahead where asked.
+/// Reads the values of a list in ascending order and can skip ahead.
 #[derive(Debug)]
 pub(super) struct Cursor<'l, 'a> {
     list: &'l StringList<'a>,
-    /// The group that the fields below are about; `None` before the first one.
+    /// The group of the fields below. `None` before the first value.
     group: Option<usize>,
-    /// Own and shared length of the group's values.
+    /// The own and shared lengths of the group's values.
     lengths: Vec<u32>,
     shared: Vec<u32>,
-    /// What is left of the group's payload.
+    /// The rest of the group's payload.
     payload: &'a [u8],
-    /// The next value in the group.
+    /// The index of the next value in the group.
     next: usize,
     /// The value that was read last.
     value: Vec<u8>,
@@ -26,11 +26,12 @@ impl<'l, 'a> Cursor<'l, 'a> {
         Cursor { list, group: None, lengths: vec![], shared: vec![], payload: &[], next: 0, value: vec![] }
     }
 
-    /// Value `index` of the list, which has it.
+    /// Reads value `index` of the list. Panics if the list is shorter.
     pub(super) fn value(&mut self, index: usize) -> Result<&[u8]> {
         assert!(index < self.list.len(), "value {index} of {}", self.list.len());
         let group = index >> self.list.group_log2;
         let within = index - (group << self.list.group_log2);
+        // The value is in another group, or already passed.
         if self.group != Some(group) || within < self.next {
             self.enter(group)?;
         }
@@ -41,7 +42,7 @@ impl<'l, 'a> Cursor<'l, 'a> {
         Ok(&self.value)
     }
 
-    /// Goes to the head of a group.
+    /// Moves to the head of a group.
     fn enter(&mut self, group: usize) -> Result<()> {
         let values = self.list.values_of(group..group + 1);
         self.payload = self.list.payload_of(group..group + 1)?;
@@ -57,7 +58,7 @@ impl<'l, 'a> Cursor<'l, 'a> {
         Ok(())
     }
 
-    /// Leaves the next value behind. Only what the values after it share has to be read.
+    /// Skips the next value. If values share bytes it must be read, because a later value may share them.
     fn pass(&mut self) -> Result<()> {
         if !self.shared.is_empty() {
             return self.read();
@@ -70,16 +71,16 @@ impl<'l, 'a> Cursor<'l, 'a> {
         self.advance(stored)
     }
 
-    /// Puts the next value together.
+    /// Reads the next value.
     fn read(&mut self) -> Result<()> {
         let shared = self.shared.get(self.next).map_or(0, |&shared| shared as usize);
         if shared > self.value.len() {
-            return Err(Error::corrupt(format!("a value shares {shared} bytes of {}", self.value.len())));
+            return Err(Error::corrupt(format!("a value shares {shared} bytes of only {}", self.value.len())));
         }
         self.value.truncate(shared);
         let length = self.lengths[self.next] as usize;
         if shared + length > self.list.decoded_bytes() {
-            return Err(Error::corrupt(format!("a value of {} bytes", shared + length)));
+            return Err(Error::corrupt(format!("a value has {} bytes, more than its whole list", shared + length)));
         }
         let stored = match &self.list.symbols {
             Some(symbols) => symbols.decode_value(self.payload, length, &mut self.value),
@@ -93,7 +94,7 @@ impl<'l, 'a> Cursor<'l, 'a> {
 
     fn advance(&mut self, stored: Option<usize>) -> Result<()> {
         let Some(rest) = stored.and_then(|stored| self.payload.get(stored..)) else {
-            return Err(Error::corrupt(format!("value {} of a group of its list ends early", self.next)));
+            return Err(Error::corrupt(format!("value {} of a group ends too early", self.next)));
         };
         self.payload = rest;
         self.next += 1;
@@ -102,16 +103,16 @@ impl<'l, 'a> Cursor<'l, 'a> {
 }
 
 impl StringList<'_> {
-    /// Appends the bytes of one value to `out`. Panics if there is none of that number.
+    /// Appends the bytes of one value to `out`. Panics if the list is shorter.
     pub fn get(&self, index: usize, out: &mut Vec<u8>) -> Result<()> {
         out.extend_from_slice(Cursor::new(self).value(index)?);
         Ok(())
     }
 
-    /// The first value that is not less than `bytes`; the number of values if there is none.
+    /// The index of the first value that is not less than `bytes`, or the number of values if all are less.
     pub fn lower_bound(&self, bytes: &[u8]) -> Result<usize> {
         let mut cursor = Cursor::new(self);
-        // The last group whose head is less holds the border, unless even the first head is not.
+        // The border is in the last group whose head is less, unless even the first head is not less.
         let mut groups = 0..self.groups();
         while !groups.is_empty() {
             let middle = groups.start + groups.len() / 2;

@@ -1,9 +1,9 @@
-//! The distinct values of a chunk in byte order, how many rows hold each, and a code per row.
+//! The distinct values of a chunk in byte order, the number of rows of each, and a code per row.
 //!
-//! Most rows of most columns repeat the row before or one of few values, and a good part of the columns is nearly
-//! always empty. So a row is first compared with the row before, then looked up by its view (the 16 bytes that are the
-//! whole value if it is short) in a small table of values seen lately, and only then hashed by its bytes and looked up
-//! among all values. Only distinct values are sorted, and the rows' codes are translated by rank.
+//! In most columns, most rows repeat the row before or one of few values, and many columns are nearly always empty. So
+//! we first compare a row with the row before. Then we look its view up in a small table of recent values (a view is 16
+//! bytes, which are the whole value if it is short). Only then we hash its bytes and look it up among all values. Only
+//! the distinct values are sorted, and then the codes of the rows are translated to the sorted order.
 
 use arrow::array::BinaryViewArray;
 use hashbrown::HashTable;
@@ -15,35 +15,36 @@ use super::{ByteStrings, sort};
 /// The code of a NULL row until the number of values is known.
 const NULL: u32 = u32::MAX;
 
-/// What a value list and its codes are made from.
+/// The input of a value list and its codes.
 #[derive(Debug)]
 pub struct Dictionary<'a> {
     /// The distinct values, ascending by bytes, without NULL.
     pub values: Vec<&'a [u8]>,
-    /// Rows that hold each value.
+    /// The number of rows of each value.
     pub counts: Vec<u32>,
-    /// The value of each row; `values.len()` where the row is NULL.
+    /// The code of each row: the index of its value, or `values.len()` if the row is NULL.
     pub codes: Vec<u32>,
 }
 
 impl<'a> Dictionary<'a> {
-    /// Finds and orders the distinct values of `strings`.
+    /// Finds and sorts the distinct values of `strings`.
     pub fn build(strings: &'a ByteStrings) -> Dictionary<'a> {
         let mut distinct = Distinct::new(strings.views());
         let codes = distinct.codes_of_rows(strings);
         Dictionary::order(&distinct.values, codes)
     }
 
-    /// Sorts the values that were `found`; `codes` count them as they came.
+    /// Sorts the values in `found` and translates `codes`, which are indexes into `found`.
     fn order(found: &[&'a [u8]], mut codes: Vec<u32>) -> Dictionary<'a> {
         let order = sort::order(found);
+        // The rank of a value in the sorted order is its final code.
         let mut rank = vec![0u32; found.len()];
         for (position, &code) in (0u32..).zip(&order) {
             rank[code as usize] = position;
         }
         let mut counts = vec![0u32; found.len() + 1];
         for code in &mut codes {
-            // NULL has no rank: its code becomes the number of values.
+            // NULL has no rank. Its code becomes the number of values.
             *code = rank.get(*code as usize).copied().unwrap_or(found.len() as u32);
             counts[*code as usize] += 1;
         }
@@ -51,28 +52,29 @@ impl<'a> Dictionary<'a> {
         Dictionary { values: order.iter().map(|&code| found[code as usize]).collect(), counts, codes }
     }
 
-    /// Bytes of all values together.
+    /// The total length of all values in bytes.
     pub fn value_bytes(&self) -> usize {
         self.values.iter().map(|value| value.len()).sum()
     }
 }
 
-/// Rows after which the number of distinct values is guessed.
+/// After this many rows we estimate the number of distinct values.
 const OBSERVED_ROWS: usize = 1 << 13;
 
-/// Values seen lately, by their view.
+/// The number of recent values that are found by their view.
 const RECENT: usize = 256;
 
-/// The distinct values so far, in the order in which they came.
+/// The distinct values so far, in the order of their appearance.
 struct Distinct<'a> {
     views: &'a BinaryViewArray,
     values: Vec<&'a [u8]>,
-    /// The hash of each value, for the table to grow.
+    /// The hash of each value, so that the table can grow.
     hashes: Vec<u64>,
-    /// Values by hash: some bits of the hash, so that hardly any other value is compared by its bytes, and the code.
+    /// The table of values. An entry has some bits of the hash, so that other values are rarely compared by their
+    /// bytes, and the code.
     table: HashTable<(u32, u32)>,
     recent: Box<[(u128, u32); RECENT]>,
-    /// Keyed per process: nobody outside can make values collide.
+    /// Random for each process, so that no user can make values collide.
     secrets: RapidSecrets,
 }
 
@@ -83,7 +85,7 @@ impl<'a> Distinct<'a> {
             values: Vec::new(),
             hashes: Vec::new(),
             table: HashTable::new(),
-            // No view has these bits: it would lie in buffer number 2^32 - 1.
+            // No real view has these bits: it would be in buffer number 2^32 - 1.
             recent: Box::new([(u128::MAX, NULL); RECENT]),
             secrets: RapidSecrets::random(),
         }
@@ -101,6 +103,7 @@ impl<'a> Distinct<'a> {
                 codes.push(NULL);
                 continue;
             }
+            // Equal views mean equal values: either the whole short value, or the same bytes in the same buffer.
             if view != before.0 {
                 before = (view, self.code(row, view));
             }
@@ -109,8 +112,8 @@ impl<'a> Distinct<'a> {
         codes
     }
 
-    /// Makes room for as many values as `rows` will have if they go on as they began. A table that grows by doubling
-    /// costs as much again as filling it.
+    /// Reserves memory for the values that `rows` rows will have if they go on like the first ones. A table that grows
+    /// by doubling costs as much again as filling it.
     fn expect(&mut self, rows: usize) {
         let expected = self.values.len() * rows / OBSERVED_ROWS;
         self.values.reserve(expected);
@@ -119,11 +122,13 @@ impl<'a> Distinct<'a> {
     }
 
     fn code(&mut self, row: usize, view: u128) -> u32 {
+        // The small table is direct-mapped: a new view replaces the old one in its slot.
         let place = (view as u64 ^ (view >> 64) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - RECENT.ilog2());
         let (recent, code) = self.recent[place as usize];
         if recent == view {
             return code;
         }
+        // Not seen lately, or seen with another view: compare by bytes.
         let code = self.code_by_bytes(row);
         self.recent[place as usize] = (view, code);
         code
@@ -133,7 +138,7 @@ impl<'a> Distinct<'a> {
         let value = self.views.value(row);
         let hash = rapidhash_v3_seeded(value, &self.secrets);
         let next = self.values.len() as u32;
-        // The table places by the low bits: the high ones say more about who is there.
+        // The table chooses the slot by the low bits, so the high bits tell more about the value in it.
         let high = (hash >> 32) as u32;
         let found = self.table.entry(
             hash,

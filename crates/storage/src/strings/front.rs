@@ -1,4 +1,4 @@
-//! Front coding: of each value in a sorted list, only what differs from the value before it.
+//! Front coding: of each value in a sorted list, only the bytes that differ from the value before are stored.
 //!
 //! ```text
 //!   values            shared  suffix
@@ -9,17 +9,17 @@
 
 use rowmill_base::{Error, Result};
 
-/// Bytes shared with the value before at most. What a stored list can decode to is bounded by it: without a limit,
-/// ten thousand stored bytes could stand for gigabytes.
+/// The maximum number of bytes that a value shares with the one before. This bounds the decoded size of a stored list:
+/// without it, ten thousand stored bytes could decode to gigabytes.
 pub(super) const SHARED_BYTES_MAX: usize = 255;
 
-/// Bytes that a buffer must have behind the values that are expanded into it.
+/// The number of bytes that a buffer must have after the values expanded into it.
 pub(super) const SLACK: usize = COPY_BYTES;
 
-/// Short copies move this many bytes, however few are meant: that is a load and a store instead of a call.
+/// Short copies always move this many bytes, because that is a load and a store instead of a call.
 const COPY_BYTES: usize = 32;
 
-/// How many bytes each value shares with the one before; none at every `group`-th.
+/// The number of bytes that each value shares with the one before. Every `group`-th value shares none.
 pub(super) fn shared_lengths(values: &[&[u8]], group: usize) -> Vec<u32> {
     let mut before: &[u8] = &[];
     let shared = values.iter().enumerate().map(|(index, &value)| {
@@ -30,8 +30,9 @@ pub(super) fn shared_lengths(values: &[&[u8]], group: usize) -> Vec<u32> {
     shared.collect()
 }
 
-/// Bytes that both begin with, as far as they are counted.
+/// The length of the common prefix, at most [`SHARED_BYTES_MAX`].
 pub(super) fn common_prefix(left: &[u8], right: &[u8]) -> usize {
+    // Eight bytes are compared at a time. The first difference is at the lowest bit that differs.
     let len = left.len().min(right.len()).min(SHARED_BYTES_MAX);
     let (left, right) = (&left[..len], &right[..len]);
     for (index, (l, r)) in left.chunks_exact(8).zip(right.chunks_exact(8)).enumerate() {
@@ -45,14 +46,16 @@ pub(super) fn common_prefix(left: &[u8], right: &[u8]) -> usize {
 }
 
 fn word(eight: &[u8]) -> u64 {
-    u64::from_le_bytes(eight.try_into().expect("the chunk is eight bytes long"))
+    u64::from_le_bytes(eight.try_into().expect("the chunk has eight bytes"))
 }
 
-/// Where each value ends, from what it shares and what is its own; starts with a 0. Checks that no value shares more
-/// than the one before has, and that all together are at most `bytes_max` long, 2^32 - 1 at most.
+/// Computes the offsets of the values from their shared and own lengths, beginning with 0. Checks that no value shares
+/// more than the value before has, and that all values have at most `bytes_max` bytes. `bytes_max` must be less than
+/// 2^32.
 pub(super) fn offsets(shared: Option<&[u32]>, own: &[u32], bytes_max: usize, offsets: &mut Vec<u32>) -> Result<()> {
     offsets.clear();
     offsets.push(0);
+    // Problems are collected in a flag, so that the loop needs no branch.
     let (mut before, mut end, mut honest) = (0u64, 0u64, true);
     let mut add = |shared: u32, own: u32| {
         honest &= u64::from(shared) <= before && shared as usize <= SHARED_BYTES_MAX;
@@ -66,12 +69,11 @@ pub(super) fn offsets(shared: Option<&[u32]>, own: &[u32], bytes_max: usize, off
     }
     match honest && end <= bytes_max as u64 {
         true => Ok(()),
-        false => Err(Error::corrupt(format!("values of {end} bytes where at most {bytes_max} are said"))),
+        false => Err(Error::corrupt(format!("damaged lengths: {end} bytes of values, at most {bytes_max} declared"))),
     }
 }
 
-/// Makes the own length of each value the whole one, which is that and what it shares. Checks that no value shares more than
-/// the one before has.
+/// Adds the shared length to the own length of each value. Checks that no value shares more than the value before has.
 pub(super) fn add_shared(shared: &[u32], lengths: &mut [u32]) -> Result<()> {
     let (mut before, mut honest) = (0, true);
     for (length, shared) in lengths.iter_mut().zip(shared) {
@@ -85,8 +87,8 @@ pub(super) fn add_shared(shared: &[u32], lengths: &mut [u32]) -> Result<()> {
     }
 }
 
-/// Puts the values together again. `offsets` come from [`offsets`], `suffixes` holds all that is the values' own,
-/// `out` is [`SLACK`] longer than the values.
+/// Puts the values together. `offsets` must come from [`offsets`], `suffixes` must have all own bytes, and `out` must
+/// be [`SLACK`] bytes longer than the values.
 pub(super) fn expand(suffixes: &[u8], shared: &[u32], offsets: &[u32], out: &mut [u8]) {
     let (mut before, mut from) = (0, 0);
     for (&shared, ends) in shared.iter().zip(offsets.windows(2)) {
@@ -99,18 +101,20 @@ pub(super) fn expand(suffixes: &[u8], shared: &[u32], offsets: &[u32], out: &mut
     }
 }
 
-/// Copies `len` bytes within `out` from `from` to `to`, which lies at least `len` behind.
+/// Copies `len` bytes within `out` from `from` to `to`, which must be at least `len` bytes after `from`.
 #[inline]
 fn repeat(out: &mut [u8], from: usize, to: usize, len: usize) {
     let mut done = 0;
     while done < len {
-        let block: [u8; COPY_BYTES] = out[from + done..][..COPY_BYTES].try_into().expect("the slice is that long");
+        // The last block may copy too many bytes. The suffix or the next value overwrites them, or they are in the
+        // slack.
+        let block: [u8; COPY_BYTES] = out[from + done..][..COPY_BYTES].try_into().expect("the slice has that length");
         out[to + done..][..COPY_BYTES].copy_from_slice(&block);
         done += COPY_BYTES;
     }
 }
 
-/// Copies `len` bytes from `from` in `source` to the front of `out`, which is [`SLACK`] longer.
+/// Copies `len` bytes from `from` in `source` to the front of `out`, which must be [`SLACK`] bytes longer.
 #[inline]
 pub(super) fn copy(source: &[u8], from: usize, out: &mut [u8], len: usize) {
     if let (true, Some(block)) = (len <= COPY_BYTES, source.get(from..from + COPY_BYTES)) {

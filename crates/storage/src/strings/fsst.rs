@@ -1,15 +1,15 @@
-//! FSST: bytes as one-byte codes for the symbols of one to eight bytes that a list repeats most.
+//! FSST: replaces the most repeated byte sequences of a list by one-byte codes. These symbols have one to eight bytes.
 //!
-//! After "FSST: Fast Random Access String Compression" (Boncz, Neumann, Leis, VLDB 2020). Code 255 says that the next
-//! byte stands for itself. A code means the same wherever it stands, so values that were compressed one by one decode
-//! in one go, and one of them decodes alone.
+//! The method comes from "FSST: Fast Random Access String Compression" (Boncz, Neumann, Leis, VLDB 2020). Code 255 is
+//! an escape: the next byte is taken literally. A code has the same meaning everywhere. So values that were compressed
+//! one by one can be decoded together, and a single value can be decoded alone.
 //!
-//! Training and compressing are `fsst-rs`; decoding is here, because stored bytes may be hostile: that crate asserts
-//! where this must return an error, and gives out its result through memory that only unsafe code can fill. The loop
-//! below has no unsafe, and writes eight bytes for every symbol, however short, so it needs [`SLACK`] behind the end.
+//! `fsst-rs` trains and compresses. We decode here, because stored bytes may be hostile: that crate asserts where we
+//! must return an error, and returns its result in memory that only unsafe code can fill. The loop below has no unsafe
+//! code. It writes eight bytes for every symbol, however short, so the output must have [`SLACK`] bytes after its end.
 //!
 //! ```text
-//!   symbols u8 | length u8 of each | bytes of each, one behind the other
+//!   symbols u8 | length u8 of each | bytes of each, one after another
 //! ```
 
 use fsst::{Compressor, Symbol};
@@ -18,19 +18,19 @@ use rowmill_base::{Error, Result};
 
 use super::reader::Reader;
 
-/// Bytes of a symbol at most.
+/// The maximum number of bytes of a symbol.
 pub(super) const SYMBOL_BYTES_MAX: usize = 8;
 
-/// The code before a byte that stands for itself.
+/// The code before a literal byte.
 const ESCAPE: u8 = 255;
 
-/// Bytes that a buffer must have behind what is decoded into it.
+/// The number of bytes that a buffer must have after the decoded bytes.
 pub(super) const SLACK: usize = 72;
 
-/// Input that is compressed at a time: room for its worst case, twice its size, is allocated in between.
+/// The input compressed at a time. The compressor allocates room for its worst case, twice this size.
 const SLAB_BYTES_MAX: usize = 16 << 20;
 
-/// Makes a compressor for strings like `values`.
+/// Trains a compressor for strings like `values`.
 pub(super) fn train(values: &Vec<&[u8]>) -> Compressor {
     Compressor::train(values)
 }
@@ -45,7 +45,7 @@ pub(super) fn write_table(compressor: &Compressor, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends the codes of all `values` to `out` and where each ends to `ends`.
+/// Appends the codes of all `values` to `out`, and the end of each value's codes to `ends`.
 pub(super) fn compress(compressor: &Compressor, values: &[&[u8]], out: &mut Vec<u8>, ends: &mut Vec<u64>) {
     let mut rest = values;
     while !rest.is_empty() {
@@ -54,18 +54,19 @@ pub(super) fn compress(compressor: &Compressor, values: &[&[u8]], out: &mut Vec<
             bytes += value.len();
             bytes <= SLAB_BYTES_MAX
         });
+        // A single value may be larger than a slab. It is compressed alone.
         let (slab, behind) = rest.split_at(fitting.count().max(1));
         compressor.compress_bulk_into::<{ Compressor::DEFAULT_BULK_LANES }>(slab, out, ends);
         rest = behind;
     }
 }
 
-/// What each code stands for.
+/// The symbol of each code.
 #[derive(Clone)]
 pub(super) struct SymbolTable {
-    /// The bytes of each symbol, the first in the lowest bits; zeros behind its end.
+    /// The bytes of each symbol, the first in the lowest bits, with zeros after its end.
     words: [u64; 256],
-    /// Bytes of each symbol; 0 for a code without one.
+    /// The length of each symbol in bytes; 0 for a code without a symbol.
     lengths: [u8; 256],
 }
 
@@ -76,7 +77,7 @@ impl std::fmt::Debug for SymbolTable {
 }
 
 impl SymbolTable {
-    /// The next symbol table of a section.
+    /// Reads the next symbol table of a section.
     pub(super) fn read(section: &mut Reader<'_>) -> Result<SymbolTable> {
         let mut table = SymbolTable { words: [0; 256], lengths: [0; 256] };
         let symbols = usize::from(section.u8()?);
@@ -84,8 +85,9 @@ impl SymbolTable {
         for (word, &length) in table.words.iter_mut().zip(&table.lengths[..symbols]) {
             let length = usize::from(length);
             if length == 0 || length > SYMBOL_BYTES_MAX {
-                return Err(Error::corrupt(format!("a symbol of {length} bytes")));
+                return Err(Error::corrupt(format!("a symbol has {length} bytes instead of 1 to 8")));
             }
+            // Each symbol is padded to a word, so that decoding can write it with one store.
             let mut bytes = [0; SYMBOL_BYTES_MAX];
             bytes[..length].copy_from_slice(section.bytes(length)?);
             *word = u64::from_le_bytes(bytes);
@@ -93,27 +95,30 @@ impl SymbolTable {
         Ok(table)
     }
 
-    /// Decodes all of `codes` into `out`, which is [`SLACK`] longer than what comes out. `None` if the codes say
-    /// something else than that.
+    /// Decodes all of `codes` into `out`, which must be [`SLACK`] bytes longer than the result. Returns `None` if the
+    /// codes do not decode to exactly that length.
     pub(super) fn decode(&self, codes: &[u8], out: &mut [u8]) -> Option<()> {
         let end = out.len().checked_sub(SLACK)?;
         (self.fill(codes, out)? == (codes.len(), end)).then_some(())
     }
 
-    /// Decodes from the front of `codes` until `out` is full but for [`SLACK`] bytes. `None` if there are too few codes.
+    /// Decodes from the front of `codes` until `out` is full except for [`SLACK`] bytes. Returns `None` if the codes
+    /// end before.
     pub(super) fn decode_front(&self, codes: &[u8], out: &mut [u8]) -> Option<()> {
         let end = out.len().checked_sub(SLACK)?;
         (self.fill(codes, out)?.1 >= end).then_some(())
     }
 
-    /// Decodes until `out` is full but for [`SLACK`] bytes, or no codes are left. Says how many codes that took and how many
-    /// bytes they gave, which may be some more. `None` if the last code is half of an escape.
+    /// Decodes until `out` is full except for [`SLACK`] bytes, or no codes are left. Returns the number of codes read
+    /// and of bytes written, which may exceed that end by a few. Returns `None` if the last code is an escape without
+    /// its byte.
     fn fill(&self, codes: &[u8], out: &mut [u8]) -> Option<(usize, usize)> {
         let end = out.len().checked_sub(SLACK)?;
         let (mut at, mut position) = (0, 0);
-        // Eight codes without an escape, the common case, need one look at the input and one at the room left.
+        // Eight codes without an escape are the common case. They need one check of the input and one of the remaining
+        // room.
         while let (Some(eight), true) = (codes.get(at..at + 8), position < end) {
-            let eight: [u8; 8] = eight.try_into().expect("the slice is eight bytes long");
+            let eight: [u8; 8] = eight.try_into().expect("the slice has eight bytes");
             let window: &mut [u8; SLACK] = (&mut out[position..position + SLACK]).try_into().expect("it is that long");
             let escape = first_escape(u64::from_le_bytes(eight));
             if escape == 8 {
@@ -121,6 +126,7 @@ impl SymbolTable {
                 at += 8;
                 continue;
             }
+            // Decode the codes before the escape, and then its literal byte.
             let mut written = 0;
             for &code in &eight[..escape] {
                 written += self.put(code, &mut window[written & 63..]);
@@ -143,8 +149,8 @@ impl SymbolTable {
         Some((at, position))
     }
 
-    /// Eight symbols, none an escape. At most 56 bytes lie before the last one, so the mask never changes anything but
-    /// what the compiler knows: that no write can leave the window.
+    /// Decodes eight codes without an escape. At most 56 bytes precede the last symbol, so the mask changes nothing. It
+    /// only shows the compiler that no write can leave the window, so that it needs no bounds checks.
     #[inline]
     fn decode_eight(&self, codes: [u8; 8], window: &mut [u8; SLACK]) -> usize {
         let mut written = 0;
@@ -160,7 +166,7 @@ impl SymbolTable {
         usize::from(self.lengths[usize::from(code)])
     }
 
-    /// Bytes that one value's `codes` decode to, and how many codes those are: as many as give `length` bytes.
+    /// The number of bytes of `codes` that decode to exactly `length` bytes. `None` if none do.
     pub(super) fn skip(&self, codes: &[u8], length: usize) -> Option<usize> {
         let (mut at, mut decoded) = (0, 0);
         while decoded < length {
@@ -171,9 +177,10 @@ impl SymbolTable {
         (decoded == length && at <= codes.len()).then_some(at)
     }
 
-    /// Decodes one value of `length` bytes behind the end of `out`, from the front of `codes`; says how many codes
-    /// that took.
+    /// Decodes one value of `length` bytes from the front of `codes` and appends it to `out`. Returns the number of
+    /// codes read.
     pub(super) fn decode_value(&self, codes: &[u8], length: usize, out: &mut Vec<u8>) -> Option<usize> {
+        // The number of codes follows from the decoded length, because a value's codes have no length of their own.
         let codes = &codes[..self.skip(codes, length)?];
         let start = out.len();
         out.resize(start + length + SLACK, 0);
@@ -183,21 +190,21 @@ impl SymbolTable {
     }
 }
 
-/// Which codes stand for nothing but ASCII.
+/// Whether each code stands for ASCII only.
 pub(super) struct AsciiCodes {
     is_ascii: [bool; 256],
-    /// All are but for escapes.
+    /// Whether all codes except escapes stand for ASCII.
     all: bool,
 }
 
 impl AsciiCodes {
-    /// Those of a symbol table.
+    /// Examines the codes of a symbol table.
     pub(super) fn of(symbols: &SymbolTable) -> AsciiCodes {
         let is_ascii = symbols.words.map(|word| word & 0x8080_8080_8080_8080 == 0);
         AsciiCodes { is_ascii, all: is_ascii.iter().all(|is_ascii| *is_ascii) }
     }
 
-    /// Whether all that `codes` stand for is ASCII.
+    /// Whether `codes` decode to ASCII only.
     pub(super) fn are_all_of(&self, codes: &[u8]) -> bool {
         match self.all {
             true => escapes_are_ascii(codes),
@@ -218,7 +225,7 @@ impl AsciiCodes {
     }
 }
 
-/// Whether each byte that stands for itself is ASCII.
+/// Whether each literal byte is ASCII.
 fn escapes_are_ascii(codes: &[u8]) -> bool {
     let mut rest = codes;
     while let Some(escape) = memchr(ESCAPE, rest) {
@@ -230,10 +237,10 @@ fn escapes_are_ascii(codes: &[u8]) -> bool {
     true
 }
 
-/// The position of the first byte of `codes` that is an escape; 8 if none is.
+/// The position of the first escape among the eight bytes of `codes`, or 8 if there is none.
 #[inline]
 fn first_escape(codes: u64) -> usize {
-    // The classic test for a zero byte, on the complement: its lowest set bit is exact.
+    // This is the classic test for a zero byte, applied to the complement. Its lowest set bit is exact.
     let inverse = !codes;
     let zeros = inverse.wrapping_sub(0x0101_0101_0101_0101) & !inverse & 0x8080_8080_8080_8080;
     (zeros.trailing_zeros() / 8) as usize

@@ -1,62 +1,67 @@
-//! Which groups of a value list may have a text in them: a bit for each gram, which is three bytes in a row.
+//! Tells which groups of a value list may contain a text. A gram is three consecutive bytes, and each gram has a bit
+//! per group.
 //!
 //! ```text
 //!   gram ──hash──► bit        groups of the list
-//!                    0        0 1 1 0 0 0 1 0 ...     whether any value of the group has a gram of that bit
+//!                    0        0 1 1 0 0 0 1 0 ...     whether any value of the group has a gram with that bit
 //!   "goo"            1        0 0 1 0 1 0 1 0 ...
 //!   "oog"            2        1 0 1 0 0 0 0 1 ...
 //!   "google": groups whose bits of "goo", "oog", "ogl" and "gle" are all set
 //! ```
 //!
-//! Bits lie by gram and not by group, so that whoever looks for a text reads as many rows of bits as it has grams and nothing
-//! else: of 17,000 groups 2 KB each. There are [`BITS_PER_GRAM`] as many bits as a group has grams, on average, so that each is
-//! set for about half of the groups; of a text of six bytes one group in ten is left that does not have it. They take about
-//! as much as a fifth of a list of addresses, which is decoded ten times as fast for a text that is rare.
+//! The bits are stored by gram and not by group. So a search reads one row of bits for each gram of its text and
+//! nothing else: for 17,000 groups a row has 2 KB. A group has [`BITS_PER_GRAM`] times as many bits as it has grams on
+//! average, so that each bit is set for about half of the groups. For example, of the groups that lack a text of six
+//! bytes, about one in ten remains. The bits add about a fifth to a list of addresses, and searching it for a rare text
+//! becomes ten times as fast.
 
 use rowmill_base::{Error, Result};
 
 use super::groups::Groups;
 use super::{GROUP_VALUES, front};
 
-/// Bytes of a gram.
+/// The number of bytes of a gram.
 const GRAM_BYTES: usize = 3;
 
-/// Bits for each gram of a group, as a fraction. With one there are four times as many groups for nothing, with two half as
-/// many, and a third more bytes.
+/// The number of bits for each gram of a group, as a fraction. With 1, four times as many groups would be decoded in
+/// vain. With 2, half as many would be, for a third more bytes.
 const BITS_PER_GRAM: (usize, usize) = (3, 2);
 
-/// Lists of fewer groups are decoded in no time.
+/// A list with fewer groups than this is decoded so fast that it needs no grams.
 const GROUPS_MIN: usize = 64;
 
-/// Groups of longer values have no bits: the row of one gram says little about so much text.
+/// Groups of longer values get no bits, because one gram says little about so much text.
 const BITS_MAX: usize = 1 << 13;
 
-/// Groups whose grams are counted to choose the number of bits.
+/// The number of groups whose grams are counted to choose the number of bits.
 const GROUPS_COUNTED: usize = 64;
 
 const WORD_BITS: usize = u64::BITS as usize;
 
-/// The grams of a list's groups, as they are stored.
+/// The encoded grams of a list's groups.
 pub struct EncodedGrams {
-    /// Bits of a group.
+    /// The number of bits of a group.
     pub bits: usize,
-    /// For each bit the groups that have it, the first in the lowest bit of the first word, in whole words.
+    /// For each bit, the groups that have it: the first one in the lowest bit of the first word, in whole words.
     pub bytes: Vec<u8>,
 }
 
-/// The grams of ascending `values`, which are stored in groups of [`GROUP_VALUES`]; `None` where they would not help.
+/// Encodes the grams of ascending `values`, which are stored in groups of [`GROUP_VALUES`]. Returns `None` if they
+/// would not help.
 pub fn encode_grams(values: &[&[u8]]) -> Option<EncodedGrams> {
     let groups = values.len().div_ceil(GROUP_VALUES as usize);
     if groups < GROUPS_MIN {
         return None;
     }
+    // The number of bits follows from the average group, so that about half of the bits are set.
     let bits = (grams_of_group(values, groups) * BITS_PER_GRAM.0 / BITS_PER_GRAM.1).next_multiple_of(8);
     if !(1..=BITS_MAX).contains(&bits) {
         return None;
     }
     let row_bytes = row_bytes(groups);
     let mut bytes = vec![0; bits * row_bytes];
-    // A word of each row, for as many groups as it has bits.
+    // We collect one word of each row at a time, for as many groups as a word has bits. Writing single bits of all rows
+    // would touch far more memory.
     let mut words = vec![0_u64; bits];
     for (word, values) in values.chunks(GROUP_VALUES as usize * WORD_BITS).enumerate() {
         words.fill(0);
@@ -70,7 +75,7 @@ pub fn encode_grams(values: &[&[u8]]) -> Option<EncodedGrams> {
     Some(EncodedGrams { bits, bytes })
 }
 
-/// Different grams of a group, on average over some.
+/// The average number of distinct grams of a group, measured on some groups.
 fn grams_of_group(values: &[&[u8]], groups: usize) -> usize {
     let mut grams = Vec::new();
     let (mut counted, mut different) = (0, 0);
@@ -85,11 +90,12 @@ fn grams_of_group(values: &[&[u8]], groups: usize) -> usize {
     different / counted
 }
 
-/// Calls `each` with the grams of ascending values: those of one that begin with its second but last shared byte or behind that, as
-/// the value before has the others.
+/// Calls `each` with the grams of ascending values. Grams that are completely within the bytes shared with the value
+/// before are skipped, because that value has them too.
 fn for_each_gram(values: &[&[u8]], mut each: impl FnMut(u32)) {
     let mut before: &[u8] = &[];
     for value in values {
+        // A gram that reaches beyond the shared bytes by one or two bytes is new, so we step back by that many.
         let first = front::common_prefix(before, value).saturating_sub(GRAM_BYTES - 1);
         value[first..].windows(GRAM_BYTES).for_each(|gram| each(gram_of(gram)));
         before = value;
@@ -100,19 +106,20 @@ fn gram_of(bytes: &[u8]) -> u32 {
     u32::from(bytes[0]) | u32::from(bytes[1]) << 8 | u32::from(bytes[2]) << 16
 }
 
-/// The bit of a gram, of `bits`.
+/// The bit of a gram, out of `bits`.
 fn bit_of(gram: u32, bits: usize) -> usize {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
     let hash = u64::from(gram).wrapping_mul(ODD) >> 32;
+    // Scales the hash to the number of bits without a division.
     ((hash * bits as u64) >> 32) as usize
 }
 
-/// Bytes of the row of a bit.
+/// The size in bytes of the row of one bit.
 fn row_bytes(groups: usize) -> usize {
     groups.div_ceil(WORD_BITS) * (WORD_BITS / 8)
 }
 
-/// Stored grams.
+/// Stored grams, opened for searching.
 #[derive(Clone, Copy, Debug)]
 pub struct Grams<'a> {
     bits: usize,
@@ -121,21 +128,22 @@ pub struct Grams<'a> {
 }
 
 impl<'a> Grams<'a> {
-    /// `bits` rows of bits of so many groups, which `bytes` must hold exactly.
+    /// Opens `bits` rows of bits for `groups` groups. `bytes` must have exactly that size.
     pub fn open(bits: usize, groups: usize, bytes: &'a [u8]) -> Result<Grams<'a>> {
         match bits > 0 && bits.checked_mul(row_bytes(groups)) == Some(bytes.len()) {
             true => Ok(Grams { bits, groups, bytes }),
             false => {
                 let found = bytes.len();
-                Err(Error::corrupt(format!("{found} bytes for {bits} bits of the grams of {groups} groups")))
+                Err(Error::corrupt(format!("{found} bytes do not fit {bits} gram bits of {groups} groups")))
             }
         }
     }
 
-    /// The groups that may have `needle` in a value; all of them where that is shorter than a gram.
+    /// The groups in which a value may contain `needle`: all groups if `needle` is shorter than a gram.
     pub fn groups_with(&self, needle: &[u8]) -> Groups {
         let row_bytes = row_bytes(self.groups);
         let mut found = Groups::all(self.groups);
+        // A value can only contain the needle if it has all of its grams.
         for gram in needle.windows(GRAM_BYTES) {
             let row = &self.bytes[bit_of(gram_of(gram), self.bits) * row_bytes..][..row_bytes];
             found.retain(row.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes"))));
@@ -162,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn no_group_that_has_a_text_is_left_out_and_most_others_are() {
+    fn every_group_with_a_text_is_found_and_few_others() {
         let mut strings = samples::urls(40_000);
         strings.sort();
         strings.dedup();
@@ -191,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_that_would_not_gain_have_none() {
+    fn lists_without_a_gain_have_no_grams() {
         let few: Vec<Vec<u8>> = (0..1000_u32).map(|value| value.to_be_bytes().to_vec()).collect();
         let few: Vec<&[u8]> = few.iter().map(Vec::as_slice).collect();
         assert!(encode_grams(&few).is_none());
@@ -201,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_sizes_are_told() {
+    fn grams_of_a_wrong_size_are_refused() {
         for (bits, bytes) in [(0, 0), (3, 8), (1, 9), (usize::MAX, 8), (0, 8)] {
             assert!(Grams::open(bits, 64, &vec![0; bytes]).is_err(), "{bits} {bytes}");
         }

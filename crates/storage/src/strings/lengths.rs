@@ -1,8 +1,8 @@
-//! Lengths of the values of a list, most of which are known without the values.
+//! Computes the lengths of a list's values, mostly without decoding them.
 //!
-//! Bytes are those that a value shares and those of its own: both are stored as numbers. Characters are as many wherever
-//! all bytes are ASCII, which the stored bytes of a group tell without being decoded. Only groups with other bytes are
-//! decoded, and their characters counted.
+//! The length in bytes is the shared length plus the own length, and both are stored as numbers. The number of
+//! characters is the same if all bytes are ASCII, which the stored bytes of a group show without decoding. Only groups
+//! with other bytes are decoded, and their characters are counted.
 
 use rowmill_base::{Error, Result};
 
@@ -10,17 +10,18 @@ use super::fsst::AsciiCodes;
 use super::windows::Scratch;
 use super::{DecodedList, StringList, front};
 
-/// What the length of a string counts.
+/// The unit of a string's length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LengthUnit {
-    /// The bytes that it is stored as, before they are encoded.
+    /// The bytes of the string, before encoding.
     Bytes,
-    /// The characters of UTF-8.
+    /// The UTF-8 characters of the string.
     Characters,
 }
 
 impl StringList<'_> {
-    /// The length of each value. Characters are those of text: what is not UTF-8 has some length.
+    /// The length of each value. Characters are only meaningful for text: bytes that are not UTF-8 give an arbitrary
+    /// number.
     pub fn lengths(&self, unit: LengthUnit) -> Result<Vec<u32>> {
         let mut lengths = self.byte_lengths()?;
         if unit == LengthUnit::Characters {
@@ -37,6 +38,7 @@ impl StringList<'_> {
             stored.unpack(0..self.len(), &mut shared);
             front::add_shared(&shared, &mut lengths)?;
         }
+        // The sum must match the header, or the lengths are damaged.
         let total: u64 = lengths.iter().map(|length| u64::from(*length)).sum();
         match total == self.decoded_bytes() as u64 {
             true => Ok(lengths),
@@ -44,12 +46,14 @@ impl StringList<'_> {
         }
     }
 
-    /// Replaces the bytes of values by their characters where these differ.
+    /// Replaces the length in bytes by the number of characters where they differ.
     fn count_characters(&self, lengths: &mut [u32]) -> Result<()> {
         let codes = self.symbols.as_ref().map(AsciiCodes::of);
         let mut scratch = Scratch::default();
         for group in 0..self.groups() {
             let payload = self.payload_of(group..group + 1)?;
+            // If the group's own bytes are ASCII, so are the bytes that its values share, because they come from the
+            // same group.
             let is_ascii = codes.as_ref().map_or_else(|| payload.is_ascii(), |codes| codes.are_all_of(payload));
             if !is_ascii {
                 let (bytes, offsets) = self.decode_slab(group..group + 1, &mut scratch, self.decoded_bytes())?;
@@ -71,11 +75,11 @@ impl DecodedList {
     }
 }
 
-/// The characters of each value; value `i` is `bytes[offsets[i]..offsets[i + 1]]`.
+/// Counts the characters of each value. Value `i` is `bytes[offsets[i]..offsets[i + 1]]`.
 fn characters(bytes: &[u8], offsets: &[u32], out: &mut [u32]) {
     for (ends, count) in offsets.windows(2).zip(out) {
         let value = &bytes[ends[0] as usize..ends[1] as usize];
-        // Every byte begins a character but those of the form 10xxxxxx.
+        // Every byte starts a character, except those of the form 10xxxxxx.
         *count = value.iter().map(|byte| u32::from(byte & 0xc0 != 0x80)).sum();
     }
 }

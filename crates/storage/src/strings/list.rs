@@ -1,17 +1,17 @@
-//! A sorted value list as stored bytes.
+//! A sorted value list in its stored form.
 //!
 //! ```text
 //!   layout u8 | log2 of the group size u8 | 0 u16 | values u32 | decoded bytes u32 | payload bytes u32
-//!   payload: the values' own bytes, one behind the other, as they are or as codes
+//!   payload: the values' own bytes, one after another, unchanged or as codes
 //!   symbol table                      (FSST)
 //!   length of each value's own bytes  (packed)
 //!   shared length of each value       (packed; front coding)
 //!   end of each group in the payload  u32..
 //! ```
 //!
-//! A group starts with a whole value, so it decodes alone; [`super::cursor`] finds single values that way, and
-//! [`super::windows`] goes over many of them. Lengths count decoded bytes: all offsets are known, and checked against the
-//! header, before the first byte is decoded and before memory is allocated for it.
+//! A group starts with a whole value, so it can be decoded alone: [`super::cursor`] finds single values that way, and
+//! [`super::windows`] decodes many of them. Lengths count decoded bytes. So all offsets are known, and checked against
+//! the header, before we decode a byte or allocate memory for it.
 
 use std::ops::Range;
 
@@ -23,28 +23,28 @@ use super::packed::PackedInts;
 use super::reader::{Reader, u32_at};
 use super::{LIST_BYTES_MAX, front};
 
-/// Bytes of the fixed part in front.
+/// The size of the fixed part at the front.
 pub(super) const HEADER_BYTES: usize = 16;
 
-/// Values of a group at most, as a power of two.
+/// The maximum number of values of a group, as a power of two.
 const GROUP_LOG2_MAX: u8 = 8;
 
-/// How the bytes of a list are stored.
+/// The form of a list's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ListLayout {
-    /// The values as they are.
+    /// The values unchanged.
     Raw = 0,
-    /// Only what differs from the value before, in groups that start with a whole value.
+    /// Only the bytes that differ from the value before. Each group starts with a whole value.
     FrontCoded = 1,
     /// The values as codes of an FSST symbol table.
     Fsst = 2,
-    /// What differs from the value before, as FSST codes.
+    /// The bytes that differ from the value before, as FSST codes.
     FrontCodedFsst = 3,
 }
 
 impl ListLayout {
-    /// All of them, by their stored number.
+    /// All layouts, ordered by their stored number.
     pub const ALL: [ListLayout; 4] =
         [ListLayout::Raw, ListLayout::FrontCoded, ListLayout::Fsst, ListLayout::FrontCodedFsst];
 
@@ -61,7 +61,7 @@ impl ListLayout {
     }
 }
 
-/// A stored list. Opening reads only its header and symbol table; the bytes may be hostile.
+/// A stored list. Opening reads only its header and symbol table. Its bytes may be hostile.
 #[derive(Clone, Debug)]
 pub struct StringList<'a> {
     pub(super) layout: ListLayout,
@@ -76,7 +76,8 @@ pub struct StringList<'a> {
 }
 
 impl<'a> StringList<'a> {
-    /// The list in `bytes`, which must hold exactly it: `values` is what the chunk says that it holds.
+    /// Opens the list in `bytes`, which must have exactly one list. `values` is the number of values according to the
+    /// chunk.
     pub fn open(bytes: &'a [u8], values: usize) -> Result<StringList<'a>> {
         let mut section = Reader::new(bytes);
         let tag = section.u8()?;
@@ -85,18 +86,22 @@ impl<'a> StringList<'a> {
         let stored_values = section.u32()? as usize;
         let decoded_bytes = section.u32()? as usize;
         let payload_bytes = section.u32()? as usize;
+        // Check the header before any of its numbers is used.
         let layout = ListLayout::ALL.get(usize::from(tag)).copied();
         let (Some(layout), true, [0, 0]) = (layout, group_log2 <= GROUP_LOG2_MAX, reserved) else {
-            return Err(Error::corrupt(format!("a value list of layout {tag} in groups of 2^{group_log2}")));
+            return Err(Error::corrupt(format!("a value list has layout {tag} and groups of 2^{group_log2} values")));
         };
         if stored_values != values || values > super::VALUES_MAX {
-            return Err(Error::corrupt(format!("a list of {stored_values} values where {values} are said")));
+            return Err(Error::corrupt(format!("a list has {stored_values} values instead of {values}")));
         }
+        // A code gives at most 8 bytes and a value shares at most 255. So a damaged header cannot claim much more than
+        // the payload can decode to.
         let expansion_max = payload_bytes * fsst::SYMBOL_BYTES_MAX + values * front::SHARED_BYTES_MAX;
         if decoded_bytes > LIST_BYTES_MAX.min(expansion_max) {
-            return Err(Error::corrupt(format!("{decoded_bytes} bytes of values from {payload_bytes} stored ones")));
+            return Err(Error::corrupt(format!("{decoded_bytes} bytes of values from {payload_bytes} stored bytes")));
         }
         let payload = section.bytes(payload_bytes)?;
+        // The parts are read in the order in which the writer stored them.
         let list = StringList {
             layout,
             group_log2,
@@ -108,85 +113,86 @@ impl<'a> StringList<'a> {
             group_ends: section.bytes(values.div_ceil(1 << group_log2) * 4)?,
             payload,
         };
+        // The last group must end with the payload, and nothing may follow the group ends.
         let (last, rest) = (list.group_start(list.groups()), section.rest().len());
         match last == payload_bytes && rest == 0 {
             true => Ok(list),
             false => {
-                Err(Error::corrupt(format!("groups of {last} bytes in {payload_bytes}, {rest} bytes behind them")))
+                Err(Error::corrupt(format!("groups of {last} bytes, a payload of {payload_bytes}, {rest} extra bytes")))
             }
         }
     }
 
-    /// Values.
+    /// The number of values.
     pub fn len(&self) -> usize {
         self.values
     }
 
-    /// True without any value.
+    /// Whether the list has no values.
     pub fn is_empty(&self) -> bool {
         self.values == 0
     }
 
-    /// How the bytes are stored.
+    /// The form of the bytes.
     pub fn layout(&self) -> ListLayout {
         self.layout
     }
 
-    /// Bytes of all values once decoded, as the header says; memory can be asked for before decoding.
+    /// The number of bytes of all decoded values, according to the header. Callers can reserve memory before decoding.
     pub fn decoded_bytes(&self) -> usize {
         self.decoded_bytes
     }
 
-    /// Bytes of memory that [`StringList::decode`] and its array of views will take.
+    /// The memory that [`StringList::decode`] and its array of views will take, in bytes.
     pub fn memory_bytes(&self) -> usize {
         const OFFSET_AND_VIEW_BYTES: usize = 4 + 16;
         self.likely_bytes(self.values) + self.values * OFFSET_AND_VIEW_BYTES
     }
 
-    /// Bytes that are stored of the values themselves.
+    /// The number of stored bytes of the values themselves.
     pub(super) fn payload_bytes(&self) -> usize {
         self.payload.len()
     }
 
-    /// Values of a group.
+    /// The number of values of a group.
     pub(super) fn group_values(&self) -> usize {
         1 << self.group_log2
     }
 
-    /// Groups of values, each of which decodes alone.
+    /// The number of groups. Each can be decoded alone.
     pub fn groups(&self) -> usize {
         self.group_ends.len() / 4
     }
 
-    /// All groups.
+    /// The set of all groups.
     pub fn all_groups(&self) -> Groups {
         Groups::all(self.groups())
     }
 
-    /// Leaves those of `values` that are in some groups.
+    /// Keeps only those of `values` that are in some groups.
     pub fn retain_in(&self, groups: &Groups, values: &mut Vec<u32>) {
         values.retain(|value| groups.has(*value as usize >> self.group_log2));
     }
 
-    /// Values of some groups.
+    /// The number of values of some groups.
     pub fn values_in(&self, groups: &Groups) -> usize {
         (groups.len() * self.group_values()).min(self.values)
     }
 
-    /// Where a group starts in the payload; that of the last but one is its end.
+    /// The offset of a group in the payload. For the number of groups, returns the end of the last group.
     pub(super) fn group_start(&self, group: usize) -> usize {
         if group == 0 { 0 } else { u32_at(self.group_ends, group - 1) as usize }
     }
 
-    /// What is stored of some groups' values.
+    /// The stored bytes of some groups' values.
     pub(super) fn payload_of(&self, groups: Range<usize>) -> Result<&'a [u8]> {
         let bytes = self.group_start(groups.start)..self.group_start(groups.end);
         self.payload
             .get(bytes.clone())
-            .ok_or_else(|| Error::corrupt(format!("value groups at payload bytes {bytes:?}")))
+            .ok_or_else(|| Error::corrupt(format!("value groups are outside of the payload, at bytes {bytes:?}")))
     }
 
-    /// The values that `groups` hold.
+    /// The values of `groups`.
     pub(super) fn values_of(&self, groups: Range<usize>) -> Range<usize> {
         (groups.start << self.group_log2).min(self.values)..(groups.end << self.group_log2).min(self.values)
     }

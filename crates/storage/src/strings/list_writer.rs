@@ -1,7 +1,8 @@
-//! Stores a value list.
+//! Writes a value list.
 //!
-//! In byte order the values lie scattered over memory, and waiting for it would take longer than compressing. So they
-//! go through in slabs: one pass touches all of a slab, the passes after it find it in the processor's cache.
+//! In byte order the values are scattered over memory, and waiting for memory would take longer than compressing. So we
+//! process them in slabs: the first pass touches all values of a slab, and later passes find them in the processor's
+//! cache.
 
 use fsst::Compressor;
 use rowmill_base::{Error, Result};
@@ -10,30 +11,30 @@ use super::layout_choice::{Choice, bytes_of, sample};
 use super::list::HEADER_BYTES;
 use super::{LIST_BYTES_MAX, ListLayout, VALUES_MAX, front, fsst as symbols, packed};
 
-/// Values of a group, as a power of two. Whole values at the heads of groups take 4 % of a list of addresses; reading
-/// one value takes decoding half a group.
+/// The number of values of a group, as a power of two. The whole values at the heads of groups take 4 % of a list of
+/// addresses. Reading one value means decoding half a group on average.
 const GROUP_LOG2: u8 = 4;
 
-/// Values that are decoded together.
+/// The number of values that are decoded together.
 pub const GROUP_VALUES: u32 = 1 << GROUP_LOG2;
 
-/// Values of a slab.
+/// The number of values of a slab.
 const SLAB: usize = 64 << GROUP_LOG2;
 
-/// Stores ascending `values` in the layout that suits them. More than one list may hold is a bug of the caller:
-/// [`super::plan`] makes no such list.
+/// Encodes ascending `values` in the layout that suits them best. Values beyond the limits of a list are a bug of the
+/// caller: [`super::plan`] chooses no such list.
 pub fn encode_list(values: &[&[u8]]) -> Result<Vec<u8>> {
     let choice = Choice::of(values, true);
     write(values, choice.layout, choice.compressor.as_ref())
 }
 
-/// Stores values in any order, in the layout that suits them; that is none with front coding.
+/// Encodes values in any order, in the layout that suits them best, but never with front coding.
 pub(super) fn encode_in_row_order(values: &[&[u8]]) -> Result<Vec<u8>> {
     let choice = Choice::of(values, false);
     write(values, choice.layout, choice.compressor.as_ref())
 }
 
-/// Stores `values` in a given layout. Their order is up to the caller: a list of values is ascending, rows are not.
+/// Encodes `values` in a given layout. The values of a list must ascend. Rows need not.
 pub fn encode_list_as(values: &[&[u8]], layout: ListLayout) -> Result<Vec<u8>> {
     let compressor = layout.is_fsst().then(|| symbols::train(&sample(values, layout.is_front_coded())));
     write(values, layout, compressor.as_ref())
@@ -43,11 +44,12 @@ fn write(values: &[&[u8]], layout: ListLayout, compressor: Option<&Compressor>) 
     let total = bytes_of(values);
     if total > LIST_BYTES_MAX || values.len() > VALUES_MAX {
         let asked = format!("{} values of {total} bytes in one list", values.len());
-        return Err(Error::internal(format!("{asked}; at most {VALUES_MAX} of {LIST_BYTES_MAX} fit")));
+        return Err(Error::internal(format!("{asked}; at most {VALUES_MAX} values of {LIST_BYTES_MAX} bytes fit")));
     }
     let mut out = Vec::with_capacity(HEADER_BYTES + if compressor.is_some() { total / 2 } else { total });
     out.resize(HEADER_BYTES, 0);
     let Stored { shared, lengths, ends } = write_payload(values, layout, compressor, &mut out);
+    // Bad input can double in size when it is compressed.
     let Ok(payload_bytes) = u32::try_from(out.len() - HEADER_BYTES) else {
         return Err(Error::internal(format!("{} bytes of codes for {total} bytes of values", out.len())));
     };
@@ -69,7 +71,7 @@ fn write(values: &[&[u8]], layout: ListLayout, compressor: Option<&Compressor>) 
     Ok(out)
 }
 
-/// What goes behind the payload: of each value, what it shares, the length of its own bytes, and where those end.
+/// The parts after the payload: for each value its shared length, the length of its own bytes, and the end of these.
 #[derive(Default)]
 struct Stored {
     shared: Vec<u32>,
@@ -81,6 +83,7 @@ fn write_payload(values: &[&[u8]], layout: ListLayout, compressor: Option<&Compr
     let mut stored = Stored::default();
     let mut own: Vec<&[u8]> = Vec::with_capacity(SLAB.min(values.len()));
     for slab in values.chunks(SLAB) {
+        // Load the whole slab into the cache first.
         touch(slab);
         own.clear();
         if layout.is_front_coded() {
@@ -102,7 +105,7 @@ fn write_payload(values: &[&[u8]], layout: ListLayout, compressor: Option<&Compr
     stored
 }
 
-/// Reads a byte of each cache line of the values: loads that do not wait for one another.
+/// Touches every cache line of the values, with loads that do not wait for each other.
 fn touch(values: &[&[u8]]) {
     const LINE: usize = 64;
     const TOUCHED_LINES_MAX: usize = 8;

@@ -1,15 +1,15 @@
-//! Byte strings of one chunk: one column of one block, text or binary.
+//! The byte strings of one chunk: one column of one block, text or binary.
 //!
 //! ```text
 //!   Arrow array ──ByteStrings──┐
 //!                              ├─ Dictionary: distinct values in byte order, rows of each, a code per row
-//!                              │        └─ StringList: the values as stored bytes (raw, front-coded, FSST, both)
+//!                              │        └─ StringList: the stored values (raw, front-coded, FSST, or both)
 //!                              │                └─ DecodedList: one buffer and offsets; codes → Arrow views into it
 //!                              └─ StringRows: the rows in their own order (raw, FSST), when hardly any value repeats
 //! ```
 //!
-//! [`plan`] decides between the two shapes. Everything that reads stored bytes treats them as hostile: it returns an
-//! error of kind `Corrupt`, and allocates no more than a stored chunk of that size can honestly need.
+//! [`plan`] chooses one of the two shapes. Code that reads stored bytes must treat them as hostile: it returns an error
+//! of kind `Corrupt`, and never allocates more than a genuine chunk of that size may need.
 
 mod contains;
 mod cursor;
@@ -54,23 +54,23 @@ use arrow::datatypes::DataType;
 
 use layout_choice::Choice;
 
-/// Rows of a block at most, and so values of a list at most.
+/// The maximum number of rows of a block, and so of values of a list.
 pub const VALUES_MAX: usize = 1 << 19;
 
-/// Decoded bytes of one list at most: Arrow addresses the bytes of a buffer with 31 bits.
+/// The maximum number of decoded bytes of a list. Arrow addresses the bytes of a buffer with 31 bits.
 pub const LIST_BYTES_MAX: usize = i32::MAX as usize;
 
-/// What the bytes are, and so which Arrow array carries them.
+/// The kind of the strings, which decides the Arrow type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StringKind {
-    /// UTF-8, verified when a list is decoded: `Utf8View`.
+    /// UTF-8 in `Utf8View`. Verified when a list is decoded.
     Text,
-    /// Any bytes: `BinaryView`.
+    /// Any bytes, in `BinaryView`.
     Binary,
 }
 
 impl StringKind {
-    /// The Arrow type of the arrays that come out.
+    /// The Arrow type of decoded arrays.
     pub fn data_type(self) -> DataType {
         match self {
             StringKind::Text => DataType::Utf8View,
@@ -79,21 +79,21 @@ impl StringKind {
     }
 }
 
-/// How a chunk stores its strings.
+/// The chosen form of a chunk's strings.
 #[derive(Debug)]
 pub enum StringPlan<'a> {
     /// A value list ([`encode_list`] of `values`) and codes.
     List(Dictionary<'a>),
-    /// The rows as they come ([`encode_rows`]): hardly any value repeats and codes would cost more than order saves,
-    /// or the values are more than a list may hold.
+    /// The rows in their order ([`encode_rows`]). Used if hardly any value repeats and codes would cost more than the
+    /// sorted order saves, or if the values are too large for a list.
     Rows,
 }
 
-/// Decides how `strings` are stored, and finds their distinct values if that is as a list.
+/// Chooses the form of `strings`. Finds their distinct values if the form is a list.
 ///
-/// A list is right whenever values repeat, and often when they do not: in byte order neighbours share prefixes, which
-/// saves more than codes cost. Only where most rows stand alone are both sizes estimated, and rows win ties: they are
-/// read without a jump per row.
+/// A list is right whenever values repeat, and often when they do not: sorted neighbours share prefixes, which saves
+/// more than codes cost. We only estimate both sizes if most rows have a value of their own. Rows win if the sizes are
+/// close, because reading them needs no jump per row.
 pub fn plan(strings: &ByteStrings) -> StringPlan<'_> {
     let dictionary = Dictionary::build(strings);
     let values = dictionary.values.len();
@@ -104,6 +104,7 @@ pub fn plan(strings: &ByteStrings) -> StringPlan<'_> {
     if values == 0 || values < rows - rows / NEARLY_UNIQUE {
         return StringPlan::List(dictionary);
     }
+    // Nearly every row has a value of its own. Estimate both forms, including the codes that a list needs.
     let code_bits = (usize::BITS - values.leading_zeros()) as usize;
     let as_list = Choice::of(&dictionary.values, true).bytes + strings.len() * code_bits / 8;
     let as_rows = Choice::of(&strings.rows(), false).bytes;
@@ -113,8 +114,8 @@ pub fn plan(strings: &ByteStrings) -> StringPlan<'_> {
     }
 }
 
-/// Fewer than one row in so many repeats a value: rows are considered.
+/// Rows are considered only if fewer than one row in this many repeats a value.
 const NEARLY_UNIQUE: usize = 8;
 
-/// A list has to be smaller than rows by one part in so many.
+/// A list must be smaller than rows by one part in this many.
 const ROWS_PREFERRED: usize = 10;

@@ -1,13 +1,13 @@
-//! Lengths and counts: small integers at one width of bits, with the few large ones patched in.
+//! Lengths and counts: small integers with a fixed number of bits each, and patches for the few large ones.
 //!
 //! ```text
 //!   width u8 | base u32 | patches u32 | low bits, first number in the lowest bits | positions u32.. | numbers u32..
 //! ```
 //!
-//! A number is `base` plus its low bits, unless a patch at its position replaces it. The width is the one that makes
-//! the section smallest: one value of a megabyte among half a million short ones costs eight bytes, not 15 bits a row.
-//! Numbers are read from any position, which the block-wise layouts that unpack faster do not allow; at about a
-//! nanosecond each they are not what decoding strings waits for.
+//! A number is `base` plus its low bits, unless a patch at its position replaces it. We choose the width that makes the
+//! section smallest. For example, one value of a megabyte among half a million short ones costs eight bytes, and not 15
+//! bits per row. Numbers can be read from any position. Block-wise layouts unpack faster but do not allow that. At
+//! about a nanosecond each, the numbers are not the bottleneck of decoding strings.
 
 use std::ops::Range;
 
@@ -16,11 +16,12 @@ use rowmill_base::{Error, Result};
 use super::reader::{Reader, u32_at};
 use crate::encoding::pack_in_order;
 
-/// Bytes that a patch takes: its position and its number.
+/// The size of a patch: its position and its number.
 const PATCH_BYTES: usize = 8;
 
-/// Appends `numbers` to `out`.
+/// Packs `numbers` and appends them to `out`.
 pub(super) fn write(numbers: &[u32], out: &mut Vec<u8>) {
+    // Subtracting the least number makes equal numbers take no bits.
     let base = numbers.iter().copied().min().unwrap_or(0);
     let width = best_width(numbers, base);
     let fits = |number: u32| u64::from(number - base) >> width == 0;
@@ -34,12 +35,13 @@ pub(super) fn write(numbers: &[u32], out: &mut Vec<u8>) {
     patches.iter().for_each(|(_, number)| out.extend_from_slice(&number.to_le_bytes()));
 }
 
-/// The width at which packed bits and patches together are smallest.
+/// The width for which packed bits and patches together are smallest.
 fn best_width(numbers: &[u32], base: u32) -> u32 {
     let mut of_width = [0usize; 33];
     for &number in numbers {
         of_width[(u32::BITS - (number - base).leading_zeros()) as usize] += 1;
     }
+    // `wider` counts the numbers that do not fit `width` and so need a patch.
     let mut wider = numbers.len();
     let bytes_at = |width: usize| {
         wider -= of_width[width];
@@ -60,13 +62,13 @@ pub(super) struct PackedInts<'a> {
 }
 
 impl<'a> PackedInts<'a> {
-    /// The next `len` numbers of a section.
+    /// Opens the next `len` numbers of a section.
     pub(super) fn read(section: &mut Reader<'a>, len: usize) -> Result<PackedInts<'a>> {
         let width = u32::from(section.u8()?);
         let base = section.u32()?;
         let patches = section.u32()? as usize;
         if width > 32 || patches > len {
-            return Err(Error::corrupt(format!("{patches} patches to {len} lengths of {width} bits")));
+            return Err(Error::corrupt(format!("{patches} patches for {len} numbers of {width} bits")));
         }
         Ok(PackedInts {
             width,
@@ -77,16 +79,17 @@ impl<'a> PackedInts<'a> {
         })
     }
 
-    /// Appends a range of the numbers to `out`. The range lies within what was read.
+    /// Appends a range of the numbers to `out`. The range must be within the numbers.
     pub(super) fn unpack(&self, range: Range<usize>, out: &mut Vec<u32>) {
         self.unpack_behind(range, &mut 0, out);
     }
 
-    /// As [`PackedInts::unpack`], of one range after another, each behind the one before: `patch` is where the patches of
-    /// the last one ended, at first 0.
+    /// Appends a range of the numbers to `out`, for ascending ranges. `patch` keeps the position in the patches from
+    /// one range to the next. It must be 0 at first.
     pub(super) fn unpack_behind(&self, range: Range<usize>, patch: &mut usize, out: &mut Vec<u32>) {
         let start = out.len();
         let mut bit = range.start * self.width as usize;
+        // The width is at most 32, so an unaligned number is always within eight bytes.
         let mask = (1u64 << self.width) - 1;
         out.extend(range.clone().map(|_| {
             let low = word_at(self.low_bits, bit >> 3) >> (bit & 7) & mask;
@@ -96,12 +99,12 @@ impl<'a> PackedInts<'a> {
         *patch = self.patch(range, *patch, &mut out[start..]);
     }
 
-    /// Replaces what did not fit, by the patches from number `patch` on, and says at which it stopped. Positions may be in
-    /// any order in hostile bytes: then some patches are missed.
+    /// Overwrites the numbers that have a patch, beginning with patch number `patch`. Returns the number of the next
+    /// patch. In hostile bytes the positions may be unordered. Then some patches are missed.
     fn patch(&self, range: Range<usize>, patch: usize, out: &mut [u32]) -> usize {
         let patches = self.positions.len() / 4;
         let position = |patch: usize| u32_at(self.positions, patch) as usize;
-        // The next patch is near where ranges are.
+        // The first patch of the range is probably near, so we double the step before we search by halves.
         let (mut low, mut step) = (patch, 1);
         while low + step <= patches && position(low + step - 1) < range.start {
             low += step;
@@ -126,11 +129,11 @@ impl<'a> PackedInts<'a> {
     }
 }
 
-/// Eight bytes from `byte` on, zeros where there are none.
+/// Eight bytes from `byte` on, with zeros after the end.
 #[inline]
 fn word_at(bytes: &[u8], byte: usize) -> u64 {
     match bytes.get(byte..byte + 8) {
-        Some(eight) => u64::from_le_bytes(eight.try_into().expect("the slice is eight bytes long")),
+        Some(eight) => u64::from_le_bytes(eight.try_into().expect("the slice has eight bytes")),
         None => bytes.get(byte..).unwrap_or(&[]).iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte)),
     }
 }
@@ -168,7 +171,7 @@ mod tests {
         }
 
         #[test]
-        fn ranges_behind_one_another_come_back(
+        fn ascending_ranges_come_back(
             numbers in prop::collection::vec(prop_oneof![4 => 0u32..40, 1 => any::<u32>()], 0..300),
             steps in prop::collection::vec((0usize..40, 0usize..20), 0..20),
         ) {
@@ -186,7 +189,7 @@ mod tests {
         }
 
         #[test]
-        fn hostile_bytes_do_no_harm(bytes in prop::collection::vec(any::<u8>(), 0..100), len in 0usize..50) {
+        fn hostile_bytes_never_cause_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..100), len in 0usize..50) {
             if let Ok(packed) = PackedInts::read(&mut Reader::new(&bytes), len) {
                 let mut out = Vec::new();
                 packed.unpack(len / 2..len, &mut out);

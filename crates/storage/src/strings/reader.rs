@@ -1,8 +1,8 @@
-//! Takes stored bytes apart from the front, without ever reading past their end.
+//! Reads stored bytes from the front, without ever reading past their end.
 
 use rowmill_base::{Error, Result};
 
-/// What is left of a stored section.
+/// The rest of a stored section.
 #[derive(Clone, Debug)]
 pub(super) struct Reader<'a>(&'a [u8]);
 
@@ -11,8 +11,9 @@ impl<'a> Reader<'a> {
         Reader(bytes)
     }
 
-    /// The next `len` bytes.
+    /// Takes the next `len` bytes.
     pub(super) fn bytes(&mut self, len: usize) -> Result<&'a [u8]> {
+        // The only place that takes bytes, so no other read can go beyond the end.
         let Some((taken, rest)) = self.0.split_at_checked(len) else {
             return Err(Error::corrupt(format!("a string section ends {} bytes early", len - self.0.len())));
         };
@@ -33,15 +34,15 @@ impl<'a> Reader<'a> {
         Ok(low | u64::from(self.u32()?) << 32)
     }
 
-    /// Everything that is left.
+    /// All remaining bytes.
     pub(super) fn rest(self) -> &'a [u8] {
         self.0
     }
 }
 
-/// Number `index` of a packed array of little-endian numbers. Panics if there is none.
+/// Number `index` of a packed array of little-endian numbers. Panics if the array is shorter.
 #[inline]
 pub(super) fn u32_at(bytes: &[u8], index: usize) -> u32 {
-    let four = bytes[index * 4..][..4].try_into().expect("the slice is four bytes long");
+    let four = bytes[index * 4..][..4].try_into().expect("the slice has four bytes");
     u32::from_le_bytes(four)
 }

@@ -1,11 +1,11 @@
-//! Strings in the order of their rows, for columns in which hardly any value repeats.
+//! Strings in row order, for columns in which hardly any value repeats.
 //!
 //! ```text
-//!   parts u32 | for each: rows u32, bytes u64 | the parts: lists in row order, one behind the other
+//!   parts u32 | for each: rows u32, bytes u64 | the parts: lists in row order, one after another
 //! ```
 //!
-//! There is one part unless the rows have more bytes than one Arrow buffer may: a part is as many rows as fit one. A
-//! part is stored like a value list, but is not sorted and never front-coded.
+//! The rows have one part, unless they have more bytes than one Arrow buffer may have. Then a part has as many rows as
+//! fit into one buffer. A part is stored like a value list, but it is not sorted and never front-coded.
 
 use std::ops::Range;
 
@@ -19,12 +19,12 @@ use super::reader::Reader;
 use super::sink::Sink;
 use super::{ByteStrings, LIST_BYTES_MAX, StringKind, StringList, StringWindow};
 
-/// Stores the rows of `strings` in their order; a NULL row takes no bytes, which rows are NULL is stored elsewhere.
+/// Encodes the rows of `strings` in their order. A NULL row takes no bytes. Another section says which rows are NULL.
 pub fn encode_rows(strings: &ByteStrings) -> Result<Vec<u8>> {
     encode_parts(&strings.rows(), LIST_BYTES_MAX)
 }
 
-/// Stores `rows` in parts of at most `part_bytes_max`.
+/// Encodes `rows` in parts of at most `part_bytes_max` bytes.
 pub(super) fn encode_parts(rows: &[&[u8]], part_bytes_max: usize) -> Result<Vec<u8>> {
     let mut parts = Vec::new();
     let mut rest = rows;
@@ -34,6 +34,7 @@ pub(super) fn encode_parts(rows: &[&[u8]], part_bytes_max: usize) -> Result<Vec<
             bytes += row.len();
             bytes <= part_bytes_max
         });
+        // A part has at least one row, even if that row alone exceeds the limit.
         let (part, behind) = rest.split_at(fitting.count().max(1));
         parts.push((part.len() as u32, encode_in_row_order(part)?));
         rest = behind;
@@ -47,16 +48,16 @@ pub(super) fn encode_parts(rows: &[&[u8]], part_bytes_max: usize) -> Result<Vec<
     Ok(out)
 }
 
-/// Stored rows. Opening reads only headers; the bytes may be hostile.
+/// Stored rows. Opening reads only headers. The bytes may be hostile.
 #[derive(Clone, Debug)]
 pub struct StringRows<'a> {
-    /// The first row of each part, and its rows.
+    /// The first row and the rows of each part.
     parts: Vec<(usize, StringList<'a>)>,
     rows: usize,
 }
 
 impl<'a> StringRows<'a> {
-    /// The rows in `bytes`, which must hold exactly them: `rows` is what the chunk says that it holds.
+    /// Opens the rows in `bytes`, which must have exactly them. `rows` is their number according to the chunk.
     pub fn open(bytes: &'a [u8], rows: usize) -> Result<StringRows<'a>> {
         let mut section = Reader::new(bytes);
         let parts = section.u32()? as usize;
@@ -64,6 +65,7 @@ impl<'a> StringRows<'a> {
         let mut opened = Vec::new();
         let mut first = 0;
         for _ in 0..parts {
+            // Sizes beyond the section make `bytes` below fail.
             let (rows, bytes) = (sizes.u32()? as usize, sizes.u64()?);
             let bytes = section.bytes(usize::try_from(bytes).unwrap_or(usize::MAX))?;
             opened.push((first, StringList::open(bytes, rows)?));
@@ -71,26 +73,26 @@ impl<'a> StringRows<'a> {
         }
         match first == rows && section.rest().is_empty() {
             true => Ok(StringRows { parts: opened, rows }),
-            false => Err(Error::corrupt(format!("{first} rows of strings where {rows} are said"))),
+            false => Err(Error::corrupt(format!("{first} rows of strings instead of {rows}"))),
         }
     }
 
-    /// Rows.
+    /// The number of rows.
     pub fn len(&self) -> usize {
         self.rows
     }
 
-    /// True without any row.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.rows == 0
     }
 
-    /// Bytes of all rows once decoded, as the headers say.
+    /// The number of bytes of all decoded rows, according to the headers.
     pub fn decoded_bytes(&self) -> u64 {
         self.parts.iter().map(|(_, part)| part.decoded_bytes() as u64).sum()
     }
 
-    /// Calls `each` with a range of rows, some at a time. Panics if there are fewer rows.
+    /// Calls `each` with windows of a range of rows. Panics if the rows are fewer.
     pub fn for_each_window(
         &self,
         rows: Range<usize>,
@@ -100,6 +102,7 @@ impl<'a> StringRows<'a> {
         for (first, part) in &self.parts {
             let within = rows.start.max(*first)..rows.end.min(first + part.len());
             if !within.is_empty() {
+                // The window counts from the part. The caller counts from its own first row.
                 let before = within.start - rows.start;
                 part.for_each_window(within.start - first..within.end - first, |window| each(window.behind(before)))?;
             }
@@ -107,7 +110,7 @@ impl<'a> StringRows<'a> {
         Ok(())
     }
 
-    /// A range of rows as views. `nulls` are those of the range, as many. Panics if there are fewer rows.
+    /// Reads a range of rows as views. `nulls` must be those of the range. Panics if the rows are fewer.
     pub fn read(&self, rows: Range<usize>, kind: StringKind, nulls: Option<&NullBuffer>) -> Result<ArrayRef> {
         assert!(rows.start <= rows.end && rows.end <= self.rows, "{rows:?} of {} rows", self.rows);
         let mut arrays = Vec::new();
@@ -124,7 +127,8 @@ impl<'a> StringRows<'a> {
         joined(arrays, kind)
     }
 
-    /// Single rows, ascending, as views. `nulls` are those of these rows, as many. Panics if there is no such row.
+    /// Reads single rows as views. The rows must ascend, and `nulls` must be those of these rows. Panics if a row does
+    /// not exist.
     pub fn take(&self, rows: &[u32], kind: StringKind, nulls: Option<&NullBuffer>) -> Result<ArrayRef> {
         let mut arrays = Vec::new();
         let mut taken = 0;
@@ -134,10 +138,12 @@ impl<'a> StringRows<'a> {
             let mut cursor = Cursor::new(part);
             let mut sink = Sink::new(kind, rows.len(), 0);
             for &row in rows {
+                // A NULL row stores an empty string, which must not be read as a value.
                 if nulls.is_some_and(|nulls| nulls.is_null(taken)) {
                     sink.append_null();
                 } else {
                     let value = cursor.value(row as usize - first)?;
+                    // One Arrow buffer cannot have more bytes, so we start another.
                     if sink.bytes() + value.len() > LIST_BYTES_MAX {
                         arrays.push(std::mem::replace(&mut sink, Sink::new(kind, rows.len(), 0)).finish().views());
                     }
@@ -152,7 +158,7 @@ impl<'a> StringRows<'a> {
     }
 }
 
-/// The arrays as one; their buffers are shared, not copied.
+/// Joins the arrays. Their buffers are shared and not copied.
 fn joined(mut arrays: Vec<ArrayRef>, kind: StringKind) -> Result<ArrayRef> {
     match arrays.len() {
         0 => Ok(arrow::array::new_empty_array(&kind.data_type())),

@@ -1,4 +1,4 @@
-//! Strings like those of a web-analytics table, for tests and measurements.
+//! Makes strings like those of a web-analytics table, for tests and measurements.
 
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -54,7 +54,7 @@ const WORDS: &[&str] = &[
     "samsung",
 ];
 
-/// A number below `limit`, small ones much more often.
+/// A number below `limit`. Small numbers are much more frequent.
 fn skewed(random: &mut SmallRng, limit: usize) -> usize {
     let share: f64 = random.random();
     (((limit as f64).powf(share) - 1.0) as usize).min(limit - 1)
@@ -80,7 +80,7 @@ fn phrase(random: &mut SmallRng, words: usize) -> String {
     words.join(" ")
 }
 
-/// `rows` addresses of pages, about 60 % of them distinct, in sessions.
+/// Makes `rows` page addresses in sessions. About 60 % of them are distinct.
 pub(super) fn urls(rows: usize) -> Vec<String> {
     let mut random = SmallRng::seed_from_u64(1);
     let mut pages: Vec<String> = Vec::new();
@@ -108,7 +108,7 @@ pub(super) fn urls(rows: usize) -> Vec<String> {
         .collect()
 }
 
-/// `rows` titles of pages, mostly Cyrillic, about 40 % of them distinct.
+/// Makes `rows` page titles, mostly Cyrillic. About 40 % of them are distinct.
 pub(super) fn titles(rows: usize) -> Vec<String> {
     let mut random = SmallRng::seed_from_u64(2);
     let mut titles: Vec<String> = Vec::new();
@@ -125,7 +125,7 @@ pub(super) fn titles(rows: usize) -> Vec<String> {
         .collect()
 }
 
-/// `rows` search phrases, 87 % of them empty.
+/// Makes `rows` search phrases, 87 % of them empty.
 pub(super) fn search_phrases(rows: usize) -> Vec<String> {
     let mut random = SmallRng::seed_from_u64(3);
     (0..rows)
@@ -139,7 +139,7 @@ pub(super) fn search_phrases(rows: usize) -> Vec<String> {
         .collect()
 }
 
-/// `rows` random numbers of 32 hexadecimal digits, all different.
+/// Makes `rows` random numbers of 32 hexadecimal digits, all distinct.
 pub(super) fn tokens(rows: usize) -> Vec<String> {
     let mut random = SmallRng::seed_from_u64(4);
     (0..rows).map(|_| format!("{:032x}", random.random::<u128>())).collect()

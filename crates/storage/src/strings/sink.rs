@@ -1,9 +1,9 @@
-//! Where decoded values go: one Arrow buffer with offsets, text verified on the way.
+//! Collects decoded values in one Arrow buffer with offsets, and verifies text on the way.
 //!
-//! Stored text is not trusted to be UTF-8, and a `str` that is not would be undefined behaviour. Arrow's own check of
-//! a finished array takes five times as long as decoding it where the text is not ASCII (21 ms for 15 MB of Cyrillic
-//! titles); so text is checked in slabs while it is in the cache, by `simdutf8` (0.6 ms), and goes through Arrow's
-//! builder as `str`. That copy is also the one that puts all values behind one another: there is no other.
+//! We must not trust stored text to be UTF-8, because a `str` that is not UTF-8 would be undefined behaviour. Arrow's
+//! own check of a finished array takes five times as long as decoding it if the text is not ASCII (21 ms for 15 MB of
+//! Cyrillic titles). So `simdutf8` checks text in slabs while it is in the cache (0.6 ms), and then it goes through
+//! Arrow's builder as `str`. That copy also puts all values one after another. There is no other copy.
 
 use std::sync::Arc;
 
@@ -17,14 +17,14 @@ use rowmill_base::{Error, Result};
 
 use super::StringKind;
 
-/// Collects values of one kind, [`super::LIST_BYTES_MAX`] bytes at most: the caller sees to that.
+/// Collects values of one kind. The caller must not append more than [`super::LIST_BYTES_MAX`] bytes.
 #[derive(Debug)]
 pub(super) enum Sink {
     Text(StringBuilder),
     Binary(BinaryBuilder),
 }
 
-/// What a sink has collected.
+/// The collected values.
 #[derive(Clone, Debug)]
 pub(super) enum Collected {
     Text(StringArray),
@@ -32,7 +32,7 @@ pub(super) enum Collected {
 }
 
 impl Sink {
-    /// A sink with room for that much.
+    /// Makes a sink with room for `values` values of `bytes` bytes.
     pub(super) fn new(kind: StringKind, values: usize, bytes: usize) -> Sink {
         match kind {
             StringKind::Text => Sink::Text(StringBuilder::with_capacity(values, bytes)),
@@ -40,13 +40,15 @@ impl Sink {
         }
     }
 
-    /// Appends the values that lie between each two of `offsets` in `bytes`; NULL where `valid` is false.
+    /// Appends the values between neighbouring `offsets` in `bytes`. A value is NULL where `valid` is false.
     pub(super) fn append(&mut self, bytes: &[u8], offsets: &[u32], valid: Option<NullBuffer>) -> Result<()> {
         match self {
             Sink::Text(builder) => {
+                // One check of the whole window is much faster than one per value.
                 let text = checked_text(bytes, offsets)?;
                 let base = offsets[0] as usize;
-                // The whole is UTF-8; a value is, too, if it starts and ends between two characters.
+                // The whole text is UTF-8. A value is too if it starts and ends between two characters, which `get`
+                // checks.
                 let value = |start: usize, end: usize| {
                     text.get(start - base..end - base).ok_or_else(|| corrupt("ends within a character"))
                 };
@@ -69,7 +71,7 @@ impl Sink {
         }
     }
 
-    /// Bytes so far.
+    /// The number of bytes so far.
     pub(super) fn bytes(&self) -> usize {
         match self {
             Sink::Text(builder) => builder.values_slice().len(),
@@ -85,7 +87,7 @@ impl Sink {
     }
 }
 
-/// All the text that `offsets` are about.
+/// Checks that all bytes between the first and the last of `offsets` are UTF-8.
 fn checked_text<'b>(bytes: &'b [u8], offsets: &[u32]) -> Result<&'b str> {
     let end = offsets[offsets.len() - 1] as usize;
     let start = offsets[0] as usize;
@@ -115,7 +117,7 @@ where
 }
 
 impl Collected {
-    /// The bytes of all values, one behind the other.
+    /// The bytes of all values, one after another.
     pub(super) fn bytes(&self) -> &Buffer {
         match self {
             Collected::Text(array) => array.values(),
@@ -123,13 +125,13 @@ impl Collected {
         }
     }
 
-    /// Where each value ends; starts with a 0.
+    /// The offsets of the values, beginning with 0.
     pub(super) fn offsets(&self) -> ScalarBuffer<u32> {
         let offsets = match self {
             Collected::Text(array) => array.offsets(),
             Collected::Binary(array) => array.offsets(),
         };
-        // None is negative, so they are the same numbers without a sign.
+        // No offset is negative, so the unsigned numbers are the same.
         ScalarBuffer::from(offsets.inner().inner().clone())
     }
 

@@ -1,27 +1,28 @@
-//! Orders distinct byte strings: a radix sort by words of eight bytes.
+//! Sorts distinct byte strings with a radix sort on words of eight bytes.
 //!
-//! Addresses of pages share long prefixes, and comparing them two by two reads those again and again from scattered
-//! memory. So the values are sorted by their first eight bytes, held beside their number as one integer; then each run
-//! of equal words is sorted by the next eight bytes, and so on. Every byte that decides is read about once, short runs
-//! are finished by comparing what is left, and a prefix that a whole run shares is skipped at once.
+//! Page addresses share long prefixes. Comparing them in pairs reads these prefixes again and again from scattered
+//! memory. So we sort the values by their first eight bytes, which are kept as one integer next to the value's number.
+//! Then we sort each run of equal words by the next eight bytes, and so on. Every byte that matters is read about once,
+//! short runs are finished by comparing the rest, and a prefix that a whole run shares is skipped at once.
 
 use std::ops::Range;
 
-/// Runs up to this length are finished by comparisons.
+/// Runs of up to this length are finished by comparisons.
 const COMPARED_RUN_MAX: usize = 12;
 
-/// A value by the word that is being compared.
+/// A value and its current word.
 #[derive(Clone, Copy)]
 struct Entry {
-    /// Eight bytes at the run's depth, the first in the highest bits; zeros behind the value's end.
+    /// Eight bytes at the run's depth, the first in the highest bits, with zeros after the value's end.
     word: u64,
-    /// The value's number.
+    /// The index of the value.
     number: u32,
 }
 
-/// The numbers of `values`, which are all different, in ascending order of their bytes.
+/// Returns the indexes of `values` in ascending order of their bytes. The values must be distinct.
 pub(super) fn order(values: &[&[u8]]) -> Vec<u32> {
     let mut entries: Vec<Entry> = (0..values.len() as u32).map(|number| Entry { word: 0, number }).collect();
+    // A work list instead of recursion, because prefixes may be very long.
     let mut runs = vec![(0..values.len(), 0)];
     while let Some((run, depth)) = runs.pop() {
         order_run(values, &mut entries[run.clone()], depth, |within, depth| {
@@ -31,7 +32,7 @@ pub(super) fn order(values: &[&[u8]]) -> Vec<u32> {
     entries.iter().map(|entry| entry.number).collect()
 }
 
-/// Orders values that agree in their first `depth` bytes; what still agrees in eight more goes to `again`.
+/// Sorts values that share their first `depth` bytes. Runs that also share the next eight are passed to `again`.
 fn order_run(values: &[&[u8]], run: &mut [Entry], depth: usize, mut again: impl FnMut(Range<usize>, usize)) {
     let rest = |entry: &Entry| &values[entry.number as usize][depth..];
     if run.len() <= COMPARED_RUN_MAX {
@@ -49,6 +50,7 @@ fn order_run(values: &[&[u8]], run: &mut [Entry], depth: usize, mut again: impl 
         if same > 1 {
             let ended = ended_first(values, &mut run[start..end], depth + 8);
             if end - start - ended > 1 {
+                // Long common prefixes are skipped at once instead of eight bytes per pass.
                 let agree = shared_prefix(values, &run[start + ended..end], depth + 8);
                 again(start + ended..end, agree);
             }
@@ -57,8 +59,8 @@ fn order_run(values: &[&[u8]], run: &mut [Entry], depth: usize, mut again: impl 
     }
 }
 
-/// Moves values that end at `depth` or before to the front, the shortest first, and says how many: the zeros behind
-/// them made them equal to longer ones with real zeros there, which come later.
+/// Moves the values that end at `depth` or before to the front, the shortest first, and returns their number. The zeros
+/// after their end made them equal to longer values with real zeros there, which must come later.
 fn ended_first(values: &[&[u8]], run: &mut [Entry], depth: usize) -> usize {
     let len = |entry: &Entry| values[entry.number as usize].len();
     if !run.iter().any(|entry| len(entry) <= depth) {
@@ -68,7 +70,7 @@ fn ended_first(values: &[&[u8]], run: &mut [Entry], depth: usize) -> usize {
     run.iter().take_while(|entry| len(entry) <= depth).count()
 }
 
-/// How far all values of the run agree, from `depth` on, where they still do; a whole number of words.
+/// The length that all values of the run share. They must share `depth` bytes, and a whole number of words is added.
 fn shared_prefix(values: &[&[u8]], run: &[Entry], depth: usize) -> usize {
     let value = |entry: &Entry| &values[entry.number as usize][depth..];
     let (first, mut agree) = (value(&run[0]), usize::MAX);
@@ -111,22 +113,22 @@ mod tests {
     }
 
     proptest! {
-        /// Few letters, zeros among them, and common prefixes: every kind of tie.
+        /// Few letters, zeros among them, and common prefixes produce every kind of tie.
         #[test]
-        fn orders_by_bytes(values in prop::collection::vec(prop::collection::vec(0u8..3, 0..30), 0..200)) {
+        fn values_sort_by_bytes(values in prop::collection::vec(prop::collection::vec(0u8..3, 0..30), 0..200)) {
             ordered_like_the_standard_sort(values);
         }
     }
 
     #[test]
-    fn skips_a_long_common_prefix() {
+    fn a_long_common_prefix_is_skipped() {
         let prefix = vec![b'x'; 100_003];
         let value = |number: u32| [&prefix[..], &number.to_be_bytes()[..]].concat();
         ordered_like_the_standard_sort((0..100).map(value).collect());
     }
 
     #[test]
-    fn zeros_are_longer_than_nothing() {
+    fn a_value_comes_before_the_same_value_with_zeros_appended() {
         ordered_like_the_standard_sort((0..40).map(|len| vec![0; len]).collect());
     }
 }

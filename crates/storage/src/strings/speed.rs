@@ -1,5 +1,5 @@
-//! Prints sizes and speeds of every layout: `cargo test --release -p rowmill-storage strings::speed -- --ignored
-//! --nocapture`. Columns of an Arrow IPC file named by `ROWMILL_STRINGS` take the place of the samples.
+//! Prints the size and speed of every layout: `cargo test --release -p rowmill-storage strings::speed -- --ignored
+//! --nocapture`. If `ROWMILL_STRINGS` names an Arrow IPC file, its columns are measured instead of the samples.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -10,14 +10,15 @@ use arrow::array::{Array, ArrayRef, StringViewArray};
 
 use super::*;
 
-/// Time that this thread has run, not waited for a processor; on a system that does not say, time.
+/// The time that this thread has run, without waiting for a processor. On a system that does not report this, the
+/// elapsed time.
 fn thread_time(start: Instant) -> Duration {
     let said = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
     let nanoseconds = said.and_then(|said| said.split(' ').next()?.parse().ok());
     nanoseconds.map_or_else(|| start.elapsed(), Duration::from_nanos)
 }
 
-/// The time that one run takes, on average over many.
+/// The average time of one run, over many runs.
 fn time<T>(mut run: impl FnMut() -> T) -> f64 {
     let start = Instant::now();
     let (before, mut runs) = (thread_time(start), 0);

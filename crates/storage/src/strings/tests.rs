@@ -1,4 +1,4 @@
-//! Round trips through every layout, and what becomes of damaged bytes.
+//! Tests round trips through every layout, and reading damaged bytes.
 
 #![allow(clippy::unwrap_used)]
 
@@ -14,7 +14,7 @@ use rowmill_base::ErrorKind;
 
 use super::*;
 
-/// Values of few letters, so that they share prefixes, with zeros and the escape among them.
+/// Values of few letters, so that they share prefixes. Zeros and the escape byte occur too.
 fn values() -> impl Strategy<Value = Vec<Vec<u8>>> {
     let letter = prop_oneof![8 => 97u8..100, 1 => Just(0u8), 1 => Just(255u8), 1 => any::<u8>()];
     let value = prop_oneof![
@@ -38,7 +38,7 @@ fn bytes_of(strings: Vec<String>) -> Vec<Vec<u8>> {
     strings.into_iter().map(String::into_bytes).collect()
 }
 
-/// Everything that reads a list gives back `values`.
+/// Checks that every way to read the list gives back `values`.
 fn reads_back(stored: &[u8], values: &[&[u8]]) {
     let list = StringList::open(stored, values.len()).unwrap();
     assert_eq!(list.len(), values.len());
@@ -68,7 +68,7 @@ fn reads_back(stored: &[u8], values: &[&[u8]]) {
     }
 }
 
-/// Where `probe` belongs among ascending `values`.
+/// Checks that `probe` is found at its position among ascending `values`.
 fn finds(stored: &[u8], values: &[&[u8]], probe: &[u8]) {
     let list = StringList::open(stored, values.len()).unwrap();
     assert_eq!(list.lower_bound(probe).unwrap(), values.partition_point(|value| *value < probe), "{probe:?}");
@@ -120,7 +120,7 @@ proptest! {
     }
 
     #[test]
-    fn a_dictionary_says_what_the_rows_say(rows in prop::collection::vec(prop::option::of("[ab]{0,3}|[ab]{20,24}"), 0..300)) {
+    fn a_dictionary_agrees_with_its_rows(rows in prop::collection::vec(prop::option::of("[ab]{0,3}|[ab]{20,24}"), 0..300)) {
         let array = StringViewArray::from_iter(&rows);
         let strings = ByteStrings::new(&array).unwrap();
         let dictionary = Dictionary::build(&strings);
@@ -139,14 +139,14 @@ proptest! {
     }
 
     #[test]
-    fn random_bytes_do_no_harm(bytes in prop::collection::vec(any::<u8>(), 0..300), values in 0usize..70) {
+    fn random_bytes_never_cause_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..300), values in 0usize..70) {
         survives_list(&bytes, values);
         survives_rows(&bytes, values);
     }
 
-    /// Past the header and the symbol table, where random bytes seldom get.
+    /// Puts random bytes after a valid header and a valid symbol table, because random bytes seldom get past these.
     #[test]
-    fn random_bytes_behind_a_good_header_do_no_harm(
+    fn random_bytes_after_a_valid_header_never_cause_a_panic(
         payload in prop::collection::vec(prop_oneof![3 => 0u8..3, 1 => any::<u8>()], 0..200),
         behind in prop::collection::vec(prop_oneof![1 => Just(0u8), 1 => 0u8..40, 1 => any::<u8>()], 100..400),
         tag in 0u8..4,
@@ -176,7 +176,7 @@ proptest! {
     }
 }
 
-/// Reads whatever there is; anything but a panic will do.
+/// Reads everything that can be read. Errors and wrong values are allowed, but a panic is not.
 fn survives_list(bytes: &[u8], values: usize) {
     let Ok(list) = StringList::open(bytes, values) else { return };
     let _ = list.decode(StringKind::Text);
@@ -200,7 +200,7 @@ fn survives_rows(bytes: &[u8], values: usize) {
 }
 
 #[test]
-fn every_damaged_byte_is_survived() {
+fn a_damaged_byte_never_causes_a_panic() {
     let values = sorted(bytes_of(samples::urls(150)));
     for layout in ListLayout::ALL {
         let stored = encode_list_as(&slices(&values), layout).unwrap();
@@ -215,7 +215,7 @@ fn every_damaged_byte_is_survived() {
 }
 
 #[test]
-fn every_missing_end_is_corrupt() {
+fn a_list_that_is_too_short_or_too_long_is_corrupt() {
     let values = sorted(bytes_of(samples::titles(100)));
     for layout in ListLayout::ALL {
         let stored = encode_list_as(&slices(&values), layout).unwrap();
@@ -230,7 +230,7 @@ fn every_missing_end_is_corrupt() {
 }
 
 #[test]
-fn damaged_rows_are_survived() {
+fn damaged_rows_never_cause_a_panic() {
     let array: ArrayRef = Arc::new(StringViewArray::from_iter_values(samples::tokens(150)));
     let stored = encode_rows(&ByteStrings::new(&array).unwrap()).unwrap();
     for position in 0..stored.len() {
@@ -242,7 +242,7 @@ fn damaged_rows_are_survived() {
 }
 
 #[test]
-fn nothing_and_one_value() {
+fn empty_and_single_value_lists_read_back() {
     for layout in ListLayout::ALL {
         for values in [vec![], vec![&b""[..]], vec![&b"x"[..]], vec![&b""[..], b"\0", b"\0\0"]] {
             let stored = encode_list_as(&values, layout).unwrap();
@@ -274,7 +274,7 @@ fn long_values_read_back() {
 }
 
 #[test]
-fn whole_slabs_read_back() {
+fn long_lists_of_real_strings_read_back() {
     for values in [samples::urls(20_000), samples::titles(20_000), samples::search_phrases(20_000)] {
         let values = sorted(bytes_of(values));
         for layout in ListLayout::ALL {
@@ -298,9 +298,9 @@ fn characters_of_mixed_texts_are_counted() {
     }
 }
 
-/// What symbol tables might stumble over: zeros within and behind symbols, the escape code, nothing that repeats.
+/// Wants few values of some groups and many of others, so that both ways to decode a group alternate.
 #[test]
-fn groups_of_which_few_or_many_values_are_wanted_take_turns() {
+fn wanted_values_are_found_in_sparse_and_dense_groups() {
     let values = bytes_of(samples::urls(20_000));
     let values = sorted(values);
     let values = slices(&values);
@@ -328,6 +328,7 @@ fn groups_of_which_few_or_many_values_are_wanted_take_turns() {
     }
 }
 
+/// Values that symbol tables could get wrong: zeros within and after symbols, the escape code, nothing that repeats.
 #[test]
 fn binary_values_read_back() {
     let orders: [fn(u32) -> u32; 2] = [|number| number, |number| number.wrapping_mul(0x9e37_79b9) >> 8];
@@ -351,7 +352,8 @@ fn binary_values_read_back() {
 
 #[test]
 fn text_that_is_not_utf8_is_corrupt() {
-    // The second starts within a character of the first: all bytes together are UTF-8.
+    // The second value continues a character of the first: all bytes together are valid UTF-8, but no value is by
+    // itself.
     for values in [[&b"\xd0"[..], b"\xb0"], [b"a", b"\xff"]] {
         for layout in ListLayout::ALL {
             let stored = encode_list_as(&values, layout).unwrap();
@@ -382,7 +384,7 @@ fn views_share_the_bytes() {
 }
 
 #[test]
-fn every_string_array_comes_in() {
+fn every_kind_of_string_array_can_be_read() {
     let text = vec![Some("short"), None, Some("long enough to be no inline view"), Some("")];
     let nulls = NullBuffer::from(vec![true, false, true, true]);
     let bytes: Vec<Option<&[u8]>> = text.iter().map(|text| text.map(str::as_bytes)).collect();
@@ -404,9 +406,9 @@ fn every_string_array_comes_in() {
     assert_eq!(ByteStrings::new(&numbers).unwrap_err().kind(), ErrorKind::Internal);
 }
 
-/// Symbol tables and front coding must keep earning their place on the strings that they are there for.
+/// Symbol tables and front coding should keep paying off for the strings that they are made for.
 #[test]
-fn addresses_and_titles_shrink_three_times() {
+fn addresses_and_titles_shrink_to_a_third() {
     for (strings, times) in [(samples::urls(30_000), 3), (samples::titles(30_000), 3)] {
         let values = sorted(bytes_of(strings));
         let stored = encode_list(&slices(&values)).unwrap();

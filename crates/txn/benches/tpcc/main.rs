@@ -1,11 +1,12 @@
-//! The writing transactions of TPC-C and their single operations, without SQL, over LMDB at `relaxed`: the floor under
-//! compiled statements.
+//! The writing transactions of TPC-C and their single operations, without SQL, over LMDB with `relaxed` durability.
+//! This is the lower bound for the time of compiled statements.
 //!
-//! `cargo bench -p rowmill-txn --bench tpcc` prints nanoseconds: the lowest tenth of many short rounds, since what else the machine does
-//! makes rounds longer and never shorter. `--small` takes tables that fit a cache. A word chooses what is measured, and has it
-//! measured for longer, for a profile. `cargo test` runs all of it once on few rows.
+//! `cargo bench -p rowmill-txn --bench tpcc` prints nanoseconds. We take the lowest tenth of many short rounds, because
+//! other work of the machine only makes rounds longer, never shorter. `--small` uses tables that fit into a cache. An
+//! argument that is no option selects the measurements whose names contain it, and runs them for longer, for example
+//! for a profile. `cargo test` runs everything once on few rows.
 
-// A bench prints what it has measured.
+// A bench prints its measurements.
 #![allow(clippy::print_stdout)]
 
 mod world;
@@ -22,14 +23,14 @@ use rowmill_txn::{Engine, OpenOptions};
 
 use crate::world::World;
 
-/// That of the binaries.
+/// The allocator that the binaries use.
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// Puts of a transaction, about as many as a New-Order has.
+/// The puts of one transaction, about the number in a New-Order transaction.
 const PUTS: i64 = 25;
 
-/// What is measured, and for how long.
+/// Which measurements to run, and for how long.
 struct Bench {
     is_full: bool,
     is_small: bool,
@@ -56,13 +57,14 @@ impl Bench {
         }
     }
 
-    /// Rounds of `per_round` times `work`, which gives the time that counts.
+    /// Runs rounds of `per_round` calls of `work`, which returns the time to count for one call.
     fn measure(&self, name: &str, per_round: u32, mut work: impl FnMut() -> Duration) {
         if self.wanted.as_ref().is_some_and(|wanted| !name.contains(wanted)) {
             return;
         }
         let mut rounds: Vec<Duration> =
             (0..self.rounds()).map(|_| (0..per_round).map(|_| work()).sum::<Duration>() / per_round).collect();
+        // The lowest tenth counts: see the header.
         rounds.sort_unstable();
         println!(
             "{name:32} {:>9.0} ns, median {:>9.0}",
@@ -71,7 +73,7 @@ impl Bench {
         );
     }
 
-    /// The same of all the time that rounds take.
+    /// Runs rounds of `per_round` calls of `work` and counts their whole time.
     fn measure_all(&self, name: &str, per_round: u32, mut work: impl FnMut()) {
         self.measure(name, 1, || {
             let begun = Instant::now();
@@ -90,7 +92,7 @@ fn main() {
     let bench = Bench::new();
     let folder = tempfile::tempdir().expect("a folder");
     let mut settings = Settings::default();
-    settings.set("durability", "relaxed").expect("a word");
+    settings.set("durability", "relaxed").expect("`relaxed` is a valid durability");
     let engine = Engine::open(folder.path(), OpenOptions { settings, ..OpenOptions::default() }).expect("a database");
     let mut world = World::new(engine, bench.rows(100_000), bench.rows(3_000));
     points(&bench, &mut world, "memory");
@@ -103,7 +105,7 @@ fn main() {
     bench.measure_all("payment", 10, || world.payment());
 }
 
-/// Reads of stock, which lies in memory or in the base.
+/// Measures reads of stock rows, which are in memory or in the base.
 fn points(bench: &Bench, world: &mut World, place: &str) {
     let transaction = world.engine.begin().expect("a transaction");
     let (codec, items) = (&world.stock, world.items);
@@ -129,7 +131,7 @@ fn points(bench: &Bench, world: &mut World, place: &str) {
     }
 }
 
-/// Time of the puts of one transaction, and that of its beginning and its commit.
+/// Returns the time for the puts of one transaction, and the time for its beginning and its commit.
 fn puts(world: &World) -> (Duration, Duration) {
     static ORDER: std::sync::atomic::AtomicI64 = std::sync::atomic::AtomicI64::new(1_000_000);
     let order = ORDER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);

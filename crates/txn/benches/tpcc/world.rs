@@ -1,6 +1,7 @@
-//! The tables and the writing transactions of TPC-C without SQL: what compiled statements do, by the calls that they make.
+//! The tables and the writing transactions of TPC-C without SQL. They make the same calls as compiled statements.
 //!
-//! One warehouse. Items and customers are as many as the caller says; texts are as long as in the specification.
+//! There is one warehouse. The caller chooses the number of items and customers. Texts are as long as in the
+//! specification.
 
 use std::sync::Arc;
 
@@ -11,9 +12,9 @@ use rowmill_storage::keyed::ValueRef::{self, Decimal, Int, Text};
 use rowmill_txn::keyed::TableCodec;
 use rowmill_txn::{ColumnSpec, Engine, IndexSpec, KeyColumn, MAIN_SCHEMA, Transaction};
 
-/// Districts of the warehouse.
+/// The districts of the warehouse.
 const DISTRICTS: i64 = 10;
-/// Lines of an order.
+/// The lines of an order.
 pub(crate) const LINES: usize = 10;
 /// The most columns that a table has.
 const COLUMNS_MAX: usize = 17;
@@ -23,7 +24,7 @@ const INT: SqlType = SqlType::Int32;
 const TEXT: SqlType = SqlType::TEXT;
 const LONG: &str = "a text of some length that says nothing and is stored with each row, fifty bytes at a time; ";
 
-/// The tables, and a client's buffers.
+/// The tables, and the buffers of a client.
 pub(crate) struct World {
     pub(crate) engine: Arc<Engine>,
     warehouse: Arc<TableCodec>,
@@ -42,7 +43,7 @@ pub(crate) struct World {
     buffers: Buffers,
 }
 
-/// The row that a statement has found.
+/// The row that the last statement found.
 #[derive(Default)]
 struct Buffers {
     key: Vec<u8>,
@@ -64,7 +65,7 @@ impl Buffers {
         }
     }
 
-    /// Sets some columns of the row that was found.
+    /// Sets some columns of the row that was found last.
     fn update(&self, transaction: &mut Transaction, codec: &Arc<TableCodec>, changes: &[(usize, ValueRef<'_>)]) {
         let columns = codec.def().columns.len();
         let row = codec.row(&self.key, &self.row).expect("a row");
@@ -80,7 +81,7 @@ impl Buffers {
 
 fn create(engine: &Arc<Engine>, name: &str, key: usize, kinds: &[SqlType]) -> Arc<TableCodec> {
     let mut transaction = engine.begin().expect("a transaction");
-    let main = transaction.base().catalog().schema(MAIN_SCHEMA).expect("always there").id;
+    let main = transaction.base().catalog().schema(MAIN_SCHEMA).expect("the main schema always exists").id;
     let columns = kinds.iter().enumerate().map(|(at, kind)| ColumnSpec::new(format!("c{at}"), kind.clone()));
     let key: Vec<_> = (0..key as u32).map(|at| KeyColumn { column: ColumnId(at), descending: false }).collect();
     let table = transaction.create_keyed_table(main, name, columns.collect(), &key).expect("a table");
@@ -94,7 +95,7 @@ fn create(engine: &Arc<Engine>, name: &str, key: usize, kinds: &[SqlType]) -> Ar
 }
 
 impl World {
-    /// Over an empty database.
+    /// Creates and loads the tables in an empty database.
     pub(crate) fn new(engine: Arc<Engine>, items: i64, customers: i64) -> World {
         let table = |name: &str, key: usize, kinds: &[SqlType]| create(&engine, name, key, kinds);
         let stock: Vec<_> = [vec![INT; 3], vec![TEXT; 10], vec![INT; 3], vec![TEXT]].concat();
@@ -142,7 +143,7 @@ impl World {
         transaction.commit().expect("committed");
     }
 
-    /// 46 point statements, 24 keys written.
+    /// Runs a New-Order transaction: 46 point statements that write 24 keys.
     pub(crate) fn new_order(&mut self) {
         let mut transaction = self.engine.begin().expect("a transaction");
         let (district, customer) =
@@ -156,6 +157,7 @@ impl World {
         found.get(&transaction, &self.district, &[w, d]);
         let o = Int(found.column(&self.district, 5) as i64);
         let next = Int(found.column(&self.district, 5) as i64 + 1);
+        // The district is read twice, because the SELECT and the UPDATE each look it up.
         found.get(&transaction, &self.district, &[w, d]);
         found.update(&mut transaction, &self.district, &[(5, next)]);
         let order = [w, d, o, c, Int(0), ValueRef::Null, Int(LINES as i64), Int(1)];
@@ -169,6 +171,7 @@ impl World {
             let amount = Decimal((found.column(&self.item, 3) * (100 - discount) + tax) / 100 % 1_000_000);
             found.get(&transaction, &self.stock, &[w, item]);
             let quantity = found.column(&self.stock, 2) as i64;
+            // The stock row is read twice for the same reason.
             found.get(&transaction, &self.stock, &[w, item]);
             let quantity = if quantity > 20 { quantity - 5 } else { quantity + 91 };
             let count = Int(found.column(&self.stock, 14) as i64 + 1);
@@ -179,7 +182,7 @@ impl World {
         transaction.commit().expect("committed");
     }
 
-    /// 3 rows are read and updated, and one inserted.
+    /// Runs a Payment transaction: it reads and updates 3 rows and inserts one.
     pub(crate) fn payment(&mut self) {
         let mut transaction = self.engine.begin().expect("a transaction");
         let (district, customer) =

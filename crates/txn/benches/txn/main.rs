@@ -1,13 +1,14 @@
-//! `cargo bench -p rowmill-txn` measures; `cargo test` runs every bench once on few rows, so that none rots.
+//! `cargo bench -p rowmill-txn` measures. `cargo test` runs every bench once on few rows, so that the benches keep
+//! working.
 
-// A bench stops at what is not as it should be.
+// A bench should stop at the first failure.
 #![allow(clippy::unwrap_used)]
 
 mod versions;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 
-/// `full` of something when measuring, `few` of it within the tests. Only `cargo bench` passes `--bench`.
+/// Returns `full` when measuring and `few` in tests. Only `cargo bench` passes `--bench`.
 fn size(full: usize, few: usize) -> usize {
     if std::env::args().any(|argument| argument == "--bench") { full } else { few }
 }

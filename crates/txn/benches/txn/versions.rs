@@ -1,6 +1,6 @@
-//! The multi-version table: points, ranges and commits over a million keys, alone and beside a thread that writes.
+//! The multi-version table: point reads, ranges and commits over a million keys, alone and beside a writing thread.
 //!
-//! Keys are those of TPC-C's order lines: the id of an index and four integers; rows have 60 bytes.
+//! The keys are like those of TPC-C's order lines: the id of an index and four integers. The rows have 60 bytes.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,13 +16,14 @@ use rowmill_txn::keyed::{Found, VersionBatch, VersionCursor, Versions};
 use crate::size;
 
 const ROW: [u8; 60] = [7; 60];
-/// What a commit of TPC-C changes, about.
+/// Approximately the number of keys that a TPC-C commit changes.
 const CHANGES: usize = 25;
 
 type Key = [u8; 20];
 
 fn key(line: usize) -> Key {
     let mut key = [0; 20];
+    // The integers are stored like in the key codec: big endian, with the sign bit flipped.
     let (line, order) = (line % 10, line / 10);
     for (at, part) in [7, 1, order % 10, order / 10, line].into_iter().enumerate() {
         key[at * 4..at * 4 + 4].copy_from_slice(&(part as u32 ^ if at > 0 { 1 << 31 } else { 0 }).to_be_bytes());
@@ -34,7 +35,7 @@ fn changes(keys: &[Key]) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
     keys.iter().map(|key| (&key[..], Some(&ROW[..])))
 }
 
-/// A table of the keys, which come in `order`.
+/// Makes a table of the keys, inserted in the order of `order`.
 fn filled(order: &[Key]) -> Versions {
     let versions = Versions::new();
     for (commit, keys) in order.chunks(CHANGES).enumerate() {
@@ -83,7 +84,7 @@ pub(crate) fn benches(criterion: &mut Criterion) {
 
     let versions = filled(&shuffled);
     let per_key = versions.allocated_bytes() as f64 / count as f64;
-    assert!(count < 10_000 || per_key < 250.0, "{per_key} bytes a key");
+    assert!(count < 10_000 || per_key < 250.0, "{per_key} bytes per key");
     let points = size(100_000, 1_000);
     let mut row = Vec::new();
     group.throughput(Throughput::Elements(points as u64));
@@ -95,7 +96,7 @@ pub(crate) fn benches(criterion: &mut Criterion) {
             }
         });
     });
-    group.bench_function("get what is not there", |bencher| {
+    group.bench_function("get an absent key", |bencher| {
         bencher.iter(|| {
             for _ in 0..points {
                 let got = versions.get(&key(count + rng.random_range(0..count)), newest, &mut row);
@@ -127,6 +128,7 @@ pub(crate) fn benches(criterion: &mut Criterion) {
         commit += 1;
         let mut keys: [Key; CHANGES] = std::array::from_fn(|_| keys[rng.random_range(0..count)]);
         keys.sort_unstable();
+        // Skip the rare commit that would change a key twice.
         if keys.windows(2).all(|pair| pair[0] < pair[1]) {
             versions.apply(CommitId(commit), changes(&keys), CommitId(commit - 1));
         }
@@ -134,7 +136,7 @@ pub(crate) fn benches(criterion: &mut Criterion) {
     group.throughput(Throughput::Elements(CHANGES as u64));
     group.bench_function("commit of updates", |bencher| bencher.iter(|| update(&versions, rng)));
 
-    // Gets while another thread commits as fast as it can, and the other way round.
+    // Measure point reads while another thread commits as fast as it can.
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| {

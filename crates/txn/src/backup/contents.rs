@@ -1,4 +1,4 @@
-//! The list of a backup's files: their lengths and checksums, under a checksum of its own.
+//! The list of a backup's files with their lengths and checksums. A checksum protects the list itself.
 //!
 //! ```text
 //! "RowmilBk" | version (u32) | commit (u64) | when it was begun, in ms of UNIX time (u64) | files (u32), each:
@@ -14,19 +14,19 @@ use rowmill_io::{Disk, DiskFile, OpenMode};
 use super::BackedUp;
 use crate::codec::{Reader, Writer};
 
-/// The list's file. A folder with it is a backup, and is not written.
+/// The name of the list. A folder with such a file is a backup and must not be written.
 pub(crate) const NAME: &str = "BACKUP";
 
 const MARK: &[u8; 8] = b"RowmilBk";
 const VERSION: u32 = 1;
 
-/// Bytes of a file under one checksum.
+/// Bytes of a file covered by one checksum.
 pub(super) const PIECE_BYTES: usize = 1 << 20;
 
-/// Bytes that are written before they are synced, so that what waits for the disk is not all of a file.
+/// We sync a file after this many bytes, so that the last sync need not write the whole file.
 const UNSYNCED_BYTES_MAX: u64 = 32 << 20;
 
-/// See the module.
+/// The list of a backup's files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Contents {
     commit: CommitId,
@@ -34,7 +34,7 @@ pub(crate) struct Contents {
     pub(super) files: Vec<FileSums>,
 }
 
-/// A file and its checksums.
+/// A file with its checksums.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FileSums {
     pub(super) path: String,
@@ -75,14 +75,14 @@ impl Contents {
         bytes
     }
 
-    /// Writes it, synced. Its name is not yet.
+    /// Writes the list and syncs it. The caller must sync its name.
     pub(super) fn write(&self, disk: &dyn Disk) -> Result<()> {
         let file = disk.open(NAME, OpenMode::Create)?;
         file.write_all_at(&self.encode(), 0)?;
         file.sync()
     }
 
-    /// That of a folder; `None` if there is none.
+    /// Reads the list of a folder. Returns `None` if there is none.
     pub(super) fn read(disk: &dyn Disk) -> Result<Option<Contents>> {
         let Some(len) = disk.len(NAME)? else { return Ok(None) };
         let mut bytes = vec![0; len as usize];
@@ -97,9 +97,9 @@ impl Contents {
         let listed = head.strip_prefix(MARK).ok_or_else(damaged)?;
         let mut input = Reader::new(listed, "the list of the backup's files");
         let version = input.u32()?;
-        // Before the checksum, which may lie elsewhere then.
+        // We look at the version before the checksum, because a newer version may keep its checksum elsewhere.
         if version > VERSION && crc32fast::hash(head) == u32::from_le_bytes(*sum) {
-            return Err(Error::newer_format(format!("version {version} of a backup, and {VERSION} is what we read")));
+            return Err(Error::newer_format(format!("version {version} of a backup, and we read up to {VERSION}")));
         }
         if version != VERSION || crc32fast::hash(head) != u32::from_le_bytes(*sum) {
             return Err(damaged());
@@ -112,6 +112,7 @@ impl Contents {
             let count = input.count(4)?;
             let sums = (0..count).map(|_| input.u32()).collect::<Result<Vec<_>>>()?;
             let is_ours = path.split('/').all(|part| !matches!(part, "" | "." | ".."));
+            // A damaged or forged path must not lead out of the backup's folder.
             if !is_ours || sums.len() as u64 != len.div_ceil(PIECE_BYTES as u64) {
                 return Err(damaged());
             }
@@ -122,11 +123,11 @@ impl Contents {
     }
 }
 
-/// A file that is written from its beginning to its end.
+/// A file that is written from start to end while its checksums are computed.
 pub(super) struct Writing {
     file: Box<dyn DiskFile>,
     sums: FileSums,
-    /// Of the piece that is not full.
+    /// Checksum of the current piece, which is not full yet.
     hasher: crc32fast::Hasher,
     synced: u64,
 }
@@ -162,7 +163,7 @@ impl Writing {
         }
     }
 
-    /// Syncs it, and gives its checksums.
+    /// Syncs the file and returns its checksums.
     pub(super) fn finish(mut self) -> Result<FileSums> {
         self.file.sync()?;
         if !self.sums.len.is_multiple_of(PIECE_BYTES as u64) {
@@ -189,7 +190,7 @@ pub(super) fn pieces(
     Ok(len)
 }
 
-/// The checksums of a file that is there and synced.
+/// Computes the checksums of an existing file.
 pub(super) fn sums_of(disk: &dyn Disk, path: &str, cancel: &Cancel) -> Result<FileSums> {
     let mut sums = FileSums { path: path.to_owned(), len: 0, sums: Vec::new() };
     let file = disk.open(path, OpenMode::Read)?;
@@ -215,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_read_as_it_was_written_and_no_other_bytes_are_one() {
+    fn a_list_round_trips_and_any_changed_byte_is_an_error() {
         let bytes = contents().encode();
         assert_eq!(Contents::decode(&bytes).expect("a list"), contents());
         for at in 0..bytes.len() {
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_that_lead_elsewhere_are_no_files_of_a_backup() {
+    fn paths_that_leave_the_folder_are_refused() {
         for path in ["../x", "/etc/passwd", "a//b", "", "a/./b"] {
             let mut contents = contents();
             contents.files[0].path = path.to_owned();
@@ -236,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn checksums_are_those_of_pieces_however_they_were_written() {
+    fn checksums_do_not_depend_on_how_the_bytes_were_written() {
         let disk = rowmill_io::MemoryDisk::new();
         let bytes: Vec<u8> = (0..PIECE_BYTES * 2 + 5_000).map(|at| (at % 251) as u8).collect();
         let file = disk.open("a", OpenMode::Create).expect("made");

@@ -1,7 +1,8 @@
-//! A folder that is being filled: with a mark in it from the beginning to the end, so that nobody takes a half for a whole.
+//! A folder that is being filled. It holds a mark from the beginning to the end, so that no process takes a partial
+//! folder for a complete one.
 //!
-//! The mark is on disk before anything else is, and is removed when all else is. A folder whose filling failed is empty again, or gone
-//! if it was not there before.
+//! The mark is on disk before all other files and is removed after they are complete. If filling fails, the folder
+//! becomes empty again, or is removed if it did not exist before.
 
 use std::fs::{self, File};
 use std::io;
@@ -10,10 +11,10 @@ use std::path::{Path, PathBuf};
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_io::{Disk, OpenMode};
 
-/// The mark. It holds what the folder was to become.
+/// The name of the mark. The file says what the folder was meant to become.
 const UNFINISHED: &str = "UNFINISHED";
 
-/// See the module.
+/// A folder that is being filled, with its mark. Dropping it unfinished removes everything again.
 pub(super) struct Folder<'a> {
     path: PathBuf,
     disk: &'a dyn Disk,
@@ -22,7 +23,7 @@ pub(super) struct Folder<'a> {
 }
 
 impl<'a> Folder<'a> {
-    /// The folder at `path`, which is not there or empty. It is the directory of `disk`.
+    /// Starts to fill the folder at `path`, which must not exist or be empty. It must be the directory of `disk`.
     pub(super) fn begin(path: &Path, disk: &'a dyn Disk, what: &str) -> Result<Folder<'a>> {
         let failed = |e: &io::Error| Error::io(format_args!("make the folder {}", path.display()), e);
         let was_there = match fs::read_dir(path) {
@@ -35,8 +36,8 @@ impl<'a> Folder<'a> {
             },
             Err(e) if e.kind() == io::ErrorKind::NotFound => false,
             Err(e) if e.kind() == io::ErrorKind::NotADirectory => {
-                let message = format!("{} is a file, and {what} is written to a folder", path.display());
-                return Err(Error::new(ErrorKind::UndefinedFile, message).hint("name a folder that is not there yet"));
+                let message = format!("{} is a file, but {what} needs a folder", path.display());
+                return Err(Error::new(ErrorKind::UndefinedFile, message).hint("name a folder that does not exist yet"));
             }
             Err(e) => return Err(failed(&e)),
         };
@@ -44,6 +45,7 @@ impl<'a> Folder<'a> {
         if !was_there {
             fs::create_dir_all(path).map_err(|e| failed(&e))?;
         }
+        // The mark and its name must be on disk before the first file, so that a crash at any later point leaves them.
         let mark = disk.open(UNFINISHED, OpenMode::Create)?;
         mark.write_all_at(what.as_bytes(), 0)?;
         mark.sync()?;
@@ -60,9 +62,9 @@ impl<'a> Folder<'a> {
         self.disk
     }
 
-    /// Makes it what it was to become. All files in it are synced, and the folders below it.
+    /// Completes the folder. All files in it, and the folders below it, must be synced.
     pub(super) fn finish(mut self) -> Result<()> {
-        // The names of all others before the mark's is gone.
+        // The names of all files must be on disk before the mark's name disappears.
         self.disk.sync_dir("")?;
         self.disk.remove(UNFINISHED)?;
         self.disk.sync_dir("")?;
@@ -76,7 +78,7 @@ impl Drop for Folder<'_> {
         if self.is_finished {
             return;
         }
-        // The mark last: what cannot be removed stays marked.
+        // The mark goes last, so that a folder with leftovers stays marked.
         let entries = fs::read_dir(&self.path).into_iter().flatten().flatten();
         let removed = entries.filter(|entry| entry.file_name() != UNFINISHED).all(|entry| {
             let path = entry.path();
@@ -100,14 +102,14 @@ fn sync_parent(path: &Path) -> io::Result<()> {
 
 fn not_empty(path: &Path, what: &str, name: &str) -> Error {
     let found = match name {
-        UNFINISHED => "what was left of one that did not come to its end".to_owned(),
-        name => format!("{name} is there"),
+        UNFINISHED => "it holds an unfinished copy".to_owned(),
+        name => format!("it holds {name}"),
     };
-    let message = format!("{what} is written to an empty folder, and {} is not empty: {found}", path.display());
-    Error::new(ErrorKind::DuplicateObject, message).hint("name a folder that is not there yet, or empty this one")
+    let message = format!("{what} needs an empty folder, and {} is not empty: {found}", path.display());
+    Error::new(ErrorKind::DuplicateObject, message).hint("name a folder that does not exist yet, or empty this one")
 }
 
-/// Refuses a folder of which a backup or a restoring has not come to its end.
+/// Refuses a folder with an unfinished backup or an unfinished restore.
 pub(crate) fn check_finished(path: &Path) -> Result<()> {
     let mark = path.join(UNFINISHED);
     match mark.try_exists() {
@@ -117,21 +119,21 @@ pub(crate) fn check_finished(path: &Path) -> Result<()> {
         Ok(true) => {
             let what = fs::read_to_string(&mark).ok().filter(|what| !what.is_empty());
             let what = what.unwrap_or_else(|| "a copy".to_owned());
-            let message = format!("{} holds {what} that did not come to its end", path.display());
-            Err(Error::new(ErrorKind::UndefinedFile, message).hint("remove the folder, and make it again"))
+            let message = format!("{} holds {what} that was not finished", path.display());
+            Err(Error::new(ErrorKind::UndefinedFile, message).hint("remove the folder and make it again"))
         }
     }
 }
 
-/// Refuses to write a folder that is a backup.
+/// Refuses to open a backup for writing.
 pub(crate) fn check_no_backup(path: &Path) -> Result<()> {
     let list = path.join(super::contents::NAME);
     match list.try_exists() {
         Ok(false) => Ok(()),
         Ok(true) => {
-            let message = format!("{} is a backup, which is only read", path.display());
+            let message = format!("{} is a backup, which can only be read", path.display());
             Err(Error::new(ErrorKind::ReadOnly, message).hint(format!(
-                "restore it to another folder, or remove the file {} to go on in this one",
+                "restore it to another folder, or remove the file {} to use this one as a database",
                 list.display()
             )))
         }
@@ -140,10 +142,10 @@ pub(crate) fn check_no_backup(path: &Path) -> Result<()> {
     }
 }
 
-/// Refuses a folder `to` within the directory `own`, or the other way round.
+/// Refuses a folder `to` inside of the directory `own`, and the other way round.
 pub(super) fn check_apart(own: &Path, to: &Path, what: &str) -> Result<()> {
     let whole = |path: &Path| -> Option<PathBuf> {
-        // What is not there yet lies in what is.
+        // A path that does not exist yet is resolved from its nearest existing ancestor.
         let there = path.ancestors().find_map(|above| Some((above, above_or_here(above).canonicalize().ok()?)));
         let (above, found) = there?;
         Some(found.join(path.strip_prefix(above).ok()?))
@@ -152,8 +154,8 @@ pub(super) fn check_apart(own: &Path, to: &Path, what: &str) -> Result<()> {
     if !to_whole.starts_with(&own_whole) && !own_whole.starts_with(&to_whole) {
         return Ok(());
     }
-    let message = format!("cannot {what} {} to {}: one lies in the other", own.display(), to.display());
-    Err(Error::new(ErrorKind::InvalidParameter, message).hint("name a folder beside it"))
+    let message = format!("cannot {what} {} to {}: one is inside of the other", own.display(), to.display());
+    Err(Error::new(ErrorKind::InvalidParameter, message).hint("name a folder outside of it"))
 }
 
 fn above_or_here(path: &Path) -> &Path {

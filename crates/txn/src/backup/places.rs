@@ -1,4 +1,4 @@
-//! Where the extents of a state lie in its copy: in each file one behind the other, in the order in which they lay.
+//! The places of a state's extents in its copy. In each file they follow each other without gaps, in their old order.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use rowmill_storage::{Block, Extent};
 
 use crate::snapshot::Snapshot;
 
-/// A chunk that is copied.
+/// A chunk that will be copied.
 pub(super) struct Piece {
     pub(super) block: Arc<Block>,
-    /// Which of the block's chunks.
+    /// The number of the chunk in its block.
     pub(super) chunk: usize,
 }
 
@@ -21,13 +21,13 @@ impl Piece {
     }
 }
 
-/// The pieces of each column's file.
+/// The pieces of each column's file, in the order of their extents.
 type Files = BTreeMap<(TableId, ColumnId), Vec<Piece>>;
 
-/// See the module.
+/// The pieces of all files of a state, with their offsets in the copy.
 pub(super) struct Places {
     files: Files,
-    /// By table, column and the offset where it lay.
+    /// The new offset, by table, column and old offset.
     offsets: HashMap<(TableId, ColumnId, u64), u64>,
     blocks: HashSet<BlockId>,
 }
@@ -47,6 +47,7 @@ impl Places {
         let mut offsets = HashMap::new();
         for ((table, column), pieces) in &mut files {
             pieces.sort_by_key(|piece| piece.extent().offset);
+            // Sorting by the old offset keeps the order, and gaps between extents close.
             let mut end = 0;
             for extent in pieces.iter().map(Piece::extent) {
                 offsets.insert((*table, *column, extent.offset), end);
@@ -65,7 +66,7 @@ impl Places {
         self.blocks.contains(&block)
     }
 
-    /// Where an extent of a block lies in the copy; `None` if the block has no such chunk.
+    /// The extent of a block's chunk in the copy, or `None` if no block has such a chunk.
     pub(super) fn place(&self, table: TableId, column: ColumnId, extent: Extent) -> Option<Extent> {
         let offset = *self.offsets.get(&(table, column, extent.offset))?;
         Some(Extent { offset, len: extent.len })

@@ -1,7 +1,7 @@
-//! Restoring: a backup becomes a database in another folder, or nothing does.
+//! Restoring: turns a backup into a database in another folder, completely or not at all.
 //!
-//! Each file is compared with the list while it is copied, then all that `CHECK DATABASE` looks at is looked at in the copy, and then
-//! the mark of a folder that is not finished is removed.
+//! We compare each file with the list while we copy it. Then we run `CHECK DATABASE` on the copy. Only after that we
+//! remove the mark of an unfinished folder.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -15,31 +15,32 @@ use super::no_backup;
 use crate::check::Checked;
 use crate::engine::{Engine, OpenOptions};
 
-/// Files that opening a backup to read it leaves there.
+/// Files that readers leave in a backup's folder.
 const OF_READERS: [&str; 3] = ["LOCK", "base.lmdb-lock", "base.lmdb-probe"];
 
-/// A database that was restored.
+/// A restored database.
 #[derive(Clone, Debug)]
 pub struct Restored {
-    /// The last commit that it has.
+    /// Its last commit.
     pub commit: CommitId,
-    /// Files that were copied.
+    /// Number of copied files.
     pub files: u64,
-    /// Their bytes.
+    /// Total length of the copied files.
     pub bytes: u64,
-    /// What the check has looked at; there was no problem.
+    /// The results of the check, which found no problem.
     pub checked: Vec<Checked>,
 }
 
-/// Makes a database in the folder `to`, which is not there or empty, of the backup in `from`.
+/// Restores the backup in `from` to the folder `to`, which must not exist or be empty.
 ///
-/// `Corrupt` where a file is not what was backed up, is missing or is none of the backup, `UndefinedFile` where there is no backup, or
-/// half of one. An error leaves nothing in `to`.
+/// Returns `Corrupt` if a file differs from the list, is missing or is not on the list, and `UndefinedFile` if there is
+/// no backup or only part of one. After an error `to` is as it was before.
 pub fn restore(from: &Path, to: &Path, cancel: &Cancel) -> Result<Restored> {
     restore_over(from, to, &RealDisk::new(to), cancel)
 }
 
-/// The same, with all that is written through `disk`, which has `to` as its directory: for tests of faults.
+/// Restores a backup and writes all files through `disk`, whose directory must be `to`. It is meant for tests that
+/// inject faults.
 pub fn restore_over(from: &Path, to: &Path, disk: &dyn Disk, cancel: &Cancel) -> Result<Restored> {
     check_finished(from)?;
     check_apart(from, to, "restore")?;
@@ -54,7 +55,7 @@ pub fn restore_over(from: &Path, to: &Path, disk: &dyn Disk, cancel: &Cancel) ->
     Ok(Restored { commit: backed_up.commit, files: backed_up.files, bytes: backed_up.bytes, checked })
 }
 
-/// Refuses a backup of which a file is missing, or that has one that is not listed.
+/// Refuses a backup with a missing file, or with a file that is not on the list.
 fn check_names(source: &RealDisk, contents: &Contents) -> Result<()> {
     let mut found = BTreeSet::new();
     names_below(source, "", &mut found)?;
@@ -66,7 +67,7 @@ fn check_names(source: &RealDisk, contents: &Contents) -> Result<()> {
     found.remove(contents::NAME);
     match found.iter().find(|name| !OF_READERS.contains(&name.as_str())) {
         None => Ok(()),
-        Some(name) => Err(Error::corrupt(format!("{} is no file of the backup", source.describe(name)))
+        Some(name) => Err(Error::corrupt(format!("{} does not belong to the backup", source.describe(name)))
             .hint("remove it if it was put there by mistake, or use another backup")),
     }
 }
@@ -84,7 +85,7 @@ fn names_below(disk: &RealDisk, folder: &str, found: &mut BTreeSet<String>) -> R
 
 fn copy(source: &RealDisk, disk: &dyn Disk, contents: &Contents, cancel: &Cancel) -> Result<()> {
     let mut folders = BTreeSet::new();
-    // A database has one, though it has no rows.
+    // A database has this folder even if it has no columnar rows, so we create it in any case.
     disk.create_dir(crate::column_files::TABLES)?;
     folders.insert(crate::column_files::TABLES.to_owned());
     for file in &contents.files {
@@ -96,7 +97,7 @@ fn copy(source: &RealDisk, disk: &dyn Disk, contents: &Contents, cancel: &Cancel
         }
         copy_file(source, disk, file, cancel)?;
     }
-    // The deepest first.
+    // The deepest folders come first, so that each name is on disk after everything below it.
     folders.iter().rev().try_for_each(|folder| disk.sync_dir(folder))
 }
 
@@ -105,38 +106,39 @@ fn copy_file(source: &RealDisk, disk: &dyn Disk, file: &FileSums, cancel: &Cance
     let opened = source.open(&file.path, OpenMode::Read)?;
     let len = opened.len()?;
     if len != file.len {
-        return Err(damaged(format!("{name} has {len} bytes, and {} were backed up", file.len)));
+        return Err(damaged(format!("{name} has {len} bytes, but {} were backed up", file.len)));
     }
     let mut writing = Writing::new(file.path.clone(), disk.open(&file.path, OpenMode::Create)?);
     let mut sums = file.sums.iter();
     contents::pieces(&*opened, cancel, |at, piece| {
         if sums.next() != Some(&crc32fast::hash(piece)) {
             let end = at + piece.len() as u64;
-            return Err(damaged(format!("{name}: the bytes from {at} to {end} are not what was backed up")));
+            return Err(damaged(format!("{name}: the bytes from {at} to {end} differ from the backed up ones")));
         }
         writing.write(piece)
     })?;
+    // The second comparison covers the bytes that we wrote, in case the source changed between the two reads of it.
     match writing.finish()? == *file {
         true => Ok(()),
-        false => Err(damaged(format!("{name} was changed while it was read"))),
+        false => Err(damaged(format!("{name} changed while it was read"))),
     }
 }
 
-/// Everything that `CHECK DATABASE` looks at, in what was copied.
+/// Runs `CHECK DATABASE` on the copy.
 fn check(to: &Path, contents: &Contents, cancel: &Cancel) -> Result<Vec<Checked>> {
     let options = OpenOptions { read_only: true, ..OpenOptions::default() };
     let engine = Engine::open_unfinished(to, options)?;
     let (found, known) = (engine.snapshot()?.commit(), contents.backed_up().commit);
     if found != known {
-        return Err(damaged(format!("the backup is of commit {known}, and its base of commit {found}")));
+        return Err(damaged(format!("the backup should have commit {known}, but its base has commit {found}")));
     }
     let checked = engine.check(cancel)?;
     match checked.iter().find_map(|checked| Some((&checked.object, checked.problem.as_ref()?))) {
         None => Ok(checked),
-        Some((object, problem)) => Err(damaged(format!("what was restored is damaged: {object}: {problem}"))),
+        Some((object, problem)) => Err(damaged(format!("the restored database is damaged: {object}: {problem}"))),
     }
 }
 
 fn damaged(message: String) -> Error {
-    Error::new(ErrorKind::Corrupt, message).hint("use another backup, or copy this one again from where it was made")
+    Error::new(ErrorKind::Corrupt, message).hint("use another backup, or copy this one again from its origin")
 }

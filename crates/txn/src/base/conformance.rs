@@ -32,7 +32,7 @@ fn keys(base: &dyn OrderedBase, prefix: &[u8]) -> Vec<Vec<u8>> {
     entries(&*base.read().unwrap(), prefix).into_iter().map(|(key, _)| key).collect()
 }
 
-/// Runs every case on a base of its own.
+/// Runs every case on its own new base.
 fn base_conformance(make: &dyn Fn() -> Box<dyn OrderedBase>) {
     for case in [
         a_new_base_is_empty,
@@ -56,7 +56,7 @@ fn base_conformance(make: &dyn Fn() -> Box<dyn OrderedBase>) {
 fn calls_read_the_same(base: &dyn OrderedBase) {
     let (read, by_calls) = (base.read().unwrap(), base.read_by_calls().unwrap());
     assert_eq!(by_calls.commit_id().unwrap(), read.commit_id().unwrap());
-    assert_eq!(by_calls.get(b"a key that nobody has").unwrap(), None);
+    assert_eq!(by_calls.get(b"a key that does not exist").unwrap(), None);
     let all = entries(&*read, b"");
     assert_eq!(entries(&*by_calls, b""), all);
     for (key, value) in &all {
@@ -91,6 +91,7 @@ fn values_read_back(base: &dyn OrderedBase) {
     assert_eq!(read.commit_id().unwrap(), CommitId(7));
     drop(read);
     assert_eq!(keys(base, b""), [long, b"big".to_vec(), b"empty".to_vec(), vec![255; 9]]);
+    // A commit without changes should still be recorded.
     base.write(&WriteBatch::new(), CommitId(9)).unwrap();
     assert_eq!(base.commit_id().unwrap(), CommitId(9));
 }
@@ -125,7 +126,7 @@ fn prefixes_are_deleted_and_scanned_whole(base: &dyn OrderedBase) {
     assert_eq!(keys(base, b""), [names[0], names[1], names[4]]);
     base.write(&batch(|b| b.delete_prefix(b"")), CommitId(4)).unwrap();
     assert!(keys(base, b"").is_empty());
-    assert_eq!(base.commit_id().unwrap(), CommitId(4), "the base's own keys stay");
+    assert_eq!(base.commit_id().unwrap(), CommitId(4), "the reserved keys stay");
 }
 
 fn ranges_are_read_both_ways(base: &dyn OrderedBase) {
@@ -163,7 +164,7 @@ fn ranges_are_read_both_ways(base: &dyn OrderedBase) {
     }
 }
 
-/// Checks how many of `keys` are passed over, and that the last one is given if all that were asked for are there.
+/// Checks how many of `keys` are skipped, and that the last one is returned only if all requested keys exist.
 fn check_passes(keys: &[u8], passed: impl Fn(usize) -> (usize, Option<u8>)) {
     for keys_max in [0, 1, 2, 5, 100, keys.len(), keys.len() + 1] {
         let wanted = keys_max.min(keys.len());
@@ -172,7 +173,7 @@ fn check_passes(keys: &[u8], passed: impl Fn(usize) -> (usize, Option<u8>)) {
     }
 }
 
-/// A tree of several levels, with long keys, long values and values with pages of their own, is searched in any order.
+/// Searches a tree of several levels in any order. It has long keys, long values, and values with their own pages.
 fn a_large_tree_is_searched_in_any_order(base: &dyn OrderedBase) {
     let key = |i: u64| {
         let mut key = format!("{:012}", i.wrapping_mul(0x9E37_79B9_7F4A_7C15) % 1_000_000_007).into_bytes();
@@ -187,7 +188,7 @@ fn a_large_tree_is_searched_in_any_order(base: &dyn OrderedBase) {
     }
     let read = base.read().unwrap();
     for i in 0..6_000_u64 {
-        // Near one another for a while, then somewhere else.
+        // Search near one place for a while, then at another one.
         let around = i / 50 * 7_919;
         let (start, mut end) = (key(around + i % 5), key(around + i % 3 + 1));
         assert_eq!(read.get(&start).unwrap(), model.get(&start).cloned(), "{i}");
@@ -232,7 +233,7 @@ fn scans_stop_when_told(base: &dyn OrderedBase) {
     assert_eq!(seen, 100);
     let error = read.scan(b"k", &mut |_, _| Err(Error::internal("enough"))).unwrap_err();
     assert_eq!(error.message(), "enough");
-    // The visitor may write: the scan sees its own state.
+    // The visitor may write to the base. The scan should still see its own state.
     let mut seen = Vec::new();
     read.scan(b"k", &mut |key, _| {
         if seen.is_empty() {
@@ -308,7 +309,7 @@ fn bad_batches_change_nothing(base: &dyn OrderedBase) {
 }
 
 fn readers_and_a_writer_at_once(base: &dyn OrderedBase) {
-    // Every state has all its keys at one value.
+    // In every state all keys should have the same value.
     let write = |n: u64| {
         let written = batch(|b| (0..20_u8).for_each(|key| b.put([b'k', key], n.to_le_bytes())));
         base.write(&written, CommitId(n)).unwrap();
@@ -331,7 +332,7 @@ fn readers_and_a_writer_at_once(base: &dyn OrderedBase) {
 
 fn lmdb(map_bytes: usize) -> impl Fn() -> Box<dyn OrderedBase> {
     move || {
-        // The directory goes when the test process does; the file is LMDB's as long as the base is open.
+        // The directory is deleted when `InDirectory` is dropped, after the base that has files in it.
         let dir = tempfile::tempdir().unwrap();
         let options = LmdbOptions { map_bytes, ..LmdbOptions::default() };
         let base = LmdbBase::open_with(dir.path(), false, options).unwrap();
@@ -339,7 +340,7 @@ fn lmdb(map_bytes: usize) -> impl Fn() -> Box<dyn OrderedBase> {
     }
 }
 
-/// A base with the directory that goes with it.
+/// A base together with its temporary directory.
 #[derive(Debug)]
 struct InDirectory<B> {
     base: B,
@@ -388,7 +389,7 @@ fn lmdb_base_conforms() {
 
 #[test]
 fn lmdb_base_conforms_while_its_mapping_grows() {
-    // A mapping that 3 MB do not fit into.
+    // 3 MB do not fit into a mapping of this length.
     base_conformance(&lmdb(1 << 20));
 }
 
@@ -419,14 +420,14 @@ enum Change {
 #[derive(Clone, Debug)]
 enum Step {
     Write(Vec<Change>),
-    /// Takes a read and holds it.
+    /// Begins a read and holds it.
     Hold,
-    /// Checks and drops one of the reads that are held.
+    /// Checks and drops one of the held reads.
     Check(usize),
 }
 
 fn key() -> impl Strategy<Value = Vec<u8>> {
-    // Few bytes, so that keys meet, share prefixes and touch the ends of the order.
+    // We use few distinct bytes, so that keys collide, share prefixes and touch both ends of the order.
     prop::collection::vec(prop_oneof![Just(1_u8), Just(0x61), Just(0x62), Just(0xFF)], 1..5)
 }
 
@@ -491,6 +492,7 @@ fn run(base: &dyn OrderedBase, steps: &[Step]) {
             Step::Hold => held.push((base.read().unwrap(), commit, model.clone())),
             Step::Check(which) if !held.is_empty() => {
                 let (read, commit, model) = held.remove(which % held.len());
+                // The read should see the model as it was when the read began.
                 check(&*read, commit, &model);
             }
             Step::Check(_) => check(&*base.read().unwrap(), commit, &model),

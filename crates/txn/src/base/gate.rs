@@ -1,37 +1,38 @@
-//! The gate in front of a mapping that may move.
+//! The gate that guards a mapping that may move.
 //!
-//! LMDB maps its file once. When the file outgrows the mapping, or another process has let it, this process has to map
-//! it anew, and no transaction may be open meanwhile: its pages would be pulled from under it. So every transaction
-//! enters the gate and leaves it when it ends, and a remapping runs alone.
+//! LMDB maps its file once. When the file outgrows the mapping, or another process let it grow, this process must map
+//! the file again. No transaction may be open then, because its pages would be unmapped while it reads them. So every
+//! transaction enters the gate and leaves it when it ends, and a remapping runs alone.
 //!
-//! Waiting for a moment without transactions must not keep new ones out: a thread that holds a read and begins another
-//! would then wait for itself. The price is that a stream of overlapping reads can make the remapping wait for ever, so
-//! it waits with patience and gives up. Mappings are made so long that hardly anybody ever gets here.
+//! While a remapping waits for a moment without transactions, new ones must still be let in. For example, a thread that
+//! holds a read and begins another one would otherwise wait for itself. The price is that overlapping reads can delay
+//! the remapping forever, so it waits for a limited time and then gives up. Our mappings are so long that this is rare.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-/// Counts the transactions that are open.
+/// Counts the open transactions.
 #[derive(Debug, Default)]
 pub(super) struct Gate {
     inside: Mutex<usize>,
     left: Condvar,
 }
 
-/// An open transaction's place behind the gate.
+/// The place of an open transaction inside the gate. Leaves the gate when dropped.
 #[derive(Debug)]
 pub(super) struct Entered(Arc<Gate>);
 
 impl Gate {
-    /// Enters. Waits only while somebody runs alone.
+    /// Enters the gate. Waits only while a remapping runs.
     pub(super) fn enter(self: &Arc<Self>) -> Entered {
+        // `alone` holds this lock while its change runs, so we wait exactly that long.
         *self.inside.lock() += 1;
         Entered(Arc::clone(self))
     }
 
-    /// Runs `change` while nobody is inside. `None` if somebody was for all of `patience`.
+    /// Runs `change` while no transaction is inside. Returns `None` if no such moment came within `patience`.
     pub(super) fn alone<T>(&self, patience: Duration, change: impl FnOnce() -> T) -> Option<T> {
         let deadline = Instant::now() + patience;
         let mut inside = self.inside.lock();
@@ -40,6 +41,7 @@ impl Gate {
                 return None;
             }
         }
+        // The lock is still held here, so no transaction can enter before `change` has run.
         Some(change())
     }
 }
@@ -68,7 +70,7 @@ mod tests {
         std::thread::scope(|scope| {
             let alone = scope.spawn(|| gate.alone(Duration::from_secs(60), || 2));
             std::thread::sleep(SHORT);
-            // Who waits to be alone keeps nobody out.
+            // A thread that waits to be alone should not keep other threads out.
             drop(gate.enter());
             drop(first);
             assert_eq!(alone.join().ok(), Some(Some(2)));

@@ -1,4 +1,4 @@
-//! Which ordered base a directory has, or is to have.
+//! The kind of ordered base that a directory has, or should get.
 
 use std::fmt;
 use std::path::Path;
@@ -9,54 +9,56 @@ use rowmill_base::{Error, ErrorKind, Result};
 use super::lmdb_file::is_there;
 use super::{LmdbBase, OrderedBase};
 
-/// The name of RocksDB's directory in the directory of a database, also for who cannot read it.
+/// The name of RocksDB's directory in the directory of a database. Builds without RocksDB need it too, to recognise
+/// one.
 pub(super) const ROCKS_DIR: &str = "base.rocksdb";
 
-/// What keeps the ordered base of a directory.
+/// The key-value store that keeps the ordered base of a directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BaseKind {
-    /// A file of LMDB: a B-tree, which other processes read too.
+    /// A file of LMDB: a B-tree, which other processes can read too.
     #[default]
     Lmdb,
-    /// A directory of RocksDB: a merge tree, for one process. Builds have it with the feature `rocksdb`.
+    /// A directory of RocksDB: a merge tree, for one process only. Requires a build with the feature `rocksdb`.
     RocksDb,
 }
 
 impl BaseKind {
-    /// What the directory `dir` has. `Corrupt` if it has two.
+    /// The kind of base that the directory `dir` has. Returns `Corrupt` if it has two.
     pub fn of(dir: &Path) -> Result<Option<BaseKind>> {
         match (LmdbBase::exists(dir)?, is_there(&dir.join(ROCKS_DIR))?) {
             (true, true) => Err(Error::corrupt(format!("{} has a base of LMDB and one of RocksDB", dir.display()))
-                .hint("one of them is of another database: restore the directory from a backup")),
+                .hint("one belongs to another database: restore the directory from a backup")),
             (true, false) => Ok(Some(BaseKind::Lmdb)),
             (false, true) => Ok(Some(BaseKind::RocksDb)),
             (false, false) => Ok(None),
         }
     }
 
-    /// `Unsupported` where a base of this kind in the directory `dir` cannot be opened: one of RocksDB for reading only, or by a
-    /// build that does not have it.
+    /// Returns `Unsupported` if a base of this kind in the directory `dir` cannot be opened. That is a RocksDB base
+    /// opened for reading only, or by a build without RocksDB.
     pub fn check_supported(self, dir: &Path, read_only: bool) -> Result<()> {
         let unsupported = |what: String, help: &str| Err(Error::new(ErrorKind::Unsupported, what).hint(help));
         match self {
             BaseKind::Lmdb => Ok(()),
             BaseKind::RocksDb if !cfg!(feature = "rocksdb") => unsupported(
-                format!("{}: its base is one of RocksDB, and this build has only LMDB", dir.display()),
-                "build with `--features rocksdb`, which takes a C++ compiler and libclang",
+                format!("{}: the ordered base is in RocksDB, and this build supports only LMDB", dir.display()),
+                "build with `--features rocksdb`, which needs a C++ compiler and libclang",
             ),
+            // RocksDB locks its directory for one process, so a second one cannot follow the writer.
             BaseKind::RocksDb if read_only => unsupported(
                 format!(
-                    "{} is opened for reading only, and its base is one of RocksDB, which one process alone can open",
+                    "{} cannot be opened for reading only: its base is in RocksDB, which only one process can open",
                     dir.display()
                 ),
-                "read it in the process that writes, or read a backup of it, whose base is one of LMDB",
+                "read it in the process that writes, or read a backup of it, which always has an LMDB base",
             ),
             BaseKind::RocksDb => Ok(()),
         }
     }
 
-    /// Opens the base of this kind in the directory `dir`, which is made if there is none. `Unsupported` as
-    /// [`BaseKind::check_supported`] says.
+    /// Opens the base of this kind in the directory `dir`, and creates it if there is none. Returns `Unsupported` in
+    /// the cases that [`BaseKind::check_supported`] lists.
     pub fn open(self, dir: &Path, read_only: bool) -> Result<Arc<dyn OrderedBase>> {
         self.check_supported(dir, read_only)?;
         match self {
@@ -85,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_says_what_it_has() {
+    fn the_kind_is_found_from_the_files_in_the_directory() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(BaseKind::of(dir.path()).unwrap(), None);
         std::fs::create_dir(dir.path().join(ROCKS_DIR)).unwrap();
@@ -97,9 +99,9 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_opened_is_refused_with_what_helps() {
+    fn unsupported_opens_are_refused_with_a_hint() {
         let dir = tempfile::tempdir().unwrap();
-        // By readers always, and by whoever has only LMDB.
+        // Opening for reading only is always refused. A build without RocksDB refuses writing too.
         for read_only in [true, cfg!(feature = "rocksdb")] {
             let error = BaseKind::RocksDb.open(dir.path(), read_only).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Unsupported);

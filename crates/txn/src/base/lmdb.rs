@@ -1,35 +1,37 @@
 //! The ordered base in one file of LMDB.
 //!
-//! LMDB is a copy-on-write B-tree in a mapped file: a commit writes the changed pages elsewhere, syncs them, and then
-//! flips one of two heads. Readers hold a slot in a table that all processes share and are never waited for, except that
-//! the pages of the state they read are not reused.
+//! LMDB is a copy-on-write B-tree in a mapped file. A commit writes the changed pages to free places, syncs them, and
+//! then overwrites the older one of two heads. Each reader holds a slot in a table that all processes share. No writer
+//! waits for a reader, but the pages of a state that is read are not reused.
 //!
-//! What is added to that:
-//! * **Checks.** Each value carries a checksum (`sealed_value.rs`); all pages, keys and values are looked at before LMDB
-//!   maps the file, of a long one the heads and the length (`lmdb_pages.rs`).
-//! * **Making a base.** A new file is made under another name and then renamed, so a base that exists is whole
-//!   (`lmdb_file.rs`).
-//! * **Compaction.** Free pages are given back by another file, which takes the place of the one before (`lmdb_compaction.rs`).
-//! * **Reads.** Searches and ranges go over the mapped pages themselves (`lmdb_tree.rs`). LMDB writes them, and keeps those of
-//!   a state that is read from being written again.
-//! * **Runs.** Keys that come in order in many places leave full pages (`lmdb_run.rs`).
-//! * **Growth.** Address space is cheap and remapping has to wait for every reader of the process (`gate.rs`), so the
-//!   mapping begins far longer than the file. A write that does not fit doubles it and runs again.
-//! * **One environment a process.** LMDB's locks break if a process opens a file twice; the second open is refused.
-//! * **Killed writers.** LMDB mends what they leave when the next one begins to write. A base that is opened to be written
-//!   does that before anybody reads it.
-//! * **Commits of readers.** The table of readers names LMDB's transactions. The base notes which commit each was.
-//! * **Poison.** After an I/O error in a write nothing is known about what the disk holds; no further write is tried.
+//! We add to that:
+//! * **Checks.** Each value carries a checksum (`sealed_value.rs`). Before LMDB maps the file we check all pages, keys
+//!   and values. For a long file we check only the heads and the length (`lmdb_pages.rs`).
+//! * **Creating a base.** We create a new file under another name and then rename it, so that a base that exists is
+//!   always complete (`lmdb_file.rs`).
+//! * **Compaction.** To give free pages back we copy the base to another file, which replaces the old one
+//!   (`lmdb_compaction.rs`).
+//! * **Reads.** Searches and range scans read the mapped pages directly (`lmdb_tree.rs`). LMDB still does all writing,
+//!   and does not overwrite the pages of a state that is read.
+//! * **Runs.** Keys that arrive in order at many places leave full pages (`lmdb_run.rs`).
+//! * **Growth.** Address space is cheap, and remapping must wait for every reader of the process (`gate.rs`). So the
+//!   mapping is much longer than the file from the start. A write that does not fit doubles the mapping and runs again.
+//! * **One environment per process.** LMDB's locks break if a process opens a file twice, so the second open is
+//!   refused.
+//! * **Killed writers.** LMDB repairs what they leave when the next write begins. A process that opens the base for
+//!   writing begins such a write before the first read.
+//! * **Commits of readers.** The table of readers names LMDB transactions. The base records which commit each one made.
+//! * **Poison.** After an I/O error in a write we do not know what the disk holds, so we refuse all further writes.
 //!
-//! Keys of the base itself:
+//! Reserved keys of the base:
 //!
 //! ```text
 //! 00 'c'                      the last commit (u64)
-//! 00 'h' transaction (u64 BE) the commit that this transaction of LMDB was (u64), from the oldest that is read on
+//! 00 'h' transaction (u64 BE) the commit (u64) that this LMDB transaction made; kept from the oldest one that is read
 //! 00 'v'                      the version of this layout (u32)
 //! ```
 //!
-//! Numbers are little endian unless said. As for every other key, the checksum follows the value.
+//! Numbers are little endian unless marked otherwise. As with every other key, the checksum follows the value.
 
 use std::fmt;
 use std::fs;
@@ -60,34 +62,36 @@ use super::{
     has_keys, keys_of_prefix, prefix_range,
 };
 
-/// The file's name in the directory of a database.
+/// The name of the file in the directory of a database.
 pub const BASE_FILE: &str = "base.lmdb";
 
-/// The version of the values' layout and of the base's own keys.
+/// The version of the layout of values and of the reserved keys.
 pub(super) const LAYOUT_VERSION: u32 = 1;
 pub(super) const VERSION_KEY: &[u8] = b"\0v";
 pub(super) const LAST_COMMIT_KEY: &[u8] = b"\0c";
 pub(super) const HISTORY_PREFIX: &[u8] = b"\0h";
 
-/// A page, at the most: what the system has.
+/// The largest page size that a system has.
 const PAGE_BYTES_MAX: usize = 1 << 14;
-/// Bytes of pages that a byte of a write may take: pages are left half full, and those above them are copied.
+/// The most bytes of pages that one byte of a write can take: pages may be half full, and their ancestors are copied
+/// too.
 const WRITTEN_PER_BYTE: usize = 4;
-/// Room beyond that.
+/// Room that a write should have in addition to that.
 const ROOM_BYTES: usize = 1 << 20;
 
-/// Times that a read is begun again because another state was made before it knew where the tree of its own begins.
+/// The most times that we begin a read again because another commit came before we found the root of the read's tree.
 const BEGINS_MAX: usize = 1_000;
 
-/// What a caller may choose.
+/// Options for opening a base.
 #[derive(Clone, Copy, Debug)]
 pub struct LmdbOptions {
-    /// Address space at the start, rounded up to twice the file. Less is taken where the system has less.
+    /// Address space to map at the start. At least twice the length of the file is mapped, or less if the system does
+    /// not grant that much.
     pub map_bytes: usize,
-    /// How long a mapping that has to grow waits for the readers of this process.
+    /// The longest time that a mapping that must grow waits for the readers of this process.
     pub patience: Duration,
-    /// All pages of a file of so many bytes are looked at before it is mapped; of a longer one its heads and its length, since more
-    /// takes as long as to read it.
+    /// A file of at most this many bytes is checked completely before it is mapped. For a longer file we check only the
+    /// heads and the length, because a full check takes as long as reading the file.
     pub looked_through_max: u64,
 }
 
@@ -97,51 +101,52 @@ impl Default for LmdbOptions {
     }
 }
 
-/// An ordered base in a file of LMDB.
+/// An ordered base in an LMDB file.
 pub struct LmdbBase {
     pub(super) dir: PathBuf,
     pub(super) options: LmdbOptions,
-    /// The file that is the base.
+    /// The file that is the base now.
     pub(super) open: RwLock<Arc<OpenBase>>,
-    /// Those that were it before and that somebody may read, oldest first.
+    /// Files that were the base before and that a process may still read, oldest first.
     pub(super) older: Mutex<Vec<Arc<OpenBase>>>,
-    /// Held by whoever writes.
+    /// Locked by the writer.
     pub(super) writing: Mutex<()>,
 }
 
-/// What an open base and its reads share. It is closed with the last of them.
+/// An open file of a base, shared by the base and its reads. It is closed when the last of them is dropped.
 pub(super) struct OpenBase {
     map: Map,
     tree: MappedTree,
     env: Env<WithoutTls>,
-    /// Behind `env`, so that it is closed after it. None where nothing can be written.
+    /// Must come after `env`, so that it is closed after it. `None` if this process cannot write to the directory.
     readers: Option<ReaderTable>,
-    /// Without a table no writer sees who reads, so none may be there.
+    /// Set if there is no table of readers. Then no writer could see our reads, so this lock keeps writers out.
     _without_writers: Option<DirectoryLock>,
     gate: Arc<Gate>,
     map_bytes: AtomicUsize,
     patience: Duration,
     pub(super) file: PathBuf,
-    /// The number in its name.
+    /// The number in the file's name.
     pub(super) number: u64,
     pub(super) read_only: bool,
     pub(super) poisoned: AtomicBool,
 }
 
 impl LmdbBase {
-    /// Whether the directory `dir` has a base. An error if the system does not say: what is not seen need not be missing, and
-    /// is not made anew.
+    /// Whether the directory `dir` has a base. Returns an error if the system does not tell, because a base that we
+    /// cannot see may exist, and we must not create an empty one in its place.
     pub fn exists(dir: &Path) -> Result<bool> {
         Ok(!numbers(dir)?.is_empty())
     }
 
-    /// Opens the base in the directory `dir`. To write, the caller holds the directory's lock, and the base is made if
-    /// there is none. Another process may read it meanwhile; this process cannot open it a second time (`Locked`).
+    /// Opens the base in the directory `dir`. To write, the caller must hold the directory's lock; a missing base is
+    /// then created. Other processes may read the base at the same time. This process cannot open it a second time
+    /// (`Locked`).
     pub fn open(dir: &Path, read_only: bool) -> Result<LmdbBase> {
         LmdbBase::open_with(dir, read_only, LmdbOptions::default())
     }
 
-    /// Opens the base with other options than the usual ones.
+    /// Opens the base with the given options instead of the defaults.
     pub fn open_with(dir: &Path, read_only: bool, options: LmdbOptions) -> Result<LmdbBase> {
         let open = open_newest(dir, read_only, options)?;
         let older = if read_only { Vec::new() } else { open_older(dir, open.number, options)? };
@@ -152,14 +157,14 @@ impl LmdbBase {
             older: Mutex::new(older),
             writing: Mutex::default(),
         };
-        // Removes what nobody reads any more.
+        // A compaction of an earlier process may have left files that no process reads now. `oldest` removes them.
         if base.has_older() {
             base.oldest()?;
         }
         Ok(base)
     }
 
-    /// The file that is the base, or was when this process looked last.
+    /// The file that was the base when this process last looked.
     pub(super) fn now(&self) -> Arc<OpenBase> {
         Arc::clone(&self.open.read())
     }
@@ -173,8 +178,9 @@ impl OpenBase {
     pub(super) fn over(file: PathBuf, number: u64, read_only: bool, options: LmdbOptions) -> Result<Arc<OpenBase>> {
         let env = open_env(&file, read_only, options.map_bytes)?;
         if !read_only {
-            // Readers learn of a commit behind its head. Of a process that was killed in between only the next write tells
-            // them, and what is read before is not the state that it changes.
+            // LMDB tells readers of a commit only after it has written the head. If the writer was killed in between,
+            // the readers still see the state before, and only the next write transaction tells them. We begin one here
+            // so that the first read sees the state that the first write will change.
             drop(env.write_txn().map_err(|e| error_of("open", &file, e))?);
         }
         let (map, readers) = attach(&env, &file, read_only)?;
@@ -207,44 +213,50 @@ impl OpenBase {
         match version {
             Some(LAYOUT_VERSION) => Ok(()),
             Some(newer) => Err(Error::newer_format(format!(
-                "{}: layout {newer} of the base, and {LAYOUT_VERSION} is what we read",
+                "{}: the base has layout {newer}, and this build reads layout {LAYOUT_VERSION}",
                 self.file.display()
             ))),
-            None => Err(Error::corrupt(format!("{}: the layout's version is missing", self.file.display()))),
+            None => Err(Error::corrupt(format!("{}: the version of the layout is missing", self.file.display()))),
         }
     }
 
+    /// Begins a read of the last commit of this file.
     pub(super) fn begin(self: &Arc<Self>) -> Result<LmdbRead> {
         let mut tried_again = false;
         for _ in 0..BEGINS_MAX {
             let entered = self.gate.enter();
             match self.env.clone().static_read_txn() {
                 Ok(transaction) => {
+                    // The transaction must begin before we look up the root: it protects the pages of its state from
+                    // then on. If another commit has come since, the heads no longer name our root, so begin again.
                     if let Some(tree) = self.tree.reader(transaction.id() as u64)? {
                         return Ok(LmdbRead { tree, transaction, _entered: entered, base: Arc::clone(self) });
                     }
                 }
                 Err(heed::Error::Mdb(MdbError::MapResized)) => {
+                    // Another process let the file grow. Leave the gate first, because a remapping waits until the gate
+                    // is empty.
                     drop(entered);
                     self.remap(0, self.patience)?;
                 }
                 Err(heed::Error::Mdb(MdbError::ReadersFull)) if !tried_again => {
+                    // Some slots may belong to dead processes. Clear those once and try again.
                     tried_again = true;
                     self.env.clear_stale_readers().map_err(|e| self.error("read", e))?;
                 }
                 Err(e) => return Err(self.error("read", e)),
             }
         }
-        let message = format!("{}: its state changed {BEGINS_MAX} times while a read began", self.file.display());
+        let message = format!("{}: another commit came {BEGINS_MAX} times while a read began", self.file.display());
         Err(Error::new(ErrorKind::Locked, message).hint("run it again"))
     }
 
-    /// Maps the file anew over `bytes`, or for 0 over what the process that let it grow has chosen.
-    // LMDB asks for care that a compiler cannot check.
+    /// Maps the file again over `bytes` of address space; 0 means the length that the process that grew the file chose.
+    // LMDB's contract cannot be checked by the compiler.
     #[allow(unsafe_code)]
     fn remap(&self, bytes: usize, patience: Duration) -> Result<()> {
-        // SAFETY: no transaction of this process is open and none begins: all of them live behind the gate, and `alone`
-        // keeps it shut. References into the mapping live no longer than their transaction.
+        // SAFETY: no transaction of this process is open and none begins: every transaction is inside the gate, and
+        // `alone` keeps the gate shut. References into the mapping live no longer than their transaction.
         let resized = self.gate.alone(patience, || unsafe { self.env.resize(bytes) });
         match resized {
             Some(Ok(())) => {
@@ -254,33 +266,38 @@ impl OpenBase {
             Some(Err(e)) => Err(self.error("map", e)),
             None => Err(Error::new(
                 ErrorKind::Locked,
-                format!("{}: the mapping has to grow, and readers held it for too long", self.file.display()),
+                format!(
+                    "{}: the mapping must grow, but statements of this process kept reading it for too long",
+                    self.file.display()
+                ),
             )
             .hint("run it again when the long-running statements of this process have ended")),
         }
     }
+    /// Doubles the mapping, unless it grew after the caller read its length `seen`.
 
     fn grow(&self, seen: usize) -> Result<()> {
         let now = self.map_bytes.load(Ordering::Relaxed);
         if now > seen {
-            // Another writer has let it grow meanwhile.
+            // Another thread let it grow in the meantime.
             return Ok(());
         }
         self.remap(now.saturating_mul(2), self.patience)
     }
 
-    /// Whether a write of keys and values of so many bytes fits, whatever pages it copies.
+    /// Whether a write of `bytes` bytes of keys and values fits into the mapping, whatever pages it copies.
     fn has_room(&self, bytes: usize) -> bool {
         let info = self.env.info();
         let used = (info.last_page_number + 1).saturating_mul(PAGE_BYTES_MAX);
         used.saturating_add(bytes.saturating_mul(WRITTEN_PER_BYTE)).saturating_add(ROOM_BYTES) < info.map_size
     }
 
-    /// One try of a write. `Ok(false)`: it does not fit into the mapping, or the mapping is outdated.
+    /// Tries a write once. Returns `Ok(false)` if the write does not fit into the mapping, or the mapping is outdated.
     fn try_write(&self, batch: &WriteBatch, at: CommitId) -> Result<bool> {
+        // A remapping would unmap the pages of the write, so stay inside the gate until it ends.
         let _entered = self.gate.enter();
         let written = self.env.write_txn().map_err(Failure::from).and_then(|transaction| {
-            // Without a place for a reader it is written all the same.
+            // The read is only an aid for `apply_in_runs`. Without a free reader slot we write without it.
             let before = self.env.read_txn().ok();
             let mut write = LmdbWrite { transaction, base: self, stored: Vec::new() };
             check_batch(batch, at, write.last_commit()?)?;
@@ -288,6 +305,7 @@ impl OpenBase {
                 Some(before) => write.apply_in_runs(batch, before)?,
                 None => batch.operations().try_for_each(|operation| write.apply(operation))?,
             }
+            // The commit number goes into the same transaction, so that data and number reach the disk together.
             write.note_commit(at)?;
             Ok(write.transaction.commit()?)
         });
@@ -299,27 +317,28 @@ impl OpenBase {
         }
     }
 
-    /// LMDB reports a write that the disk took in part, as a full one does, as an I/O error. A full disk refuses the next
-    /// write too, and nothing is lost by it, so it is no reason to refuse further writes ourselves.
+    /// Turns an I/O error of a full disk into `DiskFull`. LMDB reports a partial write as an I/O error, and a full disk
+    /// causes one. A full disk also refuses the next write and loses nothing, so it is no reason for us to refuse
+    /// further writes.
     fn tell_full_from_broken(&self, error: Error) -> Error {
         if error.kind() != ErrorKind::Io || !is_full(&self.file) {
             return error;
         }
-        let message = format!("write {}: there is no space left on the disk", self.file.display());
+        let message = format!("write {}: the disk has no space left", self.file.display());
         Error::new(ErrorKind::DiskFull, message).hint("make some space and run it again")
     }
 
-    /// As [`OrderedBase::oldest_reader`], of this file.
+    /// Returns the last commit of the oldest read of this file in any process, as [`OrderedBase::oldest_reader`] does.
     pub(super) fn oldest(self: &Arc<Self>) -> Result<Option<CommitId>> {
-        // Without the table somebody may read anything.
+        // Without the table we cannot see the reads, so assume that one reads the oldest state.
         let Some(readers) = &self.readers else { return Ok(Some(CommitId(0))) };
         self.env.clear_stale_readers().map_err(|e| self.error("look for readers of", e))?;
         let oldest = readers.oldest().map_err(|e| Error::io(format_args!("readers of {}", self.file.display()), &e))?;
-        // Looked up behind the table, so that the look-up is not the reader that it finds.
+        // Begin our own read only after looking at the table, so that it is not the reader that we find there.
         oldest.map(|transaction| self.begin()?.commit_of(transaction)).transpose()
     }
 
-    /// As [`OrderedBase::readers`], of this file.
+    /// Returns the reads of this file in all processes, as [`OrderedBase::readers`] does.
     fn readers(self: &Arc<Self>) -> Result<Vec<Reader>> {
         let Some(readers) = &self.readers else { return Ok(Vec::new()) };
         self.env.clear_stale_readers().map_err(|e| self.error("look for readers of", e))?;
@@ -336,9 +355,9 @@ impl OpenBase {
         if self.poisoned.load(Ordering::Acquire) {
             return Err(Error::new(
                 ErrorKind::Io,
-                format!("{}: an earlier write failed, and what the disk holds is not known", self.file.display()),
+                format!("{}: an earlier write failed, so the content of the disk is unknown", self.file.display()),
             )
-            .hint("open the database again to go on from the last commit that reached the disk"));
+            .hint("open the database again to continue from the last commit that reached the disk"));
         }
         Ok(())
     }
@@ -361,8 +380,11 @@ impl OrderedBase for LmdbBase {
             let seen = base.map_bytes.load(Ordering::Relaxed);
             match base.try_write(batch, at) {
                 Ok(true) => return Ok(()),
+                // LMDB has aborted the transaction, so nothing was written. Grow the mapping and run the whole write
+                // again.
                 Ok(false) => base.grow(seen)?,
                 Err(e) => {
+                    // `fetch_or` keeps an earlier poison. A full disk lost nothing, so only other I/O errors poison.
                     let e = base.tell_full_from_broken(e);
                     base.poisoned.fetch_or(e.kind() == ErrorKind::Io, Ordering::AcqRel);
                     return Err(e);
@@ -375,6 +397,7 @@ impl OrderedBase for LmdbBase {
         let base = self.now();
         while !base.read_only && !base.has_room(bytes) {
             match base.remap(base.map_bytes.load(Ordering::Relaxed).saturating_mul(2), patience) {
+                // Readers kept the mapping busy. That is no error here, because the caller may go on without more room.
                 Err(error) if error.kind() == ErrorKind::Locked => return Ok(false),
                 done => done?,
             }
@@ -408,6 +431,7 @@ impl OrderedBase for LmdbBase {
     }
 
     fn space(&self) -> Result<BaseSpace> {
+        // A process that only reads switches to the newest file here.
         drop(self.begin()?);
         let base = self.now();
         let older = self.older.lock().clone();
@@ -418,7 +442,8 @@ impl OrderedBase for LmdbBase {
             }
             None => Some(0),
         };
-        // Keeps the pages of the free list from being used again while they are read. Behind the look, so that it is not what is found.
+        // Begin a read after looking at the table, so that we do not find our own read. It keeps the pages of the free
+        // list from being reused while we read them.
         let _read = base.begin()?;
         let mut space = free_space(&base.file, oldest.unwrap_or(u64::MAX))?;
         space.older_bytes = older.iter().filter_map(|base| Some(fs::metadata(&base.file).ok()?.len())).sum();
@@ -445,7 +470,7 @@ impl fmt::Debug for LmdbBase {
     }
 }
 
-/// A failure inside a write: LMDB's may mean that the mapping has to grow.
+/// A failure inside a write. LMDB's may only mean that the mapping must grow.
 enum Failure {
     Lmdb(heed::Error),
     Ours(Error),
@@ -466,7 +491,7 @@ impl From<Error> for Failure {
 struct LmdbWrite<'a> {
     transaction: RwTxn<'a>,
     base: &'a OpenBase,
-    /// The value of the last put, sealed; kept for its memory.
+    /// The sealed value of the last put. We keep the buffer to reuse its memory.
     stored: Vec<u8>,
 }
 
@@ -476,11 +501,12 @@ impl LmdbWrite<'_> {
         Ok(CommitId(number(LAST_COMMIT_KEY, stored, &self.base.file)?.map_or(0, u64::from_le_bytes)))
     }
 
-    /// Applies a batch, its runs as such; `before` reads the state that the transaction began with.
+    /// Applies a batch and treats runs of new keys as runs. `before` reads the state that the transaction began with.
     fn apply_in_runs(&mut self, batch: &WriteBatch, before: RoTxn<'_, WithoutTls>) -> Result<(), Failure> {
         let map = &self.base.map;
         let mut operations = batch.operations().peekable();
-        // Where no run begins, so many operations are passed before the next look.
+        // After a failed look for a run we pass more operations before the next look, so that batches without runs pay
+        // little for the looks.
         let mut passed = 1;
         while operations.peek().is_some() {
             let Some((first, keys)) = find_run(map, &self.transaction, operations.clone())? else {
@@ -488,6 +514,8 @@ impl LmdbWrite<'_> {
                 passed = (passed * 2).min(RUN_KEYS_MIN);
                 continue;
             };
+            // The order matters: first take the entries after the run off their page, then append the run, then put the
+            // entries back. See `lmdb_run.rs`.
             let behind = take_out(map, &before, &mut self.transaction, first)?;
             operations.by_ref().take(keys).try_for_each(|operation| self.apply(operation))?;
             behind.put_back(map, &mut self.transaction)?;
@@ -515,7 +543,7 @@ impl LmdbWrite<'_> {
         Ok(self.base.map.put(&mut self.transaction, key, &self.stored)?)
     }
 
-    /// Notes that this transaction is commit `at`, and forgets those that nobody reads any more.
+    /// Records that this transaction made commit `at`, and forgets transactions that no process reads any longer.
     fn note_commit(&mut self, at: CommitId) -> Result<(), Failure> {
         let this = self.transaction.id() as u64;
         let oldest = match &self.base.readers {
@@ -524,7 +552,7 @@ impl LmdbWrite<'_> {
             }
             None => Some(0),
         };
-        // A read may begin on the state before this one until this one is committed.
+        // Until this transaction commits, a read may still begin on the state before it, so keep that entry.
         let kept_from = oldest.unwrap_or(this).min(this.saturating_sub(1));
         let forgotten = (Bound::Included(history_key(0)), Bound::Excluded(history_key(kept_from)));
         self.base.map.delete_range(&mut self.transaction, &slices(&forgotten))?;
@@ -535,8 +563,8 @@ impl LmdbWrite<'_> {
 
 pub(super) struct LmdbRead {
     tree: TreeReader,
-    // In this order: the transaction ends before its place behind the gate is given back, and both before the base is
-    // closed.
+    // The order of the fields matters: the transaction must end before its place inside the gate is given back, and
+    // both before the base is closed.
     transaction: RoTxn<'static, WithoutTls>,
     _entered: Entered,
     base: Arc<OpenBase>,
@@ -551,7 +579,7 @@ impl LmdbRead {
         number(key, self.stored(key)?, &self.base.file)
     }
 
-    /// The commit that `transaction` was, or an older one if that is not known any more.
+    /// The commit that `transaction` made, or an older commit if that one is no longer recorded.
     fn commit_of(&self, transaction: u64) -> Result<CommitId> {
         let key = history_key(transaction);
         let found = self.base.map.get_lower_than_or_equal_to(&self.transaction, &key);
@@ -608,7 +636,7 @@ pub(super) fn number<const LEN: usize>(key: &[u8], stored: Option<&[u8]>, file: 
     let Some(stored) = stored else { return Ok(None) };
     let value = unseal(key, stored, file)?;
     let number = value.try_into().map_err(|_| {
-        Error::corrupt(format!("{}: a number of {LEN} bytes has {} bytes", file.display(), value.len()))
+        Error::corrupt(format!("{}: a number must have {LEN} bytes and has {}", file.display(), value.len()))
     })?;
     Ok(Some(number))
 }

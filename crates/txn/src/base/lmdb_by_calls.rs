@@ -1,4 +1,4 @@
-//! A base's file read by calls: as slow as that is, and whatever the file holds, an error at the worst.
+//! Reads a base's file with read calls. This is slow, but damage in the file can only cause an error, never a signal.
 
 use std::ops::Bound;
 use std::path::Path;
@@ -10,7 +10,7 @@ use super::lmdb_pages::{KeyRange, Meta, Pages};
 use super::sealed_value::unseal;
 use super::{BaseRead, Visitor, check_key, key_bounds, prefix_range};
 
-/// The state that the newest head names.
+/// A read of the state that the newest head names.
 #[derive(Debug)]
 pub(super) struct ReadByCalls {
     pages: Pages,
@@ -23,9 +23,10 @@ impl ReadByCalls {
         Ok(ReadByCalls { pages, meta })
     }
 
-    /// The value of `key` as it is stored.
+    /// The value of `key` as stored, with its checksum.
     fn stored(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let mut found = None;
+        // A walk over a range of one key reads only the pages on the path to it.
         let only: KeyRange<'_> = (Bound::Included(key), Bound::Included(key));
         self.pages.scan(&self.meta, only, &mut |_, stored| {
             found = Some(stored.to_vec());
@@ -51,7 +52,7 @@ impl BaseRead for ReadByCalls {
 
     fn range(&self, start: &[u8], end: &[u8], backward: bool, visit: &mut Visitor<'_>) -> Result<()> {
         if backward {
-            return Err(Error::internal("a base that is read by calls is read upwards"));
+            return Err(Error::internal("a read with read calls cannot go backward"));
         }
         let Some(range) = key_bounds(start, end)? else { return Ok(()) };
         self.pages

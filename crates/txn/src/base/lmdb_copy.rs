@@ -1,8 +1,8 @@
 //! A new file of LMDB, filled with the entries of another base.
 //!
-//! Entries come in the order of their keys and are put behind one another, so that pages are full and lie in their order: the file is
-//! as short as it can be. It is filled in several transactions, each of which LMDB keeps in memory, and synced once at the end; until
-//! then it means nothing, and neither does what a power cut leaves of it.
+//! The entries come in the order of their keys and are appended, so that the pages are full and in order. The file is
+//! as short as it can be. We fill it in several transactions, because LMDB keeps a transaction in memory, and sync it
+//! once at the end. Until then the file must not be used, and neither must the remains that a power cut leaves of it.
 
 use std::fs;
 use std::path::PathBuf;
@@ -18,28 +18,28 @@ use super::{BaseCopy, Operation, WriteBatch, check_key, prefix_range};
 /// Bytes of keys and values that one transaction puts.
 const PUT_AT_ONCE: usize = 16 << 20;
 
-/// See the module.
+/// A new LMDB file that is being filled with the entries of another base.
 pub(super) struct LmdbCopy {
     env: Env<WithoutTls>,
     map: Map,
     file: PathBuf,
-    /// Keys and sealed values, one behind the other, that are not put yet.
+    /// Keys and sealed values, one after the other, that are not in the file yet.
     pending: Vec<u8>,
-    /// Where each key and its value end among them.
+    /// For each pending entry, where its key ends and where its value ends.
     ends: Vec<(usize, usize)>,
-    /// Scratch for a sealed value.
+    /// A reused buffer for a sealed value.
     stored: Vec<u8>,
 }
 
 impl LmdbCopy {
-    /// The new file at `file`. There must be none.
+    /// Creates the new file `file`, which must not exist.
     pub(super) fn begin(file: PathBuf) -> Result<LmdbCopy> {
         LmdbCopy::begin_with(file, LmdbOptions::default().map_bytes)
     }
 
     fn begin_with(file: PathBuf, map_bytes: usize) -> Result<LmdbCopy> {
         if fs::exists(&file).map_err(|e| Error::io(format_args!("look for {}", file.display()), &e))? {
-            return Err(Error::internal(format!("{} is there already", file.display())));
+            return Err(Error::internal(format!("{} exists already", file.display())));
         }
         let made = open_env(&file, false, map_bytes).and_then(|env| {
             without_syncs(&env, &file)?;
@@ -48,7 +48,7 @@ impl LmdbCopy {
         });
         let (env, map) = made.map_err(|error| tell_full_from_broken(error, &file))?;
         let mut copy = LmdbCopy { env, map, file, pending: Vec::new(), ends: Vec::new(), stored: Vec::new() };
-        // Below all other keys. What else the base has of its own comes at the end.
+        // This key sorts before all others, so it must be appended first. The other reserved keys are set at the end.
         copy.push(VERSION_KEY, &LAYOUT_VERSION.to_le_bytes());
         Ok(copy)
     }
@@ -61,6 +61,7 @@ impl LmdbCopy {
         self.ends.push((key_end, self.pending.len()));
     }
 
+    /// Appends the pending entries to the file in one transaction.
     fn put_pending(&mut self) -> Result<()> {
         self.write(|copy, write| {
             let mut start = 0;
@@ -76,7 +77,7 @@ impl LmdbCopy {
         Ok(())
     }
 
-    /// Runs a transaction, again where the mapping was too short for it.
+    /// Runs `change` in a transaction. If the mapping is too short, doubles it and runs `change` again.
     fn write(&self, change: impl Fn(&LmdbCopy, &mut heed::RwTxn<'_>) -> heed::Result<()>) -> Result<()> {
         loop {
             let written = self.env.write_txn().and_then(|mut write| {
@@ -91,15 +92,16 @@ impl LmdbCopy {
         }
     }
 
-    // LMDB asks for care that a compiler cannot check.
+    // LMDB's contract cannot be checked by the compiler.
     #[allow(unsafe_code)]
     fn grow(&self) -> Result<()> {
         let bytes = self.env.info().map_size.saturating_mul(2);
-        // SAFETY: no transaction is open: nobody but this has the environment, and its transactions end where they began.
+        // SAFETY: no transaction is open: only this value has the environment, and its transactions end where they
+        // began.
         unsafe { self.env.resize(bytes) }.map_err(|e| error_of("map", &self.file, e))
     }
 
-    /// Applies an operation behind what was put.
+    /// Applies an operation after the appended entries, anywhere in the order of keys.
     fn apply(&self, write: &mut heed::RwTxn<'_>, operation: Operation<'_>) -> heed::Result<()> {
         match operation {
             Operation::Put { key, value } => self.set(write, key, value),
@@ -127,32 +129,36 @@ impl BaseCopy for LmdbCopy {
     fn finish(mut self: Box<Self>, later: &WriteBatch, at: CommitId) -> Result<Vec<String>> {
         self.put_pending()?;
         let operations: Vec<Operation<'_>> = later.operations().collect();
+        // The transactions have a bounded size, because LMDB keeps the changed pages in memory until it commits.
         for some in operations.chunks(1 << 16) {
             self.write(|copy, write| some.iter().try_for_each(|operation| copy.apply(write, *operation)))?;
         }
-        // In the last transaction: it is the one that whoever opens the base reads first.
+        // This must be in the last transaction, because its state is the one that a process reads first after it opened
+        // the base. The history must tell which commit that is.
         self.write(|copy, write| {
             let this = write.id() as u64;
             copy.set(write, &history_key(this), &at.0.to_le_bytes())?;
             copy.set(write, LAST_COMMIT_KEY, &at.0.to_le_bytes())
         })?;
+        // The only sync: before it, the file may be incomplete on disk.
         let synced = self.env.force_sync().map_err(|e| error_of("sync", &self.file, e));
         synced.map_err(|error| tell_full_from_broken(error, &self.file))?;
         let LmdbCopy { env, file, .. } = *self;
+        // Close the environment before its lock file is removed.
         drop(env);
         let lock_file = with_suffix(&file, LOCK_SUFFIX);
         fs::remove_file(&lock_file).map_err(|e| Error::io(format_args!("remove {}", lock_file.display()), &e))?;
-        let name = file.file_name().and_then(|name| name.to_str()).expect("a name of ours");
+        let name = file.file_name().and_then(|name| name.to_str()).expect("the name was made from UTF-8");
         Ok(vec![name.to_owned()])
     }
 }
 
-/// As for a base that is written: a write that the disk took in part is an I/O error to LMDB.
+/// Turns an I/O error of a full disk into `DiskFull`, because LMDB reports a partial write as an I/O error.
 fn tell_full_from_broken(error: Error, file: &std::path::Path) -> Error {
     if error.kind() != ErrorKind::Io || !is_full(file) {
         return error;
     }
-    let message = format!("write {}: there is no space left on the disk", file.display());
+    let message = format!("write {}: the disk has no space left", file.display());
     Error::new(ErrorKind::DiskFull, message).hint("make some space and run it again")
 }
 
@@ -175,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_outgrows_its_mapping_and_is_a_base_with_what_came_later() {
+    fn a_copy_grows_past_its_mapping_and_includes_the_later_batch() {
         let dir = tempfile::tempdir().unwrap();
         let mut expected = Entries::new();
         for number in 0..40_000_u32 {
@@ -198,7 +204,7 @@ mod tests {
         base.verify().unwrap();
         assert!(entries_of(&base) == expected);
         assert_eq!(base.commit_id().unwrap(), CommitId(77));
-        // Who reads it first is known by its commit, also behind the next write.
+        // A reader of the copied state must be known by its commit, even after the next write.
         let read = base.read().unwrap();
         let mut next = WriteBatch::behind(CommitId(77));
         next.put(*b"next", *b"1");

@@ -1,13 +1,14 @@
-//! The names of a base's files: a base that is compacted goes on in another file, and the one with the highest number is the base.
+//! The names of a base's files. Each compaction creates another file, and the file with the highest number is the base.
 //!
 //! ```text
-//! base.lmdb            the first one, number 0; its lock file stays, so that a directory that lost its base is told from a new one
+//! base.lmdb            the first one, number 0; its lock file stays, to tell a lost base from a new directory
 //! base-1.lmdb          the next one, and so on
-//! base-1.lmdb-new      one that is being made; of no meaning
+//! base-1.lmdb-new      one that is being created; must not be used
 //! ```
 //!
-//! A file that is not the base any more is removed when no process reads it, the older one before the newer. So whoever has a file open is
-//! behind if that is gone, or if the one with the next number is there: one of the two is so however many have come and gone since.
+//! A file that is no longer the base is removed once no process reads it. Older files must be removed before newer
+//! ones. So a process can tell whether the file that it has open is outdated: either that file is gone, or the file
+//! with the next number exists. One of the two holds, however many files came and went since.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,10 +21,10 @@ use super::lmdb_file::{LOCK_SUFFIX, NEW_SUFFIX, is_there, with_suffix};
 const STEM: &str = "base-";
 const SUFFIX: &str = ".lmdb";
 
-/// Looks at a directory before it is believed to have no file.
+/// The most times that we list a directory before we believe that it has no base file.
 const LISTS_MAX: usize = 3;
 
-/// The file of that number in the directory `dir`.
+/// The path of the file with this number in the directory `dir`.
 pub(super) fn path_of(dir: &Path, number: u64) -> PathBuf {
     match number {
         0 => dir.join(BASE_FILE),
@@ -36,6 +37,7 @@ fn number_of(name: &str) -> Option<u64> {
         return Some(0);
     }
     let digits = name.strip_prefix(STEM)?.strip_suffix(SUFFIX)?;
+    // Accept only the canonical spelling, so that two names never have the same number.
     digits.parse().ok().filter(|number: &u64| *number > 0 && number.to_string() == digits)
 }
 
@@ -43,20 +45,20 @@ fn names(dir: &Path) -> Result<Vec<String>> {
     let failed = |e: &std::io::Error| Error::io(format_args!("list {}", dir.display()), e);
     let mut names = Vec::new();
     for entry in fs::read_dir(dir).map_err(|e| failed(&e))? {
-        // A name that is not UTF-8 is none of ours.
+        // We never use a name that is not UTF-8.
         names.extend(entry.map_err(|e| failed(&e))?.file_name().into_string().ok());
     }
     Ok(names)
 }
 
-/// The numbers of the files that there are, ascending.
+/// The numbers of the existing base files, ascending.
 pub(super) fn numbers(dir: &Path) -> Result<Vec<u64>> {
-    // Where there is no directory there is no file.
+    // A missing directory has no files.
     if !is_there(dir)? {
         return Ok(Vec::new());
     }
     let mut numbers = Vec::new();
-    // A list that is read while one file comes and another one goes may have neither.
+    // A list that is read while one file appears and another one disappears may miss both. So read an empty one again.
     for _ in 0..LISTS_MAX {
         numbers = names(dir)?.iter().filter_map(|name| number_of(name)).collect();
         if !numbers.is_empty() {
@@ -67,17 +69,18 @@ pub(super) fn numbers(dir: &Path) -> Result<Vec<u64>> {
     Ok(numbers)
 }
 
-/// Whether the file of that number, which was the base, still is.
+/// Whether the file with this number, which was the base, still is.
 pub(super) fn is_newest(dir: &Path, number: u64) -> Result<bool> {
     Ok(!is_there(&path_of(dir, number + 1))? && is_there(&path_of(dir, number))?)
 }
 
-/// Removes what is left of files that were being made, and lock files of those that are gone. `newest` is the base.
+/// Removes unfinished files, and lock files of removed ones. `newest` is the number of the base.
 pub(super) fn remove_leftovers(dir: &Path, newest: u64) -> Result<()> {
     let new_lock_suffix = format!("{NEW_SUFFIX}{LOCK_SUFFIX}");
     for name in names(dir)? {
         let unfinished = [&new_lock_suffix, NEW_SUFFIX].into_iter().find_map(|suffix| name.strip_suffix(suffix));
         let is_unfinished = unfinished.and_then(number_of).is_some();
+        // The lock file of number 0 must stay: see the module header.
         let lock_of = name.strip_suffix(LOCK_SUFFIX).and_then(number_of).filter(|number| (1..newest).contains(number));
         let is_stray = match lock_of {
             Some(number) => !is_there(&path_of(dir, number))?,
@@ -90,9 +93,10 @@ pub(super) fn remove_leftovers(dir: &Path, newest: u64) -> Result<()> {
     Ok(())
 }
 
-/// Removes a file that is not the base any more, and nobody has open.
+/// Removes a file that is no longer the base and that no process has open.
 pub(super) fn remove_older(dir: &Path, number: u64) -> Result<()> {
     let file = path_of(dir, number);
+    // Remove the data before its lock file: a lock file alone is a leftover that a later run removes.
     remove(&file)?;
     if number > 0 { remove(&with_suffix(&file, LOCK_SUFFIX)) } else { Ok(()) }
 }
@@ -125,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_of_other_files_is_removed_and_nothing_else() {
+    fn only_leftover_files_are_removed() {
         let dir = tempfile::tempdir().unwrap();
         let kept =
             ["base.lmdb-lock", "base-3.lmdb", "base-3.lmdb-lock", "base-2.lmdb", "base-2.lmdb-lock", "other-new"];

@@ -1,21 +1,23 @@
-//! LMDB's table of readers: who reads which state, in all processes.
+//! LMDB's table of readers: which processes read which state.
 //!
-//! LMDB keeps it in the lock file beside the data, mapped by every process that has the data open, and consults it
-//! before it reuses a page. We consult it for the same end, and LMDB's interface only prints it, so we read the file.
+//! LMDB keeps the table in the lock file beside the data. Every process that has the data open maps it, and LMDB
+//! consults it before it reuses a page. We need it for the same purpose, but LMDB's interface only prints it, so we
+//! read the file.
 //!
 //! ```text
 //! header, 64-byte lines   magic (u32) | format (u32) | last transaction (u64) | slots in use (u32) | locks
-//! slot, 64 bytes          transaction (u64) | process (i32) | thread         one per possible reader, to the file's end
+//! slot, 64 bytes          transaction (u64) | process (i32) | thread         one per possible reader, to the end
 //! ```
 //!
-//! A slot without a process is free; one with the transaction 2^64 - 1 has no state yet. The header's length depends on
-//! the platform's locks, so it is what the slots leave of the file, and a read of our own is looked up once to prove it.
+//! A slot without a process is free. A slot with the transaction 2^64 - 1 has no state yet. The length of the header
+//! depends on the platform's locks, so we compute it: it is the part of the file before the slots. To prove it, we look
+//! up a read of our own once.
 //!
-//! A reader stores the transaction and then looks again whether it is still the last one. So whoever looks at the table
-//! after a commit sees every reader of an older state.
+//! A reader stores its transaction and then checks that it is still the last one. So a look at the table after a commit
+//! sees every reader of an older state.
 //!
-//! The file must be opened once and stay open as long as the environment: LMDB tells living processes from dead ones by
-//! POSIX locks on it, and a process loses all of those with the first descriptor of the file that it closes.
+//! The file must be opened once and must stay open as long as the environment. LMDB tells living processes from dead
+//! ones by POSIX locks on it, and a process loses all of those when it closes any descriptor of the file.
 
 use std::fs::File;
 use std::io;
@@ -30,7 +32,7 @@ const SLOTS_IN_USE_AT: usize = 16;
 const HEADER_LEN_MAX: u64 = 1 << 10;
 const NO_STATE: u64 = u64::MAX;
 
-/// The reader table of an open environment.
+/// The table of readers of an open environment.
 #[derive(Debug)]
 pub(super) struct ReaderTable {
     file: File,
@@ -38,24 +40,26 @@ pub(super) struct ReaderTable {
 }
 
 impl ReaderTable {
-    /// The table in the lock file at `path`, which has room for `slots` readers. `known` is a transaction that this
-    /// process reads right now.
+    /// Opens the table in the lock file at `path`, which has `slots` slots. `known` is a transaction that this process
+    /// reads during the call.
     pub(super) fn open(path: &Path, slots: u32, known: u64) -> Result<ReaderTable> {
         let failed = |e: &io::Error| Error::io(format_args!("read {}", path.display()), e);
         let file = File::open(path).map_err(|e| failed(&e))?;
         let len = file.metadata().map_err(|e| failed(&e))?.len();
         let slots_at = len.saturating_sub(u64::from(slots) * SLOT_LEN);
         let table = ReaderTable { file, slots_at };
+        // The slots fill the end of the file, so the rest is the header. It must consist of complete lines.
         if !(SLOT_LEN..=HEADER_LEN_MAX).contains(&slots_at) || !slots_at.is_multiple_of(SLOT_LEN) {
             return Err(unknown_layout(path));
         }
+        // The caller's read must be in the table. If it is not, this LMDB arranges the file in another way.
         if !table.holds(known).map_err(|e| failed(&e))? {
             return Err(unknown_layout(path));
         }
         Ok(table)
     }
 
-    /// The oldest transaction that anybody reads. Readers of dead processes count until LMDB has cleared them.
+    /// The oldest transaction that any process reads. Readers of dead processes count until LMDB clears them.
     pub(super) fn oldest(&self) -> io::Result<Option<u64>> {
         Ok(self.slots()?.map(|(transaction, _)| transaction).min())
     }
@@ -70,13 +74,14 @@ impl ReaderTable {
         Ok(self.slots()?.any(|slot| slot == (transaction, process)))
     }
 
-    /// The transaction and the process of each slot that has both.
+    /// The transaction and the process of each used slot.
     fn slots(&self) -> io::Result<impl Iterator<Item = (u64, u32)>> {
         let mut header = [0; SLOT_LEN as usize];
         self.file.read_exact_at(&mut header, 0)?;
         if u32_at(&header, 0) != MAGIC {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "this is no lock file of LMDB"));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "the file is not a lock file of LMDB"));
         }
+        // The count may include slots of readers that have ended. Those are filtered out below.
         let mut slots = vec![0; u32_at(&header, SLOTS_IN_USE_AT) as usize * SLOT_LEN as usize];
         self.file.read_exact_at(&mut slots, self.slots_at)?;
         let (slots, _) = slots.as_chunks::<{ SLOT_LEN as usize }>();
@@ -86,13 +91,13 @@ impl ReaderTable {
 }
 
 fn unknown_layout(path: &Path) -> Error {
-    Error::internal(format!("{}: the table of readers is not laid out as expected", path.display()))
+    Error::internal(format!("{}: the table of readers has an unknown layout", path.display()))
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from_ne_bytes(*bytes[at..].first_chunk().expect("fields lie inside their line"))
+    u32::from_ne_bytes(*bytes[at..].first_chunk().expect("the field is inside the buffer"))
 }
 
 fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    u64::from_ne_bytes(*bytes[at..].first_chunk().expect("fields lie inside their line"))
+    u64::from_ne_bytes(*bytes[at..].first_chunk().expect("the field is inside the buffer"))
 }

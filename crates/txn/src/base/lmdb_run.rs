@@ -1,14 +1,15 @@
-//! Runs: many new keys in order between two neighbours of the base, as the next orders of a district.
+//! Runs: many new keys in order between two adjacent keys of the base. For example, the next orders of a TPC-C
+//! district.
 //!
-//! LMDB cuts a full page in its middle, unless the new key is the last one of the page. Keys that come in order leave full pages behind
-//! then, but half empty ones where anything stands behind them on the page:
+//! LMDB splits a full page in its middle, unless the new key is the last one of the page. So keys that come in order
+//! leave full pages, but only half full ones if any entry follows them on their page:
 //!
 //! ```text
 //! | a1 a2 a3 a4 b1 |  + a5 a6 a7 a8    LMDB by itself   | a1 a2 a3 | a4 a5 a6 | a7 a8 b1 |
 //! | a1 a2 a3 a4    |  + a5 a6 a7 a8    without b1       | a1 a2 a3 a4 a5 | a6 a7 a8 b1   |
 //! ```
 //!
-//! So what stands behind a run on its page is taken out, and put back behind it.
+//! So before we put a run, we take out the entries that follow it on its page, and put them back after it.
 
 use std::ops::Bound;
 
@@ -17,14 +18,14 @@ use heed::{RoTxn, RwTxn, WithoutTls};
 use super::Operation;
 use super::lmdb_file::Map;
 
-/// Fewer keys are not worth it that others are taken out for them.
+/// The fewest keys for which taking out other entries pays off.
 pub(super) const RUN_KEYS_MIN: usize = 16;
 
-/// A longer value lies on pages of its own, and its entry is left where it is.
+/// The longest value that we take out. Longer values have their own pages, so their entries stay in place.
 const VALUE_BYTES_MAX: usize = 2_000;
 
-/// The first key of a run that the operations begin with, and how many keys it has. `None` also where no other key is behind it, and so
-/// none on its page.
+/// Returns the first key of a run at the start of `operations`, and the number of its keys. Returns `None` if there is
+/// no run, and also if no key of the base follows it, because then none follows it on its page.
 pub(super) fn find_run<'b>(
     map: &Map,
     transaction: &RoTxn<'_>,
@@ -32,6 +33,7 @@ pub(super) fn find_run<'b>(
 ) -> heed::Result<Option<(&'b [u8], usize)>> {
     let Some(Operation::Put { key: first, .. }) = operations.next() else { return Ok(None) };
     let Some((behind, _)) = map.get_greater_than_or_equal_to(transaction, first)? else { return Ok(None) };
+    // The first key exists already, so the put replaces a value and cannot split the page.
     if behind == first {
         return Ok(None);
     }
@@ -44,15 +46,16 @@ pub(super) fn find_run<'b>(
     Ok((keys >= RUN_KEYS_MIN).then_some((first, keys)))
 }
 
-/// Entries that were taken out, with their values as they are stored.
+/// Entries that were taken out, with their values as stored.
 #[derive(Debug, Default)]
 pub(super) struct TakenOut(Vec<(Vec<u8>, Vec<u8>)>);
 
-/// Takes out what stands behind the place of `key` on its page.
+/// Takes out the entries that follow the place of `key` on its page.
 ///
-/// Where pages end only addresses tell, of the mapped pages that `before` reads: the state that the transaction began with. It is near
-/// enough, since batches change keys in ascending order. No more than that page is touched: one that is left nearly empty would be
-/// given keys of its neighbour, the last one before the run among them.
+/// Only addresses tell where a page ends. We use the addresses of the mapped pages that `before` reads, the state with
+/// which the transaction began. That is close enough, because batches change keys in ascending order. Entries of
+/// further pages must stay: LMDB would fill up a nearly empty page from its neighbour, which could move the last entry
+/// before the run.
 pub(super) fn take_out(
     map: &Map,
     before: &RoTxn<'_, WithoutTls>,
@@ -62,12 +65,14 @@ pub(super) fn take_out(
     let mut taken = TakenOut::default();
     let Some((last, _)) = map.get_lower_than(before, key)? else { return Ok(taken) };
     let page_bytes = map.stat(before)?.page_size as usize;
+    // LMDB returns keys in place, so the address of a key tells on which page it is.
     let page_of = |key: &[u8]| key.as_ptr().addr() / page_bytes;
     for entry in map.range(before, &(Bound::Excluded(key), Bound::Unbounded))? {
         let (key, stored) = entry?;
         if page_of(key) != page_of(last) || stored.len() > VALUE_BYTES_MAX {
             break;
         }
+        // The transaction may have changed or deleted the entry since it began, so take its current value.
         if let Some(stored) = map.get(transaction, key)? {
             taken.0.push((key.to_vec(), stored.to_vec()));
         }

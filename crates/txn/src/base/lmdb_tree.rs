@@ -1,19 +1,21 @@
-//! The tree of a base, read where its pages lie in the mapped file.
+//! Reads the tree of a base directly from the pages of the mapped file.
 //!
-//! LMDB's own cursor is allocated for each range, begins each search at the root, and is called for each entry. A [`TreeReader`]
-//! keeps the path from the root to the entry that it gave last:
+//! LMDB's own cursor is allocated for each range, begins each search at the root, and needs a call for each entry.
+//! A [`TreeReader`] keeps the path from the root to the last entry that it returned, because the next key is usually
+//! near:
 //!
 //! ```text
-//! root         | m | t |            a key between the first and the last one of a page of the path is searched for from
-//! branch       | n | p | r |        that page on: mostly from the leaf, where keys come near one another
+//! root         | m | t |            a key between the first and the last key of a page on the path is searched for
+//! branch       | n | p | r |        from that page down: mostly from the leaf, where keys come near one another
 //! leaf         | p1 | p4 | p9 |
 //!                     ^             the next entry is the next node; a range is counted by the nodes of its leaves
 //! ```
 //!
-//! The layout of pages is described in `lmdb_pages.rs`. Each page is asked for its own number and its kind before it is
-//! read, and each offset is checked: a damaged page is an error that names it.
+//! `lmdb_pages.rs` describes the layout of pages. Before we read a page we check its own number and its kind, and we
+//! check each offset before we follow it. So a damaged page gives an error that names the page.
 //!
-//! The caller holds a transaction of LMDB, so that LMDB does not write a page of the state.
+//! The caller must hold an LMDB transaction on the state that it reads, so that LMDB does not overwrite pages of that
+//! state.
 
 use std::cell::Cell;
 use std::cmp::Ordering;
@@ -39,15 +41,15 @@ pub(super) struct MappedTree {
     newest: Mutex<NewestTree>,
 }
 
-/// The tree that was read last, which is the newest one as far as is known.
+/// The tree that was read last. As far as we know it is the newest one.
 struct NewestTree {
     mapping: Arc<Mapping>,
-    /// The transaction of LMDB that made it, and its root.
+    /// The LMDB transaction that made the tree, and the tree's root.
     root: Option<(u64, TreeRoot)>,
 }
 
 impl MappedTree {
-    /// Maps the file of a base over `map_bytes` of address space, or over less where the system has less.
+    /// Maps the file of a base over `map_bytes` of address space, or over less if the system does not grant that much.
     pub(super) fn open(file: &FilePath, map_bytes: usize) -> Result<MappedTree> {
         let (pages, _) = Pages::open(file)?;
         let (Some(dir), Some(name)) = (file.parent(), file.file_name().and_then(|name| name.to_str())) else {
@@ -58,17 +60,19 @@ impl MappedTree {
         Ok(MappedTree { pages, disk, name, newest: Mutex::new(NewestTree { mapping, root: None }) })
     }
 
-    /// Reads the state that `transaction` has made, which the caller reads too: its pages are not written then. `None` where
-    /// a later one was made since the caller began.
+    /// Returns a reader of the state that `transaction` made. The caller must hold a read of that state, so that its
+    /// pages are not overwritten. Returns `None` if a later transaction committed after the caller began.
     pub(super) fn reader(&self, transaction: u64) -> Result<Option<TreeReader>> {
         let mut newest = self.newest.lock();
         let root = match newest.root {
+            // Usually the state is the one that was read last. Then its root is known without reading the heads.
             Some((made_by, root)) if made_by == transaction => root,
             _ => {
                 let (made_by, root) = self.pages.newest_root()?;
                 if made_by != transaction {
                     return Ok(None);
                 }
+                // The file outgrew our mapping. Readers of older states keep the old mapping alive through their `Arc`.
                 if newest.mapping.capacity() < root.end {
                     newest.mapping = self.disk.map(&self.name, root.end.saturating_mul(2))?;
                 }
@@ -86,7 +90,7 @@ impl fmt::Debug for MappedTree {
     }
 }
 
-/// Reads one state of a tree. It is searched by one thread at a time.
+/// Reads one state of a tree. Only one thread at a time may search it.
 pub(super) struct TreeReader {
     mapping: Arc<Mapping>,
     root: TreeRoot,
@@ -94,7 +98,7 @@ pub(super) struct TreeReader {
     path: Cell<Path>,
 }
 
-/// The nodes that lead to an entry, the root's first. Empty where nothing was searched for, or nothing was found.
+/// The nodes that lead to an entry, root first. Empty before the first search and after a failed one.
 #[derive(Debug, Default)]
 struct Path(Vec<Step>);
 
@@ -105,7 +109,7 @@ struct Step {
     node: usize,
 }
 
-/// A page. Its number, its kind and the length of its table of nodes were checked.
+/// A page whose number, kind and node table length were checked.
 #[derive(Clone, Copy)]
 struct Page<'m> {
     number: u64,
@@ -114,7 +118,7 @@ struct Page<'m> {
 }
 
 impl<'m> Page<'m> {
-    /// A node, up to the end of the page.
+    /// The bytes from the start of a node to the end of the page.
     #[inline]
     fn node(&self, at: usize) -> Result<&'m [u8]> {
         let offset = HEADER_LEN + at * size_of::<u16>();
@@ -131,15 +135,15 @@ impl<'m> Page<'m> {
         rest.get(..len).ok_or_else(|| self.damage("a key that does not fit into the page"))
     }
 
-    /// The page that a node of a branch leads to.
+    /// The child page of a node of a branch.
     #[inline]
     fn child(&self, at: usize) -> Result<u64> {
         let node = self.node(at)?;
         Ok(u64::from_ne_bytes([node[0], node[1], node[2], node[3], node[4], node[5], 0, 0]))
     }
 
-    /// The first node from `low` on whose key is not less than `key`, or with `after_equal` is greater. All keys of the page
-    /// begin with the first `common` bytes of `key`.
+    /// Returns the first node at or after `low` whose key is not less than `key`, or is greater than `key` if
+    /// `after_equal` is set. All keys of the page must begin with the first `common` bytes of `key`.
     #[inline]
     fn search(&self, mut low: usize, key: &[u8], after_equal: bool, common: usize) -> Result<usize> {
         let mut high = self.nodes;
@@ -148,7 +152,7 @@ impl<'m> Page<'m> {
         while low < high {
             let middle = low.midpoint(high);
             let other = self.key(middle)?.get(common..).ok_or_else(|| self.damage("keys out of order"))?;
-            // Mostly the first eight bytes decide.
+            // Usually the first eight bytes decide, which compare as one integer.
             let is_before = match head_of(other).cmp(&head) {
                 Ordering::Equal => other < rest || after_equal && other == rest,
                 unequal => unequal.is_lt(),
@@ -162,21 +166,23 @@ impl<'m> Page<'m> {
         Ok(low)
     }
 
-    /// How many bytes of `key` all keys below the node `at` begin with, as far as the keys of this branch tell, or `known`.
+    /// Returns how many leading bytes of `key` all keys below node `at` share, as far as the keys of this branch tell.
+    /// At least `known`.
     #[inline]
     fn common_below(&self, at: usize, key: &[u8], known: usize) -> Result<usize> {
         // Keys below the first node have no lower bound here, and those below the last one no upper bound.
         if at == 0 || at + 1 >= self.nodes {
             return Ok(known);
         }
+        // Every key between two bounds that share a prefix with `key` shares that prefix too.
         let bounds = [self.key(at)?, self.key(at + 1)?];
         Ok(bounds.into_iter().map(|bound| common_bytes(key, bound)).fold(usize::MAX, usize::min).max(known))
     }
 
-    /// Whether `key` belongs below this page, as far as its own keys tell.
+    /// Whether `key` certainly belongs below this page, judged by the page's own keys.
     #[inline]
     fn is_around(&self, key: &[u8], is_leaf: bool) -> Result<bool> {
-        // LMDB does not keep the first key of a branch: a key less than the second may be in a page before.
+        // LMDB does not keep the first key of a branch. A key less than the second key may be in an earlier page.
         let first = usize::from(!is_leaf);
         Ok(self.nodes > first && self.key(first)? <= key && key <= self.key(self.nodes - 1)?)
     }
@@ -194,7 +200,7 @@ fn damage(page: u64, what: &str) -> Error {
 }
 
 impl TreeReader {
-    /// The value of `key` as it is stored.
+    /// Returns the value of `key` as stored, with its checksum.
     pub(super) fn get(&self, key: &[u8]) -> Result<Option<&[u8]>> {
         self.with_path(|path| {
             if !self.seek(path, key)? {
@@ -208,14 +214,14 @@ impl TreeReader {
         })
     }
 
-    /// Visits the entries from `start` on that are below `end`, or all from there on if it is empty, until the visitor
-    /// says no; backward from the last one.
+    /// Visits the entries from `start` up to, but not including, `end` (no upper bound if it is empty) until the
+    /// visitor returns `false`. With `backward` it begins with the last entry and goes down.
     pub(super) fn visit(&self, start: &[u8], end: &[u8], backward: bool, visit: &mut Visitor<'_>) -> Result<()> {
         self.with_path(|path| {
             let mut is_there = self.begin(path, start, end, backward)?;
             while is_there {
                 let (page, mut node) = self.leaf(path)?;
-                // The entries of one leaf.
+                // Visit the entries of one leaf.
                 loop {
                     let key = page.key(node)?;
                     if is_outside(key, start, end, backward) {
@@ -236,8 +242,8 @@ impl TreeReader {
         })
     }
 
-    /// Passes over the first keys of a range, `keys_max` at most, without looking at each; how many there were. Where there
-    /// are as many, `last` is set to the last one.
+    /// Skips the first keys of a range, at most `keys_max`, and returns how many it skipped. It counts whole leaves
+    /// instead of looking at each key. If it skipped all `keys_max`, it sets `last` to the last of them.
     pub(super) fn pass(
         &self,
         start: &[u8],
@@ -251,6 +257,8 @@ impl TreeReader {
             let mut is_there = keys_max > 0 && self.begin(path, start, end, backward)?;
             while is_there {
                 let (page, node) = self.leaf(path)?;
+                // How many entries of this leaf are in the range, counted from the current node in the direction of the
+                // scan. If the leaf's outermost key is inside, all of them are, and no search is needed.
                 let in_range = match backward {
                     true if page.key(0)? >= start => node + 1,
                     true => (node + 1).saturating_sub(page.search(0, start, false, 0)?),
@@ -274,8 +282,8 @@ impl TreeReader {
         })
     }
 
-    /// Goes to the first entry of a range, or backward to its last one, or to one outside of it if it has none; whether
-    /// there is such an entry.
+    /// Goes to the first entry of a range, or with `backward` to the last one. If the range has no entry, the path may
+    /// lead to an entry outside of it. Returns whether the path leads to an entry.
     fn begin(&self, path: &mut Path, start: &[u8], end: &[u8], backward: bool) -> Result<bool> {
         match backward {
             false => self.seek(path, start),
@@ -287,7 +295,7 @@ impl TreeReader {
         }
     }
 
-    /// Calls `search` with the path of the last search. Without it where it failed: the path may lead nowhere.
+    /// Calls `search` with the path of the last search. After an error the path stays empty, because it may be invalid.
     fn with_path<T>(&self, search: impl FnOnce(&mut Path) -> Result<T>) -> Result<T> {
         let mut path = self.path.take();
         let found = search(&mut path)?;
@@ -295,8 +303,9 @@ impl TreeReader {
         Ok(found)
     }
 
-    /// Goes to the first entry whose key is not less than `key`; whether there is one.
+    /// Goes to the first entry whose key is not less than `key`. Returns whether such an entry exists.
     fn seek(&self, path: &mut Path, key: &[u8]) -> Result<bool> {
+        // Climb from the leaf to the lowest page that certainly covers `key`. The root needs no check.
         let mut levels = path.0.len();
         while levels > 1 {
             let page = self.page(path.0[levels - 1].page, levels - 1)?;
@@ -311,6 +320,8 @@ impl TreeReader {
             return Ok(false);
         }
         let (mut page, mut common) = (self.page(from, path.0.len())?, 0);
+        // Descend to the leaf. Further down, all keys share more leading bytes with `key`, so fewer bytes need
+        // comparing.
         while !self.is_leaf(path.0.len()) {
             let node = page.search(1, key, true, common)? - 1;
             common = page.common_below(node, key, common)?;
@@ -325,7 +336,7 @@ impl TreeReader {
         }
     }
 
-    /// Goes to the next entry, or backward to the one before; whether there is one.
+    /// Goes to the next entry, or with `backward` to the previous one. Returns whether such an entry exists.
     fn advance(&self, path: &mut Path, backward: bool) -> Result<bool> {
         let (page, node) = self.leaf(path)?;
         match if backward { node.checked_sub(1) } else { Some(node + 1) } {
@@ -337,8 +348,10 @@ impl TreeReader {
         }
     }
 
-    /// Goes to the first entry of the next leaf, or backward to the last of the one before; whether there is one.
+    /// Goes to the first entry of the next leaf, or with `backward` to the last entry of the previous leaf. Returns
+    /// whether such an entry exists.
     fn advance_leaf(&self, path: &mut Path, backward: bool) -> Result<bool> {
+        // Climb until a branch has another child in this direction, then descend along its edge.
         path.0.pop();
         while let Some(Step { page, node }) = path.0.pop() {
             let page = self.page(page, path.0.len())?;
@@ -353,8 +366,8 @@ impl TreeReader {
         Ok(false)
     }
 
-    /// Goes to the first entry below the page `from`, which the path leads to, or below the root; with `to_last` to the last
-    /// entry. Whether there is one.
+    /// Goes to the first entry below the page `from`, or with `to_last` to the last one. The path must already lead to
+    /// `from`; without `from` this begins at the root. Returns whether such an entry exists.
     fn descend(&self, path: &mut Path, from: Option<u64>, to_last: bool) -> Result<bool> {
         let mut next = match from {
             Some(page) => page,
@@ -378,7 +391,7 @@ impl TreeReader {
         }
     }
 
-    /// The leaf that a path leads to, and the node in it.
+    /// The leaf that a path leads to, and the node in the leaf.
     fn leaf(&self, path: &Path) -> Result<(Page<'_>, usize)> {
         let Step { page, node } = *path.0.last().expect("the path leads to an entry");
         Ok((self.page(page, path.0.len() - 1)?, node))
@@ -388,15 +401,16 @@ impl TreeReader {
         level + 1 == usize::from(self.root.depth)
     }
 
-    /// The page `number` of a level, the root's being 0.
+    /// Reads page `number` on a level of the tree. The root has level 0.
     #[inline]
     fn page(&self, number: u64, level: usize) -> Result<Page<'_>> {
         let page_len = self.root.page_len;
         let bytes = self.mapping.slice(number.saturating_mul(page_len as u64), page_len)?;
         let kind = if self.is_leaf(level) { LEAF } else { BRANCH };
+        // The file may be damaged, so check the page's number, kind and node table before any use.
         let (own_number, lower) = (u64_at(bytes, 0), usize::from(u16_at(bytes, 12)));
         if own_number != number || u16_at(bytes, 10) != kind || level >= usize::from(self.root.depth) {
-            return Err(damage(number, "not the number and the kind that it should have"));
+            return Err(damage(number, "another number or kind than expected"));
         }
         if !(HEADER_LEN + size_of::<u16>()..=page_len).contains(&lower) {
             return Err(damage(number, "nodes that do not fit into it"));
@@ -404,29 +418,31 @@ impl TreeReader {
         Ok(Page { number, bytes, nodes: (lower - HEADER_LEN) / size_of::<u16>() })
     }
 
-    /// The value of a node of a leaf, as it is stored.
+    /// The value of a leaf's node, as stored.
     fn value<'m>(&'m self, page: &Page<'m>, at: usize) -> Result<&'m [u8]> {
         let node = page.node(at)?;
         let (len, flags) = (u32_at(node, 0) as usize, u16_at(node, 4));
         let start = NODE_LEN + usize::from(u16_at(node, 6));
+        // The node of a long value holds only the number of its first page.
         let held = if flags == BIG_VALUE { size_of::<u64>() } else { len };
         let value = node.get(start..).and_then(|rest| rest.get(..held));
         let value = value.ok_or_else(|| page.damage("a value that does not fit into the page"))?;
         match flags {
             0 => Ok(value),
             BIG_VALUE => self.big_value(u64_at(value, 0), len),
-            _ => Err(page.damage("a node of unknown kind")),
+            _ => Err(page.damage("a node of an unknown kind")),
         }
     }
 
-    /// The value that fills the page `number` and those after it.
+    /// Reads a value that fills page `number` and the pages after it.
     fn big_value(&self, number: u64, len: usize) -> Result<&[u8]> {
         let page_len = self.root.page_len;
         let offset = number.saturating_mul(page_len as u64);
         let header = self.mapping.slice(offset, HEADER_LEN)?;
+        // The header counts the pages of the value. They must have room for all of it.
         let room = (u32_at(header, 12) as usize).saturating_mul(page_len);
         if u64_at(header, 0) != number || u16_at(header, 10) != OVERFLOW || room < HEADER_LEN + len {
-            return Err(damage(number, "not the long value that it should have"));
+            return Err(damage(number, "no long value of the expected length"));
         }
         Ok(&self.mapping.slice(offset, HEADER_LEN + len)?[HEADER_LEN..])
     }
@@ -460,7 +476,7 @@ mod tests {
         format!("k{:07}", i * 7).into_bytes()
     }
 
-    /// The bytes of a base of three levels, with values that have pages of their own.
+    /// The bytes of a base with a tree of three levels, and with values that have their own pages.
     fn file() -> Vec<u8> {
         let dir = tempfile::tempdir().unwrap();
         let base = LmdbBase::open(dir.path(), false).unwrap();
@@ -473,7 +489,7 @@ mod tests {
         std::fs::read(dir.path().join(BASE_FILE)).unwrap()
     }
 
-    /// Reads the tree in all ways. Each gives something or says that a page is damaged.
+    /// Reads the tree in every way. Each read should return entries or report a damaged page.
     fn read(tree: &TreeReader, rng: &mut SmallRng) -> Result<()> {
         let (mut entries, mut last) = (0, Vec::new());
         for _ in 0..20 {
@@ -490,13 +506,13 @@ mod tests {
     }
 
     #[test]
-    fn damaged_pages_are_errors_at_the_worst() {
+    fn damaged_pages_give_errors_and_never_crash() {
         let whole = file();
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(BASE_FILE);
         std::fs::write(&path, &whole).unwrap();
         let page_len = MappedTree::open(&path, 0).unwrap().pages.newest_root().unwrap().1.page_len;
-        // The two heads are left as they are.
+        // We leave the two heads intact, because they are checked when the file is opened.
         let (heads, pages) = (2 * page_len, whole.len() / page_len);
         let mut rng = SmallRng::seed_from_u64(11);
         let mut refused = 0;
@@ -508,7 +524,7 @@ mod tests {
                     damaged.copy_within(one * page_len..(one + 1) * page_len, other * page_len);
                 }
                 1 => {
-                    // Header and offsets of nodes, or a node.
+                    // Damage the header and the node offsets of a page, or one node.
                     let page = rng.random_range(2..pages) * page_len;
                     (0..4).for_each(|_| damaged[page + rng.random_range(0..64)] = rng.random());
                 }
@@ -524,11 +540,11 @@ mod tests {
                 refused += 1;
             }
         }
-        assert!(refused > 50, "damage is met: {refused}");
+        assert!(refused > 50, "reads met too little damage: {refused}");
         std::fs::write(&path, &whole).unwrap();
         let tree = MappedTree::open(&path, 0).unwrap();
         let (transaction, _) = tree.pages.newest_root().unwrap();
         read(&tree.reader(transaction).unwrap().unwrap(), &mut rng).unwrap();
-        assert!(tree.reader(transaction + 1).unwrap().is_none(), "a state that the file does not have");
+        assert!(tree.reader(transaction + 1).unwrap().is_none(), "a state that the file does not contain");
     }
 }

@@ -1,8 +1,9 @@
-//! The ordered base in memory: the base of a database without a directory, and the twin that the other is tested against.
+//! The ordered base in memory, for databases without a directory. Tests also compare the other bases with it.
 //!
 //! Each key keeps its versions, newest last, each with the number of the write that made it. A read sees the newest
-//! version at or before the write it began with. A write notes the keys of which it outdated a version and drops, of
-//! those noted before, the versions that nobody sees any more, so a write costs what it changes, not what there is.
+//! version that is not newer than the write with which it began. A write records each key that had an older
+//! version. It also drops versions that no read sees any longer, of keys that earlier writes recorded. So a write costs
+//! time for what it changes, not for what the base holds.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
@@ -18,10 +19,10 @@ use super::{
     check_key, key_bounds, prefix_range,
 };
 
-/// Entries that a scan copies at a time; it holds no lock while it shows them to the visitor.
+/// The number of entries that a scan copies at a time. It holds no lock while it passes them to the visitor.
 const SCAN_ENTRIES: usize = 64;
 
-/// An ordered base in memory, gone when dropped.
+/// An ordered base in memory. Its content is lost when it is dropped.
 #[derive(Debug, Default)]
 pub struct MemoryBase {
     state: Arc<Mutex<State>>,
@@ -33,16 +34,16 @@ struct State {
     /// The number of the last write.
     write: u64,
     commit: CommitId,
-    /// Reads that are held, by the number of the write that they see: their commit and how many there are.
+    /// The held reads by the number of the write that they see: the commit of that write, and the number of reads.
     reads: BTreeMap<u64, (CommitId, usize)>,
-    /// Keys of which the write of this number outdated a version, oldest write first.
+    /// The keys whose previous version the write with this number outdated, oldest write first.
     outdated: VecDeque<(u64, Vec<u8>)>,
 }
 
 #[derive(Clone, Debug)]
 struct Version {
     write: u64,
-    /// None: the key was deleted.
+    /// `None` if the write deleted the key.
     value: Option<Arc<[u8]>>,
 }
 
@@ -53,7 +54,7 @@ impl MemoryBase {
     }
 }
 
-/// The version that a read of `write` sees, if the key was there.
+/// The value that a read of `write` sees, if the key exists for it.
 fn seen(versions: &[Version], write: u64) -> Option<&Arc<[u8]>> {
     versions.iter().rev().find(|version| version.write <= write)?.value.as_ref()
 }
@@ -61,14 +62,17 @@ fn seen(versions: &[Version], write: u64) -> Option<&Arc<[u8]>> {
 impl State {
     fn set(&mut self, key: &[u8], value: Option<&[u8]>) {
         let version = Version { write: self.write, value: value.map(Arc::from) };
+        // Deleting an absent key must not leave a version.
         if value.is_none() && !self.versions.contains_key(key) {
             return;
         }
         let versions = self.versions.entry(key.to_vec()).or_default();
+        // Within one write the last operation on a key wins.
         match versions.last_mut() {
             Some(last) if last.write == self.write => *last = version,
             _ => versions.push(version),
         }
+        // The key now has an older version, or a deletion, that a later sweep can drop.
         if versions.len() > 1 || value.is_none() {
             self.outdated.push_back((self.write, key.to_vec()));
         }
@@ -81,12 +85,13 @@ impl State {
         }
     }
 
-    /// Drops the versions that no read sees, now or later.
+    /// Drops the versions that no current or later read can see.
     fn sweep(&mut self) {
         let oldest = self.reads.keys().next().copied().unwrap_or(self.write);
         while let Some((_, key)) = self.outdated.pop_front_if(|(write, _)| *write <= oldest) {
             let Some(versions) = self.versions.get_mut(&key) else { continue };
-            // All behind the one that the oldest read sees are seen by later ones.
+            // The oldest read sees the version at `first`. Later reads see that one or a newer one, so older ones can
+            // go.
             let first = versions.iter().rposition(|version| version.write <= oldest).unwrap_or(0);
             versions.drain(..first);
             if matches!(versions.as_slice(), [Version { write, value: None }] if *write <= oldest) {
@@ -106,6 +111,7 @@ impl OrderedBase for MemoryBase {
 
     fn write(&self, batch: &WriteBatch, at: CommitId) -> Result<()> {
         let mut state = self.state.lock();
+        // The state stays locked for the whole batch, so that a read sees all of it or nothing.
         check_batch(batch, at, state.commit)?;
         state.write += 1;
         state.commit = at;
@@ -135,7 +141,7 @@ impl OrderedBase for MemoryBase {
         Ok(state.reads.values().flat_map(of).collect())
     }
 
-    /// What is to outlive the process is one of LMDB.
+    /// Begins a copy, which is always an LMDB base because it must outlive the process.
     fn begin_copy(&self, dir: &Path) -> Result<Box<dyn BaseCopy>> {
         Ok(Box::new(LmdbCopy::begin(dir.join(BASE_FILE))?))
     }
@@ -163,7 +169,7 @@ struct MemoryRead {
 }
 
 impl MemoryRead {
-    /// The next entries of a range.
+    /// Returns the next entries of a range, at most `SCAN_ENTRIES`.
     fn entries(&self, range: (Bound<Vec<u8>>, Bound<Vec<u8>>), backward: bool) -> Vec<(Vec<u8>, Arc<[u8]>)> {
         let state = self.state.lock();
         let all = state.versions.range(range);
@@ -187,12 +193,13 @@ impl MemoryRead {
                     return Ok(());
                 }
             }
+            // Continue after the last entry. The map may have changed, but the versions of this read stay.
             match entries.into_iter().last() {
                 Some((key, _)) if backward => range.1 = Bound::Excluded(key),
                 Some((key, _)) => range.0 = Bound::Excluded(key),
                 None => return Ok(()),
             }
-            // Of bounds that have met, the map says that they are a mistake.
+            // The map panics if the bounds exclude the same key or are reversed, so stop before that.
             if let (Bound::Excluded(start) | Bound::Included(start), Bound::Excluded(end)) = (&range.0, &range.1)
                 && start >= end
             {
@@ -248,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_go_when_nobody_sees_them() {
+    fn versions_are_dropped_when_no_read_sees_them() {
         let base = MemoryBase::new();
         let versions = |key: &[u8]| base.state.lock().versions.get(key).map_or(0, Vec::len);
         put(&base, b"a", b"1");

@@ -1,12 +1,15 @@
-//! The ordered base: what the database knows of itself, as one ordered map from keys to values.
+//! The ordered base: everything the database knows about itself, as one ordered map from keys to values.
 //!
-//! Catalog, manifest, delete vectors and runs of recent rows are keys and values here. The base gives three things that
-//! the rest is built on: a batch is applied whole or not at all and is on disk when [`OrderedBase::write`] returns; a
-//! read sees one committed state however long it lasts and never waits for a writer; and the oldest state that anybody
-//! still reads is known, so that what no later state names can be given back.
+//! Catalog, manifest, delete vectors and runs of recent rows are keys and values in this map. The rest of the database
+//! relies on three guarantees:
 //!
-//! [`LmdbBase`] keeps the map in one file of LMDB, [`MemoryBase`] in memory, and with the feature `rocksdb` `RocksBase` in a
-//! directory of RocksDB. One conformance suite runs over all. [`BaseKind`] says which of them a directory has.
+//! * A batch is applied completely or not at all, and it is on disk when [`OrderedBase::write`] returns.
+//! * A read sees one committed state for as long as it lives, and never waits for a writer.
+//! * The oldest state that any process still reads is known, so that we can free space that no later state names.
+//!
+//! [`LmdbBase`] keeps the map in one LMDB file, [`MemoryBase`] keeps it in memory, and with the feature `rocksdb`
+//! `RocksBase` keeps it in a directory of RocksDB. One conformance suite tests all of them. [`BaseKind`] tells which
+//! kind a directory has.
 
 mod gate;
 mod kind;
@@ -45,108 +48,111 @@ pub use memory::MemoryBase;
 pub use rocks::RocksBase;
 pub use write_batch::{Operation, WriteBatch};
 
-/// The longest key, in bytes. What LMDB takes on pages of 4 KiB, less a margin.
+/// The longest key, in bytes: LMDB's limit on pages of 4 KiB, less a margin.
 pub const KEY_LEN_MAX: usize = 1_900;
 
 /// An ordered map from byte strings to byte strings, with atomic batches and snapshots.
 ///
-/// Keys order by bytes. A key has 1 to [`KEY_LEN_MAX`] bytes and does not start with a zero byte: those keys are the
-/// base's own. A thread that holds a read of a base may write to it; the read goes on seeing its state.
+/// Keys are ordered by their bytes. A key must have 1 to [`KEY_LEN_MAX`] bytes and must not start with a zero byte,
+/// because those keys are reserved for the base itself. A thread that holds a read of a base may write to the base; the
+/// read still sees its own state.
 pub trait OrderedBase: Send + Sync + Debug {
-    /// A snapshot of the last commit. It holds back the reuse of space while it lives, in every process, so keep it for a
-    /// statement and not for a session. The base stays open as long as one of its reads.
+    /// Returns a snapshot of the last commit. Space that the snapshot uses is not reused by any process while the
+    /// snapshot lives, so the caller should keep it for one statement, not for a session. The base stays open while any
+    /// of its reads lives.
     fn read(&self) -> Result<Box<dyn BaseRead>>;
 
-    /// Applies the operations of `batch` in order, all or none of them, and remembers `at`, which must not be lower than
-    /// the last one. On disk when it returns. Writers wait for each other. A batch that is made for another last commit
-    /// ([`WriteBatch::behind`]) is refused.
+    /// Applies all operations of `batch` in order, or none of them, and records `at` as the last commit. `at` must not
+    /// be lower than the previous one. The batch is on disk when this returns. Writers wait for each other. A batch
+    /// that was made for another last commit (see [`WriteBatch::behind`]) is refused.
     ///
-    /// Kinds: `ReadOnly` for a base opened so, `DiskFull` and `Io` from the disk, `Locked` if the file's mapping has to
-    /// grow and a reader of this process holds it for too long. Nothing is applied then. After an `Io` error all writes
-    /// are refused until the base is opened again, since it is not known what the disk holds.
+    /// Errors: `ReadOnly` if the base was opened for reading only; `DiskFull` and `Io` from the disk; `Locked` if the
+    /// file's mapping must grow and a reader of this process holds it for too long. Nothing is applied then. After an
+    /// `Io` error we refuse all writes until the base is opened again, because we no longer know what the disk holds.
     fn write(&self, batch: &WriteBatch, at: CommitId) -> Result<()>;
 
-    /// Makes room for a write of keys and values of so many bytes, if that takes a moment in which nobody of this process reads:
-    /// `false` if there was none for all of `patience`. A write makes room by itself; this is for whoever holds a read while it
-    /// writes.
+    /// Makes room for a write of the given bytes of keys and values. This may need a moment in which no thread of this
+    /// process reads; returns `false` if none came within the given time. A write makes room by itself, so only a
+    /// caller that will hold a read while it writes should call this first.
     fn make_room(&self, _bytes: usize, _patience: Duration) -> Result<bool> {
         Ok(true)
     }
 
-    /// The id given to the last write, 0 before the first.
+    /// The id that the last write recorded, or 0 before the first write.
     fn commit_id(&self) -> Result<CommitId>;
 
-    /// The last commit of the oldest snapshot that a read in any process holds, after those of dead processes were
-    /// cleared; `None` if nobody reads.
+    /// The last commit of the oldest snapshot that a read in any process holds, after entries of dead processes were
+    /// cleared; `None` if there are no reads.
     ///
-    /// A read that begins while this runs may be missing from the answer. It then sees the last commit or a later one.
-    /// So after `write(.., n)` returned, what commit `n` dropped may be reused once the answer is `None` or at least
-    /// `n`. The answer may be lower than the truth, never higher.
+    /// The answer may miss a read that begins while this runs. Such a read sees the last commit or a later one. So
+    /// after `write(.., n)` returned, the space that commit `n` freed may be reused once the answer is `None` or at
+    /// least `n`. The answer may be lower than the truth, but must never be higher.
     fn oldest_reader(&self) -> Result<Option<CommitId>>;
 
-    /// Everybody who reads in any process, after those of dead processes were cleared.
+    /// All reads in all processes, after entries of dead processes were cleared.
     fn readers(&self) -> Result<Vec<Reader>>;
 
-    /// Looks at everything that the last commit has, and tells of every damage. Where there is a file it reads by calls, so
-    /// that whatever the file holds raises no signal.
+    /// Checks everything in the last commit and reports every damage. A base with a file reads it with read calls
+    /// instead of the mapping, so that no file content can raise a signal.
     fn check(&self, cancel: &Cancel) -> Result<BaseChecked>;
 
-    /// The last commit, read as [`OrderedBase::check`] reads. Space that it reads is kept by nobody: it is for a base to which
-    /// nobody writes meanwhile, or of which somebody holds a read.
+    /// Reads the last commit with read calls, as [`OrderedBase::check`] does. This read does not protect its pages from
+    /// reuse, so either no process may write to the base, or the caller must hold another read of it.
     fn read_by_calls(&self) -> Result<Box<dyn BaseRead>>;
 
-    /// Gives what is free in the base back to the file system, and says whether it can do that. Reads go on; writes wait. What is replaced
-    /// stays as long as somebody reads it in any process ([`BaseSpace::older_bytes`]).
+    /// Returns the free space of the base to the file system; `false` if this kind of base cannot do that. Reads
+    /// continue, writes wait. The replaced file stays while any process reads it (see [`BaseSpace::older_bytes`]).
     ///
-    /// An error changes nothing, or refuses further writes until the base is opened again.
+    /// An error either changes nothing, or refuses further writes until the base is opened again.
     fn compact(&self, _cancel: &Cancel) -> Result<bool> {
         Ok(false)
     }
 
-    /// Whether files of before a compaction are there, which [`OrderedBase::oldest_reader`] removes when nobody reads them.
+    /// Whether files from before a compaction still exist. [`OrderedBase::oldest_reader`] removes them once no process
+    /// reads them.
     fn has_older_files(&self) -> bool {
         false
     }
 
-    /// The space that it takes. All zeros where there is no file.
+    /// The space that the base takes. All zeros if it has no file.
     fn space(&self) -> Result<BaseSpace> {
         Ok(BaseSpace::default())
     }
 
-    /// Begins another base in the directory `dir`, which has none: one of LMDB, whatever this one is, so that it is opened for reading
-    /// too. `Unsupported` where that cannot be.
+    /// Begins a copy of the base in the directory `dir`, which must not have one. The copy is always an LMDB base, so
+    /// that it can also be opened for reading only. Returns `Unsupported` if this base cannot be copied.
     fn begin_copy(&self, dir: &Path) -> Result<Box<dyn BaseCopy>> {
         let message =
-            format!("this database keeps its ordered base in a way of which no copy is made in {}", dir.display());
-        Err(Error::new(ErrorKind::Unsupported, message).hint("close it and copy its directory"))
+            format!("this kind of ordered base cannot be copied to {}", dir.display());
+        Err(Error::new(ErrorKind::Unsupported, message).hint("close the database and copy its directory"))
     }
 
-    /// As [`OrderedBase::check`]. The first damage is the error.
+    /// Checks everything in the last commit, and returns the first damage as the error.
     fn verify(&self) -> Result<()> {
         self.check(&Cancel::new())?.into_result()
     }
 }
 
-/// Problems of one kind that a check tells of. Where there are more nothing is right.
+/// The most problems of one kind that a check reports. We stop collecting there, because more add no information.
 pub(crate) const PROBLEMS_MAX: usize = 100;
 
-/// What was looked at in a base, and what was wrong with it.
+/// The result of a check: what it looked at and what it found wrong.
 #[derive(Debug, Default)]
 pub struct BaseChecked {
-    /// Bytes of the pages in use; 0 where there are none.
+    /// Bytes of the pages in use; 0 if the base has no pages.
     pub page_bytes: u64,
-    /// What is wrong with pages.
+    /// Damage of pages.
     pub page_problems: Vec<Error>,
-    /// Entries, the base's own among them.
+    /// The number of entries, including the base's own.
     pub entries: u64,
-    /// Their bytes.
+    /// The bytes of those entries.
     pub entry_bytes: u64,
-    /// Which of them are not what was written.
+    /// Entries whose value differs from the one written.
     pub entry_problems: Vec<Error>,
 }
 
 impl BaseChecked {
-    /// Whether nothing is wrong.
+    /// Whether the check found no problem.
     pub fn is_whole(&self) -> bool {
         self.page_problems.is_empty() && self.entry_problems.is_empty()
     }
@@ -156,61 +162,66 @@ impl BaseChecked {
     }
 }
 
-/// A read of a base.
+/// One read of a base, as the table of readers shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Reader {
-    /// The last commit that it sees, or an older one.
+    /// The last commit that the read sees, or an older one.
     pub commit: CommitId,
-    /// The process that reads.
+    /// The process that holds the read.
     pub process: u32,
 }
 
-/// The file of a base, in bytes.
+/// The space that a base takes on disk, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BaseSpace {
-    /// Its length.
+    /// The length of the file.
     pub file_bytes: u64,
-    /// What nothing lies in. It is used again by writes, and given back by nothing but a compaction.
+    /// The free part of the file. Writes use it again; only a compaction returns it to the file system.
     pub free_bytes: u64,
-    /// What of that is read by somebody who sees an older state, and cannot be used again before.
+    /// The part of the free bytes that a read of an older state still needs. It cannot be reused before that read ends.
     pub held_bytes: u64,
-    /// Files of before a compaction, which somebody reads.
+    /// The length of files from before a compaction that a process still reads.
     pub older_bytes: u64,
 }
 
-/// A base that is being made of the entries of another one. Dropped before its end it leaves files of no meaning behind.
+/// A base that is being built from the entries of another one. If it is dropped before [`BaseCopy::finish`], it leaves
+/// incomplete files that must not be used.
 pub trait BaseCopy {
-    /// Adds an entry. Keys ascend.
+    /// Adds an entry. Keys must ascend.
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()>;
 
-    /// Applies `later` to what was put, and gives the base `at` as its last commit. On disk when it returns, but for the names of its
-    /// files, which it gives, relative to the directory.
+    /// Applies `later` to the entries, records `at` as the last commit, and syncs the files. The directory itself is
+    /// not synced: the caller must do that for the returned file names, which are relative to the directory.
     fn finish(self: Box<Self>, later: &WriteBatch, at: CommitId) -> Result<Vec<String>>;
 }
 
-/// Takes a key and its value, and says whether to go on.
+/// Receives a key and its value, and returns whether to continue.
 pub type Visitor<'a> = dyn FnMut(&[u8], &[u8]) -> Result<bool> + 'a;
 
 /// One committed state of a base.
 pub trait BaseRead: Send {
-    /// The value of `key`. `Corrupt` if it is not what was written.
+    /// The value of `key`. Returns `Corrupt` if it differs from the value written.
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let mut value = Vec::new();
         Ok(self.append_value(key, &mut value)?.then_some(value))
     }
 
-    /// Appends the value of `key` to `out`, and says whether there is one. `Corrupt` if it is not what was written.
+    /// Appends the value of `key` to `out`, and returns whether the key exists. Returns `Corrupt` if the value differs
+    /// from the one written.
     fn append_value(&self, key: &[u8], out: &mut Vec<u8>) -> Result<bool>;
 
-    /// Visits the keys that start with `prefix`, ascending, with their values, until the visitor says `false` or fails.
+    /// Visits the keys that start with `prefix` and their values, ascending, until the visitor returns `false` or
+    /// fails.
     fn scan(&self, prefix: &[u8], visit: &mut Visitor<'_>) -> Result<()>;
 
-    /// Visits the keys from `start` on that are below `end` (empty: that are there), with their values, ascending or from the
-    /// end, until the visitor says `false` or fails. `start` is a key that may be kept.
+    /// Visits the keys from `start` up to, but not including, `end`, with their values, until the visitor returns
+    /// `false` or fails. An empty `end` means no upper bound. The order is ascending, or descending if `backward` is
+    /// set. `start` must not be empty or reserved.
     fn range(&self, start: &[u8], end: &[u8], backward: bool, visit: &mut Visitor<'_>) -> Result<()>;
 
-    /// Passes over the first keys of a range, `keys_max` at most, in the order of [`BaseRead::range`]; how many there were. Where
-    /// there are as many, `last` is set to the last one. Values are not looked at: damage of a value is not noticed.
+    /// Skips the first keys of a range, at most `keys_max`, in the order of [`BaseRead::range`], and returns how many
+    /// it skipped. If it skipped all `keys_max`, it sets `last` to the last of them. It does not look at values, so a
+    /// damaged value is not noticed.
     fn pass(&self, start: &[u8], end: &[u8], backward: bool, keys_max: usize, last: &mut Vec<u8>) -> Result<usize> {
         let mut passed = 0;
         if keys_max == 0 {
@@ -218,6 +229,7 @@ pub trait BaseRead: Send {
         }
         self.range(start, end, backward, &mut |key, _| {
             passed += 1;
+            // `last` is set only with the final key, so a short range leaves it alone.
             if passed == keys_max {
                 last.clear();
                 last.extend_from_slice(key);
@@ -227,17 +239,17 @@ pub trait BaseRead: Send {
         Ok(passed)
     }
 
-    /// The id of the last write that this state has.
+    /// The id of the last write that this state includes.
     fn commit_id(&self) -> Result<CommitId>;
 }
 
-/// The first byte of the base's own keys.
+/// The first byte of the keys that the base reserves for itself.
 const RESERVED: u8 = 0;
 
-/// The first key that is not the base's own.
+/// The lowest key that is not reserved.
 const FIRST_KEY: &[u8] = &[RESERVED + 1];
 
-/// Refuses keys that a base cannot keep.
+/// Returns an error for a key that a base cannot store.
 fn check_key(key: &[u8]) -> Result<()> {
     match key.first() {
         None => Err(Error::internal("a key of the base is empty")),
@@ -250,16 +262,21 @@ fn check_key(key: &[u8]) -> Result<()> {
     }
 }
 
-/// Refuses a batch that a base cannot apply, before anything of it is applied.
+/// Returns an error for a batch that a base cannot apply, before any of it is applied.
 fn check_batch(batch: &WriteBatch, at: CommitId, last: CommitId) -> Result<()> {
     if at < last {
-        return Err(Error::internal(format!("commit {at} was written to the base behind commit {last}")));
+        return Err(Error::internal(format!("commit {at} is older than commit {last}, the last one of the base")));
     }
+    // A batch that is bound to another last commit was computed from another state. Applying it could undo later
+    // commits.
     if !batch.is_behind(last) {
-        return Err(Error::internal(format!("a change of another state was to be written behind commit {last}")));
+        return Err(Error::internal(format!(
+            "the batch was made for another state than commit {last}, the last one of the base"
+        )));
     }
     batch.operations().try_for_each(|operation| match operation {
         Operation::Put { key, .. } | Operation::Delete { key } => check_key(key),
+        // The empty prefix is valid: it means all keys that are not reserved.
         Operation::DeletePrefix { prefix } => match prefix.first() {
             Some(&RESERVED) => check_key(prefix),
             _ => Ok(()),
@@ -267,42 +284,44 @@ fn check_batch(batch: &WriteBatch, at: CommitId, last: CommitId) -> Result<()> {
     })
 }
 
-/// The first byte string behind all that start with `prefix`; `None` if there is none.
+/// The lowest byte string above all that start with `prefix`; `None` if no such string exists.
 fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
+    // A trailing 0xFF byte cannot be incremented, so increment the last byte that can and drop the rest.
     let last = prefix.iter().rposition(|byte| *byte != u8::MAX)?;
     let mut end = prefix[..=last].to_vec();
     end[last] += 1;
     Some(end)
 }
 
-/// The first and the last key of a range.
+/// The lower and the upper bound of a range of keys.
 type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
-/// The first and the last bound of the keys that start with `prefix`, without the base's own.
+/// The bounds of the keys that start with `prefix`, without reserved keys.
 fn prefix_range(prefix: &[u8]) -> Bounds {
     let (start, end) = keys_of_prefix(prefix);
     bounds(start, &end)
 }
 
-/// The keys that start with `prefix`, without the base's own, as the start and the end of [`BaseRead::range`].
+/// The keys that start with `prefix`, without reserved keys, as `start` and `end` of [`BaseRead::range`].
 fn keys_of_prefix(prefix: &[u8]) -> (&[u8], Vec<u8>) {
     let start = if prefix.is_empty() { FIRST_KEY } else { prefix };
     (start, prefix_end(prefix).unwrap_or_default())
 }
 
-/// The bounds of a range as [`BaseRead::range`] takes it.
+/// Converts `start` and `end` of [`BaseRead::range`] to bounds.
 fn bounds(start: &[u8], end: &[u8]) -> Bounds {
     let upper = if end.is_empty() { Bound::Unbounded } else { Bound::Excluded(end.to_vec()) };
     (Bound::Included(start.to_vec()), upper)
 }
 
-/// Whether there can be keys in a range as [`BaseRead::range`] takes it.
+/// Whether the range `start`..`end` of [`BaseRead::range`] can contain keys.
 fn has_keys(start: &[u8], end: &[u8]) -> Result<bool> {
+    // `start` is only a bound and may be longer than a key. Check that it is not empty or reserved, but not its length.
     check_key(start.get(..start.len().min(KEY_LEN_MAX)).unwrap_or_default())?;
     Ok(end.is_empty() || start < end)
 }
 
-/// The bounds of [`BaseRead::range`]; `None` of a range without keys.
+/// The bounds of the range `start`..`end` of [`BaseRead::range`]; `None` if the range can contain no key.
 fn key_bounds(start: &[u8], end: &[u8]) -> Result<Option<Bounds>> {
     Ok(has_keys(start, end)?.then(|| bounds(start, end)))
 }
@@ -314,7 +333,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn prefixes_end_behind_their_last_key() {
+    fn prefix_end_is_the_first_string_above_all_with_the_prefix() {
         assert_eq!(prefix_end(b"ab"), Some(b"ac".to_vec()));
         assert_eq!(prefix_end(b"a\xFF\xFF"), Some(b"b".to_vec()));
         assert_eq!(prefix_end(b"\xFF\xFF"), None);
@@ -322,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_cannot_be_kept_are_refused() {
+    fn invalid_keys_are_refused() {
         assert_eq!(check_key(b"").unwrap_err().kind(), ErrorKind::Internal);
         assert_eq!(check_key(b"\0a").unwrap_err().kind(), ErrorKind::Internal);
         assert_eq!(check_key(&[1; KEY_LEN_MAX + 1]).unwrap_err().kind(), ErrorKind::InvalidParameter);

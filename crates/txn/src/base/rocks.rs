@@ -1,20 +1,21 @@
-//! The ordered base in a directory of RocksDB, for who writes more at random than the pages of a B-tree take.
+//! The ordered base in a directory of RocksDB, for workloads with more random writes than a B-tree handles well.
 //!
-//! RocksDB is a log-structured merge tree: a write goes to a log, which is synced, and to memory; what memory has is written
-//! in files of sorted keys, which are merged behind it. There is one column family.
+//! RocksDB is a log-structured merge tree. A write goes to a log, which is synced, and to memory. The content of memory
+//! is later written to files of sorted keys, which are merged in the background. We use one column family.
 //!
-//! What is added to that:
-//! * **Checks.** Each value carries a checksum of key and value (`sealed_value.rs`), beside those of RocksDB's blocks, which
-//!   do not cover what memory has.
-//! * **Making a base.** A new one is made under another name and then renamed, so that one that exists is whole.
-//! * **Its log.** A write that was torn by a crash was never answered, and is passed over at the log's end; other damage of it
-//!   is an error, and never an older state.
-//! * **Readers.** One process has the directory open, so that all who read are counted here. There are no followers.
-//! * **Poison.** After an I/O error in a write nothing is known about what the disk holds; no further write is tried.
-//! * **Memory.** What RocksDB holds has bounds of its own, outside of the memory limit.
+//! We add to that:
+//! * **Checks.** Each value carries a checksum of key and value (`sealed_value.rs`), in addition to those of RocksDB's
+//!   blocks, which do not cover the content of memory.
+//! * **Creating a base.** We create a new base under another name and then rename it, so that a base that exists is
+//!   always complete.
+//! * **Its log.** A torn write at the end of the log was never acknowledged, so we skip it. Any other damage of the log
+//!   is an error, because skipping it would show an older state.
+//! * **Readers.** Only one process has the directory open, so we count all readers here. There are no followers.
+//! * **Poison.** After an I/O error in a write we do not know what the disk holds, so we refuse all further writes.
+//! * **Memory.** RocksDB's buffers have their own bounds and do not count against the memory limit.
 //!
-//! Keys of the base itself are those of `lmdb.rs`, without the history: `00 'c'`, the last commit, and `00 'v'`, the version
-//! of this layout.
+//! The reserved keys are those of `lmdb.rs` without the history: `00 'c'` for the last commit, and `00 'v'` for the
+//! version of this layout.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -41,20 +42,20 @@ use super::{
     Visitor, WriteBatch, check_batch, check_key, has_keys, keys_of_prefix, prefix_end,
 };
 
-/// The version of the values' layout and of the base's own keys.
+/// The version of the layout of values and of the reserved keys.
 const LAYOUT_VERSION: u32 = 1;
 
-/// What a base that is being made is called.
+/// The suffix of the name of a base that is being created.
 const NEW_SUFFIX: &str = "-new";
-/// Every directory of RocksDB has it.
+/// A file that every directory of RocksDB has.
 const CURRENT_FILE: &str = "CURRENT";
 
-/// Bytes of writes that are in memory, and of blocks that were read.
+/// Bytes of written data that RocksDB buffers in memory, and bytes of its cache of blocks.
 const WRITE_BUFFER_BYTES: usize = 32 << 20;
 const BLOCK_CACHE_BYTES: usize = 64 << 20;
-/// Files that it has open.
+/// The most files that RocksDB keeps open.
 const FILES_MAX: i32 = 256;
-/// Bytes of the file in which RocksDB says what it does.
+/// The most bytes of the file to which RocksDB logs its own messages.
 const MESSAGES_BYTES: usize = 1 << 20;
 
 /// An ordered base in a directory of RocksDB.
@@ -62,27 +63,27 @@ pub struct RocksBase {
     database: Arc<DB>,
     path: PathBuf,
     readers: Arc<Readers>,
-    /// The last commit. Held while one is written.
+    /// The last commit. Locked during a write.
     last: Mutex<CommitId>,
     is_poisoned: AtomicBool,
 }
 
-/// Reads that are held: how many, by what they see.
+/// The number of held reads, by the commit that they see.
 #[derive(Debug, Default)]
 struct Readers(Mutex<BTreeMap<CommitId, usize>>);
 
 impl RocksBase {
-    /// Whether the directory `dir` has a base. An error if the system does not say.
+    /// Whether the directory `dir` has a base. Returns an error if the system does not tell.
     pub fn exists(dir: &Path) -> Result<bool> {
         is_there(&dir.join(ROCKS_DIR))
     }
 
-    /// Opens the base in the directory `dir`, which is made if there is none. The caller holds the directory's lock. `Locked` if
-    /// this process has it open already.
+    /// Opens the base in the directory `dir`, and creates it if there is none. The caller must hold the directory's
+    /// lock. Returns `Locked` if this process has it open already.
     pub fn open(dir: &Path) -> Result<RocksBase> {
         let path = dir.join(ROCKS_DIR);
         if !RocksBase::exists(dir)? {
-            // One of LMDB that was lost is not made up for by this one.
+            // If an LMDB base was lost here, an empty RocksDB base must not take its place.
             check_never_made(&dir.join(BASE_FILE))?;
             make(&path)?;
         }
@@ -103,12 +104,12 @@ impl RocksBase {
             Some(LAYOUT_VERSION) => {}
             Some(newer) => {
                 return Err(Error::newer_format(format!(
-                    "{}: layout {newer} of the base, and {LAYOUT_VERSION} is what we read",
+                    "{}: the base has layout {newer}, and this build reads layout {LAYOUT_VERSION}",
                     base.path.display()
                 )));
             }
             None => {
-                return Err(Error::corrupt(format!("{}: the layout's version is missing", base.path.display())));
+                return Err(Error::corrupt(format!("{}: the version of the layout is missing", base.path.display())));
             }
         }
         *base.last.lock() = read.commit_id()?;
@@ -116,9 +117,10 @@ impl RocksBase {
         Ok(base)
     }
 
-    /// A read that is counted.
+    /// Begins a read and counts it.
     fn begin(&self) -> RocksRead {
-        // With the readers locked, so that who looks for the oldest one sees it or a state that is newer.
+        // The readers must be locked while the snapshot is taken. Then a search for the oldest reader either sees this
+        // read, or runs before the snapshot, which then sees that state or a newer one.
         let mut readers = self.readers.0.lock();
         let mut read = RocksRead {
             snapshot: OwnedSnapshot::of(&self.database),
@@ -126,7 +128,8 @@ impl RocksBase {
             commit: CommitId(0),
             readers: Arc::clone(&self.readers),
         };
-        // What cannot be read counts as the oldest state, and is said when it is read.
+        // If the commit cannot be read, the read counts as one of the oldest state. The error is returned by a later
+        // call.
         read.commit = read.stored_commit().unwrap_or_default();
         *readers.entry(read.commit).or_default() += 1;
         drop(readers);
@@ -137,9 +140,9 @@ impl RocksBase {
         if !self.is_poisoned.load(Ordering::Acquire) {
             return Ok(());
         }
-        let what = format!("{}: an earlier write failed, and what the disk holds is not known", self.path.display());
+        let what = format!("{}: an earlier write failed, so the content of the disk is unknown", self.path.display());
         Err(Error::new(ErrorKind::Io, what)
-            .hint("open the database again to go on from the last commit that reached the disk"))
+            .hint("open the database again to continue from the last commit that reached the disk"))
     }
 
     fn try_write(&self, batch: &WriteBatch, at: CommitId) -> Result<()> {
@@ -154,12 +157,13 @@ impl RocksBase {
                 Operation::Delete { key } => to_write.delete(key),
                 Operation::DeletePrefix { prefix } => {
                     let start = if prefix.is_empty() { FIRST_KEY } else { prefix };
-                    // Above all keys that there can be.
+                    // A string above all possible keys.
                     let end = prefix_end(prefix).unwrap_or_else(|| vec![u8::MAX; KEY_LEN_MAX + 1]);
                     to_write.delete_range(start, &end[..]);
                 }
             }
         }
+        // The commit number is in the same batch, so that data and number reach the disk together.
         seal(LAST_COMMIT_KEY, &at.0.to_le_bytes(), &mut stored);
         to_write.put(LAST_COMMIT_KEY, &stored);
         self.database.write_opt(to_write, &synced()).map_err(|e| error_of("write", &self.path, &e))
@@ -172,6 +176,7 @@ impl OrderedBase for RocksBase {
     }
 
     fn write(&self, batch: &WriteBatch, at: CommitId) -> Result<()> {
+        // The lock is held during the write, so that commits reach RocksDB in their order.
         let mut last = self.last.lock();
         self.check_writable()?;
         check_batch(batch, at, *last)?;
@@ -181,7 +186,7 @@ impl OrderedBase for RocksBase {
                 Ok(())
             }
             Err(error) => {
-                // RocksDB takes no further write after any failure, nor do we.
+                // RocksDB refuses all writes after a failed one, so we do too.
                 self.is_poisoned.store(true, Ordering::Release);
                 Err(error)
             }
@@ -210,6 +215,7 @@ impl OrderedBase for RocksBase {
             page_bytes: self.database.property_int_value("rocksdb.total-sst-files-size").ok().flatten().unwrap_or(0),
             ..BaseChecked::default()
         };
+        // Read every entry: RocksDB then checks its blocks, and we check our own sums.
         let mut entries = read.entries();
         entries.seek_to_first();
         while let Some((key, stored)) = entries.item() {
@@ -230,14 +236,14 @@ impl OrderedBase for RocksBase {
     }
 
     fn read_by_calls(&self) -> Result<Box<dyn BaseRead>> {
-        // RocksDB maps no file.
+        // RocksDB maps no file, so an ordinary read raises no signal.
         self.read()
     }
 
     fn compact(&self, cancel: &Cancel) -> Result<bool> {
         cancel.check()?;
         self.check_writable()?;
-        // All of it is merged: what was deleted and what has deleted it go, but for who reads it.
+        // Merge everything. That removes deleted values and their deletions, except those that a read still needs.
         self.database.compact_range(None::<&[u8]>, None::<&[u8]>);
         Ok(true)
     }
@@ -265,7 +271,7 @@ impl fmt::Debug for RocksBase {
 struct RocksRead {
     snapshot: OwnedSnapshot,
     path: PathBuf,
-    /// What it is counted by.
+    /// The commit under which the read is counted.
     commit: CommitId,
     readers: Arc<Readers>,
 }
@@ -290,13 +296,14 @@ impl RocksRead {
         self.snapshot.get().raw_iterator_opt(options)
     }
 
-    /// Visits the keys from `start` on that are below `end` (empty: that are there).
+    /// Visits the keys from `start` up to, but not including, `end`. An empty `end` means no upper bound.
     fn visit(&self, start: &[u8], end: &[u8], backward: bool, visit: &mut Visitor<'_>) -> Result<()> {
         let mut entries = self.entries();
         match (backward, end) {
             (false, _) => entries.seek(start),
             (true, []) => entries.seek_to_last(),
             (true, end) => {
+                // This goes to the last key that is not greater than `end`, but `end` itself is outside of the range.
                 entries.seek_for_prev(end);
                 if entries.key() == Some(end) {
                     entries.prev();
@@ -350,12 +357,12 @@ impl Drop for RocksRead {
     }
 }
 
-/// Makes an empty base, whole or not at all.
+/// Creates an empty base, completely or not at all.
 fn make(path: &Path) -> Result<()> {
     let new = with_suffix(path, NEW_SUFFIX);
     let failed = |e: &io::Error| Error::io(format_args!("make {}", path.display()), e);
     if is_there(&new)? {
-        // Of one that was not made to its end.
+        // Remove a base whose creation did not finish.
         fs::remove_dir_all(&new).map_err(|e| failed(&e))?;
     }
     let broken = |e| error_of("make", &new, &e);
@@ -367,6 +374,8 @@ fn make(path: &Path) -> Result<()> {
     }
     database.write_opt(to_write, &synced()).map_err(broken)?;
     drop(database);
+    // The rename makes the base exist, and by then its content is synced. The sync of the directory keeps the name
+    // after a power cut.
     fs::rename(&new, path).map_err(|e| failed(&e))?;
     let dir = path.parent().expect("a directory in a directory has a parent");
     File::open(dir).and_then(|dir| dir.sync_all()).map_err(|e| failed(&e))
@@ -378,7 +387,7 @@ fn options(is_new: bool) -> Options {
     options.set_error_if_exists(is_new);
     options.set_compression_type(DBCompressionType::None);
     options.set_paranoid_checks(true);
-    // Whatever else is wrong with its log is an error.
+    // Only a torn record at the end of the log is tolerated. Any other damage of the log is an error.
     options.set_wal_recovery_mode(DBRecoveryMode::TolerateCorruptedTailRecords);
     options.set_write_buffer_size(WRITE_BUFFER_BYTES);
     options.set_max_open_files(FILES_MAX);
@@ -400,12 +409,12 @@ fn error_of(call: &str, path: &Path, error: &rocksdb::Error) -> Error {
     let message = format!("{call} {}: {error}", path.display());
     match error.kind() {
         rocksdb::ErrorKind::Corruption => Error::corrupt(message),
-        // It locks a file in its directory, and tells no more of what it met than a text.
+        // RocksDB locks a file in its directory. It reports a failure only as text, so we must match the text.
         rocksdb::ErrorKind::IOError
             if message.contains("lock hold by current process") || message.contains("While lock file") =>
         {
             Error::new(ErrorKind::Locked, message)
-                .hint("a process opens a database once, and shares it among its threads")
+                .hint("open the database once and share it between threads")
         }
         rocksdb::ErrorKind::IOError if message.contains("No space") || is_full(path) => {
             Error::new(ErrorKind::DiskFull, message).hint("make some space and open the database again")

@@ -1,25 +1,25 @@
-//! A snapshot of RocksDB together with the database that it is of.
+//! A snapshot of RocksDB that keeps its database alive.
 //!
-//! RocksDB's snapshots borrow their database, and a read of a base lives by itself. Here the two live together; this is all that
-//! is unsafe of the base.
+//! RocksDB's snapshots borrow their database, but a read of a base must own everything that it needs. This type keeps
+//! the two together. It holds the only unsafe code of the RocksDB base.
 
 use std::sync::Arc;
 
 use rocksdb::{DB, Snapshot};
 
-/// See the module.
+/// A snapshot of RocksDB together with its database.
 pub(super) struct OwnedSnapshot {
-    /// Before the database, so that it goes first.
+    /// Must come before the database, so that it is dropped first.
     snapshot: Snapshot<'static>,
     _database: Arc<DB>,
 }
 
 impl OwnedSnapshot {
-    // The compiler does not know that what an `Arc` points to stays where it is.
+    // The compiler does not know that the content of an `Arc` does not move.
     #[allow(unsafe_code)]
     pub(super) fn of(database: &Arc<DB>) -> OwnedSnapshot {
-        // SAFETY: the snapshot borrows the database, which lives at one place as long as the `Arc` beside it does, and that
-        // is dropped behind it. `get` gives the snapshot out for no longer than `self` lives.
+        // SAFETY: the snapshot borrows the database. The database does not move, and lives as long as the `Arc` beside
+        // the snapshot, which is dropped after it. `get` lends the snapshot for no longer than `self` lives.
         let snapshot = unsafe { std::mem::transmute::<Snapshot<'_>, Snapshot<'static>>(database.snapshot()) };
         OwnedSnapshot { snapshot, _database: Arc::clone(database) }
     }

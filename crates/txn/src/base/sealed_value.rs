@@ -1,11 +1,11 @@
-//! Values with a checksum, as they are stored.
+//! Stored values with a checksum.
 //!
 //! ```text
 //! value (any length) | CRC-32 of key and value (4 bytes, little endian)
 //! ```
 //!
-//! LMDB does not check what it reads. The checksum covers the key, so that a value that turns up under another key is
-//! found too.
+//! LMDB does not check what it reads. The checksum covers the key too, so that a value under the wrong key is also
+//! found.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -14,7 +14,7 @@ use rowmill_base::{Error, Result};
 
 const CHECKSUM_LEN: usize = size_of::<u32>();
 
-/// Writes `value` with its checksum into `stored`, which is cleared first.
+/// Clears `stored`, then writes `value` and its checksum to it.
 pub(super) fn seal(key: &[u8], value: &[u8], stored: &mut Vec<u8>) {
     stored.clear();
     stored.reserve(value.len() + CHECKSUM_LEN);
@@ -22,8 +22,9 @@ pub(super) fn seal(key: &[u8], value: &[u8], stored: &mut Vec<u8>) {
     stored.extend_from_slice(&checksum(key, value).to_le_bytes());
 }
 
-/// The value in `stored`. `Corrupt` if it is not what was written under `key`.
+/// Returns the value in `stored`. Returns `Corrupt` if it differs from the value that was written under `key`.
 pub(super) fn unseal<'a>(key: &[u8], stored: &'a [u8], file: &Path) -> Result<&'a [u8]> {
+    // A value that is shorter than a checksum is damaged too.
     if let Some((value, sum)) = stored.split_last_chunk::<CHECKSUM_LEN>()
         && checksum(key, value) == u32::from_le_bytes(*sum)
     {
@@ -58,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_flipped_byte_and_any_other_key_is_found() {
+    fn every_flipped_byte_and_a_wrong_key_are_detected() {
         let (file, mut stored) = (Path::new("base"), Vec::new());
         seal(b"key", b"value", &mut stored);
         assert_eq!(unseal(b"key", &stored, file).unwrap(), b"value");

@@ -1,4 +1,4 @@
-//! What one write changes.
+//! A batch of changes for one write to a base.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -9,11 +9,11 @@ use rowmill_base::CommitId;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WriteBatch {
     operations: Vec<Owned>,
-    /// Keys and rows of [`WriteBatch::set_row`], one behind the other.
+    /// Keys and rows of [`WriteBatch::set_row`], one after the other in one buffer.
     rows: Vec<u8>,
-    /// The keys that the operations leave with a value, but for rows.
+    /// The keys that have a value after all operations, except keys of rows.
     puts: HashSet<Vec<u8>>,
-    /// The last commit of the base that it is made for, if it is made for one.
+    /// The last commit of the base for which the batch was made, if it is bound to one.
     behind: Option<CommitId>,
 }
 
@@ -22,7 +22,7 @@ enum Owned {
     Put(Vec<u8>, Vec<u8>),
     Delete(Vec<u8>),
     DeletePrefix(Vec<u8>),
-    /// The key and the row, if it is not deleted, among the rows.
+    /// The places in `rows` of a key and its row. A deleted row has no place.
     Row(Range<usize>, Option<Range<usize>>),
 }
 
@@ -36,7 +36,7 @@ pub enum Operation<'a> {
         /// Its value from now on.
         value: &'a [u8],
     },
-    /// Removes a key. Fine if it is absent.
+    /// Removes a key. Does nothing if the key is absent.
     Delete {
         /// The key.
         key: &'a [u8],
@@ -54,12 +54,12 @@ impl WriteBatch {
         WriteBatch::default()
     }
 
-    /// One that changes a base whose last commit is `commit`, and is refused by any other.
+    /// Makes a batch that may be applied only to a base whose last commit is `commit`.
     pub fn behind(commit: CommitId) -> WriteBatch {
         WriteBatch { behind: Some(commit), ..WriteBatch::default() }
     }
 
-    /// Whether it may change a base whose last commit is `last`.
+    /// Whether the batch may change a base whose last commit is `last`.
     pub(super) fn is_behind(&self, last: CommitId) -> bool {
         self.behind.is_none_or(|commit| commit == last)
     }
@@ -71,37 +71,39 @@ impl WriteBatch {
         self.operations.push(Owned::Put(key, value.into()));
     }
 
-    /// Removes `key`. Fine if it is absent.
+    /// Removes `key`. Does nothing if the key is absent.
     pub fn delete(&mut self, key: impl Into<Vec<u8>>) {
         let key = key.into();
         self.puts.remove(&key);
         self.operations.push(Owned::Delete(key));
     }
 
-    /// Removes all keys that start with `prefix`, those put earlier in this batch included.
+    /// Removes all keys that start with `prefix`, including those that this batch put before.
     pub fn delete_prefix(&mut self, prefix: impl Into<Vec<u8>>) {
         let prefix = prefix.into();
+        // Operations apply in order, so a deletion also ends the effect of earlier puts.
         self.puts.retain(|key| !key.starts_with(&prefix));
         self.operations.push(Owned::DeletePrefix(prefix));
     }
 
-    /// Sets the row of a key, or removes it: as [`WriteBatch::put`] and [`WriteBatch::delete`], without a string of its own for
-    /// each key. [`WriteBatch::puts`] does not know of it.
+    /// Sets the row of a key, or removes the key if `row` is `None`. This is cheaper than [`WriteBatch::put`] and
+    /// [`WriteBatch::delete`], because all rows share one buffer. [`WriteBatch::puts`] does not see these keys.
     pub fn set_row(&mut self, key: &[u8], row: Option<&[u8]>) {
         let at = self.rows.len();
         self.rows.extend_from_slice(key);
+        // The row follows its key in the shared buffer. Two ranges remember where both are.
         let behind_key = self.rows.len();
         self.rows.extend_from_slice(row.unwrap_or_default());
         let row = row.map(|_| behind_key..self.rows.len());
         self.operations.push(Owned::Row(at..behind_key, row));
     }
 
-    /// Whether `key` has a value set by this batch once all of it is applied.
+    /// Whether `key` has a value after the whole batch was applied, and this batch set it.
     pub fn puts(&self, key: &[u8]) -> bool {
         self.puts.contains(key)
     }
 
-    /// Bytes of keys and values that it sets, about.
+    /// Approximate bytes of the keys and values in the batch.
     pub(crate) fn bytes(&self) -> usize {
         let of = |operation: Operation<'_>| match operation {
             Operation::Put { key, value } => key.len() + value.len(),
@@ -116,7 +118,7 @@ impl WriteBatch {
         self.operations.is_empty()
     }
 
-    /// The changes in order.
+    /// The changes, in order.
     pub fn operations(&self) -> impl Iterator<Item = Operation<'_>> + Clone {
         self.operations.iter().map(|operation| match operation {
             Owned::Put(key, value) => Operation::Put { key, value },

@@ -1,4 +1,5 @@
-//! Space: what states name lies in the files, once, and is not given to anybody else; what else lies there.
+//! Checks of space: each extent that a state names must be inside of its file, used once, and not free. Also looks for
+//! files and folders that no definition names.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,11 +10,11 @@ use rowmill_storage::{ColumnFile, Extent};
 use super::{Check, Finding};
 use crate::snapshot::Snapshot;
 
-/// The extents of one file that must not overlap, and whether they wait to be freed.
+/// The extents of each file, which must not overlap, and whether each of them waits to be freed.
 type Extents = BTreeMap<String, (Arc<ColumnFile>, Vec<(Extent, bool)>)>;
 
 impl Check<'_> {
-    /// Looks at the space that each of `states` names. The first is the one of which no file may be without a name.
+    /// Checks the space that each of `states` names. Only the first state decides which files have no name.
     pub(super) fn space(&mut self, states: &[&Arc<Snapshot>]) -> Result<()> {
         let mut space = Finding::new("space");
         for (number, state) in states.iter().enumerate() {
@@ -26,10 +27,10 @@ impl Check<'_> {
             }
         }
         if !self.engine.is_read_only() {
-            // What somebody writes or reads, or waits for that, only the writing process knows.
+            // Only the writing process knows which files are being written, read, or kept for readers.
             let strays = self.engine.files().strays(|what| states[0].names(what));
             let strays = space.take(strays)?.unwrap_or_default();
-            strays.into_iter().for_each(|path| space.note(format!("no table names {path}: it may be removed")));
+            strays.into_iter().for_each(|path| space.note(format!("no table names {path}: it can be removed")));
         }
         self.finish(space);
         Ok(())
@@ -44,7 +45,8 @@ impl Check<'_> {
         let blocks = state.tables.values().flat_map(|table| table.blocks.iter());
         blocks.flat_map(|block| block.chunks()).for_each(|chunk| put(chunk.file(), chunk.extent(), false));
         if !self.engine.is_read_only() {
-            // Behind the state, whose extents come to wait when nobody holds it any more.
+            // We look at waiting extents after the state. The state is held, so none of its own extents can be among
+            // them.
             self.engine.freed().waiting().iter().for_each(|(file, extent)| put(file, *extent, true));
         }
         all
@@ -52,6 +54,7 @@ impl Check<'_> {
 
     fn file(&self, path: &str, file: &ColumnFile, bytes: u64, extents: &[(Extent, bool)], space: &mut Finding) {
         for pair in extents.windows(2) {
+            // Sorted extents overlap only with their neighbours. Two extents that both wait to be freed do no harm.
             let ((one, one_waits), (other, other_waits)) = (pair[0], pair[1]);
             if one.end() > other.offset && !(one_waits && other_waits) {
                 let (start, end) = (other.offset, one.end().min(other.end()));
@@ -62,7 +65,7 @@ impl Check<'_> {
         let in_use = || extents.iter().filter(|(_, waits)| !waits).map(|(extent, _)| extent);
         let behind = in_use().filter(|extent| extent.end() > bytes).count();
         if behind > 0 {
-            space.problem(format!("{path}: the file ends at {bytes}, and {behind} pieces in use lie behind that"));
+            space.problem(format!("{path}: the file ends at {bytes}, but {behind} pieces in use are after its end"));
         }
         for extent in in_use().filter(|extent| !self.engine.is_read_only() && !file.is_taken(**extent)) {
             let (start, end) = (extent.offset, extent.end());

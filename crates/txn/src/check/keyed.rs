@@ -1,5 +1,5 @@
-//! Keyed tables: each key and row is one of its table, each row has its entry in each index and each entry its row, and each row
-//! that refers to another has that.
+//! Checks of keyed tables: each key and row must belong to its table, each row must have its entry in every index and
+//! each entry its row, and each row must have the rows that it refers to.
 
 use rowmill_base::{Cancel, Error, Result};
 use rowmill_storage::keyed::KeyRange;
@@ -9,10 +9,10 @@ use crate::keyed::{RangeScan, RowBatch, TableCodec, WriteBuffers, index_head};
 use crate::parents::{Sought, find_parent, foreign_keys};
 use crate::snapshot::Snapshot;
 
-/// Keys that are looked at at a time.
+/// Keys that are read at a time.
 const KEYS_AT_ONCE: usize = 1024;
 
-/// The tables of which two states have other rows or index entries.
+/// The tables whose rows or index entries differ between two states.
 pub(super) fn differences(found: &Snapshot, known: &Snapshot, cancel: &Cancel) -> Result<Vec<String>> {
     let mut differ = Vec::new();
     [found, known].into_iter().for_each(look_anew);
@@ -39,12 +39,12 @@ pub(super) fn differences(found: &Snapshot, known: &Snapshot, cancel: &Cancel) -
     Ok(differ)
 }
 
-/// Has the base looked at as it is now, and not as a read sees it that is open still.
+/// Drops open reads, so that the next look-up sees the base as it is now.
 fn look_anew(state: &Snapshot) {
     state.keyed.generation().let_go();
 }
 
-/// All keys that begin with `head`.
+/// A scan of all keys that begin with `head`.
 fn scan_of(head: &[u8]) -> RangeScan {
     let (range, mut scan) = (KeyRange::of_prefix(head), RangeScan::default());
     scan.start(&range.start, &range.end, false, KEYS_AT_ONCE);
@@ -59,7 +59,7 @@ impl Check<'_> {
             let mut finding = Finding::new(format!("table {schema}.{}, keys", def.name));
             let codec = |id| {
                 let def =
-                    state.catalog.table_by_id(id).ok_or_else(|| Error::corrupt("a table is referred to and not there"));
+                    state.catalog.table_by_id(id).ok_or_else(|| Error::corrupt("a referred table does not exist"));
                 TableCodec::new(def?)
             };
             let checked = codec(def.id).and_then(|own| {
@@ -72,7 +72,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// `parents` are those of its foreign keys.
+    /// Checks the rows and indexes of one table. `parents` belong to its foreign keys, in the same order.
     fn keyed_table(
         &self,
         codec: &TableCodec,
@@ -100,7 +100,7 @@ impl Check<'_> {
                         let (said, parent) = (codec.say(key), &parents.def().name);
                         let name = &foreign_key.name;
                         finding
-                            .problem(format!("the row {said} refers by foreign key {name} to none of table {parent}"));
+                            .problem(format!("the row {said} has by foreign key {name} no parent in table {parent}"));
                     }
                 }
                 let read = codec.row(key, row)?;
@@ -114,7 +114,7 @@ impl Check<'_> {
         }
         for index in codec.indexes() {
             let (mut last_unique, mut unique) = (KeyRange::default(), KeyRange::default());
-            // Of shortened entries what they say is compared as a whole.
+            // A shortened entry only holds a hash, so we compare the whole columns of such neighbours.
             let (mut last_columns, mut columns) = (Vec::new(), Vec::new());
             let mut entries = scan_of(&index_head(index.def.id));
             loop {
@@ -140,7 +140,7 @@ impl Check<'_> {
                     let is_right = finding.take(row)?;
                     if is_right == Some(false) {
                         let (name, said) = (&index.def.name, codec.say(entry));
-                        finding.problem(format!("index {name} has {said}, and there is no such row"));
+                        finding.problem(format!("index {name} has {said}, but there is no such row"));
                     }
                     let is_unique = codec.unique_range(index, entry, &mut unique)?;
                     if is_unique && unique == last_unique && columns == last_columns {

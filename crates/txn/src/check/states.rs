@@ -1,4 +1,5 @@
-//! Whether two states are one: the same definitions, blocks, rows, row numbers and deletes. Recent rows may lie in other runs.
+//! Compares two states: definitions, blocks, rows, row numbers and deletes must be equal. Recent rows may be in
+//! different runs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use crate::manifest::{self, BlockEntry, SCHEMA, STATISTICS, TABLE, VIEW, id_key}
 use crate::snapshot::{Snapshot, TableSnapshot};
 use crate::statistics_codec;
 
-/// In what `found` is not `known`.
+/// Lists the differences of `found` from `known`.
 pub(super) fn differences(found: &Snapshot, known: &Snapshot) -> Result<Vec<String>> {
     let mut differences = Vec::new();
     if found.commit != known.commit {
@@ -30,11 +31,11 @@ pub(super) fn differences(found: &Snapshot, known: &Snapshot) -> Result<Vec<Stri
     for (id, found) in &*found.tables {
         match known.tables.get(id) {
             Some(known) => table_differences(found, known, &mut differences)?,
-            None => differences.push(format!("table {} is there", found.def.name)),
+            None => differences.push(format!("table {} should not exist", found.def.name)),
         }
     }
     for (_, table) in known.tables.iter().filter(|(id, _)| !found.tables.contains_key(id)) {
-        differences.push(format!("table {} is not there", table.def.name));
+        differences.push(format!("table {} is missing", table.def.name));
     }
     Ok(differences)
 }
@@ -48,7 +49,7 @@ fn kind_name(kind: u8) -> &'static str {
     }
 }
 
-/// All definitions as the base has them.
+/// All definitions, encoded as in the base.
 fn definitions(catalog: &Catalog) -> Result<BTreeMap<Vec<u8>, Vec<u8>>> {
     let mut all = BTreeMap::new();
     for schema in catalog.schemas() {
@@ -84,7 +85,7 @@ fn table_differences(found: &TableSnapshot, known: &TableSnapshot, differences: 
             let (rows, should) = (deleted(found), deleted(known));
             let block = known.id();
             differences
-                .push(format!("table {name}, block {block}: {rows} rows are deleted, not the {should} that were"));
+                .push(format!("table {name}, block {block}: {rows} rows are deleted, but {should} should be"));
         }
     }
     if same_runs(&found.runs, &known.runs) {
@@ -93,13 +94,13 @@ fn table_differences(found: &TableSnapshot, known: &TableSnapshot, differences: 
     let (rows, should) = (live_rows(&found.runs), live_rows(&known.runs));
     if rows != should {
         let (rows, should) = (rows.len(), should.len());
-        differences.push(format!("table {name}: {rows} recent rows, not the {should} that were written"));
+        differences.push(format!("table {name}: {rows} recent rows, but {should} were written"));
         return Ok(());
     }
     for (index, column) in known.def.columns.iter().enumerate() {
-        // A column at a time, so that no more is copied.
+        // We compare one column at a time, so that only one column is copied.
         if found.def.columns.len() <= index || live_values(found, index)? != live_values(known, index)? {
-            differences.push(format!("table {name}, column {}: recent rows with other values", column.name));
+            differences.push(format!("table {name}, column {}: recent rows have other values", column.name));
         }
     }
     Ok(())
@@ -123,7 +124,7 @@ fn live_rows(runs: &[Arc<OpenRun>]) -> RoaringTreemap {
     runs.iter().flat_map(rows).collect()
 }
 
-/// Their values, in the order of the numbers; `None` if there are none.
+/// The values of a column in all live rows, in the order of the row numbers. `None` if there are no runs.
 fn live_values(table: &TableSnapshot, index: usize) -> Result<Option<ArrayRef>> {
     let live = |run: &Arc<OpenRun>| {
         let positions = (0..run.rows() as u32).filter(|position| is_live(run, *position));

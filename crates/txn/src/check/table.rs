@@ -1,4 +1,4 @@
-//! The tables of a state: their definitions, the order of their rows, and the bytes of their columns.
+//! Checks of the tables of a state: their definitions, the order of their rows, and the bytes of their columns.
 
 use std::collections::HashSet;
 
@@ -11,7 +11,7 @@ use crate::manifest::Meta;
 use crate::snapshot::{Snapshot, TableSnapshot};
 
 impl Check<'_> {
-    /// Looks at each table and each of its columns. `meta` has the ids that no object has yet, where they are known.
+    /// Checks each table and each of its columns. `meta` has the next unused ids, if they are known.
     pub(super) fn tables(&mut self, state: &Snapshot, meta: Option<Meta>) -> Result<()> {
         let mut blocks = HashSet::new();
         for def in state.catalog.all_tables() {
@@ -19,11 +19,11 @@ impl Check<'_> {
             let name = format!("table {}.{}", schema.map_or("?", |schema| &schema.name), def.name);
             let mut finding = Finding::new(name.clone());
             if schema.is_none() {
-                finding.problem(format!("its schema {} is not there", def.schema));
+                finding.problem(format!("its schema {} does not exist", def.schema));
             }
             check_definition(def, meta, &mut finding);
             let Some(table) = state.tables.get(&def.id) else {
-                finding.problem("it has a definition and no rows");
+                finding.problem("it has a definition but no rows");
                 self.finish(finding);
                 continue;
             };
@@ -35,7 +35,7 @@ impl Check<'_> {
         }
         for id in state.tables.keys().filter(|id| state.catalog.table_by_id(**id).is_none()) {
             let mut finding = Finding::new(format!("table {id}"));
-            finding.problem("it has rows and no definition");
+            finding.problem("it has rows but no definition");
             self.finish(finding);
         }
         Ok(())
@@ -64,13 +64,13 @@ impl Check<'_> {
 
 fn check_definition(def: &TableDef, meta: Option<Meta>, finding: &mut Finding) {
     if meta.is_some_and(|meta| def.id >= meta.next_table) {
-        finding.problem(format!("its id {} is yet to be given", def.id));
+        finding.problem(format!("its id {} was never given out", def.id));
     }
     let (mut ids, mut names) = (HashSet::new(), HashSet::new());
     for column in &def.columns {
         if !ids.insert(column.id) || column.id >= def.next_column {
             finding
-                .problem(format!("column {} has the id {} of another, or one yet to be given", column.name, column.id));
+                .problem(format!("column {} has the id {} of another, or one never given out", column.name, column.id));
         }
         if !names.insert(column.name.to_lowercase()) {
             finding.problem(format!("there is more than one column {}", column.name));
@@ -78,7 +78,7 @@ fn check_definition(def: &TableDef, meta: Option<Meta>, finding: &mut Finding) {
     }
 }
 
-/// Rows have ascending numbers, each its own, below the next one; what is deleted is there.
+/// Row numbers must be ascending, unique and below the next one. Deleted rows must exist.
 fn check_order(table: &TableSnapshot, finding: &mut Finding) {
     let (blocks, runs) = (&table.blocks, &table.runs);
     if !blocks.is_sorted_by_key(|block| block.first_row()) || !runs.is_sorted_by_key(|run| run.first_row()) {
@@ -92,12 +92,12 @@ fn check_order(table: &TableSnapshot, finding: &mut Finding) {
         }
     }
     if let Some(last) = holders.last().filter(|last| last.end_row() > table.next_row) {
-        finding.problem(format!("it has rows up to {}, and the next one is {}", last.end_row(), table.next_row));
+        finding.problem(format!("it has rows up to {}, but the next one is {}", last.end_row(), table.next_row));
     }
     for holder in &holders {
         let deleted = holder.deleted().and_then(|deleted| deleted.max());
         if deleted.is_some_and(|last| last as usize >= holder.rows()) {
-            finding.problem(format!("more rows are deleted from {} on than are there", holder.first_row()));
+            finding.problem(format!("more rows are deleted from {} on than exist", holder.first_row()));
         }
         if holder.deleted().is_some_and(|deleted| deleted.len() >= holder.rows() as u64) {
             finding.problem(format!("all rows from {} up to {} are deleted", holder.first_row(), holder.end_row()));
@@ -108,10 +108,10 @@ fn check_order(table: &TableSnapshot, finding: &mut Finding) {
 fn check_blocks(table: &TableSnapshot, meta: Option<Meta>, known: &mut HashSet<BlockId>, finding: &mut Finding) {
     for block in &*table.blocks {
         if !known.insert(block.id()) {
-            finding.problem(format!("another block has the id {} too", block.id()));
+            finding.problem(format!("another block also has the id {}", block.id()));
         }
         if meta.is_some_and(|meta| block.id() >= meta.next_block) {
-            finding.problem(format!("the id of block {} is yet to be given", block.id()));
+            finding.problem(format!("the id of block {} was never given out", block.id()));
         }
     }
 }

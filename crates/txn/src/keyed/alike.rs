@@ -1,16 +1,16 @@
-//! Shortened entries of an index that begin with the same bytes, in the order of the values that their rows have.
+//! Shortened entries of an index that begin with the same bytes, in the order of the values in their rows.
 //!
-//! They are kept in the order of hashes. Where rows have the same values, hashes are the same too, and their entries lie side
-//! by side in the order of primary keys; so what has to be put in order are the different values, each of which is found in
-//! its rows once, and then the entries of each are read where they are:
+//! The index stores such entries in the order of hashes. Rows with equal values have equal hashes, so their entries are
+//! adjacent, in the order of primary keys. So only the distinct values need sorting. We read each value once from its
+//! row, sort the values, and then read the entries of each value where they are:
 //!
 //! ```text
-//! kept      p h1 4 | p h1 9 | p h2 1 | p h3 5 | p h3 6
+//! stored    p h1 4 | p h1 9 | p h2 1 | p h3 5 | p h3 6
 //! values    h1: p..c          h2: p..a  h3: p..b              ->   p h2 1 | p h3 5 | p h3 6 | p h1 4 | p h1 9
 //! ```
 //!
-//! Memory has a bound: of more values the first ones in order are kept, and when those were given all entries are gone through
-//! again for the next ones.
+//! Memory is bounded. If there are too many values, we keep the first ones in order. After those were returned, we read
+//! all entries again to find the next ones.
 
 use std::collections::BTreeMap;
 
@@ -23,35 +23,37 @@ use super::range_scan::RangeScan;
 use super::reader::Reader;
 use super::table_codec::{HEAD_BYTES, TableCodec};
 
-/// Bytes of values that are put in order at a time.
+/// The most bytes of values that are sorted together.
 const VALUES_BYTES_MAX: usize = 4 << 20;
 
-/// Bytes of memory beyond those of a value and its entry's beginning.
+/// Approximate overhead in bytes of a value and its prefix.
 const VALUE_BYTES: usize = 96;
 
-/// Entries that are put in order in passing.
+/// The most entries to sort for [`IndexOrder::FewAlike`](super::IndexOrder::FewAlike).
 const FEW_ENTRIES: usize = 10_000;
 
-/// See the module. Made to be started again and again.
+/// A scan of shortened entries with the same prefix, in the order of their values. It should be started again and
+/// again, because it keeps its memory.
 #[derive(Debug, Default)]
 pub(super) struct Alike {
     is_started: bool,
     backward: bool,
     is_few: bool,
-    /// What all entries begin with.
+    /// The prefix of all entries.
     beginning: Vec<u8>,
-    /// Whole columns that are yet to come, and what their entries begin with.
+    /// The complete columns of the values still to come, each with the prefix of its entries.
     values: BTreeMap<Vec<u8>, Vec<u8>>,
     bytes: usize,
-    /// Whether there are values behind those.
+    /// Whether there are values after those in `values`.
     has_more: bool,
-    /// The whole columns whose entries are read; those before were given. Nothing before the first.
+    /// The complete columns whose entries are being read. All values before them were returned. `None` at first.
     given: Option<Vec<u8>>,
     is_reading: bool,
     scan: RangeScan,
 }
 
 impl Alike {
+    /// Starts a scan of the entries that begin with `beginning`. With `is_few`, more than [`FEW_ENTRIES`] are an error.
     pub(super) fn start(&mut self, beginning: &[u8], backward: bool, is_few: bool) {
         self.stop();
         (self.is_started, self.backward, self.is_few) = (true, backward, is_few);
@@ -69,7 +71,8 @@ impl Alike {
         self.is_started
     }
 
-    /// Sets `found` to the next row whose whole entry is in `asked`, if that is there; `false` behind the last.
+    /// Sets `found` to the next row whose complete entry is in `asked`, if `asked` is set. Returns `false` after the
+    /// last row.
     pub(super) fn next(
         &mut self,
         codec: &TableCodec,
@@ -79,6 +82,7 @@ impl Alike {
         found: &mut FoundRow,
     ) -> Result<bool> {
         loop {
+            // 1. Read the entries of the current value.
             while self.is_reading {
                 let Some((entry, _)) = self.scan.next(reader)? else {
                     self.is_reading = false;
@@ -86,14 +90,16 @@ impl Alike {
                 };
                 found.get(codec, index.def.id, entry, reader)?;
                 let is_asked = is_asked(codec, index, asked, found)?;
-                // Other values may have the same hash.
+                // Rows with another value may have the same hash, so compare the complete columns.
                 if is_asked && self.given.as_deref() == Some(&found.columns[..]) {
                     return Ok(true);
                 }
             }
+            // 2. Find the next values, if all known ones were read.
             if self.values.is_empty() && self.has_more {
                 self.gather(codec, index, reader, asked, found)?;
             }
+            // 3. Start with the next value.
             let next = if self.backward { self.values.pop_last() } else { self.values.pop_first() };
             let Some((columns, kept)) = next else {
                 self.stop();
@@ -105,7 +111,7 @@ impl Alike {
         }
     }
 
-    /// Finds the next values.
+    /// Finds the next values: reads all entries, and keeps the first values in order that were not returned yet.
     fn gather(
         &mut self,
         codec: &TableCodec,
@@ -131,12 +137,14 @@ impl Alike {
                 true => found.columns >= *given,
                 false => found.columns <= *given,
             });
+            // Skip values that were returned before or are known already.
             if is_given || self.values.contains_key(&found.columns) {
                 continue;
             }
             let kept = entry[..HEAD_BYTES + SHORT_BYTES].to_vec();
             self.bytes += bytes_of(&found.columns, &kept);
             self.values.insert(found.columns.clone(), kept);
+            // Too many values: drop the last ones in order. A later call finds them again.
             while self.bytes > VALUES_BYTES_MAX && self.values.len() > 1 {
                 let last = if self.backward { self.values.pop_first() } else { self.values.pop_last() };
                 self.bytes -= last.map_or(0, |(columns, kept)| bytes_of(&columns, &kept));
@@ -151,7 +159,7 @@ fn bytes_of(columns: &[u8], kept: &[u8]) -> usize {
     columns.len() + kept.len() + VALUE_BYTES
 }
 
-/// Makes the whole columns of what was found, and says whether that is asked for.
+/// Makes the complete columns of the found row. Returns whether they are in the range `asked`.
 fn is_asked(codec: &TableCodec, index: &IndexCodec, asked: Option<&KeyRange>, found: &mut FoundRow) -> Result<bool> {
     match asked {
         None => found.make_columns(codec, index).map(|()| true),
@@ -163,6 +171,6 @@ fn is_asked(codec: &TableCodec, index: &IndexCodec, asked: Option<&KeyRange>, fo
 fn too_many(codec: &TableCodec, index: &IndexCodec, entry: &[u8]) -> Error {
     let (name, table, said) = (&index.def.name, &codec.def().name, codec.say(entry));
     let what =
-        format!("in order by index {name} of table {table}: more than {FEW_ENTRIES} entries begin as {said} does");
-    Error::new(ErrorKind::Unsupported, what).hint("leave out the order, or make it one that the index does not give")
+        format!("order by index {name} of table {table}: more than {FEW_ENTRIES} entries begin like {said}");
+    Error::new(ErrorKind::Unsupported, what).hint("leave out ORDER BY, or use one that this index does not provide")
 }

@@ -1,38 +1,38 @@
-//! Records in chunks of memory: allocated one behind the other, given back chunk by chunk.
+//! Records in chunks of memory. They are allocated one after the other and freed chunk by chunk.
 //!
-//! Records of one commit lie side by side, and what is forgotten is mostly what is oldest, so a chunk knows only how many
-//! of its bytes are still in use and ends with the last of them. Records that keep a chunk which is mostly unused are
-//! moved by whoever comes by ([`Arena::is_sparse`]); there are no free lists, and no memory is held for sizes that do
-//! not come again.
+//! Records of one commit are stored side by side, and the oldest records are usually freed first. So a chunk only
+//! counts how many of its bytes are in use, and is freed with the last of them. If a few records keep a chunk that is
+//! mostly unused, the owner moves them when it visits them ([`Arena::is_sparse`]). We need no free lists, and hold no
+//! memory for record sizes that do not come again.
 
 use rowmill_base::CommitId;
 
-/// Bytes of a chunk. A longer record has one of its own, under consecutive numbers.
+/// The bytes of a chunk. A longer record gets a chunk of its own, which takes several consecutive numbers.
 const CHUNK_BYTES: usize = 64 << 10;
-/// Bytes of an arena's first chunk: most indexes have few recent rows, and each has an arena of its own.
+/// The bytes of an arena's first chunk. It is small, because each index has an arena and most have few recent rows.
 const FIRST_CHUNK_BYTES: usize = 4 << 10;
-/// Records begin at multiples of so many bytes.
+/// Records begin at multiples of this number of bytes.
 const UNIT_BYTES: usize = 8;
 const UNITS_PER_CHUNK: usize = CHUNK_BYTES / UNIT_BYTES;
-/// The most chunks that places can tell apart: 32 GiB.
+/// The most chunks that a place can address: 32 GiB.
 const CHUNKS_MAX: usize = (u32::MAX as usize + 1) / UNITS_PER_CHUNK;
 
-const FULL: &str = "the recent rows of an index are 32 GiB at most";
+const FULL: &str = "the recent rows of an index must not exceed 32 GiB";
 
-/// Where a record begins: its chunk's number and its unit.
+/// The place of a record: the number of its chunk, and its unit in the chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place(pub(super) u32);
 
 impl Place {
-    /// Where no record is: chunk 0 has none.
+    /// No record. Chunk 0 has none.
     pub(super) const NONE: Place = Place(0);
 
-    /// The byte `at` of a chunk.
+    /// The place at byte `at` of chunk `number`.
     fn of(number: usize, at: usize) -> Place {
         Place((number * UNITS_PER_CHUNK + at / UNIT_BYTES) as u32)
     }
 
-    /// Where the next record begins that lies in the same chunk.
+    /// The place of the next record in the same chunk, if this one has `record_bytes` bytes.
     pub(super) fn behind(self, record_bytes: usize) -> Place {
         Place(self.0 + (whole_units(record_bytes) / UNIT_BYTES) as u32)
     }
@@ -48,26 +48,28 @@ impl Place {
 
 #[derive(Debug, Default)]
 struct Chunk {
-    /// All that it may have, zeros at first: records are then put with one look at whether there is room, and the processor has
-    /// the memory at hand when they are.
+    /// All bytes that the chunk may have, zeros at first. So adding a record needs only one check for room, and
+    /// allocating the chunk brings its memory close to the processor.
     bytes: Box<[u8]>,
-    /// As far as it is written.
+    /// The length of the written part.
     len: usize,
-    /// Bytes of records that are not freed.
+    /// The bytes of records that are not freed.
     used: usize,
-    /// Numbers that it takes.
+    /// The number of consecutive chunk numbers that it takes.
     numbers: usize,
-    /// Whatever its records say, none of them is of an earlier commit: those that were taken as they are.
+    /// The earliest commit of its records. Records taken over from a transaction belong to this commit, whatever they
+    /// say.
     least: CommitId,
 }
 
-/// See the module. A copy has no more memory than its records take.
+/// Records in chunks of memory. A clone takes no more memory than its records need.
 #[derive(Debug)]
 pub(super) struct Arena {
+    /// The chunks by number. Chunk 0 is never used.
     chunks: Vec<Chunk>,
-    /// Numbers of chunks that have ended.
+    /// The numbers of freed chunks.
     free: Vec<usize>,
-    /// The chunk that is written to; 0 if there is none.
+    /// The number of the chunk that is written to; 0 if there is none.
     current: usize,
     allocated_bytes: usize,
 }
@@ -87,7 +89,7 @@ impl Clone for Arena {
 }
 
 impl Chunk {
-    /// Where the next record begins, and its bytes.
+    /// Takes the next `record_bytes` bytes. Returns where they begin, and the bytes.
     #[inline]
     fn extend(&mut self, record_bytes: usize) -> (usize, &mut [u8]) {
         let at = self.len;
@@ -106,7 +108,7 @@ impl Arena {
         Arena { chunks: vec![Chunk::default()], free: Vec::new(), current: 0, allocated_bytes: 0 }
     }
 
-    /// Whether it never had a record.
+    /// Whether the arena never had a record.
     pub(super) fn is_unused(&self) -> bool {
         self.chunks.len() == 1
     }
@@ -117,8 +119,9 @@ impl Arena {
         self.allocated_bytes + numbers
     }
 
-    /// Forgets all records, and keeps the chunk that was written to last.
+    /// Removes all records, but keeps the current chunk.
     pub(super) fn clear(&mut self) {
+        // Keep the current chunk for its memory. It becomes chunk 1.
         let mut kept = std::mem::take(&mut self.chunks[self.current]);
         (kept.used, kept.len, self.current) = (0, 0, 0);
         self.allocated_bytes = kept.bytes.len();
@@ -130,7 +133,7 @@ impl Arena {
         }
     }
 
-    /// Adds the record of `head` and `body`.
+    /// Adds a record with `head` and `body`, and returns its place.
     #[inline]
     pub(super) fn push<const N: usize>(&mut self, head: &[u8; N], body: &[u8]) -> Place {
         let record_bytes = whole_units(head.len() + body.len());
@@ -142,27 +145,28 @@ impl Arena {
         Place::of(number, at)
     }
 
-    /// What begins at `place`: the record is as long as its own head says, what follows are others. With the least commit that it
-    /// is of.
+    /// The bytes from `place` to the end of its chunk, and the earliest commit of the chunk. The head of the record
+    /// tells where the record ends.
     #[inline]
     pub(super) fn at(&self, place: Place) -> (&[u8], CommitId) {
         let chunk = &self.chunks[place.chunk()];
         (&chunk.bytes[place.at()..], chunk.least)
     }
 
-    /// The bytes of [`Arena::at`], to be changed.
+    /// The mutable bytes from `place` to the end of its chunk.
     #[inline]
     pub(super) fn bytes_at_mut(&mut self, place: Place) -> &mut [u8] {
         &mut self.chunks[place.chunk()].bytes[place.at()..]
     }
 
-    /// Gives back a record of `bytes`. Whether its memory is used again before that of its chunk is.
+    /// Frees a record of `bytes` bytes. Returns whether its memory can be reused before its chunk is freed.
     pub(super) fn free(&mut self, place: Place, bytes: usize) -> bool {
         let bytes = whole_units(bytes);
         let number = place.chunk();
         let chunk = &mut self.chunks[number];
         chunk.used -= bytes;
         let is_last = place.at() + bytes == chunk.len;
+        // The last record of a chunk can be cut off. Any other leaves a gap until the whole chunk is unused.
         if chunk.used > 0 {
             chunk.len -= if is_last { bytes } else { 0 };
             return is_last;
@@ -177,37 +181,38 @@ impl Arena {
         true
     }
 
-    /// Whether the record holds a chunk in which less than half is used, and should be moved.
+    /// Whether less than half of the record's chunk is in use, so that the record should be moved out of it.
     pub(super) fn is_sparse(&self, place: Place) -> bool {
         let chunk = &self.chunks[place.chunk()];
         place.chunk() != self.current && chunk.numbers == 1 && chunk.used * 2 < chunk.bytes.len()
     }
 
-    /// Moves a record of `bytes`, and says where to.
+    /// Moves a record of `bytes` bytes to the current chunk, and returns its new place.
     pub(super) fn move_record(&mut self, place: Place, bytes: usize) -> Place {
         let number = self.chunk_with_room(whole_units(bytes));
         let [from, to] = self
             .chunks
             .get_disjoint_mut([place.chunk(), number])
-            .expect("a record is not moved within the chunk that is written to");
+            .expect("a record must not be moved within the current chunk");
         let (at, record) = to.extend(whole_units(bytes));
         record.copy_from_slice(&from.bytes[place.at()..][..record.len()]);
         self.free(place, bytes);
         Place::of(number, at)
     }
 
-    /// Whether there are places for as many records as end at `end` behind these, and again as many: numbers of chunks that have
-    /// ended are taken again one by one, and not for what is appended.
+    /// Whether there are enough places to append records that end at `end`. We leave room for as many places again,
+    /// because appended chunks always take new numbers, while the numbers of freed chunks are reused only one by one.
     pub(super) fn has_room_for(&self, end: u32) -> bool {
         u64::from(self.end()) + u64::from(end) <= u64::from(u32::MAX / 2)
     }
 
-    /// Where records begin that are appended: what to add to their places.
+    /// Where appended records begin: their places must be shifted by this number.
     pub(super) fn end(&self) -> u32 {
         ((self.chunks.len() - 1) * UNITS_PER_CHUNK) as u32
     }
 
-    /// Adds all records of `other`, whose places count from [`Arena::end`] on, and all of which are of `commit` from now on.
+    /// Adds all records of `other` without a copy, and assigns them to `commit`. Their places must count from
+    /// [`Arena::end`].
     pub(super) fn append(&mut self, mut other: Arena, commit: CommitId) {
         let before = self.chunks.len() - 1;
         assert!(before + other.chunks.len() <= CHUNKS_MAX, "{FULL}");
@@ -216,13 +221,14 @@ impl Arena {
             chunk.least = commit;
             appended += chunk.bytes.len();
         }
-        // Nothing is added to the chunks: it would be of the commit too.
+        // The appended chunks never become the current one, because a later record in them would belong to `commit`
+        // too.
         self.chunks.extend(other.chunks.drain(1..));
         self.free.extend(other.free.iter().map(|number| number + before));
         self.allocated_bytes += appended;
     }
 
-    /// One with room for a record of `bytes`.
+    /// The number of a chunk with room for a record of `bytes` bytes.
     #[inline]
     fn chunk_with_room(&mut self, bytes: usize) -> usize {
         let current = &self.chunks[self.current];
@@ -235,7 +241,7 @@ impl Arena {
     #[cold]
     fn another_chunk(&mut self, bytes: usize) -> usize {
         if bytes > CHUNK_BYTES / 4 {
-            // By itself, so that what is left of the current chunk is not lost.
+            // Give it a chunk of its own, so that the rest of the current chunk is not lost.
             return self.add_chunk(bytes);
         }
         let is_first = self.chunks.len() == 1 && bytes <= FIRST_CHUNK_BYTES;
@@ -247,6 +253,7 @@ impl Arena {
         let numbers = bytes.div_ceil(CHUNK_BYTES);
         let chunk = Chunk { bytes: vec![0; bytes].into(), len: 0, used: 0, numbers, least: CommitId(0) };
         self.allocated_bytes += bytes;
+        // A record with several numbers needs consecutive ones, so only a single number can be reused.
         match self.free.pop_if(|_| numbers == 1) {
             Some(number) => {
                 self.chunks[number] = chunk;
@@ -268,7 +275,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chunks_end_with_their_last_record() {
+    fn a_chunk_is_freed_with_its_last_record() {
         let mut arena = Arena::new();
         let records: Vec<_> = (0..5000_u32).map(|i| arena.push(&i.to_le_bytes(), &[7; 100])).collect();
         let full = arena.allocated_bytes();
@@ -281,7 +288,7 @@ mod tests {
             arena.free(*place, 104);
         }
         assert!(arena.allocated_bytes() < 2 * CHUNK_BYTES, "{}", arena.allocated_bytes());
-        // Their numbers are taken again.
+        // The numbers of freed chunks should be reused.
         let numbers = arena.chunks.len();
         for _ in 0..5000 {
             arena.push(&[1; 4], &[7; 100]);
@@ -290,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cleared_arena_keeps_one_chunk_and_a_copy_goes_on_by_itself() {
+    fn a_cleared_arena_keeps_one_chunk_and_clones_are_independent() {
         let mut arena = Arena::new();
         for _ in 0..5000 {
             arena.push(&[1; 4], &[7; 100]);
@@ -308,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn records_longer_than_a_chunk() {
+    fn records_may_be_longer_than_a_chunk() {
         let mut arena = Arena::new();
         let small = arena.push(b"small", b"");
         let long = vec![9; 5 * CHUNK_BYTES / 2];

@@ -1,4 +1,4 @@
-//! Rows of a range of a table, in batches.
+//! Reads the rows of a range of a table in batches.
 
 use rowmill_base::{Result, TableId};
 use rowmill_storage::keyed::ByteRows;
@@ -10,13 +10,13 @@ use super::reader::Reader;
 /// A row of a keyed table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyedRow {
-    /// Its key, behind the head of its table's keys.
+    /// The key, including the head of its table.
     pub key: Vec<u8>,
     /// The columns outside of the key.
     pub row: Vec<u8>,
 }
 
-/// Keys with their rows. Made to be filled again and again.
+/// Keys with their rows. A batch should be filled again and again, because it keeps its memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RowBatch {
     keys: ByteRows,
@@ -24,17 +24,17 @@ pub struct RowBatch {
 }
 
 impl RowBatch {
-    /// How many there are.
+    /// The number of rows.
     pub fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// Whether there are none.
+    /// Whether the batch has no rows.
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
 
-    /// The keys, behind the head of their index's keys.
+    /// The keys, including the head of their index.
     pub fn keys(&self) -> &ByteRows {
         &self.keys
     }
@@ -44,7 +44,7 @@ impl RowBatch {
         &self.rows
     }
 
-    /// Exchanges what it holds for other keys and rows.
+    /// Exchanges the content of the batch with other keys and rows.
     pub(crate) fn swap(&mut self, keys: &mut ByteRows, rows: &mut ByteRows) {
         std::mem::swap(&mut self.keys, keys);
         std::mem::swap(&mut self.rows, rows);
@@ -60,7 +60,7 @@ impl RowBatch {
         self.rows.push(row);
     }
 
-    /// Takes the next keys of `scan`, `keys_max` at most; fewer only at the end of the range.
+    /// Replaces the content by the next keys of `scan`, at most `keys_max`. Fewer mean that the range is at its end.
     pub(crate) fn fill(&mut self, scan: &mut RangeScan, reader: &Reader<'_>, keys_max: usize) -> Result<()> {
         self.clear();
         while self.len() < keys_max
@@ -72,19 +72,20 @@ impl RowBatch {
     }
 }
 
-/// A place in a range of a table's rows, in the order of the primary key or of an index. It holds nothing: who has made it
-/// reads on with it, and sees what was written meanwhile to keys that are yet to come.
+/// A position in a range of a table's rows, in the order of the primary key or of an index. It holds no lock and no
+/// read between calls: its owner continues with it, and sees what the transaction wrote in the meantime to keys that
+/// are still to come.
 #[derive(Debug)]
 pub struct KeyedCursor {
     pub(crate) table: TableId,
     pub(crate) place: CursorPlace,
 }
 
-/// Where it is.
+/// The position of a [`KeyedCursor`].
 #[derive(Debug)]
 pub(crate) enum CursorPlace {
-    /// Among the rows.
+    /// In the rows.
     Rows(Box<RangeScan>),
-    /// Among the entries of an index.
+    /// In the entries of an index.
     Index(Box<IndexScan>),
 }

@@ -1,16 +1,18 @@
-//! Ranges of keys of which none is there any more, so that a scan need not pass what was deleted one by one.
+//! Ranges of keys that are all deleted, so that a scan need not skip the deleted keys one by one.
 //!
-//! Of a table that is used as a queue the first keys are always those that were deleted last: in memory each has a version that
-//! says so, over a key that the base may have still, until a checkpoint. A scan that has passed many notes the range:
+//! For example, in a table that is used as a queue, the first keys are always those that were deleted last. In memory
+//! each of them has a version that marks the deletion of a key that the base may still have, until the next checkpoint.
+//! A scan that skipped many such keys records the range:
 //!
 //! ```text
 //! deleted  deleted  deleted  ...  deleted | first key that is there
 //! [------------------ dead since commit 17 )
 //! ```
 //!
-//! A snapshot of commit 17 or later begins behind it. A commit that writes a row into the range takes it out, behind its versions
-//! and before anybody has a snapshot of it. Whoever notes a range looks, with the ranges locked, that nothing was written to it
-//! behind its snapshot: a commit of which that sees nothing has yet to take ranges out.
+//! A snapshot of commit 17 or later starts after the range. A commit that writes a row into the range removes the
+//! range: after it added its versions, and before any snapshot of it exists. The thread that records a range locks the
+//! ranges and then checks that no commit wrote to the range after its snapshot. A commit that this check does not see
+//! has yet to remove ranges, and will then find this one.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -20,18 +22,18 @@ use rowmill_storage::keyed::KeyRange;
 
 use super::versions::Versions;
 
-/// Ranges that are kept at most; with one more all others are forgotten.
+/// The most ranges that we keep. One more removes all others.
 const RANGES_MAX: usize = 1024;
 
-/// Deleted keys that are worth to be noted.
+/// The fewest deleted keys for which recording a range pays off.
 pub(super) const DEAD_KEYS_MIN: usize = 32;
 
-/// See the module.
+/// The dead ranges of a database.
 #[derive(Debug, Default)]
 pub(crate) struct DeadRanges {
-    /// In order; none has a key of another.
+    /// The ranges in order. They must not overlap.
     ranges: RwLock<Vec<DeadRange>>,
-    /// Whether there are any: most databases have none.
+    /// Whether any range was ever recorded. Most databases have none, so this saves them the lock.
     is_used: AtomicBool,
 }
 
@@ -42,7 +44,8 @@ struct DeadRange {
 }
 
 impl DeadRanges {
-    /// The first key behind the dead range that `key` is in, for a snapshot of `commit`; written to `end`.
+    /// If `key` is in a range that is dead for a snapshot of `commit`, sets `end` to the first key after it and returns
+    /// `true`.
     pub(super) fn end_of(&self, key: &[u8], commit: CommitId, end: &mut Vec<u8>) -> bool {
         if !self.is_used.load(Ordering::Acquire) {
             return false;
@@ -57,19 +60,21 @@ impl DeadRanges {
         true
     }
 
-    /// Notes that a snapshot of `commit` has no key of `range`, which was looked at from `looked_from` on: what is before that
-    /// was known to be dead.
+    /// Records that a snapshot of `commit` has no key of `range`. The caller looked at the keys from `looked_from` on,
+    /// and skipped those before it as a dead range.
     pub(super) fn note(&self, range: KeyRange, looked_from: &[u8], commit: CommitId, versions: &Versions) {
         let mut ranges = self.ranges.write();
-        // Before the look at the versions: of a commit that it does not see the keys are revived behind it.
+        // Must be set before the look at the versions: a commit that the look does not see will then find the flag set.
         self.is_used.store(true, Ordering::Release);
+        // If the caller skipped a dead range, that range must still exist: a commit may have removed it in the
+        // meantime.
         let is_known = looked_from <= &range.start[..]
             || find(&ranges, &range.start).is_some_and(|at| ranges[at].range.end == looked_from);
         let looked = KeyRange { start: looked_from.to_vec(), end: range.end.clone() };
         if !is_known || range.end.is_empty() || range.is_empty() || versions.changed_in(&looked, commit).is_some() {
             return;
         }
-        // It grows over those that it has keys of.
+        // Merge the range with all that it overlaps. The result is dead only since the latest of them.
         let mut since = commit;
         let mut start = range.start;
         ranges.retain(|other| {
@@ -89,11 +94,12 @@ impl DeadRanges {
         ranges.insert(at, DeadRange { range: KeyRange { start, end: range.end }, since });
     }
 
-    /// Takes out the ranges of keys that were written.
+    /// Removes the ranges of keys to which a commit wrote rows.
     pub(super) fn revive<'a>(&self, keys: impl Iterator<Item = &'a [u8]>) {
         if !self.is_used.load(Ordering::Acquire) {
             return;
         }
+        // Usually no written key is in a dead range, so look with a shared lock first.
         let ranges = self.ranges.upgradable_read();
         let revived: Vec<usize> = keys.filter_map(|key| find(&ranges, key)).collect();
         if revived.is_empty() {
@@ -107,7 +113,7 @@ impl DeadRanges {
         });
     }
 
-    /// Takes out the ranges that have keys of `written`, of which many were written.
+    /// Removes the ranges that overlap `written`, the key range of a large commit.
     pub(super) fn revive_within(&self, written: &KeyRange) {
         if self.is_used.load(Ordering::Acquire) {
             self.ranges.write().retain(|dead| dead.range.end <= written.start || dead.range.start >= written.end);
@@ -115,7 +121,7 @@ impl DeadRanges {
     }
 }
 
-/// The place of the range that has `key`.
+/// The position of the range that contains `key`.
 fn find(ranges: &[DeadRange], key: &[u8]) -> Option<usize> {
     let at = ranges.partition_point(|range| &range.range.start[..] <= key).checked_sub(1)?;
     ranges[at].range.contains(key).then_some(at)
@@ -135,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_are_for_later_snapshots_until_something_is_written_to_them() {
+    fn ranges_hold_for_later_snapshots_until_a_row_is_written_to_them() {
         let (dead, versions) = (DeadRanges::default(), Versions::new());
         dead.note(range("b", "m"), b"b", CommitId(5), &versions);
         assert_eq!(end(&dead, "c", 5).as_deref(), Some("m"));
@@ -154,9 +160,9 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_or_is_not_known_any_more_is_not_noted() {
+    fn a_range_with_a_write_or_after_a_removed_range_is_not_recorded() {
         let (dead, versions) = (DeadRanges::default(), Versions::new());
-        // What was before was taken out meanwhile.
+        // The range before it was removed in the meantime.
         dead.note(range("b", "q"), b"m", CommitId(9), &versions);
         assert_eq!(end(&dead, "n", 9), None);
         versions.apply(CommitId(10), [(&b"c"[..], Some(&b"row"[..]))], CommitId(10));

@@ -1,12 +1,12 @@
-//! The records of an entry and of a version.
+//! The record formats of entries and versions.
 //!
 //! ```text
 //! entry    | commit of its newest version: u64 | place of that: u32 | bytes of the key: u32          | key |
 //! version  | commit: u64                       | place of the older: u32 | bytes of the row, or DELETED: u32 | row |
 //! ```
 //!
-//! What was taken as it is from a transaction has the commit of its chunk, if that is later ([`Arena::at`]). Numbers are in the
-//! order of the processor: records never leave its memory.
+//! Records that were taken over from a transaction have the commit of their chunk if that is later ([`Arena::at`]).
+//! Numbers have the byte order of the processor, because records never leave memory.
 
 use std::hint::black_box;
 
@@ -15,14 +15,14 @@ use rowmill_base::CommitId;
 use super::arena::{Arena, Place};
 
 const HEAD_BYTES: usize = 16;
-/// Stands for the length of a row where there is none.
+/// The length field of a version that deletes the key.
 const DELETED: u32 = u32::MAX;
 
-/// The head of either record.
+/// The head of an entry or a version.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Head {
     pub(super) commit: CommitId,
-    /// The newest version of an entry, the next older one of a version.
+    /// For an entry, its newest version. For a version, the next older one.
     pub(super) next: Place,
     len: u32,
 }
@@ -36,7 +36,7 @@ impl Head {
         bytes
     }
 
-    /// Of what is at a place of an arena.
+    /// Parses the head of a record. `least` is the earliest commit of its chunk.
     #[inline]
     fn of((record, least): (&[u8], CommitId)) -> Head {
         let head: &[u8; HEAD_BYTES] = record.first_chunk().expect("a record has a head");
@@ -52,24 +52,24 @@ impl Head {
         self.len == DELETED
     }
 
-    /// Bytes of the key or the row.
+    /// The bytes of the key or the row.
     fn body_bytes(&self) -> usize {
         if self.is_deleted() { 0 } else { self.len as usize }
     }
 
-    /// Bytes of the whole record.
+    /// The bytes of the whole record.
     pub(super) fn record_bytes(&self) -> usize {
         HEAD_BYTES + self.body_bytes()
     }
 }
 
-/// The head at `place`.
+/// Reads the head of the record at `place`.
 #[inline]
 pub(super) fn head(arena: &Arena, place: Place) -> Head {
     Head::of(arena.at(place))
 }
 
-/// The head at `place`, and the key or row behind it.
+/// Reads the head of the record at `place`, and the key or row after it.
 #[inline]
 pub(super) fn record(arena: &Arena, place: Place) -> (Head, &[u8]) {
     let found = arena.at(place);
@@ -83,48 +83,50 @@ pub(super) fn key_of(records: &Arena, place: Place) -> &[u8] {
     record(records, place).1
 }
 
-/// Has entries and their newest versions in the cache before they are read one after the other: loads that do not wait
-/// for each other take the time of one.
+/// Loads entries and their newest versions into the cache before the caller reads them one by one. These loads do not
+/// depend on each other, so together they take about as long as one.
 pub(super) fn touch(records: &Arena, entries: &[Place]) {
     for newest in entries.iter().map(|entry| head(records, *entry).next).filter(|newest| *newest != Place::NONE) {
         black_box(head(records, newest).commit);
     }
 }
 
-/// Bytes of the record of an entry.
+/// The length of an entry's record in bytes.
 pub(super) fn entry_bytes(key: &[u8]) -> usize {
     HEAD_BYTES + key.len()
 }
 
-/// Bytes of the record of a version.
+/// The length of a version's record in bytes.
 pub(super) fn version_bytes(row: Option<&[u8]>) -> usize {
     HEAD_BYTES + row.map_or(0, <[u8]>::len)
 }
 
-/// Adds an entry.
+/// Adds an entry and returns its place.
 pub(super) fn push_entry(records: &mut Arena, key: &[u8], commit: CommitId, newest: Place) -> Place {
     let len = u32::try_from(key.len()).expect("keys are shorter than 4 GiB");
     records.push(&Head { commit, next: newest, len }.to_bytes(), key)
 }
 
-/// Adds a version; `row` is `None` for a deletion.
+/// Adds a version and returns its place. A `row` of `None` is a deletion.
 pub(super) fn push_version(records: &mut Arena, row: Option<&[u8]>, commit: CommitId, older: Place) -> Place {
     let len = row.map_or(DELETED, |row| {
+        // The largest length marks a deletion, so no row may have it.
         let len = u32::try_from(row.len()).ok().filter(|len| *len != DELETED);
         len.expect("rows are shorter than 4 GiB")
     });
     records.push(&Head { commit, next: older, len }.to_bytes(), row.unwrap_or_default())
 }
 
-/// Sets the place behind the record at `place`: an entry's newest version, a version's older one.
+/// Sets the link of the record at `place`: an entry's newest version, or a version's older one.
 pub(super) fn set_next(arena: &mut Arena, place: Place, next: Place) {
     arena.bytes_at_mut(place)[8..12].copy_from_slice(&next.0.to_ne_bytes());
 }
 
-/// Moves a record, and says where to.
+/// Moves a record and returns its new place.
 pub(super) fn move_record(arena: &mut Arena, place: Place) -> Place {
     let head = head(arena, place);
     let moved = arena.move_record(place, head.record_bytes());
+    // The record leaves the chunk that gave it its commit, so the commit must be written into the record.
     set_commit(arena, moved, head.commit);
     moved
 }
@@ -133,7 +135,7 @@ fn set_commit(arena: &mut Arena, place: Place, commit: CommitId) {
     arena.bytes_at_mut(place)[..8].copy_from_slice(&commit.0.to_ne_bytes());
 }
 
-/// Gives an entry a newer version.
+/// Sets the newest version of an entry and its commit.
 pub(super) fn set_newest(records: &mut Arena, entry: Place, commit: CommitId, newest: Place) {
     set_commit(records, entry, commit);
     set_next(records, entry, newest);

@@ -1,29 +1,35 @@
-//! Keys that come one behind the other lie in a gap of the snapshot that they are written over: once it is known where that
-//! ends, none of them is looked up.
+//! The gap of a snapshot into which ascending keys are written. Once we know where the gap ends, none of the keys needs
+//! a look-up in the snapshot.
+//!
+//! For example, a transaction inserts orders 1001, 1002 and so on, and the next key of the snapshot belongs to another
+//! district. All new keys up to that one are known to be absent from the snapshot.
 
 use rowmill_base::CommitId;
 
-/// So many keys have to come in order before the first look at where the gap ends. It costs as much as a few look-ups.
+/// The number of keys that must come in order before we look for the end of the gap, which costs as much as a few
+/// look-ups.
 const KEYS_BEFORE_LOOK: u32 = 16;
 
-/// See the module. Of a key that is behind all that the transaction has written to the index it knows whether the snapshot has it.
+/// A range in which a snapshot has no key. It answers only for keys greater than all that the transaction has written
+/// to the index.
 #[derive(Clone, Debug)]
 pub(crate) struct Gap {
     snapshot: CommitId,
-    /// The snapshot has no key from here on before the end.
+    /// The snapshot has no key from this one up to the end.
     start: Vec<u8>,
-    /// The snapshot's first key behind that, or the end of the index; empty where nothing is known.
+    /// The snapshot's first key after that, or the end of the index. Empty if nothing is known.
     end: Vec<u8>,
-    /// Whether all that is behind what is written is behind the start.
+    /// Whether the greatest written key is at or after `start`, so that every greater key is too.
     is_begun: bool,
-    /// Keys that were not in it since the last look.
+    /// The number of keys outside the known gap since the last look.
     missed: u32,
-    /// As many are worth the next look: more each time, since the last one was of so little use.
+    /// The number of such keys that justifies the next look. It doubles each time, because the last look helped too
+    /// little.
     worth_a_look: u32,
 }
 
 impl Gap {
-    /// One of which nothing is known.
+    /// An unknown gap: [`Gap::has`] answers `false` for every key.
     pub(super) fn unknown() -> Gap {
         Gap {
             snapshot: CommitId(0),
@@ -35,38 +41,40 @@ impl Gap {
         }
     }
 
-    /// Nothing is known any more.
+    /// Forgets all knowledge about the gap.
     pub(super) fn forget(&mut self) {
         self.end.clear();
         (self.is_begun, self.missed, self.worth_a_look) = (false, 0, KEYS_BEFORE_LOOK);
     }
 
-    /// Whether a snapshot is known not to have `key`, if that is behind all that is written.
+    /// Whether the snapshot is known not to have `key`, which must be greater than all written keys.
     #[inline]
     pub(super) fn has(&self, key: &[u8], snapshot: CommitId) -> bool {
         self.is_begun && self.snapshot == snapshot && key < &self.end[..]
     }
 
-    /// Notes that a key behind all others is written.
+    /// Records that `key`, which is greater than all others, was written.
     #[inline]
     pub(super) fn pass(&mut self, key: &[u8]) {
         if !self.is_begun && !self.end.is_empty() {
+            // Keys between the greatest written key and `start` may exist, so the gap applies only from `start` on.
             self.is_begun = key >= &self.start[..];
         }
     }
 
-    /// Notes that `greatest` is the greatest key that is written, and was not before.
+    /// Records that after an undo `greatest` is the greatest written key.
     pub(super) fn go_back_to(&mut self, greatest: Option<&[u8]>) {
         self.is_begun &= greatest.is_some_and(|key| key >= &self.start[..]);
     }
 
-    /// Notes that a key behind all others was not in it, and says whether to look where it ends.
+    /// Records that a key greater than all others was outside the gap. Returns whether to look for the end of the gap
+    /// now.
     pub(crate) fn miss(&mut self) -> bool {
         self.missed += 1;
         self.missed >= self.worth_a_look
     }
 
-    /// Notes that a snapshot has no key from `key` on, which is behind all that is written, before `end`.
+    /// Records that the snapshot has no key from `key` up to `end`. `key` must be greater than all written keys.
     pub(crate) fn set(&mut self, snapshot: CommitId, key: &[u8], end: &[u8]) {
         self.start.clear();
         self.start.extend_from_slice(key);

@@ -1,13 +1,14 @@
-//! One state of the base, as far as keyed tables go: what lies under the versions that a snapshot sees.
+//! One state of the base, for keyed tables: what a snapshot sees of a key without a version in memory.
 //!
-//! A snapshot reads the base as it was at its own commit or before; what came later it finds among the versions in memory,
-//! or does not see. Opening a read costs more than a look-up, so who reads again and again takes a [`Seat`](super::seat)
-//! with a read of its own, and seats go from one transaction to the next. So that a seat whose owner does nothing holds
-//! nothing back for long, each checkpoint takes the reads out of them ([`Generation::let_go`]), as long as another one can be
-//! opened: while the base has the state.
+//! A snapshot reads the base as it was at the snapshot's own commit or earlier. It finds later commits among the
+//! versions in memory, or must not see them. Opening a read costs more than a look-up, so a transaction takes a
+//! [`Seat`](super::seat) with its own read, and seats pass from one transaction to the next. An idle seat must not hold
+//! back the reuse of space for long. So each checkpoint closes the reads of all seats ([`Generation::let_go`]), as long
+//! as they can open others, which means while the base still has this state.
 //!
-//! Before a checkpoint writes other rows it has one read opened ([`Generation::end`]). From then on snapshots of the older
-//! state go on with the reads that they have, or share that one, one look-up at a time, until the last of them is gone.
+//! Before a checkpoint writes other rows, it opens one read of the state ([`Generation::end`]). After that, snapshots
+//! of the older state continue with their open reads, or share that one, one look-up at a time, until the last of them
+//! ends.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,12 +20,13 @@ use rowmill_base::{CommitId, Error, Result};
 use super::seat::Seat;
 use crate::base::{BaseRead, OrderedBase};
 
-/// Seats with a read of their own. Others open one for each look-up: all processes together may hold 1,024 reads.
+/// The most seats with a read of their own. Without a seat, each look-up opens a read. All processes together may hold
+/// 1,024 reads.
 const SEATS_MAX: usize = 256;
 
-/// See the module.
+/// One state of the base for keyed tables. See the module header.
 pub(crate) struct Generation {
-    /// Rows of keyed tables are those of this commit.
+    /// The commit whose keyed rows the base has in this state.
     commit: CommitId,
     reads: Mutex<Reads>,
     seats: Mutex<Seats>,
@@ -33,11 +35,11 @@ pub(crate) struct Generation {
 enum Reads {
     /// The base has this state.
     Open(Arc<dyn OrderedBase>),
-    /// The base has, or is about to have, another one.
+    /// The base has, or is about to have, another state. All look-ups share this read.
     Kept(Box<dyn BaseRead>),
-    /// It has no rows, and never gets any.
+    /// The state has no rows and never gets any.
     Empty,
-    /// Nobody reads it: a state that is only compared with others, or of a database that is closed.
+    /// The state cannot be read. It is only compared with others, or its database is closed.
     Nobody,
 }
 
@@ -52,22 +54,22 @@ impl Generation {
         Generation { commit, reads: Mutex::new(reads), seats: Mutex::default() }
     }
 
-    /// What `base` has, and goes on having until [`Generation::end`].
+    /// The current state of `base`, which must stay the same until [`Generation::end`].
     pub(crate) fn of_base(commit: CommitId, base: Arc<dyn OrderedBase>) -> Generation {
         Generation::new(commit, Reads::Open(base))
     }
 
-    /// What `read` sees.
+    /// The state that `read` sees.
     pub(crate) fn of_read(commit: CommitId, read: Box<dyn BaseRead>) -> Generation {
         Generation::new(commit, Reads::Kept(read))
     }
 
-    /// That of a database which writes no rows to its base.
+    /// The state of a database that writes no rows to its base.
     pub(crate) fn empty(commit: CommitId) -> Generation {
         Generation::new(commit, Reads::Empty)
     }
 
-    /// One that is never read.
+    /// A state that is never read.
     pub(crate) fn unread(commit: CommitId) -> Generation {
         Generation::new(commit, Reads::Nobody)
     }
@@ -76,31 +78,34 @@ impl Generation {
         self.commit
     }
 
-    /// A read of the caller's own, while there are any to be had.
+    /// Opens a read for the caller alone; `None` if the base no longer has the state.
     pub(super) fn open(&self) -> Result<Option<Box<dyn BaseRead>>> {
         match &*self.reads.lock() {
-            // Opened while the state cannot end.
+            // Open it under the lock, so that the state cannot end in between.
             Reads::Open(base) => base.read().map(Some),
             _ => Ok(None),
         }
     }
 
-    /// Reads the state with a read that is shared, or for this once; of an empty one `nothing` is what is found. What `look`
-    /// does must not read it again.
+    /// Calls `look` with a read of the state: the shared one, or one that is opened for this call. Returns `nothing` if
+    /// the state is empty. `look` must not call this again, because the lock may be held.
     pub(super) fn read<T>(&self, nothing: T, look: impl FnOnce(&dyn BaseRead) -> Result<T>) -> Result<T> {
         let reads = self.reads.lock();
         let own = match &*reads {
             Reads::Open(base) => base.read()?,
             Reads::Kept(read) => return look(&**read),
             Reads::Empty => return Ok(nothing),
-            Reads::Nobody => return Err(Error::internal("keyed rows of a snapshot whose database is closed")),
+            Reads::Nobody => return Err(Error::internal("keyed rows cannot be read: the database is closed")),
         };
+        // Our own read keeps the state, so look without the lock.
         drop(reads);
         look(&*own)
     }
 
-    /// A seat, to be given back; `None` if there are too many, or nothing to sit for.
+    /// Takes a seat, which must be given back. Returns `None` if there are too many, or if the base no longer has the
+    /// state.
     pub(super) fn take_seat(&self) -> Option<Arc<Seat>> {
+        // A free seat may still have an open read, which saves opening one.
         if let Some(seat) = self.seats.lock().free.pop() {
             return Some(seat);
         }
@@ -114,26 +119,28 @@ impl Generation {
         Some(seat)
     }
 
-    /// Gives a seat back, with its read.
+    /// Gives a seat back, together with its read.
     pub(super) fn give_seat_back(&self, seat: Arc<Seat>) {
         self.seats.lock().free.push(seat);
     }
 
-    /// Ends the reads of all seats, which open others when they need them: those of now hold back the space that the base
-    /// has freed since.
+    /// Closes the reads of all seats. They open new ones when they need them. The old reads would hold back space that
+    /// the base has freed since.
     pub(crate) fn let_go(&self) {
         let all = self.seats.lock().all.clone();
         all.iter().for_each(|seat| seat.let_go());
     }
 
-    /// Does what takes a moment in which nobody reads the state: the reads of seats are ended, and others are opened behind it.
-    /// `work` says whether the moment has come, and is tried for as long as `patience` lasts.
+    /// Does work that needs a moment in which no thread reads the state. It closes the reads of idle seats and calls
+    /// `work`, which returns whether the moment has come, until that succeeds or `patience` ends. Seats open new reads
+    /// afterwards.
     pub(crate) fn alone(&self, patience: Duration, mut work: impl FnMut() -> Result<bool>) -> Result<bool> {
         let deadline = Instant::now() + patience;
-        // Nobody opens a read meanwhile.
+        // While we hold this lock, no thread can open a read.
         let _reads = self.reads.lock();
         loop {
-            // Whoever holds the lock of a seat reads for a moment, or waits for the lock that is held here.
+            // A thread that holds the lock of a seat reads for a moment, or waits for the lock that we hold. So skip
+            // it.
             let all = self.seats.lock().all.clone();
             all.iter().for_each(|seat| seat.let_go_if_idle());
             if work()? {
@@ -145,23 +152,24 @@ impl Generation {
         }
     }
 
-    /// Keeps the state readable from now on, whatever the base has.
+    /// Keeps the state readable from now on, even if the base moves on.
     pub(crate) fn end(&self) -> Result<()> {
         let mut reads = self.reads.lock();
         if let Reads::Open(base) = &*reads {
+            // The read must be opened before the checkpoint writes, because the base has this state only until then.
             let kept = base.read()?;
             *reads = Reads::Kept(kept);
         }
         Ok(())
     }
 
-    /// Lets go of the base. Nothing is read any more.
+    /// Releases the base. The state cannot be read afterwards.
     pub(crate) fn close(&self) {
         *self.reads.lock() = Reads::Nobody;
         self.let_go();
     }
 
-    /// Takes the end back: `base` has the state after all.
+    /// Undoes [`Generation::end`]: `base` still has the state.
     pub(crate) fn resume(&self, base: Arc<dyn OrderedBase>) {
         *self.reads.lock() = Reads::Open(base);
     }

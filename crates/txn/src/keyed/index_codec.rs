@@ -1,7 +1,7 @@
-//! Entries of an index: the bytes of its columns, shortened if they are long, and the primary key of the row behind them.
+//! Index entries: the bytes of the index columns, shortened if they are long, and then the primary key of the row.
 //!
-//! Of shortened columns an entry has neither the values nor quite the order (`short_key.rs` of the storage crate): whoever needs
-//! those reads the row, and makes the whole columns of it.
+//! An entry with shortened columns contains neither their values nor their exact order (`short_key.rs` of the storage
+//! crate). Code that needs those must read the row and make the complete columns from it.
 
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_storage::IndexDef;
@@ -11,16 +11,16 @@ use super::row_reader::RowReader;
 use super::table_codec::{HEAD_BYTES, TableCodec, index_head};
 use crate::base::KEY_LEN_MAX;
 
-/// The entries of one index.
+/// Makes and reads the entries of one index.
 #[derive(Debug)]
 pub(crate) struct IndexCodec {
     pub(crate) def: IndexDef,
     head: [u8; HEAD_BYTES],
-    /// Its columns and those of the primary key.
+    /// The columns of the index, followed by those of the primary key.
     key: KeyCodec,
-    /// Its columns in the table.
+    /// The columns of the index, as columns of the table.
     pub(crate) columns: Vec<usize>,
-    /// Whether it shortens columns, and has any that may be too long.
+    /// Whether the index shortens columns and has any that may be too long.
     pub(super) shortens: bool,
 }
 
@@ -41,13 +41,14 @@ impl IndexCodec {
     /// Whether the columns of an entry were shortened.
     #[inline]
     pub(crate) fn is_short(&self, entry: &[u8]) -> bool {
-        // What is true of few indexes and fewer entries is not looked for in the others.
+        // Few indexes shorten, and few of their entries are short. So check the cheap conditions first.
         entry.len() >= HEAD_BYTES + SHORT_BYTES
             && self.shortens
             && self.key.is_short(self.columns.len(), &entry[HEAD_BYTES..])
     }
 
-    /// Bytes of an entry up to the primary key, and whether its columns were shortened.
+    /// The length of an entry's columns, including the head, and whether they were shortened. The primary key follows
+    /// them.
     pub(crate) fn columns_of(&self, entry: &[u8]) -> Result<(usize, bool)> {
         let (key, parts) = (entry.get(HEAD_BYTES..).unwrap_or_default(), self.columns.len());
         if !self.shortens {
@@ -59,7 +60,7 @@ impl IndexCodec {
         })
     }
 
-    /// Sets `columns` to what the entry of a row begins with, but never shortened.
+    /// Sets `columns` to the complete columns of a row's entry, never shortened. `value` returns the value of a column.
     pub(crate) fn encode_columns<'v>(
         &self,
         value: impl Fn(usize) -> ValueRef<'v>,
@@ -70,7 +71,7 @@ impl IndexCodec {
         self.key.encode_by(self.columns.len(), |part| value(self.columns[part]), columns)
     }
 
-    /// Sets `columns` to what the entry of a row as it is stored begins with, but never shortened.
+    /// Sets `columns` to the complete columns of a stored row's entry, never shortened.
     pub(crate) fn columns_of_row(
         &self,
         row: &RowReader<'_>,
@@ -97,8 +98,8 @@ impl IndexCodec {
         Ok(false)
     }
 
-    /// Sets `kept` to a range of entries that has those of all keys in `asked`, a range of keys that are not shortened; what
-    /// else it has is the result.
+    /// Sets `kept` to a range of stored entries that covers the entries of all complete keys in `asked`. Returns what
+    /// else the range may contain.
     pub(super) fn kept_range(&self, asked: &KeyRange, kept: &mut KeyRange) -> Result<RangeFit> {
         if self.shortens {
             return self.key.kept_range(self.columns.len(), HEAD_BYTES, asked, kept);
@@ -110,8 +111,8 @@ impl IndexCodec {
 }
 
 impl TableCodec {
-    /// Sets `entry` to that of `index` of a row: of its key and its values, by column of the table. `KeyTooLong` if the base
-    /// keeps no such key.
+    /// Sets `entry` to the entry in `index` of a row. `value` returns the value of a column of the table, and `key` is
+    /// the row's key. Returns `KeyTooLong` if the base cannot store the entry.
     pub(crate) fn encode_entry<'v>(
         &self,
         index: &IndexCodec,
@@ -123,7 +124,7 @@ impl TableCodec {
         self.finish_entry(index, key, entry)
     }
 
-    /// Sets `entry` to that of `index` of a row as it is stored.
+    /// Sets `entry` to the entry in `index` of a stored row.
     pub(crate) fn entry_of_row(
         &self,
         index: &IndexCodec,
@@ -136,8 +137,9 @@ impl TableCodec {
         self.finish_entry(index, key, entry)
     }
 
-    /// Makes an entry of the whole columns that `entry` has.
+    /// Turns the complete columns in `entry` into an entry: shortens them if needed, and appends the primary key.
     fn finish_entry(&self, index: &IndexCodec, key: &[u8], entry: &mut Vec<u8>) -> Result<()> {
+        // Shorten before the primary key is appended, because the primary key must stay complete.
         if index.shortens {
             index.key.shorten(index.columns.len(), HEAD_BYTES, entry)?;
         }
@@ -145,8 +147,8 @@ impl TableCodec {
         self.check_entry_length(index, entry)
     }
 
-    /// Appends to the head of `index`, which `prefix` has, what the entries begin with whose first columns have the values
-    /// `parts`.
+    /// Appends to `prefix`, which must contain the head of `index`, the prefix of the entries whose first columns have
+    /// the values `parts`.
     pub(super) fn encode_entry_prefix(
         &self,
         index: &IndexCodec,
@@ -155,15 +157,16 @@ impl TableCodec {
     ) -> Result<()> {
         let columns = parts.len().min(index.columns.len());
         index.key.encode(&parts[..columns], prefix)?;
+        // Only all columns together can be shortened. A prefix of fewer columns must fit into the unshortened part.
         if index.shortens && columns == index.columns.len() {
             index.key.shorten(columns, HEAD_BYTES, prefix)?;
         } else if index.shortens && prefix.len() > HEAD_BYTES + SHORT_PREFIX_BYTES {
             let (name, table, bytes) = (&index.def.name, &self.def().name, prefix.len() - HEAD_BYTES);
             let what = format!(
-                "{columns} columns of index {name} of table {table} were looked for by {bytes} bytes, and \
+                "a search for {columns} columns of index {name} of table {table} has {bytes} bytes, and \
                  {SHORT_PREFIX_BYTES} is the limit"
             );
-            return Err(Error::new(ErrorKind::KeyTooLong, what).hint("look for all of its columns, or for a range"));
+            return Err(Error::new(ErrorKind::KeyTooLong, what).hint("search for all its columns, or for a range"));
         }
         for (part, value) in parts.iter().enumerate().skip(columns) {
             index.key.encode_part(part, *value, prefix)?;
@@ -181,18 +184,20 @@ impl TableCodec {
         );
         let help = match index.def.shortens {
             true => "shorten the values of the primary key; those of the index are shortened already",
-            false => "an older version has made the index: drop it and create it anew, and it keeps long values",
+            false => "an older version created this index: drop it and create it again to store long values",
         };
         Err(Error::new(ErrorKind::KeyTooLong, what).hint(help))
     }
 
-    /// Sets `range` to the keys that only one row may have, of an entry of a unique index without NULL; `false` of any other.
-    /// Of shortened columns rows with other values may have them, too.
+    /// For an entry of a unique index without NULL, sets `range` to the keys that only one row may have and returns
+    /// `true`. For any other entry returns `false`. If the columns are shortened, rows with other values may be in the
+    /// range too.
     pub(crate) fn unique_range(&self, index: &IndexCodec, entry: &[u8], range: &mut KeyRange) -> Result<bool> {
         if !index.def.unique {
             return Ok(false);
         }
         let (columns, is_short) = index.columns_of(entry)?;
+        // SQL treats NULLs as distinct in a unique index, so an entry with NULL conflicts with none.
         let has_null = match is_short {
             true => KeyCodec::short_has_null(&entry[HEAD_BYTES..]),
             false => index.has_null(entry)?,

@@ -1,15 +1,15 @@
-//! A range of an index in order: its entries, and where they are shortened the rows that they name.
+//! Scans a range of an index in order: its entries, and for shortened entries the rows that they name.
 //!
-//! A range is one of whole keys, as [`KeyCodec::range`](rowmill_storage::keyed::KeyCodec::range) makes them. What the index keeps
-//! of long values is read by a range that has all of those and perhaps more, and what it has more is left out by the row's own
-//! values:
+//! The caller asks for a range of complete keys, as [`KeyCodec::range`](rowmill_storage::keyed::KeyCodec::range) makes
+//! them. For long values the scan reads a range of stored entries that covers the asked one and may contain more. It
+//! decides by the values of the row which entries to leave out:
 //!
 //! ```text
 //! asked     [ 'aaa...ab'                         , 'b'  )
-//! kept      [ 'aaa...a'  (1,024 bytes)           , 'b'  )      of entries with that beginning the row is asked
+//! stored    [ 'aaa...a'  (1,024 bytes)           , 'b'  )      entries with this prefix need a look at their row
 //! ```
 //!
-//! Entries that begin with the same 1,024 bytes are kept in no order: [`Alike`] puts them in that of their values.
+//! Entries with the same first 1,024 bytes are not stored in the order of values. [`Alike`] sorts them.
 
 use rowmill_base::{Error, IndexId, Result};
 use rowmill_storage::keyed::{KeyRange, RangeFit, SHORT_PREFIX_BYTES};
@@ -20,46 +20,47 @@ use super::range_scan::RangeScan;
 use super::reader::Reader;
 use super::table_codec::{HEAD_BYTES, TableCodec};
 
-/// What entries are given in.
+/// The order in which entries are returned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IndexOrder {
-    /// The order of their bytes, which is that of values but for entries that begin alike: those are given as they are found.
+    /// The stored order. It is the order of values, except among shortened entries with the same prefix.
     Kept,
     /// The order of values.
     #[default]
     Values,
-    /// The same, by somebody who holds little: `Unsupported` where more entries begin alike than are sorted in passing.
+    /// The order of values, for a caller with little memory. Returns `Unsupported` if too many entries have the same
+    /// prefix.
     FewAlike,
 }
 
-/// An entry.
+/// An index entry.
 #[derive(Debug)]
 pub enum IndexEntry<'s> {
-    /// Which has the values of all columns of the index and of the primary key.
+    /// A complete entry, with the values of all columns of the index and of the primary key.
     Whole(&'s [u8]),
-    /// Which has not: the row's key and the row.
+    /// For a shortened entry: the key of the row, and the row.
     Row(&'s [u8], &'s [u8]),
 }
 
-/// A place in a range of an index, as a [`RangeScan`] is one.
+/// A position in a range of an index, similar to [`RangeScan`] for rows.
 #[derive(Debug, Default)]
 pub struct IndexScan {
     index: IndexId,
     order: IndexOrder,
     backward: bool,
     scan: RangeScan,
-    /// What is read of the index, and what of it is asked for; where the two are the same, `asked` is not set.
+    /// The range of stored entries to read, and the range that was asked for. `asked` is set only if the two differ.
     kept: KeyRange,
     asked: KeyRange,
     fit: RangeFit,
-    /// The entry that was read last, and whether one was read beyond it.
+    /// The entry that was read last. If `is_ahead` is set, `ahead` has the entry after it, which was read already.
     entry: Vec<u8>,
     ahead: Vec<u8>,
     is_ahead: bool,
-    /// Whether all entries of the range are whole, and asked for.
+    /// Whether all entries of the range are complete and asked for.
     is_plain: bool,
     found: FoundRow,
-    /// Made for the first entries that begin alike.
+    /// Created when the first entries with the same prefix come.
     alike: Option<Box<Alike>>,
 }
 
@@ -68,20 +69,20 @@ pub struct IndexScan {
 pub(crate) struct FoundRow {
     pub(super) key: Vec<u8>,
     pub(super) row: Vec<u8>,
-    /// What its entry would begin with if it was whole.
+    /// The columns of its entry, complete.
     pub(crate) columns: Vec<u8>,
     value: Vec<u8>,
 }
 
-/// Which of its buffers has what was found.
+/// Where the result of a step is stored.
 enum Found {
     Whole,
     Row,
 }
 
 impl IndexScan {
-    /// Goes to the first of the keys of `range`, or to the last, to be read downwards. `first` is how many will be asked for, as
-    /// far as is known. `UndefinedObject` if the table has no such index.
+    /// Starts at the first key of `range`, or with `backward` at the last one. `first` is the expected number of
+    /// entries that the caller will ask for. Returns `UndefinedObject` if the table has no such index.
     pub fn start(
         &mut self,
         codec: &TableCodec,
@@ -97,7 +98,7 @@ impl IndexScan {
             self.asked.start.clone_from(&range.start);
             self.asked.end.clone_from(&range.end);
         }
-        // Entries of one value are in the order of primary keys.
+        // All entries have the same value, so they are stored in the order of primary keys and need no sort.
         self.order = if self.fit == RangeFit::OneValue { IndexOrder::Kept } else { order };
         (self.index, self.backward, self.is_ahead) = (index, backward, false);
         self.is_plain = !of_index.shortens && self.fit == RangeFit::Exact;
@@ -108,13 +109,14 @@ impl IndexScan {
         Ok(())
     }
 
-    /// The next entry; `None` at the end of the range. Every call of one scan gets a reader of the same snapshot. `Corrupt` if a
-    /// shortened entry names no row.
+    /// Returns the next entry, or `None` at the end of the range. All calls of one scan must pass a reader of the same
+    /// snapshot. Returns `Corrupt` if a shortened entry names no row.
     #[inline]
     pub fn next(&mut self, codec: &TableCodec, reader: &Reader<'_>) -> Result<Option<IndexEntry<'_>>> {
         if self.is_plain {
             return Ok(self.scan.next(reader)?.map(|(entry, _)| IndexEntry::Whole(entry)));
         }
+        // The fast path returns a complete entry without copying it.
         if self.fit == RangeFit::Exact && !self.is_ahead && !self.alike.as_ref().is_some_and(|alike| alike.is_started())
         {
             if !self.scan.advance(reader)? {
@@ -133,9 +135,9 @@ impl IndexScan {
         }))
     }
 
-    /// Passes over the next entries, `entries_max` at most, as [`RangeScan::pass`] does.
+    /// Skips the next entries, at most `entries_max`, and returns how many it skipped. See [`RangeScan::pass`].
     pub fn pass(&mut self, codec: &TableCodec, reader: &Reader<'_>, entries_max: usize) -> Result<usize> {
-        // Entries that begin alike are many or few in any order.
+        // In the stored order, entries with the same prefix need no sort, so the scan can count them without a look.
         match self.is_plain || self.fit == RangeFit::Exact && self.order == IndexOrder::Kept && !self.is_ahead {
             true => self.scan.pass(reader, entries_max),
             false if entries_max == 0 => Ok(0),
@@ -143,7 +145,7 @@ impl IndexScan {
         }
     }
 
-    /// The key and the row that the next entry names. `Corrupt` if there is no such row.
+    /// The key and the row that the next entry names. Returns `Corrupt` if there is no such row.
     pub fn next_row(&mut self, codec: &TableCodec, reader: &Reader<'_>) -> Result<Option<(&[u8], &[u8])>> {
         match self.advance(codec, reader)? {
             None => return Ok(None),
@@ -153,16 +155,17 @@ impl IndexScan {
         Ok(Some((&self.found.key, &self.found.row)))
     }
 
-    /// The range of entries as they are kept that the scan reads, in [`IndexOrder::Kept`].
+    /// The range of stored entries that the scan reads. Only for [`IndexOrder::Kept`].
     pub(crate) fn kept(&self) -> &KeyRange {
         &self.kept
     }
 
-    /// The entry of the row that was given last, as it is kept, in [`IndexOrder::Kept`].
+    /// The stored entry of the row that was returned last. Only for [`IndexOrder::Kept`].
     pub(crate) fn short_entry(&self) -> &[u8] {
         &self.entry
     }
 
+    /// Goes to the next entry that was asked for. Returns where it is stored, or `None` at the end of the range.
     fn advance(&mut self, codec: &TableCodec, reader: &Reader<'_>) -> Result<Option<Found>> {
         let index = codec.index(self.index)?;
         loop {
@@ -176,11 +179,13 @@ impl IndexScan {
                 return Ok(None);
             }
             if !index.is_short(&self.entry) {
+                // The stored range may contain complete entries outside of the asked range.
                 if self.fit == RangeFit::Exact || self.asked.contains(&self.entry) {
                     return Ok(Some(Found::Whole));
                 }
                 continue;
             }
+            // Two or more shortened entries with the same prefix need sorting by the values of their rows.
             if self.order != IndexOrder::Kept && self.begins_alike(reader)? {
                 self.start_alike();
                 continue;
@@ -192,7 +197,7 @@ impl IndexScan {
         }
     }
 
-    /// Has `entry` be the next one; whether there is one.
+    /// Sets `entry` to the next entry. Returns whether there is one.
     fn take_entry(&mut self, reader: &Reader<'_>) -> Result<bool> {
         if std::mem::take(&mut self.is_ahead) {
             std::mem::swap(&mut self.entry, &mut self.ahead);
@@ -204,24 +209,26 @@ impl IndexScan {
         Ok(true)
     }
 
-    /// Whether the entry behind the one that was taken, which is shortened, begins as that does.
+    /// Whether the entry after the current one, which must be shortened, has the same prefix.
     fn begins_alike(&mut self, reader: &Reader<'_>) -> Result<bool> {
         let Some((next, _)) = self.scan.next(reader)? else { return Ok(false) };
         let beginning = &self.entry[..HEAD_BYTES + SHORT_PREFIX_BYTES];
         if next.starts_with(beginning) {
             return Ok(true);
         }
+        // The scan is already past this entry, so keep it for the next call.
         self.ahead.clear();
         self.ahead.extend_from_slice(next);
         self.is_ahead = true;
         Ok(false)
     }
 
-    /// Leaves all entries that begin as the one does that was taken to [`Alike`], and goes behind them.
+    /// Lets [`Alike`] read all entries with the prefix of the current one, and continues after them.
     fn start_alike(&mut self) {
         let beginning = &self.entry[..HEAD_BYTES + SHORT_PREFIX_BYTES];
         let is_few = self.order == IndexOrder::FewAlike;
         self.alike.get_or_insert_default().start(beginning, self.backward, is_few);
+        // Cut the entries with this prefix off the rest of the range and restart the scan there.
         let alike = KeyRange::of_prefix(beginning);
         match self.backward {
             true => self.kept.end = alike.start,
@@ -232,7 +239,7 @@ impl IndexScan {
 }
 
 impl FoundRow {
-    /// Finds the row that `entry` names. `Corrupt` if there is no such row.
+    /// Reads the row that `entry` names. Returns `Corrupt` if there is no such row.
     pub(crate) fn get(&mut self, codec: &TableCodec, index: IndexId, entry: &[u8], reader: &Reader<'_>) -> Result<()> {
         codec.row_key(index, entry, &mut self.key)?;
         match reader.get(&self.key, &mut self.row)? {
@@ -241,12 +248,12 @@ impl FoundRow {
         }
     }
 
-    /// Makes the whole columns of the row.
+    /// Makes the complete columns of the row.
     pub(crate) fn make_columns(&mut self, codec: &TableCodec, index: &IndexCodec) -> Result<()> {
         index.columns_of_row(&codec.row(&self.key, &self.row)?, &mut self.columns, &mut self.value)
     }
 
-    /// Whether the row's entry, if it was whole, would be in `range`.
+    /// Whether the row's complete entry is in `range`.
     pub(super) fn is_in(&mut self, codec: &TableCodec, index: &IndexCodec, range: &KeyRange) -> Result<bool> {
         self.make_columns(codec, index)?;
         let columns = self.columns.len();
@@ -261,5 +268,5 @@ impl FoundRow {
 fn without_row(codec: &TableCodec, index: IndexId, entry: &[u8]) -> Error {
     let name = codec.index(index).map_or("", |index| &index.def.name[..]);
     let (table, said) = (&codec.def().name, codec.say(entry));
-    Error::corrupt(format!("table {table}: the index {name} has {said}, and there is no such row"))
+    Error::corrupt(format!("table {table}: index {name} has an entry for {said}, but the row does not exist"))
 }

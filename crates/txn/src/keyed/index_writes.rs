@@ -1,4 +1,4 @@
-//! What a transaction has written to one index: found by key, in order, and undone.
+//! The writes of a transaction to one index: can be found by key, read in order, and undone.
 //!
 //! ```text
 //! key -> hash table --+       (once keys have come out of order)
@@ -6,16 +6,17 @@
 //! Order ----------> entry: snapshot, key --> row, or that it is deleted, or nothing
 //! ```
 //!
-//! Keys and rows are records in an arena, as those of commits are ([`Versions`](super::Versions)), so that a set of any size
-//! is cheap to add to, one that is emptied for the next transaction keeps its memory, and one that is large becomes a part of
-//! those as it is ([`Run`]). What is undone and lies behind all else is gone; any other key that is undone keeps its entry, which
-//! then has nothing.
+//! Keys and rows are records in an arena, as in the versions of commits ([`Versions`](super::Versions)). Because of
+//! that, writing is cheap for a set of any size, a set that is cleared for the next transaction keeps its memory, and a
+//! large set can become part of the versions without a copy ([`Run`]). An undo removes records at the end of the arena.
+//! Any other key that is undone keeps its entry, which then has no version.
 //!
-//! Keys that come in order, as of many rows in one transaction, are behind the greatest each: that they are new needs no look at
-//! a hash table, and so there is none until a key comes out of order.
+//! Keys often come in order, for example when one transaction inserts many rows. Each is then greater than all before,
+//! so we know without a hash table that it is new. We build the hash table only when the first key comes out of order.
 //!
-//! An entry remembers the snapshot over which its key was written first, and each of its versions the one that it had with
-//! that: whatever was committed to the key behind that is a conflict, though later statements may have seen later snapshots.
+//! An entry remembers the snapshot over which its key was first written, and each of its versions remembers the
+//! snapshot that the entry had then. Any later commit to the key is a conflict, even if later statements saw later
+//! snapshots.
 
 use std::ops::ControlFlow;
 
@@ -33,10 +34,11 @@ use super::run::Run;
 use super::version_cursor::VersionBatch;
 use super::write_set::Written;
 
-/// Of fewer entries the memory is not worth to be kept by the versions: chunks that are hardly used.
+/// Sets with fewer entries do not become a [`Run`]: they would leave chunks of memory in the versions that are hardly
+/// used.
 const RUN_ENTRIES_MIN: usize = 1 << 10;
 
-/// See the module.
+/// The writes of a transaction to one index. See the module header for the structure.
 #[derive(Clone, Debug)]
 pub(crate) struct IndexWrites {
     index: IndexId,
@@ -44,16 +46,16 @@ pub(crate) struct IndexWrites {
     order: Order,
     /// The entry of the greatest key.
     greatest: Place,
-    /// How many entries there are.
+    /// The number of entries.
     entries: usize,
     content: Content,
-    /// All entries, or none as long as keys have come in order.
+    /// A hash table of all entries. Empty as long as all keys have come in order.
     hashed: HashTable<Slot>,
-    /// Whether something was written again, or taken back.
+    /// Whether any key was written again or undone.
     is_rewritten: bool,
-    /// The oldest snapshot over which anything was written.
+    /// The oldest snapshot over which any key was written.
     oldest: CommitId,
-    /// Behind the greatest key.
+    /// The gap of the snapshot after the greatest key.
     gap: Gap,
 }
 
@@ -64,16 +66,16 @@ struct Slot {
     entry: Place,
 }
 
-/// Keys that have something, and their rows.
+/// Numbers and bytes of the keys that have a version, and of their rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Content {
-    /// How many keys.
+    /// The number of keys.
     pub(crate) keys: usize,
-    /// Bytes of them.
+    /// The bytes of those keys.
     pub(crate) key_bytes: usize,
-    /// How many of them are not deleted.
+    /// The number of those keys that are not deleted.
     pub(crate) rows: usize,
-    /// Bytes of those.
+    /// The bytes of their rows.
     pub(crate) row_bytes: usize,
 }
 
@@ -93,7 +95,7 @@ impl Content {
     }
 }
 
-/// An entry that was written.
+/// A written entry.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Put {
     pub(super) entry: Place,
@@ -105,27 +107,27 @@ pub(super) struct Put {
 /// What an entry had before it was written.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Before {
-    /// This version, or nothing.
+    /// This version, or no version ([`Place::NONE`]).
     Version(Place),
-    /// Nothing: the entry is new, and lies right behind its version. [`IndexWrites::pushed`] finds those that were pushed one
-    /// behind the other.
+    /// Nothing: the entry is new and is stored right after its version. [`IndexWrites::pushed`] finds entries that were
+    /// pushed one after the other.
     Pushed { version: Place, end: Place },
 }
 
-/// What a version writes.
+/// The row that a version writes; `None` for a deletion.
 fn row_of(records: &Arena, version: Place) -> Written<'_> {
     let (head, row) = entry::record(records, version);
     (!head.is_deleted()).then_some(row)
 }
 
-/// Has an entry found by the hash of its key.
+/// Adds an entry to the hash table.
 fn add_slot(hashed: &mut HashTable<Slot>, entry: Place, records: &Arena, secrets: &RapidSecrets) {
     let tag = hash(entry::key_of(records, entry), secrets) as u32;
     hashed.insert_unique(spread(tag), Slot { tag, entry }, |slot| spread(slot.tag));
 }
 
 impl IndexWrites {
-    /// Nothing.
+    /// An empty set for `index`.
     pub(super) fn new(index: IndexId) -> IndexWrites {
         IndexWrites {
             index,
@@ -141,13 +143,13 @@ impl IndexWrites {
         }
     }
 
-    /// Is of another index from now on. There is nothing in it.
+    /// Assigns an empty set to another index.
     pub(super) fn start(&mut self, index: IndexId) {
-        assert_eq!(self.entries, 0, "it was cleared");
+        assert_eq!(self.entries, 0, "the set must be empty");
         self.index = index;
     }
 
-    /// Forgets everything but the memory.
+    /// Removes all writes, but keeps the memory.
     pub(super) fn clear(&mut self) {
         self.records.clear();
         self.order.clear();
@@ -159,12 +161,12 @@ impl IndexWrites {
         self.gap.forget();
     }
 
-    /// The index that all keys are of.
+    /// The index to which all keys belong.
     pub(crate) fn index(&self) -> IndexId {
         self.index
     }
 
-    /// How much is written.
+    /// Numbers and bytes of the written keys and rows.
     pub(crate) fn content(&self) -> Content {
         self.content
     }
@@ -174,17 +176,17 @@ impl IndexWrites {
         self.content.keys == 0
     }
 
-    /// The oldest snapshot over which anything was written.
+    /// The oldest snapshot over which any key was written.
     pub(crate) fn oldest(&self) -> CommitId {
         self.oldest
     }
 
-    /// How many keys there are, those among them that have nothing any more.
+    /// The number of entries, including those without a version.
     pub(super) fn entry_count(&self) -> usize {
         self.entries
     }
 
-    /// What is written to `key`, if anything; `hash_of` is asked where it is of use.
+    /// Looks up the write to `key`, if any. Calls `hash_of` only if it needs the hash.
     #[inline]
     pub(super) fn find(&self, hash_of: impl FnOnce() -> u64, key: &[u8]) -> Option<Written<'_>> {
         self.entry_of(hash_of, key).and_then(|entry| self.written(entry))
@@ -200,23 +202,23 @@ impl IndexWrites {
         Some(slot.entry)
     }
 
-    /// Whether each key has come behind all before it.
+    /// Whether each key was greater than all keys before it.
     pub(super) fn is_in_order(&self) -> bool {
         self.hashed.is_empty()
     }
 
-    /// Whether `key` is behind all that is written, and known not to be in a snapshot.
+    /// Whether `key` is greater than all written keys, and the snapshot is known not to have it.
     #[inline]
     pub(super) fn is_in_gap(&self, key: &[u8], snapshot: CommitId) -> bool {
         self.gap.has(key, snapshot) && self.is_behind_all(key)
     }
 
-    /// The gap behind all that is written, if `key` is there.
+    /// The gap after the greatest written key; `None` if `key` is not greater than that key.
     pub(super) fn gap(&mut self, key: &[u8]) -> Option<&mut Gap> {
         if self.is_behind_all(key) { Some(&mut self.gap) } else { None }
     }
 
-    /// Whether `key` is greater than all that are written.
+    /// Whether `key` is greater than all written keys.
     #[inline]
     fn is_behind_all(&self, key: &[u8]) -> bool {
         self.greatest == Place::NONE || key > entry::key_of(&self.records, self.greatest)
@@ -227,7 +229,7 @@ impl IndexWrites {
         (newest != Place::NONE).then(|| row_of(&self.records, newest))
     }
 
-    /// Writes `row` to `key`, or that it is deleted, over what the snapshot of commit `snapshot` has.
+    /// Writes `row` to `key` (`None` deletes it) over the state of the snapshot `snapshot`.
     pub(super) fn put(&mut self, key: &[u8], row: Written<'_>, snapshot: CommitId, secrets: &RapidSecrets) -> Put {
         if self.is_behind_all(key) {
             return self.push(key, row, snapshot, secrets);
@@ -239,7 +241,7 @@ impl IndexWrites {
             None => (self.add_between(key, snapshot, secrets), true),
         };
         let head = entry::head(&self.records, entry);
-        // Whoever wrote it first has seen the oldest snapshot.
+        // The first write saw the oldest snapshot, and conflicts must be judged by that one. So keep it.
         let first = if head.next == Place::NONE { snapshot } else { head.commit };
         let version = entry::push_version(&mut self.records, row, first, Place::NONE);
         self.is_rewritten |= !is_new;
@@ -247,7 +249,7 @@ impl IndexWrites {
         Put { entry, is_new, before: Before::Version(head.next) }
     }
 
-    /// The same, of a key behind all that are written.
+    /// Writes `row` to a key that must be greater than all written keys.
     pub(super) fn push(&mut self, key: &[u8], row: Written<'_>, snapshot: CommitId, secrets: &RapidSecrets) -> Put {
         self.oldest = self.oldest.min(snapshot);
         let version = entry::push_version(&mut self.records, row, snapshot, Place::NONE);
@@ -260,6 +262,7 @@ impl IndexWrites {
         self.gap.pass(key);
         self.entries += 1;
         self.content.add(key, row);
+        // The entry follows its version directly unless a new chunk began between the two.
         let before = match version.behind(entry::version_bytes(row)) {
             behind if behind == entry => Before::Pushed { version, end: entry.behind(entry::entry_bytes(key)) },
             _ => Before::Version(Place::NONE),
@@ -267,10 +270,11 @@ impl IndexWrites {
         Put { entry, is_new: true, before }
     }
 
-    /// Adds the entry of a key that has none and is not behind all others.
+    /// Adds the entry of a new key that is not greater than all others.
     fn add_between(&mut self, key: &[u8], snapshot: CommitId, secrets: &RapidSecrets) -> Place {
         let entry = entry::push_entry(&mut self.records, key, snapshot, Place::NONE);
         self.order.insert(key, entry, &self.records);
+        // The first key out of order: hash all entries, including the new one.
         if self.is_in_order() {
             self.order.entries().for_each(|entry| add_slot(&mut self.hashed, entry, &self.records, secrets));
         } else {
@@ -291,7 +295,7 @@ impl IndexWrites {
         entry::set_newest(&mut self.records, entry, first, version);
     }
 
-    /// Has an entry have nothing, and gives what it had.
+    /// Removes the version of an entry, and returns that version.
     pub(super) fn forget(&mut self, entry: Place) -> Place {
         self.is_rewritten = true;
         let head = entry::head(&self.records, entry);
@@ -299,7 +303,8 @@ impl IndexWrites {
         head.next
     }
 
-    /// Has an entry have what it had before. Gives the bytes of what it had until now, if their memory is used again.
+    /// Restores the version that an entry had before. Returns the bytes of the undone row if their memory can be
+    /// reused.
     pub(super) fn undo(&mut self, entry: Place, before: Place) -> u64 {
         self.is_rewritten = true;
         let undone = entry::head(&self.records, entry).next;
@@ -310,11 +315,13 @@ impl IndexWrites {
         }
         let (head, row) = entry::record(&self.records, undone);
         let bytes = row.len() as u64;
+        // No entry refers to the undone version now, so its record can be freed.
         if self.records.free(undone, head.record_bytes()) { bytes } else { 0 }
     }
 
-    /// Takes back what was pushed: `entries` of them, the first with `version`. Gives the bytes of their keys and rows whose
-    /// memory is used again, and how many of the entries are gone: all of them where no other key is between or behind.
+    /// Undoes `entries` pushed entries, beginning with that of `version`. Returns the bytes of keys and rows whose
+    /// memory can be reused, and the number of removed entries: all of them if no other key is between or after them,
+    /// otherwise 0.
     pub(super) fn undo_pushed(&mut self, version: Place, entries: usize, secrets: &RapidSecrets) -> (u64, usize) {
         let mut next = version;
         let mut pushed = Vec::with_capacity(entries);
@@ -323,20 +330,23 @@ impl IndexWrites {
             pushed.push((next, entry));
             next = behind;
         }
+        // If other keys are between or after these entries, they cannot be cut off the order. Keep them without a
+        // version.
         if !pushed.iter().rev().map(|(_, entry)| *entry).eq(self.order.entries_from_end().take(entries)) {
             return (pushed.iter().map(|(_, entry)| self.undo(*entry, Place::NONE)).sum(), 0);
         }
         self.order.pop(entries);
         self.entries -= entries;
         let mut bytes = 0;
+        // Free the records from the last to the first, because the arena reuses memory only at the end of a chunk.
         for (version, entry) in pushed.into_iter().rev() {
             let ((of_entry, key), (of_version, row)) =
                 (entry::record(&self.records, entry), entry::record(&self.records, version));
-            assert_eq!(of_entry.next, version, "what was written to it since was taken back");
+            assert_eq!(of_entry.next, version, "later writes to the key must be undone first");
             self.content.remove(key, row_of(&self.records, version));
             if !self.hashed.is_empty() {
                 let slot = self.hashed.find_entry(spread(hash(key, secrets) as u32), |slot| slot.entry == entry);
-                slot.expect("all entries are hashed, or none").remove();
+                slot.expect("either all entries are hashed or none").remove();
             }
             let (key_bytes, row_bytes) = (key.len() as u64, row.len() as u64);
             bytes += if self.records.free(entry, of_entry.record_bytes()) { key_bytes } else { 0 };
@@ -348,7 +358,7 @@ impl IndexWrites {
         (bytes, entries)
     }
 
-    /// The entry that was pushed with `version`, and where the next version lies if there is one behind it.
+    /// The entry that was pushed with `version`, and the place of the version after it, if one was pushed.
     pub(super) fn pushed(&self, version: Place) -> (Place, Place) {
         let entry = version.behind(entry::head(&self.records, version).record_bytes());
         (entry, entry.behind(entry::head(&self.records, entry).record_bytes()))
@@ -358,7 +368,7 @@ impl IndexWrites {
         entry::key_of(&self.records, entry)
     }
 
-    /// The entries of keys that begin with `prefix`.
+    /// The entries of all keys that begin with `prefix`.
     pub(super) fn entries_of(&self, prefix: &[u8]) -> Vec<Place> {
         let mut entries = Vec::new();
         let range = KeyRange::of_prefix(prefix);
@@ -369,8 +379,9 @@ impl IndexWrites {
         entries
     }
 
-    /// The keys in order, with what is written to them and the snapshot over which they were written first.
+    /// The written keys in order, with their rows and the snapshot over which each key was first written.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (&[u8], Written<'_>, CommitId)> {
+        // Load the entries of a slice into the cache together before reading them one by one.
         let found = self.order.slices().flat_map(|entries| {
             entry::touch(&self.records, entries);
             entries
@@ -381,12 +392,13 @@ impl IndexWrites {
         })
     }
 
-    /// The keys in order, with what is written to them.
+    /// The written keys in order, with their rows.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], Written<'_>)> {
         self.entries().map(|(key, written, _)| (key, written))
     }
 
-    /// Adds the first keys of `range` to `batch`, or the last ones from its end, until it has `keys_max`.
+    /// Adds the first keys of the range `start`..`end` to `batch`, or with `backward` the last ones, until it has
+    /// `keys_max`.
     pub(super) fn fill(&self, start: &[u8], end: &[u8], backward: bool, keys_max: usize, batch: &mut VersionBatch) {
         let mut push = |entry: &Place| {
             if let Some(written) = self.written(*entry) {
@@ -402,14 +414,15 @@ impl IndexWrites {
         };
     }
 
-    /// Whether it is large, and each of its keys has what was written to it first: then it may be taken as a [`Run`].
+    /// Whether the set is large and each key was written only once, so that it can become a [`Run`].
     pub(super) fn is_run(&self) -> bool {
         !self.is_rewritten && self.entries >= RUN_ENTRIES_MIN
     }
 
-    /// From the first key to the last, if there are any.
+    /// The range from the first key to the last one; `None` if there are no keys.
     pub(super) fn range(&self) -> Option<KeyRange> {
         let (first, last) = (self.order.entries().next()?, self.key_of(self.greatest));
+        // The key with a zero byte appended is the least greater key, so the range includes the last key.
         Some(KeyRange { start: self.key_of(first).to_vec(), end: [last, &[0]].concat() })
     }
 
@@ -418,12 +431,12 @@ impl IndexWrites {
         self.records.allocated_bytes() + self.order.allocated_bytes()
     }
 
-    /// Where its records end.
+    /// The number of places that the records take.
     pub(super) fn end(&self) -> u32 {
         self.records.end()
     }
 
-    /// Takes all that is written.
+    /// Moves all writes out as a run. The set is empty afterwards.
     pub(super) fn take_run(&mut self) -> Run {
         let IndexWrites { records, order, .. } = std::mem::replace(self, IndexWrites::new(self.index));
         Run::new(records, order)

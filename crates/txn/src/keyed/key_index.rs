@@ -1,9 +1,9 @@
-//! Finds an entry and its newest version by the whole key.
+//! A hash index from keys to their entries and newest versions.
 //!
-//! Many small hash tables instead of one, so that none takes long to grow while readers wait: a million keys are four
-//! thousand a table. A slot holds half of the key's hash, so that neither growing nor passing over other keys looks at
-//! entries; and it holds the place of the newest version beside that of the entry, so that a processor which expects the
-//! key to be the right one loads both at once.
+//! We use many small hash tables instead of one, because a table that grows makes readers wait. With a million keys
+//! each table has about four thousand. A slot holds half of the key's hash, so that neither growing nor skipping other
+//! keys reads entries. It also holds the place of the newest version beside that of the entry, so that a processor that
+//! predicts a match loads both at once.
 
 use hashbrown::HashTable;
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_seeded};
@@ -12,19 +12,19 @@ use super::arena::Place;
 
 const TABLES: usize = 256;
 
-/// What the index says of a key.
+/// The places that the index stores for a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Indexed {
     pub(super) entry: Place,
     pub(super) newest: Place,
 }
 
-/// See the module. It does not know keys: who asks tells whether a place is of the key that is looked for.
+/// A hash index from keys to places. It does not know the keys: the caller tells whether a place belongs to its key.
 #[derive(Debug)]
 pub(super) struct KeyIndex {
-    /// None before the first key.
+    /// Empty before the first key.
     tables: Vec<HashTable<Slot>>,
-    /// Bytes that all tables have allocated: every commit asks.
+    /// The bytes that all tables have allocated. We keep the sum because every commit asks for it.
     slot_bytes: usize,
 }
 
@@ -35,12 +35,12 @@ struct Slot {
     indexed: Indexed,
 }
 
-/// The hash of a key. The upper byte chooses the table.
+/// The hash of a key. The upper byte selects the table.
 pub(super) fn hash(key: &[u8], secrets: &RapidSecrets) -> u64 {
     rapidhash_v3_seeded(key, secrets)
 }
 
-/// The hash within a table, made of what a slot has.
+/// The hash within a table. It is made from the tag, because a slot has only that.
 pub(super) fn spread(tag: u32) -> u64 {
     u64::from(tag) << 32 | u64::from(tag)
 }
@@ -50,19 +50,21 @@ impl KeyIndex {
         KeyIndex { tables: Vec::new(), slot_bytes: 0 }
     }
 
-    /// The key's entry and newest version.
+    /// Looks up the entry and the newest version of a key.
     #[inline]
     pub(super) fn find(&self, hash: u64, is_key: impl Fn(Place) -> bool) -> Option<Indexed> {
         let tag = hash as u32;
         let table = self.tables.get((hash >> 56) as usize)?;
+        // The tag filters out nearly all other keys, so `is_key` usually runs once.
         let slot = table.find(spread(tag), |slot| slot.tag == tag && is_key(slot.indexed.entry))?;
         Some(slot.indexed)
     }
 
-    /// Adds a key that is not there.
+    /// Adds a key, which must not be in the index.
     pub(super) fn insert(&mut self, hash: u64, indexed: Indexed) {
         let tag = hash as u32;
         if self.tables.is_empty() {
+            // Create the tables with the first key, because most indexes have no recent rows.
             self.tables.resize_with(TABLES, HashTable::new);
         }
         let table = &mut self.tables[(hash >> 56) as usize];
@@ -71,18 +73,19 @@ impl KeyIndex {
         self.slot_bytes += table.allocation_size() - before;
     }
 
-    /// Changes what is said of the key whose entry is at `entry`.
+    /// Replaces the places of the key whose entry is `entry`.
     pub(super) fn replace(&mut self, hash: u64, entry: Place, indexed: Indexed) {
         let table = &mut self.tables[(hash >> 56) as usize];
         let slot = table.find_mut(spread(hash as u32), |slot| slot.indexed.entry == entry);
         slot.expect("every entry has a slot").indexed = indexed;
     }
 
-    /// Removes the key whose entry is at `entry`.
+    /// Removes the key whose entry is `entry`.
     pub(super) fn remove(&mut self, hash: u64, entry: Place) {
         let table = &mut self.tables[(hash >> 56) as usize];
         let slot = table.find_entry(spread(hash as u32), |slot| slot.indexed.entry == entry);
         slot.expect("every entry has a slot").remove();
+        // Shrink only when the table is nearly empty, so that keys that come and go do not move it back and forth.
         if table.len() * 8 < table.capacity() {
             let before = table.allocation_size();
             table.shrink_to_fit(|slot| spread(slot.tag));
@@ -102,7 +105,7 @@ mod tests {
 
     use super::*;
 
-    /// Hashes of few different tags, so that most keys are probed for.
+    /// Uses hashes with few distinct tags, so that most look-ups must probe.
     #[test]
     fn keys_come_and_go() {
         let mut index = KeyIndex::new();

@@ -1,7 +1,7 @@
-//! Keys by the values of some columns: of the primary key, or of an index that has those columns first.
+//! Finds rows by the values of some columns, through the primary key or an index that begins with those columns.
 //!
-//! They are whole keys. An index shortens what is long, so a range of its keys is read by an [`IndexScan`](super::IndexScan),
-//! which gives the rows that have the values and no others.
+//! The keys here are complete. An index shortens long keys, so a range of its keys should be read with an
+//! [`IndexScan`](super::IndexScan), which returns exactly the rows that have the values.
 
 use std::ops::Bound;
 
@@ -12,10 +12,10 @@ use rowmill_storage::keyed::{KeyRange, ValueRef};
 use super::table_codec::TableCodec;
 use crate::base::KEY_LEN_MAX;
 
-/// The columns that a foreign key may have.
+/// The most columns of a foreign key.
 pub(crate) const REFERENCE_COLUMNS_MAX: usize = 32;
 
-/// A key of a table that some of its columns are the first of.
+/// The primary key or an index whose first columns are the given ones.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeyPath<'a> {
     /// `None` for the primary key.
@@ -24,10 +24,11 @@ pub(crate) struct KeyPath<'a> {
 }
 
 impl TableCodec {
-    /// The key whose first parts are `columns` in any order, the primary key before others and whole ones before longer ones;
-    /// with `unique` only keys that those columns are all of and that one row may have.
+    /// Finds the key whose first parts are `columns`, in any order. It prefers the key with the fewest parts, and among
+    /// those the primary key. With `unique`, the key must have no other columns and must be unique.
     pub(crate) fn key_path(&self, columns: &[ColumnId], unique: bool) -> Option<KeyPath<'_>> {
         let keyed = self.def().keyed.as_deref()?;
+        // The order of the columns does not matter: equality on all of them selects a prefix of the key in any order.
         let fits = |key: &[KeyColumn], is_unique: bool| {
             let first = key.get(..columns.len()).unwrap_or_default();
             let has_all = columns.iter().all(|column| first.iter().any(|part| part.column == *column));
@@ -40,8 +41,9 @@ impl TableCodec {
         Some(KeyPath { index, parts: &key[..columns.len()] })
     }
 
-    /// Sets `range` to the whole keys of `path` that have `value` of each of `columns`, by its place among them. `false` if no row
-    /// can have those values, as a column or a key does not take them.
+    /// Sets `range` to the complete keys of `path` that have the values of `columns`; `value` takes the place of a
+    /// column in `columns`. Returns `false` if no row can have those values, because a column or a key cannot hold
+    /// them.
     pub(crate) fn path_range<'v>(
         &self,
         path: &KeyPath<'_>,
@@ -52,13 +54,14 @@ impl TableCodec {
         let mut values = [ValueRef::Null; REFERENCE_COLUMNS_MAX];
         for (part, of_part) in path.parts.iter().zip(&mut values) {
             let place = columns.iter().position(|column| *column == part.column);
-            *of_part = value(place.expect("a path is of these columns"));
+            *of_part = value(place.expect("the path was made for these columns"));
         }
         let (head, keys) = self.keys(path.index)?;
         match keys.range(head, &values[..path.parts.len()], Bound::Unbounded, Bound::Unbounded, range) {
             Err(error) if error.kind() == ErrorKind::NumericOutOfRange => return Ok(false),
             made => made?,
         }
+        // The base holds no keys longer than the limit, unless the index shortens them.
         let shortens = match path.index {
             Some(index) => self.index(index)?.def.shortens,
             None => false,

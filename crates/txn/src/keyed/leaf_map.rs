@@ -1,17 +1,18 @@
-//! Leaves under lower bounds of their keys: a tree of branches.
+//! A map from lower bounds of keys to leaves: a tree of branches.
 //!
-//! A branch has the bytes that its bounds begin with, and of each bound the eight bytes after those, as a number. A search in
-//! a branch therefore runs through numbers that lie side by side, and compares whole bounds only where numbers are equal.
+//! A branch stores the prefix that its bounds share, and for each bound the eight bytes after that prefix as an
+//! integer, its head. So a search in a branch runs over adjacent integers, and compares complete bounds only if heads
+//! are equal.
 //!
-//! The first bound of a branch is never compared: the search above has already chosen this branch, and keys that are before
-//! all bounds belong to the first leaf. So the empty bound of the first leaf does not shorten what the others share.
+//! The first bound of a branch is never compared. The search above has already chosen this branch, and a key before all
+//! bounds belongs to the first leaf. So the empty bound of the first leaf does not shorten the prefix of the others.
 
 use crate::key_bytes::{common_bytes, head_of, is_before, search_heads};
 
-/// Children of a branch: numbers of a branch fill a kilobyte.
+/// The most children of a branch. The heads of a full branch take a kilobyte.
 const CHILDREN_MAX: usize = 128;
 
-/// Leaves of type `L` by their bounds. Each bound is there once.
+/// Leaves of type `L` by their bounds. No bound may be in the map twice.
 #[derive(Clone, Debug)]
 pub(super) struct LeafMap<L> {
     root: Branch<L>,
@@ -20,11 +21,12 @@ pub(super) struct LeafMap<L> {
 
 #[derive(Clone, Debug)]
 struct Branch<L> {
-    /// What all bounds but the first begin with.
+    /// The prefix of all bounds but the first.
     prefix: Vec<u8>,
-    /// The bytes after the prefix of each bound; the first number says nothing.
+    /// The bytes after the prefix of each bound. The first one has no meaning.
     heads: Vec<u64>,
-    /// Bounds of leaves, or the least bounds of branches; of a first branch it may be a greater one.
+    /// The bounds of leaves, or the least bounds of branches. In the first branch the stored bound may be greater than
+    /// that.
     bounds: Vec<Box<[u8]>>,
     children: Children<L>,
 }
@@ -35,7 +37,7 @@ enum Children<L> {
     Branches(Vec<Branch<L>>),
 }
 
-/// What a branch has split off, and its bound.
+/// The right part of a split branch, and its bound.
 type Right<L> = (Box<[u8]>, Branch<L>);
 
 impl<L> Branch<L> {
@@ -43,7 +45,7 @@ impl<L> Branch<L> {
         Branch { prefix: Vec::new(), heads: Vec::new(), bounds: Vec::new(), children }
     }
 
-    /// The child that `key` belongs to: the last one whose bound is not greater, or the first one.
+    /// The child to which `key` belongs: the last one whose bound is not greater than `key`, or the first one.
     #[inline]
     fn child_of(&self, key: &[u8]) -> usize {
         let heads = self.heads.get(1..).unwrap_or_default();
@@ -83,12 +85,14 @@ impl<L> Branch<L> {
         }
     }
 
-    /// Adds a child; what is split off where there is no room.
+    /// Adds a child at position `at`. If the branch is too full then, splits it and returns the right part.
     fn add(&mut self, at: usize, bound: Box<[u8]>, add_child: impl FnOnce(&mut Children<L>)) -> Option<Right<L>> {
-        assert!(self.bounds.get(at) != Some(&bound), "a bound is there once");
+        assert!(self.bounds.get(at) != Some(&bound), "the bound must not be in the map yet");
         let is_last = at == self.bounds.len();
         self.bounds.insert(at, bound);
         add_child(&mut self.children);
+        // A bound with the shared prefix only needs a head of its own. Otherwise the prefix changes, and with it all
+        // heads.
         match at.checked_sub(1).map(|_| self.bounds[at].strip_prefix(&self.prefix[..])) {
             Some(Some(rest)) if at > 1 || !is_last => self.heads.insert(at, head_of(rest)),
             _ => self.set_heads(),
@@ -96,7 +100,8 @@ impl<L> Branch<L> {
         if self.bounds.len() <= CHILDREN_MAX {
             return None;
         }
-        // Bounds that come in order leave full branches.
+        // Split at the end if the bound was added at the end, because bounds that come in order should leave full
+        // branches.
         let cut = if is_last { CHILDREN_MAX } else { CHILDREN_MAX / 2 };
         let mut right = Branch::new(match &mut self.children {
             Children::Leaves(leaves) => Children::Leaves(leaves.split_off(cut)),
@@ -108,13 +113,13 @@ impl<L> Branch<L> {
         Some((right.bounds[0].clone(), right))
     }
 
-    /// Sets what the bounds share and all numbers.
+    /// Sets the prefix that the bounds share, and all heads.
     fn set_heads(&mut self) {
         self.prefix.clear();
         if let [_, second, .., last] = &self.bounds[..] {
             self.prefix.extend_from_slice(&second[..common_bytes(second, last)]);
         } else if let [_, only] = &self.bounds[..] {
-            // The next bound will differ at the end of this one.
+            // The next bound will probably differ near the end of this one, so exclude its last eight bytes.
             self.prefix.extend_from_slice(&only[..only.len().saturating_sub(size_of::<u64>())]);
         }
         self.heads.clear();
@@ -125,6 +130,7 @@ impl<L> Branch<L> {
     fn insert(&mut self, bound: Box<[u8]>, leaf: L) -> Option<Right<L>> {
         let at = self.child_of(&bound);
         if let Children::Branches(branches) = &mut self.children {
+            // If the child was split, its right part becomes a child of this branch too.
             let (bound, right) = branches[at].insert(bound, leaf)?;
             return self.add(at + 1, bound, |children| match children {
                 Children::Branches(branches) => branches.insert(at + 1, right),
@@ -146,13 +152,15 @@ impl<L> Branch<L> {
             Children::Branches(branches) => {
                 let removed = branches[at].remove(bound)?;
                 if let Some(first) = branches[at].bounds.first() {
-                    // Keys below the first bound that is left belong to the child before.
+                    // The bound of a branch must be the least one in it. Keys below the first bound that is left belong
+                    // to the child before.
                     if at > 0 && self.bounds[at] != *first {
                         self.bounds[at].clone_from(first);
                         self.set_heads();
                     }
                     return Some(removed);
                 }
+                // The branch is empty, so remove it from its parent too.
                 branches.remove(at);
                 removed
             }
@@ -178,7 +186,7 @@ impl<L> Branch<L> {
 }
 
 impl<L> LeafMap<L> {
-    /// A map of one leaf, under the empty bound.
+    /// A map with one leaf, under the empty bound.
     pub(super) fn of_first(leaf: L) -> LeafMap<L> {
         let mut map = LeafMap { root: Branch::new(Children::Leaves(Vec::new())), len: 0 };
         map.insert(Box::default(), leaf);
@@ -189,12 +197,12 @@ impl<L> LeafMap<L> {
         self.len
     }
 
-    /// Bytes that the map takes beside leaves and the bytes of bounds. Branches are two thirds full.
+    /// Approximate bytes of the map without leaves and bounds. We assume that branches are two thirds full.
     pub(super) fn allocated_bytes(&self) -> usize {
         self.len * (size_of::<u64>() + size_of::<Box<[u8]>>() + size_of::<L>()) * 3 / 2
     }
 
-    /// The leaf that `key` belongs to, and its bound: the last one whose bound is not greater.
+    /// The leaf to which `key` belongs, and its bound: the last bound that is not greater than `key`.
     #[inline]
     pub(super) fn of_key(&self, key: &[u8]) -> Option<(&[u8], &L)> {
         let mut branch = &self.root;
@@ -207,7 +215,7 @@ impl<L> LeafMap<L> {
         }
     }
 
-    /// The leaf that `key` belongs to, to be changed.
+    /// The leaf to which `key` belongs, mutable.
     #[inline]
     pub(super) fn of_key_mut(&mut self, key: &[u8]) -> Option<&mut L> {
         let mut branch = &mut self.root;
@@ -238,22 +246,22 @@ impl<L> LeafMap<L> {
         }
     }
 
-    /// The first leaf whose bound is greater than `bound`, and its bound.
+    /// The first leaf whose bound is greater than `bound`, with its bound.
     pub(super) fn after(&self, bound: &[u8]) -> Option<(&[u8], &L)> {
         self.root.after(bound)
     }
 
-    /// The last leaf whose bound is less than `bound`, and its bound.
+    /// The last leaf whose bound is less than `bound`, with its bound.
     pub(super) fn before(&self, bound: &[u8]) -> Option<(&[u8], &L)> {
         self.root.before(bound)
     }
 
-    /// All leaves in order.
+    /// All leaves in order, with their bounds.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&[u8], &L)> {
         std::iter::successors(self.first(), |(bound, _)| self.after(bound))
     }
 
-    /// All leaves, the last one first.
+    /// All leaves with their bounds, last one first.
     pub(super) fn iter_from_end(&self) -> impl Iterator<Item = (&[u8], &L)> {
         std::iter::successors(self.last(), |(bound, _)| self.before(bound))
     }
@@ -262,17 +270,18 @@ impl<L> LeafMap<L> {
         self.root.for_each_mut(&mut each);
     }
 
-    /// All leaves in order with their bounds.
+    /// Converts the map to its leaves in order, with their bounds.
     pub(super) fn into_leaves(self) -> Vec<(Box<[u8]>, L)> {
         let mut leaves = Vec::with_capacity(self.len);
         self.root.into_leaves(&mut leaves);
         leaves
     }
 
-    /// Adds a leaf whose bound is not there yet.
+    /// Adds a leaf. Its bound must not be in the map yet.
     pub(super) fn insert(&mut self, bound: Box<[u8]>, leaf: L) {
         self.len += 1;
         if let Some((bound, right)) = self.root.insert(bound, leaf) {
+            // The root was split: a new root gets the two parts, and the tree is one level deeper.
             let left = std::mem::replace(&mut self.root, Branch::new(Children::Leaves(Vec::new())));
             self.root.bounds = vec![Box::default(), bound];
             self.root.children = Children::Branches(vec![left, right]);
@@ -280,11 +289,11 @@ impl<L> LeafMap<L> {
         }
     }
 
-    /// Takes the leaf of `bound` out, if it is there.
+    /// Removes the leaf of `bound` and returns it; `None` if there is none.
     pub(super) fn remove(&mut self, bound: &[u8]) -> Option<L> {
         let removed = self.root.remove(bound)?;
         self.len -= 1;
-        // A branch above a single one says nothing.
+        // A root with a single child is of no use, so the child becomes the root.
         while let Children::Branches(branches) = &mut self.root.children
             && branches.len() <= 1
         {
@@ -304,7 +313,7 @@ mod tests {
 
     use super::*;
 
-    /// Bounds that share much or little, of several lengths.
+    /// Makes bounds of several lengths that share a long or a short prefix.
     fn bound(random: &mut SmallRng, kind: u64) -> Vec<u8> {
         let number = random.random_range(0..3_000_u64).to_be_bytes();
         match kind {
@@ -316,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn it_answers_as_the_standard_map_does() {
+    fn leaf_map_behaves_like_the_standard_map() {
         for kind in 0..5 {
             let random = &mut SmallRng::seed_from_u64(kind);
             let mut map = LeafMap::of_first(0);

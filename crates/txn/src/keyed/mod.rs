@@ -1,9 +1,14 @@
-//! Keyed tables: rows under keys, in the ordered base and, what was written since, in memory.
+//! Keyed tables: rows stored under keys, in the ordered base and, for recent writes, in memory.
 //!
-//! A [`TableCodec`] makes keys and rows of values, a [`WriteSet`](write_set::WriteSet) has what a transaction has written,
-//! [`VersionsByIndex`](versions_by_index::VersionsByIndex) what commits have, a [`Generation`](generation::Generation) what the base has; a [`Reader`] and a [`RangeScan`]
-//! read all three as one, an [`IndexScan`] also the rows of entries that do not say enough.
-
+//! A [`TableCodec`] converts values to keys and rows and back. Rows come from three places:
+//!
+//! * A [`WriteSet`](write_set::WriteSet) holds the writes of one transaction.
+//! * [`VersionsByIndex`](versions_by_index::VersionsByIndex) holds the writes of commits that the base does not have
+//!   yet.
+//! * A [`Generation`](generation::Generation) is one state of the ordered base.
+//!
+//! A [`Reader`] and a [`RangeScan`] merge all three. An [`IndexScan`] also reads the rows of index entries that do not
+//! contain everything it needs.
 mod alike;
 mod arena;
 mod cursor;

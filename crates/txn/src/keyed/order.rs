@@ -1,11 +1,12 @@
 //! The entries in the order of their keys: leaves of up to 128 entries in a [`LeafMap`].
 //!
-//! A leaf has the bytes that all its keys begin with, and of each key the eight bytes behind those, as a number. So a
-//! search in a leaf runs through numbers that lie side by side, and looks at keys, which lie elsewhere, only where those
-//! are equal: rarely, since keys of one leaf differ within few bytes.
+//! A leaf stores the prefix that all its keys share, and for each key the eight bytes after that prefix as an integer,
+//! its head. A search in a leaf runs over these adjacent integers. It looks at the keys, which are stored elsewhere,
+//! only if heads are equal. That is rare, because keys of one leaf differ within few bytes.
 //!
-//! Keys that come in order, at the end or in many places at once (the orders of each district), leave full leaves behind: a
-//! leaf is cut where the last two keys were put side by side, else in its middle.
+//! Keys often come in order, at the end or at many places at once. For example, new orders come in order within each
+//! TPC-C district. Such keys should leave full leaves. So we split a full leaf right before the new key if that key
+//! follows the last inserted one, and otherwise in the middle.
 
 use std::ops::ControlFlow;
 
@@ -16,42 +17,42 @@ use super::entry::key_of;
 use super::leaf_map::LeafMap;
 use crate::key_bytes::{common_bytes, head_of, is_before, search_heads};
 
-/// Entries that are loaded side by side.
+/// The number of entries that a caller loads into the cache together.
 pub(super) const ENTRIES_AT_ONCE: usize = 16;
 
-/// Entries of a leaf: few leaves to search for, and inserting moves at most a kilobyte and a half.
+/// The most entries of a leaf. With this size we search few leaves, and an insert moves at most 1.5 KiB.
 const LEAF_ENTRIES: usize = 128;
 
 #[derive(Clone, Debug)]
 pub(super) struct Leaf {
-    /// What all keys begin with; the rest is compared.
+    /// The bytes that all keys begin with. Only the rest is compared.
     prefix: Vec<u8>,
     len: usize,
-    /// Where the last key was put.
+    /// The position of the last insert.
     last_insert: usize,
-    /// Whether whoever finds entries by hash too has put these there: not those of [`Order::append`], until they are asked for
-    /// ([`Order::leaf_to_hash`]).
+    /// Whether the entries are also in the caller's hash table. Entries of [`Order::append`] are not, until
+    /// [`Order::leaf_to_hash`] asks for them.
     is_hashed: bool,
     heads: [u64; LEAF_ENTRIES],
     entries: [Place; LEAF_ENTRIES],
 }
 
-/// What putting an entry into a leaf has come to.
+/// The result of putting an entry into a leaf.
 struct Put {
-    /// Bytes that its prefix takes more.
+    /// The growth of the leaf's prefix, in bytes.
     grown: usize,
-    /// What was cut off, and its bound.
+    /// If the leaf was split: the bound of the right half, and the right half.
     right: Option<(Box<[u8]>, Box<Leaf>)>,
 }
 
-/// See the module. Leaves stand under a lower bound of their keys, which those of the leaf before are below; the first one
-/// under nothing, and is always there.
+/// Entries in the order of their keys. Each leaf is stored under a lower bound of its keys, and all keys of the leaf
+/// before must be less than that bound. The first leaf has the empty bound and always exists.
 #[derive(Clone, Debug)]
 pub(super) struct Order {
     leaves: LeafMap<Box<Leaf>>,
-    /// Bytes of bounds and prefixes.
+    /// The bytes of all bounds and prefixes.
     key_bytes: usize,
-    /// Leaves that are not hashed.
+    /// The number of leaves that are not hashed.
     unhashed: usize,
 }
 
@@ -71,14 +72,15 @@ impl Leaf {
         &self.entries[..self.len]
     }
 
-    /// The first entry whose key is not below `key`.
+    /// The position of the first entry whose key is not less than `key`.
     #[inline]
     fn lower_bound(&self, key: &[u8], records: &Arena) -> usize {
         let is_below = |at: usize| key_of(records, self.entries[at]) < key;
         search_heads(&self.prefix, &self.heads[..self.len], key, is_below)
     }
 
-    /// The first entry from `from` on whose key is not below `end`; without an end the number of entries.
+    /// The position of the first entry at or after `from` whose key is not less than `end`. An empty `end` means no
+    /// bound.
     #[inline]
     fn upper_bound(&self, from: usize, end: &[u8], records: &Arena) -> usize {
         if end.is_empty() || from == self.len {
@@ -88,12 +90,12 @@ impl Leaf {
         from + search_heads(&self.prefix, &self.heads[from..self.len], end, is_below)
     }
 
-    /// The entry of `key`, if it is there.
+    /// The entry of `key`, if the leaf has it.
     fn find(&self, key: &[u8], records: &Arena) -> Option<Place> {
         self.entries().get(self.lower_bound(key, records)).copied().filter(|entry| key_of(records, *entry) == key)
     }
 
-    /// Sets what the keys begin with and all numbers.
+    /// Sets the prefix to the first `prefix_bytes` bytes of the keys, and recomputes all heads.
     fn set_heads(&mut self, prefix_bytes: usize, records: &Arena) {
         let first = key_of(records, self.entries[0]);
         self.prefix.clear();
@@ -103,8 +105,8 @@ impl Leaf {
         }
     }
 
-    /// As [`Leaf::set_heads`], with as long a prefix as all keys share; a key alone keeps its end out of it, which is
-    /// where the next key will differ.
+    /// Sets the longest prefix that all keys share, and recomputes all heads. If the leaf has only one key, the prefix
+    /// excludes its last eight bytes, because the next key will probably differ there.
     fn set_prefix(&mut self, records: &Arena) {
         if let [first, .., last] = self.entries() {
             self.set_heads(common_bytes(key_of(records, *first), key_of(records, *last)), records);
@@ -113,7 +115,7 @@ impl Leaf {
         }
     }
 
-    /// Puts the entry of `key` at `at`. There has to be room.
+    /// Inserts the entry of `key` at position `at`. The leaf must have room.
     fn insert(&mut self, at: usize, key: &[u8], entry: Place, records: &Arena) {
         if at < self.len {
             self.entries.copy_within(at..self.len, at + 1);
@@ -122,6 +124,7 @@ impl Leaf {
         self.entries[at] = entry;
         self.len += 1;
         self.last_insert = at;
+        // A key without the prefix of the leaf shortens the prefix, so that all heads change.
         match key.strip_prefix(&self.prefix[..]) {
             _ if self.len == 1 => self.set_prefix(records),
             Some(rest) => self.heads[at] = head_of(rest),
@@ -129,7 +132,7 @@ impl Leaf {
         }
     }
 
-    /// Puts the entry of `key` behind all others, if there is room and nothing else to be changed.
+    /// Appends the entry of `key`. Returns `false` if the leaf is full or empty, or if its prefix would have to change.
     #[inline]
     fn push(&mut self, key: &[u8], entry: Place) -> bool {
         let at = self.len;
@@ -142,13 +145,15 @@ impl Leaf {
         true
     }
 
-    /// As [`Leaf::insert`], and cuts the leaf in two where there is no room.
+    /// Inserts the entry of `key` at position `at`, and splits the leaf first if it is full.
     fn put(&mut self, at: usize, key: &[u8], entry: Place, records: &Arena) -> Put {
         let prefix_bytes = self.prefix.capacity();
         if self.len < LEAF_ENTRIES {
             self.insert(at, key, entry, records);
             return Put { grown: self.prefix.capacity() - prefix_bytes, right: None };
         }
+        // If the keys come in order, split after the last insert: the left leaf then stays full. Else split in the
+        // middle.
         let in_order = at == self.len || at == self.last_insert + 1;
         let cut = if in_order { at } else { LEAF_ENTRIES / 2 };
         let mut right = self.split_off(cut, records);
@@ -161,7 +166,7 @@ impl Leaf {
         Put { grown: self.prefix.capacity() - prefix_bytes, right: Some((bound, right)) }
     }
 
-    /// Takes the entries from `at` on.
+    /// Moves the entries from position `at` on to a new leaf.
     fn split_off(&mut self, at: usize, records: &Arena) -> Box<Leaf> {
         let mut right = Box::new(Leaf { is_hashed: self.is_hashed, ..Leaf::new() });
         if at == self.len {
@@ -175,7 +180,7 @@ impl Leaf {
         right
     }
 
-    /// Replaces each entry by what `keep` makes of it.
+    /// Replaces each entry by the result of `keep`, or drops it.
     fn retain(&mut self, mut keep: impl FnMut(Place) -> Option<Place>) {
         let mut len = 0;
         for i in 0..self.len {
@@ -185,13 +190,14 @@ impl Leaf {
             }
         }
         self.len = len;
+        // No position can follow this one, so the next full leaf is split in its middle.
         self.last_insert = usize::MAX - 1;
     }
 }
 
-const NO_LEAF: &str = "the first leaf is always there";
+const NO_LEAF: &str = "the first leaf always exists";
 
-/// The shortest bound that `first` is not below and `last`, the key before it, is.
+/// The shortest bound that is greater than `last` and not greater than `first`, the key after it.
 fn bound_between(last: &[u8], first: &[u8]) -> Box<[u8]> {
     first[..common_bytes(last, first) + 1].into()
 }
@@ -206,7 +212,7 @@ impl Order {
         self.leaves.len() * size_of::<Leaf>() + self.leaves.allocated_bytes() + self.key_bytes
     }
 
-    /// Forgets all entries, and keeps the first leaf.
+    /// Removes all entries, but keeps the first leaf.
     pub(super) fn clear(&mut self) {
         if self.leaves.len() > 1 {
             *self = Order::new();
@@ -221,22 +227,22 @@ impl Order {
         self.slices().flatten().copied()
     }
 
-    /// The same, a few at a time.
+    /// All entries in order, in slices of at most [`ENTRIES_AT_ONCE`].
     pub(super) fn slices(&self) -> impl Iterator<Item = &[Place]> {
         self.leaves.iter().flat_map(|(_, leaf)| leaf.entries().chunks(ENTRIES_AT_ONCE))
     }
 
-    /// The leaf that `key` belongs to.
+    /// The leaf to which `key` belongs.
     fn leaf(&self, key: &[u8]) -> &Leaf {
         self.leaves.of_key(key).expect(NO_LEAF).1
     }
 
-    /// The entry of `key`, if it is there.
+    /// The entry of `key`, if it exists.
     pub(super) fn find(&self, key: &[u8], records: &Arena) -> Option<Place> {
         self.leaf(key).find(key, records)
     }
 
-    /// Adds the entry of `key`, which is not there yet.
+    /// Adds the entry of `key`, which must not exist yet.
     pub(super) fn insert(&mut self, key: &[u8], entry: Place, records: &Arena) {
         let leaf = self.leaves.of_key_mut(key).expect(NO_LEAF);
         let at = leaf.lower_bound(key, records);
@@ -244,7 +250,7 @@ impl Order {
         self.note(put);
     }
 
-    /// The same, of a key behind all others.
+    /// Adds the entry of `key`, which must be greater than all other keys.
     pub(super) fn push(&mut self, key: &[u8], entry: Place, records: &Arena) {
         let leaf = self.leaves.last_mut().expect(NO_LEAF);
         if !leaf.push(key, entry) {
@@ -253,15 +259,16 @@ impl Order {
         }
     }
 
-    /// Takes the last entries, as many as there are at least.
+    /// Removes the last `entries` entries. At least that number must exist.
     pub(super) fn pop(&mut self, mut entries: usize) {
         while entries > 0 {
             let is_only = self.leaves.len() == 1;
             let leaf = self.leaves.last_mut().expect(NO_LEAF);
             let taken = leaf.len.min(entries);
-            assert!(taken > 0, "there are as many entries");
+            assert!(taken > 0, "at least this number of entries exists");
             (leaf.len, leaf.last_insert) = (leaf.len - taken, usize::MAX - 1);
             entries -= taken;
+            // The first leaf must stay, even if it is empty.
             if leaf.len == 0 && !is_only {
                 let bound = self.leaves.last().map(|(bound, _)| Box::from(bound)).expect(NO_LEAF);
                 self.remove_leaf(&bound);
@@ -269,7 +276,7 @@ impl Order {
         }
     }
 
-    /// All entries, the last one first.
+    /// All entries, last one first.
     pub(super) fn entries_from_end(&self) -> impl Iterator<Item = Place> + '_ {
         self.leaves.iter_from_end().flat_map(|(_, leaf)| leaf.entries().iter().rev()).copied()
     }
@@ -294,28 +301,32 @@ impl Order {
         leaf
     }
 
-    /// Whether there is a key of a range.
+    /// Whether a range contains any key.
     pub(super) fn has_any(&self, range: &KeyRange, records: &Arena) -> bool {
         self.ascend(&range.start, &range.end, records, |_| ControlFlow::Break(())).is_break()
     }
 
-    /// Has entries lie `units` behind where they were, counted around the end of numbers.
+    /// Adds `units` to the place of every entry, with wrap-around.
     pub(super) fn shift(&mut self, units: u32) {
         self.leaves.for_each_mut(|leaf| {
             leaf.entries[..leaf.len].iter_mut().for_each(|entry| entry.0 = entry.0.wrapping_add(units));
         });
     }
 
-    /// Adds the leaves of `other` as they are. It has entries, their keys are in `keys` too, and no key is between those.
+    /// Adds the leaves of `other` without copying their entries. The keys of `other` must be in `records` too, and no
+    /// key of this order may be between its first and its last one.
     pub(super) fn append(&mut self, other: Order, records: &Arena) {
+        // 1. Split the leaf into which the first key of `other` falls: its entries after that key move to `behind`.
         let (Some((_, first)), Some((_, last))) = (other.leaves.first(), other.leaves.last()) else { return };
         let (first, last) = (key_of(records, first.entries()[0]), key_of(records, last.entries()[last.len - 1]));
         let bound: Box<[u8]> = self.leaves.of_key(first).expect(NO_LEAF).0.into();
         let before = self.leaves.of_key_mut(first).expect(NO_LEAF);
         let (at, prefix_bytes) = (before.lower_bound(first, records), before.prefix.capacity());
-        // What is behind `other` is to have a bound that is.
+        // The entries after `other` need a leaf with a bound after `other`.
         let mut behind = (at < before.len).then(|| before.split_off(at, records));
         self.key_bytes += before.prefix.capacity() - prefix_bytes;
+        // 2. The first new leaf gets a bound between the key before it and its first key. If the old leaf has no key
+        //    before it, the old leaf is empty now and the new one takes its bound.
         let bound = match at.checked_sub(1) {
             Some(at) => bound_between(key_of(records, before.entries[at]), first),
             None => {
@@ -323,6 +334,7 @@ impl Order {
                 bound
             }
         };
+        // 3. Remove leaves with bounds within `other`. At most one of them has entries, and those are after `other`.
         while let Some((bound, _)) = self.leaves.after(first).filter(|(bound, _)| *bound <= last) {
             let leaf = self.remove_leaf(&Box::<[u8]>::from(bound));
             behind = behind.or((leaf.len > 0).then_some(leaf));
@@ -330,6 +342,7 @@ impl Order {
         if let Some(behind) = behind {
             self.add_leaf(bound_between(last, key_of(records, behind.entries[0])), behind);
         }
+        // 4. Add the new leaves. All but the first keep their bounds.
         let mut bound = Some(bound);
         for (own, mut leaf) in other.leaves.into_leaves() {
             leaf.is_hashed = false;
@@ -344,7 +357,7 @@ impl Order {
         unhashed > 0
     }
 
-    /// As [`Order::find`], of an entry that is not hashed.
+    /// The entry of `key`, if it exists and is in a leaf that is not hashed.
     pub(super) fn find_unhashed(&self, key: &[u8], records: &Arena) -> Option<Place> {
         if self.unhashed == 0 {
             return None;
@@ -353,7 +366,8 @@ impl Order {
         if leaf.is_hashed { None } else { leaf.find(key, records) }
     }
 
-    /// The entries to be hashed before that of `key` is added or changed.
+    /// Returns the entries that the caller must hash before it adds or changes the entry of `key`. Marks them as
+    /// hashed.
     pub(super) fn leaf_to_hash(&mut self, key: &[u8]) -> &[Place] {
         if self.unhashed == 0 {
             return &[];
@@ -367,7 +381,8 @@ impl Order {
         leaf.entries()
     }
 
-    /// Gives `each` the entries from the key `start` on that are below `end`, ascending, in slices. An empty `end` is none.
+    /// Passes the entries from the key `start` up to `end` (exclusive) to `each`, ascending, in slices. An empty `end`
+    /// means no upper bound.
     pub(super) fn ascend(
         &self,
         start: &[u8],
@@ -382,6 +397,7 @@ impl Order {
             if from < to {
                 each(&leaf.entries[from..to])?;
             }
+            // The end of the range is inside this leaf.
             if to < leaf.len {
                 return ControlFlow::Continue(());
             }
@@ -394,7 +410,8 @@ impl Order {
         ControlFlow::Continue(())
     }
 
-    /// As [`Order::ascend`], from the end: of each slice the last entry is the next.
+    /// Passes the entries from the key `start` up to `end` (exclusive) to `each`, in slices from the last to the first.
+    /// Within a slice the entries ascend, so the caller must read it from its end.
     pub(super) fn descend(
         &self,
         start: &[u8],
@@ -414,8 +431,9 @@ impl Order {
         ControlFlow::Continue(())
     }
 
-    /// Replaces each entry of the leaf behind `bound`, of the first one if there is no bound, by what `keep` makes of it
-    /// (the same entry elsewhere, or nothing) and of whether it is hashed, and gives that leaf's bound.
+    /// Passes each entry of the leaf after `bound` (of the first leaf if there is no bound) to `keep`, together with
+    /// whether it is hashed. `keep` returns the entry's new place, or `None` to drop it. Returns the bound of that
+    /// leaf.
     pub(super) fn retain_leaf(
         &mut self,
         bound: Option<&[u8]>,
@@ -426,6 +444,7 @@ impl Order {
         let leaf = self.leaves.of_key_mut(&bound)?;
         let is_hashed = leaf.is_hashed;
         leaf.retain(|entry| keep(entry, is_hashed));
+        // An empty leaf counts as hashed, because it has no entry left to hash.
         if leaf.len == 0 && !is_hashed {
             leaf.is_hashed = true;
             self.unhashed -= 1;
@@ -433,7 +452,7 @@ impl Order {
         Some(bound)
     }
 
-    /// Puts the leaf of `bound` into the one before if together they fill no more than half of one.
+    /// Merges the leaf of `bound` into the leaf before it if both together fill at most half a leaf.
     pub(super) fn merge_leaf(&mut self, bound: &[u8], records: &Arena) {
         let (Some((_, leaf)), Some((before_bound, before))) = (self.leaves.of_key(bound), self.leaves.before(bound))
         else {
@@ -444,9 +463,10 @@ impl Order {
         if len > LEAF_ENTRIES / 2 || leaf.len > 0 && leaf.is_hashed != is_hashed {
             return;
         }
-        // Empty ones are hashed.
+        // An empty leaf counts as hashed, so the count of unhashed leaves may change.
         self.unhashed += usize::from(before.is_hashed && !is_hashed);
         let before_bound: Box<[u8]> = before_bound.into();
+        // Remove the leaf from the map first: its entries then belong to the leaf before it.
         let leaf = self.remove_leaf(bound);
         let before = self.leaves.of_key_mut(&before_bound).expect(NO_LEAF);
         before.is_hashed = is_hashed;

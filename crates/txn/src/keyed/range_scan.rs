@@ -1,7 +1,9 @@
-//! A range of keys in order, read from what a transaction has written, from the versions in memory and from the base, as one.
+//! Scans a range of keys in order and merges three sources: the transaction's own writes, the versions in memory, and
+//! the base.
 //!
-//! Each of the three gives a batch of its next keys, a small one at first where few are wanted; the least of the first ones
-//! is next, or the greatest downwards, and what has been written later hides what has been written before.
+//! Each source delivers its next keys in batches. The first batch is small if the caller wants few keys. The next key
+//! of the scan is the smallest of the sources' next keys, or the greatest if the scan goes backward. If several sources
+//! have that key, the one that was written last hides the others.
 
 use rowmill_base::{CommitId, Result};
 use rowmill_storage::keyed::KeyRange;
@@ -11,66 +13,69 @@ use super::read_set::NotedRange;
 use super::reader::Reader;
 use super::version_cursor::{VersionBatch, Window, go_past};
 
-/// Keys that are copied at a time of each of the three.
+/// The most keys that a source copies in one batch.
 const KEYS_AT_ONCE: usize = 256;
 
-/// How many times as many the next batch has.
+/// The factor by which each batch of a source is larger than the one before.
 const GROWTH: usize = 4;
 
-/// A place in a range of keys. It holds nothing: who has started it reads on with it, and sees what was written meanwhile to
-/// keys that are yet to come. Made to be started again and again: what it has allocated stays.
+/// A position in a range of keys. It holds no lock and no read between calls: the caller that started it continues with
+/// it, and sees what the transaction wrote in the meantime to keys that are still to come. A scan should be started
+/// again and again, because it keeps its memory.
 #[derive(Debug, Default)]
 pub struct RangeScan {
-    /// What the transaction has written, what commits have, what the base has: what is earlier hides what is later.
+    /// The transaction's own writes, the versions of commits, the base. An earlier feed hides later ones.
     feeds: [Feed; 3],
     backward: bool,
     whole: KeyRange,
-    /// What is noted of it, where reads are.
+    /// Under SERIALIZABLE, the part of the range that was recorded as read.
     noted: Option<NotedRange>,
     dead: Passed,
-    /// Whether all keys that follow are the base's, and no read is noted.
+    /// Whether only the base has keys left and reads are not recorded.
     is_of_base: bool,
-    /// The feed of the key that was given last.
+    /// The feed of the last returned key.
     newest: usize,
-    /// Becomes a bound of what is left of versions.
+    /// A buffer that becomes a bound of the rest of the versions.
     next: Vec<u8>,
 }
 
-/// Deleted keys at the beginning of a range that is read upwards.
+/// Deleted keys at the beginning of a range that is read forward.
 #[derive(Debug, Default)]
 struct Passed {
-    /// Where to begin to look if keys before it are known to be dead.
+    /// Where to start if all keys before it are known to be dead.
     from: Vec<u8>,
     has_from: bool,
     keys: usize,
-    /// Whether the first key was found, or something of the transaction's own has been passed, of which others know nothing.
+    /// Whether counting has ended: the first live key was found, or the scan passed one of the transaction's own
+    /// deletions, which other transactions do not see.
     is_over: bool,
     is_started: bool,
 }
 
-/// One of the three: the keys that it gave last, and what is left of the range.
+/// One of the three sources: its last batch and the rest of its range.
 #[derive(Debug, Default)]
 struct Feed {
     batch: VersionBatch,
     at: usize,
+    /// The rest of the range, which is not in `batch` yet.
     rest: Rest,
     is_done: bool,
-    /// Keys of the next batch.
+    /// The number of keys of the next batch.
     keys_at_once: usize,
-    /// Whether its next key is the one that was given last.
+    /// Whether its next key is the one that was returned last.
     is_given: bool,
 }
 
-/// Where the keys start that are in no batch yet, or backward where they end.
+/// The start of the keys that are not in a batch yet, or backward their end.
 #[derive(Debug, Default)]
 struct Rest {
     bound: Vec<u8>,
-    /// Whether it is not where the whole range starts or ends.
+    /// Whether `bound` replaces the start or end of the whole range.
     is_set: bool,
 }
 
 impl Rest {
-    /// The start and the end of the keys that are left.
+    /// The start and the end of the remaining keys.
     fn of<'a>(&'a self, whole: &'a KeyRange, backward: bool) -> (&'a [u8], &'a [u8]) {
         match (self.is_set, backward) {
             (false, _) => (&whole.start, &whole.end),
@@ -79,7 +84,7 @@ impl Rest {
         }
     }
 
-    /// Leaves the keys after `last`, or backward those before it.
+    /// Leaves only the keys after `last`, or backward the keys before it.
     fn go_past(&mut self, last: &[u8], backward: bool) {
         go_past(last, backward, &mut self.bound);
         self.is_set = true;
@@ -92,7 +97,7 @@ impl Rest {
 }
 
 impl Feed {
-    /// Whether it has no more keys.
+    /// Whether the feed has no more keys.
     fn is_at_end(&self) -> bool {
         self.is_done && self.at >= self.batch.len()
     }
@@ -103,8 +108,9 @@ const VERSIONS: usize = 1;
 const BASE: usize = 2;
 
 impl RangeScan {
-    /// Goes to the first of the keys from `start` on that are below `end`, or to the last, to be read downwards; all of them are of
-    /// one index. `first` is how many entries will be asked for, as far as is known; more cost another batch.
+    /// Starts a scan of the keys from `start` up to `end` (exclusive), or backward from the last of them. All keys must
+    /// belong to one index. `first` is the expected number of keys that the caller will ask for. If it asks for more,
+    /// the scan reads another batch.
     pub fn start(&mut self, start: &[u8], end: &[u8], backward: bool, first: usize) {
         (self.backward, self.noted, self.is_of_base) = (backward, None, false);
         self.whole.start.clear();
@@ -115,22 +121,24 @@ impl RangeScan {
         for feed in &mut self.feeds {
             feed.start(first.clamp(1, KEYS_AT_ONCE), is_empty);
         }
+        // Dead keys are counted only for forward scans.
         (self.dead.keys, self.dead.is_over, self.dead.is_started) = (0, backward, false);
     }
 
-    /// The next key and its row; `None` at the end of the range. Every call of one scan gets a reader of the same snapshot.
+    /// Returns the next key and its row, or `None` at the end of the range. All calls of one scan must pass a reader of
+    /// the same snapshot.
     #[inline]
     pub fn next(&mut self, reader: &Reader<'_>) -> Result<Option<(&[u8], &[u8])>> {
         Ok(self.advance(reader)?.then(|| self.current()))
     }
 
-    /// Goes to the next key; whether there is one.
+    /// Goes to the next key. Returns whether there is one.
     #[inline]
     pub(super) fn advance(&mut self, reader: &Reader<'_>) -> Result<bool> {
         Ok(self.next_of_base() || self.next_of_all(reader)?)
     }
 
-    /// The key that was gone to last, and its row.
+    /// The key to which the scan went last, and its row.
     #[inline]
     pub(super) fn current(&self) -> (&[u8], &[u8]) {
         let feed = &self.feeds[self.newest];
@@ -138,8 +146,8 @@ impl RangeScan {
         (key, row.unwrap_or_default())
     }
 
-    /// Goes to the next key of the base in the batch that is there, where nothing else is left to be chosen from or noted;
-    /// whether there is one.
+    /// Goes to the next key in the base's batch if only the base has keys left and reads are not recorded. Returns
+    /// whether there is one. This is the fast path: it compares no keys.
     #[inline]
     fn next_of_base(&mut self) -> bool {
         let base = &mut self.feeds[BASE];
@@ -151,14 +159,17 @@ impl RangeScan {
         true
     }
 
+    /// Goes to the next key of all three feeds. Returns whether there is one.
     fn next_of_all(&mut self, reader: &Reader<'_>) -> Result<bool> {
         if !std::mem::replace(&mut self.dead.is_started, true) {
             self.pass_dead(reader);
         }
+        // Each round takes the next key of all feeds. Deleted keys are counted and skipped.
         loop {
             self.pass_given();
             self.fill(reader)?;
             let newest = self.choose();
+            // Under SERIALIZABLE we must record a deleted key too: a commit that writes it again is a conflict.
             self.note_read(reader, newest);
             let Some(newest) = newest else {
                 self.note_dead(reader, None);
@@ -177,17 +188,19 @@ impl RangeScan {
         }
     }
 
-    /// Passes over the next rows, `rows_max` at most, as if each had been asked for; how many there were. Fewer than
-    /// `rows_max` may be passed while more follow, none only at the end of the range.
+    /// Skips the next rows, at most `rows_max`, as if the caller had asked for each, and returns how many it skipped.
+    /// This may be fewer than `rows_max` although more rows follow, but 0 only at the end of the range.
     pub fn pass(&mut self, reader: &Reader<'_>, rows_max: usize) -> Result<usize> {
         if rows_max == 0 {
             return Ok(0);
         }
+        // If other feeds have keys, or reads are recorded, we look at each key.
         if !self.is_of_base && !self.begin_in_base(reader)? {
             return Ok(usize::from(self.next_of_all(reader)?));
         }
         let (whole, backward) = (&self.whole, self.backward);
         let base = &mut self.feeds[BASE];
+        // First skip the rest of the base's batch, then skip in the tree without copying keys.
         let next = base.at + usize::from(base.is_given);
         let left = base.batch.len().saturating_sub(next);
         if left > 0 {
@@ -198,6 +211,7 @@ impl RangeScan {
         if base.is_done {
             return Ok(usize::from(self.next_of_all(reader)?));
         }
+        // The batch is used up, so skip keys in the tree of the base and remember only the last one.
         let mut last = Vec::new();
         let (start, end) = base.rest.of(whole, backward);
         let passed = reader.base().read(0, |tree| tree.pass(start, end, backward, rows_max, &mut last))?;
@@ -210,8 +224,8 @@ impl RangeScan {
         Ok(passed)
     }
 
-    /// Goes to the beginning of the range in the base if no key was read yet, no other feed has keys of the range, and no read
-    /// must be noted; whether it did. The caller may then pass over keys that are in no batch.
+    /// Goes to the beginning of the range in the base and returns `true`, if no key was read yet, no other feed has
+    /// keys of the range, and reads are not recorded. Then the caller may skip keys without copying them.
     fn begin_in_base(&mut self, reader: &Reader<'_>) -> Result<bool> {
         if reader.reads().is_some() || std::mem::replace(&mut self.dead.is_started, true) {
             return Ok(false);
@@ -223,10 +237,11 @@ impl RangeScan {
         Ok(self.is_of_base)
     }
 
-    /// Begins after keys that are known to be deleted.
+    /// Starts the scan after keys that are known to be dead.
     fn pass_dead(&mut self, reader: &Reader<'_>) {
         let (store, commit) = (reader.state().store(), reader.state().commit());
         self.dead.has_from = !self.backward && store.dead().end_of(&self.whole.start, commit, &mut self.dead.from);
+        // The transaction may have written rows into the dead range, so only the other two sources skip it.
         if self.dead.has_from {
             for feed in &mut self.feeds[VERSIONS..] {
                 feed.rest.bound.clone_from(&self.dead.from);
@@ -236,8 +251,10 @@ impl RangeScan {
         }
     }
 
-    /// Notes what was deleted before the first key that is there: of a feed, or the end of the range.
+    /// Records dead keys at the beginning of the range: all keys before the first live one, which is the next key of
+    /// the feed `first`, or the end of the range.
     fn note_dead(&mut self, reader: &Reader<'_>, first: Option<usize>) {
+        // The first live key must not be an own write, because other transactions would not see it there.
         if std::mem::replace(&mut self.dead.is_over, true) || self.dead.keys < DEAD_KEYS_MIN || first == Some(OWN) {
             return;
         }
@@ -249,7 +266,7 @@ impl RangeScan {
         store.dead().note(range, from, commit, versions);
     }
 
-    /// Notes that the range was read up to the next key of a feed, or to its end.
+    /// Under SERIALIZABLE, records that the range was read up to the next key of a feed, or up to its end.
     fn note_read(&mut self, reader: &Reader<'_>, feed: Option<usize>) {
         let Some(reads) = reader.reads() else { return };
         if self.whole.is_empty() {
@@ -260,13 +277,15 @@ impl RangeScan {
         self.noted = Some(reads.note_passed(self.noted, &self.whole, last, self.backward, snapshot));
     }
 
+    /// Moves each feed past the key that was returned last.
     fn pass_given(&mut self) {
         for feed in &mut self.feeds {
             feed.at += usize::from(std::mem::take(&mut feed.is_given));
         }
     }
 
-    /// Marks the feeds that have the next key, and says which of them has what was written last.
+    /// Finds the next key of all feeds, marks the feeds that have it, and returns the first of them: it was written
+    /// last.
     fn choose(&mut self) -> Option<usize> {
         let keys = self.feeds.iter().filter_map(Feed::key);
         let next = if self.backward { keys.max() } else { keys.min() }?;
@@ -282,7 +301,7 @@ impl RangeScan {
         self.fill_base(reader)
     }
 
-    /// Fills what the transaction and commits have written.
+    /// Fills the batches of the transaction's own writes and of the versions.
     fn fill_recent(&mut self, reader: &Reader<'_>) {
         let (whole, backward) = (&self.whole, self.backward);
         let [own, versions, _] = &mut self.feeds;
@@ -300,6 +319,8 @@ impl RangeScan {
             let state = reader.state();
             let of_range = state.store().versions().of_range(whole);
             let window = Window { after: CommitId(0), at: state.commit(), backward };
+            // A look at the versions ends after some entries, so that the lock is held only briefly. Thus it may find
+            // no key although more follow.
             while versions.batch.is_empty() && !versions.is_done {
                 let (start, end) = versions.rest.of(whole, backward);
                 let batch = &mut versions.batch;
@@ -339,7 +360,8 @@ impl Feed {
         (self.at < self.batch.len()).then(|| self.batch.get(self.at).0)
     }
 
-    /// Empties the batch if all of it is passed and there may be more; how many keys the next one is to have.
+    /// If the whole batch was passed and more keys may follow, empties it and returns the number of keys for the next
+    /// one.
     fn start_batch(&mut self) -> Option<usize> {
         if self.is_done || self.at < self.batch.len() {
             return None;
@@ -351,7 +373,8 @@ impl Feed {
         Some(keys_max)
     }
 
-    /// Notes that `filled` keys were asked for, which the batch has unless the range is at its end.
+    /// Records the result of a batch for which `filled` keys were requested. Fewer keys mean that the range is at its
+    /// end.
     fn note(&mut self, filled: usize, whole: &KeyRange, backward: bool) {
         if self.batch.len() < filled {
             self.is_done = true;

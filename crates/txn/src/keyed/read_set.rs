@@ -1,8 +1,9 @@
-//! What a transaction has read of keyed tables that nobody may have written when it commits: keys, and ranges as far as they
-//! were read.
+//! The reads of a transaction in keyed tables that no other transaction may have written when it commits: keys, and
+//! ranges as far as they were read.
 //!
-//! A read is noted with its snapshot. Memory has a bound: beyond it the reads of each index become one range from the first
-//! to the last of them, which others conflict with more often than with what was read, and never less.
+//! Each read is recorded with its snapshot. Memory is bounded: beyond the bound, the reads of each index collapse into
+//! one range from the first to the last of them. Such a range may report conflicts with keys that were not read, but
+//! never misses one.
 
 use std::collections::BTreeMap;
 
@@ -13,14 +14,14 @@ use rowmill_storage::keyed::{ByteRows, KeyRange};
 use super::table_codec::HEAD_BYTES;
 use super::versions_by_index::VersionsByIndex;
 
-/// Bytes of keys and ranges that are kept as they are.
+/// The most bytes of keys and ranges before they collapse.
 const BYTES_MAX: usize = 1 << 20;
-/// Bytes of memory beyond those of keys.
+/// Approximate overhead in bytes of a read beyond its keys.
 const READ_BYTES: usize = 32;
-/// Memory is counted in pieces of so many bytes.
+/// The unit of memory accounting, in bytes.
 const COUNTED_BYTES: usize = 64 << 10;
 
-/// See the module. Threads that read for one transaction share it.
+/// The reads of one transaction. All threads that read for the transaction share it.
 #[derive(Debug)]
 pub(crate) struct ReadSet {
     reads: Mutex<Reads>,
@@ -29,14 +30,14 @@ pub(crate) struct ReadSet {
 #[derive(Debug)]
 struct Reads {
     keys: ByteRows,
-    /// Of each key.
+    /// How each key was read.
     found: Vec<KeyRead>,
     ranges: Vec<ReadRange>,
-    /// What has become of the others: few.
+    /// The collapsed reads: at most one range per index.
     wide: Vec<ReadRange>,
-    /// Columnar tables, whose rows are looked at as a whole.
+    /// Columnar tables that were read. A conflict is judged for the whole table.
     tables: Vec<TableId>,
-    /// How often they have.
+    /// The number of times that reads have collapsed.
     collapses: u64,
     bytes: usize,
     memory: Reservation,
@@ -46,7 +47,7 @@ struct Reads {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct KeyRead {
     snapshot: CommitId,
-    /// Whether it may be written, if only it is there.
+    /// Whether the read only requires that the key exists, so that other transactions may change its row.
     is_presence: bool,
 }
 
@@ -56,7 +57,7 @@ struct ReadRange {
     snapshot: CommitId,
 }
 
-/// A range that is read on.
+/// A recorded range whose scan continues.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NotedRange {
     at: usize,
@@ -78,12 +79,12 @@ impl ReadSet {
         ReadSet { reads: Mutex::new(reads) }
     }
 
-    /// A key was read in the snapshot of commit `snapshot`.
+    /// Records that a key was read in the snapshot of commit `snapshot`.
     pub(crate) fn note_key(&self, key: &[u8], snapshot: CommitId) {
         self.note(key, KeyRead { snapshot, is_presence: false });
     }
 
-    /// A key was found, which others may write but not delete.
+    /// Records that a key was found. Other transactions may change its row but must not delete it.
     pub(crate) fn note_presence(&self, key: &[u8], snapshot: CommitId) {
         self.note(key, KeyRead { snapshot, is_presence: true });
     }
@@ -94,7 +95,8 @@ impl ReadSet {
         let is_last = last.is_some_and(|last| {
             reads.keys.get(last) == key && (read.is_presence || reads.found[last].is_presence == read.is_presence)
         });
-        // Snapshots only grow, so that what was noted before has an older one.
+        // Skip a key that is already covered. Snapshots only grow, so the earlier record has an older one and is
+        // stricter.
         if is_last || reads.wide.iter().any(|wide| wide.range.contains(key)) {
             return;
         }
@@ -103,7 +105,7 @@ impl ReadSet {
         reads.take(key.len());
     }
 
-    /// A columnar table was read.
+    /// Records that a columnar table was read.
     pub(crate) fn note_table(&self, table: TableId) {
         let mut reads = self.reads.lock();
         if !reads.tables.contains(&table) {
@@ -116,7 +118,7 @@ impl ReadSet {
         self.reads.lock().tables.clone()
     }
 
-    /// A range was read.
+    /// Records that a range was read.
     pub(crate) fn note_range(&self, range: KeyRange, snapshot: CommitId) {
         let mut reads = self.reads.lock();
         let bytes = range.start.len() + range.end.len();
@@ -124,8 +126,8 @@ impl ReadSet {
         reads.take(bytes);
     }
 
-    /// `whole` was read from its beginning, or from its end, up to `last`; without one to the other end. `noted` is what the
-    /// last call for this range has given.
+    /// Records that `whole` was read from its start (or backward from its end) up to `last`, or completely if `last` is
+    /// `None`. `noted` must be the result of the previous call for this scan.
     pub(super) fn note_passed(
         &self,
         noted: Option<NotedRange>,
@@ -135,26 +137,29 @@ impl ReadSet {
         snapshot: CommitId,
     ) -> NotedRange {
         let mut reads = self.reads.lock();
+        // After a collapse the recorded range is part of a wide one, so the scan must record its range again.
         let known = noted.filter(|noted| noted.collapses == reads.collapses);
         let noted = known.unwrap_or(NotedRange { at: reads.ranges.len(), collapses: reads.collapses });
         if known.is_none() {
             reads.ranges.push(ReadRange { range: whole.clone(), snapshot });
             reads.take(2 * (whole.start.len() + whole.end.len()));
         }
-        // What was taken may have made ranges wide, this one among them.
+        // The call of `take` may have collapsed the ranges, including this one. Then it is covered already.
         if noted.collapses == reads.collapses {
             reads.ranges[noted.at].range.set_passed(whole, last, backward);
         }
         noted
     }
 
-    /// A key that was read and was written behind its snapshot, if there is one.
+    /// Returns a key that was read and that a commit wrote after the snapshot of the read, if there is one. Reads in
+    /// the snapshot `latest` need no check, because no commit follows it.
     pub(crate) fn find_written(&self, versions: &VersionsByIndex, latest: CommitId) -> Option<Vec<u8>> {
         let reads = self.reads.lock();
         let is_written = |key: &[u8], read: &KeyRead| match read.is_presence {
             true => versions.of_key(key).is_deleted_after(key, read.snapshot),
             false => versions.of_key(key).latest_commit(key).is_some_and(|commit| commit > read.snapshot),
         };
+        // Check keys first: each takes one look-up, while a range takes a scan.
         let mut keys = reads.keys.iter().zip(&reads.found).filter(|(_, read)| read.snapshot != latest);
         let key = keys.find(|(key, read)| is_written(key, read)).map(|(key, _)| key.to_vec());
         key.or_else(|| {
@@ -163,7 +168,7 @@ impl ReadSet {
         })
     }
 
-    /// Whether anything is noted.
+    /// Whether nothing was recorded in keyed tables.
     pub(crate) fn is_empty(&self) -> bool {
         let reads = self.reads.lock();
         reads.keys.is_empty() && reads.ranges.is_empty() && reads.wide.is_empty()
@@ -171,16 +176,17 @@ impl ReadSet {
 }
 
 impl Reads {
-    /// Counts one more read.
+    /// Counts the memory of one more read.
     fn take(&mut self, bytes: usize) {
         self.bytes += READ_BYTES + bytes;
         if self.bytes > BYTES_MAX {
             self.collapse();
         }
-        // It has a bound, and cannot be done without.
+        // The memory is bounded and cannot be refused, so only account for it.
         self.memory.recount(self.bytes.next_multiple_of(COUNTED_BYTES) as u64);
     }
 
+    /// Replaces all reads by one range per index, which covers them and has the oldest of their snapshots.
     fn collapse(&mut self) {
         let mut by_index: BTreeMap<Vec<u8>, ReadRange> = BTreeMap::new();
         let point = |(key, read): (&[u8], &KeyRead)| {
@@ -192,6 +198,7 @@ impl Reads {
             if read.range.is_empty() {
                 continue;
             }
+            // The head names the index, so ranges of different indexes never merge.
             let head = read.range.start[..HEAD_BYTES.min(read.range.start.len())].to_vec();
             match by_index.get_mut(&head) {
                 Some(wide) => wide.cover(read),
@@ -206,6 +213,7 @@ impl Reads {
 }
 
 impl ReadRange {
+    /// Extends the range to cover `other`.
     fn cover(&mut self, other: ReadRange) {
         let (own, other_range) = (&mut self.range, other.range);
         if other_range.start < own.start {
@@ -232,7 +240,7 @@ mod tests {
         ReadSet::new(broker.reservation("reads"))
     }
 
-    /// The versions of commits that wrote one key each.
+    /// The versions of commits that each deleted one key.
     fn written(keys: &[(u32, u64)]) -> VersionsByIndex {
         let versions = VersionsByIndex::new();
         for (n, commit) in keys {
@@ -242,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_are_noted_as_far_as_they_are_read() {
+    fn ranges_are_recorded_as_far_as_they_are_read() {
         let broker = Broker::new(1 << 30);
         let whole = KeyRange { start: key(10), end: key(20) };
         let found = |set: &ReadSet, n| set.find_written(&written(&[(n, 5)]), CommitId(5)).is_some();
@@ -255,13 +263,13 @@ mod tests {
             assert!(found(&set, inside) && !found(&set, outside) && !found(&set, 9) && !found(&set, 20));
             set.note_passed(noted, &whole, None, backward, CommitId(4));
             assert!(found(&set, 10) && found(&set, 19) && !found(&set, 9) && !found(&set, 20));
-            // A commit that the snapshot has is none behind it.
+            // The snapshot already includes this commit, so it is no conflict.
             assert_eq!(set.find_written(&written(&[(12, 4)]), CommitId(6)), None);
         }
     }
 
     #[test]
-    fn many_reads_become_few_ranges_that_have_them_all() {
+    fn many_reads_collapse_into_few_ranges_that_cover_them() {
         let broker = Broker::new(1 << 30);
         let set = set(&broker);
         let whole = KeyRange { start: key(500_000), end: key(600_000) };

@@ -1,4 +1,4 @@
-//! What one transaction, or one snapshot, sees of keyed tables: its own writes, over the versions of commits, over the base.
+//! What a transaction or a snapshot sees of keyed tables: its own writes, then the versions of commits, then the base.
 
 use std::sync::Arc;
 
@@ -10,7 +10,8 @@ use super::store::KeyedState;
 use super::versions::Found;
 use super::write_set::WriteSet;
 
-/// Reads rows and index entries by their keys, which a [`TableCodec`](super::TableCodec) makes. It costs nothing to make.
+/// Reads rows and index entries by keys that a [`TableCodec`](super::TableCodec) makes. Creating a reader costs
+/// nothing.
 ///
 /// For ranges see [`RangeScan`](super::RangeScan).
 #[derive(Debug)]
@@ -18,7 +19,7 @@ pub struct Reader<'a> {
     state: &'a KeyedState,
     own: Option<&'a WriteSet>,
     base: Base<'a>,
-    /// Where reads are noted, if they are.
+    /// Under SERIALIZABLE, the set in which reads are recorded.
     reads: Option<&'a ReadSet>,
 }
 
@@ -29,17 +30,17 @@ enum Base<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Of what a transaction has written over `state`, and reads the base by `base`.
+    /// A reader of a transaction's writes over `state`. It reads the base through `base`.
     pub(crate) fn over(state: &'a KeyedState, own: Option<&'a WriteSet>, base: &'a BaseReader) -> Reader<'a> {
         Reader { state, own: own.filter(|own| !own.is_empty()), base: Base::Shared(base), reads: None }
     }
 
-    /// The same, which notes what is read in `reads`, if that is there.
+    /// Returns this reader with its reads recorded in `reads`, if set.
     pub(crate) fn noting(self, reads: Option<&'a ReadSet>) -> Reader<'a> {
         Reader { reads, ..self }
     }
 
-    /// Of one state, and what a transaction has written over it.
+    /// A reader of a transaction's writes over `state`, with its own read of the base.
     pub(crate) fn of(state: &'a KeyedState, own: Option<&'a WriteSet>) -> Reader<'a> {
         let own = own.filter(|own| !own.is_empty());
         Reader { state, own, base: Base::Own(BaseReader::new(state.generation())), reads: None }
@@ -64,7 +65,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// How many rows the table has whose rows `index` names, if that is known without counting them and no reads are noted.
+    /// The number of rows of the table whose primary index is `index`, if it is known without counting. Always `None`
+    /// if reads are recorded, because a count would have to record the whole table.
     pub fn row_count(&self, index: IndexId) -> Option<u64> {
         if self.reads.is_some() {
             return None;
@@ -73,7 +75,7 @@ impl<'a> Reader<'a> {
         committed.checked_add_signed(self.own_rows(index)?)
     }
 
-    /// Notes that `rows` rows were counted of a table, so that they need not be counted again.
+    /// Records that a table has `rows` rows, so that they need not be counted again.
     pub fn note_row_count(&self, index: IndexId, rows: u64) {
         if let Some(own) = self.own_rows(index)
             && let Some(committed) = rows.checked_add_signed(-own)
@@ -82,19 +84,21 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The rows that the transaction has added to a table.
+    /// The number of rows that the transaction added to a table, if it is known.
     fn own_rows(&self, index: IndexId) -> Option<i64> {
         self.own.map_or(Some(0), |own| own.rows_added(index))
     }
 
-    /// Sets `row` to the row of `key`, and says whether there is one. Without one `row` is empty.
+    /// Sets `row` to the row of `key` and returns whether it exists. If not, `row` is empty.
     pub fn get(&self, key: &[u8], row: &mut Vec<u8>) -> Result<bool> {
         let versions = self.state.store().versions().of_key(key);
         let hash = versions.hash(key);
         row.clear();
+        // The read must be recorded even if the row does not exist: another transaction may insert it.
         if let Some(reads) = self.reads {
             reads.note_key(key, self.state.commit());
         }
+        // A write of the transaction itself hides everything else.
         if let Some(written) = self.own.and_then(|own| own.find(hash, key)) {
             row.extend_from_slice(written.unwrap_or_default());
             return Ok(written.is_some());
@@ -107,8 +111,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What a transaction, or a snapshot, sees of keyed tables now, to be read as long as it is held, by any thread. What the
-/// transaction writes later is not in it.
+/// What a transaction or a snapshot sees of keyed tables at one moment. Any thread can read it while it is held. It
+/// does not include later writes of the transaction.
 #[derive(Debug)]
 pub struct KeyedView {
     state: Arc<KeyedState>,
@@ -123,7 +127,7 @@ impl KeyedView {
         KeyedView { state: Arc::clone(state), own: own.cloned(), reads: reads.cloned(), base }
     }
 
-    /// The same, of whose reads nothing is noted: for guesses, on which no answer depends.
+    /// Returns a view whose reads are not recorded. It must be used only for estimates, on which no result depends.
     pub(super) fn unnoted(&self) -> KeyedView {
         KeyedView::new(&self.state, self.own.as_ref(), None)
     }
@@ -132,14 +136,14 @@ impl KeyedView {
         &self.state
     }
 
-    /// Reads it.
+    /// A reader of the view.
     pub fn reader(&self) -> Reader<'_> {
         Reader::over(&self.state, self.own.as_deref(), &self.base).noting(self.reads.as_deref())
     }
 }
 
 impl Clone for KeyedView {
-    /// Each copy reads the base by itself, so that threads with one each do not wait for each other.
+    /// Each clone has its own read of the base, so that threads with one clone each do not wait for each other.
     fn clone(&self) -> Self {
         KeyedView::new(&self.state, self.own.as_ref(), self.reads.as_ref())
     }

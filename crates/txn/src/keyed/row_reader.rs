@@ -1,15 +1,15 @@
-//! One row of a keyed table, of which single columns are read in place.
+//! Reads single columns of one row of a keyed table in place.
 
 use rowmill_base::Result;
 use rowmill_storage::keyed::{RowView, ValueRef};
 
 use super::table_codec::{Field, HEAD_BYTES, TableCodec};
 
-/// A row and its key, checked as far as the row's own bytes go. Columns are those of the table in its order.
+/// A row and its key. The row's own bytes are checked. Columns are those of the table, in its order.
 #[derive(Clone, Copy, Debug)]
 pub struct RowReader<'a> {
     codec: &'a TableCodec,
-    /// Without its head.
+    /// Without the head.
     key: &'a [u8],
     row: RowView<'a>,
 }
@@ -20,8 +20,8 @@ impl<'a> RowReader<'a> {
         Ok(RowReader { codec, key, row: RowView::new(codec.layout(), row)? })
     }
 
-    /// The value of a column; `scratch` holds its bytes where the key has them otherwise: of descending parts and of strings
-    /// with zeros in them. `Corrupt` if it is not what was written.
+    /// The value of a column. `scratch` holds its bytes if the key stores them encoded: for descending parts, and for
+    /// strings with zero bytes. Returns `Corrupt` if the bytes differ from those written.
     #[inline]
     pub fn get<'s>(&self, column: usize, scratch: &'s mut Vec<u8>) -> Result<ValueRef<'s>>
     where

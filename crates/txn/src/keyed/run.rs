@@ -1,35 +1,37 @@
-//! What a large commit has written to one index, in the memory that its transaction has written it to: it becomes part of the
-//! table of versions without a copy.
+//! The writes of a large commit to one index, in the memory of its transaction. They become part of the table of
+//! versions without a copy.
 //!
-//! Entries and versions of a transaction are the records that the table has, each key with one version. What is left to do is
-//! to have places count from where the table's own records end; what commit they are of is said by chunk.
+//! Entries and versions of a transaction have the same record format as those of the table, with one version per key.
+//! Only two things are left to do: places must count from the end of the table's own records, and each chunk must
+//! record the commit to which its records belong.
 
 use super::arena::{Arena, Place};
 use super::entry;
 use super::order::Order;
 
-/// See the module. It has keys.
+/// The writes of a commit to one index. Has at least one key.
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) records: Arena,
-    /// Its places, and those in the records, count from `end` on.
+    /// The entries. Places here, and those in the records, count from `end` on.
     pub(super) order: Order,
-    /// Where the records of a table end, as far as is known.
+    /// The end of the table's records, as last seen.
     end: u32,
 }
 
 impl Run {
-    /// Of entries with one version each.
+    /// Makes a run of entries with one version each.
     pub(super) fn new(records: Arena, order: Order) -> Run {
         Run { records, order, end: 0 }
     }
 
-    /// Has places count from `end` on.
+    /// Moves all places so that they count from `end` on.
     pub(super) fn settle(&mut self, end: u32) {
         if end == self.end {
             return;
         }
-        // To where the records are, and from there on.
+        // The arena still numbers its own records from 0. So shift the places there first, change the records, and then
+        // shift the places to `end`.
         self.order.shift(0_u32.wrapping_sub(self.end));
         let moved = end.wrapping_sub(self.end);
         for place in self.order.entries() {

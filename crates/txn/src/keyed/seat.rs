@@ -1,7 +1,7 @@
-//! Who reads one state of the base again and again, with the read that is kept from one look-up to the next.
+//! A transaction's place at a state of the base. It keeps one read open from one look-up to the next.
 //!
-//! A transaction has a place of its own at its [`Generation`], taken at its first look-up. The lock of a seat is waited for
-//! only where threads read for one transaction, or where a checkpoint takes the read away.
+//! A transaction takes its own seat at its [`Generation`] with its first look-up. A thread waits for the lock of a seat
+//! only if several threads read for one transaction, or if a checkpoint closes the read.
 
 use std::sync::{Arc, OnceLock};
 
@@ -11,18 +11,19 @@ use rowmill_base::Result;
 use super::generation::Generation;
 use crate::base::BaseRead;
 
-/// A read that is opened when it is needed and stays open until somebody needs it gone.
+/// A read that is opened on demand and stays open until a checkpoint closes it.
 #[derive(Default)]
 pub(super) struct Seat {
     read: Mutex<Option<Box<dyn BaseRead>>>,
 }
 
 impl Seat {
+    /// Closes the read. Waits for a look-up that is using it.
     pub(super) fn let_go(&self) {
         *self.read.lock() = None;
     }
 
-    /// The same, unless somebody reads this moment.
+    /// Closes the read unless a thread is using it now.
     pub(super) fn let_go_if_idle(&self) {
         if let Some(mut read) = self.read.try_lock() {
             *read = None;
@@ -30,30 +31,33 @@ impl Seat {
     }
 }
 
-/// Reads a state of the base for one transaction, or for one statement.
+/// Reads a state of the base for one transaction or one statement.
 pub(crate) struct BaseReader {
     generation: Arc<Generation>,
     seat: OnceLock<Option<Arc<Seat>>>,
 }
 
 impl BaseReader {
-    /// Of `generation`. Nothing is opened yet.
+    /// A reader of `generation`. Nothing is opened yet.
     pub(crate) fn new(generation: &Arc<Generation>) -> BaseReader {
         BaseReader { generation: Arc::clone(generation), seat: OnceLock::new() }
     }
 
-    /// Reads the state; where it can have no rows, `nothing` is what is found. What `look` does must not read it again.
+    /// Calls `look` with a read of the state, or returns `nothing` if the state cannot have rows. `look` must not call
+    /// this again, because the seat is locked.
     pub(super) fn read<T>(&self, nothing: T, look: impl FnOnce(&dyn BaseRead) -> Result<T>) -> Result<T> {
         let Some(seat) = self.seat.get_or_init(|| self.generation.take_seat()) else {
             return self.generation.read(nothing, look);
         };
+        // The lock is held during the look-up, so that a checkpoint cannot close the read in between.
         let mut read = seat.read.lock();
         if read.is_none() {
             *read = self.generation.open()?;
         }
         match &*read {
             Some(read) => look(&**read),
-            // The state has ended since it was let go of.
+            // A checkpoint closed our read, and the base has moved on to a newer state since. The generation keeps one
+            // read of our state, which all share.
             None => self.generation.read(nothing, look),
         }
     }

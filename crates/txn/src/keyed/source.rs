@@ -1,4 +1,4 @@
-//! A keyed table as the engine scans it.
+//! A keyed table as a source of the query engine.
 
 use std::sync::Arc;
 
@@ -13,14 +13,15 @@ use super::reader::KeyedView;
 use super::table_codec::TableCodec;
 use crate::keyed_rows::{cursor, next_rows, restart};
 
-/// Rows that are counted where a plan depends on how many there are: they take some milliseconds, once in a while.
+/// The most rows to count for an estimate. Counting them takes some milliseconds, once in a while.
 const ROWS_COUNTED_MAX: u64 = 100_000;
-/// How many times as many there are at most, as far as plans go, if there are more: one key far from all others says little.
+/// The largest factor by which we extrapolate from the counted rows. A single distant key must not inflate the
+/// estimate.
 const BEYOND_MAX: f64 = 1_000.0;
-/// Rows that are read at a time.
+/// The number of rows to read at a time.
 const ROWS_AT_ONCE: usize = 1024;
 
-/// The rows of one keyed table.
+/// A view of one keyed table.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyedTable {
     view: KeyedView,
@@ -29,7 +30,7 @@ pub(crate) struct KeyedTable {
 }
 
 impl KeyedTable {
-    /// Without a codec its rows cannot be read, which is said when they are.
+    /// Without a codec the rows cannot be read. The error is returned when they are read.
     pub(crate) fn new(
         view: KeyedView,
         codec: Result<Arc<TableCodec>>,
@@ -38,7 +39,7 @@ impl KeyedTable {
         KeyedTable { view, codec, statistics }
     }
 
-    /// How many rows there are, if they are not more than so many: a guess otherwise, or where they cannot be read.
+    /// Counts the rows up to `rows_max`. If there are more, or if they cannot be read, returns an estimate.
     fn count(&self, rows_max: u64) -> u64 {
         let Ok(mut rows) = self.read(&KeyBounds::ALL) else { return 0 };
         let (mut keys, mut values, mut count) = (ByteRows::new(), ByteRows::new(), 0);
@@ -52,13 +53,14 @@ impl KeyedTable {
                 first.extend_from_slice(keys.get(0));
             }
         }
+        // Extrapolate: assume that the keys are evenly distributed between the first and the last one.
         let last_counted = keys.get(keys.len() - 1);
         let counted_share = self.last_key().map_or(1.0, |last| place_between(&first, last_counted, &last));
         (count as f64 * (1.0 / counted_share).clamp(1.0, BEYOND_MAX)) as u64 + 1
     }
 
-    /// The greatest key of a row. Where the last one of those that were counted lies between the first and this says how large a part
-    /// was counted, if keys are spread evenly.
+    /// The greatest key of the table's rows. The position of the last counted key between the first key and this one
+    /// tells which part of the rows was counted, if the keys are evenly distributed.
     fn last_key(&self) -> Option<Vec<u8>> {
         let codec = self.codec().ok()?;
         let mut end = cursor(codec, None, KeyRange::default(), true, IndexOrder::Values).ok()?;
@@ -77,6 +79,7 @@ impl KeyedSource for KeyedTable {
         let count = || KeyedTable { view: self.view.unnoted(), ..self.clone() }.count(ROWS_COUNTED_MAX);
         let Ok(codec) = self.codec() else { return 0 };
         let (counts, index) = (self.view.state().store().row_counts(), codec.row_index());
+        // An exact count is best. Otherwise we use an estimate, and for large tables the number that ANALYZE found.
         if let Some(rows) = counts.rows(index, self.view.state().commit()) {
             return rows;
         }
@@ -106,7 +109,7 @@ impl KeyedSource for KeyedTable {
     fn read_ranges(&self, ranges: KeyRanges) -> Result<Box<dyn KeyedRows>> {
         let KeyRanges { index, mut ranges, are_points, order } = ranges;
         self.codec()?.keys(index)?;
-        // The next one is the last.
+        // `left` is taken from its end, so put the first range there.
         if order != KeyOrder::Backward {
             ranges.reverse();
         }
@@ -125,14 +128,14 @@ impl KeyedSource for KeyedTable {
     }
 }
 
-/// Rows of ranges of a table up to some place.
+/// Reads the rows of some ranges of a table, from a position on.
 struct Reading {
     table: KeyedTable,
     index: Option<IndexId>,
     order: KeyOrder,
-    /// The ranges that were not begun, the next one at the end.
+    /// The ranges that are still to be started, the next one last.
     left: Vec<KeyRange>,
-    /// The place in the range that was begun last.
+    /// The position in the range that was started last.
     cursor: Option<KeyedCursor>,
     /// Whether that range may have more rows.
     is_within: bool,
@@ -140,10 +143,11 @@ struct Reading {
 }
 
 impl Reading {
-    /// Appends the next rows to `keys` and `rows`, or has them hold those where they are empty, until there are `rows_max`.
+    /// Appends the next rows to `keys` and `rows` until they have `rows_max`.
     fn append(&mut self, rows_max: usize, keys: &mut ByteRows, rows: &mut ByteRows) -> Result<()> {
         let codec = self.table.codec()?;
         let reader = self.table.view.reader();
+        // One cursor serves all ranges: it is restarted for each range.
         while keys.len() < rows_max {
             let wanted = rows_max - keys.len();
             let order = if self.order == KeyOrder::Any { IndexOrder::Kept } else { IndexOrder::Values };
@@ -161,6 +165,7 @@ impl Reading {
                     place
                 }
             };
+            // Read directly into the caller's buffers if they are empty, else append a copy.
             if keys.is_empty() {
                 self.batch.swap(keys, rows);
                 let read = next_rows(codec, &reader, place, wanted, &mut self.batch);
@@ -185,10 +190,10 @@ impl KeyedRows for Reading {
     }
 }
 
-/// Rows that are looked up by whole primary keys.
+/// Looks up rows by complete primary keys.
 struct Points {
     table: KeyedTable,
-    /// The keys that were not looked for, the next one at the end, each as the start of a range.
+    /// The keys that are still to be looked up, the next one last. Each key is the start of a range.
     left: Vec<KeyRange>,
     row: Vec<u8>,
 }

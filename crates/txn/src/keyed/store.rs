@@ -1,17 +1,21 @@
-//! The versions in memory with who needs them: what a process has of keyed tables beyond the base.
+//! The versions in memory, and the snapshots that need them: everything that a process has of keyed tables beyond the
+//! base.
 //!
-//! A snapshot of commit S over the base's state of commit G (G is at most S) finds a key's newest version that is not newer
-//! than S in memory, or else in the base's state. For that to be right while it lives, two things have to stay:
+//! A snapshot of commit S is read over the base's state of commit G, where G is at most S. It finds the newest version
+//! of a key that is not newer than S in memory, or else in the base's state. For that to be right while the snapshot
+//! lives, two things must be kept:
 //!
-//! * the versions of commits above G that it sees. So of keys whose newest version is not newer than the oldest G of all
-//!   snapshots, versions are forgotten, and of others those behind the first that the oldest snapshot sees;
-//! * the state of G ([`Generation`]).
+//! * The versions of commits above G that the snapshot sees. So we drop all versions of a key if its newest version is
+//!   not newer than the oldest G of all snapshots. Of any other key we drop the versions after the first one that the
+//!   oldest snapshot sees.
+//! * The state of G ([`Generation`]).
 //!
-//! The validation of a commit asks the versions alone whether a key was written since its snapshot. A key that was has its
-//! newest version above S, hence above G, hence above the oldest G: it is not forgotten. So no answer means that nobody
-//! wrote the key.
+//! The validation of a commit only asks the versions whether a key was written after its snapshot S. If it was, the
+//! key's newest version is above S, hence above G, hence above the oldest G, so it was not dropped. So if there is no
+//! version, no transaction has written the key.
 //!
-//! Snapshots that differ in columnar tables alone share one [`KeyedState`]: nothing was written to keyed tables between them.
+//! Snapshots that differ only in columnar tables share one [`KeyedState`], because no commit between them wrote to
+//! keyed tables.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -26,32 +30,32 @@ use super::versions_by_index::VersionsByIndex;
 use super::write_buffers::WriteBuffers;
 use super::write_set::WriteSet;
 
-/// See the module.
+/// The recent versions of keyed tables, and the snapshots and states of the base that are in use.
 #[derive(Debug)]
 pub(crate) struct KeyedStore {
     versions: VersionsByIndex,
     dead: DeadRanges,
     row_counts: RowCounts,
-    /// What the base has.
+    /// The current state of the base.
     current: RwLock<Arc<Generation>>,
     in_use: Mutex<InUse>,
     memory: Mutex<Reservation>,
-    /// Empty ones, for transactions to come.
+    /// Empty write sets for future transactions.
     write_sets: Mutex<Vec<(Arc<WriteSet>, Box<WriteBuffers>)>>,
 }
 
-/// Write sets that are kept.
+/// The most empty write sets that we keep.
 const WRITE_SETS_MAX: usize = 16;
 
 #[derive(Debug, Default)]
 struct InUse {
-    /// Snapshots by their commits.
+    /// The number of snapshots for each commit.
     commits: BTreeMap<CommitId, usize>,
     generations: Vec<Weak<Generation>>,
 }
 
 impl KeyedStore {
-    /// Without versions, over the base's state `current`.
+    /// A store without versions over the base's state `current`.
     pub(crate) fn new(current: Generation, memory: &Broker) -> Arc<KeyedStore> {
         let store = KeyedStore {
             versions: VersionsByIndex::new(),
@@ -78,50 +82,53 @@ impl KeyedStore {
         &self.dead
     }
 
-    /// Has the versions above a state of the base kept as long as it.
+    /// Registers a state of the base. The versions above it are kept as long as the state lives.
     pub(crate) fn keep(&self, generation: Generation) -> Arc<Generation> {
         let generation = Arc::new(generation);
         self.in_use.lock().generations.push(Arc::downgrade(&generation));
         generation
     }
 
-    /// What the base has, held: it does not become another one meanwhile.
+    /// The current state of the base, locked: it cannot be replaced while the guard is held.
     pub(crate) fn current(&self) -> RwLockReadGuard<'_, Arc<Generation>> {
         self.current.read()
     }
 
-    /// What the base has now.
+    /// The current state of the base.
     pub(crate) fn current_arc(&self) -> Arc<Generation> {
         Arc::clone(&self.current.read())
     }
 
-    /// The same as [`KeyedStore::current`], to be replaced.
+    /// The current state of the base, locked for replacement.
     pub(crate) fn current_mut(&self) -> RwLockWriteGuard<'_, Arc<Generation>> {
         self.current.write()
     }
 
-    /// What a snapshot of `commit` sees over a state of the base that is not newer.
+    /// The view of a snapshot of `commit` over a state of the base, which must not be newer than the snapshot.
     pub(crate) fn state(self: &Arc<Self>, commit: CommitId, generation: &Arc<Generation>) -> Arc<KeyedState> {
-        assert!(generation.commit() <= commit, "a snapshot over a newer state of the base");
+        assert!(generation.commit() <= commit, "the state of the base must not be newer than the snapshot");
         *self.in_use.lock().commits.entry(commit).or_default() += 1;
         Arc::new(KeyedState { store: Arc::clone(self), commit, generation: Arc::clone(generation), is_counted: true })
     }
 
-    /// The same, to be compared with other states and not to be read: it keeps nothing.
+    /// A state only for comparison with others. It cannot be read and keeps no versions.
     pub(crate) fn unread_state(self: &Arc<Self>, commit: CommitId) -> Arc<KeyedState> {
         let generation = Arc::new(Generation::unread(commit));
         Arc::new(KeyedState { store: Arc::clone(self), commit, generation, is_counted: false })
     }
 
-    /// Adds what a commit has written, before a snapshot of it is handed out. What nobody else has may be taken out of
-    /// `changes`.
+    /// Adds the writes of a commit. This must happen before any snapshot of the commit exists. If the caller is the
+    /// only owner of `changes`, large parts may be moved out of it.
     pub(crate) fn apply(&self, commit: CommitId, changes: &mut Arc<WriteSet>) {
+        // Without any snapshot, only the new commit must stay visible.
         let oldest = self.in_use.lock().commits.keys().next().copied().unwrap_or(commit);
         for (index, rows) in changes.added() {
             self.row_counts.add(index, commit, rows, oldest);
         }
         let mut taken = Vec::new();
+        // The versions must be added before dead ranges are removed. See `dead_ranges.rs` for the reason.
         match Arc::get_mut(changes) {
+            // We are the only owner, so large parts can be moved into the versions instead of copied.
             Some(own) => {
                 own.take_indexes(|writes| taken.extend(self.versions.take(commit, writes, oldest)));
             }
@@ -132,19 +139,20 @@ impl KeyedStore {
         self.recount();
     }
 
-    /// An empty write set that nobody else has, to be given back.
+    /// Takes an empty write set that no other transaction has. It must be given back.
     pub(crate) fn take_write_set(&self) -> (Arc<WriteSet>, Box<WriteBuffers>) {
         let kept = self.write_sets.lock().pop();
         kept.unwrap_or_else(|| (Arc::new(self.new_write_set()), Box::default()))
     }
 
-    /// The same, of which none is kept.
+    /// Makes a new empty write set.
     pub(crate) fn new_write_set(&self) -> WriteSet {
         WriteSet::new(self.versions.secrets())
     }
 
-    /// Keeps the memory of a write set that nobody reads any more.
+    /// Takes a write set back to keep its memory, unless a view still reads it.
     pub(crate) fn give_write_set_back(&self, mut set: Arc<WriteSet>, buffers: Box<WriteBuffers>) {
+        // A view of the transaction may still read the set. Its memory is then freed with the view.
         let Some(own) = Arc::get_mut(&mut set) else { return };
         own.reset();
         let mut kept = self.write_sets.lock();
@@ -153,7 +161,7 @@ impl KeyedStore {
         }
     }
 
-    /// Forgets what no snapshot needs.
+    /// Drops the versions that no snapshot needs.
     pub(crate) fn forget(&self) {
         let (in_base, oldest) = {
             let mut in_use = self.in_use.lock();
@@ -161,24 +169,25 @@ impl KeyedStore {
             let in_base = in_use.generations.iter().filter_map(Weak::upgrade).map(|it| it.commit()).min();
             (in_base, in_use.commits.keys().next().copied())
         };
+        // Without a registered state we cannot tell which versions are needed, so we drop none.
         if let Some(in_base) = in_base {
             self.versions.forget(in_base, oldest.unwrap_or(in_base));
             self.recount();
         }
     }
 
-    /// The oldest state of the base over which somebody reads: of later commits the versions are kept.
+    /// The commit of the oldest state of the base in use. The versions of later commits are kept.
     pub(crate) fn oldest_in_use(&self) -> Option<CommitId> {
         self.in_use.lock().generations.iter().filter_map(Weak::upgrade).map(|generation| generation.commit()).min()
     }
 
-    /// Lets go of the base, which a snapshot that somebody keeps beyond the database would hold open.
+    /// Releases the base. A snapshot that outlives the database must not keep the base open.
     pub(crate) fn close(&self) {
         let generations: Vec<_> = self.in_use.lock().generations.iter().filter_map(Weak::upgrade).collect();
         generations.iter().for_each(|generation| generation.close());
     }
 
-    /// Bytes of memory that the versions take.
+    /// The bytes of memory that the versions take.
     pub(crate) fn bytes(&self) -> u64 {
         self.memory.lock().bytes()
     }
@@ -217,7 +226,7 @@ impl Drop for KeyedState {
     fn drop(&mut self) {
         if self.is_counted {
             let mut in_use = self.store.in_use.lock();
-            let count = in_use.commits.get_mut(&self.commit).expect("it is counted while it lives");
+            let count = in_use.commits.get_mut(&self.commit).expect("a state is counted while it lives");
             *count -= 1;
             if *count == 0 {
                 in_use.commits.remove(&self.commit);

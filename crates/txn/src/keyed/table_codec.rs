@@ -1,12 +1,12 @@
-//! Rows of a keyed table as bytes, and the keys of its indexes.
+//! Converts rows of a keyed table to keys and bytes, and makes the keys of its indexes.
 //!
 //! ```text
 //! row           'K' index (4, big endian) primary key           -> the columns outside of it
 //! index entry   'K' index (4, big endian) columns, primary key  -> nothing
 //! ```
 //!
-//! The primary key is behind the entries of unique indexes too, so that entries of rows with NULL differ, and that an entry
-//! says where its row is. How entries are made of long values says `index_codec.rs`.
+//! Entries of unique indexes also end with the primary key. Because of that, the entries of rows with NULL differ, and
+//! each entry tells where its row is. `index_codec.rs` describes how entries of long values are made.
 
 use std::sync::Arc;
 
@@ -23,46 +23,46 @@ use super::row_reader::RowReader;
 use crate::base::KEY_LEN_MAX;
 use crate::manifest::KEYED;
 
-/// The bytes before a key of an index.
+/// The number of bytes before the columns of a key: the table marker and the id of the index.
 pub(crate) const HEAD_BYTES: usize = 5;
 
-/// What all keys of an index begin with.
+/// The first bytes of all keys of an index: the head of the index.
 pub(crate) fn index_head(index: IndexId) -> [u8; HEAD_BYTES] {
     let [a, b, c, d] = index.0.to_be_bytes();
     [KEYED, a, b, c, d]
 }
 
-/// The index that a key is of.
+/// The index to which a key belongs.
 pub(crate) fn index_of(key: &[u8]) -> Result<IndexId> {
     match key.first_chunk() {
         Some([KEYED, a, b, c, d]) => Ok(IndexId(u32::from_be_bytes([*a, *b, *c, *d]))),
-        _ => Err(Error::corrupt("a key of a keyed table without its index")),
+        _ => Err(Error::corrupt("a key of a keyed table does not begin with the id of its index")),
     }
 }
 
-/// Makes keys and rows of values and values of keys and rows, for one version of a table's definition.
+/// Encodes and decodes keys and rows for one version of a table's definition.
 #[derive(Debug)]
 pub struct TableCodec {
     def: Arc<TableDef>,
     head: [u8; HEAD_BYTES],
     key: KeyCodec,
     layout: RowLayout,
-    /// Where each column of the table is.
+    /// Where each column of the table is stored.
     fields: Vec<Field>,
-    /// The column of the table that each column of a row is; dropped ones are none.
+    /// For each column of a stored row, the column of the table; `None` for a dropped column.
     stored: Vec<Option<usize>>,
-    /// The columns of the primary key in its order.
+    /// The columns of the primary key, in the order of the key.
     key_columns: Vec<usize>,
-    /// What a row has that is older than the column.
+    /// For each column, the value that it has in rows older than the column.
     missing: Vec<Option<ColumnValues>>,
     indexes: Vec<IndexCodec>,
-    /// Of each column what its values have to be.
+    /// For each column, the limits of its values.
     limits: Vec<Limit>,
-    /// Columns that rows of any table refer to.
+    /// Columns that foreign keys of any table refer to.
     referred: Vec<ColumnId>,
 }
 
-/// What the values of a column have to be beyond those of its type.
+/// Limits of a column's values beyond those of its type.
 #[derive(Clone, Copy, Debug)]
 struct Limit {
     nullable: bool,
@@ -76,7 +76,7 @@ impl Limit {
     }
 }
 
-/// Where a column of the table is.
+/// Where a column of the table is stored.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Field {
     /// A part of the primary key.
@@ -86,11 +86,11 @@ pub(super) enum Field {
 }
 
 impl TableCodec {
-    /// For the rows of `def`, which is a keyed table.
+    /// Makes the codec for the rows of `def`, which must be a keyed table.
     pub fn new(def: &Arc<TableDef>) -> Result<TableCodec> {
         let keyed = def.keyed.as_ref().ok_or_else(|| not_keyed(def))?;
         let position = |id: ColumnId| {
-            def.column_by_id(id).ok_or_else(|| Error::internal(format!("a key of a column {id} that is not there")))
+            def.column_by_id(id).ok_or_else(|| Error::internal(format!("a key has the unknown column {id}")))
         };
         let part = |column: &KeyColumn| {
             let of_table = &def.columns[position(column.column)?];
@@ -100,7 +100,7 @@ impl TableCodec {
         let key_parts = keyed.key.iter().map(part).collect::<Result<Vec<_>>>()?;
         let indexes = keyed.indexes.iter().map(|index| {
             let mut parts = index.parts.iter().map(part).collect::<Result<Vec<_>>>()?;
-            // Whether a column takes NULL may change, and what is written does not.
+            // A column may gain or lose NOT NULL, but its index entries stay as they are. So entries always allow NULL.
             parts.iter_mut().for_each(|part| part.nullable = true);
             parts.extend_from_slice(&key_parts);
             let columns = index.parts.iter().map(|part| position(part.column)).collect::<Result<_>>()?;
@@ -112,7 +112,7 @@ impl TableCodec {
                 return Ok(Field::Key(part));
             }
             let stored = keyed.stored.iter().position(|(id, _)| *id == column.id);
-            stored.map(Field::Row).ok_or_else(|| Error::internal(format!("column {} is nowhere", column.name)))
+            stored.map(Field::Row).ok_or_else(|| Error::internal(format!("column {} is not stored", column.name)))
         };
         let missing = def
             .columns
@@ -134,14 +134,14 @@ impl TableCodec {
         })
     }
 
-    /// The definition that it is for.
+    /// The definition for which the codec was made.
     pub fn def(&self) -> &Arc<TableDef> {
         &self.def
     }
 
-    /// What all keys of rows begin with, or all of an index, and the parts behind that: for ranges
-    /// ([`KeyCodec::range`]). Of an index it makes whole keys, and what the index keeps may be shortened: ranges of it are read by
-    /// [`IndexScan`](super::IndexScan). `UndefinedObject` if the table has no such index.
+    /// Returns the head and the key codec of the rows, or of an index, to make ranges with ([`KeyCodec::range`]). For
+    /// an index the codec makes complete keys. The entries themselves may be shortened, so an
+    /// [`IndexScan`](super::IndexScan) must read them. Returns `UndefinedObject` if the table has no such index.
     pub fn keys(&self, index: Option<IndexId>) -> Result<(&[u8], &KeyCodec)> {
         match index {
             None => Ok((&self.head, &self.key)),
@@ -149,12 +149,13 @@ impl TableCodec {
         }
     }
 
+    /// The codec of an index of the table. Returns `UndefinedObject` if the table has no such index.
     pub(crate) fn index(&self, id: IndexId) -> Result<&IndexCodec> {
         let unknown = || Error::new(ErrorKind::UndefinedObject, format!("table {} has no index {id}", self.def.name));
         self.find_index(id).ok_or_else(unknown)
     }
 
-    /// The same, where the id may be that of the rows.
+    /// The codec of an index of the table; `None` if `id` is another index or names the rows.
     pub(crate) fn find_index(&self, id: IndexId) -> Option<&IndexCodec> {
         self.indexes.iter().find(|index| index.def.id == id)
     }
@@ -163,12 +164,12 @@ impl TableCodec {
         &self.indexes
     }
 
-    /// Whether its rows refer to others.
+    /// Whether the table has foreign keys.
     pub(crate) fn has_foreign_keys(&self) -> bool {
         self.def.keyed.as_ref().is_some_and(|keyed| !keyed.foreign_keys.is_empty())
     }
 
-    /// Columns that rows of any table refer to.
+    /// Columns that foreign keys of any table refer to.
     pub(crate) fn referred(&self) -> &[ColumnId] {
         &self.referred
     }
@@ -186,12 +187,12 @@ impl TableCodec {
         self.fields[column]
     }
 
-    /// The index that rows lie under.
+    /// The id of the primary index, under which the rows are stored.
     pub fn row_index(&self) -> IndexId {
         self.def.keyed.as_ref().map_or(IndexId(0), |keyed| keyed.index)
     }
 
-    /// Whether keys of the index, which may be that of the rows, are made by it.
+    /// Whether this codec makes the keys of `index`, which may be the index of the rows.
     pub(crate) fn has_index(&self, index: IndexId) -> bool {
         self.head == index_head(index) || self.indexes.iter().any(|own| own.def.id == index)
     }
@@ -208,13 +209,13 @@ impl TableCodec {
         Ok(key)
     }
 
-    /// Sets `key` to the key of the row whose primary key has the values `parts`, or with `index` to what the entries of that
-    /// index begin with whose columns have them: where they are long, entries with other values may begin so too. Of fewer
-    /// values than there are columns, to what the keys begin with.
+    /// Sets `key` to the key of the row whose primary key has the values `parts`. With `index`, sets it to the prefix
+    /// of the entries of that index whose columns have those values. Fewer values than columns give a shorter prefix.
+    /// If the values are long, entries of other values may have the same prefix.
     ///
-    /// `KeyTooLong` if the base keeps no such key, or of an index not all columns of long keys are given, which only an
-    /// [`IndexScan`](super::IndexScan) finds; `UndefinedObject` if the table has no such index, `NumericOutOfRange` of values
-    /// that the columns do not have.
+    /// Errors: `KeyTooLong` if the base cannot store such a key, or if an index shortens long keys and not all of its
+    /// columns are given (then only an [`IndexScan`](super::IndexScan) finds the entries); `UndefinedObject` if the
+    /// table has no such index; `NumericOutOfRange` for values that the columns cannot have.
     pub fn encode_key(&self, index: Option<IndexId>, parts: &[ValueRef<'_>], key: &mut Vec<u8>) -> Result<()> {
         let (head, codec) = self.keys(index)?;
         key.clear();
@@ -228,13 +229,14 @@ impl TableCodec {
         }
     }
 
-    /// Sets `key` and `row` to those of `values`, which are those of all columns in the order of the table.
+    /// Sets `key` and `row` to those of `values`, which must be the values of all columns in the order of the table.
     ///
-    /// `NotNullViolation`, `StringTooLong`, `NumericOutOfRange`, `KeyTooLong`, and `CardinalityViolation` if there are more
-    /// or fewer of them.
+    /// Errors: `NotNullViolation`, `StringTooLong`, `NumericOutOfRange`, `KeyTooLong`, and `CardinalityViolation` if
+    /// the number of values is wrong.
     pub fn encode_row(&self, values: &[ValueRef<'_>], key: &mut Vec<u8>, row: &mut Vec<u8>) -> Result<()> {
         self.check(values)?;
         row.clear();
+        // Columns that the table has dropped are stored as NULL.
         let of_row = |at: usize| Ok(self.stored[at].map_or(ValueRef::Null, |column| values[column]));
         self.layout.encode_by(self.stored.len(), of_row, row)?;
         key.clear();
@@ -243,13 +245,13 @@ impl TableCodec {
         self.check_key_length(key)
     }
 
-    /// A row, to read columns of it. `Corrupt` if it is not what was written.
+    /// Opens a row to read single columns. Returns `Corrupt` if the row differs from the one written.
     #[inline]
     pub fn row<'a>(&'a self, key: &'a [u8], row: &'a [u8]) -> Result<RowReader<'a>> {
         RowReader::new(self, key, row)
     }
 
-    /// The value of one column of a row; `scratch` as in [`RowReader::get`].
+    /// The value of one column of a row. See [`RowReader::get`] for the use of `scratch`.
     pub fn column<'s, 'a: 's>(
         &'a self,
         key: &'a [u8],
@@ -260,7 +262,7 @@ impl TableCodec {
         self.row(key, row)?.get(column, scratch)
     }
 
-    /// Sets `key` to that of the row that an entry of an index names.
+    /// Sets `key` to the key of the row that an index entry names.
     pub fn row_key(&self, index: IndexId, entry: &[u8], key: &mut Vec<u8>) -> Result<()> {
         let (columns, _) = self.index(index)?.columns_of(entry)?;
         key.clear();
@@ -269,6 +271,7 @@ impl TableCodec {
         Ok(())
     }
 
+    /// Checks the number of values and their limits.
     #[inline]
     fn check(&self, values: &[ValueRef<'_>]) -> Result<()> {
         if values.len() != self.limits.len() {
@@ -278,7 +281,7 @@ impl TableCodec {
         }
         let exceeds = |(limit, value): (&Limit, &ValueRef<'_>)| match value {
             ValueRef::Null => !limit.nullable,
-            // A character is a byte at least.
+            // A character has at least one byte, so a text of few bytes needs no count of its characters.
             ValueRef::Text(text) => limit.chars_max.is_some_and(|most| text.len() > most as usize),
             _ => false,
         };
@@ -288,7 +291,7 @@ impl TableCodec {
         }
     }
 
-    /// The same, of values some of which may be refused.
+    /// Checks the values exactly, and returns the error for the first one that exceeds its limit.
     #[cold]
     fn check_values(&self, values: &[ValueRef<'_>]) -> Result<()> {
         let table = &self.def.name;
@@ -317,11 +320,11 @@ impl TableCodec {
         let (table, bytes) = (&self.def.name, key.len());
         let what = format!("the primary key of table {table} would have {bytes} bytes, and {KEY_LEN_MAX} is the limit");
         Err(Error::new(ErrorKind::KeyTooLong, what)
-            .hint("shorten the values, or take other columns for the primary key and give these a UNIQUE index"))
+            .hint("shorten the values, or choose other columns as the primary key and create a UNIQUE index on these"))
     }
 
-    /// The values of all columns of a row, in the order of the table; `scratch` holds some of their bytes.
-    /// `Corrupt` if they are not what was written.
+    /// Returns the values of all columns of a row, in the order of the table. `scratch` holds the bytes of some of
+    /// them. Returns `Corrupt` if the bytes differ from those written.
     pub fn values<'a>(
         &'a self,
         key: &'a [u8],
@@ -332,11 +335,11 @@ impl TableCodec {
         scratch.resize(parts + 1, Vec::new());
         let mut reader = self.key.reader(key.get(HEAD_BYTES..).unwrap_or_default());
         let mut of_key = Vec::with_capacity(parts);
-        let (end, scratch) = scratch.split_last_mut().expect("it has one more");
+        let (end, scratch) = scratch.split_last_mut().expect("`scratch` has at least one element");
         for scratch in scratch {
-            of_key.push(reader.next(scratch)?.ok_or_else(|| Error::corrupt("a key that ends too early"))?);
+            of_key.push(reader.next(scratch)?.ok_or_else(|| Error::corrupt("a key ends too early"))?);
         }
-        // Nothing follows.
+        // Read past the last part, to check that the key has no further bytes.
         reader.next(end)?;
         let view = RowView::new(&self.layout, row)?;
         let values = self.fields.iter().enumerate().map(|(column, field)| match field {
@@ -350,15 +353,16 @@ impl TableCodec {
         self.missing[column].as_ref().map_or(ValueRef::Null, |value| value.get(0))
     }
 
-    /// Rows as arrays: all columns of the table.
+    /// Decodes all columns of rows to an Arrow batch.
     pub fn record_batch(&self, rows: &RowBatch) -> Result<RecordBatch> {
         let all: Vec<usize> = (0..self.fields.len()).collect();
         let columns = self.decode(rows.keys(), rows.rows(), &all)?;
         RecordBatch::try_new(self.def.arrow_schema(), columns).map_err(|error| Error::corrupt(error.to_string()))
     }
 
-    /// The columns at `columns` of rows. `Corrupt` if they are not what was written.
+    /// Decodes the columns at `columns` of rows. Returns `Corrupt` if the bytes differ from those written.
     pub(crate) fn decode(&self, keys: &ByteRows, rows: &ByteRows, columns: &[usize]) -> Result<Vec<ArrayRef>> {
+        // Keys and rows are decoded separately, each for all wanted columns at once.
         let mut wanted_parts = vec![false; self.key_columns.len()];
         let mut wanted_fields: Vec<(usize, ValueRef<'_>)> = Vec::new();
         for column in columns {
@@ -379,6 +383,7 @@ impl TableCodec {
             false => self.layout.decode_columns(&rows.iter().collect::<Vec<_>>(), &wanted_fields)?,
         }
         .into_iter();
+        // Put the two results together in the requested order.
         let columns = columns.iter().map(|column| match self.fields[*column] {
             Field::Key(part) => of_keys[part].clone(),
             Field::Row(_) => of_rows.next(),
@@ -386,11 +391,11 @@ impl TableCodec {
         columns.collect::<Option<_>>().ok_or_else(|| Error::internal("a column was not decoded"))
     }
 
-    /// The values of a key or an index entry, as an error says them.
+    /// The values of a key or an index entry as text for an error message.
     pub(crate) fn say(&self, key: &[u8]) -> String {
         let own = self.indexes.iter().find(|index| key.starts_with(index.head()));
         let (codec, parts) = own.map_or((&self.key, self.key_columns.len()), |own| (own.key(), own.columns.len()));
-        // What lies behind the first bytes of a shortened key is no value.
+        // In a shortened key the bytes after the prefix are a hash and not values.
         let is_short = own.is_some_and(|own| own.is_short(key));
         let end = if is_short { HEAD_BYTES + SHORT_PREFIX_BYTES } else { key.len() };
         let mut reader = codec.reader(key.get(HEAD_BYTES..end).unwrap_or_default());
@@ -412,7 +417,7 @@ impl TableCodec {
     }
 }
 
-/// A value as an error says it.
+/// A value as text for an error message.
 pub(crate) fn say_value(value: ValueRef<'_>) -> String {
     match value {
         ValueRef::Null => "NULL".to_owned(),
@@ -427,13 +432,13 @@ pub(crate) fn say_value(value: ValueRef<'_>) -> String {
     }
 }
 
-/// What a caller did not look at: it is not a keyed table.
+/// The error for a table that is not a keyed table.
 #[cold]
 pub(crate) fn not_keyed(def: &TableDef) -> Error {
     Error::new(ErrorKind::WrongObject, format!("table {} has no primary key", def.name))
 }
 
-/// The values of a batch's columns, row by row.
+/// The values of the columns of a batch, for access by row.
 pub(crate) fn column_values(def: &TableDef, batch: &RecordBatch) -> Result<Vec<ColumnValues>> {
     let columns = def.columns.iter().zip(batch.columns());
     let values = columns.map(|(column, array)| {

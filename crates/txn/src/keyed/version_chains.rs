@@ -1,4 +1,4 @@
-//! The keys with their chains of versions, found by key; their order is [`Order`](super::order::Order)'s matter.
+//! The keys with their chains of versions, found by key. [`Order`](super::order::Order) keeps their order.
 
 use rapidhash::v3::RapidSecrets;
 use rowmill_base::CommitId;
@@ -7,15 +7,15 @@ use super::arena::{Arena, Place};
 use super::entry;
 use super::key_index::{Indexed, KeyIndex, hash};
 
-/// How many versions of a key a writer passes to find those that nobody reads. Readers are a few commits behind, so that
-/// the chains of keys which every commit writes stay about as short as that, and while an old snapshot is held no writer
-/// walks along all that it holds.
+/// The most versions of a key that a writer walks over to find those that no snapshot reads. Readers are usually a few
+/// commits late, so this keeps the chains of keys that every commit writes about as short. While an old snapshot is
+/// held, no writer must walk over all the versions that it keeps.
 const LOOK_BACK: usize = 16;
 
-/// See the module.
+/// The keys with their chains of versions, found by key.
 #[derive(Debug)]
 pub(super) struct VersionChains {
-    /// Entries, one per key, and versions with their rows.
+    /// The records: one entry per key, and versions with their rows.
     pub(super) records: Arena,
     index: KeyIndex,
 }
@@ -33,25 +33,26 @@ impl VersionChains {
         self.records.allocated_bytes() + self.index.allocated_bytes()
     }
 
-    /// The entry of `key` and its newest version.
+    /// Looks up the entry of `key` and its newest version.
     #[inline]
     pub(super) fn find(&self, hash: u64, key: &[u8]) -> Option<Indexed> {
         self.index.find(hash, |entry| entry::key_of(&self.records, entry) == key)
     }
 
-    /// Has an entry found by its key.
+    /// Adds an entry to the hash index, so that it is found by its key.
     pub(super) fn add_hash(&mut self, entry: Place, secrets: &RapidSecrets) {
         let (head, key) = entry::record(&self.records, entry);
         self.index.insert(hash(key, secrets), Indexed { entry, newest: head.next });
     }
 
-    /// The first version of a chain that a snapshot sees: its row, `None` if it is deleted.
+    /// The row of the first version of a chain that the snapshot `at` sees. `Some(None)` is a deletion.
     #[inline]
     pub(super) fn visible(&self, newest: Place, at: CommitId) -> Option<Option<&[u8]>> {
         self.visible_version(newest, at).map(|(_, row)| row)
     }
 
-    /// The same, with the version's commit.
+    /// The commit and the row of the first version of a chain that the snapshot `at` sees. A row of `None` is a
+    /// deletion.
     #[inline]
     pub(super) fn visible_version(&self, newest: Place, at: CommitId) -> Option<(CommitId, Option<&[u8]>)> {
         let mut place = newest;
@@ -65,8 +66,8 @@ impl VersionChains {
         None
     }
 
-    /// Makes `row` the newest version of `key`, and forgets versions that no snapshot from `oldest` on sees. Gives the key's
-    /// entry if it is new.
+    /// Makes `row` the newest version of `key`, and drops versions that no snapshot from `oldest` on sees. Returns the
+    /// key's entry if it is new.
     pub(super) fn put(
         &mut self,
         key: &[u8],
@@ -79,7 +80,8 @@ impl VersionChains {
         match self.find(hash, key) {
             Some(Indexed { entry, newest }) => {
                 let last = entry::head(&self.records, entry).commit;
-                assert!(last < commit, "a key is changed once a commit, and commits follow each other");
+                assert!(last < commit, "a commit must change a key only once, and commits must ascend");
+                // The new version links to the old chain first, and the entry then links to the new version.
                 let version = entry::push_version(&mut self.records, row, commit, newest);
                 entry::set_newest(&mut self.records, entry, commit, version);
                 self.index.replace(hash, entry, Indexed { entry, newest: version });
@@ -95,8 +97,8 @@ impl VersionChains {
         }
     }
 
-    /// Cuts a chain, from `version` on, behind the first version that all snapshots see, or before the first that the base
-    /// has, if that is among the first `steps`.
+    /// Cuts a chain within the first `steps` versions from `version` on: after the first version that all snapshots
+    /// see, or before the first version that the base has.
     fn forget_older(&mut self, version: Place, in_base: CommitId, oldest: CommitId, steps: usize) {
         let mut version = version;
         for _ in 0..steps {
@@ -104,6 +106,7 @@ impl VersionChains {
             if head.next == Place::NONE {
                 return;
             }
+            // No snapshot looks past this version: all see it or a newer one, or the base has the older ones.
             if head.commit <= oldest || entry::head(&self.records, head.next).commit <= in_base {
                 entry::set_next(&mut self.records, version, Place::NONE);
                 self.free_chain(head.next);
@@ -121,8 +124,8 @@ impl VersionChains {
         }
     }
 
-    /// Forgets versions of an entry that the base has or no snapshot from `oldest` on sees; `hashed_by` if it is found by its
-    /// key. Where the entry is afterwards, if anywhere.
+    /// Drops the versions of an entry that the base has or that no snapshot from `oldest` on sees. `hashed_by` has the
+    /// secrets if the entry is in the hash index. Returns the entry's place afterwards, or `None` if it is gone.
     pub(super) fn forget_in_entry(
         &mut self,
         entry: Place,
@@ -131,6 +134,7 @@ impl VersionChains {
         hashed_by: Option<&RapidSecrets>,
     ) -> Option<Place> {
         let (head, key) = entry::record(&self.records, entry);
+        // The base has the newest version, so it has the whole key: drop the entry.
         if head.commit <= in_base {
             if let Some(secrets) = hashed_by {
                 self.index.remove(hash(key, secrets), entry);
@@ -145,6 +149,7 @@ impl VersionChains {
         if newest == head.next && !is_sparse {
             return Some(entry);
         }
+        // Records may move, and the hash index must learn the new places.
         let moved = if is_sparse { entry::move_record(&mut self.records, entry) } else { entry };
         if let Some(secrets) = hashed_by {
             let hash = hash(entry::key_of(&self.records, moved), secrets);
@@ -153,7 +158,7 @@ impl VersionChains {
         Some(moved)
     }
 
-    /// Moves versions out of chunks that are mostly unused. Gives the place of the newest.
+    /// Moves versions out of chunks that are mostly unused. Returns the place of the newest version.
     fn condense_versions(&mut self, entry: Place) -> Place {
         let mut newer = None;
         let mut version = entry::head(&self.records, entry).next;

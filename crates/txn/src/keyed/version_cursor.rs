@@ -1,4 +1,4 @@
-//! Reads a range of keys in one snapshot, batch by batch, while others write.
+//! Reads a range of keys in one snapshot, batch by batch, while other threads write.
 
 use std::ops::ControlFlow;
 
@@ -8,12 +8,13 @@ use rowmill_storage::keyed::{ByteRows, KeyRange};
 use super::entry;
 use super::versions::Versions;
 
-/// The most entries that are looked at under one lock.
+/// The most entries to look at under one lock.
 const ENTRIES_PER_LOCK: usize = 512;
-/// Once a batch has so many bytes of rows it is handed out.
+/// A batch ends when its rows have this number of bytes.
 const ROW_BYTES_PER_BATCH: usize = 256 << 10;
 
-/// Keys with what a snapshot sees of them, copied. Made to be filled again and again.
+/// Copies of keys and of what a snapshot sees of them. A batch should be filled again and again, because it keeps its
+/// memory.
 #[derive(Clone, Debug, Default)]
 pub struct VersionBatch {
     keys: ByteRows,
@@ -22,17 +23,17 @@ pub struct VersionBatch {
 }
 
 impl VersionBatch {
-    /// How many keys it has.
+    /// The number of keys.
     pub fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// Whether it has none.
+    /// Whether the batch has no keys.
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
 
-    /// A key and its row; `None` if it is deleted.
+    /// A key and its row; `None` if the key is deleted.
     pub fn get(&self, at: usize) -> (&[u8], Option<&[u8]>) {
         (self.keys.get(at), (!self.deleted[at]).then(|| self.rows.get(at)))
     }
@@ -50,37 +51,37 @@ impl VersionBatch {
     }
 }
 
-/// A place in a range of keys. It holds no lock and nothing of the table, only the range that is left: what comes or goes
-/// meanwhile changes nothing, since a snapshot does not see it.
+/// A position in a range of keys. It holds no lock and nothing of the table, only the rest of the range. Changes
+/// between two batches do not matter, because the snapshot does not see them.
 #[derive(Clone, Debug, Default)]
 pub struct VersionCursor {
-    /// What has not been read.
+    /// The part of the range that has not been read.
     range: KeyRange,
     at: CommitId,
-    /// Versions up to this commit are passed over.
+    /// Versions up to this commit are skipped.
     after: CommitId,
     backward: bool,
     done: bool,
-    /// Becomes a bound of `range`.
+    /// A buffer that becomes a bound of `range`.
     next: Vec<u8>,
 }
 
 impl VersionCursor {
-    /// Reads `range` at the snapshot of commit `at`, upwards or from its end downwards.
+    /// Reads `range` in the snapshot of commit `at`, forward or backward.
     pub fn new(range: KeyRange, at: CommitId, backward: bool) -> Self {
         let done = range.is_empty();
         VersionCursor { range, at, after: CommitId(0), backward, done, next: Vec::new() }
     }
 
-    /// Reads what was written to the keys of `range` after the commit `after`, up to `at`, upwards.
+    /// Reads the changes to the keys of `range` by commits after `after` up to `at`, forward.
     pub fn changes(range: KeyRange, after: CommitId, at: CommitId) -> Self {
         VersionCursor { after, ..VersionCursor::new(range, at, false) }
     }
 
-    /// Fills `batch` with the next keys of which the snapshot sees a version here, `keys_max` at most; without any the
-    /// range is at its end. Keys that are not given are as the base has them.
+    /// Fills `batch` with the next keys that have a version in this snapshot, at most `keys_max`. An empty batch means
+    /// that the range is at its end. Keys that it does not return are as the base has them.
     pub fn next_batch(&mut self, versions: &Versions, keys_max: usize, batch: &mut VersionBatch) {
-        assert!(keys_max > 0, "a batch has room for a key");
+        assert!(keys_max > 0, "`keys_max` must be at least 1");
         batch.clear();
         while batch.is_empty() && !self.done {
             let window = Window { after: self.after, at: self.at, backward: self.backward };
@@ -92,19 +93,20 @@ impl VersionCursor {
     }
 }
 
-/// Which versions are read, and in which direction.
+/// Which versions to read, and in which direction.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
-    /// Versions up to this commit are passed over.
+    /// Versions up to this commit are skipped.
     pub(super) after: CommitId,
-    /// The snapshot.
+    /// The commit of the snapshot.
     pub(super) at: CommitId,
     pub(super) backward: bool,
 }
 
 impl Window {
-    /// Adds versions of keys from `start` on that are below `end` to `batch`, at most up to `keys_max` keys and as many as one
-    /// lock allows. Whether there may be more: `next` is then the start of the keys that are left, or backward their end.
+    /// Adds the visible versions of keys from `start` up to `end` (exclusive) to `batch`. It stops when the batch has
+    /// `keys_max` keys, or when it has held the lock long enough. Returns whether there may be more. Then `next` is the
+    /// start of the remaining keys, or backward their end.
     pub(super) fn read(
         self,
         versions: &Versions,
@@ -117,6 +119,7 @@ impl Window {
         let table = versions.read();
         let (mut looked_at, mut last) = (0, None);
         let walked = table.walk(start, end, self.backward, |place| {
+            // The entry's own commit is that of its newest version, so a key without recent changes is skipped early.
             let (head, key) = entry::record(&table.chains.records, place);
             if head.commit > self.after
                 && let Some((commit, row)) = table.chains.visible_version(head.next, self.at)
@@ -131,12 +134,13 @@ impl Window {
         });
         let (ControlFlow::Break(()), Some(last)) = (walked, last) else { return false };
         go_past(last, self.backward, next);
-        // Nothing is below the empty key, which as an end would mean that there is none.
+        // If the last key was the empty one, nothing is below it. It must not become the end, because an empty end
+        // would mean that there is no bound.
         !(self.backward && last.is_empty())
     }
 }
 
-/// Sets `bound` to the least key after `last`, or backward to `last`, below which keys are left.
+/// Sets `bound` to the least key after `last`, or backward to `last`, because the remaining keys are below it.
 pub(super) fn go_past(last: &[u8], backward: bool, bound: &mut Vec<u8>) {
     bound.clear();
     bound.extend_from_slice(last);

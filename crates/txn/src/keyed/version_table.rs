@@ -1,4 +1,4 @@
-//! The versions of all keys, for one thread at a time: [`Versions`](super::Versions) without its lock.
+//! The versions of all keys, for one thread at a time. [`Versions`](super::Versions) adds the lock.
 
 use std::ops::ControlFlow;
 
@@ -13,7 +13,7 @@ use super::order::{ENTRIES_AT_ONCE, Order};
 use super::run::Run;
 use super::version_chains::VersionChains;
 
-/// See the module.
+/// The versions of all keys: chains found by hash, and the order of the keys.
 #[derive(Debug)]
 pub(super) struct VersionTable {
     pub(super) chains: VersionChains,
@@ -23,12 +23,12 @@ pub(super) struct VersionTable {
 }
 
 impl VersionTable {
-    /// Without versions, for those behind a commit.
+    /// A table without versions, for commits after `newest`.
     pub(super) fn after(newest: CommitId) -> Self {
         VersionTable { chains: VersionChains::new(), order: Order::new(), newest }
     }
 
-    /// Whether it never had a key.
+    /// Whether the table never had a key.
     pub(super) fn is_unused(&self) -> bool {
         self.chains.is_unused()
     }
@@ -37,7 +37,7 @@ impl VersionTable {
         self.chains.allocated_bytes() + self.order.allocated_bytes()
     }
 
-    /// The entry of `key` and its newest version.
+    /// Looks up the entry of `key` and its newest version.
     #[inline]
     pub(super) fn find(&self, hash: u64, key: &[u8]) -> Option<Indexed> {
         self.chains.find(hash, key).or_else(|| {
@@ -51,24 +51,25 @@ impl VersionTable {
         self.order.has_unhashed()
     }
 
-    /// Where the records of a run will lie.
+    /// The end of the records, where those of the next run will begin.
     pub(super) fn end(&self) -> u32 {
         self.chains.records.end()
     }
 
-    /// Whether there is room for a run whose records end at `end`, and no key in its range.
+    /// Whether the table has room for a run whose records end at `end`, and no key in the run's range.
     pub(super) fn takes(&self, range: &KeyRange, end: u32) -> bool {
         self.chains.records.has_room_for(end) && !self.order.has_any(range, &self.chains.records)
     }
 
-    /// Adds a run that is settled behind [`VersionTable::end`]; no key is between its keys.
+    /// Adds a run that was settled at [`VersionTable::end`]. The table must have no key between the run's keys.
     pub(super) fn append(&mut self, run: Run, commit: CommitId) {
         let Run { records, order, .. } = run;
+        // The records come first, because the order reads keys from them.
         self.chains.records.append(records, commit);
         self.order.append(order, &self.chains.records);
     }
 
-    /// Makes `row` the newest version of `key`.
+    /// Makes `row` the newest version of `key`. Drops versions that no snapshot from `oldest` on sees.
     pub(super) fn put(
         &mut self,
         key: &[u8],
@@ -78,13 +79,16 @@ impl VersionTable {
         secrets: &RapidSecrets,
     ) {
         let chains = &mut self.chains;
+        // A write near entries of a run hashes their whole leaf first: a leaf is either hashed completely or not at
+        // all.
         self.order.leaf_to_hash(key).iter().for_each(|entry| chains.add_hash(*entry, secrets));
         if let Some(entry) = self.chains.put(key, row, commit, oldest, secrets) {
             self.order.insert(key, entry, &self.chains.records);
         }
     }
 
-    /// Forgets what is in the base or what no snapshot sees, of one leaf: the one behind `bound`. Gives that leaf's bound.
+    /// Drops versions of one leaf that the base has or that no snapshot sees. The leaf is the one after `bound`.
+    /// Returns its bound.
     pub(super) fn forget_leaf(
         &mut self,
         bound: Option<&[u8]>,
@@ -100,7 +104,8 @@ impl VersionTable {
         Some(bound)
     }
 
-    /// Gives `each` the entries from the key `start` on that are below `end`, in order or from the end. An empty `end` is none.
+    /// Passes the entries from the key `start` up to `end` (exclusive) to `each`, forward or backward. An empty `end`
+    /// means no upper bound.
     pub(super) fn walk(
         &self,
         start: &[u8],

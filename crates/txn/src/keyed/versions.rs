@@ -1,8 +1,9 @@
-//! The ordered multi-version table: what commits have written to keyed tables and indexes since the ordered base was.
+//! The ordered multi-version table: the commits to keyed tables and indexes that the ordered base does not have yet.
 //!
-//! A key has a chain of versions, newest first, each a row or a deletion with its commit. A snapshot sees the newest one
-//! that is not newer than itself; of a key without one it asks the base. An open database has many of them, told apart by the
-//! index of a key ([`VersionsByIndex`](super::versions_by_index::VersionsByIndex)).
+//! A key has a chain of versions, newest first. Each version is a row or a deletion, with its commit. A snapshot sees
+//! the newest version that is not newer than the snapshot. If there is none, it asks the base. An open database has
+//! several such tables, and the index of a key selects one
+//! ([`VersionsByIndex`](super::versions_by_index::VersionsByIndex)).
 //!
 //! ```text
 //! key -> KeyIndex (256 hash tables) ---+-----------------------+
@@ -10,18 +11,21 @@
 //! Order (leaves of 128) ---------> entry: commit, key --> version: commit, row --> older version --> ...
 //! ```
 //!
-//! Entries and versions are records in one [`Arena`](super::arena), where a key lies beside its first version, and point to
-//! each other by place. A point read goes through the hash tables, whose slots have the places of both; the order is for
-//! ranges. What a large commit has written may be taken as it is ([`Run`]): its keys are found in the order then, until one
-//! beside them is changed. All of it is under one lock that nobody holds for long: readers copy what they ask for, a batch of
-//! a range at a time; a commit and the forgetting behind a checkpoint let go of it again and again, which nobody notices since
-//! the snapshots that see the commit do not exist yet, and what is forgotten nobody reads.
+//! Entries and versions are records in one [`Arena`](super::arena) and refer to each other by place. A key is stored
+//! beside its first version. A point read uses the hash tables, whose slots hold both places. Ranges use the order. The
+//! writes of a large commit may become part of the table without a copy ([`Run`]). Their keys are then found in the
+//! order, until a key beside them changes.
 //!
-//! Rules, which the caller keeps: one commit is applied at a time, in the order of their ids, each before a snapshot of it
-//! is handed out; `oldest` is no later than any snapshot in use or yet to be handed out; nobody reads an older state of the
-//! base than `in_base`.
+//! One lock protects all of it, and no thread may hold it for long. Readers copy what they ask for, in batches of a
+//! range. A commit, and the removal of old versions after a checkpoint, release the lock again and again. No reader
+//! notices that: snapshots that see the commit do not exist yet, and no snapshot reads the versions that are removed.
 //!
-//! Figures, and what lost, are in `docs/performance.md`, "Keyed tables".
+//! The caller must keep these rules:
+//! * Only one commit is applied at a time, in the order of commit ids, and before any snapshot of it exists.
+//! * `oldest` is not later than any snapshot in use or any future one.
+//! * No snapshot reads a state of the base older than `in_base`.
+//!
+//! `docs/performance.md`, "Keyed tables", has measurements and the alternatives that were slower.
 
 use parking_lot::{RwLock, RwLockReadGuard};
 use rapidhash::v3::RapidSecrets;
@@ -35,11 +39,11 @@ use super::key_index::hash;
 use super::run::Run;
 use super::version_table::VersionTable;
 
-/// Changes that are applied under one lock: ten microseconds or so.
+/// The most changes to apply under one lock. They take about ten microseconds.
 const CHANGES_PER_LOCK: usize = 32;
-/// Or so many bytes of rows.
+/// The most bytes of rows to apply under one lock.
 const CHANGE_BYTES_PER_LOCK: usize = 64 << 10;
-/// Entries of a range that are validated under one lock.
+/// The most entries of a range to validate under one lock.
 const CHECKED_PER_LOCK: usize = 1024;
 
 /// What a snapshot sees of a key.
@@ -47,9 +51,9 @@ const CHECKED_PER_LOCK: usize = 1024;
 pub enum Found {
     /// A row.
     Row,
-    /// That it has been deleted.
+    /// A deletion.
     Deleted,
-    /// Nothing: the base knows.
+    /// Nothing. The caller should ask the base.
     Unknown,
 }
 
@@ -58,17 +62,18 @@ pub enum Found {
 pub struct Got {
     /// What the snapshot sees.
     pub found: Found,
-    /// The commit of the key's newest version, which the snapshot may not see; `None` if there is no version here.
+    /// The commit of the key's newest version, which may be too new for the snapshot; `None` if the table has no
+    /// version.
     pub latest: Option<CommitId>,
 }
 
-/// See the module.
+/// The ordered multi-version table of one or a few indexes. See the module header for its structure.
 #[derive(Debug)]
 pub struct Versions {
     table: RwLock<VersionTable>,
-    /// Bytes that it has taken from the allocator: every commit asks.
+    /// Bytes taken from the allocator. We keep a copy here because every commit asks for them.
     bytes: AtomicUsize,
-    /// Of the hashes of keys, which who writes keys must not know.
+    /// The secrets of key hashes. Clients must not know them, because they could write keys with equal hashes.
     secrets: RapidSecrets,
 }
 
@@ -79,12 +84,12 @@ impl Default for Versions {
 }
 
 impl Versions {
-    /// Without any version.
+    /// A table without versions.
     pub fn new() -> Self {
         Versions::with_secrets(RapidSecrets::random())
     }
 
-    /// The same, where keys have the hashes that they have elsewhere.
+    /// A table without versions that hashes keys with the given secrets.
     pub(super) fn with_secrets(secrets: RapidSecrets) -> Self {
         let table = VersionTable::after(CommitId(0));
         Versions { bytes: AtomicUsize::new(table.allocated_bytes()), table: RwLock::new(table), secrets }
@@ -94,18 +99,18 @@ impl Versions {
         self.table.read()
     }
 
-    /// The hash of a key here.
+    /// The hash of a key in this table.
     #[inline]
     pub(super) fn hash(&self, key: &[u8]) -> u64 {
         hash(key, &self.secrets)
     }
 
-    /// What the snapshot of commit `at` sees of `key`. Sets `row` to the row if there is one.
+    /// Looks up what the snapshot of commit `at` sees of `key`. Copies the row to `row`, or leaves `row` empty.
     pub fn get(&self, key: &[u8], at: CommitId, row: &mut Vec<u8>) -> Got {
         self.get_hashed(self.hash(key), key, at, row)
     }
 
-    /// The same, of a key whose hash is known.
+    /// Looks up a key whose hash the caller already computed. See [`Versions::get`].
     pub(super) fn get_hashed(&self, hash: u64, key: &[u8], at: CommitId, row: &mut Vec<u8>) -> Got {
         row.clear();
         let table = self.table.read();
@@ -128,7 +133,7 @@ impl Versions {
         table.find(hash, key).map(|indexed| entry::head(&table.chains.records, indexed.entry).commit)
     }
 
-    /// Whether a commit behind `after` has deleted `key`, and none has written it since.
+    /// Whether the newest version of `key` is a deletion by a commit after `after`.
     pub fn is_deleted_after(&self, key: &[u8], after: CommitId) -> bool {
         let hash = hash(key, &self.secrets);
         let table = self.table.read();
@@ -137,9 +142,10 @@ impl Versions {
         newest.is_some_and(|(commit, row)| row.is_none() && commit > after)
     }
 
-    /// A key of `range` that was changed after the commit `after`, if there is one.
+    /// Returns a key of `range` that a commit after `after` changed, if there is one.
     pub fn changed_in(&self, range: &KeyRange, after: CommitId) -> Option<Vec<u8>> {
         let mut rest: Option<KeyRange> = None;
+        // Each round looks at a part of the range under the lock, then releases it so that commits can go on.
         loop {
             let range = rest.as_ref().unwrap_or(range);
             let table = self.table.read();
@@ -161,6 +167,7 @@ impl Versions {
             });
             match (walked, changed, last) {
                 (ControlFlow::Break(()), None, Some(last)) => {
+                    // Nothing was found so far. Continue after the last key that was looked at.
                     rest = Some(KeyRange { start: [last, &[0]].concat(), end: range.end.clone() });
                 }
                 (_, changed, _) => return changed,
@@ -168,8 +175,9 @@ impl Versions {
         }
     }
 
-    /// Adds the versions of a commit: keys, each once, with their new rows, or `None` for a deletion. In the order of the
-    /// keys it is fastest. Versions that no snapshot from `oldest` on sees are forgotten where it comes by.
+    /// Adds the versions of a commit. `changes` has each changed key once, with its new row, or `None` for a deletion.
+    /// It is fastest in the order of the keys. On the way this drops old versions that no snapshot from `oldest` on
+    /// sees.
     pub fn apply<'c>(
         &self,
         commit: CommitId,
@@ -179,9 +187,10 @@ impl Versions {
         let mut changes = changes.into_iter().peekable();
         while changes.peek().is_some() {
             let mut table = self.table.write();
-            assert!(table.newest <= commit, "commits are applied in order");
+            assert!(table.newest <= commit, "commits must be applied in order");
             table.newest = commit;
             let mut bytes = 0;
+            // Release the lock after some changes, so that readers wait only briefly.
             for (key, row) in changes.by_ref().take(CHANGES_PER_LOCK) {
                 table.put(key, row, commit, oldest, &self.secrets);
                 bytes += row.map_or(0, <[u8]>::len);
@@ -193,21 +202,22 @@ impl Versions {
         }
     }
 
-    /// Whether what a commit has written can become part of the table as it is: no key is in the range of its keys, and there are
-    /// places for its records, which end at `end`.
+    /// Whether the writes of a commit can become part of the table without a copy. That requires that the table has no
+    /// key in their `range`, and that it has enough free places for their records, which end at `end`.
     pub(super) fn takes(&self, range: &KeyRange, end: u32) -> bool {
         self.table.read().takes(range, end)
     }
 
-    /// Adds the versions of a commit, which are taken as they are. Whoever applies has asked [`Versions::takes`].
+    /// Adds the versions of a commit without copying them. The caller must have asked [`Versions::takes`].
     pub(super) fn append(&self, commit: CommitId, mut run: Run) {
         loop {
-            // Nobody waits for a run to be settled. Meanwhile all that there was may be forgotten.
+            // Settle the run without the lock, so that no thread waits for it. In the meantime `forget` may have
+            // emptied the table, so check the end again under the lock.
             let end = self.table.read().end();
             run.settle(end);
             let mut table = self.table.write();
             if table.end() == end {
-                assert!(table.newest <= commit, "commits are applied in order");
+                assert!(table.newest <= commit, "commits must be applied in order");
                 table.newest = commit;
                 table.append(run, commit);
                 self.count(&table);
@@ -220,23 +230,25 @@ impl Versions {
         self.bytes.store(table.allocated_bytes(), Ordering::Relaxed);
     }
 
-    /// Forgets versions up to the commit `in_base`, all of which the base has, and versions that no snapshot from `oldest`
-    /// on sees; gives the memory back.
+    /// Removes versions up to the commit `in_base`, which the base has, and versions that no snapshot from `oldest` on
+    /// sees. Gives their memory back.
     pub fn forget(&self, in_base: CommitId, oldest: CommitId) {
         let mut table = self.table.write();
         if table.is_unused() {
             return;
         }
+        // The base has everything: replace the whole table at once.
         if table.newest <= in_base {
             let empty = VersionTable::after(table.newest);
             let forgotten = std::mem::replace(&mut *table, empty);
             self.count(&table);
             drop(table);
-            // Nobody waits for the memory to be freed.
+            // Free the memory after releasing the lock, so that no thread waits for it.
             drop(forgotten);
             return;
         }
         drop(table);
+        // Otherwise clean up leaf by leaf, and release the lock after each.
         let mut bound: Option<Box<[u8]>> = None;
         loop {
             let mut table = self.table.write();
@@ -248,7 +260,7 @@ impl Versions {
         }
     }
 
-    /// Bytes of memory that it has taken from the allocator.
+    /// Bytes of memory taken from the allocator.
     pub fn allocated_bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
     }

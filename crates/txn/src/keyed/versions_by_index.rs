@@ -1,8 +1,8 @@
-//! Recent versions of all tables: each index has, with few others, a lock of its own.
+//! Recent versions of all tables. Each index has its own lock, or shares one with few others.
 //!
-//! A commit holds a lock while it adds what it has written, and whoever reads other tables meanwhile does not wait for it:
-//! with one lock for all, eight clients on two processors changed places seven times a transaction
-//! (`docs/performance.md`, "Keyed tables").
+//! A commit holds a lock while it adds its writes, and readers of other tables should not wait for it. With one lock
+//! for all tables, eight clients on two processors had seven context switches per transaction (`docs/performance.md`,
+//! "Keyed tables").
 
 use std::array;
 
@@ -14,18 +14,19 @@ use super::index_writes::IndexWrites;
 use super::versions::Versions;
 use super::{HEAD_BYTES, index_head};
 
-/// More than the indexes that a transaction writes to. Those whose numbers are so far apart share one.
+/// The number of locks. It exceeds the number of indexes that a transaction writes to. Indexes whose ids are equal
+/// modulo this number share a lock.
 const LOCKS: usize = 64;
 
-/// See the module. Rules are those of [`Versions`].
+/// The recent versions of all tables. The rules of [`Versions`] apply.
 #[derive(Debug)]
 pub(crate) struct VersionsByIndex {
     by_number: [Versions; LOCKS],
-    /// The same for all, so that a key has one hash.
+    /// The secrets of key hashes. All tables share them, so that a key has only one hash.
     secrets: RapidSecrets,
 }
 
-/// Whether all keys of a range are of the index that its start is of.
+/// Whether all keys of a range belong to the index of its start.
 fn is_of_one_index(range: &KeyRange) -> bool {
     let Some([kind, number @ ..]) = range.start.first_chunk::<HEAD_BYTES>() else { return false };
     let Some(next) = u32::from_be_bytes(*number).checked_add(1) else { return false };
@@ -34,30 +35,32 @@ fn is_of_one_index(range: &KeyRange) -> bool {
 }
 
 impl VersionsByIndex {
-    /// Without any version.
+    /// Tables without versions.
     pub(super) fn new() -> VersionsByIndex {
         let secrets = RapidSecrets::random();
         VersionsByIndex { by_number: array::from_fn(|_| Versions::with_secrets(secrets)), secrets }
     }
 
-    /// Those of the hashes of keys.
+    /// The secrets of key hashes.
     pub(super) fn secrets(&self) -> RapidSecrets {
         self.secrets
     }
 
-    /// Those of the index that `key` is of.
+    /// The versions of the index of `key`.
     #[inline]
     pub(crate) fn of_key(&self, key: &[u8]) -> &Versions {
+        // The last byte of the head is the lowest byte of the index's id.
         &self.by_number[key.get(HEAD_BYTES - 1).map_or(0, |number| usize::from(*number) % LOCKS)]
     }
 
-    /// Those of the one index that all keys of `range` are of.
+    /// The versions of the index to which all keys of `range` must belong.
     pub(crate) fn of_range(&self, range: &KeyRange) -> &Versions {
-        assert!(is_of_one_index(range), "a range is read within an index");
+        assert!(is_of_one_index(range), "a range must be within one index");
         self.of_key(&range.start)
     }
 
-    /// A key of `range`, which may be of many indexes, that was changed after the commit `after`, if there is one.
+    /// Returns a key of `range` that a commit after `after` changed, if there is one. The range may span several
+    /// indexes.
     pub(crate) fn changed_in(&self, range: &KeyRange, after: CommitId) -> Option<Vec<u8>> {
         match is_of_one_index(range) {
             true => self.of_key(&range.start).changed_in(range, after),
@@ -65,7 +68,7 @@ impl VersionsByIndex {
         }
     }
 
-    /// Those of an index.
+    /// The versions of an index.
     fn of_index(&self, index: IndexId) -> &Versions {
         self.of_key(&index_head(index))
     }
@@ -75,9 +78,11 @@ impl VersionsByIndex {
         self.of_index(changes.index()).apply(commit, changes.iter(), oldest);
     }
 
-    /// The same, and takes what is large as it is. Gives the range of keys that were taken.
+    /// Adds the versions of a commit to one index, and moves large ones without a copy. Returns the range of moved
+    /// keys.
     pub(super) fn take(&self, commit: CommitId, changes: &mut IndexWrites, oldest: CommitId) -> Option<KeyRange> {
         let versions = self.of_index(changes.index());
+        // A large set of ascending writes to a free range becomes part of the table as it is. Anything else is copied.
         if changes.is_run()
             && let Some(range) = changes.range()
             && versions.takes(&range, changes.end())
@@ -89,12 +94,13 @@ impl VersionsByIndex {
         None
     }
 
-    /// As [`Versions::forget`].
+    /// Drops versions that the base has, up to `in_base`, or that no snapshot from `oldest` on sees. See
+    /// [`Versions::forget`].
     pub(super) fn forget(&self, in_base: CommitId, oldest: CommitId) {
         self.by_number.iter().for_each(|versions| versions.forget(in_base, oldest));
     }
 
-    /// Bytes of memory that they have taken from the allocator.
+    /// Bytes of memory taken from the allocator.
     pub(super) fn allocated_bytes(&self) -> usize {
         self.by_number.iter().map(Versions::allocated_bytes).sum()
     }
@@ -112,9 +118,9 @@ mod tests {
     }
 
     #[test]
-    fn a_commit_goes_to_all_its_indexes_and_ranges_are_told_apart() {
+    fn a_commit_is_applied_to_all_its_indexes_and_ranges_are_told_apart() {
         let versions = VersionsByIndex::new();
-        // Two that share a lock, and two whose number ends a byte.
+        // Two indexes that share a lock, and two at the boundary of an id's last byte.
         let keys = [3, 3 + LOCKS as u32, 255, 256].map(|index| key(index, b"key"));
         for key in &keys {
             let mut writes = IndexWrites::new(index_of(key).expect("a key"));

@@ -1,4 +1,4 @@
-//! What a transaction has written to keyed tables, by index, undone to any earlier length.
+//! The writes of a transaction to keyed tables, by index. They can be undone to any earlier mark.
 //!
 //! ```text
 //! index -> IndexWrites: key --> row, or that it is deleted, or nothing
@@ -6,10 +6,10 @@
 //! undo log -----+-- what was before -+
 //! ```
 //!
-//! Keys that come one behind the other, as of many rows in one transaction, take one entry of the undo log together, as far as
-//! they lie in one chunk of memory and nothing else is written between.
+//! Keys that come in order, for example when one transaction inserts many rows, share one entry of the undo log, as
+//! long as they are in one chunk of memory and no other write comes between.
 //!
-//! One that is emptied for the next transaction keeps its memory.
+//! A set that is cleared for the next transaction keeps its memory.
 
 use std::sync::Arc;
 
@@ -23,77 +23,80 @@ use super::table_codec::TableCodec;
 use super::version_cursor::VersionBatch;
 use super::{HEAD_BYTES, index_head, index_of};
 
-/// Bytes of memory beyond those of a key, and beyond those of its row, about.
+/// Approximate overhead in bytes of an entry beyond its key, and of a version beyond its row.
 const RECORD_BYTES: u64 = 48;
 
-/// Of a set of more keys the memory is given back when it is emptied.
+/// A set with more keys than this gives its memory back when it is reset.
 const KEYS_KEPT_MAX: usize = 1 << 12;
 
-/// Of more indexes than these too.
+/// A reset keeps the memory of at most this many indexes.
 const INDEXES_KEPT_MAX: usize = 16;
 
-/// What is written to a key: its new row, or `None` where it is deleted.
+/// The write to a key: its new row, or `None` if it is deleted.
 pub(crate) type Written<'a> = Option<&'a [u8]>;
 
-/// See the module.
+/// The writes of a transaction to keyed tables. See the module header for the structure.
 #[derive(Clone, Debug)]
 pub(crate) struct WriteSet {
-    /// Of the hashes of keys: those of the versions that it is read with, so that a key is hashed once for both.
+    /// The secrets of key hashes. They must be those of the versions that are read with this set, so that each key is
+    /// hashed only once for both.
     secrets: RapidSecrets,
-    /// Those in use, in the order of their first writes, and behind them empty ones.
+    /// The indexes in use, in the order of their first writes, followed by unused empty ones.
     by_index: Vec<IndexWrites>,
-    /// Of each that is in use the rows that are added, less those that are deleted: 0 of an index that has entries.
+    /// For each index in use, the rows added minus the rows deleted. Always 0 for an index that is not the rows
+    /// themselves.
     rows: Vec<i64>,
-    /// Whether it is known how many rows are added.
+    /// Whether `rows` is exact.
     is_counted: bool,
-    /// Of each that is in use what its keys begin with.
+    /// The head of each index in use.
     heads: Vec<[u8; HEAD_BYTES]>,
-    /// Those in use, in the order of their heads.
+    /// The indexes in use, in the order of their heads.
     in_order: Vec<usize>,
     undo: Vec<Undo>,
-    /// What [`WriteSet::undo_to`] counts: all that the undo log takes back.
+    /// The number of changes that the undo log can take back. [`WriteSet::mark`] and [`WriteSet::undo_to`] count in
+    /// these.
     changes: usize,
     bytes: u64,
-    /// Of the tables that are written to, in the order of the first writes, with the versions of the catalogs that have them.
+    /// The codecs of the written tables in the order of their first writes, each with the version of its catalog.
     codecs: Vec<(Arc<TableCodec>, u64)>,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Undo {
-    /// An entry, and the version that it had before.
+    /// One write to one entry, and the version that the entry had before.
     Entry {
         index: u32,
         entry: Place,
         before: Place,
-        /// What it has added to the rows of the table.
+        /// The rows that the write added to the table.
         rows: i8,
     },
     Pushed(Pushed),
 }
 
-/// New entries that lie, each behind its version, one behind the other.
+/// New entries that are stored one after the other, each after its version.
 #[derive(Clone, Copy, Debug)]
 struct Pushed {
     index: u32,
-    /// The version of the first.
+    /// The version of the first entry.
     first: Place,
-    /// Where the next would begin.
+    /// The place after the last entry, where the next version would begin.
     end: Place,
-    /// How many.
+    /// The number of entries.
     entries: u32,
-    /// What each of them has added to the rows of the table.
+    /// The rows that each of them added to the table.
     rows: i8,
 }
 
 impl Pushed {
-    /// How many are left where the last `undone` changes are taken back, these entries first.
+    /// How many of these entries remain if the last `undone` changes are taken back, beginning with these entries.
     fn kept(&self, undone: usize) -> u32 {
         u32::try_from(undone).map_or(0, |undone| self.entries.saturating_sub(undone))
     }
 }
 
 impl WriteSet {
-    /// One that is read with versions of these secrets.
+    /// An empty set, to be read together with versions that use `secrets`.
     pub(crate) fn new(secrets: RapidSecrets) -> WriteSet {
         WriteSet {
             secrets,
@@ -109,7 +112,7 @@ impl WriteSet {
         }
     }
 
-    /// Forgets everything but the memory.
+    /// Removes all writes, but keeps the memory unless it is large.
     pub(crate) fn reset(&mut self) {
         if self.entry_count() > KEYS_KEPT_MAX || self.changes > KEYS_KEPT_MAX {
             *self = WriteSet::new(self.secrets);
@@ -131,22 +134,22 @@ impl WriteSet {
         self.indexes().all(IndexWrites::is_empty)
     }
 
-    /// Bytes of memory, about.
+    /// Approximate bytes of memory.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// How many there are, those among them that have nothing any more.
+    /// The number of entries, including those without a version.
     fn entry_count(&self) -> usize {
         self.indexes().map(IndexWrites::entry_count).sum()
     }
 
-    /// Bytes of keys and rows alone, those that others have replaced among them.
+    /// Bytes of keys and rows alone, including rows that a later write replaced.
     pub(crate) fn content_bytes(&self) -> u64 {
         self.bytes - RECORD_BYTES * (self.entry_count() + self.changes) as u64
     }
 
-    /// Notes that keys to come are made by `codec`, which is of the catalog of a version.
+    /// Records that `codec`, which belongs to catalog version `version`, makes the keys of the next writes.
     pub(crate) fn note_codec(&mut self, codec: &Arc<TableCodec>, version: u64) {
         match self.codecs.iter_mut().find(|(known, _)| Arc::ptr_eq(known, codec)) {
             Some((_, last)) => *last = version,
@@ -154,28 +157,28 @@ impl WriteSet {
         }
     }
 
-    /// Whether `codec` was noted to be of the catalog of a version.
+    /// Whether `codec` was recorded with catalog version `version`.
     #[inline]
     pub(crate) fn is_noted(&self, codec: &Arc<TableCodec>, version: u64) -> bool {
         self.codecs.iter().rev().any(|(known, last)| Arc::ptr_eq(known, codec) && *last == version)
     }
 
-    /// Those that were noted.
+    /// The recorded codecs.
     pub(crate) fn codecs(&self) -> impl Iterator<Item = &Arc<TableCodec>> {
         self.codecs.iter().map(|(codec, _)| codec)
     }
 
-    /// The codec that has made the keys of an index last.
+    /// The codec that last made the keys of an index.
     pub(crate) fn codec_of(&self, index: IndexId) -> Option<&Arc<TableCodec>> {
         self.codecs.iter().rev().map(|(codec, _)| codec).find(|codec| codec.has_index(index))
     }
 
-    /// What is written by index, in the order of keys.
+    /// The writes by index, in the order of keys.
     pub(crate) fn indexes(&self) -> impl Iterator<Item = &IndexWrites> {
         self.in_order.iter().map(|at| &self.by_index[*at])
     }
 
-    /// The same, for what takes it.
+    /// Passes the writes of each index to `each`, which may take them.
     pub(super) fn take_indexes(&mut self, mut each: impl FnMut(&mut IndexWrites)) {
         self.in_order.iter().for_each(|at| each(&mut self.by_index[*at]));
     }
@@ -185,25 +188,27 @@ impl WriteSet {
         self.heads.iter().position(|known| known == head)
     }
 
-    /// What is written to `key`, if anything, whose hash is known.
+    /// Looks up the write to `key`, if any. `hash` must be the hash of `key`.
     #[inline]
     pub(super) fn find(&self, hash: u64, key: &[u8]) -> Option<Written<'_>> {
         self.by_index[self.position(key)?].find(|| hash, key)
     }
 
-    /// Where what is written to the index of `key` is, if that is behind all of it and known not to be in a snapshot.
+    /// The number of the index of `key` in this set, if `key` is greater than all keys written to that index and the
+    /// snapshot is known not to have it.
     #[inline]
     pub(crate) fn find_in_gap(&self, key: &[u8], snapshot: CommitId) -> Option<usize> {
         self.position(key).filter(|at| self.by_index[*at].is_in_gap(key, snapshot))
     }
 
-    /// The gap behind all that is written to the index of `key`, if that is there, and where that index is.
+    /// The gap after the greatest key written to the index of `key`, and the number of that index. `None` if `key` is
+    /// not greater than that key.
     pub(crate) fn gap(&mut self, key: &[u8]) -> Option<(usize, &mut Gap)> {
         let at = self.position(key)?;
         self.by_index[at].gap(key).map(|gap| (at, gap))
     }
 
-    /// Where what is written to the index of `key` is to be.
+    /// The number of the index of `key` in this set. Adds the index if it is new.
     #[inline]
     fn position_to_write(&mut self, key: &[u8]) -> usize {
         match self.position(key) {
@@ -218,40 +223,42 @@ impl WriteSet {
             Some(empty) => empty.start(index),
             None => self.by_index.push(IndexWrites::new(index)),
         }
+        // The new index is last in `by_index`, and `in_order` gets it at the place of its head.
         self.heads.push(head);
         self.rows.push(0);
         self.in_order.insert(self.in_order.partition_point(|other| self.heads[*other] < head), at);
         at
     }
 
-    /// Writes `row` to `key`, or that it is deleted, over what the snapshot of commit `snapshot` has. `rows` is what that
-    /// adds to the rows of the table.
+    /// Writes `row` to `key` (`None` deletes it) over the state of the snapshot `snapshot`. `rows` is the number of
+    /// rows that this adds to the table: 1, 0 or -1.
     pub(crate) fn put(&mut self, key: &[u8], row: Written<'_>, snapshot: CommitId, rows: i8) {
         let at = self.position_to_write(key);
         let put = self.by_index[at].put(key, row, snapshot, &self.secrets);
         self.note(at, put, key, row, rows);
     }
 
-    /// Writes a new row to a key after all keys that are written to its index, which is `at`.
+    /// Writes a new row to a key that is greater than all keys written to index number `at`.
     #[inline]
     pub(crate) fn push(&mut self, at: usize, key: &[u8], row: Written<'_>, snapshot: CommitId) {
         let put = self.by_index[at].push(key, row, snapshot, &self.secrets);
         self.note(at, put, key, row, 1);
     }
 
-    /// Writes as [`WriteSet::put`] does, where it is not known whether the snapshot has the row.
+    /// Writes like [`WriteSet::put`] if the caller does not know whether the snapshot has the row.
     pub(crate) fn put_uncounted(&mut self, key: &[u8], row: Written<'_>, snapshot: CommitId) {
+        // From here on the number of added rows is unknown, until the next reset.
         self.is_counted = false;
         self.put(key, row, snapshot, 0);
     }
 
-    /// The rows that are added to the table whose rows `index` names, if that is known.
+    /// The number of rows added to the table whose primary index is `index`, if it is known.
     pub(super) fn rows_added(&self, index: IndexId) -> Option<i64> {
         let at = self.heads.iter().position(|head| *head == index_head(index));
         self.is_counted.then(|| at.map_or(0, |at| self.rows[at]))
     }
 
-    /// The rows that are added, by index, as far as that is known.
+    /// The number of rows added, by index; `None` where it is not known.
     pub(super) fn added(&self) -> impl Iterator<Item = (IndexId, Option<i64>)> {
         let indexes = self.by_index.iter().zip(&self.rows);
         indexes.map(|(writes, rows)| (writes.index(), self.is_counted.then_some(*rows)))
@@ -266,6 +273,7 @@ impl WriteSet {
         }
         self.changes += 1;
         let index = at as u32;
+        // A pushed entry that directly follows the last undo record extends that record instead of adding one.
         let undo = match (before, self.undo.last_mut()) {
             (Before::Pushed { version, end }, Some(Undo::Pushed(last)))
                 if last.index == index && last.end == version && last.rows == rows =>
@@ -282,10 +290,11 @@ impl WriteSet {
         self.undo.push(undo);
     }
 
-    /// Forgets what was written to keys that begin with `prefix`, which says of which index they are.
+    /// Removes the writes to all keys that begin with `prefix`, which must include the head of an index.
     pub(crate) fn clear(&mut self, prefix: &[u8]) {
         let Some(at) = self.position(prefix) else { return };
         let writes = &mut self.by_index[at];
+        // Each entry stays without a version, and the undo log remembers the version that it had.
         for entry in writes.entries_of(prefix) {
             let before = writes.forget(entry);
             self.bytes += RECORD_BYTES;
@@ -294,12 +303,12 @@ impl WriteSet {
         }
     }
 
-    /// A point to go back to.
+    /// A mark to which the set can be undone.
     pub(crate) fn mark(&self) -> usize {
         self.changes
     }
 
-    /// The keys that were written since `mark`, some perhaps more than once.
+    /// Passes the keys that were written since `mark` to `each`. A key may come more than once.
     pub(crate) fn keys_since(&self, mark: usize, mut each: impl FnMut(&[u8])) {
         let mut left = self.changes - mark;
         for undo in self.undo.iter().rev() {
@@ -311,6 +320,7 @@ impl WriteSet {
                 }
                 Undo::Pushed(pushed) => {
                     let (writes, kept) = (&self.by_index[pushed.index as usize], pushed.kept(left));
+                    // Versions and entries can only be walked from the first one, so walk over the kept entries too.
                     let mut version = pushed.first;
                     for at in 0..pushed.entries {
                         let (entry, next) = writes.pushed(version);
@@ -325,16 +335,18 @@ impl WriteSet {
         }
     }
 
-    /// Takes back what was written since `mark`.
+    /// Undoes all writes since `mark`.
     pub(crate) fn undo_to(&mut self, mark: usize) {
         while self.changes > mark {
-            match self.undo.pop().expect("there is one for all changes") {
+            // Undo the latest change first, because an earlier one restores what a later one replaced.
+            match self.undo.pop().expect("the undo log covers all changes") {
                 Undo::Entry { index, entry, before, rows } => {
                     self.rows[index as usize] -= i64::from(rows);
                     self.bytes -= RECORD_BYTES + self.by_index[index as usize].undo(entry, before);
                     self.changes -= 1;
                 }
                 Undo::Pushed(pushed) => {
+                    // The mark may be inside this record: undo its last entries and put the record of the others back.
                     let (writes, kept) = (&mut self.by_index[pushed.index as usize], pushed.kept(self.changes - mark));
                     let undone = (pushed.entries - kept) as usize;
                     self.rows[pushed.index as usize] -= i64::from(pushed.rows) * undone as i64;
@@ -350,12 +362,13 @@ impl WriteSet {
         }
     }
 
-    /// The keys in order, with what is written to them.
+    /// The written keys in order, with their rows.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], Written<'_>)> {
         self.indexes().flat_map(IndexWrites::iter)
     }
 
-    /// Adds the first keys of `range`, all of one index, to `batch`, or the last ones from its end, until it has `keys_max`.
+    /// Adds the first keys of the range `start`..`end`, all of one index, to `batch`, or with `backward` the last ones,
+    /// until it has `keys_max`.
     pub(super) fn fill(&self, start: &[u8], end: &[u8], backward: bool, keys_max: usize, batch: &mut VersionBatch) {
         if let Some(at) = self.position(start) {
             self.by_index[at].fill(start, end, backward, keys_max, batch);

@@ -1,5 +1,5 @@
-//! Long values whose hashes are the same, as no two are known to be: entries are put where they would lie then. And indexes of
-//! the version before, which keep long keys whole.
+//! Tests of long values with equal hashes. We know of no two such values, so the tests write entries at the places
+//! where they would be. Also tests indexes of the previous version, which keep long keys whole.
 
 use rowmill_base::{Cancel, ColumnId, ErrorKind, IndexId, Settings, SqlType};
 use rowmill_storage::keyed::{KeyRange, SHORT_BYTES, ValueRef};
@@ -13,11 +13,11 @@ fn long(end: &str) -> String {
     "p".repeat(2_000) + end
 }
 
-/// A table of numbers and texts with a unique index of the texts.
+/// A table of numbers and texts, with a unique index on the texts.
 fn world() -> (Arc<Engine>, TableId, IndexId) {
     let engine = Engine::memory(Settings::default()).expect("a database in memory");
     let mut transaction = engine.begin().expect("a transaction");
-    let main = transaction.base().catalog().schema(MAIN_SCHEMA).expect("always there").id;
+    let main = transaction.base().catalog().schema(MAIN_SCHEMA).expect("always exists").id;
     let columns = vec![ColumnSpec::new("number", SqlType::Int64), ColumnSpec::new("text", SqlType::TEXT)];
     let part = |column| KeyColumn { column: ColumnId(column), descending: false };
     let table = transaction.create_keyed_table(main, "N", columns, &[part(0)]).expect("a table");
@@ -27,7 +27,7 @@ fn world() -> (Arc<Engine>, TableId, IndexId) {
     (engine, table, index)
 }
 
-/// The entry of a row as the index makes it.
+/// The entry of a row in the index.
 fn entry(codec: &TableCodec, index: IndexId, number: i64, text: &str) -> Vec<u8> {
     let (key, mut entry) = (codec.key_of(&[ValueRef::Int(number)]).expect("a key"), Vec::new());
     let index = codec.index(index).expect("an index");
@@ -35,7 +35,7 @@ fn entry(codec: &TableCodec, index: IndexId, number: i64, text: &str) -> Vec<u8>
     entry
 }
 
-/// Gives the entry of a row the hash of another text.
+/// Replaces the entry of a row by one with the hash of another text, `of`.
 fn forge(transaction: &mut Transaction, table: TableId, index: IndexId, number: i64, text: &str, of: &str) {
     let codec = transaction.keyed_codec(table).expect("a codec");
     transaction.start_keyed_change(&codec).expect("a change");
@@ -56,7 +56,7 @@ fn numbers(transaction: &Transaction, table: TableId, index: IndexId, backward: 
 }
 
 #[test]
-fn other_values_of_the_same_hash_are_neither_taken_for_equal_nor_lost_nor_out_of_order() {
+fn values_with_equal_hashes_stay_distinct_and_in_order() {
     let (engine, table, index) = world();
     let mut transaction = engine.begin().expect("a transaction");
     let put = |transaction: &mut Transaction, number, text: &str| {
@@ -66,9 +66,9 @@ fn other_values_of_the_same_hash_are_neither_taken_for_equal_nor_lost_nor_out_of
         put(&mut transaction, number, &long(end)).expect("put");
         forge(&mut transaction, table, index, number, &long(end), &long("b"));
     }
-    // All are where "b" is, and it is free.
+    // All three entries have the hash of "b", but no row has the value "b".
     put(&mut transaction, 4, &long("b")).expect("no other row has the value");
-    let error = put(&mut transaction, 5, &long("b")).expect_err("this one has");
+    let error = put(&mut transaction, 5, &long("b")).expect_err("row 4 has the value");
     assert_eq!(error.kind(), ErrorKind::UniqueViolation);
     assert_eq!(numbers(&transaction, table, index, false), [3, 4, 2, 1]);
     assert_eq!(numbers(&transaction, table, index, true), [1, 2, 4, 3]);
@@ -91,11 +91,11 @@ fn other_values_of_the_same_hash_are_neither_taken_for_equal_nor_lost_nor_out_of
 }
 
 #[test]
-fn a_foreign_key_tells_values_of_the_same_hash_apart() {
+fn a_foreign_key_distinguishes_values_with_equal_hashes() {
     for on_delete in [ReferentialAction::Restrict, ReferentialAction::Cascade] {
         let (engine, parents, of_parents) = world();
         let mut transaction = engine.begin().expect("a transaction");
-        let main = transaction.base().catalog().schema(MAIN_SCHEMA).expect("always there").id;
+        let main = transaction.base().catalog().schema(MAIN_SCHEMA).expect("always exists").id;
         let columns = vec![ColumnSpec::new("number", SqlType::Int64), ColumnSpec::new("text", SqlType::TEXT)];
         let part = KeyColumn { column: ColumnId(0), descending: false };
         let children = transaction.create_keyed_table(main, "C", columns, &[part]).expect("a table");
@@ -109,19 +109,19 @@ fn a_foreign_key_tells_values_of_the_same_hash_apart() {
         };
         transaction.add_foreign_key(children, key, "texts of C").expect("a foreign key");
         let codec = transaction.keyed_codec(children).expect("a codec");
-        let of_children = codec.indexes().first().expect("the foreign key has made it").def.id;
+        let of_children = codec.indexes().first().expect("the foreign key creates an index").def.id;
         let put = |transaction: &mut Transaction, table, number, text: &str| {
             transaction.insert_row(table, &[ValueRef::Int(number), ValueRef::Text(text)]).expect("put");
         };
 
-        // "d" is where "b" would be, which is not there.
+        // The entry of "d" is where the one of "b" would be, but no row has the value "b".
         put(&mut transaction, parents, 1, &long("d"));
         put(&mut transaction, children, 11, &long("d"));
         forge(&mut transaction, parents, of_parents, 1, &long("d"), &long("b"));
         forge(&mut transaction, children, of_children, 11, &long("d"), &long("b"));
         let before = transaction.savepoint();
         put(&mut transaction, children, 12, &long("b"));
-        let error = transaction.settle_references().expect_err("the other one is no parent of it");
+        let error = transaction.settle_references().expect_err("the parent with the same hash has another value");
         assert_eq!(error.kind(), ErrorKind::ForeignKeyViolation);
         transaction.rollback_to(&before);
 
@@ -137,14 +137,14 @@ fn a_foreign_key_tells_values_of_the_same_hash_apart() {
             assert!(transaction.delete_by_key(children, &[ValueRef::Int(12)]).expect("deleted"));
         }
         assert!(transaction.delete_by_key(parents, &[ValueRef::Int(2)]).expect("deleted"));
-        transaction.settle_references().expect("the child has followed, and the other one does not refer to it");
+        transaction.settle_references().expect("the other child does not refer to the deleted row");
         assert_eq!(numbers(&transaction, children, of_children, false), [11]);
         transaction.commit().expect("committed");
     }
 }
 
 #[test]
-fn a_check_finds_entries_that_are_not_where_their_rows_put_them_and_values_that_are_there_twice() {
+fn a_check_finds_misplaced_and_duplicate_index_entries() {
     let (engine, table, index) = world();
     let problems = || -> Vec<String> {
         let checked = engine.check(&Cancel::new()).expect("a check");
@@ -160,7 +160,7 @@ fn a_check_finds_entries_that_are_not_where_their_rows_put_them_and_values_that_
 
     let mut transaction = engine.begin().expect("a transaction");
     forge(&mut transaction, table, index, 1, &long("1"), &long("x"));
-    // A row of which the unique index was not asked.
+    // A row that was written without looking at the unique index.
     let codec = transaction.keyed_codec(table).expect("a codec");
     let (mut key, mut row, text) = (Vec::new(), Vec::new(), long("4"));
     codec.encode_row(&[ValueRef::Int(9), ValueRef::Text(&text)], &mut key, &mut row).expect("a row");
@@ -175,7 +175,7 @@ fn a_check_finds_entries_that_are_not_where_their_rows_put_them_and_values_that_
 }
 
 #[test]
-fn an_index_of_the_version_before_keeps_its_keys_as_they_are_until_it_is_made_anew() {
+fn an_index_of_the_previous_version_keeps_whole_keys_until_it_is_recreated() {
     let (engine, table, index) = world();
     let mut transaction = engine.begin().expect("a transaction");
     let def = Arc::clone(transaction.keyed_codec(table).expect("a codec").def());

@@ -1,4 +1,4 @@
-//! Reading the stream: record by record, to the first place that has none.
+//! Reads the stream record by record, up to the first position without one.
 
 use std::collections::BTreeMap;
 
@@ -8,15 +8,15 @@ use super::Position;
 use super::record::{self, ALIGNMENT, HEAD_BYTES, Head};
 use super::segment::{Segment, SegmentBytes};
 
-/// Bytes that are read at a time.
+/// Bytes per read.
 const WINDOW_BYTES: usize = 1 << 20;
 
-/// A reader of the segments that there are, which need not follow each other.
+/// A reader of the existing segments, which may have gaps between them.
 #[derive(Debug)]
 pub(super) struct Reader<'a> {
     segments: &'a BTreeMap<u64, Segment>,
     segment_bytes: SegmentBytes,
-    /// A piece of the stream, and where it begins.
+    /// A cached part of the stream, which begins at `start`.
     window: Vec<u8>,
     start: Position,
 }
@@ -26,7 +26,7 @@ impl<'a> Reader<'a> {
         Reader { segments, segment_bytes, window: Vec::new(), start: Position(0) }
     }
 
-    /// The record at `position`: its head and payload. `None` if there is none, or not all of it.
+    /// Reads the record at `position` and returns its head and payload. Returns `None` if there is no whole record.
     pub(super) fn record(&mut self, position: Position) -> Result<Option<(Head, &[u8])>> {
         let Some(head) = self.bytes(position, HEAD_BYTES)?.and_then(|bytes| Head::read(bytes, position)) else {
             return Ok(None);
@@ -35,9 +35,10 @@ impl<'a> Reader<'a> {
         Ok(bytes.and_then(|bytes| record::payload(bytes, head)).map(|payload| (head, payload)))
     }
 
-    /// The first record behind `end` that says that the stream was on disk beyond `end`. There is none behind a true end: what was on
-    /// disk for certain is still there.
+    /// Finds the first record after `end` which claims that the stream was on disk beyond `end`. After a true end there
+    /// is none, because everything that was synced is still readable.
     pub(super) fn claim_behind(&mut self, end: Position) -> Result<Option<Position>> {
+        // A damaged record hides the start of the next one, so we must try every position at which a record may begin.
         for number in self.segments.keys().copied() {
             let (start, behind) = (self.segment_bytes.start(number), self.segment_bytes.start(number + 1));
             let mut at = Position(start.0.max(end.0).next_multiple_of(ALIGNMENT));
@@ -51,7 +52,7 @@ impl<'a> Reader<'a> {
         Ok(None)
     }
 
-    /// `len` bytes from `position` on; `None` if a segment is missing there.
+    /// Returns `len` bytes from `position` on, or `None` if a segment is missing there.
     fn bytes(&mut self, position: Position, len: usize) -> Result<Option<&[u8]>> {
         let skipped = position.0.wrapping_sub(self.start.0);
         if skipped >= self.window.len() as u64 || self.window.len() - (skipped as usize) < len {
@@ -61,7 +62,7 @@ impl<'a> Reader<'a> {
         Ok(self.window.get(skipped..skipped + len))
     }
 
-    /// Reads at least `len_min` bytes from `position` on, as far as there are segments.
+    /// Reads at least `len_min` bytes from `position` on, unless a segment is missing.
     fn fill(&mut self, position: Position, len_min: usize) -> Result<()> {
         self.window.clear();
         self.start = position;
@@ -80,8 +81,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The error of a log that ends before what was on disk.
+/// The error for a log that ends before a position that was on disk.
 pub(super) fn ends_too_early(end: Position, known: &str) -> Error {
-    Error::corrupt(format!("the log ends at position {}, but {known}: what lay there is damaged", end.0))
-        .hint("restore the directory from a backup; the log folder is of no use without the rest")
+    Error::corrupt(format!("the log ends at position {}, but {known}: the log is damaged there", end.0))
+        .hint("restore the directory from a backup; the log folder alone is not enough")
 }

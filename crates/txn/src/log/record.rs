@@ -1,4 +1,4 @@
-//! A record of the log: one commit, and what tells it from anything else that lies in a file.
+//! A record of the log: one commit, with the marks and checksums that tell it from any other bytes in a file.
 //!
 //! ```text
 //! offset   bytes
@@ -8,12 +8,12 @@
 //! 16       8      position up to which the stream was on disk for certain when the record was written
 //! 24       n      payload
 //! 24 + n   0..7   zeros, up to a multiple of eight
-//!          4      CRC-32 of all before
+//! 24 + n   0..7   zeros, up to a multiple of 8
 //!          4      mark of the end
 //! ```
 //!
-//! Numbers are little endian. A record starts at a multiple of eight and may cross into the next segment. The position tells it from
-//! what a reused file still holds.
+//! Numbers are little endian. A record starts at a multiple of eight and may cross into the next segment. Its position
+//! tells it from older records that a reused file still holds.
 
 use super::Position;
 
@@ -22,13 +22,13 @@ const END_MARK: [u8; 4] = *b"gLmR";
 pub(super) const HEAD_BYTES: usize = 24;
 const END_BYTES: usize = 8;
 
-/// Records start at a multiple of so many bytes.
+/// Records start at a multiple of this many bytes.
 pub(super) const ALIGNMENT: u64 = 8;
 
 /// The longest payload, in bytes.
 pub(super) const PAYLOAD_BYTES_MAX: usize = u32::MAX as usize - HEAD_BYTES - END_BYTES - ALIGNMENT as usize;
 
-/// What the first bytes of a record say.
+/// The fields of a record's head that the reader needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) payload_bytes: usize,
@@ -36,7 +36,7 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// The head of the record at `position`, if one may be there.
+    /// Decodes the head of a record at `position`. Returns `None` if no record can begin there.
     pub(super) fn read(bytes: &[u8], position: Position) -> Option<Head> {
         let head = bytes.first_chunk::<HEAD_BYTES>()?;
         if head[..4] != MARK || u64_at(head, 8) != position.0 {
@@ -46,40 +46,41 @@ impl Head {
         Some(Head { payload_bytes, synced: Position(u64_at(head, 16)) })
     }
 
-    /// Bytes of the whole record.
+    /// The length of the whole record.
     pub(super) fn record_bytes(self) -> usize {
         record_bytes(self.payload_bytes)
     }
 }
 
 fn u64_at(bytes: &[u8; HEAD_BYTES], offset: usize) -> u64 {
+    // The caller passes offsets within the head, so the slice cannot fail.
     u64::from_le_bytes(bytes[offset..offset + 8].try_into().expect("eight bytes"))
 }
 
-/// Bytes of a record with a payload of `payload_bytes`.
+/// The length of a record with a payload of `payload_bytes`.
 pub(super) fn record_bytes(payload_bytes: usize) -> usize {
     (HEAD_BYTES + payload_bytes).next_multiple_of(ALIGNMENT as usize) + END_BYTES
 }
 
-/// What stands before and behind a payload in its record.
+/// The bytes before and after the payload of a record, computed while the payload passes.
 #[derive(Debug)]
 pub(super) struct Frame {
     pub(super) head: [u8; HEAD_BYTES],
-    /// Of all that was passed.
+    /// Checksum of the head and of all slices passed so far.
     crc: crc32fast::Hasher,
-    /// Bytes of the payload that were not.
+    /// Bytes of the payload that were not passed yet.
     left: usize,
     zeros: usize,
 }
 
-/// What stands behind a payload.
+/// The bytes after a payload.
 pub(super) struct End {
     bytes: [u8; ALIGNMENT as usize - 1 + END_BYTES],
     len: usize,
 }
 
 impl Frame {
-    /// Of a record whose payload has so many bytes.
+    /// Starts the frame of a record with `payload_bytes` bytes of payload.
     pub(super) fn new(payload_bytes: usize, position: Position, synced: Position) -> Frame {
         let len = u32::try_from(payload_bytes).expect("the caller has looked at the length");
         let mut head = [0; HEAD_BYTES];
@@ -93,15 +94,15 @@ impl Frame {
         Frame { head, crc, left: payload_bytes, zeros }
     }
 
-    /// Passes the next slice of the payload.
+    /// Adds the next slice of the payload to the checksum.
     pub(super) fn pass(&mut self, slice: &[u8]) {
         self.crc.update(slice);
-        self.left = self.left.checked_sub(slice.len()).expect("a payload has as many bytes as it says");
+        self.left = self.left.checked_sub(slice.len()).expect("a payload has the length that it announced");
     }
 
-    /// The end, behind all of the payload.
+    /// Finishes the frame. All of the payload must have been passed.
     pub(super) fn end(mut self) -> End {
-        assert_eq!(self.left, 0, "a payload has as many bytes as it says");
+        assert_eq!(self.left, 0, "a payload has the length that it announced");
         let mut bytes = [0; ALIGNMENT as usize - 1 + END_BYTES];
         self.crc.update(&bytes[..self.zeros]);
         let numbers = &mut bytes[self.zeros..][..END_BYTES];
@@ -117,7 +118,8 @@ impl End {
     }
 }
 
-/// The payload of a record all of whose bytes are given, if they are those that were written.
+/// The payload of a record, or `None` if the bytes differ from those that were written. `record` must be the whole
+/// record.
 pub(super) fn payload(record: &[u8], head: Head) -> Option<&[u8]> {
     let (body, end) = record.split_last_chunk::<END_BYTES>()?;
     let is_whole = end[4..] == END_MARK && end[..4] == crc32fast::hash(body).to_le_bytes();
@@ -129,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_is_read_back_and_no_bit_of_it_may_change() {
+    fn a_record_round_trips_and_any_changed_bit_is_noticed() {
         for payload_bytes in [0, 1, 7, 8, 100] {
             let content: Vec<u8> = (0..payload_bytes).map(|byte| byte as u8 ^ 0x5A).collect();
             let (position, mut record) = (Position(4_096), Vec::new());
@@ -145,7 +147,7 @@ mod tests {
             let head = Head::read(&record, position).expect("a head");
             assert_eq!((head.record_bytes(), head.synced), (record.len(), Position(4_000)));
             assert_eq!(payload(&record, head), Some(&content[..]));
-            assert_eq!(Head::read(&record, Position(4_104)), None, "it is of another place");
+            assert_eq!(Head::read(&record, Position(4_104)), None, "the record names another position");
             for bit in 0..record.len() * 8 {
                 let mut damaged = record.clone();
                 damaged[bit / 8] ^= 1 << (bit % 8);

@@ -1,4 +1,4 @@
-//! A segment of the log: a file of fixed length that holds one stretch of the stream at a time.
+//! A segment of the log: a file of fixed length that holds one range of the stream at a time.
 //!
 //! ```text
 //! offset   bytes
@@ -6,14 +6,14 @@
 //!  8       4      version of the format
 //! 12       4      zeros
 //! 16       8      bytes of the stream that a segment holds
-//! 24       8      number of the segment: it holds the stream from so many times these bytes on
+//! 24       8      number of the segment: its range starts at this number times the bytes above
 //! 32       4      CRC-32 of all before
 //! 4,096    ...    the stream
 //! ```
 //!
-//! All of a file is written and synced before it is used, so that a sync of the log writes nothing but the log: neither lengths nor
-//! places of a file change. A file whose segment is no longer needed becomes a later one by its first page alone; what the stream
-//! held there before lies at other positions.
+//! A file is filled and synced before it is used, so that a sync of the log writes only records: neither the length nor
+//! the disk blocks of the file change. A file whose segment is no longer needed becomes a later segment when its first
+//! page is rewritten. The old records in it do not count, because each names a position that does not match.
 
 use std::sync::Arc;
 
@@ -28,23 +28,24 @@ pub(super) const FOLDER: &str = "log";
 const MARK: [u8; 8] = *b"RowmilLg";
 const VERSION: u32 = 1;
 const HEAD_BYTES: usize = 36;
-/// Where the stream begins in a file: behind a page that is written alone.
+/// Where the stream begins in a file: after the first page, which is written by itself.
 const STREAM_START: u64 = 4_096;
-/// Bytes that a new file is filled with at a time. The page cache keeps what is written at once in one piece, up to megabytes, and a
-/// short write looks at every block of its piece: of a record of 120 bytes 1.1 µs in one of 1 MB, 0.3 in one of up to 64 KB.
+/// Bytes per write when a new file is filled. The page cache keeps the bytes of one write as one piece of up to
+/// megabytes, and a later short write looks at every block of its piece. For example, a record of 120 bytes takes 1.1
+/// µs in a piece of 1 MB, but 0.3 µs in one of up to 64 KB.
 const FILL_BYTES: usize = 16 << 10;
 
-/// Bytes of the stream that each segment holds.
+/// The number of bytes of the stream that each segment holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SegmentBytes(pub(super) u64);
 
 impl SegmentBytes {
-    /// The segment that holds the byte at `position`, and where in its stretch.
+    /// The number of the segment that holds the byte at `position`, and the offset of the byte in it.
     pub(super) fn place(self, position: Position) -> (u64, u64) {
         (position.0 / self.0, position.0 % self.0)
     }
 
-    /// Where segment `number` begins.
+    /// The position where segment `number` begins.
     pub(super) fn start(self, number: u64) -> Position {
         Position(number * self.0)
     }
@@ -54,45 +55,46 @@ impl SegmentBytes {
 #[derive(Clone, Debug)]
 pub(super) struct Segment {
     pub(super) number: u64,
-    /// The number in the name of the file.
+    /// The number in the file's name.
     pub(super) slot: u32,
     file: Arc<dyn DiskFile>,
 }
 
-/// The path of a file.
+/// The path of the file with number `slot`.
 pub(super) fn path(slot: u32) -> String {
     format!("{FOLDER}/{slot:04}")
 }
 
-/// The number in the name of a file of the log.
+/// The number in the name of a file of the log, or `None` for any other name.
 pub(super) fn slot_of(name: &str) -> Option<u32> {
     name.parse().ok().filter(|slot| path(*slot).ends_with(&format!("/{name}")))
 }
 
 impl Segment {
-    /// Makes segment `number` of a file that is new or holds one that is not needed. It is on disk when this returns.
+    /// Makes segment `number` in a file that is new or no longer needed. The segment is on disk when this returns.
     pub(super) fn make(disk: &dyn Disk, slot: u32, number: u64, bytes: SegmentBytes) -> Result<Segment> {
         let file: Arc<dyn DiskFile> = Arc::from(disk.open(&path(slot), OpenMode::Create)?);
         let len = STREAM_START + bytes.0;
         if file.len()? != len {
             let filled = fill(&*file, len).and_then(|()| file.sync());
             if let Err(error) = filled {
-                // What is not known to be on disk is not taken for a file that is.
+                // A file of the right length counts as filled and synced, so a failed one must not keep that length.
                 let _ = file.set_len(0);
                 return Err(error);
             }
         }
         disk.sync_dir(FOLDER)?;
+        // The name and the zeros must be on disk before the head, because a whole head makes the file a segment.
         file.write_all_at(&head(number, bytes), 0)?;
         file.sync()?;
         Ok(Segment { number, slot, file })
     }
 
-    /// The segment that a file holds, for reading; `None` if none was ever finished there.
+    /// Opens the segment that a file holds for reading. Returns `None` if no segment was ever completed in the file.
     pub(super) fn open(disk: &dyn Disk, slot: u32, bytes: SegmentBytes) -> Result<Option<Segment>> {
         let file: Arc<dyn DiskFile> = match disk.open(&path(slot), OpenMode::Read) {
             Ok(file) => Arc::from(file),
-            // A process that closes the database removes what is not needed.
+            // A process that closes the database may have removed a file that is no longer needed.
             Err(error) => return if disk.len(&path(slot))?.is_none() { Ok(None) } else { Err(error) },
         };
         if file.len()? < STREAM_START {
@@ -108,7 +110,7 @@ impl Segment {
         let version = u32::from_le_bytes(found[8..12].try_into().expect("four bytes"));
         if version != VERSION {
             let message =
-                format!("{}: version {version} of the log, and {VERSION} is what we read", disk.describe(&path(slot)));
+                format!("{}: version {version} of the log, and we read up to {VERSION}", disk.describe(&path(slot)));
             return Err(Error::newer_format(message));
         }
         let stretch = u64::from_le_bytes(found[16..24].try_into().expect("eight bytes"));
@@ -119,12 +121,12 @@ impl Segment {
         Ok(Some(Segment { number, slot, file }))
     }
 
-    /// Writes `bytes` from the place `at` of its stretch on.
+    /// Writes `bytes` at offset `at` of the segment.
     pub(super) fn write(&self, bytes: &[u8], at: u64) -> Result<()> {
         self.file.write_all_at(bytes, STREAM_START + at)
     }
 
-    /// Reads from the place `at` of its stretch on.
+    /// Reads from offset `at` of the segment.
     pub(super) fn read(&self, bytes: &mut [u8], at: u64) -> Result<()> {
         self.file.read_exact_at(bytes, STREAM_START + at)
     }
@@ -134,7 +136,7 @@ impl Segment {
     }
 }
 
-/// Writes zeros over a whole file.
+/// Overwrites the whole file with zeros.
 fn fill(file: &dyn DiskFile, len: u64) -> Result<()> {
     file.set_len(0)?;
     let zeros = vec![0; FILL_BYTES];

@@ -1,5 +1,6 @@
-//! Segments that are made before they are needed, on a thread of their own: filling and syncing a file takes as long as thousands of
-//! commits. There is one ahead, and more while a transaction grows whose record will be long.
+//! Makes segments ahead of their use, on a thread of its own, because filling and syncing a file takes as long as
+//! thousands of commits. One segment is ready in advance. While a transaction grows whose record will be long, we make
+//! more.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,10 +12,10 @@ use rowmill_io::Disk;
 
 use super::segment::{FOLDER, Segment, SegmentBytes, path};
 
-/// Segments that are made ahead at most.
+/// At most this many segments are made ahead.
 const AHEAD_MAX: u64 = 32;
 
-/// Makes segments ahead.
+/// Makes segments ahead of their use.
 #[derive(Debug)]
 pub(super) struct Spares {
     shared: Arc<Shared>,
@@ -31,27 +32,29 @@ struct Shared {
 
 #[derive(Debug)]
 struct State {
-    /// Files that hold nothing that is needed.
+    /// Slots of files that hold nothing that is needed.
     free: Vec<u32>,
-    /// The number of the next file that is made.
+    /// The slot for the next new file.
     next_slot: u32,
-    /// The first segment that was not taken, once one was; `None` while one is made for whoever needs it.
+    /// The first segment that was not taken yet. `None` before the first one is taken, and while a caller makes one
+    /// itself.
     next: Option<u64>,
-    /// How many of the segments from there on are to be ready.
+    /// The number of segments that should be ready, counted from `next`.
     ahead: usize,
-    /// The thread has failed, and goes on when something is asked for again.
+    /// The thread has failed. It tries again when a segment is taken or more are asked for.
     is_stuck: bool,
-    /// One is being made.
+    /// A segment is being made.
     is_busy: bool,
-    /// One was made: the free files are older than it.
+    /// A segment was taken. From then on, the free files are not those of the log before.
     is_used: bool,
-    /// From `next` on, without gaps.
+    /// The ready segments, from `next` on, without gaps.
     ready: VecDeque<Segment>,
     is_over: bool,
 }
 
 impl Spares {
-    /// `free` are files that may be written over; no file has a number from `next_slot` on.
+    /// Starts the thread. The files in `free` may be overwritten. No file may exist with a slot of `next_slot` or
+    /// above.
     pub(super) fn start(
         disk: &Arc<dyn Disk>,
         segment_bytes: SegmentBytes,
@@ -84,20 +87,20 @@ impl Spares {
         Ok(Spares { shared, thread: Mutex::new(Some(thread)) })
     }
 
-    /// Segment `number`. Has the one behind it made meanwhile.
+    /// Takes segment `number` and has the thread make the following one.
     pub(super) fn take(&self, number: u64) -> Result<Segment> {
         let mut state = self.shared.state.lock();
-        // What is being made goes behind those that are ready.
+        // If a segment is ready, the one that is being made comes later, so we need not wait for it.
         while state.is_busy && state.ready.is_empty() {
             self.shared.changed.wait(&mut state);
         }
-        // The thread need not begin with what is made here.
+        // The thread must not start the segment that we make here.
         state.next = None;
         let segment = match state.ready.pop_front() {
             Some(segment) => segment,
             None => self.shared.make(&mut state, number)?,
         };
-        assert_eq!(segment.number, number, "segments are taken one behind the other");
+        assert_eq!(segment.number, number, "segments are taken in order");
         state.is_used = true;
         state.ahead = (state.ahead - 1).max(1);
         (state.next, state.is_stuck) = (Some(number + 1), false);
@@ -105,7 +108,7 @@ impl Spares {
         Ok(segment)
     }
 
-    /// Has as many segments made ahead as a record of so many bytes takes.
+    /// Asks for the segments that a record of `record_bytes` needs.
     pub(super) fn expect(&self, record_bytes: u64) {
         let segments = (record_bytes / self.shared.segment_bytes.0 + 1).min(AHEAD_MAX) as usize;
         let mut state = self.shared.state.lock();
@@ -115,10 +118,10 @@ impl Spares {
         }
     }
 
-    /// Removes the files that hold nothing that is needed. They are made again when they are.
+    /// Removes files that hold nothing that is needed. New ones are made when the log needs them.
     pub(super) fn trim(&self) -> Result<()> {
         let mut state = self.shared.state.lock();
-        // What was expected may have been rolled back.
+        // The transaction that asked for more segments may have rolled back.
         state.ahead = 1;
         while state.is_busy {
             self.shared.changed.wait(&mut state);
@@ -127,7 +130,8 @@ impl Spares {
             let unneeded = state.ready.pop_back().map(|segment| segment.slot);
             state.free.extend(unneeded);
         }
-        // Before a segment is made the free ones are those of the log before, which are looked at by whoever opens it.
+        // Until a segment is made, the free files hold the log of the previous run. Another opening may still need to
+        // read it.
         if !state.is_used || state.free.is_empty() {
             return Ok(());
         }
@@ -135,16 +139,18 @@ impl Spares {
         let remove = |slot: &u32| self.shared.disk.remove(&path(*slot));
         let removed = slots.iter().try_for_each(remove);
         if removed.is_err() {
-            // One that is gone is made anew.
+            // A removed file in this list does no harm: it is made again.
             state.free = slots;
         }
-        // Before any of them is made again: what a power cut brings back must not be the twin of another.
+        // The removal must be on disk before a file of that name is made again. Otherwise a power cut could bring the
+        // old file back, with the same segment in two files.
         removed.and(self.shared.disk.sync_dir(FOLDER))
     }
 
-    /// The file of a segment that is not needed any more.
+    /// Takes back the file of a segment that is no longer needed.
     pub(super) fn give_back(&self, segment: &Segment) {
-        // A file of which it is not known whether it became a segment is the next one that is tried, for the same segment.
+        // We put it first, so it is used last. After a failure, the last slot may already hold the new segment, and it
+        // must be tried again for the same one.
         self.shared.state.lock().free.insert(0, segment.slot);
     }
 }
@@ -158,7 +164,7 @@ impl Drop for Spares {
         }
         let mut state = self.shared.state.lock();
         if state.is_used {
-            // While commits go on they are used again. What stays all the same is in nobody's way.
+            // During normal work these files would be reused. A file that cannot be removed does no harm.
             let State { free, ready, .. } = &mut *state;
             let unneeded = free.drain(..).chain(ready.drain(..).map(|segment| segment.slot));
             unneeded.for_each(|slot| drop(self.shared.disk.remove(&path(slot))));
@@ -178,7 +184,7 @@ impl Shared {
             let number = next + state.ready.len() as u64;
             match self.make(&mut state, number) {
                 Ok(segment) => state.ready.push_back(segment),
-                // Whoever needs the segment tries again, and says what is wrong.
+                // The caller that needs the segment tries again and reports the error.
                 Err(_) => (state.is_stuck, state.ahead) = (true, state.ready.len().max(1)),
             }
         }

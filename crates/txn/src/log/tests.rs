@@ -1,4 +1,4 @@
-//! The log on disks that lose power, fail, or hold damaged bytes.
+//! Tests of the log on disks that lose power, fail, or hold damaged bytes.
 
 #![allow(clippy::unwrap_used)]
 
@@ -9,7 +9,7 @@ use super::*;
 const SMALL: LogOptions = LogOptions { segment_bytes: 512 };
 const START: Position = Position(0);
 
-/// Numbers that depend on a seed alone.
+/// Pseudo-random numbers that depend only on the seed.
 struct Random(u64);
 
 impl Random {
@@ -20,7 +20,7 @@ impl Random {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) % end
     }
 
-    /// A payload that may be longer than a segment.
+    /// A random payload, which may be longer than a segment.
     fn payload(&mut self) -> Vec<u8> {
         let len = match self.below(10) {
             0 => self.below(1_500),
@@ -45,7 +45,7 @@ fn start(disk: &Arc<dyn Disk>) -> Log {
 }
 
 #[test]
-fn what_was_appended_is_replayed_however_often_it_is_started_again() {
+fn appended_records_are_replayed_after_any_number_of_restarts() {
     let mut random = Random(7);
     let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
     let (mut from, mut files_most) = (START, 0);
@@ -74,11 +74,11 @@ fn what_was_appended_is_replayed_however_often_it_is_started_again() {
         assert_eq!(payloads, kept.into_iter().map(|(_, payload)| payload).collect::<Vec<_>>());
         files_most = files_most.max(disk.list(FOLDER).unwrap().len());
     }
-    assert!(files_most < 60, "files are used again: {files_most}");
+    assert!(files_most < 60, "files should be reused: {files_most}");
 }
 
 #[test]
-fn many_records_leave_no_more_files_than_few() {
+fn the_number_of_files_does_not_grow_with_the_number_of_records() {
     let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
     let log = start(&disk);
     for _ in 0..10_000 {
@@ -90,7 +90,7 @@ fn many_records_leave_no_more_files_than_few() {
 }
 
 #[test]
-fn a_power_cut_takes_nothing_that_was_synced_and_leaves_no_half() {
+fn a_power_cut_keeps_all_synced_records_and_leaves_no_partial_record() {
     for seed in 1..40 {
         let mut random = Random(seed);
         let faulty = Arc::new(FaultyDisk::new(Arc::new(MemoryDisk::new())));
@@ -100,7 +100,7 @@ fn a_power_cut_takes_nothing_that_was_synced_and_leaves_no_half() {
         let log = start(&disk);
         let first = log.end();
         let mut appended = Vec::new();
-        // How many calls were made, and how many records were synced then.
+        // The number of disk calls and the number of records synced by then.
         let mut acknowledged = vec![(plan.records().len(), 0)];
         for _ in 0..40 {
             let payload = random.payload();
@@ -128,7 +128,7 @@ fn a_power_cut_takes_nothing_that_was_synced_and_leaves_no_half() {
             let certain = acknowledged.iter().rfind(|(calls, _)| *calls <= cut).unwrap().1;
             assert!(payloads.len() >= certain, "seed {seed}: {} of {certain}", payloads.len());
             assert_eq!(payloads, appended[..payloads.len()], "seed {seed}");
-            // It looks for long at what is half written.
+            // Following is slow here, because it waits for a half-written file, so we do it only a few times.
             if number < 8 {
                 follow_after_a_cut(&after, first, &payloads);
             }
@@ -136,7 +136,8 @@ fn a_power_cut_takes_nothing_that_was_synced_and_leaves_no_half() {
     }
 }
 
-/// Who only reads before anybody writes again sees no more than is there, and perhaps less: what says how far the log goes is not synced.
+/// A process that only reads after the cut must see a prefix of the surviving records. It may see fewer, because the
+/// file that says how far the log goes is not synced.
 fn follow_after_a_cut(disk: &dyn Disk, first: Position, there: &[Vec<u8>]) {
     let mut followed = Vec::new();
     let end = Log::follow(disk, SMALL, first, &mut |payload| {
@@ -150,7 +151,7 @@ fn follow_after_a_cut(disk: &dyn Disk, first: Position, there: &[Vec<u8>]) {
 }
 
 #[test]
-fn a_log_that_was_synced_does_not_end_early_whatever_is_damaged() {
+fn any_damage_to_a_synced_log_is_an_error_or_without_effect() {
     let mut random = Random(11);
     let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
     let log = start(&disk);
@@ -185,7 +186,7 @@ fn a_log_that_was_synced_does_not_end_early_whatever_is_damaged() {
 }
 
 #[test]
-fn every_writer_waits_until_its_record_is_synced() {
+fn sync_returns_to_each_writer_only_after_its_record_is_synced() {
     let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
     let log = start(&disk);
     let first = log.end();
@@ -208,7 +209,7 @@ fn every_writer_waits_until_its_record_is_synced() {
 }
 
 #[test]
-fn what_failed_is_not_acknowledged_and_what_was_acknowledged_is_there() {
+fn acknowledged_records_survive_every_disk_fault() {
     let run = |fault: Option<(u64, Fault)>| {
         let faulty = Arc::new(FaultyDisk::new(Arc::new(MemoryDisk::new())));
         let plan = faulty.plan().clone();
@@ -225,7 +226,7 @@ fn what_failed_is_not_acknowledged_and_what_was_acknowledged_is_there() {
             appended.push(payload.clone());
             match log.append(&payload).and_then(|end| log.sync_to(end)) {
                 Ok(()) => {
-                    assert!(!failed, "nothing is written behind a failure");
+                    assert!(!failed, "nothing may be written after a failure");
                     certain = appended.len();
                 }
                 Err(_) => failed = true,
@@ -247,7 +248,7 @@ fn what_failed_is_not_acknowledged_and_what_was_acknowledged_is_there() {
 }
 
 #[test]
-fn a_full_disk_heals() {
+fn the_log_works_again_when_a_full_disk_has_space() {
     let faulty = Arc::new(FaultyDisk::new(Arc::new(MemoryDisk::new())));
     let plan = faulty.plan().clone();
     let disk: Arc<dyn Disk> = faulty;

@@ -1,4 +1,4 @@
-//! Numbers for groups: those of a worker while it notes pairs, then those of all.
+//! Numbers groups: first those of one worker while it notes pairs, then those of all workers.
 
 use std::mem::size_of;
 use std::ops::Range;
@@ -21,7 +21,7 @@ const GROUPS_AT_ONCE: usize = 1 << 12;
 
 /// The groups of rows.
 pub(super) struct RowGroups {
-    /// The group of each row, by its place in `numbers`.
+    /// The group of each row, as an index into `numbers`.
     pub(super) places: Arc<Vec<u32>>,
     /// The numbers of the groups.
     pub(super) numbers: Vec<u32>,
@@ -35,19 +35,19 @@ pub(super) struct Numbering<'a> {
     chunk: Vec<u64>,
 }
 
-/// What came of a [`Numbering`].
+/// The result of a [`Numbering`].
 pub(super) struct Numbered {
     table: GroupTable,
     texts: TextStore,
 }
 
 impl<'a> Numbering<'a> {
-    /// No groups yet; memory is taken from reservations that `memory` makes.
+    /// Starts without groups. Takes memory from reservations that `memory` makes.
     pub(super) fn new(layout: &'a Layout, memory: impl Fn() -> Reservation) -> Numbering<'a> {
         Numbering { layout, table: GroupTable::new(memory()), texts: TextStore::new(memory()), chunk: Vec::new() }
     }
 
-    /// The groups of rows, of which there is one at least; `None` if there are no keys.
+    /// The groups of at least one row; `None` if there are no keys.
     pub(super) fn number(&mut self, rows: &Rows<'_>) -> Result<Option<RowGroups>> {
         if self.layout.columns.is_empty() {
             return Ok(None);
@@ -57,7 +57,7 @@ impl<'a> Numbering<'a> {
         if let [key @ Values { codes: Some(_), is_list: true, .. }] = &mut *keys
             && rows.is_whole()
         {
-            // The list of the only key is its groups already.
+            // The list of the only key already has each group once.
             let places = key.codes.take().unwrap_or_default();
             let listed = key.values.len();
             let numbers = self.find(&keys, 0..listed, listed)?;
@@ -77,7 +77,7 @@ impl<'a> Numbering<'a> {
         Ok(Some(groups))
     }
 
-    /// The numbers of the groups with the keys at `places`, of which there are `count`.
+    /// The numbers of the groups with the keys at `places`, an iterator over `count` rows.
     fn find(
         &mut self,
         keys: &[Values],
@@ -91,6 +91,7 @@ impl<'a> Numbering<'a> {
             self.chunk.clear();
             self.chunk.resize(len * self.layout.stride, 0);
             keys.write(places.clone().take(len), &mut self.chunk);
+            // Skip the places that were just written.
             places.nth(len - 1);
             self.table.find(self.layout, &self.chunk, &keys, &mut self.texts, &mut numbers)?;
         }
@@ -107,13 +108,13 @@ pub(super) struct AllGroups {
     rows: Vec<u64>,
     len: usize,
     texts: TextStore,
-    /// By worker, the number of each of its groups among all.
+    /// By worker, the number of each of its groups among all groups.
     of_workers: Vec<Vec<u32>>,
     _memory: Reservation,
 }
 
 impl AllGroups {
-    /// Puts the groups of workers together. There is one without keys, whatever they met.
+    /// Joins the groups of workers. Without keys there is one group, even if no row was met.
     pub(super) fn new(layout: &Layout, workers: Vec<Numbered>, mut memory: Reservation) -> Result<AllGroups> {
         let groups: usize = workers.iter().map(|worker| worker.table.len()).sum();
         let bytes = groups * (layout.stride * size_of::<u64>() + size_of::<u32>());
@@ -124,6 +125,7 @@ impl AllGroups {
             tables.push(worker.table);
             stores.push(worker.texts);
         }
+        // From here on views of all workers refer to one store, so each worker's buffer numbers must be shifted.
         let (texts, bases) = TextStore::join(stores);
         let mut all = AllGroups { rows: Vec::new(), len: 0, texts, of_workers: Vec::new(), _memory: memory };
         if layout.columns.is_empty() {
@@ -156,12 +158,12 @@ impl AllGroups {
         self.of_workers.push(numbers);
     }
 
-    /// Groups.
+    /// The number of groups.
     pub(super) fn len(&self) -> usize {
         self.len
     }
 
-    /// By worker, the number of each of its groups among all.
+    /// By worker, the number of each of its groups among all groups.
     pub(super) fn of_workers(&self) -> &[Vec<u32>] {
         &self.of_workers
     }

@@ -1,13 +1,13 @@
-//! In which groups each value of a block occurs.
+//! Finds the groups in which each value of a block occurs.
 //!
 //! ```text
 //!   list     3   8   9  15  22          the values, in order
-//!   one      0   2   0   -   1          a group that each was met in, if any
-//!   others  (8, 5) (22, 0) (22, 4)      further ones, by the places of the values
+//!   one      0   2   0   -   1          one group of each value, if it has any
+//!   others  (8, 5) (22, 0) (22, 4)      further groups, with the index of the value in the list
 //! ```
 //!
-//! Where values are many and groups few, most values have one group, or few enough groups are there for a bit each. So
-//! no row is hashed.
+//! With many values and few groups, most values have only one group, or the groups are few enough to keep a bit for
+//! each. So no row is hashed.
 
 use std::mem::size_of;
 use std::ops::Range as Places;
@@ -27,23 +27,23 @@ use crate::group::state::BitOrder;
 /// The group of a value that no row has.
 const NONE: u32 = u32::MAX;
 
-/// Groups for which each value keeps a bit.
+/// Up to this many groups, each value keeps a bit per group.
 const BITS: usize = u64::BITS as usize;
 
 /// Values in order.
 pub(super) enum Ranks {
-    /// Those that a chunk lists.
+    /// The value list of a chunk.
     List(Box<Chunk>),
     /// Their numbers in the order of the type.
     Sorted(Vec<i64>),
 }
 
-/// The values of a block or run, and the groups that they occur in.
+/// The values of a block or run, and the groups in which they occur.
 pub(super) struct Pairs {
     ranks: Ranks,
-    /// Empty if all values are in the one group that there is without keys.
+    /// Empty if all values are in the only group of a count without keys.
     one: Vec<u32>,
-    /// Places of values above groups, ascending.
+    /// Indexes of values in the high halves, groups in the low halves, ascending.
     others: Vec<u64>,
 }
 
@@ -55,18 +55,18 @@ impl Ranks {
         }
     }
 
-    /// Values before a border.
+    /// The number of values before a border.
     fn before(&self, border: &Border) -> Result<usize> {
         match self {
             Ranks::List(chunk) => match chunk.codes_of(&border.before)? {
                 Some(codes) => Ok(codes.count()),
-                None => Err(Error::internal("a list of values that is none")),
+                None => Err(Error::internal("a chunk without a value list")),
             },
             Ranks::Sorted(ranks) => Ok(ranks.partition_point(|rank| *rank < border.rank)),
         }
     }
 
-    /// Bytes of memory, besides those that the chunk takes itself.
+    /// Bytes of memory, not counting the chunk's.
     fn bytes(&self) -> usize {
         match self {
             Ranks::List(_) => 0,
@@ -76,13 +76,13 @@ impl Ranks {
 }
 
 impl Pairs {
-    /// All values that a chunk lists, in one group.
+    /// The values of a chunk's list, all in one group.
     pub(super) fn of_list(chunk: Box<Chunk>) -> Pairs {
         Pairs { ranks: Ranks::List(chunk), one: Vec::new(), others: Vec::new() }
     }
 
-    /// The values and groups of rows, which are all in one without `groups`. `codes` are the places of the rows' values,
-    /// and their number for NULL. What is kept takes its memory from `memory`.
+    /// Pairs the values of rows with their groups; without `groups` all rows are in one. `codes` are the indexes of the
+    /// rows' values, or the number of values for NULL. Takes memory from `memory`.
     pub(super) fn new(
         ranks: Ranks,
         codes: &[u32],
@@ -99,6 +99,7 @@ impl Pairs {
             true => few_groups(codes, &places, values),
             false => many_groups(codes, &places, values),
         };
+        // So far groups are numbered within these rows. Replace that by the worker's numbers.
         one.iter_mut().filter(|group| **group != NONE).for_each(|group| *group = numbers[*group as usize]);
         memory.grow((others.len() * size_of::<u64>()) as u64)?;
         let numbered = |other: u64| other >> 32 << 32 | u64::from(numbers[other as u32 as usize]);
@@ -106,7 +107,7 @@ impl Pairs {
         Ok(Pairs { ranks, one, others })
     }
 
-    /// Values and groups.
+    /// The number of values and further groups.
     pub(super) fn entries(&self) -> usize {
         self.ranks.len() + self.others.len()
     }
@@ -127,7 +128,7 @@ impl Pairs {
         }
     }
 
-    /// The places of the values in `range`, whose ranks are put into `ranks`.
+    /// The indexes of the values in `range`. Puts their ranks into `ranks`.
     pub(super) fn places(&self, range: Range<'_>, ranks: &mut Vec<i64>) -> Result<Places<usize>> {
         let start = range.from.map_or(Ok(0), |from| self.ranks.before(from))?;
         let end = range.to.map_or(Ok(self.ranks.len()), |to| self.ranks.before(to))?.max(start);
@@ -136,6 +137,7 @@ impl Pairs {
             Ranks::List(chunk) => push_ranks(&chunk.values_in(start..end)?, ranks)?,
             Ranks::Sorted(sorted) => ranks.extend_from_slice(&sorted[start..end]),
         }
+        // The value list comes from a file, so its order must be checked: the count relies on it.
         let (first, last) = (ranks.first().copied(), ranks.last().copied());
         let is_inside = range.from.zip(first).is_none_or(|(from, first)| from.rank <= first)
             && range.to.zip(last).is_none_or(|(to, last)| last < to.rank);
@@ -151,12 +153,12 @@ impl Pairs {
         &self.others[at(places.start)..at(places.end)]
     }
 
-    /// Pairs of the values at `places`, at most.
+    /// An upper bound for the pairs of the values at `places`.
     pub(super) fn len_of(&self, places: &Places<usize>) -> usize {
         places.len() + self.others_of(places).len()
     }
 
-    /// Calls `each` with the ranks of the values at `places`, which are `ranks`, and their groups.
+    /// Calls `each` with the rank and group of every pair of the values at `places`; `ranks` has their ranks.
     pub(super) fn each(&self, places: Places<usize>, ranks: &[i64], mut each: impl FnMut(u64, u32)) {
         if self.one.is_empty() {
             ranks.iter().for_each(|rank| each(*rank as u64, 0));
@@ -173,12 +175,13 @@ impl Pairs {
     }
 }
 
-/// The groups of each value, a bit each.
+/// One group of each value, and its further groups. Collects the groups of each value in a bit set.
 fn few_groups(codes: &[u32], groups: &[u32], values: usize) -> (Vec<u32>, Vec<u64>) {
     let mut bits = vec![0_u64; values + 1];
     codes.iter().zip(groups).for_each(|(code, group)| bits[*code as usize] |= 1 << (group % u64::BITS));
     let mut others = Vec::new();
     let first = bits[..values].iter().zip(0_u64..).map(|(bits, place)| {
+        // Drop the lowest bit, which is returned as the first group, and list the others.
         let mut left = bits & bits.wrapping_sub(1);
         while left != 0 {
             others.push(place << 32 | u64::from(left.trailing_zeros()));
@@ -189,9 +192,10 @@ fn few_groups(codes: &[u32], groups: &[u32], values: usize) -> (Vec<u32>, Vec<u6
     (first.collect(), others)
 }
 
-/// A group of each value, and the others in the order of their values.
+/// One group of each value, and its further groups in the order of the values.
 fn many_groups(codes: &[u32], groups: &[u32], values: usize) -> (Vec<u32>, Vec<u64>) {
     let mut one = vec![NONE; values + 1];
+    // The last row of a value decides its one group. All pairs that differ from it are further groups.
     codes.iter().zip(groups).for_each(|(code, group)| one[*code as usize] = *group);
     let mut others = Vec::new();
     for (code, group) in codes.iter().zip(groups) {
@@ -206,7 +210,7 @@ fn many_groups(codes: &[u32], groups: &[u32], values: usize) -> (Vec<u32>, Vec<u
     (one, once)
 }
 
-/// The one group for each value that some row has.
+/// The group 0 for each value that some row has.
 fn used(codes: &[u32], values: usize) -> Vec<u32> {
     let mut first = vec![NONE; values + 1];
     codes.iter().for_each(|code| first[*code as usize] = 0);
@@ -214,13 +218,13 @@ fn used(codes: &[u32], values: usize) -> Vec<u32> {
     first
 }
 
-/// The values of a column in order, and the place of each row's among them; their number for NULL.
+/// The values of a column in order, and for each row the index of its value, or the number of values for NULL.
 pub(super) fn ranked(column: Values, rows: usize) -> Result<(Ranks, Arc<Vec<u32>>)> {
     let each_row = || (0..rows as u32).collect::<Vec<u32>>();
     let Values { values, codes, is_list } = &column;
     let mut ranks = Vec::new();
     if *is_list {
-        // NULL, if it is there, comes last.
+        // NULL comes last, so cutting it off keeps all codes.
         push_ranks(&values.slice(0, values.len() - values.logical_null_count()), &mut ranks)?;
         return Ok((Ranks::Sorted(ranks), codes.clone().unwrap_or_else(|| Arc::new(each_row()))));
     }
@@ -233,6 +237,7 @@ pub(super) fn ranked(column: Values, rows: usize) -> Result<(Ranks, Arc<Vec<u32>
     push_ranks(&values, &mut ranks)?;
     let mut sorted: Vec<u32> = (0..ranks.len() as u32).filter(|group| values.is_valid(*group as usize)).collect();
     sorted.sort_unstable_by_key(|group| ranks[*group as usize]);
+    // Equal ranks become one value, because -0 and 0, and all NaNs, count once.
     let mut once: Vec<i64> = Vec::with_capacity(sorted.len());
     let mut places = vec![NONE; ranks.len()];
     for group in sorted {
@@ -246,7 +251,7 @@ pub(super) fn ranked(column: Values, rows: usize) -> Result<(Ranks, Arc<Vec<u32>
     Ok((Ranks::Sorted(once), Arc::new(codes)))
 }
 
-/// Appends the numbers of values in their order, and anything for NULL.
+/// Appends the numbers of values in their order. The number of a NULL is arbitrary.
 fn push_ranks(values: &ArrayRef, ranks: &mut Vec<i64>) -> Result<()> {
     let Bits::Narrow { numbers, width } = bits_of(values)? else {
         return Err(Error::internal(format!("values of {} do not fit 64 bits", values.data_type())));

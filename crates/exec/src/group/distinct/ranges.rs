@@ -1,4 +1,4 @@
-//! Ranges of values with about as many entries of lists in each.
+//! Ranges of values that each have about the same number of list entries.
 
 use arrow::array::ArrayRef;
 use rowmill_base::{Error, Result, SqlType};
@@ -7,39 +7,39 @@ use rowmill_storage::chunk::ValueSet;
 use super::pairs::Pairs;
 use crate::group::state::signed_array;
 
-/// Entries of a range: those of its set fit a core's second cache, going by common ones.
+/// Entries of a range. The set of its values should fit the second-level cache of a common core.
 const ENTRIES_PER_RANGE: usize = 1 << 14;
-/// Of many lists a range has more: what it has of each is unpacked 1,024 entries at a time, and fewer cost as much. Above the
-/// last of these numbers caches matter more.
+/// With many lists, a range has more entries, because each list is unpacked 1,024 entries at a time and fewer cost as
+/// much. Above the maximum, caches matter more.
 const ENTRIES_PER_LIST: usize = 1 << 10;
 const ENTRIES_PER_RANGE_MAX: usize = 1 << 16;
 const RANGES_MAX: usize = 1 << 12;
 
-/// Entries of which one is looked at to choose ranges.
+/// Entries per sample when ranges are chosen.
 pub(super) const ENTRIES_PER_SAMPLE: usize = 1 << 9;
 
-/// Where a range starts or ends.
+/// The start or end of a range.
 #[derive(Clone, Debug)]
 pub(super) struct Border {
-    /// The least rank behind it.
+    /// The least rank after the border.
     pub(super) rank: i64,
-    /// The values before it.
+    /// The values before the border.
     pub(super) before: ValueSet,
 }
 
-/// The values between two borders, or before the first, or behind the last.
+/// The values between two borders, before the first border, or after the last.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Range<'a> {
     pub(super) from: Option<&'a Border>,
     pub(super) to: Option<&'a Border>,
 }
 
-/// Ranges that hold all values.
+/// Ranges that together hold all values.
 #[derive(Debug)]
 pub(super) struct Ranges(Vec<Border>);
 
 impl Ranges {
-    /// Ranges of values of a column of the type `kind`, by what lists in `pairs` hold.
+    /// Chooses ranges of values of a column of type `kind`, by a sample of the lists in `pairs`.
     pub(super) fn new<'p>(pairs: impl Iterator<Item = &'p Pairs>, kind: &SqlType) -> Result<Ranges> {
         let (mut entries, mut lists, mut samples) = (0, 0, Vec::new());
         for pairs in pairs {
@@ -52,6 +52,7 @@ impl Ranges {
         let ranges = (entries / per_range).clamp(1, RANGES_MAX);
         let places = (1..ranges).map(|range| range * samples.len() / ranges);
         let mut ranks: Vec<i64> = places.filter_map(|place| samples.get(place).copied()).collect();
+        // Equal samples would give empty ranges.
         ranks.dedup();
         let values = signed_array(ranks.iter().copied(), None, &kind.arrow())?;
         let borders = ranks.into_iter().enumerate().map(|(place, rank)| {
@@ -61,7 +62,7 @@ impl Ranges {
         Ok(Ranges(borders.collect::<Result<_>>()?))
     }
 
-    /// The range of a number; `None` behind the last.
+    /// The range with a number; `None` after the last.
     pub(super) fn get(&self, number: usize) -> Option<Range<'_>> {
         let from = number.checked_sub(1).and_then(|before| self.0.get(before));
         (number <= self.0.len()).then(|| Range { from, to: self.0.get(number) })

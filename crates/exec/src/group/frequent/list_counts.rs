@@ -1,4 +1,4 @@
-//! How many rows have the values of one list: what each worker finds out of the lists that it reads.
+//! Counts the rows of the values of lists. Each worker does this for the lists that it reads.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -19,15 +19,15 @@ const KEPT_MAX: usize = 1 << 15;
 /// The lists that one worker has read.
 pub(super) struct PartCounts {
     pub(super) lists: Vec<ListCounts>,
-    /// The values of rows that no list has, and each once with their rows.
+    /// The values of rows outside of lists; `of_loose` has each of them once, with its rows.
     pub(super) loose: Vec<ArrayRef>,
     pub(super) of_loose: Option<Counted>,
     pub(super) histogram: Histogram,
-    /// The most frequent values of each list, each once, and the rows that were found of them.
+    /// The most frequent values of each list, each value once, with the rows that were found.
     pub(super) frequent: Option<Counted>,
 }
 
-/// Values, each once, and how many rows were found of them.
+/// Values, each once, with the number of rows that were found.
 #[derive(Clone)]
 pub(super) struct Counted {
     pub(super) values: ArrayRef,
@@ -35,7 +35,7 @@ pub(super) struct Counted {
 }
 
 impl Counted {
-    /// Each of the values once, with all rows that it has. `None` if there are none.
+    /// Adds up the rows of each distinct value. `None` if there are no values.
     pub(super) fn of(counter: &GroupBy, column: usize, values: &[ArrayRef], rows: Vec<u64>) -> Result<Option<Counted>> {
         if rows.is_empty() {
             return Ok(None);
@@ -45,7 +45,7 @@ impl Counted {
         Ok(Some(Counted { values: Arc::clone(counted.column(0)), rows }))
     }
 
-    /// One of several of which each has a value once.
+    /// Joins several counts. Each of them must have a value at most once.
     pub(super) fn join(counter: &GroupBy, column: usize, mut parts: Vec<Counted>) -> Result<Option<Counted>> {
         if parts.len() < 2 {
             return Ok(parts.pop());
@@ -60,20 +60,21 @@ impl Counted {
 pub(super) fn rows_in(groups: &RecordBatch) -> Result<&[i64]> {
     match groups.column(1).as_primitive_opt::<Int64Type>() {
         Some(rows) => Ok(rows.values()),
-        None => Err(Error::internal("a count that is no integer")),
+        None => Err(Error::internal("a count must be a 64-bit integer")),
     }
 }
 
 /// A list and the rows of its most frequent values.
 pub(super) struct ListCounts {
     pub(super) list: ValueList,
-    /// Places with their rows: all that have at least `rows_min` rows.
+    /// Places with their rows: all places that have at least `rows_min` rows.
     kept: Vec<(u32, u32)>,
     rows_min: u64,
 }
 
 impl PartCounts {
-    /// Reads lists that no other worker takes. Of each that has at least `len_min` values the `most` most frequent ones are wanted.
+    /// Reads lists that no other worker takes. Of each list with at least `len_min` values, picks the `most` most
+    /// frequent values.
     pub(super) fn read(counter: &GroupBy, lists: &Lists, most: usize, len_min: usize) -> Result<PartCounts> {
         let (mut histogram, mut rows, mut of_lists) = (Histogram::default(), Vec::new(), Vec::new());
         let (mut frequent, mut rows_of_frequent) = (Vec::new(), Vec::new());
@@ -95,6 +96,8 @@ impl PartCounts {
                     histogram.add(&rows);
                     0
                 }
+                // We cannot keep all places of a long list. A histogram says how many rows a place must have so that
+                // few enough remain.
                 false => {
                     let mut of_list = Histogram::default();
                     of_list.add(&rows);
@@ -119,20 +122,21 @@ impl PartCounts {
 }
 
 impl ListCounts {
-    /// Bytes of memory that it holds.
+    /// Bytes of memory in use.
     pub(super) fn bytes(&self) -> u64 {
         self.list.bytes() + (self.kept.capacity() * size_of::<(u32, u32)>()) as u64
     }
 
-    /// The places of `most` values that have more rows than most, ascending, and these.
+    /// The places of the `most` most frequent values, ascending, and their rows.
     fn most_frequent(&self, most: usize) -> (Vec<u32>, Vec<u64>) {
         let rows: Vec<u64> = self.kept.iter().map(|(_, rows)| u64::from(*rows)).collect();
         let of = |at: u32| (self.kept[at as usize].0, rows[at as usize]);
         greatest(&rows, most).into_iter().map(of).unzip()
     }
 
-    /// The places of the values that at least `rows_min` rows have, ascending, and these.
+    /// The places of the values that at least `rows_min` rows have, ascending, and their rows.
     pub(super) fn with_rows(&self, rows_min: u64) -> Result<(Vec<u32>, Vec<u32>)> {
+        // The kept places do not go down to this number of rows, so the list must be read again.
         if rows_min < self.rows_min {
             let mut rows = Vec::new();
             self.list.weights(0..self.list.len(), &mut rows)?;
@@ -142,11 +146,12 @@ impl ListCounts {
     }
 }
 
-/// The places of the numbers that are no less than `least`, and these: blocks have less than 2^32 rows.
+/// The places of the numbers that are at least `least`, and the numbers. These fit 32 bits because they count rows of a
+/// block.
 fn with_rows(rows: &[u64], least: u64) -> Vec<(u32, u32)> {
     let mut kept = vec![(0, 0); rows.iter().filter(|rows| **rows >= least).count() + 1];
     let mut len = 0;
-    // Written in any case, so that no branch has to be guessed.
+    // We write each pair in any case and advance only past wanted ones, so that there is no branch to predict.
     for (place, rows) in (0..).zip(rows) {
         kept[len] = (place, *rows as u32);
         len += usize::from(*rows >= least);
@@ -155,10 +160,10 @@ fn with_rows(rows: &[u64], least: u64) -> Vec<(u32, u32)> {
     kept
 }
 
-/// How many places of lists have how many rows.
+/// For each number of rows, the number of places in lists that have it.
 #[derive(Default)]
 pub(super) struct Histogram {
-    /// Places with so many rows; the last has all with more.
+    /// Places by number of rows. The last entry has all places with more.
     places: Vec<u64>,
     pub(super) rows_of_all: u64,
 }
@@ -180,7 +185,7 @@ impl Histogram {
         self.rows_of_all += other.rows_of_all;
     }
 
-    /// The fewest rows that no more than `most` places have.
+    /// The least number of rows that at most `most` places have.
     fn rows_of_few(&self, most: u64) -> u64 {
         let mut places = 0;
         let above = self.places.iter().rposition(|more| {
@@ -190,7 +195,7 @@ impl Histogram {
         above.map_or(0, |rows| rows as u64 + 1)
     }
 
-    /// Places with `rows` rows at least, or a few more.
+    /// The number of places with at least `rows` rows. It may count a few too many.
     pub(super) fn places_with(&self, rows: u64) -> usize {
         self.places.iter().skip((rows as usize).min(Histogram::LEN - 1)).sum::<u64>() as usize
     }
@@ -217,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_greatest_are_found_wherever_they_are() {
+    fn greatest_returns_the_places_of_the_largest_numbers() {
         assert_eq!(greatest(&[5, 1, 9, 1, 7], 2), [2, 4]);
         assert_eq!(greatest(&[9, 5], 3), [0, 1]);
         assert_eq!(greatest(&[4, 4, 4], 1), [0]);
@@ -225,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_histogram_knows_how_many_have_how_many() {
+    fn a_histogram_counts_places_by_their_number_of_rows() {
         let (mut one, mut all) = (Histogram::default(), Histogram::default());
         one.add(&[1, 1, 2, 9]);
         all.add(&[100_000, 5]);

@@ -1,4 +1,4 @@
-//! How many rows have the values of a column, asked of the lists of its blocks, so that hardly any value is read.
+//! Counts the rows of the values of a column by the lists of its blocks, so that hardly any value is read.
 
 use std::sync::Arc;
 
@@ -16,36 +16,36 @@ use super::Limits;
 use super::list_counts::{Counted, Histogram, ListCounts, PartCounts, greatest, rows_in};
 use crate::scan::filter::Filter;
 
-/// Bits of a number of parts.
+/// Bits for a number of lists in the count that [`RowCounts::to_read`] makes.
 const PARTS_BITS: u32 = 20;
 
 /// The values of a column with their rows, block by block.
 pub(super) struct RowCounts {
     counter: Arc<GroupBy>,
-    /// Whether groups are made of rows, and not of what lists tell.
+    /// Whether making groups must read rows. Otherwise the lists are enough.
     reads_rows: bool,
     lists: Vec<ListCounts>,
-    /// The values of rows that no list has, and each once with their rows.
+    /// The values of rows outside of lists; `of_loose` has each of them once, with its rows.
     loose: Option<ArrayRef>,
     of_loose: Option<Counted>,
-    /// How many places of all lists have how many rows.
+    /// For each number of rows, the number of places in all lists that have it.
     histogram: Histogram,
-    /// The most frequent values of each list, each once, and the rows that were found of them.
+    /// The most frequent values of each list, each value once, with the rows that were found.
     frequent: Option<Counted>,
     memory: Reservation,
 }
 
-/// What has to be read of lists to know which values may have enough rows.
+/// Says which parts of lists must be read to find the values that may have enough rows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bound {
-    /// Enough rows.
+    /// The number of rows that is enough.
     rows_min: u64,
     /// Places with fewer rows are not read.
     share: u64,
 }
 
 impl RowCounts {
-    /// Those of `counter`, which groups by one column alone and has read `parts`.
+    /// Joins the counts of `parts`, which `counter` has read. It must group by one column alone.
     pub(super) fn new(counter: &Arc<GroupBy>, reads_rows: bool, parts: Vec<PartCounts>) -> Result<RowCounts> {
         let mut counts = RowCounts {
             counter: Arc::clone(counter),
@@ -72,6 +72,7 @@ impl RowCounts {
         }
         if let Some(of_loose) = Counted::join(counter, column, of_loose)? {
             counts.histogram.add(&of_loose.rows);
+            // Values outside of lists take part as one more list.
             frequent.push(of_loose.clone());
             counts.of_loose = Some(of_loose);
         }
@@ -79,17 +80,17 @@ impl RowCounts {
         Ok(counts)
     }
 
-    /// Lists that were read.
+    /// The number of lists that were read.
     pub(super) fn lists_read(&self) -> usize {
         self.lists.len()
     }
 
-    /// Lists, and one more if there are rows that no list has.
+    /// The number of lists, plus one if some rows are outside of lists.
     fn parts(&self) -> usize {
         self.lists.len() + usize::from(self.of_loose.is_some())
     }
 
-    /// All that was read, of which only the values are to be grouped for which `condition` is true.
+    /// Everything that was read. If `condition` is given, only the values for which it is true should be grouped.
     pub(super) fn lists(&self, condition: Option<Predicate>) -> KnownLists {
         let Lists { source, .. } = self.counter.lists.as_ref().expect("a counter has lists");
         let with_filter = |condition: Predicate| {
@@ -108,10 +109,10 @@ impl RowCounts {
         (*column, &source.table().columns[*column].kind)
     }
 
-    /// Whether the groups of so many values, which have so many rows, are found in a part of the time that all take: one in `share`,
-    /// about.
+    /// Whether finding the groups of `values` values with `rows` rows takes at most about one part in `share` of the
+    /// time for all groups.
     fn are_few(&self, values: usize, rows: u64, share: u64) -> bool {
-        /// Values that are decoded with all others in the time in which one is searched in a list.
+        /// The number of values that a scan of all lists decodes in the time of one search in a list.
         const VALUES_PER_SEARCH: usize = 8;
         if self.reads_rows {
             return rows.saturating_mul(share) <= self.histogram.rows_of_all;
@@ -120,8 +121,8 @@ impl RowCounts {
         searches.saturating_mul(share as usize) <= self.histogram.places_with(0)
     }
 
-    /// `most` values that have more rows than most, going by those that have the most rows in some list. `None` if they take more
-    /// than one of `share` of the time.
+    /// The `most` most frequent values, judged by those with the most rows in some list. `None` if their groups take
+    /// more than one part in `share` of the time.
     pub(super) fn most_frequent(&self, most: usize, share: u64) -> Result<Option<ArrayRef>> {
         let Some(Counted { values, rows }) = &self.frequent else { return Ok(None) };
         let places = greatest(rows, most);
@@ -132,13 +133,15 @@ impl RowCounts {
         take(values, &places).map(Some)
     }
 
-    /// How to find the values that at least `rows_min` rows have; `None` if that takes too long.
+    /// Finds how to read the values that at least `rows_min` rows have. `None` if that takes too long.
     ///
-    /// Of a value that enough rows have some list has its share. What lists have less than the share of is not read, so that all
-    /// that is known of a value is what it has at least and at most; with a lesser share these are nearer to each other, and
-    /// fewer values are left. This is the three-phase uniform threshold algorithm (Cao and Wang, 2004), with blocks for nodes.
+    /// If a value has enough rows in total, at least one list must have its share of them. We skip the places of lists
+    /// with fewer rows than the share. So we know of each value only the least and greatest number of rows that it can
+    /// have. A smaller share brings these closer together and leaves fewer values. For example, with 8 lists and a
+    /// bound of 80 rows, a value that has fewer than 10 rows in every list cannot reach 80. This is the three-phase
+    /// uniform threshold algorithm (Cao and Wang, 2004), with blocks as nodes.
     pub(super) fn bound(&self, rows_min: u64, limits: Limits) -> Option<Bound> {
-        // A text that is left is searched in all lists, which takes as long as to read many; a number is soon found.
+        // Each remaining text is searched in all lists, which takes as long as reading many. A number is found quickly.
         let (easily, (at_most, parts), many): (_, (_, &[u64]), _) = match is_text(&self.column().1.arrow()) {
             true => (limits.texts_read.0, (limits.texts_read.1, &[8, 4, 2, 1]), 0),
             false => {
@@ -150,7 +153,7 @@ impl RowCounts {
         let with = |parts: &[u64], most: usize| {
             parts.iter().map(|part| share.div_ceil(*part)).find(|share| self.histogram.places_with(*share) <= most)
         };
-        // A whole share leaves too much open, unless everything else takes too long.
+        // The whole share leaves too many values open, so it should be used only if everything else takes too long.
         let share = with(&[8, 4], easily)
             .or_else(|| with(parts, at_most))
             .or_else(|| with(&[2, 1], many))
@@ -158,26 +161,29 @@ impl RowCounts {
         Some(Bound { rows_min, share })
     }
 
-    /// What has to be read of a list.
+    /// The part of a list that must be read.
     pub(super) fn to_read(&self, list: usize, bound: Bound) -> Result<ValueList> {
-        // Beside the rows, in how many lists a value was found.
+        // The weight holds the rows in its high bits and the number of lists, here one, in its low bits. Adding weights
+        // adds both.
         let in_one = |rows: u32| u64::from(rows) << PARTS_BITS | 1;
         let counts = &self.lists[list];
         let (places, rows) = counts.with_rows(bound.share)?;
         Ok(counts.list.at(&places, rows.into_iter().map(in_one).collect()))
     }
 
-    /// A grouping that puts together what `lists` have of each value, of which all were read that have to be.
+    /// A grouping that adds up the weights of each value in `lists`. These must be all parts that
+    /// [`RowCounts::to_read`] returned.
     pub(super) fn put_together(&self, lists: Vec<ValueList>) -> Result<Arc<GroupBy>> {
         let known = KnownLists { lists, loose: None, condition: None };
         GroupBy::of_known(self.counter.source.clone(), self.counter.request.clone(), known)
     }
 
-    /// Of groups of [`RowCounts::put_together`] the values that may have enough rows.
+    /// The values that may have enough rows, from groups of [`RowCounts::put_together`].
     pub(super) fn may_have_enough(&self, groups: &RecordBatch, bound: Bound) -> Result<Counted> {
         let (mut places, mut rows_at_most) = (Vec::new(), Vec::new());
         for (place, known) in (0..).zip(rows_in(groups)?) {
             let (rows, found_in) = (*known as u64 >> PARTS_BITS, *known as u64 & ((1 << PARTS_BITS) - 1));
+            // Every list in which the value was not found may still have one row less than the share.
             let at_most = rows + (self.parts() as u64).saturating_sub(found_in) * (bound.share - 1);
             if at_most >= bound.rows_min {
                 places.push(place);
@@ -187,8 +193,8 @@ impl RowCounts {
         Ok(Counted { values: take(groups.column(0), &places)?, rows: rows_at_most })
     }
 
-    /// All values that may have enough rows, without those of `first`. `found` has those that lists have some share of. `None` if
-    /// these may be most of all rows.
+    /// All values that may have enough rows, without those of `first`. `found` has the values that some list has a
+    /// share of. `None` if these may be most of all rows.
     pub(super) fn others(
         &self,
         found: Vec<Counted>,

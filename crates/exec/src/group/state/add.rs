@@ -1,7 +1,7 @@
-//! Adding rows to cells.
+//! Adds rows to cells.
 //!
-//! Rows are taken a thousand at a time: their numbers are looked up where they come as codes, the rows that do not count
-//! are left out, and what remains goes through one short loop.
+//! Rows are taken a thousand at a time: numbers that come as codes are looked up, rows that do not count are dropped,
+//! and the remaining numbers go through one short loop.
 
 use std::ops::Range;
 
@@ -21,15 +21,15 @@ const ROWS_AT_ONCE: usize = 1 << 10;
 /// Rows of a block or batch that go into groups.
 #[derive(Clone)]
 pub(in crate::group) struct Grouped<'a> {
-    /// Their places.
+    /// Their positions.
     pub(in crate::group) rows: Range<usize>,
-    /// The group of each of them; all are in the first without.
+    /// The group of each row; `None` if all rows belong to the first group.
     pub(in crate::group) groups: Option<&'a [u32]>,
-    /// How many rows each row of the block or batch stands for.
+    /// The number of rows that each row of the block or batch represents.
     pub(in crate::group) weights: Option<&'a [u64]>,
 }
 
-/// Groups in memory: rows of `stride` words, of which those of the aggregates start at `at`.
+/// Groups in memory: rows of `stride` words, with the words of the aggregates at `at`.
 pub(in crate::group) struct Groups<'a> {
     pub(in crate::group) words: &'a mut [u64],
     pub(in crate::group) stride: usize,
@@ -37,7 +37,7 @@ pub(in crate::group) struct Groups<'a> {
 }
 
 impl Groups<'_> {
-    /// How many there are.
+    /// The number of groups.
     pub(super) fn count(&self) -> usize {
         self.words.len() / self.stride
     }
@@ -49,7 +49,7 @@ impl Groups<'_> {
     }
 }
 
-/// What groups have beside their words, and what adding to them takes.
+/// The data that groups keep outside of their words, and the buffers that adding rows needs.
 #[derive(Debug)]
 pub(in crate::group) struct Beside {
     pub(in crate::group) texts: TextStore,
@@ -58,7 +58,7 @@ pub(in crate::group) struct Beside {
 }
 
 impl Beside {
-    /// Nothing; memory is taken from reservations that `memory` makes.
+    /// Makes empty stores. Each takes its memory from a reservation that `memory` makes.
     pub(in crate::group) fn new(states: &States, memory: impl Fn() -> Reservation) -> Beside {
         Beside {
             texts: TextStore::new(memory()),
@@ -80,12 +80,13 @@ impl States {
     ) -> Result<()> {
         let Beside { texts, logs, best } = beside;
         for part in parts {
+            // Parts after the cells are logs.
             let Some(cell) = self.cells.get(part) else {
                 let number = part - self.cells.len();
                 let log = &self.logs[number];
                 let mask = log.reads().mask.and_then(|mask| inputs.masks[mask].as_ref());
                 let Some(values) = &inputs.logged[number] else {
-                    return Err(Error::internal("a log reads what was not prepared"));
+                    return Err(Error::internal("a log reads an argument that was not prepared"));
                 };
                 logs[number].add(log, values, mask, rows, groups.count(), texts)?;
                 continue;
@@ -112,7 +113,7 @@ impl States {
         };
         let is_bad = with_fold!(cell.operation, F => match F::numbers(numbers) {
             Some(numbers) => places.add::<F>(numbers, rows, groups, cell.offset),
-            None => return Err(Error::internal("an aggregate reads numbers of another form")),
+            None => return Err(Error::internal("an aggregate got numbers of another form")),
         });
         if is_bad { Err(cell.total_out_of_range()) } else { Ok(()) }
     }
@@ -127,16 +128,17 @@ impl States {
     ) -> Result<()> {
         match self.operand(cell, inputs)? {
             Some((numbers, places, is_list)) => cell.add_texts((numbers, is_list), &places, rows, groups, texts, best),
-            None => Err(Error::internal("an extreme of no texts")),
+            None => Err(Error::internal("MIN or MAX of texts got other values")),
         }
     }
 
-    /// The numbers that a cell takes, where they are, and whether they are a list; none if it only counts.
+    /// The numbers that a cell takes, where they are, and whether they form a value list; `None` if the cell only
+    /// counts.
     fn operand<'i>(&self, cell: &Cell, inputs: &'i Inputs<'_>) -> Result<Option<(&'i Numbers, Places<'i>, bool)>> {
         let Some(operand) = cell.operand else { return Ok(None) };
         let (Some(values), Some(numbers)) = (&inputs.values[self.operands[operand].argument], &inputs.numbers[operand])
         else {
-            return Err(Error::internal("an aggregate reads what was not prepared"));
+            return Err(Error::internal("an aggregate reads an argument that was not prepared"));
         };
         let mask = cell.mask.and_then(|mask| inputs.masks[mask].as_ref());
         let codes = values.codes.as_ref().map(|codes| codes.as_slice());
@@ -152,6 +154,7 @@ impl Cell {
         let weight = |row: usize| rows.weights.map_or(1, |weights| weights[row]);
         match (mask, rows.groups, rows.weights) {
             (None, None, None) => groups.cell(0, self.offset)[0] += rows.rows.len() as u64,
+            // Counting takes numbers without content, so this vector needs no memory.
             (None, Some(of_rows), None) => {
                 let rows = vec![(); of_rows.len()];
                 add_to_many::<Count>(&rows, of_rows, groups.words, groups.stride, groups.at + self.offset);
@@ -165,14 +168,14 @@ impl Cell {
     }
 }
 
-/// Where the values of rows are, and which rows count.
+/// Says where the values of rows are, and which rows count.
 pub(super) struct Places<'a> {
     pub(super) codes: Option<&'a [u32]>,
     pub(super) mask: Option<&'a BooleanBuffer>,
 }
 
 impl Places<'_> {
-    /// Calls `take` with each row that counts, from the start of `rows` on, and the place of its value.
+    /// Calls `take` for each row that counts, with its distance from the start of `rows` and the index of its value.
     #[inline(always)]
     pub(super) fn each(&self, rows: &Range<usize>, mut take: impl FnMut(usize, usize)) {
         let start = rows.start;
@@ -185,7 +188,7 @@ impl Places<'_> {
         }
     }
 
-    /// Adds the numbers of rows to the cells at `offset` of their groups; whether a total left its type.
+    /// Adds the numbers of rows to the cells at `offset` of their groups. Returns whether a total left its type.
     fn add<F: Fold>(&self, numbers: &[F::Number], rows: &Grouped<'_>, groups: &mut Groups<'_>, offset: usize) -> bool {
         let Grouped { rows: range, groups: of_rows, weights } = rows;
         if let Some(weights) = weights {
@@ -193,15 +196,19 @@ impl Places<'_> {
             self.each(range, |row, place| {
                 let words = groups.cell(of_rows.map_or(0, |of_rows| of_rows[row]), offset);
                 let mut cell = F::load(words);
+                // One step per weight: for example, the value of a list entry with weight 5 counts five times.
                 is_bad |= cell.take_times(numbers[place], weights[range.start + row]);
                 cell.store(words);
             });
             return is_bad;
         }
+        // All values in row order: no lookups are needed.
         if self.codes.is_none() && self.mask.is_none() {
             return add_all::<F>(&numbers[range.clone()], *of_rows, groups, offset);
         }
         let mut is_bad = false;
+        // First gather the numbers of up to a thousand rows into an array. The loop that adds them then needs no
+        // lookups.
         let (mut some, mut of_some) = ([F::Number::default(); ROWS_AT_ONCE], [0; ROWS_AT_ONCE]);
         for first in range.clone().step_by(ROWS_AT_ONCE) {
             let rows = first..(first + ROWS_AT_ONCE).min(range.end);

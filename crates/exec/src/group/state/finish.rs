@@ -1,4 +1,4 @@
-//! From cells to the columns of a result.
+//! Turns cells into the columns of a result.
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ use crate::group::bits::array_of;
 use crate::group::texts::TextStore;
 use crate::quotient;
 
-/// Decimals and sums have at most so many digits.
+/// Decimals and sums have at most this number of digits.
 const DIGITS_MAX: u32 = 38;
 
-/// Groups whose aggregates become columns: rows of `stride` words, of which those of the aggregates start at `at`.
+/// Groups whose aggregates become columns: rows of `stride` words, with the words of the aggregates at `at`.
 #[derive(Clone, Copy)]
 pub(in crate::group) struct Finished<'a> {
     pub(in crate::group) rows: &'a [u64],
@@ -37,7 +37,7 @@ impl<'a> Finished<'a> {
 }
 
 impl States {
-    /// The columns of the aggregates; `logged` has those that are computed of logs.
+    /// The columns of the aggregates. `logged` has the columns that were computed from logs.
     pub(in crate::group) fn finish(
         &self,
         groups: Finished<'_>,
@@ -54,7 +54,7 @@ impl States {
     fn column(&self, output: &CellOutput, groups: Finished<'_>, texts: &TextStore) -> Result<ArrayRef> {
         let counts = output.count.map(|count| groups.cells(&self.cells[count]).map(|words| words[0]));
         let Some(value) = output.value.map(|value| &self.cells[value]) else {
-            let Some(counts) = counts else { return Err(Error::internal("an aggregate of nothing")) };
+            let Some(counts) = counts else { return Err(Error::internal("an aggregate has no cells")) };
             return Ok(Arc::new(Int64Array::from_iter_values(counts.map(|count| count as i64))));
         };
         let (kind, cells) = (&output.aggregate.kind, groups.cells(value));
@@ -63,6 +63,7 @@ impl States {
             let nulls = some_null(NullBuffer::from_iter(views.clone().map(|view| view.is_some())));
             return texts.array(kind, views.map(Option::unwrap_or_default), nulls);
         }
+        // A group without values has NULL, not the initial content of its cell.
         let nulls = counts.clone().and_then(|counts| some_null(NullBuffer::from_iter(counts.map(|count| count > 0))));
         if output.aggregate.function == AggregateFunction::Average {
             let Some(counts) = counts else { return Err(Error::internal("an average without a count")) };
@@ -88,7 +89,7 @@ impl States {
                 array_of(kind, cells.map(|words| words[0].into()), nulls)
             }
             Operation::Spread => Ok(Arc::new(Float64Array::from_iter(cells.map(|words| output.spread(words))))),
-            // A count of pairs is the first word.
+            // The first word is the count of pairs.
             Operation::Pairs if *kind == DataType::Int64 => {
                 Ok(Arc::new(Int64Array::from_iter_values(cells.map(|words| words[0] as i64))))
             }
@@ -99,7 +100,7 @@ impl States {
 }
 
 impl CellOutput {
-    /// How the words of a total and a count make an average.
+    /// Returns the function that makes an average of the words of a total and a count.
     pub(super) fn average(&self, value: &Cell) -> impl Fn(&[u64], u64) -> Result<f64> {
         let scale = match self.aggregate.argument {
             Some((_, DataType::Decimal128(_, scale))) => scale,
@@ -111,12 +112,13 @@ impl CellOutput {
         }
     }
 
-    /// A total of integers or decimals, if the type of the result holds it.
+    /// A total of integers or decimals. Returns an error if the type of the result cannot hold it.
     pub(super) fn total(&self, value: &Cell, words: &[u64], count: u64) -> Result<i128> {
         let total = match value.operation {
             Operation::SumNarrow => i128::from(words[0] as i64),
             _ => i128_of(words),
         };
+        // A shifted total is over the column alone: add the constant once per value.
         let total = self.shift.checked_mul(count.into()).and_then(|shift| total.checked_add(shift));
         let fits = |total: &i128| match self.aggregate.kind {
             DataType::Int64 => i64::try_from(*total).is_ok(),
@@ -127,7 +129,7 @@ impl CellOutput {
 }
 
 impl CellOutput {
-    /// The variance or deviation that the words of a cell make.
+    /// The variance or deviation from the words of a cell.
     pub(super) fn spread(&self, words: &[u64]) -> Option<f64> {
         use AggregateFunction::{DeviationPopulation, DeviationSample, VarianceSample};
         let is_sample = matches!(self.aggregate.function, VarianceSample | DeviationSample);
@@ -136,7 +138,7 @@ impl CellOutput {
         Some(shown(if is_root { variance.sqrt() } else { variance }))
     }
 
-    /// What the words of a cell of pairs make.
+    /// The aggregate of pairs from the words of a cell.
     pub(super) fn of_pairs(&self, words: &[u64]) -> Option<f64> {
         Pairs::load(words).value(self.aggregate.function).map(shown)
     }
@@ -146,7 +148,7 @@ pub(super) fn i128_of(words: &[u64]) -> i128 {
     (u128::from(words[0]) | u128::from(words[1]) << 64) as i128
 }
 
-/// A float with one zero, and one that is no number.
+/// Makes -0 to 0 and every NaN to the same one, so that equal results print alike.
 fn shown(value: f64) -> f64 {
     if value.is_nan() { f64::NAN } else { value + 0.0 }
 }

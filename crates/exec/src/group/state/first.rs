@@ -1,8 +1,8 @@
 //! The first row of each group in an order.
 //!
-//! Rows are compared with the best of their group so far, by one column after the other: after each but the last, only
-//! the rows remain that are as good as the best. Where a column is a list of values its places are compared, which are in
-//! the order of the values.
+//! Each row is compared with the best row of its group so far, one column after the other. After each column but the
+//! last, only the rows that equal the best remain. Where a column is a value list, we compare the codes, because they
+//! are in the order of the values.
 
 use std::cmp::Ordering;
 use std::mem::size_of;
@@ -20,7 +20,7 @@ use crate::group::texts::order_of_views;
 /// No row yet.
 const NONE: u32 = u32::MAX;
 
-/// How the values of a column are put in order.
+/// The order of a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Direction {
     pub(super) descending: bool,
@@ -28,15 +28,15 @@ pub(super) struct Direction {
 }
 
 impl Direction {
-    /// The other way round.
+    /// The reversed direction.
     pub(super) fn reversed(self) -> Direction {
         Direction { descending: !self.descending, nulls_first: !self.nulls_first }
     }
 }
 
-/// Values that are compared.
+/// The values that are compared.
 enum Ranks {
-    /// They ascend.
+    /// Ascending values, such as those of a value list: their indexes have the same order.
     Places,
     Signed(ScalarBuffer<i64>),
     Wide(ScalarBuffer<i128>),
@@ -73,7 +73,7 @@ impl OrderColumn {
         Ok(OrderColumn { ranks, codes: codes.clone(), nulls, direction })
     }
 
-    /// The order of two rows, `compare` that of places of values.
+    /// Compares two rows; `compare` compares the values at two indexes.
     #[inline]
     fn compare(&self, left: u32, right: u32, compare: impl Fn(usize, usize) -> Ordering) -> Ordering {
         let place = |row: u32| self.codes.as_ref().map_or(row, |codes| codes[row as usize]) as usize;
@@ -88,7 +88,7 @@ impl OrderColumn {
         if self.direction.descending { order.reverse() } else { order }
     }
 
-    /// Finds the best row of each group among those that remain in `firsts`.
+    /// Finds the best row of each group among the rows that remain in `firsts`.
     fn find(&self, firsts: &mut Firsts, step: Step) {
         match &self.ranks {
             Ranks::Places => {
@@ -110,41 +110,41 @@ impl OrderColumn {
     }
 }
 
-/// What becomes of rows that are as good as the best of their group.
+/// Says what happens to rows that equal the best row of their group.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Step {
-    /// They remain, for the next column.
+    /// They remain for the next column.
     Tell,
     /// The first one stays.
     TakeFirst,
-    /// The last one is taken.
+    /// The last one replaces the others.
     TakeLast,
 }
 
-/// Finds the first rows of groups; its room is kept between uses.
+/// Finds the first rows of groups. Keeps its memory between uses.
 #[derive(Debug, Default)]
 pub(super) struct Firsts {
-    /// By group.
+    /// The best row, by group.
     best: Vec<u32>,
-    /// Groups that have one.
+    /// Groups that have a best row.
     touched: Vec<u32>,
     /// The rows that may be first, and their groups.
     rows: Vec<(u32, u32)>,
 }
 
 impl Firsts {
-    /// Bytes of memory for so many rows and groups at most.
+    /// Bytes of memory for at most `rows` rows and `groups` groups.
     pub(super) fn bytes_for(rows: usize, groups: usize) -> u64 {
         (rows * size_of::<(u32, u32)>() + groups * 2 * size_of::<u32>()) as u64
     }
 
-    /// Bytes of memory.
+    /// Bytes of memory in use.
     pub(super) fn bytes(&self) -> u64 {
         Firsts::bytes_for(self.rows.capacity(), self.best.capacity())
     }
 
-    /// Of rows and their groups, of which there are `groups`, the first row of each group that has one, and the group.
-    /// Of several the last one that comes is taken if `latest`.
+    /// Finds the first row of each group that has rows, and returns it with the group. `rows` has rows with their
+    /// group, which is below `groups`. Of equal rows the last one wins if `latest`, otherwise the first.
     pub(super) fn find(
         &mut self,
         columns: &[OrderColumn],
@@ -159,9 +159,11 @@ impl Firsts {
             self.best.reserve_exact(groups - self.best.len());
             self.best.resize(groups, NONE);
         }
+        // We reset only the groups that the last call touched, because there may be many groups and few rows.
         self.touched.drain(..).for_each(|group| self.best[group as usize] = NONE);
         self.touched.reserve_exact(groups);
         let last = if latest { Step::TakeLast } else { Step::TakeFirst };
+        // All columns but the last only narrow down the rows; the last one decides.
         match columns.split_last() {
             None => self.find_by(last, |_, _| Ordering::Equal),
             Some((column, before)) => {
@@ -187,6 +189,7 @@ impl Firsts {
             }
         }
         if step == Step::Tell {
+            // Only now the best of each group is known, so rows must be compared a second time.
             let best = &self.best;
             self.rows.retain(|(row, group)| compare(*row, best[*group as usize]) == Ordering::Equal);
         }
@@ -213,7 +216,7 @@ mod tests {
             values(Arc::new(Float64Array::from(floats.clone()))),
             values(Arc::new(StringViewArray::from(texts.clone()))),
         ];
-        // Numbers as codes into an ascending list, NULL last.
+        // Numbers as codes into an ascending list, with NULL last.
         let list = Values {
             values: Arc::new(Int32Array::from(vec![Some(0), Some(1), Some(2), Some(3), Some(4), None])),
             codes: Some(Arc::new(numbers.iter().map(|number| number.map_or(5, |number| number as u32)).collect())),

@@ -1,28 +1,29 @@
-//! What is done with one more number: one small type for each kind of cell, and loops over them.
+//! Folds: one small type for each kind of cell says how the cell takes one more number. The loops over them are here
+//! too.
 
 use super::numbers::Numbers;
 
-/// A cell's content and how it grows. `INITIAL` is its words for no rows at all.
+/// The content of a cell and how it grows. `INITIAL` has the words of a cell without rows.
 pub(super) trait Fold: Sized {
     type Number: Copy + Default + 'static;
     const INITIAL: &'static [u64];
-    /// Whether the cell is the same in whatever order it takes numbers, and however they were put together before.
+    /// Whether the result does not depend on the order of the numbers or on how parts were joined.
     const IN_ANY_ORDER: bool = false;
 
-    /// The numbers in the form that is taken.
+    /// The numbers in the form that the fold takes; `None` if they have another form.
     fn numbers(numbers: &Numbers) -> Option<&[Self::Number]>;
 
     fn load(words: &[u64]) -> Self;
 
     fn store(self, words: &mut [u64]);
 
-    /// Takes one number; whether that left the type.
+    /// Takes one number. Returns whether the total left its type.
     fn take(&mut self, number: Self::Number) -> bool;
 
-    /// Takes one number for each of `rows` rows; whether that left the type.
+    /// Takes the same number for each of `rows` rows. Returns whether the total left its type.
     fn take_times(&mut self, number: Self::Number, rows: u64) -> bool;
 
-    /// Takes all that another cell took; whether that left the type.
+    /// Takes all numbers that another cell took. Returns whether the total left its type.
     fn join(&mut self, other: Self) -> bool;
 }
 
@@ -56,7 +57,7 @@ macro_rules! with_fold {
 }
 pub(super) use with_fold;
 
-/// Adds the cells at `at` of rows to those of their groups, and says whether a total left its type.
+/// Adds the cells at `at` of rows to those of their groups. Returns whether a total left its type.
 pub(super) fn merge<F: Fold>(pairs: &[(u32, u32)], rows: &[u64], groups: &mut [u64], stride: usize, at: usize) -> bool {
     let mut is_bad = false;
     for (row, group) in pairs {
@@ -69,13 +70,14 @@ pub(super) fn merge<F: Fold>(pairs: &[(u32, u32)], rows: &[u64], groups: &mut [u
     is_bad
 }
 
-/// Groups of which [`add_to_few`] adds to so many cells each.
+/// Groups up to which [`add_to_few`] is used. It gives each group one cell per lane.
 const FEW: usize = 32;
 const LANES: usize = 4;
 const LANE_WORDS_MAX: usize = 2;
 
-/// As [`add_to_many`], of up to [`FEW`] groups. Rows next to each other are often of the same group, and adding to a cell waits
-/// until what was added before is stored: so neighbours add to cells of their own, and those are put together at the end.
+/// Adds numbers to the cells of up to [`FEW`] groups. Neighbouring rows often belong to the same group, and adding to a
+/// cell must wait until the previous sum is stored. So neighbours add to cells of their own, in separate lanes, and the
+/// lanes are joined at the end.
 fn add_to_few<F: Fold>(numbers: &[F::Number], of_numbers: &[u32], words: &mut [u64], stride: usize, at: usize) -> bool {
     let len = F::INITIAL.len();
     let groups = words.len() / stride;
@@ -85,6 +87,7 @@ fn add_to_few<F: Fold>(numbers: &[F::Number], of_numbers: &[u32], words: &mut [u
     }
     let mut is_bad = false;
     let mut add = |lane: &mut [[u64; LANE_WORDS_MAX]; FEW], number: F::Number, group: u32| {
+        // The modulo changes nothing, because group numbers are less than `FEW`. It spares the bounds check.
         let words = &mut lane[group as usize % FEW];
         let mut cell = F::load(words);
         is_bad |= cell.take(number);
@@ -109,7 +112,7 @@ fn add_to_few<F: Fold>(numbers: &[F::Number], of_numbers: &[u32], words: &mut [u
     is_bad
 }
 
-/// Adds numbers to the cells at `at` of their groups, and says whether a total left its type.
+/// Adds numbers to the cells at `at` of their groups. Returns whether a total left its type.
 pub(super) fn add_to_many<F: Fold>(
     numbers: &[F::Number],
     groups: &[u32],
@@ -117,7 +120,9 @@ pub(super) fn add_to_many<F: Fold>(
     stride: usize,
     at: usize,
 ) -> bool {
+    // Lanes pay only if few groups get many rows.
     let is_few = words.len() <= FEW * stride && numbers.len() >= FEW * LANES * 2;
+    // Lanes change the order of additions, so only folds that allow that may use them.
     if F::IN_ANY_ORDER && F::INITIAL.len() <= LANE_WORDS_MAX && is_few {
         return add_to_few::<F>(numbers, groups, words, stride, at);
     }
@@ -131,7 +136,7 @@ pub(super) fn add_to_many<F: Fold>(
     is_bad
 }
 
-/// Adds numbers to one cell, and says whether a total left its type.
+/// Adds numbers to one cell. Returns whether a total left its type.
 pub(super) fn add_to_one<F: Fold>(numbers: &[F::Number], words: &mut [u64]) -> bool {
     let mut cell = F::load(words);
     let mut is_bad = false;
@@ -142,7 +147,7 @@ pub(super) fn add_to_one<F: Fold>(numbers: &[F::Number], words: &mut [u64]) -> b
     is_bad
 }
 
-/// Rows. They are counted where rows are known, not here.
+/// The number of rows. The caller counts the rows and passes no numbers.
 pub(super) struct Count(u64);
 
 impl Fold for Count {
@@ -183,10 +188,10 @@ impl Fold for Count {
     }
 }
 
-/// A total of `T` of numbers of `N`.
+/// A total of type `T` over numbers of type `N`.
 pub(super) struct Sum<N, T>(T, std::marker::PhantomData<N>);
 
-/// Numbers that are added up or compared, in one of the forms.
+/// Numbers of one of the forms, which are added up or compared.
 pub(super) trait Number: Copy + Default + 'static {
     fn of(numbers: &Numbers) -> Option<&[Self]>;
 }
@@ -209,7 +214,7 @@ impl Number for i128 {
     }
 }
 
-/// What a cell holds, in its words.
+/// The content of a cell, stored in its words.
 pub(super) trait Content: Copy + Ord {
     const ZERO: &'static [u64];
     const LEAST: &'static [u64];
@@ -220,7 +225,7 @@ pub(super) trait Content: Copy + Ord {
     fn store(self, words: &mut [u64]);
 }
 
-/// What totals are made of.
+/// The content of a cell that is a total.
 pub(super) trait Total: Content {
     fn plus(self, other: Self) -> (Self, bool);
 
@@ -267,7 +272,7 @@ impl Total for i64 {
 
     #[inline(always)]
     fn times(self, rows: u64) -> (i64, bool) {
-        // A table has fewer rows than a total has bits for.
+        // This cannot change the sign: a table has fewer rows than an `i64` can count.
         self.overflowing_mul(rows as i64)
     }
 }
@@ -287,7 +292,7 @@ impl Total for i128 {
 impl<N: Number, T: Total + From<N>> Fold for Sum<N, T> {
     type Number = N;
     const INITIAL: &'static [u64] = T::ZERO;
-    // A part of a total of wide numbers may leave the type, though the total does not.
+    // A partial total of wide numbers may leave the type although the whole total does not, so the order matters.
     const IN_ANY_ORDER: bool = size_of::<N>() <= size_of::<u64>();
 
     fn numbers(numbers: &Numbers) -> Option<&[N]> {
@@ -313,6 +318,7 @@ impl<N: Number, T: Total + From<N>> Fold for Sum<N, T> {
 
     #[inline(always)]
     fn take_times(&mut self, number: N, rows: u64) -> bool {
+        // An overflow in either step is an error, even if the other one brings the total back.
         let (added, is_bad) = T::from(number).times(rows);
         let (total, is_worse) = self.0.plus(added);
         self.0 = total;
@@ -327,14 +333,14 @@ impl<N: Number, T: Total + From<N>> Fold for Sum<N, T> {
     }
 }
 
-/// A total of floats, and what rounding took from it (Knuth's two-sum), so that the order of rows matters little.
+/// A total of floats and its rounding error (Knuth's two-sum), so that the order of the rows matters little.
 pub(super) struct SumFloat {
     total: f64,
     lost: f64,
 }
 
 impl SumFloat {
-    /// The total. What was lost is no number once the total is none, or infinite.
+    /// The total. If it is infinite or NaN, the rounding error is NaN and must be left out.
     pub(super) fn total(&self) -> f64 {
         if self.total.is_finite() { self.total + self.lost } else { self.total }
     }
@@ -362,6 +368,7 @@ impl Fold for SumFloat {
     fn take(&mut self, number: f64) -> bool {
         let total = self.total + number;
         let taken = total - self.total;
+        // This is exactly the part of both numbers that the rounded total does not have.
         self.lost += (self.total - (total - taken)) + (number - taken);
         self.total = total;
         false
@@ -476,7 +483,7 @@ bits!(
     BitAnd, u64::MAX, &=, |number, _| number
 );
 bits!(
-    /// The bits that some number has.
+    /// The bits that at least one number has.
     BitOr, 0, |=, |number, _| number
 );
 bits!(
@@ -484,8 +491,8 @@ bits!(
     BitXor, 0, ^=, |number, rows| number * (rows % 2)
 );
 
-/// How far floats are from their mean: their number, the mean, and the sum of the squares of the distances (Welford's
-/// way of adding one, Chan's of adding many).
+/// The spread of floats around their mean: their number, the mean, and the sum of the squared distances. Welford's
+/// method adds one number, Chan's adds another spread.
 pub(super) struct Spread {
     count: u64,
     mean: f64,
@@ -493,7 +500,7 @@ pub(super) struct Spread {
 }
 
 impl Spread {
-    /// The mean square of the distances over one less than the count if `is_sample`; none of too few.
+    /// The variance: the squares divided by the count, or by one less if `is_sample`. `None` for too few numbers.
     pub(super) fn variance(&self, is_sample: bool) -> Option<f64> {
         let divisor = self.count.checked_sub(u64::from(is_sample)).filter(|divisor| *divisor > 0)?;
         Some(self.squares / divisor as f64)
@@ -539,6 +546,7 @@ impl Fold for Spread {
             return false;
         }
         let (left, right) = (self.count as f64, other.count as f64);
+        // The squares of two parts also differ by the distance of their means.
         let distance = self.mean - other.mean;
         self.squares += other.squares + distance * distance * left * right / count as f64;
         self.mean = (left * self.mean + right * other.mean) / count as f64;

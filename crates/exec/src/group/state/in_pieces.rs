@@ -1,4 +1,4 @@
-//! Which cells take the rows of a block piece by piece, and how they do.
+//! Adds the rows of a block to cells piece by piece.
 
 use rowmill_base::Result;
 use rowmill_plan::Expr;
@@ -12,7 +12,7 @@ use crate::group::rows::Rows;
 /// Cells that take the rows of a block piece by piece.
 pub(in crate::group) struct InPieces<'a> {
     pieces: WordPieces<'a>,
-    /// The cells of totals, and which of the values of a piece they take.
+    /// The cells of totals, each with the number of the piece's value that it takes.
     totals: Vec<(usize, usize)>,
     /// The cells that count rows.
     counts: Vec<usize>,
@@ -26,9 +26,10 @@ impl InPieces<'_> {
 }
 
 impl States {
-    /// The cells that may take `rows` in pieces: totals in 64 bits of what is never NULL, whose pieces fit those too, and counts of
-    /// rows. `None` if there are no such totals.
+    /// The cells that may take `rows` in pieces: counts of rows, and totals of arguments that are never NULL and whose
+    /// total over one piece fits 64 bits. `None` if no total qualifies.
     pub(in crate::group) fn in_pieces<'a>(&self, rows: &'a Rows<'a>) -> Result<Option<InPieces<'a>>> {
+        // A row with a weight must be added several times, which pieces cannot do.
         if self.small_words.is_empty() || rows.weights().is_some() {
             return Ok(None);
         }
@@ -47,8 +48,8 @@ impl States {
         Ok((!totals.is_empty()).then_some(InPieces { pieces, totals, counts }))
     }
 
-    /// Adds rows to the cells that take them in pieces. `of_rows` has the group of each row among those of the block, and
-    /// `numbers` where each of these is in `groups`.
+    /// Adds rows to the cells that take them in pieces. `of_rows` has the group of each row among the groups of the
+    /// block. `numbers` has the index of each of these groups in `groups`.
     pub(in crate::group) fn add_in_pieces(
         &self,
         InPieces { pieces, totals, counts }: &InPieces<'_>,
@@ -81,7 +82,7 @@ impl States {
     }
 }
 
-/// Adds a total to a cell; whether that left its type.
+/// Adds a total to a cell. Returns whether the cell's total left its type.
 fn take<F: Fold<Number = i64>>(words: &mut [u64], total: i64) -> bool {
     let mut cell = F::load(words);
     let is_bad = cell.take(total);

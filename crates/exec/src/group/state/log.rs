@@ -1,8 +1,9 @@
-//! Aggregates that need the values themselves: distinct ones, lists, quantiles, and those of values in an order.
+//! Aggregates that need the values themselves: distinct aggregates, lists, quantiles, and ordered aggregates.
 //!
-//! A log has a row for each value that counts, behind the number of its group. The rows go into partitions with their
-//! groups, in storage of their own. There, those of all workers are put together: each value once per group, or all of
-//! them in the order of the groups; and the aggregates are computed of slices of that.
+//! A log has one row for each value that counts. The row starts with the number of the value's group. The rows go into
+//! partitions together with their groups, in storage of their own. When a partition is merged, the rows of all workers
+//! are put together: either each value once per group, or all values in the order of the groups. The aggregates are
+//! then computed from slices of the result.
 //!
 //! ```text
 //!   ┌─────────────────┬────────────────────────────────────────────────────────────────┐
@@ -10,8 +11,8 @@
 //!   └─────────────────┴────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! Distinct values that come again soon are left out at once, as far as a small table remembers them. Where only the
-//! first value of an order is asked for, only the first of each group of a block or batch becomes a row.
+//! A log of distinct values drops a repeated value at once if a small table still remembers it. A log that needs only
+//! the first value of an order writes only one row per group of a block or batch.
 
 use std::mem::size_of;
 use std::sync::Arc;
@@ -43,24 +44,24 @@ use crate::sort::places_in_order;
 /// Rows that are written at once.
 const ROWS_AT_ONCE: usize = 1 << 10;
 
-/// Rows of which a small table remembers that they were met.
+/// Rows that the table of recently met rows remembers.
 const ROWS_REMEMBERED: usize = 1 << 14;
 
-/// Registers of which a table remembers that they are in use: those of a dozen large groups.
+/// Registers that the table of used registers remembers: enough for those of a dozen large groups.
 const REGISTERS_REMEMBERED: usize = 1 << 18;
 
-/// Rows that are not looked up after those that were remembered were hardly met again.
+/// Rows that skip the lookup once the remembered rows turned out to repeat rarely.
 const ROWS_PAST_TABLE: usize = 1 << 18;
 
 /// Bytes of a joined text at most: Arrow counts them with 31 bits.
 const TEXT_BYTES_MAX: usize = i32::MAX as usize;
 
-/// What is computed of a log.
+/// A result that is computed from a log.
 #[derive(Debug)]
 enum LogOutput {
-    /// How many values there are.
+    /// The number of values.
     Count,
-    /// By its number among the aggregates of distinct values.
+    /// The aggregate with this number among the aggregates of distinct values.
     Cells(usize),
     Median(DataType),
     Quantile(f64, DataType),
@@ -69,27 +70,27 @@ enum LogOutput {
     Mode(DataType),
     Array(DataType),
     Text(String, DataType),
-    /// The value that is at a place of the order; the last one is at -1.
+    /// The value at this place of the order, counted from 1; the last value is at -1.
     At(i64, DataType),
-    /// About how many distinct values there are.
+    /// An estimate of the number of distinct values.
     Estimate,
 }
 
-/// Which values stay in a log.
+/// Selects the values that stay in a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kept {
     All,
-    /// Each once.
+    /// Each distinct value once.
     Distinct,
-    /// The first of each group in the log's order, and of several the one that comes first.
+    /// The first value of each group in the log's order. Of equal values, the one that comes first stays.
     First,
-    /// As [`Kept::First`], and of several the one that comes last.
+    /// The first value of each group in the log's order. Of equal values, the one that comes last stays.
     LastOfFirst,
-    /// None: what registers.rs makes of them.
+    /// No values: the log keeps their HyperLogLog registers (registers.rs).
     Registers,
 }
 
-/// What a log reads of rows: the same is one log.
+/// The input of a log. Aggregates with equal `Reads` share one log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Reads {
     pub(super) argument: usize,
@@ -110,8 +111,9 @@ pub(in crate::group) struct Log {
     pub(in crate::group) layout: Layout,
     kind: DataType,
     outputs: Vec<LogOutput>,
-    /// The aggregates of each value once, and their cells.
+    /// The aggregates over the distinct values of this log.
     distinct_aggregates: Vec<Aggregate>,
+    /// The cells of these aggregates; set by [`Log::prepare`].
     states: Option<Box<States>>,
 }
 
@@ -124,18 +126,18 @@ pub(super) fn needs_values(aggregate: &Aggregate) -> bool {
     match aggregate.function {
         Median | Quantile | DiscreteQuantile | WeightedQuantile | Mode => true,
         Array | Text | First | Last | Nth | ApproximateCount => true,
-        // A value that counts twice changes nothing.
+        // A duplicate does not change these results, so a cell is enough even with DISTINCT.
         Min | Max | BitAnd | BitOr => false,
         _ => aggregate.distinct,
     }
 }
 
-/// The aggregate with its values in their own order, if it needs that and has no other.
+/// Returns the aggregate ordered by its own values, if it needs an order and the query gives no other.
 pub(super) fn in_own_order(aggregate: &Aggregate) -> Aggregate {
     let mut aggregate = aggregate.clone();
     let needs_order = match aggregate.function {
         AggregateFunction::DiscreteQuantile => aggregate.order.is_empty(),
-        // The order says which of several comes first, and must be that of the values.
+        // The order decides which of several equally frequent values wins, so it must be the order of the values.
         AggregateFunction::Mode => true,
         _ => false,
     };
@@ -147,7 +149,8 @@ pub(super) fn in_own_order(aggregate: &Aggregate) -> Aggregate {
     aggregate
 }
 
-/// The order and the choice of an aggregate's values: the last one of an order is the first one of its reverse.
+/// The order of an aggregate's values, and which of them stay. The last value of an order is the first one of the
+/// reversed order, so `last` reverses the directions.
 pub(super) fn choice(aggregate: &Aggregate) -> (Vec<(Expr, Direction)>, Kept) {
     use AggregateFunction::{ApproximateCount, Array, DiscreteQuantile, First, Last, Mode, Nth, Text};
     let function = aggregate.function;
@@ -169,15 +172,15 @@ pub(super) fn choice(aggregate: &Aggregate) -> (Vec<(Expr, Direction)>, Kept) {
     (order, kept)
 }
 
-/// The values of a block or batch as a log takes them.
+/// The values of a block or batch in the form that a log takes.
 pub(in crate::group) struct Logged<'a> {
     values: KeyValues<'a>,
-    /// What tells which are first, if only those are kept.
+    /// The columns that decide which value is first, if the log keeps only the first ones.
     order: Vec<OrderColumn>,
 }
 
 impl Log {
-    /// A log of what `reads` says, of `columns`: the value, and those by which it is ordered.
+    /// Makes a log for `reads`. The `columns` are the value, followed by the expressions that order it.
     pub(super) fn new(reads: Reads, columns: &[Key]) -> Result<Log> {
         let mut held = vec![reads.argument];
         for (argument, _) in &reads.order {
@@ -202,17 +205,17 @@ impl Log {
         })
     }
 
-    /// What is read of rows.
+    /// The input of the log.
     pub(super) fn reads(&self) -> &Reads {
         &self.reads
     }
 
-    /// The arguments that are read, each once.
+    /// The arguments that the log reads, each once.
     pub(super) fn held(&self) -> &[usize] {
         &self.held
     }
 
-    /// Whether one value of each group stays.
+    /// Whether the log keeps one value per group.
     fn keeps_first(&self) -> bool {
         matches!(self.reads.kept, Kept::First | Kept::LastOfFirst)
     }
@@ -221,7 +224,7 @@ impl Log {
         self.reads.kept == Kept::Distinct
     }
 
-    /// Adds an aggregate to what is computed; its number.
+    /// Adds an aggregate to the results and returns its number.
     pub(super) fn add_output(&mut self, aggregate: &Aggregate) -> Result<usize> {
         let parameter = aggregate.parameter.as_ref();
         let lacking = || Error::internal(format!("{} without its parameter", aggregate.function.name()));
@@ -259,7 +262,7 @@ impl Log {
         Ok(self.outputs.len() - 1)
     }
 
-    /// The type of an aggregate.
+    /// The type of an aggregate's result.
     pub(super) fn kind_of(&self, number: usize) -> &DataType {
         match &self.outputs[number] {
             LogOutput::Count => &DataType::Int64,
@@ -276,7 +279,7 @@ impl Log {
         }
     }
 
-    /// Makes the cells of distinct values, once all aggregates are known.
+    /// Makes the cells of the distinct values. The caller must have added all aggregates before.
     pub(super) fn prepare(&mut self) -> Result<()> {
         if !self.distinct_aggregates.is_empty() {
             self.states =
@@ -285,10 +288,10 @@ impl Log {
         Ok(())
     }
 
-    /// The values of a block or batch, given by their arguments.
+    /// Takes the values of a block or batch from its arguments.
     pub(super) fn values(&self, arguments: &[Option<Values>], rows: usize) -> Result<Logged<'_>> {
         let of = |argument: usize| {
-            arguments[argument].as_ref().ok_or_else(|| Error::internal("a log reads what was not prepared"))
+            arguments[argument].as_ref().ok_or_else(|| Error::internal("a log reads an argument that was not prepared"))
         };
         let held = self.held.iter().map(|argument| match self.reads.kept {
             Kept::Registers => registers(of(*argument)?),
@@ -317,7 +320,7 @@ impl Log {
         mix(shape.hash(&row[1..]) ^ row[0])
     }
 
-    /// The columns of the aggregates for so many groups, of the rows in `pages`.
+    /// Computes the columns of the aggregates for `groups` groups from the rows in `pages`.
     pub(in crate::group) fn finish(
         &self,
         pages: Vec<Vec<u64>>,
@@ -349,6 +352,7 @@ impl Log {
         }
         let starts = self.starts(&rows, groups);
         let is_of = |is: fn(&LogOutput) -> bool| self.outputs.iter().any(is);
+        // Counts do not depend on the order of the rows within a group.
         let rows = match is_of(|output| !matches!(output, LogOutput::Count | LogOutput::Cells(_))) {
             true => self.in_order(rows, &starts),
             false => rows,
@@ -380,7 +384,7 @@ impl Log {
         self.outputs.iter().map(of).collect()
     }
 
-    /// The values of rows in the order of their groups, within those in the log's order.
+    /// The values of the rows, ordered by group and within a group by the log's order.
     fn column(&self, rows: &[u64], starts: &[usize], texts: &TextStore, memory: &mut Reservation) -> Result<ArrayRef> {
         let mut columns = self.layout.keys(rows, texts, &[])?;
         if self.reads.order.is_empty() {
@@ -392,6 +396,7 @@ impl Log {
             nulls_first: direction.nulls_first,
         };
         let mut keys: Vec<SortKey> = self.reads.order.iter().enumerate().map(sort_key).collect();
+        // With several groups, the group is the first sort key, so that each group's values stay together.
         if starts.len() > 2 {
             let groups = rows.chunks_exact(self.layout.stride).map(|row| row[0] as u32);
             keys.insert(0, SortKey { column: columns.len(), descending: false, nulls_first: false });
@@ -401,7 +406,7 @@ impl Log {
         take(&columns[0], &places)
     }
 
-    /// The value of each group that is the first of the log's order.
+    /// The value of each group that comes first in the log's order.
     fn first(&self, rows: &[u64], groups: usize, texts: &TextStore, memory: &mut Reservation) -> Result<ArrayRef> {
         let columns = self.layout.keys(rows, texts, &[])?;
         let of = |((_, direction), values): (&(usize, Direction), &ArrayRef)| {
@@ -417,7 +422,7 @@ impl Log {
         arrow::compute::take(&columns[0], &UInt32Array::from(places), None).map_err(failed)
     }
 
-    /// The rows of which none is like one before.
+    /// The rows without duplicates: each group and value once.
     fn each_once<S: KeyShape>(&self, shape: S, pages: Vec<Vec<u64>>, texts: &TextStore) -> Vec<u64> {
         let stride = self.layout.stride;
         let words = pages.iter().map(Vec::len).sum();
@@ -437,7 +442,7 @@ impl Log {
         once
     }
 
-    /// The rows in the order of their groups.
+    /// The rows in the order of their groups. This is a counting sort: `starts` says where each group begins.
     fn in_order(&self, rows: Vec<u64>, starts: &[usize]) -> Vec<u64> {
         let stride = self.layout.stride;
         if rows.chunks_exact(stride).is_sorted_by_key(|row| row[0]) {
@@ -453,7 +458,7 @@ impl Log {
         sorted
     }
 
-    /// Where each group's rows start once they are in order, and where the last one's end.
+    /// Where the rows of each group start once they are in order. The last entry is the end of the last group.
     fn starts(&self, rows: &[u64], groups: usize) -> Vec<usize> {
         let mut starts = vec![0; groups + 1];
         rows.chunks_exact(self.layout.stride).for_each(|row| starts[row[0] as usize + 1] += 1);
@@ -462,7 +467,7 @@ impl Log {
     }
 }
 
-/// The aggregates of each value once.
+/// Computes the aggregates over the distinct values, which are the rows of a log without duplicates.
 fn finish_cells(
     states: &States,
     column: &ArrayRef,
@@ -488,7 +493,7 @@ fn failed(error: ArrowError) -> Error {
 
 /// The values of each group as a list.
 fn list(column: &ArrayRef, starts: &[usize], kind: &DataType) -> Result<ArrayRef> {
-    let DataType::List(field) = kind else { return Err(Error::internal(format!("a list that is a {kind}"))) };
+    let DataType::List(field) = kind else { return Err(Error::internal(format!("values collected as {kind}"))) };
     let too_many =
         |_| Error::new(ErrorKind::ResultTooLarge, "lists of a result have more values than their type holds");
     let offsets = starts.iter().map(|start| i32::try_from(*start).map_err(too_many)).collect::<Result<Vec<_>>>()?;
@@ -498,7 +503,7 @@ fn list(column: &ArrayRef, starts: &[usize], kind: &DataType) -> Result<ArrayRef
     Ok(Arc::new(list.map_err(failed)?))
 }
 
-/// The value of each group that is at a place of its order.
+/// The value at one place of each group's order.
 fn at(column: &ArrayRef, starts: &[usize], place: i64) -> Result<ArrayRef> {
     let of = |ends: &[usize]| {
         let (start, end) = (ends[0] as i64, ends[1] as i64);
@@ -509,7 +514,7 @@ fn at(column: &ArrayRef, starts: &[usize], place: i64) -> Result<ArrayRef> {
     arrow::compute::take(column, &places, None).map_err(failed)
 }
 
-/// The texts of each group, one behind the other.
+/// The texts of each group, joined with `between`.
 fn joined(
     column: &ArrayRef,
     starts: &[usize],
@@ -525,8 +530,9 @@ fn joined(
         let bytes: usize = (ends[0]..ends[1]).map(|place| len_of(texts.views()[place]) + between.len()).sum();
         (all, longest) = (all + bytes, longest.max(bytes));
     }
+    // Check the size before any text is built: one that is too long for Arrow's offsets must fail, not wrap around.
     if longest > TEXT_BYTES_MAX {
-        return Err(Error::new(ErrorKind::ResultTooLarge, format!("string_agg: a text has {longest} bytes")));
+        return Err(Error::new(ErrorKind::ResultTooLarge, format!("string_agg: a text would have {longest} bytes")));
     }
     memory.grow((all + longest) as u64)?;
     let mut joined = StringViewBuilder::with_capacity(starts.len() - 1);
@@ -552,12 +558,12 @@ fn joined(
 #[derive(Debug)]
 pub(in crate::group) struct LogRows {
     rows: Vec<u64>,
-    /// Of the rows from `first_remembered` on.
+    /// Finds the rows from `first_remembered` on.
     index: Index,
     first_remembered: usize,
     /// Rows that were looked up since then.
     looked_up: usize,
-    /// Rows that are not to be looked up.
+    /// Rows that should still skip the lookup.
     past_table: usize,
     chunk: Vec<u64>,
     firsts: Firsts,
@@ -583,7 +589,7 @@ impl LogRows {
         &self.rows
     }
 
-    /// Forgets all rows.
+    /// Removes all rows.
     pub(in crate::group) fn clear(&mut self) {
         self.rows.clear();
         self.forget();
@@ -594,7 +600,7 @@ impl LogRows {
         (self.first_remembered, self.looked_up) = (self.rows.len(), 0);
     }
 
-    /// Adds the values of the rows that are in the mask, which go into `groups` groups.
+    /// Adds the values of the rows in the mask, which belong to `groups` groups.
     pub(super) fn add(
         &mut self,
         log: &Log,
@@ -616,6 +622,7 @@ impl LogRows {
             let all = places.iter().map(|place| (*place as u32, group_of(*place)));
             let firsts = self.firsts.find(order, log.reads.kept == Kept::LastOfFirst, all, groups);
             places = firsts.map(|(place, _)| place as usize).collect();
+        // A value of a value list stays once for each row that it represents. Distinct values need no copies.
         } else if let Some(weights) = rows.weights
             && log.reads.kept == Kept::All
         {
@@ -642,6 +649,7 @@ impl LogRows {
     fn take(&mut self, log: &Log, values: &KeyValues<'_>, chunk: &mut [u64], texts: &mut TextStore) -> Result<()> {
         let rows = chunk.len() / log.layout.stride;
         let needed = self.rows.len() + chunk.len();
+        // We reserve a power of two and account for it before allocating, so that the broker can refuse the memory.
         if needed > self.rows.capacity() {
             let room = needed.next_power_of_two();
             self.memory.grow(((room - self.rows.capacity()) * size_of::<u64>()) as u64)?;
@@ -650,6 +658,7 @@ impl LogRows {
         if log.reads.kept == Kept::Registers {
             return self.take_registers(chunk);
         }
+        // Either all values stay, or the table did not pay lately. The merge drops duplicates later.
         if !log.is_distinct() || self.past_table > 0 {
             self.past_table = self.past_table.saturating_sub(rows);
             values.settle(chunk, texts)?;
@@ -662,6 +671,7 @@ impl LogRows {
         }
         let remembered = (self.rows.len() - self.first_remembered) / log.layout.stride;
         if remembered + rows > self.index.room() {
+            // Fewer than half of the lookups found a known value: the table does not pay, so skip it for a while.
             if self.looked_up < remembered * 2 {
                 self.past_table = ROWS_PAST_TABLE;
             }
@@ -671,7 +681,7 @@ impl LogRows {
         with_shape!(log.layout.shape, shape => self.take_new(shape, log.layout.stride, values, chunk, texts))
     }
 
-    /// Adds rows of registers, each to that which is remembered, if there is one.
+    /// Adds rows of registers. A row merges into the remembered row of its register, if there is one.
     fn take_registers(&mut self, chunk: &[u64]) -> Result<()> {
         let (rows, remembered) = (chunk.len() / STRIDE, (self.rows.len() - self.first_remembered) / STRIDE);
         let room = self.index.room();
@@ -688,6 +698,7 @@ impl LogRows {
         Ok(())
     }
 
+    /// Appends the rows of `chunk` that the table does not remember.
     fn take_new<S: KeyShape>(
         &mut self,
         shape: S,
@@ -700,6 +711,8 @@ impl LogRows {
             let remembered = &self.rows[self.first_remembered..];
             let found = self.index.find(Log::hash(shape, row), |number| {
                 Log::is_same(shape, &remembered[number as usize * stride..], row, |text, held, view| {
+                    // The low halves have length and mark. If those differ or the text is inline, the views alone
+                    // decide.
                     if held as u64 != view as u64 || !is_long(view) {
                         return held == view;
                     }

@@ -9,7 +9,7 @@ use rowmill_base::{Error, Result};
 use super::numbers::integers;
 use crate::group::bits::array_of;
 
-/// The value in the middle of each group's, of which there are two the mean.
+/// The median of each group: the value in the middle, or the mean of both if their number is even.
 pub(super) fn median(column: &ArrayRef, starts: &[usize], kind: &DataType) -> Result<ArrayRef> {
     of_groups(
         column,
@@ -17,7 +17,7 @@ pub(super) fn median(column: &ArrayRef, starts: &[usize], kind: &DataType) -> Re
         kind,
         |values: &mut [i128]| {
             let (low, high) = middle(values, i128::cmp);
-            // Both have the same sign if their sum has no room.
+            // If the sum overflows, both have the same sign, so halving each before adding is exact.
             low.checked_add(high).map_or_else(|| low / 2 + high / 2 + (low % 2 + high % 2) / 2, |sum| sum / 2)
         },
         |values: &mut [f64]| {
@@ -27,7 +27,7 @@ pub(super) fn median(column: &ArrayRef, starts: &[usize], kind: &DataType) -> Re
     )
 }
 
-/// The value at a share of the way from each group's least to its greatest, between two in proportion.
+/// The value at a share of the way from each group's least value to its greatest, interpolated between two values.
 pub(super) fn quantile(column: &ArrayRef, starts: &[usize], share: f64, kind: &DataType) -> Result<ArrayRef> {
     of_groups(
         column,
@@ -35,7 +35,7 @@ pub(super) fn quantile(column: &ArrayRef, starts: &[usize], share: f64, kind: &D
         kind,
         |values: &mut [i128]| {
             let (low, high, part) = around(values, share, i128::cmp);
-            // A value of its own is exact, which its double need not be.
+            // Return a value itself as it is, because its double may not be exact.
             if part == 0.0 { low } else { between(low as f64, high as f64, part) as i128 }
         },
         |values: &mut [f64]| {
@@ -49,16 +49,17 @@ fn between(low: f64, high: f64, part: f64) -> f64 {
     low + (high - low) * part
 }
 
-/// Both values in the middle, which are one where their number is odd.
+/// Both values in the middle. With an odd number of values they are the same one.
 fn middle<T: Copy>(values: &mut [T], compare: impl Fn(&T, &T) -> std::cmp::Ordering) -> (T, T) {
     let place = values.len() / 2;
     let is_odd = values.len() % 2 == 1;
+    // Selecting is enough; the other values need no order.
     let (below, high, _) = values.select_nth_unstable_by(place, &compare);
     let low = below.iter().copied().max_by(&compare).filter(|_| !is_odd);
     (low.unwrap_or(*high), *high)
 }
 
-/// The values below and above a share of the way through them, and how far it is from one to the other, in millionths.
+/// The values before and after a share of the way, and the distance from one to the other, in millionths.
 fn around<T: Copy>(values: &mut [T], share: f64, compare: impl Fn(&T, &T) -> std::cmp::Ordering) -> (T, T, f64) {
     const PARTS: f64 = 1e6;
     let place = share.clamp(0.0, 1.0) * (values.len() - 1) as f64;
@@ -68,7 +69,7 @@ fn around<T: Copy>(values: &mut [T], share: f64, compare: impl Fn(&T, &T) -> std
     (*low, high.unwrap_or(*low), part)
 }
 
-/// One value for each group that has values, computed of those as integers or as floats.
+/// One value for each group that has values, computed from these as integers or as floats.
 fn of_groups(
     column: &ArrayRef,
     starts: &[usize],
@@ -88,7 +89,7 @@ fn of_groups(
         }
         of => {
             let Some(mut integers) = integers(column)? else {
-                return Err(Error::internal(format!("a middle of {of}")));
+                return Err(Error::internal(format!("a median or quantile of {of} is not supported")));
             };
             let values =
                 slices.map(|slice| if slice.is_empty() { 0 } else { of_integers(&mut integers[slice]) as u128 });

@@ -1,4 +1,4 @@
-//! Values as numbers that cells add or compare, and back.
+//! Converts values to numbers that cells add or compare, and back.
 
 use arrow::array::{Array, ArrayRef, AsArray, BinaryViewArray};
 use arrow::buffer::{NullBuffer, ScalarBuffer};
@@ -9,23 +9,23 @@ use super::Operation;
 use crate::group::bits::{Bits, array_of, bits_of, width_of};
 use crate::group::texts::texts_of;
 
-/// Forms of numbers.
+/// The forms of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// 64 bits with a sign; the value itself, or a number in the same order.
+    /// 64 bits with a sign: the value itself, or a number in the same order.
     Signed,
-    /// 64 bits without a sign, or the bits of what has one.
+    /// 64 bits without a sign, or the bits of a signed value.
     Unsigned,
-    /// 128 bits; the value itself, or a number in the same order.
+    /// 128 bits: the value itself, or a number in the same order.
     Wide,
     Float,
     Text,
-    /// 64 bits with a sign, of values of more that are known to fit.
+    /// 64 bits with a sign, for values of a wider type that are known to fit.
     Small,
 }
 
 impl Form {
-    /// The form in which an operation takes values of `kind`; none if it only counts them.
+    /// The form in which an operation takes values of `kind`; `None` if it only counts them.
     pub(super) fn of(operation: Operation, kind: &DataType) -> Option<Form> {
         Some(match operation {
             Operation::Count => return None,
@@ -46,7 +46,7 @@ impl Form {
     }
 }
 
-/// Values in one of the forms; anything for NULL.
+/// Values in one of the forms. The number of a NULL is arbitrary.
 pub(super) enum Numbers {
     Signed(ScalarBuffer<i64>),
     Unsigned(ScalarBuffer<u64>),
@@ -87,7 +87,7 @@ impl Numbers {
     }
 }
 
-/// Those of integers or decimals that are not NULL, the latter without their point; none of other types.
+/// The integers or decimals in `values` that are not NULL; decimals lose their point. `None` for other types.
 pub(in crate::group) fn integers(values: &ArrayRef) -> Result<Option<Vec<i128>>> {
     let form = match values.data_type() {
         DataType::UInt64 => Form::Unsigned,
@@ -108,10 +108,10 @@ pub(in crate::group) fn integers(values: &ArrayRef) -> Result<Option<Vec<i128>>>
     Ok(Some(integers))
 }
 
-/// How the bits of values of a type of up to 64 bits become numbers in their order.
+/// Converts the bits of values of up to 64 bits to numbers in the order of the values.
 #[derive(Clone, Copy)]
 pub(in crate::group) struct BitOrder {
-    /// Bits that are no part of the values; the sign is below them.
+    /// High bits that do not belong to the values; the sign is the highest bit below them.
     unused: u32,
     has_sign: bool,
     is_float: bool,
@@ -126,6 +126,7 @@ impl BitOrder {
 
     #[inline]
     pub(in crate::group) fn number(self, bits: u64) -> i64 {
+        // Shifting left and back right copies the sign bit into the unused bits.
         match self.has_sign {
             true if self.is_float => flip_negative((bits << self.unused) as i64 >> self.unused),
             true => (bits << self.unused) as i64 >> self.unused,
@@ -148,12 +149,12 @@ fn signed(values: &ArrayRef) -> Result<ScalarBuffer<i64>> {
     })
 }
 
-/// The bits of a float, as a number with their sign, in the order of floats; and those again.
+/// Turns the sign-extended bits of a float into a number in the order of floats. Applied again, it restores the bits.
 fn flip_negative(bits: i64) -> i64 {
     bits ^ (bits >> 63 & i64::MAX)
 }
 
-/// What [`BitOrder::number`] made of values, as those again.
+/// Restores the values from the numbers that [`BitOrder::number`] made.
 pub(in crate::group) fn signed_array(
     numbers: impl Iterator<Item = i64>,
     nulls: Option<NullBuffer>,
@@ -167,15 +168,15 @@ pub(in crate::group) fn signed_array(
     array_of(kind, numbers.map(|number| bits(number).into()), nulls)
 }
 
-/// The bits of an interval that are to be inverted so that they are in order as one number with a sign: months are the
-/// highest, with their sign, days and nanoseconds below.
+/// The bits of an interval that must be inverted so that one signed number has the order of intervals: months are the
+/// highest with their sign, then days, then nanoseconds.
 const INTERVAL_SIGNS: u128 = 1 << 95 | 1 << 63;
 
 /// A value of 128 bits as a number in the order of its type.
 #[inline]
 pub(in crate::group) fn wide_number(kind: &DataType, bits: u128) -> i128 {
     match kind {
-        // The first byte counts most.
+        // The first byte is the most significant.
         DataType::FixedSizeBinary(_) => (bits.swap_bytes() ^ 1 << 127) as i128,
         DataType::Interval(_) => {
             let (months, days) = (bits as u32, (bits >> 32) as u32);
@@ -197,7 +198,7 @@ fn wide(values: &ArrayRef) -> Result<ScalarBuffer<i128>> {
     Ok(numbers.iter().map(|bits| wide_number(kind, *bits)).collect())
 }
 
-/// What [`wide`] made of values, as those again.
+/// Restores the values from the numbers that [`wide`] made.
 pub(super) fn wide_array(
     numbers: impl Iterator<Item = i128>,
     nulls: Option<NullBuffer>,
@@ -251,7 +252,7 @@ mod tests {
                 assert!(numbers.is_sorted_by(|a, b| a < b), "{kind}");
                 signed_array(numbers.iter().copied(), None, kind)
             };
-            // NaN is not equal to itself here.
+            // We compare the debug output because NaN is not equal to itself.
             assert_eq!(format!("{values:?}"), format!("{:?}", back.expect("of its kind")));
         }
     }

@@ -1,5 +1,5 @@
-//! Aggregates of the values of groups in their own order: discrete quantiles, the most frequent value, and quantiles of
-//! values with weights.
+//! Aggregates over the values of groups in their own order: discrete quantiles, the most frequent value, and weighted
+//! quantiles.
 
 use arrow::array::{Array, ArrayRef, AsArray, Float64Array, UInt32Array};
 use arrow::compute::{cast, partition, take};
@@ -8,7 +8,8 @@ use rowmill_base::{Error, Result};
 
 use super::pairs::pair_of;
 
-/// Of each group the first value up to which a share of its values lies. They are in order.
+/// The first value of each group such that at least a `share` of the group's values are not greater. The values must be
+/// in order.
 pub(super) fn discrete_quantile(column: &ArrayRef, starts: &[usize], share: f64) -> Result<ArrayRef> {
     let of = |ends: &[usize]| {
         let count = ends[1] - ends[0];
@@ -19,7 +20,7 @@ pub(super) fn discrete_quantile(column: &ArrayRef, starts: &[usize], share: f64)
     take(column, &places, None).map_err(|error| Error::internal(error.to_string()))
 }
 
-/// The most frequent value of each group, the first of several. They are in order.
+/// The most frequent value of each group. Of equally frequent values the first wins. The values must be in order.
 pub(super) fn mode(column: &ArrayRef, starts: &[usize]) -> Result<ArrayRef> {
     let failed = |error: arrow::error::ArrowError| Error::internal(error.to_string());
     let runs = partition(std::slice::from_ref(column)).map_err(failed)?.ranges();
@@ -27,7 +28,7 @@ pub(super) fn mode(column: &ArrayRef, starts: &[usize]) -> Result<ArrayRef> {
     let mut places: Vec<Option<u32>> = Vec::with_capacity(starts.len() - 1);
     for ends in starts.windows(2) {
         let (mut place, mut longest) = (None, 0);
-        // A run of equal values may go on in the next group.
+        // A run of equal values may continue in the next group, so it is used up only when it ends in this one.
         while let Some(run) = runs.peek().filter(|run| run.start < ends[1]) {
             let (start, end) = (run.start.max(ends[0]), run.end.min(ends[1]));
             if start < end && end - start > longest {
@@ -43,11 +44,11 @@ pub(super) fn mode(column: &ArrayRef, starts: &[usize]) -> Result<ArrayRef> {
     take(column, &UInt32Array::from(places), None).map_err(failed)
 }
 
-/// The value at a share of the way from each group's least to its greatest, between two in proportion, where each counts as
-/// often as its weight says. Values without a weight above zero do not count.
+/// The value at a share of the way from each group's least value to its greatest, interpolated between two values. Each
+/// value counts with its weight. Values whose weight is not above zero do not count.
 pub(super) fn weighted_quantile(column: &ArrayRef, starts: &[usize], share: f64, kind: &DataType) -> Result<ArrayRef> {
     let Some(pairs) = column.as_primitive_opt::<Decimal128Type>() else {
-        return Err(Error::internal(format!("values with weights as {}", column.data_type())));
+        return Err(Error::internal(format!("a weighted quantile got values of {}, not pairs", column.data_type())));
     };
     let of = |ends: &[usize]| {
         let pairs = pairs.values()[ends[0]..ends[1]].iter().map(|pair| pair_of(*pair));
@@ -62,7 +63,7 @@ pub(super) fn weighted_quantile(column: &ArrayRef, starts: &[usize], share: f64,
     cast(&values, kind).map_err(|error| Error::internal(error.to_string()))
 }
 
-/// The value at a place, counted from zero, of as many values as their weights say.
+/// The value at a place, counted from zero, if each value is repeated as its weight says.
 fn value_at(weighted: &[(f64, f64)], place: f64) -> Option<f64> {
     let mut before = 0.0;
     let at = weighted.iter().find(|(_, weight)| {

@@ -1,8 +1,8 @@
-//! Pairs of doubles (y, x): covariance, correlation and the least-squares line.
+//! Aggregates of pairs of doubles (y, x): covariance, correlation and the least-squares line.
 //!
-//! A cell keeps the number of pairs, both means, the sums of the squared distances from them and that of their products,
-//! in Welford's way of adding one and Chan's of adding many, as a variance does. A pair travels as one value of 128 bits
-//! (see pair.rs of the operator), y in the low half.
+//! A cell keeps the number of pairs, both means, the sums of the squared distances from them, and the sum of their
+//! products. Welford's method adds one pair and Chan's adds another cell, as for a variance. A pair travels as one
+//! value of 128 bits (see pair.rs of the operator) with y in the low half.
 
 use rowmill_plan::AggregateFunction;
 
@@ -20,7 +20,7 @@ pub(super) struct Pairs {
 }
 
 impl Pairs {
-    /// The aggregate of the pairs; none of too few, or where a divisor is zero. Not for the count.
+    /// The aggregate of the pairs. `None` if there are too few pairs or a divisor is zero, and for the count of pairs.
     pub(super) fn value(&self, function: AggregateFunction) -> Option<f64> {
         use AggregateFunction as Function;
         if self.count == 0 {
@@ -33,11 +33,12 @@ impl Pairs {
             Function::CovarianceSample => (self.count > 1).then(|| self.products / (self.count - 1) as f64),
             Function::Correlation => (has_spread(self.squares_x) && has_spread(self.squares_y)).then(|| {
                 let product = self.squares_x * self.squares_y;
+                // If the product overflows or underflows, take the roots first.
                 let root = match product.is_normal() {
                     true => product.sqrt(),
                     false => self.squares_x.sqrt() * self.squares_y.sqrt(),
                 };
-                // Rounding must not lead out of the range.
+                // Rounding must not leave the range of a correlation.
                 let of_both = self.products / root;
                 of_both.clamp(-1.0, 1.0)
             }),
@@ -117,6 +118,7 @@ impl Fold for Pairs {
         let count = self.count + other.count;
         let (left, right, both) = (self.count as f64, other.count as f64, count as f64);
         let (distance_y, distance_x) = (self.mean_y - other.mean_y, self.mean_x - other.mean_x);
+        // The distance of the means adds to the squares and products, as for a variance.
         let weight = left * right / both;
         self.squares_y += other.squares_y + distance_y * distance_y * weight;
         self.squares_x += other.squares_x + distance_x * distance_x * weight;

@@ -13,7 +13,7 @@ use crate::group::rank::{Rank, float_rank, text_rank};
 use crate::group::texts::TextStore;
 
 impl States {
-    /// Whether groups of one rank by an aggregate are equal in it; none if there is no rank.
+    /// Whether groups of equal rank are also equal in the aggregate. `None` if the aggregate has no rank.
     pub(in crate::group) fn has_exact_ranks(&self, aggregate: usize) -> Option<bool> {
         match &self.outputs[aggregate] {
             Output::Cells(output) => {
@@ -85,11 +85,12 @@ impl States {
                 None => rank.of_null(),
             })),
             Operation::BitAnd | Operation::BitOr | Operation::BitXor => {
-                // The bits of a number without its sign are put in order as those of its type.
+                // A cell keeps the bits without their sign. Ranks must have the order of the result's type.
                 let order = BitOrder::of(&output.aggregate.kind, width_of(&output.aggregate.kind).unwrap_or(64));
                 extend(&|words| order.number(words[0]).into());
             }
             Operation::SumFloat => extend(&|words| float_rank(SumFloat::load(words).total())),
+            // A shifted total needs its count, and may fail here.
             operation if operation.is_total() => {
                 for row in rows {
                     let count = count.map_or(0, |count| row[count]);
@@ -99,18 +100,19 @@ impl States {
                     });
                 }
             }
+            // We drop the lowest bit because a rank must never be the least or greatest `i128`, the ranks of NULL.
             Operation::LeastWide | Operation::GreatestWide => extend(&|words| i128_of(words) >> 1),
             _ => extend(&|words| i128::from(words[0] as i64)),
         }
         Ok(())
     }
 
-    /// An error if some total does not fit its type, which is found out at the end only.
+    /// Returns an error if a total does not fit its type. Some totals can be checked only at the end.
     pub(in crate::group) fn check_totals(&self, groups: Finished<'_>) -> Result<()> {
         for output in &self.outputs {
             let Output::Cells(output) = output else { continue };
             let Some(value) = output.value.map(|value| &self.cells[value]) else { continue };
-            // Others have been in their type all the time.
+            // Other totals were checked whenever a number was added.
             if value.operation == Operation::SumWide || (value.operation.is_total() && output.shift != 0) {
                 let (at, count) = (groups.at + value.offset, output.count.map(|count| self.cells[count].offset));
                 for row in groups.rows.chunks_exact(groups.stride) {

@@ -1,14 +1,14 @@
-//! Estimates of how many distinct values there are: HyperLogLog.
+//! Estimates the number of distinct values with HyperLogLog.
 //!
-//! The highest bits of a value's hash choose one of 2^14 registers, the zeros behind them make its rank, and a register
-//! keeps the greatest rank that it met. Registers of parts make those of the whole, whatever the parts are, so that an
-//! estimate depends on the values alone. Its standard error is 1.04 / √2^14, less than 1 %; few values are counted nearly
-//! exactly.
+//! The highest bits of a value's hash choose one of 2^14 registers. The number of zeros that follow gives its rank: for
+//! example, rank 3 if the next bits are 001. A register keeps the greatest rank that it met. The registers of parts can
+//! be joined into those of the whole, however the rows were divided, so an estimate depends on the values alone. Its
+//! standard error is 1.04 / √2^14, less than 1 %; small numbers of values are counted nearly exactly.
 //!
-//! A log has a row for each register of a group that is not empty, so that a group takes as many bytes as it needs.
+//! A log has one row for each register of a group that is not empty, so a group takes only the memory that it needs.
 //!
-//! Flajolet, Fusy, Gandouet, Meunier: HyperLogLog (2007). The estimate is the one of statistics ([`cardinality`]). Apache's
-//! datasketches keep their registers to themselves, each group's on the heap, which is why these are our own.
+//! Flajolet, Fusy, Gandouet, Meunier: HyperLogLog (2007). Statistics use the same estimate ([`cardinality`]). We keep
+//! registers of our own because Apache's datasketches hide theirs and put each group's on the heap.
 
 use std::sync::Arc;
 
@@ -25,29 +25,30 @@ use crate::hash::{mix, stable_hash, stable_hash_of_bytes};
 
 /// Bits of a hash that choose a register.
 const SLOT_BITS: u32 = 14;
-/// Bits of a register's number and rank in which the rank is.
+/// Low bits of a register's row word that hold its rank.
 const RANK_BITS: u32 = 6;
-/// The greatest rank: that of a hash without any bit behind those of the slot.
+/// The greatest rank: that of a hash whose bits after the slot are all zero.
 const RANK_MAX: usize = (u64::BITS - SLOT_BITS + 1) as usize;
 
-/// The type of a register's number and rank.
+/// The type that holds a register's number and rank.
 pub(super) const KIND: DataType = DataType::UInt32;
 
-/// Words of a row: the group, and the number and rank of a register.
+/// Words of a row: the group, then the number and rank of a register.
 pub(super) const STRIDE: usize = 2;
 
-/// The register that a hash is put into: its number above its rank.
+/// The register of a hash: its number in the high bits, its rank in the low bits.
 fn register(hash: u64) -> u32 {
     let slot = (hash >> (u64::BITS - SLOT_BITS)) as u32;
     let rank = ((hash << SLOT_BITS).leading_zeros() + 1).min(RANK_MAX as u32);
     slot << RANK_BITS | rank
 }
 
-/// Values as the registers that they are put into. Equal values have one register.
+/// Maps values to their registers. Equal values must map to the same register and rank.
 pub(super) fn registers(Values { values, codes, .. }: &Values) -> Result<Values> {
     let registers: UInt32Array = match texts_of(values) {
         Some(texts) => {
             let of = |place: usize| {
+                // The hash must be stable, so that estimates are the same on every run.
                 register(stable_hash_of_bytes(if texts.is_null(place) { b"" } else { texts.value(place) }))
             };
             (0..texts.len()).map(of).collect::<Vec<u32>>().into()
@@ -65,7 +66,7 @@ pub(super) fn registers(Values { values, codes, .. }: &Values) -> Result<Values>
     Ok(Values { values: Arc::new(registers), codes: codes.clone(), is_list: false })
 }
 
-/// Whether rows are of one register of one group.
+/// Whether two rows are of the same register of the same group.
 #[inline]
 fn is_same(left: &[u64], right: &[u64]) -> bool {
     left[0] == right[0] && left[1] >> RANK_BITS == right[1] >> RANK_BITS
@@ -77,7 +78,8 @@ pub(super) fn hash(row: &[u64]) -> u64 {
     mix(row[0] ^ mix(row[1] >> RANK_BITS))
 }
 
-/// Puts a row into `rows`, of which `index` has those of all registers: as a new one, or as the rank of one that is there.
+/// Puts a row into `rows`, whose registers `index` finds. A known register keeps the greater rank; a new one is
+/// appended.
 #[inline]
 pub(super) fn put(row: &[u64], rows: &mut Vec<u64>, first: usize, index: &mut Index) {
     let held = |number: u32| first + number as usize * STRIDE;
@@ -90,10 +92,11 @@ pub(super) fn put(row: &[u64], rows: &mut Vec<u64>, first: usize, index: &mut In
     }
 }
 
-/// The estimate for each group, whose registers are those of the rows between two of `starts`.
+/// The estimate for each group. The registers of a group are the rows between two neighbouring `starts`.
 pub(super) fn estimates(rows: &[u64], starts: &[usize]) -> ArrayRef {
     let of = |ends: &[usize]| {
         let mut counts = [0; RANK_MAX + 1];
+        // Registers that have no row are empty.
         counts[0] = (1 << SLOT_BITS) - (ends[1] - ends[0]);
         for row in rows[ends[0] * STRIDE..ends[1] * STRIDE].chunks_exact(STRIDE) {
             counts[(row[1] % (1 << RANK_BITS)) as usize] += 1;
@@ -109,7 +112,7 @@ mod tests {
     use arrow::array::{AsArray, Int64Array, StringViewArray};
     use arrow::datatypes::{UInt32Type, UInt64Type};
 
-    /// The estimate of the distinct values of an array, as one group.
+    /// The estimate for the distinct values of an array, taken as one group.
     fn estimated(values: ArrayRef) -> u64 {
         let values = registers(&Values { values, codes: None, is_list: false }).expect("registers").values;
         let mut index = Index::with_room_for(1 << SLOT_BITS);

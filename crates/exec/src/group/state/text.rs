@@ -1,7 +1,7 @@
-//! Extremes of texts and blobs.
+//! Minimum and maximum of texts and blobs.
 //!
-//! The best row of each group is found first, where values are in order by their codes alone; only its text is compared
-//! with what the group has, and copied if it is better.
+//! We first find the best row of each group, by comparing codes alone where these have the order of the values. Only
+//! the text of this row is compared with the group's text, and copied if it is better.
 
 use std::cmp::Ordering;
 
@@ -20,14 +20,14 @@ const NONE: u32 = u32::MAX;
 /// The best value of each group while rows are added.
 #[derive(Debug, Default)]
 pub(super) struct BestTexts {
-    /// Its place by group; [`NONE`] between uses.
+    /// The index of the value, by group; all must be [`NONE`] between uses.
     best: Vec<u32>,
-    /// Groups that have one.
+    /// Groups that have a best value.
     touched: Vec<u32>,
 }
 
 impl Cell {
-    /// Whether a text that compares like this to another one is the better one.
+    /// Whether a text that compares to another one with this result is the better one.
     fn is_better(&self, order: Ordering) -> bool {
         match self.operation {
             Operation::LeastText => order == Ordering::Less,
@@ -35,7 +35,7 @@ impl Cell {
         }
     }
 
-    /// Adds the texts of rows; `is_list` says that their places are in their order.
+    /// Adds the texts of rows. `is_list` says that the texts are sorted, so that their indexes have the same order.
     pub(super) fn add_texts(
         &self,
         (numbers, is_list): (&Numbers, bool),
@@ -45,7 +45,7 @@ impl Cell {
         store: &mut TextStore,
         BestTexts { best, touched }: &mut BestTexts,
     ) -> Result<()> {
-        let Numbers::Text(array) = numbers else { return Err(Error::internal("an extreme of no texts")) };
+        let Numbers::Text(array) = numbers else { return Err(Error::internal("MIN or MAX of texts got other values")) };
         let count = groups.count();
         if best.len() < count {
             best.resize(count, NONE);
@@ -69,6 +69,7 @@ impl Cell {
                 *best = place as u32;
             }
         });
+        // Copy at most one text per group of this block or batch.
         for group in touched.drain(..) {
             let place = std::mem::replace(&mut best[group as usize], NONE) as usize;
             self.improve(groups.cell(group, self.offset), array, place, store)?;
@@ -76,12 +77,13 @@ impl Cell {
         Ok(())
     }
 
-    /// Has a group keep a text if it is better than what it has.
+    /// Replaces the text of a group if the new text is better.
     fn improve(&self, words: &mut [u64], array: &BinaryViewArray, place: usize, store: &mut TextStore) -> Result<()> {
         let text = array.value(place);
         let new = match text_at(words, 0) {
             None => store.push(text)?,
             Some(old) => {
+                // Compare the views first: most texts differ in their first bytes.
                 let order =
                     order_of_views(array.views()[place], old).then_with(|| text.cmp(store.bytes(old, &mut [0; 16])));
                 if !self.is_better(order) {
@@ -90,11 +92,12 @@ impl Cell {
                 store.replace(old, text)?
             }
         };
+        // The complement is stored, because zero means no text.
         put_view(words, 0, !new);
         Ok(())
     }
 
-    /// Has groups keep the texts of rows that are better than theirs.
+    /// Replaces the texts of groups by the texts of `rows` where these are better.
     pub(super) fn merge_texts(
         &self,
         pairs: &[(u32, u32)],
@@ -113,7 +116,7 @@ impl Cell {
     }
 }
 
-/// The text in a cell.
+/// The text in a cell. A cell stores the complement of the view, so that zero means no text.
 #[inline]
 pub(super) fn text_at(words: &[u64], at: usize) -> Option<u128> {
     match view_at(words, at) {
@@ -123,7 +126,7 @@ pub(super) fn text_at(words: &[u64], at: usize) -> Option<u128> {
 }
 
 impl States {
-    /// Adds to the numbers of the buffers of all texts in the cells of rows.
+    /// Adds `more` to the buffer numbers of all texts in the cells of rows.
     pub(in crate::group) fn move_texts(&self, rows: &mut [u64], (stride, at): (usize, usize), more: u32) {
         for cell in self.cells.iter().filter(|cell| cell.operation.is_of_texts()) {
             for row in rows.chunks_exact_mut(stride) {

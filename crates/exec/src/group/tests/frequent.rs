@@ -1,4 +1,4 @@
-//! Groups of frequent values alone.
+//! Groupings that find only the groups of frequent values.
 
 use super::super::choice::group_all;
 use super::super::frequent::{Frequent, Limits};
@@ -7,7 +7,7 @@ use arrow::array::Int64Array;
 use rowmill_plan::is_key_kind;
 use rowmill_storage::TableSource;
 
-/// Columns of which few values have most of the rows.
+/// Columns with a few values that have most of the rows.
 fn skewed(random: &mut StdRng) -> Data {
     let mut columns: Vec<Column> = (0..random.random_range(2..4)).map(|_| Column::random(random)).collect();
     columns[0].values = 1_000_000;
@@ -17,15 +17,16 @@ fn skewed(random: &mut StdRng) -> Data {
     let pools: Vec<ArrayRef> = columns.iter().map(|column| column.array(random, different)).collect();
     let batches = [3_000, 5_000, 100].map(|rows| {
         let arrays = pools.iter().map(|pool| {
+            // The fourth power makes small places much more frequent.
             let place = |_| (random.random::<f64>().powi(4) * different as f64) as u32;
-            take(pool, &(0..rows).map(place).collect::<Vec<_>>()).expect("places in the pool")
+            take(pool, &(0..rows).map(place).collect::<Vec<_>>()).expect("places below the length")
         });
         RecordBatch::try_new(Arc::clone(&schema), arrays.collect()).expect("columns as in the schema")
     });
     Data { columns, schema, batches: batches.to_vec() }
 }
 
-/// All that may be worth it, and each way out before the end.
+/// Limits under which everything is worth it, and limits that leave by each early exit.
 fn limits() -> [Limits; 7] {
     let all = Limits { rows_min: 1, share: 0, values_per_frequent: 0, ..Limits::default() };
     [
@@ -40,7 +41,7 @@ fn limits() -> [Limits; 7] {
 }
 
 #[test]
-fn the_groups_of_frequent_values_are_those_that_count_most() {
+fn frequent_values_give_the_groups_with_the_greatest_counts() {
     let mut taken = 0;
     for seed in 0..40 {
         let mut random = StdRng::seed_from_u64(seed + 9_000);
@@ -59,7 +60,7 @@ fn the_groups_of_frequent_values_are_those_that_count_most() {
         if random.random() && !distinct {
             group.aggregates.push(aggregate(AggregateFunction::Max, Some((key(1).expr, key(1).kind))));
         }
-        // Conditions on other columns are worth it where nothing else is read.
+        // Conditions on other columns are used only if nothing but the key is read.
         if group.keys.len() > 1 || distinct || group.aggregates.len() > 1 {
             group.predicates.retain(|predicate| {
                 let mut columns = Vec::new();
@@ -70,7 +71,7 @@ fn the_groups_of_frequent_values_are_those_that_count_most() {
         let order = |column| SortKey { column, descending: true, nulls_first: random.random() };
         let keys = [group.keys.len(), 0].map(order).to_vec();
         let mut all = model(&data.rows(), &data, &functions_of(&data, &mut random), &group);
-        let GroupSource::Table(table) = data.as_table(2_000, &[]) else { unreachable!("it is one") };
+        let GroupSource::Table(table) = data.as_table(2_000, &[]) else { unreachable!("it is a table") };
         for limits in limits() {
             let top = GroupTop { keys: keys.clone(), rows: [1, 3, 10, 200][random.random_range(0..4)] };
             let request = GroupRequest { top: Some(top.clone()), ..request(group.clone(), Vec::new()) };
@@ -81,7 +82,7 @@ fn the_groups_of_frequent_values_are_those_that_count_most() {
             taken += 1;
             let source: Arc<dyn BatchSource> = frequent;
             let mut found = run_source(&source, &request, random.random_range(1..4), false).expect("groups");
-            assert!(found.iter().all(|row| all.binary_search(row).is_ok()), "seed {seed}: a group of nowhere");
+            assert!(found.iter().all(|row| all.binary_search(row).is_ok()), "seed {seed}: an unknown group");
             assert!(found.windows(2).all(|pair| pair[0] != pair[1]), "seed {seed}: a group twice");
             check_first(&mut found, &mut all, &top, seed);
         }
@@ -90,7 +91,7 @@ fn the_groups_of_frequent_values_are_those_that_count_most() {
 }
 
 #[test]
-fn rows_that_no_list_has_count_where_no_block_has_any() {
+fn values_outside_of_lists_count_if_no_block_has_them() {
     let columns = vec![Column { kind: SqlType::Int64, values: 1, nullable: false }; 2];
     let fields = ["k", "v"].map(|name| Field::new(name, DataType::Int64, false));
     let schema: SchemaRef = Arc::new(Schema::new(fields.to_vec()));
@@ -99,11 +100,11 @@ fn rows_that_no_list_has_count_where_no_block_has_any() {
         let arrays: Vec<ArrayRef> = vec![Arc::new(Int64Array::from(keys)), Arc::new(Int64Array::from(values))];
         RecordBatch::try_new(Arc::clone(&schema), arrays).expect("columns as in the schema")
     };
-    // The most frequent value has no group of more than two rows, and another one has one of thirty.
+    // The most frequent value has no group with more than two rows. Another value has one with thirty rows.
     let recent = (0..40).map(|row| (5_000, row / 2)).chain((0..30).map(|_| (5_001, 7)));
     let batches = vec![batch((0..4_000).map(|row| (row % 50, row % 7)).collect()), batch(recent.collect())];
     let data = Data { columns, schema: Arc::clone(&schema), batches };
-    let GroupSource::Table(table) = data.as_table(2_000, &[]) else { unreachable!("it is one") };
+    let GroupSource::Table(table) = data.as_table(2_000, &[]) else { unreachable!("it is a table") };
     let key = |column| Key { expr: Expr::Column(column), kind: DataType::Int64, nullable: false };
     let value = Arc::new(Int64Array::from(vec![5_000]));
     let group = Group {
@@ -116,29 +117,30 @@ fn rows_that_no_list_has_count_where_no_block_has_any() {
     let top = GroupTop { keys: vec![SortKey { column: 2, descending: true, nulls_first: false }], rows: 1 };
     let request = GroupRequest { top: Some(top.clone()), ..request(group, Vec::new()) };
     let frequent = Frequent::new(&table, &request, group_all, limits()[0]).expect("a grouping");
-    let source: Arc<dyn BatchSource> = frequent.expect("values of which some are frequent");
+    let source: Arc<dyn BatchSource> = frequent.expect("a table with frequent values");
     check_first(&mut run_source(&source, &request, 2, false).expect("groups"), &mut all, &top, 0);
 }
 
 #[test]
-fn where_memory_is_short_all_rows_are_grouped() {
+fn with_little_memory_all_rows_are_grouped() {
     let mut random = StdRng::seed_from_u64(3);
     let data = skewed(&mut random);
-    let GroupSource::Table(table) = data.as_table(2_000, &[]) else { unreachable!("it is one") };
+    let GroupSource::Table(table) = data.as_table(2_000, &[]) else { unreachable!("it is a table") };
     let key = Key { expr: Expr::Column(0), kind: data.columns[0].kind.arrow(), nullable: true };
     let aggregates = vec![aggregate(AggregateFunction::Count, None)];
     let group = Group { predicates: Vec::new(), keys: vec![key], aggregates, always: Vec::new() };
     let all = model(&data.rows(), &data, &[], &group);
     let top = GroupTop { keys: vec![SortKey { column: 1, descending: true, nulls_first: false }], rows: 5 };
     let mut errors = 0;
+    // With each limit, the grouping must succeed if a plain grouping of all rows does.
     for bytes in (10..24).map(|bits| 1 << bits) {
         let broker = Broker::new(bytes);
         let request = GroupRequest { top: Some(top.clone()), broker, ..request(group.clone(), Vec::new()) };
         let of = |source: Arc<dyn BatchSource>| run_source(&source, &request, 2, false);
         let frequent = Frequent::new(&table, &request, group_all, limits()[0]).expect("a grouping");
-        let found = of(frequent.expect("values of which some are frequent"));
+        let found = of(frequent.expect("a table with frequent values"));
         match group_all(&table, request.clone()).and_then(of) {
-            Ok(_) => check_first(&mut found.expect("no less than all need"), &mut all.clone(), &top, bytes),
+            Ok(_) => check_first(&mut found.expect("enough memory for all groups"), &mut all.clone(), &top, bytes),
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::MemoryLimit);
                 errors += 1;
@@ -149,12 +151,13 @@ fn where_memory_is_short_all_rows_are_grouped() {
 }
 
 #[test]
-fn errors_of_groups_that_nobody_asks_for_are_not_lost() {
+fn a_function_that_may_fail_rules_out_skipping_groups() {
     let mut random = StdRng::seed_from_u64(1);
     let data = skewed(&mut random);
-    let GroupSource::Table(table) = data.as_table(2_000, &[]) else { unreachable!("it is one") };
+    let GroupSource::Table(table) = data.as_table(2_000, &[]) else { unreachable!("it is a table") };
     let key = Key { expr: Expr::Column(0), kind: data.columns[0].kind.arrow(), nullable: true };
     let top = Some(GroupTop { keys: vec![SortKey { column: 1, descending: true, nulls_first: false }], rows: 1 });
+    // Nothing is known about the errors of this function, so it may fail for any row.
     let functions: Vec<Arc<dyn VectorFunction>> = vec![Arc::new(Alike(vec![1]))];
     for (argument, is_taken) in [(Expr::Column(1), true), (Expr::Function(0), false)] {
         let count = aggregate(AggregateFunction::Count, Some((argument, data.kind(argument))));

@@ -1,10 +1,10 @@
-//! Groupings of groupings, by several sets of keys.
+//! Groupings over the results of groupings, with several sets of keys.
 
 use super::*;
 use crate::expand::Expand;
 use rowmill_plan::KeySet;
 
-/// Aggregates of which those of parts make those of the whole.
+/// Aggregates that can be computed from the aggregates of parts.
 const FUNCTIONS: &[AggregateFunction] = &[
     AggregateFunction::Count,
     AggregateFunction::Sum,
@@ -28,7 +28,7 @@ fn random_aggregate(data: &Data, random: &mut StdRng) -> Aggregate {
     Aggregate { filter, ..of }
 }
 
-/// What puts together the aggregates of parts, which are added to `parts`, behind so many keys.
+/// The aggregate that joins the aggregates of parts. Adds those to `parts`, whose columns follow `keys` key columns.
 fn of_parts(whole: &Aggregate, keys: usize, parts: &mut Vec<Aggregate>) -> Aggregate {
     let mut add = |part: Aggregate| {
         parts.push(Aggregate { filter: whole.filter, ..part });
@@ -49,7 +49,7 @@ fn of_parts(whole: &Aggregate, keys: usize, parts: &mut Vec<Aggregate>) -> Aggre
     Aggregate { argument, of_parts, filter: None, ..whole.clone() }
 }
 
-/// Sets of so many keys, some of them empty, some there twice.
+/// Random sets of `keys` keys. Some are empty, and some occur twice.
 fn random_sets(keys: usize, random: &mut StdRng) -> Vec<KeySet> {
     let set = |number| KeySet { columns: (0..keys).map(|_| random.random()).collect(), number };
     let mut sets: Vec<KeySet> = (0..5).map(set).collect();
@@ -59,7 +59,7 @@ fn random_sets(keys: usize, random: &mut StdRng) -> Vec<KeySet> {
 }
 
 #[test]
-fn sets_of_keys_have_the_groups_of_each() {
+fn grouping_sets_have_the_groups_of_each_set() {
     for seed in 0..60 {
         let mut random = StdRng::seed_from_u64(seed + 5_000);
         let data = Data::random(&mut random);
@@ -86,6 +86,7 @@ fn sets_of_keys_have_the_groups_of_each() {
             }
         }
         expected.sort();
+        // The query as two groupings: the inner one by all keys, the outer one over the rows of each set.
         let mut parts = Vec::new();
         let merged: Vec<Aggregate> = wholes.iter().map(|whole| of_parts(whole, keys.len(), &mut parts)).collect();
         let inner = Group { predicates: Vec::new(), keys: keys.clone(), aggregates: parts, always: Vec::new() };
@@ -106,7 +107,7 @@ fn sets_of_keys_have_the_groups_of_each() {
         outer_keys.push(Key { expr: number, kind: DataType::UInt8, nullable: false });
         let always = if empty.is_empty() { Vec::new() } else { always };
         let outer = Group { predicates: Vec::new(), keys: outer_keys, aggregates: merged, always };
-        // A grouping gives its result once, so that its rows are kept for all policies.
+        // A grouping returns its result only once, so we keep the rows for all policies.
         let batches = crate::collect::collect(&expanded, 2).expect("rows");
         for policy in policies() {
             let request = request(outer.clone(), Vec::new());

@@ -1,11 +1,11 @@
-//! Totals of arithmetic, and what filters of joins leave of groupings.
+//! Totals of arithmetic, and groupings with filters of joins.
 
 use super::*;
 use crate::key_filter::{FilterCounts, KeyFilter};
 
 const PRICE: SqlType = SqlType::Decimal { precision: 15, scale: 2 };
 
-/// A key of a few numbers, prices, and discounts in hundredths; of both a share is NULL.
+/// A key with a few values, prices, and discounts in hundredths. A share of the prices and discounts is NULL.
 fn sales(random: &mut StdRng, rows: usize, prices: i64, null_share: f64) -> Data {
     let columns = vec![
         Column { kind: SqlType::Int64, values: 0, nullable: true },
@@ -27,7 +27,7 @@ fn sales(random: &mut StdRng, rows: usize, prices: i64, null_share: f64) -> Data
     Data { columns, schema, batches }
 }
 
-/// The kind of [`Net`].
+/// The type of [`Net`].
 const NET: DataType = DataType::Decimal128(38, 4);
 
 /// `price * (1 - discount)`
@@ -99,7 +99,7 @@ fn expected(rows: impl Iterator<Item = Vec<Value>>) -> Vec<Vec<Value>> {
 #[test]
 fn totals_of_products_are_exact_whether_or_not_they_fit_64_bits() {
     let mut random = StdRng::seed_from_u64(3);
-    // Their totals fit, single products do, and not even those.
+    // Prices whose totals fit 64 bits, whose products fit one by one, and whose products do not fit.
     for (prices, null_share) in
         [(1_000_000, 0.0), (1_000_000, 0.1), (i64::MAX / 200, 0.0), (i64::MAX / 200, 0.1), (i64::MAX, 0.0)]
     {
@@ -123,10 +123,10 @@ fn totals_of_products_are_exact_whether_or_not_they_fit_64_bits() {
 }
 
 #[test]
-fn filters_leave_out_whole_groups_where_that_hides_no_error() {
+fn filters_leave_out_whole_groups_unless_that_hides_errors() {
     let mut random = StdRng::seed_from_u64(4);
     let kept: ArrayRef = Arc::new(arrow::array::Int64Array::from(vec![2, 5, 90]));
-    // Products of the latter may not fit their type.
+    // The products of the last prices may leave their type.
     for (never_fails, prices, rows_per_block) in
         [(true, 1_000_000, 900), (true, 1_000_000, 30_000), (false, i64::MAX, 900)]
     {
@@ -138,7 +138,7 @@ fn filters_leave_out_whole_groups_where_that_hides_no_error() {
         let filter = KeyFilter::new(&DataType::Int64, &[&kept], false, counts, &mut memory).expect("memory");
         let group_by = GroupBy::new(data.as_table(rows_per_block, &[]), request).expect("a grouping");
         assert_eq!(group_by.accepts(0), never_fails);
-        assert!(!group_by.accepts(1), "a total is no key");
+        assert!(!group_by.accepts(1), "a filter on a total must be refused");
         group_by.offer(0, &Arc::new(filter));
         let mut found = run(&group_by, 2, false).expect("totals");
         found.sort();

@@ -1,4 +1,4 @@
-//! An array with a place for every possible key, in partitions.
+//! An array with an entry for every possible key, in partitions.
 
 use super::lists::{Entries, Keys};
 use super::{NONE, Part};
@@ -6,7 +6,7 @@ use super::{NONE, Part};
 /// The entries of all possible keys.
 #[derive(Debug)]
 pub(super) struct Direct {
-    /// Of `1 << shift` keys each.
+    /// Each has the entries of `1 << shift` keys.
     partitions: Vec<Vec<u32>>,
     shift: u32,
 }
@@ -16,7 +16,7 @@ impl Direct {
         Direct { partitions, shift }
     }
 
-    /// The place of a key in its partition.
+    /// The partition of a key and the index within it.
     fn place(&self, key: u64) -> (usize, usize) {
         ((key >> self.shift) as usize, (key & ((1 << self.shift) - 1)) as usize)
     }
@@ -24,6 +24,7 @@ impl Direct {
     #[inline]
     fn entry(&self, key: u64) -> u32 {
         let (partition, place) = self.place(key);
+        // `NO_KEY` is greater than every key, so it is in no partition.
         self.partitions.get(partition).and_then(|entries| entries.get(place)).copied().unwrap_or(NONE)
     }
 
@@ -33,7 +34,7 @@ impl Direct {
     }
 }
 
-/// The entries of a partition of so many keys, the first of which is `first_key`, and its lists.
+/// The entries and lists of a partition of `keys` keys, starting with `first_key`.
 pub(super) fn build(parts: &[&Part], first_key: u64, keys: usize, lists_start: u32) -> (Vec<u32>, Vec<u32>) {
     let mut numbers = vec![NONE; keys];
     let mut met = Keys::new(parts.iter().map(|part| part.rows.len()).sum());
@@ -43,7 +44,8 @@ pub(super) fn build(parts: &[&Part], first_key: u64, keys: usize, lists_start: u
         }
     }
     let Entries { mut of_keys, lists } = met.finish(lists_start);
-    // Which keys there are is as good as random, and not branched on: those that are not have the last entry.
+    // The processor cannot predict which keys occur, so we avoid a branch: a missing key reads the last entry, which is
+    // `NONE`.
     let last = of_keys.len() as u32;
     of_keys.push(NONE);
     for number in &mut numbers {

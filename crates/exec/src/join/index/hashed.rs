@@ -1,9 +1,9 @@
 //! Open addressing, in partitions by the highest bits of the hashes.
 //!
-//! A slot holds a word beside its entry, so that one look into memory tells whether the word is there. Words are looked up
-//! many at a time: first the places where each should be are computed; then these slots are fetched, which the processor
-//! does for many at once because none waits for another; then they are compared, and words that are elsewhere go on to the
-//! next slot, which is near.
+//! A slot holds a word next to its entry, so one memory access tells whether the word is there. Words are looked up
+//! many at a time. First the slots where they should be are computed. Then these slots are read; the processor fetches
+//! many at once because no read waits for another. Then the words are compared. A word that is not in its slot goes on
+//! to the next slot, which is near.
 
 use rowmill_base::{Reservation, Result};
 
@@ -11,17 +11,17 @@ use super::lists::{Entries, Keys};
 use super::{NONE, Part};
 use crate::hash::mix;
 
-/// Slots are at least so many times the keys, in fourths.
+/// Least number of slots per key, in fourths.
 const SLOTS_PER_KEY_FOURTHS: usize = 7;
 /// Slots of an empty table.
 const SLOTS_MIN: usize = 16;
 /// Words that are looked up at a time.
 const WORDS_AT_ONCE: usize = 256;
 
-/// How words are hashed.
+/// The way in which words are hashed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::join) struct Hashing {
-    /// All words have one hash, so that tests meet what is never met.
+    /// Gives all words the same hash, so that tests meet collisions that otherwise never happen.
     #[cfg(test)]
     pub(in crate::join) all_equal: bool,
 }
@@ -37,14 +37,14 @@ impl Hashing {
     }
 }
 
-/// The partition of a hash, of `1 << bits`.
+/// The partition of a hash among `1 << bits` partitions.
 #[inline]
 pub(super) fn partition(hash: u64, bits: u32) -> usize {
-    // In two steps, because a shift by all 64 bits is none for the processor.
+    // We shift twice because one shift by all 64 bits, with a single partition, is not allowed.
     (hash >> 1 >> (63 - bits)) as usize
 }
 
-/// Packed, because a table that is smaller by a fourth misses the caches less often than words cross their lines.
+/// Packed: a table that is smaller by a fourth saves more cache misses than slots that cross cache lines cost.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, packed(4))]
 struct Slot {
@@ -55,22 +55,22 @@ struct Slot {
 
 const FREE: Slot = Slot { word: 0, entry: NONE };
 
-// Whether a slot is the right one is as good as random, so that it must not be branched on.
+// The processor cannot predict whether a slot is the right one, so these functions must not branch on it.
 impl Slot {
-    /// The entry if the slot is that of a word, and [`NONE`] otherwise.
+    /// The entry if the slot has this word, otherwise [`NONE`].
     #[inline(always)]
     fn entry_of(&self, word: u64) -> u32 {
         self.entry | u32::from(self.word == word).wrapping_sub(1)
     }
 
-    /// One if the slot is that of another word, and zero otherwise.
+    /// One if the slot has another word, otherwise zero.
     #[inline(always)]
     fn is_of_another(&self, word: u64) -> usize {
         usize::from(self.word != word) & usize::from(self.entry != NONE)
     }
 }
 
-/// One partition.
+/// The table of one partition.
 #[derive(Debug)]
 pub(super) struct HashTable {
     slots: Vec<Slot>,
@@ -85,20 +85,20 @@ impl HashTable {
         self.slots.len() * size_of::<Slot>()
     }
 
-    /// The slot where a word of this hash should be. The lower half of the hash scales to the slots.
+    /// The slot where a word with this hash should be. Scales the lower half of the hash to the number of slots.
     #[inline]
     fn home(&self, hash: u64) -> usize {
         (((hash & u64::from(u32::MAX)) * self.slots.len() as u64) >> 32) as usize
     }
 
-    /// The slot `step` behind. Behind the last one comes the first; no way is longer than the table.
+    /// The slot `step` after `slot`. The first slot follows the last one. No search is longer than the table.
     #[inline]
     fn behind(&self, slot: usize, step: usize) -> usize {
         let at = slot + step;
         if at < self.slots.len() { at } else { at - self.slots.len() }
     }
 
-    /// The first slot from the home of `hash` on that is free or that `is_it`.
+    /// The first slot, from the home of `hash` on, that is free or for which `is_it` is true.
     #[inline]
     fn seek(&self, hash: u64, is_it: impl Fn(&Slot) -> bool) -> usize {
         let mut at = self.home(hash);
@@ -119,7 +119,8 @@ impl HashTable {
     }
 }
 
-/// The table of a partition, and its lists. Words that are equal belong to one key if `is_same` says so of its rows.
+/// Builds the table and the lists of a partition. Equal words belong to the same key only if `is_same` is true for
+/// their rows.
 pub(super) fn build(
     parts: &[&Part],
     hashing: Hashing,
@@ -128,7 +129,8 @@ pub(super) fn build(
     memory: &mut Reservation,
 ) -> Result<(HashTable, Vec<u32>)> {
     let rows: usize = parts.iter().map(|part| part.rows.len()).sum();
-    // Most builds have unique keys, for which the table is doubled twice. One with a few needs no large table.
+    // Most build sides have unique keys, for which the table doubles twice. One with few distinct keys needs no large
+    // table.
     let slots = rows * SLOTS_PER_KEY_FOURTHS / 16 + SLOTS_MIN;
     memory.grow((slots * size_of::<Slot>()) as u64)?;
     let mut table = HashTable::new(slots);
@@ -138,6 +140,7 @@ pub(super) fn build(
             if keys.len() * SLOTS_PER_KEY_FOURTHS >= table.slots.len() * 4 {
                 let before = table.bytes() as u64;
                 memory.grow(2 * before)?;
+                // The old table is dropped now, so its memory is given back.
                 table.double(hashing);
                 memory.recount(memory.bytes() - before);
             }
@@ -155,7 +158,7 @@ pub(super) fn build(
     Ok((table, lists))
 }
 
-/// Where a word should be.
+/// The place where a word should be.
 #[derive(Clone, Copy)]
 struct Home {
     table: u32,
@@ -197,17 +200,18 @@ impl Hashed {
         }
     }
 
-    /// Finds so few words that the lines of their slots fit the first cache.
+    /// Finds few enough words that the cache lines of their slots fit the first-level cache.
     fn find_few(&self, words: &[u64], entries: &mut [u32]) {
         let mut homes = [Home { table: 0, slot: 0 }; WORDS_AT_ONCE];
         for (home, word) in homes.iter_mut().zip(words) {
             *home = self.home(*word);
         }
-        // Nothing but looks into memory: the less is between them, the more of them the processor waits for at once.
+        // Only memory reads in this loop: the less work is between them, the more of them are in flight at once.
         let mut slots = [FREE; WORDS_AT_ONCE];
         for (slot, home) in slots.iter_mut().zip(&homes[..words.len()]) {
             *slot = self.slot(*home, 0);
         }
+        // `late` collects the words whose slot has another word. Each is written, but `left` advances only past those.
         let (mut late, mut left) = ([0_u8; WORDS_AT_ONCE], 0);
         for (row, ((slot, word), entry)) in slots.iter().zip(words).zip(entries.iter_mut()).enumerate() {
             *entry = slot.entry_of(*word);
@@ -229,7 +233,7 @@ impl Hashed {
         }
     }
 
-    /// The entry of the key with this word that `is_it`.
+    /// The entry of the key that has this word and for which `is_it` is true.
     pub(super) fn find_one(&self, word: u64, is_it: impl Fn(u32) -> bool) -> u32 {
         let hash = self.hashing.of(word);
         let table = &self.partitions[partition(hash, self.bits)];

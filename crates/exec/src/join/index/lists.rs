@@ -1,23 +1,23 @@
 //! Rows that have the same key.
 //!
-//! Keys are numbered in the order in which they are met. When all are, each has its entry: its row if it has one, and
-//! otherwise the place of its list, which is its length and then its rows.
+//! Keys are numbered in the order in which they are met. When all rows are in, each key gets its entry: its row if it
+//! has only one, otherwise the place of its list. A list is its length followed by its rows.
 
 use super::NONE;
 
 /// Marks an entry that is the place of a list.
 pub(super) const LIST: u32 = 1 << 31;
 
-/// So many rows that the places of their lists, at most half as many, stay below [`LIST`], and no place with the mark
-/// is [`NONE`].
+/// Most rows. The places of their lists must stay below [`LIST`], and a place with the mark must never be [`NONE`].
+/// There are at most half as many lists as rows.
 pub(super) const ROWS_MAX: usize = (LIST as usize / 3 - 1) * 2;
 
-/// Bytes of the lists of so many rows at most.
+/// Most bytes of the lists of `rows` rows.
 pub(super) fn bytes_max(rows: usize) -> usize {
     words_max(rows) * size_of::<u32>()
 }
 
-/// Words of the lists of so many rows at most: the rows, and a length for every two of them.
+/// Most words of the lists of `rows` rows: the rows, and a length for every two of them.
 pub(super) fn words_max(rows: usize) -> usize {
     rows + rows / 2
 }
@@ -31,7 +31,7 @@ pub(super) struct Keys {
     repeats: Vec<(u32, u32)>,
 }
 
-/// The entries of keys by their numbers, and the lists that they name.
+/// The entries of keys by number, and the lists to which they refer.
 #[derive(Debug)]
 pub(super) struct Entries {
     pub(super) of_keys: Vec<u32>,
@@ -39,17 +39,17 @@ pub(super) struct Entries {
 }
 
 impl Keys {
-    /// Room for the keys of so many rows.
+    /// Makes room for the keys of `rows` rows.
     pub(super) fn new(rows: usize) -> Keys {
         Keys { firsts: Vec::with_capacity(rows), repeats: Vec::new() }
     }
 
-    /// Bytes that the keys of so many rows take: first rows, and the others in a vector that doubles.
+    /// Most bytes for the keys of `rows` rows: first rows, and further rows in a vector that doubles.
     pub(super) fn bytes_max(rows: usize) -> usize {
         rows * (size_of::<u32>() + 2 * size_of::<(u32, u32)>())
     }
 
-    /// Different keys.
+    /// The number of distinct keys.
     pub(super) fn len(&self) -> usize {
         self.firsts.len()
     }
@@ -59,7 +59,7 @@ impl Keys {
         self.firsts[number as usize]
     }
 
-    /// Adds a row to the key with this number; `NONE` is a key that was not met before, and gets one.
+    /// Adds a row to the key with this number. `NONE` is a new key, which gets the next number.
     #[inline]
     pub(super) fn add(&mut self, number: &mut u32, row: u32) {
         if *number == NONE {
@@ -70,9 +70,10 @@ impl Keys {
         }
     }
 
-    /// The entries of all keys; the first list has the place `start`.
+    /// The entries of all keys. The first list gets the place `start`.
     pub(super) fn finish(self, start: u32) -> Entries {
         let Keys { firsts: mut entries, repeats } = self;
+        // Unique keys need no lists: their rows are the entries.
         if repeats.is_empty() {
             return Entries { of_keys: entries, lists: Vec::new() };
         }
@@ -81,9 +82,10 @@ impl Keys {
         let mut lists = Vec::with_capacity(words_max(2 * repeats.len()));
         for (entry, count) in entries.iter_mut().zip(&mut counts).filter(|(_, count)| **count > 0) {
             let place = start + lists.len() as u32;
+            // The list starts with its length and the first row. The other rows are filled in below.
             lists.extend([*count + 1, *entry]);
             *entry = LIST | place;
-            // From now on where the next row goes.
+            // From here on, the count is the index of the key's next row.
             let next = lists.len() as u32;
             lists.resize(lists.len() + *count as usize, 0);
             *count = next;
@@ -115,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn places_of_lists_are_never_none() {
+    fn entries_of_lists_are_never_the_missing_entry() {
         assert!((LIST | words_max(ROWS_MAX) as u32) < NONE && words_max(ROWS_MAX) < LIST as usize);
     }
 }

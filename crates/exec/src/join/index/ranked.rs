@@ -1,14 +1,14 @@
-//! A bit for every possible key, and the entries of those that there are, in partitions.
+//! A bit for every possible key, and entries for the keys that occur, in partitions.
 //!
-//! How many keys are before one is where its entry is. That number is kept beside every 64 bits, so that a key that is
-//! not there costs one look into little memory, and one that is there a second look.
+//! The number of keys before a key is the index of its entry. We keep this number for every 64 bits. So a missing key
+//! costs one access to a small table, and an existing key one more access.
 
 use super::NONE;
 
 /// Keys of a group of bits.
 const GROUP_KEYS: usize = u64::BITS as usize;
 
-/// Bits of keys one behind the other, and how many are set before them.
+/// The bits of consecutive keys, and the number of bits that are set before them.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, packed(4))]
 struct Group {
@@ -24,10 +24,10 @@ pub(super) struct RankedKeys {
 }
 
 impl RankedKeys {
-    /// Of the entries of all possible keys of a partition.
+    /// Makes the partition from the entries of all its possible keys.
     pub(super) fn new(direct: &[u32]) -> RankedKeys {
         let mut groups = Vec::with_capacity(direct.len().div_ceil(GROUP_KEYS));
-        // Keys behind the last one have a place too.
+        // One entry more, because the rank of a key after the last one is an index too.
         let mut entries = vec![NONE; direct.iter().map(|entry| usize::from(*entry != NONE)).sum::<usize>() + 1];
         let mut len = 0;
         for direct in direct.chunks(GROUP_KEYS) {
@@ -36,7 +36,7 @@ impl RankedKeys {
             for entry in direct.iter().rev() {
                 bits = bits << 1 | u64::from(*entry != NONE);
             }
-            // Which keys there are is as good as random: an entry that is none is written too, and then overwritten.
+            // The processor cannot predict which keys occur, so we write missing entries too and overwrite them.
             for entry in direct {
                 entries[len] = *entry;
                 len += usize::from(*entry != NONE);
@@ -46,7 +46,7 @@ impl RankedKeys {
         RankedKeys { groups, entries }
     }
 
-    /// Bytes for so many possible keys, of which there are so many at most.
+    /// Most bytes for `keys` possible keys if at most `rows` of them occur.
     pub(super) fn bytes_max(keys: usize, rows: usize) -> usize {
         keys.div_ceil(GROUP_KEYS) * size_of::<Group>() + (rows.min(keys) + 1) * size_of::<u32>()
     }
@@ -59,7 +59,7 @@ impl RankedKeys {
 /// The entries of all keys.
 #[derive(Debug)]
 pub(super) struct Ranked {
-    /// Of `1 << shift` keys each.
+    /// Each has `1 << shift` keys.
     partitions: Vec<RankedKeys>,
     shift: u32,
 }
@@ -76,7 +76,8 @@ impl Ranked {
         let Some(Group { bits, before }) = partition.groups.get(place / GROUP_KEYS).copied() else { return NONE };
         let bit = (place % GROUP_KEYS) as u32;
         let rank = before + (bits & !(u64::MAX << bit)).count_ones();
-        // Whether a key is there is as good as random, so that it must not be branched on: all bits if it is not.
+        // The processor cannot predict whether a key occurs, so we must not branch: a missing key sets all bits of the
+        // entry.
         let missing = ((bits >> bit & 1) as u32).wrapping_sub(1);
         partition.entries[rank as usize] | missing
     }

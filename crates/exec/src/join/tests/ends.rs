@@ -1,4 +1,4 @@
-//! How joins end before their time.
+//! Joins that end early.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ fn schema(columns: usize) -> SchemaRef {
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
-/// So many batches of a hundred rows with these numbers.
+/// Makes `count` batches of a hundred rows each, with ascending numbers.
 fn batches(count: i64) -> Vec<Result<RecordBatch>> {
     let batch = |number: i64| {
         let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(number * 100..(number + 1) * 100));
@@ -44,7 +44,7 @@ fn request(kind: JoinKind) -> JoinRequest {
     }
 }
 
-/// What so many workers get, each until its first error.
+/// The rows that each worker gets until its end or its first error.
 fn run(join: &Arc<Join>, workers: usize) -> Vec<Result<usize>> {
     let rows = |share: Batches| {
         let mut share = share;
@@ -64,7 +64,7 @@ fn failure() -> Result<RecordBatch> {
 }
 
 #[test]
-fn an_error_of_an_input_is_told_once_and_hangs_nobody() {
+fn an_error_of_an_input_is_returned_once_and_no_worker_hangs() {
     for kind in [JoinKind::Inner, JoinKind::FullOuter] {
         for fails_in_build in [true, false] {
             for workers in 1..=4 {
@@ -78,25 +78,26 @@ fn an_error_of_an_input_is_told_once_and_hangs_nobody() {
                 let errors: Vec<Error> = run(&join, workers).into_iter().filter_map(Result::err).collect();
                 assert_eq!(errors.len(), 1, "{errors:?}");
                 assert_eq!(errors[0].kind(), ErrorKind::Io);
-                assert_eq!(join.request.broker.used_bytes(), 0, "memory is let go of with the last share");
+                assert_eq!(join.request.broker.used_bytes(), 0, "memory must be freed with the last share");
             }
         }
     }
 }
 
 #[test]
-fn the_memory_limit_is_an_error_that_names_the_join() {
+fn the_error_of_the_memory_limit_names_the_join() {
     let bytes = |broker: &Broker| broker.peak_bytes();
     let enough = request(JoinKind::Inner);
     let join = Join::new(source(batches(50)), source(batches(1)), enough.clone()).expect("a request that fits");
     assert_eq!(run(&join, 2).into_iter().map(|rows| rows.expect("memory")).sum::<usize>(), 100);
     let needed = bytes(&enough.broker);
     assert!(needed > 5_000 * 8, "{needed} bytes of five thousand rows");
+    // With a lower limit the join may fail or succeed, but it must free all memory.
     for limit in (0..10).map(|tenths| needed * tenths / 10) {
         let request = JoinRequest { broker: Broker::new(limit), ..request(JoinKind::Inner) };
         let join = Join::new(source(batches(50)), source(batches(1)), request).expect("a request that fits");
         let errors: Vec<Error> = run(&join, 1).into_iter().filter_map(Result::err).collect();
-        // The peak of two workers may be above that of one.
+        // Two workers may need more memory at their peak than one.
         if let Some(error) = errors.first() {
             assert_eq!(error.kind(), ErrorKind::MemoryLimit);
             assert!(error.message().starts_with("JOIN asked for"), "{error}");
@@ -108,7 +109,7 @@ fn the_memory_limit_is_an_error_that_names_the_join() {
 }
 
 #[test]
-fn a_cancelled_join_ends_in_that_error() {
+fn a_cancelled_join_returns_the_error_once() {
     let request = request(JoinKind::Inner);
     let cancel = request.cancel.clone();
     let join = Join::new(source(batches(20)), source(batches(20)), request).expect("a request that fits");
@@ -148,7 +149,7 @@ impl BatchSource for Endless {
 }
 
 #[test]
-fn who_waits_for_others_can_be_cancelled() {
+fn a_worker_that_waits_for_others_can_be_cancelled() {
     let request = request(JoinKind::Inner);
     let cancel = request.cancel.clone();
     let build = Arc::new(Endless { schema: schema(1), cancel: cancel.clone() });
@@ -173,8 +174,8 @@ fn a_share_that_is_dropped_leaves_the_rest_to_others() {
 }
 
 #[test]
-fn a_share_that_is_dropped_takes_the_rest_of_the_build_side_along() {
-    // Nobody can know which rows have a match.
+fn a_dropped_share_suppresses_the_unmatched_rows_of_the_build_side() {
+    // After a share is dropped, it is not known which rows of the build side have no match.
     for kind in [JoinKind::FullOuter, JoinKind::BuildOuter] {
         let join = Join::new(source(batches(20)), source(batches(10)), request(kind)).expect("fits");
         let mut dropped = Arc::clone(&join).worker();
@@ -187,7 +188,7 @@ fn a_share_that_is_dropped_takes_the_rest_of_the_build_side_along() {
 }
 
 #[test]
-fn an_empty_build_side_leaves_the_probe_side_alone() {
+fn an_empty_build_side_does_not_read_the_probe_side() {
     for (kind, left) in [(JoinKind::Inner, 5), (JoinKind::BuildOuter, 5), (JoinKind::ProbeOuter, 0)] {
         let probe = source(batches(5));
         let join = Join::new(source(Vec::new()), Arc::clone(&probe) as Arc<dyn BatchSource>, request(kind));
@@ -210,7 +211,7 @@ fn filters_are_offered_where_rows_without_a_match_do_not_matter() {
 }
 
 #[test]
-fn one_row_with_many_matches_comes_in_batches() {
+fn the_matches_of_one_row_are_split_into_batches() {
     let one = |rows: usize| {
         let numbers: ArrayRef = Arc::new(Int64Array::from(vec![7; rows]));
         source(vec![RecordBatch::try_new(schema(1), vec![numbers]).map_err(|error| Error::internal(error.to_string()))])
@@ -224,7 +225,7 @@ fn one_row_with_many_matches_comes_in_batches() {
 }
 
 #[test]
-fn requests_that_do_not_fit_are_refused() {
+fn requests_that_do_not_fit_the_inputs_are_refused() {
     let refused = |change: &dyn Fn(&mut JoinRequest)| {
         let mut request = request(JoinKind::Inner);
         change(&mut request);

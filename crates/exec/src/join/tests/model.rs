@@ -1,4 +1,4 @@
-//! Joins of random rows, compared with a nested loop over them.
+//! Joins of random rows, compared with a nested loop.
 
 use std::sync::Arc;
 
@@ -30,7 +30,8 @@ const KINDS: [JoinKind; 10] = [
     JoinKind::ProbeTruth,
 ];
 
-/// How numbers become values of a key column. Equal numbers become equal values, if not always by their bits.
+/// The way in which numbers become values of a key column. Equal numbers become equal values, but not always equal
+/// bits.
 #[derive(Clone, Copy, Debug)]
 enum KeyKind {
     Tiny,
@@ -99,7 +100,7 @@ impl KeyKind {
 struct Row {
     id: i32,
     keys: Vec<Option<i64>>,
-    /// What the condition reads.
+    /// The value that the condition reads.
     value: Option<i32>,
 }
 
@@ -107,7 +108,7 @@ fn text(id: i32) -> String {
     format!("the text of row number {id}")
 }
 
-/// The columns of an input: its keys, then id, value and text of each row.
+/// The columns of an input: its keys, then the id, the value and the text of each row.
 fn batch(rows: &[Row], kinds: &[KeyKind], random: &mut SmallRng) -> RecordBatch {
     let mut columns: Vec<ArrayRef> = Vec::new();
     for (index, kind) in kinds.iter().enumerate() {
@@ -122,7 +123,7 @@ fn batch(rows: &[Row], kinds: &[KeyKind], random: &mut SmallRng) -> RecordBatch 
     RecordBatch::try_new(Arc::new(Schema::new(fields.collect::<Vec<_>>())), columns).expect("columns of one length")
 }
 
-/// The sum of two columns is no multiple of three. NULL if one is.
+/// True unless the sum of two columns is a multiple of three. NULL if one of them is NULL.
 #[derive(Debug)]
 struct Condition {
     columns: Vec<usize>,
@@ -144,10 +145,10 @@ impl VectorFunction for Condition {
     }
 }
 
-/// Ids of both sides, and the mark.
+/// The ids of both sides, and the mark.
 type Joined = (Option<i32>, Option<i32>, Option<Option<bool>>);
 
-/// A join, and the inputs it is of.
+/// A join and its inputs.
 #[derive(Clone, Debug)]
 struct Case {
     kind: JoinKind,
@@ -204,7 +205,7 @@ impl Case {
         TestSource::new(schema, batches, self.filters)
     }
 
-    /// The columns of pairs that come out: of each side the text, then the id.
+    /// The columns of the result: the text and then the id of each side.
     fn output(&self) -> Vec<usize> {
         let width = self.keys.len() + 3;
         let of = |side: usize| [side * width + width - 1, side * width + width - 3];
@@ -219,12 +220,12 @@ impl Case {
         Arc::new(Schema::new(fields.collect::<Vec<_>>()))
     }
 
-    /// What the join gives, in order.
+    /// The rows of the join, sorted.
     fn joined(&self, random: &mut SmallRng) -> Vec<Joined> {
         self.try_joined(random).expect("nothing fails")
     }
 
-    /// As [`Case::joined`], or the first error.
+    /// The rows of the join, sorted, or its first error.
     fn try_joined(&self, random: &mut SmallRng) -> Result<Vec<Joined>> {
         let (build, probe) = (self.input(&self.build, random), self.input(&self.probe, random));
         let width = self.keys.len() + 3;
@@ -289,7 +290,7 @@ impl Case {
         }));
     }
 
-    /// Whether two rows match, as far as is known.
+    /// Whether two rows match; `None` if that is unknown.
     fn matches(&self, build: &Row, probe: &Row) -> Option<bool> {
         let is_truth = self.kind == JoinKind::ProbeTruth;
         let mut all = match holds(build.value, probe.value) {
@@ -312,7 +313,7 @@ impl Case {
         if self.null_aware || is_truth { all } else { Some(all == Some(true)) }
     }
 
-    /// Whether one of `rows` matches: false only if that is certain.
+    /// Whether any row matches. False only if that is certain.
     fn any(&self, matches: impl Iterator<Item = Option<bool>>) -> Option<bool> {
         let mut any = Some(false);
         for is_match in matches {
@@ -325,7 +326,7 @@ impl Case {
         any
     }
 
-    /// What the join has to give, in order.
+    /// The rows that the join must return, sorted.
     fn expected(&self) -> Vec<Joined> {
         let (build, probe) = (self.build.concat(), self.probe.concat());
         let of_build = |row: &Row| self.any(probe.iter().map(|probe| self.matches(row, probe)));
@@ -363,7 +364,7 @@ impl Case {
             JoinKind::ProbeMark | JoinKind::ProbeTruth => {
                 rows.extend(probe.iter().map(|row| (None, Some(row.id), Some(of_probe(row)))));
             }
-            JoinKind::ProbeSingle => unreachable!("it has a test of its own"),
+            JoinKind::ProbeSingle => unreachable!("single joins have a test of their own"),
         }
         rows.sort();
         rows
@@ -371,7 +372,8 @@ impl Case {
 }
 
 #[test]
-fn joins_give_what_a_nested_loop_gives() {
+fn random_joins_return_the_rows_of_a_nested_loop() {
+    // A failed seed can be run alone through the environment.
     let seed = std::env::var("ROWMILL_SEED").ok().and_then(|seed| seed.parse().ok());
     let seeds = seed.map_or(0..3_000_u64, |seed| seed..seed + 1);
     for seed in seeds {
@@ -381,7 +383,7 @@ fn joins_give_what_a_nested_loop_gives() {
     }
 }
 
-/// A single join of the case is an outer join, or fails where that has a row of the probe side twice.
+/// A single join must return the rows of the outer join, or fail if that has a row of the probe side twice.
 #[test]
 fn single_joins_are_outer_joins_without_second_matches() {
     let mut failures = 0;
@@ -389,13 +391,14 @@ fn single_joins_are_outer_joins_without_second_matches() {
         let mut random = SmallRng::seed_from_u64(seed);
         let mut case = Case { kind: JoinKind::ProbeOuter, null_aware: false, ..Case::random(&mut random) };
         if seed % 2 == 0 {
-            // Fewer rows, so that a part of the cases has no second match.
+            // Fewer rows, so that some of the cases have no second match.
             case.build.truncate(1);
             case.build.iter_mut().for_each(|rows| rows.truncate(3));
         }
         let expected = case.expected();
         let mut probe: Vec<_> = expected.iter().map(|(_, probe, _)| *probe).collect();
         probe.sort_unstable();
+        // Without two pairs of the same probe row, the single join must succeed.
         let is_single = probe.windows(2).all(|pair| pair[0] != pair[1]);
         case.kind = JoinKind::ProbeSingle;
         match case.try_joined(&mut random) {

@@ -17,7 +17,7 @@ use crate::key_filter::KeyFilter;
 pub(crate) struct TestSource {
     schema: SchemaRef,
     left: Mutex<VecDeque<Result<RecordBatch>>>,
-    /// Whether filters are applied.
+    /// Whether filters are accepted.
     filters: bool,
     offered: Mutex<Vec<(usize, Arc<KeyFilter>)>>,
 }
@@ -27,12 +27,12 @@ impl TestSource {
         Arc::new(TestSource { schema, left: Mutex::new(batches.into()), filters, offered: Mutex::default() })
     }
 
-    /// Batches that nobody asked for.
+    /// The number of batches that no worker has taken.
     pub(crate) fn left(&self) -> usize {
         self.left.lock().len()
     }
 
-    /// Filters that were offered.
+    /// The number of filters that were offered.
     pub(crate) fn offered(&self) -> usize {
         self.offered.lock().len()
     }
@@ -42,7 +42,7 @@ impl TestSource {
         for (column, filter) in &*self.offered.lock() {
             batch = batch.map(|batch| {
                 let kept = filter.keep(batch.column(*column)).expect("a filter of the column's type");
-                filter_record_batch(&batch, &kept.into()).expect("as many bits as rows")
+                filter_record_batch(&batch, &kept.into()).expect("one bit per row")
             });
         }
         Some(batch)

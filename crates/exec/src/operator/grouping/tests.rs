@@ -48,7 +48,7 @@ fn group(input: Node, keys: &[usize], aggregates: Vec<Aggregate>) -> Node {
     Node::Group { input: Arc::new(input), group, rows: None, schema: Arc::new(Schema::new(fields)) }
 }
 
-/// `name` of columns of `input`, as SQL has it.
+/// Makes the aggregate `name` over columns of `input`, with the types that SQL gives it.
 fn call(input: &Node, name: &str, columns: &[usize]) -> Aggregate {
     let kind = |column: usize| input.schema().field(column).data_type().clone();
     let of: Vec<DataType> = columns.iter().map(|column| kind(*column)).collect();
@@ -59,7 +59,7 @@ fn call(input: &Node, name: &str, columns: &[usize]) -> Aggregate {
     Aggregate { more: exprs.collect(), ..aggregate }
 }
 
-/// The rows as texts, in order.
+/// Runs a plan and returns its rows as sorted texts.
 fn run_over(root: &Node, tables: &[Arc<dyn TableSource>], workers: usize, batch_rows: usize) -> Vec<String> {
     let (cancel, broker, foreign) = (Cancel::new(), Broker::new(1 << 26), BTreeMap::new());
     let environment = Environment {
@@ -152,7 +152,7 @@ fn lists_are_aggregated() {
 }
 
 #[test]
-fn values_come_in_the_order_of_lists() {
+fn array_agg_can_order_by_a_list() {
     let input =
         values(vec![numbers(&[Some(1), Some(2), Some(3)]), lists(&vec![Some(vec![Some(2.0)]), None, Some(vec![])])]);
     let kind = input.schema().field(1).data_type().clone();
@@ -162,7 +162,7 @@ fn values_come_in_the_order_of_lists() {
 }
 
 #[test]
-fn no_rows_have_no_groups_and_no_pairs() {
+fn empty_input_has_no_groups_and_no_pairs() {
     let input = || values(vec![lists(&vec![]), floats(&[]), floats(&[])]);
     let count = call(&input(), "count", &[0]);
     assert!(run(&group(input(), &[0], vec![count])).is_empty());
@@ -186,7 +186,7 @@ const PAIR_FUNCTIONS: [&str; 12] = [
     "regr_sxy",
 ];
 
-/// The same by the definitions, in two passes.
+/// Computes the results of [`PAIR_FUNCTIONS`] by their definitions, in two passes.
 fn model(pairs: &[(f64, f64)]) -> Vec<Option<f64>> {
     let count = pairs.len() as f64;
     let mean = |of: fn(&(f64, f64)) -> f64| pairs.iter().map(of).sum::<f64>() / count;
@@ -299,7 +299,7 @@ fn quantiles_and_modes_of_values() {
         Aggregate { distinct: true, ..discrete(0.5) },
         call(&input, "mode", &[0]),
         Aggregate { order: order(true), ..call(&input, "mode", &[0]) },
-        // 1, 1, 2, 3, 3
+        // The values repeated by their weights: 1, 1, 2, 3, 3
         Aggregate { parameter: share(0.5), ..call(&input, "approx_percentile_cont_with_weight", &[2, 1]) },
         Aggregate { parameter: share(0.375), ..call(&input, "approx_percentile_cont_with_weight", &[2, 1]) },
     ];

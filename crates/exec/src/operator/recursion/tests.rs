@@ -31,7 +31,7 @@ fn last_round() -> Arc<Node> {
     Arc::new(Node::RecursiveRows { number: 7, schema: number_schema() })
 }
 
-/// Rows of `probe` beside those of `build` with the same number, of which `output` is given.
+/// Joins `build` and `probe` on equal numbers and returns the columns `output`.
 fn join(build: Arc<Node>, probe: Arc<Node>, output: &[usize]) -> Arc<Node> {
     let fields = output.iter().map(|_| Field::new("n", DataType::Int64, true));
     Arc::new(Node::Join(Join {
@@ -52,7 +52,7 @@ fn recursive(base: Arc<Node>, step: Arc<Node>, distinct: bool) -> Node {
     Node::Recursive(Recursive { number: 7, base, step, distinct, schema: number_schema() })
 }
 
-/// The numbers that `root` gives, in order.
+/// Runs `root` and returns its numbers, sorted.
 fn run(root: &Node, foreign: &BTreeMap<usize, Arc<dyn BatchSource>>, workers: usize, batch_rows: usize) -> Vec<i64> {
     let (cancel, broker) = (Cancel::new(), Broker::new(1 << 26));
     let environment = Environment {
@@ -74,7 +74,7 @@ fn run(root: &Node, foreign: &BTreeMap<usize, Arc<dyn BatchSource>>, workers: us
     found
 }
 
-/// Gives pairs, and counts who begins to read them.
+/// Returns pairs, and counts the workers that begin to read them.
 #[derive(Debug)]
 struct Counted {
     pairs: Arc<dyn BatchSource>,
@@ -114,7 +114,7 @@ fn reachable(from: &[i64]) -> Vec<i64> {
 fn a_graph_is_walked_to_its_end() {
     for from in [&[1][..], &[8], &[4, 9], &[], &[77]] {
         for (workers, batch_rows) in [(1, 1), (4, 1), (1, 3), (4, 3), (1, 1024), (4, 1024)] {
-            // Either side of the join can be the one that changes.
+            // Either side of the join may be the one that changes from round to round.
             for step in [join(pairs(&EDGES), last_round(), &[1]), join(last_round(), pairs(&EDGES), &[2])] {
                 let found = run(&recursive(base(from), step, true), &BTreeMap::new(), workers, batch_rows);
                 assert_eq!(found, reachable(from), "{from:?} {workers} {batch_rows}");
@@ -124,18 +124,19 @@ fn a_graph_is_walked_to_its_end() {
 }
 
 #[test]
-fn what_can_be_read_once_is_kept_for_all_rounds() {
+fn input_that_does_not_change_is_read_once_for_all_rounds() {
     for workers in [1, 4] {
         let shares = Arc::new(AtomicUsize::new(0));
         let source = Counted { pairs: number_pairs(EDGES, 2), shares: Arc::clone(&shares) };
         let foreign: BTreeMap<usize, Arc<dyn BatchSource>> = [(3, Arc::new(source) as Arc<dyn BatchSource>)].into();
         let edges = Arc::new(Node::Foreign(Foreign { plan: 3, rows: 9, schema: pair_schema() }));
-        // The edges are joined with themselves, which does not change from round to round: two steps at a time.
+        // We join the edges with themselves, which walks two steps at a time. This does not change from round to
+        // round.
         let shared = |node: &Arc<Node>| Arc::new(Node::Shared { number: 1, input: Arc::clone(node) });
         let of_two = join(join(shared(&edges), shared(&edges), &[0, 1]), last_round(), &[1]);
         let found = run(&recursive(base(&[1]), of_two, true), &foreign, workers, 2);
         assert_eq!(found, reachable(&[1]));
-        assert!(shares.load(Ordering::Relaxed) <= workers, "the edges are read in one go");
+        assert!(shares.load(Ordering::Relaxed) <= workers, "the edges must be read only once");
         let shares_before = shares.swap(0, Ordering::Relaxed);
         assert!(shares_before > 0);
     }
@@ -163,8 +164,8 @@ fn shared_rows_are_joined_with_themselves() {
 }
 
 #[test]
-fn a_recursive_query_may_stand_in_a_step() -> Result<()> {
-    // Inner: everything reachable by edges; outer: its rows that are among what was reached, without anything new.
+fn a_step_may_contain_a_recursive_query() -> Result<()> {
+    // The inner query finds everything reachable by edges. The outer one then adds nothing new.
     let inner = Recursive {
         number: 8,
         base: last_round(),

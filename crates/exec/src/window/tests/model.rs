@@ -1,4 +1,4 @@
-//! The result of a window by its definition: we look at all rows of the partition for each row.
+//! Computes the result of a window by its definition: for each row we look at all rows of its partition.
 
 use std::cmp::Ordering;
 
@@ -8,7 +8,7 @@ use rowmill_base::quotient;
 use rowmill_plan::logical::{FrameBound, FrameExclude, FrameRow, FrameUnit, RankFunction, WindowFrame};
 use rowmill_plan::{Aggregate, AggregateFunction, Expr, FrameOffset, SortKey, WindowCall, WindowFunction};
 
-/// A value.
+/// A value in the model.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Cell {
     Null,
@@ -19,7 +19,7 @@ pub(super) enum Cell {
 }
 
 impl Cell {
-    /// Whether both are the same, but for the last digits of floats.
+    /// Whether both values are equal. Floats may differ in their last digits.
     pub(super) fn is(&self, other: &Cell) -> bool {
         match (self, other) {
             (Cell::Float(left), Cell::Float(right)) => {
@@ -31,7 +31,7 @@ impl Cell {
         }
     }
 
-    /// The order of values, NULL last.
+    /// Compares two values. NULL comes last.
     fn compare(&self, other: &Cell) -> Ordering {
         match (self, other) {
             (Cell::Integer(left), Cell::Integer(right)) => left.cmp(right),
@@ -56,7 +56,7 @@ impl Cell {
     }
 }
 
-/// A value of a column.
+/// Reads one value of a column.
 pub(super) fn cell(values: &ArrayRef, row: usize) -> Cell {
     if values.is_null(row) {
         return Cell::Null;
@@ -78,18 +78,18 @@ pub(super) fn cell(values: &ArrayRef, row: usize) -> Cell {
 }
 
 struct Model<'a> {
-    /// By column and row.
+    /// The values by column and row.
     cells: Vec<Vec<Cell>>,
     order: &'a [SortKey],
 }
 
-/// The rows of a partition in order, and the numbers of their groups of peers.
+/// The rows of a partition in order, and for each row the number of its group of peers.
 struct Partition {
     rows: Vec<usize>,
     groups: Vec<usize>,
 }
 
-/// The results by call and row.
+/// Computes the results by call and row.
 pub(super) fn expected(
     table: &RecordBatch,
     partition: &[usize],
@@ -146,7 +146,7 @@ impl Model<'_> {
         }
     }
 
-    /// The result of a call for the row at a position of its partition.
+    /// Computes the result of a call for the row at position `at` of its partition.
     fn result(&self, call: &WindowCall, partition: &Partition, at: usize) -> Cell {
         let Partition { rows, groups } = partition;
         let better = groups.iter().filter(|group| **group < groups[at]).count();
@@ -207,7 +207,7 @@ impl Model<'_> {
         }
     }
 
-    /// The rows of a frame in order.
+    /// Returns the rows of a frame in order.
     fn frame(&self, frame: &WindowFrame<FrameOffset>, partition: &Partition, at: usize) -> Vec<usize> {
         let Partition { rows, groups } = partition;
         let is_peer = |position: usize| groups[position] == groups[at];
@@ -226,7 +226,7 @@ impl Model<'_> {
         (0..rows.len()).filter(is_in).map(|position| rows[position]).collect()
     }
 
-    /// Whether a position is within a bound.
+    /// Whether a position is on the inner side of a frame bound.
     fn is_behind(
         &self,
         unit: FrameUnit,
@@ -259,7 +259,7 @@ impl Model<'_> {
                 let value = |position: usize| self.cell(key.column, rows[position]).integer().map(|value| sign * value);
                 match (value(position), value(at)) {
                     (Some(value), Some(own)) => within(value, own + offset),
-                    // NULL is equal to NULL, and otherwise where the order puts it.
+                    // A NULL is equal only to other NULLs. Otherwise the order decides.
                     _ => within(group(position), group(at)),
                 }
             }

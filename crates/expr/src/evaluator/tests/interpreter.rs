@@ -1,4 +1,4 @@
-//! Expressions evaluated for one row, as plainly as it can be written: the twin that the evaluator is held against.
+//! A plain interpreter that evaluates an expression for one row. The evaluator's results are compared with it.
 
 use std::cmp::Ordering;
 
@@ -10,19 +10,19 @@ use arrow::datatypes::{
 use rowmill_plan::program::ArithmeticOp;
 use rowmill_plan::{CompareOp, ExprOp, ScalarExpr};
 
-/// A value; the type is that of its expression.
+/// A value. Its type is that of its expression.
 #[derive(Clone, Debug)]
 pub(super) enum Datum {
     Null,
     Boolean(bool),
-    /// An integer, or a decimal as the integer of its last digit.
+    /// An integer, or the unscaled integer of a decimal.
     Exact(i128),
     Double(f64),
     Real(f32),
     Text(String),
 }
 
-/// The evaluation fails.
+/// The evaluation failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Failure;
 
@@ -38,7 +38,7 @@ impl PartialEq for Datum {
     }
 }
 
-/// The value in one row of an array.
+/// Returns the value in one row of an array.
 pub(super) fn datum(array: &ArrayRef, row: usize) -> Datum {
     if array.is_null(row) || *array.data_type() == DataType::Null {
         return Datum::Null;
@@ -107,7 +107,7 @@ fn scale_of(kind: &DataType) -> u32 {
     }
 }
 
-/// `value` if type `kind` has it.
+/// Returns `value` if it fits the type `kind`.
 fn within(value: i128, kind: &DataType) -> Interpreted {
     let (least, most) = match kind {
         DataType::Int8 => (i8::MIN.into(), i8::MAX.into()),
@@ -132,7 +132,7 @@ fn float_of(op: ArithmeticOp, left: f64, right: f64) -> f64 {
         ArithmeticOp::Divide => left / right,
         ArithmeticOp::Remainder => left % right,
     };
-    // Zero has no sign.
+    // Negative zero becomes zero.
     value + 0.0
 }
 
@@ -140,7 +140,7 @@ fn arithmetic(op: ArithmeticOp, left: (Datum, &DataType), right: (Datum, &DataTy
     match (left.0, right.0) {
         (Datum::Null, _) | (_, Datum::Null) => Ok(Datum::Null),
         (Datum::Double(l), Datum::Double(r)) => Ok(Datum::Double(float_of(op, l, r))),
-        // The sum and so on of two REALs is exact enough in doubles to be rounded once.
+        // A result of two REALs, computed in doubles, is exact enough to be rounded once.
         (Datum::Real(l), Datum::Real(r)) => Ok(Datum::Real(float_of(op, l.into(), r.into()) as f32)),
         (Datum::Exact(l), Datum::Exact(r)) => {
             let (s1, s2) = (scale_of(left.1), scale_of(right.1));
@@ -224,7 +224,7 @@ fn decimal_text(value: i128, scale: u32) -> String {
     format!("{sign}{whole}.{part:0width$}", width = scale as usize)
 }
 
-/// The value of `expr` in one row.
+/// Evaluates `expr` for one row. It should stay as plain as possible, because no other test checks it.
 pub(super) fn interpret(expr: &ScalarExpr, columns: &[ArrayRef], row: usize) -> Interpreted {
     let value = |expr: &ScalarExpr| interpret(expr, columns, row);
     let condition = |expr: &ScalarExpr| match value(expr)? {

@@ -98,7 +98,7 @@ impl RandomExprs {
         }
     }
 
-    /// An expression of any type.
+    /// Makes an expression of any type.
     fn any(&mut self, depth: usize) -> ScalarExpr {
         let kind = self.one(&KINDS);
         if depth == 0 {
@@ -151,7 +151,7 @@ impl RandomExprs {
             7 => {
                 let value = self.any(depth - 1);
                 let or_null = self.chance(2);
-                // What the interpreter casts.
+                // We make only casts that the interpreter knows.
                 let is_float = |kind: &DataType| matches!(kind, DataType::Float32 | DataType::Float64);
                 let is_decimal = |kind: &DataType| matches!(kind, DataType::Decimal128(..));
                 let is_known = match (&value.kind, &kind) {
@@ -180,14 +180,14 @@ impl RandomExprs {
 
     fn alike(&mut self, first: ScalarExpr, second: ScalarExpr) -> Option<(ScalarExpr, ScalarExpr)> {
         let kind = common_kind([&first.kind, &second.kind])?;
-        // Casts of floats to text are not interpreted.
+        // The interpreter does not cast floats to text.
         if kind == DataType::Utf8View && first.kind != second.kind {
             return None;
         }
         Some((coerce(first, &kind).ok()?, coerce(second, &kind).ok()?))
     }
 
-    /// An expression of type BOOLEAN.
+    /// Makes an expression of type BOOLEAN.
     fn condition(&mut self, depth: usize) -> ScalarExpr {
         if depth == 0 {
             return self.leaf(&DataType::Boolean);
@@ -249,7 +249,7 @@ impl RandomExprs {
     }
 }
 
-/// The value of every row, if no row fails.
+/// Returns the value of every row, or `None` if a row fails.
 fn interpreted(expr: &ScalarExpr, columns: &[ArrayRef]) -> Option<Vec<Datum>> {
     (0..columns[0].len()).map(|row| interpret(expr, columns, row).ok()).collect()
 }
@@ -261,7 +261,7 @@ fn evaluated(expr: &ScalarExpr, columns: &[ArrayRef]) -> Option<Vec<Datum>> {
 }
 
 #[test]
-fn random_expressions_are_what_an_interpreter_makes_of_each_row() {
+fn random_expressions_agree_with_an_interpreter_of_single_rows() {
     let mut failures = 0;
     let seeds = 0..6_000;
     for seed in seeds.clone() {
@@ -286,7 +286,7 @@ fn random_expressions_are_what_an_interpreter_makes_of_each_row() {
                 assert!(!expected.contains(&Datum::Null), "seed {seed}: {} is not nullable", shown());
             }
         }
-        // With some columns NULL, a condition that rejects NULLs is never true.
+        // If some columns are NULL, a condition that rejects NULLs must never be true.
         let hidden = exprs.rng.random_range(0..1_u32 << KINDS.len());
         let is_hidden = |column: usize| hidden >> column & 1 == 1;
         if expr.kind == DataType::Boolean && rejects_nulls(&expr, &is_hidden) {

@@ -1,4 +1,4 @@
-//! Choices by NULL, and facts that every row shares.
+//! Choices by NULL, and facts that are the same in every row.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::kinds::{arrow_failed, type_name};
 
 pub(super) fn nvl2(arguments: &[Operand], _kind: &DataType, rows: usize) -> Result<ArrayRef> {
     let [tested, known, unknown] = arguments else { return Err(Error::internal("nvl2 takes three values")) };
-    // The type NULL has no validity bitmap.
+    // An array of the type NULL has no validity bitmap, so it needs its own case.
     let is_known = match tested.values.data_type() {
         DataType::Null => BooleanArray::from(vec![false; tested.values.len()]),
         _ => truth::is_not_null(&tested.values),
@@ -43,7 +43,7 @@ pub(super) fn version(_arguments: &[Operand], _kind: &DataType, rows: usize) -> 
     Ok(everywhere(concat!("Rowmill ", env!("CARGO_PKG_VERSION")), rows))
 }
 
-/// A column with one text in every row.
+/// Returns a column with the same text in every row.
 fn everywhere(text: &str, rows: usize) -> ArrayRef {
     Arc::new(StringViewArray::from_iter_values(std::iter::repeat_n(text, rows)))
 }
@@ -60,7 +60,7 @@ mod tests {
     use crate::functions::signatures::{BIGINT, TEXT};
     use crate::functions::test_call::*;
 
-    /// Calls the kernel with arguments that have one type already, for three rows.
+    /// Calls the kernel for three rows, with arguments that already have one type.
     fn three(name: &str, kind: &DataType, arguments: &[Operand]) -> Vec<String> {
         let made = (find(name).unwrap().kernel)(arguments, kind, 3).unwrap();
         assert_eq!((made.data_type(), made.len()), (kind, 3));
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn extremes_leave_out_null() {
+    fn extremes_ignore_null() {
         let (a, b) = (bigint([Some(1), None, None]), bigint([Some(2), Some(3), None]));
         assert_eq!(three("greatest", &BIGINT, &[a.clone(), b.clone()]), ["2", "3", "NULL"]);
         assert_eq!(three("least", &BIGINT, &[a.clone(), b.clone()]), ["1", "3", "NULL"]);
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn choices_and_facts() {
+    fn choices_by_null_and_facts_about_values() {
         let tested = bigint([Some(1), None, Some(3)]);
         assert_eq!(three("nvl2", &TEXT, &[tested.clone(), constant("known"), constant("-")]), ["known", "-", "known"]);
         let words = Operand::rows(Arc::new(StringViewArray::from(vec!["a", "b", "c"])));

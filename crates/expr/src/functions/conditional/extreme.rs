@@ -21,17 +21,19 @@ pub(super) fn least(arguments: &[Operand], kind: &DataType, rows: usize) -> Resu
     extreme(arguments, kind, rows, Ordering::Less).map_err(arrow_failed)
 }
 
-/// Of each row the value that is `wanted` beside all others. NULL is none.
+/// Returns the value of each row that compares as `wanted` with all others, ignoring NULL.
 fn extreme(arguments: &[Operand], kind: &DataType, rows: usize, wanted: Ordering) -> Result<ArrayRef, ArrowError> {
     if *kind == DataType::Null {
         return Ok(new_null_array(kind, rows));
     }
+    // We keep the best value of each row and compare it with one argument after the other.
     let mut best: Option<ArrayRef> = None;
     for argument in arguments {
         let Some(so_far) = best else {
             best = Some(spread(argument, rows)?);
             continue;
         };
+        // A NULL constant changes nothing.
         if argument.is_constant && argument.values.is_null(0) {
             best = Some(so_far);
             continue;
@@ -48,7 +50,7 @@ fn extreme(arguments: &[Operand], kind: &DataType, rows: usize, wanted: Ordering
     best.ok_or_else(|| ArrowError::ComputeError("no values".into()))
 }
 
-/// The values of an operand, one per row.
+/// Returns the values of an operand, one per row.
 fn spread(operand: &Operand, rows: usize) -> Result<ArrayRef, ArrowError> {
     if !operand.is_constant {
         return Ok(operand.values.clone());
@@ -56,7 +58,7 @@ fn spread(operand: &Operand, rows: usize) -> Result<ArrayRef, ArrowError> {
     take(&operand.values, &arrow::array::UInt32Array::from_value(0, rows), None)
 }
 
-/// The rows in which `argument` is better than `so_far`, or is where that is NULL.
+/// Returns the rows in which `argument` is better than `so_far`, or is valid where `so_far` is NULL.
 fn flat_takes(argument: &Operand, so_far: &ArrayRef, wanted: Ordering) -> Result<BooleanArray, ArrowError> {
     let compare = if wanted == Ordering::Greater { cmp::gt } else { cmp::lt };
     let better = match argument.is_constant {
@@ -64,7 +66,7 @@ fn flat_takes(argument: &Operand, so_far: &ArrayRef, wanted: Ordering) -> Result
         false => compare(&argument.values as &dyn Datum, so_far)?,
     };
     let Some(nulls) = better.nulls() else { return Ok(better) };
-    // One of both is NULL: the new value is taken if the old one was the one.
+    // The comparison is NULL if one side is. The new value is taken only if the old one is NULL and the new one is not.
     let mut takes = better.values() & nulls.inner();
     if let Some(known) = so_far.nulls() {
         let is_new_known = match argument.values.nulls() {
@@ -76,7 +78,7 @@ fn flat_takes(argument: &Operand, so_far: &ArrayRef, wanted: Ordering) -> Result
     Ok(BooleanArray::new(takes, None))
 }
 
-/// The rows in which `argument`, a list or a struct, is better than `so_far`. No kernel compares those types.
+/// Returns the rows in which `argument`, a list or a struct, is better than `so_far`. No kernel compares these types.
 fn nested_takes(argument: &Operand, so_far: &ArrayRef, wanted: Ordering) -> Result<BooleanArray, ArrowError> {
     let compare = make_comparator(&argument.values, so_far, SortOptions { descending: false, nulls_first: false })?;
     let takes = BooleanBuffer::collect_bool(so_far.len(), |row| {

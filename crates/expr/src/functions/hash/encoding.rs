@@ -10,10 +10,10 @@ use rowmill_plan::Operand;
 
 use crate::functions::rowwise::{BytesArgument, TextArgument, blobs, texts};
 
-/// Without `=` at the end. Texts that have it are read too, here and below.
+/// Base 64 that is written without `=` at the end. Both variants can read texts with and without it.
 const BASE64: GeneralPurpose = base64(false);
 
-/// With `=` at the end.
+/// Base 64 that is written with `=` at the end.
 const BASE64_PADDED: GeneralPurpose = base64(true);
 
 const fn base64(is_padded: bool) -> GeneralPurpose {
@@ -28,7 +28,7 @@ pub(super) fn encode(arguments: &[Operand], _kind: &DataType, rows: usize) -> Re
     let constant = forms.constant().map(ByteForm::named).transpose()?;
     texts("encode", arguments, rows, |row, made| {
         let bytes = values.at(row);
-        // The longest form has two digits per byte.
+        // The longest form has two digits per byte. We reserve before we write, so that the limit is checked first.
         made.reserve(bytes.len() as u128 * 2)?;
         match constant.map_or_else(|| ByteForm::named(forms.at(row)), Ok)? {
             ByteForm::Hex => push_hex(bytes, made.text()),
@@ -69,14 +69,14 @@ impl ByteForm {
             "base64pad" => ByteForm::Base64Padded,
             _ => {
                 let name: String = name.chars().take(60).collect();
-                let error = Error::new(ErrorKind::InvalidParameter, format!("bytes have no form '{name}'"));
-                return Err(error.hint("they have hex, base64 and base64pad"));
+                let error = Error::new(ErrorKind::InvalidParameter, format!("'{name}' is not a form of bytes"));
+                return Err(error.hint("the forms are hex, base64 and base64pad"));
             }
         })
     }
 }
 
-/// Appends two digits for each byte.
+/// Appends two hexadecimal digits for each byte.
 pub(super) fn push_hex(bytes: &[u8], made: &mut String) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let digit = |value: u8| char::from(DIGITS[usize::from(value)]);
@@ -84,6 +84,7 @@ pub(super) fn push_hex(bytes: &[u8], made: &mut String) {
 }
 
 fn decode_hex(text: &[u8], made: &mut Vec<u8>) -> Result<()> {
+    // Two digits make a byte.
     let (pairs, rest) = text.as_chunks::<2>();
     if !rest.is_empty() {
         return Err(undecodable(text, "hex", "the number of digits is odd"));

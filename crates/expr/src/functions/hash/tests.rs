@@ -5,7 +5,7 @@ use crate::functions::signatures::{BIGINT, BLOB, TEXT};
 use crate::functions::test_call::*;
 
 #[test]
-fn hashes_are_those_of_their_standards() {
+fn hashes_match_the_values_of_their_standards() {
     let values = || text([Some("abc"), Some(""), None]);
     let md5 = ["900150983cd24fb0d6963f7d28e17f72", "d41d8cd98f00b204e9800998ecf8427e", "NULL"];
     assert_eq!(shown("md5", &[values()]), md5);
@@ -31,7 +31,7 @@ fn hashes_are_those_of_their_standards() {
 }
 
 #[test]
-fn encodings_go_both_ways() {
+fn decode_reverses_encode() {
     let forms = || text([Some("hex"), Some("base64"), Some("base64pad"), Some("HEX"), None]);
     let blob = || {
         constant(rowmill_plan::Constant::new(std::sync::Arc::new(BinaryViewArray::from(vec![&[0, 0xff, 16, 1][..]]))))

@@ -1,4 +1,4 @@
-//! Dates, plus and minus days.
+//! Dates plus and minus days.
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Date32Type, Int64Type};
@@ -9,7 +9,7 @@ use rowmill_plan::{FunctionSpec, Operand, Volatility};
 use crate::functions::time::calendar::{FIRST_DAY, LAST_DAY};
 use crate::functions::time::columns::{each_row, is_literal_text, out_of_range, primitive, slots, strict_nulls};
 
-/// `date + days`
+/// The function of `date + days`.
 pub(super) const DATE_PLUS_DAYS: FunctionSpec = FunctionSpec {
     name: "date_plus_days",
     aliases: &[],
@@ -19,11 +19,11 @@ pub(super) const DATE_PLUS_DAYS: FunctionSpec = FunctionSpec {
     strict: true,
     signature: date_and_days,
     kernel: |arguments, _, rows| shift_dates(arguments, rows, |date, days| date.checked_add(days)),
-    doc: "The date so many days after another, as `+` computes it.",
+    doc: "The date a number of days after another, as `+` computes it.",
     example: ("date_plus_days(DATE '2012-02-28', 1)", "2012-02-29"),
 };
 
-/// `date - days`
+/// The function of `date - days`.
 pub(super) const DATE_MINUS_DAYS: FunctionSpec = FunctionSpec {
     name: "date_minus_days",
     aliases: &[],
@@ -33,11 +33,11 @@ pub(super) const DATE_MINUS_DAYS: FunctionSpec = FunctionSpec {
     strict: true,
     signature: date_and_days,
     kernel: |arguments, _, rows| shift_dates(arguments, rows, |date, days| date.checked_sub(days)),
-    doc: "The date so many days before another, as `-` computes it.",
+    doc: "The date a number of days before another, as `-` computes it.",
     example: ("date_minus_days(DATE '2013-07-31', 31)", "2013-06-30"),
 };
 
-/// `date - date`
+/// The function of `date - date`.
 pub(super) const DATE_MINUS_DATE: FunctionSpec = FunctionSpec {
     name: "date_minus_date",
     aliases: &[],
@@ -71,6 +71,7 @@ fn shift_dates(arguments: &[Operand], rows: usize, shift: impl Fn(i64, i64) -> O
     let (dates, days) = (slots::<Date32Type>(&arguments[0]), slots::<Int64Type>(&arguments[1]));
     let moved = each_row(rows, nulls.as_ref(), |row| {
         let to = shift(i64::from(dates.at(row)), days.at(row));
+        // Results outside of the supported calendar are errors, although a DATE could hold some of them.
         let to = to.filter(|to| (FIRST_DAY..=LAST_DAY).contains(to)).ok_or_else(|| out_of_range("the date"))?;
         Ok(to as i32)
     })?;

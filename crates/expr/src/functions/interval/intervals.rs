@@ -1,4 +1,4 @@
-//! Arithmetic of intervals among themselves and with numbers.
+//! Arithmetic of intervals with each other and with numbers.
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Float64Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType};
@@ -11,10 +11,10 @@ use crate::functions::time::columns::{
     INTERVAL_KIND, each_row, is_interval, out_of_range, primitive, slots, strict_nulls,
 };
 
-/// Days that a part of a month is counted as.
+/// The number of days that replace one month when a part of a month is left.
 const DAYS_PER_MONTH: i64 = 30;
 
-/// `interval + interval`
+/// The function of `interval + interval`.
 pub(super) const INTERVAL_PLUS_INTERVAL: FunctionSpec = FunctionSpec {
     name: "interval_plus_interval",
     aliases: &[],
@@ -24,11 +24,11 @@ pub(super) const INTERVAL_PLUS_INTERVAL: FunctionSpec = FunctionSpec {
     strict: true,
     signature: two_intervals,
     kernel: |arguments, _, rows| combine(arguments, rows, add),
-    doc: "The sum of two intervals: months, days and time each for themselves.",
+    doc: "The sum of two intervals: months, days and time are added separately.",
     example: ("interval_plus_interval(INTERVAL '1 day', INTERVAL '2 hours')", "1 day 02:00:00"),
 };
 
-/// `interval - interval`
+/// The function of `interval - interval`.
 pub(super) const INTERVAL_MINUS_INTERVAL: FunctionSpec = FunctionSpec {
     name: "interval_minus_interval",
     aliases: &[],
@@ -38,11 +38,11 @@ pub(super) const INTERVAL_MINUS_INTERVAL: FunctionSpec = FunctionSpec {
     strict: true,
     signature: two_intervals,
     kernel: |arguments, _, rows| combine(arguments, rows, subtract),
-    doc: "The difference of two intervals: months, days and time each for themselves.",
+    doc: "The difference of two intervals: months, days and time are subtracted separately.",
     example: ("interval_minus_interval(INTERVAL '3 days', INTERVAL '1 day')", "2 days"),
 };
 
-/// `interval * number`
+/// The function of `interval * number`.
 pub(super) const INTERVAL_TIMES_NUMBER: FunctionSpec = FunctionSpec {
     name: "interval_times_number",
     aliases: &[],
@@ -56,7 +56,7 @@ pub(super) const INTERVAL_TIMES_NUMBER: FunctionSpec = FunctionSpec {
     example: ("interval_times_number(INTERVAL '1 day', 2)", "2 days"),
 };
 
-/// `interval / number`
+/// The function of `interval / number`.
 pub(super) const INTERVAL_DIVIDED_BY_NUMBER: FunctionSpec = FunctionSpec {
     name: "interval_divided_by_number",
     aliases: &[],
@@ -70,7 +70,7 @@ pub(super) const INTERVAL_DIVIDED_BY_NUMBER: FunctionSpec = FunctionSpec {
     example: ("interval_divided_by_number(INTERVAL '1 day', 2)", "12:00:00"),
 };
 
-/// `-interval`
+/// The function of `-interval`.
 pub(super) const NEGATE_INTERVAL: FunctionSpec = FunctionSpec {
     name: "negate_interval",
     aliases: &[],
@@ -83,7 +83,7 @@ pub(super) const NEGATE_INTERVAL: FunctionSpec = FunctionSpec {
         _ => None,
     },
     kernel: negate_all,
-    doc: "The interval back.",
+    doc: "The interval with the opposite sign.",
     example: ("negate_interval(INTERVAL '1 day')", "-1 days"),
 };
 
@@ -93,7 +93,7 @@ fn two_intervals(arguments: &[ArgumentKind<'_>]) -> Option<CallKinds> {
     fits.then(|| CallKinds { arguments: vec![INTERVAL_KIND, INTERVAL_KIND], result: INTERVAL_KIND })
 }
 
-/// Integers multiply exactly; other numbers are taken for a DOUBLE.
+/// Accepts an interval and a number. Integers multiply exactly; any other number is converted to DOUBLE.
 fn interval_and_number(arguments: &[ArgumentKind<'_>], keeps_integers: bool) -> Option<CallKinds> {
     let [interval, number] = arguments else { return None };
     let number = match number.kind {
@@ -127,13 +127,15 @@ fn times(interval: IntervalMonthDayNano, factor: i64) -> Option<IntervalMonthDay
     Some(IntervalMonthDayNano::new(i32::try_from(months).ok()?, i32::try_from(days).ok()?, nanos))
 }
 
-/// The interval divided by a whole number, to the nearest nanosecond.
+/// Divides the interval by a whole number and rounds to the nearest nanosecond.
 fn divided(interval: IntervalMonthDayNano, divisor: i64) -> Option<IntervalMonthDayNano> {
     let divisor = i128::from(divisor);
     let months = i128::from(interval.months);
+    // The remainder of the months becomes days, and the remainder of the days becomes time.
     let days = i128::from(interval.days) + months % divisor * i128::from(DAYS_PER_MONTH);
     let nanos = i128::from(interval.nanoseconds) + days % divisor * i128::from(NANOS_PER_DAY);
     let rest = nanos % divisor;
+    // Division rounds toward zero, so we add one unit if the remainder is at least half of the divisor.
     let carried = if rest.abs() * 2 >= divisor.abs() { rest.signum() * divisor.signum() } else { 0 };
     Some(IntervalMonthDayNano::new(
         i32::try_from(months / divisor).ok()?,
@@ -142,8 +144,8 @@ fn divided(interval: IntervalMonthDayNano, divisor: i64) -> Option<IntervalMonth
     ))
 }
 
-/// The interval with every part changed by `scale`, a multiplication or division; parts of months become days, parts of days
-/// become time.
+/// Scales every part of the interval with `scale`, a multiplication or division. Fractions of months become days, and
+/// fractions of days become time.
 fn scaled(interval: IntervalMonthDayNano, scale: impl Fn(f64) -> f64) -> Option<IntervalMonthDayNano> {
     let months = scale(f64::from(interval.months));
     let days = scale(f64::from(interval.days)) + months.fract() * DAYS_PER_MONTH as f64;
@@ -155,8 +157,9 @@ fn scaled(interval: IntervalMonthDayNano, scale: impl Fn(f64) -> f64) -> Option<
     Some(IntervalMonthDayNano::new(months.trunc() as i32, days.trunc() as i32, nanos as i64))
 }
 
-/// The number as an integer, if it is one.
+/// Returns the number as an integer if it is one and a double holds it exactly.
 fn whole(number: f64) -> Option<i64> {
+    // Above 2^53 a double no longer holds every integer.
     const EXACT_BOUND: f64 = 9_007_199_254_740_992.0;
     (number.trunc() == number && number.abs() <= EXACT_BOUND).then_some(number as i64)
 }

@@ -1,4 +1,4 @@
-//! Arithmetic of dates, times and intervals by its kernels.
+//! Tests of the kernels for dates, times and intervals.
 
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ const NOON: i64 = MICROS_PER_DAY / 2;
 const HOUR: i64 = 3_600_000_000_000;
 
 #[test]
-fn months_end_at_the_last_day_and_come_before_days() {
+fn months_are_added_before_days_and_end_at_the_last_day() {
     let from = stamps(vec![Some(micros(2013, 1, 31, NOON)), None, Some(micros(1968, 1, 31, NOON))]);
     let plus = one(interval(1, 1, 1_000_000_000));
     let moved = call("timestamp_plus_interval", &TIMESTAMP_KIND, &[Operand::rows(from), plus], 3).unwrap();
@@ -63,7 +63,7 @@ fn months_end_at_the_last_day_and_come_before_days() {
 }
 
 #[test]
-fn every_unit_shifts_and_goes_down_to_its_own_ticks() {
+fn every_unit_shifts_and_rounds_down_to_its_ticks() {
     let kind = DataType::Timestamp(arrow::datatypes::TimeUnit::Second, None);
     let from = Operand::rows(Arc::new(TimestampSecondArray::from(vec![0, -1])) as ArrayRef);
     let half = one(interval(0, 0, 500_000_000));
@@ -81,7 +81,7 @@ fn every_unit_shifts_and_goes_down_to_its_own_ticks() {
 }
 
 #[test]
-fn what_leads_beyond_the_calendar_is_an_error() {
+fn results_beyond_the_calendar_are_errors() {
     let last = micros(9999, 12, 31, 0);
     for plus in [interval(300_000 * 12, 0, 0), interval(0, i32::MAX, 0)] {
         for from in [Operand::rows(stamps(vec![Some(last)])), Operand::constant(stamps(vec![Some(last)]))] {
@@ -89,7 +89,7 @@ fn what_leads_beyond_the_calendar_is_an_error() {
             assert_eq!(error.kind(), ErrorKind::NumericOutOfRange);
         }
     }
-    // A NULL leads nowhere.
+    // A NULL must not cause an error, whatever its slot contains.
     let far = TimestampMicrosecondArray::new(vec![i64::MAX, 0].into(), Some(vec![false, true].into()));
     let moved =
         call("timestamp_plus_interval", &TIMESTAMP_KIND, &[Operand::rows(Arc::new(far)), one(interval(0, 1, 0))], 2);
@@ -104,7 +104,7 @@ fn what_leads_beyond_the_calendar_is_an_error() {
 }
 
 #[test]
-fn dates_and_days() {
+fn dates_move_by_days_and_differ_in_days() {
     let dates = Operand::rows(Arc::new(Date32Array::from(vec![Some(0), None, Some(-1)])));
     let days = Operand::constant(Arc::new(Int64Array::from(vec![31])));
     let moved = call("date_minus_days", &DataType::Date32, &[dates.clone(), days], 3).unwrap();
@@ -116,7 +116,7 @@ fn dates_and_days() {
 }
 
 #[test]
-fn between_timestamps_are_days_and_time() {
+fn the_difference_of_timestamps_is_days_and_time() {
     let left = Operand::rows(stamps(vec![Some(micros(2013, 7, 31, NOON)), Some(micros(2013, 7, 1, 0)), None]));
     let right = Operand::constant(stamps(vec![Some(micros(2013, 7, 1, 0))]));
     let between = call("timestamp_minus_timestamp", &INTERVAL_KIND, &[left.clone(), right.clone()], 3).unwrap();
@@ -130,7 +130,7 @@ fn between_timestamps_are_days_and_time() {
 }
 
 #[test]
-fn times_go_round() {
+fn times_wrap_around_midnight() {
     let times = Operand::rows(Arc::new(Time64MicrosecondArray::from(vec![Some(NOON), None, Some(0)])));
     let half_a_day = one(interval(1, 1, 12 * HOUR + 1));
     let later = call("time_plus_interval", &TIME_KIND, &[times.clone(), half_a_day.clone()], 3).unwrap();
@@ -146,7 +146,7 @@ fn times_go_round() {
 }
 
 #[test]
-fn intervals_and_numbers() {
+fn intervals_multiply_and_divide_by_numbers() {
     let values = |array: ArrayRef| array.as_primitive::<IntervalMonthDayNanoType>().iter().collect::<Vec<_>>();
     let some = Operand::rows(intervals(vec![Some(interval(3, 1, HOUR)), None]));
     let by_integer = |number: i64| Operand::constant(Arc::new(Int64Array::from(vec![number])) as ArrayRef);
@@ -177,7 +177,7 @@ fn intervals_and_numbers() {
 }
 
 #[test]
-fn the_finer_unit_and_the_zone_win() {
+fn operands_convert_to_the_finer_unit_and_the_zone() {
     let seconds = DataType::Timestamp(arrow::datatypes::TimeUnit::Second, Some("UTC".into()));
     let arguments = [&seconds, &TIMESTAMP_KIND].map(|kind| ArgumentKind { kind, constant: None });
     let kinds = (find("timestamp_minus_timestamp").unwrap().signature)(&arguments).unwrap();

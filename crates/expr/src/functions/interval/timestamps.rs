@@ -1,4 +1,4 @@
-//! Timestamps and times, plus and minus intervals.
+//! Timestamps and times plus and minus intervals.
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, IntervalMonthDayNano, IntervalMonthDayNanoType, TimeUnit};
@@ -12,7 +12,7 @@ use crate::functions::time::columns::{
     primitive, slots, strict_nulls, tick_slots, unit_of,
 };
 
-/// `timestamp + interval`
+/// The function of `timestamp + interval`.
 pub(super) const TIMESTAMP_PLUS_INTERVAL: FunctionSpec = FunctionSpec {
     name: "timestamp_plus_interval",
     aliases: &["date_add"],
@@ -26,7 +26,7 @@ pub(super) const TIMESTAMP_PLUS_INTERVAL: FunctionSpec = FunctionSpec {
     example: ("timestamp_plus_interval(TIMESTAMP '2013-01-31 12:00:00', INTERVAL '1 month')", "2013-02-28 12:00:00"),
 };
 
-/// `timestamp - interval`
+/// The function of `timestamp - interval`.
 pub(super) const TIMESTAMP_MINUS_INTERVAL: FunctionSpec = FunctionSpec {
     name: "timestamp_minus_interval",
     aliases: &["date_sub", "date_subtract"],
@@ -40,7 +40,7 @@ pub(super) const TIMESTAMP_MINUS_INTERVAL: FunctionSpec = FunctionSpec {
     example: ("timestamp_minus_interval(TIMESTAMP '2012-02-29 00:00:00', INTERVAL '1 year')", "2011-02-28 00:00:00"),
 };
 
-/// `timestamp - timestamp`
+/// The function of `timestamp - timestamp`.
 pub(super) const TIMESTAMP_MINUS_TIMESTAMP: FunctionSpec = FunctionSpec {
     name: "timestamp_minus_timestamp",
     aliases: &[],
@@ -50,14 +50,14 @@ pub(super) const TIMESTAMP_MINUS_TIMESTAMP: FunctionSpec = FunctionSpec {
     strict: true,
     signature: two_timestamps,
     kernel: subtract_timestamps,
-    doc: "The time between two timestamps, in days and what is left of a day.",
+    doc: "The time between two timestamps, in days and the rest of a day.",
     example: (
         "timestamp_minus_timestamp(TIMESTAMP '2013-07-31 12:00:00', TIMESTAMP '2013-07-01 00:00:00')",
         "30 days 12:00:00",
     ),
 };
 
-/// `time + interval`
+/// The function of `time + interval`.
 pub(super) const TIME_PLUS_INTERVAL: FunctionSpec = FunctionSpec {
     name: "time_plus_interval",
     aliases: &[],
@@ -67,11 +67,11 @@ pub(super) const TIME_PLUS_INTERVAL: FunctionSpec = FunctionSpec {
     strict: true,
     signature: time_and_interval,
     kernel: |arguments, _, rows| shift_times(arguments, rows, 1),
-    doc: "The time of day an interval later, beyond midnight if need be; days and months of the interval do not count.",
+    doc: "The time of day an interval later, wrapping around midnight; days and months of the interval are ignored.",
     example: ("time_plus_interval(TIME '23:30:00', INTERVAL '1 hour')", "00:30:00"),
 };
 
-/// `time - interval`
+/// The function of `time - interval`.
 pub(super) const TIME_MINUS_INTERVAL: FunctionSpec = FunctionSpec {
     name: "time_minus_interval",
     aliases: &[],
@@ -81,11 +81,11 @@ pub(super) const TIME_MINUS_INTERVAL: FunctionSpec = FunctionSpec {
     strict: true,
     signature: time_and_interval,
     kernel: |arguments, _, rows| shift_times(arguments, rows, -1),
-    doc: "The time of day an interval earlier, beyond midnight if need be; days and months of the interval do not count.",
+    doc: "The time of day an interval earlier, wrapping around midnight; days and months of the interval are ignored.",
     example: ("time_minus_interval(TIME '00:30:00', INTERVAL '1 hour')", "23:30:00"),
 };
 
-/// `time - time`
+/// The function of `time - time`.
 pub(super) const TIME_MINUS_TIME: FunctionSpec = FunctionSpec {
     name: "time_minus_time",
     aliases: &[],
@@ -108,7 +108,7 @@ fn is_time(argument: &ArgumentKind<'_>) -> bool {
     matches!(argument.kind, DataType::Time64(_) | DataType::Null) || is_literal_text(argument)
 }
 
-/// The timestamp that an argument is taken for, where `other` is beside it.
+/// Returns the timestamp type that an argument is converted to beside `other`.
 fn timestamp_of(argument: &ArgumentKind<'_>, other: &DataType) -> Option<DataType> {
     match argument.kind {
         DataType::Timestamp(..) => Some(argument.kind.clone()),
@@ -134,7 +134,7 @@ fn time_and_interval(arguments: &[ArgumentKind<'_>]) -> Option<CallKinds> {
     fits.then(|| CallKinds { arguments: vec![TIME_KIND, INTERVAL_KIND], result: TIME_KIND })
 }
 
-/// Two timestamps are subtracted in the finer of their units, as instants if one is an instant.
+/// Accepts two timestamps. They are subtracted in the finer of their units, and as instants if one is an instant.
 fn two_timestamps(arguments: &[ArgumentKind<'_>]) -> Option<CallKinds> {
     let [left, right] = arguments else { return None };
     let (from, to) = (timestamp_of(left, right.kind)?, timestamp_of(right, left.kind)?);
@@ -147,7 +147,7 @@ fn two_timestamps(arguments: &[ArgumentKind<'_>]) -> Option<CallKinds> {
     Some(CallKinds { arguments: vec![kind.clone(), kind], result: INTERVAL_KIND })
 }
 
-/// The facts about a unit that a shift needs.
+/// The properties of a unit that a shift needs.
 #[derive(Clone, Copy)]
 struct TickScale {
     per_day: i64,
@@ -169,7 +169,7 @@ impl TickScale {
         }
     }
 
-    /// Days and time of an interval in units; a part finer than the unit leads to the unit that it falls in.
+    /// Returns the days and time of an interval in units. Rounds down to whole units.
     fn ticks(self, interval: IntervalMonthDayNano, sign: i64) -> i128 {
         let days = i128::from(interval.days) * i128::from(sign);
         let nanos = i128::from(interval.nanoseconds) * i128::from(sign);
@@ -179,6 +179,7 @@ impl TickScale {
     fn shift(self, ticks: i64, interval: IntervalMonthDayNano, sign: i64) -> Option<i64> {
         let mut from = i128::from(ticks);
         if interval.months != 0 {
+            // Months change only the day, so the time of day is kept aside.
             let (day, rest) = (ticks.div_euclid(self.per_day), ticks.rem_euclid(self.per_day));
             let day = add_months(day, i64::from(interval.months) * sign);
             from = i128::from(day) * i128::from(self.per_day) + i128::from(rest);
@@ -195,6 +196,7 @@ fn shift_timestamps(arguments: &[Operand], kind: &DataType, rows: usize, sign: i
     let intervals = slots::<IntervalMonthDayNanoType>(&arguments[1]);
     let distance = intervals.constant().filter(|interval| interval.months == 0);
     let distance = distance.and_then(|interval| i64::try_from(scale.ticks(interval, sign)).ok());
+    // The frequent case: one distance for all rows. The loop has no branch, so it vectorises.
     if let (Some(distance), None) = (distance, ticks.constant()) {
         let mut is_outside = false;
         let moved: Vec<i64> = ticks
@@ -209,7 +211,7 @@ fn shift_timestamps(arguments: &[Operand], kind: &DataType, rows: usize, sign: i
         if !is_outside {
             return primitive(kind, moved, nulls);
         }
-        // A NULL may have led outside, or a row that is an error: the rows are looked at one by one.
+        // A NULL row may have overflowed, or a row that really is an error. So we check the rows one by one.
     }
     let moved = each_row(rows, nulls.as_ref(), |row| {
         scale.shift(ticks.at(row), intervals.at(row), sign).ok_or_else(|| out_of_range("the timestamp"))
@@ -234,7 +236,7 @@ fn shift_times(arguments: &[Operand], rows: usize, sign: i64) -> Result<ArrayRef
     let times = tick_slots(&arguments[0]);
     let intervals = slots::<IntervalMonthDayNanoType>(&arguments[1]);
     let moved = each_row(rows, nulls.as_ref(), |row| {
-        // Within a day both fit, and the sign cannot overflow.
+        // Modulo one day the sum cannot overflow, and neither can the change of sign.
         let nanos = intervals.at(row).nanoseconds % (MICROS_PER_DAY * 1_000) * sign;
         Ok((times.at(row) + nanos.div_euclid(1_000)).rem_euclid(MICROS_PER_DAY))
     })?;

@@ -1,4 +1,4 @@
-//! Items and parts of lists by position.
+//! Functions that take items and parts of lists by position.
 
 use arrow::array::{Array, ArrayRef, UInt32Array};
 use arrow::compute::take;
@@ -10,7 +10,7 @@ use rowmill_plan::{FunctionSpec, Operand, Volatility};
 use super::maker::{ListMaker, ListRanges, item_kind, list_of};
 use crate::functions::time::columns::{failed, slots, strict_nulls};
 
-/// `list[position]`
+/// The function of `list[position]`.
 pub(super) const ARRAY_ELEMENT: FunctionSpec = FunctionSpec {
     name: "array_element",
     aliases: &["array_extract", "list_element", "list_extract"],
@@ -33,7 +33,7 @@ pub(super) const ARRAY_ELEMENT: FunctionSpec = FunctionSpec {
             if is_null { None } else { place_of(positions.at(row), length) }
         })
     },
-    doc: "The item at a position, counted from 1, or from -1 at the end; NULL if there is none.",
+    doc: "The item at a position, counted from 1, or from -1 at the end; NULL if no item is there.",
     example: ("array_element([10, 20, 30], 2)", "20"),
 };
 
@@ -68,7 +68,7 @@ pub(super) const ARRAY_ANY_VALUE: FunctionSpec = FunctionSpec {
     example: ("array_any_value([NULL, 1, 2])", "1"),
 };
 
-/// `list[begin:end:stride]`
+/// The function of `list[begin:end:stride]`.
 pub(super) const ARRAY_SLICE: FunctionSpec = FunctionSpec {
     name: "array_slice",
     aliases: &["list_slice"],
@@ -86,7 +86,7 @@ pub(super) const ARRAY_SLICE: FunctionSpec = FunctionSpec {
         _ => None,
     },
     kernel: slice,
-    doc: "The items from one position to another, both included, or every so many of them; negative positions count from \
+    doc: "The items from one position to another, both included, or every n-th of them; negative positions count from \
           the end, and a negative stride goes back.",
     example: ("array_slice([1, 2, 3, 4, 5], 2, -2)", "[2, 3, 4]"),
 };
@@ -180,7 +180,7 @@ pub(super) const ARRAY_RESIZE: FunctionSpec = FunctionSpec {
         _ => None,
     },
     kernel: resize,
-    doc: "The list with so many items: cut at its end, or filled up with a value, which is NULL if absent.",
+    doc: "The list with a given number of items: cut at its end, or filled up with a value, by default NULL.",
     example: ("array_resize([1, 2, 3], 5, 0)", "[1, 2, 3, 0, 0]"),
 };
 
@@ -213,7 +213,7 @@ pub(super) const ARRAY_REPEAT: FunctionSpec = FunctionSpec {
         }
         maker.finish(kind)
     },
-    doc: "A list of one value, so many times.",
+    doc: "A list of one value, repeated a given number of times.",
     example: ("array_repeat(1, 3)", "[1, 1, 1]"),
 };
 
@@ -237,7 +237,7 @@ pub(super) const FLATTEN: FunctionSpec = FunctionSpec {
         _ => None,
     },
     kernel: flatten,
-    doc: "The items of the lists that a list consists of, one list after another.",
+    doc: "The items of the lists in a list, one list after another.",
     example: ("flatten([[1, 2], [3]])", "[1, 2, 3]"),
 };
 
@@ -245,14 +245,14 @@ pub(super) fn is_integer(argument: &ArgumentKind<'_>) -> bool {
     argument.kind.is_integer() || *argument.kind == DataType::Null
 }
 
-/// The signature of a function of one list that gives such a list.
+/// The signature of a function that takes one list and returns a list of the same type.
 pub(super) fn same_list(arguments: &[ArgumentKind<'_>]) -> Option<CallKinds> {
     let [list] = arguments else { return None };
     let kind = list_of(item_kind(list.kind)?);
     Some(CallKinds { arguments: vec![kind.clone()], result: kind })
 }
 
-/// Ranges without an end.
+/// Ranges without their first or last element.
 trait RangeEnds {
     fn skip_first(self) -> Self;
     fn skip_last(self) -> Self;
@@ -268,7 +268,7 @@ impl RangeEnds for std::ops::Range<usize> {
     }
 }
 
-/// Lists that are made of the items of one list each; NULL of NULL.
+/// Makes a list from the items of each list. A NULL list gives NULL.
 pub(super) fn reshape(
     lists: &Operand,
     kind: &DataType,
@@ -289,7 +289,7 @@ pub(super) fn reshape(
     maker.finish(kind)
 }
 
-/// One item of each list: `choose` gives its place from 0 by row and length.
+/// Takes one item of each list. `choose` returns its place, counted from 0, for a row and its length.
 pub(super) fn pick_items(
     lists: &Operand,
     rows: usize,
@@ -305,7 +305,7 @@ pub(super) fn pick_items(
     take(lists.items(), &picks, None).map_err(failed)
 }
 
-/// The place from 0 of a position in a list.
+/// Converts a position to a place counted from 0, if the list has that position.
 fn place_of(position: i64, length: usize) -> Option<usize> {
     let length = length as i64;
     let place = if position > 0 { position - 1 } else { position.checked_add(length)? };
@@ -332,6 +332,7 @@ fn slice(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayRef
             return Err(Error::new(ErrorKind::InvalidParameter, message));
         }
         let length = items.len() as i64;
+        // Clip both ends to the list, because a position may be far outside of it.
         let begin = match begins.at(row) {
             position if position < 0 => position.saturating_add(length).max(0),
             position => (position - 1).max(0),
@@ -379,6 +380,7 @@ fn resize(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayRe
         })?;
         let kept = items.len().min(usize::try_from(size).unwrap_or(usize::MAX));
         maker.extend(0, items.start..items.start + kept);
+        // `fill` checks the limit before it adds anything.
         maker.fill(1, filler.at(row), size - kept as u64)?;
         maker.finish_list();
     }
@@ -387,6 +389,7 @@ fn resize(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayRe
 
 fn flatten(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayRef> {
     let lists = ListRanges::of(&arguments[0]);
+    // The items are not lists, so the list is flat already.
     if lists.items().data_type() != kind {
         return reshape(&arguments[0], kind, rows, |items, maker| maker.extend(0, items));
     }

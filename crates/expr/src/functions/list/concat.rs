@@ -1,4 +1,4 @@
-//! Lists one after another, and items before and after a list.
+//! Functions that join lists, and add items before and after a list.
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
@@ -8,7 +8,7 @@ use rowmill_plan::{FunctionSpec, Operand, Volatility};
 
 use super::maker::{ListMaker, ListRanges, common_item, item_and_value, item_kind, list_of};
 
-/// `[value, ...]`
+/// The function of `[value, ...]`.
 pub(super) const MAKE_ARRAY: FunctionSpec = FunctionSpec {
     name: "make_array",
     aliases: &["make_list"],
@@ -34,7 +34,7 @@ pub(super) const MAKE_ARRAY: FunctionSpec = FunctionSpec {
     example: ("make_array(1, 2, 3)", "[1, 2, 3]"),
 };
 
-/// `list || list`
+/// The function of `list || list`.
 pub(super) const ARRAY_CONCAT: FunctionSpec = FunctionSpec {
     name: "array_concat",
     aliases: &["array_cat", "list_concat", "list_cat"],
@@ -52,7 +52,7 @@ pub(super) const ARRAY_CONCAT: FunctionSpec = FunctionSpec {
     example: ("array_concat([1, 2], [3], [4, 5])", "[1, 2, 3, 4, 5]"),
 };
 
-/// `list || item`
+/// The function of `list || item`.
 pub(super) const ARRAY_APPEND: FunctionSpec = FunctionSpec {
     name: "array_append",
     aliases: &["list_append", "array_push_back", "list_push_back"],
@@ -71,7 +71,7 @@ pub(super) const ARRAY_APPEND: FunctionSpec = FunctionSpec {
     example: ("array_append([1, 2], 3)", "[1, 2, 3]"),
 };
 
-/// `item || list`
+/// The function of `item || list`.
 pub(super) const ARRAY_PREPEND: FunctionSpec = FunctionSpec {
     name: "array_prepend",
     aliases: &["list_prepend", "array_push_front", "list_push_front"],
@@ -95,6 +95,7 @@ fn concat_lists(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<A
     let sources: Vec<&ArrayRef> = lists.iter().map(ListRanges::items).collect();
     let mut maker = ListMaker::new("array_concat", &sources, rows);
     for row in 0..rows {
+        // The result is NULL only if every list of the row is NULL.
         let mut is_null = true;
         for (source, lists) in lists.iter().enumerate() {
             if let Some(items) = lists.at(row) {
@@ -107,6 +108,7 @@ fn concat_lists(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<A
         } else {
             maker.finish_list()
         }
+        // We check the limit after every row, so that a batch cannot grow far beyond it.
         maker.reserve(0)?;
     }
     maker.finish(kind)

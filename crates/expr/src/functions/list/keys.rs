@@ -1,4 +1,4 @@
-//! Items as keys that compare, sort and hash as the values of SQL do.
+//! Keys of items, which compare, sort and hash as the SQL values do.
 
 use std::sync::Arc;
 
@@ -12,8 +12,9 @@ use rowmill_base::Result;
 
 use crate::functions::time::columns::failed;
 
-/// The keys of each of `sources`, which are of one type and whose keys compare among all of them. NULL is below every value,
-/// and equal to NULL.
+/// Returns the keys of each of `sources`, which must have one type. Keys of different sources can be compared. NULL is
+/// less than every value and equal to NULL. All arguments should be converted in one call, because keys of different
+/// calls are not comparable.
 pub(in crate::functions) fn keys_of<const N: usize>(sources: [&ArrayRef; N]) -> Result<[Rows; N]> {
     let kind = sources[0].data_type().clone();
     let converter = RowConverter::new(vec![SortField::new(kind)]).map_err(failed)?;
@@ -21,13 +22,13 @@ pub(in crate::functions) fn keys_of<const N: usize>(sources: [&ArrayRef; N]) -> 
     for source in sources {
         keys.push(converter.convert_columns(&[with_one_zero(source)?]).map_err(failed)?);
     }
-    keys.try_into().map_err(|_| failed("as many keys as sources"))
+    keys.try_into().map_err(|_| failed("each source has keys"))
 }
 
-/// Whether an item, by its index, equals a value, by its index. NULL equals NULL.
+/// Whether an item equals a value, both given by their index. NULL equals NULL.
 pub(super) type ItemEquality<'a> = Box<dyn Fn(usize, usize) -> bool + 'a>;
 
-/// Compares `items` with `values`, which are of one type.
+/// Returns a comparison of `items` with `values`, which must have one type.
 pub(super) fn equality_of<'a>(items: &'a ArrayRef, values: &'a ArrayRef) -> Result<ItemEquality<'a>> {
     macro_rules! of_numbers {
         ($($kind:ty),*) => {
@@ -43,6 +44,7 @@ pub(super) fn equality_of<'a>(items: &'a ArrayRef, values: &'a ArrayRef) -> Resu
             )*
         };
     }
+    // Frequent types are compared directly, because making keys copies all values.
     of_numbers!(Int64Type, Int32Type, Date32Type, TimestampMicrosecondType, Decimal128Type, Int16Type, UInt64Type);
     if let (Some(items), Some(values)) = (items.as_string_view_opt(), values.as_string_view_opt()) {
         return Ok(Box::new(move |item, value| match (items.is_valid(item), values.is_valid(value)) {
@@ -54,7 +56,7 @@ pub(super) fn equality_of<'a>(items: &'a ArrayRef, values: &'a ArrayRef) -> Resu
     Ok(Box::new(move |item, value| items.row(item) == values.row(value)))
 }
 
-/// The values with one zero and one NaN: -0.0 is 0.0, and NaN equals NaN.
+/// Returns the values with one zero and one NaN: -0.0 becomes 0.0, and all NaNs become equal.
 fn with_one_zero(values: &ArrayRef) -> Result<ArrayRef> {
     Ok(match values.data_type() {
         DataType::Float32 => Arc::new(

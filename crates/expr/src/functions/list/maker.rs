@@ -1,4 +1,4 @@
-//! Lists as ranges of items, and lists made of items that come from elsewhere.
+//! Reads lists as ranges of items, and makes lists of items from other arrays.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,12 +16,12 @@ use crate::functions::time::columns::failed;
 use crate::kinds::integer_bounds;
 use crate::typing::common_kind;
 
-/// The type of a list of such items.
+/// Returns the type of a list of such items.
 pub(in crate::functions) fn list_of(item: DataType) -> DataType {
     DataType::List(Arc::new(Field::new("item", item, true)))
 }
 
-/// The type of the items of a list. NULL is taken for a list of NULLs.
+/// Returns the type of a list's items. NULL counts as a list of NULLs.
 pub(in crate::functions) fn item_kind(kind: &DataType) -> Option<DataType> {
     match kind {
         DataType::List(item) => Some(item.data_type().clone()),
@@ -30,22 +30,22 @@ pub(in crate::functions) fn item_kind(kind: &DataType) -> Option<DataType> {
     }
 }
 
-/// The common type of items that come together in one list.
+/// Returns the common type of items that go into one list.
 pub(in crate::functions) fn common_item(kinds: &[DataType]) -> Option<DataType> {
     let mut known = kinds.iter().filter(|kind| **kind != DataType::Null);
     let Some(first) = known.next() else { return Some(DataType::Null) };
     if known.all(|kind| kind == first) { Some(first.clone()) } else { common_kind(kinds) }
 }
 
-/// The common type of a list's items and of one value, such as in `array_append(list, value)`.
+/// Returns the common type of a list's items and of one value, for example in `array_append(list, value)`.
 pub(in crate::functions) fn item_and_value(list: &ArgumentKind<'_>, value: &ArgumentKind<'_>) -> Option<DataType> {
     let item = item_kind(list.kind)?;
     let value = kind_beside(value, &item);
     common_item(&[item, value])
 }
 
-/// The type of a value beside items: an integer that is a literal is of their type if it fits, so that the list is not
-/// cast.
+/// Returns the type of a value beside items. An integer literal takes the items' type if it fits, so that the list
+/// needs no cast.
 pub(in crate::functions) fn kind_beside(value: &ArgumentKind<'_>, item: &DataType) -> DataType {
     let literal = value.constant.and_then(Constant::as_bigint).map(i128::from);
     match (literal, integer_bounds(item)) {
@@ -63,10 +63,11 @@ pub(in crate::functions) struct ListRanges<'a> {
 }
 
 impl<'a> ListRanges<'a> {
-    /// The lists of an operand of a list type.
+    /// Reads an operand, which must have a list type.
     pub(in crate::functions) fn of(operand: &'a Operand) -> ListRanges<'a> {
         let lists = operand.values.as_list::<i32>();
         let offsets = lists.value_offsets();
+        // A sliced array keeps all items. We cut out those of its own lists, so that kernels do not read the others.
         let (first, last) = (offsets[0] as usize, offsets[lists.len()] as usize);
         ListRanges {
             lists,
@@ -76,7 +77,7 @@ impl<'a> ListRanges<'a> {
         }
     }
 
-    /// Where the items of a row are among all items; `None` where the list is NULL.
+    /// Returns the range of a row's items among all items, or `None` if the list is NULL.
     #[inline]
     pub(in crate::functions) fn at(&self, row: usize) -> Option<Range<usize>> {
         let row = if self.is_constant { 0 } else { row };
@@ -84,17 +85,17 @@ impl<'a> ListRanges<'a> {
         self.lists.is_valid(row).then(|| place(self.offsets[row])..place(self.offsets[row + 1]))
     }
 
-    /// The items of all lists.
+    /// Returns the items of all lists.
     pub(in crate::functions) fn items(&self) -> &ArrayRef {
         &self.items
     }
 }
 
-/// Lists that are made item by item, each item by where it comes from.
+/// Builds lists from items that are given by their source and index.
 pub(in crate::functions) struct ListMaker<'a> {
     function: &'static str,
     sources: Vec<&'a dyn Array>,
-    /// The source of each item; empty if there is one source.
+    /// The source of each item. Empty if only one source exists.
     origins: Vec<u32>,
     indices: Vec<u32>,
     offsets: Vec<i32>,
@@ -103,7 +104,7 @@ pub(in crate::functions) struct ListMaker<'a> {
 }
 
 impl<'a> ListMaker<'a> {
-    /// No lists yet, of items that come from `sources`, all of one type.
+    /// Creates a maker without lists. The items come from `sources`, which must all have one type.
     pub(in crate::functions) fn new(function: &'static str, sources: &[&'a ArrayRef], rows: usize) -> ListMaker<'a> {
         let mut offsets = Vec::with_capacity(rows + 1);
         offsets.push(0);
@@ -118,18 +119,18 @@ impl<'a> ListMaker<'a> {
         }
     }
 
-    /// Adds an item to the list that is being made.
+    /// Adds an item to the current list.
     #[inline]
     pub(in crate::functions) fn push(&mut self, source: usize, index: usize) {
         self.add(source, std::iter::once(index as u32));
     }
 
-    /// Adds items that follow each other to the list that is being made.
+    /// Adds consecutive items to the current list.
     pub(in crate::functions) fn extend(&mut self, source: usize, items: Range<usize>) {
         self.add(source, items.map(|index| index as u32));
     }
 
-    /// Adds one item again and again.
+    /// Adds one item repeatedly.
     pub(in crate::functions) fn fill(&mut self, source: usize, index: usize, times: u64) -> Result<()> {
         self.reserve(times)?;
         self.add(source, std::iter::repeat_n(index as u32, times as usize));
@@ -144,25 +145,26 @@ impl<'a> ListMaker<'a> {
         }
     }
 
-    /// Fails if `more` further items would pass the limit.
+    /// Returns an error if `more` further items would exceed the limit.
     pub(in crate::functions) fn reserve(&mut self, more: u64) -> Result<()> {
         check_size(self.function, more.saturating_add(self.indices.len() as u64), self.bytes_per_item)
     }
 
-    /// The list that was being made is done.
+    /// Ends the current list.
     pub(in crate::functions) fn finish_list(&mut self) {
         self.nulls.append_non_null();
         self.offsets.push(self.indices.len() as i32);
     }
 
-    /// NULL instead of a list.
+    /// Adds a NULL in place of a list.
     pub(in crate::functions) fn finish_null(&mut self) {
         self.nulls.append_null();
         self.offsets.push(self.indices.len() as i32);
     }
 
-    /// The lists, of a list type.
+    /// Returns the lists as an array of the list type `kind`.
     pub(in crate::functions) fn finish(mut self, kind: &DataType) -> Result<ArrayRef> {
+        // Offsets of lists have 32 bits.
         if i32::try_from(self.indices.len()).is_err() {
             return Err(failed("more items in a batch than a list can address"));
         }
@@ -180,7 +182,7 @@ impl<'a> ListMaker<'a> {
     }
 }
 
-/// Lists of `items`, which `offsets` divide.
+/// Makes lists of `items`, divided by `offsets`.
 pub(in crate::functions) fn lists_of(
     kind: &DataType,
     offsets: Vec<i32>,
@@ -192,7 +194,7 @@ pub(in crate::functions) fn lists_of(
     ListArray::try_new(field.clone(), offsets, items, nulls).map(|lists| Arc::new(lists) as ArrayRef).map_err(failed)
 }
 
-/// Bytes that an item takes, on average rounded up.
+/// Returns the average bytes of an item, rounded up.
 pub(in crate::functions) fn bytes_per_item(items: &ArrayRef) -> u64 {
     match items.data_type().primitive_width() {
         Some(bytes) => bytes as u64,
@@ -200,7 +202,7 @@ pub(in crate::functions) fn bytes_per_item(items: &ArrayRef) -> u64 {
     }
 }
 
-/// Fails if `items` items of `bytes_per_item` bytes are more than a function may make in one batch.
+/// Returns an error if `items` items of `bytes_per_item` bytes exceed the limit of a function's result.
 pub(in crate::functions) fn check_size(function: &'static str, items: u64, bytes_per_item: u64) -> Result<()> {
     let is_addressable = items < i32::MAX as u64;
     let bytes = if is_addressable { u128::from(items) * u128::from(bytes_per_item) } else { u128::from(u64::MAX) };

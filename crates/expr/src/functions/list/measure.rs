@@ -1,4 +1,4 @@
-//! Lengths and dimensions of lists.
+//! Functions that return lengths and dimensions of lists.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::access::is_integer;
 use super::maker::{ListRanges, item_kind, list_of, lists_of};
 use crate::functions::time::columns::{slots, strict_nulls};
 
-/// A spec of this file: all are immutable, strict, and cannot fail.
+/// Makes a spec of this file: all are immutable, strict, and cannot fail.
 const fn measuring(
     (name, aliases): (&'static str, &'static [&'static str]),
     signature: fn(&[ArgumentKind<'_>]) -> Option<CallKinds>,
@@ -62,7 +62,7 @@ pub(super) const ARRAY_LENGTH: FunctionSpec = measuring(
             .collect();
         Ok(Arc::new(lengths))
     },
-    "The number of items of a list, or of the lists in it at a dimension, of which the first has number 1.",
+    "The number of items of a list, or of the lists in it at a dimension, counted from 1.",
     ("array_length([1, 2, 3])", "3"),
 );
 
@@ -145,12 +145,13 @@ fn of_list(list: &ArgumentKind<'_>, result: DataType) -> Option<CallKinds> {
     Some(CallKinds { arguments: vec![list_of(item_kind(list.kind)?)], result })
 }
 
-/// The length of a list, of its first list, and so on.
+/// Returns the length of a list, of its first list, and so on.
 fn dimensions_of(items: &ArrayRef, range: std::ops::Range<usize>) -> Vec<i64> {
     let mut lengths = vec![range.len() as i64];
     let (mut values, mut range) = (items.clone(), range);
     while let DataType::List(_) = values.data_type() {
         let lists = values.as_list::<i32>();
+        // The first list that is not NULL gives the length of the dimension.
         let Some(first) = range.clone().find(|row| lists.is_valid(*row)) else { break };
         range = lists.value_offsets()[first] as usize..lists.value_offsets()[first + 1] as usize;
         lengths.push(range.len() as i64);

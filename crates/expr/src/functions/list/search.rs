@@ -1,4 +1,4 @@
-//! Items that are looked for, removed and replaced.
+//! Functions that find, remove and replace items.
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ use super::keys::{ItemEquality, equality_of, keys_of};
 use super::maker::{ListMaker, ListRanges, common_item, item_and_value, item_kind, kind_beside, list_of};
 use crate::functions::time::columns::{slots, strict_nulls};
 
-/// A spec of this file: all are immutable and cannot fail.
+/// Makes a spec of this file: all are immutable and cannot fail.
 const fn searching(
     (name, aliases): (&'static str, &'static [&'static str]),
     strict: bool,
@@ -105,6 +105,7 @@ pub(super) const ARRAY_POSITIONS: FunctionSpec = searching(
     |arguments, kind, rows| {
         let lists = ListRanges::of(&arguments[0]);
         let search = ItemSearch::new(&lists, &arguments[1])?;
+        // The positions of all rows are items of one array of the numbers from 1 on.
         let longest = (0..rows).filter_map(|row| search.lists.at(row)).map(|items| items.len()).max().unwrap_or(0);
         let numbers: ArrayRef = std::sync::Arc::new(Int64Array::from_iter_values(1..=longest as i64));
         let mut maker = ListMaker::new("array_positions", &[&numbers], rows);
@@ -142,7 +143,7 @@ pub(super) const ARRAY_REMOVE_N: FunctionSpec = searching(
         _ => None,
     },
     remove,
-    "The list without the first so many items that equal a value.",
+    "The list without the first n items that equal a value.",
     ("array_remove_n([1, 2, 1, 1], 1, 2)", "[2, 1]"),
 );
 
@@ -165,11 +166,11 @@ pub(super) const ARRAY_REPLACE_N: FunctionSpec = searching(
         _ => None,
     },
     replace,
-    "The list with the first so many items that equal a value replaced by another.",
+    "The list with the first n items that equal a value replaced by another.",
     ("array_replace_n([1, 2, 1, 1], 1, 7, 2)", "[7, 2, 7, 1]"),
 );
 
-/// A list, a value, and at most `integers_max` integers.
+/// Accepts a list, a value, and at most `integers_max` integers.
 fn list_and_value(
     arguments: &[ArgumentKind<'_>],
     integers_max: usize,
@@ -197,7 +198,7 @@ fn list_and_two_values(arguments: &[ArgumentKind<'_>]) -> Option<CallKinds> {
     Some(CallKinds { arguments: kinds, result: kind })
 }
 
-/// Two lists of one type.
+/// Accepts two lists of one type.
 pub(super) fn two_lists(arguments: &[ArgumentKind<'_>], result: impl Fn(&DataType) -> DataType) -> Option<CallKinds> {
     let [left, right] = arguments else { return None };
     let item = common_item(&[item_kind(left.kind)?, item_kind(right.kind)?])?;
@@ -205,7 +206,7 @@ pub(super) fn two_lists(arguments: &[ArgumentKind<'_>], result: impl Fn(&DataTyp
     Some(CallKinds { arguments: vec![kind.clone(), kind.clone()], result: result(&kind) })
 }
 
-/// A value that is looked for among the items of a list.
+/// A search for a value among the items of a list.
 struct ItemSearch<'a> {
     lists: &'a ListRanges<'a>,
     value: &'a Operand,
@@ -222,14 +223,14 @@ impl<'a> ItemSearch<'a> {
         (self.is_equal)(item, self.value.at(row))
     }
 
-    /// The place from 0 at which the value is, from a place on.
+    /// Returns the place, counted from 0, of the first match at or after the place `from`.
     fn find(&self, row: usize, from: usize) -> Option<usize> {
         let items = self.lists.at(row)?;
         items.clone().skip(from).find(|item| self.is_match(row, *item)).map(|item| item - items.start)
     }
 }
 
-/// How many items may be changed: all, or the number of an operand; `None` where that is NULL.
+/// Returns how many items may be changed: all, or the number of an operand. `None` if that number is NULL.
 fn limit_of(times: Option<&Operand>, row: usize) -> Option<i64> {
     match times {
         None => Some(i64::MAX),
@@ -282,7 +283,7 @@ fn replace(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayR
     maker.finish(kind)
 }
 
-/// Whether all, or any, of the items of the second list are in the first.
+/// Whether all, or any, of the items of the second list are in the first list.
 fn compare_sets(arguments: &[Operand], rows: usize, of_all: bool) -> Result<ArrayRef> {
     let nulls = strict_nulls(arguments, rows);
     let (lists, parts) = (ListRanges::of(&arguments[0]), ListRanges::of(&arguments[1]));
@@ -291,6 +292,7 @@ fn compare_sets(arguments: &[Operand], rows: usize, of_all: bool) -> Result<Arra
         .map(|row| {
             let (Some(list), Some(mut part)) = (lists.at(row), parts.at(row)) else { return false };
             const SCANNED_MAX: usize = 16;
+            // For short lists, comparing all pairs is faster than hashing.
             if list.len().min(part.len()) <= SCANNED_MAX {
                 let is_in = |one: usize| list.clone().any(|item| items.row(item) == sought.row(one));
                 return if of_all { part.all(is_in) } else { part.any(is_in) };

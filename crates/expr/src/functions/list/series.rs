@@ -24,7 +24,7 @@ pub(super) const RANGE: FunctionSpec = FunctionSpec {
     strict: true,
     signature,
     kernel: |arguments, kind, rows| series("range", arguments, kind, rows, false),
-    doc: "A list of integers from 0 or a start to a stop, which is not among them, by a step; or of dates or timestamps by \
+    doc: "A list of integers from 0 or a start up to but without a stop, by a step; or of dates or timestamps by \
           an interval.",
     example: ("range(2, 10, 3)", "[2, 5, 8]"),
 };
@@ -39,7 +39,7 @@ pub(super) const GENERATE_SERIES: FunctionSpec = FunctionSpec {
     strict: true,
     signature,
     kernel: |arguments, kind, rows| series("generate_series", arguments, kind, rows, true),
-    doc: "A list of integers from 0 or a start to a stop, which is the last of them, by a step; or of dates or timestamps \
+    doc: "A list of integers from 0 or a start up to and including a stop, by a step; or of dates or timestamps \
           by an interval.",
     example: ("generate_series(1, 3)", "[1, 2, 3]"),
 };
@@ -58,7 +58,7 @@ fn signature(arguments: &[ArgumentKind<'_>]) -> Option<CallKinds> {
         (kind @ DataType::Timestamp(..), DataType::Date32) | (DataType::Date32, kind @ DataType::Timestamp(..)) => kind,
         (kind @ (DataType::Timestamp(..) | DataType::Date32), other) if kind == other || is_literal(stop) => kind,
         (_, kind @ (DataType::Timestamp(..) | DataType::Date32)) if is_literal(start) => kind,
-        // The finer unit holds both.
+        // The finer unit holds the values of both.
         (DataType::Timestamp(a, first), kind @ DataType::Timestamp(b, second)) if first == second && a <= b => kind,
         (kind @ DataType::Timestamp(a, first), DataType::Timestamp(b, second)) if first == second && a > b => kind,
         _ => return None,
@@ -121,8 +121,9 @@ fn integers(
     if step == 0 {
         return Err(no_step(function));
     }
+    // The span of two BIGINTs needs 65 bits.
     let (span, step) = (i128::from(stop) - i128::from(start), i128::from(step));
-    // The start, and as many more as whole steps fit in; a stop that a step ends at is one too many without it.
+    // The start, plus one point for each whole step. Without the stop, a step that ends exactly there does not count.
     let count = if (span < 0) != (step < 0) && span != 0 {
         0
     } else {
@@ -151,6 +152,7 @@ fn times(
         let unit = unit_of(arguments[0].values.data_type());
         (tick_slots(&arguments[0]).at(row), tick_slots(&arguments[1]).at(row), units_per_day(unit))
     };
+    // A step must be a whole number of the items' ticks.
     let nanos_per_tick = i128::from(NANOS_PER_DAY / per_day);
     let nanos = i128::from(step.nanoseconds);
     if nanos % nanos_per_tick != 0 {
@@ -158,6 +160,7 @@ fn times(
         let message = format!("the step of {function} is finer than {what} are");
         return Err(Error::new(ErrorKind::InvalidParameter, message));
     }
+    // A step may mix signs, for example one month minus 30 days. Its sum decides the direction.
     let days = i128::from(step.months) * 30 + i128::from(step.days);
     let direction = (days * i128::from(NANOS_PER_DAY) + nanos).signum();
     if direction == 0 {
@@ -169,11 +172,12 @@ fn times(
         if !(is_inside || (with_stop && point == stop)) {
             return Ok(());
         }
+        // The limit is checked at every point, because the number of points is not known before.
         check_size(function, points.len() as u64 + 1, 8)?;
         points.push(point);
         match next(point, step, per_day, nanos / nanos_per_tick) {
             Some(to) if to != point => point = to,
-            // Beyond what the type holds there is no stop.
+            // No stop exists beyond the values of the type.
             _ => return Ok(()),
         }
     }

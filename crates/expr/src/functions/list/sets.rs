@@ -1,4 +1,4 @@
-//! Lists as sets, and in order.
+//! Functions that treat lists as sets, or sort them.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -16,7 +16,7 @@ use super::maker::{ListMaker, ListRanges, item_kind, list_of};
 use super::search::two_lists;
 use crate::functions::time::columns::{failed, strict_nulls};
 
-/// A spec of this file: all are immutable and strict.
+/// Makes a spec of this file: all are immutable and strict.
 const fn set_spec(
     (name, alias): (&'static str, &'static [&'static str]),
     can_fail: bool,
@@ -45,7 +45,7 @@ pub(super) const ARRAY_DISTINCT: FunctionSpec = set_spec(
     false,
     same_list,
     |arguments, kind, rows| combine(arguments, kind, rows, SetOperation::Distinct),
-    "The items, each once, in the order in which they first come.",
+    "The items, each once, in the order of their first occurrence.",
     ("array_distinct([2, 1, 2, 3, 1])", "[2, 1, 3]"),
 );
 
@@ -85,7 +85,7 @@ pub(super) const ARRAY_MIN: FunctionSpec = set_spec(
     false,
     one_item,
     |arguments, _, rows| extreme(arguments, rows, Ordering::Less),
-    "The least item; NULLs do not count.",
+    "The least item; NULLs are ignored.",
     ("array_min([3, 1, 2])", "1"),
 );
 
@@ -95,7 +95,7 @@ pub(super) const ARRAY_MAX: FunctionSpec = set_spec(
     false,
     one_item,
     |arguments, _, rows| extreme(arguments, rows, Ordering::Greater),
-    "The greatest item; NULLs do not count.",
+    "The greatest item; NULLs are ignored.",
     ("array_max([3, 1, 2])", "3"),
 );
 
@@ -148,6 +148,7 @@ fn combine(arguments: &[Operand], kind: &DataType, rows: usize, operation: SetOp
             continue;
         }
         given.clear();
+        // `given` holds the keys that the result already has, `other` those of the second list.
         other.clear();
         if matches!(operation, SetOperation::Intersect | SetOperation::Except) {
             other.extend(others.clone().map(|item| right_keys.row(item).data()));
@@ -159,6 +160,7 @@ fn combine(arguments: &[Operand], kind: &DataType, rows: usize, operation: SetOp
                 SetOperation::Intersect => other.contains(key),
                 SetOperation::Except => !other.contains(key),
             };
+            // `insert` is false for an item that the result already has.
             if is_kept && given.insert(key) {
                 maker.push(0, item);
             }
@@ -186,14 +188,14 @@ fn extreme(arguments: &[Operand], rows: usize, wanted: Ordering) -> Result<Array
     take(lists.items(), &picks, None).map_err(failed)
 }
 
-/// Whether an option is the first of two words rather than the second.
+/// Whether an option is the first of two words. Returns an error if it is neither.
 fn is_first_of(option: &str, words: [&str; 2], what: &str) -> Result<bool> {
     let given: Vec<&str> = option.split_whitespace().collect();
     let given = given.join(" ");
     match words.iter().position(|word| given.eq_ignore_ascii_case(word)) {
         Some(found) => Ok(found == 0),
         None => {
-            let message = format!("'{option}' is no {what}");
+            let message = format!("'{option}' is not a valid {what}");
             let hint = format!("it is '{}' or '{}'", words[0], words[1]);
             Err(Error::new(ErrorKind::InvalidParameter, message).hint(hint))
         }

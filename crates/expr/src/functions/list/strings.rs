@@ -1,4 +1,4 @@
-//! Lists as texts, and texts as lists.
+//! Functions that turn lists into texts, and texts into lists.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -57,7 +57,7 @@ fn is_text(argument: &ArgumentKind<'_>) -> bool {
     matches!(argument.kind, DataType::Utf8View | DataType::Null)
 }
 
-/// The type with texts as the innermost items.
+/// Returns the list type with texts as its innermost items.
 fn with_texts(kind: &DataType) -> DataType {
     match kind {
         DataType::List(item) => list_of(with_texts(item.data_type())),
@@ -65,7 +65,7 @@ fn with_texts(kind: &DataType) -> DataType {
     }
 }
 
-/// The text of an operand in a row.
+/// Returns the text of an operand in a row.
 fn text_at(operand: &Operand, row: usize) -> Option<&str> {
     let at = operand.at(row);
     operand.values.is_valid(at).then(|| operand.values.as_string_view().value(at))
@@ -90,13 +90,13 @@ fn join(arguments: &[Operand], _kind: &DataType, rows: usize) -> Result<ArrayRef
     Ok(Arc::new(texts.finish()))
 }
 
-/// The text of one list.
+/// Builds the text of one list.
 struct Joining<'a> {
     separator: &'a str,
     null_text: Option<&'a str>,
     joined: &'a mut String,
     is_first: bool,
-    /// Bytes of the texts of the lists before.
+    /// The bytes of the texts of all earlier lists.
     bytes_before: u64,
 }
 
@@ -115,7 +115,7 @@ impl Joining<'_> {
             let text = if texts.is_valid(item) { Some(texts.value(item)) } else { self.null_text };
             let Some(text) = text else { continue };
             let separator = if std::mem::take(&mut self.is_first) { "" } else { self.separator };
-            // Before it is written: a long separator between many items is more than memory holds.
+            // We check before we write, because a long separator between many items may not fit the memory.
             let bytes = self.joined.len() + separator.len() + text.len();
             check_size("array_to_string", self.bytes_before + bytes as u64, 1)?;
             self.joined.push_str(separator);

@@ -1,4 +1,4 @@
-//! Functions of lists by their kernels.
+//! Tests of the kernels of list functions.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ fn kinds_of(name: &str, arguments: &[Operand]) -> Option<CallKinds> {
     (find(name).unwrap_or_else(|| panic!("no function {name}")).signature)(&kinds)
 }
 
-/// A call of arguments that need no cast.
+/// Calls a function with arguments that need no cast.
 fn call(name: &str, arguments: &[Operand], rows: usize) -> Result<ArrayRef> {
     let kinds = kinds_of(name, arguments).unwrap_or_else(|| panic!("{name} does not take {arguments:?}"));
     for (given, asked) in arguments.iter().zip(&kinds.arguments) {
@@ -77,14 +77,14 @@ fn some(values: &[i64]) -> Row {
     Some(values.iter().copied().map(Some).collect())
 }
 
-/// `[1, 2, 2, 3]`, `[]`, NULL, `[NULL, 5]`, seen through a slice that begins later.
+/// Returns `[1, 2, 2, 3]`, `[]`, NULL, `[NULL, 5]`, as a slice that begins after the first row of its array.
 fn sample() -> Operand {
     let all = lists(vec![some(&[9, 9]), some(&[1, 2, 2, 3]), some(&[]), None, Some(vec![None, Some(5)]), some(&[8])]);
     Operand::rows(all.values.slice(1, 4))
 }
 
 #[test]
-fn lists_one_after_another() {
+fn lists_are_concatenated() {
     let made = call("list_concat", &[sample(), list(&[7])], 4).unwrap();
     assert_eq!(read(&made), [some(&[1, 2, 2, 3, 7]), some(&[7]), some(&[7]), Some(vec![None, Some(5), Some(7)])]);
     let made = call("list_concat", &[sample(), null(list_of(DataType::Int64))], 4).unwrap();
@@ -106,7 +106,7 @@ fn lists_one_after_another() {
 }
 
 #[test]
-fn items_by_position() {
+fn items_are_taken_by_position() {
     for (position, expected) in [(1, Some(1)), (-1, Some(3)), (4, Some(3)), (0, None), (5, None), (-5, None)] {
         let made = call("array_element", &[sample(), number(position)], 4).unwrap();
         assert_eq!(read_numbers(&made)[..3], [expected, None, None], "{position}");
@@ -119,7 +119,7 @@ fn items_by_position() {
 }
 
 #[test]
-fn slices() {
+fn slices_take_ranges_and_strides() {
     for (begin, end, stride, expected) in [
         (2, 3, 1, vec![2, 2]),
         (0, 2, 1, vec![1, 2]),
@@ -143,7 +143,7 @@ fn slices() {
 }
 
 #[test]
-fn lists_of_other_shapes() {
+fn lists_are_cut_resized_and_reversed() {
     let one = |name: &str| read(&call(name, &[sample()], 4).unwrap());
     assert_eq!(one("array_pop_front"), [some(&[2, 2, 3]), some(&[]), None, some(&[5])]);
     assert_eq!(one("array_pop_back"), [some(&[1, 2, 2]), some(&[]), None, Some(vec![None])]);
@@ -173,7 +173,7 @@ fn nested() -> Operand {
 }
 
 #[test]
-fn nested_lists() {
+fn nested_lists_are_measured_searched_and_flattened() {
     assert_eq!(
         read(&call("flatten", &[nested()], 4).unwrap()),
         [some(&[1, 2, 2, 3]), some(&[]), Some(vec![None, Some(5)]), None]
@@ -195,7 +195,7 @@ fn nested_lists() {
 }
 
 #[test]
-fn searches() {
+fn searches_find_values_and_nulls() {
     let booleans = |array: ArrayRef| array.as_boolean().iter().collect::<Vec<_>>();
     assert_eq!(
         booleans(call("array_has", &[sample(), number(2)], 4).unwrap()),
@@ -223,7 +223,7 @@ fn searches() {
 }
 
 #[test]
-fn a_literal_integer_is_of_the_type_of_the_items() {
+fn a_literal_integer_takes_the_type_of_the_items() {
     let items = list_of(DataType::Int16);
     let list = Operand::rows(new_null_array(&items, 1));
     let kinds = kinds_of("array_append", &[list.clone(), number(7)]).unwrap();
@@ -235,7 +235,7 @@ fn a_literal_integer_is_of_the_type_of_the_items() {
 }
 
 #[test]
-fn texts_are_found() {
+fn searches_find_texts() {
     let words = Operand::constant(call("string_to_array", &[text("mill,row"), text(",")], 1).unwrap());
     let sought: ArrayRef = Arc::new(StringViewArray::from(vec![Some("row"), Some("x"), None]));
     let made = call("array_position", &[words, Operand::rows(sought)], 3).unwrap();
@@ -243,7 +243,7 @@ fn texts_are_found() {
 }
 
 #[test]
-fn items_removed_and_replaced() {
+fn items_are_removed_and_replaced() {
     let made = call("array_remove", &[list(&[1, 2, 1]), number(1)], 1).unwrap();
     assert_eq!(read(&made), [some(&[2])]);
     let made = call("array_remove", &[sample(), null(DataType::Int64)], 4).unwrap();
@@ -257,7 +257,7 @@ fn items_removed_and_replaced() {
 }
 
 #[test]
-fn sets_and_order() {
+fn sets_are_combined_and_lists_sorted() {
     assert_eq!(read(&call("array_distinct", &[list(&[2, 1, 2, 3, 1])], 1).unwrap()), [some(&[2, 1, 3])]);
     let with = |name: &str| read(&call(name, &[sample(), list(&[5, 2, 7, 7])], 4).unwrap());
     assert_eq!(with("array_union")[..3], [some(&[1, 2, 3, 5, 7]), some(&[5, 2, 7]), None]);
@@ -291,7 +291,7 @@ fn sets_and_order() {
 }
 
 #[test]
-fn lists_and_texts() {
+fn lists_are_joined_and_texts_are_split() {
     let words = Operand::constant(call("string_to_array", &[text("a,,b"), text(",")], 1).unwrap());
     let joined = |arguments: &[Operand]| {
         let made = call("array_to_string", arguments, 1).unwrap();
@@ -316,7 +316,7 @@ fn lists_and_texts() {
 }
 
 #[test]
-fn series() {
+fn series_step_from_start_to_stop() {
     let of = |name: &str, arguments: &[i64]| {
         let arguments: Vec<Operand> = arguments.iter().copied().map(number).collect();
         read(&call(name, &arguments, 1).unwrap()).remove(0).unwrap().into_iter().flatten().collect::<Vec<_>>()
@@ -356,7 +356,7 @@ fn series() {
 }
 
 #[test]
-fn vectors() {
+fn vector_functions_ignore_or_propagate_null() {
     let vectors = |values: Vec<Option<Vec<Option<f64>>>>| {
         Operand::rows(Arc::new(ListArray::from_iter_primitive::<Float64Type, _, _>(values)) as ArrayRef)
     };
@@ -391,7 +391,7 @@ fn vectors() {
 }
 
 #[test]
-fn lists_side_by_side() {
+fn zip_fills_shorter_lists_with_null() {
     let made = call("arrays_zip", &[sample(), list(&[7, 8])], 4).unwrap();
     let lists = made.as_list::<i32>();
     assert_eq!((0..4).map(|row| lists.value_length(row)).collect::<Vec<_>>(), [4, 2, 2, 2]);
@@ -401,7 +401,7 @@ fn lists_side_by_side() {
 }
 
 #[test]
-fn no_rows() {
+fn functions_of_lists_accept_no_rows() {
     let nothing = Operand::rows(sample().values.slice(0, 0));
     for name in ["array_distinct", "array_reverse", "array_min", "cardinality", "array_dims", "flatten", "empty"] {
         assert_eq!(call(name, std::slice::from_ref(&nothing), 0).unwrap().len(), 0, "{name}");
@@ -409,7 +409,7 @@ fn no_rows() {
 }
 
 #[test]
-fn constants_for_many_rows() {
+fn a_constant_list_gives_a_value_for_every_row() {
     let made = call("array_distinct", &[list(&[1, 1])], 3).unwrap();
     assert_eq!(read(&made), [some(&[1]), some(&[1]), some(&[1])]);
     assert_eq!(read_numbers(&call("array_length", &[list(&[1, 1])], 2).unwrap()), [Some(2), Some(2)]);

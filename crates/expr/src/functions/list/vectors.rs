@@ -1,4 +1,4 @@
-//! Lists of numbers as vectors. All compute with doubles.
+//! Functions that treat lists of numbers as vectors. All of them compute with doubles.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use rowmill_plan::{FunctionSpec, Operand, Volatility};
 use super::maker::{ListRanges, item_kind, list_of, lists_of};
 use crate::functions::time::columns::{slots, strict_nulls};
 
-/// A spec of this file: all are immutable and strict.
+/// Makes a spec of this file: all are immutable and strict.
 const fn vector_spec(
     (name, aliases): (&'static str, &'static [&'static str]),
     can_fail: bool,
@@ -40,7 +40,7 @@ pub(super) const ARRAY_SUM: FunctionSpec = vector_spec(
     false,
     |arguments| vectors(arguments, 1, DataType::Float64),
     |arguments, _, rows| gather(arguments, rows, |values| Some(values.sum())),
-    "The sum of the items as a DOUBLE; NULLs do not count, and of no items it is NULL.",
+    "The sum of the items as a DOUBLE; NULLs are ignored; NULL if no items are left.",
     ("array_sum([1, 2, 3])", "6.0"),
 );
 
@@ -55,7 +55,7 @@ pub(super) const ARRAY_AVG: FunctionSpec = vector_spec(
             Some(sum / count as f64)
         })
     },
-    "The mean of the items as a DOUBLE; NULLs do not count, and of no items it is NULL.",
+    "The mean of the items as a DOUBLE; NULLs are ignored; NULL if no items are left.",
     ("array_avg([1, 2, 3])", "2.0"),
 );
 
@@ -65,7 +65,7 @@ pub(super) const ARRAY_PRODUCT: FunctionSpec = vector_spec(
     false,
     |arguments| vectors(arguments, 1, DataType::Float64),
     |arguments, _, rows| gather(arguments, rows, |values| Some(values.product())),
-    "The product of the items as a DOUBLE; NULLs do not count, and of no items it is NULL.",
+    "The product of the items as a DOUBLE; NULLs are ignored; NULL if no items are left.",
     ("array_product([2, 3, 4])", "24.0"),
 );
 
@@ -121,6 +121,7 @@ pub(super) const ARRAY_NORMALIZE: FunctionSpec = vector_spec(
             let values: Option<Vec<f64>> = values.iter().copied().collect();
             let values = values?;
             let length = values.iter().map(|value| value * value).sum::<f64>().sqrt();
+            // A vector of zeros has no direction.
             let is_vector = values.is_empty() || length != 0.0;
             is_vector.then(|| values.iter().map(|value| Some(value / length)).collect())
         })
@@ -181,7 +182,7 @@ fn vectors(arguments: &[ArgumentKind<'_>], count: usize, result: DataType) -> Op
     fits.then(|| CallKinds { arguments: vec![list_of(DataType::Float64); count], result })
 }
 
-/// A value of the items of each list that are not NULL; NULL where there are none.
+/// Computes a value of the items of each list that are not NULL. A list without such items gives NULL.
 fn gather(
     arguments: &[Operand],
     rows: usize,
@@ -200,7 +201,7 @@ fn gather(
     Ok(Arc::new(gathered))
 }
 
-/// A list made of the items of each list; NULL where `of` gives none.
+/// Makes a list from the items of each list, or NULL where `of` returns `None`.
 fn each_vector(
     arguments: &[Operand],
     kind: &DataType,
@@ -226,7 +227,7 @@ fn each_vector(
     lists_of(kind, offsets, Arc::new(Float64Array::from(made)), Some(validity.into()))
 }
 
-/// The items of two lists of one length.
+/// Returns an error if two lists differ in length.
 fn check_lengths(function: &str, left: usize, right: usize) -> Result<()> {
     if left == right {
         return Ok(());

@@ -48,6 +48,7 @@ fn zip(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayRef> 
             let items = items.unwrap_or(0..0);
             let length = items.len();
             picks.extend(items.map(|item| Some(item as u32)));
+            // A shorter list is filled up with NULLs.
             picks.extend(std::iter::repeat_n(None, longest.unwrap_or(0) - length));
         }
         offsets.push(picks[0].len() as i32);

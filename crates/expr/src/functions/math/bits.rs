@@ -1,4 +1,4 @@
-//! Bits of integers: the operators `&`, `|`, `#`, `~`, `<<` and `>>`.
+//! Functions of the bits of integers: the operators `&`, `|`, `#`, `~`, `<<` and `>>`.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::functions::rowwise::{NumberArgument, valid_rows};
 use crate::functions::signatures::BIGINT;
 use crate::typing::common_kind;
 
-/// Integers of one type, which is that of the result.
+/// Accepts integers of one type, which is also the type of the result.
 pub(super) fn integer_kinds(arguments: &[ArgumentKind<'_>], count: usize) -> Option<CallKinds> {
     if arguments.len() != count {
         return None;
@@ -26,7 +26,7 @@ pub(super) fn integer_kinds(arguments: &[ArgumentKind<'_>], count: usize) -> Opt
     Some(CallKinds { arguments: vec![kind.clone(); count], result: kind })
 }
 
-/// The integers that `$made` gives for pairs of any integer type.
+/// Computes `$made` for pairs of integers of any type.
 macro_rules! of_pairs {
     ($arguments:expr, $kind:expr, $rows:expr, |$left:ident, $right:ident| $made:expr) => {{
         use arrow::datatypes as types;
@@ -57,17 +57,17 @@ pub(super) fn xor(arguments: &[Operand], kind: &DataType, rows: usize) -> Result
 }
 
 pub(super) fn not(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayRef> {
-    // The one operand stands for both.
+    // The only operand is passed as both.
     let both = [arguments[0].clone(), arguments[0].clone()];
     of_pairs!(&both, kind, rows, |value, _same| !value)
 }
 
-/// Bits that leave the type are lost. The number of places is taken modulo the bits of the type.
+/// Shifts to the left. Bits that leave the type are lost. The number of places is taken modulo the bits of the type.
 pub(super) fn shift_left(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayRef> {
     of_pairs!(arguments, kind, rows, |value, places| value.wrapping_shl(places as u32))
 }
 
-/// The sign of a signed integer comes in at the left.
+/// Shifts to the right. The sign of a signed integer is repeated at the left.
 pub(super) fn shift_right(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayRef> {
     of_pairs!(arguments, kind, rows, |value, places| value.wrapping_shr(places as u32))
 }

@@ -11,13 +11,13 @@ use super::not_a_number;
 use crate::functions::rowwise::{NumberArgument, bigints, booleans, numbers, valid_rows};
 use crate::kinds::out_of_range;
 
-/// A float with the one NaN and the one zero that the engine has: comparisons go by bits.
+/// Returns the float with one NaN and one zero, because comparisons look at bits.
 #[inline]
 pub(super) fn canonical(value: f64) -> f64 {
     if value.is_nan() { f64::NAN } else { value + 0.0 }
 }
 
-/// `function` of each number. REAL is computed as DOUBLE and rounded once.
+/// Applies `function` to each number. A REAL is computed as a DOUBLE and rounded once.
 pub(super) fn apply(
     arguments: &[Operand],
     kind: &DataType,
@@ -38,7 +38,7 @@ pub(super) fn apply(
     Ok(if arguments[0].is_constant { repeated(&made, rows) } else { made })
 }
 
-/// `function` of each pair of numbers.
+/// Applies `function` to each pair of numbers.
 pub(super) fn apply_pair(
     arguments: &[Operand],
     kind: &DataType,
@@ -67,7 +67,7 @@ pub(super) fn log(arguments: &[Operand], kind: &DataType, rows: usize) -> Result
         return apply(arguments, kind, rows, f64::log10);
     }
     apply_pair(arguments, kind, rows, |base, number| match base {
-        // Exact for powers of the base, where the quotient of two logarithms is not.
+        // These are exact for powers of the base; the quotient of two logarithms is not.
         2.0 => number.log2(),
         10.0 => number.log10(),
         _ => number.ln() / base.ln(),
@@ -101,6 +101,7 @@ pub(super) fn width_bucket(arguments: &[Operand], kind: &DataType, rows: usize) 
         if count <= 0 {
             return Err(refused(&format!("the number of buckets must be positive: {count}")));
         }
+        // The bucket above the last one has the number `count + 1`, which must fit too.
         if count >= i64::from(i32::MAX) {
             return Err(out_of_range(count, kind));
         }
@@ -110,7 +111,7 @@ pub(super) fn width_bucket(arguments: &[Operand], kind: &DataType, rows: usize) 
         if value.is_nan() {
             return Err(refused("the value is NaN"));
         }
-        // Bounds in falling order number the buckets from the upper one.
+        // If the first bound is the larger one, the buckets are numbered from it downwards.
         let share = (value - low) / (high - low);
         Ok(match share {
             share if share < 0.0 => 0,
@@ -120,7 +121,7 @@ pub(super) fn width_bucket(arguments: &[Operand], kind: &DataType, rows: usize) 
     })
 }
 
-/// A column of `rows` rows with the one value of `values`.
+/// Returns a column of `rows` rows that repeats the only value of `values`.
 pub(super) fn repeated(values: &ArrayRef, rows: usize) -> ArrayRef {
     fn of<T: ArrowPrimitiveType>(values: &ArrayRef, rows: usize) -> ArrayRef {
         let value = values.as_primitive::<T>().value(0);

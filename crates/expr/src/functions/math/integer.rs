@@ -25,13 +25,14 @@ pub(super) fn lcm(arguments: &[Operand], kind: &DataType, rows: usize) -> Result
             return Ok(0);
         }
         let divisor = common_divisor(left.unsigned_abs(), right.unsigned_abs());
+        // Dividing first keeps the product as small as possible.
         let multiple = (left.unsigned_abs() / divisor).checked_mul(right.unsigned_abs());
         let multiple = multiple.and_then(|multiple| i64::try_from(multiple).ok());
         multiple.ok_or_else(|| out_of_range(format!("lcm({left}, {right})"), kind))
     })
 }
 
-/// The greatest common divisor, by Euclid.
+/// Returns the greatest common divisor, by Euclid's algorithm.
 fn common_divisor(mut left: u64, mut right: u64) -> u64 {
     while right != 0 {
         (left, right) = (right, left % right);
@@ -44,10 +45,10 @@ pub(super) fn factorial(arguments: &[Operand], kind: &DataType, rows: usize) -> 
     numbers::<Int64Type>(arguments, kind, rows, |row| {
         let number = values.at(row);
         if number < 0 {
-            let message = format!("factorial of {number}: a negative number has none");
+            let message = format!("factorial of {number} is not defined: the number is negative");
             return Err(Error::new(ErrorKind::NumericOutOfRange, message));
         }
-        // The first factor that overflows ends the search, so that a large number costs no more than a small one.
+        // The product stops at the first overflow, so a large number costs no more than a small one.
         let product = (2..=number).try_fold(1_i64, i64::checked_mul);
         product.ok_or_else(|| out_of_range(format!("factorial({number})"), kind))
     })

@@ -13,7 +13,7 @@ thread_local! {
 }
 
 pub(super) fn random(_arguments: &[Operand], _kind: &DataType, rows: usize) -> Result<ArrayRef> {
-    // The upper 53 bits, because a double keeps 53.
+    // We use the upper 53 bits, because a double has 53.
     const STEP: f64 = 1.0 / (1_u64 << f64::MANTISSA_DIGITS) as f64;
     GENERATOR.with_borrow_mut(|generator| {
         let values: Vec<f64> = (0..rows).map(|_| (generator.next() >> 11) as f64 * STEP).collect();
@@ -32,7 +32,7 @@ impl Xoshiro {
         for (word, bytes) in words.iter_mut().zip(seed.as_chunks::<8>().0) {
             *word = u64::from_le_bytes(*bytes);
         }
-        // All zeros is the one seed that the generator never leaves.
+        // The generator never leaves the state of all zeros, so it must not begin there.
         words[0] |= 1;
         Xoshiro(words)
     }

@@ -1,9 +1,9 @@
 //! Rounding of integers, decimals and floats.
 //!
 //! A decimal is an integer `unscaled` with a scale: `unscaled / 10^scale`. Rounding it to `places` digits after the
-//! point divides by `10^(scale - places)`, exactly. The type of the result has `places` digits after the point if
-//! that is a literal, and the digits of the argument otherwise. It has one more digit before the point because, for
-//! example, 9.99 becomes 10.
+//! point divides by `10^(scale - places)`, which is exact. The result's type has `places` digits after the point if
+//! that is a literal, and otherwise the digits of the argument. It must have one more digit before the point because,
+//! for example, 9.99 becomes 10.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::functions::rowwise::{NumberArgument, bigints, numbers};
 use crate::functions::signatures::{BIGINT, number, stands_for};
 use crate::kinds::out_of_range;
 
-/// The side to which a number is rounded.
+/// The side that a number is rounded to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Direction {
     HalfAwayFromZero,
@@ -29,10 +29,10 @@ enum Direction {
 }
 
 impl Direction {
-    /// `value / 10^digits`, rounded.
+    /// Returns `value / 10^digits`, rounded.
     fn divide(self, value: i128, digits: u32) -> i128 {
         let Some(divisor) = 10_i128.checked_pow(digits) else {
-            // Less than half of what no i128 reaches.
+            // The divisor is larger than every i128, so the quotient is less than one half.
             return match self {
                 Direction::Up if value > 0 => 1,
                 Direction::Down if value < 0 => -1,
@@ -60,15 +60,17 @@ impl Direction {
     }
 }
 
-/// The type of a decimal rounded to whole numbers; every other type stays.
+/// Returns the type of a decimal rounded to whole numbers. Every other type stays.
 pub(super) fn whole_kind(kind: &DataType) -> DataType {
     rounded_kind(kind, Some(0), 1)
 }
 
-/// The type of a number rounded to `places`, unknown if they are not a literal, with room for `carry` further digits.
+/// Returns the type of a number rounded to `places`, with room for `carry` more digits. `places` is `None` if it is not
+/// a literal.
 fn rounded_kind(kind: &DataType, places: Option<i64>, carry: u8) -> DataType {
     let &DataType::Decimal128(precision, scale) = kind else { return kind.clone() };
     let kept = places.map_or(scale, |places| places.clamp(0, i64::from(scale.max(0))) as i8);
+    // Nothing is cut off, so the type does not change.
     if kept == scale && places.is_some_and(|places| places >= i64::from(scale)) {
         return kind.clone();
     }
@@ -96,7 +98,7 @@ fn rounding_kinds(arguments: &[ArgumentKind<'_>], carry: u8) -> Option<CallKinds
     Some(CallKinds { arguments: kinds[..arguments.len()].to_vec(), result })
 }
 
-/// The value of a literal integer of any type.
+/// Returns the value of a literal integer of any type.
 fn literal_integer(constant: &rowmill_plan::Constant) -> Option<i64> {
     let value = arrow::compute::cast(constant.array(), &BIGINT).ok()?;
     rowmill_plan::Constant::new(value).as_bigint()
@@ -154,7 +156,7 @@ fn to_places(arguments: &[Operand], kind: &DataType, rows: usize, direction: Dir
         DataType::Float32 => {
             let values = NumberArgument::new::<Float32Type>(&arguments[0]);
             numbers::<Float32Type>(arguments, kind, rows, |row| {
-                // The double of the shortest text of the REAL: 0.15 is rounded as 0.15, not as 0.15000000596.
+                // We round the shortest text of the REAL, so that 0.15 is rounded as 0.15 and not as 0.15000000596.
                 let value = values.at(row);
                 let value = value.to_string().parse().unwrap_or(f64::from(value));
                 Ok(float_to_places(value, places.at(row), direction) as f32)
@@ -164,7 +166,7 @@ fn to_places(arguments: &[Operand], kind: &DataType, rows: usize, direction: Dir
     }
 }
 
-/// Integers rounded to tens, hundreds and so on, if the places are negative.
+/// Rounds integers to tens, hundreds and so on if the places are negative.
 fn integers<T: ArrowPrimitiveType>(
     arguments: &[Operand],
     kind: &DataType,
@@ -187,7 +189,7 @@ where
     })
 }
 
-/// Decimals rounded to places, in the scale of `kind`, which is no smaller than the places that are kept.
+/// Rounds decimals to places. The scale of `kind` must be at least the number of places that are kept.
 fn decimals(
     arguments: &[Operand],
     kind: &DataType,
@@ -204,7 +206,8 @@ fn decimals(
     let limit = 10_i128.pow(precision.into());
     numbers::<Decimal128Type>(arguments, kind, rows, |row| {
         let value = values.at(row);
-        // No more digits are cut than a number has, and one; and no fewer than the result has room for.
+        // The upper bound keeps no more digits than the result has room for. The lower bound cuts at most all digits of
+        // a number and one more.
         let kept = places(row).clamp(-i64::from(DECIMAL128_MAX_PRECISION) - 1, i64::from(from.min(to))) as i32;
         let quotient = direction.divide(value, (i32::from(from) - kept).unsigned_abs());
         let rounded = match (i32::from(to) - kept).unsigned_abs() {
@@ -216,9 +219,9 @@ fn decimals(
     })
 }
 
-/// A float rounded to places: the double nearest to the rounded decimal.
+/// Rounds a float to places: returns the double nearest to the rounded decimal.
 fn float_to_places(value: f64, places: i64, direction: Direction) -> f64 {
-    // 10^308 is the largest power that is a double. Only the tiniest numbers have digits after that place, and they
+    // 10^308 is the largest power of ten that is a double. Only the tiniest numbers have digits after that place; they
     // stay unchanged.
     let places = places.clamp(-400, 400) as i32;
     if places > 308 || !value.is_finite() {

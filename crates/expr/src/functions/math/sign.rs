@@ -30,17 +30,18 @@ pub(super) fn abs(arguments: &[Operand], kind: &DataType, rows: usize) -> Result
 fn abs_of<T: ArrowPrimitiveType>(values: &ArrayRef, kind: &DataType) -> Result<ArrayRef> {
     let values = values.as_primitive::<T>();
     let least = T::Native::MIN_TOTAL_ORDER;
-    // The least integer has no counterpart. It may lie in a NULL without harm.
+    // The least integer has no positive counterpart. Under a NULL it does no harm, so we search for a valid one.
     if values.values().contains(&least) && values.iter().flatten().any(|value| value == least) {
         return Err(out_of_range(format!("abs({least:?})"), kind));
     }
     let zero = T::default_value();
     let made: PrimitiveArray<T> =
+        // The least integer is only left under NULLs, so wrapping is harmless.
         values.unary(|value| if value.is_lt(zero) { zero.sub_wrapping(value) } else { value });
     Ok(Arc::new(made))
 }
 
-/// The type of the sign of a number: that of the number, and of a decimal one digit.
+/// Returns the type of the sign of a number: the number's own type, or a decimal of one digit for a decimal.
 pub(super) fn kind_of_sign(kind: &DataType) -> DataType {
     match kind {
         DataType::Decimal128(..) => DataType::Decimal128(1, 0),

@@ -9,7 +9,7 @@ use rowmill_plan::Operand;
 use crate::functions::signatures::{BIGINT, DOUBLE, TEXT};
 use crate::functions::test_call::*;
 
-/// A column of decimals.
+/// Makes a column of decimals.
 fn decimal<const N: usize>(precision: u8, scale: i8, values: [Option<i128>; N]) -> Operand {
     column(Decimal128Array::from_iter(values).with_precision_and_scale(precision, scale).unwrap())
 }
@@ -19,7 +19,7 @@ fn value(name: &str, arguments: &[Operand]) -> f64 {
 }
 
 #[test]
-fn absolute_values_keep_their_type_and_the_least_integer_has_none() {
+fn absolute_values_keep_their_type_and_the_least_integer_fails() {
     assert_eq!(shown("abs", &[column(Int8Array::from(vec![Some(-127), None, Some(5)]))]), ["127", "NULL", "5"]);
     let error = refused("abs", &[column(Int8Array::from(vec![1, -128]))]);
     assert_eq!(error.kind(), ErrorKind::NumericOutOfRange);
@@ -100,9 +100,9 @@ fn floats_are_rounded_half_away_from_zero() {
 }
 
 #[test]
-fn real_functions_answer_as_the_standard_has_it() {
+fn real_functions_follow_ieee_754() {
     assert_eq!(value("sqrt", &[double([Some(16.0)])]), 4.0);
-    // The one NaN: comparisons go by bits.
+    // There is one NaN, because comparisons look at bits.
     assert_eq!(value("sqrt", &[double([Some(-1.0)])]).to_bits(), f64::NAN.to_bits());
     assert_eq!(value("ln", &[double([Some(0.0)])]), f64::NEG_INFINITY);
     assert_eq!(value("sin", &[double([Some(-0.0)])]).to_bits(), 0);

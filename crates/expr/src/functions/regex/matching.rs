@@ -1,4 +1,4 @@
-//! Whether patterns match, and the text that their groups match.
+//! Functions that tell whether patterns match, and which text their groups match.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ pub(super) fn regexp_match(arguments: &[Operand], kind: &DataType, rows: usize) 
         && (0..rows).filter_map(|row| flags.get(row)).any(|flags| flags.contains('g'))
     {
         let error =
-            Error::new(ErrorKind::InvalidParameter, "regexp_match gives the first match, and the flag g asks for all");
+            Error::new(ErrorKind::InvalidParameter, "regexp_match returns the first match, the flag g asks for all");
         return Err(error.hint("leave out the flag g"));
     }
     let patterns = Patterns::new(patterns, flags)?;
@@ -63,7 +63,7 @@ pub(super) fn regexp_match(arguments: &[Operand], kind: &DataType, rows: usize) 
             made.append_null();
             continue;
         };
-        // The match itself is asked for only where the pattern has no group.
+        // The match itself is returned only if the pattern has no group.
         for group in captures.iter().skip(usize::from(captures.len() > 1)) {
             match group {
                 Some(group) => made.values().try_append_value(group.as_str()).map_err(too_long)?,

@@ -1,4 +1,4 @@
-//! Patterns, compiled once per thread rather than once per batch.
+//! Compiled patterns, kept per thread so that they are not compiled again for each batch.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -11,17 +11,18 @@ use rowmill_base::Result;
 use crate::functions::rowwise::TextArgument;
 use crate::regexp::compile;
 
-/// Patterns that a thread keeps of each sort. A statement has few, and a column of patterns should not fill the memory.
+/// The most patterns of each kind that a thread keeps. A statement has few, and a column of patterns should not fill
+/// the memory.
 const KEPT_MAX: usize = 8;
 
-/// Compiled patterns under the texts that they were made of, the last one used first.
+/// Compiled patterns with the texts that they were made from, the most recently used first.
 pub(super) type PatternCache<T> = RefCell<Vec<(Vec<String>, Rc<T>)>>;
 
 thread_local! {
     static REGEXES: PatternCache<Regex> = const { RefCell::new(Vec::new()) };
 }
 
-/// What `make` makes of `parts`, or has made of them before.
+/// Returns the cached value for `parts`, or makes it with `make` and caches it.
 pub(super) fn prepared<T>(
     cache: &'static LocalKey<PatternCache<T>>,
     parts: &[&str],
@@ -29,9 +30,11 @@ pub(super) fn prepared<T>(
 ) -> Result<Rc<T>> {
     cache.with_borrow_mut(|kept| {
         if let Some(at) = kept.iter().position(|(of, _)| of == parts) {
+            // Move the hit to the front, so that the least recently used pattern is at the end.
             kept[..=at].rotate_right(1);
         } else {
             let made = Rc::new(make()?);
+            // Make room for the new pattern.
             kept.truncate(KEPT_MAX - 1);
             kept.insert(0, (parts.iter().map(|&part| part.to_owned()).collect(), made));
         }
@@ -39,12 +42,12 @@ pub(super) fn prepared<T>(
     })
 }
 
-/// The pattern of a row.
+/// Returns the compiled pattern of a row.
 pub(super) fn regex(pattern: &str, flags: &str) -> Result<Rc<Regex>> {
     prepared(&REGEXES, &[pattern, flags], || compile(pattern, &library_flags(flags)))
 }
 
-/// The patterns of a column: one for all rows, or one for each.
+/// The patterns of a column: one for all rows, or one for each row.
 pub(super) struct Patterns<'a> {
     patterns: TextArgument<'a>,
     flags: Option<TextArgument<'a>>,
@@ -61,7 +64,7 @@ impl<'a> Patterns<'a> {
         Ok(Patterns { patterns, flags, constant })
     }
 
-    /// The pattern of a row in which nothing is NULL.
+    /// Returns the pattern of a row. No argument may be NULL in that row.
     #[inline]
     pub(super) fn at(&self, row: usize) -> Result<Rc<Regex>> {
         match &self.constant {
@@ -71,7 +74,7 @@ impl<'a> Patterns<'a> {
     }
 }
 
-/// The flags of SQL as the library writes them.
+/// Translates the flags of SQL to those of the library.
 pub(super) fn library_flags(flags: &str) -> Cow<'_, str> {
     match flags.contains(['c', 'n']) {
         true => Cow::Owned(flags.replace('c', "").replace('n', "m")),

@@ -1,4 +1,4 @@
-//! How many matches there are, and where.
+//! Functions that count matches and return their positions.
 
 use arrow::array::{ArrayRef, StringViewBuilder, new_null_array};
 use arrow::datatypes::{DataType, Int64Type};
@@ -48,8 +48,8 @@ pub(super) fn regexp_substr(arguments: &[Operand], kind: &DataType, rows: usize)
     Ok(Arc::new(made.finish()))
 }
 
-/// The arguments that `regexp_instr` and `regexp_substr` share: text, pattern, where to begin, which match, flags,
-/// which group.
+/// The arguments that `regexp_instr` and `regexp_substr` share: text, pattern, start, number of the match, flags, and
+/// group.
 struct NthMatch<'a> {
     function: &'static str,
     texts: TextArgument<'a>,
@@ -72,7 +72,7 @@ impl<'a> NthMatch<'a> {
         })
     }
 
-    /// Where the group of a row's match is in the text.
+    /// Returns the byte range of the group in a row's match.
     fn of(&self, row: usize) -> Result<Option<(usize, usize)>> {
         let whole = self.texts.at(row);
         let text = from(self.function, whole, self.starts, row)?;
@@ -83,13 +83,14 @@ impl<'a> NthMatch<'a> {
             return Err(Error::new(ErrorKind::InvalidParameter, message));
         };
         let Some(text) = text else { return Ok(None) };
+        // The match was found in a suffix, so its offsets must be shifted.
         let before = whole.len() - text.len();
         let found = nth(&*self.patterns.at(row)?, text, count - 1, group);
         Ok(found.map(|(start, end)| (before + start, before + end)))
     }
 }
 
-/// The place of a group in the match that follows `skipped` others.
+/// Returns the byte range of a group in the match that follows `skipped` other matches.
 fn nth(regex: &Regex, text: &str, skipped: usize, group: usize) -> Option<(usize, usize)> {
     if group == 0 {
         return regex.find_iter(text).nth(skipped).map(|found| (found.start(), found.end()));
@@ -98,8 +99,8 @@ fn nth(regex: &Regex, text: &str, skipped: usize, group: usize) -> Option<(usize
     captures.get(group).map(|found| (found.start(), found.end()))
 }
 
-/// The text from the position of a row on, if it has that position. It is a text of its own: `^` matches at its
-/// beginning.
+/// Returns the text from a row's position on, if the text has that position. It is searched as a text of its own, so
+/// `^` matches at its beginning.
 fn from<'t>(
     function: &str,
     text: &'t str,
@@ -107,12 +108,12 @@ fn from<'t>(
     row: usize,
 ) -> Result<Option<&'t str>> {
     let start = positive(function, "position to begin at", starts, row)?;
-    // The end of the text is a position as well.
+    // The end of the text is a valid position too.
     let mut places = text.char_indices().map(|(at, _)| at).chain([text.len()]);
     Ok(places.nth(start - 1).map(|at| &text[at..]))
 }
 
-/// A number of a row that counts from 1, which it is if it is not given.
+/// Returns a row's number, which must be positive. It is 1 if the argument is not given.
 fn positive(function: &str, what: &str, numbers: Option<NumberArgument<'_, i64>>, row: usize) -> Result<usize> {
     let number = numbers.map_or(1, |numbers| numbers.at(row));
     match usize::try_from(number) {

@@ -1,4 +1,4 @@
-//! Matches replaced.
+//! Functions that replace matches.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -41,6 +41,7 @@ pub(super) fn regexp_replace(arguments: &[Operand], kind: &DataType, rows: usize
             continue;
         }
         let replacer = replacer(patterns.at(row), replacements.at(row), flags.map_or("", |flags| flags.at(row)))?;
+        // Each row is a call of its own, so the limit must count the rows before it.
         let check = |more: usize| limit.check((bytes + more) as u128);
         let replaced = replacer.replace_within(&texts.slice(arguments[0].at(row), 1), &check)?;
         bytes += replaced.value(0).len();

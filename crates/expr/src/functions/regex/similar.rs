@@ -1,4 +1,5 @@
-//! `text SIMILAR TO pattern`: the whole text, and patterns of LIKE with alternatives, groups, repetitions and classes.
+//! `text SIMILAR TO pattern`: matches the whole text with a LIKE pattern that may also have alternatives, groups,
+//! repetitions and classes.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -39,13 +40,14 @@ pub(super) fn similar_to(arguments: &[Operand], kind: &DataType, rows: usize) ->
     Ok(Arc::new(BooleanArray::new(BooleanBuffer::from(found), valid)))
 }
 
-/// The regular expression of a pattern. `escape` is the character that makes the next one stand for itself; none if empty.
+/// Translates a pattern to a regular expression. `escape` is the character that makes the next one a literal, or empty.
 fn regular_expression(pattern: &str, escape: &str) -> Result<String> {
     let mut escapes = escape.chars();
     let (escape, None) = (escapes.next(), escapes.next()) else {
-        let message = format!("the escape of SIMILAR TO is one character or none, not '{escape}'");
+        let message = format!("the escape of SIMILAR TO must be one character or empty, not '{escape}'");
         return Err(Error::new(ErrorKind::InvalidParameter, message));
     };
+    // SIMILAR TO matches the whole text, and its wildcards match ends of lines too.
     let mut made = String::from("^(?s:");
     let mut is_in_class = false;
     let mut chars = pattern.chars().peekable();
@@ -62,7 +64,7 @@ fn regular_expression(pattern: &str, escape: &str) -> Result<String> {
                 is_in_class = false;
                 made.push(']');
             }
-            // The name of a class, such as [:alpha:], ends with the bracket that follows its second colon.
+            // The name of a class, for example [:alpha:], ends with the bracket after its second colon.
             '[' if is_in_class && chars.peek() == Some(&':') => {
                 made.push('[');
                 for inside in chars.by_ref() {
@@ -72,7 +74,8 @@ fn regular_expression(pattern: &str, escape: &str) -> Result<String> {
                     }
                 }
             }
-            // Signs between classes that the library has and SQL has not.
+            // The library gives these characters a meaning between classes that SQL does not have, so they must be
+            // escaped.
             '[' | '&' | '~' | '\\' if is_in_class => made.extend(['\\', next]),
             next if is_in_class => made.push(next),
             '[' => {
@@ -81,7 +84,7 @@ fn regular_expression(pattern: &str, escape: &str) -> Result<String> {
                 if chars.next_if_eq(&'^').is_some() {
                     made.push('^');
                 }
-                // A bracket at the beginning of a class stands for itself.
+                // A bracket at the beginning of a class is a literal.
                 if chars.next_if_eq(&']').is_some() {
                     made.push_str("\\]");
                 }
@@ -96,7 +99,7 @@ fn regular_expression(pattern: &str, escape: &str) -> Result<String> {
     Ok(made)
 }
 
-/// Writes a character that stands for itself.
+/// Writes a literal character.
 fn push_literal(char: char, made: &mut String) {
     if char.is_ascii_punctuation() {
         made.push('\\');

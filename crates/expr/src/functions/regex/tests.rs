@@ -12,7 +12,7 @@ fn one(name: &str, arguments: &[&str]) -> String {
 }
 
 #[test]
-fn likes_take_flags() {
+fn regexp_like_takes_flags() {
     let texts = || text([Some("Rowmill"), Some("мир"), Some(""), None]);
     assert_eq!(shown("regexp_like", &[texts(), constant("^row")]), ["false", "false", "false", "NULL"]);
     assert_eq!(shown("regexp_like", &[texts(), constant("^row"), constant("i")])[0], "true");
@@ -93,7 +93,7 @@ fn replacements_of_columns_follow_each_row() {
 }
 
 #[test]
-fn matches_are_counted_and_found() {
+fn matches_are_counted_and_located() {
     let texts = || text([Some("abcAbAbc"), Some("яabc"), Some(""), None]);
     assert_eq!(shown("regexp_count", &[texts(), constant("b")]), ["3", "1", "0", "NULL"]);
     assert_eq!(shown("regexp_count", &[texts(), constant("abc"), constant(2), constant("i")]), ["1", "1", "0", "NULL"]);

@@ -1,4 +1,4 @@
-//! Maps. There is no type of maps: a map is a list of structs of a `key` and a `value`.
+//! Maps. No map type exists: a map is a list of structs of a `key` and a `value`.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub(super) const MAP: FunctionSpec = FunctionSpec {
         _ => None,
     },
     kernel: make,
-    doc: "A map of keys and their values, which are lists of one length: a list of structs. No key is NULL or comes twice.",
+    doc: "A map of keys and their values, which are lists of one length: a list of structs. Keys must be distinct and not NULL.",
     example: ("map(['a', 'b'], [1, 2])", "[{\"key\": \"a\", \"value\": 1}, {\"key\": \"b\", \"value\": 2}]"),
 };
 
@@ -104,7 +104,7 @@ fn entry_kind(key: DataType, value: DataType) -> DataType {
     DataType::Struct(vec![Field::new("key", key, true), Field::new("value", value, true)].into())
 }
 
-/// The types of key and value, if the type is one of maps.
+/// Returns the types of key and value if the type is that of a map.
 fn entry_of(kind: &DataType) -> Option<(DataType, DataType)> {
     let DataType::Struct(fields) = item_kind(kind)? else { return None };
     match fields.as_ref() {
@@ -136,16 +136,17 @@ fn make(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayRef>
             if of_keys.len() != of_values.len() {
                 let (keys, values) = (of_keys.len(), of_values.len());
                 return wrong(format!(
-                    "a map takes as many values as keys, but there are {keys} keys and {values} values"
+                    "a map needs one value per key, but there are {keys} keys and {values} values"
                 ));
             }
+            // Each row has its own set of keys.
             given.clear();
             for key in of_keys.clone() {
                 if nulls.as_ref().is_some_and(|nulls| nulls.is_null(key)) {
                     return wrong("a key of a map is NULL".to_owned());
                 }
                 if !given.insert(known.row(key).data()) {
-                    return wrong("a key comes twice in a map".to_owned());
+                    return wrong("a key occurs twice in a map".to_owned());
                 }
             }
             key_picks.extend(of_keys.map(|item| item as u32));
@@ -162,7 +163,7 @@ fn make(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayRef>
     lists_of(kind, offsets, Arc::new(entries), Some(validity.into()))
 }
 
-/// The keys (0) or values (1) of maps.
+/// Returns the keys (0) or the values (1) of maps.
 fn column(maps: &Operand, kind: &DataType, rows: usize, at: usize) -> Result<ArrayRef> {
     crate::functions::time::columns::unary(maps, rows, |maps| {
         let lists = maps.as_list::<i32>();

@@ -1,4 +1,4 @@
-//! Structs from their fields, and fields of structs.
+//! Functions that make structs and return their fields.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use rowmill_plan::{FunctionSpec, Operand, Volatility};
 
 use crate::functions::time::columns::{failed, repeated, unary};
 
-/// `{'name': value, ...}`
+/// The function of `{'name': value, ...}`.
 pub(super) const NAMED_STRUCT: FunctionSpec = FunctionSpec {
     name: "named_struct",
     aliases: &["struct_pack"],
@@ -39,7 +39,7 @@ pub(super) const NAMED_STRUCT: FunctionSpec = FunctionSpec {
         let values: Vec<&Operand> = arguments.iter().skip(1).step_by(2).collect();
         struct_of(&values, kind, rows)
     },
-    doc: "A struct of names and values in turns, as `{'a': 1, 'b': 2}` makes it. Names are literals.",
+    doc: "A struct of alternating names and values, as `{'a': 1, 'b': 2}` makes it. Names are literals.",
     example: ("named_struct('a', 1, 'b', 'x')", "{\"a\": 1, \"b\": \"x\"}"),
 };
 
@@ -61,11 +61,11 @@ pub(super) const STRUCT: FunctionSpec = FunctionSpec {
         (!fields.is_empty()).then(|| CallKinds { arguments, result: DataType::Struct(fields.into()) })
     },
     kernel: |arguments, kind, rows| struct_of(&arguments.iter().collect::<Vec<_>>(), kind, rows),
-    doc: "A struct of values, whose fields are called c0, c1 and so on.",
+    doc: "A struct of values, whose fields have the names c0, c1 and so on.",
     example: ("struct(1, 'x')", "{\"c0\": 1, \"c1\": \"x\"}"),
 };
 
-/// `struct['name']`
+/// The function of `struct['name']`.
 pub(super) const GET_FIELD: FunctionSpec = FunctionSpec {
     name: "get_field",
     aliases: &["struct_extract"],
@@ -98,11 +98,11 @@ pub(super) const GET_FIELD: FunctionSpec = FunctionSpec {
             Ok(value)
         })
     },
-    doc: "A field of a struct by its name, as `s['name']` and `s.name` give it; more names lead into structs in it.",
+    doc: "A field of a struct by its name, as `s['name']` and `s.name` give it; more names select nested fields.",
     example: ("get_field({'a': 1, 'b': 2}, 'b')", "2"),
 };
 
-/// The field of a name: the one that is spelled so, or else the one that is whatever its case.
+/// Returns the position of a field by name: an exact match first, otherwise a match that ignores case.
 fn position_of(fields: &Fields, name: &str) -> Option<usize> {
     let exact = fields.iter().position(|field| field.name() == name);
     exact.or_else(|| fields.iter().position(|field| field.name().eq_ignore_ascii_case(name)))
@@ -113,13 +113,14 @@ fn field_kind(kind: &DataType, name: &ArgumentKind<'_>) -> Option<DataType> {
     position_of(fields, name.constant?.as_text()?).map(|at| fields[at].data_type().clone())
 }
 
-/// The field, NULL where the struct is.
+/// Returns the field of a struct. It is NULL where the struct is NULL.
 fn field_of(value: &ArrayRef, name: &str) -> Result<ArrayRef> {
     let structs = value.as_struct();
     let at = position_of(structs.fields(), name).ok_or_else(|| failed(format!("a field called {name}")))?;
     let column = structs.column(at);
     match structs.nulls() {
         Some(nulls) if nulls.null_count() > 0 => {
+            // A field may have a value under a NULL struct, which must not become visible.
             let is_null = BooleanArray::new(!nulls.inner(), None);
             nullif(column, &is_null).map_err(failed)
         }

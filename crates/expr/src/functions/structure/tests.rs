@@ -1,4 +1,4 @@
-//! Structs and maps by their kernels.
+//! Tests of the kernels for structs and maps.
 
 use std::sync::Arc;
 
@@ -78,7 +78,7 @@ fn a_text_of_null_is_null() {
 }
 
 #[test]
-fn maps() {
+fn maps_are_made_and_searched() {
     let some = |values: &[i64]| list(values.iter().copied().map(Some).collect());
     let map = call("map", &[some(&[10, 20]), list(vec![Some(1), None])], 2).unwrap();
     let map = Operand::rows(map);

@@ -1,4 +1,4 @@
-//! Upper and lower case, and texts backwards.
+//! Functions that change the case of texts or reverse them.
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
@@ -23,7 +23,7 @@ pub(super) fn lower(arguments: &[Operand], _kind: &DataType, rows: usize) -> Res
             made.push_str(source);
             made.make_ascii_lowercase();
         }
-        // The standard library knows that a sigma at the end of a word is another one.
+        // The standard library knows the special lower-case sigma at the end of a word.
         false => made.push_str(&source.to_lowercase()),
     })
 }
@@ -45,7 +45,7 @@ pub(super) fn reverse(arguments: &[Operand], _kind: &DataType, rows: usize) -> R
     rewritten("reverse", arguments, rows, |source, made| made.extend(source.chars().rev()))
 }
 
-/// The texts that `write` makes of those of the argument, of about their size.
+/// Writes a text of about the same size for each text of the argument.
 fn rewritten(
     function: &'static str,
     arguments: &[Operand],

@@ -1,4 +1,4 @@
-//! Characters and their numbers, and hexadecimal digits.
+//! Functions of characters and their numbers, and of hexadecimal digits.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! Texts and BLOBs one after another.
+//! Functions that concatenate texts and BLOBs.
 
 use arrow::array::{Array, ArrayRef, AsArray, new_null_array};
 use arrow::buffer::NullBuffer;
@@ -20,6 +20,7 @@ pub(super) fn blob_concat(arguments: &[Operand], _kind: &DataType, rows: usize) 
     let mut bytes = 0;
     blobs(arguments, rows, |row, made| {
         bytes += parts.iter().map(|part| part.at(row).len()).sum::<usize>();
+        // The limit must be checked before the row is written.
         limit.check(bytes as u128)?;
         parts.iter().for_each(|part| made.extend_from_slice(part.at(row)));
         Ok(())

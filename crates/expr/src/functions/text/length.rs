@@ -1,4 +1,4 @@
-//! Lengths of texts and BLOBs.
+//! Functions that return lengths of texts and BLOBs.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub(super) fn length(arguments: &[Operand], kind: &DataType, rows: usize) -> Res
 }
 
 pub(super) fn octet_length(arguments: &[Operand], _kind: &DataType, rows: usize) -> Result<ArrayRef> {
-    // No text has two gigabytes.
+    // No text has two gigabytes, so its length fits an INTEGER.
     let lengths = byte_lengths(&arguments[0], rows).map(|length| length.map(|length| length as i32));
     Ok(Arc::new(lengths.collect::<Int32Array>()))
 }
@@ -29,7 +29,7 @@ pub(super) fn bit_length(arguments: &[Operand], _kind: &DataType, rows: usize) -
     Ok(Arc::new(lengths.collect::<Int64Array>()))
 }
 
-/// The bytes of each value, without looking at them: a view begins with its length.
+/// Returns the bytes of each value without reading it, because a view begins with its length.
 fn byte_lengths(operand: &Operand, rows: usize) -> impl Iterator<Item = Option<u32>> {
     let views = match operand.values.data_type() {
         DataType::Utf8View => operand.values.as_string_view().views(),

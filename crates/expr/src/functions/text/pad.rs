@@ -1,4 +1,4 @@
-//! Texts repeated, and filled up to a length.
+//! Functions that repeat texts and fill them up to a length.
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
@@ -27,7 +27,7 @@ pub(super) fn rpad(arguments: &[Operand], _kind: &DataType, rows: usize) -> Resu
     })
 }
 
-/// The padding of a text: another text a number of times, and then the first bytes of it.
+/// The padding of a text: another text a number of times, followed by its first bytes.
 struct Padding<'a> {
     text: &'a str,
     times: u64,
@@ -46,6 +46,7 @@ fn padded(
         let (source, length) = (sources.at(row), lengths.at(row).max(0) as u64);
         let text = fills.map_or(" ", |fills| fills.at(row));
         let missing = length.saturating_sub(source.chars().count() as u64);
+        // Nothing can be added, so the text is at most cut.
         if missing == 0 || text.is_empty() {
             return made.push(&source[..byte_of_char(source, usize::try_from(length).unwrap_or(usize::MAX))]);
         }
@@ -55,9 +56,9 @@ fn padded(
     })
 }
 
-/// Writes `text` `times` times, and then its first `rest_bytes` bytes.
+/// Writes `text` `times` times, followed by its first `rest_bytes` bytes.
 fn fill(made: &mut RowText, text: &str, times: u64, rest_bytes: usize) -> Result<()> {
-    // Asked for at once, so that a call that is refused makes nothing first.
+    // We check the whole size at once, so that a call that is refused writes nothing first.
     made.reserve(u128::from(times) * text.len() as u128 + rest_bytes as u128)?;
     let made = made.text();
     if !text.is_empty() {

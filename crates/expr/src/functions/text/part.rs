@@ -1,4 +1,4 @@
-//! Parts of texts between separators.
+//! Functions that take parts of texts between separators.
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Int32Type};
@@ -43,7 +43,7 @@ pub(super) fn find_in_set(arguments: &[Operand], kind: &DataType, rows: usize) -
     })
 }
 
-/// A separator, prepared to be searched for from both ends.
+/// A separator, prepared for searches from both ends.
 struct Separator<'a> {
     forward: Finder<'a>,
     backward: FinderRev<'a>,
@@ -55,25 +55,26 @@ impl<'a> Separator<'a> {
         Separator { forward: Finder::new(separator), backward: FinderRev::new(separator), bytes: separator.len() }
     }
 
-    /// Where the separator with this number, from 1, begins.
+    /// Returns the begin of the n-th separator, counted from 1.
     fn nth(&self, text: &str, number: u64) -> Option<usize> {
         let before = usize::try_from(number.checked_sub(1)?).ok()?;
         self.forward.find_iter(text.as_bytes()).nth(before)
     }
 
-    /// Where the separator with this number from the end, from 1, begins.
+    /// Returns the begin of the n-th separator from the end, counted from 1.
     fn nth_from_end(&self, text: &str, number: u64) -> Option<usize> {
         let before = usize::try_from(number.checked_sub(1)?).ok()?;
         self.backward.rfind_iter(text.as_bytes()).nth(before)
     }
 
-    /// The part of `text` with the number `wanted`, from 1, or from -1 at the end.
+    /// Returns the part of `text` with the number `wanted`, counted from 1, or from -1 at the end.
     fn part<'t>(&self, text: &'t str, wanted: i64) -> Result<&'t str> {
         let number = wanted.unsigned_abs();
         if number == 0 {
             let error = Error::new(ErrorKind::InvalidParameter, "split_part has no part with the number 0");
             return Err(error.hint("the first part has the number 1, the last one -1"));
         }
+        // An empty separator occurs nowhere: the whole text is the only part.
         if self.bytes == 0 {
             return Ok(if number == 1 { text } else { "" });
         }
@@ -89,7 +90,8 @@ impl<'a> Separator<'a> {
         Ok(self.nth_from_end(front, 1).map_or(front, |at| &front[at + self.bytes..]))
     }
 
-    /// The text before separator `count`. If `count` is negative, the text after that separator, counted from the end.
+    /// Returns the text before separator `count`. If `count` is negative, returns the text after that separator,
+    /// counted from the end.
     fn before<'t>(&self, text: &'t str, count: i64) -> &'t str {
         if count == 0 || self.bytes == 0 {
             return "";

@@ -1,4 +1,4 @@
-//! Texts with parts or characters replaced.
+//! Functions that replace parts or characters of texts.
 
 use std::collections::HashMap;
 
@@ -25,6 +25,7 @@ pub(super) fn replace(arguments: &[Operand], _kind: &DataType, rows: usize) -> R
 
 fn replace_all(source: &str, old: &Finder<'_>, new: &str, made: &mut RowText) -> Result<()> {
     let old_bytes = old.needle().len();
+    // The empty text would match everywhere, so nothing is replaced.
     if old_bytes == 0 {
         return made.push(source);
     }
@@ -48,7 +49,7 @@ pub(super) fn translate(arguments: &[Operand], _kind: &DataType, rows: usize) ->
     })
 }
 
-/// What becomes of each character that does not stay: another one, or nothing.
+/// The replacement of each character that does not stay: another character, or nothing.
 struct Translation {
     of_char: HashMap<char, Option<char>>,
     /// The replacements of ASCII characters. A character with `None` stays.
@@ -56,7 +57,8 @@ struct Translation {
 }
 
 impl Translation {
-    /// The characters of `old` become those at the same positions of `new`. The first of two equal ones counts.
+    /// Maps the characters of `old` to those at the same positions of `new`. If a character occurs twice, the first one
+    /// counts.
     fn new(old: &str, new: &str) -> Translation {
         let mut of_char = HashMap::new();
         let mut of_ascii = [None; 128];

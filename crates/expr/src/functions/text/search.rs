@@ -1,4 +1,4 @@
-//! Whether and where a text is in another one.
+//! Functions that search one text in another.
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Int32Type};

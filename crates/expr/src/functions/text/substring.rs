@@ -1,4 +1,4 @@
-//! Parts of texts by position.
+//! Functions that take parts of texts by position.
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
@@ -43,15 +43,15 @@ pub(super) fn right(arguments: &[Operand], _kind: &DataType, rows: usize) -> Res
     })
 }
 
-/// `overlay(text PLACING new FROM start FOR length)` is the text before `start`, then `new`, then the text
-/// that follows `length` characters from `start` on.
+/// Computes `overlay(text PLACING new FROM start FOR length)`: the text before `start`, then `new`, then the text that
+/// follows `length` characters from `start` on.
 pub(super) fn overlay(arguments: &[Operand], _kind: &DataType, rows: usize) -> Result<ArrayRef> {
     let (sources, news) = (TextArgument::new(&arguments[0]), TextArgument::new(&arguments[1]));
     let (starts, lengths) = (bigints(&arguments[2]), arguments.get(3).map(bigints));
     texts("overlay", arguments, rows, |row, made| {
         let (source, new, start) = (sources.at(row), news.at(row), starts.at(row));
         if start < 1 {
-            let message = format!("overlay begins at position {start}, and the first position is 1");
+            let message = format!("overlay begins at position {start}, but the first position is 1");
             return Err(Error::new(ErrorKind::InvalidParameter, message));
         }
         let length = lengths.map_or_else(|| new.chars().count() as i64, |lengths| lengths.at(row));
@@ -61,25 +61,26 @@ pub(super) fn overlay(arguments: &[Operand], _kind: &DataType, rows: usize) -> R
     })
 }
 
-/// The characters at the positions from `start` to before `end`; positions before 1 have none.
+/// Returns the characters from position `start` to before `end`. Positions before 1 have none.
 fn between(text: &str, start: i64, end: i64) -> &str {
+    // Positions before 1 count towards the end, but they have no character.
     let first = start.max(1);
     let Ok(count) = usize::try_from(end.saturating_sub(first)) else { return "" };
     let text = &text[byte_of_char(text, first as usize - 1)..];
     &text[..byte_of_char(text, count)]
 }
 
-/// Where the character with the number `count`, from 0, begins; the end if there is none.
+/// Returns the byte offset of the character with the number `count`, counted from 0, or the length of a shorter text.
 #[inline]
 pub(super) fn byte_of_char(text: &str, count: usize) -> usize {
-    // As long as all bytes are ASCII, characters are bytes.
+    // While all bytes are ASCII, each byte is a character.
     if text.as_bytes()[..count.min(text.len())].is_ascii() {
         return count.min(text.len());
     }
     text.char_indices().nth(count).map_or(text.len(), |(at, _)| at)
 }
 
-/// Where the last `count` characters begin.
+/// Returns the byte offset at which the last `count` characters begin.
 #[inline]
 fn byte_of_char_from_end(text: &str, count: usize) -> usize {
     let at = text.len().saturating_sub(count);
@@ -92,7 +93,7 @@ fn byte_of_char_from_end(text: &str, count: usize) -> usize {
     }
 }
 
-/// The size of a negative number.
+/// Returns the absolute value of a negative number.
 fn size(count: i64) -> usize {
     usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX)
 }

@@ -4,7 +4,7 @@ use crate::functions::test_call::*;
 use arrow::array::{BinaryViewArray, UInt64Array};
 use rowmill_base::ErrorKind;
 
-/// Texts that are NULL, empty, ASCII, and neither.
+/// Returns texts that are NULL, empty, ASCII, and other.
 fn words() -> rowmill_plan::Operand {
     text([None, Some(""), Some("Row mill"), Some("мир"), Some("a long text of more than twelve bytes"), Some("😀é")])
 }
@@ -68,7 +68,7 @@ fn substrings_count_from_one_and_positions_before_it_are_empty() {
 }
 
 #[test]
-fn left_and_right_take_or_leave() {
+fn left_and_right_take_or_drop_characters() {
     assert_eq!(shown("left", &[words(), constant(2)]), ["NULL", "", "Ro", "ми", "a ", "😀é"]);
     assert_eq!(shown("right", &[words(), constant(2)]), ["NULL", "", "ll", "ир", "es", "😀é"]);
     assert_eq!(shown("left", &[words(), constant(-1)])[..4], ["NULL", "", "Row mil", "ми"]);
@@ -109,7 +109,7 @@ fn padding_fills_or_cuts() {
 }
 
 #[test]
-fn what_would_be_too_large_is_refused_before_it_is_made() {
+fn results_that_are_too_large_are_refused_before_they_are_made() {
     let kind = |name, arguments: &[_]| refused(name, arguments).kind();
     assert_eq!(kind("repeat", &[constant("x"), constant(2_000_000_000)]), ErrorKind::ResultTooLarge);
     assert_eq!(kind("repeat", &[constant("xx"), constant(i64::MAX)]), ErrorKind::ResultTooLarge);
@@ -185,7 +185,7 @@ fn searches_find_positions_of_characters() {
 }
 
 #[test]
-fn characters_and_their_numbers() {
+fn characters_convert_to_numbers_and_back() {
     assert_eq!(shown("ascii", &[words()]), ["NULL", "0", "82", "1084", "97", "128512"]);
     assert_eq!(shown("chr", &[bigint([Some(65), Some(128_512), None])]), ["A", "😀", "NULL"]);
     for bad in [-1, 0xD800, 0x11_0000, i64::MAX] {

@@ -1,4 +1,4 @@
-//! Texts without certain characters at their ends.
+//! Functions that remove characters from the ends of texts.
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
@@ -26,7 +26,7 @@ fn trimmed(arguments: &[Operand], rows: usize, at_start: bool, at_end: bool) -> 
         let set = sets.map_or(" ", |sets| sets.at(row));
         let mut text = texts.at(row);
         if let &[byte] = set.as_bytes() {
-            // One ASCII character, most often the space, needs no decoding.
+            // A single ASCII character, most often the space, needs no decoding.
             let bytes = text.as_bytes();
             let start = if at_start { bytes.iter().take_while(|&&found| found == byte).count() } else { 0 };
             text = &text[start..];

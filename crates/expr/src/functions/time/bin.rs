@@ -1,4 +1,4 @@
-//! `date_bin`.
+//! The function `date_bin`.
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, IntervalMonthDayNano, IntervalMonthDayNanoType};
@@ -54,7 +54,7 @@ fn signature(arguments: &[ArgumentKind<'_>]) -> Option<CallKinds> {
     fits.then_some(CallKinds { arguments: kinds, result: kind })
 }
 
-/// A stride, ready to be counted in ticks.
+/// The length of a stride.
 #[derive(Clone, Copy)]
 enum BinStride {
     /// A number of nanoseconds.
@@ -70,8 +70,8 @@ impl BinStride {
         let nanos = i128::from(stride.days) * i128::from(NANOS_PER_DAY) + i128::from(stride.nanoseconds);
         if stride.months != 0 && (nanos != 0 || is_time) {
             let message = match is_time {
-                true => "a stride of times has no months",
-                false => "a stride has either months, or days and time",
+                true => "the stride of a TIME must not have months",
+                false => "a stride must have either months, or days and time, not both",
             };
             return Err(Error::new(ErrorKind::InvalidParameter, message));
         }
@@ -107,9 +107,10 @@ impl BinStride {
                 let begin = |months: i64| {
                     add_months(first, months).checked_mul(per_day)?.checked_add(origin.rem_euclid(per_day))
                 };
+                // The first month of the bin, counted from the origin.
                 let months = months - months.rem_euclid(stride);
                 let found = begin(months);
-                // The bin that begins in this month may begin later in it.
+                // The bin of this month may begin later in the month than the timestamp.
                 if found.is_some_and(|found| found <= ticks) { found } else { begin(months - stride) }
             }
         }
@@ -124,6 +125,7 @@ fn kernel(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayRe
     let ticks = tick_slots(&arguments[1]);
     let origins = arguments.get(2).map(tick_slots);
     let has_rows = nulls.as_ref().map_or(rows, |nulls| rows - nulls.null_count()) > 0;
+    // A constant stride is checked only once, and only if a row needs it.
     let known = match strides.constant() {
         Some(stride) if has_rows => Some(BinStride::of(stride, NANOS_PER_DAY / per_day, is_time)?),
         _ => None,

@@ -1,32 +1,32 @@
-//! Days, months and years: the proleptic Gregorian calendar over days since 1970-01-01.
+//! The proleptic Gregorian calendar over days since 1970-01-01.
 //!
-//! Both directions count years from 1 March, so that the leap day is the last of its year and needs no case of its own.
-//! The calendar repeats after 400 years of 146,097 days. The way from days to a date is that of Neri and Schneider
-//! ("Euclidean affine functions and their application to calendar algorithms", 2022): one wide multiplication takes the
-//! place of the divisions. Years are astronomical: year 0 is the one before year 1.
+//! Both directions count years from 1 March, so that the leap day is the last day of its year and needs no special
+//! case. The calendar repeats after 400 years of 146,097 days. The conversion from days to a date is that of Neri and
+//! Schneider ("Euclidean affine functions and their application to calendar algorithms", 2022), in which one wide
+//! multiplication replaces the divisions. Years are astronomical: year 0 is the one before year 1.
 
 use arrow::datatypes::TimeUnit;
 
-/// Days in 400 years.
+/// The days in 400 years.
 const DAYS_PER_ERA: i64 = 146_097;
-/// Days from 0000-03-01 to 1970-01-01.
+/// The days from 0000-03-01 to 1970-01-01.
 const DAYS_TO_EPOCH: i64 = 719_468;
-/// Eras that are added so that the number of any day is positive: every count of seconds in 64 bits is covered.
+/// The eras that are added so that every day has a positive number. They cover every count of seconds in 64 bits.
 const ERAS_ADDED: i64 = 1_000_000_000;
 
-/// The first day that arithmetic may lead to, -262143-01-01.
+/// The first day that arithmetic may produce, -262143-01-01.
 pub(in crate::functions) const FIRST_DAY: i64 = days_of_date(-262_143, 1, 1);
-/// The last day that arithmetic may lead to, 262142-12-31.
+/// The last day that arithmetic may produce, 262142-12-31.
 pub(in crate::functions) const LAST_DAY: i64 = days_of_date(262_142, 12, 31);
 
-/// Nanoseconds of a day.
+/// The nanoseconds of a day.
 pub(in crate::functions) const NANOS_PER_DAY: i64 = 86_400_000_000_000;
-/// Microseconds of a day.
+/// The microseconds of a day.
 pub(in crate::functions) const MICROS_PER_DAY: i64 = 86_400_000_000;
-/// Seconds of a day.
+/// The seconds of a day.
 pub(in crate::functions) const SECONDS_PER_DAY: i64 = 86_400;
 
-/// A date by its parts.
+/// A date and its parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::functions) struct CivilDate {
     /// The astronomical year.
@@ -39,9 +39,10 @@ pub(in crate::functions) struct CivilDate {
     pub day_of_year: u32,
 }
 
-/// Days since 1970-01-01 of a date that exists; see [`days_in_month`].
+/// Returns the days from 1970-01-01 to a date. The date must exist; see [`days_in_month`].
 #[inline]
 pub(in crate::functions) const fn days_of_date(year: i64, month: u32, day: u32) -> i64 {
+    // January and February belong to the year that began in March before.
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);
     let year_of_era = year.rem_euclid(400);
@@ -51,7 +52,7 @@ pub(in crate::functions) const fn days_of_date(year: i64, month: u32, day: u32) 
     era * DAYS_PER_ERA + day_of_era - DAYS_TO_EPOCH
 }
 
-/// The date of a number of days since 1970-01-01.
+/// Returns the date of a number of days since 1970-01-01.
 #[inline(always)]
 pub(in crate::functions) fn date_of_days(days: i64) -> CivilDate {
     let number = (days + DAYS_TO_EPOCH + ERAS_ADDED * DAYS_PER_ERA) as u64;
@@ -70,20 +71,21 @@ pub(in crate::functions) fn date_of_days(days: i64) -> CivilDate {
     CivilDate { year, month, day, day_of_year: from_january(day_of_year, is_leap) }
 }
 
-/// The number of a day from 1 January, from its number from 1 March. `is_leap` is for the year that this March is in.
+/// Converts the number of a day, counted from 1 March, to its number from 1 January. `is_leap` belongs to the year that
+/// contains this March.
 #[inline(always)]
 fn from_january(from_march: u32, is_leap: bool) -> u32 {
     if from_march >= 306 { from_march - 305 } else { from_march + 60 + u32::from(is_leap) }
 }
 
-/// The days that [`date_of_near_days`] takes, some million years around 1970.
+/// The days that [`date_of_near_days`] accepts, about a million years around 1970.
 pub(in crate::functions) const NEAR_DAYS: std::ops::RangeInclusive<i64> = -390_000_000..=390_000_000;
 
-/// Eras that make the number of any near day positive.
+/// The eras that make the number of each near day positive.
 const NEAR_ERAS: u32 = 3_600;
 
-/// The date of one of [`NEAR_DAYS`], as [`date_of_days`] finds it, but in numbers of 32 bits, because a processor
-/// computes several of those at once.
+/// Returns the date of one of [`NEAR_DAYS`]. It computes as [`date_of_days`] does but with 32-bit numbers, because a
+/// processor handles several of those at once.
 #[inline(always)]
 pub(in crate::functions) fn date_of_near_days(days: i64) -> CivilDate {
     let number = (days as i32 as u32).wrapping_add(DAYS_TO_EPOCH as u32 + NEAR_ERAS * DAYS_PER_ERA as u32);
@@ -107,7 +109,7 @@ pub(in crate::functions) const fn is_leap_year(year: i64) -> bool {
     year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
 }
 
-/// The number of days of a month, 1 to 12.
+/// Returns the number of days of a month, 1 to 12.
 #[inline]
 pub(in crate::functions) const fn days_in_month(year: i64, month: u32) -> u32 {
     match month {
@@ -118,7 +120,7 @@ pub(in crate::functions) const fn days_in_month(year: i64, month: u32) -> u32 {
     }
 }
 
-/// The day `months` months after `days`; where that month has no such day, its last one.
+/// Returns the day `months` months after `days`. If that month has no such day, returns its last day.
 #[inline]
 pub(in crate::functions) fn add_months(days: i64, months: i64) -> i64 {
     let date = date_of_days(days);
@@ -127,35 +129,35 @@ pub(in crate::functions) fn add_months(days: i64, months: i64) -> i64 {
     days_of_date(year, month, date.day.min(days_in_month(year, month)))
 }
 
-/// The day of the week: 0 is Sunday.
+/// Returns the day of the week. 0 is Sunday.
 #[inline(always)]
 pub(in crate::functions) fn weekday(days: i64) -> i64 {
     (days + 4).rem_euclid(7)
 }
 
-/// The Monday of the week of a day.
+/// Returns the Monday of a day's week.
 #[inline(always)]
 pub(in crate::functions) fn monday_of(days: i64) -> i64 {
     days - (days + 3).rem_euclid(7)
 }
 
-/// The year and number of the ISO week of a day: a week belongs to the year of its Thursday.
+/// Returns the year and number of a day's ISO week. A week belongs to the year of its Thursday.
 #[inline]
 pub(in crate::functions) fn iso_week(days: i64) -> (i64, i64) {
     let thursday = date_of_days(monday_of(days) + 3);
     (thursday.year, week_of(thursday))
 }
 
-/// The number of the week whose Thursday is a date.
+/// Returns the number of the week that has this date as its Thursday.
 #[inline(always)]
 pub(in crate::functions) fn week_of(thursday: CivilDate) -> i64 {
     i64::from((thursday.day_of_year - 1) / 7 + 1)
 }
 
-/// The first day of the quarter that a day is in.
+/// Returns the first day of a day's quarter.
 #[inline(always)]
 pub(in crate::functions) fn quarter_of(days: i64, date: CivilDate) -> i64 {
-    /// Days from the beginning of a quarter to that of a month, from April on.
+    /// The days from the begin of a quarter to the begin of a month, from April on.
     const DAYS_BEFORE: [i64; 13] = [0, 0, 0, 0, 0, 30, 61, 0, 31, 62, 0, 31, 61];
     if date.month <= 3 {
         first_of_year(days, date)
@@ -164,13 +166,13 @@ pub(in crate::functions) fn quarter_of(days: i64, date: CivilDate) -> i64 {
     }
 }
 
-/// The first day of the year that a day is in.
+/// Returns the first day of a day's year.
 #[inline(always)]
 pub(in crate::functions) fn first_of_year(days: i64, date: CivilDate) -> i64 {
     days - i64::from(date.day_of_year) + 1
 }
 
-/// Units per second of a timestamp.
+/// Returns the units per second of a timestamp.
 #[inline]
 pub(in crate::functions) const fn units_per_second(unit: TimeUnit) -> i64 {
     match unit {
@@ -181,7 +183,7 @@ pub(in crate::functions) const fn units_per_second(unit: TimeUnit) -> i64 {
     }
 }
 
-/// Units per day of a timestamp.
+/// Returns the units per day of a timestamp.
 #[inline]
 pub(in crate::functions) const fn units_per_day(unit: TimeUnit) -> i64 {
     SECONDS_PER_DAY * units_per_second(unit)
@@ -192,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_days() {
+    fn known_dates_have_known_days() {
         assert_eq!(days_of_date(1970, 1, 1), 0);
         assert_eq!(days_of_date(2013, 7, 31), 15_917);
         assert_eq!(days_of_date(1969, 12, 31), -1);
@@ -232,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ends_are_dates() {
+    fn the_first_and_last_day_are_dates() {
         let seconds = i64::MAX / SECONDS_PER_DAY;
         for days in [i64::from(i32::MIN), i64::from(i32::MAX), FIRST_DAY, LAST_DAY, seconds, -seconds] {
             let CivilDate { year, month, day, .. } = date_of_days(days);

@@ -1,4 +1,4 @@
-//! Operands as slices of numbers, and numbers as arrays of times.
+//! Helpers that read operands as slices of numbers, and make arrays of times from numbers.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_plan::Operand;
 use rowmill_plan::function::ArgumentKind;
 
-/// `INTERVAL`
+/// The type INTERVAL.
 pub(in crate::functions) const INTERVAL_KIND: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
-/// `TIME`
+/// The type TIME.
 pub(in crate::functions) const TIME_KIND: DataType = DataType::Time64(TimeUnit::Microsecond);
-/// `TIMESTAMP`
+/// The type TIMESTAMP.
 pub(in crate::functions) const TIMESTAMP_KIND: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
 
-/// `TIMESTAMP WITH TIME ZONE` of a unit.
+/// Returns the type TIMESTAMP WITH TIME ZONE of a unit.
 pub(in crate::functions) fn instant_kind(unit: TimeUnit) -> DataType {
     DataType::Timestamp(unit, Some(Arc::from("UTC")))
 }
@@ -29,12 +29,12 @@ pub(in crate::functions) fn is_literal_text(argument: &ArgumentKind<'_>) -> bool
     *argument.kind == DataType::Utf8View && argument.constant.is_some()
 }
 
-/// Whether an argument stands for an interval.
+/// Whether an argument is accepted as an interval.
 pub(in crate::functions) fn is_interval(argument: &ArgumentKind<'_>) -> bool {
     matches!(argument.kind, DataType::Interval(_) | DataType::Null) || is_literal_text(argument)
 }
 
-/// The values of an operand: one for each row, or one for all.
+/// The values of an operand: one per row, or one for all rows.
 #[derive(Clone, Copy)]
 pub(in crate::functions) struct SlotValues<'a, N> {
     /// The values.
@@ -47,29 +47,29 @@ impl<'a, N: Copy> SlotValues<'a, N> {
         SlotValues { values, step: usize::from(!operand.is_constant) }
     }
 
-    /// The value of a row; anything where it is NULL.
+    /// Returns the value of a row. If the row is NULL, the value is arbitrary.
     #[inline(always)]
     pub(in crate::functions) fn at(&self, row: usize) -> N {
         self.values[row * self.step]
     }
 
-    /// The value that holds for all rows.
+    /// Returns the value of all rows if the operand is constant.
     pub(in crate::functions) fn constant(&self) -> Option<N> {
         (self.step == 0).then(|| self.values[0])
     }
 }
 
-/// The values of an operand of a primitive type.
+/// Returns the values of an operand of a primitive type.
 pub(in crate::functions) fn slots<T: ArrowPrimitiveType>(operand: &Operand) -> SlotValues<'_, T::Native> {
     SlotValues::new(operand, operand.values.as_primitive::<T>().values())
 }
 
-/// The counts of an operand that is a timestamp or a time.
+/// Returns the ticks of an operand that is a timestamp or a time.
 pub(in crate::functions) fn tick_slots(operand: &Operand) -> SlotValues<'_, i64> {
     SlotValues::new(operand, ticks_of(&operand.values))
 }
 
-/// The counts of timestamps of any unit, or of times.
+/// Returns the ticks of timestamps of any unit, or of times.
 pub(in crate::functions) fn ticks_of(array: &ArrayRef) -> &[i64] {
     match array.data_type() {
         DataType::Timestamp(TimeUnit::Second, _) => array.as_primitive::<TimestampSecondType>().values(),
@@ -80,7 +80,7 @@ pub(in crate::functions) fn ticks_of(array: &ArrayRef) -> &[i64] {
     }
 }
 
-/// The unit of a timestamp; that of `TIME` for everything else.
+/// Returns the unit of a timestamp. For every other type, returns the unit of `TIME`.
 pub(in crate::functions) fn unit_of(kind: &DataType) -> TimeUnit {
     match kind {
         DataType::Timestamp(unit, _) => *unit,
@@ -88,12 +88,13 @@ pub(in crate::functions) fn unit_of(kind: &DataType) -> TimeUnit {
     }
 }
 
-/// An array of a primitive type with these values.
+/// Makes an array of a primitive type from values.
 pub(in crate::functions) fn primitive<N: ArrowNativeType>(
     kind: &DataType,
     values: Vec<N>,
     nulls: Option<NullBuffer>,
 ) -> Result<ArrayRef> {
+    // We build from raw data, because the Arrow type is known only at run time.
     let data = ArrayData::builder(kind.clone())
         .len(values.len())
         .add_buffer(ScalarBuffer::from(values).into_inner())
@@ -102,7 +103,7 @@ pub(in crate::functions) fn primitive<N: ArrowNativeType>(
     data.map(make_array).map_err(failed)
 }
 
-/// Where the result of a strict function is not NULL: where no operand is.
+/// Returns the validity of a strict function's result: it is NULL where an operand is NULL.
 pub(in crate::functions) fn strict_nulls(arguments: &[Operand], rows: usize) -> Option<NullBuffer> {
     let mut nulls: Option<NullBuffer> = None;
     for operand in arguments {
@@ -115,7 +116,7 @@ pub(in crate::functions) fn strict_nulls(arguments: &[Operand], rows: usize) -> 
     nulls.filter(|nulls| nulls.null_count() > 0)
 }
 
-/// The value of each row; that of a row which is NULL is not computed.
+/// Computes the value of each row that is not NULL.
 #[inline(always)]
 pub(in crate::functions) fn each_row<N: Default>(
     rows: usize,
@@ -138,7 +139,7 @@ pub(in crate::functions) fn each_row<N: Default>(
     Ok(values)
 }
 
-/// The one value of `array` for `rows` rows.
+/// Repeats the only value of `array` for `rows` rows.
 pub(in crate::functions) fn repeated(array: &ArrayRef, rows: usize) -> Result<ArrayRef> {
     match rows {
         1 => Ok(array.clone()),
@@ -146,7 +147,7 @@ pub(in crate::functions) fn repeated(array: &ArrayRef, rows: usize) -> Result<Ar
     }
 }
 
-/// The kernel `of` for one operand, computed once if the operand is constant.
+/// Applies the kernel `of` to one operand, only once if the operand is constant. Kernels of one argument should use it.
 pub(in crate::functions) fn unary(
     operand: &Operand,
     rows: usize,
@@ -156,12 +157,12 @@ pub(in crate::functions) fn unary(
     if operand.is_constant { repeated(&values, rows) } else { Ok(values) }
 }
 
-/// The error of something that only a bug leads to.
+/// Returns the error for a failure that only a bug can cause.
 pub(in crate::functions) fn failed(error: impl std::fmt::Display) -> Error {
     Error::internal(error.to_string())
 }
 
-/// The error of a date, time or interval that its type does not hold.
+/// Returns the error for a date, time or interval that its type cannot hold.
 #[cold]
 pub(in crate::functions) fn out_of_range(what: &str) -> Error {
     Error::new(ErrorKind::NumericOutOfRange, format!("{what} is out of range"))

@@ -1,6 +1,6 @@
-//! Numbers and texts as dates, times and timestamps: `to_timestamp` and its kin.
+//! Functions that convert numbers and texts to dates, times and timestamps: `to_timestamp` and similar.
 //!
-//! A text without a format is cast. As the names of these functions promise points in time, a text with an offset gives
+//! A text without a format is cast. The names of these functions promise points in time, so a text with an offset gives
 //! the time in UTC.
 
 use arrow::array::{ArrayRef, AsArray, StringViewArray};
@@ -16,7 +16,7 @@ use super::columns::{
 use super::read::{ReadFormat, ReadMoment};
 use super::zone::{shown_at, zone_called};
 
-/// A spec of this file: all are strict, immutable and can fail.
+/// Makes a spec of this file: all are strict, immutable and can fail.
 const fn converting(
     name: &'static str,
     signature: fn(&[ArgumentKind<'_>]) -> Option<CallKinds>,
@@ -146,7 +146,7 @@ pub(super) const TO_UNIXTIME: FunctionSpec = converting(
     },
     to_seconds,
     "The whole seconds from 1970-01-01 to a date, timestamp or text, which is read by one of several formats if they are \
-     given. A number is taken for seconds.",
+     given. A number counts seconds.",
     ("to_unixtime(TIMESTAMP '2013-07-31 12:30:45')", "1375273845"),
 );
 
@@ -164,7 +164,7 @@ pub(super) const FROM_UNIXTIME: FunctionSpec = converting(
         fits.then(|| CallKinds { arguments: kinds[..arguments.len()].to_vec(), result })
     },
     from_seconds,
-    "The timestamp so many seconds after 1970-01-01: in UTC, or as a clock in a time zone shows it.",
+    "The timestamp a number of seconds after 1970-01-01: in UTC, or as a clock in a time zone shows it.",
     ("from_unixtime(1375273845)", "2013-07-31 12:30:45"),
 );
 
@@ -197,7 +197,8 @@ fn timestamp_signature(arguments: &[ArgumentKind<'_>], unit: TimeUnit) -> Option
     Some(CallKinds { arguments: vec![given], result })
 }
 
-/// Timestamps from what `timestamp_signature` admits. A number counts units of `per_number` ticks.
+/// Converts the arguments that `timestamp_signature` accepts to timestamps. A number counts units of `per_number`
+/// ticks.
 fn to_ticks(arguments: &[Operand], kind: &DataType, rows: usize, per_number: i64) -> Result<ArrayRef> {
     let per_day = units_per_day(unit_of(kind));
     let nulls = strict_nulls(arguments, rows);
@@ -218,6 +219,7 @@ fn to_ticks(arguments: &[Operand], kind: &DataType, rows: usize, per_number: i64
             let numbers = slots::<Float64Type>(&arguments[0]);
             each_row(rows, nulls.as_ref(), |row| {
                 let number = numbers.at(row);
+                // A fraction of a unit is cut off; a fraction of a second becomes ticks.
                 let ticks = if per_number == 1 { number.trunc() } else { (number * per_number as f64).round() };
                 let fits = ticks.is_finite() && ticks.abs() < 9.2e18;
                 fits.then_some(ticks as i64).and_then(in_calendar).ok_or_else(outside)
@@ -298,7 +300,7 @@ fn from_seconds(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<A
     primitive(kind, stamps, nulls)
 }
 
-/// The formats of a call: those that are constant are prepared once.
+/// The formats of a call. Consecutive rows with the same format share one prepared format.
 struct CallFormats<'a> {
     operand: &'a Operand,
     texts: &'a StringViewArray,
@@ -319,7 +321,7 @@ impl CallFormats<'_> {
     }
 }
 
-/// Texts, read by the first format that they are of.
+/// Reads texts with the first format that matches.
 fn read_texts<N: Default + arrow::datatypes::ArrowNativeType>(
     arguments: &[Operand],
     kind: &DataType,
@@ -334,6 +336,7 @@ fn read_texts<N: Default + arrow::datatypes::ArrowNativeType>(
         .collect();
     let values = each_row(rows, nulls.as_ref(), |row| {
         let text = texts.value(arguments[0].at(row));
+        // Formats are tried in order; a format that reads an impossible date does not match.
         let mut moments = formats.iter_mut().filter_map(|format| format.at(row).read(text));
         moments.find_map(&value).ok_or_else(|| {
             let formats: Vec<String> = arguments[1..]

@@ -1,4 +1,4 @@
-//! The fields that `extract` and `date_trunc` name.
+//! The fields of `extract` and `date_trunc`.
 
 use rowmill_plan::function::ArgumentKind;
 
@@ -31,7 +31,7 @@ pub(super) enum TimeField {
 }
 
 impl TimeField {
-    /// The field of a name, in upper or lower case; several have a plural and short names.
+    /// Returns the field with this name in any case. Several fields also have a plural and short names.
     pub(super) fn named(name: &str) -> Option<TimeField> {
         Some(match name.trim().to_ascii_lowercase().as_str() {
             "nanosecond" | "nanoseconds" | "ns" | "nsec" | "nsecs" | "nsecond" | "nseconds" => TimeField::Nanosecond,
@@ -61,7 +61,7 @@ impl TimeField {
         })
     }
 
-    /// The field that an argument names, which must be a literal.
+    /// Returns the field that an argument names. The argument must be a literal.
     pub(super) fn of(argument: &ArgumentKind<'_>) -> Option<TimeField> {
         argument.constant?.as_text().and_then(TimeField::named)
     }
@@ -79,14 +79,14 @@ impl TimeField {
     }
 }
 
-/// The number of the century (`years` is 100) or millennium (1,000) of a year: the first begins with year 1, the one
-/// before it is -1.
+/// Returns the number of a year's century (`years` is 100) or millennium (1,000). The first one begins with year 1, and
+/// the one before it is -1.
 #[inline]
 pub(super) fn age_of_year(year: i64, years: i64) -> i64 {
     if year > 0 { (year + years - 1) / years } else { -((years - year) / years) }
 }
 
-/// The first year of a century or millennium by its number.
+/// Returns the first year of a century or millennium.
 #[inline]
 pub(super) fn first_year_of_age(age: i64, years: i64) -> i64 {
     if age > 0 { (age - 1) * years + 1 } else { age * years + 1 }

@@ -1,4 +1,4 @@
-//! Dates and times from their parts.
+//! Functions that make dates and times from their parts.
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Float64Type, Int32Type};
@@ -35,7 +35,7 @@ pub(super) const MAKE_TIME: FunctionSpec = FunctionSpec {
     strict: true,
     signature: |arguments| of_numbers(arguments, &[DataType::Int32, DataType::Int32, DataType::Float64], TIME_KIND),
     kernel: make_times,
-    doc: "The time of an hour, minute and second; the second may have digits behind the point.",
+    doc: "The time of an hour, minute and second; the second may have a fraction.",
     example: ("make_time(12, 30, 45.5)", "12:30:45.5"),
 };
 
@@ -60,7 +60,7 @@ pub(super) const MAKE_TIMESTAMP: FunctionSpec = FunctionSpec {
     example: ("make_timestamp(2013, 7, 31, 12, 30, 45.5)", "2013-07-31 12:30:45.5"),
 };
 
-/// Numbers, or texts that are read as numbers.
+/// Accepts numbers, or texts that are read as numbers.
 fn of_numbers(arguments: &[ArgumentKind<'_>], kinds: &[DataType], result: DataType) -> Option<CallKinds> {
     let fits = |argument: &ArgumentKind<'_>, kind: &DataType| match argument.kind {
         DataType::Utf8View | DataType::Null => true,
@@ -85,10 +85,11 @@ pub(super) fn day_of(year: i32, month: i32, day: i32) -> Option<i64> {
     (FIRST_DAY..=LAST_DAY).contains(&days).then_some(days)
 }
 
-/// Microseconds since midnight, which `24:00:00` is not.
+/// Returns microseconds since midnight. `24:00:00` is not a time.
 fn micros_of(hour: i32, minute: i32, second: f64) -> Result<i64> {
     let is_time = (0..24).contains(&hour) && (0..60).contains(&minute) && (0.0..60.0).contains(&second);
     let micros = (second * 1e6).round() as i64;
+    // Rounding may have reached the next minute.
     if !is_time || micros >= 60_000_000 {
         let message = format!("time out of range: there is no time {hour:02}:{minute:02}:{second}");
         return Err(Error::new(ErrorKind::NumericOutOfRange, message));

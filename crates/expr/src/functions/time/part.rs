@@ -1,4 +1,4 @@
-//! `extract`, as the function `date_part`.
+//! `extract`, implemented by the function `date_part`.
 
 use arrow::array::{Array, ArrayRef, AsArray, new_empty_array};
 use arrow::buffer::NullBuffer;
@@ -60,6 +60,7 @@ fn kernel(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayRe
         return Ok(new_empty_array(kind));
     }
     let field = arguments[0].values.as_string_view().value(0);
+    // The signature has checked the field, so an unknown one is a bug.
     let field = TimeField::named(field).ok_or_else(|| failed(format!("a field called {field}")))?;
     unary(&arguments[1], rows, |values| {
         let nulls = values.logical_nulls();
@@ -78,7 +79,7 @@ fn kernel(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayRe
     })
 }
 
-/// A number as an INTEGER. Only years beyond the calendar that can be written do not fit.
+/// Returns a number as an INTEGER. Only years far outside of the supported calendar do not fit; they are clamped.
 #[inline(always)]
 fn narrow(number: i64) -> i32 {
     number.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32
@@ -96,13 +97,14 @@ fn doubles<N: Copy>(values: &[N], nulls: Option<NullBuffer>, of: impl Fn(N) -> f
     primitive(&DataType::Float64, values.iter().map(|value| of(*value)).collect(), nulls)
 }
 
-/// A field that depends on the day alone.
+/// Computes a field that depends only on the day.
 fn of_days<N: Copy>(
     field: TimeField,
     values: &[N],
     nulls: Option<NullBuffer>,
     day: impl Fn(N) -> i64 + Copy,
 ) -> Result<ArrayRef> {
+    // Near days allow 32-bit arithmetic, which vectorises. One pass decides that for the whole column.
     let are_near = values.iter().fold(true, |are_near, value| are_near & NEAR_DAYS.contains(&day(*value)));
     if are_near {
         of_days_by(field, values, nulls, day, date_of_near_days)
@@ -111,7 +113,7 @@ fn of_days<N: Copy>(
     }
 }
 
-/// A field of days, whose dates `date` gives.
+/// Computes a field of days with the dates that `date` returns.
 fn of_days_by<N: Copy>(
     field: TimeField,
     values: &[N],
@@ -145,7 +147,7 @@ fn of_dates(field: TimeField, dates: &[i32], nulls: Option<NullBuffer>) -> Resul
     }
 }
 
-/// Fields of timestamps, and of times, whose day is 0.
+/// Computes fields of timestamps and times. The day of a time is 0.
 fn of_ticks<const PER_SECOND: i64>(field: TimeField, ticks: &[i64], nulls: Option<NullBuffer>) -> Result<ArrayRef> {
     let per_day = 86_400 * PER_SECOND;
     let in_day = |ticks: i64| ticks.rem_euclid(per_day);
@@ -167,7 +169,7 @@ fn of_ticks<const PER_SECOND: i64>(field: TimeField, ticks: &[i64], nulls: Optio
     }
 }
 
-/// Ticks of less than a minute, converted from `PER_SECOND` to `per_second` ticks per second.
+/// Converts ticks of less than a minute from `PER_SECOND` to `per_second` ticks per second.
 #[inline(always)]
 fn scaled<const PER_SECOND: i64>(ticks: i64, per_second: i64) -> i64 {
     if per_second >= PER_SECOND { ticks * (per_second / PER_SECOND) } else { ticks / (PER_SECOND / per_second) }
@@ -195,7 +197,7 @@ fn of_intervals(field: TimeField, intervals: &[IntervalMonthDayNano], nulls: Opt
     }
 }
 
-/// Seconds of an interval: a year counts as 365.25 days and a month that is left as 30.
+/// Returns the seconds of an interval. A year counts as 365.25 days, and a remaining month as 30 days.
 pub(super) fn seconds_of_interval(interval: IntervalMonthDayNano) -> f64 {
     let years = i64::from(interval.months / 12);
     let days = i64::from(interval.months % 12) * 30 + i64::from(interval.days);

@@ -1,24 +1,24 @@
-//! The patterns of `to_char`, `to_date` and `to_timestamp`, such as `YYYY-MM-DD HH24:MI:SS`: their pieces.
+//! Splits the patterns of `to_char`, `to_date` and `to_timestamp`, for example `YYYY-MM-DD HH24:MI:SS`, into pieces.
 
 /// A piece of a pattern.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum PatternPiece {
-    /// Text that stands for itself.
+    /// Literal text.
     Literal(String),
     /// A part of a date or time.
     Part {
-        /// The part of the time that is written.
+        /// The part that is written.
         part: PatternPart,
-        /// How letters are written.
+        /// The case of its letters.
         letters: LetterCase,
-        /// Whether it is written without padding: `FM`.
+        /// Whether it is written without padding (`FM`).
         is_short: bool,
-        /// `th` after the number.
+        /// The case of an ordinal suffix (`th`) after the number, if any.
         ordinal: Option<LetterCase>,
     },
 }
 
-/// How letters are written, as the pattern's own are.
+/// The case of written letters, taken from the letters of the pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LetterCase {
     /// `MONTH`
@@ -44,15 +44,15 @@ pub(super) enum PatternPart {
     Fraction(u32),
     /// `SSSS`, `SSSSS`
     SecondOfDay,
-    /// `AM`, `PM`; with points if true
+    /// `AM`, `PM`; with points if true.
     Meridiem(bool),
     /// `Y,YYY`
     YearWithComma,
-    /// `YYYY` to `Y`, by the number of digits
+    /// `YYYY` to `Y`, with the number of digits.
     Year(u32),
-    /// `IYYY` to `I`, by the number of digits
+    /// `IYYY` to `I`, with the number of digits.
     IsoYear(u32),
-    /// `BC`, `AD`; with points if true
+    /// `BC`, `AD`; with points if true.
     Era(bool),
     /// `MONTH`
     MonthName,
@@ -98,7 +98,8 @@ pub(super) enum PatternPart {
     ZoneOffset,
 }
 
-/// The words of patterns. A word must come before the words that it begins with.
+/// The words of patterns. A longer word must come before each word that is a prefix of it, because the first match
+/// wins.
 const WORDS: &[(&str, PatternPart)] = &[
     ("hh24", PatternPart::Hour24),
     ("hh12", PatternPart::Hour12),
@@ -178,8 +179,8 @@ pub(super) const WEEKDAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesda
 /// The months as Roman numerals.
 pub(super) const ROMAN_MONTHS: [&str; 12] = ["I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX", "X", "XI", "XII"];
 
-/// The pieces of a pattern. Text in double quotes stands for itself, and so does a quote after a backslash and
-/// everything that is no word of patterns.
+/// Splits a pattern into pieces. Text in double quotes is literal, and so is a quote after a backslash and everything
+/// that is not a word of patterns.
 pub(super) fn pieces_of(pattern: &str) -> Vec<PatternPiece> {
     let mut pieces = Vec::new();
     let mut literal = String::new();
@@ -206,6 +207,7 @@ pub(super) fn pieces_of(pattern: &str) -> Vec<PatternPiece> {
             rest = &rest[2..];
             continue;
         }
+        // FM comes before the word that it modifies.
         let is_short = starts_with(rest, "fm");
         let word = if is_short { &rest[2..] } else { rest };
         match WORDS.iter().find(|(name, _)| starts_with(word, name)) {
@@ -222,7 +224,7 @@ pub(super) fn pieces_of(pattern: &str) -> Vec<PatternPiece> {
                 pieces.push(PatternPiece::Part { part: *part, letters: case_of(written), is_short, ordinal });
                 rest = if ordinal.is_some() { &after[2..] } else { after };
             }
-            // FM alone is for what follows, and is not written.
+            // FM alone modifies the next piece and writes nothing itself.
             None if is_short => rest = word,
             None => {
                 literal.push(first);

@@ -1,4 +1,4 @@
-//! Texts that are read as dates and times by a format that the statement gives.
+//! Reads texts as dates and times with a format that the statement gives.
 
 use chrono::format::{Item, Parsed, StrftimeItems, parse};
 use chrono::{Datelike, NaiveDateTime, NaiveTime, Timelike};
@@ -8,28 +8,28 @@ use super::pattern::{MONTHS, PatternPart, PatternPiece, ROMAN_MONTHS, WEEKDAYS, 
 
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
 
-/// A format, ready to read texts.
+/// A prepared format.
 #[derive(Debug)]
 pub(super) enum ReadFormat {
-    /// Of strftime.
+    /// A format of strftime.
     Strftime(Vec<Item<'static>>),
-    /// Of PostgreSQL.
+    /// A format of PostgreSQL.
     Pattern(Vec<PatternPiece>),
-    /// No format: no text is read by it.
+    /// An invalid format, which no text matches.
     Malformed,
 }
 
-/// The date or time that a text names; in UTC if it names an offset.
+/// The date or time that a text names. It is in UTC if the text names an offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ReadMoment {
-    /// Days since 1970-01-01, if the text has a date.
+    /// Days since 1970-01-01, if the text names a date.
     pub day: Option<i64>,
     /// Nanoseconds since midnight.
     pub nanos: i64,
 }
 
 impl ReadFormat {
-    /// The format of a text: of strftime if there is a percent sign in it.
+    /// Prepares a format. A percent sign makes it one of strftime.
     pub(super) fn new(format: &str) -> ReadFormat {
         if !format.contains('%') {
             return ReadFormat::Pattern(pieces_of(format));
@@ -37,7 +37,8 @@ impl ReadFormat {
         StrftimeItems::new(format).parse_to_owned().map_or(ReadFormat::Malformed, ReadFormat::Strftime)
     }
 
-    /// The date or time that a text names; `None` if it is not of this format or names no date or time that exists.
+    /// Reads the date or time of a text. Returns `None` if the text does not match the format or names a date or time
+    /// that does not exist.
     pub(super) fn read(&self, text: &str) -> Option<ReadMoment> {
         match self {
             ReadFormat::Strftime(items) => read_strftime(items, text),
@@ -69,7 +70,7 @@ fn read_strftime(items: &[Item<'static>], text: &str) -> Option<ReadMoment> {
     Some(ReadMoment { day: None, nanos: nanos_of(time) })
 }
 
-/// The parts that a text has named so far.
+/// The parts that were read so far.
 #[derive(Default)]
 struct PatternReader {
     year: Option<i64>,
@@ -104,7 +105,8 @@ impl PatternReader {
             match piece {
                 PatternPiece::Literal(literal) => rest = skip_literal(literal, rest),
                 PatternPiece::Part { part, is_short, ordinal, .. } => {
-                    // Digits beside digits: each part must take the number of digits that it is written with.
+                    // If the next part is digits too, no separator ends this one. Then it must take exactly its number
+                    // of digits.
                     let next = pieces.get(at + 1);
                     let is_tight = matches!(next, Some(PatternPiece::Part { part, .. }) if is_digits(*part));
                     rest = self.read_part(*part, is_tight && !is_short, rest.trim_start())?;
@@ -171,7 +173,7 @@ impl PatternReader {
             }
             PatternPart::Month => set(&mut self.month, digits(2, 2)?),
             PatternPart::MonthRoman => {
-                // The longest numeral is the one that is meant.
+                // We take the longest numeral that fits, because shorter ones are prefixes of it.
                 let found = ROMAN_MONTHS.iter().enumerate().filter(|(_, roman)| starts_with(text, roman));
                 let (month, roman) = found.max_by_key(|(_, roman)| roman.len())?;
                 self.month = Some(month as i64 + 1);
@@ -261,6 +263,7 @@ impl PatternReader {
     }
 
     fn finish(self) -> Option<ReadMoment> {
+        // A month or day alone is no date.
         let names_date = self.julian.or(self.year).or(self.iso_year).or(self.century).is_some();
         let day = if names_date { Some(self.day()?) } else { None };
         let hour = match (self.hour24, self.hour12) {
@@ -280,6 +283,7 @@ impl PatternReader {
         }
         let offset =
             if self.has_offset { self.offset_sign * (self.offset_hours * 3_600 + self.offset_minutes * 60) } else { 0 };
+        // The offset may move the moment into the previous or the next day.
         let second = second - offset;
         let day = day.map(|day| day + second.div_euclid(86_400));
         if day.is_some_and(|day| !(FIRST_DAY..=LAST_DAY).contains(&day)) {
@@ -289,7 +293,7 @@ impl PatternReader {
     }
 }
 
-/// A year of less than four digits is the one nearest to 2020 that ends with them.
+/// Completes a year of fewer than four digits to the year nearest to 2020 that ends with them.
 fn completed(year: i64, places: u32, given: usize) -> i64 {
     match (places, given) {
         (4, _) => year,
@@ -312,7 +316,7 @@ fn set<'t>(place: &mut Option<i64>, (number, rest): (i64, &'t str)) -> &'t str {
     rest
 }
 
-/// At least one and at most `most` digits.
+/// Reads at least one digit and at most `most`.
 fn digits_of(text: &str, most: usize) -> Option<(i64, &str)> {
     let count = text.bytes().take(most).take_while(u8::is_ascii_digit).count();
     let (number, rest) = text.split_at(count);
@@ -338,13 +342,14 @@ fn starts_with(text: &str, word: &str) -> bool {
     text.as_bytes().get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word.as_bytes()))
 }
 
-/// The first of `words` that the text begins with, in upper or lower case.
+/// Returns the index of the first of `words` that the text begins with, in any case, and the rest of the text.
 fn one_of<'t>(text: &'t str, words: &[&str]) -> Option<(usize, &'t str)> {
     let found = words.iter().position(|word| starts_with(text, word))?;
     Some((found, &text[words[found].len()..]))
 }
 
-/// The name that the text begins with, in full or by its first three letters.
+/// Returns the index of the name that the text begins with, in full or by its first three letters, and the rest of the
+/// text.
 fn name_of<'t>(text: &'t str, names: &[&str]) -> Option<(i64, &'t str)> {
     let full = one_of(text, names);
     let found = full.or_else(|| {
@@ -354,7 +359,7 @@ fn name_of<'t>(text: &'t str, names: &[&str]) -> Option<(i64, &'t str)> {
     Some((found.0 as i64, found.1))
 }
 
-/// A sign of the pattern stands for any sign, or none; a letter for any one character.
+/// Skips a literal of the pattern. A sign of the pattern matches any sign or none; a letter matches any one character.
 fn skip_literal<'t>(literal: &str, text: &'t str) -> &'t str {
     let mut rest = text;
     for expected in literal.chars() {

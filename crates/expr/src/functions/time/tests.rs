@@ -1,4 +1,4 @@
-//! Functions of dates, times and timestamps by their kernels.
+//! Tests of the kernels for dates, times and timestamps.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ fn kinds_of(name: &str, arguments: &[Operand]) -> Option<CallKinds> {
     (find(name).unwrap_or_else(|| panic!("no function {name}")).signature)(&kinds)
 }
 
-/// A call of arguments that need no cast.
+/// Calls a function with arguments that need no cast.
 fn call(name: &str, arguments: &[Operand], rows: usize) -> Result<ArrayRef> {
     let kinds = kinds_of(name, arguments).unwrap_or_else(|| panic!("{name} does not take {arguments:?}"));
     for (given, asked) in arguments.iter().zip(&kinds.arguments) {
@@ -74,7 +74,7 @@ fn read(array: &ArrayRef) -> Vec<Option<&str>> {
     array.as_string_view().iter().collect()
 }
 
-/// 23:59:59.987654
+/// 23:59:59.987654 in microseconds.
 const LATE: i64 = ((23 * 60 + 59) * 60 + 59) * 1_000_000 + 987_654;
 
 #[test]
@@ -142,7 +142,7 @@ fn fields_of_intervals_and_times() {
 }
 
 #[test]
-fn truncation_goes_down() {
+fn truncation_rounds_down() {
     let both = stamps(&[micros(2013, 8, 31, LATE), micros(1969, 12, 31, LATE)]);
     let hours = 23 * 3_600_000_000;
     for (field, after, before) in [
@@ -206,7 +206,7 @@ fn strides_begin_at_the_origin() {
 }
 
 #[test]
-fn dates_and_times_of_their_parts() {
+fn dates_and_times_are_made_from_their_parts() {
     let numbers = |values: Vec<Option<i32>>| Operand::rows(Arc::new(Int32Array::from(values)) as ArrayRef);
     let number = |value: i32| Operand::constant(Arc::new(Int32Array::from(vec![value])) as ArrayRef);
     let second = |value: f64| Operand::constant(Arc::new(Float64Array::from(vec![value])) as ArrayRef);
@@ -225,7 +225,7 @@ fn dates_and_times_of_their_parts() {
 }
 
 #[test]
-fn patterns_of_postgresql() {
+fn to_char_writes_patterns_of_postgresql() {
     let evening = micros(2013, 7, 3, LATE - 10 * 3_600_000_000);
     let written = |pattern: &str| {
         let made = call("to_char", &[stamps(&[evening]), text(pattern)], 1).unwrap();
@@ -255,7 +255,7 @@ fn patterns_of_postgresql() {
 }
 
 #[test]
-fn formats_of_strftime_and_of_each_row() {
+fn to_char_writes_strftime_formats_and_formats_of_each_row() {
     let made = call("to_char", &[dates(&[(2020, 9, 1), (2020, 9, 2)]), text("%Y::%m::%d %S::%M::%H %f")], 2).unwrap();
     assert_eq!(read(&made), [Some("2020::09::01 00::00::00 000000000"), Some("2020::09::02 00::00::00 000000000")]);
     let formats = texts(vec![Some("%Y"), None, Some("MM"), Some("MM")]);
@@ -320,7 +320,7 @@ fn texts_are_read_by_formats() {
 }
 
 #[test]
-fn numbers_as_points_in_time() {
+fn numbers_are_read_as_points_in_time() {
     let integers = |values: Vec<i64>| Operand::rows(Arc::new(Int64Array::from(values)) as ArrayRef);
     let floats = |values: Vec<f64>| Operand::rows(Arc::new(Float64Array::from(values)) as ArrayRef);
     assert_eq!(
@@ -343,14 +343,14 @@ fn numbers_as_points_in_time() {
     assert_eq!(made.as_primitive::<Int64Type>().values(), &[-1, 1]);
     let made = call("from_unixtime", &[integers(vec![1_375_273_845]), text("+02:00")], 1).unwrap();
     assert_eq!(made.as_primitive::<TimestampSecondType>().value(0), 1_375_273_845 + 7_200);
-    // A text without format is cast as an instant, and given as a timestamp.
+    // A text without a format is cast as an instant, and the result is a timestamp.
     let kinds = kinds_of("to_timestamp", &[texts(vec![])]).unwrap();
     assert_eq!(kinds.arguments, [super::columns::instant_kind(TimeUnit::Microsecond)]);
     assert_eq!(kinds.result, DataType::Timestamp(TimeUnit::Microsecond, None));
 }
 
 #[test]
-fn clocks_in_zones() {
+fn instants_convert_to_clock_times_in_zones_and_back() {
     let noon = MICROS_PER_DAY / 2;
     let hour = 3_600_000_000;
     let local = stamps(&[micros(2013, 7, 31, noon), micros(2013, 1, 31, noon)]);
@@ -362,7 +362,7 @@ fn clocks_in_zones() {
     let zones = texts(vec![Some("-03:30"), None]);
     let made = call("timezone", &[zones, instants], 2).unwrap();
     assert_eq!(stamped(&made), [Some(micros(2013, 7, 31, noon - 2 * hour - 7 * hour / 2)), None]);
-    // Set forward at 02:00, and back at 03:00.
+    // The clock is set forward at 02:00, and back at 03:00.
     let edges = stamps(&[micros(2013, 3, 31, 5 * hour / 2), micros(2013, 10, 27, 5 * hour / 2)]);
     let made = call("timestamp_at_zone", &[edges, text("Europe/Berlin")], 2).unwrap();
     assert_eq!(stamped(&made), [micros(2013, 3, 31, 3 * hour / 2), micros(2013, 10, 27, hour / 2)].map(Some));

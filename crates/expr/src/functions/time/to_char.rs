@@ -1,4 +1,4 @@
-//! `to_char`.
+//! The function `to_char`.
 
 use std::fmt::Write;
 
@@ -42,11 +42,11 @@ fn signature(arguments: &[ArgumentKind<'_>]) -> Option<CallKinds> {
     fits.then(|| CallKinds { arguments: vec![kind, DataType::Utf8View], result: DataType::Utf8View })
 }
 
-/// A format, ready to be written.
+/// A prepared format.
 enum CharFormat {
-    /// Of strftime.
+    /// A format of strftime.
     Strftime(Vec<Item<'static>>),
-    /// Of PostgreSQL.
+    /// A format of PostgreSQL.
     Pattern(Vec<PatternPiece>),
 }
 
@@ -57,13 +57,13 @@ impl CharFormat {
         }
         let items = StrftimeItems::new(pattern).parse_to_owned();
         items.map(CharFormat::Strftime).map_err(|_| {
-            Error::new(ErrorKind::InvalidParameter, format!("'{pattern}' is no format of strftime"))
+            Error::new(ErrorKind::InvalidParameter, format!("'{pattern}' is not a valid format of strftime"))
                 .hint("a percent sign is written as '%%'")
         })
     }
 }
 
-/// The kind of a value. It decides which parts a format may ask for.
+/// The kind of a value, which decides which parts a format may contain.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum WrittenKind {
     Date,
@@ -118,7 +118,7 @@ fn kernel(arguments: &[Operand], _kind: &DataType, rows: usize) -> Result<ArrayR
             CharFormat::Strftime(items) => {
                 write_strftime(items, seconds, nanos, kind, &mut written)?.map_err(|_| {
                     let pattern = patterns.value(at);
-                    let message = format!("the format '{pattern}' asks for what a value of its type does not have");
+                    let message = format!("the format '{pattern}' asks for a part that its value does not have");
                     Error::new(ErrorKind::InvalidParameter, message)
                 })?;
             }
@@ -147,7 +147,7 @@ fn write_strftime(
     })
 }
 
-/// A point in time with its parts.
+/// A point in time and its parts.
 struct WrittenMoment {
     days: i64,
     date: CivilDate,
@@ -175,6 +175,7 @@ impl WrittenMoment {
                 PatternPiece::Part { part, letters, is_short, ordinal } => {
                     let start = written.len();
                     self.write_part(*part, *letters, *is_short, written);
+                    // An ordinal suffix makes sense only after a number.
                     let is_number = written[start..].bytes().next_back().is_some_and(|last| last.is_ascii_digit());
                     if let Some(letters) = ordinal
                         && is_number
@@ -190,7 +191,7 @@ impl WrittenMoment {
         }
     }
 
-    /// The year as it is counted: the year before 1 is 1 BC.
+    /// Converts an astronomical year to the count of people, in which the year before 1 is 1 BC.
     fn counted_year(year: i64) -> i64 {
         if year > 0 { year } else { 1 - year }
     }
@@ -269,11 +270,11 @@ impl WrittenMoment {
 
 fn number(number: i64, digits: usize, is_short: bool, written: &mut String) {
     let digits = if is_short { 1 } else { digits + usize::from(number < 0) };
-    // Writing to a text does not fail.
+    // Writing to a String cannot fail.
     let _ = write!(written, "{number:0digits$}");
 }
 
-/// The last digits of a year; all of them for four.
+/// Writes the last digits of a year, or all of them for four digits.
 fn year(year: i64, digits: u32, is_short: bool, written: &mut String) {
     let year = if digits < 4 { year % 10_i64.pow(digits) } else { year };
     number(year, digits as usize, is_short, written);

@@ -1,4 +1,4 @@
-//! `date_trunc`.
+//! The function `date_trunc`.
 
 use arrow::array::{Array, ArrayRef, AsArray, new_empty_array};
 use arrow::datatypes::{DataType, IntervalMonthDayNano, IntervalMonthDayNanoType, TimeUnit};
@@ -23,8 +23,8 @@ pub(super) const DATE_TRUNC: FunctionSpec = FunctionSpec {
     signature,
     kernel,
     doc: "The first point in time of the year, quarter, month, week, day, hour, minute or another field that a timestamp \
-          falls in; a date gives a timestamp. Weeks begin on Monday. What would be before the first timestamp of the type \
-          is that one.",
+          falls in; a date gives a timestamp. Weeks begin on Monday. A result before the first timestamp of the type \
+          becomes that first timestamp.",
     example: ("date_trunc('month', TIMESTAMP '2013-07-31 12:30:45')", "2013-07-01 00:00:00"),
 };
 
@@ -79,9 +79,10 @@ fn of_ticks<const PER_SECOND: i64>(field: TimeField, ticks: &[i64]) -> Vec<i64> 
     }
 }
 
-/// Truncated ticks, with the dates that `date` gives.
+/// Truncates ticks with the dates that `date` returns.
 fn of_ticks_by<const PER_SECOND: i64>(field: TimeField, ticks: &[i64], date: impl Fn(i64) -> CivilDate) -> Vec<i64> {
     let per_day = 86_400 * PER_SECOND;
+    // A result below the first tick of the type is clamped to it.
     let day = |days: i64| days.saturating_mul(per_day);
     match field {
         TimeField::Nanosecond => ticks.to_vec(),
@@ -121,7 +122,8 @@ fn each(ticks: &[i64], of: impl Fn(i64) -> i64) -> Vec<i64> {
     ticks.iter().map(|ticks| of(*ticks)).collect()
 }
 
-/// Down to a multiple of a unit, which the caller knows when it is compiled: the division is a multiplication.
+/// Rounds down to a multiple of a unit. The unit should be a constant at compile time, so that the division becomes a
+/// multiplication.
 #[inline(always)]
 fn floor(ticks: &[i64], unit: i64) -> Vec<i64> {
     each(ticks, |ticks| ticks.saturating_sub(ticks.rem_euclid(unit)))

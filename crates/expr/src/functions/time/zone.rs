@@ -1,4 +1,4 @@
-//! Time zones: the functions that `AT TIME ZONE` calls.
+//! Functions of time zones, which `AT TIME ZONE` calls.
 
 use arrow::array::timezone::Tz;
 use arrow::array::{ArrayRef, AsArray};
@@ -29,7 +29,7 @@ pub(super) const AT_TIME_ZONE: FunctionSpec = FunctionSpec {
         _ => None,
     },
     kernel: |arguments, kind, rows| shift(&arguments[0], &arguments[1], kind, rows),
-    doc: "What a clock in a time zone shows at an instant; of a timestamp without zone the instant at which a clock there \
+    doc: "The clock time in a time zone at an instant; for a timestamp without zone, the instant at which a clock there \
           shows it, the earlier one of two.",
     example: ("at_time_zone(TIMESTAMP '2013-07-31 12:00:00', 'Europe/Berlin')", "2013-07-31 10:00:00+00"),
 };
@@ -50,7 +50,7 @@ pub(super) const TIMEZONE: FunctionSpec = FunctionSpec {
         _ => None,
     },
     kernel: |arguments, kind, rows| shift(&arguments[1], &arguments[0], kind, rows),
-    doc: "The same as `time AT TIME ZONE zone`.",
+    doc: "The function form of `time AT TIME ZONE zone`.",
     example: ("timezone('+02:00', TIMESTAMPTZ '2013-07-31 12:00:00Z')", "2013-07-31 14:00:00"),
 };
 
@@ -78,7 +78,7 @@ fn is_text(argument: &ArgumentKind<'_>) -> bool {
     matches!(argument.kind, DataType::Utf8View | DataType::Null)
 }
 
-/// The type that a time is taken for, and the one that it is in a zone.
+/// Returns the type that a time is converted to first, and its type in a zone.
 fn moved_kinds(time: &ArgumentKind<'_>) -> Option<(DataType, DataType)> {
     match time.kind {
         DataType::Timestamp(unit, Some(_)) => Some((instant_kind(*unit), DataType::Timestamp(*unit, None))),
@@ -102,7 +102,7 @@ fn instant_unit(argument: &ArgumentKind<'_>) -> Option<TimeUnit> {
     }
 }
 
-/// The zone of a name or an offset.
+/// Returns the zone with a name or an offset.
 pub(super) fn zone_called(name: &str) -> Result<Tz> {
     name.parse().map_err(|_| {
         Error::new(ErrorKind::InvalidParameter, format!("there is no time zone '{name}'"))
@@ -110,7 +110,7 @@ pub(super) fn zone_called(name: &str) -> Result<Tz> {
     })
 }
 
-/// Times moved between UTC and zones: away from UTC if `kind` has no zone.
+/// Converts times between UTC and zones. If `kind` has no zone, the direction is from UTC to the zone.
 fn shift(times: &Operand, zones: &Operand, kind: &DataType, rows: usize) -> Result<ArrayRef> {
     let per_second = units_per_second(unit_of(kind));
     let is_local = matches!(kind, DataType::Timestamp(_, None));
@@ -120,6 +120,7 @@ fn shift(times: &Operand, zones: &Operand, kind: &DataType, rows: usize) -> Resu
     let mut last: Option<(usize, Tz)> = None;
     let moved = each_row(rows, nulls.as_ref(), |row| {
         let at = zones.at(row);
+        // Consecutive rows usually name the same zone, and parsing a name is slow.
         let zone = match last {
             Some((known, zone)) if known == at || names.value(known) == names.value(at) => zone,
             _ => last.insert((at, zone_called(names.value(at))?)).1,
@@ -131,19 +132,21 @@ fn shift(times: &Operand, zones: &Operand, kind: &DataType, rows: usize) -> Resu
     primitive(kind, moved, nulls)
 }
 
-/// The clock's time in `zone` at an instant.
+/// Returns the clock time in `zone` at an instant.
 pub(super) fn shown_at(count: i64, per_second: i64, zone: Tz) -> Option<i64> {
     let utc = DateTime::from_timestamp(count.div_euclid(per_second), 0)?.naive_utc();
     let offset = zone.offset_from_utc_datetime(&utc).fix().local_minus_utc();
     count.checked_add(i64::from(offset) * per_second)
 }
 
-/// The instant at which the clock in `zone` shows a time. Of two such instants, when the clock was set back, the
-/// earlier one; of none, when it was set forward, the one that it would have been without.
+/// Returns the instant at which the clock in `zone` shows a time. If the clock was set back and shows the time twice,
+/// returns the earlier instant. If the clock was set forward and skips the time, returns the instant that it would have
+/// been without the change.
 fn instant_of(count: i64, per_second: i64, zone: Tz) -> Option<i64> {
     let local: NaiveDateTime = DateTime::from_timestamp(count.div_euclid(per_second), 0)?.naive_utc();
     let offset = match zone.offset_from_local_datetime(&local).earliest() {
         Some(offset) => offset,
+        // No clock change skips three hours, so this is the offset before the change.
         None => zone.offset_from_local_datetime(&(local - TimeDelta::hours(3))).earliest()?,
     };
     count.checked_sub(i64::from(offset.fix().local_minus_utc()) * per_second)

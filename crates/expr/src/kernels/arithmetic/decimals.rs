@@ -1,7 +1,7 @@
-//! Exact arithmetic of decimals, and of decimals with integers.
+//! Exact arithmetic of decimals with decimals and integers.
 //!
-//! The digits of a result are those of [`crate::typing::decimal_result`]. A result that is not capped to 38 digits
-//! cannot be out of range, and its loop does not check.
+//! A result has the digits of [`crate::typing::decimal_result`]. If these are not capped to 38 digits, no result can be
+//! out of range, so the loop does not check.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use rowmill_plan::program::ArithmeticOp;
 use crate::kernels::sides::{Side, Sides, joint_nulls};
 use crate::kinds::{DIGITS_MAX, arrow_failed, digits_and_scale, division_by_zero, out_of_range, power_of_ten};
 
-/// `left op right` of exact numbers, where one must be a decimal: as `kind`, which is DOUBLE for a quotient, or, for
-/// the quotient of two whole numbers, a decimal without a fraction.
+/// Computes `left op right` of exact numbers; at least one must be a decimal. `kind` is DOUBLE for a quotient, or a
+/// decimal without a fraction for the quotient of two whole numbers.
 pub(super) fn apply(
     op: ArithmeticOp,
     left: &Operand,
@@ -44,16 +44,16 @@ pub(super) fn apply(
     decimals(Decimal128Array::new(values.into(), sides.nulls), kind)
 }
 
-/// One operator over operands of known scales.
+/// One operator with the scales of its operands.
 struct DecimalFormula<'a> {
     op: ArithmeticOp,
     kind: &'a DataType,
     scales: (i8, i8),
-    /// What brings the operands to one scale.
+    /// The factors that bring the operands to one scale.
     factors: (i128, i128),
-    /// Every result is less than this.
+    /// Every result must be less than this.
     bound: i128,
-    /// Whether a result can be out of range, or an operand zero where it must not be.
+    /// Whether a result can be out of range, or a divisor zero.
     is_checked: bool,
 }
 
@@ -67,9 +67,10 @@ impl<'a> DecimalFormula<'a> {
         let (whole1, whole2) = (i16::from(p1) - i16::from(s1), i16::from(p2) - i16::from(s2));
         let wanted = match op {
             ArithmeticOp::Times => whole1 + whole2 + i16::from(s1) + i16::from(s2),
-            // The operands themselves are brought to the larger scale first.
+            // Both operands are brought to the larger scale first, so its digits count too.
             _ => whole1.max(whole2) + 1 + i16::from(scale),
         };
+        // Only a result with capped digits, or a division, can fail. All other loops skip the check.
         let is_checked = matches!(op, ArithmeticOp::Divide | ArithmeticOp::Remainder) || wanted > i16::from(digits);
         let factor = |from: i8| power_of_ten((scale - from).max(0).unsigned_abs().into());
         let factors = if op == ArithmeticOp::Times { (1, 1) } else { (factor(s1), factor(s2)) };
@@ -77,7 +78,7 @@ impl<'a> DecimalFormula<'a> {
         Ok(DecimalFormula { op, kind, scales: (s1, s2), factors, bound, is_checked })
     }
 
-    /// The result, if there is one within the bound.
+    /// Returns the result if it is within the bound.
     #[inline]
     fn one(&self, left: i128, right: i128) -> Option<i128> {
         let (f1, f2) = self.factors;
@@ -125,7 +126,7 @@ impl<'a> DecimalFormula<'a> {
     }
 }
 
-/// Two factors of 64 bits, which is what nearly all are, need one instruction and no check.
+/// Multiplies. Nearly all factors fit 64 bits; then one instruction is enough and no check is needed.
 #[inline]
 fn multiply(left: i128, right: i128) -> Option<i128> {
     match (i64::try_from(left), i64::try_from(right)) {
@@ -134,7 +135,7 @@ fn multiply(left: i128, right: i128) -> Option<i128> {
     }
 }
 
-/// The quotients of the nearest doubles.
+/// Divides the nearest doubles of the operands.
 fn divide(formula: &DecimalFormula<'_>, sides: Sides<'_, i128>) -> Result<ArrayRef> {
     let (s1, s2) = formula.scales;
     let (unit1, unit2) = (10_f64.powi(i32::from(s1)), 10_f64.powi(i32::from(s2)));
@@ -149,13 +150,13 @@ fn divide(formula: &DecimalFormula<'_>, sides: Sides<'_, i128>) -> Result<ArrayR
     Ok(Arc::new(Float64Array::new(values.into(), sides.nulls)))
 }
 
-/// The nearest double; 64 bits convert in one instruction.
+/// Returns the nearest double. A value of 64 bits converts in one instruction.
 #[inline]
 fn to_double(value: i128) -> f64 {
     i64::try_from(value).map_or(value as f64, |value| value as f64)
 }
 
-/// `-value`
+/// Computes `-value`.
 pub(super) fn negate(value: &ArrayRef) -> Result<ArrayRef> {
     let array = value.as_primitive::<Decimal128Type>();
     decimals(array.unary(i128::wrapping_neg), value.data_type())
@@ -168,7 +169,7 @@ fn decimals(values: Decimal128Array, kind: &DataType) -> Result<ArrayRef> {
     Ok(Arc::new(values.with_precision_and_scale(digits, scale).map_err(arrow_failed)?))
 }
 
-/// The values of an integer or decimal operand.
+/// Returns the values of an integer or decimal operand.
 fn exact_values(operand: &Operand) -> Result<Cow<'_, [i128]>> {
     fn wide<T: ArrowPrimitiveType>(array: &PrimitiveArray<T>) -> Cow<'_, [i128]>
     where
@@ -191,7 +192,7 @@ fn exact_values(operand: &Operand) -> Result<Cow<'_, [i128]>> {
     })
 }
 
-/// `left op right` of a value of type `left.1` and one of type `right.1`, as a decimal of type `kind`.
+/// Computes `left op right` as a decimal of type `kind`. Each operand is a value and its type.
 pub fn decimal_value(
     op: ArithmeticOp,
     left: (i128, &DataType),

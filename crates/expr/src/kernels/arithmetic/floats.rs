@@ -1,8 +1,8 @@
-//! Arithmetic of floats: IEEE, with one NaN and one zero.
+//! Arithmetic of floats by IEEE 754, with one NaN and one zero.
 //!
-//! Processors disagree on the sign of the NaN that `0.0 / 0.0` makes, and a set sign bit would make it a second NaN
-//! that sorts first. Every result that is NaN becomes the one NaN, and -0.0 becomes 0.0, so that grouping, joining and
-//! sorting may look at bits.
+//! Processors disagree on the sign of the NaN of `0.0 / 0.0`, and a set sign bit would make it a second NaN that sorts
+//! first. So every NaN result must become the same NaN, and -0.0 must become 0.0. Then grouping, joining and sorting
+//! can compare bits.
 
 use std::ops::{Add, Div, Mul, Neg, Rem, Sub};
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use rowmill_plan::program::ArithmeticOp;
 
 use crate::kernels::sides::sides;
 
-/// The operations on a float that the loops need.
+/// The operation on a float that the loops need.
 pub(crate) trait CanonicalFloat: Copy {
-    /// The one value that stands for all floats equal to this one.
+    /// Returns the value that replaces all floats equal to this one.
     fn canonical(self) -> Self;
 }
 
@@ -34,7 +34,7 @@ macro_rules! canonical {
 }
 canonical!(f32, f64);
 
-/// `left op right` of two operands of one float type.
+/// Computes `left op right` of two operands of one float type.
 pub(super) fn apply(op: ArithmeticOp, left: &Operand, right: &Operand, rows: usize) -> Result<ArrayRef> {
     match left.values.data_type() {
         DataType::Float32 => typed::<Float32Type>(op, left, right, rows),
@@ -63,7 +63,7 @@ where
     Ok(Arc::new(PrimitiveArray::<T>::new(values.into(), sides.nulls)))
 }
 
-/// `-value`
+/// Computes `-value`.
 pub(super) fn negate(value: &ArrayRef) -> Result<ArrayRef> {
     fn typed<T: ArrowPrimitiveType>(value: &ArrayRef) -> ArrayRef
     where
@@ -79,7 +79,7 @@ pub(super) fn negate(value: &ArrayRef) -> Result<ArrayRef> {
     })
 }
 
-/// `left op right` of two DOUBLEs.
+/// Computes `left op right` of two DOUBLEs.
 pub fn float_value(op: ArithmeticOp, left: f64, right: f64) -> f64 {
     let value = match op {
         ArithmeticOp::Plus => left + right,

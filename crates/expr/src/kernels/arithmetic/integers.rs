@@ -1,7 +1,7 @@
 //! Arithmetic of integers of every width.
 //!
-//! The loops of `+ - *` compute wrapped results with plain instructions, and gather in the sign bit of one variable
-//! whether any of them has wrapped.
+//! The loops of `+ - *` compute wrapped results with plain instructions. They collect in the highest bit of one
+//! variable whether any result has wrapped.
 
 use std::sync::Arc;
 
@@ -46,6 +46,7 @@ macro_rules! wrapping {
             }
             #[inline(always)]
             fn times(self, other: Self) -> (Self, Self) {
+                // The product is exact in twice the width, so a difference shows that it wrapped.
                 let product = <$wide>::from(self) * <$wide>::from(other);
                 let wrapped = product as Self;
                 (wrapped, Self::from(<$wide>::from(wrapped) != product) << (Self::BITS - 1))
@@ -64,15 +65,15 @@ macro_rules! wrapping {
             }
             #[inline(always)]
             fn remainder(self, other: Self) -> Option<Self> {
-                // The least number divided by -1 leaves nothing, though its quotient does not fit.
+                // The least number modulo -1 is 0, although its quotient does not fit.
                 if other == 0 { None } else { Some(self.wrapping_rem(other)) }
             }
         }
     )*};
 }
 
-// Two's complement: a signed sum wrapped if both operands differ from it in the sign; an unsigned one if a carry left
-// the highest bit.
+// In two's complement, a signed sum has wrapped if its sign differs from the signs of both operands. An unsigned sum
+// has wrapped if a carry left the highest bit.
 wrapping! {
     i8 as i32: |a, b, r| (a ^ r) & (b ^ r), (a ^ b) & (a ^ r);
     i16 as i32: |a, b, r| (a ^ r) & (b ^ r), (a ^ b) & (a ^ r);
@@ -84,7 +85,7 @@ wrapping! {
     u64 as u128: |a, b, r| (a & b) | ((a | b) & !r), (!a & b) | ((!a | b) & r);
 }
 
-/// `left op right` of two operands of one integer type.
+/// Computes `left op right` of two operands of one integer type.
 pub(super) fn apply(op: ArithmeticOp, left: &Operand, right: &Operand, rows: usize) -> Result<ArrayRef> {
     match left.values.data_type() {
         DataType::Int8 => typed::<Int8Type>(op, left, right, rows),
@@ -130,6 +131,7 @@ where
         wrapped = wrapped.or(bad);
         value
     });
+    // Only now do we look for the row, and only among valid rows, because a NULL row may have wrapped.
     if wrapped.has_highest_bit()
         && let Some((left, right)) = sides.find(|left, right| op(left, right).1.has_highest_bit())
     {
@@ -138,7 +140,7 @@ where
     Ok(values)
 }
 
-/// Division by column or constant. A NULL row may hold a zero, which must not end the process.
+/// Divides column by column or constant. A NULL row may contain a zero, which must not cause a panic.
 fn divided<T>(
     symbol: ArithmeticOp,
     sides: &Sides<'_, T::Native>,
@@ -163,7 +165,7 @@ where
     Ok(values)
 }
 
-/// `-value` of a signed integer.
+/// Computes `-value` of a signed integer.
 pub(super) fn negate(value: &ArrayRef) -> Result<ArrayRef> {
     match value.data_type() {
         DataType::Int8 => negate_typed::<Int8Type>(value),
@@ -190,12 +192,12 @@ where
     Ok(Arc::new(PrimitiveArray::<T>::new(values.into(), sides.nulls)))
 }
 
-/// `left op right` of two integers of type `kind`.
+/// Computes `left op right` of two integers of type `kind`.
 pub fn integer_value(op: ArithmeticOp, left: i128, right: i128, kind: &DataType) -> Result<i128> {
     if right == 0 && matches!(op, ArithmeticOp::Divide | ArithmeticOp::Remainder) {
         return Err(division_by_zero());
     }
-    // Of values of at most 64 bits, only a product of two unsigned ones can have more than 127.
+    // Of values with at most 64 bits, only a product of two unsigned ones can need more than 127 bits.
     let value = match op {
         ArithmeticOp::Plus => Some(left + right),
         ArithmeticOp::Minus => Some(left - right),

@@ -49,7 +49,7 @@ fn every_pair_of_bytes_gives_its_result_or_an_error() {
                 };
                 assert_eq!(expected.ok(), direct.map(i128::from), "{left} {op} {right}");
             }
-            // A constant beside a column, over the rows that have a result.
+            // We also test a constant beside a column, over the rows that have a result.
             let left_operand = Operand::constant(Arc::new(Int8Array::from(vec![left])));
             let fine: ArrayRef = Arc::new(Int8Array::from_iter_values(
                 (i8::MIN..=i8::MAX)
@@ -64,7 +64,7 @@ fn every_pair_of_bytes_gives_its_result_or_an_error() {
 }
 
 #[test]
-fn integers_of_every_type_end_where_their_type_does() {
+fn integers_of_every_type_fail_outside_of_their_range() {
     let cases = [
         (DataType::Int8, "127", "-128"),
         (DataType::Int16, "32767", "-32768"),
@@ -106,7 +106,7 @@ fn integers_of_every_type_end_where_their_type_does() {
 }
 
 #[test]
-fn what_stands_under_a_null_raises_no_error() {
+fn values_under_a_null_cause_no_error() {
     use arrow::buffer::NullBuffer;
     let nulls = || Some(NullBuffer::from(vec![false, true]));
     let left: ArrayRef = Arc::new(Int64Array::new(vec![i64::MAX, 6].into(), nulls()));
@@ -145,11 +145,11 @@ fn decimals_keep_their_digits() {
     assert!(message(decimal(Times, &nines, &nines, full)).contains("does not fit DECIMAL(38,0)"));
     assert_eq!(decimal(Minus, &nines, "1", full).expect("fits"), [format!("{}8", "9".repeat(37))]);
     let behind = decimal(Times, "1", "1", [(38, 20), (38, 20)]).expect_err("40 digits");
-    assert!(behind.message().contains("40 digits behind the point"));
+    assert!(behind.message().contains("40 digits after the point"));
 }
 
 #[test]
-fn an_integer_beside_a_decimal_counts_as_one() {
+fn an_integer_beside_a_decimal_becomes_a_decimal() {
     let decimals = values(&[Some("1.50"), None], &DataType::Decimal128(5, 2));
     let integers: ArrayRef = Arc::new(UInt64Array::from(vec![u64::MAX, 1]));
     let kind = decimal_result(ArithmeticOp::Plus, (5, 2), (20, 0)).expect("23 digits");
@@ -157,7 +157,7 @@ fn an_integer_beside_a_decimal_counts_as_one() {
         run(ArithmeticOp::Plus, &decimals, &integers, &kind).expect("fits"),
         ["18446744073709551616.50", "NULL"]
     );
-    // Whole numbers that no integer type holds together.
+    // These are whole numbers of two types that no integer type can hold together.
     let wide = DataType::Decimal128(20, 0);
     let (left, right) = (values(&[Some("-7")], &wide), values(&[Some("2")], &wide));
     assert_eq!(run(ArithmeticOp::Divide, &left, &right, &wide).expect("fits"), ["-3"]);

@@ -1,4 +1,4 @@
-//! Casts of lists item by item, and of structs field by field.
+//! Casts lists item by item, and structs field by field.
 
 use std::sync::Arc;
 
@@ -10,20 +10,21 @@ use rowmill_base::{Error, Result};
 use super::cast;
 use crate::kinds::arrow_failed;
 
-/// Where in `from` the fields of `to` are, by name; a field of `to` that `from` lacks is NULL. `None` if a field of
-/// `from` would be lost.
+/// Returns the positions in `from` of the fields of `to`, found by name. A field that `from` lacks becomes NULL.
+/// Returns `None` if the cast would lose a field of `from`.
 pub fn struct_places(from: &Fields, to: &Fields) -> Option<Vec<Option<usize>>> {
     let find = |name: &str, fields: &Fields| {
         let exact = fields.iter().position(|field| field.name() == name);
         exact.or_else(|| fields.iter().position(|field| field.name().to_lowercase() == name.to_lowercase()))
     };
+    // A cast must not lose a field of the source silently.
     let is_kept = from.iter().all(|field| find(field.name(), to).is_some());
     is_kept.then(|| to.iter().map(|field| find(field.name(), from)).collect())
 }
 
 pub(super) fn cast_list(array: &ArrayRef, item: &FieldRef, or_null: bool) -> Result<ArrayRef> {
     let list = array.as_list::<i32>();
-    // A slice of a list keeps all items. We cast only its own.
+    // A slice of a list array keeps all items, so we cut out its own before the cast.
     let first = list.offsets().first().copied().unwrap_or_default();
     let last = list.offsets().last().copied().unwrap_or_default();
     let own = list.values().slice(first as usize, (last - first) as usize);
@@ -52,7 +53,7 @@ pub(super) fn cast_struct(array: &ArrayRef, fields: &Fields, or_null: bool) -> R
     Ok(Arc::new(array))
 }
 
-/// A field with NULL where the struct is, so that the hidden values cannot fail.
+/// Returns a field with NULL where the struct is NULL, so that the hidden values cannot fail.
 fn without_hidden(column: &ArrayRef, nulls: Option<&NullBuffer>) -> Result<ArrayRef> {
     let Some(nulls) = nulls.filter(|nulls| nulls.null_count() > 0) else { return Ok(Arc::clone(column)) };
     let hidden = BooleanArray::new(!nulls.inner(), None);

@@ -1,7 +1,7 @@
 //! Casts between numbers.
 //!
-//! A float becomes the nearest integer, with ties to even; a decimal is rounded half away from zero. A float becomes the
-//! decimal nearest to its shortest text, so that 0.1 is 0.1.
+//! A float becomes the nearest integer, with ties to even. A decimal is rounded half away from zero. A float becomes
+//! the decimal nearest to its shortest text, so that 0.1 stays 0.1.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use super::{convert_values, shown};
 use crate::kinds::{arrow_failed, is_decimal, is_float, out_of_range, power_of_ten};
 use crate::text::reader::{parse_decimal, parse_f32, parse_f64};
 
-/// Numbers as numbers of another type.
+/// Casts numbers to another type of numbers.
 pub(super) fn cast_number(array: &ArrayRef, kind: &DataType, or_null: bool) -> Result<ArrayRef> {
     let from = array.data_type();
     match kind {
@@ -31,8 +31,9 @@ pub(super) fn cast_number(array: &ArrayRef, kind: &DataType, or_null: bool) -> R
     }
 }
 
-/// A cast of Arrow's, which makes NULL of what does not fit. `original` has the values that an error shows.
+/// Casts with Arrow, which makes NULL of a value that does not fit. `original` has the values that an error shows.
 fn by_arrow(array: &ArrayRef, original: &ArrayRef, kind: &DataType, or_null: bool) -> Result<ArrayRef> {
+    // With `safe`, Arrow gives NULL for a value that does not fit, so we can find the row for the error.
     let options = CastOptions { safe: true, ..CastOptions::default() };
     let cast = cast_with_options(array, kind, &options).map_err(arrow_failed)?;
     if or_null || cast.null_count() == array.null_count() {
@@ -58,6 +59,7 @@ fn narrow_float(array: &ArrayRef, or_null: bool) -> Result<ArrayRef> {
     let floats = array.as_primitive::<Float64Type>();
     let narrow = |value: f64| {
         let narrow = value as f32;
+        // A finite DOUBLE that becomes infinite does not fit.
         (narrow.is_finite() || !value.is_finite()).then_some(narrow + 0.0)
     };
     let failure = |row| out_of_range(shown(array, row), &DataType::Float32);
@@ -66,7 +68,7 @@ fn narrow_float(array: &ArrayRef, or_null: bool) -> Result<ArrayRef> {
     Ok(Arc::new(values))
 }
 
-/// Zero is false, every other number true.
+/// Casts numbers to BOOLEAN. Zero is false, every other number is true.
 pub(super) fn to_boolean(array: &ArrayRef) -> Result<ArrayRef> {
     macro_rules! nonzero {
         ($kind:ty, $zero:expr) => {{
@@ -91,7 +93,8 @@ pub(super) fn to_boolean(array: &ArrayRef) -> Result<ArrayRef> {
     Ok(Arc::new(BooleanArray::new(bits, array.nulls().cloned())))
 }
 
-/// `value * 10^-from` as an integer of `10^-to`, rounded half away from zero; `None` if it is not less than `bound`.
+/// Returns `value * 10^-from` as a multiple of `10^-to`, rounded half away from zero, or `None` if it is not less than
+/// `bound`.
 #[inline]
 pub fn rescale(value: i128, from: i8, to: i8, bound: i128) -> Option<i128> {
     let shift = i32::from(to) - i32::from(from);
@@ -103,10 +106,10 @@ pub fn rescale(value: i128, from: i8, to: i8, bound: i128) -> Option<i128> {
     (value.unsigned_abs() < bound.unsigned_abs()).then_some(value)
 }
 
-/// Half goes away from zero.
+/// Divides and rounds half away from zero.
 fn divide_rounding(value: i128, divisor: i128) -> i128 {
     let (quotient, rest) = match i64::try_from(value).ok().zip(i64::try_from(divisor).ok()) {
-        // 64 bits divide many times faster than 128.
+        // A division of 64 bits is many times faster than one of 128 bits.
         Some((value, divisor)) => (i128::from(value / divisor), i128::from(value % divisor)),
         None => (value / divisor, value % divisor),
     };
@@ -161,7 +164,7 @@ fn to_decimal(array: &ArrayRef, digits: u8, scale: i8, or_null: bool) -> Result<
 
 fn decimal_to(array: &ArrayRef, kind: &DataType, or_null: bool) -> Result<ArrayRef> {
     let DataType::Decimal128(_, scale) = *array.data_type() else {
-        return Err(Error::internal(format!("{} is no DECIMAL", array.data_type())));
+        return Err(Error::internal(format!("{} is not a DECIMAL", array.data_type())));
     };
     let values = array.as_primitive::<Decimal128Type>();
     let failure = |row| out_of_range(shown(array, row), kind);
@@ -199,9 +202,9 @@ fn decimal_to(array: &ArrayRef, kind: &DataType, or_null: bool) -> Result<ArrayR
     }
 }
 
-/// The double nearest to `value * 10^-scale`.
+/// Returns the double nearest to `value * 10^-scale`.
 fn decimal_to_f64(value: i128, scale: i8) -> f64 {
-    // A division of two exact doubles is rounded once; powers of ten up to 10^22 are exact.
+    // Both operands are exact doubles, so the division rounds only once. Powers of ten are exact up to 10^22.
     if value.unsigned_abs() <= 1 << f64::MANTISSA_DIGITS && (0..=22).contains(&scale) {
         return value as f64 / 10_f64.powi(scale.into());
     }
@@ -209,7 +212,7 @@ fn decimal_to_f64(value: i128, scale: i8) -> f64 {
     parse_f64(&text).unwrap_or(value as f64 / 10_f64.powi(scale.into()))
 }
 
-/// The REAL nearest to `value * 10^-scale`.
+/// Returns the REAL nearest to `value * 10^-scale`.
 fn decimal_to_f32(value: i128, scale: i8) -> f32 {
     if value.unsigned_abs() <= 1 << f32::MANTISSA_DIGITS && (0..=10).contains(&scale) {
         return value as f32 / 10_f32.powi(scale.into());

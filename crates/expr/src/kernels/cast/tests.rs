@@ -23,7 +23,7 @@ fn shown(array: &ArrayRef) -> String {
     format(array, 0).unwrap_or_else(|| "NULL".to_owned())
 }
 
-/// The text of `text`, a value of `from`, cast to `to`; or the message of the error.
+/// Casts `text`, a value of `from`, to `to`. Returns its text or the message of the error.
 fn cast_text(text: &str, from: &DataType, to: &DataType) -> String {
     let value = parse(text, from).expect("a value");
     assert!(can_cast(from, to), "{from} to {to}");
@@ -106,7 +106,7 @@ fn texts_are_read_and_written_as_results_show_them() {
     for (text, kind, expected) in cases {
         assert_eq!(cast_text(text, &DataType::Utf8View, &kind), expected);
         assert_eq!(cast_text(expected, &kind, &DataType::Utf8View), expected);
-        assert_eq!(cast_text(expected, &DataType::Utf8View, &kind), expected, "the text of a value is the value");
+        assert_eq!(cast_text(expected, &DataType::Utf8View, &kind), expected, "the text reads back as the value");
     }
     assert_eq!(
         cast_text(uuid, &DataType::FixedSizeBinary(16), &DataType::BinaryView),
@@ -150,7 +150,7 @@ fn unreadable_texts_name_the_text_and_the_type() {
 }
 
 #[test]
-fn times_go_down_to_their_unit() {
+fn times_round_down_to_their_unit() {
     let seconds = DataType::Timestamp(TimeUnit::Second, None);
     let nanos = DataType::Timestamp(TimeUnit::Nanosecond, None);
     let time = DataType::Time64(TimeUnit::Microsecond);
@@ -189,7 +189,7 @@ fn lists_and_structs_are_cast_by_their_parts() {
         DataType::Struct(vec![Field::new("B", DataType::Utf8View, true), Field::new("a", DataType::Int8, true)].into());
     assert_eq!(cast_text(r#"{"a": 1, "b": "x"}"#, &from, &to), r#"{"B": "x", "a": 1}"#);
     assert!(!can_cast(&from, &DataType::Struct(fields(["a", "c"]))));
-    // A value under a NULL struct is not cast.
+    // A value under a NULL struct must not be cast.
     let numbers: ArrayRef = Arc::new(Int64Array::from(vec![1, 1_000]));
     let a: Fields = vec![Field::new("a", DataType::Int64, true)].into();
     let hidden: ArrayRef = Arc::new(StructArray::new(a, vec![numbers], Some(NullBuffer::from(vec![true, false]))));
@@ -205,7 +205,7 @@ fn null_rows_and_empty_columns_are_cast() {
     for array in [&wide, &doubles] {
         for to in [DataType::Int8, DataType::Decimal128(2, 1), DataType::Float32, DataType::Utf8View, DataType::Boolean]
         {
-            let result = cast(array, &to, false).expect("the value under NULL is not looked at");
+            let result = cast(array, &to, false).expect("a value under NULL is not cast");
             assert!(result.is_null(0) && result.is_valid(1), "{to}");
             assert_eq!(cast(&array.slice(0, 0), &to, false).expect("nothing").len(), 0);
         }

@@ -1,5 +1,5 @@
-//! Casts between dates, times and timestamps. A value finer than the unit goes down to the last point in time of that
-//! unit, before 1970 too.
+//! Casts between dates, times and timestamps. A value that is finer than the unit rounds down to the unit, before 1970
+//! too.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub(super) fn date_to_timestamp(array: &ArrayRef, kind: &DataType, or_null: bool
 
 pub(super) fn timestamp_to_date(array: &ArrayRef) -> Result<ArrayRef> {
     let per_day = SECONDS_PER_DAY * per_second(array.data_type())?;
-    // A timestamp of seconds can be beyond the last date.
+    // A timestamp of seconds can be after the last date.
     let day = |count: i64| i32::try_from(count.div_euclid(per_day)).ok();
     let failure = |row| out_of_time(array, row, &DataType::Date32);
     let dates: PrimitiveArray<Date32Type> = convert_values(&counts(array)?, array.nulls(), false, day, failure)?;
@@ -67,11 +67,11 @@ fn out_of_time(array: &ArrayRef, row: usize, kind: &DataType) -> Error {
 fn per_second(kind: &DataType) -> Result<i64> {
     match kind {
         DataType::Timestamp(unit, _) => Ok(units_per_second(*unit)),
-        other => Err(Error::internal(format!("{other} is no timestamp"))),
+        other => Err(Error::internal(format!("{other} is not a timestamp"))),
     }
 }
 
-/// The counts of a timestamp of any unit.
+/// Returns the ticks of timestamps of any unit.
 fn counts(array: &ArrayRef) -> Result<ScalarBuffer<i64>> {
     fn of<T: ArrowPrimitiveType<Native = i64>>(array: &ArrayRef) -> ScalarBuffer<i64> {
         array.as_primitive::<T>().values().clone()
@@ -81,14 +81,14 @@ fn counts(array: &ArrayRef) -> Result<ScalarBuffer<i64>> {
         DataType::Timestamp(TimeUnit::Millisecond, _) => of::<TimestampMillisecondType>(array),
         DataType::Timestamp(TimeUnit::Microsecond, _) => of::<TimestampMicrosecondType>(array),
         DataType::Timestamp(TimeUnit::Nanosecond, _) => of::<TimestampNanosecondType>(array),
-        other => return Err(Error::internal(format!("{other} is no timestamp"))),
+        other => return Err(Error::internal(format!("{other} is not a timestamp"))),
     })
 }
 
-/// Counts as timestamps of type `kind`.
+/// Makes timestamps of type `kind` from ticks.
 fn timestamps(counts: PrimitiveArray<Int64Type>, kind: &DataType) -> Result<ArrayRef> {
     let DataType::Timestamp(unit, zone) = kind else {
-        return Err(Error::internal(format!("{kind} is no timestamp")));
+        return Err(Error::internal(format!("{kind} is not a timestamp")));
     };
     let zone = zone.clone();
     Ok(match unit {

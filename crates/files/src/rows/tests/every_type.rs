@@ -1,4 +1,4 @@
-//! Random conditions on columns of every type that Parquet has: what is left out must not pass.
+//! Tests random conditions on columns of every Parquet type: rows that a scan leaves out must not pass the condition.
 
 use arrow::array::{
     BinaryArray, FixedSizeBinaryArray, Float16Array, Float32Array, Float64Array, StringViewArray, new_null_array,
@@ -18,7 +18,7 @@ use super::*;
 
 const ROWS: usize = 2_000;
 
-/// The types that files have, which are more than those of SQL.
+/// The types that files can have. SQL has fewer.
 fn file_types() -> Vec<DataType> {
     let zone = || Some("Europe/Berlin".into());
     vec![
@@ -58,7 +58,7 @@ fn file_types() -> Vec<DataType> {
     ]
 }
 
-/// A column of a type of files from numbers about 0.
+/// Makes a column of a file type from numbers near 0.
 fn column(kind: &DataType, numbers: &[Option<i64>]) -> ArrayRef {
     let integers = || Int64Array::from(numbers.to_vec());
     let bytes = |value: &i64| {
@@ -72,7 +72,7 @@ fn column(kind: &DataType, numbers: &[Option<i64>]) -> ArrayRef {
         DataType::UInt8 => {
             Arc::new(integers().unary::<_, arrow::datatypes::UInt8Type>(|n| (n + 128).clamp(0, 255) as u8))
         }
-        // Half of the numbers have the highest bit.
+        // Half of the numbers have the highest bit set.
         DataType::UInt16 => Arc::new(integers().unary::<_, arrow::datatypes::UInt16Type>(|n| n as u16)),
         DataType::UInt32 => Arc::new(integers().unary::<_, UInt32Type>(|n| n as u32)),
         DataType::UInt64 => Arc::new(integers().unary::<_, arrow::datatypes::UInt64Type>(|n| n as u64)),
@@ -86,7 +86,7 @@ fn column(kind: &DataType, numbers: &[Option<i64>]) -> ArrayRef {
             cast(&integers().unary::<_, arrow::datatypes::Int32Type>(|n| (n + 500) as i32), kind).expect("times")
         }
         DataType::Time64(_) => cast(&integers().unary::<_, Int64Type>(|n| (n + 500) * 1_001), kind).expect("times"),
-        // Fractions of the units that are kept.
+        // The values have fractions of the units that are kept.
         DataType::Timestamp(..) => cast(&integers().unary::<_, Int64Type>(|n| n * 100_003), kind).expect("timestamps"),
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Dictionary(..) => {
             let texts = numbers
@@ -110,7 +110,7 @@ fn column(kind: &DataType, numbers: &[Option<i64>]) -> ArrayRef {
     }
 }
 
-/// Numbers with NaN of both signs and both zeros among them.
+/// Converts numbers to floats. NaN of both signs and both zeros occur too.
 fn float(numbers: &[Option<i64>]) -> Float64Array {
     Float64Array::from_iter(numbers.iter().enumerate().map(|(row, n)| {
         n.map(|n| match (n, row % 97) {
@@ -122,7 +122,7 @@ fn float(numbers: &[Option<i64>]) -> Float64Array {
     }))
 }
 
-/// Numbers that lie together in pages, some of which hold NULL alone.
+/// Makes numbers that are close together within a page. Some pages have only NULLs.
 fn numbers(rng: &mut SmallRng) -> Vec<Option<i64>> {
     let nulls = [0.0, 0.1, 1.0];
     let mut numbers = Vec::with_capacity(ROWS);
@@ -137,7 +137,7 @@ fn numbers(rng: &mut SmallRng) -> Vec<Option<i64>> {
     numbers
 }
 
-/// One zero and one NaN, as the engine has them.
+/// Replaces floats by those of the engine, which has one zero and one NaN.
 fn canonical(column: &ArrayRef) -> ArrayRef {
     match column.data_type() {
         DataType::Float32 => Arc::new(
@@ -154,7 +154,7 @@ fn canonical(column: &ArrayRef) -> ArrayRef {
     }
 }
 
-/// A condition on columns whose values are `columns`; the first of them is the number of the row.
+/// Makes a random condition on the columns `columns`. The first column is the row number and is not used.
 fn condition(rng: &mut SmallRng, columns: &[ArrayRef], depth: usize) -> Predicate {
     if depth > 0 && rng.random_bool(0.5) {
         let parts = (0..rng.random_range(1..4)).map(|_| condition(rng, columns, depth - 1)).collect();
@@ -202,7 +202,7 @@ fn condition(rng: &mut SmallRng, columns: &[ArrayRef], depth: usize) -> Predicat
     }
 }
 
-/// The numbers of the rows of a batch, its first column, that pass.
+/// The row numbers, taken from the first column, of the rows in a batch that pass.
 fn passing(batch: &RecordBatch, predicate: &Predicate) -> Vec<i64> {
     let mut column = |column: usize| Ok(canonical(batch.column(column)));
     let truth = evaluate(predicate, batch.num_rows(), &mut column).expect("a condition");
@@ -261,6 +261,7 @@ fn conditions_lose_no_row_of_any_type() {
                 "{kind}, {statistics:?}: {}",
                 predicate.display(&name)
             );
+            // With page statistics, equality should read only few rows, so we count them.
             if statistics == EnabledStatistics::Page
                 && matches!(predicate, Predicate::Compare { op: CompareOp::Equal, .. })
             {
@@ -273,7 +274,7 @@ fn conditions_lose_no_row_of_any_type() {
 }
 
 #[test]
-fn nan_is_the_greatest_number_though_statistics_leave_it_out() {
+fn nan_is_never_pruned_although_statistics_omit_it() {
     let folder = folder();
     let path = path(&folder, "a.parquet");
     let floats: ArrayRef =
@@ -284,10 +285,10 @@ fn nan_is_the_greatest_number_though_statistics_leave_it_out() {
     let source = open(&path);
     let float = |op, value: f64| compare(1, op, Float64Array::from(vec![value]));
     let ids = |predicates: &[Predicate]| numbers_of(&read(&source, &[0], predicates, 1).expect("read"));
-    // Any page may hold a NaN, which is above 5,000.
+    // Any page may have a NaN, which is greater than 5,000.
     assert_eq!(ids(&[float(CompareOp::Greater, 5_000.0)]).len(), 2_000);
     assert_eq!(ids(&[float(CompareOp::Equal, f64::NAN)]).len(), 2_000);
-    // With an upper limit NaN does not pass.
+    // With an upper bound, NaN does not pass.
     assert_eq!(ids(&[float(CompareOp::Less, 50.0)]), (0..100).collect::<Vec<_>>());
     assert_eq!(
         ids(&[float(CompareOp::Greater, 1_910.0), float(CompareOp::Less, 5_000.0)]),
@@ -301,14 +302,14 @@ fn numbers_of(batch: &RecordBatch) -> Vec<i64> {
 }
 
 #[test]
-fn old_timestamps_have_no_order() {
+fn int96_timestamps_are_never_pruned() {
     let folder = folder();
     let path = path(&folder, "a.parquet");
     let schema = parse_message_type("message m { required int96 at; }").expect("a schema");
     let properties = WriterProperties::builder().set_data_page_row_count_limit(2).set_write_batch_size(2).build();
     let file = File::create(&path).expect("made");
     let mut writer = SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties)).expect("a writer");
-    // 1969-12-31 to 1970-01-03, noon: the day of 1970-01-01 is 2,440,588.
+    // Noon of 1969-12-31 to 1970-01-03. 1970-01-01 is the Julian day 2,440,588.
     let days: Vec<Int96> = (0..4)
         .map(|day| {
             let mut at = Int96::new();
@@ -334,7 +335,7 @@ fn old_timestamps_have_no_order() {
 }
 
 #[test]
-fn values_of_another_type_than_the_column_refute_nothing() {
+fn values_of_another_type_exclude_no_rows() {
     let folder = folder();
     let path = path(&folder, "a.parquet");
     write_parquet(&path, &rows(0..1_000), small_pages().set_bloom_filter_enabled(true));

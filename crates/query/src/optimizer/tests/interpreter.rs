@@ -1,5 +1,5 @@
-//! The meaning of logical plans, as directly as it can be written down: nested loops, and correlated subqueries
-//! evaluated for each row. The oracle for all rewrites.
+//! Interprets logical plans as directly as possible, with nested loops and with correlated subqueries that are
+//! evaluated for each row. It is the oracle for all rewrites.
 
 use std::cell::Cell;
 use std::cmp::Ordering;
@@ -22,10 +22,10 @@ pub(super) enum Datum {
     List(Vec<Datum>),
 }
 
-/// Why a plan has no result.
+/// The reason why a plan has no result.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Failure {
-    /// As a statement fails.
+    /// The statement fails with an error.
     Error(&'static str),
     /// The plan takes too long to interpret.
     Budget,
@@ -277,11 +277,11 @@ impl<'a> Interpreter<'a> {
     fn join(&self, join: &LogicalJoin, outer: &Row) -> Outcome<Vec<Row>> {
         let lefts = self.rows(&join.left, outer)?;
         if lefts.is_empty() && join.kind != LogicalJoinKind::Full {
-            // The rows of the right side must not be computed then.
+            // The right side must not be computed if the left side is empty.
             return Ok(Vec::new());
         }
         let mut is_dependent = free(&join.right).intersects(&output(&join.left));
-        // What a shared plan names is not told by the plan that reads it.
+        // The plan that reads a shared plan does not show which columns the shared plan names.
         each_operator(&join.right, &mut |plan| {
             if let Logical::Shared { input, .. } = plan {
                 is_dependent |= !free(input).is_empty();

@@ -1,5 +1,5 @@
-//! Three tables of three BIGINT columns. The last one has a primary key in the first column, and the second is NOT NULL.
-//! The second column of the table before it refers to that key.
+//! Three tables with three BIGINT columns each. The last table has its primary key in the first column, and its second
+//! column is NOT NULL. The second column of the second table refers to that key.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Random logical plans with correlation of every kind.
+//! Generates random logical plans with every kind of correlation.
 
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ use rowmill_plan::{AggregateFunction, ColumnId, Columns, CompareOp, ExprOp, Logi
 use super::interpreter::Datum;
 use crate::optimizer::walk::renumber;
 
-/// Makes plans over the three tables of [`super::key_tables`].
+/// Generates plans over the three tables of [`super::key_tables`].
 pub(super) struct PlanMaker {
     pub(super) random: StdRng,
     columns: Columns,
     shared: usize,
-    /// May expressions fail?
+    /// Whether expressions may fail.
     pub(super) failing: bool,
 }
 
@@ -36,7 +36,7 @@ impl PlanMaker {
         let table = |number| {
             let rows = self.random.random_range(0..6);
             let mut value = |row, column| match self.random.random_range(0..6) {
-                // The primary key of the last table, and a column of it that is NOT NULL.
+                // The primary key of the last table, and its NOT NULL column.
                 _ if number == 2 && column == 0 => Datum::Int(row),
                 0 if number == 2 && column == 1 => Datum::Int(0),
                 0 => Datum::Null,
@@ -56,14 +56,14 @@ impl PlanMaker {
         tables
     }
 
-    /// All columns of a table, in some order.
+    /// A scan of all columns of a table, in random order.
     fn whole_scan(&mut self, table: usize) -> (Logical, Ids) {
         let columns: Vec<_> = (0..3).map(|at| (self.add(), at)).collect();
         let ids = columns.iter().map(|(id, _)| *id).collect();
         (Logical::Scan(LogicalScan { table, columns, conditions: Vec::new(), row_number: None }), ids)
     }
 
-    /// A join by a foreign key, or of a table with itself by its key.
+    /// A join by a foreign key, or a self-join of a table by its key.
     fn key_join(&mut self, down: usize) -> (Logical, Ids) {
         let is_self = self.chance(2);
         let (mut left, own) = self.whole_scan(if is_self { 2 } else { 1 });
@@ -125,7 +125,7 @@ impl PlanMaker {
         (Logical::Scan(LogicalScan { table, columns, conditions: Vec::new(), row_number: None }), ids)
     }
 
-    /// A plan with at least one column; it may name columns of `outer`.
+    /// A plan with at least one column. It may name columns of `outer`.
     fn plan(&mut self, depth: usize, outer: &[ColumnId]) -> (Logical, Ids) {
         if depth == 0 {
             return self.scan();
@@ -193,7 +193,7 @@ impl PlanMaker {
                         LogicalWindowFunction::Aggregate(self.aggregate(&joined(&ids, outer)))
                     }
                 };
-                // Rows that are equal in all columns get different numbers, but nothing else tells them apart.
+                // Rows that are equal in all columns get different numbers, but nothing else distinguishes them.
                 let id = self.add();
                 let calls = vec![(id, LogicalWindowCall { function, frame })];
                 ids.push(id);
@@ -264,7 +264,7 @@ impl PlanMaker {
                 let ordinality = self.chance(2).then(|| self.add());
                 let outer = self.chance(2);
                 let lists = vec![(id, list)];
-                // The order of a list's items is that of all columns, so that the numbers are determined.
+                // The items of a list are ordered by all columns, so their numbers are deterministic.
                 (Logical::Unnest { input: Box::new(input), lists, ordinality, outer }, ids)
             }
             15 => {
@@ -295,7 +295,7 @@ impl PlanMaker {
             }
             18 | 19 => self.key_join(down),
             16 | 17 => {
-                // Twins, sometimes with a condition that only one of them has.
+                // Twins; sometimes only one of them has a condition.
                 let scope = if self.chance(3) { outer } else { &[] };
                 let (left, left_ids) = if self.chance(2) { self.group(down, scope) } else { self.plan(down, scope) };
                 let mut right = left.clone();
@@ -340,7 +340,7 @@ impl PlanMaker {
         self.columns.expr(id)
     }
 
-    /// Only some columns, by which all can be ordered.
+    /// A projection to a few columns, so all of them can be sort keys.
     fn narrowed(&mut self, input: Logical, ids: Ids) -> (Logical, Ids) {
         (input, ids)
     }
@@ -430,7 +430,7 @@ impl PlanMaker {
         }
     }
 
-    /// A scalar subquery, mostly of one row.
+    /// A scalar subquery, usually with one row.
     fn scalar(&mut self, depth: usize, outer: &[ColumnId]) -> ScalarExpr {
         let (mut plan, mut ids) = self.plan(depth, outer);
         match self.random.random_range(0..6) {

@@ -1,4 +1,4 @@
-//! Random plans give the same rows before and after all rewrites.
+//! Random plans must give the same rows before and after all rewrites.
 
 use crate::binder::BoundQuery;
 use crate::optimizer::optimize;
@@ -10,7 +10,7 @@ use super::random_plan::PlanMaker;
 use rowmill_base::ErrorKind;
 use rowmill_plan::Logical;
 
-/// Checks the plan of one seed; whether it could be checked.
+/// Checks the plan of one seed. Returns whether it could be checked.
 fn check(seed: u64, depth: usize, failing: bool) -> bool {
     let mut maker = PlanMaker::new(seed);
     maker.failing = failing;
@@ -58,7 +58,7 @@ fn check(seed: u64, depth: usize, failing: bool) -> bool {
 }
 
 fn check_all(seeds: std::ops::Range<u64>, depth: usize, failing: bool) {
-    // Other plans, and more of them: `FIRST_SEED=100000 SEEDS=20000 cargo test random_queries`
+    // To test more and other plans: `FIRST_SEED=100000 SEEDS=20000 cargo test random_queries`.
     let number = |name| std::env::var(name).ok().and_then(|value| value.parse().ok());
     let first = number("FIRST_SEED").unwrap_or(seeds.start);
     let count = number("SEEDS").unwrap_or(seeds.end - seeds.start);
@@ -80,27 +80,27 @@ fn check_all(seeds: std::ops::Range<u64>, depth: usize, failing: bool) {
 }
 
 #[test]
-fn small_plans_mean_the_same() {
+fn small_plans_keep_their_meaning() {
     check_all(0..4000, 2, false);
 }
 
 #[test]
-fn nested_plans_mean_the_same() {
+fn nested_plans_keep_their_meaning() {
     check_all(0..3000, 3, false);
 }
 
 #[test]
-fn deep_plans_mean_the_same() {
+fn deep_plans_keep_their_meaning() {
     check_all(0..150, 4, false);
 }
 
 #[test]
-fn plans_that_can_fail_fail_no_more_often() {
+fn plans_that_can_fail_do_not_fail_more_often() {
     check_all(0..2000, 2, true);
     check_all(0..2000, 3, true);
 }
 
-/// Shows one plan before and after: `SEED=1 DEPTH=2 cargo test shows_one_plan -- --ignored --nocapture`
+/// Prints one plan before and after: `SEED=1 DEPTH=2 cargo test shows_one_plan -- --ignored --nocapture`.
 #[test]
 #[ignore]
 fn shows_one_plan() {

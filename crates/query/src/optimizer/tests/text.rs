@@ -1,4 +1,4 @@
-//! Plans as short texts.
+//! Formats plans as short texts.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use rowmill_plan::{ColumnId, ExprOp, Logical, ScalarExpr};
 
 use crate::optimizer::walk::inputs;
 
-/// A plan, an operator per line.
+/// Formats a plan with one operator per line.
 pub(super) fn text(plan: &Logical) -> String {
     let mut out = String::new();
     write_plan(plan, 0, &mut out);

@@ -1,4 +1,4 @@
-//! Keys against a comparison of their values, and damaged keys.
+//! Compares the order of keys with the order of their values, and reads damaged keys.
 
 use std::cmp::Ordering;
 use std::ops::Bound;
@@ -26,7 +26,7 @@ fn rows_of(parts: &[KeyPart]) -> BoxedStrategy<Vec<Value>> {
         .boxed()
 }
 
-/// Parts, and some rows of them; a row often has the first values of another.
+/// Makes parts, and some rows for them. One row often shares its first values with another.
 fn keys() -> impl Strategy<Value = (Vec<KeyPart>, Vec<Vec<Value>>)> {
     parts().prop_flat_map(|parts| {
         let rows = (rows_of(&parts), rows_of(&parts), 0..=parts.len());
@@ -52,7 +52,7 @@ fn encode(codec: &KeyCodec, row: &[Value]) -> Vec<u8> {
     key
 }
 
-/// All parts of a key, through every way to read them.
+/// Reads all parts of a key, in every possible way.
 fn decode(codec: &KeyCodec, key: &[u8]) -> Result<Vec<Value>> {
     let (mut reader, mut scratch, mut row) = (codec.reader(key), Vec::new(), Vec::new());
     while let Some(value) = reader.next(&mut scratch)? {
@@ -76,7 +76,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(3000))]
 
     #[test]
-    fn the_order_of_keys_is_that_of_values((parts, rows) in keys()) {
+    fn keys_sort_like_their_values((parts, rows) in keys()) {
         let codec = KeyCodec::new(&parts).unwrap();
         let encoded: Vec<_> = rows.iter().map(|row| encode(&codec, row)).collect();
         for (a, key_a) in rows.iter().zip(&encoded) {
@@ -103,7 +103,7 @@ proptest! {
             let column: Vec<_> = rows.iter().map(|row| row[part].clone()).collect();
             prop_assert_eq!(decode_column(&codec, &keys, part).unwrap(), column);
         }
-        // All at once, and back to the same keys.
+        // Decode all columns together, and encode them to the same keys again.
         let columns = codec.decode_columns(&keys, &vec![true; parts.len()]).unwrap();
         let columns: Vec<ArrayRef> = columns.into_iter().map(Option::unwrap).collect();
         let mut again = ByteRows::new();
@@ -114,7 +114,7 @@ proptest! {
     }
 
     #[test]
-    fn a_range_has_what_the_condition_asks_for(
+    fn a_range_has_exactly_the_keys_that_meet_the_condition(
         (parts, rows, bounds, equal) in keys().prop_flat_map(|(parts, rows)| {
             let equal = 0..parts.len();
             let bounds = (rows_of(&parts), rows_of(&parts), 0..3_u8, 0..3_u8);
@@ -185,9 +185,9 @@ proptest! {
     }
 }
 
-/// Pairs and their order for each type by itself, as the mixed keys above meet each type too rarely.
+/// Compares pairs of values of each type alone, because the mixed keys above meet each type too rarely.
 #[test]
-fn every_type_is_ordered_alone() {
+fn keys_of_every_single_type_sort_like_its_values() {
     for kind in ordered_kinds() {
         for (nullable, descending) in [(false, false), (true, false), (false, true), (true, true)] {
             let part = KeyPart { kind: kind.clone(), nullable, descending };
@@ -214,7 +214,7 @@ fn types_without_an_order_are_refused() {
 }
 
 #[test]
-fn what_does_not_fit_leaves_nothing() {
+fn a_failed_encode_appends_nothing() {
     let parts = [KeyPart::new(SqlType::TEXT), KeyPart::new(SqlType::Int8)];
     let codec = KeyCodec::new(&parts).unwrap();
     let mut key = b"head".to_vec();
@@ -232,9 +232,9 @@ fn what_does_not_fit_leaves_nothing() {
     decimal.encode(&[ValueRef::Decimal(-999)], &mut key).unwrap();
 }
 
-/// The bytes themselves, so that no change of them goes unnoticed.
+/// Checks the exact bytes, because they are on disk and must not change.
 #[test]
-fn bytes_are_as_written_down() {
+fn keys_have_the_documented_bytes() {
     let parts = [
         KeyPart::new(SqlType::Int32),
         KeyPart { kind: SqlType::TEXT, nullable: true, descending: false },

@@ -1,4 +1,4 @@
-//! Rows of every type there and back, older rows, updates, and damaged rows.
+//! Tests round trips of rows of every type, older rows, updates, and damaged rows.
 
 use arrow::array::{Array, ArrayRef};
 use proptest::prelude::*;
@@ -17,7 +17,7 @@ fn rows_of(kinds: &[SqlType]) -> BoxedStrategy<Vec<Value>> {
     kinds.iter().map(nullable_values).collect::<Vec<_>>().boxed()
 }
 
-/// Types, three rows of them, and how many columns each of the rows has.
+/// Makes types, three rows of them, and the number of columns that each row has.
 fn rows() -> impl Strategy<Value = (Vec<SqlType>, Vec<Vec<Value>>, Vec<usize>)> {
     kinds().prop_flat_map(|kinds| {
         let rows = proptest::collection::vec(rows_of(&kinds), 3);
@@ -30,7 +30,7 @@ fn has_list(kinds: &[SqlType]) -> bool {
     kinds.iter().any(|kind| matches!(kind, SqlType::List(_)))
 }
 
-/// A list as what it has, since its bytes depend on what lay beside it in its array.
+/// Converts a list to a printed form, because its bytes depend on the array that it was cut from.
 fn plain(value: ValueRef<'_>, kind: &SqlType) -> Value {
     match (value, kind) {
         (ValueRef::Bytes(bytes), SqlType::List(_)) => {
@@ -56,12 +56,12 @@ fn read(layout: &RowLayout, bytes: &[u8]) -> Result<Vec<Value>> {
     (0..view.columns()).map(|column| Ok(Value::of(view.get(column)?.expect("the row has it")))).collect()
 }
 
-/// As a row without a value of its own reads: what it has, then what is missing.
+/// Completes a row that is older than some columns with the missing values.
 fn completed(row: &[Value], missing: &[Value]) -> Vec<Value> {
     row.iter().chain(&missing[row.len()..]).cloned().collect()
 }
 
-/// All columns of `rows` by way of arrays.
+/// Reads all columns of `rows` as arrays.
 fn decode(layout: &RowLayout, rows: &[&[u8]], missing: &[Value]) -> Result<Vec<Vec<Value>>> {
     let wanted: Vec<_> = missing.iter().map(Value::as_ref).enumerate().collect();
     let columns = layout.decode_columns(rows, &wanted)?;
@@ -86,7 +86,7 @@ proptest! {
             let view = RowView::new(&layout, bytes).unwrap();
             prop_assert!((row.len()..kinds.len()).all(|column| view.get(column).unwrap().is_none()));
         }
-        // As arrays, with the first row for what is missing, and of whole rows back to the same bytes.
+        // Decode to arrays, with the first row as the missing values. Whole rows should encode to the same bytes again.
         let slices: Vec<_> = encoded.iter().map(|bytes| &bytes[..]).collect();
         let as_arrays_do = |row: Vec<Value>| row.iter().zip(&kinds).map(|(value, kind)| plain(value.as_ref(), kind)).collect();
         let expected: Vec<Vec<_>> = rows_had.iter().map(|row| as_arrays_do(completed(row, &rows[0]))).collect();
@@ -97,14 +97,14 @@ proptest! {
         let arrays = layout.decode_columns(&slices, &wanted).unwrap();
         let mut again = ByteRows::new();
         layout.encode_rows(rows.len(), &arrays, &mut again).unwrap();
-        // The bytes of a list depend on what lay beside it in its array.
+        // The bytes of a list depend on the array that it was cut from.
         let again: Vec<_> = again.iter().collect();
         prop_assert!(has_list(&kinds) || again == slices);
         prop_assert_eq!(layout.decode_columns(&again, &wanted).unwrap(), arrays);
     }
 
     #[test]
-    fn an_update_is_a_row_of_the_new_values((kinds, rows, lens) in rows(), changed in any::<u16>()) {
+    fn an_updated_row_equals_a_row_of_the_new_values((kinds, rows, lens) in rows(), changed in any::<u16>()) {
         let layout = RowLayout::new(&kinds).unwrap();
         let (old, new, missing) = (&rows[0][..lens[0]], &rows[1], &rows[2]);
         let is_changed = |column: usize| changed >> (column % 16) & 1 == 1;
@@ -136,7 +136,7 @@ proptest! {
             for flip in [1, 0x80, 0xff] {
                 let mut damaged = bytes.clone();
                 damaged[at] ^= flip;
-                // Both ways to read agree on whether it is a row.
+                // Both ways to read should agree on whether the bytes are a row.
                 let by_fields = read(&layout, &damaged);
                 let by_columns = decode(&layout, &[&damaged], &rows[1]);
                 prop_assert!(has_list(&kinds) || by_fields.is_ok() == by_columns.is_ok());
@@ -161,7 +161,7 @@ fn long_strings_make_a_wide_row() {
         for (column, value) in row.into_iter().enumerate() {
             assert_eq!(view.get(column).unwrap(), Some(value));
         }
-        // Narrow rows become wide and wide ones narrow.
+        // A narrow row may become wide, and a wide row narrow.
         for text in ["", &long] {
             let mut updated = Vec::new();
             layout.update(&view, &[(0, ValueRef::Text(text)), (2, ValueRef::Null)], &row, &mut updated).unwrap();
@@ -175,10 +175,10 @@ fn long_strings_make_a_wide_row() {
 }
 
 #[test]
-fn what_does_not_fit_leaves_nothing() {
+fn a_failed_encode_or_update_appends_nothing() {
     let layout = RowLayout::new(&[SqlType::TEXT, SqlType::Int8]).unwrap();
     let mut bytes = b"before".to_vec();
-    // In narrow rows, and in wide ones.
+    // In narrow rows and in wide rows.
     for text in ["a", &"x".repeat(70_000)] {
         for value in [ValueRef::Int(-129), ValueRef::Text("1")] {
             assert!(layout.encode(&[ValueRef::Text(text), value], &mut bytes).is_err());
@@ -193,9 +193,9 @@ fn what_does_not_fit_leaves_nothing() {
     assert_eq!(RowLayout::new(&vec![SqlType::Boolean; 1 << 15]).unwrap_err().kind(), ErrorKind::StatementTooComplex);
 }
 
-/// The bytes themselves, so that no change of them goes unnoticed.
+/// Checks the exact bytes, because they are on disk and must not change.
 #[test]
-fn bytes_are_as_written_down() {
+fn rows_have_the_documented_bytes() {
     let layout = RowLayout::new(&[SqlType::TEXT, SqlType::Int32, SqlType::Boolean, SqlType::TEXT]).unwrap();
     let mut bytes = Vec::new();
     layout.encode(&[ValueRef::Text("ab"), ValueRef::Int(-2), ValueRef::Null, ValueRef::Text("c")], &mut bytes).unwrap();

@@ -1,4 +1,4 @@
-//! Shortened keys against whole ones.
+//! Compares shortened keys with whole ones.
 
 use std::ops::Bound;
 
@@ -10,7 +10,7 @@ use crate::keyed::{KeyPart, ValueRef};
 
 const HEAD: &[u8] = b"head";
 
-/// A text of perhaps thousands of bytes, which many others begin as.
+/// Makes a text of up to thousands of bytes. Many of the texts begin alike.
 fn texts() -> impl Strategy<Value = Option<String>> {
     let lengths = prop_oneof![Just(0), Just(1), 330..350_usize, 500..520_usize, 1010..1030_usize, Just(5000)];
     let ends = proptest::sample::select(vec!["", "a", "b", "\0", "\0\0", "\0b", "\u{10ffff}", "ab\0c"]);
@@ -20,7 +20,7 @@ fn texts() -> impl Strategy<Value = Option<String>> {
 
 type Row = (Vec<Option<String>>, i64);
 
-/// Which parts descend, and rows.
+/// Makes the descending flags of some parts, and rows.
 fn rows() -> impl Strategy<Value = (Vec<bool>, Vec<Row>)> {
     proptest::collection::vec(any::<bool>(), 1..4).prop_flat_map(|descending| {
         let row = (proptest::collection::vec(texts(), descending.len()), 0..3_i64);
@@ -39,7 +39,7 @@ fn values(row: &[Option<String>]) -> Vec<ValueRef<'_>> {
     row.iter().map(|value| value.as_deref().map_or(ValueRef::Null, ValueRef::Text)).collect()
 }
 
-/// The whole key of a row, and the one that is kept.
+/// The whole key of a row, and its stored key.
 fn keys(codec: &KeyCodec, (row, number): &Row) -> (Vec<u8>, Vec<u8>) {
     let mut whole = HEAD.to_vec();
     codec.encode(&values(row), &mut whole).unwrap();
@@ -56,7 +56,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn kept_keys_say_what_they_are_and_lie_where_whole_ones_do((descending, rows) in rows()) {
+    fn stored_keys_tell_their_form_and_sort_like_whole_keys((descending, rows) in rows()) {
         let (codec, parts) = (codec(&descending), descending.len());
         let keys: Vec<_> = rows.iter().map(|row| keys(&codec, row)).collect();
         for ((row, (whole, kept)), at) in rows.iter().zip(&keys).zip(0..) {
@@ -74,6 +74,7 @@ proptest! {
                 }
             }
             for ((other, (other_whole, other_kept)), other_at) in rows.iter().zip(&keys).zip(0..) {
+                // Stored keys may sort differently only if both are shortened and have the same first bytes.
                 let beginning = HEAD.len() + SHORT_PREFIX_BYTES;
                 let is_alike = is_short && other_kept.starts_with(&kept[..beginning]);
                 if !is_alike {
@@ -88,7 +89,7 @@ proptest! {
     }
 
     #[test]
-    fn kept_ranges_have_all_that_is_asked_for(
+    fn a_stored_range_has_every_key_that_was_asked_for(
         (descending, rows, equal, how) in rows().prop_flat_map(|(descending, rows)| {
             let equal = 0..=descending.len();
             (Just(descending), Just(rows), equal, (0..3_u8, 0..3_u8))
@@ -127,7 +128,7 @@ proptest! {
     }
 
     #[test]
-    fn the_beginning_of_a_string_is_read(text in texts(), descending in any::<bool>()) {
+    fn the_beginning_of_a_cut_string_is_read(text in texts(), descending in any::<bool>()) {
         let codec = codec(&[descending]);
         let text = text.unwrap_or_default();
         let mut key = Vec::new();
@@ -139,8 +140,8 @@ proptest! {
 }
 
 #[test]
-fn hashes_stay_what_they_are() {
-    // They are on disk. The first one is the reference's for a key of zeros and no bytes.
+fn hashes_never_change() {
+    // Hashes are on disk. The first one is the value of the reference implementation for a key of zeros and no bytes.
     let hex = |bytes: &[u8]| hash_of(bytes).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     assert_eq!(hex(b""), EMPTY_HASH);
     assert_eq!(hex(&[b'p'; 2000]), LONG_HASH);
@@ -150,7 +151,7 @@ const EMPTY_HASH: &str = "5049d74780a3e07d4202ab47d4cef2f4";
 const LONG_HASH: &str = "c5e807bd72f7d26ae75819e244c644c0";
 
 #[test]
-fn a_range_of_one_long_value_is_that_of_its_hash() {
+fn a_range_of_one_long_value_is_the_range_of_its_hash() {
     let codec = codec(&[false]);
     let text = "p".repeat(3000);
     let mut asked = KeyRange::default();

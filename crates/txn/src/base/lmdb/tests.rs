@@ -1,4 +1,4 @@
-//! What is LMDB's alone: files on disk, damage to them, and other processes.
+//! Tests of properties that only LMDB has: files on disk, damage to them, and other processes.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use std::fs;
@@ -23,7 +23,7 @@ fn small(map_bytes: usize) -> LmdbOptions {
     LmdbOptions { map_bytes, patience: Duration::from_millis(50), ..LmdbOptions::default() }
 }
 
-/// A base with some hundred pages: deep enough for branches, with free pages and a big value.
+/// Fills a base with several hundred pages: deep enough for branches, with free pages and a big value.
 fn fill(dir: &Path) {
     let base = open(dir);
     for commit in 1..=4 {
@@ -36,7 +36,7 @@ fn fill(dir: &Path) {
     }
 }
 
-/// All that a base holds, read twice: key by key from the scan.
+/// All entries of a base.
 fn content(base: &LmdbBase) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
     let mut content = Vec::new();
     base.read()?.scan(b"", &mut |key, value| {
@@ -47,7 +47,7 @@ fn content(base: &LmdbBase) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
 }
 
 #[test]
-fn what_was_written_is_there_when_opened_again() {
+fn reopening_finds_all_entries() {
     let dir = tempfile::tempdir().unwrap();
     assert!(!LmdbBase::exists(dir.path()).unwrap());
     fill(dir.path());
@@ -115,7 +115,7 @@ fn a_poisoned_base_reads_and_does_not_write() {
     assert_eq!(base.commit_id().unwrap(), CommitId(0));
 }
 
-/// Changes the last byte of `what` where the file holds it.
+/// Flips a bit in the last byte of the last place where the file contains `what`.
 fn flip(file: &Path, what: &[u8]) {
     let bytes = fs::read(file).unwrap();
     let at = bytes.windows(what.len()).rposition(|window| window == what).unwrap() as u64;
@@ -143,7 +143,7 @@ fn a_damaged_key_is_an_error_and_not_absent() {
 }
 
 #[test]
-fn a_long_base_is_looked_through_when_it_is_checked() {
+fn a_long_base_is_checked_fully_only_on_request() {
     let dir = tempfile::tempdir().unwrap();
     fill(dir.path());
     let file = dir.path().join(BASE_FILE);
@@ -154,14 +154,14 @@ fn a_long_base_is_looked_through_when_it_is_checked() {
     assert_eq!(base.read().unwrap().get(b"key00007").unwrap_err().kind(), ErrorKind::Corrupt);
     assert_eq!(base.check(&Cancel::new()).unwrap().entry_problems.len(), 1);
     drop(base);
-    // Cut, it is looked through.
+    // A truncated file is checked completely, however long it is.
     let len = fs::metadata(&file).unwrap().len();
     fs::OpenOptions::new().write(true).open(&file).unwrap().set_len(len / 2).unwrap();
     assert_eq!(LmdbBase::open_with(dir.path(), false, options).unwrap_err().kind(), ErrorKind::Corrupt);
 }
 
 #[test]
-fn what_is_damaged_while_a_base_is_open_is_told_one_by_one_and_never_touched() {
+fn check_of_an_open_base_reports_each_damage_without_touching_the_mapping() {
     let dir = tempfile::tempdir().unwrap();
     fill(dir.path());
     let base = open(dir.path());
@@ -170,8 +170,8 @@ fn what_is_damaged_while_a_base_is_open_is_told_one_by_one_and_never_touched() {
     flip(&file, &[&b"key01999"[..], &1_999_u32.to_le_bytes().repeat(12)].concat());
     let checked = base.check(&Cancel::new()).unwrap();
     assert_eq!(checked.entry_problems.len(), 2, "{checked:?}");
-    assert_eq!(checked.entries, 2_001 + 4, "the base's own among them");
-    // Cut to its heads: whoever touched the mapping behind them would end here.
+    assert_eq!(checked.entries, 2_001 + 4, "with the reserved keys");
+    // Truncate the file to its heads. A touch of the mapping past them would raise SIGBUS and end this process.
     fs::OpenOptions::new().write(true).open(&file).unwrap().set_len(8_192).unwrap();
     let checked = base.check(&Cancel::new()).unwrap();
     assert!(!checked.page_problems.is_empty());
@@ -179,11 +179,11 @@ fn what_is_damaged_while_a_base_is_open_is_told_one_by_one_and_never_touched() {
     let cancel = Cancel::new();
     cancel.cancel();
     assert_eq!(base.check(&cancel).unwrap_err().kind(), ErrorKind::Cancelled);
-    // A mapping of a file that was cut must not be touched by whoever closes it either.
+    // Do not close it: closing might touch the mapping of the truncated file too.
     std::mem::forget(base);
 }
 
-/// Puts `bytes` in the place of a base, opens and verifies it, and reads it if it seems whole.
+/// Opens and verifies a base with the file content `bytes`, and returns its entries if it seems intact.
 fn outcome(bytes: &[u8]) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join(BASE_FILE), bytes).unwrap();
@@ -199,7 +199,7 @@ fn damaged_pages_give_errors() {
     let bytes = fs::read(dir.path().join(BASE_FILE)).unwrap();
     let whole = outcome(&bytes).unwrap();
     let mut found = 0;
-    // Strides that are prime to the length of a page visit its header, offsets and nodes in turn.
+    // Strides that are coprime to the page length visit header, offsets and nodes in turn.
     let heads = (0..160).chain(4_096..4_096 + 160);
     let everywhere = (8_192..bytes.len()).step_by(2_503);
     let headers = (8_192..bytes.len()).step_by(4_096 + 1).map(|at| at / 4_096 * 4_096 + at % 40);
@@ -214,18 +214,18 @@ fn damaged_pages_give_errors() {
             }
         }
     }
-    assert!(found > 100, "{found} damages were found");
+    assert!(found > 100, "only {found} damages were found");
 }
 
 #[test]
-fn a_cut_file_is_refused_when_opened() {
+fn a_truncated_file_is_refused_when_opened() {
     let dir = tempfile::tempdir().unwrap();
     fill(dir.path());
     let bytes = fs::read(dir.path().join(BASE_FILE)).unwrap();
     let whole = outcome(&bytes).unwrap();
     let mut refused = 0;
     for len in (0..bytes.len()).step_by(4_096).chain([1, 100, 5_000, bytes.len() - 1]) {
-        // The last pages may be free, and then nothing is missing.
+        // If the last pages are free, the cut loses nothing.
         match outcome(&bytes[..len]) {
             Ok(read) => assert_eq!(read, whole),
             Err(error) => {
@@ -234,18 +234,18 @@ fn a_cut_file_is_refused_when_opened() {
             }
         }
     }
-    assert!(refused > 50, "{refused} cuts were refused");
+    assert!(refused > 50, "only {refused} cuts were refused");
 }
 
 #[test]
-fn what_is_no_base_is_refused() {
+fn a_file_that_is_no_base_is_refused() {
     for bytes in [&b""[..], b"hello", &[0; 100_000]] {
         assert_eq!(outcome(bytes).unwrap_err().kind(), ErrorKind::Corrupt);
     }
     let dir = tempfile::tempdir().unwrap();
     let error = LmdbBase::open(dir.path(), true).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::UndefinedFile);
-    assert!(!LmdbBase::exists(dir.path()).unwrap(), "opening it to read made nothing");
+    assert!(!LmdbBase::exists(dir.path()).unwrap(), "opening it for reading should not create a base");
     open(dir.path());
     fs::remove_file(dir.path().join(BASE_FILE)).unwrap();
     let error = LmdbBase::open(dir.path(), false).unwrap_err();
@@ -254,7 +254,7 @@ fn what_is_no_base_is_refused() {
 }
 
 #[test]
-fn a_base_that_was_not_finished_is_made_anew() {
+fn an_unfinished_base_is_replaced_by_a_new_one() {
     let dir = tempfile::tempdir().unwrap();
     for suffix in ["-new", "-new-lock"] {
         fs::write(dir.path().join(format!("{BASE_FILE}{suffix}")), b"half").unwrap();
@@ -280,13 +280,13 @@ fn a_newer_layout_is_refused() {
     assert_eq!(LmdbBase::open(dir.path(), false).unwrap_err().kind(), ErrorKind::NewerFormat);
 }
 
-/// Where the lock file has the last transaction that readers were told of.
+/// The offset in the lock file of the last transaction that readers were told of.
 const LAST_TRANSACTION_AT: u64 = 8;
 
-/// Names the directory to the process that `Other` starts.
+/// The environment variable that passes the directory to the process that `Other` starts.
 const CHILD_DIR: &str = "ROWMILL_TEST_BASE_DIR";
 
-/// Another process with the base of a directory open, which does as it is told line by line.
+/// Another process that has the base of a directory open and executes one order per line.
 struct Other {
     process: Child,
     orders: ChildStdin,
@@ -315,7 +315,7 @@ impl Other {
         self.answer().unwrap()
     }
 
-    /// The next line of the process that is an answer and none of the test harness.
+    /// The next line from the process that is an answer, and not output of the test harness.
     fn answer(&mut self) -> Option<String> {
         let mut line = String::new();
         while self.answers.read_line(&mut line).unwrap() > 0 {
@@ -334,7 +334,7 @@ impl Other {
     }
 }
 
-/// The other side of `Other`. Does nothing when it is run as a test.
+/// The child process of `Other`. Does nothing when it runs as an ordinary test.
 #[test]
 fn another_process() {
     let Some(dir) = std::env::var_os(CHILD_DIR) else { return };
@@ -367,7 +367,8 @@ fn another_process() {
                 }
             }
             "untold" => {
-                // As a writer that is killed between the head of its commit and the word to the readers.
+                // Act like a writer that is killed after it wrote the head of its commit and before it told the
+                // readers.
                 let last = base.commit_id().unwrap().0;
                 base.write(&put(b"key", b"untold"), CommitId(last + 1)).unwrap();
                 let open = base.now();
@@ -384,7 +385,7 @@ fn another_process() {
             other => panic!("unknown order {other}"),
         }
     }
-    // Nobody reads what the test harness would say.
+    // Exit here, because the parent reads no output of the test harness.
     std::process::exit(0);
 }
 
@@ -400,9 +401,9 @@ fn another_process_follows_commits_and_growth() {
         base.write(&put(format!("big{commit}"), vec![2; 1_000_000]), CommitId(commit)).unwrap();
     }
     base.write(&put(b"key", b"22"), CommitId(20)).unwrap();
-    assert_eq!(other.order("held"), "1", "a read keeps its state");
+    assert_eq!(other.order("held"), "1", "a read should keep its state");
     other.order("release");
-    assert_eq!(other.order("commit"), "20", "a mapping that was outgrown is followed");
+    assert_eq!(other.order("commit"), "20", "the reader should follow the growth of the file");
     assert_eq!(other.order("hold"), "20");
     assert_eq!(other.order("held"), "2");
     assert_eq!(other.order("verify"), "");
@@ -466,14 +467,14 @@ fn a_killed_writer_loses_nothing_that_it_acknowledged() {
 }
 
 #[test]
-fn a_writer_begins_with_the_last_commit_whether_or_not_readers_were_told_of_it() {
+fn a_writer_begins_with_the_last_commit_even_if_readers_were_not_told_of_it() {
     let dir = tempfile::tempdir().unwrap();
     open(dir.path()).write(&put(b"key", b"told"), CommitId(1)).unwrap();
     let mut reader = Other::start(dir.path(), "read");
     let mut writer = Other::start(dir.path(), "write");
     assert_eq!(writer.order("untold"), "1");
     writer.kill();
-    assert_eq!(reader.order("commit"), "1", "nobody has told it");
+    assert_eq!(reader.order("commit"), "1", "no process has told it");
     let base = open(dir.path());
     assert_eq!(base.commit_id().unwrap(), CommitId(2));
     assert_eq!(base.read().unwrap().get(b"key").unwrap().unwrap(), b"untold");
@@ -482,7 +483,7 @@ fn a_writer_begins_with_the_last_commit_whether_or_not_readers_were_told_of_it()
 
 #[cfg(target_os = "linux")]
 #[test]
-fn the_lock_file_has_its_place_on_the_disk() {
+fn the_lock_file_has_its_blocks_allocated() {
     use std::os::unix::fs::MetadataExt;
     let dir = tempfile::tempdir().unwrap();
     let base = open(dir.path());
@@ -490,7 +491,7 @@ fn the_lock_file_has_its_place_on_the_disk() {
     drop(base);
     let lock_file = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path());
     let lock_file = lock_file.into_iter().find(|path| path.to_string_lossy().ends_with("-lock")).unwrap();
-    // The second time it is made for a base that is there already, as after a copy of the base alone.
+    // In the second round the lock file is created for a base that exists, as after a copy of the base file alone.
     for again in [false, true] {
         if again {
             std::fs::remove_file(&lock_file).unwrap();
@@ -501,7 +502,8 @@ fn the_lock_file_has_its_place_on_the_disk() {
     }
 }
 
-/// Keys that come in order in ten places, as batches of random lengths, between rows that change and others that go, against a map.
+/// Adds keys in order at ten places, in batches of random lengths, mixed with changed and deleted rows. Compares with a
+/// map.
 #[test]
 fn runs_in_many_places_leave_full_pages_and_change_nothing_else() {
     use std::collections::BTreeMap;
@@ -518,7 +520,7 @@ fn runs_in_many_places_leave_full_pages_and_change_nothing_else() {
     for commit in 1..=60 {
         let mut batch = WriteBatch::new();
         for (place, next) in next.iter_mut().enumerate() {
-            // Now and then a row that is there is changed, which may cut its page, or goes.
+            // Sometimes change an existing row, which may split its page, or delete it.
             let mut changes: BTreeMap<Vec<u8>, Option<Vec<u8>>> = BTreeMap::new();
             for _ in 0..below(16) / 15 {
                 let key = format!("p{place}/{:06}", below(*next + 1)).into_bytes();
@@ -546,7 +548,7 @@ fn runs_in_many_places_leave_full_pages_and_change_nothing_else() {
         twin.iter().filter(|(_, row)| row.len() < 2_000).map(|(key, row)| key.len() + row.len() + 14).sum();
     let used = pages_of_leaves(&base) * 4_096;
     println!("{} keys, {bytes} bytes in {used} of leaves", twin.len());
-    // Without runs it is nearly twice the bytes.
+    // Without runs the leaves take nearly twice the bytes.
     assert!(used * 6 < bytes * 7, "{bytes} bytes take {used}");
 }
 

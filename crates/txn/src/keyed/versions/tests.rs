@@ -1,4 +1,4 @@
-//! The table against a simple twin, its memory, and readers at fixed snapshots beside a writer and a checkpoint.
+//! Compares the table with a simple model, checks its memory, and runs readers beside a writer and a checkpoint.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::keyed::{VersionBatch, VersionCursor};
 
 type Row = Option<Vec<u8>>;
 
-/// All versions there ever were, by key and commit.
+/// A simple model: all versions ever written, by key and commit.
 #[derive(Default)]
 struct Twin {
     versions: BTreeMap<(Vec<u8>, u64), Row>,
@@ -30,7 +30,7 @@ impl Twin {
         self.versions.range(of_key).next_back().map(|((_, commit), _)| *commit).filter(|commit| *commit > self.in_base)
     }
 
-    /// What is seen at a snapshot and not in the base.
+    /// The version that a snapshot sees, unless the base has it.
     fn visible(&self, key: &[u8], at: u64) -> Option<&Row> {
         let of_key = (key.to_vec(), 0)..=(key.to_vec(), at);
         let ((_, commit), row) = self.versions.range(of_key).next_back()?;
@@ -65,9 +65,10 @@ fn scan(versions: &Versions, range: &KeyRange, at: u64, backward: bool, keys_max
     }
 }
 
-/// Adds changes, as a run where asked for and possible.
+/// Applies the changes of a commit, as a run if requested and possible.
 fn apply(versions: &Versions, commit: u64, changes: &BTreeMap<Vec<u8>, Row>, oldest: u64, as_run: bool) {
     let mut writes = IndexWrites::new(IndexId(1));
+    // Write every second key first, so that keys also come out of order.
     let (even, odd): (Vec<_>, Vec<_>) = changes.iter().enumerate().partition(|(at, _)| at % 2 == 0);
     for (_, (key, row)) in even.into_iter().chain(odd) {
         writes.put(key, row.as_deref(), CommitId(commit - 1), &versions.secrets);
@@ -82,19 +83,20 @@ fn apply(versions: &Versions, commit: u64, changes: &BTreeMap<Vec<u8>, Row>, old
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// The changes, how far the oldest snapshot moves towards the newest, of 255, and whether they may be a run.
+    /// Applies changes. The number tells how far the oldest snapshot moves towards the newest, in 255ths. The flag
+    /// tells whether the changes may be a run.
     Apply(BTreeMap<Vec<u8>, Row>, u8, bool),
-    /// How far the base and the oldest snapshot move.
+    /// Forgets versions. The numbers tell how far the base and the oldest snapshot move.
     Forget(u8, u8),
-    /// A range, a snapshot, the direction and the size of a batch.
+    /// Scans: a range, a snapshot, the direction, and the size of a batch.
     Scan([Vec<u8>; 2], u8, bool, usize),
     Get(Vec<u8>, u8),
-    /// A range and a commit.
+    /// Looks for changes: a range and a commit.
     Changed([Vec<u8>; 2], u8),
 }
 
 fn key() -> impl Strategy<Value = Vec<u8>> {
-    // Short keys of few bytes, which are beginnings of each other, and longer ones that differ late.
+    // Short keys of few distinct bytes, which are often prefixes of each other, and longer keys that differ late.
     prop_oneof![
         proptest::collection::vec(prop_oneof![Just(0_u8), Just(1), Just(255)], 0..5),
         (0..40_u32).prop_map(|i| [b"a prefix of some length".as_slice(), &i.to_be_bytes()].concat()),
@@ -121,7 +123,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// So far of the way between two commits.
+/// The commit at `far` 255ths of the way between two commits.
 fn between(from: u64, to: u64, far: u8) -> u64 {
     from + (to - from) * u64::from(far) / 255
 }
@@ -178,7 +180,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn it_is_as_its_twin(steps in proptest::collection::vec(step(), 1..60)) {
+    fn versions_behave_like_a_simple_model(steps in proptest::collection::vec(step(), 1..60)) {
         let (versions, mut twin) = (Versions::new(), Twin::default());
         for step in &steps {
             run(&versions, &mut twin, step);
@@ -191,13 +193,14 @@ proptest! {
         for key in twin.keys() {
             run(&versions, &mut twin, &Step::Get(key, 255));
         }
-        // Once the base has all of it nothing is left.
+        // Once the base has everything, nothing should be left.
         versions.forget(CommitId(twin.newest), CommitId(twin.newest));
         prop_assert_eq!(versions.allocated_bytes(), Versions::new().allocated_bytes());
     }
 }
 
-/// Keys are inserted in order, backwards and shuffled: leaves split in each of their ways, and merge again.
+/// Inserts keys in order, backward and shuffled, so that leaves split in every way. Then forgets most, so that they
+/// merge.
 #[test]
 fn many_keys_in_any_order() {
     let count = 20_000_u32;
@@ -214,15 +217,15 @@ fn many_keys_in_any_order() {
         assert!(found(false).eq(keys.iter().cloned()));
         assert!(found(true).eq(keys.iter().rev().cloned()));
         let full = versions.allocated_bytes();
-        // All but the last commits.
+        // Forget all but the last 50 commits.
         versions.forget(CommitId(u64::from(count) - 50), CommitId(u64::from(count)));
         assert_eq!(found(false).count(), 50);
         let left = versions.allocated_bytes();
-        assert!(left * 5 < full, "{left} of {full} bytes");
+        assert!(left * 5 < full, "{left} of {full} bytes are left");
     }
 }
 
-/// Runs that are appended in order, backwards and between each other, and changed, and forgotten.
+/// Appends runs in order, backward and between each other, then changes and forgets their keys.
 #[test]
 fn many_runs_in_any_order() {
     let orders: [fn(u32) -> u32; 3] = [|i| i, |i| 99 - i, |i| i * 37 % 100];
@@ -245,7 +248,7 @@ fn many_runs_in_any_order() {
         let found = |at| scan(&versions, &all, at, true, 1000).into_iter().rev().map(|(key, _)| key);
         assert!(found(100).eq((0..50_000).map(key)));
         assert_eq!(found(40).count(), 20_000);
-        // Each leaf gets a version, and so is hashed.
+        // Change a key in every leaf, so that all leaves get hashed.
         for i in (0..50_000).step_by(50) {
             versions.apply(CommitId(101), [(&key(i)[..], None)], CommitId(0));
         }
@@ -260,16 +263,16 @@ fn many_runs_in_any_order() {
     }
 }
 
-/// A key that each commit changes keeps the versions that somebody may read, and no more.
+/// A key that every commit changes should keep only the versions that a snapshot may read.
 #[test]
-fn chains_are_cut_where_commits_come_by() {
+fn commits_drop_versions_that_no_snapshot_reads() {
     let versions = Versions::new();
     let row = [7_u8; 500];
     for commit in 1..20_000 {
         versions.apply(CommitId(commit), [(&b"hot"[..], Some(&row[..]))], CommitId(commit.saturating_sub(10)));
     }
     assert!(versions.allocated_bytes() < Versions::new().allocated_bytes() + (1 << 20));
-    // An old snapshot holds what came after it, until it is gone.
+    // An old snapshot keeps all later versions until it ends.
     for commit in 20_000..30_000 {
         versions.apply(CommitId(commit), [(&b"hot"[..], Some(&row[..]))], CommitId(20_000));
     }
@@ -281,9 +284,9 @@ fn chains_are_cut_where_commits_come_by() {
     assert_eq!(versions.get(b"hot", CommitId(29_999), &mut read).found, Found::Row);
 }
 
-/// Checkpoint after checkpoint, with keys that stay and keys that are new: memory is that of what is left.
+/// Runs many checkpoints with old and new keys. Memory should depend only on the remaining keys.
 #[test]
-fn memory_is_that_of_what_is_left() {
+fn memory_depends_only_on_the_remaining_keys() {
     let versions = Versions::new();
     let mut after_first = 0;
     let mut commit = 0;
@@ -294,23 +297,23 @@ fn memory_is_that_of_what_is_left() {
             let changes = [(&new[..], Some(&[1_u8; 200][..])), (&b"x hot"[..], Some(&[2_u8; 50][..]))];
             versions.apply(CommitId(commit), changes, CommitId(commit - 1));
         }
-        // A tenth has come since the checkpoint began.
+        // A tenth of the commits came after the checkpoint began.
         versions.forget(CommitId(commit - 200), CommitId(commit));
         after_first = if round == 0 { versions.allocated_bytes() } else { after_first };
     }
     let after = versions.allocated_bytes();
-    assert!(after < after_first + after_first / 2 + (256 << 10), "{after_first} bytes at first, {after} in the end");
+    assert!(after < after_first + after_first / 2 + (256 << 10), "{after_first} bytes at first, {after} at the end");
 }
 
-/// Accounts whose sum stays: a writer moves amounts, a checkpoint brings a base up to date and forgets, readers see a
-/// sum of zero at every snapshot, by points and by ranges.
+/// Keeps accounts whose sum is constant. A writer moves amounts, a checkpoint updates a base and forgets versions, and
+/// readers should see a sum of zero in every snapshot, both with point reads and with range scans.
 #[test]
 fn readers_see_one_snapshot_beside_a_writer_and_a_checkpoint() {
     const ACCOUNTS: u64 = 600;
     struct State {
         published: u64,
         base: Arc<(u64, Vec<i64>)>,
-        /// Snapshots in use with the state of the base that they read.
+        /// Snapshots in use, each with the state of the base that it reads.
         active: Vec<(u64, u64)>,
     }
     let versions = Versions::new();
@@ -358,6 +361,7 @@ fn readers_see_one_snapshot_beside_a_writer_and_a_checkpoint() {
                     state.active.iter().map(|used| used.0).min().unwrap_or(state.published)
                 };
                 let changes = changes.iter().map(|(key, row)| (&key[..], Some(&row[..])));
+                // Apply first, then publish: no snapshot of the commit may exist before all its versions are there.
                 versions.apply(CommitId(commit), changes, CommitId(oldest));
                 state.lock().published = commit;
             }

@@ -1,4 +1,4 @@
-//! The write set against a map, and what it takes back.
+//! Compares the write set with a map, and checks its undo.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ fn set() -> WriteSet {
     WriteSet::new(RapidSecrets::random())
 }
 
-/// A key of the index that its first letter says.
+/// A key in the index that its first letter selects.
 fn key(text: &str) -> Vec<u8> {
     [&index_head(IndexId(text.as_bytes()[0].into())), text.as_bytes()].concat()
 }
@@ -33,7 +33,7 @@ fn len(set: &WriteSet) -> usize {
     set.indexes().map(|writes| writes.content().keys).sum()
 }
 
-/// The keys of a range, a few at a time.
+/// Reads the keys of a range, `keys_max` at a time.
 fn range(set: &WriteSet, mut range: KeyRange, backward: bool, keys_max: usize) -> Vec<Vec<u8>> {
     let mut found = Vec::new();
     let mut batch = VersionBatch::default();
@@ -50,7 +50,7 @@ fn range(set: &WriteSet, mut range: KeyRange, backward: bool, keys_max: usize) -
 }
 
 #[test]
-fn what_was_written_since_a_mark_is_taken_back() {
+fn writes_since_a_mark_are_undone() {
     let mut set = set();
     put(&mut set, "a1", Some("x"));
     put(&mut set, "b", Some("y"));
@@ -97,7 +97,7 @@ fn random_writes_agree_with_a_map() {
         let mut random = StdRng::seed_from_u64(seed);
         let (mut set, mut twin) = (set(), Twin::new());
         let mut marks: Vec<(usize, Twin)> = Vec::new();
-        // A set that was used before.
+        // Begin with a set that was used before.
         (0..300).for_each(|i| put(&mut set, &format!("{i}"), Some("row")));
         set.reset();
         for _ in 0..2_000 {
@@ -120,13 +120,13 @@ fn random_writes_agree_with_a_map() {
                     }
                 }
                 95 => {
-                    // All of the index, or some.
+                    // Clear the whole index, or a part of it.
                     let prefix = &key[..HEAD_BYTES + random.random_range(0..4)];
                     set.clear(prefix);
                     twin.retain(|other, _| !other.starts_with(prefix));
                 }
                 96 => {
-                    // As a view of a transaction that goes on writing.
+                    // Copy the set, as for a view of a transaction that then continues to write.
                     let view = set.clone();
                     set.put(&key, None, CommitId(1), 0);
                     assert_eq!(content(&view), twin);
@@ -166,20 +166,20 @@ fn random_writes_agree_with_a_map() {
 }
 
 #[test]
-fn keys_in_order_are_found_before_and_after_one_that_is_not() {
+fn ascending_keys_are_found_before_and_after_one_out_of_order() {
     let mut set = set();
     let key = |n: u32| key(&format!("key {n:05}"));
     let is_in_order = |set: &WriteSet| set.indexes().all(IndexWrites::is_in_order);
     let find = |set: &WriteSet, key: &[u8]| set.find(hash(key, &set.secrets), key).map(|row| row.map(<[u8]>::to_vec));
     for n in (2..2_000).step_by(2) {
         set.put(&key(n), Some(&key(n)), CommitId(1), 0);
-        // The greatest again, and one in the midst of them.
+        // Write the greatest key again, and look for one between the others.
         set.put(&key(n), Some(b"again"), CommitId(1), 0);
         assert_eq!(find(&set, &key(n)), Some(Some(b"again".to_vec())));
         assert_eq!(find(&set, &key(n / 4 * 2 + 1)), None);
     }
     assert!(is_in_order(&set));
-    // The greatest is taken back, and comes again, in a copy too.
+    // Undo the greatest key and write it again, also in a copy.
     let mark = set.mark();
     set.put(&key(1_999), Some(b"greatest"), CommitId(1), 0);
     set.undo_to(mark);
@@ -207,13 +207,13 @@ fn keys_in_order_are_found_before_and_after_one_that_is_not() {
 }
 
 #[test]
-fn keys_in_order_are_taken_back_to_any_mark() {
+fn ascending_keys_are_undone_to_any_mark() {
     for seed in 0..20 {
         let mut random = StdRng::seed_from_u64(seed);
         let (mut set, mut twin, mut written) = (set(), Twin::new(), Vec::new());
         let mut marks = vec![(0, 0, Twin::new())];
         for n in 0..3_000 {
-            // Mostly behind all others, of two indexes that take turns now and then.
+            // Mostly write ascending keys, in two indexes that sometimes take turns.
             let index = if n / 50 % 3 == 0 { random.random_range(0..2) } else { 0 };
             let number = if random.random_range(0..40) == 0 { random.random_range(0..n + 1) } else { n };
             let key = key(&format!("{index} {number:05}"));
@@ -249,7 +249,7 @@ fn keys_in_order_are_taken_back_to_any_mark() {
 }
 
 #[test]
-fn refused_rows_take_no_memory_and_leave_a_set_that_is_in_order() {
+fn undone_rows_take_no_memory_and_keep_the_set_in_order() {
     let mut set = set();
     let number = |n: u32| key(&format!("{n:08}"));
     for n in 0..2_000 {
@@ -259,7 +259,7 @@ fn refused_rows_take_no_memory_and_leave_a_set_that_is_in_order() {
     let allocated = |set: &WriteSet| set.indexes().map(IndexWrites::allocated_bytes).sum::<usize>();
     let taken = allocated(&set);
     for n in 2_000..6_000 {
-        // Some at once, as of one statement.
+        // Write several rows before the undo, as one statement would.
         for more in 0..n % 40 {
             set.put(&number(n + more), Some(&[2; 10_000]), CommitId(1), 0);
         }
@@ -269,7 +269,7 @@ fn refused_rows_take_no_memory_and_leave_a_set_that_is_in_order() {
     assert_eq!(content(&set), before);
     assert!(allocated(&set) <= taken + (256 << 10), "{} bytes over {taken}", allocated(&set) - taken);
     assert!(set.indexes().all(IndexWrites::is_run));
-    // What cannot be given back is counted: keys between others stay.
+    // Memory that cannot be freed should be counted. Here keys between others keep their entries.
     for n in 0..1_000 {
         set.put(&[&number(n)[..], b"between"].concat(), Some(&[2; 10_000]), CommitId(1), 0);
     }
@@ -279,7 +279,7 @@ fn refused_rows_take_no_memory_and_leave_a_set_that_is_in_order() {
 }
 
 #[test]
-fn rows_that_are_added_are_counted_and_taken_back() {
+fn added_rows_are_counted_and_undone() {
     let mut set = set();
     let index = index_of(&key("a")).expect("a key names its index");
     set.put(&key("a1"), Some(b"new"), CommitId(1), 1);

@@ -176,13 +176,7 @@ pub const SETTINGS: &[Setting] = &[
         1 << 16,
         "If a bulk load leaves more rows than this, they become a block; fewer rows stay in the open block.",
     )),
-    number(
-        "exec.steal_spin_us",
-        0,
-        1_000_000,
-        50,
-        "Microseconds that an idle thread looks for work before it sleeps.",
-    ),
+    number("exec.steal_spin_us", 0, 1_000_000, 50, "Microseconds that an idle thread looks for work before it sleeps."),
     Setting {
         name: "early_filters",
         kind: SettingKind::Flag,

@@ -39,8 +39,9 @@ impl DirectoryLock {
         let failed = |e: &io::Error| {
             let error = Error::io(format_args!("lock {}", path.display()), e);
             match e.kind() {
-                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => error
-                    .hint("this process has no permission to write the directory; open it read-only instead"),
+                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                    error.hint("this process has no permission to write the directory; open it read-only instead")
+                }
                 _ => error,
             }
         };

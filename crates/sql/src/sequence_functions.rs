@@ -76,8 +76,7 @@ impl SequenceFunction {
         // Sequences run outside of transactions, so the engine can only find one that is committed.
         let is_committed = self.engine()?.snapshot()?.catalog().table_by_id(found.id).is_some();
         if !is_committed {
-            let what =
-                format!("sequence \"{text}\" is new in this transaction, but {} works outside of it", self.name);
+            let what = format!("sequence \"{text}\" is new in this transaction, but {} works outside of it", self.name);
             return Err(Error::new(ErrorKind::Unsupported, what).hint("COMMIT first"));
         }
         Ok(found.id)

@@ -283,15 +283,14 @@ impl Change {
         let mut input = Reader::new(bytes, "a record of the log");
         let at = CommitId(input.u64()?);
         if at.0 != before.commit.0 + 1 {
-                return Err(input.damaged(&format!("commit {at} follows commit {}", before.commit)));
+            return Err(input.damaged(&format!("commit {at} follows commit {}", before.commit)));
         }
         let meta = Meta::decode(input.bytes()?)?;
         let catalog = decode_catalog(&mut input, &before.catalog)?;
         let mut tables = BTreeMap::new();
         for _ in 0..input.count(TABLE_BYTES_MIN)? {
             let id = TableId(input.u32()?);
-            let def =
-                    catalog.table_by_id(id).ok_or_else(|| input.damaged(&format!("table {id} does not exist")))?;
+            let def = catalog.table_by_id(id).ok_or_else(|| input.damaged(&format!("table {id} does not exist")))?;
             let of_table = before.tables.get(&id);
             let table = TableChange::decode(&mut input, def, of_table.map(|table| &**table), files, freed)?;
             if tables.insert(id, table).is_some() {
@@ -390,7 +389,7 @@ fn decode_keyed(input: &mut Reader<'_>, catalog: &Catalog, at: CommitId, changes
     for _ in 0..input.count(4 + 4)? {
         let index = IndexId(input.u32()?);
         if !is_known(index) {
-                return Err(input.damaged(&format!("keys of index {index}, which does not exist")));
+            return Err(input.damaged(&format!("keys of index {index}, which does not exist")));
         }
         for _ in 0..input.count(4 + 1)? {
             key.clear();
@@ -398,8 +397,8 @@ fn decode_keyed(input: &mut Reader<'_>, catalog: &Catalog, at: CommitId, changes
             key.extend_from_slice(input.bytes()?);
             let row = input.option(|input| input.bytes())?;
             if key.len() > KEY_LEN_MAX || last >= key {
-                    // Encoding goes in key order, so any other order shows damage.
-                    return Err(input.damaged("a key that is too long, or does not follow the previous one"));
+                // Encoding goes in key order, so any other order shows damage.
+                return Err(input.damaged("a key that is too long, or does not follow the previous one"));
             }
             changes.put_uncounted(&key, row, at);
             std::mem::swap(&mut key, &mut last);
@@ -501,7 +500,7 @@ fn decode_catalog(input: &mut Reader<'_>, before: &Arc<Catalog>) -> Result<Arc<C
             STATISTICS => catalog.set_statistics(TableId(id), None),
             SCHEMA if value.is_none() => catalog.remove_schema(SchemaId(id)),
             SCHEMA => {}
-                _ => return Err(input.damaged("a definition of an unknown kind")),
+            _ => return Err(input.damaged("a definition of an unknown kind")),
         }
         defined.extend(value.map(|value| (kind, id, value)));
     }
@@ -553,7 +552,7 @@ impl TableChange {
         let truncated = match input.u8()? {
             0 => false,
             TRUNCATED => true,
-                _ => return Err(input.damaged("a change of an unknown kind")),
+            _ => return Err(input.damaged("a change of an unknown kind")),
         };
         let next_row = RowNumber(input.u64()?);
         let rows = input.option(|input| input.bytes())?;
@@ -561,7 +560,7 @@ impl TableChange {
             // Truncating already deletes all rows, so a truncated table must not have deletes of its own.
             (None, _) => DeletesByHolder::new(),
             (Some(rows), Some(before)) => deleted_positions(before, rows)?,
-                (Some(_), None) => return Err(input.damaged("deletes of rows that do not exist")),
+            (Some(_), None) => return Err(input.damaged("deletes of rows that do not exist")),
         };
         let mut blocks = Vec::new();
         for _ in 0..input.count(8 + 4 + 1)? {
@@ -575,7 +574,7 @@ impl TableChange {
             let first_row = RowNumber(input.u64()?);
             let run = OpenRun::decode(first_row, def, input.bytes()?)?;
             if first_row.0.checked_add(run.rows() as u64).is_none_or(|end| end > next_row.0) {
-                    return Err(input.damaged("rows after the last row"));
+                return Err(input.damaged("rows after the last row"));
             }
             let deleted = decode_positions(input, run.rows())?;
             let run = match deleted {
@@ -649,8 +648,8 @@ fn deleted_positions(before: &TableSnapshot, bytes: &[u8]) -> Result<DeletesByHo
             finder.find(row)?.map(|(holder, position)| (holder.first_row(), position, is_gone(holder, position)));
         match found {
             Some((first_row, position, false)) => deleted.entry(first_row).or_default().insert(position),
-                Some(_) => return Err(damaged(format!("row {row} is already deleted"))),
-                None => return Err(damaged(format!("row {row} does not exist"))),
+            Some(_) => return Err(damaged(format!("row {row} is already deleted"))),
+            None => return Err(damaged(format!("row {row} does not exist"))),
         };
     }
     Ok(deleted)

@@ -249,9 +249,7 @@ impl Check<'_> {
                 log.problem(format!("it was written up to {known}, but its records are whole only up to {}", end.0));
             } else if !is_logged && state.commit < latest.commit {
                 let commits = latest.commit.0 - state.commit.0;
-                log.note(format!(
-                    "{commits} commits since the last checkpoint are only in memory: durability is off"
-                ));
+                log.note(format!("{commits} commits since the last checkpoint are only in memory: durability is off"));
             } else {
                 for difference in states::differences(&state, latest)? {
                     log.problem(format!("base and log lead to a state that differs from memory: {difference}"));

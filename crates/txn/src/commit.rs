@@ -243,7 +243,10 @@ fn change_of(
     let mut change = appended(current.next_row, changes);
     if changes.truncated {
         if current.next_row != base.next_row || live_rows_differ(base, current) {
-            return Err(conflict(format!("rows of table \"{}\" were changed by another transaction", current.def.name)));
+            return Err(conflict(format!(
+                "rows of table \"{}\" were changed by another transaction",
+                current.def.name
+            )));
         }
         change.truncated = true;
     } else if !changes.deleted.is_empty() {

@@ -146,7 +146,10 @@ impl Transaction {
                 self.same_definition(&now.def, &newest)?;
             }
             if changed.truncated && (base.next_row != now.next_row || live_rows_differ(base, now)) {
-                return Err(conflict(format!("rows of table \"{}\" were changed by another transaction", now.def.name)));
+                return Err(conflict(format!(
+                    "rows of table \"{}\" were changed by another transaction",
+                    now.def.name
+                )));
             }
             if !changed.deleted.is_empty() {
                 // Committed rows may be in other blocks by now, so the deletes must name their new positions.

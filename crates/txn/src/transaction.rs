@@ -266,7 +266,7 @@ impl Transaction {
         }
         if catalog.tables(id).next().is_some() || catalog.views(id).next().is_some() {
             return Err(Error::new(ErrorKind::DependentObjects, format!("the schema \"{name}\" is not empty"))
-                    .hint("DROP SCHEMA ... CASCADE drops its tables and views too"));
+                .hint("DROP SCHEMA ... CASCADE drops its tables and views too"));
         }
         catalog.remove_schema(id);
         Ok(())
@@ -446,7 +446,7 @@ impl Transaction {
         let def = self.table_def(id)?;
         match def.keyed {
             None => Ok(def),
-                Some(_) => Err(Error::new(ErrorKind::WrongObject, format!("rows of table {} have keys", def.name))),
+            Some(_) => Err(Error::new(ErrorKind::WrongObject, format!("rows of table {} have keys", def.name))),
         }
     }
 
@@ -799,7 +799,7 @@ fn check_length(def: &TableDef, column: &str, chars_max: usize, values: &ArrayRe
 }
 
 fn gone(what: &str) -> Error {
-        Error::new(ErrorKind::UndefinedTable, format!("the {what} no longer exists"))
+    Error::new(ErrorKind::UndefinedTable, format!("the {what} no longer exists"))
 }
 
 fn duplicate_column(column: &str, table: &str) -> Error {

@@ -129,8 +129,7 @@ fn rows_that_pass(table: &Table, predicates: &[Predicate]) -> Vec<u64> {
             Some(values) => Ok(Arc::clone(values)),
             None => repeat_missing(None, &KINDS[column].arrow(), block.rows()),
         };
-        let truth =
-            evaluate(&Predicate::And(predicates.to_vec()), block.rows(), &mut read).expect("conditions");
+        let truth = evaluate(&Predicate::And(predicates.to_vec()), block.rows(), &mut read).expect("conditions");
         let first = block.first_row().0;
         let live = |row: &usize| block.deleted().is_none_or(|deleted| !deleted.contains(*row as u32));
         found.extend(selected(&truth).set_indices().filter(live).map(|row| first + row as u64));

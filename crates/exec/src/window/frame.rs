@@ -70,7 +70,9 @@ impl<'a> Frames<'a> {
         }
         let keys = match (frame.unit, [&frame.start, &frame.end].into_iter().any(has_offset), order) {
             (FrameUnit::Range, true, [key]) => Some(RangeKeys::new(key, evaluation)?),
-            (FrameUnit::Range, true, _) => return Err(Error::internal("RANGE with an offset needs one ORDER BY value")),
+            (FrameUnit::Range, true, _) => {
+                return Err(Error::internal("RANGE with an offset needs one ORDER BY value"));
+            }
             _ => None,
         };
         frames.starts = bounds(frame.unit, &frame.start, Side::Start, keys.as_ref(), evaluation)?;

@@ -162,10 +162,9 @@ impl Binder<'_> {
         if left.len() != rows.columns.len() {
             let message = match left.len() {
                 1 => format!("the subquery must have one column, not {}", rows.columns.len()),
-                values => format!(
-                    "the subquery must have one column per value, that is {values}, not {}",
-                    rows.columns.len()
-                ),
+                values => {
+                    format!("the subquery must have one column per value, that is {values}, not {}", rows.columns.len())
+                }
             };
             return Err(Error::new(ErrorKind::CardinalityViolation, message));
         }

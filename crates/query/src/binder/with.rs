@@ -310,8 +310,11 @@ fn roomy(wider: DataType, kind: &DataType) -> DataType {
 }
 
 fn not_recursive(name: &str) -> Error {
-    Error::new(ErrorKind::Unsupported, format!("the query \"{name}\" of WITH RECURSIVE names itself in an unsupported form"))
-        .hint("write first query UNION [ALL] query that names itself")
+    Error::new(
+        ErrorKind::Unsupported,
+        format!("the query \"{name}\" of WITH RECURSIVE names itself in an unsupported form"),
+    )
+    .hint("write first query UNION [ALL] query that names itself")
 }
 
 /// Whether `tree` reads a table with this name anywhere.

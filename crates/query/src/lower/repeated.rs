@@ -137,7 +137,10 @@ impl Lowerer<'_> {
         let base = self.exactly(base, base_columns)?;
         let step = self.lower(step, &step_columns.iter().copied().collect())?;
         let step = self.exactly(step, step_columns)?;
-        debug_assert!(columns.iter().all(|id| *self.kind(*id) != DataType::Null), "a recursive column must have a type");
+        debug_assert!(
+            columns.iter().all(|id| *self.kind(*id) != DataType::Null),
+            "a recursive column must have a type"
+        );
         let schema = self.schema(columns);
         let node = plan::Recursive { number: *number, base, step, distinct: *distinct, schema };
         Ok(Relation::new(Node::Recursive(node), columns.clone()))

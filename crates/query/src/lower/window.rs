@@ -87,7 +87,8 @@ impl Lowerer<'_> {
                 let order = aggregate.order.iter_mut().map(|key| &mut key.expr);
                 for expr in aggregate.arguments.iter_mut().chain(order).chain(&mut aggregate.filter) {
                     let place = exprs.iter().position(|known| known == expr);
-                    let place = place.ok_or_else(|| Error::internal("a window reads a value that was not collected"))?;
+                    let place =
+                        place.ok_or_else(|| Error::internal("a window reads a value that was not collected"))?;
                     *expr = ScalarExpr::id(made[place], expr.kind.clone());
                 }
                 let kind = aggregate.kind.clone();

@@ -34,7 +34,8 @@ pub(crate) fn run(work: &mut Work<'_>, analyze: &Analyze) -> Result<Outcome> {
         (*compute_statistics, "COMPUTE STATISTICS"),
         (*has_table_keyword && table_name.is_none(), "TABLE without a name"),
     ];
-    refuse(STATEMENT, clauses).map_err(|error| error.hint("ANALYZE t reads all columns, ANALYZE t (a, b) only some"))?;
+    refuse(STATEMENT, clauses)
+        .map_err(|error| error.hint("ANALYZE t reads all columns, ANALYZE t (a, b) only some"))?;
     let name = table_name.as_ref().map(|name| qualified(name, work.statement.spellings())).transpose()?;
     work.write(|work, transaction| {
         let Some(name) = &name else {

@@ -30,8 +30,9 @@ pub(crate) fn run(work: &mut Work<'_>, statement: &Statement) -> Result<Outcome>
         ObjectType::Index => ("DROP INDEX", None),
         ObjectType::Sequence => ("DROP SEQUENCE", Some(RelationKind::Sequence)),
         other => {
-            return Err(unsupported("DROP", &other.to_string())
-                .hint("DROP takes a table, view, index, sequence or schema"));
+            return Err(
+                unsupported("DROP", &other.to_string()).hint("DROP takes a table, view, index, sequence or schema")
+            );
         }
     };
     let clauses = [

@@ -73,7 +73,7 @@ pub(crate) fn run(work: &mut Work<'_>, merge: &Merge) -> Result<Outcome> {
             if let Action::Change(sink) | Action::Add(sink) = &clause.action {
                 sink.check_types(fields)?;
             }
-        // All rows must be known before the first change, because the query reads the table that we change.
+            // All rows must be known before the first change, because the query reads the table that we change.
         }
         let batches = batches.collect::<Result<Vec<_>>>()?;
         check_once(&batches, &table)?;
@@ -212,10 +212,8 @@ const MARKER: &str = "\u{1}source";
 /// Returns the new row of `UPDATE SET`.
 fn changed(work: &Work<'_>, target: &Target, table: &TableDef, update: &MergeUpdateExpr) -> Result<NewRow> {
     let MergeUpdateExpr { update_token: _, assignments, update_predicate, delete_predicate } = update;
-    let clauses = [
-        (update_predicate.is_some(), "WHERE after UPDATE"),
-        (delete_predicate.is_some(), "DELETE WHERE after UPDATE"),
-    ];
+    let clauses =
+        [(update_predicate.is_some(), "WHERE after UPDATE"), (delete_predicate.is_some(), "DELETE WHERE after UPDATE")];
     refuse(STATEMENT, clauses)?;
     NewRow::of(work, target, &assigned_pairs(assignments)?, table)
 }

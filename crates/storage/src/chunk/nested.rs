@@ -93,10 +93,7 @@ pub(super) fn open_inner(chunk: &Chunk) -> Result<Vec<Chunk>> {
 
 fn damaged(chunk: &Chunk) -> Error {
     let body = chunk.head.body.start;
-    Error::corrupt(format!(
-        "byte {body} of the chunk: the inner chunks do not make up a column of {}",
-        chunk.kind()
-    ))
+    Error::corrupt(format!("byte {body} of the chunk: the inner chunks do not make up a column of {}", chunk.kind()))
 }
 
 /// Reads the rows as an array.

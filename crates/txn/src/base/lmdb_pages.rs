@@ -280,9 +280,8 @@ impl Pages {
         }
         let (free, main) = (Tree::parse(&fields[24..]), Tree::parse(&fields[72..]));
         if (free.flags, main.flags) != (FREE_FLAGS, MAIN_FLAGS) || free.depth.max(main.depth) > DEPTH_MAX {
-            return Err(self.damage(format_args!(
-                "the head at offset {offset} describes trees that this database does not make"
-            )));
+            return Err(self
+                .damage(format_args!("the head at offset {offset} describes trees that this database does not make")));
         }
         Ok(Meta { page_len, free, main, last_page: u64_at(fields, 120), transaction: u64_at(fields, 128) })
     }
@@ -515,9 +514,9 @@ impl Walk<'_> {
         }
         let end = number.saturating_add(pages);
         if end > self.meta.last_page.saturating_add(1) || end.saturating_mul(self.meta.page_len) > self.pages.len {
-            return Err(self.pages.damage(format_args!(
-                "{pages} pages from {number} are in use, but not all of them are in the file"
-            )));
+            return Err(self
+                .pages
+                .damage(format_args!("{pages} pages from {number} are in use, but not all of them are in the file")));
         }
         // The pages after the first one have no header, but they must not be used twice either.
         if !(number + 1..end).all(|number| self.met.mark(number)) {

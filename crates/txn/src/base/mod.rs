@@ -122,8 +122,7 @@ pub trait OrderedBase: Send + Sync + Debug {
     /// Begins a copy of the base in the directory `dir`, which must not have one. The copy is always an LMDB base, so
     /// that it can also be opened for reading only. Returns `Unsupported` if this base cannot be copied.
     fn begin_copy(&self, dir: &Path) -> Result<Box<dyn BaseCopy>> {
-        let message =
-            format!("this kind of ordered base cannot be copied to {}", dir.display());
+        let message = format!("this kind of ordered base cannot be copied to {}", dir.display());
         Err(Error::new(ErrorKind::Unsupported, message).hint("close the database and copy its directory"))
     }
 

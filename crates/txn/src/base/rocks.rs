@@ -413,8 +413,7 @@ fn error_of(call: &str, path: &Path, error: &rocksdb::Error) -> Error {
         rocksdb::ErrorKind::IOError
             if message.contains("lock hold by current process") || message.contains("While lock file") =>
         {
-            Error::new(ErrorKind::Locked, message)
-                .hint("open the database once and share it between threads")
+            Error::new(ErrorKind::Locked, message).hint("open the database once and share it between threads")
         }
         rocksdb::ErrorKind::IOError if message.contains("No space") || is_full(path) => {
             Error::new(ErrorKind::DiskFull, message).hint("make some space and open the database again")

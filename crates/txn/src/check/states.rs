@@ -84,8 +84,7 @@ fn table_differences(found: &TableSnapshot, known: &TableSnapshot, differences: 
             let deleted = |block: &Block| block.rows() - block.live_rows();
             let (rows, should) = (deleted(found), deleted(known));
             let block = known.id();
-            differences
-                .push(format!("table {name}, block {block}: {rows} rows are deleted, but {should} should be"));
+            differences.push(format!("table {name}, block {block}: {rows} rows are deleted, but {should} should be"));
         }
     }
     if same_runs(&found.runs, &known.runs) {

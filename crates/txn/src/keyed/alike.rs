@@ -170,7 +170,6 @@ fn is_asked(codec: &TableCodec, index: &IndexCodec, asked: Option<&KeyRange>, fo
 #[cold]
 fn too_many(codec: &TableCodec, index: &IndexCodec, entry: &[u8]) -> Error {
     let (name, table, said) = (&index.def.name, &codec.def().name, codec.say(entry));
-    let what =
-        format!("order by index {name} of table {table}: more than {FEW_ENTRIES} entries begin like {said}");
+    let what = format!("order by index {name} of table {table}: more than {FEW_ENTRIES} entries begin like {said}");
     Error::new(ErrorKind::Unsupported, what).hint("leave out ORDER BY, or use one that this index does not provide")
 }

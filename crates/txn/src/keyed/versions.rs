@@ -25,7 +25,7 @@
 //! * `oldest` is not later than any snapshot in use or any future one.
 //! * No snapshot reads a state of the base older than `in_base`.
 //!
-//! `docs/performance.md`, "Keyed tables", has measurements and the alternatives that were slower.
+//! `docs/experiments.md`, "Keyed tables", has measurements and the alternatives that were slower.
 
 use parking_lot::{RwLock, RwLockReadGuard};
 use rapidhash::v3::RapidSecrets;

@@ -1,7 +1,7 @@
 //! Recent versions of all tables. Each index has its own lock, or shares one with few others.
 //!
 //! A commit holds a lock while it adds its writes, and readers of other tables should not wait for it. With one lock
-//! for all tables, eight clients on two processors had seven context switches per transaction (`docs/performance.md`,
+//! for all tables, eight clients on two processors had seven context switches per transaction (`docs/experiments.md`,
 //! "Keyed tables").
 
 use std::array;

@@ -135,9 +135,7 @@ fn make(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayRef>
         if let Some((of_keys, of_values)) = both {
             if of_keys.len() != of_values.len() {
                 let (keys, values) = (of_keys.len(), of_values.len());
-                return wrong(format!(
-                    "a map needs one value per key, but there are {keys} keys and {values} values"
-                ));
+                return wrong(format!("a map needs one value per key, but there are {keys} keys and {values} values"));
             }
             // Each row has its own set of keys.
             given.clear();

@@ -275,7 +275,6 @@ impl OpenBase {
         }
     }
     /// Doubles the mapping, unless it grew after the caller read its length `seen`.
-
     fn grow(&self, seen: usize) -> Result<()> {
         let now = self.map_bytes.load(Ordering::Relaxed);
         if now > seen {

@@ -165,7 +165,8 @@ impl Generator<'_> {
             let names: Vec<&str> = table.columns.iter().map(|column| column.name).collect();
             let comma = if values.is_empty() { "" } else { ", " };
             clauses.push(format!(
-                "WHEN NOT MATCHED AND o.{of_source} < {FRESH}{condition} THEN INSERT ({}) VALUES (o.{of_source} + {fresh}{comma}{})",
+                "WHEN NOT MATCHED AND o.{of_source} < {FRESH}{condition} THEN INSERT ({}) VALUES (o.{of_source} + \
+                 {fresh}{comma}{})",
                 names.join(", "),
                 values.join(", ")
             ));
@@ -305,7 +306,8 @@ impl Generator<'_> {
             false => String::new(),
         };
         format!(
-            "UPDATE {} SET {sets} FROM (SELECT {key} AS key, {aggregate} AS of FROM {} AS o GROUP BY {key}) AS changes WHERE {target} = \
+            "UPDATE {} SET {sets} FROM (SELECT {key} AS key, {aggregate} AS of FROM {} AS o GROUP BY {key}) AS \
+             changes WHERE {target} = \
              changes.key{condition}",
             table.name, source.name
         )

@@ -103,13 +103,15 @@ impl Generator<'_> {
                 self.flat(|this| this.leaf(Kind::Int, &inner)),
             ),
             _ => format!(
-                "SELECT r.c1 - 1, r.c2 + 1 FROM {name} AS r WHERE r.c2 < {bound} AND EXISTS (SELECT 1 FROM {} AS {alias} WHERE \
+                "SELECT r.c1 - 1, r.c2 + 1 FROM {name} AS r WHERE r.c2 < {bound} AND EXISTS (SELECT 1 FROM {} AS \
+                 {alias} WHERE \
                  {next} >= r.c1)",
                 table.name
             ),
         };
         format!(
-            "{name} (c1, c2) AS (SELECT CAST({start} AS BIGINT) AS c1, CAST(0 AS BIGINT) AS c2 FROM {from}{condition} {union} {step})"
+            "{name} (c1, c2) AS (SELECT CAST({start} AS BIGINT) AS c1, CAST(0 AS BIGINT) AS c2 FROM {from}{condition} \
+             {union} {step})"
         )
     }
 

@@ -118,12 +118,14 @@ const PAGES: &[Statement] = &[
     read("page by key", "SELECT id, name, email FROM users WHERE id > ? ORDER BY id LIMIT 20", &[User]),
     read(
         "page by two columns",
-        "SELECT id, user_id, amount, created FROM orders WHERE (created, id) < (?, ?) ORDER BY created DESC, id DESC LIMIT 20",
+        "SELECT id, user_id, amount, created FROM orders WHERE (created, id) < (?, ?) ORDER BY created DESC, id DESC \
+         LIMIT 20",
         &[OrderCreated, SameOrder],
     ),
     read(
         "page by a written out row",
-        "SELECT id, amount FROM orders WHERE created < ? OR (created = ? AND id < ?) ORDER BY created DESC, id DESC LIMIT 20",
+        "SELECT id, amount FROM orders WHERE created < ? OR (created = ? AND id < ?) ORDER BY created DESC, id DESC \
+         LIMIT 20",
         &[OrderCreated, Again(0), SameOrder],
     ),
     read("latest orders", "SELECT id, user_id, status, amount FROM orders ORDER BY created DESC LIMIT 20", &[]),
@@ -230,7 +232,8 @@ const JOINS: &[Statement] = &[
     ),
     read(
         "left join",
-        "SELECT u.id, u.name, o.id, o.amount FROM users u LEFT JOIN orders o ON o.user_id = u.id AND o.status = 'new' WHERE u.id = ?",
+        "SELECT u.id, u.name, o.id, o.amount FROM users u LEFT JOIN orders o ON o.user_id = u.id AND o.status = 'new' \
+         WHERE u.id = ?",
         &[User],
     ),
     read(
@@ -252,7 +255,8 @@ const JOINS: &[Statement] = &[
     ),
     read(
         "page of a join",
-        "SELECT o.id, o.created, u.name FROM orders o JOIN users u ON u.id = o.user_id ORDER BY o.created DESC LIMIT 20",
+        "SELECT o.id, o.created, u.name FROM orders o JOIN users u ON u.id = o.user_id ORDER BY o.created DESC LIMIT \
+         20",
         &[],
     ),
     read(
@@ -315,7 +319,8 @@ const FUNCTIONS: &[Statement] = &[
     ),
     read(
         "case",
-        "SELECT id, CASE WHEN amount < ? THEN 'small' WHEN amount < ? THEN 'middle' ELSE 'large' END FROM orders WHERE user_id = ?",
+        "SELECT id, CASE WHEN amount < ? THEN 'small' WHEN amount < ? THEN 'middle' ELSE 'large' END FROM orders \
+         WHERE user_id = ?",
         &[Cents(1_000, 5_000), Cents(10_000, 20_000), Buyer],
     ),
     read("arithmetic", "SELECT id, balance * 2 + age, balance / 100, balance % 100 FROM users WHERE id = ?", &[User]),
@@ -399,7 +404,8 @@ const SETS: &[Statement] = &[
     ),
     read(
         "table in FROM",
-        "SELECT count(*), max(total) FROM (SELECT status, sum(amount) AS total FROM orders WHERE user_id = ? GROUP BY status) AS s",
+        "SELECT count(*), max(total) FROM (SELECT status, sum(amount) AS total FROM orders WHERE user_id = ? GROUP BY \
+         status) AS s",
         &[Buyer],
     ),
 ];
@@ -428,12 +434,14 @@ const INSERTS: &[Statement] = &[
     ),
     change(
         "upsert, update",
-        "INSERT INTO counters (name, value) VALUES (?, 1) ON CONFLICT (name) DO UPDATE SET value = counters.value + excluded.value",
+        "INSERT INTO counters (name, value) VALUES (?, 1) ON CONFLICT (name) DO UPDATE SET value = counters.value + \
+         excluded.value",
         &[Counter],
     ),
     commit(
         "upsert, committed",
-        "INSERT INTO counters (name, value) VALUES (?, 1) ON CONFLICT (name) DO UPDATE SET value = counters.value + excluded.value",
+        "INSERT INTO counters (name, value) VALUES (?, 1) ON CONFLICT (name) DO UPDATE SET value = counters.value + \
+         excluded.value",
         &[Counter],
     ),
     change(
@@ -444,7 +452,8 @@ const INSERTS: &[Statement] = &[
     ),
     change(
         "insert, returning",
-        "INSERT INTO orders (id, user_id, product_id, status, created, amount) VALUES (?, ?, ?, 'new', ?, ?) RETURNING id, status, created",
+        "INSERT INTO orders (id, user_id, product_id, status, created, amount) VALUES (?, ?, ?, 'new', ?, ?) \
+         RETURNING id, status, created",
         &[Fresh, User, Product, Moment(0), Cents(100, 50_000)],
     ),
     change(

@@ -29,18 +29,21 @@ const NEW_ORDER: &[Statement] = &[
     ),
     read(
         "stock with all texts",
-        "SELECT s_quantity, s_data, s_dist_01, s_dist_02, s_dist_03, s_dist_04, s_dist_05, s_dist_06, s_dist_07, s_dist_08, \
+        "SELECT s_quantity, s_data, s_dist_01, s_dist_02, s_dist_03, s_dist_04, s_dist_05, s_dist_06, s_dist_07, \
+         s_dist_08, \
          s_dist_09, s_dist_10 FROM stock WHERE s_i_id = ? AND s_w_id = 1",
         &[Item],
     ),
     change(
         "new order",
-        "INSERT INTO orders (o_id, o_d_id, o_w_id, o_c_id, o_entry_d, o_ol_cnt, o_all_local) VALUES (?, ?, 1, ?, ?, 10, 1)",
+        "INSERT INTO orders (o_id, o_d_id, o_w_id, o_c_id, o_entry_d, o_ol_cnt, o_all_local) VALUES (?, ?, 1, ?, ?, \
+         10, 1)",
         &[Fresh, District, Customer, Moment(0)],
     ),
     change(
         "order line",
-        "INSERT INTO order_line (ol_o_id, ol_d_id, ol_w_id, ol_number, ol_i_id, ol_supply_w_id, ol_quantity, ol_amount, \
+        "INSERT INTO order_line (ol_o_id, ol_d_id, ol_w_id, ol_number, ol_i_id, ol_supply_w_id, ol_quantity, \
+         ol_amount, \
          ol_dist_info) VALUES (?, ?, 1, 1, ?, 1, 5, ?, 'a text of 24 letters')",
         &[Fresh, District, Item, Cents(1, 9_999)],
     ),
@@ -73,7 +76,8 @@ const PAYMENT: &[Statement] = &[
 const ORDER_STATUS: &[Statement] = &[
     read(
         "balances of a name",
-        "SELECT c_balance, c_first, c_middle, c_last FROM customer WHERE c_w_id = 1 AND c_d_id = ? AND c_last = ? ORDER BY c_first",
+        "SELECT c_balance, c_first, c_middle, c_last FROM customer WHERE c_w_id = 1 AND c_d_id = ? AND c_last = ? \
+         ORDER BY c_first",
         &[District, LastName],
     ),
     read(
@@ -84,7 +88,8 @@ const ORDER_STATUS: &[Statement] = &[
     ),
     read(
         "last order by order",
-        "SELECT o_id, o_entry_d, o_carrier_id FROM orders WHERE o_w_id = 1 AND o_d_id = ? AND o_c_id = ? ORDER BY o_id DESC LIMIT 1",
+        "SELECT o_id, o_entry_d, o_carrier_id FROM orders WHERE o_w_id = 1 AND o_d_id = ? AND o_c_id = ? ORDER BY \
+         o_id DESC LIMIT 1",
         &[District, Customer],
     ),
     read(
@@ -143,7 +148,8 @@ const STOCK_LEVEL: &[Statement] = &[
     read("next order of a district", "SELECT d_next_o_id FROM district WHERE d_id = ? AND d_w_id = 1", &[District]),
     read(
         "items of the last orders",
-        "SELECT DISTINCT ol_i_id FROM order_line WHERE ol_w_id = 1 AND ol_d_id = ? AND ol_o_id < ? AND ol_o_id >= (? - 20)",
+        "SELECT DISTINCT ol_i_id FROM order_line WHERE ol_w_id = 1 AND ol_d_id = ? AND ol_o_id < ? AND ol_o_id >= (? \
+         - 20)",
         &[District, Recent, Again(1)],
     ),
     read(
@@ -159,7 +165,8 @@ const STOCK_LEVEL: &[Statement] = &[
     ),
     read(
         "short items by commas",
-        "SELECT count(DISTINCT s_i_id) FROM stock, order_line WHERE ol_w_id = 1 AND ol_d_id = ? AND ol_o_id >= ? AND ol_o_id < ? \
+        "SELECT count(DISTINCT s_i_id) FROM stock, order_line WHERE ol_w_id = 1 AND ol_d_id = ? AND ol_o_id >= ? AND \
+         ol_o_id < ? \
          AND s_w_id = 1 AND s_i_id = ol_i_id AND s_quantity < ?",
         &[District, Recent, More(20), Number(10, 20)],
     ),

@@ -62,7 +62,8 @@ pub fn conditions(scale: &Scale) -> [String; 12] {
              ON h_w_id = w_id WHERE paid IS NULL OR w_ytd <> paid",
         ),
         count(
-            "district LEFT JOIN (SELECT h_w_id, h_d_id, SUM(h_amount) AS paid FROM history GROUP BY h_w_id, h_d_id) AS h \
+            "district LEFT JOIN (SELECT h_w_id, h_d_id, SUM(h_amount) AS paid FROM history GROUP BY h_w_id, h_d_id) \
+             AS h \
              ON h_w_id = d_w_id AND h_d_id = d_id WHERE paid IS NULL OR d_ytd <> paid",
         ),
         count(&format!(
@@ -72,7 +73,8 @@ pub fn conditions(scale: &Scale) -> [String; 12] {
         )),
         count(&format!(
             "({ORDERS}) AS o LEFT JOIN ({NEW_ORDERS}) AS n ON no_w_id = o_w_id AND no_d_id = o_d_id \
-             LEFT JOIN (SELECT c_w_id, c_d_id, SUM(c_delivery_cnt) AS received FROM customer GROUP BY c_w_id, c_d_id) AS c \
+             LEFT JOIN (SELECT c_w_id, c_d_id, SUM(c_delivery_cnt) AS received FROM customer GROUP BY c_w_id, c_d_id) \
+             AS c \
              ON c_w_id = o_w_id AND c_d_id = o_d_id \
              WHERE received IS NULL OR o.order_count - COALESCE(n.order_count, 0) - received <> {initially_delivered}"
         )),

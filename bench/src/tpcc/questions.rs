@@ -64,7 +64,8 @@ macro_rules! question {
 pub const ALL: [Question; QUESTIONS] = [
     question!(
         "pricing summary",
-        "SELECT ol_number, SUM(ol_quantity) AS quantity, SUM(ol_amount) AS amount, AVG(ol_quantity) AS average_quantity, \
+        "SELECT ol_number, SUM(ol_quantity) AS quantity, SUM(ol_amount) AS amount, AVG(ol_quantity) AS \
+         average_quantity, \
          AVG(ol_amount) AS average_amount, COUNT(*) AS line_count FROM order_line \
          WHERE ol_delivery_d > TIMESTAMP '2007-01-02 00:00:00' GROUP BY ol_number ORDER BY ol_number",
     ),
@@ -101,7 +102,8 @@ pub const ALL: [Question; QUESTIONS] = [
     ),
     question!(
         "local supplier volume",
-        "SELECT n_name, SUM(ol_amount) AS revenue FROM customer, orders, order_line, stock, supplier, nation, region WHERE ",
+        "SELECT n_name, SUM(ol_amount) AS revenue FROM customer, orders, order_line, stock, supplier, nation, region \
+         WHERE ",
         customer_of_order!(),
         " AND ",
         line_of_order!(),
@@ -122,7 +124,8 @@ pub const ALL: [Question; QUESTIONS] = [
     question!(
         "volume shipping",
         "SELECT su_nationkey, n2.n_nationkey AS customer_nation, EXTRACT(YEAR FROM o_entry_d) AS of_year, \
-         SUM(ol_amount) AS revenue FROM supplier, stock, order_line, orders, customer, nation AS n1, nation AS n2 WHERE ",
+         SUM(ol_amount) AS revenue FROM supplier, stock, order_line, orders, customer, nation AS n1, nation AS n2 \
+         WHERE ",
         stock_of_line!(),
         " AND ",
         supplier_of_stock!(),
@@ -153,7 +156,8 @@ pub const ALL: [Question; QUESTIONS] = [
         customer_of_order!(),
         " AND n1.n_nationkey = ",
         nation_of_customer!(),
-        " AND n1.n_regionkey = r_regionkey AND r_name = 'EUROPE' AND su_nationkey = n2.n_nationkey AND i_data LIKE '%b' \
+        " AND n1.n_regionkey = r_regionkey AND r_name = 'EUROPE' AND su_nationkey = n2.n_nationkey AND i_data LIKE \
+         '%b' \
          AND o_entry_d BETWEEN TIMESTAMP '2007-01-02 00:00:00' AND TIMESTAMP '2100-01-01 00:00:00' \
          GROUP BY EXTRACT(YEAR FROM o_entry_d) ORDER BY of_year",
     ),

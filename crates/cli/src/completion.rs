@@ -98,7 +98,10 @@ impl Words {
         let read = || -> rowmill::Result<Vec<String>> {
             let mut connection = self.database.connect()?;
             let rows = connection
-                .query("SELECT table_name, column_name FROM information_schema.columns WHERE table_schema <> 'information_schema'")?
+                .query(
+                    "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema <> \
+                    'information_schema'",
+                )?
                 .rows()?;
             let mut names = Vec::new();
             for row in rows {

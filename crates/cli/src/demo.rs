@@ -56,12 +56,14 @@ const QUESTIONS: &[(&str, &str)] = &[
     ),
     (
         "Which searches were for SQL?",
-        "SELECT search, COUNT(*) AS n FROM events WHERE search LIKE '%sql%' GROUP BY search ORDER BY n DESC, search LIMIT 5",
+        "SELECT search, COUNT(*) AS n FROM events WHERE search LIKE '%sql%' GROUP BY search ORDER BY n DESC, search \
+         LIMIT 5",
     ),
     (
         "Which is the busiest page of each country?",
         "SELECT country, page, views FROM (SELECT country, page, COUNT(*) AS views, \
-         ROW_NUMBER() OVER (PARTITION BY country ORDER BY COUNT(*) DESC, page) AS place FROM events GROUP BY country, page) \
+         ROW_NUMBER() OVER (PARTITION BY country ORDER BY COUNT(*) DESC, page) AS place FROM events GROUP BY country, \
+         page) \
          WHERE place = 1 ORDER BY country LIMIT 5",
     ),
     (

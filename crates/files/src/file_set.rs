@@ -191,7 +191,8 @@ impl FileSet {
 
     fn guess_hint(&self, sampled: usize) -> String {
         format!(
-            "the columns and their types were guessed from the first {sampled} rows; name them yourself: CREATE TABLE t (...), then COPY t FROM '{}'",
+            "the columns and their types were guessed from the first {sampled} rows; name them yourself: CREATE TABLE \
+             t (...), then COPY t FROM '{}'",
             self.files[0].name
         )
     }

@@ -92,7 +92,10 @@ pub(crate) fn by_position(file: &str, columns: usize, target: &[TargetColumn]) -
             ErrorKind::CardinalityViolation,
             format!("{file} has no header and {columns} columns a line, where {} are asked for", target.len()),
         )
-        .hint("name the columns that the file has: COPY table (column, ...) FROM ...; if its first line is a header, add WITH (header true)"));
+        .hint(
+            "name the columns that the file has: COPY table (column, ...) FROM ...; if its first line is a header, \
+            add WITH (header true)",
+        ));
     }
     Ok((0..columns).map(Some).collect())
 }

@@ -499,7 +499,8 @@ fn reserve_error(what: fmt::Arguments<'_>, cause: &io::Error) -> Error {
     let error = Error::io(what, cause);
     match cause.raw_os_error() {
         Some(libc::ENOMEM) => Error::new(ErrorKind::MemoryLimit, error.message()).hint(
-            "the process is out of address space or of mappings: look at `ulimit -v` and at the kernel's vm.max_map_count",
+            "the process is out of address space or of mappings: look at `ulimit -v` and at the kernel's \
+             vm.max_map_count",
         ),
         _ => error,
     }

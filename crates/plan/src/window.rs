@@ -288,7 +288,8 @@ mod tests {
         });
         assert_eq!(
             window.line(&NoNames),
-            "Window: row_number(), sum(v) ROWS BETWEEN 2 PRECEDING AND CURRENT ROW, lead(v, 1, g) IGNORE NULLS, by [g], \
+            "Window: row_number(), sum(v) ROWS BETWEEN 2 PRECEDING AND CURRENT ROW, lead(v, 1, g) IGNORE NULLS, by \
+             [g], \
              ordered by [v DESC], first 2"
         );
         assert_eq!(

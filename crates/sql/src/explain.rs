@@ -125,7 +125,8 @@ fn explain_analyze(work: &mut Work<'_>, query: &Query) -> Result<Outcome> {
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
     let (planned_ms, ran_ms) = (ms(planned), ms(work.started.elapsed() - planned));
     let mut lines = vec![format!(
-        "{rows} rows, planned in {planned_ms:.1} ms, run by the engine in {ran_ms:.1} ms; the times below add up over threads"
+        "{rows} rows, planned in {planned_ms:.1} ms, run by the engine in {ran_ms:.1} ms; the times below add up over \
+         threads"
     )];
     lines.extend(query.lines(true));
     Ok(Outcome::Rows(RowStream::ready(lines_batch(lines)?)))

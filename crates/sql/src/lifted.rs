@@ -228,13 +228,17 @@ mod tests {
                 vec![text("O'Neil"), Decimal(150, 2), Decimal(225, 2)],
             ),
             (
-                "INSERT INTO t (a, b) VALUES (1, 'x', NULL, f(2)), (-4, '', 3.0, 5) ON CONFLICT (a) DO UPDATE SET b = 'y' RETURNING 1",
-                "INSERT INTO t (a, b) VALUES ($1, $2, NULL, f(2)), ($3, $4, $5, $6) ON CONFLICT (a) DO UPDATE SET b = 'y' RETURNING 1",
+                "INSERT INTO t (a, b) VALUES (1, 'x', NULL, f(2)), (-4, '', 3.0, 5) ON CONFLICT (a) DO UPDATE SET b = \
+                 'y' RETURNING 1",
+                "INSERT INTO t (a, b) VALUES ($1, $2, NULL, f(2)), ($3, $4, $5, $6) ON CONFLICT (a) DO UPDATE SET b = \
+                 'y' RETURNING 1",
                 vec![Integer(1), text("x"), Integer(-4), text(""), Decimal(30, 1), Integer(5)],
             ),
             (
-                "UPDATE t SET a = 3, b = b + 1 WHERE \"Id\" = 5 AND c LIKE 'x%' AND d IN (1, 2) AND e = '2020-01-01'::DATE",
-                "UPDATE t SET a = $1, b = b + 1 WHERE \"Id\" = $2 AND c LIKE 'x%' AND d IN (1, 2) AND e = '2020-01-01'::DATE",
+                "UPDATE t SET a = 3, b = b + 1 WHERE \"Id\" = 5 AND c LIKE 'x%' AND d IN (1, 2) AND e = \
+                 '2020-01-01'::DATE",
+                "UPDATE t SET a = $1, b = b + 1 WHERE \"Id\" = $2 AND c LIKE 'x%' AND d IN (1, 2) AND e = \
+                 '2020-01-01'::DATE",
                 vec![Integer(3), Integer(5)],
             ),
             ("DELETE FROM t WHERE id = 9", "DELETE FROM t WHERE id = $1", vec![Integer(9)]),

@@ -54,7 +54,8 @@ pub(super) static HASH: &[FunctionSpec] = &[
         signature: |arguments| bytes(arguments, &[TEXT], BLOB),
         kernel: digest::digest,
         can_fail: true,
-        doc: "The hash of a text or a BLOB by the method that the second argument names: md5, sha224, sha256, sha384, sha512, \
+        doc: "The hash of a text or a BLOB by the method that the second argument names: md5, sha224, sha256, sha384, \
+            sha512, \
               blake2s, blake2b or blake3.",
         example: ("octet_length(digest('mill', 'blake3'))", "32"),
         ..ordinary("hash")
@@ -64,7 +65,8 @@ pub(super) static HASH: &[FunctionSpec] = &[
         signature: |arguments| bytes(arguments, &[TEXT], TEXT),
         kernel: encoding::encode,
         can_fail: true,
-        doc: "A text or a BLOB as text in the form that the second argument names: hex, base64, or base64pad, which fills up \
+        doc: "A text or a BLOB as text in the form that the second argument names: hex, base64, or base64pad, which \
+            fills up \
               with =.",
         example: ("encode('mill', 'hex')", "6d696c6c"),
         ..ordinary("hash")

@@ -347,7 +347,8 @@ pub(super) static MATH: &[FunctionSpec] = &[
         signature: |arguments| exactly(arguments, &[DOUBLE, DOUBLE, DOUBLE, BIGINT], INTEGER),
         kernel: float::width_bucket,
         can_fail: true,
-        doc: "The number of the bucket that the first argument falls into, out of the fourth argument's count of equal buckets \
+        doc: "The number of the bucket that the first argument falls into, out of the fourth argument's count of \
+            equal buckets \
               between the second and the third: 0 below the first, the count plus 1 above the last.",
         example: ("width_bucket(5.3, 0, 10, 5)", "3"),
         ..ordinary("math")

@@ -47,7 +47,8 @@ pub(super) static REGEX: &[FunctionSpec] = &[
     FunctionSpec {
         signature: |arguments| optional(arguments, 3, &[TEXT, TEXT, TEXT, TEXT], TEXT),
         kernel: replacing::regexp_replace,
-        doc: "The text with the first match, or with the flag g all matches, replaced: \\1 to \\9 stand for groups, \\& for \
+        doc: "The text with the first match, or with the flag g all matches, replaced: \\1 to \\9 stand for groups, \
+            \\& for \
               the match.",
         example: ("regexp_replace('2013-07-31', '(\\d+)-(\\d+)-(\\d+)', '\\3.\\2.\\1')", "31.07.2013"),
         ..of_pattern("regexp_replace")
@@ -70,7 +71,8 @@ pub(super) static REGEX: &[FunctionSpec] = &[
     FunctionSpec {
         signature: |arguments| optional(arguments, 2, &[TEXT, TEXT, BIGINT, BIGINT, TEXT, BIGINT], TEXT),
         kernel: position::regexp_substr,
-        doc: "The text of a match, NULL if there is none. Further arguments: where to begin, which match, flags, and which \
+        doc: "The text of a match, NULL if there is none. Further arguments: where to begin, which match, flags, and \
+            which \
               group is asked for.",
         example: ("regexp_substr('ABCDEF', 'C(.)(..)', 1, 1, '', 2)", "EF"),
         ..of_pattern("regexp_substr")

@@ -221,7 +221,8 @@ pub(super) static TEXT_FUNCTIONS: &[FunctionSpec] = &[
         name: "translate",
         signature: |arguments| exactly(arguments, &[TEXT, TEXT, TEXT], TEXT),
         kernel: replace::translate,
-        doc: "The text with each character of the second argument replaced by the one at the same position of the third; \
+        doc: "The text with each character of the second argument replaced by the one at the same position of the \
+            third; \
               those that have none are left out.",
         example: ("translate('12345', '143', 'ax')", "a2x5"),
         ..ordinary("text")
@@ -231,7 +232,8 @@ pub(super) static TEXT_FUNCTIONS: &[FunctionSpec] = &[
         signature: |arguments| exactly(arguments, &[TEXT, TEXT, BIGINT], TEXT),
         kernel: part::split_part,
         can_fail: true,
-        doc: "The part of a text between separators with this number, from 1, or from the end if it is negative; empty if \
+        doc: "The part of a text between separators with this number, from 1, or from the end if it is negative; \
+            empty if \
               there is none.",
         example: ("split_part('a.b.c', '.', 2)", "b"),
         ..ordinary("text")

@@ -104,7 +104,8 @@ fn prints_the_cost_of_every_way() {
             &mut || drop(black_box(ours.replace(&texts))),
         ]);
         println!(
-            "replace {pattern} by {replacement:?} {flags}: {library:.0} ns by the library, {plain:.0} without a program, \
+            "replace {pattern} by {replacement:?} {flags}: {library:.0} ns by the library, {plain:.0} without a \
+             program, \
              {ours:.0} now ({:.2})",
             ours / library
         );

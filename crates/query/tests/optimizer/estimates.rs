@@ -84,7 +84,8 @@ fn tables_without_declared_keys_are_estimated_by_their_distinct_values() {
     for (sql, expected) in [
         ("select l_tax from lineitem, orders where l_orderkey = o_orderkey", 6_001_215.0),
         (
-            "select l_orderkey, o_orderdate, count(*) from lineitem, orders where l_orderkey = o_orderkey group by 1, 2",
+            "select l_orderkey, o_orderdate, count(*) from lineitem, orders where l_orderkey = o_orderkey group by 1, \
+             2",
             1_500_000.0,
         ),
     ] {
@@ -96,7 +97,8 @@ fn tables_without_declared_keys_are_estimated_by_their_distinct_values() {
 #[test]
 fn every_join_has_an_estimate() {
     let mut bound = bound_in(
-        "select c_name from customer left join orders on o_custkey = c_custkey where c_custkey in (select c_custkey from customer)",
+        "select c_name from customer left join orders on o_custkey = c_custkey where c_custkey in (select c_custkey \
+         from customer)",
         &TpchCatalog { keyed: true, sized: true },
     );
     optimize(&mut bound).unwrap();

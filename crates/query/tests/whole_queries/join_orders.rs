@@ -67,7 +67,8 @@ impl QueryMaker {
                 "SELECT p.* FROM ({before}) p WHERE p.{column} NOT IN (SELECT t.a FROM {table} t WHERE t.a IS NOT NULL)"
             ),
             "mark" => format!(
-                "SELECT p.* FROM ({before}) p WHERE p.{column} = 1 OR EXISTS (SELECT 1 FROM {table} t WHERE {condition})"
+                "SELECT p.* FROM ({before}) p WHERE p.{column} = 1 OR EXISTS (SELECT 1 FROM {table} t WHERE \
+                 {condition})"
             ),
             "filter" => {
                 let filter = self.pick(&["IS NULL", "> 1", "IN (1, 2)", "IS DISTINCT FROM 2"]);

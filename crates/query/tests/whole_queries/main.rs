@@ -114,7 +114,8 @@ fn check(cases: &[(&str, &str)]) {
 fn recursive_queries() {
     check(&[
         (
-            "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < 5) SELECT sum(n), count(*) FROM t",
+            "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < 5) SELECT sum(n), count(*) FROM \
+             t",
             "15|5",
         ),
         (
@@ -123,12 +124,14 @@ fn recursive_queries() {
             "1, 2, 3, 4",
         ),
         (
-            "WITH RECURSIVE f(a, b) AS (SELECT 0, 1 UNION ALL SELECT b, a + b FROM f WHERE b < 50) SELECT max(a) FROM f",
+            "WITH RECURSIVE f(a, b) AS (SELECT 0, 1 UNION ALL SELECT b, a + b FROM f WHERE b < 50) SELECT max(a) FROM \
+             f",
             "34",
         ),
         ("WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT n FROM t LIMIT 3", "1, 2, 3"),
         (
-            "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + m FROM t, (SELECT max(x) AS m FROM (VALUES (2), (3)) v(x)) s \
+            "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + m FROM t, (SELECT max(x) AS m FROM (VALUES (2), \
+             (3)) v(x)) s \
              WHERE n < 10) SELECT n FROM t",
             "1, 10, 4, 7",
         ),
@@ -230,12 +233,14 @@ fn groups() {
         ("SELECT approx_percentile_cont_with_weight(x, w, 0.5) FROM (VALUES (1, 1), (9, 3)) v(x, w)", "9.0"),
         ("SELECT bool_and(x > 0), bool_or(x > 2), any_value(x) FROM (VALUES (NULL), (2)) v(x)", "true|false|2"),
         (
-            "SELECT round(corr(y, x), 9), regr_r2(y, x) FROM (VALUES (1e100, 1e100), (2e100, 2e100), (3e100, 3e100)) v(y, x)",
+            "SELECT round(corr(y, x), 9), regr_r2(y, x) FROM (VALUES (1e100, 1e100), (2e100, 2e100), (3e100, 3e100)) \
+             v(y, x)",
             "1.0|1.0",
         ),
         ("SELECT corr(x, x), regr_count(x, x), count(*) FROM (VALUES (1), (2)) v(x) WHERE x > 5", "NULL|0|0"),
         (
-            "SELECT DISTINCT ON (a) a, b FROM (VALUES (1, 2), (1, 1), (2, 5), (NULL, 3), (NULL, 4)) v(a, b) ORDER BY a, b DESC",
+            "SELECT DISTINCT ON (a) a, b FROM (VALUES (1, 2), (1, 1), (2, 5), (NULL, 3), (NULL, 4)) v(a, b) ORDER BY \
+             a, b DESC",
             "1|2, 2|5, NULL|4",
         ),
     ]);
@@ -247,7 +252,8 @@ fn recursive_queries_over_other_operators() {
     check(&[
         (
             &format!(
-                "WITH RECURSIVE {edges}, r(x, d) AS (SELECT 1, 0 UNION ALL SELECT b, d + 1 FROM r JOIN e ON a = x WHERE d < 5) \
+                "WITH RECURSIVE {edges}, r(x, d) AS (SELECT 1, 0 UNION ALL SELECT b, d + 1 FROM r JOIN e ON a = x \
+                 WHERE d < 5) \
                  SELECT max(d), count(*), count(DISTINCT x) FROM r"
             ),
             "5|6|4",
@@ -313,7 +319,8 @@ fn nested_values_in_every_operator() {
         (&format!("SELECT n FROM {v} WHERE l IS NOT DISTINCT FROM NULL"), "4"),
         (
             &format!(
-                "SELECT first_value(l ORDER BY n DESC), last_value(l ORDER BY n DESC), nth_value(l, 2 ORDER BY n) FROM {v}"
+                "SELECT first_value(l ORDER BY n DESC), last_value(l ORDER BY n DESC), nth_value(l, 2 ORDER BY n) \
+                 FROM {v}"
             ),
             "NULL|[1]|[2, null]",
         ),

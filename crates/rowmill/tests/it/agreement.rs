@@ -126,7 +126,8 @@ const QUERIES: &[(&str, &[&str])] = &[
         &["t2024-01-01T03:00:00 i150", "t2024-01-01T03:00:00 f150.5", "t2024-01-01T03:00:00 i9000000000"],
     ),
     (
-        "SELECT created, id FROM posts WHERE forum = $1 AND (created, id) < ($2, $3) ORDER BY created DESC, id DESC LIMIT 7",
+        "SELECT created, id FROM posts WHERE forum = $1 AND (created, id) < ($2, $3) ORDER BY created DESC, id DESC \
+         LIMIT 7",
         &["i1 t2024-03-09T16:00:00 i100", "i2 t2024-03-09T16:00:00 i9999"],
     ),
     (
@@ -150,11 +151,13 @@ const QUERIES: &[(&str, &[&str])] = &[
     ),
     ("SELECT u.name, o.total FROM users u JOIN orders o ON o.user_id = u.id WHERE o.id = $1", &["i10", "i17", "i9999"]),
     (
-        "SELECT u.name, o.id FROM orders o JOIN users u ON o.user_id = u.id WHERE u.id = $1 ORDER BY o.created DESC, o.id LIMIT 3",
+        "SELECT u.name, o.id FROM orders o JOIN users u ON o.user_id = u.id WHERE u.id = $1 ORDER BY o.created DESC, \
+         o.id LIMIT 3",
         &["i7", "i14"],
     ),
     (
-        "SELECT u.id, o.id FROM users u LEFT JOIN orders o ON o.user_id = u.id AND o.status = 'paid' WHERE u.id BETWEEN $1 AND $2",
+        "SELECT u.id, o.id FROM users u LEFT JOIN orders o ON o.user_id = u.id AND o.status = 'paid' WHERE u.id \
+         BETWEEN $1 AND $2",
         &["i1 i9", "i290 i310"],
     ),
     (
@@ -162,7 +165,8 @@ const QUERIES: &[(&str, &[&str])] = &[
         &["i30", "i2"],
     ),
     (
-        "SELECT p.name, l.quantity * l.price FROM lines l JOIN products p ON p.id = l.product_id JOIN orders o ON o.id = l.order_id WHERE o.user_id = $1 ORDER BY 1, 2",
+        "SELECT p.name, l.quantity * l.price FROM lines l JOIN products p ON p.id = l.product_id JOIN orders o ON \
+         o.id = l.order_id WHERE o.user_id = $1 ORDER BY 1, 2",
         &["i7", "i21"],
     ),
     (
@@ -170,21 +174,25 @@ const QUERIES: &[(&str, &[&str])] = &[
         &["i12", "i1"],
     ),
     (
-        "SELECT u.id, (SELECT sum(total) FROM orders o WHERE o.user_id = u.id) AS s FROM users u WHERE u.id < $1 ORDER BY s DESC, 1",
+        "SELECT u.id, (SELECT sum(total) FROM orders o WHERE o.user_id = u.id) AS s FROM users u WHERE u.id < $1 \
+         ORDER BY s DESC, 1",
         &["i12"],
     ),
     (
-        "SELECT u.id, (SELECT max(o.created) FROM orders o WHERE o.user_id = u.id AND o.status = 'paid') FROM users u WHERE u.id < $1",
+        "SELECT u.id, (SELECT max(o.created) FROM orders o WHERE o.user_id = u.id AND o.status = 'paid') FROM users u \
+         WHERE u.id < $1",
         &["i12"],
     ),
     (
-        "SELECT u.id, (SELECT o.id FROM orders o WHERE o.user_id = u.id ORDER BY o.created DESC, o.id LIMIT 1) FROM users u WHERE u.id < $1 ORDER BY 1",
+        "SELECT u.id, (SELECT o.id FROM orders o WHERE o.user_id = u.id ORDER BY o.created DESC, o.id LIMIT 1) FROM \
+         users u WHERE u.id < $1 ORDER BY 1",
         &["i12"],
     ),
     ("SELECT o.id, (SELECT name FROM users u WHERE u.id = o.user_id) FROM orders o WHERE o.id < $1", &["i20"]),
     ("SELECT o.id, (SELECT name FROM users u WHERE u.age = o.user_id) FROM orders o WHERE o.id = $1", &["i5", "i60"]),
     (
-        "SELECT id FROM users u WHERE u.id < $1 AND EXISTS (SELECT 1 FROM orders o WHERE o.user_id = u.id AND o.total > 400)",
+        "SELECT id FROM users u WHERE u.id < $1 AND EXISTS (SELECT 1 FROM orders o WHERE o.user_id = u.id AND o.total \
+         > 400)",
         &["i100"],
     ),
     (
@@ -192,7 +200,8 @@ const QUERIES: &[(&str, &[&str])] = &[
         &["i100"],
     ),
     (
-        "SELECT id, EXISTS (SELECT 1 FROM orders o WHERE o.user_id = u.id AND o.total > 400) FROM users u WHERE u.id < $1",
+        "SELECT id, EXISTS (SELECT 1 FROM orders o WHERE o.user_id = u.id AND o.total > 400) FROM users u WHERE u.id \
+         < $1",
         &["i20"],
     ),
     ("SELECT name FROM users WHERE id IN (SELECT user_id FROM orders WHERE id < $1)", &["i20", "i1"]),
@@ -201,32 +210,39 @@ const QUERIES: &[(&str, &[&str])] = &[
     ("SELECT name FROM users WHERE id = (SELECT max(user_id) FROM orders WHERE status = $1)", &["tpaid", "tgone"]),
     ("SELECT id FROM users WHERE age IN (SELECT max(age) FROM users WHERE id < $1)", &["i5", "i0"]),
     (
-        "SELECT status, count(*), sum(total), avg(total), min(note), max(created) FROM orders WHERE user_id = $1 GROUP BY status",
+        "SELECT status, count(*), sum(total), avg(total), min(note), max(created) FROM orders WHERE user_id = $1 \
+         GROUP BY status",
         &["i7", "i14", "i9999"],
     ),
     (
-        "SELECT status, count(*) AS n FROM orders WHERE user_id < $1 GROUP BY status HAVING count(*) > 2 ORDER BY n DESC, status LIMIT 2 OFFSET 1",
+        "SELECT status, count(*) AS n FROM orders WHERE user_id < $1 GROUP BY status HAVING count(*) > 2 ORDER BY n \
+         DESC, status LIMIT 2 OFFSET 1",
         &["i40", "i2"],
     ),
     (
-        "SELECT city, active, count(*) FROM users WHERE id < $1 GROUP BY city, active ORDER BY city NULLS FIRST, active",
+        "SELECT city, active, count(*) FROM users WHERE id < $1 GROUP BY city, active ORDER BY city NULLS FIRST, \
+         active",
         &["i50"],
     ),
     ("SELECT DISTINCT city FROM users WHERE id < $1 ORDER BY city DESC", &["i50"]),
     (
-        "SELECT count(*) FILTER (WHERE status = 'paid'), sum(total) FILTER (WHERE total > 100) FROM orders WHERE user_id = $1",
+        "SELECT count(*) FILTER (WHERE status = 'paid'), sum(total) FILTER (WHERE total > 100) FROM orders WHERE \
+         user_id = $1",
         &["i7", "i9999"],
     ),
     (
-        "SELECT u.city, count(*), sum(o.total) FROM users u JOIN orders o ON o.user_id = u.id WHERE u.id BETWEEN $1 AND $2 GROUP BY u.city",
+        "SELECT u.city, count(*), sum(o.total) FROM users u JOIN orders o ON o.user_id = u.id WHERE u.id BETWEEN $1 \
+         AND $2 GROUP BY u.city",
         &["i1 i30"],
     ),
     (
-        "SELECT u.id, u.name, count(o.id) FROM users u LEFT JOIN orders o ON o.user_id = u.id WHERE u.id BETWEEN $1 AND $2 GROUP BY u.id, u.name ORDER BY u.id",
+        "SELECT u.id, u.name, count(o.id) FROM users u LEFT JOIN orders o ON o.user_id = u.id WHERE u.id BETWEEN $1 \
+         AND $2 GROUP BY u.id, u.name ORDER BY u.id",
         &["i1 i30"],
     ),
     (
-        "SELECT s.status, s.n FROM (SELECT status, count(*) AS n FROM orders WHERE user_id = $1 GROUP BY status) s WHERE s.n > 1",
+        "SELECT s.status, s.n FROM (SELECT status, count(*) AS n FROM orders WHERE user_id = $1 GROUP BY status) s \
+         WHERE s.n > 1",
         &["i7"],
     ),
     ("SELECT avg(balance), sum(balance) / count(*), sum(score), avg(score) FROM users WHERE id < $1", &["i9", "i0"]),
@@ -242,15 +258,18 @@ const QUERIES: &[(&str, &[&str])] = &[
     ("SELECT * FROM users ORDER BY id DESC LIMIT 3", &[""]),
     ("SELECT id FROM users WHERE city = $1 ORDER BY id LIMIT 3", &["tcity1", "tnone"]),
     (
-        "SELECT id, coalesce(email, 'none'), nullif(age, 5), greatest(age, 18), CASE WHEN age > 18 THEN 'adult' WHEN age IS NULL THEN '?' ELSE 'minor' END FROM users WHERE id < $1",
+        "SELECT id, coalesce(email, 'none'), nullif(age, 5), greatest(age, 18), CASE WHEN age > 18 THEN 'adult' WHEN \
+         age IS NULL THEN '?' ELSE 'minor' END FROM users WHERE id < $1",
         &["i15"],
     ),
     (
-        "SELECT extract(year FROM created), date_trunc('month', created), to_char(created, '%Y'), created + INTERVAL '1 day' FROM users WHERE id = $1",
+        "SELECT extract(year FROM created), date_trunc('month', created), to_char(created, '%Y'), created + INTERVAL \
+         '1 day' FROM users WHERE id = $1",
         &["i5"],
     ),
     (
-        "SELECT CAST(score AS INTEGER), CAST(balance AS DOUBLE), CAST(score AS DECIMAL(9, 1)), CAST(id AS TEXT), CAST(created AS DATE) FROM users WHERE id < $1",
+        "SELECT CAST(score AS INTEGER), CAST(balance AS DOUBLE), CAST(score AS DECIMAL(9, 1)), CAST(id AS TEXT), \
+         CAST(created AS DATE) FROM users WHERE id < $1",
         &["i30"],
     ),
     ("SELECT id FROM users WHERE 10 / (age - 5) > 1 AND id = $1", &["i6", "i5"]),
@@ -261,7 +280,8 @@ const QUERIES: &[(&str, &[&str])] = &[
         &["i5 i1", "i5 f1.5", "i5 t1.5"],
     ),
     (
-        "SELECT o.id FROM orders o, lines l WHERE o.id = l.order_id AND l.product_id = $1 AND o.status = 'paid' ORDER BY o.id LIMIT 5",
+        "SELECT o.id FROM orders o, lines l WHERE o.id = l.order_id AND l.product_id = $1 AND o.status = 'paid' ORDER \
+         BY o.id LIMIT 5",
         &["i5"],
     ),
     ("SELECT a.id, b.id FROM users a JOIN users b ON a.age = b.age AND a.id <> b.id WHERE a.id = $1", &["i5", "i11"]),
@@ -296,28 +316,35 @@ const QUERIES: &[(&str, &[&str])] = &[
     ),
     ("SELECT o.id FROM orders o JOIN users u ON u.id = o.user_id WHERE o.id = $1 OR u.email = $2", &["i7 tu8@x.org"]),
     (
-        "SELECT id, created FROM users WHERE created < $1 OR (created = $2 AND id < $3) ORDER BY created DESC, id DESC LIMIT 7 OFFSET 2",
+        "SELECT id, created FROM users WHERE created < $1 OR (created = $2 AND id < $3) ORDER BY created DESC, id \
+         DESC LIMIT 7 OFFSET 2",
         &["t2024-01-01T03:00:00 t2024-01-01T03:00:00 i150", "t2024-01-01T03:00:00 t2024-01-01T05:00:00 i150"],
     ),
     (
-        "SELECT id FROM users WHERE created > '2024-01-01 03:00:00' OR (created = '2024-01-01 03:00:00' AND id >= $1) ORDER BY created, id LIMIT 5",
+        "SELECT id FROM users WHERE created > '2024-01-01 03:00:00' OR (created = '2024-01-01 03:00:00' AND id >= $1) \
+         ORDER BY created, id LIMIT 5",
         &["i150", "i1", "n"],
     ),
     // Windows.
     (
-        "SELECT id, sum(total) OVER (ORDER BY created), count(*) OVER (), avg(total) OVER (ORDER BY created, id ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING) FROM orders WHERE user_id = $1",
+        "SELECT id, sum(total) OVER (ORDER BY created), count(*) OVER (), avg(total) OVER (ORDER BY created, id ROWS \
+         BETWEEN 1 PRECEDING AND 1 FOLLOWING) FROM orders WHERE user_id = $1",
         &["i7", "i9999", "i14"],
     ),
     (
-        "SELECT id, rank() OVER w, dense_rank() OVER w, lag(total, 2, 0) OVER v, lead(id) OVER v FROM orders WHERE user_id < $1 WINDOW w AS (PARTITION BY status ORDER BY total DESC NULLS LAST), v AS (PARTITION BY status ORDER BY total DESC NULLS LAST, id)",
+        "SELECT id, rank() OVER w, dense_rank() OVER w, lag(total, 2, 0) OVER v, lead(id) OVER v FROM orders WHERE \
+         user_id < $1 WINDOW w AS (PARTITION BY status ORDER BY total DESC NULLS LAST), v AS (PARTITION BY status \
+         ORDER BY total DESC NULLS LAST, id)",
         &["i9"],
     ),
     (
-        "SELECT user_id, id FROM (SELECT user_id, id, row_number() OVER (PARTITION BY user_id ORDER BY created DESC, id) AS n FROM orders WHERE user_id IN ($1, $2)) AS s WHERE n <= 2",
+        "SELECT user_id, id FROM (SELECT user_id, id, row_number() OVER (PARTITION BY user_id ORDER BY created DESC, \
+         id) AS n FROM orders WHERE user_id IN ($1, $2)) AS s WHERE n <= 2",
         &["i7 i14", "i7 n"],
     ),
     (
-        "SELECT id, max(total) FILTER (WHERE status = 'paid') OVER (PARTITION BY user_id ORDER BY id ROWS 3 PRECEDING) FROM orders WHERE user_id BETWEEN $1 AND $2",
+        "SELECT id, max(total) FILTER (WHERE status = 'paid') OVER (PARTITION BY user_id ORDER BY id ROWS 3 \
+         PRECEDING) FROM orders WHERE user_id BETWEEN $1 AND $2",
         &["i1 i20"],
     ),
     (
@@ -331,12 +358,14 @@ const QUERIES: &[(&str, &[&str])] = &[
     ),
     ("WITH RECURSIVE n(i) AS (SELECT $1 UNION SELECT i * 2 % 100 FROM n) SELECT i FROM n", &["i3"]),
     (
-        "WITH RECURSIVE chain(id, depth) AS (SELECT id, 0 FROM users WHERE id = $1 UNION ALL SELECT u.id, c.depth + 1 FROM chain c JOIN users u ON u.id = c.id * 2) SELECT id, depth FROM chain ORDER BY depth",
+        "WITH RECURSIVE chain(id, depth) AS (SELECT id, 0 FROM users WHERE id = $1 UNION ALL SELECT u.id, c.depth + 1 \
+         FROM chain c JOIN users u ON u.id = c.id * 2) SELECT id, depth FROM chain ORDER BY depth",
         &["i3", "i400"],
     ),
     // A subquery that names no outer row must be read only once.
     (
-        "SELECT id FROM users WHERE id < $1 AND id NOT IN (SELECT user_id FROM orders WHERE status = 'paid' AND user_id IS NOT NULL AND id < $2)",
+        "SELECT id FROM users WHERE id < $1 AND id NOT IN (SELECT user_id FROM orders WHERE status = 'paid' AND \
+         user_id IS NOT NULL AND id < $2)",
         &["i40 i300"],
     ),
     (
@@ -344,7 +373,8 @@ const QUERIES: &[(&str, &[&str])] = &[
         &["i40 i30", "i40 i16"],
     ),
     (
-        "SELECT id, (SELECT count(*) FROM orders WHERE user_id = users.id) FROM users WHERE id < $1 ORDER BY id OFFSET $2",
+        "SELECT id, (SELECT count(*) FROM orders WHERE user_id = users.id) FROM users WHERE id < $1 ORDER BY id \
+         OFFSET $2",
         &["i40 i30", "i40 i90"],
     ),
     ("SELECT id FROM orders WHERE status = $1 ORDER BY id OFFSET $2", &["tpaid i390", "topen i1000"]),
@@ -399,7 +429,8 @@ const CHANGES: &[(&str, &[&str])] = &[
     ("UPDATE users SET age = (SELECT count(*) FROM orders o WHERE o.user_id = users.id) WHERE id < $1", &["i9"]),
     ("UPDATE users SET active = false WHERE id IN (SELECT user_id FROM orders WHERE id < $1)", &["i9"]),
     (
-        "UPDATE orders SET status = 'gone' WHERE user_id = $1 AND NOT EXISTS (SELECT 1 FROM lines l WHERE l.order_id = orders.id)",
+        "UPDATE orders SET status = 'gone' WHERE user_id = $1 AND NOT EXISTS (SELECT 1 FROM lines l WHERE l.order_id \
+         = orders.id)",
         &["i7"],
     ),
     ("UPDATE lines SET quantity = quantity + 1 WHERE order_id = $1 AND line IN (1, 3)", &["i7"]),
@@ -411,7 +442,8 @@ const CHANGES: &[(&str, &[&str])] = &[
     ("INSERT INTO products (name, id) VALUES (lower($1), $2 + 1), ('y', 500)", &["tABC i200"]),
     ("INSERT INTO posts VALUES ($1, $2, 1, NULL)", &["i1 t2024-01-02T03:04:05", "i1 tnothing"]),
     (
-        "INSERT INTO products VALUES ($1, 'new', 1) ON CONFLICT (id) DO UPDATE SET name = products.name || excluded.name, weight = products.weight + $2",
+        "INSERT INTO products VALUES ($1, 'new', 1) ON CONFLICT (id) DO UPDATE SET name = products.name || \
+         excluded.name, weight = products.weight + $2",
         &["i5 i1", "i600 f0.5"],
     ),
     ("INSERT INTO products VALUES ($1, 'new', 1) ON CONFLICT DO NOTHING", &["i5", "i601"]),
@@ -424,7 +456,8 @@ const CHANGES: &[(&str, &[&str])] = &[
         &["i1000 tAda", "i1000 tnobody"],
     ),
     (
-        "INSERT INTO products SELECT id, city, NULL FROM users WHERE id < $1 ON CONFLICT (id) DO UPDATE SET name = products.name || excluded.name",
+        "INSERT INTO products SELECT id, city, NULL FROM users WHERE id < $1 ON CONFLICT (id) DO UPDATE SET name = \
+         products.name || excluded.name",
         &["i9", "i40"],
     ),
     (

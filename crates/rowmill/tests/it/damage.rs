@@ -30,7 +30,8 @@ fn column_files(path: &Path) -> Vec<PathBuf> {
     files
 }
 
-const SUM: &str = "SELECT count(n), sum(n), sum(small), min(word), max(word), count(distinct word), sum(amount), sum(ratio), \
+const SUM: &str = "SELECT count(n), sum(n), sum(small), min(word), max(word), count(distinct word), sum(amount), \
+    sum(ratio), \
                    count(flag), sum(CASE WHEN flag THEN 1 ELSE 0 END) FROM facts";
 
 fn answer(path: &Path, sql: &str) -> rowmill::Result<String> {

@@ -46,7 +46,8 @@ const ROWS: &str = "SELECT CASE WHEN n % 11 = 0 THEN NULL ELSE n / 50 % 9 - 4 EN
                     CASE WHEN n % 17 = 0 THEN NULL ELSE (n * 31 % 9973) / 100.0 END, \
                     (n % 7) * 1000000000000000000000.5, \
                     DATE '2020-01-01' + CAST(n / 100 % 60 AS INTEGER), \
-                    CASE WHEN n % 29 = 0 THEN NULL ELSE TIMESTAMP '2020-01-01 00:00:00' + n * 37 * INTERVAL '1 second' END, \
+                    CASE WHEN n % 29 = 0 THEN NULL ELSE TIMESTAMP '2020-01-01 00:00:00' + n * 37 * INTERVAL '1 \
+                    second' END, \
                     CASE WHEN n % 5 = 0 THEN NULL ELSE n % 2 = 0 END, \
                     CASE WHEN n % 10 < 6 THEN '' WHEN n % 10 = 6 THEN NULL ELSE 'word ' || (n * 13 % 50) END, \
                     'a line of text, number ' || (n * 7919 % 100003)";
@@ -213,7 +214,8 @@ fn random_join(random: &mut Random) -> String {
             let (not, column) = (random.one_of(&["", "NOT "]), random.one_of(&["few", "word", "tiny", "many"]));
             let condition = random.one_of(&["", " WHERE u.few IS NOT NULL AND u.word <> ''", " WHERE u.few > 100"]);
             format!(
-                "SELECT {key}, {of_t} FROM t WHERE t.{column} {not}IN (SELECT u.{column} FROM u{condition}) GROUP BY {key}"
+                "SELECT {key}, {of_t} FROM t WHERE t.{column} {not}IN (SELECT u.{column} FROM u{condition}) GROUP BY \
+                 {key}"
             )
         }
         2 => format!("SELECT {key}, {of_t} FROM t WHERE t.tiny > (SELECT avg(tiny) FROM u) GROUP BY {key}"),
@@ -237,7 +239,8 @@ fn random_join(random: &mut Random) -> String {
             let key = random.one_of(&["few", "word", "tiny", "day"]);
             let of = random.one_of(&["avg(t.tiny)", "min(t.tiny)", "sum(t.tiny) / 100"]);
             format!(
-                "SELECT {key}, count(*) FROM u WHERE u.tiny <= (SELECT {of} FROM t WHERE t.{key} = u.{key}) GROUP BY {key}"
+                "SELECT {key}, count(*) FROM u WHERE u.tiny <= (SELECT {of} FROM t WHERE t.{key} = u.{key}) GROUP BY \
+                 {key}"
             )
         }
         _ => {

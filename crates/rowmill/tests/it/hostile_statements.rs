@@ -106,7 +106,8 @@ fn statements() -> Vec<String> {
         "CREATE TABLE big AS SELECT a.n, a.s, b.s AS s2 FROM t AS a, t AS b",
         "INSERT INTO t SELECT a.n, a.s FROM t AS a, t AS b",
         // Operators that get endless input in batches.
-        "SELECT n % 3, count(*) FROM (SELECT value AS n, row_number() OVER () AS r FROM generate_series(1, 100000000000)) GROUP BY 1",
+        "SELECT n % 3, count(*) FROM (SELECT value AS n, row_number() OVER () AS r FROM generate_series(1, \
+         100000000000)) GROUP BY 1",
         "SELECT a.n, count(*) FROM t AS a JOIN generate_series(1, 100000000000) AS g ON a.n = g.value GROUP BY 1",
         // Recursion.
         "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r) SELECT count(*) FROM r",

@@ -102,7 +102,8 @@ fn alter_once(
             let text = other.to_string();
             let clause: Vec<&str> = text.split_whitespace().take(3).collect();
             Err(unsupported(STATEMENT, &clause.join(" ")).hint(
-                "there are ADD and DROP COLUMN, ADD and DROP CONSTRAINT, RENAME COLUMN, RENAME TO and ALTER COLUMN SET or DROP DEFAULT or NOT NULL",
+                "there are ADD and DROP COLUMN, ADD and DROP CONSTRAINT, RENAME COLUMN, RENAME TO and ALTER COLUMN \
+                 SET or DROP DEFAULT or NOT NULL",
             ))
         }
     }
@@ -192,7 +193,8 @@ fn missing_value(work: &Work<'_>, table: &TableDef, spec: &ColumnSpec) -> Result
                 return Err(Error::new(
                     ErrorKind::Unsupported,
                     format!(
-                        "column \"{}\" cannot be added with DEFAULT {text}: the rows of table \"{}\" would share one value",
+                        "column \"{}\" cannot be added with DEFAULT {text}: the rows of table \"{}\" would share one \
+                         value",
                         spec.name, table.name
                     ),
                 )

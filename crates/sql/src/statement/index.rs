@@ -54,8 +54,10 @@ pub(crate) fn create(work: &mut Work<'_>, create: &CreateIndex) -> Result<Outcom
         let view = transaction.view()?;
         let table = relation::table(view.catalog(), &table_name)?;
         if table.keyed.is_none() {
-            return Err(unsupported(CREATE, "a table without a primary key")
-                .hint("columnar tables are scanned by blocks, which their zone maps and value lists skip; an index needs a PRIMARY KEY"));
+            return Err(unsupported(CREATE, "a table without a primary key").hint(
+                "columnar tables are scanned by blocks, which their zone maps and value lists skip; an index \
+                    needs a PRIMARY KEY",
+            ));
         }
         let name = match &name {
             Some(name) => name.clone(),

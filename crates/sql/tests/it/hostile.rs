@@ -168,7 +168,8 @@ fn functions() -> Vec<Hostile> {
         hostile("a slow LIKE", Answer, format!("SELECT repeat('a', 100000) LIKE '{}b'", "%a".repeat(50))),
         hostile("a text of digits", Error(&[ErrorKind::NumericOutOfRange]), "SELECT CAST(repeat('9', 1000) AS BIGINT)"),
         hostile("list of all rows before, per row", OUT_OF_MEMORY, {
-            "SELECT max(cardinality(l)) FROM (SELECT array_agg(x) OVER (ORDER BY x) AS l FROM generate_series(1, 100000) t(x)) s"
+            "SELECT max(cardinality(l)) FROM (SELECT array_agg(x) OVER (ORDER BY x) AS l FROM generate_series(1, \
+             100000) t(x)) s"
         }),
         hostile("one list of everything", OUT_OF_MEMORY, {
             "SELECT cardinality(array_agg(x)) FROM generate_series(1, 1000000000) t(x)"
@@ -185,13 +186,15 @@ fn queries() -> Vec<Hostile> {
     vec![
         endless("a long series", "SELECT count(*) FROM generate_series(1, 1000000000000)"),
         endless("a cross join", {
-            "SELECT count(*) FROM generate_series(1, 100000) a, generate_series(1, 100000) b, generate_series(1, 100000) c"
+            "SELECT count(*) FROM generate_series(1, 100000) a, generate_series(1, 100000) b, generate_series(1, \
+             100000) c"
         }),
         endless("a join whose condition is never true", {
             "SELECT count(*) FROM generate_series(1, 1000000) a(x) JOIN generate_series(1, 1000000) b(y) ON x * y = -1"
         }),
         endless("an outer join of unequals", {
-            "SELECT count(*) FROM generate_series(1, 1000000) a(x) LEFT JOIN generate_series(1, 1000000) b(y) ON x < y - 2000000"
+            "SELECT count(*) FROM generate_series(1, 1000000) a(x) LEFT JOIN generate_series(1, 1000000) b(y) ON x < \
+             y - 2000000"
         }),
         endless("a join on one key", {
             "SELECT count(*) FROM (SELECT x, 1 AS k FROM generate_series(1, 1000000) t(x)) a \
@@ -221,13 +224,15 @@ fn queries() -> Vec<Hostile> {
             "SELECT x FROM generate_series(1, 10000000000) t(x) ORDER BY x * 7919 % 1000003, x"
         }),
         endless("a group per row", {
-            "SELECT count(*) FROM (SELECT x % 999999999989 AS k, count(*) FROM generate_series(1, 10000000000) t(x) GROUP BY 1) s"
+            "SELECT count(*) FROM (SELECT x % 999999999989 AS k, count(*) FROM generate_series(1, 10000000000) t(x) \
+             GROUP BY 1) s"
         }),
         endless("distinct values of everything", {
             "SELECT count(DISTINCT x * 3) FROM generate_series(1, 10000000000) t(x)"
         }),
         endless("the build side of a join", {
-            "SELECT count(*) FROM generate_series(1, 10000000000) a(x) JOIN generate_series(1, 10000000000) b(y) ON x = y"
+            "SELECT count(*) FROM generate_series(1, 10000000000) a(x) JOIN generate_series(1, 10000000000) b(y) ON x \
+             = y"
         }),
         endless("a window over everything", {
             "SELECT max(r) FROM (SELECT rank() OVER (ORDER BY x % 10) AS r FROM generate_series(1, 10000000000) t(x)) s"
@@ -259,11 +264,18 @@ fn edges() -> Vec<Hostile> {
         format!("SELECT array_slice([1, 2, 3], {min}, 9223372036854775807)"),
         format!("SELECT array_element([1, 2, 3], {min}), array_element([1], 9223372036854775807)"),
         format!("SELECT array_slice([1, 2, 3], 1, 3, {min})"),
-        format!("SELECT lag(x, {min}) OVER (ORDER BY x), lead(x, 9223372036854775807) OVER (ORDER BY x) FROM generate_series(1, 3) t(x)"),
+        format!(
+            "SELECT lag(x, {min}) OVER (ORDER BY x), lead(x, 9223372036854775807) OVER (ORDER BY x) FROM \
+            generate_series(1, 3) t(x)"
+        ),
         "SELECT ntile(9223372036854775807) OVER (ORDER BY x) FROM generate_series(1, 3) t(x)".into(),
         format!("SELECT nth_value(x, {min}) OVER (ORDER BY x) FROM generate_series(1, 3) t(x)"),
-        "SELECT sum(x) OVER (ORDER BY x ROWS BETWEEN 9223372036854775807 PRECEDING AND 9223372036854775807 FOLLOWING) FROM generate_series(1, 3) t(x)".into(),
-        "SELECT sum(x) OVER (ORDER BY x RANGE BETWEEN 9223372036854775807 PRECEDING AND CURRENT ROW) FROM (VALUES (-9223372036854775808), (0)) t(x)".into(),
+        "SELECT sum(x) OVER (ORDER BY x ROWS BETWEEN 9223372036854775807 PRECEDING AND 9223372036854775807 FOLLOWING) \
+         FROM generate_series(1, 3) t(x)"
+            .into(),
+        "SELECT sum(x) OVER (ORDER BY x RANGE BETWEEN 9223372036854775807 PRECEDING AND CURRENT ROW) FROM (VALUES \
+         (-9223372036854775808), (0)) t(x)"
+            .into(),
         "SELECT x FROM generate_series(1, 3) t(x) LIMIT 9223372036854775807 OFFSET 9223372036854775807".into(),
         format!("SELECT * FROM generate_series({min}, {min})"),
         "SELECT count(*) FROM generate_series(9223372036854775800, 9223372036854775807, 3)".into(),

@@ -274,6 +274,7 @@ impl OpenBase {
             .hint("run it again when the long-running statements of this process have ended")),
         }
     }
+
     /// Doubles the mapping, unless it grew after the caller read its length `seen`.
     fn grow(&self, seen: usize) -> Result<()> {
         let now = self.map_bytes.load(Ordering::Relaxed);

@@ -115,7 +115,8 @@ fn commits_go_on_beside_checkpoints() {
         let at = |share: usize| times[times.len() * share / 1_000];
         let checkpoints = engine.log_status().checkpoints;
         println!(
-            "checkpoints {with_checkpoints}: {} commits, p50 {:?}, p99 {:?}, p99.9 {:?}, last {:?}; checkpoints {}, longest {:?}",
+            "checkpoints {with_checkpoints}: {} commits, p50 {:?}, p99 {:?}, p99.9 {:?}, last {:?}; checkpoints {}, \
+             longest {:?}",
             times.len(),
             at(500),
             at(990),

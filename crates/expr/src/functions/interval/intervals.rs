@@ -66,7 +66,8 @@ pub(super) const INTERVAL_DIVIDED_BY_NUMBER: FunctionSpec = FunctionSpec {
     strict: true,
     signature: |arguments| interval_and_number(arguments, false),
     kernel: divide_all,
-    doc: "An interval divided by a number. A part of a month becomes days, 30 to a month; a part of a day becomes time.",
+    doc: "An interval divided by a number. A part of a month becomes days, 30 to a month; a part of a day becomes \
+        time.",
     example: ("interval_divided_by_number(INTERVAL '1 day', 2)", "12:00:00"),
 };
 

@@ -48,7 +48,8 @@ pub(super) const STRING_TO_ARRAY: FunctionSpec = FunctionSpec {
         fits.then(|| CallKinds { arguments: kinds, result: list_of(DataType::Utf8View) })
     },
     kernel: split,
-    doc: "The parts of a text between separators; a part that is the third argument is NULL. With NULL as separator the \
+    doc: "The parts of a text between separators; a part that is the third argument is NULL. With NULL as separator \
+        the \
           parts are the characters.",
     example: ("string_to_array('a,b,c', ',')", "[\"a\", \"b\", \"c\"]"),
 };

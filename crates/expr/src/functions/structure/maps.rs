@@ -31,7 +31,8 @@ pub(super) const MAP: FunctionSpec = FunctionSpec {
         _ => None,
     },
     kernel: make,
-    doc: "A map of keys and their values, which are lists of one length: a list of structs. Keys must be distinct and not NULL.",
+    doc: "A map of keys and their values, which are lists of one length: a list of structs. Keys must be distinct and \
+        not NULL.",
     example: ("map(['a', 'b'], [1, 2])", "[{\"key\": \"a\", \"value\": 1}, {\"key\": \"b\", \"value\": 2}]"),
 };
 

@@ -145,7 +145,8 @@ pub(super) const TO_UNIXTIME: FunctionSpec = converting(
         Some(CallKinds { arguments: vec![given], result: DataType::Int64 })
     },
     to_seconds,
-    "The whole seconds from 1970-01-01 to a date, timestamp or text, which is read by one of several formats if they are \
+    "The whole seconds from 1970-01-01 to a date, timestamp or text, which is read by one of several formats if they \
+     are \
      given. A number counts seconds.",
     ("to_unixtime(TIMESTAMP '2013-07-31 12:30:45')", "1375273845"),
 );

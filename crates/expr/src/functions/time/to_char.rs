@@ -25,7 +25,8 @@ pub(super) const TO_CHAR: FunctionSpec = FunctionSpec {
     strict: true,
     signature,
     kernel,
-    doc: "A date, time or timestamp as text by a pattern: of PostgreSQL, such as 'YYYY-MM-DD HH24:MI:SS', or of strftime \
+    doc: "A date, time or timestamp as text by a pattern: of PostgreSQL, such as 'YYYY-MM-DD HH24:MI:SS', or of \
+        strftime \
           if there is a % in it, such as '%Y-%m-%d %H:%M:%S'.",
     example: ("to_char(TIMESTAMP '2013-07-31 12:30:45', 'DD.MM.YYYY HH24:MI')", "31.07.2013 12:30"),
 };

@@ -22,7 +22,8 @@ pub(super) const DATE_TRUNC: FunctionSpec = FunctionSpec {
     strict: true,
     signature,
     kernel,
-    doc: "The first point in time of the year, quarter, month, week, day, hour, minute or another field that a timestamp \
+    doc: "The first point in time of the year, quarter, month, week, day, hour, minute or another field that a \
+        timestamp \
           falls in; a date gives a timestamp. Weeks begin on Monday. A result before the first timestamp of the type \
           becomes that first timestamp.",
     example: ("date_trunc('month', TIMESTAMP '2013-07-31 12:30:45')", "2013-07-01 00:00:00"),

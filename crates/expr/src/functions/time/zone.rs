@@ -29,7 +29,8 @@ pub(super) const AT_TIME_ZONE: FunctionSpec = FunctionSpec {
         _ => None,
     },
     kernel: |arguments, kind, rows| shift(&arguments[0], &arguments[1], kind, rows),
-    doc: "The clock time in a time zone at an instant; for a timestamp without zone, the instant at which a clock there \
+    doc: "The clock time in a time zone at an instant; for a timestamp without zone, the instant at which a clock \
+        there \
           shows it, the earlier one of two.",
     example: ("at_time_zone(TIMESTAMP '2013-07-31 12:00:00', 'Europe/Berlin')", "2013-07-31 10:00:00+00"),
 };

@@ -13,7 +13,7 @@ use rowmill_base::{Error, ErrorKind, Result};
 use crate::csv_scan::{Dialect, RecordScanner, Span, trimmed, undo_escapes};
 use crate::jobs::Progress;
 use crate::mapping::listed;
-use crate::options::{ReadOptions, SampleSize};
+use crate::options::{FileFormat, ReadOptions, SampleSize};
 use crate::source_file::SourceFile;
 use crate::text_source::{Boundary, CheckedText, TextSource};
 use crate::type_guess::Guess;
@@ -121,9 +121,7 @@ fn boundary(dialect: &Dialect) -> Boundary {
 
 /// Finds the delimiter on which the first lines agree best.
 fn find_delimiter(file: &Arc<SourceFile>, options: &ReadOptions) -> Result<u8> {
-    let ending = file.path.to_string_lossy().to_ascii_lowercase();
-    // The name says that the values are separated by tabs.
-    if ending.contains(".tsv") {
+    if FileFormat::is_tsv(&file.path) {
         return Ok(b'\t');
     }
     let mut source = TextSource::open(file, Boundary::Line, &Progress::default())?;

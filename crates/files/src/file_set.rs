@@ -406,7 +406,8 @@ fn names_of<'a>(names: impl Iterator<Item = &'a String>) -> Vec<&'a str> {
 fn format_of_content(file: &SourceFile) -> Result<FileFormat> {
     let mut start = [0; 6];
     let opened = file.open()?;
-    let read = std::os::unix::fs::FileExt::read_at(&*opened, &mut start, 0).unwrap_or_default();
+    let read = std::os::unix::fs::FileExt::read_at(&*opened, &mut start, 0)
+        .map_err(|error| Error::io(format!("reading '{}'", file.name), &error))?;
     match &start[..read] {
         [b'P', b'A', b'R', b'1', ..] => Ok(FileFormat::Parquet),
         b"ARROW1" => Ok(FileFormat::Arrow),

@@ -61,6 +61,13 @@ impl FileFormat {
         };
         (format, compression)
     }
+
+    /// Whether a path's ending says that its values are separated by tabs: `.tsv`, perhaps compressed.
+    pub(crate) fn is_tsv(path: &Path) -> bool {
+        let name = path.file_name().map(|name| name.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
+        let stem = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).unwrap_or(&name);
+        stem.ends_with(".tsv")
+    }
 }
 
 /// The compression of a whole file. Parquet and Arrow are compressed within the file instead.
@@ -256,6 +263,8 @@ mod tests {
         let of = |path: &str| FileFormat::of_path(Path::new(path));
         assert_eq!(of("a/b.PARQUET"), (Some(FileFormat::Parquet), Compression::None));
         assert_eq!(of("x.tsv.gz"), (Some(FileFormat::Csv), Compression::Gzip));
+        let is_tsv = |path: &str| FileFormat::is_tsv(Path::new(path));
+        assert!(is_tsv("x.tsv.gz") && is_tsv("a/b.TSV") && !is_tsv("data.tsv.d/a.csv") && !is_tsv("a.tsv.bak"));
         assert_eq!(of("x.ndjson.zst"), (Some(FileFormat::Json), Compression::Zstd));
         assert_eq!(of("x.feather"), (Some(FileFormat::Arrow), Compression::None));
         assert_eq!(of("x.txt"), (None, Compression::None));

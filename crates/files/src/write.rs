@@ -36,7 +36,7 @@ pub struct WriteOptions {
     pub compression: Option<WriteCompression>,
     /// CSV: whether the first record has the names.
     pub header: bool,
-    /// CSV: the ASCII character between fields. If `None`, a comma, or a tab in files whose name contains `.tsv`.
+    /// CSV: the ASCII character between fields. If `None`, a comma, or a tab in files whose name ends in `.tsv`, perhaps compressed.
     pub delimiter: Option<u8>,
     /// CSV: the ASCII character around fields that contain delimiters or line ends.
     pub quote: u8,
@@ -137,7 +137,7 @@ pub fn writer(path: &str, schema: &SchemaRef, options: &WriteOptions) -> Result<
             Compression::Zstd => Some(WriteCompression::Zstd),
         };
     }
-    if options.delimiter.is_none() && path.to_string_lossy().to_ascii_lowercase().contains(".tsv") {
+    if options.delimiter.is_none() && FileFormat::is_tsv(path) {
         options.delimiter = Some(b'\t');
     }
     // If anything fails from here on, dropping `target` removes the temporary file.
@@ -276,6 +276,11 @@ impl Target {
             File::open(temporary).and_then(|file| file.sync_all()).map_err(failed)?;
             fs::rename(temporary, &self.path).map_err(failed)?;
             self.temporary = None;
+            // The rename survives a power cut only after a sync of the folder.
+            let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            File::open(folder.unwrap_or(Path::new(".")))
+                .and_then(|folder| folder.sync_all())
+                .map_err(|error| Error::io(format!("finishing '{}'", self.path.display()), &error))?;
         }
         Ok(self.bytes.load(Ordering::Relaxed))
     }

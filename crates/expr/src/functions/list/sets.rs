@@ -130,12 +130,24 @@ enum SetOperation {
     Except,
 }
 
+impl SetOperation {
+    /// The function that does it, for error messages.
+    fn function(self) -> &'static str {
+        match self {
+            SetOperation::Distinct => "array_distinct",
+            SetOperation::Union => "array_union",
+            SetOperation::Intersect => "array_intersect",
+            SetOperation::Except => "array_except",
+        }
+    }
+}
+
 fn combine(arguments: &[Operand], kind: &DataType, rows: usize, operation: SetOperation) -> Result<ArrayRef> {
     let nulls = strict_nulls(arguments, rows);
     let left = ListRanges::of(&arguments[0]);
     let right = ListRanges::of(arguments.last().expect("set operations have arguments"));
     let [left_keys, right_keys] = keys_of([left.items(), right.items()])?;
-    let mut maker = ListMaker::new("array_union", &[left.items(), right.items()], rows);
+    let mut maker = ListMaker::new(operation.function(), &[left.items(), right.items()], rows);
     let mut given: HashSet<&[u8]> = HashSet::new();
     let mut other: HashSet<&[u8]> = HashSet::new();
     for row in 0..rows {

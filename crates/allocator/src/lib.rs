@@ -38,9 +38,9 @@ const SLOTS: usize = 64;
 
 /// A counter alone on its cache line.
 #[repr(align(128))]
-struct Slot(AtomicU64);
+struct CounterSlot(AtomicU64);
 
-static COUNTS: [Slot; SLOTS] = [const { Slot(AtomicU64::new(0)) }; SLOTS];
+static COUNTS: [CounterSlot; SLOTS] = [const { CounterSlot(AtomicU64::new(0)) }; SLOTS];
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {

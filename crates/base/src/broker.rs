@@ -105,8 +105,8 @@ impl Broker {
     }
 
     /// Makes an empty scratch for `owner`.
-    pub fn scratch(&self, owner: &'static str) -> Scratch {
-        Scratch { broker: self.clone(), owner, bytes: 0 }
+    pub fn scratch(&self, owner: &'static str) -> StepMemory {
+        StepMemory { broker: self.clone(), owner, bytes: 0 }
     }
 
     /// Takes `bytes` for `owner`, which must give them back with [`Broker::give_back`]. For memory that a reservation
@@ -196,13 +196,13 @@ impl Drop for Reservation {
 
 /// Memory that one step needs. Given back on drop. It may pass the limit and never causes a refusal.
 #[derive(Debug)]
-pub struct Scratch {
+pub struct StepMemory {
     broker: Broker,
     owner: &'static str,
     bytes: u64,
 }
 
-impl Scratch {
+impl StepMemory {
     /// Takes `bytes` more. Fails and takes nothing only if `bytes` alone are more than the limit.
     pub fn grow(&mut self, bytes: u64) -> Result<()> {
         let limit = self.broker.limit_bytes();
@@ -227,18 +227,18 @@ impl Scratch {
 
     /// Makes an empty scratch for the same owner, whose bytes are also counted in `meter`.
     #[must_use]
-    pub fn metered(&self, meter: &Arc<Meter>) -> Scratch {
+    pub fn metered(&self, meter: &Arc<Meter>) -> StepMemory {
         self.broker.metered(meter).scratch(self.owner)
     }
 
     /// Makes an empty scratch for the same owner.
     #[must_use]
-    pub fn another(&self) -> Scratch {
+    pub fn another(&self) -> StepMemory {
         self.broker.scratch(self.owner)
     }
 }
 
-impl Drop for Scratch {
+impl Drop for StepMemory {
     fn drop(&mut self) {
         self.clear();
     }

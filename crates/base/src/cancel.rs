@@ -10,10 +10,10 @@ use crate::{Error, ErrorKind, Result};
 ///
 /// Clones share one flag. Times are counted from the creation of the handle.
 #[derive(Clone, Debug)]
-pub struct Cancel(Arc<Shared>);
+pub struct Cancel(Arc<SharedCancel>);
 
 #[derive(Debug)]
-struct Shared {
+struct SharedCancel {
     cancelled: AtomicBool,
     started: Instant,
     /// Milliseconds from `started`. 0 means no deadline.
@@ -29,7 +29,7 @@ impl Default for Cancel {
 impl Cancel {
     /// Makes a handle that is not cancelled and has no deadline.
     pub fn new() -> Self {
-        Cancel(Arc::new(Shared {
+        Cancel(Arc::new(SharedCancel {
             cancelled: AtomicBool::new(false),
             started: Instant::now(),
             deadline_ms: AtomicU64::new(0),

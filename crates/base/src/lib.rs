@@ -14,7 +14,7 @@ mod settings;
 mod sql_type;
 mod suggest;
 
-pub use broker::{Broker, Meter, Reservation, Scratch};
+pub use broker::{Broker, Meter, Reservation, StepMemory};
 pub use cancel::Cancel;
 pub use durability::Durability;
 pub use error::{Error, ErrorKind, Result};

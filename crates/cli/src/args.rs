@@ -47,7 +47,7 @@ pub(crate) struct Args {
 
 /// A source of SQL.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Input {
+pub(crate) enum SqlInput {
     Text(String),
     File(PathBuf),
     Standard,
@@ -64,13 +64,13 @@ impl Args {
     }
 
     /// Returns the inputs in the order of the command line.
-    pub(crate) fn inputs(&self) -> Vec<Input> {
+    pub(crate) fn inputs(&self) -> Vec<SqlInput> {
         self.inputs_in_order(std::env::args())
     }
 
     /// Returns the inputs in the order in which they occur in `words`. clap collects each option by itself and loses
     /// the order between -c and -f, so we must read the words again.
-    fn inputs_in_order(&self, words: impl Iterator<Item = String>) -> Vec<Input> {
+    fn inputs_in_order(&self, words: impl Iterator<Item = String>) -> Vec<SqlInput> {
         let (mut commands, mut files) = (self.commands.iter(), self.files.iter());
         let mut inputs = Vec::new();
         let mut words = words.skip(1).peekable();
@@ -80,14 +80,14 @@ impl Args {
                     || word.starts_with("--command")
                     || (word.starts_with("-c") && !word.starts_with("--")) =>
                 {
-                    commands.next().map(|sql| Input::Text(sql.clone()))
+                    commands.next().map(|sql| SqlInput::Text(sql.clone()))
                 }
                 word if word == "-f"
                     || word == "--file"
                     || word.starts_with("--file=")
                     || (word.starts_with("-f") && !word.starts_with("--")) =>
                 {
-                    files.next().map(|path| Input::File(path.clone()))
+                    files.next().map(|path| SqlInput::File(path.clone()))
                 }
                 _ => None,
             };
@@ -105,16 +105,16 @@ impl Args {
 mod tests {
     use super::*;
 
-    fn inputs(words: &[&str]) -> Vec<Input> {
+    fn inputs(words: &[&str]) -> Vec<SqlInput> {
         let args = Args::try_parse_from(words).expect("valid arguments");
         args.inputs_in_order(words.iter().map(|word| (*word).to_owned()))
     }
 
     #[test]
     fn commands_and_files_keep_their_order() {
-        let text = |sql: &str| Input::Text(sql.into());
+        let text = |sql: &str| SqlInput::Text(sql.into());
         let found = inputs(&["rowmill", "db", "-c", "one", "-f", "-c.sql", "--command=two", "-cthree"]);
-        assert_eq!(found, [text("one"), Input::File("-c.sql".into()), text("two"), text("three")]);
+        assert_eq!(found, [text("one"), SqlInput::File("-c.sql".into()), text("two"), text("three")]);
     }
 
     #[test]

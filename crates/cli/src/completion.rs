@@ -84,13 +84,13 @@ const KEYWORDS: &[&str] = &[
 
 /// Completes the word at the cursor.
 #[derive(Helper, Highlighter, Hinter, Validator)]
-pub(crate) struct Words {
+pub(crate) struct CompletionWords {
     database: Database,
 }
 
-impl Words {
+impl CompletionWords {
     pub(crate) fn new(database: &Database) -> Self {
-        Words { database: database.clone() }
+        CompletionWords { database: database.clone() }
     }
 
     /// Returns the current names of tables and columns, or none if they cannot be read.
@@ -114,7 +114,7 @@ impl Words {
     }
 }
 
-impl Completer for Words {
+impl Completer for CompletionWords {
     type Candidate = Pair;
 
     fn complete(&self, line: &str, position: usize, _: &Context<'_>) -> Result<(usize, Vec<Pair>)> {

@@ -22,7 +22,7 @@ use clap::Parser;
 use rowmill::{Database, Error, ErrorKind, Options, Result};
 use rowmill_allocator::CountingAllocator;
 
-use crate::args::{Args, Input};
+use crate::args::{Args, SqlInput};
 use crate::output::Format;
 use crate::runner::Runner;
 
@@ -65,7 +65,7 @@ fn run(args: &Args) -> Result<()> {
     }
     let mut inputs = args.inputs();
     if inputs.is_empty() {
-        inputs.push(Input::Standard);
+        inputs.push(SqlInput::Standard);
     }
     // The first error ends the program, because later inputs may depend on earlier ones.
     for input in inputs {
@@ -75,15 +75,15 @@ fn run(args: &Args) -> Result<()> {
 }
 
 /// Reads the SQL of an input.
-fn read(input: &Input) -> Result<String> {
+fn read(input: &SqlInput) -> Result<String> {
     let failed =
         |what: String| move |error: std::io::Error| Error::new(ErrorKind::UndefinedFile, format!("{what}: {error}"));
     match input {
-        Input::Text(sql) => Ok(sql.clone()),
-        Input::File(path) => {
+        SqlInput::Text(sql) => Ok(sql.clone()),
+        SqlInput::File(path) => {
             std::fs::read_to_string(path).map_err(failed(format!("the file {} cannot be read", path.display())))
         }
-        Input::Standard => {
+        SqlInput::Standard => {
             let mut text = String::new();
             std::io::stdin().read_to_string(&mut text).map_err(failed("the standard input cannot be read".into()))?;
             Ok(text)

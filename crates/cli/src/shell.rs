@@ -9,7 +9,7 @@ use rustyline::history::FileHistory;
 use rustyline::{CompletionType, Config, Editor};
 
 use crate::commands::{self, Next};
-use crate::completion::Words;
+use crate::completion::CompletionWords;
 use crate::runner::Runner;
 
 /// Reads statements and commands until the user quits. Errors are shown, and the shell continues.
@@ -18,8 +18,8 @@ pub(crate) fn run(database: &Database, runner: &mut Runner) -> Result<()> {
     let place = database.path().map_or("memory".to_owned(), |path| path.display().to_string());
     println!("Rowmill {} on {place}. \\? for help, \\q to quit.", env!("CARGO_PKG_VERSION"));
     let config = Config::builder().completion_type(CompletionType::List).auto_add_history(false).build();
-    let mut editor: Editor<Words, FileHistory> = Editor::with_config(config).map_err(terminal)?;
-    editor.set_helper(Some(Words::new(database)));
+    let mut editor: Editor<CompletionWords, FileHistory> = Editor::with_config(config).map_err(terminal)?;
+    editor.set_helper(Some(CompletionWords::new(database)));
     let history = history_file();
     if let Some(history) = &history {
         // A new user has no history file, so we ignore the error.

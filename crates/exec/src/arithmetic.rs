@@ -22,12 +22,12 @@ pub enum Arithmetic {
     /// A number.
     Number(i128),
     /// An operator applied to two expressions.
-    Step(Box<Step>),
+    Step(Box<ArithmeticStep>),
 }
 
 /// An operator and its operands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct ArithmeticStep {
     /// The operator.
     pub operator: Operator,
     /// The left operand.
@@ -35,7 +35,7 @@ pub struct Step {
     /// The right operand.
     pub right: Arithmetic,
     /// The values that the type of the result can hold.
-    pub range: Span,
+    pub range: IntegerSpan,
 }
 
 /// An operator on two integers.
@@ -51,39 +51,39 @@ pub enum Operator {
 
 /// All integers from a least to a greatest one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
+pub struct IntegerSpan {
     /// The least.
     pub least: i128,
     /// The greatest, which must not be below `least`.
     pub greatest: i128,
 }
 
-impl Span {
+impl IntegerSpan {
     /// The values that 64 bits can hold.
-    pub const WORD: Span = Span { least: i64::MIN as i128, greatest: i64::MAX as i128 };
+    pub const WORD: IntegerSpan = IntegerSpan { least: i64::MIN as i128, greatest: i64::MAX as i128 };
 
     /// The values that a type of integers or decimals can hold. Decimals are taken without their point.
-    pub fn of_type(kind: &DataType) -> Option<Span> {
+    pub fn of_type(kind: &DataType) -> Option<IntegerSpan> {
         if let DataType::Decimal128(digits, _) = kind {
             let end = 10_i128.checked_pow((*digits).into())?;
-            return Some(Span { least: 1 - end, greatest: end - 1 });
+            return Some(IntegerSpan { least: 1 - end, greatest: end - 1 });
         }
         let bits = kind.primitive_width().filter(|_| kind.is_integer())? * 8;
         Some(match kind.is_unsigned_integer() {
-            true => Span { least: 0, greatest: (1 << bits) - 1 },
-            false => Span { least: -(1 << (bits - 1)), greatest: (1 << (bits - 1)) - 1 },
+            true => IntegerSpan { least: 0, greatest: (1 << bits) - 1 },
+            false => IntegerSpan { least: -(1 << (bits - 1)), greatest: (1 << (bits - 1)) - 1 },
         })
     }
 
     /// Whether all of `other` is in this span.
-    pub fn holds(self, other: Span) -> bool {
+    pub fn holds(self, other: IntegerSpan) -> bool {
         self.least <= other.least && other.greatest <= self.greatest
     }
 
     /// The span from the least to the greatest of four integers.
-    fn around(integers: [i128; 4]) -> Span {
+    fn around(integers: [i128; 4]) -> IntegerSpan {
         let [first, rest @ ..] = integers;
-        rest.into_iter().fold(Span { least: first, greatest: first }, |span, integer| Span {
+        rest.into_iter().fold(IntegerSpan { least: first, greatest: first }, |span, integer| IntegerSpan {
             least: span.least.min(integer),
             greatest: span.greatest.max(integer),
         })
@@ -92,14 +92,14 @@ impl Span {
 
 impl Operator {
     /// The span of the results for operands of 64 bits. It always fits 128 bits.
-    fn span(self, left: Span, right: Span) -> Span {
+    fn span(self, left: IntegerSpan, right: IntegerSpan) -> IntegerSpan {
         let of: fn(i128, i128) -> i128 = match self {
             Operator::Plus => |left, right| left + right,
             Operator::Minus => |left, right| left - right,
             Operator::Times => |left, right| left * right,
         };
         // Each operator is monotonic in each operand, so its extremes are at the ends of the spans.
-        Span::around([
+        IntegerSpan::around([
             of(left.least, right.least),
             of(left.least, right.greatest),
             of(left.greatest, right.least),
@@ -110,7 +110,7 @@ impl Operator {
 
 impl Operator {
     /// Appends the results for operands of 64 bits. The caller must know that the results fit 64 bits.
-    fn apply(self, left: &Operand<'_>, right: &Operand<'_>, rows: usize, out: &mut Vec<i64>) {
+    fn apply(self, left: &StepOperand<'_>, right: &StepOperand<'_>, rows: usize, out: &mut Vec<i64>) {
         match self {
             Operator::Plus => combine(left, right, rows, out, i64::wrapping_add),
             Operator::Minus => combine(left, right, rows, out, i64::wrapping_sub),
@@ -120,7 +120,7 @@ impl Operator {
 }
 
 /// The values of an operand for some rows.
-enum Operand<'a> {
+enum StepOperand<'a> {
     Column(&'a [i64]),
     Computed(Vec<i64>),
     Number(i64),
@@ -132,16 +132,16 @@ impl Arithmetic {
 
     /// The span of the results, from the spans of the columns. `None` if the span of a column is unknown, or if some
     /// intermediate result might not fit 64 bits or its type.
-    pub fn span(&self, of_column: &mut impl FnMut(usize) -> Option<Span>) -> Option<Span> {
+    pub fn span(&self, of_column: &mut impl FnMut(usize) -> Option<IntegerSpan>) -> Option<IntegerSpan> {
         let span = match self {
             Arithmetic::Column(column) => of_column(*column)?,
-            Arithmetic::Number(number) => Span { least: *number, greatest: *number },
+            Arithmetic::Number(number) => IntegerSpan { least: *number, greatest: *number },
             Arithmetic::Step(step) => {
                 let span = step.operator.span(step.left.span(of_column)?, step.right.span(of_column)?);
                 Some(span).filter(|span| step.range.holds(*span))?
             }
         };
-        Span::WORD.holds(span).then_some(span)
+        IntegerSpan::WORD.holds(span).then_some(span)
     }
 
     /// The column and the number if the expression is a column plus or minus a number. For example, `x - 5` gives `x`
@@ -162,20 +162,20 @@ impl Arithmetic {
         for start in (0..rows).step_by(Arithmetic::ROWS_AT_ONCE) {
             let rows = start..(start + Arithmetic::ROWS_AT_ONCE).min(rows);
             match self.operand(columns, &rows, &mut spare) {
-                Operand::Column(values) => out.extend_from_slice(values),
-                Operand::Computed(values) => {
+                StepOperand::Column(values) => out.extend_from_slice(values),
+                StepOperand::Computed(values) => {
                     out.extend_from_slice(&values);
                     spare.push(values);
                 }
-                Operand::Number(number) => out.resize(out.len() + rows.len(), number),
+                StepOperand::Number(number) => out.resize(out.len() + rows.len(), number),
             }
         }
     }
 
-    fn operand<'c>(&self, columns: &[&'c [i64]], rows: &Range<usize>, spare: &mut Vec<Vec<i64>>) -> Operand<'c> {
+    fn operand<'c>(&self, columns: &[&'c [i64]], rows: &Range<usize>, spare: &mut Vec<Vec<i64>>) -> StepOperand<'c> {
         let step = match self {
-            Arithmetic::Column(column) => return Operand::Column(&columns[*column][rows.clone()]),
-            Arithmetic::Number(number) => return Operand::Number(*number as i64),
+            Arithmetic::Column(column) => return StepOperand::Column(&columns[*column][rows.clone()]),
+            Arithmetic::Number(number) => return StepOperand::Number(*number as i64),
             Arithmetic::Step(step) => step,
         };
         let left = step.left.operand(columns, rows, spare);
@@ -184,11 +184,11 @@ impl Arithmetic {
         out.clear();
         step.operator.apply(&left, &right, rows.len(), &mut out);
         for operand in [left, right] {
-            if let Operand::Computed(values) = operand {
+            if let StepOperand::Computed(values) = operand {
                 spare.push(values);
             }
         }
-        Operand::Computed(out)
+        StepOperand::Computed(out)
     }
 
     /// The results for rows of arrays, as an array of type `kind`. A row is NULL if one of its columns is NULL. `None`
@@ -224,19 +224,19 @@ pub(crate) struct SharedSteps {
     /// Each step reads only earlier steps.
     steps: Vec<SharedStep>,
     /// The source of each expression's result.
-    results: Vec<Source>,
+    results: Vec<OperandSource>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 struct SharedStep {
     operator: Operator,
-    left: Source,
-    right: Source,
+    left: OperandSource,
+    right: OperandSource,
 }
 
 /// Where an operand comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Source {
+enum OperandSource {
     Column(usize),
     Number(i64),
     Step(usize),
@@ -247,9 +247,9 @@ impl SharedSteps {
     /// columns of `evaluate`. [`Arithmetic::span`] must have shown that the results fit.
     pub(crate) fn add(&mut self, expr: &Arithmetic, columns: &[usize]) -> usize {
         let result = match self.source(expr, columns) {
-            number @ Source::Number(_) => {
+            number @ OperandSource::Number(_) => {
                 // A constant needs a step that writes it to every row, because `result` returns a slice.
-                self.step(SharedStep { operator: Operator::Plus, left: number, right: Source::Number(0) })
+                self.step(SharedStep { operator: Operator::Plus, left: number, right: OperandSource::Number(0) })
             }
             source => source,
         };
@@ -257,10 +257,10 @@ impl SharedSteps {
         self.results.len() - 1
     }
 
-    fn source(&mut self, expr: &Arithmetic, columns: &[usize]) -> Source {
+    fn source(&mut self, expr: &Arithmetic, columns: &[usize]) -> OperandSource {
         match expr {
-            Arithmetic::Column(column) => Source::Column(columns[*column]),
-            Arithmetic::Number(number) => Source::Number(*number as i64),
+            Arithmetic::Column(column) => OperandSource::Column(columns[*column]),
+            Arithmetic::Number(number) => OperandSource::Number(*number as i64),
             Arithmetic::Step(step) => {
                 let (left, right) = (self.source(&step.left, columns), self.source(&step.right, columns));
                 self.step(SharedStep { operator: step.operator, left, right })
@@ -268,9 +268,9 @@ impl SharedSteps {
         }
     }
 
-    fn step(&mut self, step: SharedStep) -> Source {
+    fn step(&mut self, step: SharedStep) -> OperandSource {
         let known = self.steps.iter().position(|other| *other == step);
-        Source::Step(known.unwrap_or_else(|| {
+        OperandSource::Step(known.unwrap_or_else(|| {
             self.steps.push(step);
             self.steps.len() - 1
         }))
@@ -282,10 +282,10 @@ impl SharedSteps {
         for (place, step) in self.steps.iter().enumerate() {
             // Steps before this one are complete. Splitting lets us read them while we write this one.
             let (before, behind) = computed.split_at_mut(place);
-            let operand = |source: Source| match source {
-                Source::Column(column) => Operand::Column(&columns[column][..rows]),
-                Source::Number(number) => Operand::Number(number),
-                Source::Step(step) => Operand::Column(&before[step][..rows]),
+            let operand = |source: OperandSource| match source {
+                OperandSource::Column(column) => StepOperand::Column(&columns[column][..rows]),
+                OperandSource::Number(number) => StepOperand::Number(number),
+                OperandSource::Step(step) => StepOperand::Column(&before[step][..rows]),
             };
             let out = &mut behind[0];
             out.clear();
@@ -296,25 +296,31 @@ impl SharedSteps {
     /// The results that [`SharedSteps::evaluate`] computed for the expression that was added as number `number`.
     pub(crate) fn result<'v>(&self, number: usize, columns: &'v [Vec<i64>], computed: &'v [Vec<i64>]) -> &'v [i64] {
         match self.results[number] {
-            Source::Column(column) => &columns[column],
-            Source::Step(step) => &computed[step],
-            Source::Number(_) => unreachable!("a constant expression is stored as a step"),
+            OperandSource::Column(column) => &columns[column],
+            OperandSource::Step(step) => &computed[step],
+            OperandSource::Number(_) => unreachable!("a constant expression is stored as a step"),
         }
     }
 }
 
-impl Operand<'_> {
+impl StepOperand<'_> {
     fn values(&self) -> Result<&[i64], i64> {
         match self {
-            Operand::Column(values) => Ok(values),
-            Operand::Computed(values) => Ok(values),
-            Operand::Number(number) => Err(*number),
+            StepOperand::Column(values) => Ok(values),
+            StepOperand::Computed(values) => Ok(values),
+            StepOperand::Number(number) => Err(*number),
         }
     }
 }
 
 #[inline]
-fn combine(left: &Operand<'_>, right: &Operand<'_>, rows: usize, out: &mut Vec<i64>, of: impl Fn(i64, i64) -> i64) {
+fn combine(
+    left: &StepOperand<'_>,
+    right: &StepOperand<'_>,
+    rows: usize,
+    out: &mut Vec<i64>,
+    of: impl Fn(i64, i64) -> i64,
+) {
     match (left.values(), right.values()) {
         (Ok(left), Ok(right)) => out.extend(left.iter().zip(right).map(|(left, right)| of(*left, *right))),
         (Ok(left), Err(right)) => out.extend(left.iter().map(|left| of(*left, right))),
@@ -325,7 +331,7 @@ fn combine(left: &Operand<'_>, right: &Operand<'_>, rows: usize, out: &mut Vec<i
 
 /// The integers of an array and a span that contains them, including the values in NULL slots. `None` if the type is
 /// not supported or a value needs more than 64 bits.
-fn integers_of(array: &ArrayRef) -> Option<(Vec<i64>, Span)> {
+fn integers_of(array: &ArrayRef) -> Option<(Vec<i64>, IntegerSpan)> {
     fn narrow<T: ArrowPrimitiveType<Native: Copy + Into<i64>>>(array: &ArrayRef) -> Vec<i64> {
         array.as_primitive::<T>().values().iter().map(|value| (*value).into()).collect()
     }
@@ -353,7 +359,7 @@ fn integers_of(array: &ArrayRef) -> Option<(Vec<i64>, Span)> {
     // value.
     let bits = integers.iter().fold(0, |bits, integer| bits | integer ^ (integer >> 63));
     let end = 1_i128 << (i64::BITS - bits.leading_zeros());
-    Some((integers, Span { least: -end, greatest: end - 1 }))
+    Some((integers, IntegerSpan { least: -end, greatest: end - 1 }))
 }
 
 #[cfg(test)]
@@ -364,8 +370,8 @@ mod tests {
     use rand::{Rng, SeedableRng};
 
     fn step(operator: Operator, left: Arithmetic, right: Arithmetic) -> Arithmetic {
-        let range = Span { least: -(10_i128.pow(20)), greatest: 10_i128.pow(20) };
-        Arithmetic::Step(Box::new(Step { operator, left, right, range }))
+        let range = IntegerSpan { least: -(10_i128.pow(20)), greatest: 10_i128.pow(20) };
+        Arithmetic::Step(Box::new(ArithmeticStep { operator, left, right, range }))
     }
 
     fn exact(arithmetic: &Arithmetic, columns: &[i64]) -> i128 {
@@ -405,7 +411,7 @@ mod tests {
                 (0..rng.random_range(1..5000)).map(|_| (rng.random(), rng.random_range(-300..300))).collect();
             let columns =
                 [rows.iter().map(|row| row.0.into()).collect::<Vec<i64>>(), rows.iter().map(|row| row.1).collect()];
-            let spans = columns.each_ref().map(|column| Span {
+            let spans = columns.each_ref().map(|column| IntegerSpan {
                 least: i128::from(*column.iter().min().expect("a row")),
                 greatest: i128::from(*column.iter().max().expect("a row")),
             });
@@ -459,14 +465,18 @@ mod tests {
     fn an_expression_that_may_overflow_has_no_span() {
         let (column, number) = (|| Arithmetic::Column(0), Arithmetic::Number);
         let span = |arithmetic: &Arithmetic, greatest: i128| {
-            arithmetic.span(&mut |_| Some(Span { least: 0, greatest })).map(|span| span.greatest)
+            arithmetic.span(&mut |_| Some(IntegerSpan { least: 0, greatest })).map(|span| span.greatest)
         };
         let tripled = step(Operator::Times, column(), number(3));
         assert_eq!(span(&tripled, 7), Some(21));
         assert_eq!(span(&tripled, i64::MAX.into()), None);
-        let range = Span { least: -99, greatest: 99 };
-        let digits =
-            Arithmetic::Step(Box::new(Step { operator: Operator::Plus, left: column(), right: number(90), range }));
+        let range = IntegerSpan { least: -99, greatest: 99 };
+        let digits = Arithmetic::Step(Box::new(ArithmeticStep {
+            operator: Operator::Plus,
+            left: column(),
+            right: number(90),
+            range,
+        }));
         assert_eq!((span(&digits, 9), span(&digits, 10)), (Some(99), None));
         assert_eq!(digits.shift(), Some((0, 90)));
         assert_eq!(number(1 << 70).span(&mut |_| None), None);

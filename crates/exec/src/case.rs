@@ -10,16 +10,16 @@ use crate::function::VectorFunction;
 /// The branches of a CASE expression, in the order in which they are tried. Columns are places among the columns that
 /// the function of the expression reads.
 #[derive(Debug)]
-pub struct Case {
+pub struct CaseFunction {
     /// The conditions, which must not fail, each with the result of rows for which it is the first true condition.
-    pub arms: Vec<(Arc<dyn VectorFunction>, Branch)>,
+    pub arms: Vec<(Arc<dyn VectorFunction>, CaseBranch)>,
     /// The result of all other rows.
-    pub otherwise: Branch,
+    pub otherwise: CaseBranch,
 }
 
 /// The result of a branch. All branches have the type of the expression.
 #[derive(Debug)]
-pub enum Branch {
+pub enum CaseBranch {
     /// The row's value of a column.
     Column(usize),
     /// The single value of an array.

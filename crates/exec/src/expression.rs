@@ -16,8 +16,8 @@ use rowmill_expr::functions::{result_bytes_max, with_result_limit};
 use rowmill_plan::program::ArithmeticOp;
 use rowmill_plan::{Constant, ExprOp, ScalarExpr};
 
-use crate::arithmetic::{Arithmetic, Operator, Span, Step};
-use crate::case::{Branch, Case};
+use crate::arithmetic::{Arithmetic, ArithmeticStep, IntegerSpan, Operator};
+use crate::case::{CaseBranch, CaseFunction};
 use crate::function::{LengthUnit, VectorFunction};
 
 /// An expression over some columns of an operator's input.
@@ -31,7 +31,7 @@ pub struct ExpressionFunction {
     never_fails: bool,
     length: Option<LengthUnit>,
     arithmetic: Option<Arithmetic>,
-    case: Option<Case>,
+    case: Option<CaseFunction>,
 }
 
 impl ExpressionFunction {
@@ -80,7 +80,7 @@ impl VectorFunction for ExpressionFunction {
         self.arithmetic.as_ref()
     }
 
-    fn case(&self) -> Option<&Case> {
+    fn case(&self) -> Option<&CaseFunction> {
         self.case.as_ref()
     }
 }
@@ -143,8 +143,8 @@ fn arithmetic(expr: &ScalarExpr) -> Option<Arithmetic> {
                     (rescaled(of_left, &left.kind, &expr.kind)?, rescaled(of_right, &right.kind, &expr.kind)?)
                 }
             };
-            let range = Span::of_type(&expr.kind)?;
-            Some(Arithmetic::Step(Box::new(Step { operator, left: of_left, right: of_right, range })))
+            let range = IntegerSpan::of_type(&expr.kind)?;
+            Some(Arithmetic::Step(Box::new(ArithmeticStep { operator, left: of_left, right: of_right, range })))
         }
         _ => None,
     }
@@ -158,20 +158,20 @@ fn rescaled(of: Arithmetic, from: &DataType, to: &DataType) -> Option<Arithmetic
     }
     // Fewer digits after the point would need rounding, so we give up.
     let more = u32::try_from(scale(to) - scale(from)).ok()?;
-    let range = Span::of_type(to)?;
+    let range = IntegerSpan::of_type(to)?;
     // The value is unchanged and always fits, so no step is needed.
-    if more == 0 && Span::of_type(from).is_some_and(|from| range.holds(from)) {
+    if more == 0 && IntegerSpan::of_type(from).is_some_and(|from| range.holds(from)) {
         return Some(of);
     }
     let factor = 10_i128.checked_pow(more)?;
     Some(match of {
         Arithmetic::Number(number) => {
             let number = number.checked_mul(factor)?;
-            range.holds(Span { least: number, greatest: number }).then_some(Arithmetic::Number(number))?
+            range.holds(IntegerSpan { least: number, greatest: number }).then_some(Arithmetic::Number(number))?
         }
         left => {
             let right = Arithmetic::Number(factor);
-            Arithmetic::Step(Box::new(Step { operator: Operator::Times, left, right, range }))
+            Arithmetic::Step(Box::new(ArithmeticStep { operator: Operator::Times, left, right, range }))
         }
     })
 }
@@ -199,7 +199,7 @@ fn unscaled(value: &Constant) -> Option<i128> {
 }
 
 /// The branches of the expression, if it is a CASE over texts of columns and constants whose conditions cannot fail.
-fn case(expr: &ScalarExpr) -> Result<Option<Case>> {
+fn case(expr: &ScalarExpr) -> Result<Option<CaseFunction>> {
     let ExprOp::Case { whens, otherwise } = &expr.op else { return Ok(None) };
     if expr.kind != DataType::Utf8View {
         return Ok(None);
@@ -210,15 +210,15 @@ fn case(expr: &ScalarExpr) -> Result<Option<Case>> {
         let Some(branch) = branch(Some(then)).filter(|_| !can_fail(when)) else { return Ok(None) };
         arms.push((Arc::new(ExpressionFunction::new(when)?) as Arc<dyn VectorFunction>, branch));
     }
-    Ok(Some(Case { arms, otherwise }))
+    Ok(Some(CaseFunction { arms, otherwise }))
 }
 
-fn branch(expr: Option<&ScalarExpr>) -> Option<Branch> {
+fn branch(expr: Option<&ScalarExpr>) -> Option<CaseBranch> {
     match expr {
-        None => Some(Branch::Constant(Arc::clone(Constant::null(&DataType::Utf8View).array()))),
+        None => Some(CaseBranch::Constant(Arc::clone(Constant::null(&DataType::Utf8View).array()))),
         Some(expr) => match &expr.op {
-            ExprOp::Column(column) => Some(Branch::Column(*column)),
-            ExprOp::Literal(value) => Some(Branch::Constant(Arc::clone(value.array()))),
+            ExprOp::Column(column) => Some(CaseBranch::Column(*column)),
+            ExprOp::Literal(value) => Some(CaseBranch::Constant(Arc::clone(value.array()))),
             _ => None,
         },
     }

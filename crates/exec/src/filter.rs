@@ -142,16 +142,16 @@ mod tests {
 
     use super::*;
     use crate::collect::collect;
-    use crate::test_input::{Computed, Failing, number_batch, number_schema, numbers, numbers_of};
-    use crate::values::Values;
+    use crate::test_input::{ComputedColumn, Failing, number_batch, number_schema, numbers, numbers_of};
+    use crate::values::ReadyBatches;
 
-    fn filtered(input: Arc<dyn BatchSource>, condition: Arc<Computed>) -> Arc<dyn BatchSource> {
+    fn filtered(input: Arc<dyn BatchSource>, condition: Arc<ComputedColumn>) -> Arc<dyn BatchSource> {
         Filter::new(input, condition, 100, Cancel::new())
     }
 
     /// True for multiples of 1,000 and numbers from 5,000 to 5,999; NULL for negative numbers.
-    fn few() -> Arc<Computed> {
-        Computed::new(&[0], |columns, _| {
+    fn few() -> Arc<ComputedColumn> {
+        ComputedColumn::new(&[0], |columns, _| {
             let numbers = columns[0].as_primitive::<Int64Type>().values().iter();
             let truth = numbers.map(|n| (*n >= 0).then_some(n % 1_000 == 0 || (5_000..6_000).contains(n)));
             Ok(Arc::new(truth.collect::<BooleanArray>()))
@@ -171,8 +171,8 @@ mod tests {
     #[test]
     fn a_batch_whose_rows_all_pass_is_not_copied() {
         let batch = number_batch(0..10);
-        let all = Computed::new(&[], |_, rows| Ok(Arc::new(BooleanArray::from(vec![true; rows]))));
-        let source = filtered(Values::new(number_schema(), vec![batch.clone()]), all);
+        let all = ComputedColumn::new(&[], |_, rows| Ok(Arc::new(BooleanArray::from(vec![true; rows]))));
+        let source = filtered(ReadyBatches::new(number_schema(), vec![batch.clone()]), all);
         let passed = collect(&source, 1).expect("nothing fails");
         assert!(Arc::ptr_eq(passed[0].column(0), batch.column(0)));
     }
@@ -199,7 +199,7 @@ mod tests {
             ];
             RecordBatch::try_new(Arc::clone(&schema), columns).expect("two columns")
         });
-        let source = filtered(Values::new(Arc::clone(&schema), batches.collect()), few());
+        let source = filtered(ReadyBatches::new(Arc::clone(&schema), batches.collect()), few());
         let passed = collect(&source, 1).expect("nothing fails");
         assert_eq!(passed[0].num_rows(), 5);
         let texts = passed[0].column(1).as_string_view();
@@ -212,7 +212,7 @@ mod tests {
         let source = filtered(Arc::new(Failing(numbers(0..100, 10))), few());
         assert_eq!(collect(&source, 2).unwrap_err().kind(), ErrorKind::Io);
 
-        let number = Computed::new(&[0], |columns, _| Ok(Arc::clone(&columns[0])));
+        let number = ComputedColumn::new(&[0], |columns, _| Ok(Arc::clone(&columns[0])));
         let error = collect(&filtered(numbers(0..10, 10), number), 1).unwrap_err();
         assert_eq!(error.message(), "a condition on 10 rows gave 10 values of Int64");
 

@@ -8,7 +8,7 @@ use rowmill_base::Result;
 pub use rowmill_storage::strings::LengthUnit;
 
 use crate::arithmetic::Arithmetic;
-use crate::case::Case;
+use crate::case::CaseFunction;
 
 /// A function of columns that the engine has no operator for. It must return the same result for the same values.
 pub trait VectorFunction: Send + Sync + fmt::Debug {
@@ -38,7 +38,7 @@ pub trait VectorFunction: Send + Sync + fmt::Debug {
 
     /// If the function chooses among texts of columns and constants by conditions that cannot fail, returns the
     /// branches. The engine asks for them if several columns of a block are read.
-    fn case(&self) -> Option<&Case> {
+    fn case(&self) -> Option<&CaseFunction> {
         None
     }
 }

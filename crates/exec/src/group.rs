@@ -56,19 +56,19 @@ pub(crate) use self::bits::{Bits, bits_of, width_of};
 pub(crate) use self::choice::{group_batches, group_table};
 pub use self::distinct::DistinctCounts;
 use self::facts::Facts;
-use self::few::{Few, Found, request_of_few};
+use self::few::{Few, FewGroups, request_of_few};
 use self::gather::{Gatherer, Policy, Recipe};
-use self::layout::Layout;
+use self::layout::GroupLayout;
 use self::merge::{Merged, Merger};
 use self::partition::Partition;
-use self::ranges::{ColumnParts, RangeValues, Ranges};
-use self::rows::{Rows, Values, take};
+use self::ranges::{ColumnParts, GroupRanges, RangeValues};
+use self::rows::{PartRows, PartValues, take};
 pub use self::source::GroupSource;
 use self::source::add;
 use self::state::{Finished, States};
 use self::texts::TextStore;
 pub use self::top::GroupTop;
-use self::top::{Top, rows_at};
+use self::top::{TopGroups, rows_at};
 use self::value_list::ValueList;
 use crate::batch::{BatchSource, Batches};
 use crate::forced::rows_per_partition;
@@ -134,13 +134,13 @@ pub struct GroupBy {
     has_enough: AtomicBool,
     /// Whether a worker has added the groups that exist even without rows.
     has_empty: AtomicBool,
-    gathering: Arc<Phase<gather::Gathered, Gathered>>,
+    gathering: Arc<Phase<gather::WorkerGroups, GatheredGroups>>,
     /// A grouping of the rows with a few chosen key values. It is tried before all rows are read.
     few: Option<Few>,
     /// The value lists to group by ranges of values, if the grouping can be computed from them alone.
     lists: Option<Lists>,
     next_merge: AtomicUsize,
-    top: Option<Top>,
+    top: Option<TopGroups>,
     /// The number of groups that may still be returned.
     groups_left: AtomicUsize,
     /// Key filters that operators above have offered.
@@ -153,7 +153,7 @@ struct Lists {
     column: usize,
     /// Lists that were read before, to use instead of the lists of the blocks.
     known: Option<KnownLists>,
-    reading: Arc<Phase<ColumnParts, Ranges>>,
+    reading: Arc<Phase<ColumnParts, GroupRanges>>,
 }
 
 /// Value lists that were read before, and the condition on the values to group.
@@ -165,7 +165,7 @@ struct KnownLists {
 }
 
 /// The partitions of all workers, ready to be merged.
-struct Gathered {
+struct GatheredGroups {
     /// For each partition its parts, and by how much the text views in each part are shifted. The worker that merges a
     /// partition takes its parts out.
     partitions: Vec<Mutex<Vec<(Partition, u32)>>>,
@@ -215,7 +215,7 @@ impl GroupBy {
         }
         let facts = Facts { source: Some(&source), functions: &request.functions };
         let states = States::new(aggregates, facts, !keys.is_empty() && always.is_empty())?;
-        let layout = Layout::new(keys, |function| request.functions[function].columns(), states.initial().len())?;
+        let layout = GroupLayout::new(keys, |function| request.functions[function].columns(), states.initial().len())?;
         let partitions = match keys.is_empty() {
             true => 1,
             // Each row may be a group.
@@ -224,7 +224,7 @@ impl GroupBy {
                 .next_power_of_two(),
         };
         let policy = policy.unwrap_or_else(|| Policy::new(&layout));
-        let top = request.top.as_ref().and_then(|top| Top::new(top, &layout, &states));
+        let top = request.top.as_ref().and_then(|top| TopGroups::new(top, &layout, &states));
         // Without aggregates a group is complete as soon as its key is found, so the limit applies while we gather.
         let is_known_when_met = aggregates.is_empty() && !keys.is_empty();
         let enough = request.limit.filter(|limit| is_known_when_met && *limit <= policy.groups_max);
@@ -282,18 +282,18 @@ impl GroupBy {
 
     /// Runs the steps that must end before groups can be returned, and says where this worker takes its groups from.
     /// `None` if another worker failed; that worker reports the error.
-    fn prepare(&self) -> Result<Option<Prepared>> {
+    fn prepare(&self) -> Result<Option<PreparedGroups>> {
         if let Some(few) = &self.few {
             let enough = self.request.limit.unwrap_or(usize::MAX);
             let Some(found) = few.groups(enough, &self.request.cancel)? else { return Ok(None) };
             if found.is_enough {
-                return Ok(Some(Prepared::Few(found)));
+                return Ok(Some(PreparedGroups::Few(found)));
             }
         }
         match &self.lists {
             // If a join has offered a filter, reading the few matching rows is faster than merging whole lists.
-            Some(lists) if self.offered.is_empty() => Ok(self.ranges(lists)?.map(Prepared::Ranges)),
-            _ => Ok(self.gather()?.map(Prepared::Partitions)),
+            Some(lists) if self.offered.is_empty() => Ok(self.ranges(lists)?.map(PreparedGroups::Ranges)),
+            _ => Ok(self.gather()?.map(PreparedGroups::Partitions)),
         }
     }
 
@@ -315,19 +315,19 @@ impl GroupBy {
     }
 
     /// Returns some groups, or `None` when there are no more.
-    fn next_of(&self, prepared: &Prepared) -> Result<Option<RecordBatch>> {
+    fn next_of(&self, prepared: &PreparedGroups) -> Result<Option<RecordBatch>> {
         self.request.cancel.check()?;
         match prepared {
-            Prepared::Few(found) => Ok(found.batches.lock().pop()),
+            PreparedGroups::Few(found) => Ok(found.batches.lock().pop()),
             _ if self.groups_left.load(Ordering::Relaxed) == 0 => Ok(None),
-            Prepared::Ranges(ranges) => self.group_range(ranges),
-            Prepared::Partitions(gathered) => self.merge_next(gathered),
+            PreparedGroups::Ranges(ranges) => self.group_range(ranges),
+            PreparedGroups::Partitions(gathered) => self.merge_next(gathered),
         }
     }
 
     /// Gathers until nothing is left to take, then waits for the other workers. `None` if another worker failed; that
     /// worker reports the error.
-    fn gather(&self) -> Result<Option<Arc<Gathered>>> {
+    fn gather(&self) -> Result<Option<Arc<GatheredGroups>>> {
         let gather = || {
             let mut gatherer = Gatherer::new(&self.recipe, &self.request.broker);
             self.add_empty(&mut gatherer)?;
@@ -338,7 +338,7 @@ impl GroupBy {
     }
 
     /// Reads the value lists of a column and splits the values into ranges. Each range is grouped by itself.
-    fn ranges(&self, lists: &Lists) -> Result<Option<Arc<Ranges>>> {
+    fn ranges(&self, lists: &Lists) -> Result<Option<Arc<GroupRanges>>> {
         let read = || {
             let mut parts = ColumnParts::default();
             self.read_lists(lists, &mut |part| {
@@ -352,12 +352,12 @@ impl GroupBy {
             let row_bytes = (layout.stride + 1) * size_of::<u64>();
             let range_bytes = policy.range_bytes.unwrap_or(usize::MAX);
             let column = (lists.column, &lists.source.table().columns[lists.column].kind);
-            Ranges::new(parts, column, row_bytes, range_bytes, &self.request.broker)
+            GroupRanges::new(parts, column, row_bytes, range_bytes, &self.request.broker)
         })
     }
 
     /// Groups the next range of values. `None` when there are no more.
-    fn group_range(&self, ranges: &Ranges) -> Result<Option<RecordBatch>> {
+    fn group_range(&self, ranges: &GroupRanges) -> Result<Option<RecordBatch>> {
         let mut memory = self.request.broker.reservation(OWNER);
         let Some(RangeValues { values, weights }) = ranges.next(&mut memory)? else { return Ok(None) };
         add(&self.request.metrics.rows_selected, weights.iter().sum::<u64>() as usize);
@@ -367,7 +367,7 @@ impl GroupBy {
     /// Groups values of `column`, the only column that is read. All rows with these values must be among them, because
     /// the groups are returned at once and are not merged with others.
     fn group_values(&self, column: usize, values: ArrayRef, weights: Vec<u64>) -> Result<RecordBatch> {
-        let rows = Rows::of_values(&self.request.functions, column, values, weights);
+        let rows = PartRows::of_values(&self.request.functions, column, values, weights);
         let (table, texts) = Gatherer::new(&self.recipe, &self.request.broker).group(&rows)?;
         let (rows, _memory) = table.into_rows();
         self.give(Merged { rows, logged: Vec::new() }, &texts)
@@ -383,14 +383,14 @@ impl GroupBy {
         let of = |expr: Expr| {
             let column = keys.iter().zip(always).find(|(key, _)| key.expr == expr).map(|(_, column)| column);
             let values = Arc::clone(column.ok_or_else(|| Error::internal("a group without rows must have all keys"))?);
-            Ok(Values { values, codes: None, is_list: false })
+            Ok(PartValues { values, codes: None, is_list: false })
         };
         let values = self.recipe.layout.columns.iter().map(|column| of(column.expr)).collect::<Result<Vec<_>>>()?;
         gatherer.add_empty(&values, groups)
     }
 
     /// Puts the partitions of all workers side by side and plans which of them to merge together.
-    fn join(&self, workers: Vec<gather::Gathered>) -> Gathered {
+    fn join(&self, workers: Vec<gather::WorkerGroups>) -> GatheredGroups {
         let mut partitions: Vec<Vec<(Partition, u32)>> = (0..self.recipe.partitions).map(|_| Vec::new()).collect();
         let (mut memory, mut all) = (Vec::new(), Vec::new());
         let (mut stores, mut of_workers) = (Vec::new(), Vec::new());
@@ -411,11 +411,11 @@ impl GroupBy {
         let rows = |parts: &Vec<(Partition, u32)>| parts.iter().map(|(part, _)| part.groups.len()).sum::<usize>();
         let merges = ranges(partitions.iter().map(rows));
         all.extend(partitions.into_iter().map(Mutex::new));
-        Gathered { partitions: all, merges, texts, memory: Mutex::new(memory) }
+        GatheredGroups { partitions: all, merges, texts, memory: Mutex::new(memory) }
     }
 
     /// Merges the next partitions and returns their groups. `None` when there are no more.
-    fn merge_next(&self, gathered: &Gathered) -> Result<Option<RecordBatch>> {
+    fn merge_next(&self, gathered: &GatheredGroups) -> Result<Option<RecordBatch>> {
         let number = self.next_merge.fetch_add(1, Ordering::Relaxed);
         let Some(partitions) = gathered.merges.get(number) else { return Ok(None) };
         let parts = gathered.partitions[partitions.clone()].iter().flat_map(|part| std::mem::take(&mut *part.lock()));
@@ -489,7 +489,7 @@ impl GroupBy {
     }
 }
 
-impl Gathered {
+impl GatheredGroups {
     /// Gives back `bytes` of memory. It does not matter which worker reserved them.
     fn give_back(&self, mut bytes: u64) {
         for memory in self.memory.lock().iter_mut() {
@@ -519,16 +519,16 @@ fn ranges(rows: impl Iterator<Item = usize>) -> Vec<Range<usize>> {
 
 /// The place where workers take groups from.
 #[derive(Clone)]
-enum Prepared {
-    Few(Arc<Found>),
-    Ranges(Arc<Ranges>),
-    Partitions(Arc<Gathered>),
+enum PreparedGroups {
+    Few(Arc<FewGroups>),
+    Ranges(Arc<GroupRanges>),
+    Partitions(Arc<GatheredGroups>),
 }
 
 /// Takes its share of the prepared groups and returns them in batches.
 pub struct GroupWorker {
     group_by: Arc<GroupBy>,
-    prepared: Option<Prepared>,
+    prepared: Option<PreparedGroups>,
     batches: VecDeque<RecordBatch>,
 }
 

@@ -38,11 +38,11 @@ use arrow::datatypes::SchemaRef;
 use rowmill_base::{Broker, Cancel, Result};
 use rowmill_plan::JoinKind;
 
-use self::gather::{BuildRows, Gathered};
+use self::gather::{BuildBatches, BuildRows};
 use self::index::Hashing;
-use self::layout::Layout;
+use self::layout::JoinLayout;
 pub use self::metrics::JoinMetrics;
-use self::prepare::{Built, Indexed, Prepared, Scattered};
+use self::prepare::{Built, Indexed, PreparedBuild, Scattered};
 use self::worker::JoinWorker;
 use crate::batch::{BatchSource, Batches};
 use crate::function::VectorFunction;
@@ -89,14 +89,14 @@ pub struct JoinRequest {
 /// The join is built when the first batch is asked for. If a share is dropped before its end, its rows of the probe
 /// side are lost. Rows of the build side that depend on all probe rows, such as the rows without a match, are then not
 /// returned by any other share either.
-pub struct Join {
+pub struct HashJoin {
     request: JoinRequest,
     build: Arc<dyn BatchSource>,
     probe: Arc<dyn BatchSource>,
-    layout: Layout,
+    layout: JoinLayout,
     hashing: Hashing,
-    gathering: Arc<Phase<BuildRows, Gathered>>,
-    preparing: Arc<Phase<Scattered, Prepared>>,
+    gathering: Arc<Phase<BuildRows, BuildBatches>>,
+    preparing: Arc<Phase<Scattered, PreparedBuild>>,
     indexing: Arc<Phase<Indexed, Built>>,
     probing: Arc<Phase<(), ()>>,
     /// The next piece of the build side to search for the rest.
@@ -104,7 +104,7 @@ pub struct Join {
     metrics: Arc<JoinMetrics>,
 }
 
-impl fmt::Debug for Join {
+impl fmt::Debug for HashJoin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut debug = f.debug_struct("Join");
         debug.field("request", &self.request).field("build", &self.build).field("probe", &self.probe);
@@ -112,10 +112,14 @@ impl fmt::Debug for Join {
     }
 }
 
-impl Join {
+impl HashJoin {
     /// Prepares the join. Reads no rows. Fails if the request does not fit the inputs.
-    pub fn new(build: Arc<dyn BatchSource>, probe: Arc<dyn BatchSource>, request: JoinRequest) -> Result<Arc<Join>> {
-        Join::with_hashing(build, probe, request, Hashing::default())
+    pub fn new(
+        build: Arc<dyn BatchSource>,
+        probe: Arc<dyn BatchSource>,
+        request: JoinRequest,
+    ) -> Result<Arc<HashJoin>> {
+        HashJoin::with_hashing(build, probe, request, Hashing::default())
     }
 
     fn with_hashing(
@@ -123,9 +127,9 @@ impl Join {
         probe: Arc<dyn BatchSource>,
         request: JoinRequest,
         hashing: Hashing,
-    ) -> Result<Arc<Join>> {
-        let layout = Layout::new(&request, build.schema(), probe.schema())?;
-        Ok(Arc::new(Join {
+    ) -> Result<Arc<HashJoin>> {
+        let layout = JoinLayout::new(&request, build.schema(), probe.schema())?;
+        Ok(Arc::new(HashJoin {
             request,
             build,
             probe,
@@ -175,7 +179,7 @@ impl Join {
     }
 }
 
-impl BatchSource for Join {
+impl BatchSource for HashJoin {
     fn schema(&self) -> &SchemaRef {
         &self.request.schema
     }

@@ -76,11 +76,11 @@ enum Set {
 struct NumberSet {
     min: u64,
     span: u64,
-    members: Members,
+    members: KeyMembers,
 }
 
 #[derive(Debug)]
-enum Members {
+enum KeyMembers {
     /// A bit for each number.
     Bits(Vec<u64>),
     Bloom {
@@ -233,16 +233,16 @@ impl NumberSet {
                 (min, max) = (min.min(range.0), max.max(range.1));
             }
         }
-        let mut set = NumberSet { min, span: max - min, members: Members::All };
+        let mut set = NumberSet { min, span: max - min, members: KeyMembers::All };
         set.members = set.room(values, memory)?;
-        if !matches!(set.members, Members::All) {
+        if !matches!(set.members, KeyMembers::All) {
             for part in parts {
                 numbers.clear();
                 numbers::extend_narrow(part, &mut numbers)?;
                 set.insert(part, &numbers);
             }
         }
-        if let Members::Bloom { list: Some(list), .. } = &mut set.members {
+        if let KeyMembers::Bloom { list: Some(list), .. } = &mut set.members {
             list.sort_unstable();
             list.dedup();
         }
@@ -250,7 +250,7 @@ impl NumberSet {
     }
 
     /// Chooses the form of the set for `values` numbers in the range, and makes room for it.
-    fn room(&self, values: usize, memory: &mut Reservation) -> Result<Members> {
+    fn room(&self, values: usize, memory: &mut Reservation) -> Result<KeyMembers> {
         let bits_of = |bits_per_value: u64| bits_per_value.saturating_mul(values as u64);
         let near = bits_of(BITS_PER_VALUE_NEAR_MAX).min(BITS_NEAR_MAX);
         // Exact bits are used as long as they stay small, both per value and in total.
@@ -258,22 +258,22 @@ impl NumberSet {
         Ok(if self.span < bits_max {
             let words = (self.span / 64) as usize + 1;
             memory.grow((words * size_of::<u64>()) as u64)?;
-            Members::Bits(vec![0; words])
+            KeyMembers::Bits(vec![0; words])
         } else if values <= BLOOM_VALUES_MAX {
-            Members::Bloom { bloom: Bloom::new(values, memory)?, list: Some(Vec::new()) }
+            KeyMembers::Bloom { bloom: Bloom::new(values, memory)?, list: Some(Vec::new()) }
         } else {
-            Members::All
+            KeyMembers::All
         })
     }
 
     fn insert(&mut self, values: &ArrayRef, numbers: &[u64]) {
         let min = self.min;
         match &mut self.members {
-            Members::Bits(bits) => each_valid(values, |row| {
+            KeyMembers::Bits(bits) => each_valid(values, |row| {
                 let bit = numbers[row] - min;
                 bits[(bit / 64) as usize] |= 1 << (bit % 64);
             }),
-            Members::Bloom { bloom, list } => each_valid(values, |row| {
+            KeyMembers::Bloom { bloom, list } => each_valid(values, |row| {
                 bloom.insert(mix(numbers[row]));
                 match list {
                     Some(numbers_so_far) if numbers_so_far.len() < LIST_VALUES_MAX => numbers_so_far.push(numbers[row]),
@@ -282,7 +282,7 @@ impl NumberSet {
                     _ => *list = None,
                 }
             }),
-            Members::All => {}
+            KeyMembers::All => {}
         }
     }
 
@@ -290,18 +290,18 @@ impl NumberSet {
     fn keep(&self, numbers: &[u64], out: &mut Vec<u64>) {
         let (min, span) = (self.min, self.span);
         match &self.members {
-            Members::Bits(bits) => push_bits(numbers, out, |number| {
+            KeyMembers::Bits(bits) => push_bits(numbers, out, |number| {
                 // We do not branch on whether a number is in the range, because the branch would be hard to predict.
                 let bit = number.wrapping_sub(min);
                 let is_in_range = bit <= span;
                 let bit = if is_in_range { bit } else { 0 };
                 (bits[(bit / 64) as usize] >> (bit % 64) & 1 == 1) & is_in_range
             }),
-            Members::Bloom { bloom, .. } => push_bits(numbers, out, |number| {
+            KeyMembers::Bloom { bloom, .. } => push_bits(numbers, out, |number| {
                 // We always evaluate both conditions, because a branch would be hard to predict.
                 (number.wrapping_sub(min) <= span) & bloom.may_hold(mix(number))
             }),
-            Members::All => push_bits(numbers, out, |number| number.wrapping_sub(min) <= span),
+            KeyMembers::All => push_bits(numbers, out, |number| number.wrapping_sub(min) <= span),
         }
     }
 
@@ -313,8 +313,8 @@ impl NumberSet {
             return false;
         }
         match &self.members {
-            Members::Bits(bits) => any_bit(bits, low - self.min, high - self.min),
-            Members::Bloom { list: Some(list), .. } => {
+            KeyMembers::Bits(bits) => any_bit(bits, low - self.min, high - self.min),
+            KeyMembers::Bloom { list: Some(list), .. } => {
                 let next = list.partition_point(|number| *number < low);
                 list.get(next).is_some_and(|number| *number <= high)
             }
@@ -389,7 +389,7 @@ mod tests {
         Decimal128Array, FixedSizeBinaryArray, Float64Array, Int16Array, Int64Array, StringViewArray, UInt64Array,
     };
     use rowmill_base::{Broker, ErrorKind};
-    use rowmill_storage::chunk::Bound;
+    use rowmill_storage::chunk::ZoneBound;
 
     use super::*;
 
@@ -460,7 +460,7 @@ mod tests {
     #[test]
     fn a_block_without_a_match_is_excluded_by_its_bounds() {
         let zone = |low: i64, high: i64| {
-            let bound = |value| Bound { value: ints(std::iter::once(value)), exact: true };
+            let bound = |value| ZoneBound { value: ints(std::iter::once(value)), exact: true };
             Zone { min: bound(low), max: Some(bound(high)) }
         };
         let may_hold = |filter: &KeyFilter, low, high| filter.may_hold(Some(&zone(low, high)), 5).expect("ints");
@@ -496,7 +496,7 @@ mod tests {
         // There are more numbers than a list takes, and each occurs twice.
         let filter = filter(&ints((0..3_000).map(|row| far(row / 2))), false);
         for row in 0..1_500 {
-            let bound = |value: i64| Bound { value: ints(std::iter::once(value)), exact: true };
+            let bound = |value: i64| ZoneBound { value: ints(std::iter::once(value)), exact: true };
             let zone = Zone { min: bound(far(row)), max: Some(bound(far(row))) };
             assert!(filter.may_hold(Some(&zone), 0).expect("numbers"), "{row}");
         }

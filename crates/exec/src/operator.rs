@@ -24,13 +24,13 @@ use self::measured::watched;
 pub use self::measured::{Measured, Operator};
 use crate::arithmetic::Arithmetic;
 use crate::batch::{BatchSource, Batches};
-use crate::case::Case;
+use crate::case::CaseFunction;
 use crate::expand::Expand;
 use crate::filter::Filter;
 use crate::first_rows::FirstRows;
 use crate::function::{LengthUnit, VectorFunction};
 use crate::group::{GroupRequest, GroupTop, group_batches, group_table};
-use crate::join::{Join, JoinRequest};
+use crate::join::{HashJoin, JoinRequest};
 use crate::limit::Limit;
 use crate::lookahead::looking_ahead;
 use crate::project::{Project, Projected};
@@ -42,8 +42,8 @@ use crate::single_row::SingleRow;
 use crate::sort::{Sort, SortRequest};
 use crate::union::Union;
 use crate::unnest::{Unnest, UnnestRequest};
-use crate::values::Values;
-use crate::window::{Window, WindowRequest};
+use crate::values::ReadyBatches;
+use crate::window::{WindowOperator, WindowRequest};
 
 /// The most rows that we ask a scan for as the first of an order. The scan keeps the keys of that many rows, which
 /// would cost too much memory and time above this.
@@ -178,7 +178,7 @@ impl Builder {
                     true => looking_ahead(build, probe, &join.on, join.nulls_equal, broker.clone()),
                     false => (build, probe),
                 };
-                let join = Join::new(build, probe, self.join_request(join, broker))?;
+                let join = HashJoin::new(build, probe, self.join_request(join, broker))?;
                 operator.join = Some(Arc::clone(join.metrics()));
                 join
             }
@@ -211,7 +211,7 @@ impl Builder {
                     cancel: self.cancel.clone(),
                     broker,
                 };
-                Window::new(input, request)
+                WindowOperator::new(input, request)
             }
             Node::Union { inputs, schema } => {
                 // Each input must satisfy the wish by itself, because all rows that are needed may come from that
@@ -229,7 +229,7 @@ impl Builder {
                 let right = self.build_below(&set.right, Wish::All, &mut operator)?;
                 SetAll::new(left, right, set.except, self.cancel.clone(), broker)?
             }
-            Node::Values { rows } => Values::of_rows(rows, self.batch_rows),
+            Node::Values { rows } => ReadyBatches::of_rows(rows, self.batch_rows),
             Node::SingleRow { input, by } => {
                 let input = self.build_below(input, Wish::All, &mut operator)?;
                 SingleRow::new(input, by.clone(), self.cancel.clone(), &broker)?
@@ -414,7 +414,7 @@ impl Builder {
     /// Returns a condition as a function, even if it is only a column.
     fn function(&self, expr: Expr) -> Arc<dyn VectorFunction> {
         match expr {
-            Expr::Column(column) => Arc::new(Column([column])),
+            Expr::Column(column) => Arc::new(ColumnFunction([column])),
             Expr::Function(function) => Arc::clone(&self.functions[function]),
         }
     }
@@ -493,9 +493,9 @@ fn own_functions(
 
 /// A function that returns one column unchanged.
 #[derive(Debug)]
-struct Column([usize; 1]);
+struct ColumnFunction([usize; 1]);
 
-impl VectorFunction for Column {
+impl VectorFunction for ColumnFunction {
     fn columns(&self) -> &[usize] {
         &self.0
     }
@@ -560,7 +560,7 @@ impl VectorFunction for Moved {
         self.function.arithmetic()
     }
 
-    fn case(&self) -> Option<&Case> {
+    fn case(&self) -> Option<&CaseFunction> {
         self.function.case()
     }
 }

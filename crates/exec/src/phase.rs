@@ -24,22 +24,22 @@ const CANCEL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// One phase. Parts of type `P` make a whole of type `W`.
 pub(crate) struct Phase<P, W> {
-    progress: Mutex<Progress<P, W>>,
+    progress: Mutex<PhaseProgress<P, W>>,
     changed: Condvar,
     /// How often the phase changed. Workers that wait but do not sleep yet watch this number.
     changes: AtomicU64,
 }
 
-struct Progress<P, W> {
+struct PhaseProgress<P, W> {
     /// The number of workers that have entered and not left.
     working: usize,
     /// Whether a worker has left, which means that no pieces are left.
     exhausted: bool,
     parts: Vec<P>,
-    outcome: Outcome<W>,
+    outcome: PhaseOutcome<W>,
 }
 
-enum Outcome<W> {
+enum PhaseOutcome<W> {
     Open,
     /// A worker is making the whole from the parts.
     Making,
@@ -52,7 +52,7 @@ enum Outcome<W> {
 
 impl<P, W> Default for Phase<P, W> {
     fn default() -> Self {
-        let progress = Progress { working: 0, exhausted: false, parts: Vec::new(), outcome: Outcome::Open };
+        let progress = PhaseProgress { working: 0, exhausted: false, parts: Vec::new(), outcome: PhaseOutcome::Open };
         Phase { progress: Mutex::new(progress), changed: Condvar::new(), changes: AtomicU64::new(0) }
     }
 }
@@ -62,35 +62,35 @@ impl<P, W> Phase<P, W> {
     pub(crate) fn enter(self: &Arc<Self>) -> Option<Turn<P, W>> {
         let mut progress = self.progress.lock();
         match progress.outcome {
-            Outcome::Open | Outcome::Cut => {
+            PhaseOutcome::Open | PhaseOutcome::Cut => {
                 progress.working += 1;
                 Some(Turn { phase: Arc::clone(self), left: false })
             }
-            Outcome::Making | Outcome::Whole(_) | Outcome::Over => None,
+            PhaseOutcome::Making | PhaseOutcome::Whole(_) | PhaseOutcome::Over => None,
         }
     }
 
     /// Whether going on with the work is useless.
     pub(crate) fn is_over(&self) -> bool {
-        matches!(self.progress.lock().outcome, Outcome::Over)
+        matches!(self.progress.lock().outcome, PhaseOutcome::Over)
     }
 
     /// The whole, if it is made and was not freed.
     pub(crate) fn whole(&self) -> Option<Arc<W>> {
         match &self.progress.lock().outcome {
-            Outcome::Whole(whole) => Some(Arc::clone(whole)),
+            PhaseOutcome::Whole(whole) => Some(Arc::clone(whole)),
             _ => None,
         }
     }
 
     /// Ends the phase for all workers and frees the whole.
     pub(crate) fn end(&self) {
-        self.settle(Outcome::Over);
+        self.settle(PhaseOutcome::Over);
     }
 
-    fn settle(&self, outcome: Outcome<W>) {
+    fn settle(&self, outcome: PhaseOutcome<W>) {
         let mut progress = self.progress.lock();
-        if !matches!(progress.outcome, Outcome::Over) {
+        if !matches!(progress.outcome, PhaseOutcome::Over) {
             progress.outcome = outcome;
         }
         progress.parts.clear();
@@ -109,10 +109,10 @@ impl<P, W> Phase<P, W> {
         let mut has_spun = false;
         loop {
             match &progress.outcome {
-                Outcome::Whole(whole) => return Ok(Some(Arc::clone(whole))),
-                Outcome::Cut | Outcome::Over => return Ok(None),
-                Outcome::Open if progress.working == 0 && progress.exhausted => break,
-                Outcome::Open | Outcome::Making => {
+                PhaseOutcome::Whole(whole) => return Ok(Some(Arc::clone(whole))),
+                PhaseOutcome::Cut | PhaseOutcome::Over => return Ok(None),
+                PhaseOutcome::Open if progress.working == 0 && progress.exhausted => break,
+                PhaseOutcome::Open | PhaseOutcome::Making => {
                     cancel.check()?;
                     // Spin once before sleeping: phases often end within microseconds, and waking a thread takes
                     // longer.
@@ -126,7 +126,7 @@ impl<P, W> Phase<P, W> {
                 }
             }
         }
-        progress.outcome = Outcome::Making;
+        progress.outcome = PhaseOutcome::Making;
         // Making the whole may take long, so the lock is released. The outcome keeps other workers from making it too.
         let parts = std::mem::take(&mut progress.parts);
         drop(progress);
@@ -134,7 +134,7 @@ impl<P, W> Phase<P, W> {
         let mut guard = EndOnDrop(Some(self));
         let whole = Arc::new(make(parts)?);
         guard.0 = None;
-        self.settle(Outcome::Whole(Arc::clone(&whole)));
+        self.settle(PhaseOutcome::Whole(Arc::clone(&whole)));
         Ok(Some(whole))
     }
 
@@ -187,8 +187,8 @@ impl<P, W> Drop for Turn<P, W> {
         let mut progress = self.phase.progress.lock();
         progress.working -= 1;
         // The worker goes away without its part, so the whole cannot be made.
-        if !self.left && matches!(progress.outcome, Outcome::Open) {
-            progress.outcome = Outcome::Cut;
+        if !self.left && matches!(progress.outcome, PhaseOutcome::Open) {
+            progress.outcome = PhaseOutcome::Cut;
         }
         self.phase.tell();
     }

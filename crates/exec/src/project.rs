@@ -124,10 +124,10 @@ mod tests {
 
     use super::*;
     use crate::collect::collect;
-    use crate::test_input::{Computed, Failing, numbers};
+    use crate::test_input::{ComputedColumn, Failing, numbers};
 
     fn projected(input: Arc<dyn BatchSource>) -> Arc<dyn BatchSource> {
-        let double = Computed::new(&[0], |columns, _| {
+        let double = ComputedColumn::new(&[0], |columns, _| {
             let numbers = columns[0].as_primitive::<Int64Type>();
             Ok(Arc::new(numbers.unary::<_, Int64Type>(|n| 2 * n)))
         });

@@ -208,7 +208,7 @@ mod tests {
     use super::*;
     use crate::collect::collect;
     use crate::test_input::{Failing, number_batch, number_schema, numbers, numbers_of};
-    use crate::values::Values;
+    use crate::values::ReadyBatches;
 
     /// Maps a number to the numbers of the next round.
     type Follow = fn(i64) -> Vec<i64>;
@@ -217,7 +217,7 @@ mod tests {
         let step: BuildStep = Box::new(move |batches| {
             let next = numbers_of(&batches).into_iter().flat_map(follow).collect::<Vec<_>>();
             let batches = next.chunks(batch_rows).map(|numbers| number_batch(numbers.iter().copied()));
-            Ok(Values::new(number_schema(), batches.collect()))
+            Ok(ReadyBatches::new(number_schema(), batches.collect()))
         });
         RecursiveRequest {
             base,
@@ -275,8 +275,8 @@ mod tests {
     fn duplicate_rows_and_nulls_are_returned_once() {
         let column = Arc::new(Int64Array::from(vec![Some(1), None, Some(1), None]));
         let batch = RecordBatch::try_new(with_nulls(&number_schema()), vec![column]).expect("one column");
-        let base = Values::new(batch.schema(), vec![batch]);
-        let step: BuildStep = Box::new(|batches| Ok(Values::new(batches[0].schema(), batches)));
+        let base = ReadyBatches::new(batch.schema(), vec![batch]);
+        let step: BuildStep = Box::new(|batches| Ok(ReadyBatches::new(batches[0].schema(), batches)));
         let request = RecursiveRequest { step, ..request(base, |_| vec![], true, 10) };
         let source: Arc<dyn BatchSource> = RecursiveQuery::new(request).expect("numbers");
         let batches = collect(&source, 2).expect("it ends");

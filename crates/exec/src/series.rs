@@ -241,7 +241,7 @@ mod tests {
     use super::*;
     use crate::collect::collect;
     use crate::test_input::{numbers_of, second_numbers_of};
-    use crate::values::Values;
+    use crate::values::ReadyBatches;
 
     fn source(columns: Vec<ArrayRef>, inclusive: bool, batch_rows: usize, cancel: Cancel) -> Arc<dyn BatchSource> {
         let fields = columns.iter().map(|column| Field::new("c", column.data_type().clone(), true));
@@ -258,7 +258,7 @@ mod tests {
             batch_rows,
             cancel,
         };
-        Series::new(Values::new(schema, vec![input]), request).expect("a series")
+        Series::new(ReadyBatches::new(schema, vec![input]), request).expect("a series")
     }
 
     fn ints(values: &[Option<i64>]) -> ArrayRef {

@@ -26,13 +26,13 @@ pub struct SetAll {
     right: Arc<dyn BatchSource>,
     except: bool,
     keys: RowKeys,
-    counts: Mutex<RowCounts>,
+    counts: Mutex<RepeatedRows>,
     counting: Arc<Phase<(), ()>>,
     cancel: Cancel,
 }
 
 /// Distinct rows, and how often each may still be matched.
-struct RowCounts {
+struct RepeatedRows {
     rows: RowSet,
     left: Vec<u64>,
 }
@@ -57,7 +57,7 @@ impl SetAll {
     ) -> Result<Arc<SetAll>> {
         let owner = if except { "EXCEPT ALL" } else { "INTERSECT ALL" };
         let keys = RowKeys::new(left.schema().fields().iter().map(|field| field.data_type().clone()))?;
-        let counts = Mutex::new(RowCounts { rows: RowSet::new(broker.reservation(owner)), left: Vec::new() });
+        let counts = Mutex::new(RepeatedRows { rows: RowSet::new(broker.reservation(owner)), left: Vec::new() });
         Ok(Arc::new(SetAll { left, right, except, keys, counts, counting: Arc::default(), cancel }))
     }
 
@@ -71,7 +71,7 @@ impl SetAll {
                 }
                 let batch = batch?;
                 let keys = self.keys.encode(batch.columns())?;
-                let RowCounts { rows, left } = &mut *self.counts.lock();
+                let RepeatedRows { rows, left } = &mut *self.counts.lock();
                 for row in 0..batch.num_rows() {
                     // The number of a distinct row is its index in `left`.
                     let (number, is_new) = rows.insert(keys.get(row));
@@ -90,7 +90,7 @@ impl SetAll {
     /// Selects the rows of a batch of the first input that belong to the result.
     fn given(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         let keys = self.keys.encode(batch.columns())?;
-        let RowCounts { rows, left } = &mut *self.counts.lock();
+        let RepeatedRows { rows, left } = &mut *self.counts.lock();
         let is_given = BooleanBuffer::collect_bool(batch.num_rows(), |row| {
             let count = rows.find(keys.get(row)).map(|number| &mut left[number]).filter(|count| **count > 0);
             let has_taken = count.is_some();

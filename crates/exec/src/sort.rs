@@ -42,7 +42,7 @@ use self::entry::Wide;
 pub(crate) use self::held::HeldBuffers;
 use self::key::KeyLayout;
 pub(crate) use self::long::canonical;
-pub(crate) use self::numbers::{Numbers, numbers_of, width_of};
+pub(crate) use self::numbers::{SortNumbers, numbers_of, width_of};
 pub(crate) use self::places::places_in_order;
 use self::run::RunFormat;
 use self::sorting::Sorting;
@@ -86,11 +86,11 @@ pub struct Sort {
     schema: SchemaRef,
     request: SortRequest,
     input: Arc<dyn BatchSource>,
-    form: Form,
+    form: EntryForm,
 }
 
 /// The sort with one of two sizes of entries.
-enum Form {
+enum EntryForm {
     Narrow(Arc<Sorting<u128>>),
     Wide(Arc<Sorting<Wide>>),
 }
@@ -104,8 +104,8 @@ impl Sort {
         let is_narrow = layout.is_narrow();
         let format = RunFormat { schema: Arc::clone(&schema), layout, broker: request.broker.clone() };
         let form = match is_narrow {
-            true => Form::Narrow(Sorting::new(Arc::clone(&input), format, &request)),
-            false => Form::Wide(Sorting::new(Arc::clone(&input), format, &request)),
+            true => EntryForm::Narrow(Sorting::new(Arc::clone(&input), format, &request)),
+            false => EntryForm::Wide(Sorting::new(Arc::clone(&input), format, &request)),
         };
         Ok(Arc::new(Sort { schema, request, input, form }))
     }
@@ -141,8 +141,8 @@ impl BatchSource for Sort {
     fn worker(self: Arc<Self>) -> Batches {
         match &self.form {
             _ if self.request.rows == Some(0) => share(|| Ok(None)),
-            Form::Narrow(sorting) => Arc::clone(sorting).share(),
-            Form::Wide(sorting) => Arc::clone(sorting).share(),
+            EntryForm::Narrow(sorting) => Arc::clone(sorting).share(),
+            EntryForm::Wide(sorting) => Arc::clone(sorting).share(),
         }
     }
 }

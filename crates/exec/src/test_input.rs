@@ -11,7 +11,7 @@ use rowmill_base::{Error, ErrorKind, Result};
 use crate::batch::{BatchSource, Batches};
 use crate::group::VectorFunction;
 use crate::share::share;
-use crate::values::Values;
+use crate::values::ReadyBatches;
 
 /// The schema of one column of 64-bit numbers.
 pub(crate) fn number_schema() -> SchemaRef {
@@ -24,14 +24,14 @@ pub(crate) fn number_batch(numbers: impl IntoIterator<Item = i64>) -> RecordBatc
 }
 
 /// Returns the numbers of `range` in batches of `batch_rows`.
-pub(crate) fn numbers(range: Range<i64>, batch_rows: usize) -> Arc<Values> {
+pub(crate) fn numbers(range: Range<i64>, batch_rows: usize) -> Arc<ReadyBatches> {
     let starts = range.clone().step_by(batch_rows);
     let batches = starts.map(|start| number_batch(start..range.end.min(start + batch_rows as i64))).collect();
-    Values::new(number_schema(), batches)
+    ReadyBatches::new(number_schema(), batches)
 }
 
 /// Returns numbers and NULLs in batches of `batch_rows`.
-pub(crate) fn nullable_numbers(values: impl IntoIterator<Item = Option<i64>>, batch_rows: usize) -> Arc<Values> {
+pub(crate) fn nullable_numbers(values: impl IntoIterator<Item = Option<i64>>, batch_rows: usize) -> Arc<ReadyBatches> {
     let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, true)]));
     let values: Vec<Option<i64>> = values.into_iter().collect();
     let batch = |values: &[Option<i64>]| {
@@ -39,11 +39,11 @@ pub(crate) fn nullable_numbers(values: impl IntoIterator<Item = Option<i64>>, ba
             .expect("one column")
     };
     let batches = values.chunks(batch_rows).map(batch).collect();
-    Values::new(schema, batches)
+    ReadyBatches::new(schema, batches)
 }
 
 /// Returns pairs of numbers in batches of `batch_rows`.
-pub(crate) fn number_pairs(rows: impl IntoIterator<Item = (i64, i64)>, batch_rows: usize) -> Arc<Values> {
+pub(crate) fn number_pairs(rows: impl IntoIterator<Item = (i64, i64)>, batch_rows: usize) -> Arc<ReadyBatches> {
     let fields = ["n", "m"].map(|name| Field::new(name, DataType::Int64, true));
     let schema: SchemaRef = Arc::new(Schema::new(fields.to_vec()));
     let rows: Vec<(i64, i64)> = rows.into_iter().collect();
@@ -53,7 +53,7 @@ pub(crate) fn number_pairs(rows: impl IntoIterator<Item = (i64, i64)>, batch_row
         RecordBatch::try_new(Arc::clone(&schema), vec![Arc::new(first), Arc::new(second)]).expect("two columns")
     };
     let batches = rows.chunks(batch_rows).map(batch).collect();
-    Values::new(schema, batches)
+    ReadyBatches::new(schema, batches)
 }
 
 /// The numbers in the second column of batches.
@@ -68,7 +68,7 @@ pub(crate) fn numbers_of(batches: &[RecordBatch]) -> Vec<i64> {
 
 /// A source whose shares each fail after one batch.
 #[derive(Debug)]
-pub(crate) struct Failing(pub(crate) Arc<Values>);
+pub(crate) struct Failing(pub(crate) Arc<ReadyBatches>);
 
 impl BatchSource for Failing {
     fn schema(&self) -> &SchemaRef {
@@ -94,24 +94,24 @@ impl BatchSource for Failing {
 type Compute = fn(&[ArrayRef], usize) -> Result<ArrayRef>;
 
 /// A function of a test in the form that operators use.
-pub(crate) struct Computed {
+pub(crate) struct ComputedColumn {
     columns: Vec<usize>,
     compute: Compute,
 }
 
-impl Computed {
-    pub(crate) fn new(columns: &[usize], compute: Compute) -> Arc<Computed> {
-        Arc::new(Computed { columns: columns.to_vec(), compute })
+impl ComputedColumn {
+    pub(crate) fn new(columns: &[usize], compute: Compute) -> Arc<ComputedColumn> {
+        Arc::new(ComputedColumn { columns: columns.to_vec(), compute })
     }
 }
 
-impl fmt::Debug for Computed {
+impl fmt::Debug for ComputedColumn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Computed({:?})", self.columns)
     }
 }
 
-impl VectorFunction for Computed {
+impl VectorFunction for ComputedColumn {
     fn columns(&self) -> &[usize] {
         &self.columns
     }

@@ -13,7 +13,7 @@ use rowmill_storage::{
 
 /// A table with sealed blocks only.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub(crate) struct TestTable {
     def: Arc<TableDef>,
     blocks: Vec<Arc<Block>>,
     /// The values of each block's columns.
@@ -32,14 +32,14 @@ impl BlockSource for Columns<'_> {
     }
 }
 
-impl Table {
+impl TestTable {
     /// Makes a table with columns of these types. Each block has the values of some first columns, and positions of
     /// deleted rows. For columns that a block does not have, its rows show `missing`.
     pub(crate) fn new(
         kinds: &[SqlType],
         missing: Option<&ArrayRef>,
         blocks: Vec<(Vec<ArrayRef>, RoaringBitmap)>,
-    ) -> Arc<Table> {
+    ) -> Arc<TestTable> {
         let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
         let broker = Broker::new(1 << 40);
         let columns = kinds.iter().zip(0..).map(|(kind, id)| ColumnDef {
@@ -72,7 +72,7 @@ impl Table {
             })
             .collect();
         let freed = Arc::new(FreedExtents::default());
-        let mut table = Table { def, blocks: Vec::new(), values: Vec::new() };
+        let mut table = TestTable { def, blocks: Vec::new(), values: Vec::new() };
         let mut next = 0;
         for (id, (values, deleted)) in blocks.into_iter().enumerate() {
             let rows = values[0].len();
@@ -95,7 +95,7 @@ impl Table {
     }
 }
 
-impl TableSource for Table {
+impl TableSource for TestTable {
     fn table(&self) -> &Arc<TableDef> {
         &self.def
     }

@@ -16,12 +16,12 @@ use crate::share::share;
 /// Returns the rows of all its inputs.
 #[derive(Debug)]
 pub struct Union {
-    inputs: Vec<Input>,
+    inputs: Vec<UnionInput>,
     schema: SchemaRef,
 }
 
 #[derive(Debug)]
-struct Input {
+struct UnionInput {
     source: Arc<dyn BatchSource>,
     /// The number of workers that have begun a share.
     workers: AtomicUsize,
@@ -35,7 +35,7 @@ impl Union {
         for input in &inputs {
             assert_eq!(kinds(input.schema()), kinds(&schema), "all inputs of a union must have its types");
         }
-        let inputs = inputs.into_iter().map(|source| Input { source, workers: AtomicUsize::new(0) }).collect();
+        let inputs = inputs.into_iter().map(|source| UnionInput { source, workers: AtomicUsize::new(0) }).collect();
         Arc::new(Union { inputs, schema })
     }
 

@@ -168,7 +168,7 @@ mod tests {
 
     use super::*;
     use crate::collect::collect;
-    use crate::values::Values;
+    use crate::values::ReadyBatches;
 
     type Items = Option<Vec<Option<i64>>>;
 
@@ -186,7 +186,7 @@ mod tests {
             RecordBatch::try_new(Arc::clone(&schema), columns).expect("three columns")
         };
         let batches = rows.chunks(batch_rows).map(batch).collect();
-        Values::new(schema, batches)
+        ReadyBatches::new(schema, batches)
     }
 
     fn rows() -> Vec<(i64, Items, Items)> {

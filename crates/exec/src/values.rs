@@ -11,27 +11,27 @@ use crate::share::share;
 
 /// Returns batches that already exist. Each batch goes to one worker.
 #[derive(Debug)]
-pub struct Values {
+pub struct ReadyBatches {
     schema: SchemaRef,
     batches: Vec<RecordBatch>,
     next: AtomicUsize,
 }
 
-impl Values {
+impl ReadyBatches {
     /// Makes a source of `batches`. Their columns must have the types of `schema`.
-    pub fn new(schema: SchemaRef, batches: Vec<RecordBatch>) -> Arc<Values> {
-        Arc::new(Values { schema, batches, next: AtomicUsize::new(0) })
+    pub fn new(schema: SchemaRef, batches: Vec<RecordBatch>) -> Arc<ReadyBatches> {
+        Arc::new(ReadyBatches { schema, batches, next: AtomicUsize::new(0) })
     }
 
     /// Makes a source of the rows of `rows`, in batches of `batch_rows`.
-    pub fn of_rows(rows: &RecordBatch, batch_rows: usize) -> Arc<Values> {
+    pub fn of_rows(rows: &RecordBatch, batch_rows: usize) -> Arc<ReadyBatches> {
         let starts = (0..rows.num_rows()).step_by(batch_rows.max(1));
         let batches = starts.map(|start| rows.slice(start, batch_rows.max(1).min(rows.num_rows() - start)));
-        Values::new(rows.schema(), batches.collect())
+        ReadyBatches::new(rows.schema(), batches.collect())
     }
 }
 
-impl BatchSource for Values {
+impl BatchSource for ReadyBatches {
     fn schema(&self) -> &SchemaRef {
         &self.schema
     }
@@ -55,7 +55,7 @@ mod tests {
     fn rows_are_returned_in_batches() {
         for (rows, batch_rows) in [(0, 1), (1, 1), (7, 3), (9, 3), (5, 1024), (4, 0)] {
             for workers in [1, 4] {
-                let values: Arc<dyn BatchSource> = Values::of_rows(&number_batch(0..rows), batch_rows);
+                let values: Arc<dyn BatchSource> = ReadyBatches::of_rows(&number_batch(0..rows), batch_rows);
                 let batches = collect(&values, workers).expect("nothing fails");
                 let mut found = numbers_of(&batches);
                 found.sort_unstable();
@@ -69,7 +69,7 @@ mod tests {
     fn rows_without_columns_keep_their_number() {
         let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(1));
         let rows = RecordBatch::try_new_with_options(Arc::new(arrow::datatypes::Schema::empty()), vec![], &options);
-        let values: Arc<dyn BatchSource> = Values::of_rows(&rows.expect("one row"), 10);
+        let values: Arc<dyn BatchSource> = ReadyBatches::of_rows(&rows.expect("one row"), 10);
         let batches = collect(&values, 1).expect("nothing fails");
         assert_eq!(batches.iter().map(RecordBatch::num_rows).collect::<Vec<_>>(), [1]);
     }

@@ -80,28 +80,31 @@ pub struct WindowRequest {
 }
 
 /// Returns the rows of its input in any order, together with values computed over other rows.
-pub struct Window {
+pub struct WindowOperator {
     schema: SchemaRef,
     windowing: Arc<Windowing>,
 }
 
-impl Window {
+impl WindowOperator {
     /// Prepares a window over the rows of `input`. Reads nothing.
-    pub fn new(input: Arc<dyn BatchSource>, mut request: WindowRequest) -> Arc<Window> {
+    pub fn new(input: Arc<dyn BatchSource>, mut request: WindowRequest) -> Arc<WindowOperator> {
         let columns = input.schema().fields().len() + request.calls.len();
         assert_eq!(columns, request.schema.fields().len(), "a window must add one column for each call");
         request.schema = with_nulls(&request.schema);
-        Arc::new(Window { schema: Arc::clone(&request.schema), windowing: Arc::new(Windowing::new(input, request)) })
+        Arc::new(WindowOperator {
+            schema: Arc::clone(&request.schema),
+            windowing: Arc::new(Windowing::new(input, request)),
+        })
     }
 }
 
-impl fmt::Debug for Window {
+impl fmt::Debug for WindowOperator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Window").field("windowing", &self.windowing).finish_non_exhaustive()
     }
 }
 
-impl BatchSource for Window {
+impl BatchSource for WindowOperator {
     fn schema(&self) -> &SchemaRef {
         &self.schema
     }

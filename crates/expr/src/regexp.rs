@@ -31,7 +31,7 @@ use regex_syntax::hir::Hir;
 use rowmill_base::{Error, ErrorKind, Result};
 
 use self::rewrite::{Rewrite, Rewritten};
-use self::search::{Search, Searcher};
+use self::search::{RegexSearch, Searcher};
 use self::template::Template;
 use self::views::{Views, check_length};
 
@@ -39,7 +39,7 @@ use self::views::{Views, check_length};
 /// flags.
 #[derive(Debug)]
 pub struct Replacer {
-    search: Search,
+    search: RegexSearch,
     template: Template,
     is_global: bool,
 }
@@ -69,7 +69,7 @@ impl Replacer {
         };
         let (regex, hir) = read(&pattern)?;
         let template = template(&regex);
-        let search = Search::places(regex, &hir, &template.groups());
+        let search = RegexSearch::places(regex, &hir, &template.groups());
         Ok(Replacer { search, template, is_global: flags.is_some_and(|flags| flags.contains('g')) })
     }
 
@@ -144,7 +144,7 @@ impl Replacer {
 /// a constant pattern and flags.
 #[derive(Debug)]
 pub struct Matcher {
-    search: Search,
+    search: RegexSearch,
 }
 
 impl Matcher {
@@ -162,7 +162,7 @@ impl Matcher {
             Some(flags) => format!("(?{flags}){pattern}"),
         };
         let (regex, hir) = read(&pattern)?;
-        Ok(Matcher { search: Search::whether(regex, &hir) })
+        Ok(Matcher { search: RegexSearch::whether(regex, &hir) })
     }
 
     /// Returns whether each text has a match; NULL stays NULL.

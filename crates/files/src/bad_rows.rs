@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::column_builder::{ColumnBuilder, Texts};
+use crate::column_builder::{BuilderTexts, ColumnBuilder};
 use crate::mapping::TargetColumn;
 use crate::report::Complaint;
 use rowmill_expr::text::reader::Problem;
 
 /// The texts of one column of a block. Knows the rows with NULLs that the column does not allow.
-pub(crate) trait BlockTexts: Texts {
+pub(crate) trait BlockTexts: BuilderTexts {
     fn nulls(&mut self) -> &mut Nulls;
 }
 
@@ -56,7 +56,7 @@ impl BadRows {
     }
 
     /// The complaint about each bad row, in order. `texts` must return the texts of a column again.
-    pub(crate) fn complaints<T: Texts>(
+    pub(crate) fn complaints<T: BuilderTexts>(
         &self,
         target: &[TargetColumn],
         guess_hint: Option<&str>,

@@ -30,7 +30,7 @@ use rowmill_expr::text::reader::{
 };
 
 /// The texts of a column, row by row.
-pub(crate) trait Texts {
+pub(crate) trait BuilderTexts {
     /// The text in `row`. `None` means NULL.
     fn text(&mut self, row: usize) -> Option<&str>;
 }
@@ -49,10 +49,10 @@ impl<F: FnMut(usize, Problem)> Problems for F {
 /// Collects the values of one column.
 pub(crate) struct ColumnBuilder {
     kind: SqlType,
-    values: Values,
+    values: BuilderValues,
 }
 
-enum Values {
+enum BuilderValues {
     Boolean(BooleanBuilder),
     Int8(PrimitiveBuilder<Int8Type>),
     Int16(PrimitiveBuilder<Int16Type>),
@@ -94,37 +94,37 @@ struct StructBuilder {
 impl ColumnBuilder {
     pub(crate) fn new(kind: &SqlType, rows: usize) -> ColumnBuilder {
         let values = match kind {
-            SqlType::Boolean => Values::Boolean(BooleanBuilder::with_capacity(rows)),
-            SqlType::Int8 => Values::Int8(PrimitiveBuilder::with_capacity(rows)),
-            SqlType::Int16 => Values::Int16(PrimitiveBuilder::with_capacity(rows)),
-            SqlType::Int32 => Values::Int32(PrimitiveBuilder::with_capacity(rows)),
-            SqlType::Int64 => Values::Int64(PrimitiveBuilder::with_capacity(rows)),
-            SqlType::UInt8 => Values::UInt8(PrimitiveBuilder::with_capacity(rows)),
-            SqlType::UInt16 => Values::UInt16(PrimitiveBuilder::with_capacity(rows)),
-            SqlType::UInt32 => Values::UInt32(PrimitiveBuilder::with_capacity(rows)),
-            SqlType::UInt64 => Values::UInt64(PrimitiveBuilder::with_capacity(rows)),
-            SqlType::Float32 => Values::Float32(PrimitiveBuilder::with_capacity(rows)),
-            SqlType::Float64 => Values::Float64(PrimitiveBuilder::with_capacity(rows)),
+            SqlType::Boolean => BuilderValues::Boolean(BooleanBuilder::with_capacity(rows)),
+            SqlType::Int8 => BuilderValues::Int8(PrimitiveBuilder::with_capacity(rows)),
+            SqlType::Int16 => BuilderValues::Int16(PrimitiveBuilder::with_capacity(rows)),
+            SqlType::Int32 => BuilderValues::Int32(PrimitiveBuilder::with_capacity(rows)),
+            SqlType::Int64 => BuilderValues::Int64(PrimitiveBuilder::with_capacity(rows)),
+            SqlType::UInt8 => BuilderValues::UInt8(PrimitiveBuilder::with_capacity(rows)),
+            SqlType::UInt16 => BuilderValues::UInt16(PrimitiveBuilder::with_capacity(rows)),
+            SqlType::UInt32 => BuilderValues::UInt32(PrimitiveBuilder::with_capacity(rows)),
+            SqlType::UInt64 => BuilderValues::UInt64(PrimitiveBuilder::with_capacity(rows)),
+            SqlType::Float32 => BuilderValues::Float32(PrimitiveBuilder::with_capacity(rows)),
+            SqlType::Float64 => BuilderValues::Float64(PrimitiveBuilder::with_capacity(rows)),
             SqlType::Decimal { precision, scale } => {
                 let builder = PrimitiveBuilder::with_capacity(rows).with_data_type(kind.arrow());
-                Values::Decimal(builder, *precision, *scale)
+                BuilderValues::Decimal(builder, *precision, *scale)
             }
-            SqlType::Date => Values::Date(PrimitiveBuilder::with_capacity(rows)),
-            SqlType::Time => Values::Time(PrimitiveBuilder::with_capacity(rows)),
+            SqlType::Date => BuilderValues::Date(PrimitiveBuilder::with_capacity(rows)),
+            SqlType::Time => BuilderValues::Time(PrimitiveBuilder::with_capacity(rows)),
             SqlType::Timestamp { unit, zoned } => {
-                Values::Timestamp(PrimitiveBuilder::with_capacity(rows), *unit, *zoned)
+                BuilderValues::Timestamp(PrimitiveBuilder::with_capacity(rows), *unit, *zoned)
             }
-            SqlType::Interval => Values::Interval(PrimitiveBuilder::with_capacity(rows)),
-            SqlType::Text { chars_max } => Values::Text(StringViewBuilder::with_capacity(rows), *chars_max),
-            SqlType::Blob => Values::Blob(BinaryViewBuilder::with_capacity(rows), Vec::new()),
-            SqlType::Uuid => Values::Uuid(FixedSizeBinaryBuilder::with_capacity(rows, 16)),
-            SqlType::List(item) => Values::List(Box::new(ListBuilder {
+            SqlType::Interval => BuilderValues::Interval(PrimitiveBuilder::with_capacity(rows)),
+            SqlType::Text { chars_max } => BuilderValues::Text(StringViewBuilder::with_capacity(rows), *chars_max),
+            SqlType::Blob => BuilderValues::Blob(BinaryViewBuilder::with_capacity(rows), Vec::new()),
+            SqlType::Uuid => BuilderValues::Uuid(FixedSizeBinaryBuilder::with_capacity(rows, 16)),
+            SqlType::List(item) => BuilderValues::List(Box::new(ListBuilder {
                 items: ColumnBuilder::new(item, rows),
                 ends: Vec::with_capacity(rows),
                 nulls: NullBufferBuilder::new(rows),
                 scratch: String::new(),
             })),
-            SqlType::Struct(fields) => Values::Struct(Box::new(StructBuilder {
+            SqlType::Struct(fields) => BuilderValues::Struct(Box::new(StructBuilder {
                 names: fields.iter().map(|(name, _)| name.clone()).collect(),
                 fields: fields.iter().map(|(_, kind)| ColumnBuilder::new(kind, rows)).collect(),
                 nulls: NullBufferBuilder::new(rows),
@@ -135,28 +135,28 @@ impl ColumnBuilder {
     }
 
     /// Appends the texts of the first `rows` rows.
-    pub(crate) fn append_all(&mut self, texts: &mut impl Texts, rows: usize, problems: &mut impl Problems) {
+    pub(crate) fn append_all(&mut self, texts: &mut impl BuilderTexts, rows: usize, problems: &mut impl Problems) {
         match &mut self.values {
-            Values::Int8(builder) => append_primitives(builder, texts, rows, problems, parse_int),
-            Values::Int16(builder) => append_primitives(builder, texts, rows, problems, parse_int),
-            Values::Int32(builder) => append_primitives(builder, texts, rows, problems, parse_int),
-            Values::Int64(builder) => append_primitives(builder, texts, rows, problems, parse_int),
-            Values::UInt8(builder) => append_primitives(builder, texts, rows, problems, parse_int),
-            Values::UInt16(builder) => append_primitives(builder, texts, rows, problems, parse_int),
-            Values::UInt32(builder) => append_primitives(builder, texts, rows, problems, parse_int),
-            Values::UInt64(builder) => append_primitives(builder, texts, rows, problems, parse_int),
-            Values::Float32(builder) => append_primitives(builder, texts, rows, problems, parse_f32),
-            Values::Float64(builder) => append_primitives(builder, texts, rows, problems, parse_f64),
-            Values::Date(builder) => append_primitives(builder, texts, rows, problems, parse_date),
-            Values::Time(builder) => append_primitives(builder, texts, rows, problems, parse_time),
-            Values::Timestamp(builder, unit, _) => {
+            BuilderValues::Int8(builder) => append_primitives(builder, texts, rows, problems, parse_int),
+            BuilderValues::Int16(builder) => append_primitives(builder, texts, rows, problems, parse_int),
+            BuilderValues::Int32(builder) => append_primitives(builder, texts, rows, problems, parse_int),
+            BuilderValues::Int64(builder) => append_primitives(builder, texts, rows, problems, parse_int),
+            BuilderValues::UInt8(builder) => append_primitives(builder, texts, rows, problems, parse_int),
+            BuilderValues::UInt16(builder) => append_primitives(builder, texts, rows, problems, parse_int),
+            BuilderValues::UInt32(builder) => append_primitives(builder, texts, rows, problems, parse_int),
+            BuilderValues::UInt64(builder) => append_primitives(builder, texts, rows, problems, parse_int),
+            BuilderValues::Float32(builder) => append_primitives(builder, texts, rows, problems, parse_f32),
+            BuilderValues::Float64(builder) => append_primitives(builder, texts, rows, problems, parse_f64),
+            BuilderValues::Date(builder) => append_primitives(builder, texts, rows, problems, parse_date),
+            BuilderValues::Time(builder) => append_primitives(builder, texts, rows, problems, parse_time),
+            BuilderValues::Timestamp(builder, unit, _) => {
                 let per_second = units_per_second(*unit);
                 append_primitives(builder, texts, rows, problems, |text| parse_timestamp(text, per_second));
             }
-            Values::Decimal(builder, precision, scale) => {
+            BuilderValues::Decimal(builder, precision, scale) => {
                 append_primitives(builder, texts, rows, problems, |text| parse_decimal(text, *precision, *scale));
             }
-            Values::Text(builder, None) => {
+            BuilderValues::Text(builder, None) => {
                 for row in 0..rows {
                     match texts.text(row) {
                         Some(text) => builder.append_value(text),
@@ -184,39 +184,39 @@ impl ColumnBuilder {
     /// Parses one text and appends its value.
     pub(crate) fn append_text(&mut self, text: &str) -> Result<(), Problem> {
         match &mut self.values {
-            Values::Boolean(builder) => {
+            BuilderValues::Boolean(builder) => {
                 let value = parse_bool(text);
                 builder.append_option(value.ok());
                 value.map(drop)
             }
-            Values::Int8(builder) => append_primitive(builder, parse_int(text)),
-            Values::Int16(builder) => append_primitive(builder, parse_int(text)),
-            Values::Int32(builder) => append_primitive(builder, parse_int(text)),
-            Values::Int64(builder) => append_primitive(builder, parse_int(text)),
-            Values::UInt8(builder) => append_primitive(builder, parse_int(text)),
-            Values::UInt16(builder) => append_primitive(builder, parse_int(text)),
-            Values::UInt32(builder) => append_primitive(builder, parse_int(text)),
-            Values::UInt64(builder) => append_primitive(builder, parse_int(text)),
-            Values::Float32(builder) => append_primitive(builder, parse_f32(text)),
-            Values::Float64(builder) => append_primitive(builder, parse_f64(text)),
-            Values::Decimal(builder, precision, scale) => {
+            BuilderValues::Int8(builder) => append_primitive(builder, parse_int(text)),
+            BuilderValues::Int16(builder) => append_primitive(builder, parse_int(text)),
+            BuilderValues::Int32(builder) => append_primitive(builder, parse_int(text)),
+            BuilderValues::Int64(builder) => append_primitive(builder, parse_int(text)),
+            BuilderValues::UInt8(builder) => append_primitive(builder, parse_int(text)),
+            BuilderValues::UInt16(builder) => append_primitive(builder, parse_int(text)),
+            BuilderValues::UInt32(builder) => append_primitive(builder, parse_int(text)),
+            BuilderValues::UInt64(builder) => append_primitive(builder, parse_int(text)),
+            BuilderValues::Float32(builder) => append_primitive(builder, parse_f32(text)),
+            BuilderValues::Float64(builder) => append_primitive(builder, parse_f64(text)),
+            BuilderValues::Decimal(builder, precision, scale) => {
                 append_primitive(builder, parse_decimal(text, *precision, *scale))
             }
-            Values::Date(builder) => append_primitive(builder, parse_date(text)),
-            Values::Time(builder) => append_primitive(builder, parse_time(text)),
-            Values::Timestamp(builder, unit, _) => {
+            BuilderValues::Date(builder) => append_primitive(builder, parse_date(text)),
+            BuilderValues::Time(builder) => append_primitive(builder, parse_time(text)),
+            BuilderValues::Timestamp(builder, unit, _) => {
                 append_primitive(builder, parse_timestamp(text, units_per_second(*unit)))
             }
-            Values::Interval(builder) => append_primitive(builder, parse_interval(text)),
-            Values::Text(builder, chars_max) => append_limited(builder, *chars_max, text),
-            Values::Blob(builder, scratch) => {
+            BuilderValues::Interval(builder) => append_primitive(builder, parse_interval(text)),
+            BuilderValues::Text(builder, chars_max) => append_limited(builder, *chars_max, text),
+            BuilderValues::Blob(builder, scratch) => {
                 let parsed = parse_blob(text, scratch);
                 builder.append_option(parsed.is_ok().then_some(scratch.as_slice()));
                 parsed
             }
-            Values::Uuid(builder) => append_uuid(builder, parse_uuid(text)),
-            Values::List(builder) => builder.append(text),
-            Values::Struct(builder) => builder.append(text),
+            BuilderValues::Uuid(builder) => append_uuid(builder, parse_uuid(text)),
+            BuilderValues::List(builder) => builder.append(text),
+            BuilderValues::Struct(builder) => builder.append(text),
         }
     }
 
@@ -246,27 +246,27 @@ impl ColumnBuilder {
 
     pub(crate) fn append_null(&mut self) {
         match &mut self.values {
-            Values::Boolean(builder) => builder.append_null(),
-            Values::Int8(builder) => builder.append_null(),
-            Values::Int16(builder) => builder.append_null(),
-            Values::Int32(builder) => builder.append_null(),
-            Values::Int64(builder) => builder.append_null(),
-            Values::UInt8(builder) => builder.append_null(),
-            Values::UInt16(builder) => builder.append_null(),
-            Values::UInt32(builder) => builder.append_null(),
-            Values::UInt64(builder) => builder.append_null(),
-            Values::Float32(builder) => builder.append_null(),
-            Values::Float64(builder) => builder.append_null(),
-            Values::Decimal(builder, _, _) => builder.append_null(),
-            Values::Date(builder) => builder.append_null(),
-            Values::Time(builder) => builder.append_null(),
-            Values::Timestamp(builder, _, _) => builder.append_null(),
-            Values::Interval(builder) => builder.append_null(),
-            Values::Text(builder, _) => builder.append_null(),
-            Values::Blob(builder, _) => builder.append_null(),
-            Values::Uuid(builder) => builder.append_null(),
-            Values::List(builder) => builder.end_row(false),
-            Values::Struct(builder) => {
+            BuilderValues::Boolean(builder) => builder.append_null(),
+            BuilderValues::Int8(builder) => builder.append_null(),
+            BuilderValues::Int16(builder) => builder.append_null(),
+            BuilderValues::Int32(builder) => builder.append_null(),
+            BuilderValues::Int64(builder) => builder.append_null(),
+            BuilderValues::UInt8(builder) => builder.append_null(),
+            BuilderValues::UInt16(builder) => builder.append_null(),
+            BuilderValues::UInt32(builder) => builder.append_null(),
+            BuilderValues::UInt64(builder) => builder.append_null(),
+            BuilderValues::Float32(builder) => builder.append_null(),
+            BuilderValues::Float64(builder) => builder.append_null(),
+            BuilderValues::Decimal(builder, _, _) => builder.append_null(),
+            BuilderValues::Date(builder) => builder.append_null(),
+            BuilderValues::Time(builder) => builder.append_null(),
+            BuilderValues::Timestamp(builder, _, _) => builder.append_null(),
+            BuilderValues::Interval(builder) => builder.append_null(),
+            BuilderValues::Text(builder, _) => builder.append_null(),
+            BuilderValues::Blob(builder, _) => builder.append_null(),
+            BuilderValues::Uuid(builder) => builder.append_null(),
+            BuilderValues::List(builder) => builder.end_row(false),
+            BuilderValues::Struct(builder) => {
                 builder.fields.iter_mut().for_each(ColumnBuilder::append_null);
                 builder.nulls.append_null();
             }
@@ -275,57 +275,57 @@ impl ColumnBuilder {
 
     fn len(&self) -> usize {
         match &self.values {
-            Values::Boolean(builder) => builder.len(),
-            Values::Int8(builder) => builder.len(),
-            Values::Int16(builder) => builder.len(),
-            Values::Int32(builder) => builder.len(),
-            Values::Int64(builder) => builder.len(),
-            Values::UInt8(builder) => builder.len(),
-            Values::UInt16(builder) => builder.len(),
-            Values::UInt32(builder) => builder.len(),
-            Values::UInt64(builder) => builder.len(),
-            Values::Float32(builder) => builder.len(),
-            Values::Float64(builder) => builder.len(),
-            Values::Decimal(builder, _, _) => builder.len(),
-            Values::Date(builder) => builder.len(),
-            Values::Time(builder) => builder.len(),
-            Values::Timestamp(builder, _, _) => builder.len(),
-            Values::Interval(builder) => builder.len(),
-            Values::Text(builder, _) => builder.len(),
-            Values::Blob(builder, _) => builder.len(),
-            Values::Uuid(builder) => builder.len(),
-            Values::List(builder) => builder.ends.len(),
-            Values::Struct(builder) => builder.nulls.len(),
+            BuilderValues::Boolean(builder) => builder.len(),
+            BuilderValues::Int8(builder) => builder.len(),
+            BuilderValues::Int16(builder) => builder.len(),
+            BuilderValues::Int32(builder) => builder.len(),
+            BuilderValues::Int64(builder) => builder.len(),
+            BuilderValues::UInt8(builder) => builder.len(),
+            BuilderValues::UInt16(builder) => builder.len(),
+            BuilderValues::UInt32(builder) => builder.len(),
+            BuilderValues::UInt64(builder) => builder.len(),
+            BuilderValues::Float32(builder) => builder.len(),
+            BuilderValues::Float64(builder) => builder.len(),
+            BuilderValues::Decimal(builder, _, _) => builder.len(),
+            BuilderValues::Date(builder) => builder.len(),
+            BuilderValues::Time(builder) => builder.len(),
+            BuilderValues::Timestamp(builder, _, _) => builder.len(),
+            BuilderValues::Interval(builder) => builder.len(),
+            BuilderValues::Text(builder, _) => builder.len(),
+            BuilderValues::Blob(builder, _) => builder.len(),
+            BuilderValues::Uuid(builder) => builder.len(),
+            BuilderValues::List(builder) => builder.ends.len(),
+            BuilderValues::Struct(builder) => builder.nulls.len(),
         }
     }
 
     /// The array of all rows. Leaves the builder empty.
     pub(crate) fn finish(&mut self) -> ArrayRef {
         match &mut self.values {
-            Values::Boolean(builder) => Arc::new(builder.finish()),
-            Values::Int8(builder) => Arc::new(builder.finish()),
-            Values::Int16(builder) => Arc::new(builder.finish()),
-            Values::Int32(builder) => Arc::new(builder.finish()),
-            Values::Int64(builder) => Arc::new(builder.finish()),
-            Values::UInt8(builder) => Arc::new(builder.finish()),
-            Values::UInt16(builder) => Arc::new(builder.finish()),
-            Values::UInt32(builder) => Arc::new(builder.finish()),
-            Values::UInt64(builder) => Arc::new(builder.finish()),
-            Values::Float32(builder) => Arc::new(builder.finish()),
-            Values::Float64(builder) => Arc::new(builder.finish()),
-            Values::Decimal(builder, _, _) => Arc::new(builder.finish()),
-            Values::Date(builder) => Arc::new(builder.finish()),
-            Values::Time(builder) => Arc::new(builder.finish()),
-            Values::Timestamp(builder, unit, zoned) => {
+            BuilderValues::Boolean(builder) => Arc::new(builder.finish()),
+            BuilderValues::Int8(builder) => Arc::new(builder.finish()),
+            BuilderValues::Int16(builder) => Arc::new(builder.finish()),
+            BuilderValues::Int32(builder) => Arc::new(builder.finish()),
+            BuilderValues::Int64(builder) => Arc::new(builder.finish()),
+            BuilderValues::UInt8(builder) => Arc::new(builder.finish()),
+            BuilderValues::UInt16(builder) => Arc::new(builder.finish()),
+            BuilderValues::UInt32(builder) => Arc::new(builder.finish()),
+            BuilderValues::UInt64(builder) => Arc::new(builder.finish()),
+            BuilderValues::Float32(builder) => Arc::new(builder.finish()),
+            BuilderValues::Float64(builder) => Arc::new(builder.finish()),
+            BuilderValues::Decimal(builder, _, _) => Arc::new(builder.finish()),
+            BuilderValues::Date(builder) => Arc::new(builder.finish()),
+            BuilderValues::Time(builder) => Arc::new(builder.finish()),
+            BuilderValues::Timestamp(builder, unit, zoned) => {
                 let (_, values, nulls) = builder.finish().into_parts();
                 timestamps(values, nulls, *unit, *zoned)
             }
-            Values::Interval(builder) => Arc::new(builder.finish()),
-            Values::Text(builder, _) => Arc::new(builder.finish()),
-            Values::Blob(builder, _) => Arc::new(builder.finish()),
-            Values::Uuid(builder) => Arc::new(builder.finish()),
-            Values::List(builder) => Arc::new(builder.finish()),
-            Values::Struct(builder) => Arc::new(builder.finish(&self.kind)),
+            BuilderValues::Interval(builder) => Arc::new(builder.finish()),
+            BuilderValues::Text(builder, _) => Arc::new(builder.finish()),
+            BuilderValues::Blob(builder, _) => Arc::new(builder.finish()),
+            BuilderValues::Uuid(builder) => Arc::new(builder.finish()),
+            BuilderValues::List(builder) => Arc::new(builder.finish()),
+            BuilderValues::Struct(builder) => Arc::new(builder.finish(&self.kind)),
         }
     }
 }
@@ -355,7 +355,7 @@ pub(crate) fn timestamps(
 #[inline(always)]
 fn append_primitives<T: ArrowPrimitiveType>(
     builder: &mut PrimitiveBuilder<T>,
-    texts: &mut impl Texts,
+    texts: &mut impl BuilderTexts,
     rows: usize,
     problems: &mut impl Problems,
     parse: impl Fn(&str) -> Result<T::Native, Problem>,
@@ -495,9 +495,9 @@ pub(crate) mod tests {
     use super::*;
     use rowmill_expr::text::writer::TextColumn;
 
-    struct Rows<'a>(&'a [Option<&'a str>]);
+    struct BuilderRows<'a>(&'a [Option<&'a str>]);
 
-    impl Texts for Rows<'_> {
+    impl BuilderTexts for BuilderRows<'_> {
         fn text(&mut self, row: usize) -> Option<&str> {
             self.0[row]
         }
@@ -506,7 +506,7 @@ pub(crate) mod tests {
     fn build(kind: &SqlType, texts: &[Option<&str>]) -> (ArrayRef, Vec<(usize, Problem)>) {
         let mut builder = ColumnBuilder::new(kind, texts.len());
         let mut problems = Vec::new();
-        builder.append_all(&mut Rows(texts), texts.len(), &mut |row, problem| problems.push((row, problem)));
+        builder.append_all(&mut BuilderRows(texts), texts.len(), &mut |row, problem| problems.push((row, problem)));
         let array = builder.finish();
         assert_eq!(array.data_type(), &kind.arrow());
         assert_eq!(array.len(), texts.len());

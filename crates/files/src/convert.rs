@@ -30,7 +30,7 @@ use arrow::datatypes::{
 };
 use rowmill_base::SqlType;
 
-use crate::column_builder::{ColumnBuilder, Texts, fits, timestamps};
+use crate::column_builder::{BuilderTexts, ColumnBuilder, fits, timestamps};
 use rowmill_expr::text::calendar::units_per_second;
 use rowmill_expr::text::reader::Problem;
 use rowmill_expr::text::writer::TextColumn;
@@ -263,7 +263,7 @@ fn limited(texts: ArrayRef, chars_max: Option<u32>) -> Converted {
 /// The rows of a text array, as input of a [`ColumnBuilder`].
 struct Views<'a>(&'a StringViewArray);
 
-impl Texts for Views<'_> {
+impl BuilderTexts for Views<'_> {
     fn text(&mut self, row: usize) -> Option<&str> {
         self.0.is_valid(row).then(|| self.0.value(row))
     }

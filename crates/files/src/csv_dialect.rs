@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use rowmill_base::{Error, ErrorKind, Result};
 
-use crate::csv_scan::{Dialect, RecordScanner, Span, trimmed, undo_escapes};
-use crate::jobs::Progress;
+use crate::csv_scan::{Dialect, FieldSpan, RecordScanner, trimmed, undo_escapes};
+use crate::jobs::ReadProgress;
 use crate::mapping::listed;
 use crate::options::{FileFormat, ReadOptions, SampleSize};
 use crate::source_file::SourceFile;
@@ -124,7 +124,7 @@ fn find_delimiter(file: &Arc<SourceFile>, options: &ReadOptions) -> Result<u8> {
     if FileFormat::is_tsv(&file.path) {
         return Ok(b'\t');
     }
-    let mut source = TextSource::open(file, Boundary::Line, &Progress::default())?;
+    let mut source = TextSource::open(file, Boundary::Line, &ReadProgress::default())?;
     let (bytes, all) = source.preview(PREVIEW_BYTES)?;
     let text = CheckedText::new(bytes.to_vec()).text;
     let scored = DELIMITERS.iter().map(|delimiter| {
@@ -178,7 +178,7 @@ struct Sample {
 impl Sample {
     fn read(file: &Arc<SourceFile>, dialect: &Dialect, options: &ReadOptions, size: SampleSize) -> Result<Sample> {
         let mut sample = Sample { first: Vec::new(), guesses: Vec::new(), repeated: Vec::new(), records: 0 };
-        let mut source = TextSource::open(file, boundary(dialect), &Progress::default())?;
+        let mut source = TextSource::open(file, boundary(dialect), &ReadProgress::default())?;
         let mut bytes = 0;
         while size.rows_left(sample.records, bytes) > 0 {
             let Some(chunk) = source.next_chunk()? else { break };
@@ -214,14 +214,21 @@ impl Sample {
         }
     }
 
-    fn set_first(&mut self, text: &str, fields: &[Span], dialect: &Dialect) {
+    fn set_first(&mut self, text: &str, fields: &[FieldSpan], dialect: &Dialect) {
         let mut scratch = String::new();
         self.first = fields.iter().map(|span| field(text, *span, dialect, &mut scratch).map(str::to_owned)).collect();
         self.guesses = vec![Guess::Nothing; fields.len()];
         self.repeated = vec![false; fields.len()];
     }
 
-    fn add_record(&mut self, text: &str, fields: &[Span], dialect: &Dialect, all_text: bool, scratch: &mut String) {
+    fn add_record(
+        &mut self,
+        text: &str,
+        fields: &[FieldSpan],
+        dialect: &Dialect,
+        all_text: bool,
+        scratch: &mut String,
+    ) {
         self.records += 1;
         for (column, span) in fields.iter().enumerate() {
             // NULL tells nothing about the type.
@@ -265,7 +272,7 @@ impl Sample {
 }
 
 /// The text of a field. `None` is NULL.
-fn field<'a>(text: &'a str, span: Span, dialect: &Dialect, scratch: &'a mut String) -> Option<&'a str> {
+fn field<'a>(text: &'a str, span: FieldSpan, dialect: &Dialect, scratch: &'a mut String) -> Option<&'a str> {
     let inside = &text[span.range()];
     if span.escaped() {
         scratch.clear();

@@ -12,8 +12,8 @@ use arrow::datatypes::SchemaRef;
 use rowmill_base::{Error, Result, SqlType};
 
 use crate::bad_rows::{BadRows, BlockTexts, Nulls};
-use crate::column_builder::{ColumnBuilder, Texts};
-use crate::csv_scan::{BadRecord, Dialect, Place, RecordScanner, Span, trimmed, undo_escapes};
+use crate::column_builder::{BuilderTexts, ColumnBuilder};
+use crate::csv_scan::{BadRecord, Dialect, FieldSpan, RecordPlace, RecordScanner, trimmed, undo_escapes};
 use crate::jobs::{Job, Jobs};
 use crate::kept_rows::KeptRows;
 use crate::mapping::{TargetColumn, batch_of, schema_of};
@@ -74,12 +74,12 @@ struct ChunkParser<'a> {
 
 /// Records between scanning and parsing.
 #[derive(Default)]
-struct Block {
-    places: Vec<Place>,
+struct CsvBlock {
+    places: Vec<RecordPlace>,
     /// The fields of all records, `width` for each.
-    spans: Vec<Span>,
+    spans: Vec<FieldSpan>,
     /// A complaint about the line after the last record, if it must end the statement.
-    complaint: Option<(Complaint, Place)>,
+    complaint: Option<(Complaint, RecordPlace)>,
 }
 
 impl<'a> ChunkParser<'a> {
@@ -100,7 +100,7 @@ impl<'a> ChunkParser<'a> {
         if chunk.first && plan.header {
             parser.skip_header(&mut scanner);
         }
-        let mut block = Block::default();
+        let mut block = CsvBlock::default();
         while parser.scan(&mut scanner, &mut block)? {
             parser.parse_block(&mut block)?;
         }
@@ -120,7 +120,7 @@ impl<'a> ChunkParser<'a> {
     }
 
     /// Scans the next block of records. Returns `false` at the end of the chunk.
-    fn scan(&mut self, scanner: &mut RecordScanner<'_>, block: &mut Block) -> Result<bool> {
+    fn scan(&mut self, scanner: &mut RecordScanner<'_>, block: &mut CsvBlock) -> Result<bool> {
         block.places.clear();
         block.spans.clear();
         let width = self.plan.width;
@@ -160,12 +160,12 @@ impl<'a> ChunkParser<'a> {
         Ok(!block.places.is_empty())
     }
 
-    fn report(&self, complaint: Complaint, place: &Place) -> Result<()> {
+    fn report(&self, complaint: Complaint, place: &RecordPlace) -> Result<()> {
         self.plan.reporter.report(complaint, self.file, place.line, &self.text[place.start..place.end])
     }
 
     /// Skips the invalid bytes up to the end of a record. Returns the first one within the record.
-    fn pass_invalid(&mut self, place: &Place) -> Option<(usize, u8)> {
+    fn pass_invalid(&mut self, place: &RecordPlace) -> Option<(usize, u8)> {
         let passed = self.invalid.iter().take_while(|(at, _)| *at < place.end).count();
         let (these, later) = self.invalid.split_at(passed);
         self.invalid = later;
@@ -190,7 +190,7 @@ impl<'a> ChunkParser<'a> {
         }
     }
 
-    fn bad_byte(&self, fields: &[Span], at: usize, byte: u8) -> Complaint {
+    fn bad_byte(&self, fields: &[FieldSpan], at: usize, byte: u8) -> Complaint {
         let place = fields.iter().position(|span| span.range().contains(&at));
         let place = place.map_or_else(|| "the line".to_owned(), |field| self.field_name(field));
         Complaint::line(format!("{place} holds the byte 0x{byte:02X}, which is not UTF-8"))
@@ -212,7 +212,7 @@ impl<'a> ChunkParser<'a> {
         }
     }
 
-    fn parse_block(&mut self, block: &mut Block) -> Result<()> {
+    fn parse_block(&mut self, block: &mut CsvBlock) -> Result<()> {
         let (plan, text, rows) = (self.plan, self.text, block.places.len());
         let texts = |column: usize| Fields::new(text, &block.spans, plan, column);
         let mut bad = BadRows::default();
@@ -243,14 +243,14 @@ impl<'a> ChunkParser<'a> {
     }
 }
 
-fn is_blank(fields: &[Span]) -> bool {
+fn is_blank(fields: &[FieldSpan]) -> bool {
     matches!(fields, [only] if only.range().is_empty() && !only.quoted())
 }
 
 /// The texts of one column of a block.
 struct Fields<'a> {
     text: &'a str,
-    spans: &'a [Span],
+    spans: &'a [FieldSpan],
     width: usize,
     field: usize,
     null_string: &'a str,
@@ -262,7 +262,7 @@ struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    fn new(text: &'a str, spans: &'a [Span], plan: &'a CsvPlan, column: usize) -> Fields<'a> {
+    fn new(text: &'a str, spans: &'a [FieldSpan], plan: &'a CsvPlan, column: usize) -> Fields<'a> {
         let target = &plan.target[column];
         Fields {
             text,
@@ -284,7 +284,7 @@ impl BlockTexts for Fields<'_> {
     }
 }
 
-impl Texts for Fields<'_> {
+impl BuilderTexts for Fields<'_> {
     #[inline(always)]
     fn text(&mut self, row: usize) -> Option<&str> {
         let span = self.spans[row * self.width + self.field];

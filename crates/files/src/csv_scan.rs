@@ -22,7 +22,7 @@ pub(crate) struct Dialect {
 
 /// The position of a field in its text, without its quotes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Span {
+pub(crate) struct FieldSpan {
     /// The start. The top bit is set if the field has escapes.
     start: u32,
     /// The end. The top bit is set if the field was quoted.
@@ -32,11 +32,11 @@ pub(crate) struct Span {
 /// The flag bit in [`Span`].
 const TOP: u32 = 1 << 31;
 
-impl Span {
-    fn new(start: usize, end: usize, quoted: bool, escaped: bool) -> Span {
+impl FieldSpan {
+    fn new(start: usize, end: usize, quoted: bool, escaped: bool) -> FieldSpan {
         debug_assert!(end < TOP as usize, "a chunk of text must be shorter than 2 GiB");
         let flag = |set: bool| if set { TOP } else { 0 };
-        Span { start: start as u32 | flag(escaped), end: end as u32 | flag(quoted) }
+        FieldSpan { start: start as u32 | flag(escaped), end: end as u32 | flag(quoted) }
     }
 
     #[inline(always)]
@@ -66,7 +66,7 @@ pub(crate) enum BadRecord {
 
 /// The location of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct RecordPlace {
     /// The position of its first byte.
     pub(crate) start: usize,
     /// The position after its line end.
@@ -101,7 +101,7 @@ impl<'a> RecordScanner<'a> {
     /// Appends the fields of the next record to `fields`. On an error it appends nothing, and the location is that of
     /// the record's first line.
     #[inline]
-    pub(crate) fn next_record(&mut self, fields: &mut Vec<Span>) -> Option<(Place, Result<(), BadRecord>)> {
+    pub(crate) fn next_record(&mut self, fields: &mut Vec<FieldSpan>) -> Option<(RecordPlace, Result<(), BadRecord>)> {
         if self.at >= self.bytes.len() {
             return None;
         }
@@ -113,11 +113,11 @@ impl<'a> RecordScanner<'a> {
             self.at = memchr(b'\n', &self.bytes[start..]).map_or(self.bytes.len(), |length| start + length + 1);
             self.line = line + 1;
         }
-        Some((Place { start, end: self.at, line }, scanned))
+        Some((RecordPlace { start, end: self.at, line }, scanned))
     }
 
     #[inline]
-    fn scan_fields(&mut self, fields: &mut Vec<Span>, before: usize) -> Result<(), BadRecord> {
+    fn scan_fields(&mut self, fields: &mut Vec<FieldSpan>, before: usize) -> Result<(), BadRecord> {
         loop {
             let ended = if self.quote.is_some() && self.bytes.get(self.at).copied() == self.quote {
                 self.scan_quoted(fields, before)?
@@ -133,23 +133,23 @@ impl<'a> RecordScanner<'a> {
 
     /// Scans an unquoted field. Returns `true` if it ends its record.
     #[inline(always)]
-    fn scan_plain(&mut self, fields: &mut Vec<Span>) -> bool {
+    fn scan_plain(&mut self, fields: &mut Vec<FieldSpan>) -> bool {
         let start = self.at;
         let end = start + position_of_either(&self.bytes[start..], self.delimiter, b'\n');
         self.at = end + 1;
         if self.bytes.get(end) == Some(&self.delimiter) {
-            fields.push(Span::new(start, end, false, false));
+            fields.push(FieldSpan::new(start, end, false, false));
             return false;
         }
         self.at = self.at.min(self.bytes.len());
         // The line end may be `\r\n`.
         let end = if end > start && self.bytes[end - 1] == b'\r' { end - 1 } else { end };
-        fields.push(Span::new(start, end, false, false));
+        fields.push(FieldSpan::new(start, end, false, false));
         true
     }
 
     /// Scans a quoted field. Returns `true` if it ends its record.
-    fn scan_quoted(&mut self, fields: &mut Vec<Span>, before: usize) -> Result<bool, BadRecord> {
+    fn scan_quoted(&mut self, fields: &mut Vec<FieldSpan>, before: usize) -> Result<bool, BadRecord> {
         let field = fields.len() - before;
         let start = self.at + 1;
         let quote = self.bytes[self.at];
@@ -167,7 +167,7 @@ impl<'a> RecordScanner<'a> {
             Some(_) => return Err(BadRecord::TextBehindQuote { field, at: behind }),
         };
         self.at = behind + length;
-        fields.push(Span::new(start, end, true, escaped));
+        fields.push(FieldSpan::new(start, end, true, escaped));
         Ok(ended)
     }
 }
@@ -245,7 +245,7 @@ mod tests {
         let mut fields = Vec::new();
         let mut records = Vec::new();
         while let Some((place, scanned)) = scanner.next_record(&mut fields) {
-            let texts = fields.drain(..).map(|span: Span| {
+            let texts = fields.drain(..).map(|span: FieldSpan| {
                 let mut field = String::new();
                 if span.escaped() {
                     undo_escapes(&text[span.range()], escape, &mut field);

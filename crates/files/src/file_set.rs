@@ -7,7 +7,7 @@ use rowmill_base::{Error, ErrorKind, Result, SqlType};
 use crate::csv_dialect::CsvShape;
 use crate::csv_reader::{CsvJobs, CsvPlan};
 use crate::ipc_file::{IpcFile, IpcJobs};
-use crate::jobs::{Batches, Jobs, Progress};
+use crate::jobs::{Batches, Jobs, ReadProgress};
 use crate::json_reader::{JsonJobs, JsonPlan, JsonShape, columns_of_keys};
 use crate::mapping::{TargetColumn, by_name, by_position, check_convertible, unique_names};
 use crate::options::{Compression, FileFormat, ReadOptions, SampleSize};
@@ -150,7 +150,7 @@ impl FileSet {
     /// Reads the files into given columns, in order. Decoding runs on `threads` threads in addition to the caller's, or
     /// on the caller's own thread if that is 0. With `on_error 'skip'`, lines that cannot be read go to `rejects`.
     pub fn batches(&self, target: &[TargetColumn], threads: usize, rejects: Option<RejectSink>) -> Result<Batches> {
-        let progress = Progress::default();
+        let progress = ReadProgress::default();
         let jobs = self.jobs(target, rejects, &progress)?;
         // The columns of Parquet are streams. Several jobs would move them back and forth, so one thread is enough.
         let threads = if self.format() == FileFormat::Parquet { threads.min(1) } else { threads };
@@ -160,11 +160,16 @@ impl FileSet {
     /// Reads Parquet files into given columns, block by block. `None` if the files have another format.
     pub fn parquet_blocks(&self, target: &[TargetColumn]) -> Result<Option<ParquetBlocks>> {
         let Contents::Parquet(files) = &self.contents else { return Ok(None) };
-        self.open_blocks(files, target, self.options.ignore_unknown, Progress::default()).map(Some)
+        self.open_blocks(files, target, self.options.ignore_unknown, ReadProgress::default()).map(Some)
     }
 
     /// The jobs that [`FileSet::batches`] runs.
-    fn jobs(&self, target: &[TargetColumn], rejects: Option<RejectSink>, progress: &Progress) -> Result<Arc<dyn Jobs>> {
+    fn jobs(
+        &self,
+        target: &[TargetColumn],
+        rejects: Option<RejectSink>,
+        progress: &ReadProgress,
+    ) -> Result<Arc<dyn Jobs>> {
         let ignore_unknown = self.options.ignore_unknown;
         let reporter = Reporter { on_error: self.options.on_error, rejects };
         Ok(match &self.contents {
@@ -202,7 +207,7 @@ impl FileSet {
         files: &[Arc<ParquetFile>],
         target: &[TargetColumn],
         ignore_unknown: bool,
-        progress: Progress,
+        progress: ReadProgress,
     ) -> Result<ParquetBlocks> {
         let columns =
             self.columns_of_files(target, ignore_unknown, |file, column| files[file].columns[column].arrow.clone())?;
@@ -280,7 +285,7 @@ impl FileSet {
         target: &[TargetColumn],
         reporter: Reporter,
         guess_hint: Option<String>,
-        progress: &Progress,
+        progress: &ReadProgress,
     ) -> Arc<dyn Jobs> {
         let plan = CsvPlan {
             dialect: shape.dialect.clone(),
@@ -295,7 +300,7 @@ impl FileSet {
         Arc::new(CsvJobs::new(plan, self.chunks(&boundaries, progress)))
     }
 
-    fn chunks(&self, boundaries: &[Boundary], progress: &Progress) -> ChunkQueue {
+    fn chunks(&self, boundaries: &[Boundary], progress: &ReadProgress) -> ChunkQueue {
         let files = self.files.iter().cloned().zip(boundaries.iter().copied()).collect();
         ChunkQueue::new(files, progress.clone())
     }

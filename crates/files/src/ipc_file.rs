@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use rowmill_base::{Result, SqlType};
 
 use crate::guard::guarded;
-use crate::jobs::{Job, Jobs, Progress};
+use crate::jobs::{Job, Jobs, ReadProgress};
 use crate::mapping::{TargetColumn, batch_of, schema_of};
 use crate::parquet_blocks::convert_column;
 use crate::source_file::SourceFile;
@@ -52,7 +52,7 @@ struct Message {
 
 impl IpcFile {
     pub(crate) fn open(source: &Arc<SourceFile>) -> Result<IpcFile> {
-        let file = Bytes { file: source.open()?, length: source.bytes };
+        let file = IpcBytes { file: source.open()?, length: source.bytes };
         let (schema, version, messages) = guarded(&source.name, || {
             let mut start = [0; MAGIC.len()];
             // Anything without the magic bytes is tried as a stream.
@@ -79,7 +79,7 @@ fn malformed(what: impl Into<String>) -> ArrowError {
 }
 
 /// The messages listed in the footer, all dictionaries first.
-fn read_footer(file: &Bytes) -> Decoded<Parsed> {
+fn read_footer(file: &IpcBytes) -> Decoded<Parsed> {
     let mut tail = [0; 10];
     file.read_exact(&mut tail, file.length - 10)?;
     let length = read_footer_length(tail)? as u64;
@@ -99,7 +99,7 @@ fn read_footer(file: &Bytes) -> Decoded<Parsed> {
 }
 
 /// The messages of a stream, found by following them from one to the next.
-fn read_stream(file: &Bytes) -> Decoded<Parsed> {
+fn read_stream(file: &IpcBytes) -> Decoded<Parsed> {
     let mut found: Option<(SchemaRef, MetadataVersion)> = None;
     let mut messages = Vec::new();
     let mut at = 0;
@@ -135,12 +135,12 @@ fn block_bytes(block: &Block) -> u64 {
 }
 
 /// A file that is read at given offsets.
-struct Bytes {
+struct IpcBytes {
     file: Arc<File>,
     length: u64,
 }
 
-impl Bytes {
+impl IpcBytes {
     fn read_exact(&self, buffer: &mut [u8], at: u64) -> Decoded<()> {
         Ok(self.file.read_exact_at(buffer, at)?)
     }
@@ -224,8 +224,8 @@ pub(crate) struct IpcJobs {
     target: Arc<Vec<TargetColumn>>,
     columns: Arc<FileColumns>,
     schema: SchemaRef,
-    progress: Progress,
-    state: Mutex<Place>,
+    progress: ReadProgress,
+    state: Mutex<IpcPosition>,
 }
 
 /// The locations of the target's columns in the files.
@@ -255,13 +255,13 @@ impl FileColumns {
 
 /// The current position of reading.
 #[derive(Default)]
-struct Place {
+struct IpcPosition {
     file: usize,
     open: Option<OpenFile>,
 }
 
 struct OpenFile {
-    bytes: Bytes,
+    bytes: IpcBytes,
     decoder: FileDecoder,
     next: usize,
     rows: u64,
@@ -272,7 +272,7 @@ impl IpcJobs {
         files: Vec<Arc<IpcFile>>,
         target: &[TargetColumn],
         columns: Vec<Vec<Option<usize>>>,
-        progress: Progress,
+        progress: ReadProgress,
     ) -> IpcJobs {
         IpcJobs {
             columns: Arc::new(FileColumns::new(columns, files.len())),
@@ -290,7 +290,7 @@ impl IpcJobs {
         let place = &mut *place;
         while let Some(file) = self.files.get(place.file) {
             if place.open.is_none() {
-                let bytes = Bytes { file: file.source.open()?, length: file.source.bytes };
+                let bytes = IpcBytes { file: file.source.open()?, length: file.source.bytes };
                 let read = self.columns.read[place.file].clone();
                 let decoder = FileDecoder::new(Arc::clone(&file.schema), file.version).with_projection(read);
                 place.open = Some(OpenFile { bytes, decoder, next: 0, rows: 0 });

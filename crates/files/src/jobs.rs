@@ -25,11 +25,11 @@ pub(crate) trait Jobs: Send + Sync {
 
 /// The progress of reading. Clones share one counter.
 #[derive(Clone, Debug, Default)]
-pub struct Progress {
+pub struct ReadProgress {
     read: Arc<AtomicU64>,
 }
 
-impl Progress {
+impl ReadProgress {
     /// The number of bytes read so far. Compare it with [`crate::FileSet::bytes`].
     pub fn bytes_read(&self) -> u64 {
         self.read.load(Ordering::Relaxed)
@@ -46,11 +46,11 @@ impl Progress {
 
 /// Record batches of files, in the order of the files and their rows.
 pub struct Batches {
-    progress: Progress,
-    source: Source,
+    progress: ReadProgress,
+    source: JobSource,
 }
 
-enum Source {
+enum JobSource {
     /// The caller's thread decodes.
     Here(Arc<dyn Jobs>),
     /// Other threads decode ahead of the caller.
@@ -61,24 +61,25 @@ enum Source {
 
 impl Batches {
     /// Runs `jobs` on `threads` threads in addition to the caller's, or on the caller's own thread if that is 0.
-    pub(crate) fn new(jobs: Arc<dyn Jobs>, progress: Progress, threads: usize) -> Batches {
-        let source = if threads == 0 { Source::Here(jobs) } else { Source::Ahead(ReadAhead::start(jobs, threads)) };
+    pub(crate) fn new(jobs: Arc<dyn Jobs>, progress: ReadProgress, threads: usize) -> Batches {
+        let source =
+            if threads == 0 { JobSource::Here(jobs) } else { JobSource::Ahead(ReadAhead::start(jobs, threads)) };
         Batches { progress, source }
     }
 
     /// The progress of reading. Another thread may watch it.
-    pub fn progress(&self) -> Progress {
+    pub fn progress(&self) -> ReadProgress {
         self.progress.clone()
     }
 
     fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         match &mut self.source {
-            Source::Here(jobs) => match jobs.next_job()? {
+            JobSource::Here(jobs) => match jobs.next_job()? {
                 Some(job) => job().map(Some),
                 None => Ok(None),
             },
-            Source::Ahead(ahead) => ahead.next_batch(),
-            Source::Ended => Ok(None),
+            JobSource::Ahead(ahead) => ahead.next_batch(),
+            JobSource::Ended => Ok(None),
         }
     }
 }
@@ -92,11 +93,11 @@ impl Iterator for Batches {
                 Ok(Some(batch)) if batch.num_rows() == 0 => {}
                 Ok(Some(batch)) => return Some(Ok(batch)),
                 Ok(None) => {
-                    self.source = Source::Ended;
+                    self.source = JobSource::Ended;
                     return None;
                 }
                 Err(error) => {
-                    self.source = Source::Ended;
+                    self.source = JobSource::Ended;
                     return Some(Err(error));
                 }
             }
@@ -113,20 +114,20 @@ impl std::fmt::Debug for Batches {
 /// Threads that run jobs ahead of a reader. The reader gets the results in order. At most twice as many results as
 /// threads are waiting or in work at any time.
 struct ReadAhead {
-    shared: Arc<Shared>,
+    shared: Arc<SharedJobs>,
     threads: Vec<JoinHandle<()>>,
 }
 
-struct Shared {
+struct SharedJobs {
     jobs: Arc<dyn Jobs>,
-    state: Mutex<State>,
+    state: Mutex<JobState>,
     changed: Condvar,
     /// The number of jobs that may be taken beyond the one that the reader waits for.
     ahead_max: u64,
 }
 
 #[derive(Default)]
-struct State {
+struct JobState {
     /// The number of jobs taken so far, and so the number of the next one.
     taken: u64,
     /// The number of the job whose result the reader needs next.
@@ -140,8 +141,12 @@ struct State {
 
 impl ReadAhead {
     fn start(jobs: Arc<dyn Jobs>, threads: usize) -> ReadAhead {
-        let shared =
-            Arc::new(Shared { jobs, state: Mutex::default(), changed: Condvar::new(), ahead_max: 2 * threads as u64 });
+        let shared = Arc::new(SharedJobs {
+            jobs,
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            ahead_max: 2 * threads as u64,
+        });
         // A thread that cannot be started is not an error: the others do the work.
         let spawn = |number| {
             let shared = Arc::clone(&shared);
@@ -182,7 +187,7 @@ impl Drop for ReadAhead {
     }
 }
 
-impl Shared {
+impl SharedJobs {
     fn work(&self) {
         while let Some((number, job)) = self.take() {
             let result = contained(|| job.and_then(|job| job()));
@@ -244,14 +249,14 @@ mod tests {
     use super::*;
 
     /// Jobs that return the numbers up to `end`, each after a delay. One of them may fail or panic.
-    struct Numbers {
+    struct NumberJobs {
         next: Mutex<i64>,
         end: i64,
         fails_at: Option<i64>,
         panics_at: Option<i64>,
     }
 
-    impl Jobs for Numbers {
+    impl Jobs for NumberJobs {
         fn next_job(&self) -> Result<Option<Job>> {
             let mut next = self.next.lock();
             if *next == self.end {
@@ -273,9 +278,9 @@ mod tests {
     }
 
     fn numbers(threads: usize, fails_at: Option<i64>, panics_at: Option<i64>) -> (Vec<i64>, Option<Error>) {
-        let jobs = Numbers { next: Mutex::new(0), end: 300, fails_at, panics_at };
+        let jobs = NumberJobs { next: Mutex::new(0), end: 300, fails_at, panics_at };
         let mut seen = Vec::new();
-        for batch in Batches::new(Arc::new(jobs), Progress::default(), threads) {
+        for batch in Batches::new(Arc::new(jobs), ReadProgress::default(), threads) {
             match batch {
                 Ok(batch) => seen.push(batch.column(0).as_primitive::<Int64Type>().value(0)),
                 Err(error) => return (seen, Some(error)),
@@ -304,8 +309,8 @@ mod tests {
 
     #[test]
     fn a_reader_that_leaves_early_ends_its_threads() {
-        let jobs = Numbers { next: Mutex::new(0), end: 300, fails_at: None, panics_at: None };
-        let mut batches = Batches::new(Arc::new(jobs), Progress::default(), 3);
+        let jobs = NumberJobs { next: Mutex::new(0), end: 300, fails_at: None, panics_at: None };
+        let mut batches = Batches::new(Arc::new(jobs), ReadProgress::default(), 3);
         assert!(batches.next().is_some());
         drop(batches);
     }

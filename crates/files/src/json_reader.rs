@@ -19,8 +19,8 @@ use arrow::datatypes::SchemaRef;
 use rowmill_base::Result;
 
 use crate::bad_rows::{BadRows, BlockTexts, Nulls};
-use crate::column_builder::{ColumnBuilder, Texts};
-use crate::jobs::{Job, Jobs, Progress};
+use crate::column_builder::{BuilderTexts, ColumnBuilder};
+use crate::jobs::{Job, Jobs, ReadProgress};
 use crate::json_scan::{JsonKind, NotJson, Scanner, next_member_in, unescape};
 use crate::kept_rows::KeptRows;
 use crate::mapping::{TargetColumn, batch_of, schema_of, unknown_column};
@@ -53,7 +53,7 @@ impl JsonShape {
     pub(crate) fn learn(file: &Arc<SourceFile>, options: &ReadOptions, size: SampleSize) -> Result<JsonShape> {
         let boundary = find_boundary(file)?;
         let mut shape = JsonShape { boundary, keys: Vec::new(), sampled: 0 };
-        let mut source = TextSource::open(file, boundary, &Progress::default())?;
+        let mut source = TextSource::open(file, boundary, &ReadProgress::default())?;
         let mut bytes = 0;
         while size.rows_left(shape.sampled, bytes) > 0 {
             let Some(chunk) = source.next_chunk()? else { break };
@@ -117,7 +117,7 @@ impl JsonShape {
 
 /// Decides whether each object is on a line of its own, or objects may span lines.
 fn find_boundary(file: &Arc<SourceFile>) -> Result<Boundary> {
-    let mut source = TextSource::open(file, Boundary::Line, &Progress::default())?;
+    let mut source = TextSource::open(file, Boundary::Line, &ReadProgress::default())?;
     let (bytes, _) = source.preview(PREVIEW_BYTES)?;
     let text = CheckedText::new(bytes.to_vec()).text;
     let text = text.trim_start();
@@ -132,7 +132,7 @@ fn find_boundary(file: &Arc<SourceFile>) -> Result<Boundary> {
 
 /// The location of an object.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct JsonPosition {
     start: usize,
     /// The end of its line if the object has a line of its own, otherwise the end of the object.
     end: usize,
@@ -155,7 +155,7 @@ impl<'a> Objects<'a> {
 
     /// The location of the next object, and a scanner in front of it. [`Objects::pass`] must be called afterwards.
     #[inline]
-    fn next_object(&mut self) -> Option<(Place, Scanner<'a>)> {
+    fn next_object(&mut self) -> Option<(JsonPosition, Scanner<'a>)> {
         match self.boundary {
             Boundary::Value => self.next_value(),
             _ => self.next_line(),
@@ -163,7 +163,7 @@ impl<'a> Objects<'a> {
     }
 
     #[inline]
-    fn next_line(&mut self) -> Option<(Place, Scanner<'a>)> {
+    fn next_line(&mut self) -> Option<(JsonPosition, Scanner<'a>)> {
         loop {
             let rest = self.text.as_bytes().get(self.at..).filter(|rest| !rest.is_empty())?;
             let (start, line) = (self.at, self.line);
@@ -171,12 +171,12 @@ impl<'a> Objects<'a> {
             self.line += 1;
             let mut scanner = Scanner::new(&self.text[..self.at], start);
             if scanner.peek().is_some() {
-                return Some((Place { start, end: self.at, line }, scanner));
+                return Some((JsonPosition { start, end: self.at, line }, scanner));
             }
         }
     }
 
-    fn next_value(&mut self) -> Option<(Place, Scanner<'a>)> {
+    fn next_value(&mut self) -> Option<(JsonPosition, Scanner<'a>)> {
         let mut scanner = Scanner::new(self.text, self.at);
         // Skip the commas and the closing bracket of an array of objects.
         while scanner.pass(b',') || scanner.pass(b']') {}
@@ -184,12 +184,12 @@ impl<'a> Objects<'a> {
         let start = scanner.position();
         self.line += count_lines(&self.text.as_bytes()[self.at..start]);
         self.at = start;
-        Some((Place { start, end: self.text.len(), line: self.line }, scanner))
+        Some((JsonPosition { start, end: self.text.len(), line: self.line }, scanner))
     }
 
     /// Continues after the object that `scanner` has walked over.
     #[inline]
-    fn pass(&mut self, place: &Place, scanner: &Scanner<'_>) {
+    fn pass(&mut self, place: &JsonPosition, scanner: &Scanner<'_>) {
         if self.boundary == Boundary::Value {
             // We advance by at least one byte, even if the value is invalid, so that the loop ends.
             let end = scanner.position().max(place.start + 1).min(self.text.len());
@@ -274,7 +274,7 @@ impl Jobs for JsonJobs {
 
 /// The position of a value. Empty if its key is missing.
 #[derive(Clone, Copy, Default)]
-struct Span {
+struct JsonSpan {
     start: u32,
     end: u32,
 }
@@ -296,12 +296,12 @@ struct ChunkParser<'a> {
 }
 
 #[derive(Default)]
-struct Block {
-    places: Vec<Place>,
+struct JsonBlock {
+    places: Vec<JsonPosition>,
     /// The values of all records: one position for each column of the target.
-    spans: Vec<Span>,
+    spans: Vec<JsonSpan>,
     /// A complaint about the record after the last one, if it must end the statement.
-    complaint: Option<(Complaint, Place)>,
+    complaint: Option<(Complaint, JsonPosition)>,
 }
 
 impl<'a> ChunkParser<'a> {
@@ -322,7 +322,7 @@ impl<'a> ChunkParser<'a> {
         };
         // Walk and parse in turns, so that the noted positions stay in the cache.
         let mut objects = Objects::new(&checked.text, chunk.boundary);
-        let mut block = Block::default();
+        let mut block = JsonBlock::default();
         while parser.walk(&mut objects, &mut block)? {
             parser.parse_block(&mut block)?;
         }
@@ -332,14 +332,14 @@ impl<'a> ChunkParser<'a> {
     }
 
     /// Notes the values of the next objects. Returns `false` at the end of the chunk.
-    fn walk(&mut self, objects: &mut Objects<'a>, block: &mut Block) -> Result<bool> {
+    fn walk(&mut self, objects: &mut Objects<'a>, block: &mut JsonBlock) -> Result<bool> {
         block.places.clear();
         block.spans.clear();
         let width = self.plan.target.len();
         while block.spans.len() < VALUES_PER_BLOCK && block.places.len() < RECORDS_PER_BLOCK {
             let Some((mut place, mut scanner)) = objects.next_object() else { break };
             let before = block.spans.len();
-            block.spans.resize(before + width, Span::default());
+            block.spans.resize(before + width, JsonSpan::default());
             let mut walked = self.walk_object(&mut scanner, &mut place, &mut block.spans[before..]);
             objects.pass(&place, &scanner);
             if self.boundary == Boundary::Value {
@@ -368,7 +368,7 @@ impl<'a> ChunkParser<'a> {
         Ok(!block.places.is_empty())
     }
 
-    fn report(&self, complaint: Complaint, place: &Place) -> Result<()> {
+    fn report(&self, complaint: Complaint, place: &JsonPosition) -> Result<()> {
         let line = self.first_line + place.line;
         self.plan.reporter.report(complaint, self.file, line, &self.text[place.start..place.end])
     }
@@ -376,8 +376,8 @@ impl<'a> ChunkParser<'a> {
     fn walk_object(
         &mut self,
         scanner: &mut Scanner<'a>,
-        place: &mut Place,
-        spans: &mut [Span],
+        place: &mut JsonPosition,
+        spans: &mut [JsonSpan],
     ) -> Result<(), Complaint> {
         let mut started = false;
         let mut number = 0;
@@ -396,7 +396,7 @@ impl<'a> ChunkParser<'a> {
                 let unescaped = unescape(&value[1..value.len() - 1], &mut self.scratch);
                 unescaped.map_err(|error| self.not_json(place, &NotJson { at: start + 1 + error.at, ..error }))?;
             }
-            spans[column] = Span { start: start as u32, end: end as u32 };
+            spans[column] = JsonSpan { start: start as u32, end: end as u32 };
         }
         if self.boundary != Boundary::Value && scanner.peek().is_some() {
             return Err(self.not_json(place, &scanner.error("the end of the line")));
@@ -429,7 +429,7 @@ impl<'a> ChunkParser<'a> {
     }
 
     /// Makes the complaint about text that is not JSON. Moves `place` to the line of the error.
-    fn not_json(&self, place: &mut Place, error: &NotJson) -> Complaint {
+    fn not_json(&self, place: &mut JsonPosition, error: &NotJson) -> Complaint {
         // A scanner skips the line end to see what follows. Nothing after it belongs to this record.
         let end = place.start + self.text[place.start..place.end].trim_end().len();
         let at = error.at.min(end);
@@ -442,7 +442,7 @@ impl<'a> ChunkParser<'a> {
     }
 
     /// Skips the invalid bytes up to the end of a record. Returns a complaint about the first one within the record.
-    fn pass_invalid(&mut self, place: &Place) -> Option<Complaint> {
+    fn pass_invalid(&mut self, place: &JsonPosition) -> Option<Complaint> {
         let passed = self.invalid.iter().take_while(|(at, _)| *at < place.end).count();
         let (these, later) = self.invalid.split_at(passed);
         self.invalid = later;
@@ -453,9 +453,9 @@ impl<'a> ChunkParser<'a> {
         )
     }
 
-    fn parse_block(&mut self, block: &mut Block) -> Result<()> {
+    fn parse_block(&mut self, block: &mut JsonBlock) -> Result<()> {
         let (plan, text, rows) = (self.plan, self.text, block.places.len());
-        let texts = |column: usize| Members::new(text, &block.spans, plan, column);
+        let texts = |column: usize| JsonMembers::new(text, &block.spans, plan, column);
         let mut bad = BadRows::default();
         for (column, builder) in self.builders.iter_mut().enumerate() {
             bad.append(column, builder, &mut texts(column), rows);
@@ -472,9 +472,9 @@ impl<'a> ChunkParser<'a> {
 }
 
 /// The texts of one column of a block.
-struct Members<'a> {
+struct JsonMembers<'a> {
     text: &'a str,
-    spans: &'a [Span],
+    spans: &'a [JsonSpan],
     width: usize,
     column: usize,
     missing: Option<&'a str>,
@@ -482,9 +482,9 @@ struct Members<'a> {
     scratch: String,
 }
 
-impl<'a> Members<'a> {
-    fn new(text: &'a str, spans: &'a [Span], plan: &'a JsonPlan, column: usize) -> Members<'a> {
-        Members {
+impl<'a> JsonMembers<'a> {
+    fn new(text: &'a str, spans: &'a [JsonSpan], plan: &'a JsonPlan, column: usize) -> JsonMembers<'a> {
+        JsonMembers {
             text,
             spans,
             width: plan.target.len(),
@@ -496,13 +496,13 @@ impl<'a> Members<'a> {
     }
 }
 
-impl BlockTexts for Members<'_> {
+impl BlockTexts for JsonMembers<'_> {
     fn nulls(&mut self) -> &mut Nulls {
         &mut self.nulls
     }
 }
 
-impl Texts for Members<'_> {
+impl BuilderTexts for JsonMembers<'_> {
     #[inline(always)]
     fn text(&mut self, row: usize) -> Option<&str> {
         let span = self.spans[row * self.width + self.column];

@@ -73,7 +73,7 @@ mod write_binary;
 mod write_text;
 
 pub use file_set::{FileColumn, FileSet};
-pub use jobs::{Batches, Progress};
+pub use jobs::{Batches, ReadProgress};
 pub use mapping::TargetColumn;
 pub use options::{Compression, FileFormat, OnError, ReadOptions, unknown_option};
 pub use parquet_blocks::{ParquetBlock, ParquetBlocks};

@@ -27,7 +27,7 @@ use rowmill_base::{Error, Result};
 
 use crate::convert::{Misfit, NotConverted, convert};
 use crate::guard::damaged;
-use crate::jobs::{Job, Jobs, Progress};
+use crate::jobs::{Job, Jobs, ReadProgress};
 use crate::mapping::{TargetColumn, batch_of, schema_of};
 use crate::parquet_file::{ColumnReader, ParquetFile};
 use crate::report::Complaint;
@@ -39,24 +39,24 @@ const ROWS_PER_BATCH: usize = 1 << 16;
 /// The rows of Parquet files, block by block.
 #[derive(Debug)]
 pub struct ParquetBlocks {
-    shared: Arc<Shared>,
+    shared: Arc<SharedParquet>,
     next_row: u64,
 }
 
 /// A range of rows. Its columns are decoded when they are requested.
 #[derive(Clone, Debug)]
 pub struct ParquetBlock {
-    shared: Arc<Shared>,
+    shared: Arc<SharedParquet>,
     rows: Range<u64>,
 }
 
-struct Shared {
+struct SharedParquet {
     files: Vec<Arc<ParquetFile>>,
     /// The number of the first row of each file, and at the end the number of all rows.
     first_rows: Vec<u64>,
     schema: SchemaRef,
     streams: Vec<Stream>,
-    progress: Progress,
+    progress: ReadProgress,
 }
 
 /// One column of the target across all files.
@@ -87,7 +87,7 @@ impl ParquetBlocks {
         files: Vec<Arc<ParquetFile>>,
         target: &[TargetColumn],
         columns: Vec<Vec<Option<usize>>>,
-        progress: Progress,
+        progress: ReadProgress,
     ) -> ParquetBlocks {
         let mut first_rows = vec![0];
         let mut rows = 0;
@@ -101,7 +101,7 @@ impl ParquetBlocks {
             state: Mutex::default(),
         });
         let streams = streams.collect();
-        let shared = Shared { files, first_rows, schema: schema_of(target), streams, progress };
+        let shared = SharedParquet { files, first_rows, schema: schema_of(target), streams, progress };
         ParquetBlocks { shared: Arc::new(shared), next_row: 0 }
     }
 
@@ -116,7 +116,7 @@ impl ParquetBlocks {
     }
 
     /// The progress of reading.
-    pub fn progress(&self) -> Progress {
+    pub fn progress(&self) -> ReadProgress {
         self.shared.progress.clone()
     }
 
@@ -151,7 +151,7 @@ impl ParquetBlock {
     }
 }
 
-impl Shared {
+impl SharedParquet {
     fn rows(&self) -> u64 {
         self.first_rows.last().copied().unwrap_or_default()
     }
@@ -238,7 +238,7 @@ fn misfit_error(misfit: &Misfit, target: &TargetColumn, file: &str, row: u64) ->
     complaint.into_row_error(file, row + 1)
 }
 
-impl std::fmt::Debug for Shared {
+impl std::fmt::Debug for SharedParquet {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Shared").field("files", &self.files.len()).field("rows", &self.rows()).finish_non_exhaustive()
     }

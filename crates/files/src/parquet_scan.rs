@@ -55,7 +55,7 @@ pub(crate) struct ParquetScan {
     predicates: Vec<Predicate>,
     /// The predicates as sets of values.
     conditions: Vec<Condition>,
-    pieces: Vec<Piece>,
+    pieces: Vec<GroupPiece>,
     next_piece: AtomicUsize,
     parallelism: usize,
     batch_rows: usize,
@@ -71,7 +71,7 @@ pub(crate) struct ScannedFile {
 
 /// Some rows of one row group.
 #[derive(Clone, Debug)]
-struct Piece {
+struct GroupPiece {
     file: usize,
     group: usize,
     /// The number of the group's first row in the file.
@@ -111,13 +111,13 @@ impl ParquetScan {
     }
 
     /// The row groups that the statistics do not exclude.
-    fn row_groups(&self) -> Vec<Piece> {
+    fn row_groups(&self) -> Vec<GroupPiece> {
         let mut groups = Vec::new();
         for (number, file) in self.files.iter().enumerate() {
             let mut first_row = 0;
             for (group, metadata) in file.file.metadata().row_groups().iter().enumerate() {
                 let group_rows = metadata.num_rows().unsigned_abs() as usize;
-                let piece = Piece { file: number, group, first_row, group_rows, rows: 0..group_rows };
+                let piece = GroupPiece { file: number, group, first_row, group_rows, rows: 0..group_rows };
                 first_row += group_rows as u64;
                 let left = rows_of_all(&self.conditions, &|condition| {
                     let (column, kind) = (file.places[condition.column], &self.kinds[condition.column]);
@@ -133,8 +133,8 @@ impl ParquetScan {
     }
 
     /// The number of compressed bytes of the columns that are read.
-    fn bytes(&self, groups: &[Piece]) -> u64 {
-        let of_group = |piece: &Piece| {
+    fn bytes(&self, groups: &[GroupPiece]) -> u64 {
+        let of_group = |piece: &GroupPiece| {
             let file = &self.files[piece.file];
             self.columns
                 .iter()
@@ -144,7 +144,7 @@ impl ParquetScan {
         groups.iter().map(of_group).sum()
     }
 
-    fn open(&self, piece: &Piece) -> Result<OpenPiece> {
+    fn open(&self, piece: &GroupPiece) -> Result<OpenPiece> {
         let file = &self.files[piece.file];
         let rows = self.rows_to_read(piece);
         let rows_left = RowsLeft::new(&rows, piece.first_row);
@@ -157,7 +157,7 @@ impl ParquetScan {
     }
 
     /// The rows of a piece that remain after Bloom filters and page indexes.
-    fn rows_to_read(&self, piece: &Piece) -> RowSelection {
+    fn rows_to_read(&self, piece: &GroupPiece) -> RowSelection {
         let ScannedFile { file, places } = &self.files[piece.file];
         // Selections cover the whole row group, so a piece must be cut out of them.
         let own = RowSelection::from_consecutive_ranges([piece.rows.clone()].into_iter(), piece.group_rows);
@@ -203,7 +203,7 @@ impl ParquetScan {
 }
 
 /// Cuts row groups if they are too few for all workers to finish at about the same time.
-fn cut(groups: Vec<Piece>, workers: usize) -> Vec<Piece> {
+fn cut(groups: Vec<GroupPiece>, workers: usize) -> Vec<GroupPiece> {
     if workers == 1 || groups.len() >= workers * GROUPS_PER_WORKER {
         return groups;
     }
@@ -215,7 +215,7 @@ fn cut(groups: Vec<Piece>, workers: usize) -> Vec<Piece> {
         // Cut at likely page borders, so that few pages are decoded twice.
         let part_rows = group.group_rows.div_ceil(parts).next_multiple_of(PAGE_ROWS);
         for start in (0..group.group_rows).step_by(part_rows) {
-            pieces.push(Piece { rows: start..group.group_rows.min(start + part_rows), ..group.clone() });
+            pieces.push(GroupPiece { rows: start..group.group_rows.min(start + part_rows), ..group.clone() });
         }
     }
     pieces

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rowmill_base::{Cancel, Error, Result};
 
 use crate::guard::damaged;
-use crate::jobs::Progress;
+use crate::jobs::ReadProgress;
 use crate::options::Compression;
 use crate::pattern::unreadable;
 
@@ -63,7 +63,7 @@ impl SourceFile {
     }
 
     /// Opens the text of the file from its start, decompressed.
-    pub(crate) fn open_text(&self, progress: &Progress) -> Result<Box<dyn Read + Send>> {
+    pub(crate) fn open_text(&self, progress: &ReadProgress) -> Result<Box<dyn Read + Send>> {
         let file = FileReader::new(self.open()?, 0).counted(progress);
         Ok(match self.compression {
             Compression::None => Box::new(file),
@@ -101,7 +101,7 @@ impl FileReader {
     }
 
     /// Makes the reader count the bytes that it reads.
-    fn counted(mut self, progress: &Progress) -> FileReader {
+    fn counted(mut self, progress: &ReadProgress) -> FileReader {
         self.read = Some(Arc::clone(progress.counter()));
         self
     }
@@ -160,7 +160,7 @@ mod tests {
         assert!(file.spooled.is_some());
         assert_eq!(file.bytes, 0);
         let mut text = String::new();
-        let mut reader = file.open_text(&Progress::default()).expect("opened");
+        let mut reader = file.open_text(&ReadProgress::default()).expect("opened");
         reader.read_to_string(&mut text).expect("read");
         assert_eq!(text, "");
     }

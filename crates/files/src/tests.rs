@@ -562,8 +562,8 @@ fn set_format(format: &str) -> WriteOptions {
 #[test]
 fn text_formats_can_be_written_to_a_stream() {
     #[derive(Clone, Default)]
-    struct Shared(Arc<Mutex<Vec<u8>>>);
-    impl std::io::Write for Shared {
+    struct SharedBuffer(Arc<Mutex<Vec<u8>>>);
+    impl std::io::Write for SharedBuffer {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
             self.0.lock().extend_from_slice(bytes);
             Ok(bytes.len())
@@ -575,7 +575,7 @@ fn text_formats_can_be_written_to_a_stream() {
     let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("UserID", DataType::Int64, false)]));
     let batch = RecordBatch::try_new(Arc::clone(&schema), vec![Arc::new(Int64Array::from(vec![1]))]).expect("a batch");
     for (format, expected) in [(FileFormat::Csv, "UserID\n1\n"), (FileFormat::Json, "{\"UserID\": 1}\n")] {
-        let out = Shared::default();
+        let out = SharedBuffer::default();
         let mut writer = writer_to(Box::new(out.clone()), format, &schema, &WriteOptions::default()).expect("a writer");
         writer.write(&batch).expect("written");
         assert_eq!(writer.finish().expect("finished"), Written { rows: 1, bytes: expected.len() as u64 });

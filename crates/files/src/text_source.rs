@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 use rowmill_base::{Error, ErrorKind, Result};
 
 use crate::guard::damaged;
-use crate::jobs::Progress;
+use crate::jobs::ReadProgress;
 use crate::options::Compression;
 use crate::pattern::unreadable;
 use crate::source_file::SourceFile;
@@ -166,7 +166,7 @@ pub(crate) struct TextSource {
 }
 
 impl TextSource {
-    pub(crate) fn open(file: &Arc<SourceFile>, boundary: Boundary, progress: &Progress) -> Result<TextSource> {
+    pub(crate) fn open(file: &Arc<SourceFile>, boundary: Boundary, progress: &ReadProgress) -> Result<TextSource> {
         let mut source = TextSource {
             file: Arc::clone(file),
             reader: file.open_text(progress)?,
@@ -285,7 +285,7 @@ impl TextSource {
 
 /// The chunks of several files, one file after another, for any number of threads.
 pub(crate) struct ChunkQueue {
-    progress: Progress,
+    progress: ReadProgress,
     files: Mutex<Files>,
 }
 
@@ -295,7 +295,7 @@ struct Files {
 }
 
 impl ChunkQueue {
-    pub(crate) fn new(files: Vec<(Arc<SourceFile>, Boundary)>, progress: Progress) -> ChunkQueue {
+    pub(crate) fn new(files: Vec<(Arc<SourceFile>, Boundary)>, progress: ReadProgress) -> ChunkQueue {
         ChunkQueue { progress, files: Mutex::new(Files { waiting: files.into_iter(), open: None }) }
     }
 
@@ -398,7 +398,7 @@ mod tests {
         let path = folder.path().join("a.json");
         std::fs::write(&path, "[{\"a\": 1}, {\"a\": 2}").expect("written");
         let file = Arc::new(SourceFile::new(path, Compression::None, &rowmill_base::Cancel::new()).expect("there"));
-        let mut source = TextSource::open(&file, Boundary::Value, &Progress::default()).expect("opened");
+        let mut source = TextSource::open(&file, Boundary::Value, &ReadProgress::default()).expect("opened");
         assert!(source.next_chunk().expect("items").is_some());
         assert_eq!(source.next_chunk().unwrap_err().kind(), ErrorKind::BadFileFormat);
     }
@@ -408,7 +408,7 @@ mod tests {
         let path = folder.path().join("a.csv");
         std::fs::write(&path, text).expect("written");
         let file = Arc::new(SourceFile::new(path, Compression::None, &rowmill_base::Cancel::new()).expect("there"));
-        let mut source = TextSource::open(&file, boundary, &Progress::default()).expect("opened");
+        let mut source = TextSource::open(&file, boundary, &ReadProgress::default()).expect("opened");
         std::iter::from_fn(|| source.next_chunk().expect("read")).collect()
     }
 
@@ -456,7 +456,7 @@ mod tests {
             let path = folder.path().join("a.csv.gz");
             std::fs::write(&path, bytes).expect("written");
             let file = Arc::new(SourceFile::new(path, compression, &rowmill_base::Cancel::new())?);
-            let mut source = TextSource::open(&file, CSV, &Progress::default())?;
+            let mut source = TextSource::open(&file, CSV, &ReadProgress::default())?;
             Ok::<_, Error>(source.next_chunk()?.expect("records").bytes)
         };
         assert_eq!(read(&packed, Compression::Gzip).expect("sound"), b"a,b\n1,2\n");

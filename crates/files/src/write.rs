@@ -141,8 +141,8 @@ pub fn writer(path: &str, schema: &SchemaRef, options: &WriteOptions) -> Result<
         options.delimiter = Some(b'\t');
     }
     // If anything fails from here on, dropping `target` removes the temporary file.
-    let target = Target::open(path)?;
-    let out = Counted { out: Box::new(target.file()?), bytes: Arc::clone(&target.bytes) };
+    let target = WriteTarget::open(path)?;
+    let out = CountedStream { out: Box::new(target.file()?), bytes: Arc::clone(&target.bytes) };
     let encoder = encoder(format, out, schema, &options)?;
     Ok(Box::new(FormatWriter { encoder, target: Some(target), rows: 0, name: path.display().to_string() }))
 }
@@ -155,8 +155,8 @@ pub fn writer_to(
     options: &WriteOptions,
 ) -> Result<Box<dyn BatchWriter>> {
     let bytes = Arc::default();
-    let target = Target { path: PathBuf::new(), temporary: None, bytes: Arc::clone(&bytes) };
-    let encoder = encoder(format, Counted { out, bytes }, schema, options)?;
+    let target = WriteTarget { path: PathBuf::new(), temporary: None, bytes: Arc::clone(&bytes) };
+    let encoder = encoder(format, CountedStream { out, bytes }, schema, options)?;
     Ok(Box::new(FormatWriter { encoder, target: Some(target), rows: 0, name: "the output".to_owned() }))
 }
 
@@ -166,7 +166,12 @@ pub(crate) trait Encoder: Send {
     fn finish(self: Box<Self>) -> io::Result<()>;
 }
 
-fn encoder(format: FileFormat, out: Counted, schema: &SchemaRef, options: &WriteOptions) -> Result<Box<dyn Encoder>> {
+fn encoder(
+    format: FileFormat,
+    out: CountedStream,
+    schema: &SchemaRef,
+    options: &WriteOptions,
+) -> Result<Box<dyn Encoder>> {
     let schema = with_unique_names(schema);
     let failed = |error: io::Error| Error::io("writing the head of the file", &error);
     Ok(match format {
@@ -194,7 +199,7 @@ pub(crate) fn no_compression(format: FileFormat, known: &str) -> Error {
 
 struct FormatWriter {
     encoder: Box<dyn Encoder>,
-    target: Option<Target>,
+    target: Option<WriteTarget>,
     rows: u64,
     name: String,
 }
@@ -227,15 +232,15 @@ fn failed(name: &str, error: io::Error) -> Error {
 }
 
 /// The destination of a file.
-struct Target {
+struct WriteTarget {
     path: PathBuf,
     /// The temporary name. `None` if the target is written to directly.
     temporary: Option<PathBuf>,
     bytes: Arc<AtomicU64>,
 }
 
-impl Target {
-    fn open(path: &Path) -> Result<Target> {
+impl WriteTarget {
+    fn open(path: &Path) -> Result<WriteTarget> {
         // Follow a link, so that the file behind it is replaced and not the link itself.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let bytes = Arc::default();
@@ -245,10 +250,10 @@ impl Target {
                 Err(error.hint("name a file in it"))
             }
             // A pipe or device cannot be replaced by a rename.
-            Ok(found) if !found.is_file() => Ok(Target { path, temporary: None, bytes }),
+            Ok(found) if !found.is_file() => Ok(WriteTarget { path, temporary: None, bytes }),
             _ => {
                 let temporary = Some(temporary_name(&path)?);
-                Ok(Target { path, temporary, bytes })
+                Ok(WriteTarget { path, temporary, bytes })
             }
         }
     }
@@ -286,7 +291,7 @@ impl Target {
     }
 }
 
-impl Drop for Target {
+impl Drop for WriteTarget {
     fn drop(&mut self) {
         if let Some(temporary) = &self.temporary {
             // Remove the file of a failed statement. If that fails too, no caller can receive the error.
@@ -307,12 +312,12 @@ fn temporary_name(path: &Path) -> Result<PathBuf> {
 }
 
 /// A stream that counts the bytes written to it.
-pub(crate) struct Counted {
+pub(crate) struct CountedStream {
     out: Box<dyn Write + Send>,
     bytes: Arc<AtomicU64>,
 }
 
-impl Write for Counted {
+impl Write for CountedStream {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
         let written = self.out.write(buffer)?;
         self.bytes.fetch_add(written as u64, Ordering::Relaxed);
@@ -326,13 +331,13 @@ impl Write for Counted {
 
 /// A stream that may be compressed as a whole.
 pub(crate) enum Packed {
-    Plain(BufWriter<Counted>),
-    Gzip(flate2::write::GzEncoder<BufWriter<Counted>>),
-    Zstd(zstd::stream::write::Encoder<'static, BufWriter<Counted>>),
+    Plain(BufWriter<CountedStream>),
+    Gzip(flate2::write::GzEncoder<BufWriter<CountedStream>>),
+    Zstd(zstd::stream::write::Encoder<'static, BufWriter<CountedStream>>),
 }
 
 impl Packed {
-    fn new(out: Counted, options: &WriteOptions, format: FileFormat) -> Result<Packed> {
+    fn new(out: CountedStream, options: &WriteOptions, format: FileFormat) -> Result<Packed> {
         let out = BufWriter::with_capacity(1 << 16, out);
         Ok(match options.compression {
             None | Some(WriteCompression::None) => Packed::Plain(out),

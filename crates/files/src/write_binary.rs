@@ -16,21 +16,21 @@ use rowmill_base::{Error, Result, SqlType, TimeUnit};
 
 use crate::convert::convert;
 use crate::options::FileFormat;
-use crate::write::{Counted, Encoder, WriteCompression, WriteOptions, no_compression};
+use crate::write::{CountedStream, Encoder, WriteCompression, WriteOptions, no_compression};
 
 /// The number of rows of a row group.
 const ROWS_PER_GROUP: usize = 1 << 19;
 
 /// Writes Parquet.
 pub(crate) struct ParquetEncoder {
-    writer: ArrowWriter<BufWriter<Counted>>,
+    writer: ArrowWriter<BufWriter<CountedStream>>,
     schema: SchemaRef,
     /// The type to which each column is converted first. `None` if Parquet has its type.
     converted: Vec<Option<SqlType>>,
 }
 
 impl ParquetEncoder {
-    pub(crate) fn new(out: Counted, schema: &SchemaRef, options: &WriteOptions) -> Result<ParquetEncoder> {
+    pub(crate) fn new(out: CountedStream, schema: &SchemaRef, options: &WriteOptions) -> Result<ParquetEncoder> {
         let compression = match options.compression.unwrap_or(WriteCompression::Zstd) {
             WriteCompression::None => Compression::UNCOMPRESSED,
             WriteCompression::Gzip => Compression::GZIP(Default::default()),
@@ -100,12 +100,16 @@ impl Encoder for ParquetEncoder {
 
 /// Writes the Arrow IPC file format.
 pub(crate) struct ArrowEncoder {
-    writer: FileWriter<BufWriter<Counted>>,
+    writer: FileWriter<BufWriter<CountedStream>>,
     schema: SchemaRef,
 }
 
 impl ArrowEncoder {
-    pub(crate) fn new(out: Counted, schema: &SchemaRef, options: &WriteOptions) -> Result<io::Result<ArrowEncoder>> {
+    pub(crate) fn new(
+        out: CountedStream,
+        schema: &SchemaRef,
+        options: &WriteOptions,
+    ) -> Result<io::Result<ArrowEncoder>> {
         let compression = match options.compression.unwrap_or(WriteCompression::None) {
             WriteCompression::None => None,
             WriteCompression::Zstd => Some(CompressionType::ZSTD),

@@ -84,10 +84,10 @@ impl Fault {
 
 /// The planned faults, the counts of calls and the recorded changes. All clones share one plan.
 #[derive(Clone, Debug, Default)]
-pub struct FaultPlan(Arc<Mutex<State>>);
+pub struct FaultPlan(Arc<Mutex<FaultState>>);
 
 #[derive(Debug, Default)]
-struct State {
+struct FaultState {
     armed: Vec<Armed>,
     counts: BTreeMap<Call, u64>,
     flips: Vec<Flip>,

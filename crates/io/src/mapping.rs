@@ -46,13 +46,13 @@ const CAPACITY_MIN: u64 = 1 << 30;
 pub struct Mapping {
     region: Arc<Region>,
     length: Arc<FileLength>,
-    origin: Origin,
+    origin: MappingOrigin,
     guard: Option<Arc<dyn PopulateGuard>>,
 }
 
 /// The source of a mapping's bytes, which decides how we ask for the file's length.
 #[derive(Clone)]
-enum Origin {
+enum MappingOrigin {
     /// A file of the file system. Device and inode distinguish it from another file that has taken its name since.
     File { path: PathBuf, device: u64, inode: u64 },
     /// A file of a memory disk, which keeps the shared length itself.
@@ -71,13 +71,13 @@ impl Mapping {
         let len = length.update(|| stat_len(file)).map_err(|e| Error::io(path.display(), &e))?;
         let region = Region::of_file(file, capacity_for(len_min.max(len)))
             .map_err(|e| reserve_error(format_args!("map {}", path.display()), &e))?;
-        let origin = Origin::File { path, device: metadata.dev(), inode: metadata.ino() };
+        let origin = MappingOrigin::File { path, device: metadata.dev(), inode: metadata.ino() };
         Ok(Mapping { region: Arc::new(region), length, origin, guard: None })
     }
 
     /// Returns the mapping of a file of a memory disk.
     pub(crate) fn of_memory(memory: &Anonymous, name: String, length: Arc<FileLength>) -> Mapping {
-        Mapping { region: memory.0.clone(), length, origin: Origin::Memory { name }, guard: None }
+        Mapping { region: memory.0.clone(), length, origin: MappingOrigin::Memory { name }, guard: None }
     }
 
     /// Returns a mapping of the same memory that calls `guard` before every populate.
@@ -117,9 +117,9 @@ impl Mapping {
         }
         self.check(offset, len)?;
         match &self.origin {
-            Origin::Memory { .. } => Ok(()),
-            Origin::File { .. } if len == 0 => Ok(()),
-            Origin::File { path, device, inode } => match self.region.populate(offset as usize, len) {
+            MappingOrigin::Memory { .. } => Ok(()),
+            MappingOrigin::File { .. } if len == 0 => Ok(()),
+            MappingOrigin::File { path, device, inode } => match self.region.populate(offset as usize, len) {
                 Populated::Yes => Ok(()),
                 // Without the advice, calls at least find the errors that a touch would meet.
                 Populated::Unsupported => read_through(path, (*device, *inode), offset, len),
@@ -162,7 +162,7 @@ impl Mapping {
     }
 
     fn refresh(&self) -> Result<u64> {
-        let Origin::File { path, device, inode } = &self.origin else {
+        let MappingOrigin::File { path, device, inode } = &self.origin else {
             // We ask by path, because the descriptor is closed. The file now under this name must be the one that was
             // mapped.
             return Ok(self.length.get());
@@ -180,8 +180,8 @@ impl Mapping {
 
     fn name(&self) -> String {
         match &self.origin {
-            Origin::File { path, .. } => path.display().to_string(),
-            Origin::Memory { name } => name.clone(),
+            MappingOrigin::File { path, .. } => path.display().to_string(),
+            MappingOrigin::Memory { name } => name.clone(),
         }
     }
 }

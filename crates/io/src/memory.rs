@@ -158,11 +158,11 @@ struct MemoryFile {
     name: String,
     length: Arc<FileLength>,
     /// Writers take the lock exclusively, so that a call never sees half of a write.
-    bytes: RwLock<Bytes>,
+    bytes: RwLock<FileBytes>,
 }
 
 #[derive(Debug)]
-struct Bytes {
+struct FileBytes {
     current: Anonymous,
     /// Earlier ranges that the file has outgrown. Mappings may still hold them.
     outgrown: Vec<WeakAnonymous>,
@@ -171,7 +171,7 @@ struct Bytes {
 impl MemoryFile {
     fn new(name: String) -> Result<MemoryFile> {
         let current = Anonymous::reserve(&name, 0)?;
-        Ok(MemoryFile { name, length: Arc::default(), bytes: RwLock::new(Bytes { current, outgrown: Vec::new() }) })
+        Ok(MemoryFile { name, length: Arc::default(), bytes: RwLock::new(FileBytes { current, outgrown: Vec::new() }) })
     }
 
     fn map(&self, len_min: u64) -> Result<Arc<Mapping>> {
@@ -181,7 +181,7 @@ impl MemoryFile {
     }
 }
 
-impl Bytes {
+impl FileBytes {
     /// Moves the file into a longer range if `capacity` bytes do not fit the current one.
     fn reserve(&mut self, name: &str, capacity: u64, len: u64) -> Result<()> {
         if capacity <= self.current.capacity() {

@@ -16,7 +16,7 @@ pub enum Expr {
 
 /// A grouping key.
 #[derive(Clone, Debug)]
-pub struct Key {
+pub struct GroupKey {
     /// The value.
     pub expr: Expr,
     /// Its type.
@@ -261,7 +261,7 @@ pub struct Group {
     /// Conditions on the rows.
     pub predicates: Vec<Predicate>,
     /// The grouping keys.
-    pub keys: Vec<Key>,
+    pub keys: Vec<GroupKey>,
     /// The aggregates of each group.
     pub aggregates: Vec<Aggregate>,
     /// Keys of groups that the result must have even if they have no rows, one array per key; empty if there are no

@@ -127,14 +127,14 @@ pub enum JoinTree {
         rows: f64,
     },
     /// An inner join of two trees.
-    Join(Box<Join>),
+    Join(Box<OrderedJoin>),
     /// An operator over two trees.
     Operator(Box<OperatorJoin>),
 }
 
 /// An inner join.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Join {
+pub struct OrderedJoin {
     /// The side with fewer rows, for the hash table.
     pub build: JoinTree,
     /// The other side.

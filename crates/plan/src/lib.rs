@@ -17,9 +17,9 @@ pub mod window;
 
 pub use aggregate_kinds::{AggregateName, AggregateParameter};
 pub use function::{FunctionSpec, Operand, Volatility};
-pub use group::{Aggregate, AggregateFunction, AggregateOrder, Expr, Group, Key, is_aggregated, is_key_kind};
+pub use group::{Aggregate, AggregateFunction, AggregateOrder, Expr, Group, GroupKey, is_aggregated, is_key_kind};
 pub use item_function::ItemFunction;
-pub use logical::{ColumnId, Columns, Logical, LogicalQuery};
+pub use logical::{ColumnId, ColumnNames, Logical, LogicalQuery};
 pub use node::{Expand, Foreign, Join, JoinKind, KeySet, Node, Recursive, Scan, Series, SetAll, SortKey, Unnest};
 pub use predicate::{CompareOp, Predicate};
 pub use scalar_expr::{Constant, DynamicFunction, ExprOp, ScalarExpr};

@@ -26,9 +26,9 @@ pub struct ColumnInfo {
 
 /// The columns of a statement, by their ids.
 #[derive(Clone, Debug, Default)]
-pub struct Columns(Vec<ColumnInfo>);
+pub struct ColumnNames(Vec<ColumnInfo>);
 
-impl Columns {
+impl ColumnNames {
     /// A new column.
     pub fn add(&mut self, name: impl Into<String>, kind: DataType) -> ColumnId {
         self.0.push(ColumnInfo { name: name.into(), kind });
@@ -54,7 +54,7 @@ pub struct LogicalQuery {
     /// The result's columns in order, with their names as spelled. One column may appear several times.
     pub output: Vec<(ColumnId, String)>,
     /// The columns of all operators.
-    pub columns: Columns,
+    pub columns: ColumnNames,
 }
 
 /// An operator and its inputs.

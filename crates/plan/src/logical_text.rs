@@ -12,7 +12,7 @@ use crate::logical::{
     LogicalWindowFunction, RankFunction, SetOperationKind, Subquery, SubqueryKind, WindowFrame,
 };
 use crate::program::ArithmeticOp;
-use crate::{ColumnId, Columns, CompareOp, Constant, ExprOp, Logical, LogicalQuery, ScalarExpr};
+use crate::{ColumnId, ColumnNames, CompareOp, Constant, ExprOp, Logical, LogicalQuery, ScalarExpr};
 
 impl LogicalQuery {
     /// The plan as text; the first line names the result's columns.
@@ -25,7 +25,7 @@ impl LogicalQuery {
 
 impl Logical {
     /// The operators as text.
-    pub fn text(&self, columns: &Columns) -> String {
+    pub fn text(&self, columns: &ColumnNames) -> String {
         let mut writer = PlanWriter { columns, out: String::new(), depth: 0 };
         writer.plan(self);
         writer.out
@@ -34,7 +34,7 @@ impl Logical {
 
 impl ScalarExpr {
     /// The expression of a logical plan as text, on one line. The plan of a subquery is not shown.
-    pub fn text(&self, columns: &Columns) -> String {
+    pub fn text(&self, columns: &ColumnNames) -> String {
         expr(self, columns)
     }
 
@@ -45,7 +45,7 @@ impl ScalarExpr {
 }
 
 struct PlanWriter<'c> {
-    columns: &'c Columns,
+    columns: &'c ColumnNames,
     out: String,
     depth: usize,
 }
@@ -266,11 +266,11 @@ impl PlanWriter<'_> {
     }
 }
 
-fn column(id: ColumnId, columns: &Columns) -> String {
+fn column(id: ColumnId, columns: &ColumnNames) -> String {
     format!("{}#{}", columns.get(id).name, id.0)
 }
 
-fn keys(keys: &[LogicalSortKey], columns: &Columns) -> String {
+fn keys(keys: &[LogicalSortKey], columns: &ColumnNames) -> String {
     let one = |key: &LogicalSortKey| {
         let direction = if key.descending { " DESC" } else { "" };
         let nulls = match (key.descending, key.nulls_first) {
@@ -283,7 +283,7 @@ fn keys(keys: &[LogicalSortKey], columns: &Columns) -> String {
     keys.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-fn aggregate(call: &AggregateCall, columns: &Columns) -> String {
+fn aggregate(call: &AggregateCall, columns: &ColumnNames) -> String {
     let mut out = format!("{}(", call.function.name());
     if call.distinct {
         out.push_str("DISTINCT ");
@@ -307,7 +307,7 @@ fn aggregate(call: &AggregateCall, columns: &Columns) -> String {
     out
 }
 
-fn window_call(call: &LogicalWindowCall, columns: &Columns) -> String {
+fn window_call(call: &LogicalWindowCall, columns: &ColumnNames) -> String {
     let ignored = |skips_nulls: bool| if skips_nulls { " IGNORE NULLS" } else { "" };
     let function = match &call.function {
         LogicalWindowFunction::Aggregate(call) => aggregate(call, columns),
@@ -338,7 +338,7 @@ fn window_call(call: &LogicalWindowCall, columns: &Columns) -> String {
     format!("{function} {}", frame(&call.frame, columns))
 }
 
-fn frame(frame: &WindowFrame<ScalarExpr>, columns: &Columns) -> String {
+fn frame(frame: &WindowFrame<ScalarExpr>, columns: &ColumnNames) -> String {
     let unit = match frame.unit {
         FrameUnit::Rows => "ROWS",
         FrameUnit::Groups => "GROUPS",
@@ -384,7 +384,7 @@ fn constant(value: &Constant) -> String {
     if is_bare { text } else { format!("'{text}'") }
 }
 
-fn expr(of: &ScalarExpr, columns: &Columns) -> String {
+fn expr(of: &ScalarExpr, columns: &ColumnNames) -> String {
     expr_text(of, &|id| column(ColumnId(id), columns))
 }
 

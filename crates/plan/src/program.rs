@@ -23,13 +23,13 @@ mod window;
 
 use rowmill_base::{SqlType, TableId};
 
-pub use access::{Access, Bound, TextPrefix};
-pub use change::{ChangeTarget, Check, ConflictAction, ConflictTarget, Delete, Insert, OnConflict, Update};
+pub use access::{Access, AccessBound, TextPrefix};
+pub use change::{ChangeTarget, ConflictAction, ConflictTarget, Delete, Insert, OnConflict, TableCheck, Update};
 pub use read::{
-    Groups, LookupKind, LookupSource, NestedLookup, Order, Output, Read, Recursion, RowAggregate, RowFunction, Rows,
-    sum_kind,
+    GroupOutput, LookupKind, LookupSource, NestedLookup, OutputOrder, ReadOutput, ReadPlan, Recursion, RowAggregate,
+    RowFunction, RowOutput, sum_kind,
 };
-pub use scalar::{ArithmeticOp, Column, Scalar, ScalarOp, TextFunction, Value};
+pub use scalar::{ArithmeticOp, RowColumn, Scalar, ScalarOp, ScalarValue, TextFunction};
 pub use text::ProgramNames;
 pub use window::{ColumnOrder, FrameEnd, RowFrame, WindowRows, WindowValue};
 
@@ -47,7 +47,7 @@ pub struct Program {
 #[expect(clippy::large_enum_variant, reason = "there is one for a statement")]
 pub enum Body {
     /// `SELECT`
-    Read(Read),
+    Read(ReadPlan),
     /// `INSERT`
     Insert(Insert),
     /// `UPDATE`
@@ -62,11 +62,11 @@ impl Body {
         let of_target = |target: &ChangeTarget| {
             let sources = target.lookups.iter().flat_map(|lookup| lookup.source.reads());
             let is_recursion = |lookup: &NestedLookup| matches!(lookup.source, LookupSource::Recursion(_));
-            target.lookups.iter().any(is_recursion) || sources.into_iter().any(Read::is_recursive)
+            target.lookups.iter().any(is_recursion) || sources.into_iter().any(ReadPlan::is_recursive)
         };
         match self {
             Body::Read(read) => read.is_recursive(),
-            Body::Insert(insert) => insert.source.as_ref().is_some_and(Read::is_recursive),
+            Body::Insert(insert) => insert.source.as_ref().is_some_and(ReadPlan::is_recursive),
             Body::Update(update) => of_target(&update.target),
             Body::Delete(delete) => of_target(&delete.target),
         }

@@ -12,9 +12,10 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use rowmill_allocator::CountingAllocator;
 use rowmill_base::{ColumnId, Settings, SqlType, TableId};
 use rowmill_plan::program::{
-    Access, ArithmeticOp, Body, ChangeTarget, Insert, Output, Program, Read, Rows, Scalar, Update, Value,
+    Access, ArithmeticOp, Body, ChangeTarget, Insert, Program, ReadOutput, ReadPlan, RowOutput, Scalar, ScalarValue,
+    Update,
 };
-use rowmill_program::{Compiled, ResultRows, Scratch};
+use rowmill_program::{Compiled, ProgramScratch, ResultRows};
 use rowmill_storage::keyed::ValueRef;
 use rowmill_txn::{ColumnSpec, Engine, KeyColumn, MAIN_SCHEMA};
 
@@ -79,9 +80,9 @@ fn by(table: TableId, parameters: usize) -> Access {
 }
 
 fn read(access: Access, limit: Option<i64>) -> Body {
-    let limit = limit.map(|limit| Scalar::literal(BIG, Value::Int(limit)));
-    let rows = Rows { columns: vec![column(3), column(9), column(2)], order: vec![], skip: None, limit };
-    Body::Read(Read::of_table(access, None, Output::Rows(rows)))
+    let limit = limit.map(|limit| Scalar::literal(BIG, ScalarValue::Int(limit)));
+    let rows = RowOutput { columns: vec![column(3), column(9), column(2)], order: vec![], skip: None, limit };
+    Body::Read(ReadPlan::of_table(access, None, ReadOutput::Rows(rows)))
 }
 
 fn benches(criterion: &mut Criterion) {
@@ -91,7 +92,7 @@ fn benches(criterion: &mut Criterion) {
         let program = Program { parameters: vec![BIG; parameters], body };
         Compiled::new(&program, engine.snapshot().unwrap().catalog()).unwrap()
     };
-    let (mut scratch, mut out) = (Scratch::default(), ResultRows::default());
+    let (mut scratch, mut out) = (ProgramScratch::default(), ResultRows::default());
     let mut next = 0;
     let mut row = move || {
         next = (next + 7_919) % rows;
@@ -123,7 +124,7 @@ fn benches(criterion: &mut Criterion) {
     });
     let mut first = by(table, 2);
     let value = Scalar::parameter(BIG, 2);
-    first.from = Some(rowmill_plan::program::Bound::new(value, true));
+    first.from = Some(rowmill_plan::program::AccessBound::new(value, true));
     let ten = compiled(3, read(first, Some(10)));
     group.bench_function("scan of 10 rows", |bencher| {
         bencher.iter(|| {
@@ -138,7 +139,7 @@ fn benches(criterion: &mut Criterion) {
         SqlType::Decimal { precision: 13, scale: 2 },
         column(3),
         ArithmeticOp::Plus,
-        Scalar::literal(MONEY, Value::Decimal(1)),
+        Scalar::literal(MONEY, ScalarValue::Decimal(1)),
     );
     let assignments = vec![(3, more)];
     let update = {
@@ -164,9 +165,9 @@ fn benches(criterion: &mut Criterion) {
     });
     drop(open.take());
     let row = (0..3).map(|number| Scalar::parameter(BIG, number));
-    let rest = [Value::Decimal(5), Value::Decimal(7), Value::Int(1), Value::Int(2)].into_iter();
+    let rest = [ScalarValue::Decimal(5), ScalarValue::Decimal(7), ScalarValue::Int(1), ScalarValue::Int(2)].into_iter();
     let rest = rest
-        .chain(std::iter::repeat_n(Value::Text("a text".into()), 6))
+        .chain(std::iter::repeat_n(ScalarValue::Text("a text".into()), 6))
         .zip(&kinds()[3..])
         .map(|(value, kind)| Scalar::literal(kind.clone(), value))
         .collect::<Vec<_>>();

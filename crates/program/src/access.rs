@@ -19,12 +19,12 @@ use rowmill_plan::program::{self, Scalar};
 use rowmill_storage::TableDef;
 use rowmill_storage::keyed::{KeyCodec, KeyRange, ValueRef};
 use rowmill_txn::Catalog;
-use rowmill_txn::keyed::{IndexEntry, IndexOrder, IndexScan, RangeScan, Reader, TableCodec};
+use rowmill_txn::keyed::{IndexEntry, IndexOrder, IndexScan, KeyedReader, RangeScan, TableCodec};
 
-use crate::expr::{Compiler, Env, Expr, Layout};
-use crate::key_value::{KeyValue, Side};
+use crate::expr::{Env, Expr, ExprCompiler, RowsLayout};
+use crate::key_value::{KeyValue, RangeSide};
 use crate::recycled::recycled;
-use crate::texts::Texts;
+use crate::texts::ComputedTexts;
 
 /// An access that is ready to run.
 #[derive(Debug)]
@@ -33,23 +33,23 @@ pub(crate) struct Access {
     index: Option<IndexId>,
     equal: Box<[KeyValue]>,
     alternatives: Box<[Box<[KeyValue]>]>,
-    limit: Limit,
+    limit: NextColumn,
     backward: bool,
     is_point: bool,
     /// Whether at most one row can match: all columns of a unique key are given.
     is_single: bool,
-    columns: Columns,
+    columns: ReadColumns,
     texts: usize,
 }
 
 /// The condition on the key column that follows the columns with known values.
 #[derive(Debug)]
-enum Limit {
+enum NextColumn {
     Nothing,
     NotNull,
     Range {
-        from: Option<End>,
-        to: Option<End>,
+        from: Option<ValueEnd>,
+        to: Option<ValueEnd>,
     },
     /// The text must begin as all matches of a pattern do. `column` is the column's place in the table.
     Prefix {
@@ -61,14 +61,14 @@ enum Limit {
 
 /// An end of a range: one value, or several values that are compared with the key columns as a row.
 #[derive(Debug)]
-struct End {
+struct ValueEnd {
     values: Box<[KeyValue]>,
     inclusive: bool,
 }
 
 /// Which columns are read of a row, and where they are found.
 #[derive(Debug)]
-enum Columns {
+enum ReadColumns {
     /// Read from the key and the row. The numbers are places in the table.
     OfRow(Box<[usize]>),
     /// Read from an index entry: for each key part up to the last one that is needed, the column of the result that it
@@ -92,7 +92,7 @@ pub(crate) struct AccessScratch {
     equal: Vec<ValueRef<'static>>,
     /// Buffers for values that the key stores in another form and that must be decoded.
     values: Vec<Vec<u8>>,
-    texts: Texts,
+    texts: ComputedTexts,
 }
 
 /// Skips the first rows of an access without reading them. The statement only needs to know that they exist.
@@ -106,7 +106,7 @@ pub(crate) struct Unread<'c> {
 const ROWS_PASSED_AT_ONCE: usize = 4096;
 
 /// A row or an index entry that an access found.
-pub(crate) struct Found<'a> {
+pub(crate) struct FoundEntry<'a> {
     /// The key of the row, or the index entry if the row was not fetched.
     pub(crate) key: &'a [u8],
     pub(crate) row: &'a [u8],
@@ -124,7 +124,7 @@ pub(crate) struct FoundColumns<'a> {
 }
 
 /// A key of a table: its codec and, for each of its parts, the place of the column in the table.
-struct Key<'c> {
+struct AccessKey<'c> {
     codec: &'c KeyCodec,
     columns: Vec<usize>,
     /// How many leading parts identify a row, or `None` if the key is not unique.
@@ -138,14 +138,14 @@ impl Access {
         access: &program::Access,
         catalog: &Catalog,
         parameters: &[SqlType],
-        layout: &Layout,
+        layout: &RowsLayout,
         row: usize,
         wanted: &[usize],
         whole: bool,
     ) -> Result<Access> {
         let codec = catalog.codec(access.table)?;
-        let key = Key::of(&codec, access.index)?;
-        let mut compiler = Compiler::new(parameters, layout, row);
+        let key = AccessKey::of(&codec, access.index)?;
+        let mut compiler = ExprCompiler::new(parameters, layout, row);
         let given = access.equal.len() + access.alternatives.first().map_or(0, Vec::len);
         let mut values = |scalars: &[Scalar], first: usize| key.values(scalars, first, &mut compiler);
         let equal = values(&access.equal, 0)?;
@@ -154,9 +154,9 @@ impl Access {
         if alternatives.iter().any(|list| list.len() != alternatives[0].len()) {
             return Err(Error::internal("the program has alternatives with different numbers of values"));
         }
-        let mut end = |bound: &Option<program::Bound>| {
-            let end = |bound: &program::Bound| {
-                Ok::<_, Error>(End { values: values(&bound.values, given)?, inclusive: bound.inclusive })
+        let mut end = |bound: &Option<program::AccessBound>| {
+            let end = |bound: &program::AccessBound| {
+                Ok::<_, Error>(ValueEnd { values: values(&bound.values, given)?, inclusive: bound.inclusive })
             };
             bound.as_ref().map(end).transpose()
         };
@@ -165,18 +165,18 @@ impl Access {
             Some(prefix) => {
                 key.check_text(given)?;
                 let (pattern, escape) = (compiler.expr(&prefix.pattern)?, prefix.escape);
-                Limit::Prefix { pattern, escape, column: key.columns[given] }
+                NextColumn::Prefix { pattern, escape, column: key.columns[given] }
             }
-            None if from.is_some() || to.is_some() => Limit::Range { from, to },
-            None if access.not_null => Limit::NotNull,
-            None => Limit::Nothing,
+            None if from.is_some() || to.is_some() => NextColumn::Range { from, to },
+            None if access.not_null => NextColumn::NotNull,
+            None => NextColumn::Nothing,
         };
         // All columns of the primary key have values, so we can build the key itself.
         let is_point = access.index.is_none() && given == key.columns.len();
         let is_single = key.unique_parts.is_some_and(|parts| given >= parts);
         let columns = match access.index.is_some() && !whole {
-            true => key.entry_columns(wanted).unwrap_or_else(|| Columns::OfRow(wanted.into())),
-            false => Columns::OfRow(wanted.into()),
+            true => key.entry_columns(wanted).unwrap_or_else(|| ReadColumns::OfRow(wanted.into())),
+            false => ReadColumns::OfRow(wanted.into()),
         };
         let (index, backward, texts) = (access.index, access.backward, compiler.texts());
         Ok(Access { index, equal, alternatives, limit, backward, is_point, is_single, columns, texts, codec })
@@ -190,22 +190,22 @@ impl Access {
     /// Number of columns that are read of a row.
     pub(crate) fn columns(&self) -> usize {
         match &self.columns {
-            Columns::OfRow(columns) => columns.len(),
-            Columns::OfEntry { of_row, .. } => of_row.len(),
+            ReadColumns::OfRow(columns) => columns.len(),
+            ReadColumns::OfEntry { of_row, .. } => of_row.len(),
         }
     }
 
     /// The column whose prefix gives the range of keys, by its place in the table.
     pub(crate) fn prefix_column(&self) -> Option<usize> {
         match &self.limit {
-            Limit::Prefix { column, .. } => Some(*column),
+            NextColumn::Prefix { column, .. } => Some(*column),
             _ => None,
         }
     }
 
     /// Whether the range of keys may hold rows that do not match, because the pattern asks for more than a prefix.
     pub(crate) fn finds_more_than_prefix(&self, env: Env<'_>) -> Result<bool> {
-        let Limit::Prefix { pattern, escape, .. } = &self.limit else { return Ok(false) };
+        let NextColumn::Prefix { pattern, escape, .. } = &self.limit else { return Ok(false) };
         Ok(match pattern.value(env)? {
             ValueRef::Text(pattern) => !matches!(LikeRange::of(pattern, *escape), Some(LikeRange::Prefix(_))),
             _ => true,
@@ -218,11 +218,11 @@ impl Access {
     pub(crate) fn run(
         &self,
         env: Env<'_>,
-        reader: &Reader<'_>,
+        reader: &KeyedReader<'_>,
         scratch: &mut AccessScratch,
         first: usize,
         unread: &mut Unread<'_>,
-        mut each: impl FnMut(Found<'_>) -> Result<bool>,
+        mut each: impl FnMut(FoundEntry<'_>) -> Result<bool>,
     ) -> Result<bool> {
         if self.alternatives.is_empty() {
             return match self.find(env, scratch)? {
@@ -249,11 +249,11 @@ impl Access {
     /// Reads the rows of the key or the range that `scratch` holds.
     fn run_range(
         &self,
-        reader: &Reader<'_>,
+        reader: &KeyedReader<'_>,
         scratch: &mut AccessScratch,
         first: usize,
         unread: &mut Unread<'_>,
-        each: &mut impl FnMut(Found<'_>) -> Result<bool>,
+        each: &mut impl FnMut(FoundEntry<'_>) -> Result<bool>,
     ) -> Result<bool> {
         let AccessScratch { key, row, range, scan, index_scan, values, .. } = scratch;
         // A full count of a table is looked up in the cache of the reader, or computed once and then cached.
@@ -298,8 +298,8 @@ impl Access {
         while let Some(entry) = index_scan.next(&self.codec, reader)? {
             let goes_on = match (entry, &self.columns) {
                 (IndexEntry::Row(key, row), _) => each(self.found(key, Some(row), values))?,
-                (IndexEntry::Whole(entry), Columns::OfEntry { .. }) => each(self.found(entry, None, values))?,
-                (IndexEntry::Whole(entry), Columns::OfRow(_)) => {
+                (IndexEntry::Whole(entry), ReadColumns::OfEntry { .. }) => each(self.found(entry, None, values))?,
+                (IndexEntry::Whole(entry), ReadColumns::OfRow(_)) => {
                     // The entry lacks columns that the statement needs: fetch the row by its key.
                     self.codec.row_key(index, entry, key)?;
                     if !reader.get(key, row)? {
@@ -317,12 +317,12 @@ impl Access {
 
     /// Whether the access finds every row of its table.
     fn is_whole(&self) -> bool {
-        self.equal.is_empty() && self.alternatives.is_empty() && matches!(self.limit, Limit::Nothing)
+        self.equal.is_empty() && self.alternatives.is_empty() && matches!(self.limit, NextColumn::Nothing)
     }
 
-    fn found<'a>(&'a self, key: &'a [u8], row: Option<&'a [u8]>, scratch: &'a mut Vec<Vec<u8>>) -> Found<'a> {
+    fn found<'a>(&'a self, key: &'a [u8], row: Option<&'a [u8]>, scratch: &'a mut Vec<Vec<u8>>) -> FoundEntry<'a> {
         let columns = FoundColumns { access: self, key, row, scratch };
-        Found { key, row: row.unwrap_or_default(), columns }
+        FoundEntry { key, row: row.unwrap_or_default(), columns }
     }
 
     /// Builds the key or the range to read. Returns `false` if no row can be in it.
@@ -382,8 +382,8 @@ impl Access {
         }
         let (head, codec) = self.codec.keys(self.index)?;
         match &self.limit {
-            Limit::Nothing => codec.range(head, values, Bound::Unbounded, Bound::Unbounded, range)?,
-            Limit::NotNull => {
+            NextColumn::Nothing => codec.range(head, values, Bound::Unbounded, Bound::Unbounded, range)?,
+            NextColumn::NotNull => {
                 codec.range(head, values, Bound::Unbounded, Bound::Unbounded, range)?;
                 if !codec.parts()[values.len()].nullable {
                     return Ok(true);
@@ -396,29 +396,29 @@ impl Access {
                     false => std::mem::swap(&mut range.end, &mut longer.start),
                 }
             }
-            Limit::Range { from, to } => {
-                let Some(from) = range_end(from, Side::Lower, env)? else { return Ok(false) };
-                let Some(to) = range_end(to, Side::Upper, env)? else { return Ok(false) };
+            NextColumn::Range { from, to } => {
+                let Some(from) = range_end(from, RangeSide::Lower, env)? else { return Ok(false) };
+                let Some(to) = range_end(to, RangeSide::Upper, env)? else { return Ok(false) };
                 codec.range(head, values, from.first, to.first, range)?;
                 let given = values.len();
-                for (end, side) in [(from, Side::Lower), (to, Side::Upper)] {
+                for (end, side) in [(from, RangeSide::Lower), (to, RangeSide::Upper)] {
                     // A row bound such as (b, c) < (5, 6) gives more columns a value, so its end of the range is the
                     // tighter one.
                     let Some((equal, last)) = end.row else { continue };
                     values.truncate(given);
                     values.extend(equal);
                     let (lower, upper) = match side {
-                        Side::Lower => (last, Bound::Unbounded),
-                        Side::Upper => (Bound::Unbounded, last),
+                        RangeSide::Lower => (last, Bound::Unbounded),
+                        RangeSide::Upper => (Bound::Unbounded, last),
                     };
                     codec.range(head, values, lower, upper, longer)?;
-                    match (side == Side::Lower) == codec.parts()[given].descending {
+                    match (side == RangeSide::Lower) == codec.parts()[given].descending {
                         true => std::mem::swap(&mut range.end, &mut longer.end),
                         false => std::mem::swap(&mut range.start, &mut longer.start),
                     }
                 }
             }
-            Limit::Prefix { pattern, escape, .. } => {
+            NextColumn::Prefix { pattern, escape, .. } => {
                 let ValueRef::Text(pattern) = pattern.value(env)? else { return Ok(false) };
                 let prefix = literal_prefix(pattern, *escape);
                 let beyond = text_beyond(&prefix);
@@ -471,8 +471,8 @@ impl<'a> FoundColumns<'a> {
         }
         let scratch = &mut scratch[..columns];
         let (parts, of_row) = match &access.columns {
-            Columns::OfRow(of_row) => (&[][..], of_row),
-            Columns::OfEntry { parts, of_row } => (&parts[..], of_row),
+            ReadColumns::OfRow(of_row) => (&[][..], of_row),
+            ReadColumns::OfEntry { parts, of_row } => (&parts[..], of_row),
         };
         if let Some(row) = row {
             let row = access.codec.row(key, row)?;
@@ -500,9 +500,9 @@ impl<'a> FoundColumns<'a> {
     }
 }
 
-impl Key<'_> {
+impl AccessKey<'_> {
     /// Compiles `scalars` as values of the key columns from `first` on.
-    fn values(&self, scalars: &[Scalar], first: usize, compiler: &mut Compiler<'_>) -> Result<Box<[KeyValue]>> {
+    fn values(&self, scalars: &[Scalar], first: usize, compiler: &mut ExprCompiler<'_>) -> Result<Box<[KeyValue]>> {
         let value = |(at, scalar)| KeyValue::new(scalar, self.part(first + at)?, compiler);
         scalars.iter().enumerate().map(value).collect()
     }
@@ -519,7 +519,7 @@ impl Key<'_> {
         }
     }
 
-    fn of(codec: &TableCodec, index: Option<IndexId>) -> Result<Key<'_>> {
+    fn of(codec: &TableCodec, index: Option<IndexId>) -> Result<AccessKey<'_>> {
         let def = codec.def();
         let keyed = def.keyed.as_ref().ok_or_else(|| Error::internal("the codec belongs to a table without keys"))?;
         let (_, key) = codec.keys(index)?;
@@ -530,18 +530,18 @@ impl Key<'_> {
             None => Some(keyed.key.len()),
             Some(index) => index.unique.then_some(index.parts.len()),
         };
-        Ok(Key { codec: key, columns, unique_parts })
+        Ok(AccessKey { codec: key, columns, unique_parts })
     }
 
     /// How the columns `wanted` are read from an index entry, or `None` if the entry does not hold all of them.
-    fn entry_columns(&self, wanted: &[usize]) -> Option<Columns> {
+    fn entry_columns(&self, wanted: &[usize]) -> Option<ReadColumns> {
         let mut parts = vec![None; self.columns.len()];
         for (at, column) in wanted.iter().enumerate() {
             parts[self.columns.iter().position(|part| part == column)?] = Some(at);
         }
         let read = parts.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
         parts.truncate(read);
-        Some(Columns::OfEntry { parts: parts.into(), of_row: wanted.into() })
+        Some(ReadColumns::OfEntry { parts: parts.into(), of_row: wanted.into() })
     }
 }
 
@@ -578,8 +578,10 @@ struct RangeEnd<'a> {
 }
 
 /// Computes an end of a range from its values. Returns `None` if the range is empty, for example because of a NULL.
-fn range_end<'a>(of: &'a Option<End>, side: Side, env: Env<'a>) -> Result<Option<RangeEnd<'a>>> {
-    let Some(End { values, inclusive }) = of else { return Ok(Some(RangeEnd { first: Bound::Unbounded, row: None })) };
+fn range_end<'a>(of: &'a Option<ValueEnd>, side: RangeSide, env: Env<'a>) -> Result<Option<RangeEnd<'a>>> {
+    let Some(ValueEnd { values, inclusive }) = of else {
+        return Ok(Some(RangeEnd { first: Bound::Unbounded, row: None }));
+    };
     let mut equal = Vec::new();
     let mut last = None;
     // Find the first column whose value decides: values before it must be equal, values after it are irrelevant.

@@ -11,7 +11,7 @@ use rowmill_base::{Error, Result, SqlType};
 use rowmill_plan::program::{RowAggregate, RowFunction, sum_kind};
 use rowmill_storage::keyed::ValueRef;
 
-use crate::expr::{Compiler, Env, Expr, compare_values, unsupported};
+use crate::expr::{Env, Expr, ExprCompiler, compare_values, unsupported};
 use crate::number::{Number, canonical, exact, out_of_range};
 use crate::pace::bounded;
 use crate::result_rows::ResultRows;
@@ -51,7 +51,7 @@ pub(crate) struct Total {
 }
 
 impl Aggregate {
-    pub(crate) fn new(aggregate: &RowAggregate, compiler: &mut Compiler<'_>) -> Result<Aggregate> {
+    pub(crate) fn new(aggregate: &RowAggregate, compiler: &mut ExprCompiler<'_>) -> Result<Aggregate> {
         let RowAggregate { function, argument, filter } = aggregate;
         let kind = aggregate.kind().ok_or_else(|| unsupported(format_args!("{function}({})", argument.kind)))?;
         Ok(Aggregate {

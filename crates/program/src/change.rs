@@ -9,27 +9,27 @@ use rowmill_base::{Cancel, Error, ErrorKind, Result, SqlType};
 use rowmill_plan::program::{self, LookupKind, LookupSource, NestedLookup, Scalar};
 use rowmill_storage::TableDef;
 use rowmill_storage::keyed::ValueRef;
-use rowmill_txn::keyed::{Reader, TableCodec};
+use rowmill_txn::keyed::{KeyedReader, TableCodec};
 use rowmill_txn::{Catalog, Transaction};
 
 use crate::access::{Access, Unread};
 use crate::arrays::array_of;
 use crate::compiled::column_kinds;
-use crate::expr::{Compiler, Env, Expr, Layout};
+use crate::expr::{Env, Expr, ExprCompiler, RowsLayout};
 use crate::output::put;
 use crate::pace::{Pace, bounded};
-use crate::read::Read;
+use crate::read::CompiledRead;
 use crate::recycled::recycled;
 use crate::result_rows::ResultRows;
-use crate::scratch::{Scratch, WriteScratch};
-use crate::texts::Texts;
+use crate::scratch::{ProgramScratch, WriteScratch};
+use crate::texts::ComputedTexts;
 
 /// Characters of a refused row that its error message shows at most.
 const SHOWN_CHARS_MAX: usize = 200;
 
 /// The rows that a statement changes.
 #[derive(Debug)]
-struct Target {
+struct RowsToChange {
     codec: Arc<TableCodec>,
     rows: TargetRows,
     may_repeat: bool,
@@ -41,13 +41,13 @@ enum TargetRows {
     /// By an access to the table itself, with a condition on its own columns.
     Table { access: Access, filter: Option<Expr>, texts: usize },
     /// By a read of several lookups, one for the table. The read also computes the assigned values.
-    Lookups { read: Box<Read>, lookup: usize },
+    Lookups { read: Box<CompiledRead>, lookup: usize },
 }
 
 /// An `UPDATE` that is ready to run.
 #[derive(Debug)]
 pub(crate) struct Update {
-    target: Target,
+    target: RowsToChange,
     assignments: Assignments,
     after: AfterChange,
 }
@@ -55,7 +55,7 @@ pub(crate) struct Update {
 /// A `DELETE` that is ready to run.
 #[derive(Debug)]
 pub(crate) struct Delete {
-    target: Target,
+    target: RowsToChange,
     returning: AfterChange,
 }
 
@@ -77,7 +77,7 @@ pub(crate) struct AfterChange {
     kinds: Box<[SqlType]>,
 }
 
-impl Target {
+impl RowsToChange {
     /// Compiles a target. `assigned` are the assigned values; with several lookups they are computed where a row is
     /// found, because they may refer to the columns of every lookup.
     fn new(
@@ -85,7 +85,7 @@ impl Target {
         assigned: impl Iterator<Item = Scalar>,
         catalog: &Catalog,
         parameters: &[SqlType],
-    ) -> Result<Target> {
+    ) -> Result<RowsToChange> {
         let program::ChangeTarget { lookups, row, filter, may_repeat } = target;
         let rows = match &lookups[..] {
             [
@@ -100,10 +100,10 @@ impl Target {
                 TargetRows::table(access, Scalar::all_of(conditions), catalog, parameters)?
             }
             _ => {
-                let output = program::Output::Rows(program::Rows::all(assigned.collect()));
+                let output = program::ReadOutput::Rows(program::RowOutput::all(assigned.collect()));
                 let (lookups, filter) = (lookups.clone(), filter.clone());
-                let read = program::Read { lookups, filter, output, for_update: false, rows_max: None };
-                let read = Box::new(Read::of_target(&read, catalog, parameters, *row)?);
+                let read = program::ReadPlan { lookups, filter, output, for_update: false, rows_max: None };
+                let read = Box::new(CompiledRead::of_target(&read, catalog, parameters, *row)?);
                 TargetRows::Lookups { read, lookup: *row }
             }
         };
@@ -112,14 +112,14 @@ impl Target {
             TargetRows::Lookups { read, lookup } => read.codec(*lookup),
         };
         let codec = Arc::clone(codec.ok_or_else(|| Error::internal("the program changes rows of no table"))?);
-        Ok(Target { codec, rows, may_repeat: *may_repeat })
+        Ok(RowsToChange { codec, rows, may_repeat: *may_repeat })
     }
 
     /// Collects the keys and rows of the target in `keys` and `rows`, and the values that are assigned to them in
     /// `assigned`.
     fn gather(
         &self,
-        reader: &Reader<'_>,
+        reader: &KeyedReader<'_>,
         parameters: &[ValueRef<'_>],
         scratch: &mut WriteScratch,
         cancel: &Cancel,
@@ -135,7 +135,7 @@ impl Target {
         let mut pace = Pace::new(cancel);
         keys.clear();
         rows.clear();
-        let env = Env { columns: &[], parameters, texts: &Texts::default() };
+        let env = Env { columns: &[], parameters, texts: &ComputedTexts::default() };
         access.run(env, reader, scratch, usize::MAX, &mut Unread::new(0, cancel), |found| {
             pace.step()?;
             let (key, row) = (found.key, found.row);
@@ -169,10 +169,10 @@ impl TargetRows {
         catalog: &Catalog,
         parameters: &[SqlType],
     ) -> Result<TargetRows> {
-        let mut layout = Layout::new([column_kinds(catalog, access.table)?]);
+        let mut layout = RowsLayout::new([column_kinds(catalog, access.table)?]);
         filter.iter().try_for_each(|filter| layout.want(filter))?;
         let access = Access::new(access, catalog, parameters, &layout, 0, layout.wanted(0), true)?;
-        let mut compiler = Compiler::new(parameters, &layout, 1);
+        let mut compiler = ExprCompiler::new(parameters, &layout, 1);
         let filter = filter.as_ref().map(|filter| compiler.condition(filter)).transpose()?;
         Ok(TargetRows::Table { access, filter, texts: compiler.texts() })
     }
@@ -181,12 +181,12 @@ impl TargetRows {
 impl Update {
     pub(crate) fn new(update: &program::Update, catalog: &Catalog, parameters: &[SqlType]) -> Result<Update> {
         let assigned = update.assignments.iter().map(|(_, value)| value.clone());
-        let target = Target::new(&update.target, assigned, catalog, parameters)?;
+        let target = RowsToChange::new(&update.target, assigned, catalog, parameters)?;
         let def = target.codec.def();
-        let layout = Layout::of_all([column_kinds(catalog, def.id)?]);
+        let layout = RowsLayout::of_all([column_kinds(catalog, def.id)?]);
         let assignments = match &target.rows {
             TargetRows::Table { .. } => {
-                Assignments::new(&update.assignments, def, Compiler::new(parameters, &layout, 1))?
+                Assignments::new(&update.assignments, def, ExprCompiler::new(parameters, &layout, 1))?
             }
             TargetRows::Lookups { read, .. } => {
                 // The read has computed the values already, so an assignment takes column `at` of its result.
@@ -195,11 +195,11 @@ impl Update {
                 let of_values =
                     of_values.map(|(at, ((column, _), kind))| (*column, Scalar::column(kind.clone(), 0, at)));
                 let assignments: Vec<(usize, Scalar)> = of_values.collect();
-                let layout = Layout::of_all([kinds.to_vec()]);
-                Assignments::new(&assignments, def, Compiler::new(parameters, &layout, 1))?
+                let layout = RowsLayout::of_all([kinds.to_vec()]);
+                Assignments::new(&assignments, def, ExprCompiler::new(parameters, &layout, 1))?
             }
         };
-        let compiler = Compiler::new(parameters, &layout, 1);
+        let compiler = ExprCompiler::new(parameters, &layout, 1);
         let after = AfterChange::new(&update.checks, &update.returning, def, compiler)?;
         Ok(Update { target, assignments, after })
     }
@@ -208,10 +208,10 @@ impl Update {
         &self,
         transaction: &mut Transaction,
         parameters: &[ValueRef<'_>],
-        scratch: &mut Scratch,
+        scratch: &mut ProgramScratch,
         out: &mut ResultRows,
     ) -> Result<u64> {
-        let Scratch { write: scratch, cancel, .. } = scratch;
+        let ProgramScratch { write: scratch, cancel, .. } = scratch;
         self.target.gather(&transaction.reader(), parameters, scratch, cancel)?;
         let codec = &self.target.codec;
         let WriteScratch { keys, rows, before, after, values, texts, after_texts, assigned, .. } = scratch;
@@ -250,10 +250,10 @@ impl Update {
 
 impl Delete {
     pub(crate) fn new(delete: &program::Delete, catalog: &Catalog, parameters: &[SqlType]) -> Result<Delete> {
-        let target = Target::new(&delete.target, std::iter::empty(), catalog, parameters)?;
+        let target = RowsToChange::new(&delete.target, std::iter::empty(), catalog, parameters)?;
         let def = target.codec.def();
-        let layout = Layout::of_all([column_kinds(catalog, def.id)?]);
-        let returning = AfterChange::new(&[], &delete.returning, def, Compiler::new(parameters, &layout, 1))?;
+        let layout = RowsLayout::of_all([column_kinds(catalog, def.id)?]);
+        let returning = AfterChange::new(&[], &delete.returning, def, ExprCompiler::new(parameters, &layout, 1))?;
         Ok(Delete { target, returning })
     }
 
@@ -261,10 +261,10 @@ impl Delete {
         &self,
         transaction: &mut Transaction,
         parameters: &[ValueRef<'_>],
-        scratch: &mut Scratch,
+        scratch: &mut ProgramScratch,
         out: &mut ResultRows,
     ) -> Result<u64> {
-        let Scratch { write: scratch, cancel, .. } = scratch;
+        let ProgramScratch { write: scratch, cancel, .. } = scratch;
         self.target.gather(&transaction.reader(), parameters, scratch, cancel)?;
         let codec = &self.target.codec;
         let WriteScratch { keys, rows, before, values, after_texts, .. } = scratch;
@@ -310,7 +310,7 @@ impl Assignments {
     pub(crate) fn new(
         assignments: &[(usize, program::Scalar)],
         def: &TableDef,
-        mut compiler: Compiler<'_>,
+        mut compiler: ExprCompiler<'_>,
     ) -> Result<Assignments> {
         let columns = assignments.iter().map(|(column, scalar)| {
             let unknown = || Error::internal("the program sets a column that its table does not have");
@@ -333,10 +333,10 @@ impl Assignments {
 impl AfterChange {
     /// Compiles checks and `RETURNING` over rows of `def`, which must be row 0 of the compiler.
     pub(crate) fn new(
-        checks: &[program::Check],
+        checks: &[program::TableCheck],
         returning: &[program::Scalar],
         def: &TableDef,
-        mut compiler: Compiler<'_>,
+        mut compiler: ExprCompiler<'_>,
     ) -> Result<AfterChange> {
         let checks = checks.iter().map(|check| Ok((check.name.clone(), compiler.condition(&check.condition)?)));
         let checks = checks.collect::<Result<_>>()?;
@@ -367,7 +367,12 @@ impl AfterChange {
     }
 
     /// Returns `CheckViolation` if a constraint is false for the row. A constraint that is NULL is met.
-    pub(crate) fn check(&self, row: &[ValueRef<'_>], parameters: &[ValueRef<'_>], texts: &mut Texts) -> Result<()> {
+    pub(crate) fn check(
+        &self,
+        row: &[ValueRef<'_>],
+        parameters: &[ValueRef<'_>],
+        texts: &mut ComputedTexts,
+    ) -> Result<()> {
         if self.checks.is_empty() {
             return Ok(());
         }
@@ -387,7 +392,7 @@ impl AfterChange {
         &self,
         row: &[ValueRef<'_>],
         parameters: &[ValueRef<'_>],
-        texts: &mut Texts,
+        texts: &mut ComputedTexts,
         out: &mut ResultRows,
     ) -> Result<()> {
         if !self.gives_rows() {

@@ -6,15 +6,15 @@ use rowmill_base::{Error, ErrorKind, Result, SqlType, TableId};
 use rowmill_plan::program::{self, Program};
 use rowmill_storage::TableDef;
 use rowmill_storage::keyed::ValueRef;
-use rowmill_txn::keyed::Reader;
+use rowmill_txn::keyed::KeyedReader;
 use rowmill_txn::{Catalog, Transaction};
 
 use crate::change::{Delete, Update};
 use crate::expr::is_of;
 use crate::insert::Insert;
-use crate::read::Read;
+use crate::read::CompiledRead;
 use crate::result_rows::ResultRows;
-use crate::scratch::Scratch;
+use crate::scratch::ProgramScratch;
 
 /// A compiled program. It is made once for the definitions of one catalog, and any thread may run it at any time.
 #[derive(Debug)]
@@ -24,12 +24,12 @@ pub struct Compiled {
     tables: Box<[Arc<TableDef>]>,
     parameters: Box<[SqlType]>,
     output: Arc<[SqlType]>,
-    body: Body,
+    body: CompiledBody,
 }
 
 #[derive(Debug)]
-enum Body {
-    Read(Read),
+enum CompiledBody {
+    Read(CompiledRead),
     Insert(Insert),
     Update(Update),
     Delete(Delete),
@@ -52,20 +52,20 @@ impl Compiled {
         let body = match &program.body {
             program::Body::Read(read) => {
                 read.tables().into_iter().try_for_each(&mut table)?;
-                Body::Read(Read::new(read, catalog, parameters)?)
+                CompiledBody::Read(CompiledRead::new(read, catalog, parameters)?)
             }
             program::Body::Insert(insert) => {
                 table(insert.table)?;
-                insert.source.iter().flat_map(program::Read::tables).try_for_each(&mut table)?;
-                Body::Insert(Insert::new(insert, catalog, parameters)?)
+                insert.source.iter().flat_map(program::ReadPlan::tables).try_for_each(&mut table)?;
+                CompiledBody::Insert(Insert::new(insert, catalog, parameters)?)
             }
             program::Body::Update(update) => {
                 update.target.tables().into_iter().try_for_each(&mut table)?;
-                Body::Update(Update::new(update, catalog, parameters)?)
+                CompiledBody::Update(Update::new(update, catalog, parameters)?)
             }
             program::Body::Delete(delete) => {
                 delete.target.tables().into_iter().try_for_each(&mut table)?;
-                Body::Delete(Delete::new(delete, catalog, parameters)?)
+                CompiledBody::Delete(Delete::new(delete, catalog, parameters)?)
             }
         };
         Ok(Compiled {
@@ -97,7 +97,7 @@ impl Compiled {
 
     /// Whether the program changes nothing, so [`Compiled::run_read`] can run it.
     pub fn is_read(&self) -> bool {
-        matches!(&self.body, Body::Read(read) if !read.for_update)
+        matches!(&self.body, CompiledBody::Read(read) if !read.for_update)
     }
 
     /// Runs a read with the data that `reader` sees and sets `out` to its rows. `parameters` must have the types of
@@ -108,14 +108,14 @@ impl Compiled {
     /// or reads `FOR UPDATE`.
     pub fn run_read(
         &self,
-        reader: &Reader<'_>,
+        reader: &KeyedReader<'_>,
         parameters: &[ValueRef<'_>],
-        scratch: &mut Scratch,
+        scratch: &mut ProgramScratch,
         out: &mut ResultRows,
     ) -> Result<()> {
         self.start(parameters, out)?;
         match &self.body {
-            Body::Read(read) if !read.for_update => {
+            CompiledBody::Read(read) if !read.for_update => {
                 read.run(reader, parameters, &mut scratch.read, &scratch.cancel, out)
             }
             _ => Err(Error::new(ErrorKind::ReadOnly, "the statement changes or locks rows and must not run as a read")),
@@ -134,20 +134,20 @@ impl Compiled {
         &self,
         transaction: &mut Transaction,
         parameters: &[ValueRef<'_>],
-        scratch: &mut Scratch,
+        scratch: &mut ProgramScratch,
         out: &mut ResultRows,
     ) -> Result<u64> {
         self.start(parameters, out)?;
         match &self.body {
-            Body::Read(read) => {
+            CompiledBody::Read(read) => {
                 read.run(&transaction.reader(), parameters, &mut scratch.read, &scratch.cancel, out)?;
                 // FOR UPDATE takes no locks: commit checks that no other transaction has written these keys.
                 scratch.read.keys.iter().for_each(|key| transaction.validate_read(key));
                 Ok(out.len() as u64)
             }
-            Body::Insert(insert) => insert.run(transaction, parameters, scratch, out),
-            Body::Update(update) => update.run(transaction, parameters, scratch, out),
-            Body::Delete(delete) => delete.run(transaction, parameters, scratch, out),
+            CompiledBody::Insert(insert) => insert.run(transaction, parameters, scratch, out),
+            CompiledBody::Update(update) => update.run(transaction, parameters, scratch, out),
+            CompiledBody::Delete(delete) => delete.run(transaction, parameters, scratch, out),
         }
     }
 

@@ -15,17 +15,17 @@ mod tests;
 mod text;
 
 use rowmill_base::{Result, SqlType};
-use rowmill_plan::program::Value;
+use rowmill_plan::program::ScalarValue;
 use rowmill_storage::keyed::ValueRef;
 
-pub(crate) use self::arithmetic::Step;
+pub(crate) use self::arithmetic::NumberStep;
 pub(crate) use self::cast::{Cast, canonical_value};
 pub(crate) use self::compare::{Comparison, compare_values};
-pub(crate) use self::compile::{Compiler, Layout, unsupported};
+pub(crate) use self::compile::{ExprCompiler, RowsLayout, unsupported};
 pub(crate) use self::evaluated::Evaluated;
 pub(crate) use self::like::LikeTest;
 pub(crate) use self::text::TextCall;
-use crate::texts::Texts;
+use crate::texts::ComputedTexts;
 
 /// The inputs of an expression.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +33,7 @@ pub(crate) struct Env<'a> {
     /// The columns of all rows, in the places that the [`Layout`] assigned.
     pub(crate) columns: &'a [ValueRef<'a>],
     pub(crate) parameters: &'a [ValueRef<'a>],
-    pub(crate) texts: &'a Texts,
+    pub(crate) texts: &'a ComputedTexts,
 }
 
 /// A compiled expression.
@@ -41,8 +41,8 @@ pub(crate) struct Env<'a> {
 pub(crate) enum Expr {
     Column(usize),
     Parameter(usize),
-    Literal(Value),
-    Arithmetic(Box<Step>),
+    Literal(ScalarValue),
+    Arithmetic(Box<NumberStep>),
     Negate(Box<Expr>, SqlType),
     Compare(Box<Comparison>),
     And(Box<[Expr]>),
@@ -50,7 +50,7 @@ pub(crate) enum Expr {
     Not(Box<Expr>),
     IsNull(Box<Expr>),
     IsNotNull(Box<Expr>),
-    Case(Box<Case>),
+    Case(Box<CaseExpr>),
     Cast(Box<Cast>),
     Coalesce(Box<[Expr]>),
     Text(Box<TextCall>),
@@ -60,7 +60,7 @@ pub(crate) enum Expr {
 
 /// `CASE`
 #[derive(Debug)]
-pub(crate) struct Case {
+pub(crate) struct CaseExpr {
     whens: Box<[(Expr, Expr)]>,
     otherwise: Expr,
 }
@@ -147,7 +147,7 @@ fn first_value<'a>(all: &'a [Expr], env: Env<'a>) -> Result<ValueRef<'a>> {
     Ok(ValueRef::Null)
 }
 
-impl Case {
+impl CaseExpr {
     fn value<'a>(&'a self, env: Env<'a>) -> Result<ValueRef<'a>> {
         for (when, then) in &self.whens {
             if when.is_true(env)? {
@@ -160,17 +160,17 @@ impl Case {
 
 /// A literal as a borrowed value.
 #[inline]
-pub(crate) fn borrowed(value: &Value) -> ValueRef<'_> {
+pub(crate) fn borrowed(value: &ScalarValue) -> ValueRef<'_> {
     match value {
-        Value::Null => ValueRef::Null,
-        Value::Bool(value) => ValueRef::Bool(*value),
-        Value::Int(value) => ValueRef::Int(*value),
-        Value::UInt(value) => ValueRef::UInt(*value),
-        Value::Float(value) => ValueRef::Float(*value),
-        Value::Decimal(value) => ValueRef::Decimal(*value),
-        Value::Interval(value) => ValueRef::Interval(*value),
-        Value::Text(value) => ValueRef::Text(value),
-        Value::Bytes(value) => ValueRef::Bytes(value),
+        ScalarValue::Null => ValueRef::Null,
+        ScalarValue::Bool(value) => ValueRef::Bool(*value),
+        ScalarValue::Int(value) => ValueRef::Int(*value),
+        ScalarValue::UInt(value) => ValueRef::UInt(*value),
+        ScalarValue::Float(value) => ValueRef::Float(*value),
+        ScalarValue::Decimal(value) => ValueRef::Decimal(*value),
+        ScalarValue::Interval(value) => ValueRef::Interval(*value),
+        ScalarValue::Text(value) => ValueRef::Text(value),
+        ScalarValue::Bytes(value) => ValueRef::Bytes(value),
     }
 }
 

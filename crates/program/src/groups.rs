@@ -10,22 +10,22 @@ use rowmill_plan::program::{self, RowFunction};
 use rowmill_storage::keyed::ValueRef;
 
 use crate::aggregate::{Aggregate, Total};
-use crate::expr::{Compiler, Env, Expr, Layout, unsupported};
+use crate::expr::{Env, Expr, ExprCompiler, RowsLayout, unsupported};
 use crate::number::canonical;
-use crate::output::{Rows, RowsScratch};
+use crate::output::{OrderedRows, RowsScratch};
 use crate::pace::bounded;
 use crate::result_rows::ResultRows;
-use crate::texts::Texts;
+use crate::texts::ComputedTexts;
 
 /// The keys and the aggregates, and the rows that are made of the groups.
 #[derive(Debug)]
-pub(crate) struct Groups {
+pub(crate) struct CompiledGroups {
     keys: Box<[Expr]>,
     key_kinds: Arc<[SqlType]>,
     aggregates: Box<[Aggregate]>,
     ends_at_value: bool,
     having: Option<Expr>,
-    rows: Rows,
+    rows: OrderedRows,
     texts: usize,
 }
 
@@ -40,11 +40,11 @@ pub(crate) struct GroupsScratch {
     /// The totals of the first group, then those of the second, and so on.
     totals: Vec<Total>,
     count: usize,
-    texts: Texts,
+    texts: ComputedTexts,
 }
 
-impl Groups {
-    pub(crate) fn new(groups: &program::Groups, compiler: &mut Compiler<'_>) -> Result<Groups> {
+impl CompiledGroups {
+    pub(crate) fn new(groups: &program::GroupOutput, compiler: &mut ExprCompiler<'_>) -> Result<CompiledGroups> {
         let made = groups.aggregates.iter().map(|aggregate| Aggregate::new(aggregate, compiler));
         let aggregates: Box<[Aggregate]> = made.collect::<Result<_>>()?;
         let keys = compiler.exprs(&groups.keys)?;
@@ -53,12 +53,12 @@ impl Groups {
         }
         let key_kinds: Arc<[SqlType]> = groups.keys.iter().map(|key| key.kind.clone()).collect();
         let of_aggregates = aggregates.iter().map(|aggregate| aggregate.kind[0].clone());
-        let layout = Layout::of_all([key_kinds.iter().cloned().chain(of_aggregates).collect()]);
+        let layout = RowsLayout::of_all([key_kinds.iter().cloned().chain(of_aggregates).collect()]);
         let mut compiler = compiler.beside(&layout, 1);
         let having = groups.filter.as_ref().map(|filter| compiler.condition(filter)).transpose()?;
-        let rows = Rows::new(&groups.rows, &mut compiler)?;
+        let rows = OrderedRows::new(&groups.rows, &mut compiler)?;
         let (ends_at_value, texts) = (groups.ends_at_value, compiler.texts());
-        Ok(Groups { keys, key_kinds, aggregates, ends_at_value, having, rows, texts })
+        Ok(CompiledGroups { keys, key_kinds, aggregates, ends_at_value, having, rows, texts })
     }
 
     /// Whether the result is complete after one value. For example, MIN needs only the first value in key order.

@@ -9,26 +9,26 @@ use rowmill_base::{Error, ErrorKind, IndexId, Result, SqlType, TableId};
 use rowmill_plan::program::{self, ConflictAction, ConflictTarget};
 use rowmill_storage::keyed::{ByteRows, KeyRange, ValueRef};
 use rowmill_storage::{KeyColumn, KeyedDef, TableDef};
-use rowmill_txn::keyed::{IndexOrder, IndexScan, Reader, TableCodec};
+use rowmill_txn::keyed::{IndexOrder, IndexScan, KeyedReader, TableCodec};
 use rowmill_txn::{Catalog, Transaction};
 
 use crate::arrays::array_of;
 use crate::change::{AfterChange, Assignments, all_or_none, read_all};
 use crate::compiled::gone;
-use crate::expr::{Compiler, Env, Expr, Layout, unsupported};
+use crate::expr::{Env, Expr, ExprCompiler, RowsLayout, unsupported};
 use crate::pace::Pace;
-use crate::read::Read;
+use crate::read::CompiledRead;
 use crate::recycled::recycled;
 use crate::result_rows::ResultRows;
-use crate::scratch::{Scratch, WriteScratch};
-use crate::texts::Texts;
+use crate::scratch::{ProgramScratch, WriteScratch};
+use crate::texts::ComputedTexts;
 
 /// An `INSERT` that is ready to run.
 #[derive(Debug)]
 pub(crate) struct Insert {
     rows: Box<[Box<[Expr]>]>,
     /// The query that gives the rows. `rows` has then one entry, which is computed for each row of the query.
-    source: Option<Box<Read>>,
+    source: Option<Box<CompiledRead>>,
     /// Values that come from a sequence: the number of the row, the column, and the sequence.
     sequences: Box<[(usize, usize, TableId)]>,
     texts: usize,
@@ -45,15 +45,15 @@ enum Into {
 
 #[derive(Debug)]
 struct OnConflict {
-    targets: Box<[Target]>,
-    primary: Target,
+    targets: Box<[TakenKey]>,
+    primary: TakenKey,
     /// The assignments of `DO UPDATE`, or `None` for `DO NOTHING`.
     update: Option<ConflictUpdate>,
 }
 
 /// A key that another row may already have.
 #[derive(Debug)]
-struct Target {
+struct TakenKey {
     index: Option<IndexId>,
     columns: Box<[usize]>,
 }
@@ -67,22 +67,23 @@ struct ConflictUpdate {
 impl Insert {
     pub(crate) fn new(insert: &program::Insert, catalog: &Catalog, parameters: &[SqlType]) -> Result<Insert> {
         let def = catalog.table_by_id(insert.table).ok_or_else(gone)?;
-        let source = insert.source.as_ref().map(|read| Read::new(read, catalog, parameters)).transpose()?;
+        let source = insert.source.as_ref().map(|read| CompiledRead::new(read, catalog, parameters)).transpose()?;
         if source.is_some() && (insert.rows.len() != 1 || def.keyed.is_none()) {
             return Err(unsupported("inserting the rows of a query into a table without a primary key"));
         }
         let of_source = match &source {
-            Some(source) => Layout::of_all([source.kinds().to_vec()]),
-            None => Layout::default(),
+            Some(source) => RowsLayout::of_all([source.kinds().to_vec()]),
+            None => RowsLayout::default(),
         };
-        let mut compiler = Compiler::new(parameters, &of_source, usize::from(source.is_some()));
+        let mut compiler = ExprCompiler::new(parameters, &of_source, usize::from(source.is_some()));
         let rows = insert.rows.iter().map(|row| row_of(row, def, &mut compiler)).collect::<Result<_>>()?;
         let kinds: Vec<SqlType> = def.columns.iter().map(|column| column.kind.clone()).collect();
-        let layout = Layout::of_all([kinds.clone(), kinds.clone()]);
-        let after = AfterChange::new(&insert.checks, &insert.returning, def, Compiler::new(parameters, &layout, 1))?;
+        let layout = RowsLayout::of_all([kinds.clone(), kinds.clone()]);
+        let after =
+            AfterChange::new(&insert.checks, &insert.returning, def, ExprCompiler::new(parameters, &layout, 1))?;
         let into = match (&def.keyed, &insert.on_conflict) {
             (Some(_), on_conflict) => {
-                let new = |on_conflict| OnConflict::new(on_conflict, def, Compiler::new(parameters, &layout, 2));
+                let new = |on_conflict| OnConflict::new(on_conflict, def, ExprCompiler::new(parameters, &layout, 2));
                 Into::Keyed { codec: catalog.codec(def.id)?, on_conflict: on_conflict.as_ref().map(new).transpose()? }
             }
             (None, None) => Into::Columnar { table: def.id, kinds: kinds.into(), schema: nullable(def) },
@@ -99,10 +100,10 @@ impl Insert {
         &self,
         transaction: &mut Transaction,
         parameters: &[ValueRef<'_>],
-        scratch: &mut Scratch,
+        scratch: &mut ProgramScratch,
         out: &mut ResultRows,
     ) -> Result<u64> {
-        let Scratch { write: scratch, cancel, .. } = scratch;
+        let ProgramScratch { write: scratch, cancel, .. } = scratch;
         match &self.into {
             Into::Keyed { codec, on_conflict } => {
                 scratch.taken.changed.clear();
@@ -112,14 +113,14 @@ impl Insert {
                     let on_conflict = on_conflict.as_ref();
                     let Some(source) = &self.source else {
                         let count = self.rows.len();
-                        let mut put = Put { insert: self, codec, transaction, parameters, out, count };
+                        let mut put = RowInserter { insert: self, codec, transaction, parameters, out, count };
                         return (0..count).try_fold(0, |sum, row| Ok(sum + put.row(row, &[], on_conflict, scratch)?));
                     };
                     // Read all rows before the first insert, so the query does not see rows of this statement.
                     given.start(source.kinds());
                     source.run(&transaction.reader(), parameters, &mut scratch.read, cancel, &mut given)?;
                     let count = given.len();
-                    let mut put = Put { insert: self, codec, transaction, parameters, out, count };
+                    let mut put = RowInserter { insert: self, codec, transaction, parameters, out, count };
                     let mut columns = Vec::with_capacity(source.kinds().len());
                     let (mut changed, mut pace) = (0, Pace::new(cancel));
                     for row in 0..count {
@@ -178,7 +179,7 @@ fn nullable(def: &TableDef) -> SchemaRef {
 }
 
 /// Compiles the values of a row that is inserted, in the order of the table's columns.
-fn row_of(row: &[program::Scalar], def: &TableDef, compiler: &mut Compiler<'_>) -> Result<Box<[Expr]>> {
+fn row_of(row: &[program::Scalar], def: &TableDef, compiler: &mut ExprCompiler<'_>) -> Result<Box<[Expr]>> {
     if row.len() != def.columns.len() {
         let (given, wanted) = (row.len(), def.columns.len());
         return Err(Error::internal(format!("the program gives {given} values for {wanted} columns")));
@@ -188,7 +189,7 @@ fn row_of(row: &[program::Scalar], def: &TableDef, compiler: &mut Compiler<'_>) 
 }
 
 /// Inserts rows into a keyed table.
-struct Put<'p> {
+struct RowInserter<'p> {
     insert: &'p Insert,
     codec: &'p Arc<TableCodec>,
     transaction: &'p mut Transaction,
@@ -198,7 +199,7 @@ struct Put<'p> {
     count: usize,
 }
 
-impl Put<'_> {
+impl RowInserter<'_> {
     /// Inserts row `number` of the statement. `source` is the row of its query, if it has one. Returns how many rows it
     /// changed.
     fn row(
@@ -246,7 +247,7 @@ impl Put<'_> {
         update: &ConflictUpdate,
         new: &[ValueRef<'_>],
         taken: &mut TakenScratch,
-        after_texts: &mut Texts,
+        after_texts: &mut ComputedTexts,
     ) -> Result<u64> {
         let TakenScratch { key, row, columns, changed_row, values, texts, changed, .. } = taken;
         if changed.iter().any(|changed| changed == key) {
@@ -291,26 +292,26 @@ pub(crate) struct TakenScratch {
     columns: Vec<ValueRef<'static>>,
     changed_row: Vec<ValueRef<'static>>,
     values: Vec<Vec<u8>>,
-    texts: Texts,
+    texts: ComputedTexts,
     /// Keys of the rows that the statement has changed. Collected only if the statement has several rows.
     changed: ByteRows,
 }
 
 impl OnConflict {
     /// Compiles the clause for `def`. Row 0 of the compiler is the existing row, row 1 the row that should be inserted.
-    fn new(on_conflict: &program::OnConflict, def: &TableDef, mut compiler: Compiler<'_>) -> Result<OnConflict> {
+    fn new(on_conflict: &program::OnConflict, def: &TableDef, mut compiler: ExprCompiler<'_>) -> Result<OnConflict> {
         let keyed = def.keyed.as_ref().ok_or_else(|| Error::internal("ON CONFLICT on a table without keys"))?;
         let targets = match on_conflict.target {
-            ConflictTarget::PrimaryKey => vec![Target::primary(def, keyed)?],
+            ConflictTarget::PrimaryKey => vec![TakenKey::primary(def, keyed)?],
             ConflictTarget::Index(id) => {
                 let index = keyed.indexes.iter().find(|index| index.id == id && index.unique);
                 let unknown = || Error::new(ErrorKind::UndefinedObject, format!("no unique index {id}"));
-                vec![Target::new(def, Some(id), &index.ok_or_else(unknown)?.parts)?]
+                vec![TakenKey::new(def, Some(id), &index.ok_or_else(unknown)?.parts)?]
             }
             ConflictTarget::Any => {
                 let unique = keyed.indexes.iter().filter(|index| index.unique);
-                let unique = unique.map(|index| Target::new(def, Some(index.id), &index.parts));
-                std::iter::once(Target::primary(def, keyed)).chain(unique).collect::<Result<_>>()?
+                let unique = unique.map(|index| TakenKey::new(def, Some(index.id), &index.parts));
+                std::iter::once(TakenKey::primary(def, keyed)).chain(unique).collect::<Result<_>>()?
             }
         };
         let update = match &on_conflict.action {
@@ -320,7 +321,7 @@ impl OnConflict {
                 Some(ConflictUpdate { assignments: Assignments::new(assignments, def, compiler)?, filter })
             }
         };
-        Ok(OnConflict { targets: targets.into(), primary: Target::primary(def, keyed)?, update })
+        Ok(OnConflict { targets: targets.into(), primary: TakenKey::primary(def, keyed)?, update })
     }
 
     /// Whether an existing row has one of the keys of `new`. If so, `scratch` holds that row and its key.
@@ -328,7 +329,7 @@ impl OnConflict {
         &self,
         new: &[ValueRef<'_>],
         codec: &TableCodec,
-        reader: &Reader<'_>,
+        reader: &KeyedReader<'_>,
         scratch: &mut TakenScratch,
     ) -> Result<bool> {
         for target in &self.targets {
@@ -349,16 +350,16 @@ impl OnConflict {
     }
 }
 
-impl Target {
-    fn primary(def: &TableDef, keyed: &KeyedDef) -> Result<Target> {
-        Target::new(def, None, &keyed.key)
+impl TakenKey {
+    fn primary(def: &TableDef, keyed: &KeyedDef) -> Result<TakenKey> {
+        TakenKey::new(def, None, &keyed.key)
     }
 
-    fn new(def: &TableDef, index: Option<IndexId>, parts: &[KeyColumn]) -> Result<Target> {
+    fn new(def: &TableDef, index: Option<IndexId>, parts: &[KeyColumn]) -> Result<TakenKey> {
         let columns = parts.iter().map(|part| {
             def.column_by_id(part.column).ok_or_else(|| Error::internal("a key column is not in its table"))
         });
-        Ok(Target { index, columns: columns.collect::<Result<_>>()? })
+        Ok(TakenKey { index, columns: columns.collect::<Result<_>>()? })
     }
 
     /// Encodes the key of a row with the values of `new`: a primary key itself, or the range of an index. Returns
@@ -383,7 +384,7 @@ impl Target {
         &self,
         new: &[ValueRef<'_>],
         codec: &TableCodec,
-        reader: &Reader<'_>,
+        reader: &KeyedReader<'_>,
         reads_row: bool,
         scratch: &mut TakenScratch,
     ) -> Result<bool> {

@@ -19,7 +19,7 @@ use rowmill_base::{Result, SqlType};
 use rowmill_plan::program::Scalar;
 use rowmill_storage::keyed::ValueRef;
 
-use crate::expr::{Compiler, Env, Expr, canonical_value, unsupported};
+use crate::expr::{Env, Expr, ExprCompiler, canonical_value, unsupported};
 use crate::number::{Integer, Number, exact, float, product, ten_to};
 
 /// A double represents every integer with at most this number of bits exactly.
@@ -46,13 +46,13 @@ enum How {
 
 /// The lower or the upper end of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
+pub(crate) enum RangeSide {
     Lower,
     Upper,
 }
 
 /// The place of a number among the values of a column.
-enum Place {
+enum NumberPlace {
     /// Less than every value.
     Below,
     At(i128),
@@ -65,7 +65,7 @@ enum Place {
 impl KeyValue {
     /// Compiles `scalar` for a comparison with a key column of the type `column`. Returns `Unsupported` if keys cannot
     /// compare the two types.
-    pub(crate) fn new(scalar: &Scalar, column: &SqlType, compiler: &mut Compiler<'_>) -> Result<KeyValue> {
+    pub(crate) fn new(scalar: &Scalar, column: &SqlType, compiler: &mut ExprCompiler<'_>) -> Result<KeyValue> {
         let is_text = |kind: &SqlType| matches!(kind, SqlType::Text { .. });
         let is_of_time = matches!(column, SqlType::Date | SqlType::Time | SqlType::Timestamp { zoned: false, .. });
         if is_text(&scalar.kind) && is_of_time {
@@ -103,7 +103,7 @@ impl KeyValue {
             How::Same => Some(canonical_value(value)),
             how => match how.place(value) {
                 Placed::Double(value) => Some(value),
-                Placed::Exact(Place::At(number), column) => column.exact_value(number),
+                Placed::Exact(NumberPlace::At(number), column) => column.exact_value(number),
                 Placed::Exact(..) => None,
             },
         }
@@ -111,7 +111,12 @@ impl KeyValue {
 
     /// The bound of a range that ends at `value`, which must come from [`KeyValue::value`]. Returns `None` if the range
     /// is empty.
-    pub(crate) fn bound_at<'a>(&self, value: ValueRef<'a>, inclusive: bool, side: Side) -> Option<Bound<ValueRef<'a>>> {
+    pub(crate) fn bound_at<'a>(
+        &self,
+        value: ValueRef<'a>,
+        inclusive: bool,
+        side: RangeSide,
+    ) -> Option<Bound<ValueRef<'a>>> {
         if value.is_null() {
             return None;
         }
@@ -127,12 +132,12 @@ impl KeyValue {
         // The bound must be a value, not unbounded, because NULLs are stored in the key as well and belong to no range.
         // Beyond all values of the column, the range ends at the extreme value or is empty.
         let end = match (place, side) {
-            (Place::At(number), _) => return column.exact_value(number).and_then(at),
-            (Place::Behind(number), Side::Lower) => number + 1,
-            (Place::Behind(number), Side::Upper) => number,
-            (Place::Below, Side::Lower) => least,
-            (Place::Above, Side::Upper) => greatest,
-            (Place::Below, Side::Upper) | (Place::Above, Side::Lower) => return None,
+            (NumberPlace::At(number), _) => return column.exact_value(number).and_then(at),
+            (NumberPlace::Behind(number), RangeSide::Lower) => number + 1,
+            (NumberPlace::Behind(number), RangeSide::Upper) => number,
+            (NumberPlace::Below, RangeSide::Lower) => least,
+            (NumberPlace::Above, RangeSide::Upper) => greatest,
+            (NumberPlace::Below, RangeSide::Upper) | (NumberPlace::Above, RangeSide::Lower) => return None,
         };
         column.exact_value(end).map(Bound::Included)
     }
@@ -141,7 +146,7 @@ impl KeyValue {
 /// A value of a column of doubles, or a place among the values of a column of exact numbers.
 enum Placed {
     Double(ValueRef<'static>),
-    Exact(Place, Number),
+    Exact(NumberPlace, Number),
 }
 
 impl How {
@@ -158,12 +163,12 @@ impl How {
                 let (least, greatest) = to.bounds();
                 // The comparisons with NaN are false, so NaN is above all values.
                 let place = if value < least as f64 {
-                    Place::Below
+                    NumberPlace::Below
                 } else if value <= greatest as f64 {
                     let floor = value.floor();
-                    if floor == value { Place::At(floor as i128) } else { Place::Behind(floor as i128) }
+                    if floor == value { NumberPlace::At(floor as i128) } else { NumberPlace::Behind(floor as i128) }
                 } else {
-                    Place::Above
+                    NumberPlace::Above
                 };
                 Placed::Exact(place, to)
             }
@@ -173,13 +178,13 @@ impl How {
 
 /// The place of an exact number among the values of a column.
 #[inline]
-fn placed(number: i128, scale: u8, column: Number) -> Place {
+fn placed(number: i128, scale: u8, column: Number) -> NumberPlace {
     let (least, greatest) = column.bounds();
     let (floor, is_whole) = if scale == column.scale() {
         (number, true)
     } else if scale < column.scale() {
         let Some(number) = product(number, ten_to(column.scale() - scale)) else {
-            return if number < 0 { Place::Below } else { Place::Above };
+            return if number < 0 { NumberPlace::Below } else { NumberPlace::Above };
         };
         (number, true)
     } else {
@@ -189,14 +194,14 @@ fn placed(number: i128, scale: u8, column: Number) -> Place {
     };
     if floor < least {
         // The number may be between `floor` and the least value, but no value of the column is there.
-        Place::Below
+        NumberPlace::Below
     } else if floor > greatest {
-        Place::Above
+        NumberPlace::Above
     } else if is_whole {
-        Place::At(floor)
+        NumberPlace::At(floor)
     } else if floor == greatest {
-        Place::Above
+        NumberPlace::Above
     } else {
-        Place::Behind(floor)
+        NumberPlace::Behind(floor)
     }
 }

@@ -47,4 +47,4 @@ pub use change::meets_several;
 pub use compiled::Compiled;
 pub use read::ROUNDS_MAX;
 pub use result_rows::ResultRows;
-pub use scratch::Scratch;
+pub use scratch::ProgramScratch;

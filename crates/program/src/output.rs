@@ -11,18 +11,18 @@ use rowmill_base::{Error, ErrorKind, Result, SqlType};
 use rowmill_plan::program::{self, Scalar};
 use rowmill_storage::keyed::ValueRef;
 
-use crate::expr::{Compiler, Env, Expr, compare_values, unsupported};
-use crate::groups::{Groups, GroupsScratch};
+use crate::expr::{Env, Expr, ExprCompiler, compare_values, unsupported};
+use crate::groups::{CompiledGroups, GroupsScratch};
 use crate::pace::bounded;
 use crate::result_rows::ResultRows;
-use crate::texts::Texts;
+use crate::texts::ComputedTexts;
 
 /// Rows that are collected at least before they are sorted and cut.
 const SORTED_MIN: usize = 32;
 
 /// An output that is ready to be filled.
 #[derive(Debug)]
-pub(crate) struct Output {
+pub(crate) struct CompiledOutput {
     filter: Option<Expr>,
     of: Of,
     texts: usize,
@@ -30,13 +30,13 @@ pub(crate) struct Output {
 
 #[derive(Debug)]
 enum Of {
-    Rows(Rows),
-    Groups(Groups),
+    Rows(OrderedRows),
+    Groups(CompiledGroups),
 }
 
 /// The columns of the result, their order, and OFFSET and LIMIT.
 #[derive(Debug)]
-pub(crate) struct Rows {
+pub(crate) struct OrderedRows {
     columns: Box<[Expr]>,
     /// The values to order by. They come after the columns in a collected row.
     order: Box<[Expr]>,
@@ -59,7 +59,7 @@ pub(crate) struct Way {
 pub(crate) struct OutputScratch {
     rows: RowsScratch,
     groups: GroupsScratch,
-    texts: Texts,
+    texts: ComputedTexts,
 }
 
 /// Memory that collected rows need.
@@ -74,34 +74,34 @@ pub(crate) struct RowsScratch {
 
 /// Takes the rows of one run.
 pub(crate) struct Sink<'s> {
-    output: &'s Output,
+    output: &'s CompiledOutput,
     out: &'s mut ResultRows,
-    texts: &'s mut Texts,
+    texts: &'s mut ComputedTexts,
     taker: Taker<'s>,
 }
 
 enum Taker<'s> {
     Rows(RowSink<'s>),
-    Groups(&'s Groups, &'s mut GroupsScratch, &'s mut RowsScratch),
+    Groups(&'s CompiledGroups, &'s mut GroupsScratch, &'s mut RowsScratch),
 }
 
 /// Takes rows and gives them in the order that the statement asks for.
 pub(crate) struct RowSink<'s> {
-    rows: &'s Rows,
+    rows: &'s OrderedRows,
     scratch: &'s mut RowsScratch,
     skip: usize,
     limit: usize,
 }
 
-impl Output {
+impl CompiledOutput {
     /// All scalars of an output that are computed for the rows of the lookups.
-    pub(crate) fn scalars(output: &program::Output) -> Vec<&Scalar> {
+    pub(crate) fn scalars(output: &program::ReadOutput) -> Vec<&Scalar> {
         match output {
-            program::Output::Rows(rows) => {
+            program::ReadOutput::Rows(rows) => {
                 let order = rows.order.iter().map(|order| &order.value);
                 rows.columns.iter().chain(order).collect()
             }
-            program::Output::Groups(groups) => {
+            program::ReadOutput::Groups(groups) => {
                 let of_aggregates = groups.aggregates.iter();
                 let of_aggregates = of_aggregates.flat_map(|one| std::iter::once(&one.argument).chain(&one.filter));
                 groups.keys.iter().chain(of_aggregates).collect()
@@ -109,18 +109,22 @@ impl Output {
         }
     }
 
-    pub(crate) fn new(output: &program::Output, filter: &Option<Scalar>, mut compiler: Compiler<'_>) -> Result<Output> {
+    pub(crate) fn new(
+        output: &program::ReadOutput,
+        filter: &Option<Scalar>,
+        mut compiler: ExprCompiler<'_>,
+    ) -> Result<CompiledOutput> {
         let filter = filter.as_ref().map(|filter| compiler.condition(filter)).transpose()?;
         let of = match output {
-            program::Output::Rows(rows) => Of::Rows(Rows::new(rows, &mut compiler)?),
-            program::Output::Groups(groups) => Of::Groups(Groups::new(groups, &mut compiler)?),
+            program::ReadOutput::Rows(rows) => Of::Rows(OrderedRows::new(rows, &mut compiler)?),
+            program::ReadOutput::Groups(groups) => Of::Groups(CompiledGroups::new(groups, &mut compiler)?),
         };
-        Ok(Output { filter, of, texts: compiler.texts() })
+        Ok(CompiledOutput { filter, of, texts: compiler.texts() })
     }
 }
 
-impl Rows {
-    pub(crate) fn new(rows: &program::Rows, compiler: &mut Compiler<'_>) -> Result<Rows> {
+impl OrderedRows {
+    pub(crate) fn new(rows: &program::RowOutput, compiler: &mut ExprCompiler<'_>) -> Result<OrderedRows> {
         let kinds = rows.columns.iter().chain(rows.order.iter().map(|order| &order.value));
         if let Some(by) = rows.order.iter().find(|by| !by.value.kind.is_ordered()) {
             return Err(unsupported(format_args!("an order by {}", by.value.kind)));
@@ -134,7 +138,7 @@ impl Rows {
             scalar => scalar.as_ref().map(|scalar| compiler.expr(scalar)).transpose(),
         };
         let (skip, limit) = (number(&rows.skip)?, number(&rows.limit)?);
-        Ok(Rows {
+        Ok(OrderedRows {
             columns: compiler.exprs(&rows.columns)?,
             order,
             ways: ways.collect(),
@@ -148,7 +152,7 @@ impl Rows {
     pub(crate) fn sink<'s>(
         &'s self,
         parameters: &[ValueRef<'_>],
-        texts: &mut Texts,
+        texts: &mut ComputedTexts,
         places: usize,
         scratch: &'s mut RowsScratch,
     ) -> Result<RowSink<'s>> {
@@ -269,7 +273,7 @@ impl RowSink<'_> {
 
 impl<'s> Sink<'s> {
     pub(crate) fn new(
-        output: &'s Output,
+        output: &'s CompiledOutput,
         parameters: &[ValueRef<'_>],
         scratch: &'s mut OutputScratch,
         out: &'s mut ResultRows,
@@ -361,7 +365,7 @@ pub(crate) fn put<'a>(out: &mut ResultRows, exprs: impl Iterator<Item = &'a Expr
     Ok(())
 }
 
-fn sort(rows: &Rows, kept: &ResultRows, places: &mut Vec<usize>) {
+fn sort(rows: &OrderedRows, kept: &ResultRows, places: &mut Vec<usize>) {
     places.clear();
     places.extend(0..kept.len());
     places.sort_unstable_by(|left, right| rows.compare(kept, *left, *right));

@@ -11,19 +11,19 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use rowmill_base::{Cancel, Error, ErrorKind, Result, SqlType};
-use rowmill_plan::program::{self, Column, LookupKind, LookupSource, Scalar, ScalarOp, TextPrefix};
+use rowmill_plan::program::{self, LookupKind, LookupSource, RowColumn, Scalar, ScalarOp, TextPrefix};
 use rowmill_storage::keyed::{ByteRows, ValueRef};
 use rowmill_txn::Catalog;
-use rowmill_txn::keyed::{Reader, TableCodec};
+use rowmill_txn::keyed::{KeyedReader, TableCodec};
 
 use crate::access::{Access, AccessScratch, Unread};
 use crate::compiled::column_kinds;
-use crate::expr::{Compiler, Env, Expr, Layout, unsupported};
-use crate::output::{Output, OutputScratch, Sink};
+use crate::expr::{Env, Expr, ExprCompiler, RowsLayout, unsupported};
+use crate::output::{CompiledOutput, OutputScratch, Sink};
 use crate::pace::{Pace, bounded};
 use crate::recycled::recycled;
 use crate::result_rows::ResultRows;
-use crate::texts::Texts;
+use crate::texts::ComputedTexts;
 use crate::windows::{WindowScratch, Windows};
 
 /// Rounds of a recursion at most. If a recursion needs more, the statement should run in the general engine.
@@ -31,9 +31,9 @@ pub const ROUNDS_MAX: u64 = 1_000;
 
 /// A read that is ready to run.
 #[derive(Debug)]
-pub(crate) struct Read {
+pub(crate) struct CompiledRead {
     lookups: Box<[Lookup]>,
-    output: Output,
+    output: CompiledOutput,
     /// The types of the columns of its result.
     kinds: Arc<[SqlType]>,
     pub(crate) for_update: bool,
@@ -44,7 +44,7 @@ pub(crate) struct Read {
 #[derive(Debug)]
 struct Lookup {
     kind: LookupKind,
-    source: Source,
+    source: CompiledSource,
     condition: Option<Expr>,
     /// The LIKE whose pattern gives the access its range of keys. It is one part of the condition, kept apart because
     /// the range alone already proves it when the pattern is only a prefix. For example, `a LIKE 'x%'` needs no check
@@ -59,7 +59,7 @@ struct Lookup {
 }
 
 #[derive(Debug)]
-enum Source {
+enum CompiledSource {
     Table(Access),
     Reads(NestedReads),
 }
@@ -78,8 +78,8 @@ struct NestedReads {
 /// Where the rows of a lookup in memory come from.
 #[derive(Debug)]
 enum NestedSource {
-    Reads(Box<[Read]>),
-    Windows(Box<(Read, Windows)>),
+    Reads(Box<[CompiledRead]>),
+    Windows(Box<(CompiledRead, Windows)>),
     Recursion(Box<Recursion>),
     /// The rows of the previous round of a recursion. The number says which recursion: 0 is the innermost one around
     /// this read, 1 the next one outwards.
@@ -89,8 +89,8 @@ enum NestedSource {
 /// `WITH RECURSIVE`
 #[derive(Debug)]
 struct Recursion {
-    base: Box<[Read]>,
-    step: Read,
+    base: Box<[CompiledRead]>,
+    step: CompiledRead,
     distinct: bool,
 }
 
@@ -104,7 +104,7 @@ struct LastRounds<'r> {
 /// Memory that a read needs, kept from one run to the next so that a run allocates nothing.
 #[derive(Debug, Default)]
 pub(crate) struct ReadScratch {
-    levels: Vec<Level>,
+    levels: Vec<LoopLevel>,
     output: OutputScratch,
     /// Keys of the rows that the read gave `FOR UPDATE`. The caller must validate them at commit.
     pub(crate) keys: ByteRows,
@@ -113,11 +113,11 @@ pub(crate) struct ReadScratch {
 
 /// Memory that one level of the loops needs.
 #[derive(Debug, Default)]
-struct Level {
+struct LoopLevel {
     access: AccessScratch,
     columns: Vec<ValueRef<'static>>,
-    texts: Texts,
-    compared_texts: Texts,
+    texts: ComputedTexts,
+    compared_texts: ComputedTexts,
     nested: Option<Box<NestedRows>>,
 }
 
@@ -144,8 +144,8 @@ struct Captured<'r> {
 }
 
 /// The state that all loops of one run share.
-struct Run<'r> {
-    reader: &'r Reader<'r>,
+struct ReadRun<'r> {
+    reader: &'r KeyedReader<'r>,
     parameters: &'r [ValueRef<'r>],
     sink: Sink<'r>,
     captured: Option<Captured<'r>>,
@@ -159,8 +159,8 @@ struct Run<'r> {
     last_rounds: Option<&'r LastRounds<'r>>,
 }
 
-impl Read {
-    pub(crate) fn new(read: &program::Read, catalog: &Catalog, parameters: &[SqlType]) -> Result<Read> {
+impl CompiledRead {
+    pub(crate) fn new(read: &program::ReadPlan, catalog: &Catalog, parameters: &[SqlType]) -> Result<CompiledRead> {
         // FOR UPDATE reports keys to the transaction, so its lookup must fetch whole rows.
         let whole = read.for_update.then_some(0);
         if read.for_update
@@ -168,20 +168,20 @@ impl Read {
         {
             return Err(unsupported("FOR UPDATE on anything but a single table"));
         }
-        Read::within(read, catalog, parameters, &Layout::default(), whole)
+        CompiledRead::within(read, catalog, parameters, &RowsLayout::default(), whole)
     }
 
     /// Compiles a read whose lookup `whole` must read whole rows of a table, because [`gather`](Self::gather) collects
     /// them.
     pub(crate) fn of_target(
-        read: &program::Read,
+        read: &program::ReadPlan,
         catalog: &Catalog,
         parameters: &[SqlType],
         whole: usize,
-    ) -> Result<Read> {
+    ) -> Result<CompiledRead> {
         match read.lookups.get(whole) {
             Some(program::NestedLookup { kind: LookupKind::Inner, source: LookupSource::Table(_), .. }) => {
-                Read::within(read, catalog, parameters, &Layout::default(), Some(whole))
+                CompiledRead::within(read, catalog, parameters, &RowsLayout::default(), Some(whole))
             }
             _ => Err(Error::internal("the program changes rows of a source that is not a table")),
         }
@@ -189,12 +189,12 @@ impl Read {
 
     /// Compiles a read that is nested in others. `outer` is the layout of the rows around it.
     fn within(
-        read: &program::Read,
+        read: &program::ReadPlan,
         catalog: &Catalog,
         parameters: &[SqlType],
-        outer: &Layout,
+        outer: &RowsLayout,
         whole: Option<usize>,
-    ) -> Result<Read> {
+    ) -> Result<CompiledRead> {
         let layout = layout(read, catalog, outer)?;
         let mut lookups = Vec::with_capacity(read.lookups.len());
         for (at, lookup) in read.lookups.iter().enumerate() {
@@ -208,12 +208,14 @@ impl Read {
             let source = match &lookup.source {
                 LookupSource::Table(access) => {
                     let whole = whole == Some(at);
-                    Source::Table(Access::new(access, catalog, parameters, &layout, row, wanted, whole)?)
+                    CompiledSource::Table(Access::new(access, catalog, parameters, &layout, row, wanted, whole)?)
                 }
                 nested => {
                     let before = layout.first_rows(row);
-                    let within = |read: &program::Read| Read::within(read, catalog, parameters, &before, None);
-                    let all = |reads: &[program::Read]| reads.iter().map(within).collect::<Result<Box<[Read]>>>();
+                    let within =
+                        |read: &program::ReadPlan| CompiledRead::within(read, catalog, parameters, &before, None);
+                    let all =
+                        |reads: &[program::ReadPlan]| reads.iter().map(within).collect::<Result<Box<[CompiledRead]>>>();
                     let of = match nested {
                         LookupSource::Windows(of) => {
                             NestedSource::Windows(Box::new((within(&of.read)?, Windows::new(of, parameters)?)))
@@ -228,18 +230,18 @@ impl Read {
                         LookupSource::Table(_) => unreachable!("a table source was handled above"),
                     };
                     let are_correlated = nested.reads().into_iter().any(|read| names_rows_before(read, row));
-                    Source::Reads(NestedReads { of, wanted: wanted.into(), are_correlated })
+                    CompiledSource::Reads(NestedReads { of, wanted: wanted.into(), are_correlated })
                 }
             };
-            let mut compiler = Compiler::new(parameters, &layout, row + 1);
+            let mut compiler = ExprCompiler::new(parameters, &layout, row + 1);
             let mut condition = |scalar: &Option<Scalar>| {
                 let scalar = scalar.as_ref();
                 scalar.map(|condition| compiler.condition(condition)).transpose()
             };
             // Keep the LIKE apart: the range of the access may already imply it.
             let (like, others) = match (&lookup.source, &source) {
-                (LookupSource::Table(of), Source::Table(access)) => {
-                    let column = access.prefix_column().map(|column| Column { row, column });
+                (LookupSource::Table(of), CompiledSource::Table(access)) => {
+                    let column = access.prefix_column().map(|column| RowColumn { row, column });
                     split_like(lookup.condition.as_ref(), of.prefix.as_ref(), column)
                 }
                 _ => (None, lookup.condition.clone()),
@@ -249,11 +251,11 @@ impl Read {
             let texts = compiler.texts();
             lookups.push(Lookup { kind: lookup.kind, source, condition, like, compared, texts, columns, has_mark });
         }
-        let compiler = Compiler::new(parameters, &layout, layout.len());
-        let output = Output::new(&read.output, &read.filter, compiler)?;
+        let compiler = ExprCompiler::new(parameters, &layout, layout.len());
+        let output = CompiledOutput::new(&read.output, &read.filter, compiler)?;
         let rows_max = read.rows_max.unwrap_or(u64::MAX);
         let kinds = read.output().into();
-        Ok(Read { lookups: lookups.into(), output, kinds, for_update: read.for_update, rows_max })
+        Ok(CompiledRead { lookups: lookups.into(), output, kinds, for_update: read.for_update, rows_max })
     }
 
     /// The types of the columns of its result.
@@ -264,15 +266,15 @@ impl Read {
     /// The codec of the table that a lookup reads, or `None` if its source is not a table.
     pub(crate) fn codec(&self, lookup: usize) -> Option<&Arc<TableCodec>> {
         match &self.lookups.get(lookup)?.source {
-            Source::Table(access) => Some(access.codec()),
-            Source::Reads(_) => None,
+            CompiledSource::Table(access) => Some(access.codec()),
+            CompiledSource::Reads(_) => None,
         }
     }
 
     /// Runs the read and appends its rows to `out`, which the caller must have started with the types of this read.
     pub(crate) fn run(
         &self,
-        reader: &Reader<'_>,
+        reader: &KeyedReader<'_>,
         parameters: &[ValueRef<'_>],
         scratch: &mut ReadScratch,
         cancel: &Cancel,
@@ -291,7 +293,7 @@ impl Read {
         &self,
         of: usize,
         [keys, rows]: [&mut ByteRows; 2],
-        reader: &Reader<'_>,
+        reader: &KeyedReader<'_>,
         parameters: &[ValueRef<'_>],
         scratch: &mut ReadScratch,
         cancel: &Cancel,
@@ -309,14 +311,14 @@ impl Read {
         outer: &[ValueRef<'_>],
         captured: Option<Captured<'r>>,
         last_rounds: Option<&'r LastRounds<'r>>,
-        reader: &'r Reader<'r>,
+        reader: &'r KeyedReader<'r>,
         parameters: &'r [ValueRef<'r>],
-        (levels, output): (&mut Vec<Level>, &'r mut OutputScratch),
+        (levels, output): (&mut Vec<LoopLevel>, &'r mut OutputScratch),
         cancel: &'r Cancel,
         out: &'r mut ResultRows,
     ) -> Result<()> {
         if levels.len() < self.lookups.len() {
-            levels.resize_with(self.lookups.len(), Level::default);
+            levels.resize_with(self.lookups.len(), LoopLevel::default);
         }
         for nested in levels.iter_mut().filter_map(|level| level.nested.as_mut()) {
             // Rows of nested reads are valid for one run only, because a snapshot and parameters are.
@@ -325,7 +327,8 @@ impl Read {
         let sink = Sink::new(&self.output, parameters, output, out)?;
         let (lookups, rows_left, first) = (self.lookups.len(), self.rows_max, sink.rows_wanted());
         let pace = Pace::new(cancel);
-        let mut run = Run { reader, parameters, sink, captured, lookups, first, rows_left, cancel, pace, last_rounds };
+        let mut run =
+            ReadRun { reader, parameters, sink, captured, lookups, first, rows_left, cancel, pace, last_rounds };
         if run.sink.wants_rows() {
             run.loop_over(&self.lookups, levels, outer)?;
         }
@@ -348,10 +351,10 @@ struct Match<'m> {
     row: &'m [u8],
 }
 
-impl Run<'_> {
+impl ReadRun<'_> {
     /// Runs the loops of `lookups` for the row `outer` of the loops around them. Returns whether the sink wants more
     /// rows.
-    fn loop_over(&mut self, lookups: &[Lookup], levels: &mut [Level], outer: &[ValueRef<'_>]) -> Result<bool> {
+    fn loop_over(&mut self, lookups: &[Lookup], levels: &mut [LoopLevel], outer: &[ValueRef<'_>]) -> Result<bool> {
         let Some((lookup, lookups)) = lookups.split_first() else { return self.give(outer) };
         let (level, levels) = levels.split_first_mut().expect("there is a level for each lookup");
         match lookup.kind {
@@ -407,7 +410,7 @@ impl Run<'_> {
 
     /// Tests whether a row of a lookup matches `outer`, with the three values of SQL's logic: `None` (unknown) if no
     /// comparison was true but one was NULL.
-    fn probe(&mut self, lookup: &Lookup, level: &mut Level, outer: &[ValueRef<'_>]) -> Result<Option<bool>> {
+    fn probe(&mut self, lookup: &Lookup, level: &mut LoopLevel, outer: &[ValueRef<'_>]) -> Result<Option<bool>> {
         let mut is_match = Some(false);
         let parameters = self.parameters;
         let mut texts = std::mem::take(&mut level.compared_texts);
@@ -436,7 +439,7 @@ impl Run<'_> {
     fn without_values(
         &mut self,
         lookup: &Lookup,
-        level: &mut Level,
+        level: &mut LoopLevel,
         outer: &[ValueRef<'_>],
         mark: Option<ValueRef<'static>>,
         go_on: impl FnOnce(&mut Self, &[ValueRef<'_>]) -> Result<bool>,
@@ -455,15 +458,15 @@ impl Run<'_> {
     fn each_match(
         &mut self,
         lookup: &Lookup,
-        level: &mut Level,
+        level: &mut LoopLevel,
         outer: &[ValueRef<'_>],
         unread: usize,
         mut each: impl FnMut(&mut Self, Match<'_>) -> Result<bool>,
     ) -> Result<bool> {
-        let Level { access: scratch, columns, texts, nested, .. } = level;
+        let LoopLevel { access: scratch, columns, texts, nested, .. } = level;
         let (reader, parameters) = (self.reader, self.parameters);
         match &lookup.source {
-            Source::Table(access) => {
+            CompiledSource::Table(access) => {
                 let first = match lookup.kind {
                     LookupKind::Semi | LookupKind::Anti | LookupKind::Mark => match lookup.condition {
                         Some(_) => CONDITIONED_FIRST,
@@ -473,7 +476,7 @@ impl Run<'_> {
                     // The limit applies to the first lookup only, and only the first time.
                     _ => std::mem::replace(&mut self.first, usize::MAX),
                 };
-                let env = Env { columns: outer, parameters, texts: &Texts::default() };
+                let env = Env { columns: outer, parameters, texts: &ComputedTexts::default() };
                 let asks_like = lookup.asks_like(outer, parameters)?;
                 let mut left = Unread::new(unread, self.cancel);
                 let goes_on = access.run(env, reader, scratch, first, &mut left, |found| {
@@ -492,7 +495,7 @@ impl Run<'_> {
                 }
                 Ok(goes_on)
             }
-            Source::Reads(nested_reads) => {
+            CompiledSource::Reads(nested_reads) => {
                 let nested = nested.get_or_insert_default();
                 let NestedRows { scratch, windows, rows, are_there } = &mut **nested;
                 // An uncorrelated source keeps its rows for the rest of the run.
@@ -547,7 +550,7 @@ const CONDITIONED_FIRST: usize = 4;
 struct Within<'r> {
     /// The values of the rows at which the loops are.
     outer: &'r [ValueRef<'r>],
-    reader: &'r Reader<'r>,
+    reader: &'r KeyedReader<'r>,
     parameters: &'r [ValueRef<'r>],
     cancel: &'r Cancel,
     rounds: Option<&'r LastRounds<'r>>,
@@ -555,14 +558,14 @@ struct Within<'r> {
 
 impl Within<'_> {
     /// Runs a read and appends its rows to `rows`.
-    fn add(self, read: &Read, scratch: &mut ReadScratch, rows: &mut ResultRows) -> Result<()> {
+    fn add(self, read: &CompiledRead, scratch: &mut ReadScratch, rows: &mut ResultRows) -> Result<()> {
         let Within { outer, reader, parameters, cancel, rounds } = self;
         let scratch = (&mut scratch.levels, &mut scratch.output);
         read.run_over(outer, None, rounds, reader, parameters, scratch, cancel, rows)
     }
 
     /// Starts `rows` with the types of the first read, then appends the rows of all reads to it.
-    fn add_all(self, reads: &[Read], scratch: &mut Vec<ReadScratch>, rows: &mut ResultRows) -> Result<()> {
+    fn add_all(self, reads: &[CompiledRead], scratch: &mut Vec<ReadScratch>, rows: &mut ResultRows) -> Result<()> {
         scratch.resize_with(scratch.len().max(reads.len()), ReadScratch::default);
         if let Some(first) = reads.first() {
             rows.start(first.kinds());
@@ -641,14 +644,14 @@ impl Recursion {
 impl Lookup {
     /// Whether every row that its access finds in the table is a match.
     fn gives_every_row(&self) -> bool {
-        self.kind == LookupKind::Inner && self.condition.is_none() && matches!(self.source, Source::Table(_))
+        self.kind == LookupKind::Inner && self.condition.is_none() && matches!(self.source, CompiledSource::Table(_))
     }
 
-    fn matches(&self, row: &[ValueRef<'_>], parameters: &[ValueRef<'_>], texts: &mut Texts) -> Result<bool> {
+    fn matches(&self, row: &[ValueRef<'_>], parameters: &[ValueRef<'_>], texts: &mut ComputedTexts) -> Result<bool> {
         self.is_true(self.condition.as_ref(), row, parameters, texts)
     }
 
-    fn is_like(&self, row: &[ValueRef<'_>], parameters: &[ValueRef<'_>], texts: &mut Texts) -> Result<bool> {
+    fn is_like(&self, row: &[ValueRef<'_>], parameters: &[ValueRef<'_>], texts: &mut ComputedTexts) -> Result<bool> {
         self.is_true(self.like.as_ref(), row, parameters, texts)
     }
 
@@ -657,7 +660,7 @@ impl Lookup {
         condition: Option<&Expr>,
         row: &[ValueRef<'_>],
         parameters: &[ValueRef<'_>],
-        texts: &mut Texts,
+        texts: &mut ComputedTexts,
     ) -> Result<bool> {
         let Some(condition) = condition else { return Ok(true) };
         texts.clear(self.texts);
@@ -667,8 +670,8 @@ impl Lookup {
     /// Whether each row that the access finds for `outer` must also be tested with the LIKE.
     fn asks_like(&self, outer: &[ValueRef<'_>], parameters: &[ValueRef<'_>]) -> Result<bool> {
         match (&self.like, &self.source) {
-            (Some(_), Source::Table(access)) => {
-                let texts = Texts::default();
+            (Some(_), CompiledSource::Table(access)) => {
+                let texts = ComputedTexts::default();
                 access.finds_more_than_prefix(Env { columns: outer, parameters, texts: &texts })
             }
             _ => Ok(false),
@@ -680,7 +683,7 @@ impl Lookup {
 fn split_like(
     condition: Option<&Scalar>,
     prefix: Option<&TextPrefix>,
-    column: Option<Column>,
+    column: Option<RowColumn>,
 ) -> (Option<Scalar>, Option<Scalar>) {
     let parts = match condition {
         None => &[],
@@ -705,7 +708,7 @@ fn more_than_one_row() -> Error {
 }
 
 /// Builds the layout of the rows around a read and of its own lookups, with the columns that any of its scalars needs.
-fn layout(read: &program::Read, catalog: &Catalog, outer: &Layout) -> Result<Layout> {
+fn layout(read: &program::ReadPlan, catalog: &Catalog, outer: &RowsLayout) -> Result<RowsLayout> {
     let mut layout = outer.clone();
     for lookup in &read.lookups {
         let mut kinds = match &lookup.source {
@@ -738,7 +741,11 @@ fn source_columns(lookup: &program::NestedLookup, catalog: &Catalog) -> Result<u
 /// Calls `each` with every scalar of a read and of the reads nested in it. The lookups of the read are numbered from
 /// `first`. The second argument of `each` says how many rows the scalar may refer to by numbers that have the same
 /// meaning in the outermost read: rows with higher numbers belong to a nested read.
-fn each_scalar(read: &program::Read, first: usize, each: &mut dyn FnMut(&Scalar, usize) -> Result<()>) -> Result<()> {
+fn each_scalar(
+    read: &program::ReadPlan,
+    first: usize,
+    each: &mut dyn FnMut(&Scalar, usize) -> Result<()>,
+) -> Result<()> {
     for (at, lookup) in read.lookups.iter().enumerate() {
         match &lookup.source {
             LookupSource::Table(access) => access.scalars().try_for_each(|scalar| each(scalar, usize::MAX))?,
@@ -751,11 +758,11 @@ fn each_scalar(read: &program::Read, first: usize, each: &mut dyn FnMut(&Scalar,
         }
         lookup.condition.iter().chain(&lookup.compared).try_for_each(|scalar| each(scalar, usize::MAX))?;
     }
-    read.filter.iter().chain(Output::scalars(&read.output)).try_for_each(|scalar| each(scalar, usize::MAX))
+    read.filter.iter().chain(CompiledOutput::scalars(&read.output)).try_for_each(|scalar| each(scalar, usize::MAX))
 }
 
 /// Whether a read whose lookups are numbered from `first` refers to columns of lookups before `first`.
-fn names_rows_before(read: &program::Read, first: usize) -> bool {
+fn names_rows_before(read: &program::ReadPlan, first: usize) -> bool {
     let mut names = false;
     let each = &mut |scalar: &Scalar, _| {
         scalar.each_column(&mut |column| names |= column.row < first);

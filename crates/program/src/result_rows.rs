@@ -26,14 +26,14 @@ fn kinds_of(schema: &SchemaRef) -> Result<Arc<[SqlType]>> {
 pub struct ResultRows {
     kinds: Arc<[SqlType]>,
     rows: usize,
-    cells: Vec<Cell>,
+    cells: Vec<ResultCell>,
     texts: String,
     bytes: Vec<u8>,
 }
 
 /// A value. Texts and bytes are given by their start and end in the buffers.
 #[derive(Clone, Copy, Debug)]
-enum Cell {
+enum ResultCell {
     Null,
     Bool(bool),
     Int(i64),
@@ -66,15 +66,15 @@ impl ResultRows {
     pub fn get(&self, row: usize, column: usize) -> ValueRef<'_> {
         assert!(row < self.rows && column < self.kinds.len(), "no row {row} with a column {column}");
         match self.cells[row * self.kinds.len() + column] {
-            Cell::Null => ValueRef::Null,
-            Cell::Bool(value) => ValueRef::Bool(value),
-            Cell::Int(value) => ValueRef::Int(value),
-            Cell::UInt(value) => ValueRef::UInt(value),
-            Cell::Float(value) => ValueRef::Float(value),
-            Cell::Decimal(value) => ValueRef::Decimal(value),
-            Cell::Interval(value) => ValueRef::Interval(value),
-            Cell::Text(start, end) => ValueRef::Text(&self.texts[start..end]),
-            Cell::Bytes(start, end) => ValueRef::Bytes(&self.bytes[start..end]),
+            ResultCell::Null => ValueRef::Null,
+            ResultCell::Bool(value) => ValueRef::Bool(value),
+            ResultCell::Int(value) => ValueRef::Int(value),
+            ResultCell::UInt(value) => ValueRef::UInt(value),
+            ResultCell::Float(value) => ValueRef::Float(value),
+            ResultCell::Decimal(value) => ValueRef::Decimal(value),
+            ResultCell::Interval(value) => ValueRef::Interval(value),
+            ResultCell::Text(start, end) => ValueRef::Text(&self.texts[start..end]),
+            ResultCell::Bytes(start, end) => ValueRef::Bytes(&self.bytes[start..end]),
         }
     }
 
@@ -155,22 +155,22 @@ impl ResultRows {
     #[inline]
     pub(crate) fn push(&mut self, value: ValueRef<'_>) {
         let cell = match value {
-            ValueRef::Null => Cell::Null,
-            ValueRef::Bool(value) => Cell::Bool(value),
-            ValueRef::Int(value) => Cell::Int(value),
-            ValueRef::UInt(value) => Cell::UInt(value),
-            ValueRef::Float(value) => Cell::Float(value),
-            ValueRef::Decimal(value) => Cell::Decimal(value),
-            ValueRef::Interval(value) => Cell::Interval(value),
+            ValueRef::Null => ResultCell::Null,
+            ValueRef::Bool(value) => ResultCell::Bool(value),
+            ValueRef::Int(value) => ResultCell::Int(value),
+            ValueRef::UInt(value) => ResultCell::UInt(value),
+            ValueRef::Float(value) => ResultCell::Float(value),
+            ValueRef::Decimal(value) => ResultCell::Decimal(value),
+            ValueRef::Interval(value) => ResultCell::Interval(value),
             ValueRef::Text(text) => {
                 let start = self.texts.len();
                 self.texts.push_str(text);
-                Cell::Text(start, self.texts.len())
+                ResultCell::Text(start, self.texts.len())
             }
             ValueRef::Bytes(bytes) => {
                 let start = self.bytes.len();
                 self.bytes.extend_from_slice(bytes);
-                Cell::Bytes(start, self.bytes.len())
+                ResultCell::Bytes(start, self.bytes.len())
             }
         };
         self.cells.push(cell);
@@ -181,8 +181,8 @@ impl ResultRows {
         // In reverse order, so the last truncation of a buffer is the shortest one.
         for cell in self.cells.drain(self.rows * self.kinds.len()..).rev() {
             match cell {
-                Cell::Text(start, _) => self.texts.truncate(start),
-                Cell::Bytes(start, _) => self.bytes.truncate(start),
+                ResultCell::Text(start, _) => self.texts.truncate(start),
+                ResultCell::Bytes(start, _) => self.bytes.truncate(start),
                 _ => {}
             }
         }

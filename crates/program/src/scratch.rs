@@ -7,17 +7,17 @@ use crate::access::AccessScratch;
 use crate::insert::TakenScratch;
 use crate::read::ReadScratch;
 use crate::result_rows::ResultRows;
-use crate::texts::Texts;
+use crate::texts::ComputedTexts;
 
 /// All memory that running a program needs. Any program can run with any scratch; a connection should keep one.
 #[derive(Debug, Default)]
-pub struct Scratch {
+pub struct ProgramScratch {
     pub(crate) cancel: Cancel,
     pub(crate) read: ReadScratch,
     pub(crate) write: WriteScratch,
 }
 
-impl Scratch {
+impl ProgramScratch {
     /// Sets the flag that cancels the statements that run after this call.
     pub fn set_cancel(&mut self, cancel: Cancel) {
         self.cancel = cancel;
@@ -40,9 +40,9 @@ pub(crate) struct WriteScratch {
     pub(crate) after: Vec<ValueRef<'static>>,
     /// Buffers for values that a key stores in another form.
     pub(crate) values: Vec<Vec<u8>>,
-    pub(crate) texts: Texts,
+    pub(crate) texts: ComputedTexts,
     /// Texts of expressions over the changed row.
-    pub(crate) after_texts: Texts,
+    pub(crate) after_texts: ComputedTexts,
     /// For the search of `INSERT ... ON CONFLICT`.
     pub(crate) taken: TakenScratch,
 }

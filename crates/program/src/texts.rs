@@ -5,23 +5,23 @@ use std::cell::{OnceCell, RefCell};
 /// One place for each text or byte string that an expression can make, found by number. A place is written at most once
 /// per row, through a shared reference, so earlier texts can be read while later ones are made.
 #[derive(Debug, Default)]
-pub(crate) struct Texts {
-    places: Vec<Place>,
+pub(crate) struct ComputedTexts {
+    places: Vec<TextPlace>,
 }
 
 #[derive(Debug, Default)]
-struct Place {
+struct TextPlace {
     text: OnceCell<String>,
     bytes: OnceCell<Vec<u8>>,
     /// The memory of the previous text, which the next one reuses.
     spare: RefCell<String>,
 }
 
-impl Texts {
+impl ComputedTexts {
     /// Empties the first `places` places. The caller must do this before each row.
     pub(crate) fn clear(&mut self, places: usize) {
         if self.places.len() < places {
-            self.places.resize_with(places, Place::default);
+            self.places.resize_with(places, TextPlace::default);
         }
         for place in &mut self.places[..places] {
             if let Some(text) = place.text.take() {

@@ -14,11 +14,11 @@ use rowmill_plan::program::{self, FrameEnd, RowFrame, WindowValue};
 use rowmill_storage::keyed::ValueRef;
 
 use crate::aggregate::{Aggregate, Total};
-use crate::expr::{Compiler, Env, Layout, unsupported};
+use crate::expr::{Env, ExprCompiler, RowsLayout, unsupported};
 use crate::output::Way;
 use crate::pace::{Pace, bounded};
 use crate::result_rows::ResultRows;
-use crate::texts::Texts;
+use crate::texts::ComputedTexts;
 
 /// Rows that frames may read again in total. With more, the batch engine is better, because it keeps partial results.
 const FRAME_ROWS_MAX: usize = 1 << 20;
@@ -28,7 +28,7 @@ const FRAME_ROWS_MAX: usize = 1 << 20;
 pub(crate) struct Windows {
     partition: Box<[usize]>,
     order: Box<[(usize, Way)]>,
-    values: Box<[Value]>,
+    values: Box<[WindowCallValue]>,
     /// How many columns of the read are given.
     columns: usize,
     /// The types of the given columns, then those of the window values.
@@ -37,7 +37,7 @@ pub(crate) struct Windows {
 }
 
 #[derive(Debug)]
-enum Value {
+enum WindowCallValue {
     Rank(RankFunction),
     Shift { value: usize, rows: i64, default: Option<usize> },
     Aggregate(Box<Aggregate>, RowFrame),
@@ -53,7 +53,7 @@ pub(crate) struct WindowScratch {
     /// For each window value, its result for each row in sorted order.
     values: Vec<ResultRows>,
     total: Total,
-    texts: Texts,
+    texts: ComputedTexts,
 }
 
 impl Windows {
@@ -62,19 +62,21 @@ impl Windows {
         let invalid = || Error::internal("the program has a window over columns that its read does not have");
         let kinds: Arc<[SqlType]> = windows.output().ok_or_else(invalid)?.into();
         let columns = windows.read.output();
-        let layout = Layout::of_all([columns.clone()]);
-        let mut compiler = Compiler::new(parameters, &layout, 1);
+        let layout = RowsLayout::of_all([columns.clone()]);
+        let mut compiler = ExprCompiler::new(parameters, &layout, 1);
         let values = windows.values.iter().map(|value| {
             Ok(match value {
                 WindowValue::Rank(function) => match function {
-                    RankFunction::RowNumber | RankFunction::Rank | RankFunction::DenseRank => Value::Rank(*function),
+                    RankFunction::RowNumber | RankFunction::Rank | RankFunction::DenseRank => {
+                        WindowCallValue::Rank(*function)
+                    }
                     other => return Err(unsupported(format_args!("{other:?} as a program"))),
                 },
                 WindowValue::Shift { value, rows, default } => {
-                    Value::Shift { value: *value, rows: *rows, default: *default }
+                    WindowCallValue::Shift { value: *value, rows: *rows, default: *default }
                 }
                 WindowValue::Aggregate(of, frame) => {
-                    Value::Aggregate(Box::new(Aggregate::new(of, &mut compiler)?), *frame)
+                    WindowCallValue::Aggregate(Box::new(Aggregate::new(of, &mut compiler)?), *frame)
                 }
             })
         });
@@ -158,17 +160,23 @@ struct OfPartition<'w> {
     places: &'w [usize],
     parameters: &'w [ValueRef<'w>],
     total: &'w mut Total,
-    texts: &'w mut Texts,
+    texts: &'w mut ComputedTexts,
     /// Rows of frames that were read more than once, so far.
     frame_rows: usize,
 }
 
 impl OfPartition<'_> {
     /// Computes a window value for each row of the partition at `range` of the sorted rows.
-    fn give(&mut self, value: &Value, range: Range<usize>, pace: &mut Pace<'_>, out: &mut ResultRows) -> Result<()> {
+    fn give(
+        &mut self,
+        value: &WindowCallValue,
+        range: Range<usize>,
+        pace: &mut Pace<'_>,
+        out: &mut ResultRows,
+    ) -> Result<()> {
         match value {
-            Value::Rank(function) => self.ranks(*function, range, out),
-            Value::Shift { value, rows, default } => {
+            WindowCallValue::Rank(function) => self.ranks(*function, range, out),
+            WindowCallValue::Shift { value, rows, default } => {
                 for at in range.clone() {
                     // The other row must be inside the partition; overflow means that it is not.
                     let other = i64::try_from(at).ok().and_then(|at| usize::try_from(at.checked_add(*rows)?).ok());
@@ -183,7 +191,7 @@ impl OfPartition<'_> {
                 }
                 Ok(())
             }
-            Value::Aggregate(aggregate, frame) => self.totals(aggregate, *frame, range, pace, out),
+            WindowCallValue::Aggregate(aggregate, frame) => self.totals(aggregate, *frame, range, pace, out),
         }
     }
 

@@ -46,14 +46,14 @@ use std::sync::Arc;
 use arrow::datatypes::DataType;
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_expr::typing;
-use rowmill_plan::{ColumnId, Columns, ExprOp, Logical, LogicalQuery, ScalarExpr};
+use rowmill_plan::{ColumnId, ColumnNames, ExprOp, Logical, LogicalQuery, ScalarExpr};
 use rowmill_storage::TableSource;
 use sqlparser::ast;
 use sqlparser::tokenizer::Span;
 
 use crate::catalog::{CatalogView, QueryCatalog, RelationName, RowSource, ViewSpelling};
 use item_function::ItemParameter;
-use scope::{Clause, FromNames, Level, NamedColumn, ScopeRelation};
+use scope::{Clause, FromNames, NamedColumn, ScopeRelation, SelectLevel};
 use with::WithQuery;
 
 /// A query whose names and types are resolved.
@@ -88,7 +88,7 @@ pub struct BoundExprs {
     /// The expressions in order. Column `i` of the given columns is [`ColumnId`] `i`.
     pub exprs: Vec<ScalarExpr>,
     /// The columns: the given ones first, then those that subqueries make.
-    pub columns: Columns,
+    pub columns: ColumnNames,
     /// The tables that subqueries name by number.
     pub tables: Vec<Arc<dyn TableSource>>,
     /// The other sources that subqueries name by number.
@@ -123,7 +123,7 @@ pub fn bind_exprs(
 ) -> Result<BoundExprs> {
     let mut binder = Binder::new(catalog, spelling, parameters);
     let names = binder.given_names(scope);
-    let mut level = Level::new(0);
+    let mut level = SelectLevel::new(0);
     level.names.push(names);
     level.end = Some(binder.columns_end());
     level.clause = Clause::Other(clause);
@@ -177,7 +177,7 @@ pub fn bind_items(
     let mut binder = Binder::new(catalog, spelling, parameters);
     let names = binder.given_names(scope);
     let columns = (0..scope.len()).map(ColumnId).collect();
-    let mut level = Level::new(0);
+    let mut level = SelectLevel::new(0);
     level.names.push(names);
     level.end = Some(binder.columns_end());
     level.clause = Clause::Other(clause);
@@ -217,14 +217,14 @@ const QUERY_DEPTH: usize = 4;
 struct Binder<'a> {
     catalog: &'a dyn QueryCatalog,
     spelling: &'a dyn Fn(&ast::Ident) -> String,
-    columns: Columns,
+    columns: ColumnNames,
     column_count: usize,
     tables: Vec<Arc<dyn TableSource>>,
     sources: Vec<Arc<dyn RowSource>>,
     parameters: Vec<Option<DataType>>,
     relations: HashMap<RelationName, KnownRelation>,
     /// The SELECTs around the current position, innermost last.
-    levels: Vec<Level>,
+    levels: Vec<SelectLevel>,
     /// The visible names of WITH, innermost last.
     withs: Vec<Rc<WithQuery>>,
     /// The views around the current position.
@@ -250,7 +250,7 @@ impl<'a> Binder<'a> {
         Binder {
             catalog,
             spelling,
-            columns: Columns::default(),
+            columns: ColumnNames::default(),
             column_count: 0,
             tables: Vec::new(),
             sources: Vec::new(),
@@ -342,7 +342,7 @@ impl<'a> Binder<'a> {
     }
 
     /// The level of the SELECT that is being bound.
-    fn level(&mut self) -> &mut Level {
+    fn level(&mut self) -> &mut SelectLevel {
         self.levels.last_mut().expect("an expression is bound within a level")
     }
 

@@ -22,12 +22,12 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use rowmill_base::{Result, TableId};
 use rowmill_exec::function::VectorFunction;
-use rowmill_plan::logical::Columns;
+use rowmill_plan::logical::ColumnNames;
 use rowmill_plan::{self as plan, ColumnId, Logical, Names, Node, Predicate, ScalarExpr};
 use rowmill_storage::TableSource;
 
 pub(crate) use self::predicate::translate as translate_predicate;
-use self::relation::Relation;
+use self::relation::LoweredRelation;
 use crate::binder::BoundQuery;
 use crate::catalog::RowSource;
 use crate::column_set::ColumnSet;
@@ -137,7 +137,7 @@ impl PhysicalQuery {
 
 /// Lowers one query.
 struct Lowerer<'b> {
-    columns: Columns,
+    columns: ColumnNames,
     tables: &'b [Arc<dyn TableSource>],
     all_sources: &'b [Arc<dyn RowSource>],
     functions: Vec<Arc<dyn VectorFunction>>,
@@ -175,7 +175,7 @@ fn shared_columns(root: &Logical) -> HashMap<usize, Vec<ColumnId>> {
 
 impl Lowerer<'_> {
     /// Lowers `plan`. The result has the columns of `needed` that the plan makes, and possibly others.
-    fn lower(&mut self, plan: &Logical, needed: &ColumnSet) -> Result<Relation> {
+    fn lower(&mut self, plan: &Logical, needed: &ColumnSet) -> Result<LoweredRelation> {
         match plan {
             Logical::Scan(scan) => self.scan(scan, needed),
             Logical::Source(source) => self.source(source, needed),
@@ -193,7 +193,7 @@ impl Lowerer<'_> {
             Logical::Recursive { .. } => self.recursive(plan),
             Logical::RecursiveRows { number, columns } => {
                 let schema = self.schema(columns);
-                Ok(Relation::new(Node::RecursiveRows { number: *number, schema }, columns.clone()))
+                Ok(LoweredRelation::new(Node::RecursiveRows { number: *number, schema }, columns.clone()))
             }
             Logical::Shared { number, input, input_columns, columns } => {
                 self.shared(*number, input, input_columns, columns)
@@ -219,7 +219,7 @@ impl Lowerer<'_> {
     }
 
     /// An operator that gives exactly the columns `ids`, in that order.
-    fn exactly(&mut self, relation: Relation, ids: &[ColumnId]) -> Result<Arc<Node>> {
+    fn exactly(&mut self, relation: LoweredRelation, ids: &[ColumnId]) -> Result<Arc<Node>> {
         let relation = self.settled(relation, &ids.iter().copied().collect())?;
         if relation.ids == ids {
             return Ok(Arc::clone(relation.node()));
@@ -231,7 +231,11 @@ impl Lowerer<'_> {
 
     /// Adds a column to the source of `relation` for every expression that is not a column yet. Returns the ids in
     /// order.
-    fn with_columns(&mut self, relation: Relation, exprs: &[ScalarExpr]) -> Result<(Relation, Vec<ColumnId>)> {
+    fn with_columns(
+        &mut self,
+        relation: LoweredRelation,
+        exprs: &[ScalarExpr],
+    ) -> Result<(LoweredRelation, Vec<ColumnId>)> {
         let mut made: Vec<(ColumnId, ScalarExpr)> = Vec::new();
         let mut ids = Vec::with_capacity(exprs.len());
         for expr in exprs {
@@ -270,6 +274,6 @@ impl Lowerer<'_> {
                 }
             });
         }
-        Ok((Relation { derived, ..Relation::new(node, all) }, ids))
+        Ok((LoweredRelation { derived, ..LoweredRelation::new(node, all) }, ids))
     }
 }

@@ -7,7 +7,7 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use rowmill_base::{Cancel, Error, Result, SqlType};
 use rowmill_exec::batch::BatchSource;
-use rowmill_exec::values::Values;
+use rowmill_exec::values::ReadyBatches;
 use rowmill_plan::Predicate;
 
 use crate::catalog::RowSource;
@@ -60,7 +60,7 @@ impl RowSource for MemoryRows {
         let rows = batch_rows.max(1);
         let batches =
             (0..batch.num_rows()).step_by(rows).map(|start| batch.slice(start, rows.min(batch.num_rows() - start)));
-        Ok(Values::new(schema, batches.collect()))
+        Ok(ReadyBatches::new(schema, batches.collect()))
     }
 }
 

@@ -28,7 +28,7 @@ mod windows;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-use rowmill_plan::program::Read;
+use rowmill_plan::program::ReadPlan;
 use rowmill_plan::{ColumnId, ExprOp, Logical, ScalarExpr, Volatility};
 use rowmill_storage::TableSource;
 
@@ -43,7 +43,7 @@ pub use names::DefinitionNames;
 pub use scalar::literal as constant;
 
 /// The program of a bound and optimized query that still contains its parameters. Returns `None` if it has no program.
-pub fn read(bound: &BoundQuery) -> Option<Read> {
+pub fn read(bound: &BoundQuery) -> Option<ReadPlan> {
     if bound.reads_clock || !bound.sources.is_empty() || is_unrepeatable(bound) {
         return None;
     }

@@ -4,7 +4,7 @@ use rowmill_base::{Error, ErrorKind, Result};
 use sqlparser::ast::{DescribeAlias, Statement as Sql};
 
 use crate::outcome::Outcome;
-use crate::parse::Body;
+use crate::parse::StatementBody;
 use crate::session::Work;
 use crate::statement::{
     alter_table, analyze, check, copy, create_table, delete, describe, drop, index, insert, lock, maintenance, merge,
@@ -14,15 +14,15 @@ use crate::{explain, settings};
 
 pub(crate) fn run(work: &mut Work<'_>) -> Result<Outcome> {
     match work.statement.body() {
-        Body::Checkpoint => {
+        StatementBody::Checkpoint => {
             work.engine().checkpoint()?;
             Ok(Outcome::Done { tag: "CHECKPOINT" })
         }
-        Body::CheckDatabase => check::run(work),
-        Body::Backup { to } => maintenance::backup(work, to),
-        Body::Restore { from, to } => maintenance::restore(work, from, to),
-        Body::Copy(statement) => copy::run(work, statement),
-        Body::Sql(sql) => run_sql(work, sql),
+        StatementBody::CheckDatabase => check::run(work),
+        StatementBody::Backup { to } => maintenance::backup(work, to),
+        StatementBody::Restore { from, to } => maintenance::restore(work, from, to),
+        StatementBody::Copy(statement) => copy::run(work, statement),
+        StatementBody::Sql(sql) => run_sql(work, sql),
     }
 }
 

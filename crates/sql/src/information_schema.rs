@@ -28,7 +28,7 @@ pub(crate) fn rows(context: &Arc<StatementContext>, name: &str) -> Result<Option
 struct InformationSchema(Arc<StatementContext>);
 
 impl InformationSchema {
-    fn table_rows(&self, name: &str) -> Option<Rows> {
+    fn table_rows(&self, name: &str) -> Option<SchemaRows> {
         Some(match name {
             "schemata" => self.schemata(),
             "tables" => self.tables(),
@@ -43,8 +43,8 @@ impl InformationSchema {
         self.0.snapshot.catalog().schemas()
     }
 
-    fn schemata(&self) -> Rows {
-        let mut rows = Rows::new(&["catalog_name", "schema_name"]);
+    fn schemata(&self) -> SchemaRows {
+        let mut rows = SchemaRows::new(&["catalog_name", "schema_name"]);
         for schema in self.schemas() {
             rows.push([CATALOG.into(), schema.name.as_str().into()]);
         }
@@ -52,10 +52,10 @@ impl InformationSchema {
         rows
     }
 
-    fn tables(&self) -> Rows {
+    fn tables(&self) -> SchemaRows {
         let catalog = self.0.snapshot.catalog();
         // Views have no row count of their own, so it is NULL.
-        let mut rows = Rows::new(&["table_catalog", "table_schema", "table_name", "table_type", "table_rows"]);
+        let mut rows = SchemaRows::new(&["table_catalog", "table_schema", "table_name", "table_type", "table_rows"]);
         for schema in self.schemas() {
             for table in catalog.tables(schema.id).filter(|table| !table.is_sequence()) {
                 let count =
@@ -65,23 +65,29 @@ impl InformationSchema {
                     schema.name.as_str().into(),
                     table.name.as_str().into(),
                     "BASE TABLE".into(),
-                    Cell::Number(count),
+                    SchemaCell::Number(count),
                 ]);
             }
             for view in catalog.views(schema.id) {
                 let name = view.name.as_str().into();
-                rows.push([CATALOG.into(), schema.name.as_str().into(), name, "VIEW".into(), Cell::Number(None)]);
+                rows.push([CATALOG.into(), schema.name.as_str().into(), name, "VIEW".into(), SchemaCell::Number(None)]);
             }
         }
         for table in TABLES {
-            rows.push([CATALOG.into(), INFORMATION_SCHEMA.into(), table.into(), "VIEW".into(), Cell::Number(None)]);
+            rows.push([
+                CATALOG.into(),
+                INFORMATION_SCHEMA.into(),
+                table.into(),
+                "VIEW".into(),
+                SchemaCell::Number(None),
+            ]);
         }
         rows
     }
 
-    fn views(&self) -> Rows {
+    fn views(&self) -> SchemaRows {
         let catalog = self.0.snapshot.catalog();
-        let mut rows = Rows::new(&["table_catalog", "table_schema", "table_name", "view_definition"]);
+        let mut rows = SchemaRows::new(&["table_catalog", "table_schema", "table_name", "view_definition"]);
         for schema in self.schemas() {
             for view in catalog.views(schema.id) {
                 rows.push([
@@ -96,9 +102,9 @@ impl InformationSchema {
     }
 
     /// Lists the columns of tables only. The columns of a view follow from its query; `DESCRIBE` shows them.
-    fn columns(&self) -> Rows {
+    fn columns(&self) -> SchemaRows {
         let catalog = self.0.snapshot.catalog();
-        let mut rows = Rows::new(&[
+        let mut rows = SchemaRows::new(&[
             "table_catalog",
             "table_schema",
             "table_name",
@@ -116,10 +122,10 @@ impl InformationSchema {
                         schema.name.as_str().into(),
                         table.name.as_str().into(),
                         column.name.as_str().into(),
-                        Cell::Number(Some(position as u64 + 1)),
-                        Cell::Text(column.default.clone()),
+                        SchemaCell::Number(Some(position as u64 + 1)),
+                        SchemaCell::Text(column.default.clone()),
                         if column.nullable { "YES" } else { "NO" }.into(),
-                        Cell::Text(Some(column.kind.to_string())),
+                        SchemaCell::Text(Some(column.kind.to_string())),
                     ]);
                 }
             }
@@ -127,8 +133,8 @@ impl InformationSchema {
         rows
     }
 
-    fn settings(&self) -> Rows {
-        let mut rows = Rows::new(&["name", "value", "scope", "description"]);
+    fn settings(&self) -> SchemaRows {
+        let mut rows = SchemaRows::new(&["name", "value", "scope", "description"]);
         for setting in SETTINGS {
             let scope = match setting.scope {
                 SettingScope::Database => "database",
@@ -136,7 +142,7 @@ impl InformationSchema {
             };
             rows.push([
                 setting.name.into(),
-                Cell::Text(self.0.settings.show(setting.name).ok()),
+                SchemaCell::Text(self.0.settings.show(setting.name).ok()),
                 scope.into(),
                 setting.doc.into(),
             ]);
@@ -146,29 +152,29 @@ impl InformationSchema {
 }
 
 /// A value of a row.
-enum Cell {
+enum SchemaCell {
     Text(Option<String>),
     Number(Option<u64>),
 }
 
-impl From<&str> for Cell {
+impl From<&str> for SchemaCell {
     fn from(text: &str) -> Self {
-        Cell::Text(Some(text.to_string()))
+        SchemaCell::Text(Some(text.to_string()))
     }
 }
 
 /// Rows that are collected one by one. A column holds either numbers or texts.
-struct Rows {
+struct SchemaRows {
     names: Vec<&'static str>,
-    columns: Vec<Vec<Cell>>,
+    columns: Vec<Vec<SchemaCell>>,
 }
 
-impl Rows {
+impl SchemaRows {
     fn new(names: &[&'static str]) -> Self {
-        Rows { names: names.to_vec(), columns: names.iter().map(|_| Vec::new()).collect() }
+        SchemaRows { names: names.to_vec(), columns: names.iter().map(|_| Vec::new()).collect() }
     }
 
-    fn push<const N: usize>(&mut self, row: [Cell; N]) {
+    fn push<const N: usize>(&mut self, row: [SchemaCell; N]) {
         assert_eq!(N, self.names.len(), "a row has a cell for every column");
         for (column, cell) in self.columns.iter_mut().zip(row) {
             column.push(cell);
@@ -183,25 +189,25 @@ impl Rows {
         });
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         let arrays = self.names.iter().zip(self.columns).map(|(name, cells)| match numbers(name) {
-            true => Arc::new(cells.into_iter().map(Cell::number).collect::<UInt64Array>()) as ArrayRef,
-            false => Arc::new(cells.into_iter().map(Cell::text).collect::<StringViewArray>()) as ArrayRef,
+            true => Arc::new(cells.into_iter().map(SchemaCell::number).collect::<UInt64Array>()) as ArrayRef,
+            false => Arc::new(cells.into_iter().map(SchemaCell::text).collect::<StringViewArray>()) as ArrayRef,
         });
         RecordBatch::try_new(schema, arrays.collect())
     }
 }
 
-impl Cell {
+impl SchemaCell {
     fn text(self) -> Option<String> {
         match self {
-            Cell::Text(text) => text,
-            Cell::Number(number) => number.map(|number| number.to_string()),
+            SchemaCell::Text(text) => text,
+            SchemaCell::Number(number) => number.map(|number| number.to_string()),
         }
     }
 
     fn number(self) -> Option<u64> {
         match self {
-            Cell::Number(number) => number,
-            Cell::Text(_) => None,
+            SchemaCell::Number(number) => number,
+            SchemaCell::Text(_) => None,
         }
     }
 }

@@ -43,7 +43,7 @@ pub use lexer::is_complete;
 pub use outcome::{Outcome, Progress, ProgressFn, RowStream, TransactionState};
 pub use param::Param;
 pub use parse::Statement;
-pub use prepared::Prepared;
+pub use prepared::PreparedStatement;
 pub use rowmill_files as files;
 pub use rowmill_plan::Constant;
 pub use session::{CancelHandle, Session};

@@ -69,7 +69,7 @@ enum Kind {
 
 /// Whether a literal may be taken at this place.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Place {
+enum LiteralContext {
     /// A literal may be taken.
     Free,
     /// After a minus that may be the literal's sign.
@@ -85,7 +85,7 @@ struct Lifting {
     depth: usize,
     /// Whether the text is in the part of the statement in which literals may be taken.
     is_inside: bool,
-    place: Place,
+    place: LiteralContext,
 }
 
 impl Lifting {
@@ -95,12 +95,12 @@ impl Lifting {
             [("select", Kind::Select), ("insert", Kind::Insert), ("update", Kind::Update), ("delete", Kind::Delete)];
         let (_, kind) = kinds.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(word))?;
         let text = word.to_owned();
-        Some(Lifting { kind, text, literals: Vec::new(), depth: 0, is_inside: false, place: Place::Taken })
+        Some(Lifting { kind, text, literals: Vec::new(), depth: 0, is_inside: false, place: LiteralContext::Taken })
     }
 
     /// Processes the next lexeme. Returns `None` in doubt. `is_cast` says whether a cast follows.
     fn take(&mut self, lexeme: Lexeme<'_>, is_cast: bool) -> Option<()> {
-        let place = std::mem::replace(&mut self.place, Place::Taken);
+        let place = std::mem::replace(&mut self.place, LiteralContext::Taken);
         let Lexeme { kind, text, is_closed } = lexeme;
         if !is_closed {
             return None;
@@ -114,11 +114,11 @@ impl Lifting {
             LexemeKind::QuotedName => self.text.push_str(text),
             LexemeKind::Symbol => self.sign(text, place)?,
             LexemeKind::Number | LexemeKind::Text => {
-                let is_free = self.is_inside && place != Place::Taken && !is_cast;
-                match literal(lexeme, place == Place::Negative).filter(|_| is_free) {
+                let is_free = self.is_inside && place != LiteralContext::Taken && !is_cast;
+                match literal(lexeme, place == LiteralContext::Negative).filter(|_| is_free) {
                     Some(literal) if self.literals.len() < LITERALS_MAX => {
                         // The minus belongs to the literal now, so it must leave the text.
-                        if place == Place::Negative {
+                        if place == LiteralContext::Negative {
                             self.text.truncate(self.text.trim_end().len() - 1);
                         }
                         self.literals.push(literal);
@@ -151,13 +151,13 @@ impl Lifting {
                 _,
             ) if self.depth == 0 => self.is_inside = false,
             // A value may follow these words, for example in `BETWEEN 1 AND 2`.
-            ("between" | "and" | "or" | "not", _) => self.place = Place::Free,
+            ("between" | "and" | "or" | "not", _) => self.place = LiteralContext::Free,
             _ => {}
         }
         Some(())
     }
 
-    fn sign(&mut self, sign: &str, place: Place) -> Option<()> {
+    fn sign(&mut self, sign: &str, place: LiteralContext) -> Option<()> {
         // These begin parameters, further statements and operators of only some dialects.
         if sign.starts_with(['?', ';', '`', '\\', '#']) {
             return None;
@@ -170,8 +170,8 @@ impl Lifting {
             }
             ")" => self.depth = self.depth.checked_sub(1)?,
             "," => self.place = self.in_row(),
-            "=" | "<" | ">" | "<=" | ">=" | "<>" | "!=" => self.place = Place::Free,
-            "-" if place == Place::Free => self.place = Place::Negative,
+            "=" | "<" | ">" | "<=" | ">=" | "<>" | "!=" => self.place = LiteralContext::Free,
+            "-" if place == LiteralContext::Free => self.place = LiteralContext::Negative,
             _ => {}
         }
         Some(())
@@ -179,8 +179,8 @@ impl Lifting {
 
     /// Returns the place after a parenthesis or comma. Only the values of rows are directly inside one pair of
     /// parentheses.
-    fn in_row(&self) -> Place {
-        if self.kind == Kind::Insert && self.depth == 1 { Place::Free } else { Place::Taken }
+    fn in_row(&self) -> LiteralContext {
+        if self.kind == Kind::Insert && self.depth == 1 { LiteralContext::Free } else { LiteralContext::Taken }
     }
 }
 

@@ -29,7 +29,7 @@ use crate::guards::{StatementLimits, catch_panics, check_expansion, check_statem
 use crate::names::{Spellings, lower};
 use crate::statement::insert;
 pub(crate) use copy::{CopyOption, CopySource, CopyStatement, CopyValue};
-use position::Cursor;
+use position::TextCursor;
 use prepare::prepare;
 
 /// The nested calls that the parser may need for one level of a statement. This is only a second line of defence: the
@@ -39,7 +39,7 @@ const PARSER_DEPTH_PER_LEVEL: usize = 16;
 /// One parsed statement with its text.
 #[derive(Clone, Debug)]
 pub struct Statement {
-    body: Arc<Body>,
+    body: Arc<StatementBody>,
     /// The most stack that walking the body takes, in bytes.
     walk_bytes: usize,
     /// The most stack that planning the statement takes, including the views and defaults that it reaches, in bytes.
@@ -57,7 +57,7 @@ pub struct Statement {
 
 /// The parsed content of a statement.
 #[derive(Clone, Debug)]
-pub(crate) enum Body {
+pub(crate) enum StatementBody {
     /// Every statement that the parser itself reads, names in lower case.
     Sql(Box<ast::Statement>),
     /// `COPY table FROM 'file'` and `COPY table TO 'file'`
@@ -106,7 +106,7 @@ impl Statement {
     #[inline]
     pub(crate) fn is_repeated(&self) -> bool {
         match &*self.body {
-            Body::Sql(sql) => {
+            StatementBody::Sql(sql) => {
                 use ast::Statement::{Delete, Insert, Merge, Update};
                 matches!(**sql, Insert(_) | Update(_) | Delete(_) | Merge(_)) || self.is_query()
             }
@@ -121,16 +121,16 @@ impl Statement {
 
     /// Whether it is an INSERT of values with an ON CONFLICT clause, which only programs run.
     pub(crate) fn is_for_program(&self) -> bool {
-        let Body::Sql(sql) = &*self.body else { return false };
+        let StatementBody::Sql(sql) = &*self.body else { return false };
         matches!(&**sql, ast::Statement::Insert(insert) if insert.on.is_some() && insert::is_of_values(insert))
     }
 
     /// Whether it is a query.
     pub(crate) fn is_query(&self) -> bool {
-        matches!(&*self.body, Body::Sql(sql) if matches!(**sql, ast::Statement::Query(_)))
+        matches!(&*self.body, StatementBody::Sql(sql) if matches!(**sql, ast::Statement::Query(_)))
     }
 
-    pub(crate) fn body(&self) -> &Body {
+    pub(crate) fn body(&self) -> &StatementBody {
         &self.body
     }
 
@@ -143,7 +143,7 @@ impl Statement {
     /// them.
     pub(crate) fn room_bytes_at_first(&self) -> usize {
         match &*self.body {
-            Body::Sql(sql) if is_unplanned(sql) => self.walk_bytes,
+            StatementBody::Sql(sql) if is_unplanned(sql) => self.walk_bytes,
             _ => self.room_bytes,
         }
     }
@@ -177,7 +177,7 @@ fn is_unplanned(sql: &ast::Statement) -> bool {
 impl Drop for Statement {
     fn drop(&mut self) {
         // Dropping a deep tree recurses, so it needs the large stack too. `Checkpoint` is only a placeholder.
-        let body = std::mem::replace(&mut self.body, Arc::new(Body::Checkpoint));
+        let body = std::mem::replace(&mut self.body, Arc::new(StatementBody::Checkpoint));
         with_room(self.walk_bytes, || drop(body));
     }
 }
@@ -194,7 +194,7 @@ fn parse_here(sql: &str, levels: u64, settings: &Settings) -> Result<Vec<Stateme
     let tokens = Tokenizer::new(&dialect, sql)
         .tokenize_with_location()
         .map_err(|error| syntax_error(sql, &error.message, Some(error.location)))?;
-    let mut cursor = Cursor::new(sql);
+    let mut cursor = TextCursor::new(sql);
     tokens
         .split(|token| token.token == Token::SemiColon)
         .filter_map(|tokens| Section::new(tokens, &mut cursor))
@@ -225,7 +225,7 @@ struct Section<'t> {
 
 impl<'t> Section<'t> {
     /// Returns the tokens without white space at both ends, or `None` if there are no others.
-    fn new(tokens: &'t [TokenWithSpan], cursor: &mut Cursor<'_>) -> Option<Self> {
+    fn new(tokens: &'t [TokenWithSpan], cursor: &mut TextCursor<'_>) -> Option<Self> {
         let first = tokens.iter().position(is_text)?;
         let last = tokens.iter().rposition(is_text)?;
         let tokens = &tokens[first..=last];
@@ -256,13 +256,16 @@ impl<'t> Section<'t> {
         // This must come before `settle`, which refuses every lock clause that is still there.
         let locks_rows = take_lock(&mut body);
         match &mut body {
-            Body::Sql(statement) => settle(&mut **statement, settings)?,
-            Body::Copy(copy) => {
+            StatementBody::Sql(statement) => settle(&mut **statement, settings)?,
+            StatementBody::Copy(copy) => {
                 if let CopySource::Query(query) = &mut copy.source {
                     settle(&mut **query, settings)?;
                 }
             }
-            Body::Checkpoint | Body::CheckDatabase | Body::Backup { .. } | Body::Restore { .. } => {}
+            StatementBody::Checkpoint
+            | StatementBody::CheckDatabase
+            | StatementBody::Backup { .. }
+            | StatementBody::Restore { .. } => {}
         }
         let text: Arc<str> = sql[self.range.clone()].into();
         Ok(Statement {
@@ -282,8 +285,8 @@ impl<'t> Section<'t> {
 
 /// Takes `FOR UPDATE` or `FOR SHARE` out of the tree of a query of one table. Any other lock clause stays in the tree,
 /// and `prepare` refuses it.
-fn take_lock(body: &mut Body) -> bool {
-    let Body::Sql(statement) = body else { return false };
+fn take_lock(body: &mut StatementBody) -> bool {
+    let StatementBody::Sql(statement) = body else { return false };
     let ast::Statement::Query(query) = &mut **statement else { return false };
     let [ast::LockClause { lock_type: _, of: None, nonblock: None | Some(ast::NonBlock::Nowait) }] = &*query.locks
     else {
@@ -316,23 +319,23 @@ fn settle(tree: &mut (impl Visit + VisitMut), settings: &Settings) -> Result<()>
     check_expansion(tree, &StatementLimits::from(settings))
 }
 
-fn parse_body(parser: &mut Parser<'_>) -> Result<Body, ParserError> {
+fn parse_body(parser: &mut Parser<'_>) -> Result<StatementBody, ParserError> {
     let body = match &parser.peek_token_ref().token {
-        Token::Word(word) if word.keyword == Keyword::COPY => Body::Copy(Box::new(copy::parse_copy(parser)?)),
+        Token::Word(word) if word.keyword == Keyword::COPY => StatementBody::Copy(Box::new(copy::parse_copy(parser)?)),
         Token::Word(word) if is_word(word, "checkpoint") => {
             parser.next_token();
-            Body::Checkpoint
+            StatementBody::Checkpoint
         }
         Token::Word(word) if word.keyword == Keyword::CHECK => {
             parser.next_token();
             parser.expect_keyword_is(Keyword::DATABASE)?;
-            Body::CheckDatabase
+            StatementBody::CheckDatabase
         }
         Token::Word(word) if is_word(word, "backup") => {
             parser.next_token();
             parser.expect_keyword_is(Keyword::DATABASE)?;
             parser.expect_keyword_is(Keyword::TO)?;
-            Body::Backup { to: parser.parse_literal_string()? }
+            StatementBody::Backup { to: parser.parse_literal_string()? }
         }
         Token::Word(word) if is_word(word, "restore") => {
             parser.next_token();
@@ -340,9 +343,9 @@ fn parse_body(parser: &mut Parser<'_>) -> Result<Body, ParserError> {
             parser.expect_keyword_is(Keyword::FROM)?;
             let from = parser.parse_literal_string()?;
             parser.expect_keyword_is(Keyword::TO)?;
-            Body::Restore { from, to: parser.parse_literal_string()? }
+            StatementBody::Restore { from, to: parser.parse_literal_string()? }
         }
-        _ => Body::Sql(Box::new(parser.parse_statement()?)),
+        _ => StatementBody::Sql(Box::new(parser.parse_statement()?)),
     };
     match parser.peek_token_ref().token {
         Token::EOF => Ok(body),
@@ -491,7 +494,7 @@ mod tests {
     #[test]
     fn names_are_lowered_and_their_spelling_is_kept() {
         let all = statements("SELECT \"UserID\", Länge AS Größe FROM Hits");
-        let Body::Sql(statement) = all[0].body() else { panic!("a query") };
+        let StatementBody::Sql(statement) = all[0].body() else { panic!("a query") };
         assert_eq!(statement.to_string(), "SELECT \"userid\", länge AS größe FROM hits");
         let ast::Statement::Query(query) = &**statement else { panic!("a query") };
         let ast::SetExpr::Select(select) = &*query.body else { panic!("a select") };

@@ -14,18 +14,18 @@ use sqlparser::ast::Statement as Sql;
 
 use crate::engine_query;
 use crate::outcome::Outcome;
-use crate::parse::{Body, Statement};
+use crate::parse::{Statement, StatementBody};
 use crate::session::Session;
 
 /// A statement that is ready to run with values for its parameters.
 #[derive(Clone, Debug)]
-pub struct Prepared {
+pub struct PreparedStatement {
     statement: Statement,
     parameters: Vec<Option<DataType>>,
     schema: Option<SchemaRef>,
 }
 
-impl Prepared {
+impl PreparedStatement {
     /// The statement's text.
     pub fn text(&self) -> &str {
         self.statement.text()
@@ -50,9 +50,10 @@ impl Prepared {
 
 impl Session {
     /// Parses one statement. For a query, also determines the types of its parameters and the columns of its result.
-    pub fn prepare(&mut self, sql: &str) -> Result<Prepared> {
+    pub fn prepare(&mut self, sql: &str) -> Result<PreparedStatement> {
         let statement = self.parse_one(sql)?;
-        let mut prepared = Prepared { parameters: vec![None; statement.parameter_count()], schema: None, statement };
+        let mut prepared =
+            PreparedStatement { parameters: vec![None; statement.parameter_count()], schema: None, statement };
         if let Some(bound) = self.bind_query(&prepared.statement)? {
             for (known, kind) in prepared.parameters.iter_mut().zip(&bound.parameters) {
                 known.clone_from(kind);
@@ -63,12 +64,12 @@ impl Session {
     }
 
     /// Runs a prepared statement with values for its parameters.
-    pub fn run_prepared(&mut self, prepared: &Prepared, params: &[Constant]) -> Result<Outcome> {
+    pub fn run_prepared(&mut self, prepared: &PreparedStatement, params: &[Constant]) -> Result<Outcome> {
         self.run_in_engine(&prepared.statement, params)
     }
 
     fn bind_query(&mut self, statement: &Statement) -> Result<Option<BoundQuery>> {
-        let Body::Sql(sql) = statement.body() else { return Ok(None) };
+        let StatementBody::Sql(sql) = statement.body() else { return Ok(None) };
         let Sql::Query(query) = &**sql else { return Ok(None) };
         // No values are known yet. The type NULL lets the binder infer each parameter from its place.
         let kinds = vec![DataType::Null; statement.parameter_count()];

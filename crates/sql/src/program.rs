@@ -28,7 +28,7 @@ use sqlparser::ast::{self, Statement as Sql};
 
 use crate::catalog::StatementContext;
 use crate::engine_query::PlannedQuery;
-use crate::parse::Body as Parsed;
+use crate::parse::StatementBody as Parsed;
 use crate::session::Work;
 
 /// The kind of a parameter's value, as far as a program depends on it.
@@ -99,7 +99,7 @@ impl Work<'_> {
     ) -> Result<Option<CompiledStatement>> {
         let Parsed::Sql(sql) = self.statement.body() else { return Ok(None) };
         let parameters: Vec<Option<SqlType>> = parameters.iter().map(|kind| kind.sql_type()).collect();
-        let compiler = Compiler { work: self, snapshot, parameters: &parameters };
+        let compiler = ProgramCompiler { work: self, snapshot, parameters: &parameters };
         let made = self.with_planning_room(|| match &**sql {
             Sql::Query(query) => compiler.query(query),
             change => compiler.change(change),
@@ -114,7 +114,7 @@ impl Work<'_> {
     /// compiles.
     pub(crate) fn query_program(&self, snapshot: &Arc<Snapshot>, planned: PlannedQuery) -> Option<Program> {
         let parameters = self.value_types();
-        let compiler = Compiler { work: self, snapshot, parameters: &parameters };
+        let compiler = ProgramCompiler { work: self, snapshot, parameters: &parameters };
         let made = self.within_rounds(self.with_planning_room(|| compiler.planned_query(planned)))?;
         Compiled::new(&made.program, snapshot.catalog()).is_ok().then_some(made.program)
     }
@@ -123,7 +123,7 @@ impl Work<'_> {
     /// compiles.
     pub(crate) fn change_program(&self, snapshot: &Arc<Snapshot>, change: &Sql) -> Result<Option<Program>> {
         let parameters = self.value_types();
-        let compiler = Compiler { work: self, snapshot, parameters: &parameters };
+        let compiler = ProgramCompiler { work: self, snapshot, parameters: &parameters };
         let made = self.with_planning_room(|| compiler.change(change))?;
         let Some(made) = self.within_rounds(made) else { return Ok(None) };
         Ok(Compiled::new(&made.program, snapshot.catalog()).is_ok().then_some(made.program))
@@ -153,20 +153,20 @@ impl Work<'_> {
         insert: &ast::Insert,
         parameters: &[Option<SqlType>],
     ) -> Result<Option<StatementProgram>> {
-        let compiler = Compiler { work: self, snapshot, parameters };
+        let compiler = ProgramCompiler { work: self, snapshot, parameters };
         self.with_planning_room(|| compiler.insert(insert))
     }
 }
 
 /// Makes the program of one statement.
-struct Compiler<'a> {
+struct ProgramCompiler<'a> {
     work: &'a Work<'a>,
     snapshot: &'a Arc<Snapshot>,
     /// The types of the parameters, `None` for NULL.
     parameters: &'a [Option<SqlType>],
 }
 
-impl Compiler<'_> {
+impl ProgramCompiler<'_> {
     fn program(&self, body: Body) -> Program {
         // A NULL parameter is a literal in the program, so its type does not matter.
         let kind = |kind: &Option<SqlType>| kind.clone().unwrap_or(SqlType::TEXT);

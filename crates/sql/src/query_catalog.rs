@@ -14,7 +14,7 @@ use crate::catalog::{NEW_ROWS_SUFFIX, ROW_NUMBER_COLUMN, ROW_NUMBER_SUFFIX, Stat
 use crate::files::{FileSet, ReadOptions, rows::FileRows};
 use crate::information_schema::{self, INFORMATION_SCHEMA};
 use crate::names::DEFAULT_SCHEMA;
-use crate::parse::{self, Body};
+use crate::parse::{self, StatementBody};
 use crate::{function_list, log_functions, sequence_functions, storage_function};
 
 /// The catalog as one statement sees it.
@@ -120,7 +120,7 @@ fn parsed(view: &ViewDef) -> Result<CatalogView> {
     let (Some(statement), true) = (statements.pop(), statements.is_empty()) else {
         return Err(corrupt("one statement"));
     };
-    let Body::Sql(sql) = statement.body() else { return Err(corrupt("a query")) };
+    let StatementBody::Sql(sql) = statement.body() else { return Err(corrupt("a query")) };
     let ast::Statement::Query(query) = &**sql else { return Err(corrupt("a query")) };
     let spellings = statement.spellings().clone();
     Ok(CatalogView {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use rowmill_base::{Cancel, Error, ErrorKind, Isolation, Result, SETTINGS, SettingScope, Settings};
 use rowmill_plan::Constant;
-use rowmill_program::{ResultRows, Scratch};
+use rowmill_program::{ProgramScratch, ResultRows};
 use rowmill_txn::{Engine, Snapshot, Transaction};
 
 use crate::deep::with_room;
@@ -37,7 +37,7 @@ pub struct Session {
     /// The cancel flag of the programs that have run since the last other statement.
     program_cancel: Option<Cancel>,
     /// Memory that programs reuse from run to run.
-    scratch: Scratch,
+    scratch: ProgramScratch,
     rows: ResultRows,
 }
 
@@ -74,7 +74,7 @@ impl Session {
             statements: StatementCache::default(),
             settings_version: 0,
             program_cancel: None,
-            scratch: Scratch::default(),
+            scratch: ProgramScratch::default(),
             rows: ResultRows::default(),
         })
     }

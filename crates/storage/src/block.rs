@@ -13,7 +13,7 @@ use arrow::array::{ArrayRef, AsArray};
 use arrow::datatypes::UInt64Type;
 use parking_lot::Mutex;
 use roaring::RoaringBitmap;
-use rowmill_base::{BlockId, Cancel, ColumnId, CommitId, Error, Result, RowNumber, Scratch, SqlType};
+use rowmill_base::{BlockId, Cancel, ColumnId, CommitId, Error, Result, RowNumber, SqlType, StepMemory};
 
 use crate::block_owner::BlockOwner;
 use crate::chunk::{Chunk, ChunkBytes, ChunkHead};
@@ -305,7 +305,7 @@ impl Block {
         Ok(head)
     }
 
-    fn with_head(&self, bytes: ChunkBytes, head: ChunkHead, kind: &SqlType, memory: Scratch) -> Result<Chunk> {
+    fn with_head(&self, bytes: ChunkBytes, head: ChunkHead, kind: &SqlType, memory: StepMemory) -> Result<Chunk> {
         let chunk = Chunk::with_head(bytes, head, kind)?.with_memory(memory);
         match chunk.rows() == self.rows {
             true => Ok(chunk),

@@ -125,7 +125,7 @@ pub fn decode(bytes: &[u8], kind: impl Fn(ColumnId) -> Option<SqlType>) -> Resul
 pub struct RunDecoder {
     rows: usize,
     /// In the order of the bytes. A column that no longer exists has no values: its bytes are skipped.
-    columns: Vec<(ColumnId, Option<Values>)>,
+    columns: Vec<(ColumnId, Option<RunValues>)>,
 }
 
 impl RunDecoder {
@@ -138,7 +138,7 @@ impl RunDecoder {
     /// columns than the runs before. `kind` must return a column's type, or `None` if the column no longer exists.
     /// After an error the decoder must not be used again.
     pub fn push(&mut self, bytes: &[u8], kind: impl Fn(ColumnId) -> Option<SqlType>) -> Result<Option<usize>> {
-        let mut input = Input { bytes, at: 0 };
+        let mut input = RunInput { bytes, at: 0 };
         let rows = input.u32()? as usize;
         let column_count = input.u32()? as usize;
         // We check both numbers before we allocate by them: every column takes at least its head.
@@ -146,12 +146,12 @@ impl RunDecoder {
             return Err(input.damaged("the head claims more rows or columns than a run can have"));
         }
         // A second reader looks only at the column ids.
-        let mut heads = Input { bytes, at: input.at };
+        let mut heads = RunInput { bytes, at: input.at };
         if self.rows == 0 {
             self.columns.clear();
             for _ in 0..column_count {
                 let (id, _) = heads.column()?;
-                self.columns.push((id, kind(id).map(|kind| Values::new(&kind.arrow(), rows))));
+                self.columns.push((id, kind(id).map(|kind| RunValues::new(&kind.arrow(), rows))));
             }
         } else if column_count != self.columns.len() {
             return Ok(None);
@@ -166,7 +166,7 @@ impl RunDecoder {
         for (_, values) in &mut self.columns {
             let (_, payload) = input.column()?;
             if let Some(values) = values {
-                values.push(Input { bytes: payload, at: 0 }, rows)?;
+                values.push(RunInput { bytes: payload, at: 0 }, rows)?;
             }
         }
         // Leftover bytes mean that the run is damaged.
@@ -186,7 +186,7 @@ impl RunDecoder {
 
 /// The values of a column as they are collected.
 #[derive(Debug)]
-enum Values {
+enum RunValues {
     Bits(BooleanBufferBuilder, NullBufferBuilder),
     Text(StringViewBuilder),
     Binary(BinaryViewBuilder),
@@ -203,15 +203,15 @@ struct Fixed {
     nulls: NullBufferBuilder,
 }
 
-impl Values {
-    fn new(kind: &DataType, rows: usize) -> Values {
+impl RunValues {
+    fn new(kind: &DataType, rows: usize) -> RunValues {
         let nulls = || NullBufferBuilder::new(rows);
         match kind {
-            DataType::Boolean => Values::Bits(BooleanBufferBuilder::new(rows), nulls()),
-            DataType::Utf8View => Values::Text(StringViewBuilder::with_capacity(rows)),
-            DataType::BinaryView => Values::Binary(BinaryViewBuilder::with_capacity(rows)),
-            DataType::List(_) | DataType::Struct(_) => Values::Nested(kind.clone(), Vec::new()),
-            kind => Values::Fixed(Fixed {
+            DataType::Boolean => RunValues::Bits(BooleanBufferBuilder::new(rows), nulls()),
+            DataType::Utf8View => RunValues::Text(StringViewBuilder::with_capacity(rows)),
+            DataType::BinaryView => RunValues::Binary(BinaryViewBuilder::with_capacity(rows)),
+            DataType::List(_) | DataType::Struct(_) => RunValues::Nested(kind.clone(), Vec::new()),
+            kind => RunValues::Fixed(Fixed {
                 kind: kind.clone(),
                 width: fixed_width(kind),
                 bytes: MutableBuffer::new(0),
@@ -220,7 +220,7 @@ impl Values {
         }
     }
 
-    fn push(&mut self, mut input: Input<'_>, rows: usize) -> Result<()> {
+    fn push(&mut self, mut input: RunInput<'_>, rows: usize) -> Result<()> {
         let flags = input.take(1)?[0];
         // Flags of a newer version could change the meaning of the bytes, so they are refused.
         if flags & !FLAG_NULLS != 0 {
@@ -232,11 +232,11 @@ impl Values {
         };
         let is_null = |row: usize| nulls.as_ref().is_some_and(|nulls| nulls.is_null(row));
         match self {
-            Values::Bits(bits, known) => {
+            RunValues::Bits(bits, known) => {
                 bits.append_packed_range(0..rows, input.take(rows.div_ceil(8))?);
                 push_nulls(known, nulls.as_ref(), rows);
             }
-            Values::Text(builder) => {
+            RunValues::Text(builder) => {
                 let lengths = input.lengths(rows)?;
                 for (row, length) in lengths.enumerate() {
                     let value = input.take(length)?;
@@ -244,18 +244,18 @@ impl Values {
                     builder.append_option((!is_null(row)).then_some(text));
                 }
             }
-            Values::Binary(builder) => {
+            RunValues::Binary(builder) => {
                 let lengths = input.lengths(rows)?;
                 for (row, length) in lengths.enumerate() {
                     let value = input.take(length)?;
                     builder.append_option((!is_null(row)).then_some(value));
                 }
             }
-            Values::Nested(kind, parts) => {
+            RunValues::Nested(kind, parts) => {
                 let rest = input.take(input.bytes.len() - input.at)?;
                 parts.push(input.nested(rest, rows, kind)?);
             }
-            Values::Fixed(fixed) => {
+            RunValues::Fixed(fixed) => {
                 fixed.bytes.extend_from_slice(input.take(rows * fixed.width)?);
                 push_nulls(&mut fixed.nulls, nulls.as_ref(), rows);
             }
@@ -265,10 +265,10 @@ impl Values {
 
     fn finish(self, rows: usize) -> Result<ArrayRef> {
         Ok(match self {
-            Values::Bits(mut bits, mut nulls) => Arc::new(BooleanArray::new(bits.finish(), nulls.finish())),
-            Values::Text(mut builder) => Arc::new(builder.finish()),
-            Values::Binary(mut builder) => Arc::new(builder.finish()),
-            Values::Nested(kind, parts) => match &parts[..] {
+            RunValues::Bits(mut bits, mut nulls) => Arc::new(BooleanArray::new(bits.finish(), nulls.finish())),
+            RunValues::Text(mut builder) => Arc::new(builder.finish()),
+            RunValues::Binary(mut builder) => Arc::new(builder.finish()),
+            RunValues::Nested(kind, parts) => match &parts[..] {
                 [] => new_empty_array(&kind),
                 [only] => Arc::clone(only),
                 parts => {
@@ -276,7 +276,7 @@ impl Values {
                     concat(&parts).map_err(|error| Error::internal(error.to_string()))?
                 }
             },
-            Values::Fixed(Fixed { kind, bytes, mut nulls, .. }) => {
+            RunValues::Fixed(Fixed { kind, bytes, mut nulls, .. }) => {
                 let data = ArrayData::builder(kind).len(rows).add_buffer(bytes.into()).nulls(nulls.finish());
                 make_array(data.build().map_err(|error| Error::corrupt(format!("open run: {error}")))?)
             }
@@ -292,12 +292,12 @@ fn push_nulls(known: &mut NullBufferBuilder, nulls: Option<&NullBuffer>, rows: u
 }
 
 /// A reader that returns an error for every request beyond its bytes.
-struct Input<'a> {
+struct RunInput<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-impl<'a> Input<'a> {
+impl<'a> RunInput<'a> {
     fn damaged(&self, what: &str) -> Error {
         Error::corrupt(format!("open run, offset {}: {what}", self.at))
     }

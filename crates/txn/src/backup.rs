@@ -33,7 +33,7 @@ use rowmill_io::{Disk, OpenMode, RealDisk};
 use self::contents::Contents;
 use self::folder::Folder;
 pub(crate) use self::folder::{check_finished, check_no_backup};
-use self::places::Places;
+use self::places::ChunkPlaces;
 pub use self::restore::{Restored, restore, restore_over};
 use crate::base::{BaseCopy, BaseRead, Operation, WriteBatch};
 use crate::checkpoint;
@@ -57,7 +57,7 @@ pub struct BackedUp {
 }
 
 /// The state that is copied.
-struct Source {
+struct BackupSource {
     /// A read of the base. It keeps everything that the base names, for all processes.
     read: Box<dyn BaseRead>,
     /// The state that the backup will have. It keeps its blocks.
@@ -92,7 +92,7 @@ impl Core {
         Ok(backed_up)
     }
 
-    fn source(&self) -> Result<Source> {
+    fn source(&self) -> Result<BackupSource> {
         if self.is_read_only() {
             return self.followed_source();
         }
@@ -103,28 +103,28 @@ impl Core {
         // From here on checkpoints may go on, because the read keeps this state of the base.
         drop(stored);
         if self.journal().log().is_some() {
-            return Ok(Source { read, state: before, later: WriteBatch::default() });
+            return Ok(BackupSource { read, state: before, later: WriteBatch::default() });
         }
         // Without a log the base is empty of later commits. The backup gets them as a batch on top of the copy.
         let state = self.latest();
         let mut later = checkpoint::difference(&before, &state)?;
         later.put(META_KEY.to_vec(), self.ids().meta().encode());
-        Ok(Source { read, state, later })
+        Ok(BackupSource { read, state, later })
     }
 
     /// The state to copy in a process that only reads. The base may be newer than our snapshot, and then the base's
     /// state is copied. All extents that it names are still kept.
-    fn followed_source(&self) -> Result<Source> {
+    fn followed_source(&self) -> Result<BackupSource> {
         let state = self.snapshot()?;
         let read = self.base().read()?;
         let (in_base, meta) = recovery::load(&*read, self.files(), self.freed(), Some(&state))?;
         if in_base.commit >= state.commit {
-            return Ok(Source { read, state: Arc::new(in_base), later: WriteBatch::default() });
+            return Ok(BackupSource { read, state: Arc::new(in_base), later: WriteBatch::default() });
         }
         let mut later = checkpoint::difference(&in_base, &state)?;
         later.put(META_KEY.to_vec(), raised(meta, &state).encode());
         later.put(manifest::LOG_POSITION_KEY.to_vec(), manifest::encode_position(state.log_end));
-        Ok(Source { read, state, later })
+        Ok(BackupSource { read, state, later })
     }
 }
 
@@ -153,7 +153,7 @@ fn raised(mut meta: Meta, state: &Snapshot) -> Meta {
 /// A copy in progress.
 struct Copying<'a> {
     engine: &'a Core,
-    source: &'a Source,
+    source: &'a BackupSource,
     folder: &'a Folder<'a>,
     cancel: &'a Cancel,
 }
@@ -161,7 +161,7 @@ struct Copying<'a> {
 impl Copying<'_> {
     fn run(&self, made: SystemTime) -> Result<Contents> {
         let mut contents = Contents::new(self.source.state.commit, made);
-        let places = Places::of(&self.source.state);
+        let places = ChunkPlaces::of(&self.source.state);
         // The base comes first. It is smaller, and its read holds back space for all processes.
         let names = self.base(&places)?;
         for name in names {
@@ -172,8 +172,8 @@ impl Copying<'_> {
     }
 
     /// Copies the base and returns the names of its files.
-    fn base(&self, places: &Places) -> Result<Vec<String>> {
-        let Source { read, state, later } = self.source;
+    fn base(&self, places: &ChunkPlaces) -> Result<Vec<String>> {
+        let BackupSource { read, state, later } = self.source;
         let mut copy: Box<dyn BaseCopy> = self.engine.base().begin_copy(self.folder.path())?;
         let mut entries = 0_u64;
         read.scan(&[], &mut |key, value| {
@@ -204,7 +204,7 @@ impl Copying<'_> {
         copy.finish(&moved_later, state.commit)
     }
 
-    fn columns(&self, places: &Places, contents: &mut Contents) -> Result<()> {
+    fn columns(&self, places: &ChunkPlaces, contents: &mut Contents) -> Result<()> {
         let (disk, state) = (self.folder.disk(), &self.source.state);
         disk.create_dir(TABLES)?;
         for ((table, column), pieces) in places.files() {
@@ -240,7 +240,7 @@ enum Moved {
 
 /// Translates one entry of the base. Block entries name extents, which have other places in the copy. A block that the
 /// state does not have is left out.
-fn moved(places: &Places, key: &[u8], value: &[u8]) -> Result<Moved> {
+fn moved(places: &ChunkPlaces, key: &[u8], value: &[u8]) -> Result<Moved> {
     if key.first() != Some(&BLOCK) {
         return Ok(Moved::Same);
     }

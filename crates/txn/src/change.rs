@@ -15,7 +15,7 @@ use rowmill_storage::{Block, Extent, FreedExtents, OpenRun, ROW_NUMBERS, StoredC
 
 use crate::base::KEY_LEN_MAX;
 use crate::catalog::Catalog;
-use crate::codec::{Reader, Writer};
+use crate::codec::{RecordReader, Writer};
 use crate::column_files::ColumnFiles;
 use crate::deletes::{self, DeletesByHolder, Holder, RowFinder};
 use crate::keyed::index_writes::{Content, IndexWrites};
@@ -29,7 +29,7 @@ use crate::transaction::join_tail;
 
 /// The difference between two committed states that follow each other.
 #[derive(Debug)]
-pub(crate) struct Change {
+pub(crate) struct CommitChange {
     /// All definitions after the commit, the unchanged ones included.
     pub(crate) catalog: Arc<Catalog>,
     /// Changes by table. Holds only tables that exist after the commit.
@@ -63,10 +63,10 @@ pub(crate) struct Applied {
     pub(crate) dropped: Vec<TableId>,
 }
 
-impl Change {
+impl CommitChange {
     /// Makes a change of one table that leaves all definitions as they are.
-    pub(crate) fn of_table(before: &Snapshot, table: TableId, change: TableChange) -> Change {
-        Change { catalog: Arc::clone(&before.catalog), tables: BTreeMap::from([(table, change)]), keyed: None }
+    pub(crate) fn of_table(before: &Snapshot, table: TableId, change: TableChange) -> CommitChange {
+        CommitChange { catalog: Arc::clone(&before.catalog), tables: BTreeMap::from([(table, change)]), keyed: None }
     }
 
     /// Makes the state that follows `before`. Keyed rows are not part of this: the caller must apply them to the
@@ -204,7 +204,7 @@ fn put_block(
 /// The first byte of a truncated table. It is zero for every other table.
 const TRUNCATED: u8 = 1;
 
-impl Change {
+impl CommitChange {
     /// Encodes the log record of commit `at`, which follows `before`. The bytes are appended to `buffer`.
     pub(crate) fn encode(&self, before: &Snapshot, at: CommitId, meta: Meta, buffer: Vec<u8>) -> Result<Record<'_>> {
         let mut out = Writer::behind(buffer);
@@ -233,12 +233,12 @@ impl Change {
 
     /// Reads the commit id of a record.
     pub(crate) fn commit_of(record: &[u8]) -> Result<CommitId> {
-        Reader::new(record, "a record of the log").u64().map(CommitId)
+        RecordReader::new(record, "a record of the log").u64().map(CommitId)
     }
 
     /// Decodes a record that only appends rows. Returns `None` for any other record.
     pub(crate) fn appended(bytes: &[u8]) -> Result<Option<Appended<'_>>> {
-        let mut input = Reader::new(bytes, "a record of the log");
+        let mut input = RecordReader::new(bytes, "a record of the log");
         let (commit, meta) = (CommitId(input.u64()?), Meta::decode(input.bytes()?)?);
         let mut runs = Vec::new();
         if input.u32()? > 0 {
@@ -279,8 +279,8 @@ impl Change {
         before: &Snapshot,
         files: &ColumnFiles,
         freed: &Arc<FreedExtents>,
-    ) -> Result<(Change, Meta)> {
-        let mut input = Reader::new(bytes, "a record of the log");
+    ) -> Result<(CommitChange, Meta)> {
+        let mut input = RecordReader::new(bytes, "a record of the log");
         let at = CommitId(input.u64()?);
         if at.0 != before.commit.0 + 1 {
             return Err(input.damaged(&format!("commit {at} follows commit {}", before.commit)));
@@ -306,7 +306,7 @@ impl Change {
             }
         };
         input.end()?;
-        Ok((Change { catalog, tables, keyed }, meta))
+        Ok((CommitChange { catalog, tables, keyed }, meta))
     }
 }
 
@@ -380,7 +380,7 @@ fn encode_keyed(changes: &WriteSet, out: &mut Writer, mut pause: impl FnMut(&mut
     Ok(())
 }
 
-fn decode_keyed(input: &mut Reader<'_>, catalog: &Catalog, at: CommitId, changes: &mut WriteSet) -> Result<()> {
+fn decode_keyed(input: &mut RecordReader<'_>, catalog: &Catalog, at: CommitId, changes: &mut WriteSet) -> Result<()> {
     let is_known = |id| {
         let mut keyed = catalog.all_tables().filter_map(|table| table.keyed.as_ref());
         keyed.any(|keyed| keyed.index_ids().any(|known| known == id))
@@ -481,7 +481,7 @@ pub(crate) fn definitions(before: &Arc<Catalog>, after: &Arc<Catalog>) -> Result
     Ok(changed)
 }
 
-fn decode_catalog(input: &mut Reader<'_>, before: &Arc<Catalog>) -> Result<Arc<Catalog>> {
+fn decode_catalog(input: &mut RecordReader<'_>, before: &Arc<Catalog>) -> Result<Arc<Catalog>> {
     let count = input.count(DEFINITION_BYTES_MIN)?;
     if count == 0 {
         return Ok(Arc::clone(before));
@@ -543,7 +543,7 @@ impl TableChange {
     }
 
     fn decode(
-        input: &mut Reader<'_>,
+        input: &mut RecordReader<'_>,
         def: &Arc<TableDef>,
         before: Option<&TableSnapshot>,
         files: &ColumnFiles,
@@ -618,7 +618,7 @@ fn encode_positions(deleted: Option<&RoaringBitmap>, out: &mut Writer) -> Result
     Ok(())
 }
 
-fn decode_positions(input: &mut Reader<'_>, rows: usize) -> Result<Option<RoaringBitmap>> {
+fn decode_positions(input: &mut RecordReader<'_>, rows: usize) -> Result<Option<RoaringBitmap>> {
     input.option(|input| manifest::decode_deletes(input.bytes()?, rows))
 }
 
@@ -694,7 +694,7 @@ mod tests {
     type Entries = Vec<(Vec<u8>, Option<Vec<u8>>)>;
 
     fn decode(bytes: &[u8]) -> Result<Entries> {
-        let mut input = Reader::new(bytes, "a record of the log");
+        let mut input = RecordReader::new(bytes, "a record of the log");
         let mut changes = WriteSet::new(RapidSecrets::random());
         decode_keyed(&mut input, &catalog(), CommitId(1), &mut changes)?;
         input.end()?;

@@ -105,7 +105,7 @@ fn problem_of(error: &Error) -> String {
 }
 
 /// A check in progress.
-struct Check<'a> {
+struct RunningCheck<'a> {
     engine: &'a Core,
     cancel: &'a Cancel,
     /// Separate files and extents for the base and the log as we read them, so that nothing is freed by reading.
@@ -122,7 +122,7 @@ impl Core {
     /// short. Damage is reported in the result and is not an error.
     pub fn check(&self, cancel: &Cancel) -> Result<Vec<Checked>> {
         let files = ColumnFiles::new(Arc::clone(self.disk()), self.broker().clone());
-        let mut check = Check { engine: self, cancel, files, freed: Arc::default(), checked: Vec::new() };
+        let mut check = RunningCheck { engine: self, cancel, files, freed: Arc::default(), checked: Vec::new() };
         // We hold the checkpoint lock, so that the base keeps its state and the log keeps the records after it.
         let stored = (!self.is_read_only()).then(|| self.stored().hold());
         let is_base_whole = check.base()?;
@@ -139,7 +139,7 @@ impl Core {
     }
 }
 
-impl Check<'_> {
+impl RunningCheck<'_> {
     /// Turns the findings for one object into results.
     fn finish(&mut self, finding: Finding) {
         let Finding { object, mut bytes, mut problems, more_problems, notes } = finding;

@@ -28,7 +28,7 @@ use crate::snapshot::{Snapshot, TableSnapshot};
 
 /// The state that the base has.
 #[derive(Debug)]
-pub(crate) struct Stored {
+pub(crate) struct InBase {
     state: Mutex<Arc<Snapshot>>,
     commit: AtomicU64,
     log_end: AtomicU64,
@@ -48,10 +48,10 @@ pub struct CheckpointTimes {
     pub longest: Duration,
 }
 
-impl Stored {
-    pub(crate) fn new(state: Arc<Snapshot>) -> Stored {
+impl InBase {
+    pub(crate) fn new(state: Arc<Snapshot>) -> InBase {
         let (commit, log_end) = (AtomicU64::new(state.commit.0), AtomicU64::new(state.log_end.0));
-        Stored {
+        InBase {
             state: Mutex::new(state),
             commit,
             log_end,

@@ -86,16 +86,16 @@ impl Writer {
 
 /// Decodes values that a [`Writer`] encoded.
 #[derive(Debug)]
-pub(crate) struct Reader<'a> {
+pub(crate) struct RecordReader<'a> {
     bytes: &'a [u8],
     at: usize,
     what: &'static str,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> RecordReader<'a> {
     /// Starts reading `bytes`. `what` names the value in errors.
     pub(crate) fn new(bytes: &'a [u8], what: &'static str) -> Self {
-        Reader { bytes, at: 0, what }
+        RecordReader { bytes, at: 0, what }
     }
 
     pub(crate) fn damaged(&self, problem: &str) -> Error {

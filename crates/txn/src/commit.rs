@@ -11,7 +11,7 @@ use rowmill_base::{CommitId, Durability, Error, ErrorKind, Result, RowNumber};
 use rowmill_storage::{Block, ColumnFile, TableDef};
 
 use crate::catalog::Catalog;
-use crate::change::{Change, TableChange};
+use crate::change::{CommitChange, TableChange};
 use crate::deletes::{self, DeletesByHolder, Holder, RowFinder};
 use crate::engine::Core;
 use crate::journal::Published;
@@ -49,7 +49,7 @@ fn try_commit(transaction: &mut Transaction) -> Result<CommitId> {
     // The view shares the write set. We drop it, so that the commit is the only owner and can take the set's contents.
     transaction.forget_view();
     let keyed = transaction.keyed.take_if(|keyed| !keyed.is_empty());
-    let mut change = Change { catalog, tables, keyed };
+    let mut change = CommitChange { catalog, tables, keyed };
     let published = publish_as(engine, &current, &mut change, transaction.durability());
     if change.keyed.is_some() {
         // Whether the commit succeeded or not, the next transaction can reuse this memory.
@@ -102,7 +102,7 @@ pub(crate) fn sync_blocks<'a>(engine: &Core, blocks: impl Iterator<Item = &'a Ar
 /// Applies `change` to `current`, which must be the latest state, and makes the result the latest. The caller must hold
 /// the commit lock and have synced every new block. Readers see the new state when the log is on disk up to the
 /// returned position.
-pub(crate) fn publish(engine: &Core, current: &Arc<Snapshot>, mut change: Change) -> Result<Published> {
+pub(crate) fn publish(engine: &Core, current: &Arc<Snapshot>, mut change: CommitChange) -> Result<Published> {
     publish_as(engine, current, &mut change, None)
 }
 
@@ -111,7 +111,7 @@ pub(crate) fn publish(engine: &Core, current: &Arc<Snapshot>, mut change: Change
 fn publish_as(
     engine: &Core,
     current: &Arc<Snapshot>,
-    change: &mut Change,
+    change: &mut CommitChange,
     durability: Option<Durability>,
 ) -> Result<Published> {
     let applied = change.apply(current, engine.broker())?;

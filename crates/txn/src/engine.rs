@@ -20,7 +20,7 @@ use rowmill_storage::{ColumnDef, ColumnFile, ColumnTarget, FreedExtents, ROWS_PE
 use crate::backup;
 use crate::base::{BaseKind, MemoryBase, OrderedBase};
 use crate::bell::Background;
-use crate::checkpoint::{self, Stored};
+use crate::checkpoint::{self, InBase};
 use crate::column_files::{ColumnFiles, TABLES, Unnamed, table_folder};
 use crate::journal::Journal;
 use crate::keyed::generation::Generation;
@@ -72,7 +72,7 @@ pub struct Core {
     files: ColumnFiles,
     freed: Arc<FreedExtents>,
     journal: Journal,
-    stored: Stored,
+    stored: InBase,
     setting: Mutex<()>,
     /// In a process that only reads: whether the last read of the log stopped before its end.
     following: Mutex<bool>,
@@ -194,7 +194,7 @@ impl Engine {
             ids: Ids::new(meta),
             files,
             freed,
-            stored: Stored::new(stored_state),
+            stored: InBase::new(stored_state),
             journal,
             setting: Mutex::new(()),
             following: Mutex::new(false),
@@ -419,7 +419,7 @@ impl Core {
         &self.journal
     }
 
-    pub(crate) fn stored(&self) -> &Stored {
+    pub(crate) fn stored(&self) -> &InBase {
         &self.stored
     }
 

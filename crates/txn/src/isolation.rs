@@ -20,7 +20,7 @@ use crate::transaction::Transaction;
 
 /// The reads of a transaction. At commit, no other transaction may have written any of them.
 #[derive(Debug, Default)]
-pub(crate) struct Reads {
+pub(crate) struct TransactionReads {
     level: Isolation,
     /// Set from the first read that must be validated.
     keyed: Option<Arc<ReadSet>>,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rowmill_base::{Error, IndexId, Result, TableId};
 use rowmill_storage::keyed::{KeyRange, ValueRef};
 
-use crate::keyed::{CursorPlace, IndexOrder, KeyedCursor, KeyedRow, KeyedView, Reader, RowBatch, TableCodec};
+use crate::keyed::{CursorPlace, IndexOrder, KeyedCursor, KeyedReader, KeyedRow, KeyedView, RowBatch, TableCodec};
 use crate::snapshot::Snapshot;
 use crate::transaction::Transaction;
 
@@ -17,13 +17,13 @@ impl Transaction {
     }
 
     /// A reader of keyed tables that sees the transaction's own writes. Under SERIALIZABLE it records its reads.
-    pub fn reader(&self) -> Reader<'_> {
+    pub fn reader(&self) -> KeyedReader<'_> {
         self.unnoted_reader().noting(self.noted_reads().map(|reads| &**reads))
     }
 
     /// A reader that records nothing. The caller must record the reads itself, or write the keys that it finds.
-    pub(crate) fn unnoted_reader(&self) -> Reader<'_> {
-        Reader::over(&self.base.keyed, self.keyed.as_deref(), &self.base_reader)
+    pub(crate) fn unnoted_reader(&self) -> KeyedReader<'_> {
+        KeyedReader::over(&self.base.keyed, self.keyed.as_deref(), &self.base_reader)
     }
 
     /// The keyed tables as the transaction sees them now. The view can be held while the transaction goes on writing.
@@ -80,8 +80,8 @@ impl Snapshot {
     }
 
     /// A reader of keyed tables in this snapshot.
-    pub fn reader(&self) -> Reader<'_> {
-        Reader::of(&self.keyed, self.own.as_deref()).noting(self.reads.as_deref())
+    pub fn reader(&self) -> KeyedReader<'_> {
+        KeyedReader::of(&self.keyed, self.own.as_deref()).noting(self.reads.as_deref())
     }
 
     /// The keyed tables in this snapshot, for callers that keep them longer than the snapshot.
@@ -118,7 +118,7 @@ impl Snapshot {
     }
 }
 
-fn get(codec: &TableCodec, reader: &Reader<'_>, key: &[ValueRef<'_>]) -> Result<Option<KeyedRow>> {
+fn get(codec: &TableCodec, reader: &KeyedReader<'_>, key: &[ValueRef<'_>]) -> Result<Option<KeyedRow>> {
     let mut found = KeyedRow { key: codec.key_of(key)?, row: Vec::new() };
     Ok(reader.get(&found.key, &mut found.row)?.then_some(found))
 }
@@ -167,7 +167,7 @@ pub(crate) fn restart(
 
 pub(crate) fn next_rows(
     codec: &TableCodec,
-    reader: &Reader<'_>,
+    reader: &KeyedReader<'_>,
     cursor: &mut KeyedCursor,
     rows_max: usize,
     rows: &mut RowBatch,

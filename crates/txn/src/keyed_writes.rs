@@ -12,7 +12,7 @@ use rowmill_storage::keyed::{KeyRange, ValueRef};
 use crate::commit::conflict;
 use crate::keyed::write_set::{WriteSet, Written};
 use crate::keyed::{
-    HEAD_BYTES, IndexCodec, KeyedRow, RangeScan, Reader, TableCodec, WriteBuffers, column_values, index_of,
+    HEAD_BYTES, IndexCodec, KeyedReader, KeyedRow, RangeScan, TableCodec, WriteBuffers, column_values, index_of,
 };
 use crate::references::differ;
 use crate::transaction::Transaction;
@@ -317,7 +317,7 @@ impl Transaction {
             let mut scan = RangeScan::default();
             let end = KeyRange::of_prefix(&key[..HEAD_BYTES]).end;
             scan.start(key, &end, false, 1);
-            let next = scan.next(&Reader::over(&self.base.keyed, None, &self.base_reader))?;
+            let next = scan.next(&KeyedReader::over(&self.base.keyed, None, &self.base_reader))?;
             let next = next.map_or(&end[..], |(next, _)| next);
             if let Some((index, gap)) = self.write_set().gap(key) {
                 gap.set(snapshot, key, next);

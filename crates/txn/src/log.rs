@@ -38,7 +38,7 @@ use parking_lot::{Condvar, Mutex};
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_io::{Disk, DiskFile, OpenMode};
 
-use self::reader::{Reader, ends_too_early};
+use self::reader::{LogReader, ends_too_early};
 use self::record::{Frame, PAYLOAD_BYTES_MAX};
 use self::segment::{FOLDER, Segment, SegmentBytes, slot_of};
 use self::spares::Spares;
@@ -169,7 +169,7 @@ impl Log {
         let segment_bytes = SegmentBytes(options.segment_bytes);
         let slots = slots(disk)?;
         let segments = segments(disk, &slots, segment_bytes)?;
-        let mut reader = Reader::new(&segments, segment_bytes);
+        let mut reader = LogReader::new(&segments, segment_bytes);
         let mut end = from;
         while let Some((head, payload)) = reader.record(end)? {
             each(payload)?;
@@ -219,7 +219,7 @@ impl Log {
         }
         let segment_bytes = SegmentBytes(options.segment_bytes);
         let segments = segments(disk, &slots(disk)?, segment_bytes)?;
-        let mut reader = Reader::new(&segments, segment_bytes);
+        let mut reader = LogReader::new(&segments, segment_bytes);
         while end < stretch.end {
             let Some((head, payload)) = reader.record(end)? else { break };
             each(payload)?;

@@ -18,7 +18,7 @@ use rowmill_storage::{
 
 use crate::base::BASE_FILE;
 use crate::catalog::{SchemaDef, ViewDef};
-use crate::codec::{Reader, Writer};
+use crate::codec::{RecordReader, Writer};
 use crate::log::Position;
 
 /// The version of all formats in the directory. We refuse a directory of a newer version.
@@ -97,7 +97,7 @@ impl Meta {
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
-        let mut input = Reader::new(bytes, "the database's head");
+        let mut input = RecordReader::new(bytes, "the database's head");
         let version = input.u32()?;
         if version > FORMAT_VERSION {
             return Err(Error::newer_format(format!(
@@ -135,7 +135,7 @@ pub(crate) fn encode_schema(def: &SchemaDef) -> Vec<u8> {
 }
 
 pub(crate) fn decode_schema(id: SchemaId, bytes: &[u8]) -> Result<SchemaDef> {
-    let mut input = Reader::new(bytes, "a schema's definition");
+    let mut input = RecordReader::new(bytes, "a schema's definition");
     let name = input.text()?;
     input.end()?;
     Ok(SchemaDef { id, name })
@@ -151,7 +151,7 @@ pub(crate) fn encode_view(def: &ViewDef) -> Vec<u8> {
 }
 
 pub(crate) fn decode_view(id: ViewId, bytes: &[u8]) -> Result<ViewDef> {
-    let mut input = Reader::new(bytes, "a view's definition");
+    let mut input = RecordReader::new(bytes, "a view's definition");
     let schema = SchemaId(input.u32()?);
     let (name, sql) = (input.text()?, input.text()?);
     let column_names = (0..input.count(4)?).map(|_| input.text()).collect::<Result<_>>()?;
@@ -247,7 +247,7 @@ fn encode_parts(parts: &[KeyColumn], out: &mut Writer) {
 }
 
 /// Decodes the result of [`encode_keyed`]. Unknown columns and columns of another type are damage.
-fn decode_keyed(input: &mut Reader<'_>, columns: &[ColumnDef]) -> Result<KeyedDef> {
+fn decode_keyed(input: &mut RecordReader<'_>, columns: &[ColumnDef]) -> Result<KeyedDef> {
     let of_id = |id: ColumnId| columns.iter().find(|column| column.id == id);
     let index = IndexId(input.u32()?);
     let key = decode_parts(input, columns)?;
@@ -298,7 +298,7 @@ fn encode_sequences(def: &KeyedDef, out: &mut Writer) {
 }
 
 /// Decodes the result of [`encode_sequences`].
-fn decode_sequences(input: &mut Reader<'_>, columns: &[ColumnDef], def: &mut KeyedDef) -> Result<()> {
+fn decode_sequences(input: &mut RecordReader<'_>, columns: &[ColumnDef], def: &mut KeyedDef) -> Result<()> {
     for _ in 0..input.count(9)? {
         let (column, sequence, always) = (ColumnId(input.u32()?), TableId(input.u32()?), input.u8()? != 0);
         if !columns.iter().any(|other| other.id == column) {
@@ -321,7 +321,7 @@ fn decode_sequences(input: &mut Reader<'_>, columns: &[ColumnDef], def: &mut Key
 }
 
 /// Decodes the result of [`encode_references`]. Keys of columns that the table does not have are damage.
-fn decode_references(input: &mut Reader<'_>, columns: &[ColumnDef], def: &mut KeyedDef) -> Result<()> {
+fn decode_references(input: &mut RecordReader<'_>, columns: &[ColumnDef], def: &mut KeyedDef) -> Result<()> {
     for _ in 0..input.count(18)? {
         let (name, parent) = (input.text()?, TableId(input.u32()?));
         let (on_delete, on_update) = (decode_action(input)?, decode_action(input)?);
@@ -342,11 +342,11 @@ fn decode_references(input: &mut Reader<'_>, columns: &[ColumnDef], def: &mut Ke
     Ok(())
 }
 
-fn decode_columns(input: &mut Reader<'_>) -> Result<Vec<ColumnId>> {
+fn decode_columns(input: &mut RecordReader<'_>) -> Result<Vec<ColumnId>> {
     (0..input.count(4)?).map(|_| Ok(ColumnId(input.u32()?))).collect()
 }
 
-fn decode_action(input: &mut Reader<'_>) -> Result<ReferentialAction> {
+fn decode_action(input: &mut RecordReader<'_>) -> Result<ReferentialAction> {
     match input.u8()? {
         0 => Ok(ReferentialAction::Restrict),
         1 => Ok(ReferentialAction::Cascade),
@@ -355,7 +355,7 @@ fn decode_action(input: &mut Reader<'_>) -> Result<ReferentialAction> {
     }
 }
 
-fn decode_parts(input: &mut Reader<'_>, columns: &[ColumnDef]) -> Result<Vec<KeyColumn>> {
+fn decode_parts(input: &mut RecordReader<'_>, columns: &[ColumnDef]) -> Result<Vec<KeyColumn>> {
     let mut parts: Vec<KeyColumn> = Vec::new();
     for _ in 0..input.count(5)? {
         let part = KeyColumn { column: ColumnId(input.u32()?), descending: input.u8()? != 0 };
@@ -372,7 +372,7 @@ fn decode_parts(input: &mut Reader<'_>, columns: &[ColumnDef]) -> Result<Vec<Key
 }
 
 pub(crate) fn decode_table(id: TableId, bytes: &[u8]) -> Result<TableDef> {
-    let mut input = Reader::new(bytes, "a table's definition");
+    let mut input = RecordReader::new(bytes, "a table's definition");
     let schema = SchemaId(input.u32()?);
     let name = input.text()?;
     let version = input.u32()?;
@@ -386,12 +386,12 @@ pub(crate) fn decode_table(id: TableId, bytes: &[u8]) -> Result<TableDef> {
     Ok(TableDef { id, schema, name, version, columns, next_column, keyed })
 }
 
-fn decode_column(input: &mut Reader<'_>) -> Result<ColumnDef> {
+fn decode_column(input: &mut RecordReader<'_>) -> Result<ColumnDef> {
     let id = ColumnId(input.u32()?);
     let name = input.text()?;
     let kind = decode_type(input, 0)?;
     let nullable = input.u8()? != 0;
-    let default = input.option(Reader::text)?;
+    let default = input.option(RecordReader::text)?;
     let missing = input.option(|input| {
         let (rows, columns) = run_codec::decode(input.bytes()?, |_| Some(kind.clone()))?;
         match (rows, columns.into_iter().next()) {
@@ -443,7 +443,7 @@ fn encode_type(kind: &SqlType, out: &mut Writer) {
 /// Types must not nest deeper than this.
 const TYPE_DEPTH_MAX: usize = 64;
 
-fn decode_type(input: &mut Reader<'_>, depth: usize) -> Result<SqlType> {
+fn decode_type(input: &mut RecordReader<'_>, depth: usize) -> Result<SqlType> {
     if depth > TYPE_DEPTH_MAX {
         return Err(input.damaged("a type is nested too deeply"));
     }
@@ -517,7 +517,7 @@ impl BlockEntry {
     }
 
     pub(crate) fn decode(first_row: RowNumber, bytes: &[u8]) -> Result<Self> {
-        let mut input = Reader::new(bytes, "a block's entry");
+        let mut input = RecordReader::new(bytes, "a block's entry");
         let id = BlockId(input.u64()?);
         let end_row = RowNumber(input.u64()?);
         let rows = input.u32()?;

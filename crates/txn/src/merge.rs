@@ -17,7 +17,7 @@ use rowmill_storage::{
 };
 
 use crate::bell::Background;
-use crate::change::{Change, TableChange};
+use crate::change::{CommitChange, TableChange};
 use crate::commit::{publish, sync_blocks};
 use crate::engine::Core;
 use crate::snapshot::TableSnapshot;
@@ -97,7 +97,7 @@ fn worthwhile(group: &[Arc<Block>], sparse: impl Fn(&Block) -> bool) -> bool {
 /// commit.
 fn merge_once(engine: &Core, table: &Arc<TableSnapshot>, group: &[Arc<Block>], stop: &Cancel) -> Result<bool> {
     let def = &table.def;
-    let parts = group.iter().map(|block| Part::new(def, block)).collect::<Result<Vec<_>>>()?;
+    let parts = group.iter().map(|block| MergedBlock::new(def, block)).collect::<Result<Vec<_>>>()?;
     let numbers: Vec<u64> = parts.iter().flat_map(|part| part.numbers.iter().copied()).collect();
     let (Some(first), Some(last)) = (numbers.first().copied(), numbers.last().copied()) else {
         return Err(Error::internal("the commit that emptied a block did not drop it"));
@@ -134,7 +134,7 @@ fn merge_once(engine: &Core, table: &Arc<TableSnapshot>, group: &[Arc<Block>], s
     let merged = Arc::new(merged.with_deleted(&deleted));
     assert!(merged.live_rows() > 0, "the commit that empties a block should drop it");
     let change = TableChange { blocks: vec![merged], next_row: now.next_row, ..TableChange::default() };
-    let published = publish(engine, &current, Change::of_table(&current, def.id, change))?;
+    let published = publish(engine, &current, CommitChange::of_table(&current, def.id, change))?;
     drop(committing);
     engine.journal().wait_for(&published)?;
     engine.reap();
@@ -142,7 +142,7 @@ fn merge_once(engine: &Core, table: &Arc<TableSnapshot>, group: &[Arc<Block>], s
 }
 
 /// One block of a merge, in its state when the merge began.
-struct Part {
+struct MergedBlock {
     block: Arc<Block>,
     /// Positions of the live rows, ascending.
     live: Vec<u32>,
@@ -150,7 +150,7 @@ struct Part {
     numbers: Vec<u64>,
 }
 
-impl Part {
+impl MergedBlock {
     fn new(def: &TableDef, block: &Arc<Block>) -> Result<Self> {
         let deleted = block.deleted();
         let live: Vec<u32> = (0..block.rows() as u32)
@@ -158,7 +158,7 @@ impl Part {
             .collect();
         let row_numbers = block.row_numbers(def)?;
         let numbers = live.iter().map(|position| row_numbers.at(*position as usize)).collect();
-        Ok(Part { block: Arc::clone(block), live, numbers })
+        Ok(MergedBlock { block: Arc::clone(block), live, numbers })
     }
 
     /// Marks in `deleted` the rows that `now` has deleted since the merge began. `offset` is the position of this part
@@ -184,7 +184,7 @@ impl Part {
 
 struct Merged<'a> {
     def: &'a TableDef,
-    parts: &'a [Part],
+    parts: &'a [MergedBlock],
     distances: Vec<u64>,
 }
 

@@ -4,7 +4,7 @@ use rowmill_base::{ColumnId, Error, Result};
 use rowmill_storage::ForeignKeyDef;
 use rowmill_storage::keyed::ValueRef;
 
-use crate::keyed::{IndexEntry, IndexOrder, Reader, TableCodec, WriteBuffers};
+use crate::keyed::{IndexEntry, IndexOrder, KeyedReader, TableCodec, WriteBuffers};
 
 /// The result of looking for values that at most one row has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub(crate) fn foreign_keys(codec: &TableCodec) -> &[ForeignKeyDef] {
 /// Looks for the parent of a row with `values` by the foreign key `key`. Returns `None` if one of its values is NULL,
 /// because such a row needs no parent.
 pub(crate) fn find_parent(
-    reader: &Reader<'_>,
+    reader: &KeyedReader<'_>,
     codec: &TableCodec,
     values: &[ValueRef<'_>],
     key: &ForeignKeyDef,
@@ -46,7 +46,7 @@ pub(crate) fn find_parent(
 
 /// Looks for the row that has the given values in columns that must be unique.
 pub(crate) fn find_unique<'v>(
-    reader: &Reader<'_>,
+    reader: &KeyedReader<'_>,
     codec: &TableCodec,
     columns: &[ColumnId],
     value: impl Fn(usize) -> ValueRef<'v>,

@@ -23,7 +23,7 @@ use rowmill_storage::{Block, Extent, FreedExtents, OpenRun, ROW_NUMBERS, TableDe
 
 use crate::base::{BaseRead, OrderedBase, WriteBatch};
 use crate::catalog::{Catalog, MAIN_SCHEMA, SchemaDef};
-use crate::change::{Change, open_block};
+use crate::change::{CommitChange, open_block};
 use crate::checkpoint;
 use crate::column_files::{ColumnFiles, Unnamed};
 use crate::engine::NO_COMMIT;
@@ -100,7 +100,7 @@ pub(crate) fn follow(
     // load the base.
     let mut has_gap = false;
     let end = Log::follow(disk, LogOptions::default(), known.log_end, &mut |record| {
-        has_gap |= Change::commit_of(record)?.0 != replay.commit().0 + 1;
+        has_gap |= CommitChange::commit_of(record)?.0 != replay.commit().0 + 1;
         match has_gap {
             true => Ok(()),
             false => replay.record(record),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use rowmill_base::{CommitId, Error, Result, RowNumber, TableId};
 use rowmill_storage::{FreedExtents, RunsInBytes};
 
-use crate::change::{Appended, AppendedRun, Change, TableChange};
+use crate::change::{Appended, AppendedRun, CommitChange, TableChange};
 use crate::column_files::ColumnFiles;
 use crate::manifest::Meta;
 use crate::snapshot::Snapshot;
@@ -29,14 +29,14 @@ pub(crate) struct Replay<'a> {
     /// The last commit, whose rows may only be collected.
     commit: CommitId,
     meta: Option<Meta>,
-    gathered: BTreeMap<TableId, Gathered>,
+    gathered: BTreeMap<TableId, ReplayedRows>,
     rows: usize,
     bytes: usize,
 }
 
 /// Rows of a table that come after those of the state.
 #[derive(Debug)]
-struct Gathered {
+struct ReplayedRows {
     runs: RunsInBytes,
     next_row: RowNumber,
 }
@@ -55,7 +55,7 @@ impl<'a> Replay<'a> {
 
     /// Applies the next record.
     pub(crate) fn record(&mut self, record: &[u8]) -> Result<()> {
-        match Change::appended(record)? {
+        match CommitChange::appended(record)? {
             Some(appended) if appended.commit.0 == self.commit.0 + 1 => self.gather(appended),
             // Everything else, also a record with a gap before it: decoding reports that as an error.
             _ => self.change(record),
@@ -64,7 +64,7 @@ impl<'a> Replay<'a> {
 
     fn change(&mut self, record: &[u8]) -> Result<()> {
         self.settle()?;
-        let (mut change, meta) = Change::decode(record, &self.state, self.files, self.freed)?;
+        let (mut change, meta) = CommitChange::decode(record, &self.state, self.files, self.freed)?;
         let mut next = change.apply(&self.state, self.files.memory())?.snapshot;
         if let Some(keyed) = &mut change.keyed {
             let store = self.state.keyed.store();
@@ -101,7 +101,7 @@ impl<'a> Replay<'a> {
             let def = self.state.catalog.table_by_id(run.table);
             let def = def.ok_or_else(|| damaged(&format!("table {} does not exist", run.table)))?;
             let runs = RunsInBytes::new(run.first_row, def);
-            self.gathered.insert(run.table, Gathered { runs, next_row: run.next_row });
+            self.gathered.insert(run.table, ReplayedRows { runs, next_row: run.next_row });
         }
         let of_table = self.gathered.get_mut(&run.table).expect("it was inserted above");
         let before = of_table.runs.rows();
@@ -122,12 +122,12 @@ impl<'a> Replay<'a> {
         (self.rows, self.bytes) = (0, 0);
         let memory = self.files.memory();
         let mut tables = BTreeMap::new();
-        for (id, Gathered { runs, next_row }) in std::mem::take(&mut self.gathered) {
+        for (id, ReplayedRows { runs, next_row }) in std::mem::take(&mut self.gathered) {
             let runs = vec![Arc::new(runs.finish()?.counted(memory))];
             tables.insert(id, TableChange { runs, next_row, ..TableChange::default() });
         }
         if !tables.is_empty() || self.state.commit != self.commit {
-            let change = Change { catalog: Arc::clone(&self.state.catalog), tables, keyed: None };
+            let change = CommitChange { catalog: Arc::clone(&self.state.catalog), tables, keyed: None };
             let next = change.apply(&self.state, memory)?.snapshot;
             self.state = Arc::new(Snapshot { commit: self.commit, ..next });
         }

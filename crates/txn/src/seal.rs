@@ -9,7 +9,7 @@ use roaring::RoaringBitmap;
 use rowmill_base::{Cancel, Error, Result, RowNumber, TableId};
 use rowmill_storage::{Block, BlockOwner, BlockSource, OpenRun, TableDef, write_block};
 
-use crate::change::{Change, TableChange};
+use crate::change::{CommitChange, TableChange};
 use crate::checkpoint::checkpoint_unless_busy;
 use crate::commit::{publish, sync_blocks};
 use crate::engine::Core;
@@ -92,7 +92,7 @@ fn seal_once(engine: &Core, table: &Arc<TableSnapshot>, block_rows: usize) -> Re
         next_row: now.next_row,
         ..TableChange::default()
     };
-    let published = publish(engine, &current, Change::of_table(&current, table.def.id, change))?;
+    let published = publish(engine, &current, CommitChange::of_table(&current, table.def.id, change))?;
     drop(committing);
     engine.journal().wait_for(&published)?;
     engine.reap();

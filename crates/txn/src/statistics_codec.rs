@@ -6,7 +6,7 @@ use rowmill_base::{ColumnId, IndexId, Result, TableId};
 use rowmill_storage::{BUCKETS_MAX, ColumnStatistics, FREQUENT_MAX, TableStatistics, VALUE_KEY_BYTES_MAX};
 
 use crate::catalog::Catalog;
-use crate::codec::{Reader, Writer};
+use crate::codec::{RecordReader, Writer};
 
 pub(crate) fn encode(statistics: &TableStatistics) -> Vec<u8> {
     let mut out = Writer::new();
@@ -27,7 +27,7 @@ pub(crate) fn encode(statistics: &TableStatistics) -> Vec<u8> {
 /// Decodes the result of [`encode`]. Impossible statistics are damage, so that estimates stay within bounds for any
 /// bytes.
 fn decode(bytes: &[u8]) -> Result<TableStatistics> {
-    let mut input = Reader::new(bytes, "the statistics of a table");
+    let mut input = RecordReader::new(bytes, "the statistics of a table");
     let (index, rows) = (IndexId(input.u32()?), input.u64()?);
     let columns = (0..input.count(28)?).map(|_| decode_column(&mut input)).collect::<Result<Vec<_>>>()?;
     input.end()?;
@@ -37,7 +37,7 @@ fn decode(bytes: &[u8]) -> Result<TableStatistics> {
     Ok(TableStatistics { index, rows, columns })
 }
 
-fn decode_column(input: &mut Reader<'_>) -> Result<ColumnStatistics> {
+fn decode_column(input: &mut RecordReader<'_>) -> Result<ColumnStatistics> {
     let (column, null_share, distinct) = (ColumnId(input.u32()?), decode_share(input)?, input.u64()?);
     let frequent = (0..input.count(12)?).map(|_| Ok((decode_key(input)?, decode_share(input)?)));
     let frequent = frequent.collect::<Result<Vec<_>>>()?;
@@ -51,14 +51,14 @@ fn decode_column(input: &mut Reader<'_>) -> Result<ColumnStatistics> {
     Ok(ColumnStatistics { column, null_share, distinct, frequent, bounds })
 }
 
-fn decode_key(input: &mut Reader<'_>) -> Result<Vec<u8>> {
+fn decode_key(input: &mut RecordReader<'_>) -> Result<Vec<u8>> {
     match input.bytes()? {
         key if key.len() <= VALUE_KEY_BYTES_MAX => Ok(key.to_vec()),
         _ => Err(input.damaged("a value that is too long")),
     }
 }
 
-fn decode_share(input: &mut Reader<'_>) -> Result<f64> {
+fn decode_share(input: &mut RecordReader<'_>) -> Result<f64> {
     let share = f64::from_bits(input.u64()?);
     // NaN is in no range, so it is rejected too.
     match (0.0..=1.0).contains(&share) {
@@ -74,7 +74,7 @@ pub(crate) fn put(catalog: &mut Catalog, table: TableId, bytes: &[u8]) -> Result
     match catalog.statistics(table).is_some_and(|known| Arc::ptr_eq(known, &statistics)) {
         true => Ok(()),
         false => {
-            let input = Reader::new(bytes, "the statistics of a table");
+            let input = RecordReader::new(bytes, "the statistics of a table");
             Err(input.damaged(&format!("they describe rows that table {table} does not have")))
         }
     }

@@ -22,7 +22,7 @@ use rowmill_storage::{
 use crate::catalog::{Catalog, MAIN_SCHEMA, SchemaDef, ViewDef};
 use crate::deletes::{self, DeletesByHolder, RowFinder};
 use crate::engine::{Engine, NO_COMMIT};
-use crate::isolation::Reads;
+use crate::isolation::TransactionReads;
 use crate::keyed::WriteBuffers;
 use crate::keyed::seat::BaseReader;
 use crate::keyed::write_set::WriteSet;
@@ -64,7 +64,7 @@ pub struct Transaction {
     /// Reads keyed rows of the base.
     pub(crate) base_reader: BaseReader,
     durability: Option<Durability>,
-    pub(crate) reads: Reads,
+    pub(crate) reads: TransactionReads,
     pub(crate) cancel: Cancel,
     /// The view of the last call, until the next change.
     view: Option<Arc<Snapshot>>,
@@ -176,7 +176,7 @@ impl Transaction {
             unsettled: Unsettled::default(),
             base_reader,
             durability: None,
-            reads: Reads::default(),
+            reads: TransactionReads::default(),
             cancel: Cancel::new(),
             view: None,
         }
@@ -686,7 +686,7 @@ impl Drop for Transaction {
         if let Some(keyed) = self.keyed.take() {
             self.base.keyed.store().give_write_set_back(keyed, self.write_buffers.take().unwrap_or_default());
         }
-        self.reads = Reads::default();
+        self.reads = TransactionReads::default();
         self.stand_on(current);
         engine.reap();
     }

@@ -7,7 +7,7 @@ use criterion::{Criterion, Throughput};
 use rowmill_base::{Broker, Cancel};
 use rowmill_exec::batch::BatchSource;
 use rowmill_exec::group::{GroupBy, GroupRequest, GroupSource};
-use rowmill_plan::{Aggregate, AggregateFunction, Expr, Group, Key};
+use rowmill_plan::{Aggregate, AggregateFunction, Expr, Group, GroupKey};
 use rowmill_storage::TableSource;
 
 use crate::size;
@@ -15,12 +15,12 @@ use crate::table::{BATCH_ROWS, KINDS, Table, column, drain};
 
 /// Makes `SELECT keys, count(*), sum(summed)`. A key is a column of the source and the table column that has its type.
 fn group(source: impl Into<GroupSource>, keys: &[(usize, usize)], summed: usize) -> Arc<dyn BatchSource> {
-    let key = |(place, column): &(usize, usize)| Key {
+    let key = |(place, column): &(usize, usize)| GroupKey {
         expr: Expr::Column(*place),
         kind: KINDS[*column].arrow(),
         nullable: false,
     };
-    let keys: Vec<Key> = keys.iter().map(key).collect();
+    let keys: Vec<GroupKey> = keys.iter().map(key).collect();
     let sum = Some((Expr::Column(summed), DataType::Int16));
     let aggregates = vec![
         Aggregate::new(AggregateFunction::Count, None, DataType::Int64),

@@ -6,7 +6,7 @@ use arrow::datatypes::{Field, Schema};
 use criterion::{Criterion, Throughput};
 use rowmill_base::{Broker, Cancel};
 use rowmill_exec::batch::BatchSource;
-use rowmill_exec::join::{Join, JoinRequest};
+use rowmill_exec::join::{HashJoin, JoinRequest};
 use rowmill_plan::JoinKind;
 
 use crate::size;
@@ -26,7 +26,7 @@ fn join(build: Arc<Memory>, probe: Arc<Memory>, kind: JoinKind) -> Arc<dyn Batch
         broker: Broker::new(8 << 30),
         null_aware: false,
     };
-    Join::new(build, probe, request).unwrap()
+    HashJoin::new(build, probe, request).unwrap()
 }
 
 pub(crate) fn benches(criterion: &mut Criterion) {

@@ -6,7 +6,7 @@ use arrow::datatypes::{DataType, Field, Schema};
 use criterion::{Criterion, Throughput};
 use rowmill_base::{Broker, Cancel};
 use rowmill_exec::batch::BatchSource;
-use rowmill_exec::window::{Window, WindowRequest};
+use rowmill_exec::window::{WindowOperator, WindowRequest};
 use rowmill_plan::logical::{FrameBound, FrameExclude, FrameUnit, RankFunction, WindowFrame};
 use rowmill_plan::{Aggregate, AggregateFunction, Constant, Expr, FrameOffset, SortKey, WindowCall, WindowFunction};
 
@@ -27,7 +27,7 @@ fn window(input: Arc<Memory>, call: WindowCall, limit: Option<usize>) -> Arc<dyn
         cancel: Cancel::new(),
         broker: Broker::new(8 << 30),
     };
-    Window::new(input, request)
+    WindowOperator::new(input, request)
 }
 
 fn last_three() -> WindowFrame<FrameOffset> {

@@ -7,14 +7,14 @@ use arrow::array::{Array, ArrayRef};
 use arrow::buffer::BooleanBuffer;
 use rowmill_base::Result;
 
-use super::rows::{Rows, Values, by_row, concat, evaluate_in_pieces};
+use super::rows::{PartRows, PartValues, by_row, concat, evaluate_in_pieces};
 use super::state::true_rows;
-use crate::case::{Branch, Case};
+use crate::case::{CaseBranch, CaseFunction};
 use crate::function::VectorFunction;
 
-impl Rows<'_> {
+impl PartRows<'_> {
     /// The values of `case` for the rows that are in; `function` is the expression that contains it.
-    pub(super) fn chosen(&self, function: &dyn VectorFunction, case: &Case) -> Result<Values> {
+    pub(super) fn chosen(&self, function: &dyn VectorFunction, case: &CaseFunction) -> Result<PartValues> {
         let mut chosen = Chosen { rows: self, function, values: Vec::new(), len: 0, codes: vec![0; self.len()] };
         let mut left: Vec<u32> = (0..self.len() as u32).collect();
         // Conditions are tried in order; a row that one of them takes must not be seen by the next branch.
@@ -36,13 +36,13 @@ impl Rows<'_> {
         let column = |place: &usize| self.column_once(function.columns()[*place]).and_then(by_row);
         let columns = condition.columns().iter().map(column).collect::<Result<Vec<_>>>()?;
         let values = evaluate_in_pieces(condition, &columns, self.len())?;
-        Ok(true_rows(&Values { values, codes: None, is_list: false }))
+        Ok(true_rows(&PartValues { values, codes: None, is_list: false }))
     }
 }
 
 /// The values that rows have chosen so far.
 struct Chosen<'r> {
-    rows: &'r Rows<'r>,
+    rows: &'r PartRows<'r>,
     function: &'r dyn VectorFunction,
     values: Vec<ArrayRef>,
     /// The number of values.
@@ -52,14 +52,14 @@ struct Chosen<'r> {
 
 impl Chosen<'_> {
     /// Gives `rows` the value of a branch.
-    fn add(&mut self, branch: &Branch, rows: Vec<u32>) -> Result<()> {
+    fn add(&mut self, branch: &CaseBranch, rows: Vec<u32>) -> Result<()> {
         if rows.is_empty() {
             return Ok(());
         }
         let (values, codes) = match branch {
-            Branch::Constant(value) => (Arc::clone(value), Some(Arc::new(vec![0; rows.len()]))),
-            Branch::Column(place) => {
-                let Values { values, codes, .. } = self.rows.only(&rows).column(self.function.columns()[*place])?;
+            CaseBranch::Constant(value) => (Arc::clone(value), Some(Arc::new(vec![0; rows.len()]))),
+            CaseBranch::Column(place) => {
+                let PartValues { values, codes, .. } = self.rows.only(&rows).column(self.function.columns()[*place])?;
                 (values, codes)
             }
         };
@@ -72,7 +72,7 @@ impl Chosen<'_> {
         Ok(())
     }
 
-    fn finish(self) -> Result<Values> {
-        Ok(Values { values: concat(&self.values)?, codes: Some(Arc::new(self.codes)), is_list: false })
+    fn finish(self) -> Result<PartValues> {
+        Ok(PartValues { values: concat(&self.values)?, codes: Some(Arc::new(self.codes)), is_list: false })
     }
 }

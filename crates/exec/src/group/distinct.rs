@@ -30,11 +30,11 @@ use rowmill_storage::{Block, TableDef, TableSource};
 
 use self::counter::Counter;
 use self::groups::{AllGroups, Numbering};
-use self::pairs::{Pairs, Ranks};
-use self::ranges::Ranges;
+use self::pairs::{DistinctPairs, Ranks};
+use self::ranges::DistinctRanges;
 use super::bits::width_of;
-use super::layout::Layout;
-use super::rows::Rows;
+use super::layout::GroupLayout;
+use super::rows::PartRows;
 use super::{GroupRequest, OWNER};
 use crate::batch::{BatchSource, Batches};
 use crate::phase::Phase;
@@ -52,36 +52,36 @@ pub struct DistinctCounts {
     source: Arc<dyn TableSource>,
     request: GroupRequest,
     filter: Filter,
-    layout: Layout,
+    layout: GroupLayout,
     /// The column whose values are counted.
     column: usize,
     /// All columns that are read.
     columns: Vec<usize>,
     next_part: AtomicUsize,
-    gathering: Arc<Phase<Noted, Gathered>>,
+    gathering: Arc<Phase<Noted, GatheredPairs>>,
     next_range: AtomicUsize,
-    counting: Arc<Phase<Counted, Counted>>,
+    counting: Arc<Phase<CountedGroups, CountedGroups>>,
     next_group: AtomicUsize,
 }
 
 /// The pairs that one worker noted of its blocks.
 struct Noted {
-    pairs: Vec<Pairs>,
+    pairs: Vec<DistinctPairs>,
     groups: groups::Numbered,
     memory: Reservation,
 }
 
 /// The pairs that all workers noted.
-struct Gathered {
+struct GatheredPairs {
     /// By worker.
-    pairs: Vec<Vec<Pairs>>,
+    pairs: Vec<Vec<DistinctPairs>>,
     groups: AllGroups,
-    ranges: Ranges,
+    ranges: DistinctRanges,
     _memory: Vec<Reservation>,
 }
 
 /// The number of values of each group.
-struct Counted {
+struct CountedGroups {
     counts: Vec<u64>,
     _memory: Reservation,
 }
@@ -110,7 +110,7 @@ impl DistinctCounts {
         group.predicates.iter().for_each(|predicate| predicate.collect_columns(&mut columns));
         columns.sort_unstable();
         columns.dedup();
-        let layout = Layout::new(&group.keys, |function| request.functions[function].columns(), 0)?;
+        let layout = GroupLayout::new(&group.keys, |function| request.functions[function].columns(), 0)?;
         Ok(Some(Arc::new(DistinctCounts {
             filter: Filter::new(source.table(), group.predicates.clone()),
             source: Arc::clone(source),
@@ -153,7 +153,7 @@ impl DistinctCounts {
             } else if let Some(run) = runs.get(part - blocks.len()) {
                 add(&self.request.metrics.rows_read, run.live_rows());
                 let all = OfferedFilters::default();
-                noted.add_rows(&Rows::of_run(table, &self.request.functions, run, &self.filter, &all)?)?;
+                noted.add_rows(&PartRows::of_run(table, &self.request.functions, run, &self.filter, &all)?)?;
             } else {
                 return Ok(noted.finish());
             }
@@ -161,7 +161,7 @@ impl DistinctCounts {
     }
 
     /// Joins the notes of all workers and cuts the values into ranges.
-    fn join(&self, workers: Vec<Noted>) -> Result<Gathered> {
+    fn join(&self, workers: Vec<Noted>) -> Result<GatheredPairs> {
         let (mut pairs, mut memory, mut groups) = (Vec::new(), Vec::new(), Vec::new());
         for worker in workers {
             pairs.push(worker.pairs);
@@ -171,19 +171,19 @@ impl DistinctCounts {
         // Workers have numbered their groups on their own; give the same group one number.
         let groups = AllGroups::new(&self.layout, groups, self.memory())?;
         let kind = &self.source.table().columns[self.column].kind;
-        let ranges = Ranges::new(pairs.iter().flatten(), kind)?;
-        Ok(Gathered { pairs, groups, ranges, _memory: memory })
+        let ranges = DistinctRanges::new(pairs.iter().flatten(), kind)?;
+        Ok(GatheredPairs { pairs, groups, ranges, _memory: memory })
     }
 
     /// Counts the values of ranges until none are left.
-    fn count(&self, gathered: &Gathered) -> Result<Counted> {
+    fn count(&self, gathered: &GatheredPairs) -> Result<CountedGroups> {
         let mut counter = Counter::new(gathered.groups.len(), self.memory())?;
         let mut ranks = Vec::new();
         loop {
             self.request.cancel.check()?;
             let Some(range) = gathered.ranges.get(self.next_range.fetch_add(1, Ordering::Relaxed)) else {
                 let (counts, memory) = counter.finish();
-                return Ok(Counted { counts, _memory: memory });
+                return Ok(CountedGroups { counts, _memory: memory });
             };
             // A range has values that no other range has, so the set of the last range can be dropped.
             counter.begin();
@@ -199,7 +199,7 @@ impl DistinctCounts {
     }
 
     /// The next groups with their counts; `None` when none are left.
-    fn next_batch(&self, gathered: &Gathered, counted: &Counted) -> Result<Option<RecordBatch>> {
+    fn next_batch(&self, gathered: &GatheredPairs, counted: &CountedGroups) -> Result<Option<RecordBatch>> {
         let batch_rows = self.request.batch_rows.max(1);
         let start = self.next_group.fetch_add(batch_rows, Ordering::Relaxed);
         let end = counted.counts.len().min(start.saturating_add(batch_rows));
@@ -216,12 +216,12 @@ impl DistinctCounts {
     }
 
     /// Does a worker's share of both phases and returns their results. `None` if another worker failed.
-    fn share(&self) -> Result<Option<(Arc<Gathered>, Arc<Counted>)>> {
+    fn share(&self) -> Result<Option<(Arc<GatheredPairs>, Arc<CountedGroups>)>> {
         let cancel = &self.request.cancel;
         let Some(gathered) = self.gathering.run(cancel, || self.note(), |workers| self.join(workers))? else {
             return Ok(None);
         };
-        let sum = |workers: Vec<Counted>| {
+        let sum = |workers: Vec<CountedGroups>| {
             let mut workers = workers.into_iter();
             let mut all = workers.next().ok_or_else(|| Error::internal("no worker has counted"))?;
             for worker in workers {
@@ -239,7 +239,7 @@ impl DistinctCounts {
 struct Notes<'a> {
     counts: &'a DistinctCounts,
     numbering: Numbering<'a>,
-    pairs: Vec<Pairs>,
+    pairs: Vec<DistinctPairs>,
     memory: Reservation,
 }
 
@@ -264,11 +264,11 @@ impl Notes<'_> {
         // Without keys and filters, the list itself has the distinct values of the block.
         if is_whole && self.counts.layout.columns.is_empty() {
             add(&metrics.rows_selected, block.rows());
-            self.pairs.push(Pairs::of_list(list_of(block, table, *column, &metrics.reads)?));
+            self.pairs.push(DistinctPairs::of_list(list_of(block, table, *column, &metrics.reads)?));
             return Ok(());
         }
         let all = BlockFilters::default();
-        let rows = Rows::of_block(table, &request.functions, block, (filter, all), columns, &metrics.reads)?;
+        let rows = PartRows::of_block(table, &request.functions, block, (filter, all), columns, &metrics.reads)?;
         // The codes of a whole block refer to the list directly, so no value must be decoded.
         if is_whole && let Some(codes) = rows.codes(*column)? {
             add(&metrics.rows_selected, block.rows());
@@ -277,7 +277,7 @@ impl Notes<'_> {
         self.add_rows(&rows)
     }
 
-    fn add_rows(&mut self, rows: &Rows<'_>) -> Result<()> {
+    fn add_rows(&mut self, rows: &PartRows<'_>) -> Result<()> {
         add(&self.counts.request.metrics.rows_selected, rows.len());
         if rows.len() == 0 {
             return Ok(());
@@ -286,9 +286,9 @@ impl Notes<'_> {
         self.add_pairs(rows, ranks, &codes)
     }
 
-    fn add_pairs(&mut self, rows: &Rows<'_>, ranks: Ranks, codes: &[u32]) -> Result<()> {
+    fn add_pairs(&mut self, rows: &PartRows<'_>, ranks: Ranks, codes: &[u32]) -> Result<()> {
         let groups = self.numbering.number(rows)?;
-        self.pairs.push(Pairs::new(ranks, codes, groups, &mut self.memory)?);
+        self.pairs.push(DistinctPairs::new(ranks, codes, groups, &mut self.memory)?);
         Ok(())
     }
 
@@ -355,12 +355,12 @@ fn add(counter: &AtomicU64, count: usize) {
 }
 
 /// Does its share of the work, then returns groups.
-struct Worker {
+struct DistinctWorker {
     counts: Arc<DistinctCounts>,
-    done: Option<(Arc<Gathered>, Arc<Counted>)>,
+    done: Option<(Arc<GatheredPairs>, Arc<CountedGroups>)>,
 }
 
-impl Worker {
+impl DistinctWorker {
     fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         if self.done.is_none() {
             self.done = self.counts.share()?;
@@ -382,7 +382,7 @@ impl BatchSource for DistinctCounts {
     }
 
     fn worker(self: Arc<Self>) -> Batches {
-        let mut worker = Worker { counts: self, done: None };
+        let mut worker = DistinctWorker { counts: self, done: None };
         share(move || worker.next_batch())
     }
 }

@@ -10,7 +10,7 @@ use rowmill_storage::{Block, OpenRun, TableSource};
 
 use super::state::integers;
 use super::{GroupSource, VectorFunction};
-use crate::arithmetic::{Arithmetic, Span};
+use crate::arithmetic::{Arithmetic, IntegerSpan};
 
 /// Bounds of integers or decimals; decimals are taken without their point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +67,7 @@ impl Facts<'_> {
         let mut spans = Vec::with_capacity(columns.len());
         for column in columns {
             let Some(bounds) = self.bounds(*column)?.filter(|_| self.is_never_null(*column)) else { return Ok(None) };
-            spans.push(Span { least: bounds.least, greatest: bounds.greatest });
+            spans.push(IntegerSpan { least: bounds.least, greatest: bounds.greatest });
             rows = bounds.rows;
         }
         let arithmetic = match expr {
@@ -75,7 +75,7 @@ impl Facts<'_> {
             Expr::Function(function) => self.functions[function].arithmetic(),
         };
         let span = arithmetic.and_then(|arithmetic| arithmetic.span(&mut |place| spans.get(place).copied()));
-        Ok(span.map(|Span { least, greatest }| Bounds { least, greatest, rows }))
+        Ok(span.map(|IntegerSpan { least, greatest }| Bounds { least, greatest, rows }))
     }
 
     /// Whether an expression surely has a value for every row.

@@ -14,7 +14,7 @@ use rowmill_plan::{CompareOp, Expr, Predicate};
 use rowmill_storage::TableSource;
 use rowmill_storage::chunk::Chunk;
 
-use super::layout::Layout;
+use super::layout::GroupLayout;
 use super::{GroupBy, GroupRequest};
 use crate::phase::Phase;
 
@@ -24,11 +24,11 @@ const SHARE_MAX: usize = 16;
 /// A grouping of the rows that have one of a few values of a key.
 pub(super) struct Few {
     group_by: Arc<GroupBy>,
-    grouping: Arc<Phase<Vec<RecordBatch>, Found>>,
+    grouping: Arc<Phase<Vec<RecordBatch>, FewGroups>>,
 }
 
 /// The groups that were found.
-pub(super) struct Found {
+pub(super) struct FewGroups {
     /// Whether these groups are enough.
     pub(super) is_enough: bool,
     /// Taken by the first worker that asks.
@@ -43,12 +43,12 @@ impl Few {
 
     /// The groups, found by all workers together; `enough` of them are enough. `None` if another worker failed, which
     /// reports the error itself.
-    pub(super) fn groups(&self, enough: usize, cancel: &Cancel) -> Result<Option<Arc<Found>>> {
+    pub(super) fn groups(&self, enough: usize, cancel: &Cancel) -> Result<Option<Arc<FewGroups>>> {
         let group = || self.group_by.worker().collect::<Result<Vec<_>>>();
         self.grouping.run(cancel, group, |batches| {
             let batches: Vec<RecordBatch> = batches.into_iter().flatten().collect();
             let is_enough = batches.iter().map(RecordBatch::num_rows).sum::<usize>() >= enough;
-            Ok(Found { is_enough, batches: Mutex::new(batches) })
+            Ok(FewGroups { is_enough, batches: Mutex::new(batches) })
         })
     }
 }
@@ -58,7 +58,7 @@ impl Few {
 pub(super) fn request_of_few(
     source: &dyn TableSource,
     request: &GroupRequest,
-    layout: &Layout,
+    layout: &GroupLayout,
 ) -> Result<Option<GroupRequest>> {
     let Some(enough) = request.limit.filter(|limit| *limit > 0 && request.group.always.is_empty()) else {
         return Ok(None);

@@ -31,11 +31,11 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
 use parking_lot::Mutex;
 use rowmill_base::{Cancel, Error, ErrorKind, Result};
-use rowmill_plan::{Aggregate, AggregateFunction, Expr, Group, Key};
+use rowmill_plan::{Aggregate, AggregateFunction, Expr, Group, GroupKey};
 use rowmill_storage::TableSource;
 
-use self::list_counts::{Counted, PartCounts};
-use self::row_counts::{Bound, RowCounts, these_values};
+use self::list_counts::{CountedValues, PartCounts};
+use self::row_counts::{CountBound, ValueRowCounts, these_values};
 use super::facts::{Bounds, Facts};
 use super::texts::is_text;
 use super::value_list::ValueList;
@@ -108,7 +108,7 @@ pub(crate) struct Frequent {
     grouping_first: Arc<Phase<Vec<RecordBatch>, FirstGroups>>,
     next_list: AtomicUsize,
     selecting: Arc<Phase<Vec<ValueList>, Arc<GroupBy>>>,
-    narrowing: Arc<Phase<Option<Vec<Counted>>, Rest>>,
+    narrowing: Arc<Phase<Option<Vec<CountedValues>>, OtherValues>>,
 }
 
 /// Groups rows of a table.
@@ -123,7 +123,7 @@ enum First {
         values: ArrayRef,
         /// Their groups.
         source: Arc<dyn BatchSource>,
-        counts: Box<RowCounts>,
+        counts: Box<ValueRowCounts>,
     },
 }
 
@@ -133,11 +133,11 @@ struct FirstGroups {
     batches: Mutex<Vec<RecordBatch>>,
     /// Says how much of the lists must be read to find the other values that may have as many rows as the last of these
     /// groups counts.
-    bound: Option<Bound>,
+    bound: Option<CountBound>,
 }
 
 /// The groups that remain after the first ones.
-enum Rest {
+enum OtherValues {
     Nothing,
     /// The groups of other values.
     Others(Arc<dyn BatchSource>),
@@ -200,7 +200,7 @@ impl Frequent {
     }
 
     /// The groups of the rows that have one of `values`, or of all rows if there are none.
-    fn groups_of(&self, counts: &RowCounts, values: Option<&ArrayRef>) -> Result<Arc<dyn BatchSource>> {
+    fn groups_of(&self, counts: &ValueRowCounts, values: Option<&ArrayRef>) -> Result<Arc<dyn BatchSource>> {
         let condition = values.map(|values| these_values(self.lists().column, values)).transpose()?;
         let mut request = self.request.clone();
         if self.reads_key_alone {
@@ -222,7 +222,8 @@ impl Frequent {
         let read = || PartCounts::read(&self.counter, lists, most, len_min);
         self.counting.run(self.cancel(), read, |parts| {
             // Without memory for the counts, group all rows instead of failing.
-            let Some(counts) = if_memory_lasts(RowCounts::new(&self.counter, !self.reads_key_alone, parts))? else {
+            let Some(counts) = if_memory_lasts(ValueRowCounts::new(&self.counter, !self.reads_key_alone, parts))?
+            else {
                 return Ok(First::All((self.group)(&self.table, self.request.clone())?));
             };
             Ok(match counts.most_frequent(self.groups, self.limits.share)? {
@@ -236,7 +237,7 @@ impl Frequent {
     }
 
     /// The groups of the most frequent values. `None` if another worker failed.
-    fn first_groups(&self, source: &Arc<dyn BatchSource>, counts: &RowCounts) -> Result<Option<Arc<FirstGroups>>> {
+    fn first_groups(&self, source: &Arc<dyn BatchSource>, counts: &ValueRowCounts) -> Result<Option<Arc<FirstGroups>>> {
         let group = || Arc::clone(source).worker().collect::<Result<Vec<_>>>();
         self.grouping_first.run(self.cancel(), group, |batches| {
             let batches: Vec<RecordBatch> = batches.into_iter().flatten().collect();
@@ -246,9 +247,18 @@ impl Frequent {
     }
 
     /// Finds the groups that remain after those of the values `first`. `None` if another worker failed.
-    fn rest(&self, first: &ArrayRef, counts: &RowCounts, bound: Option<Bound>) -> Result<Option<Arc<Rest>>> {
+    fn rest(
+        &self,
+        first: &ArrayRef,
+        counts: &ValueRowCounts,
+        bound: Option<CountBound>,
+    ) -> Result<Option<Arc<OtherValues>>> {
         let Some(bound) = bound else {
-            return self.narrowing.run(self.cancel(), || Ok(None), |_| Ok(Rest::All(self.groups_of(counts, None)?)));
+            return self.narrowing.run(
+                self.cancel(),
+                || Ok(None),
+                |_| Ok(OtherValues::All(self.groups_of(counts, None)?)),
+            );
         };
         let select = || {
             let next_list = || self.next_list.fetch_add(1, Ordering::Relaxed);
@@ -269,10 +279,10 @@ impl Frequent {
                 None => None,
             };
             Ok(match others {
-                Some(others) if others.is_empty() => Rest::Nothing,
-                Some(others) => Rest::Others(self.groups_of(counts, Some(&others))?),
+                Some(others) if others.is_empty() => OtherValues::Nothing,
+                Some(others) => OtherValues::Others(self.groups_of(counts, Some(&others))?),
                 // Reading all but a few values takes longer than reading all.
-                None => Rest::All(self.groups_of(counts, None)?),
+                None => OtherValues::All(self.groups_of(counts, None)?),
             })
         })
     }
@@ -313,9 +323,9 @@ fn counted(request: &GroupRequest, groups_max: usize) -> Option<(usize, usize)> 
 
 /// The key with the most values, judged by one block. `None` if blocks list no key column, or if some key column is not
 /// worth a list: then nearly every row is a group, and the bound would be one row.
-fn key_of_most_values<'a>(table: &dyn TableSource, group: &'a Group) -> Result<Option<&'a Key>> {
+fn key_of_most_values<'a>(table: &dyn TableSource, group: &'a Group) -> Result<Option<&'a GroupKey>> {
     let Some(block) = table.blocks().iter().find(|block| block.live_rows() > 0) else { return Ok(None) };
-    let mut most: Option<(usize, &Key)> = None;
+    let mut most: Option<(usize, &GroupKey)> = None;
     for key in &group.keys {
         let Expr::Column(column) = key.expr else { continue };
         let head = block.chunk_head(table.table(), column)?.filter(|head| head.has_values());
@@ -329,7 +339,7 @@ fn key_of_most_values<'a>(table: &dyn TableSource, group: &'a Group) -> Result<O
 }
 
 /// Makes the grouping that counts the rows of each value of a key. `None` if lists cannot tell.
-fn counter(table: &Arc<dyn TableSource>, key: &Key, request: &GroupRequest) -> Result<Option<Arc<GroupBy>>> {
+fn counter(table: &Arc<dyn TableSource>, key: &GroupKey, request: &GroupRequest) -> Result<Option<Arc<GroupBy>>> {
     let predicates = request.group.predicates.clone();
     let count = Aggregate::new(AggregateFunction::Count, None, DataType::Int64);
     let group = Group { predicates, keys: vec![key.clone()], aggregates: vec![count], always: Vec::new() };
@@ -376,13 +386,13 @@ impl BatchSource for Frequent {
     }
 
     fn worker(self: Arc<Self>) -> Batches {
-        let mut worker = Worker { frequent: self, is_prepared: false, first: None, rest: None };
+        let mut worker = FrequentWorker { frequent: self, is_prepared: false, first: None, rest: None };
         share(move || worker.next_batch())
     }
 }
 
 /// Takes part in each step, then returns groups.
-struct Worker {
+struct FrequentWorker {
     frequent: Arc<Frequent>,
     /// Whether all earlier steps are done.
     is_prepared: bool,
@@ -390,7 +400,7 @@ struct Worker {
     rest: Option<Batches>,
 }
 
-impl Worker {
+impl FrequentWorker {
     /// Takes part in all steps but the last. Leaves nothing to return if another worker failed.
     fn prepare(&mut self) -> Result<()> {
         let frequent = &self.frequent;
@@ -405,11 +415,11 @@ impl Worker {
         let Some(first) = frequent.first_groups(source, counts)? else { return Ok(()) };
         let Some(rest) = frequent.rest(values, counts, first.bound)? else { return Ok(()) };
         self.rest = match &*rest {
-            Rest::Nothing => None,
-            Rest::Others(source) | Rest::All(source) => Some(Arc::clone(source).worker()),
+            OtherValues::Nothing => None,
+            OtherValues::Others(source) | OtherValues::All(source) => Some(Arc::clone(source).worker()),
         };
         // If all groups are found again, the first ones must not be returned twice.
-        self.first = Some(first).filter(|_| !matches!(*rest, Rest::All(_)));
+        self.first = Some(first).filter(|_| !matches!(*rest, OtherValues::All(_)));
         Ok(())
     }
 

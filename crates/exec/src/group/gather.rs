@@ -18,12 +18,12 @@ use rowmill_base::{Broker, Reservation, Result};
 
 use super::OWNER;
 use super::key_values::KeyValues;
-use super::layout::Layout;
+use super::layout::GroupLayout;
 use super::local::{self, LocalGroups};
 
 use super::partition::{Homes, Partition, Partitions, ROWS_PER_CHUNK};
 use super::pieces::GROUPS_MAX;
-use super::rows::{Rows, Values};
+use super::rows::{PartRows, PartValues};
 use super::state::{Beside, Grouped, Groups, Inputs, States};
 use super::table::GroupTable;
 use super::texts::TextStore;
@@ -64,7 +64,7 @@ impl Policy {
     /// Words of a log above which it goes into partitions, together with the groups of the table.
     const LOG_WORDS_MAX: usize = 1 << 20;
 
-    pub(super) fn new(layout: &Layout) -> Policy {
+    pub(super) fn new(layout: &GroupLayout) -> Policy {
         let bytes_per_group = (layout.stride + 1) * size_of::<u64>();
         let (groups_max, rows_per_group_min, range_bytes) = match forced().group {
             None => (Policy::TABLE_BYTES_MAX / bytes_per_group, 2, Some(Policy::RANGE_BYTES)),
@@ -80,7 +80,7 @@ impl Policy {
 /// How keys and aggregates are gathered; all workers share it.
 #[derive(Debug)]
 pub(super) struct Recipe {
-    pub(super) layout: Layout,
+    pub(super) layout: GroupLayout,
     pub(super) states: States,
     pub(super) partitions: usize,
     pub(super) policy: Policy,
@@ -90,7 +90,7 @@ pub(super) struct Recipe {
 
 /// The result of one worker.
 #[derive(Debug)]
-pub(super) struct Gathered {
+pub(super) struct WorkerGroups {
     pub(super) partitions: Vec<Partition>,
     pub(super) texts: TextStore,
     pub(super) memory: Reservation,
@@ -134,7 +134,7 @@ impl<'a> Gatherer<'a> {
     }
 
     /// Adds rows to their groups.
-    pub(super) fn add(&mut self, rows: &Rows<'_>) -> Result<()> {
+    pub(super) fn add(&mut self, rows: &PartRows<'_>) -> Result<()> {
         if rows.len() == 0 {
             return Ok(());
         }
@@ -143,7 +143,7 @@ impl<'a> Gatherer<'a> {
         if layout.columns.is_empty() {
             return self.add_to_one(rows, &states.inputs(rows, all.clone())?, all);
         }
-        let keys: Vec<Values> = layout.columns.iter().map(|key| rows.values(key.expr)).collect::<Result<_>>()?;
+        let keys: Vec<PartValues> = layout.columns.iter().map(|key| rows.values(key.expr)).collect::<Result<_>>()?;
         if !rows.is_block() || self.recipe.enough.is_some() {
             return self.add_by_rows(rows, &keys, &states.inputs(rows, all)?);
         }
@@ -168,10 +168,10 @@ impl<'a> Gatherer<'a> {
     }
 
     /// Groups rows that no other worker shares groups with, and returns the groups.
-    pub(super) fn group(mut self, rows: &Rows<'_>) -> Result<(GroupTable, TextStore)> {
+    pub(super) fn group(mut self, rows: &PartRows<'_>) -> Result<(GroupTable, TextStore)> {
         let Recipe { layout, states, .. } = self.recipe;
         let inputs = states.inputs(rows, 0..states.parts())?;
-        let keys: Vec<Values> = layout.columns.iter().map(|key| rows.values(key.expr)).collect::<Result<_>>()?;
+        let keys: Vec<PartValues> = layout.columns.iter().map(|key| rows.values(key.expr)).collect::<Result<_>>()?;
         let mut keys = KeyValues::new(layout, &keys, rows.len())?;
         keys.adopt(0..rows.len(), &mut self.beside.texts)?;
         self.table.make_room(layout, rows.len())?;
@@ -186,7 +186,7 @@ impl<'a> Gatherer<'a> {
     }
 
     /// Adds groups without rows. `keys` has the values of the layout's columns.
-    pub(super) fn add_empty(&mut self, keys: &[Values], groups: usize) -> Result<()> {
+    pub(super) fn add_empty(&mut self, keys: &[PartValues], groups: usize) -> Result<()> {
         let layout = &self.recipe.layout;
         let keys = KeyValues::new(layout, keys, groups)?;
         self.fill_chunk(groups, |chunk| keys.write(0..groups, chunk))?;
@@ -195,7 +195,7 @@ impl<'a> Gatherer<'a> {
     }
 
     /// Adds rows to some parts of the only group of a grouping without keys.
-    pub(super) fn add_to_one(&mut self, rows: &Rows<'_>, inputs: &Inputs<'_>, parts: Range<usize>) -> Result<()> {
+    pub(super) fn add_to_one(&mut self, rows: &PartRows<'_>, inputs: &Inputs<'_>, parts: Range<usize>) -> Result<()> {
         let Recipe { layout, states, .. } = self.recipe;
         self.flush_if_full()?;
         // After a flush the only group must be made again, so that the merge can join it.
@@ -209,7 +209,7 @@ impl<'a> Gatherer<'a> {
     }
 
     /// Adds rows one by one, to the table or, if it does not pay, directly to partitions.
-    fn add_by_rows(&mut self, rows: &Rows<'_>, keys: &[Values], inputs: &Inputs<'_>) -> Result<()> {
+    fn add_by_rows(&mut self, rows: &PartRows<'_>, keys: &[PartValues], inputs: &Inputs<'_>) -> Result<()> {
         let layout = &self.recipe.layout;
         let mut keys = KeyValues::new(layout, keys, rows.len())?;
         let mut adopted = false;
@@ -242,7 +242,7 @@ impl<'a> Gatherer<'a> {
     }
 
     /// Adds all rows of a block, whose groups within the block are known.
-    fn add_groups(&mut self, local: LocalGroups, keys: &KeyValues<'_>, rows: &Rows<'_>) -> Result<()> {
+    fn add_groups(&mut self, local: LocalGroups, keys: &KeyValues<'_>, rows: &PartRows<'_>) -> Result<()> {
         let states = &self.recipe.states;
         let in_pieces = match local.first_rows.len() <= GROUPS_MAX && rows.len() >= ROWS_IN_PIECES_MIN {
             true => states.in_pieces(rows)?,
@@ -293,7 +293,7 @@ impl<'a> Gatherer<'a> {
         local: &LocalGroups,
         mut keys: KeyValues<'_>,
         inputs: &Inputs<'_>,
-        rows: &Rows<'_>,
+        rows: &PartRows<'_>,
     ) -> Result<()> {
         self.flush_logged()?;
         let Recipe { layout, states, .. } = self.recipe;
@@ -420,9 +420,9 @@ impl<'a> Gatherer<'a> {
     }
 
     /// The result: everything that was gathered, in partitions.
-    pub(super) fn finish(mut self) -> Result<Gathered> {
+    pub(super) fn finish(mut self) -> Result<WorkerGroups> {
         self.flush()?;
         let (partitions, memory) = self.partitions.finish();
-        Ok(Gathered { partitions, texts: self.beside.texts, memory })
+        Ok(WorkerGroups { partitions, texts: self.beside.texts, memory })
     }
 }

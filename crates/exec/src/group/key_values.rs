@@ -7,8 +7,8 @@ use arrow::buffer::{NullBuffer, ScalarBuffer};
 use rowmill_base::{Error, Result};
 
 use super::bits::{Bits, bits_of, hash_of_bytes};
-use super::layout::{Bit, Layout, Place, put_view, view_at};
-use super::rows::Values;
+use super::layout::{Bit, GroupLayout, KeyValuePlace, put_view, view_at};
+use super::rows::PartValues;
 use super::texts::{TextStore, bytes_in, is_long, len_of, marked, moved, texts_of};
 
 /// Texts whose bytes are touched before any of them is hashed.
@@ -16,23 +16,23 @@ const TEXTS_AT_ONCE: usize = 32;
 
 /// The values of all key columns.
 pub(super) struct KeyValues<'a> {
-    layout: &'a Layout,
-    columns: Vec<Column>,
+    layout: &'a GroupLayout,
+    columns: Vec<KeptKeyColumn>,
 }
 
-struct Column {
-    part: Part,
+struct KeptKeyColumn {
+    part: KeyValuesPart,
     codes: Option<Arc<Vec<u32>>>,
     nulls: Option<(NullBuffer, Bit)>,
 }
 
-enum Part {
+enum KeyValuesPart {
     Narrow(ScalarBuffer<u64>, Bit),
     Wide(ScalarBuffer<u128>, usize),
-    Text(Texts),
+    Text(KeyTexts),
 }
 
-struct Texts {
+struct KeyTexts {
     array: BinaryViewArray,
     /// The first word of the view in a row.
     word: usize,
@@ -44,8 +44,8 @@ struct Texts {
 
 impl<'a> KeyValues<'a> {
     /// Takes the values of the layout's columns, to be read for `rows` rows.
-    pub(super) fn new(layout: &'a Layout, values: &[Values], rows: usize) -> Result<KeyValues<'a>> {
-        let is_null = |values: &Values| values.values.logical_null_count() > 0;
+    pub(super) fn new(layout: &'a GroupLayout, values: &[PartValues], rows: usize) -> Result<KeyValues<'a>> {
+        let is_null = |values: &PartValues| values.values.logical_null_count() > 0;
         if layout.columns.iter().zip(values).any(|(column, values)| column.null.is_none() && is_null(values)) {
             return Err(Error::internal("a key that is never NULL is NULL"));
         }
@@ -54,22 +54,22 @@ impl<'a> KeyValues<'a> {
 
     /// Takes the values of the layout's columns, to be read for `rows` rows. Other than [`KeyValues::new`], allows
     /// NULLs in columns that have no NULL bit, because the caller will not read them.
-    pub(super) fn of_some(layout: &'a Layout, values: &[Values], rows: usize) -> Result<KeyValues<'a>> {
+    pub(super) fn of_some(layout: &'a GroupLayout, values: &[PartValues], rows: usize) -> Result<KeyValues<'a>> {
         let columns = layout.columns.iter().zip(values).map(|(column, values)| {
             let codes = values.codes.clone();
             let part = match column.place {
-                Place::Text { word } => Part::Text(Texts::new(values, word, rows)?),
-                Place::Narrow { at, .. } => match bits_of(&values.values)? {
-                    Bits::Narrow { numbers, .. } => Part::Narrow(numbers, at),
+                KeyValuePlace::Text { word } => KeyValuesPart::Text(KeyTexts::new(values, word, rows)?),
+                KeyValuePlace::Narrow { at, .. } => match bits_of(&values.values)? {
+                    Bits::Narrow { numbers, .. } => KeyValuesPart::Narrow(numbers, at),
                     Bits::Wide(_) => return Err(unlike(values)),
                 },
-                Place::Wide { word } => match bits_of(&values.values)? {
-                    Bits::Wide(numbers) => Part::Wide(numbers, word),
+                KeyValuePlace::Wide { word } => match bits_of(&values.values)? {
+                    Bits::Wide(numbers) => KeyValuesPart::Wide(numbers, word),
                     Bits::Narrow { .. } => return Err(unlike(values)),
                 },
             };
             let nulls = values.values.logical_nulls().filter(|nulls| nulls.null_count() > 0).zip(column.null);
-            Ok(Column { part, codes, nulls })
+            Ok(KeptKeyColumn { part, codes, nulls })
         });
         Ok(KeyValues { layout, columns: columns.collect::<Result<_>>()? })
     }
@@ -94,9 +94,9 @@ impl<'a> KeyValues<'a> {
         bytes_in(array, view, inline)
     }
 
-    fn texts(&self) -> impl Iterator<Item = &Texts> {
+    fn texts(&self) -> impl Iterator<Item = &KeyTexts> {
         self.columns.iter().filter_map(|column| match &column.part {
-            Part::Text(texts) => Some(texts),
+            KeyValuesPart::Text(texts) => Some(texts),
             _ => None,
         })
     }
@@ -104,7 +104,7 @@ impl<'a> KeyValues<'a> {
     /// Lets `store` keep the buffers of a text column if most of their bytes are wanted for the rows at `places`.
     pub(super) fn adopt(&mut self, places: impl Iterator<Item = usize> + Clone, store: &mut TextStore) -> Result<()> {
         for column in &mut self.columns {
-            let Part::Text(texts) = &mut column.part else { continue };
+            let KeyValuesPart::Text(texts) = &mut column.part else { continue };
             let (codes, views) = (&column.codes, texts.array.views());
             let view = |place: usize| views[codes.as_ref().map_or(place, |codes| codes[place] as usize)];
             let wanted = places.clone().map(view).filter(|view| is_long(*view)).map(len_of).sum();
@@ -133,20 +133,22 @@ impl<'a> KeyValues<'a> {
     }
 }
 
-fn unlike(values: &Values) -> Error {
+fn unlike(values: &PartValues) -> Error {
     Error::internal(format!("values of {} for a key of another type", values.values.data_type()))
 }
 
-impl Column {
+impl KeptKeyColumn {
     /// Writes the values at `places` into rows.
     fn write(&self, places: impl Iterator<Item = usize> + Clone, rows: &mut [u64], stride: usize) {
         let with_places = rows.chunks_exact_mut(stride).zip(places.clone());
         match &self.part {
-            Part::Narrow(numbers, Bit { word, shift }) => {
+            KeyValuesPart::Narrow(numbers, Bit { word, shift }) => {
                 with_places.for_each(|(row, place)| row[*word] |= numbers[place] << shift);
             }
-            Part::Wide(numbers, word) => with_places.for_each(|(row, place)| put_view(row, *word, numbers[place])),
-            Part::Text(texts) => match &texts.marked {
+            KeyValuesPart::Wide(numbers, word) => {
+                with_places.for_each(|(row, place)| put_view(row, *word, numbers[place]))
+            }
+            KeyValuesPart::Text(texts) => match &texts.marked {
                 Some(marked) => with_places.for_each(|(row, place)| put_view(row, texts.word, marked[place])),
                 None => {
                     let mut left = places.clone();
@@ -163,18 +165,18 @@ impl Column {
         let with_places = rows.chunks_exact_mut(stride).zip(places);
         with_places.filter(|(_, place)| nulls.is_null(*place)).for_each(|(row, _)| {
             row[*word] |= 1 << shift;
-            if let Part::Text(texts) = &self.part {
+            if let KeyValuesPart::Text(texts) = &self.part {
                 put_view(row, texts.word, 0);
             }
         });
     }
 }
 
-impl Texts {
-    fn new(values: &Values, word: usize, rows: usize) -> Result<Texts> {
+impl KeyTexts {
+    fn new(values: &PartValues, word: usize, rows: usize) -> Result<KeyTexts> {
         let Some(array) = texts_of(&values.values) else { return Err(unlike(values)) };
         let is_shared = values.codes.is_some() && array.len() < rows;
-        let mut texts = Texts { array, word, marked: None, adopted: None };
+        let mut texts = KeyTexts { array, word, marked: None, adopted: None };
         // If rows share values, hash each value once and not once per row.
         if is_shared {
             texts.marked = Some((0..texts.array.len()).map(|place| texts.marked(place)).collect());

@@ -19,7 +19,7 @@ use arrow::array::ArrayRef;
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::DataType;
 use rowmill_base::{Error, Result};
-use rowmill_plan::{Expr, Key};
+use rowmill_plan::{Expr, GroupKey};
 
 use super::VectorFunction;
 use super::bits::{array_of, mix, width_of};
@@ -35,7 +35,7 @@ pub(super) struct Bit {
 
 /// The place of a key column's values in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum KeyValuePlace {
     /// Up to 64 bits from this bit on.
     Narrow { at: Bit, width: u32 },
     /// 128 bits: two words.
@@ -49,7 +49,7 @@ pub(super) enum Place {
 pub(super) struct KeyColumn {
     pub(super) expr: Expr,
     kind: DataType,
-    pub(super) place: Place,
+    pub(super) place: KeyValuePlace,
     /// The bit that is set where the column is NULL; `None` if it cannot be NULL.
     pub(super) null: Option<Bit>,
 }
@@ -68,10 +68,10 @@ enum KeyOutput {
 
 /// The layout of the keys of groups in rows.
 #[derive(Debug)]
-pub(super) struct Layout {
+pub(super) struct GroupLayout {
     pub(super) columns: Vec<KeyColumn>,
     outputs: Vec<KeyOutput>,
-    pub(super) shape: Shape,
+    pub(super) shape: GroupKeyShape,
     /// Words before those of the aggregates.
     pub(super) key_words: usize,
     /// Words of a row.
@@ -80,21 +80,21 @@ pub(super) struct Layout {
 
 /// How the keys of rows are hashed and compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(super) enum GroupKeyShape {
     Empty(Empty),
     One(One),
     Two(Two),
     Long(Long),
 }
 
-impl Shape {
+impl GroupKeyShape {
     /// Words of a key.
     fn words(self) -> usize {
         match self {
             // Each row must have at least one word, even if it has neither keys nor aggregates.
-            Shape::Empty(_) | Shape::One(_) => 1,
-            Shape::Two(_) => 2,
-            Shape::Long(Long { fixed, texts }) => fixed + 2 * texts,
+            GroupKeyShape::Empty(_) | GroupKeyShape::One(_) => 1,
+            GroupKeyShape::Two(_) => 2,
+            GroupKeyShape::Long(Long { fixed, texts }) => fixed + 2 * texts,
         }
     }
 }
@@ -103,10 +103,10 @@ impl Shape {
 macro_rules! with_shape {
     ($shape:expr, $name:ident => $call:expr) => {
         match $shape {
-            $crate::group::layout::Shape::Empty($name) => $call,
-            $crate::group::layout::Shape::One($name) => $call,
-            $crate::group::layout::Shape::Two($name) => $call,
-            $crate::group::layout::Shape::Long($name) => $call,
+            $crate::group::layout::GroupKeyShape::Empty($name) => $call,
+            $crate::group::layout::GroupKeyShape::One($name) => $call,
+            $crate::group::layout::GroupKeyShape::Two($name) => $call,
+            $crate::group::layout::GroupKeyShape::Long($name) => $call,
         }
     };
 }
@@ -219,11 +219,15 @@ pub(super) fn put_view(row: &mut [u64], word: usize, view: u128) {
     (row[word], row[word + 1]) = (view as u64, (view >> 64) as u64);
 }
 
-impl Layout {
+impl GroupLayout {
     /// The layout of groups by `keys` with `words` words of aggregates. `columns_of` returns the columns that a
     /// function reads.
-    pub(super) fn new<'f>(keys: &[Key], columns_of: impl Fn(usize) -> &'f [usize], words: usize) -> Result<Layout> {
-        let mut held: Vec<&Key> = Vec::new();
+    pub(super) fn new<'f>(
+        keys: &[GroupKey],
+        columns_of: impl Fn(usize) -> &'f [usize],
+        words: usize,
+    ) -> Result<GroupLayout> {
+        let mut held: Vec<&GroupKey> = Vec::new();
         let mut outputs = Vec::with_capacity(keys.len());
         for key in keys {
             // A key that is a function of other keys adds nothing to the identity of a group, so it is not stored.
@@ -237,22 +241,22 @@ impl Layout {
         }
         let (columns, shape) = places(&held, 0)?;
         let key_words = shape.words();
-        Ok(Layout { columns, outputs, shape, key_words, stride: key_words + words })
+        Ok(GroupLayout { columns, outputs, shape, key_words, stride: key_words + words })
     }
 
     /// The layout of values after one word, which the caller uses for the group.
-    pub(super) fn of_values(values: &[Key]) -> Result<Layout> {
-        let mut held: Vec<&Key> = Vec::new();
+    pub(super) fn of_values(values: &[GroupKey]) -> Result<GroupLayout> {
+        let mut held: Vec<&GroupKey> = Vec::new();
         let outputs = values.iter().map(|value| KeyOutput::Held(held_at(&mut held, value))).collect();
         let (columns, shape) = places(&held, 1)?;
         let key_words = 1 + shape.words();
-        Ok(Layout { columns, outputs, shape, key_words, stride: key_words })
+        Ok(GroupLayout { columns, outputs, shape, key_words, stride: key_words })
     }
 
     /// Adds `more` to the buffer numbers of all texts in the keys of rows.
     pub(super) fn move_texts(&self, rows: &mut [u64], more: u32) {
         for column in &self.columns {
-            if let Place::Text { word } = column.place {
+            if let KeyValuePlace::Text { word } = column.place {
                 for row in rows.chunks_exact_mut(self.stride) {
                     put_view(row, word, moved(view_at(row, word), more));
                 }
@@ -265,11 +269,11 @@ impl Layout {
     pub(super) fn keys_without_texts(&self, rows: &[u64], texts: &TextStore) -> Result<Vec<ArrayRef>> {
         assert!(!self.computes(), "a computed key may need the texts");
         let of = |column: &KeyColumn| match column.place {
-            Place::Text { .. } => {
+            KeyValuePlace::Text { .. } => {
                 let views = rows.chunks_exact(self.stride).map(|_| 0);
                 texts.array(&column.kind, views, column.nulls(rows, self.stride))
             }
-            Place::Narrow { .. } | Place::Wide { .. } => column.array(rows, self.stride, texts),
+            KeyValuePlace::Narrow { .. } | KeyValuePlace::Wide { .. } => column.array(rows, self.stride, texts),
         };
         (0..self.outputs.len()).filter_map(|output| self.held(output)).map(of).collect()
     }
@@ -318,10 +322,10 @@ impl Layout {
 
 /// The function of a key and the other keys that it reads. `None` if the key is no function or reads anything else.
 fn computed<'k, 'f>(
-    key: &Key,
-    keys: &'k [Key],
+    key: &GroupKey,
+    keys: &'k [GroupKey],
     columns_of: impl Fn(usize) -> &'f [usize],
-) -> Option<(usize, Vec<&'k Key>)> {
+) -> Option<(usize, Vec<&'k GroupKey>)> {
     let Expr::Function(function) = key.expr else { return None };
     let columns = columns_of(function);
     if columns.is_empty() {
@@ -332,7 +336,7 @@ fn computed<'k, 'f>(
 }
 
 /// The index of a key among the stored ones. Adds the key if it is new.
-fn held_at<'k>(held: &mut Vec<&'k Key>, key: &'k Key) -> usize {
+fn held_at<'k>(held: &mut Vec<&'k GroupKey>, key: &'k GroupKey) -> usize {
     held.iter().position(|other| other.expr == key.expr).unwrap_or_else(|| {
         held.push(key);
         held.len() - 1
@@ -340,7 +344,7 @@ fn held_at<'k>(held: &mut Vec<&'k Key>, key: &'k Key) -> usize {
 }
 
 /// Gives every column its place after the first `lead` words.
-fn places(keys: &[&Key], lead: usize) -> Result<(Vec<KeyColumn>, Shape)> {
+fn places(keys: &[&GroupKey], lead: usize) -> Result<(Vec<KeyColumn>, GroupKeyShape)> {
     let widths: Vec<Option<u32>> = keys.iter().map(|key| width_of(&key.kind)).collect();
     if let Some(key) = keys.iter().zip(&widths).find(|(key, width)| width.is_none() && !is_text(&key.kind)) {
         return Err(Error::internal(format!("values of type {} cannot be keys", key.0.kind)));
@@ -350,10 +354,10 @@ fn places(keys: &[&Key], lead: usize) -> Result<(Vec<KeyColumn>, Shape)> {
     let bits = widths.iter().flatten().sum::<u32>() as usize + nulls;
     let fixed = bits.div_ceil(64);
     let shape = match (fixed, texts) {
-        (0, 0) => Shape::Empty(Empty),
-        (1, 0) => Shape::One(One),
-        (2, 0) => Shape::Two(Two),
-        _ => Shape::Long(Long { fixed, texts }),
+        (0, 0) => GroupKeyShape::Empty(Empty),
+        (1, 0) => GroupKeyShape::One(One),
+        (2, 0) => GroupKeyShape::Two(Two),
+        _ => GroupKeyShape::Long(Long { fixed, texts }),
     };
     let mut used = 0;
     let mut take = |width: u32| {
@@ -368,11 +372,11 @@ fn places(keys: &[&Key], lead: usize) -> Result<(Vec<KeyColumn>, Shape)> {
     let mut texts_placed = 0;
     for key in order {
         places[key] = Some(match widths[key] {
-            Some(128) => Place::Wide { word: take(128).word },
-            Some(width) => Place::Narrow { at: take(width), width },
+            Some(128) => KeyValuePlace::Wide { word: take(128).word },
+            Some(width) => KeyValuePlace::Narrow { at: take(width), width },
             None => {
                 texts_placed += 1;
-                Place::Text { word: lead + fixed + 2 * (texts_placed - 1) }
+                KeyValuePlace::Text { word: lead + fixed + 2 * (texts_placed - 1) }
             }
         });
     }
@@ -402,10 +406,10 @@ impl KeyColumn {
     #[inline]
     pub(super) fn bits(&self, row: &[u64]) -> u128 {
         match self.place {
-            Place::Narrow { at: Bit { word, shift }, width } => {
+            KeyValuePlace::Narrow { at: Bit { word, shift }, width } => {
                 (row[word] >> shift & (u64::MAX >> (64 - width))).into()
             }
-            Place::Wide { word } | Place::Text { word } => view_at(row, word),
+            KeyValuePlace::Wide { word } | KeyValuePlace::Text { word } => view_at(row, word),
         }
     }
 
@@ -418,8 +422,8 @@ impl KeyColumn {
         let nulls = self.nulls(rows, stride);
         let values = rows.chunks_exact(stride).map(|row| self.bits(row));
         match self.place {
-            Place::Text { .. } => texts.array(&self.kind, values, nulls),
-            Place::Narrow { .. } | Place::Wide { .. } => array_of(&self.kind, values, nulls),
+            KeyValuePlace::Text { .. } => texts.array(&self.kind, values, nulls),
+            KeyValuePlace::Narrow { .. } | KeyValuePlace::Wide { .. } => array_of(&self.kind, values, nulls),
         }
     }
 }

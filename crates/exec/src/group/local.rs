@@ -12,7 +12,7 @@ use arrow::buffer::ScalarBuffer;
 use rowmill_base::Result;
 
 use super::bits::{Bits, bits_of, hash_of_bytes, mix};
-use super::rows::Values;
+use super::rows::PartValues;
 use super::texts::texts_of;
 
 /// Numbers of at most this many bits index an array.
@@ -30,7 +30,7 @@ pub(super) struct LocalGroups {
 }
 
 /// A number per row below 2^bits. Two rows have equal numbers exactly if their values are equal.
-struct Numbers {
+struct LocalNumbers {
     bits: u32,
     of_rows: OfRows,
 }
@@ -43,9 +43,9 @@ enum OfRows {
 /// Finds the groups of `rows` rows by their keys, at least one. `None` if the caller should take each row for a group,
 /// because hardly any two rows are alike. Rows that are still alike are joined when the groups of all blocks are
 /// merged.
-pub(super) fn group(keys: &[Values], rows: usize) -> Result<Option<LocalGroups>> {
+pub(super) fn group(keys: &[PartValues], rows: usize) -> Result<Option<LocalGroups>> {
     // The list of the only key already has each group once.
-    if let [Values { codes: None, is_list: true, .. }] = keys {
+    if let [PartValues { codes: None, is_list: true, .. }] = keys {
         return Ok(None);
     }
     let mut all = Vec::with_capacity(keys.len());
@@ -69,7 +69,7 @@ pub(super) fn first_of_each(numbers: &[u64]) -> Vec<u32> {
 
 /// Packs the numbers of two keys into one. A side with more than 32 bits must be renumbered first, so that both fit 64
 /// bits.
-fn packed(left: &mut Numbers, right: &mut Numbers) -> Numbers {
+fn packed(left: &mut LocalNumbers, right: &mut LocalNumbers) -> LocalNumbers {
     for wide in [&mut *left, &mut *right] {
         if wide.bits > 32 {
             *wide = renumbered(wide);
@@ -90,11 +90,11 @@ fn packed(left: &mut Numbers, right: &mut Numbers) -> Numbers {
             left.iter().zip(&**right).map(|(left, right)| left << shift | right).collect()
         }
     };
-    Numbers { bits: left.bits + right.bits, of_rows: OfRows::Numbers(of_rows) }
+    LocalNumbers { bits: left.bits + right.bits, of_rows: OfRows::Numbers(of_rows) }
 }
 
 /// Whether hardly any number of a wide key repeats, judged by a sample.
-fn is_nearly_unique(key: &Numbers) -> bool {
+fn is_nearly_unique(key: &LocalNumbers) -> bool {
     let OfRows::Numbers(numbers) = &key.of_rows else { return false };
     if key.bits <= 32 || numbers.len() < SAMPLE_ROWS {
         return false;
@@ -105,15 +105,15 @@ fn is_nearly_unique(key: &Numbers) -> bool {
     places_of(&sample, |number| mix(*number)).first_rows.len() * 32 > sample.len() * 31
 }
 
-fn numbers_of(key: &Values, rows: usize) -> Result<Numbers> {
+fn numbers_of(key: &PartValues, rows: usize) -> Result<LocalNumbers> {
     let numbers = match &key.codes {
         None => numbers_of_values(&key.values)?,
         Some(codes) if key.is_list => {
-            Numbers { bits: bits_for(key.values.len()), of_rows: OfRows::Codes(Arc::clone(codes)) }
+            LocalNumbers { bits: bits_for(key.values.len()), of_rows: OfRows::Codes(Arc::clone(codes)) }
         }
         // A function of listed values may return equal results for different codes.
         Some(codes) => {
-            let Numbers { bits, of_rows } = numbers_of_values(&key.values)?;
+            let LocalNumbers { bits, of_rows } = numbers_of_values(&key.values)?;
             let of_rows = match of_rows {
                 OfRows::Codes(of_values) => {
                     OfRows::Codes(Arc::new(codes.iter().map(|code| of_values[*code as usize]).collect()))
@@ -122,7 +122,7 @@ fn numbers_of(key: &Values, rows: usize) -> Result<Numbers> {
                     OfRows::Numbers(codes.iter().map(|code| of_values[*code as usize]).collect())
                 }
             };
-            Numbers { bits, of_rows }
+            LocalNumbers { bits, of_rows }
         }
     };
     let found = match &numbers.of_rows {
@@ -133,19 +133,19 @@ fn numbers_of(key: &Values, rows: usize) -> Result<Numbers> {
     Ok(numbers)
 }
 
-impl From<LocalGroups> for Numbers {
-    fn from(groups: LocalGroups) -> Numbers {
-        Numbers { bits: bits_for(groups.first_rows.len()), of_rows: OfRows::Codes(Arc::new(groups.groups)) }
+impl From<LocalGroups> for LocalNumbers {
+    fn from(groups: LocalGroups) -> LocalNumbers {
+        LocalNumbers { bits: bits_for(groups.first_rows.len()), of_rows: OfRows::Codes(Arc::new(groups.groups)) }
     }
 }
 
 /// A number for each value.
-fn numbers_of_values(values: &ArrayRef) -> Result<Numbers> {
+fn numbers_of_values(values: &ArrayRef) -> Result<LocalNumbers> {
     if let Some(texts) = texts_of(values) {
         return Ok(places_of_texts(&texts).into());
     }
     Ok(match (bits_of(values)?, values.logical_nulls()) {
-        (Bits::Narrow { numbers, width }, None) => Numbers { bits: width, of_rows: OfRows::Numbers(numbers) },
+        (Bits::Narrow { numbers, width }, None) => LocalNumbers { bits: width, of_rows: OfRows::Numbers(numbers) },
         (Bits::Narrow { numbers, .. }, Some(nulls)) => {
             let valued: Vec<(u64, bool)> =
                 numbers.iter().enumerate().map(|(row, number)| (*number, nulls.is_valid(row))).collect();
@@ -161,9 +161,9 @@ fn numbers_of_values(values: &ArrayRef) -> Result<Numbers> {
     })
 }
 
-fn renumbered(wide: &Numbers) -> Numbers {
+fn renumbered(wide: &LocalNumbers) -> LocalNumbers {
     match &wide.of_rows {
-        OfRows::Codes(codes) => Numbers { bits: wide.bits, of_rows: OfRows::Codes(Arc::clone(codes)) },
+        OfRows::Codes(codes) => LocalNumbers { bits: wide.bits, of_rows: OfRows::Codes(Arc::clone(codes)) },
         OfRows::Numbers(numbers) => places_of(numbers, |number| mix(*number)).into(),
     }
 }
@@ -175,7 +175,7 @@ fn bits_for(count: usize) -> u32 {
 
 /// Groups rows by their packed number; groups are numbered in the order in which they are met. `None` if hardly any
 /// number is met twice.
-fn places(packed: &Numbers) -> Option<LocalGroups> {
+fn places(packed: &LocalNumbers) -> Option<LocalGroups> {
     // Choose the fastest table: an array for a small range, then slots that hold the number, then a general hash table.
     let bits = packed.bits;
     match &packed.of_rows {
@@ -297,7 +297,7 @@ impl SlotTable {
 }
 
 fn places_of<T: PartialEq>(values: &[T], hash: impl Fn(&T) -> u64) -> LocalGroups {
-    let mut table = Places::new();
+    let mut table = LocalPlaces::new();
     let mut groups = Vec::with_capacity(values.len());
     for (row, value) in values.iter().enumerate() {
         groups.push(table.place(hash(value), row as u32, |other| values[other as usize] == *value));
@@ -307,7 +307,7 @@ fn places_of<T: PartialEq>(values: &[T], hash: impl Fn(&T) -> u64) -> LocalGroup
 
 /// The index of each text among the distinct ones. NULL is one of them.
 fn places_of_texts(texts: &BinaryViewArray) -> LocalGroups {
-    let mut table = Places::new();
+    let mut table = LocalPlaces::new();
     let value = |row: usize| texts.is_valid(row).then(|| texts.value(row));
     let place = |row: usize| {
         let text = value(row);
@@ -319,17 +319,17 @@ fn places_of_texts(texts: &BinaryViewArray) -> LocalGroups {
 }
 
 /// A hash table from values, which stay in their array, to the order in which they were met.
-struct Places {
+struct LocalPlaces {
     /// One more than an index into the other two; 0 is free.
     slots: Vec<u32>,
     hashes: Vec<u64>,
     first_rows: Vec<u32>,
 }
 
-impl Places {
+impl LocalPlaces {
     /// We start small because many rows often have few values.
-    fn new() -> Places {
-        Places { slots: vec![0; 1024], hashes: Vec::new(), first_rows: Vec::new() }
+    fn new() -> LocalPlaces {
+        LocalPlaces { slots: vec![0; 1024], hashes: Vec::new(), first_rows: Vec::new() }
     }
 
     #[inline]
@@ -372,8 +372,8 @@ mod tests {
     use super::*;
     use arrow::array::{Int64Array, StringViewArray};
 
-    fn of(values: ArrayRef) -> Values {
-        Values { values, codes: None, is_list: false }
+    fn of(values: ArrayRef) -> PartValues {
+        PartValues { values, codes: None, is_list: false }
     }
 
     #[test]
@@ -385,7 +385,7 @@ mod tests {
         let keys = [
             of(Arc::new(Int64Array::from(numbers.clone()))),
             of(Arc::new(StringViewArray::from_iter(texts.clone()))),
-            Values {
+            PartValues {
                 codes: Some(Arc::new((0..5_000).map(|row| row % 2).collect())),
                 ..of(Arc::new(Int64Array::from(vec![4, 9])))
             },

@@ -6,7 +6,7 @@ use arrow::array::ArrayRef;
 use rowmill_base::{Reservation, Result};
 
 use super::index::Index;
-use super::layout::{KeyShape, Layout, view_at, with_shape};
+use super::layout::{GroupLayout, KeyShape, view_at, with_shape};
 use super::partition::Partition;
 use super::state::States;
 use super::texts::{TextStore, is_long};
@@ -19,7 +19,7 @@ const GROUPS_MIN: usize = 1 << 8;
 
 /// The groups of some partitions, each once.
 pub(super) struct Merger<'a> {
-    layout: &'a Layout,
+    layout: &'a GroupLayout,
     states: &'a States,
     texts: &'a TextStore,
     index: Index,
@@ -45,7 +45,7 @@ pub(super) struct Merged {
 impl<'a> Merger<'a> {
     /// Starts a merge of at most `rows` rows. Takes its memory from `memory`.
     pub(super) fn new(
-        layout: &'a Layout,
+        layout: &'a GroupLayout,
         states: &'a States,
         texts: &'a TextStore,
         rows: usize,

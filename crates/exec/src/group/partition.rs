@@ -7,7 +7,7 @@ use std::mem::size_of;
 
 use rowmill_base::{Reservation, Result};
 
-use super::layout::{KeyShape, Layout, with_shape};
+use super::layout::{GroupLayout, KeyShape, with_shape};
 
 /// Rows that are put into partitions at once. There should be enough that each partition gets several in a row, because
 /// writing to hundreds of places in turn misses the caches and the TLB. They should also be few enough to fit a cache
@@ -106,7 +106,7 @@ fn copy(rows: &[u64], places: &[u32], stride: usize, page: &mut Vec<u64>) {
 #[derive(Debug)]
 pub(super) struct Partitions {
     partitions: Vec<Partition>,
-    order: Order,
+    order: PartitionOrder,
     numbers: Vec<u32>,
     memory: Reservation,
 }
@@ -120,12 +120,12 @@ impl Partitions {
     pub(super) fn new(partitions: usize, logs: usize, memory: Reservation) -> Partitions {
         let empty = || Partition { groups: Pages::default(), logs: (0..logs).map(|_| Pages::default()).collect() };
         let partitions = (0..partitions).map(|_| empty()).collect();
-        Partitions { partitions, order: Order::default(), numbers: Vec::new(), memory }
+        Partitions { partitions, order: PartitionOrder::default(), numbers: Vec::new(), memory }
     }
 
     /// Puts groups into partitions by the highest bits of their keys' hashes. If `homes` is given, appends where each
     /// group went.
-    pub(super) fn scatter(&mut self, layout: &Layout, rows: &[u64], mut homes: Option<&mut Homes>) -> Result<()> {
+    pub(super) fn scatter(&mut self, layout: &GroupLayout, rows: &[u64], mut homes: Option<&mut Homes>) -> Result<()> {
         let stride = layout.stride;
         // We shift twice because one shift by all 64 bits, with a single partition, is not allowed.
         let shift = 63 - self.partitions.len().ilog2();
@@ -195,13 +195,13 @@ impl Partitions {
 
 /// Rows in the order of their partitions.
 #[derive(Debug, Default)]
-struct Order {
+struct PartitionOrder {
     rows: Vec<u32>,
     /// Where each partition's rows end.
     ends: Vec<u32>,
 }
 
-impl Order {
+impl PartitionOrder {
     /// Sorts rows by the numbers of their partitions: a counting sort.
     fn sort(&mut self, numbers: &[u32], partitions: usize) {
         self.ends.clear();
@@ -236,12 +236,12 @@ mod tests {
     use super::*;
     use arrow::datatypes::DataType;
     use rowmill_base::{Broker, ErrorKind};
-    use rowmill_plan::{Expr, Key};
+    use rowmill_plan::{Expr, GroupKey};
 
     #[test]
     fn every_row_is_in_one_partition_and_every_byte_is_accounted_for() {
-        let key = Key { expr: Expr::Column(0), kind: DataType::Int64, nullable: false };
-        let layout = Layout::new(&[key], |_| &[], 1).expect("a layout");
+        let key = GroupKey { expr: Expr::Column(0), kind: DataType::Int64, nullable: false };
+        let layout = GroupLayout::new(&[key], |_| &[], 1).expect("a layout");
         let rows: Vec<u64> = (0..20_000).flat_map(|row| [row * 7, row]).collect();
         for count in [1, 4, 256] {
             let broker = Broker::new(1 << 22);

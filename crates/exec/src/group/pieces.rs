@@ -16,7 +16,7 @@ use std::ops::Range;
 use rowmill_base::{Error, Result};
 use rowmill_storage::chunk::Chunk;
 
-use super::rows::Words;
+use super::rows::IntegerWords;
 use crate::arithmetic::SharedSteps;
 
 /// Rows of a piece. It must be a power of two and a multiple of the rows that are unpacked at once.
@@ -48,18 +48,18 @@ pub(super) struct WordPieces<'a> {
 struct PieceRows<'a> {
     /// Their indexes among the rows that are in.
     rows: Range<usize>,
-    read: Read<'a>,
+    read: PieceRead<'a>,
 }
 
 /// The positions of a block that are read.
-enum Read<'a> {
+enum PieceRead<'a> {
     All(Range<usize>),
     Some(&'a [u32]),
 }
 
 impl<'a> WordPieces<'a> {
     /// Adds an expression and returns the index of its result.
-    pub(super) fn add(&mut self, words: &Words<'a>) -> usize {
+    pub(super) fn add(&mut self, words: &IntegerWords<'a>) -> usize {
         for (column, chunk) in &words.columns {
             if !self.columns.iter().any(|(known, _)| known == column) {
                 self.columns.push((*column, *chunk));
@@ -89,14 +89,14 @@ impl<'a> WordPieces<'a> {
             let PieceRows { rows, read } = self.piece(start, of_rows.len());
             start = rows.end;
             let count = match &read {
-                Read::All(range) => range.len(),
-                Read::Some(positions) => positions.len(),
+                PieceRead::All(range) => range.len(),
+                PieceRead::Some(positions) => positions.len(),
             };
             for (out, (_, chunk)) in columns.iter_mut().zip(&self.columns) {
                 out.clear();
                 match &read {
-                    Read::All(range) => chunk.integers(range.clone(), out)?,
-                    Read::Some(positions) => chunk.take_integers(positions, out)?,
+                    PieceRead::All(range) => chunk.integers(range.clone(), out)?,
+                    PieceRead::Some(positions) => chunk.take_integers(positions, out)?,
                 }
                 // A fixed length lets the loops over the results go without bounds checks.
                 out.resize(PIECE_ROWS, 0);
@@ -104,7 +104,7 @@ impl<'a> WordPieces<'a> {
             self.steps.evaluate(&columns, count, &mut computed);
             computed.iter_mut().for_each(|values: &mut Vec<i64>| values.resize(PIECE_ROWS, 0));
             match (&read, self.positions) {
-                (Read::All(range), Some(positions)) => {
+                (PieceRead::All(range), Some(positions)) => {
                     let places = positions[rows.clone()].iter().map(|row| *row as usize - range.start);
                     by_group.fill(&of_rows[rows], places);
                 }
@@ -122,15 +122,15 @@ impl<'a> WordPieces<'a> {
         let end = (start + PIECE_ROWS).min(rows);
         let Some(positions) = self.positions else {
             let all = self.range.start + start..self.range.start + end;
-            return PieceRows { rows: start..end, read: Read::All(all) };
+            return PieceRows { rows: start..end, read: PieceRead::All(all) };
         };
         let first = (positions[start] as usize / PIECE_ROWS * PIECE_ROWS).max(self.range.start);
         let all = first..(first / PIECE_ROWS * PIECE_ROWS + PIECE_ROWS).min(self.range.end);
         // Count the rows that are in this aligned piece, to compare it with reading single positions.
         let within = positions[start..end].partition_point(|row| (*row as usize) < all.end);
         match within * ALL_FROM_ONE_OF >= all.len() {
-            true => PieceRows { rows: start..start + within, read: Read::All(all) },
-            false => PieceRows { rows: start..end, read: Read::Some(&positions[start..end]) },
+            true => PieceRows { rows: start..start + within, read: PieceRead::All(all) },
+            false => PieceRows { rows: start..end, read: PieceRead::Some(&positions[start..end]) },
         }
     }
 }

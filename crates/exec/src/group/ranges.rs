@@ -35,7 +35,7 @@ const SHARED_VALUES: usize = 1 << 12;
 const SAMPLES_PER_RANGE: usize = 4;
 
 /// The values of all blocks in ranges.
-pub(super) struct Ranges {
+pub(super) struct GroupRanges {
     pub(super) column: usize,
     lists: Vec<ValueList>,
     loose: Vec<LooseRows>,
@@ -90,7 +90,7 @@ pub(super) struct RangeValues {
     pub(super) weights: Vec<u64>,
 }
 
-impl Ranges {
+impl GroupRanges {
     /// Cuts the values of all `parts`, which are of one column, into ranges of about `range_bytes` bytes. Each value is
     /// expected to take `row_bytes` in addition to its own bytes.
     pub(super) fn new(
@@ -99,7 +99,7 @@ impl Ranges {
         row_bytes: usize,
         range_bytes: usize,
         broker: &Broker,
-    ) -> Result<Ranges> {
+    ) -> Result<GroupRanges> {
         let (mut lists, mut loose) = (Vec::new(), Vec::new());
         for part in parts {
             lists.extend(part.lists);
@@ -121,7 +121,7 @@ impl Ranges {
             _ => borders(&lists, kind, values / (ranges * SAMPLES_PER_RANGE))?,
         };
         let loose = loose.iter().map(|values| LooseRows::new(values, &borders)).collect::<Result<_>>()?;
-        Ok(Ranges {
+        Ok(GroupRanges {
             column,
             range_bytes: bytes / ranges,
             rows_left: AtomicU64::new(lists.iter().filter_map(ValueList::rows).sum()),

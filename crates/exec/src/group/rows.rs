@@ -34,7 +34,7 @@ const ROWS_PER_PIECE: usize = 1 << 13;
 
 /// The values of rows: one per row, or fewer values and, for each row, the code of its value.
 #[derive(Clone)]
-pub(super) struct Values {
+pub(super) struct PartValues {
     pub(super) values: ArrayRef,
     pub(super) codes: Option<Arc<Vec<u32>>>,
     /// Whether [`Values::values`] ascend without duplicates, with NULL last.
@@ -42,7 +42,7 @@ pub(super) struct Values {
 }
 
 /// The origin of rows.
-enum Origin<'a> {
+enum GroupRowOrigin<'a> {
     Block(Arc<SharedBlock>, &'a TableDef),
     /// The distinct values of a column represent the rows.
     List {
@@ -59,16 +59,16 @@ enum Origin<'a> {
 }
 
 /// An expression of integers, the columns that it reads, and its values.
-pub(super) struct Words<'a> {
+pub(super) struct IntegerWords<'a> {
     pub(super) arithmetic: &'a Arithmetic,
     pub(super) columns: Vec<(usize, &'a Chunk)>,
     values: Vec<i64>,
 }
 
 /// Rows of one part of a table, or of a batch.
-pub(super) struct Rows<'a> {
+pub(super) struct PartRows<'a> {
     functions: &'a [Arc<dyn VectorFunction>],
-    origin: Origin<'a>,
+    origin: GroupRowOrigin<'a>,
     /// The positions of the rows, including any that were left out.
     range: Range<usize>,
     /// The positions of the rows that are in, ascending; `None` if all are in.
@@ -76,12 +76,12 @@ pub(super) struct Rows<'a> {
     /// The number of rows that each row represents; `None` if each represents itself.
     weights: Option<Vec<u64>>,
     /// Columns of a block that were read, kept for the next expression that reads them.
-    columns_read: RefCell<Vec<(usize, Values)>>,
+    columns_read: RefCell<Vec<(usize, PartValues)>>,
 }
 
-impl<'a> Rows<'a> {
-    fn new(functions: &'a [Arc<dyn VectorFunction>], origin: Origin<'a>, range: Range<usize>) -> Rows<'a> {
-        Rows { functions, origin, range, positions: None, weights: None, columns_read: RefCell::default() }
+impl<'a> PartRows<'a> {
+    fn new(functions: &'a [Arc<dyn VectorFunction>], origin: GroupRowOrigin<'a>, range: Range<usize>) -> PartRows<'a> {
+        PartRows { functions, origin, range, positions: None, weights: None, columns_read: RefCell::default() }
     }
 
     /// The rows of a block that are not deleted, pass `filter` and pass the filters of joins. `columns` must name all
@@ -93,16 +93,16 @@ impl<'a> Rows<'a> {
         (filter, offered): (&Filter, BlockFilters),
         columns: &[usize],
         reads: &Arc<ReadMeter>,
-    ) -> Result<Rows<'a>> {
+    ) -> Result<PartRows<'a>> {
         // With one column and no filter of a join, the value list may replace the rows.
         if let ([column], true) = (columns, offered.is_empty())
-            && let Some(rows) = Rows::of_list(table, functions, block, filter, *column, reads)?
+            && let Some(rows) = PartRows::of_list(table, functions, block, filter, *column, reads)?
         {
             return Ok(rows);
         }
         let state = BlockState::new(block, table, filter, reads);
         let shared = Arc::new(SharedBlock { state, filters: offered });
-        Rows::of_slice(table, functions, shared, filter, 0..block.rows())
+        PartRows::of_slice(table, functions, shared, filter, 0..block.rows())
     }
 
     /// The rows of a slice of a block that are not deleted, pass `filter` and pass the filters of joins.
@@ -112,7 +112,7 @@ impl<'a> Rows<'a> {
         shared: Arc<SharedBlock>,
         filter: &Filter,
         range: Range<usize>,
-    ) -> Result<Rows<'a>> {
+    ) -> Result<PartRows<'a>> {
         let SharedBlock { state, filters } = &*shared;
         let deleted = state.block().deleted();
         let positions = match filter.is_empty() && filters.is_empty() && deleted.is_none() {
@@ -131,7 +131,7 @@ impl<'a> Rows<'a> {
                 Some(positions).filter(|positions| positions.len() < range.len())
             }
         };
-        Ok(Rows { positions, ..Rows::new(functions, Origin::Block(shared, table), range) })
+        Ok(PartRows { positions, ..PartRows::new(functions, GroupRowOrigin::Block(shared, table), range) })
     }
 
     /// The rows as the value list of the only column that is read; `None` if its chunk has no list.
@@ -142,7 +142,7 @@ impl<'a> Rows<'a> {
         filter: &Filter,
         column: usize,
         reads: &Arc<ReadMeter>,
-    ) -> Result<Option<Rows<'a>>> {
+    ) -> Result<Option<PartRows<'a>>> {
         let Some(list) = ValueList::of_block(table, block, filter, column, reads)? else { return Ok(None) };
         let mut weights = Vec::with_capacity(list.len());
         list.weights(0..list.len(), &mut weights)?;
@@ -154,8 +154,8 @@ impl<'a> Rows<'a> {
             return Err(Error::corrupt(format!("the values of a column are those of {found} rows, not of {rows}")));
         }
         let range = 0..list.len();
-        let origin = Origin::List { column, list: Box::new(list) };
-        Ok(Some(Rows { weights: Some(weights), ..Rows::new(functions, origin, range) }))
+        let origin = GroupRowOrigin::List { column, list: Box::new(list) };
+        Ok(Some(PartRows { weights: Some(weights), ..PartRows::new(functions, origin, range) }))
     }
 
     /// The rows as the values of the only column that is read. Each value represents `weights` rows.
@@ -164,10 +164,10 @@ impl<'a> Rows<'a> {
         column: usize,
         values: ArrayRef,
         weights: Vec<u64>,
-    ) -> Rows<'a> {
+    ) -> PartRows<'a> {
         let range = 0..values.len();
-        let origin = Origin::Values { column, values };
-        Rows { weights: Some(weights), ..Rows::new(functions, origin, range) }
+        let origin = GroupRowOrigin::Values { column, values };
+        PartRows { weights: Some(weights), ..PartRows::new(functions, origin, range) }
     }
 
     /// The rows of an open run that are not deleted, pass `filter` and pass the filters of joins.
@@ -177,23 +177,23 @@ impl<'a> Rows<'a> {
         run: &'a OpenRun,
         filter: &Filter,
         offered: &OfferedFilters,
-    ) -> Result<Rows<'a>> {
+    ) -> Result<PartRows<'a>> {
         let mut mask = rows_of_run(table, run, filter, &(0..run.rows()))?;
         offered.keep_rows(&mut mask, &mut values_of_run(table, run))?;
         let positions = positions_of(&mask);
-        let origin = Origin::Run(run, table);
-        Ok(Rows { positions, ..Rows::new(functions, origin, 0..run.rows()) })
+        let origin = GroupRowOrigin::Run(run, table);
+        Ok(PartRows { positions, ..PartRows::new(functions, origin, 0..run.rows()) })
     }
 
     /// The rows of a batch.
-    pub(super) fn of_batch(functions: &'a [Arc<dyn VectorFunction>], batch: &'a RecordBatch) -> Rows<'a> {
-        let origin = Origin::Batch(batch);
-        Rows::new(functions, origin, 0..batch.num_rows())
+    pub(super) fn of_batch(functions: &'a [Arc<dyn VectorFunction>], batch: &'a RecordBatch) -> PartRows<'a> {
+        let origin = GroupRowOrigin::Batch(batch);
+        PartRows::new(functions, origin, 0..batch.num_rows())
     }
 
     /// Whether some columns may come as codes. Finding groups by codes first then saves work.
     pub(super) fn is_block(&self) -> bool {
-        matches!(self.origin, Origin::Block(..) | Origin::List { .. })
+        matches!(self.origin, GroupRowOrigin::Block(..) | GroupRowOrigin::List { .. })
     }
 
     /// The number of rows that are in.
@@ -204,14 +204,14 @@ impl<'a> Rows<'a> {
     /// Whether no row of the block was left out, so that each value of its lists has a row.
     pub(super) fn is_whole(&self) -> bool {
         match &self.origin {
-            Origin::Block(shared, _) => self.len() == shared.state.block().rows(),
+            GroupRowOrigin::Block(shared, _) => self.len() == shared.state.block().rows(),
             _ => self.is_block(),
         }
     }
 
     /// The code of each row of a whole block, if the column has a value list. Does not read the list.
     pub(super) fn codes(&self, column: usize) -> Result<Option<Vec<u32>>> {
-        let Origin::Block(shared, table) = &self.origin else { return Ok(None) };
+        let GroupRowOrigin::Block(shared, table) = &self.origin else { return Ok(None) };
         match shared.state.chunk(table, column)?.filter(|chunk| chunk.has_values() && self.is_whole()) {
             Some(chunk) => {
                 let mut codes = Vec::with_capacity(self.len());
@@ -228,7 +228,7 @@ impl<'a> Rows<'a> {
     }
 
     /// The values of `expr`, one for each row that is in.
-    pub(super) fn values(&self, expr: Expr) -> Result<Values> {
+    pub(super) fn values(&self, expr: Expr) -> Result<PartValues> {
         match expr {
             Expr::Column(column) => self.column_once(column),
             Expr::Function(function) => self.computed(&*self.functions[function]),
@@ -236,8 +236,8 @@ impl<'a> Rows<'a> {
     }
 
     /// The rows of a block at `places` among these rows, which must ascend.
-    pub(super) fn only(&self, places: &[u32]) -> Rows<'a> {
-        let Origin::Block(shared, table) = &self.origin else {
+    pub(super) fn only(&self, places: &[u32]) -> PartRows<'a> {
+        let GroupRowOrigin::Block(shared, table) = &self.origin else {
             unreachable!("only rows of a block can be selected by place")
         };
         let at = |place: &u32| match &self.positions {
@@ -245,13 +245,13 @@ impl<'a> Rows<'a> {
             None => self.range.start as u32 + place,
         };
         let positions = (places.len() < self.range.len()).then(|| places.iter().map(at).collect());
-        let origin = Origin::Block(Arc::clone(shared), table);
-        Rows { positions, ..Rows::new(self.functions, origin, self.range.clone()) }
+        let origin = GroupRowOrigin::Block(Arc::clone(shared), table);
+        PartRows { positions, ..PartRows::new(self.functions, origin, self.range.clone()) }
     }
 
     /// The values of a column. Keeps those of a block for the next call.
-    pub(super) fn column_once(&self, column: usize) -> Result<Values> {
-        if !matches!(self.origin, Origin::Block(..)) {
+    pub(super) fn column_once(&self, column: usize) -> Result<PartValues> {
+        if !matches!(self.origin, GroupRowOrigin::Block(..)) {
             return self.column(column);
         }
         if let Some((_, values)) = self.columns_read.borrow().iter().find(|(read, _)| *read == column) {
@@ -263,24 +263,24 @@ impl<'a> Rows<'a> {
     }
 
     /// The values of a column.
-    pub(super) fn column(&self, column: usize) -> Result<Values> {
+    pub(super) fn column(&self, column: usize) -> Result<PartValues> {
         match &self.origin {
-            Origin::List { column: of_list, list } => {
+            GroupRowOrigin::List { column: of_list, list } => {
                 assert_eq!(*of_list, column, "rows that are a value list have only its column");
-                Ok(Values { values: list.all_values()?, codes: None, is_list: true })
+                Ok(PartValues { values: list.all_values()?, codes: None, is_list: true })
             }
-            Origin::Values { column: of_values, values } => {
+            GroupRowOrigin::Values { column: of_values, values } => {
                 assert_eq!(*of_values, column, "rows that are values have only their column");
-                Ok(Values { values: Arc::clone(values), codes: None, is_list: false })
+                Ok(PartValues { values: Arc::clone(values), codes: None, is_list: false })
             }
-            Origin::Batch(batch) => match batch.columns().get(column) {
-                Some(values) => Ok(Values { values: Arc::clone(values), codes: None, is_list: false }),
+            GroupRowOrigin::Batch(batch) => match batch.columns().get(column) {
+                Some(values) => Ok(PartValues { values: Arc::clone(values), codes: None, is_list: false }),
                 None => Err(Error::internal(format!("column {column} of a batch of {} columns", batch.num_columns()))),
             },
-            Origin::Run(run, table) => {
-                Ok(Values { values: self.pick(&run.values(table, column)?)?, codes: None, is_list: false })
+            GroupRowOrigin::Run(run, table) => {
+                Ok(PartValues { values: self.pick(&run.values(table, column)?)?, codes: None, is_list: false })
             }
-            Origin::Block(shared, table) => {
+            GroupRowOrigin::Block(shared, table) => {
                 let state = &shared.state;
                 let chunk = state.chunk(table, column)?;
                 // With fewer rows than distinct values, decode only the values of these rows.
@@ -288,37 +288,37 @@ impl<'a> Rows<'a> {
                     && positions.len() < chunk.distinct().unwrap_or_default()
                     && let Some((values, codes)) = chunk.take_listed(positions)?
                 {
-                    return Ok(Values { values, codes: Some(Arc::new(codes)), is_list: true });
+                    return Ok(PartValues { values, codes: Some(Arc::new(codes)), is_list: true });
                 }
                 if let Some(chunk) = chunk
                     && let Some(values) = listed(chunk)?
                 {
-                    return Ok(Values { values, codes: Some(Arc::new(self.codes_in(chunk)?)), is_list: true });
+                    return Ok(PartValues { values, codes: Some(Arc::new(self.codes_in(chunk)?)), is_list: true });
                 }
                 let values = match &self.positions {
                     Some(positions) => state.take(table, column, positions)?,
                     None => state.read(table, column, self.range.clone())?,
                 };
-                Ok(Values { values, codes: None, is_list: false })
+                Ok(PartValues { values, codes: None, is_list: false })
             }
         }
     }
 
     /// Computes a function for the rows that are in. It must not be computed for any other row, because it may fail
     /// there.
-    fn computed(&self, function: &dyn VectorFunction) -> Result<Values> {
+    fn computed(&self, function: &dyn VectorFunction) -> Result<PartValues> {
         let [column] = function.columns() else {
-            if let (Some(case), Origin::Block(..), 1..) = (function.case(), &self.origin, self.len()) {
+            if let (Some(case), GroupRowOrigin::Block(..), 1..) = (function.case(), &self.origin, self.len()) {
                 return self.chosen(function, case);
             }
             let columns = function.columns().iter().map(|column| self.column_once(*column));
-            let columns = columns.collect::<Result<Vec<Values>>>()?;
+            let columns = columns.collect::<Result<Vec<PartValues>>>()?;
             if let Some(values) = self.computed_once_per_codes(function, &columns)? {
                 return Ok(values);
             }
             let columns = columns.into_iter().map(by_row).collect::<Result<Vec<_>>>()?;
             let values = evaluate_in_pieces(function, &columns, self.len())?;
-            return Ok(Values { values, codes: None, is_list: false });
+            return Ok(PartValues { values, codes: None, is_list: false });
         };
         // The lengths of listed texts are read without decoding the texts in full.
         if let Some((unit, kind)) = function.length()
@@ -326,9 +326,9 @@ impl<'a> Rows<'a> {
         {
             return Ok(lengths);
         }
-        let Values { values, codes, .. } = self.column(*column)?;
+        let PartValues { values, codes, .. } = self.column(*column)?;
         let Some(codes) = codes else {
-            return Ok(Values {
+            return Ok(PartValues {
                 values: evaluate_in_pieces(function, &[values], self.len())?,
                 codes: None,
                 is_list: false,
@@ -336,8 +336,8 @@ impl<'a> Rows<'a> {
         };
         // With at least as many values as rows, computing once per value would save nothing.
         if codes.len() <= values.len() {
-            let values = by_row(Values { values, codes: Some(codes), is_list: true })?;
-            return Ok(Values {
+            let values = by_row(PartValues { values, codes: Some(codes), is_list: true })?;
+            return Ok(PartValues {
                 values: evaluate_in_pieces(function, &[values], self.len())?,
                 codes: None,
                 is_list: false,
@@ -347,15 +347,19 @@ impl<'a> Rows<'a> {
         let values = only_used(values, &mut codes)?;
         let rows = values.len();
         let values = evaluate_in_pieces(function, &[values], rows)?;
-        Ok(Values { values, codes: Some(Arc::new(codes)), is_list: false })
+        Ok(PartValues { values, codes: Some(Arc::new(codes)), is_list: false })
     }
 
     /// Computes a function of several columns once per distinct combination of values. `None` where that saves little:
     /// no column has texts with codes, or hardly any two rows are alike.
-    fn computed_once_per_codes(&self, function: &dyn VectorFunction, columns: &[Values]) -> Result<Option<Values>> {
-        let spares_texts = |column: &Values| column.codes.is_some() && is_text(column.values.data_type());
+    fn computed_once_per_codes(
+        &self,
+        function: &dyn VectorFunction,
+        columns: &[PartValues],
+    ) -> Result<Option<PartValues>> {
+        let spares_texts = |column: &PartValues| column.codes.is_some() && is_text(column.values.data_type());
         // Floats that are equal may differ in their bits, and a function may tell them apart.
-        let are_codes_exact = |column: &Values| {
+        let are_codes_exact = |column: &PartValues| {
             let kind = column.values.data_type();
             is_text(kind) || (width_of(kind).is_some() && !kind.is_floating())
         };
@@ -367,13 +371,13 @@ impl<'a> Rows<'a> {
         if first_rows.len() * 2 > self.len() {
             return Ok(None);
         }
-        let first = |Values { values, codes, .. }: &Values| match codes {
+        let first = |PartValues { values, codes, .. }: &PartValues| match codes {
             Some(codes) => take(values, &first_rows.iter().map(|row| codes[*row as usize]).collect::<Vec<_>>()),
             None => take(values, &first_rows),
         };
         let columns = columns.iter().map(first).collect::<Result<Vec<_>>>()?;
         let values = evaluate_in_pieces(function, &columns, first_rows.len())?;
-        Ok(Some(Values { values, codes: Some(Arc::new(groups)), is_list: false }))
+        Ok(Some(PartValues { values, codes: Some(Arc::new(groups)), is_list: false }))
     }
 
     /// The values of expressions of integers or decimals that are known to fit 64 bits and to be never NULL. Reads a
@@ -381,7 +385,7 @@ impl<'a> Rows<'a> {
     /// list would serve better or the rows are not of a block.
     pub(super) fn words(&self, exprs: &[Expr]) -> Result<Vec<Option<Vec<i64>>>> {
         let mut columns: Vec<(usize, &Chunk, Vec<i64>)> = Vec::new();
-        let mut found: Vec<Option<Words<'_>>> = Vec::with_capacity(exprs.len());
+        let mut found: Vec<Option<IntegerWords<'_>>> = Vec::with_capacity(exprs.len());
         for expr in exprs {
             // Collect the columns of all expressions first, so that each column is read once per piece.
             found.push(self.words_of(expr, false)?);
@@ -415,8 +419,8 @@ impl<'a> Rows<'a> {
 
     /// An expression of integers of a block. `takes_lists` says whether it may be a single column that has a value
     /// list.
-    fn words_of(&self, expr: &Expr, takes_lists: bool) -> Result<Option<Words<'_>>> {
-        let Origin::Block(shared, table) = &self.origin else { return Ok(None) };
+    fn words_of(&self, expr: &Expr, takes_lists: bool) -> Result<Option<IntegerWords<'_>>> {
+        let GroupRowOrigin::Block(shared, table) = &self.origin else { return Ok(None) };
         let (columns, arithmetic) = match expr {
             Expr::Column(column) => (std::slice::from_ref(column), &Arithmetic::Column(0)),
             Expr::Function(function) => {
@@ -432,7 +436,7 @@ impl<'a> Rows<'a> {
                 _ => return Ok(None),
             }
         }
-        Ok(Some(Words { arithmetic, columns: read, values: Vec::new() }))
+        Ok(Some(IntegerWords { arithmetic, columns: read, values: Vec::new() }))
     }
 
     /// The expressions that [`Rows::words`] takes, prepared to be computed piece by piece. Leaves out an expression
@@ -456,8 +460,8 @@ impl<'a> Rows<'a> {
     }
 
     /// The lengths of listed texts. `None` if there is no list, or if few of its texts belong to rows that are in.
-    fn lengths(&self, column: usize, unit: LengthUnit, kind: &DataType) -> Result<Option<Values>> {
-        let Origin::Block(shared, table) = &self.origin else { return Ok(None) };
+    fn lengths(&self, column: usize, unit: LengthUnit, kind: &DataType) -> Result<Option<PartValues>> {
+        let GroupRowOrigin::Block(shared, table) = &self.origin else { return Ok(None) };
         let Some(chunk) = shared.state.chunk(table, column)? else { return Ok(None) };
         if self.positions.as_ref().is_some_and(|positions| positions.len() < chunk.distinct().unwrap_or_default()) {
             return Ok(None);
@@ -466,7 +470,7 @@ impl<'a> Rows<'a> {
         let null = (chunk.null_count() > 0).then_some(None);
         let lengths: UInt32Array = lengths.into_iter().map(Some).chain(null).collect();
         let values = arrow::compute::cast(&lengths, kind).map_err(|error| Error::internal(error.to_string()))?;
-        Ok(Some(Values { values, codes: Some(Arc::new(self.codes_in(chunk)?)), is_list: false }))
+        Ok(Some(PartValues { values, codes: Some(Arc::new(self.codes_in(chunk)?)), is_list: false }))
     }
 
     /// The codes of the rows of a block that are in.
@@ -481,7 +485,7 @@ impl<'a> Rows<'a> {
 
     /// The values of `expr`, computed only for the rows whose bit is set. The values of other rows are arbitrary and
     /// must not be read.
-    pub(super) fn values_where(&self, expr: Expr, bits: &BooleanBuffer) -> Result<Values> {
+    pub(super) fn values_where(&self, expr: Expr, bits: &BooleanBuffer) -> Result<PartValues> {
         let Expr::Function(function) = expr else { return self.values(expr) };
         let function = &*self.functions[function];
         let rows: Vec<u32> = bits.set_indices().map(|row| row as u32).collect();
@@ -490,7 +494,7 @@ impl<'a> Rows<'a> {
         // Rows whose bit is not set keep the code 0, which is the value of some other row.
         let mut codes = vec![0; self.len()];
         rows.iter().zip(0..).for_each(|(row, place)| codes[*row as usize] = place);
-        Ok(Values { values, codes: Some(Arc::new(codes)), is_list: false })
+        Ok(PartValues { values, codes: Some(Arc::new(codes)), is_list: false })
     }
 
     fn pick(&self, values: &ArrayRef) -> Result<ArrayRef> {
@@ -539,7 +543,7 @@ fn only_used(values: ArrayRef, codes: &mut [u32]) -> Result<ArrayRef> {
 }
 
 /// Expands values with codes to one value per row.
-pub(super) fn by_row(Values { values, codes, .. }: Values) -> Result<ArrayRef> {
+pub(super) fn by_row(PartValues { values, codes, .. }: PartValues) -> Result<ArrayRef> {
     match codes {
         Some(codes) => take(&values, &codes),
         None => Ok(values),

@@ -12,7 +12,7 @@ use rowmill_storage::{Block, OpenRun, TableDef, TableSource};
 use super::gather::Gatherer;
 use super::layout::KeyColumn;
 use super::ranges::ColumnPart;
-use super::rows::{Rows, by_row, values_where};
+use super::rows::{PartRows, by_row, values_where};
 use super::value_list::ValueList;
 use super::{GroupBy, KnownLists, Lists};
 use crate::batch::BatchSource;
@@ -20,7 +20,7 @@ use crate::scan::block_state::{BlockState, verdict};
 use crate::scan::cut;
 use crate::scan::filter::Filter;
 use crate::scan::offered::BlockFilters;
-use crate::scan::part::{Origin, Part, SharedBlock};
+use crate::scan::part::{PartOrigin, ScanPart, SharedBlock};
 
 /// If a column is grouped range by range, at most one row in this many may be outside of lists.
 const LOOSE_SHARE: usize = 16;
@@ -90,7 +90,7 @@ impl GroupBy {
             let batch = batch?;
             add(&self.request.metrics.rows_read, batch.num_rows());
             add(&self.request.metrics.rows_selected, batch.num_rows());
-            gatherer.add(&Rows::of_batch(&self.request.functions, &batch))?;
+            gatherer.add(&PartRows::of_batch(&self.request.functions, &batch))?;
         }
         Ok(())
     }
@@ -110,13 +110,13 @@ impl GroupBy {
                 add(&self.request.metrics.workers, 1);
             }
             match part.origin {
-                Origin::Block(block) => {
+                PartOrigin::Block(block) => {
                     self.read_block(source, &source.blocks()[block], part, frame, &columns, gatherer)?
                 }
-                Origin::Run(run) => {
+                PartOrigin::Run(run) => {
                     let run = &source.runs()[run];
                     add(&self.request.metrics.rows_read, run.live_rows());
-                    let rows = Rows::of_run(source.table(), functions, run, &self.filter, &self.offered)?;
+                    let rows = PartRows::of_run(source.table(), functions, run, &self.filter, &self.offered)?;
                     add(&self.request.metrics.rows_selected, rows.len());
                     gatherer.add(&rows)?;
                 }
@@ -125,7 +125,7 @@ impl GroupBy {
     }
 
     /// The parts that workers take one by one: blocks, or slices of them if there are few blocks.
-    pub(super) fn cut(&self) -> Vec<Part> {
+    pub(super) fn cut(&self) -> Vec<ScanPart> {
         let GroupSource::Table(source) = &self.source else { return Vec::new() };
         let (blocks, runs) = (source.blocks(), source.runs());
         let slice_rows_min = self.recipe.policy.slice_rows_min;
@@ -137,10 +137,11 @@ impl GroupBy {
         let slices = if is_by_lists { 1 } else { slices(blocks.len(), self.request.threads) };
         let of_block = |(number, block): (usize, &Arc<Block>)| {
             let rows_max = block.rows().div_ceil(slices).max(slice_rows_min);
-            Part::new(Origin::Block(number), cut(0..block.rows(), rows_max.next_multiple_of(1024)))
+            ScanPart::new(PartOrigin::Block(number), cut(0..block.rows(), rows_max.next_multiple_of(1024)))
         };
-        let of_run =
-            |(number, run): (usize, &Arc<OpenRun>)| Part::new(Origin::Run(number), std::iter::once(0..run.rows()));
+        let of_run = |(number, run): (usize, &Arc<OpenRun>)| {
+            ScanPart::new(PartOrigin::Run(number), std::iter::once(0..run.rows()))
+        };
         blocks.iter().enumerate().map(of_block).chain(runs.iter().enumerate().map(of_run)).collect()
     }
 
@@ -187,7 +188,7 @@ impl GroupBy {
         }
         let table = &**source.table();
         let (functions, reads) = (&self.request.functions, &self.request.metrics.reads);
-        let loose = |rows: &Rows<'_>| by_row(rows.values(Expr::Column(*column))?).map(ColumnPart::Loose);
+        let loose = |rows: &PartRows<'_>| by_row(rows.values(Expr::Column(*column))?).map(ColumnPart::Loose);
         let mut has_read = false;
         loop {
             self.request.cancel.check()?;
@@ -199,14 +200,14 @@ impl GroupBy {
             // part.
             if let Some(run) = source.runs().get(part) {
                 add(&self.request.metrics.rows_read, run.live_rows());
-                take(loose(&Rows::of_run(table, functions, run, &self.filter, &self.offered)?)?)?;
+                take(loose(&PartRows::of_run(table, functions, run, &self.filter, &self.offered)?)?)?;
             } else if let Some(block) = source.blocks().get(part - source.runs().len()) {
                 let Some(filter) = self.filter_of(table, block, 0..block.rows())? else { continue };
                 take(match ValueList::of_block(table, block, filter, *column, reads)? {
                     Some(list) => ColumnPart::List(list),
                     None => {
                         let all = BlockFilters::default();
-                        loose(&Rows::of_block(table, functions, block, (filter, all), &[*column], reads)?)?
+                        loose(&PartRows::of_block(table, functions, block, (filter, all), &[*column], reads)?)?
                     }
                 })?;
             } else {
@@ -266,7 +267,7 @@ impl GroupBy {
         &self,
         source: &dyn TableSource,
         block: &Arc<Block>,
-        part: &Part,
+        part: &ScanPart,
         frame: Range<usize>,
         columns: &[usize],
         gatherer: &mut Gatherer<'_>,
@@ -282,13 +283,13 @@ impl GroupBy {
             return self.read_column_by_column(source, block, gatherer);
         }
         let rows = match is_whole {
-            true => Rows::of_block(table, functions, block, (filter, self.offered.of_block()), columns, reads)?,
+            true => PartRows::of_block(table, functions, block, (filter, self.offered.of_block()), columns, reads)?,
             false => {
                 let begin = || SharedBlock {
                     state: BlockState::new(block, table, filter, reads),
                     filters: self.offered.of_block(),
                 };
-                Rows::of_slice(table, functions, part.enter(begin).share(), filter, frame)?
+                PartRows::of_slice(table, functions, part.enter(begin).share(), filter, frame)?
             }
         };
         add(&self.request.metrics.rows_selected, rows.len());
@@ -314,7 +315,7 @@ impl GroupBy {
         for columns in read {
             let (functions, reads) = (&self.request.functions, &self.request.metrics.reads);
             let all = (&Filter::default(), BlockFilters::default());
-            let rows = Rows::of_block(source.table(), functions, block, all, &columns, reads)?;
+            let rows = PartRows::of_block(source.table(), functions, block, all, &columns, reads)?;
             for part in (0..states.parts()).filter(|part| columns_of(*part) == columns) {
                 let inputs = states.inputs(&rows, part..part + 1)?;
                 gatherer.add_to_one(&rows, &inputs, part..part + 1)?;

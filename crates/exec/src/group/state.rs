@@ -38,21 +38,21 @@ use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
 use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::DataType;
 use rowmill_base::{Error, ErrorKind, Result};
-use rowmill_plan::{Aggregate, AggregateFunction, Expr, Key};
+use rowmill_plan::{Aggregate, AggregateFunction, Expr, GroupKey};
 
 pub(super) use self::add::{Beside, Grouped, Groups};
 pub(super) use self::finish::Finished;
 use self::fold::{Fold, with_fold};
 pub(super) use self::log::Log;
-use self::log::{Logged, Reads, choice};
+use self::log::{LogReads, Logged, choice};
 pub(super) use self::numbers::{BitOrder, integers, signed_array, wide_number};
-use self::numbers::{Form, Numbers};
+use self::numbers::{NumberForm, StateNumbers};
 pub(super) use self::rank::ranks_of;
 use super::facts::{Bounds, Facts};
 use super::pieces::PIECE_ROWS;
-use super::rows::{Rows, Values};
+use super::rows::{PartRows, PartValues};
 use super::texts::{TextStore, is_text};
-use crate::arithmetic::Span;
+use crate::arithmetic::IntegerSpan;
 use crate::scan::block_state::selected;
 
 /// The operation of a cell on its values.
@@ -101,7 +101,7 @@ impl Operation {
 
 /// Some words of a group.
 #[derive(Debug)]
-struct Cell {
+struct StateCell {
     operation: Operation,
     /// The numbers that the cell takes; `None` for a count.
     operand: Option<usize>,
@@ -115,9 +115,9 @@ struct Cell {
 
 /// Values of an argument in the form that cells take.
 #[derive(Debug, PartialEq, Eq)]
-struct Operand {
+struct StateOperand {
     argument: usize,
-    form: Form,
+    form: NumberForm,
 }
 
 /// An expression that aggregates read.
@@ -139,7 +139,7 @@ struct Mask {
 
 /// One aggregate of the result.
 #[derive(Debug)]
-enum Output {
+enum AggregateOutput {
     Cells(Box<CellOutput>),
     /// The number of the log, and the number of the aggregate within this log.
     Log(usize, usize),
@@ -161,11 +161,11 @@ struct CellOutput {
 #[derive(Debug)]
 pub(super) struct States {
     arguments: Vec<Argument>,
-    operands: Vec<Operand>,
+    operands: Vec<StateOperand>,
     masks: Vec<Mask>,
-    cells: Vec<Cell>,
+    cells: Vec<StateCell>,
     logs: Vec<Log>,
-    outputs: Vec<Output>,
+    outputs: Vec<AggregateOutput>,
     /// The arguments that are only added up, are never NULL, and fit 64 bits although their type may be wider.
     words: Vec<usize>,
     /// The arguments whose totals over a piece of rows do not leave 64 bits.
@@ -177,9 +177,9 @@ pub(super) struct States {
 /// The input of the parts from one block or batch.
 pub(super) struct Inputs<'a> {
     /// By argument.
-    values: Vec<Option<Values>>,
+    values: Vec<Option<PartValues>>,
     /// By operand.
-    numbers: Vec<Option<Numbers>>,
+    numbers: Vec<Option<StateNumbers>>,
     /// By mask; `None` if all rows count.
     masks: Vec<Option<BooleanBuffer>>,
     /// By log.
@@ -204,7 +204,7 @@ impl States {
         for aggregate in aggregates {
             let output = match log::needs_values(aggregate) {
                 true => states.log_output(aggregate, facts)?,
-                false => Output::Cells(Box::new(states.cell_output(aggregate, facts, always_rows)?)),
+                false => AggregateOutput::Cells(Box::new(states.cell_output(aggregate, facts, always_rows)?)),
             };
             states.outputs.push(output);
         }
@@ -225,7 +225,7 @@ impl States {
         let is_in_log = |log: &Log| log.held().contains(&argument);
         let is_filter = |mask: &Mask| mask.filter == Some(argument);
         operands.peek().is_some()
-            && operands.all(|operand| operand.form == Form::Small)
+            && operands.all(|operand| operand.form == NumberForm::Small)
             && !self.logs.iter().any(is_in_log)
             && !self.masks.iter().any(is_filter)
             && self.arguments[argument].filter.is_none()
@@ -288,8 +288,8 @@ impl States {
             }
             operation => operation,
         };
-        let value = Form::of(operation, &kind).map(|form| {
-            let operand = place_of(&mut self.operands, Operand { argument, form });
+        let value = NumberForm::of(operation, &kind).map(|form| {
+            let operand = place_of(&mut self.operands, StateOperand { argument, form });
             self.cell(operation, Some(operand), mask, &aggregate)
         });
         let counts = match operation {
@@ -307,11 +307,11 @@ impl States {
     /// The cell that adds up the counts of parts.
     fn total_of_counts(&mut self, counts: Expr, aggregate: &Aggregate) -> usize {
         let argument = self.argument_place(counts, None);
-        let operand = place_of(&mut self.operands, Operand { argument, form: Form::Signed });
+        let operand = place_of(&mut self.operands, StateOperand { argument, form: NumberForm::Signed });
         self.cell(Operation::SumNarrow, Some(operand), None, aggregate)
     }
 
-    fn log_output(&mut self, aggregate: &Aggregate, facts: Facts<'_>) -> Result<Output> {
+    fn log_output(&mut self, aggregate: &Aggregate, facts: Facts<'_>) -> Result<AggregateOutput> {
         let aggregate = &log::in_own_order(aggregate);
         let takes_nulls = aggregate.takes_nulls();
         let (Some((argument, kind)), mask) = self.argument(aggregate, |expr| !takes_nulls && facts.is_nullable(expr))
@@ -321,18 +321,18 @@ impl States {
         let (order, kept) = choice(aggregate);
         let filter = mask.and_then(|mask| self.masks[mask].filter);
         let order = order.into_iter().map(|(expr, direction)| (self.argument_place(expr, filter), direction));
-        let reads = Reads { argument, order: order.collect(), mask, kept, takes_nulls };
+        let reads = LogReads { argument, order: order.collect(), mask, kept, takes_nulls };
         let log = match self.logs.iter().position(|log| *log.reads() == reads) {
             Some(log) => log,
             None => {
-                let value = Key { expr: self.arguments[argument].expr, kind, nullable: takes_nulls };
+                let value = GroupKey { expr: self.arguments[argument].expr, kind, nullable: takes_nulls };
                 let order = aggregate.order.iter().take(reads.order.len());
-                let order = order.map(|order| Key { expr: order.expr, kind: order.kind.clone(), nullable: true });
+                let order = order.map(|order| GroupKey { expr: order.expr, kind: order.kind.clone(), nullable: true });
                 self.logs.push(Log::new(reads, &[value].into_iter().chain(order).collect::<Vec<_>>())?);
                 self.logs.len() - 1
             }
         };
-        Ok(Output::Log(log, self.logs[log].add_output(aggregate)?))
+        Ok(AggregateOutput::Log(log, self.logs[log].add_output(aggregate)?))
     }
 
     /// The number of the cell with this operation, operand and mask. Adds the cell if it is new.
@@ -343,23 +343,25 @@ impl States {
         mask: Option<usize>,
         aggregate: &Aggregate,
     ) -> usize {
-        let is_it = |cell: &Cell| (cell.operation, cell.operand, cell.mask) == (operation, operand, mask);
+        let is_it = |cell: &StateCell| (cell.operation, cell.operand, cell.mask) == (operation, operand, mask);
         if let Some(place) = self.cells.iter().position(is_it) {
             return place;
         }
         let offset = self.initial.len();
         self.initial.extend_from_slice(operation.initial());
-        self.cells.push(Cell { operation, operand, mask, offset, total_error: aggregate.total_error.clone() });
+        self.cells.push(StateCell { operation, operand, mask, offset, total_error: aggregate.total_error.clone() });
         self.cells.len() - 1
     }
 
     /// Whether no total can leave its type, whatever the rows are.
     pub(super) fn never_fail(&self) -> bool {
-        let never_fails = |cell: &Cell| match cell.operation {
+        let never_fails = |cell: &StateCell| match cell.operation {
             Operation::SumUnsigned | Operation::SumWide => false,
             // The numbers that this adds to a wide total have 64 bits, and no table has enough rows to overflow 128
             // bits.
-            Operation::SumSigned => cell.operand.is_some_and(|operand| self.operands[operand].form == Form::Small),
+            Operation::SumSigned => {
+                cell.operand.is_some_and(|operand| self.operands[operand].form == NumberForm::Small)
+            }
             _ => true,
         };
         self.cells.iter().all(never_fails) && self.logs.is_empty()
@@ -409,7 +411,7 @@ impl States {
     }
 
     /// Reads the input of some parts from `rows`.
-    pub(super) fn inputs(&self, rows: &Rows<'_>, parts: impl Iterator<Item = usize> + Clone) -> Result<Inputs<'_>> {
+    pub(super) fn inputs(&self, rows: &PartRows<'_>, parts: impl Iterator<Item = usize> + Clone) -> Result<Inputs<'_>> {
         let mut inputs = Inputs {
             values: self.arguments.iter().map(|_| None).collect(),
             numbers: self.operands.iter().map(|_| None).collect(),
@@ -439,10 +441,10 @@ impl States {
             let Some(values) = arguments.first().and_then(|argument| inputs.values[*argument].as_ref()) else {
                 continue;
             };
-            if let Some(Cell { operand: Some(operand), .. }) = self.cells.get(part)
+            if let Some(StateCell { operand: Some(operand), .. }) = self.cells.get(part)
                 && inputs.numbers[*operand].is_none()
             {
-                inputs.numbers[*operand] = Some(Numbers::new(&values.values, self.operands[*operand].form)?);
+                inputs.numbers[*operand] = Some(StateNumbers::new(&values.values, self.operands[*operand].form)?);
             }
             let takes_nulls = match part.checked_sub(self.cells.len()) {
                 None => mask.is_some_and(|(_, mask)| mask.valid.is_some()),
@@ -463,7 +465,7 @@ impl States {
     fn read_words(
         &self,
         parts: impl Iterator<Item = usize> + Clone,
-        rows: &Rows<'_>,
+        rows: &PartRows<'_>,
         inputs: &mut Inputs<'_>,
     ) -> Result<()> {
         let is_read = |argument: &usize| parts.clone().any(|part| self.read_by(part).0.contains(argument));
@@ -472,13 +474,13 @@ impl States {
         for (argument, words) in arguments.into_iter().zip(rows.words(&exprs)?) {
             if let Some(words) = words {
                 let values: ArrayRef = Arc::new(Int64Array::new(words.into(), None));
-                inputs.values[argument] = Some(Values { values, codes: None, is_list: false });
+                inputs.values[argument] = Some(PartValues { values, codes: None, is_list: false });
             }
         }
         Ok(())
     }
 
-    fn read(&self, argument: usize, rows: &Rows<'_>, inputs: &mut Inputs<'_>) -> Result<()> {
+    fn read(&self, argument: usize, rows: &PartRows<'_>, inputs: &mut Inputs<'_>) -> Result<()> {
         if inputs.values[argument].is_some() {
             return Ok(());
         }
@@ -512,7 +514,7 @@ impl States {
     }
 }
 
-impl Cell {
+impl StateCell {
     fn total_out_of_range(&self) -> Error {
         Error::new(ErrorKind::NumericOutOfRange, self.total_error.clone())
     }
@@ -560,10 +562,10 @@ fn without_shift(aggregate: &Aggregate, facts: Facts<'_>) -> Result<(Aggregate, 
     if let (true, Some((expr, kind))) = (is_total, &aggregate.argument)
         && let Some((column, by)) = facts.shift(*expr)
         && let Some(of) = facts.kind(column).filter(DataType::is_integer)
-        && let Some(range) = Span::of_type(kind)
+        && let Some(range) = IntegerSpan::of_type(kind)
         && let Some(bounds) = facts.bounds(column)?
         && let (Some(least), Some(greatest)) = (bounds.least.checked_add(by), bounds.greatest.checked_add(by))
-        && range.holds(Span { least, greatest })
+        && range.holds(IntegerSpan { least, greatest })
     {
         let argument = Some((Expr::Column(column), of));
         return Ok((Aggregate { argument, ..aggregate.clone() }, by));
@@ -580,7 +582,7 @@ fn place_of<T: PartialEq>(list: &mut Vec<T>, value: T) -> usize {
 }
 
 /// The rows that are not NULL; `None` if no row is NULL.
-fn valid_rows(values: &Values) -> Option<BooleanBuffer> {
+fn valid_rows(values: &PartValues) -> Option<BooleanBuffer> {
     let nulls = values.values.logical_nulls().filter(|nulls| nulls.null_count() > 0)?;
     Some(match &values.codes {
         None => nulls.into_inner(),
@@ -589,7 +591,7 @@ fn valid_rows(values: &Values) -> Option<BooleanBuffer> {
 }
 
 /// The rows where the boolean value is true.
-pub(super) fn true_rows(values: &Values) -> BooleanBuffer {
+pub(super) fn true_rows(values: &PartValues) -> BooleanBuffer {
     let truth = values.values.as_boolean();
     let is_true = |place: usize| truth.is_valid(place) && truth.value(place);
     match &values.codes {

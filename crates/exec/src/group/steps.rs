@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema};
-use rowmill_plan::{Aggregate, Expr, Group, Key, is_key_kind};
+use rowmill_plan::{Aggregate, Expr, Group, GroupKey, is_key_kind};
 
 use super::GroupRequest;
 use super::choice::only_counts;
@@ -24,9 +24,9 @@ pub(super) fn in_two_steps(
         Expr::Column(column) => is_nullable(column),
         Expr::Function(_) => true,
     };
-    let value = Key { expr: value, kind: kind.clone(), nullable };
+    let value = GroupKey { expr: value, kind: kind.clone(), nullable };
     let place_of_value = Expr::Column(group.keys.len());
-    let keys = group.keys.iter().enumerate().map(|(place, key)| Key { expr: Expr::Column(place), ..key.clone() });
+    let keys = group.keys.iter().enumerate().map(|(place, key)| GroupKey { expr: Expr::Column(place), ..key.clone() });
     // The first grouping has made the values distinct, so the second must not do it again.
     let aggregates = group.aggregates.iter().map(|aggregate| Aggregate {
         argument: Some((place_of_value, kind.clone())),
@@ -35,7 +35,7 @@ pub(super) fn in_two_steps(
     });
     let (keys_of_second, always) = (keys.collect(), group.always.clone());
     let second = Group { predicates: Vec::new(), keys: keys_of_second, aggregates: aggregates.collect(), always };
-    let keys: Vec<Key> = group.keys.iter().cloned().chain([value]).collect();
+    let keys: Vec<GroupKey> = group.keys.iter().cloned().chain([value]).collect();
     let fields = keys.iter().map(|key| Field::new("", key.kind.clone(), key.nullable));
     let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
     let first = Group { predicates: group.predicates.clone(), keys, aggregates: Vec::new(), always: Vec::new() };

@@ -6,7 +6,7 @@ use rowmill_base::{Reservation, Result};
 
 use super::index::Index;
 use super::key_values::KeyValues;
-use super::layout::{KeyShape, Layout, with_shape};
+use super::layout::{GroupLayout, KeyShape, with_shape};
 use super::texts::{TextStore, is_long};
 
 /// Groups for which there is room at first.
@@ -51,7 +51,7 @@ impl GroupTable {
     /// empty aggregates. A row with a new key becomes a group.
     pub(super) fn find(
         &mut self,
-        layout: &Layout,
+        layout: &GroupLayout,
         rows: &[u64],
         keys: &KeyValues<'_>,
         texts: &mut TextStore,
@@ -97,7 +97,7 @@ impl GroupTable {
     }
 
     /// Makes room for `more` further groups.
-    pub(super) fn make_room(&mut self, layout: &Layout, more: usize) -> Result<()> {
+    pub(super) fn make_room(&mut self, layout: &GroupLayout, more: usize) -> Result<()> {
         let (stride, groups) = (layout.stride, self.len + more);
         if groups * stride > self.rows.capacity() {
             let room = (groups.next_power_of_two().max(GROUPS_MIN)) * stride;

@@ -17,73 +17,73 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use rowmill_base::{Broker, Cancel, Error, ErrorKind, Result, Settings, SqlType};
 use rowmill_plan::{
-    Aggregate, AggregateFunction, AggregateOrder, CompareOp, Expr, Group, Key, Predicate, SortKey, is_aggregated,
+    Aggregate, AggregateFunction, AggregateOrder, CompareOp, Expr, Group, GroupKey, Predicate, SortKey, is_aggregated,
 };
 use rowmill_txn::{ColumnSpec, Engine, MAIN_SCHEMA};
 
 use super::gather::Policy;
 use super::*;
-use crate::arithmetic::{Arithmetic, Operator, Span, Step};
+use crate::arithmetic::{Arithmetic, ArithmeticStep, IntegerSpan, Operator};
 use crate::hash::tests::let_all_hashes_meet;
 
 /// A value as the model sees it. NaN is the greatest float, and both zeros are equal.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Value {
+enum ModelValue {
     Null,
     Number(i128),
     Float(i64),
     Bytes(Vec<u8>),
-    List(Vec<Value>),
+    List(Vec<ModelValue>),
 }
 
-impl Value {
-    fn of(array: &ArrayRef, row: usize) -> Value {
+impl ModelValue {
+    fn of(array: &ArrayRef, row: usize) -> ModelValue {
         if array.is_null(row) {
-            return Value::Null;
+            return ModelValue::Null;
         }
         let slice = array.slice(row, 1);
         match array.data_type() {
-            DataType::Utf8View => Value::Bytes(array.as_string_view().value(row).into()),
-            DataType::BinaryView => Value::Bytes(array.as_binary_view().value(row).into()),
-            DataType::FixedSizeBinary(_) => Value::Bytes(array.as_fixed_size_binary().value(row).into()),
+            DataType::Utf8View => ModelValue::Bytes(array.as_string_view().value(row).into()),
+            DataType::BinaryView => ModelValue::Bytes(array.as_binary_view().value(row).into()),
+            DataType::FixedSizeBinary(_) => ModelValue::Bytes(array.as_fixed_size_binary().value(row).into()),
             DataType::List(_) => {
                 let list = array.as_list::<i32>().value(row);
-                Value::List((0..list.len()).map(|place| Value::of(&list, place)).collect())
+                ModelValue::List((0..list.len()).map(|place| ModelValue::of(&list, place)).collect())
             }
-            DataType::Boolean => Value::Number(array.as_boolean().value(row).into()),
-            DataType::Float64 => Value::float(array.as_primitive::<Float64Type>().value(row)),
-            DataType::UInt64 => Value::Number(array.as_primitive::<UInt64Type>().value(row).into()),
+            DataType::Boolean => ModelValue::Number(array.as_boolean().value(row).into()),
+            DataType::Float64 => ModelValue::float(array.as_primitive::<Float64Type>().value(row)),
+            DataType::UInt64 => ModelValue::Number(array.as_primitive::<UInt64Type>().value(row).into()),
             DataType::Decimal128(..) => {
-                Value::Number(array.as_primitive::<arrow::datatypes::Decimal128Type>().value(row))
+                ModelValue::Number(array.as_primitive::<arrow::datatypes::Decimal128Type>().value(row))
             }
             _ => {
                 let number = arrow::compute::cast(&slice, &DataType::Int64).expect("a number");
-                Value::Number(number.as_primitive::<arrow::datatypes::Int64Type>().value(0).into())
+                ModelValue::Number(number.as_primitive::<arrow::datatypes::Int64Type>().value(0).into())
             }
         }
     }
 
-    fn float(value: f64) -> Value {
+    fn float(value: f64) -> ModelValue {
         let bits = if value.is_nan() { f64::NAN.to_bits() } else { (value + 0.0).to_bits() } as i64;
-        Value::Float(bits ^ (bits >> 63 & i64::MAX))
+        ModelValue::Float(bits ^ (bits >> 63 & i64::MAX))
     }
 
     fn as_float(&self) -> f64 {
-        let Value::Float(bits) = self else { panic!("{self:?} is not a float") };
+        let ModelValue::Float(bits) = self else { panic!("{self:?} is not a float") };
         f64::from_bits((bits ^ (bits >> 63 & i64::MAX)) as u64)
     }
 }
 
 /// A random column: its type, the number of distinct values, and whether some are NULL.
 #[derive(Clone, Debug)]
-struct Column {
+struct RandomColumn {
     kind: SqlType,
     values: u64,
     nullable: bool,
 }
 
-impl Column {
-    fn random(random: &mut StdRng) -> Column {
+impl RandomColumn {
+    fn random(random: &mut StdRng) -> RandomColumn {
         let kinds = [
             SqlType::Int8,
             SqlType::Int32,
@@ -99,7 +99,7 @@ impl Column {
             SqlType::Uuid,
         ];
         let kind = kinds[random.random_range(0..kinds.len())].clone();
-        Column { kind, values: [1, 3, 40, 1_000_000][random.random_range(0..4)], nullable: random.random() }
+        RandomColumn { kind, values: [1, 3, 40, 1_000_000][random.random_range(0..4)], nullable: random.random() }
     }
 
     fn array(&self, random: &mut StdRng, rows: usize) -> ArrayRef {
@@ -164,8 +164,9 @@ impl VectorFunction for Alike {
     }
 
     fn evaluate(&self, columns: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
-        let of_row =
-            |row: usize| columns.iter().map(|column| format!("{:?}", Value::of(column, row)).len() as i64).sum::<i64>();
+        let of_row = |row: usize| {
+            columns.iter().map(|column| format!("{:?}", ModelValue::of(column, row)).len() as i64).sum::<i64>()
+        };
         Ok(Arc::new(arrow::array::Int64Array::from_iter_values((0..rows).map(of_row))))
     }
 }
@@ -215,14 +216,14 @@ impl BatchSource for Given {
 
 /// Random rows.
 struct Data {
-    columns: Vec<Column>,
+    columns: Vec<RandomColumn>,
     schema: SchemaRef,
     batches: Vec<RecordBatch>,
 }
 
 impl Data {
     fn random(random: &mut StdRng) -> Data {
-        let columns: Vec<Column> = (0..random.random_range(1..6)).map(|_| Column::random(random)).collect();
+        let columns: Vec<RandomColumn> = (0..random.random_range(1..6)).map(|_| RandomColumn::random(random)).collect();
         let fields = columns
             .iter()
             .enumerate()
@@ -237,10 +238,11 @@ impl Data {
         Data { columns, schema, batches }
     }
 
-    fn rows(&self) -> Vec<Vec<Value>> {
+    fn rows(&self) -> Vec<Vec<ModelValue>> {
         let of_batch = |batch: &RecordBatch| {
-            let rows = (0..batch.num_rows()).map(|row| batch.columns().iter().map(|c| Value::of(c, row)).collect());
-            rows.collect::<Vec<Vec<Value>>>()
+            let rows =
+                (0..batch.num_rows()).map(|row| batch.columns().iter().map(|c| ModelValue::of(c, row)).collect());
+            rows.collect::<Vec<Vec<ModelValue>>>()
         };
         self.batches.iter().flat_map(of_batch).collect()
     }
@@ -346,7 +348,7 @@ fn random_group(data: &Data, random: &mut StdRng) -> Group {
             Expr::Column(column) => data.columns[column].nullable,
             Expr::Function(_) => true,
         };
-        Key { expr, kind: data.kind(expr), nullable }
+        GroupKey { expr, kind: data.kind(expr), nullable }
     });
     let keys = keys.collect();
     use AggregateFunction as Function;
@@ -405,40 +407,40 @@ fn expr_count(expr: &mut impl FnMut() -> Expr) -> usize {
 }
 
 /// The groups that the model finds: for each key its aggregates.
-fn model(rows: &[Vec<Value>], data: &Data, functions: &[Arc<Alike>], group: &Group) -> Vec<Vec<Value>> {
-    let value = |row: &[Value], expr: Expr| match expr {
+fn model(rows: &[Vec<ModelValue>], data: &Data, functions: &[Arc<Alike>], group: &Group) -> Vec<Vec<ModelValue>> {
+    let value = |row: &[ModelValue], expr: Expr| match expr {
         Expr::Column(column) => row[column].clone(),
         Expr::Function(function) => {
             let function = if function == FILTER { 0 } else { function };
             let lengths = functions[function].0.iter().map(|column| format!("{:?}", row[*column]).len() as i128);
-            Value::Number(lengths.sum())
+            ModelValue::Number(lengths.sum())
         }
     };
-    let mut groups: BTreeMap<Vec<Value>, Vec<&Vec<Value>>> = BTreeMap::new();
+    let mut groups: BTreeMap<Vec<ModelValue>, Vec<&Vec<ModelValue>>> = BTreeMap::new();
     if group.keys.is_empty() {
         groups.insert(Vec::new(), Vec::new());
     }
     for row in rows {
         groups.entry(group.keys.iter().map(|key| value(row, key.expr)).collect()).or_default().push(row);
     }
-    let aggregated = |aggregate: &Aggregate, rows: &[&Vec<Value>]| {
-        let is_in = |row: &&&Vec<Value>| match aggregate.filter {
+    let aggregated = |aggregate: &Aggregate, rows: &[&Vec<ModelValue>]| {
+        let is_in = |row: &&&Vec<ModelValue>| match aggregate.filter {
             Some(filter) => {
-                let Value::Number(number) = value(row, filter) else { panic!("a number") };
+                let ModelValue::Number(number) = value(row, filter) else { panic!("a number") };
                 Perhaps::of(number) == Some(true)
             }
             None => true,
         };
-        let rows: Vec<&Vec<Value>> = rows.iter().filter(is_in).copied().collect();
-        let Some((expr, _)) = aggregate.argument else { return Value::Number(rows.len() as i128) };
+        let rows: Vec<&Vec<ModelValue>> = rows.iter().filter(is_in).copied().collect();
+        let Some((expr, _)) = aggregate.argument else { return ModelValue::Number(rows.len() as i128) };
         let takes_nulls = aggregate.function.takes_nulls() && !aggregate.skips_nulls;
-        let mut rows: Vec<&Vec<Value>> =
-            rows.into_iter().filter(|row| takes_nulls || value(row, expr) != Value::Null).collect();
+        let mut rows: Vec<&Vec<ModelValue>> =
+            rows.into_iter().filter(|row| takes_nulls || value(row, expr) != ModelValue::Null).collect();
         // Sort by the aggregate's order, then by the value, so that the aggregates can read off the sorted values.
         rows.sort_by(|left, right| {
             let by = |order: &AggregateOrder| {
                 let (left, right) = (value(left, order.expr), value(right, order.expr));
-                let nulls = (left == Value::Null).cmp(&(right == Value::Null));
+                let nulls = (left == ModelValue::Null).cmp(&(right == ModelValue::Null));
                 let nulls = if order.nulls_first { nulls.reverse() } else { nulls };
                 nulls.then_with(|| if order.descending { right.cmp(&left) } else { left.cmp(&right) })
             };
@@ -446,7 +448,7 @@ fn model(rows: &[Vec<Value>], data: &Data, functions: &[Arc<Alike>], group: &Gro
             order.unwrap_or_else(|| value(left, expr).cmp(&value(right, expr)))
         });
         // The values are sorted, so equal ones are neighbours.
-        let mut values: Vec<Value> = rows.into_iter().map(|row| value(row, expr)).collect();
+        let mut values: Vec<ModelValue> = rows.into_iter().map(|row| value(row, expr)).collect();
         if aggregate.distinct {
             values.dedup();
         }
@@ -460,43 +462,46 @@ fn model(rows: &[Vec<Value>], data: &Data, functions: &[Arc<Alike>], group: &Gro
 }
 
 /// Computes an aggregate of ordered values.
-fn computed(function: AggregateFunction, values: Vec<Value>, kind: &DataType) -> Value {
+fn computed(function: AggregateFunction, values: Vec<ModelValue>, kind: &DataType) -> ModelValue {
     use AggregateFunction as Function;
     let count = values.len();
     if count == 0 && function != Function::Count {
-        return Value::Null;
+        return ModelValue::Null;
     }
-    let number = |value: &Value| if let Value::Number(number) = value { *number } else { panic!("{value:?}") };
+    let number =
+        |value: &ModelValue| if let ModelValue::Number(number) = value { *number } else { panic!("{value:?}") };
     let is_float = *kind == DataType::Float64;
     let total = || values.iter().map(number).sum::<i128>();
-    let float_total = || values.iter().map(Value::as_float).sum::<f64>();
+    let float_total = || values.iter().map(ModelValue::as_float).sum::<f64>();
     let squares = || {
         let mean = float_total() / count as f64;
         values.iter().map(|value| (value.as_float() - mean).powi(2)).sum::<f64>()
     };
     match function {
-        Function::Count => Value::Number(count as i128),
+        Function::Count => ModelValue::Number(count as i128),
         Function::Min => values[0].clone(),
         Function::Max => values[count - 1].clone(),
-        Function::Sum if is_float => Value::float(float_total()),
-        Function::Sum => Value::Number(total()),
-        Function::Average if is_float => Value::float(float_total() / count as f64),
+        Function::Sum if is_float => ModelValue::float(float_total()),
+        Function::Sum => ModelValue::Number(total()),
+        Function::Average if is_float => ModelValue::float(float_total() / count as f64),
         Function::Average => {
             let scale = if let DataType::Decimal128(_, scale) = kind { *scale } else { 0 };
-            Value::float(crate::quotient::average(total(), count as u64, scale))
+            ModelValue::float(crate::quotient::average(total(), count as u64, scale))
         }
-        Function::BitAnd => Value::Number(values.iter().map(number).fold(bits_of_all(kind), |all, bits| all & bits)),
-        Function::BitOr => Value::Number(values.iter().map(number).fold(0, |all, bits| all | bits)),
-        Function::BitXor => Value::Number(values.iter().map(number).fold(0, |all, bits| all ^ bits)),
-        Function::VariancePopulation => Value::float(squares() / count as f64),
-        Function::DeviationPopulation => Value::float((squares() / count as f64).sqrt()),
-        Function::VarianceSample | Function::DeviationSample if count == 1 => Value::Null,
-        Function::VarianceSample => Value::float(squares() / (count - 1) as f64),
-        Function::DeviationSample => Value::float((squares() / (count - 1) as f64).sqrt()),
+        Function::BitAnd => {
+            ModelValue::Number(values.iter().map(number).fold(bits_of_all(kind), |all, bits| all & bits))
+        }
+        Function::BitOr => ModelValue::Number(values.iter().map(number).fold(0, |all, bits| all | bits)),
+        Function::BitXor => ModelValue::Number(values.iter().map(number).fold(0, |all, bits| all ^ bits)),
+        Function::VariancePopulation => ModelValue::float(squares() / count as f64),
+        Function::DeviationPopulation => ModelValue::float((squares() / count as f64).sqrt()),
+        Function::VarianceSample | Function::DeviationSample if count == 1 => ModelValue::Null,
+        Function::VarianceSample => ModelValue::float(squares() / (count - 1) as f64),
+        Function::DeviationSample => ModelValue::float((squares() / (count - 1) as f64).sqrt()),
         Function::Median => match (&values[(count - 1) / 2], &values[count / 2]) {
             (low, high) if low == high => low.clone(),
-            (Value::Number(low), Value::Number(high)) => Value::Number((low + high) / 2),
-            (low, high) => Value::float((low.as_float() + high.as_float()) / 2.0),
+            (ModelValue::Number(low), ModelValue::Number(high)) => ModelValue::Number((low + high) / 2),
+            (low, high) => ModelValue::float((low.as_float() + high.as_float()) / 2.0),
         },
         Function::Quantile => {
             let place = 0.3 * (count - 1) as f64;
@@ -505,26 +510,29 @@ fn computed(function: AggregateFunction, values: Vec<Value>, kind: &DataType) ->
             let between = |low: f64, high: f64| low + (high - low) * part;
             match (low, high) {
                 (low, _) if part == 0.0 => low.clone(),
-                (Value::Number(low), Value::Number(high)) => Value::Number(between(*low as f64, *high as f64) as i128),
-                (low, high) => Value::float(between(low.as_float(), high.as_float())),
+                (ModelValue::Number(low), ModelValue::Number(high)) => {
+                    ModelValue::Number(between(*low as f64, *high as f64) as i128)
+                }
+                (low, high) => ModelValue::float(between(low.as_float(), high.as_float())),
             }
         }
         Function::DiscreteQuantile => values[((0.3 * count as f64).ceil() as usize).max(1) - 1].clone(),
         Function::Mode => {
-            let often = |value: &Value| values.iter().filter(|other| *other == value).count();
+            let often = |value: &ModelValue| values.iter().filter(|other| *other == value).count();
             let most = values.iter().map(often).max();
             values.iter().find(|value| Some(often(value)) == most).expect("a value").clone()
         }
-        Function::Array => Value::List(values),
+        Function::Array => ModelValue::List(values),
         Function::Text => {
-            let texts =
-                values.iter().map(|value| if let Value::Bytes(bytes) = value { &**bytes } else { panic!("{value:?}") });
-            Value::Bytes(texts.collect::<Vec<&[u8]>>().join(&b'|'))
+            let texts = values
+                .iter()
+                .map(|value| if let ModelValue::Bytes(bytes) = value { &**bytes } else { panic!("{value:?}") });
+            ModelValue::Bytes(texts.collect::<Vec<&[u8]>>().join(&b'|'))
         }
         Function::ApproximateCount => panic!("an estimate has a test of its own"),
         Function::First => values[0].clone(),
         Function::Last => values[count - 1].clone(),
-        Function::Nth => count.checked_add_signed(NTH as isize).map_or(Value::Null, |place| values[place].clone()),
+        Function::Nth => count.checked_add_signed(NTH as isize).map_or(ModelValue::Null, |place| values[place].clone()),
         function => panic!("{function:?} has a test of its own"),
     }
 }
@@ -534,28 +542,28 @@ fn bits_of_all(kind: &DataType) -> i128 {
 }
 
 /// Makes results comparable: sorts joined texts that have no order, and rounds floats that depend on the order of rows.
-fn normal(mut rows: Vec<Vec<Value>>, group: &Group) -> Vec<Vec<Value>> {
+fn normal(mut rows: Vec<Vec<ModelValue>>, group: &Group) -> Vec<Vec<ModelValue>> {
     use AggregateFunction as Function;
     for row in &mut rows {
         for (value, aggregate) in row[group.keys.len()..].iter_mut().zip(&group.aggregates) {
             match (aggregate.function, &mut *value) {
-                (Function::Array, Value::List(values)) if aggregate.order.is_empty() => values.sort(),
-                (Function::Text, Value::Bytes(bytes)) if aggregate.order.is_empty() => {
+                (Function::Array, ModelValue::List(values)) if aggregate.order.is_empty() => values.sort(),
+                (Function::Text, ModelValue::Bytes(bytes)) if aggregate.order.is_empty() => {
                     let mut parts: Vec<&[u8]> = bytes.split(|byte| *byte == b'|').collect();
                     parts.sort();
-                    *value = Value::Bytes(parts.join(&b'|'));
+                    *value = ModelValue::Bytes(parts.join(&b'|'));
                 }
                 (
                     Function::VariancePopulation
                     | Function::VarianceSample
                     | Function::DeviationPopulation
                     | Function::DeviationSample,
-                    Value::Float(_),
+                    ModelValue::Float(_),
                 ) => {
                     let float = value.as_float();
                     let rounded =
                         if float.abs() < 1e-3 { 0.0 } else { format!("{float:.6e}").parse().expect("a float") };
-                    *value = Value::float(rounded);
+                    *value = ModelValue::float(rounded);
                 }
                 _ => {}
             }
@@ -587,7 +595,7 @@ fn request(group: Group, functions: Vec<Arc<dyn VectorFunction>>) -> GroupReques
 }
 
 /// Runs several workers and returns all rows, or an error if one of them fails.
-fn run(group_by: &Arc<GroupBy>, workers: usize, hashes_meet: bool) -> Result<Vec<Vec<Value>>> {
+fn run(group_by: &Arc<GroupBy>, workers: usize, hashes_meet: bool) -> Result<Vec<Vec<ModelValue>>> {
     let source: Arc<dyn BatchSource> = Arc::clone(group_by) as _;
     run_source(&source, &group_by.request, workers, hashes_meet)
 }
@@ -597,7 +605,7 @@ fn run_source(
     request: &GroupRequest,
     workers: usize,
     hashes_meet: bool,
-) -> Result<Vec<Vec<Value>>> {
+) -> Result<Vec<Vec<ModelValue>>> {
     let shares = std::thread::scope(|scope| {
         let spawn = |_| {
             scope.spawn(|| {
@@ -615,7 +623,7 @@ fn run_source(
             Ok(batch) => {
                 assert!(batch.num_rows() <= request.batch_rows);
                 rows.extend(
-                    (0..batch.num_rows()).map(|row| batch.columns().iter().map(|c| Value::of(c, row)).collect()),
+                    (0..batch.num_rows()).map(|row| batch.columns().iter().map(|c| ModelValue::of(c, row)).collect()),
                 );
             }
             Err(error) => failed = Some(error),
@@ -690,13 +698,13 @@ fn random_tables_have_the_groups_of_the_model() {
             && let Some(first) = rows.first()
             && let column = random.random_range(0..data.columns.len())
             && data.columns[column].kind == SqlType::TEXT
-            && let Value::Bytes(text) = &first[column]
+            && let ModelValue::Bytes(text) = &first[column]
         {
             let least = first[column].clone();
             let value = StringViewArray::from_iter_values([String::from_utf8(text.clone()).expect("a text")]);
             let op = CompareOp::GreaterOrEqual;
             group.predicates.push(Predicate::Compare { column, op, value: Arc::new(value) });
-            rows.retain(|row| row[column] != Value::Null && row[column] >= least);
+            rows.retain(|row| row[column] != ModelValue::Null && row[column] >= least);
         }
         let expected = model(&rows, &data, &functions, &group);
         let rows_per_block = [50, 700, 100_000][random.random_range(0..3)];
@@ -724,9 +732,11 @@ fn random_distinct(random: &mut StdRng) -> (Data, Group) {
         SqlType::Date,
         SqlType::Float64,
     ];
-    let key =
-        |random: &mut StdRng| Column { values: [1, 3, 40, 300][random.random_range(0..4)], ..Column::random(random) };
-    let value = Column {
+    let key = |random: &mut StdRng| RandomColumn {
+        values: [1, 3, 40, 300][random.random_range(0..4)],
+        ..RandomColumn::random(random)
+    };
+    let value = RandomColumn {
         kind: kinds[random.random_range(0..kinds.len())].clone(),
         values: [1, 30, 500, 1_000_000][random.random_range(0..4)],
         nullable: random.random(),
@@ -746,7 +756,7 @@ fn random_distinct(random: &mut StdRng) -> (Data, Group) {
         RecordBatch::try_new(Arc::clone(&data.schema), arrays.collect()).expect("columns as in the schema")
     });
     data.batches = batches.collect();
-    let keys = (0..random.random_range(0..3)).map(|column| Key {
+    let keys = (0..random.random_range(0..3)).map(|column| GroupKey {
         expr: Expr::Column(column),
         kind: data.columns[column].kind.arrow(),
         nullable: data.columns[column].nullable,
@@ -771,7 +781,7 @@ fn distinct_counts_of_random_tables_are_those_of_the_model() {
         if seed % 2 == 0 {
             let column = random.random_range(0..3);
             group.predicates.push(Predicate::IsNull { column, negated: true });
-            rows.retain(|row| row[column] != Value::Null);
+            rows.retain(|row| row[column] != ModelValue::Null);
         }
         let expected = model(&rows, &data, &[], &group);
         let rows_per_block = [50, 700, 100_000][random.random_range(0..3)];
@@ -797,7 +807,7 @@ fn distinct_counts_of_random_tables_are_those_of_the_model() {
 fn distinct_values_are_counted_range_by_range() {
     // Enough values for several ranges, and too many groups for a bit each.
     let mut random = StdRng::seed_from_u64(8_000);
-    let number = |values| Column { kind: SqlType::Int64, values, nullable: true };
+    let number = |values| RandomColumn { kind: SqlType::Int64, values, nullable: true };
     let columns = vec![number(300), number(20_000)];
     let fields = columns.iter().zip(["c0", "c1"]).map(|(column, name)| Field::new(name, column.kind.arrow(), true));
     let schema: SchemaRef = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
@@ -811,7 +821,7 @@ fn distinct_values_are_counted_range_by_range() {
     };
     let GroupSource::Table(table) = data.as_table(50_000, &[]) else { panic!("a table") };
     for (keys, column) in [(vec![], 1), (vec![0], 1), (vec![1], 0)] {
-        let key = |column| Key { expr: Expr::Column(column), kind: DataType::Int64, nullable: true };
+        let key = |column| GroupKey { expr: Expr::Column(column), kind: DataType::Int64, nullable: true };
         let keys = keys.into_iter().map(key).collect();
         let group = Group { predicates: Vec::new(), keys, aggregates: vec![count(column)], always: Vec::new() };
         let expected = model(&rows, &data, &[], &group);
@@ -829,10 +839,10 @@ fn distinct_values_are_counted_range_by_range() {
 }
 
 /// Compares two rows in an order.
-fn compare(left: &[Value], right: &[Value], top: &GroupTop) -> std::cmp::Ordering {
+fn compare(left: &[ModelValue], right: &[ModelValue], top: &GroupTop) -> std::cmp::Ordering {
     let of = |key: &SortKey| {
         let (left, right) = (&left[key.column], &right[key.column]);
-        match (*left == Value::Null, *right == Value::Null) {
+        match (*left == ModelValue::Null, *right == ModelValue::Null) {
             (false, false) if key.descending => right.cmp(left),
             (false, false) => left.cmp(right),
             (left, right) if key.nulls_first => right.cmp(&left),
@@ -873,7 +883,7 @@ fn a_top_grouping_returns_the_first_groups_of_the_order() {
 }
 
 /// Checks that `found` begins in the order of `top` like `all`.
-fn check_first(found: &mut [Vec<Value>], all: &mut [Vec<Value>], top: &GroupTop, seed: u64) {
+fn check_first(found: &mut [Vec<ModelValue>], all: &mut [Vec<ModelValue>], top: &GroupTop, seed: u64) {
     all.sort_by(|left, right| compare(left, right, top));
     found.sort_by(|left, right| compare(left, right, top));
     assert!(found.len() >= top.rows.min(all.len()), "seed {seed}: too few");
@@ -942,7 +952,7 @@ fn a_limit_reads_only_the_rows_of_a_few_groups() {
 
 #[test]
 fn logs_of_groups_in_the_table_are_not_mixed_with_those_of_others() {
-    let columns = [4, 1 << 40].map(|values| Column { kind: SqlType::Int64, values, nullable: true });
+    let columns = [4, 1 << 40].map(|values| RandomColumn { kind: SqlType::Int64, values, nullable: true });
     let fields = ["k", "v"].map(|name| Field::new(name, DataType::Int64, true));
     let schema: SchemaRef = Arc::new(Schema::new(fields.to_vec()));
     let mut random = StdRng::seed_from_u64(7);
@@ -952,7 +962,7 @@ fn logs_of_groups_in_the_table_are_not_mixed_with_those_of_others() {
         RecordBatch::try_new(Arc::clone(&schema), arrays).expect("columns as in the schema")
     });
     let data = Data { columns: columns.to_vec(), schema, batches: batches.to_vec() };
-    let key = Key { expr: Expr::Column(0), kind: DataType::Int64, nullable: true };
+    let key = GroupKey { expr: Expr::Column(0), kind: DataType::Int64, nullable: true };
     let of_values = Some((Expr::Column(1), DataType::Int64));
     let aggregates = vec![
         Aggregate { distinct: true, ..aggregate(AggregateFunction::Count, of_values.clone()) },
@@ -969,13 +979,13 @@ fn logs_of_groups_in_the_table_are_not_mixed_with_those_of_others() {
 
 /// Many groups of long texts.
 fn many() -> (Data, Group) {
-    let column = Column { kind: SqlType::TEXT, values: 1 << 40, nullable: false };
+    let column = RandomColumn { kind: SqlType::TEXT, values: 1 << 40, nullable: false };
     let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("c0", DataType::Utf8View, false)]));
     let mut random = StdRng::seed_from_u64(1);
     let batch =
         |_| RecordBatch::try_new(Arc::clone(&schema), vec![column.array(&mut random, 8_000)]).expect("a column");
     let batches = (0..10).map(batch).collect();
-    let key = Key { expr: Expr::Column(0), kind: DataType::Utf8View, nullable: false };
+    let key = GroupKey { expr: Expr::Column(0), kind: DataType::Utf8View, nullable: false };
     let group = Group { predicates: Vec::new(), keys: vec![key], aggregates: Vec::new(), always: Vec::new() };
     (Data { columns: vec![column], schema, batches }, group)
 }
@@ -1008,7 +1018,7 @@ fn listed_values_are_grouped_in_the_memory_of_one_range() {
         (request.broker.clone(), Policy { range_bytes: Some(100_000), ..policies()[1].expect("a policy") });
     let group_by = GroupBy::with_policy(data.as_table(20_000, &[]), request, Some(policy)).expect("a grouping");
     let mut expected = data.rows();
-    expected.iter_mut().for_each(|row| row.push(Value::Number(1)));
+    expected.iter_mut().for_each(|row| row.push(ModelValue::Number(1)));
     expected.sort();
     assert!(run(&group_by, 2, false).expect("groups") == expected, "the groups differ");
     drop(group_by);
@@ -1043,16 +1053,18 @@ fn a_grouping_can_read_another_grouping() {
     group.aggregates.push(aggregate(AggregateFunction::Count, None));
     let inner: Arc<dyn BatchSource> =
         GroupBy::new(data.as_batches(), request(group.clone(), Vec::new())).expect("a grouping");
-    let key = Key { expr: Expr::Column(1), kind: DataType::Int64, nullable: true };
+    let key = GroupKey { expr: Expr::Column(1), kind: DataType::Int64, nullable: true };
     let texts = aggregate(AggregateFunction::Count, Some((Expr::Column(0), DataType::Utf8View)));
     let outer = Group { predicates: Vec::new(), keys: vec![key], aggregates: vec![texts], always: Vec::new() };
     let outer = GroupBy::new(inner, request(outer, Vec::new())).expect("a grouping");
     let mut expected: BTreeMap<usize, i128> = BTreeMap::new();
-    let mut rows: BTreeMap<Vec<Value>, usize> = BTreeMap::new();
+    let mut rows: BTreeMap<Vec<ModelValue>, usize> = BTreeMap::new();
     data.rows().into_iter().for_each(|row| *rows.entry(row).or_default() += 1);
     rows.values().for_each(|count| *expected.entry(*count).or_default() += 1);
-    let expected: Vec<Vec<Value>> =
-        expected.into_iter().map(|(count, texts)| vec![Value::Number(count as i128), Value::Number(texts)]).collect();
+    let expected: Vec<Vec<ModelValue>> = expected
+        .into_iter()
+        .map(|(count, texts)| vec![ModelValue::Number(count as i128), ModelValue::Number(texts)])
+        .collect();
     assert_eq!(run(&outer, 3, false).expect("groups"), expected);
 }
 
@@ -1069,8 +1081,9 @@ fn keys_of_counted_groups_are_null_where_expected() {
         }
         let request = GroupRequest { only_presence: true, ..request(group.clone(), as_dyn(&functions)) };
         let group_by = GroupBy::new(data.as_table(500, &[]), request).expect("a grouping");
-        let is_null = |row: &Vec<Value>| row[..group.keys.len()].iter().map(|key| *key == Value::Null).collect();
-        let nulls = |rows: &[Vec<Value>]| {
+        let is_null =
+            |row: &Vec<ModelValue>| row[..group.keys.len()].iter().map(|key| *key == ModelValue::Null).collect();
+        let nulls = |rows: &[Vec<ModelValue>]| {
             let mut nulls: Vec<Vec<bool>> = rows.iter().map(is_null).collect();
             nulls.sort();
             nulls
@@ -1102,9 +1115,9 @@ struct Plus(i16, Arithmetic);
 
 impl Plus {
     fn new(by: i16) -> Plus {
-        let range = Span { least: i16::MIN.into(), greatest: i16::MAX.into() };
+        let range = IntegerSpan { least: i16::MIN.into(), greatest: i16::MAX.into() };
         let (left, right) = (Arithmetic::Column(0), Arithmetic::Number(by.into()));
-        Plus(by, Arithmetic::Step(Box::new(Step { operator: Operator::Plus, left, right, range })))
+        Plus(by, Arithmetic::Step(Box::new(ArithmeticStep { operator: Operator::Plus, left, right, range })))
     }
 }
 
@@ -1127,7 +1140,7 @@ impl VectorFunction for Plus {
 
 #[test]
 fn totals_of_a_column_plus_numbers_share_one_total_unless_a_value_overflows() {
-    let column = Column { kind: SqlType::Int16, values: 0, nullable: true };
+    let column = RandomColumn { kind: SqlType::Int16, values: 0, nullable: true };
     let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("c0", DataType::Int16, true)]));
     let values = (0..200_i16).map(|row| (row % 7 != 0).then_some(row * 100 - 9_000));
     let values: ArrayRef = Arc::new(arrow::array::Int16Array::from_iter(values));
@@ -1142,7 +1155,7 @@ fn totals_of_a_column_plus_numbers_share_one_total_unless_a_value_overflows() {
         Group { predicates: Vec::new(), keys: Vec::new(), aggregates, always: Vec::new() }
     };
     let numbers: Vec<i128> =
-        data.rows().iter().filter_map(|row| if let Value::Number(n) = row[0] { Some(n) } else { None }).collect();
+        data.rows().iter().filter_map(|row| if let ModelValue::Number(n) = row[0] { Some(n) } else { None }).collect();
     let (total, count) = (numbers.iter().sum::<i128>(), numbers.len() as i128);
     for function in [AggregateFunction::Sum, AggregateFunction::Average] {
         for rows_per_block in [30, 1_000] {
@@ -1153,8 +1166,8 @@ fn totals_of_a_column_plus_numbers_share_one_total_unless_a_value_overflows() {
             let found = run(&group_by, 2, false).expect("totals").swap_remove(0);
             for (by, found) in shifts.iter().zip(&found) {
                 let total = total + i128::from(*by) * count;
-                let average = Value::float(crate::quotient::average(total, count as u64, 0));
-                let expected = if function == AggregateFunction::Sum { Value::Number(total) } else { average };
+                let average = ModelValue::float(crate::quotient::average(total, count as u64, 0));
+                let expected = if function == AggregateFunction::Sum { ModelValue::Number(total) } else { average };
                 assert_eq!(*found, expected, "plus {by}");
             }
         }
@@ -1168,7 +1181,7 @@ fn totals_of_a_column_plus_numbers_share_one_total_unless_a_value_overflows() {
                 GroupBy::new(source, request(group.clone(), vec![Arc::new(Plus::new(by))])).expect("a grouping");
             let found = run(&group_by, 1, false);
             match fits {
-                true => assert_eq!(found.expect("a total"), [[Value::Number(total + i128::from(by) * count)]]),
+                true => assert_eq!(found.expect("a total"), [[ModelValue::Number(total + i128::from(by) * count)]]),
                 false => assert_eq!(found.expect_err("too large").kind(), ErrorKind::NumericOutOfRange, "plus {by}"),
             }
         }
@@ -1178,17 +1191,17 @@ fn totals_of_a_column_plus_numbers_share_one_total_unless_a_value_overflows() {
 #[test]
 fn a_total_that_fits_64_bits_takes_one_word() {
     let words = |number: i64, rows: usize| {
-        let column = Column { kind: SqlType::Int64, values: 0, nullable: false };
+        let column = RandomColumn { kind: SqlType::Int64, values: 0, nullable: false };
         let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("c0", DataType::Int64, false)]));
         let values: ArrayRef = Arc::new(arrow::array::Int64Array::from(vec![number; rows]));
         let batches = vec![RecordBatch::try_new(Arc::clone(&schema), vec![values]).expect("a column")];
         let data = Data { columns: vec![column], schema, batches };
-        let key = Key { expr: Expr::Column(0), kind: DataType::Int64, nullable: false };
+        let key = GroupKey { expr: Expr::Column(0), kind: DataType::Int64, nullable: false };
         let sum = aggregate(AggregateFunction::Sum, Some((Expr::Column(0), DataType::Int64)));
         let group = Group { predicates: Vec::new(), keys: vec![key], aggregates: vec![sum], always: Vec::new() };
         let group_by = GroupBy::new(data.as_table(60, &[]), request(group, Vec::new())).expect("a grouping");
         let total = i128::from(number) * rows as i128;
-        let expected = vec![Value::Number(number.into()), Value::Number(total)];
+        let expected = vec![ModelValue::Number(number.into()), ModelValue::Number(total)];
         assert_eq!(run(&group_by, 2, false).expect("a group"), [expected]);
         group_by.recipe.states.initial().len()
     };
@@ -1213,7 +1226,7 @@ fn a_failing_function_of_keys_fails_the_grouping() {
         }
     }
     let (data, mut group) = many();
-    group.keys.push(Key { expr: Expr::Function(0), kind: DataType::Int64, nullable: true });
+    group.keys.push(GroupKey { expr: Expr::Function(0), kind: DataType::Int64, nullable: true });
     let group_by = GroupBy::new(data.as_batches(), request(group, vec![Arc::new(Failing)])).expect("a grouping");
     assert_eq!(run(&group_by, 2, false).expect_err("an error").kind(), ErrorKind::NumericOutOfRange);
 }
@@ -1228,7 +1241,7 @@ fn rows_without_columns_are_counted() {
     let count = aggregate(AggregateFunction::Count, None);
     let group = Group { predicates: Vec::new(), keys: Vec::new(), aggregates: vec![count], always: Vec::new() };
     let group_by = GroupBy::new(source, request(group, Vec::new())).expect("a grouping");
-    assert_eq!(run(&group_by, 2, false).expect("a count"), [[Value::Number(14)]]);
+    assert_eq!(run(&group_by, 2, false).expect("a count"), [[ModelValue::Number(14)]]);
 }
 
 #[test]
@@ -1240,7 +1253,7 @@ fn estimates_are_near_the_count_with_every_policy() {
         let column = |column: usize| (Expr::Column(column), data.kind(Expr::Column(column)));
         let places = 0..data.columns.len();
         let key = (random.random_range(0..4) > 0).then(|| column(random.random_range(places.clone())));
-        let keys: Vec<Key> = key.into_iter().map(|(expr, kind)| Key { expr, kind, nullable: true }).collect();
+        let keys: Vec<GroupKey> = key.into_iter().map(|(expr, kind)| GroupKey { expr, kind, nullable: true }).collect();
         let mut aggregates = Vec::new();
         for argument in places.map(column) {
             let filter = random.random::<bool>().then_some(Expr::Function(FILTER));
@@ -1249,14 +1262,14 @@ fn estimates_are_near_the_count_with_every_policy() {
             aggregates.extend([Aggregate { filter, ..count }, Aggregate { filter, ..estimate }]);
         }
         let group = Group { predicates: Vec::new(), keys, aggregates, always: Vec::new() };
-        let mut first: Option<Vec<Vec<Value>>> = None;
+        let mut first: Option<Vec<Vec<ModelValue>>> = None;
         for (number, policy) in policies().into_iter().enumerate() {
             let source = if number % 2 == 0 { data.as_batches() } else { data.as_table(700, &[]) };
             let group_by = GroupBy::with_policy(source, request(group.clone(), as_dyn(&functions)), policy);
             let found = run(&group_by.expect("a grouping"), random.random_range(1..4), false).expect("groups");
             for row in &found {
                 for pair in row[group.keys.len()..].as_chunks::<2>().0 {
-                    let [Value::Number(count), Value::Number(estimate)] = pair else { panic!("{pair:?}") };
+                    let [ModelValue::Number(count), ModelValue::Number(estimate)] = pair else { panic!("{pair:?}") };
                     assert!((count - estimate).abs() <= 1 + count / 20, "seed {seed}: {estimate} of {count}");
                 }
             }

@@ -87,19 +87,19 @@ pub(super) fn bytes_in<'a>(array: &'a BinaryViewArray, view: u128, inline: &'a m
 
 /// Bytes that views refer to.
 #[derive(Debug)]
-enum Bytes {
+enum ViewBytes {
     /// Copied texts, until the page is full.
     Page(Vec<u8>),
     /// The buffer of an array.
     Adopted(Buffer),
 }
 
-impl Bytes {
+impl ViewBytes {
     #[inline]
     fn as_slice(&self) -> &[u8] {
         match self {
-            Bytes::Page(bytes) => bytes,
-            Bytes::Adopted(buffer) => buffer,
+            ViewBytes::Page(bytes) => bytes,
+            ViewBytes::Adopted(buffer) => buffer,
         }
     }
 }
@@ -107,7 +107,7 @@ impl Bytes {
 /// Texts that outlive the arrays that they come from.
 #[derive(Debug)]
 pub(super) struct TextStore {
-    buffers: Vec<Bytes>,
+    buffers: Vec<ViewBytes>,
     /// The page that is being filled.
     page: Option<usize>,
     memory: Vec<Reservation>,
@@ -155,7 +155,7 @@ impl TextStore {
             return Ok(make_view(bytes, 0, 0));
         }
         let number = self.page_for(bytes.len())?;
-        let Bytes::Page(page) = &mut self.buffers[number] else { unreachable!("only pages are filled") };
+        let ViewBytes::Page(page) = &mut self.buffers[number] else { unreachable!("only pages are filled") };
         let offset = page.len();
         page.extend_from_slice(bytes);
         Ok(make_view(bytes, number as u32, offset as u32))
@@ -166,7 +166,7 @@ impl TextStore {
         // The old bytes are reused only if the new text fits them and they are in a page of this store.
         if is_long(old) && bytes.len() > INLINE_BYTES_MAX && bytes.len() <= len_of(old) {
             let old = ByteView::from(old);
-            if let Bytes::Page(page) = &mut self.buffers[old.buffer_index as usize] {
+            if let ViewBytes::Page(page) = &mut self.buffers[old.buffer_index as usize] {
                 page[old.offset as usize..][..bytes.len()].copy_from_slice(bytes);
                 return Ok(make_view(bytes, old.buffer_index, old.offset));
             }
@@ -177,7 +177,7 @@ impl TextStore {
     /// The page that has room for `len` more bytes.
     fn page_for(&mut self, len: usize) -> Result<usize> {
         if let Some(number) = self.page
-            && let Bytes::Page(page) = &self.buffers[number]
+            && let ViewBytes::Page(page) = &self.buffers[number]
             && page.capacity() - page.len() >= len
         {
             return Ok(number);
@@ -186,7 +186,7 @@ impl TextStore {
         let before = self.page.map_or(0, |page| self.buffers[page].as_slice().len());
         let bytes = (before * 2).clamp(PAGE_BYTES.start, PAGE_BYTES.end).max(len);
         self.memory[0].grow(bytes as u64)?;
-        self.buffers.push(Bytes::Page(Vec::with_capacity(bytes)));
+        self.buffers.push(ViewBytes::Page(Vec::with_capacity(bytes)));
         self.page = Some(self.buffers.len() - 1);
         Ok(self.buffers.len() - 1)
     }
@@ -201,7 +201,7 @@ impl TextStore {
         }
         self.memory[0].grow(held as u64)?;
         let base = self.buffers.len() as u32;
-        self.buffers.extend(array.data_buffers().iter().cloned().map(Bytes::Adopted));
+        self.buffers.extend(array.data_buffers().iter().cloned().map(ViewBytes::Adopted));
         Ok(Some(base))
     }
 

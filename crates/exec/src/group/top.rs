@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use rowmill_base::Result;
 use rowmill_plan::SortKey;
 
-use super::layout::{KeyColumn, Layout, Place};
+use super::layout::{GroupLayout, KeyColumn, KeyValuePlace};
 use super::merge::Merged;
 use super::rank::{Rank, text_rank};
 use super::rows::take;
@@ -28,7 +28,7 @@ pub struct GroupTop {
 
 /// The source of an order key.
 #[derive(Debug)]
-enum Source {
+enum OrderSource {
     /// A stored key column, by its index among the key columns of the result.
     Key(usize),
     Aggregate(usize),
@@ -36,7 +36,7 @@ enum Source {
 
 #[derive(Debug)]
 struct OrderKey {
-    source: Source,
+    source: OrderSource,
     rank: Rank,
     /// Whether groups of equal rank are also equal in the key.
     is_exact: bool,
@@ -44,7 +44,7 @@ struct OrderKey {
 
 /// The best groups that the workers have met.
 #[derive(Debug)]
-pub(super) struct Top {
+pub(super) struct TopGroups {
     /// The order keys up to the first one that cannot be ranked exactly, at least one.
     keys: Vec<OrderKey>,
     /// Whether groups with equal ranks in all of these keys are interchangeable.
@@ -54,19 +54,19 @@ pub(super) struct Top {
     best: Mutex<BinaryHeap<i128>>,
 }
 
-impl Top {
+impl TopGroups {
     /// Prepares `top` for groups with this layout. `None` if they cannot be ranked.
-    pub(super) fn new(top: &GroupTop, layout: &Layout, states: &States) -> Option<Top> {
+    pub(super) fn new(top: &GroupTop, layout: &GroupLayout, states: &States) -> Option<TopGroups> {
         let mut keys = Vec::new();
         for SortKey { column, descending, nulls_first } in &top.keys {
             let rank = Rank { descending: *descending, nulls_first: *nulls_first };
             let (source, is_exact) = match column.checked_sub(layout.key_count()) {
                 Some(aggregate) => match states.has_exact_ranks(aggregate) {
-                    Some(is_exact) => (Source::Aggregate(aggregate), is_exact),
+                    Some(is_exact) => (OrderSource::Aggregate(aggregate), is_exact),
                     None => break,
                 },
                 None => match layout.held(*column) {
-                    Some(key) => (Source::Key(*column), matches!(key.place, Place::Narrow { .. })),
+                    Some(key) => (OrderSource::Key(*column), matches!(key.place, KeyValuePlace::Narrow { .. })),
                     None => break,
                 },
             };
@@ -78,14 +78,14 @@ impl Top {
             }
         }
         let is_exact = keys.len() == top.keys.len() && keys.iter().all(|key| key.is_exact);
-        (!keys.is_empty()).then(|| Top { keys, is_exact, rows: top.rows, best: Mutex::default() })
+        (!keys.is_empty()).then(|| TopGroups { keys, is_exact, rows: top.rows, best: Mutex::default() })
     }
 
     /// The groups that may be among the first, in ascending order of their indexes.
     pub(super) fn keep(
         &self,
         groups: &Merged,
-        layout: &Layout,
+        layout: &GroupLayout,
         states: &States,
         texts: &TextStore,
     ) -> Result<Vec<u32>> {
@@ -140,9 +140,9 @@ pub(super) fn rows_at(rows: &[u64], places: &[u32], stride: usize) -> Vec<u64> {
 
 /// The groups of a partition that are ranked.
 struct Ranking<'a> {
-    top: &'a Top,
+    top: &'a TopGroups,
     groups: &'a Merged,
-    layout: &'a Layout,
+    layout: &'a GroupLayout,
     states: &'a States,
     texts: &'a TextStore,
 }
@@ -152,7 +152,7 @@ impl Ranking<'_> {
     fn ranks(&self, key: &OrderKey, groups: &[u32]) -> Result<Vec<i128>> {
         let stride = self.layout.stride;
         let mut ranks = Vec::with_capacity(groups.len());
-        if let Source::Aggregate(aggregate) = key.source
+        if let OrderSource::Aggregate(aggregate) = key.source
             && let Some((log, number)) = self.states.logged(aggregate)
         {
             ranks_of(&take(&self.groups.logged[log][number], groups)?, key.rank, &mut ranks)?;
@@ -167,11 +167,11 @@ impl Ranking<'_> {
             }
         };
         match key.source {
-            Source::Aggregate(aggregate) => {
+            OrderSource::Aggregate(aggregate) => {
                 let groups = Finished { rows, stride, at: self.layout.key_words };
                 self.states.ranks(aggregate, groups, key.rank, self.texts, &mut ranks)?;
             }
-            Source::Key(column) => {
+            OrderSource::Key(column) => {
                 if let Some(column) = self.layout.held(column) {
                     self.key_ranks(column, rows, key.rank, &mut ranks);
                 }
@@ -189,12 +189,12 @@ impl Ranking<'_> {
             }));
         };
         match column.place {
-            Place::Narrow { width, .. } => {
+            KeyValuePlace::Narrow { width, .. } => {
                 let order = BitOrder::of(kind, width);
                 extend(&|bits| order.number(bits as u64).into());
             }
-            Place::Wide { .. } => extend(&|bits| wide_number(kind, bits) >> 1),
-            Place::Text { .. } => extend(&|view| text_rank(self.texts.bytes(view, &mut [0; 16]))),
+            KeyValuePlace::Wide { .. } => extend(&|bits| wide_number(kind, bits) >> 1),
+            KeyValuePlace::Text { .. } => extend(&|view| text_rank(self.texts.bytes(view, &mut [0; 16]))),
         }
     }
 

@@ -8,7 +8,7 @@ use rowmill_base::{Error, Result};
 use rowmill_storage::chunk::{Chunk, CodeSet, ReadMeter, ValueSet};
 use rowmill_storage::{Block, TableDef};
 
-use super::rows::{Rows, listed, take};
+use super::rows::{PartRows, listed, take};
 use crate::scan::block_state::{BlockState, codes_that_pass};
 use crate::scan::filter::Filter;
 use crate::scan::offered::BlockFilters;
@@ -90,7 +90,7 @@ impl ValueList {
     ) -> Result<ValueList> {
         let state = BlockState::new(block, table, filter, reads);
         let shared = Arc::new(SharedBlock { state, filters: BlockFilters::default() });
-        let rows = Rows::of_slice(table, &[], shared, filter, 0..block.rows())?;
+        let rows = PartRows::of_slice(table, &[], shared, filter, 0..block.rows())?;
         let (codes, weights) = counted(rows.codes_in(&chunk)?);
         Ok(ValueList::of_counted(chunk, codes, weights))
     }

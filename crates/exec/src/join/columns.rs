@@ -33,7 +33,7 @@ pub(super) struct ColumnParts {
 
 /// A column in one part, with the memory that it takes.
 #[derive(Debug)]
-pub(super) struct Column {
+pub(super) struct PartColumn {
     pub(super) values: ArrayRef,
     memory: Reservation,
 }
@@ -46,7 +46,7 @@ impl ColumnParts {
     /// Adds values. Their memory must be granted before they are kept.
     pub(super) fn push(&mut self, values: &ArrayRef) -> Result<()> {
         let fixed = fixed_bytes(values);
-        let Some(texts) = Texts::of(values) else {
+        let Some(texts) = JoinTexts::of(values) else {
             self.memory.grow(fixed as u64)?;
             self.parts.push(Arc::clone(values));
             return Ok(());
@@ -70,13 +70,13 @@ impl ColumnParts {
     }
 }
 
-impl Column {
+impl PartColumn {
     /// Joins all `parts`, which must be of type `kind`, into one column.
-    pub(super) fn join(parts: &[ColumnParts], kind: &DataType, broker: &Broker) -> Result<Column> {
+    pub(super) fn join(parts: &[ColumnParts], kind: &DataType, broker: &Broker) -> Result<PartColumn> {
         let mut memory = broker.reservation(OWNER);
         let parts: Vec<ArrayRef> = parts.iter().flat_map(ColumnParts::parts).cloned().collect();
         let values = join_arrays(kind, &parts, &mut memory)?;
-        Ok(Column { values, memory })
+        Ok(PartColumn { values, memory })
     }
 
     /// Counts the memory again, after the parts that shared texts with the column are gone.
@@ -104,7 +104,7 @@ pub(super) fn join_arrays(kind: &DataType, parts: &[ArrayRef], memory: &mut Rese
             })?
         }
     };
-    let Some(texts) = Texts::of(&joined) else { return Ok(joined) };
+    let Some(texts) = JoinTexts::of(&joined) else { return Ok(joined) };
     let held = Held::default().missing(texts.buffers);
     // Keep shared buffers unless they are too many or mostly unused.
     if texts.buffers.len() <= BUFFERS_MAX && held <= HELD_FACTOR_JOINED * texts.used {
@@ -115,19 +115,19 @@ pub(super) fn join_arrays(kind: &DataType, parts: &[ArrayRef], memory: &mut Rese
 }
 
 /// An array of texts.
-struct Texts<'a> {
+struct JoinTexts<'a> {
     buffers: &'a [Buffer],
     /// Bytes of the texts that are in buffers.
     used: usize,
 }
 
-impl Texts<'_> {
-    fn of(values: &ArrayRef) -> Option<Texts<'_>> {
+impl JoinTexts<'_> {
+    fn of(values: &ArrayRef) -> Option<JoinTexts<'_>> {
         if let Some(texts) = values.as_string_view_opt() {
-            return Some(Texts { buffers: texts.data_buffers(), used: texts.total_buffer_bytes_used() });
+            return Some(JoinTexts { buffers: texts.data_buffers(), used: texts.total_buffer_bytes_used() });
         }
         let texts = values.as_binary_view_opt()?;
-        Some(Texts { buffers: texts.data_buffers(), used: texts.total_buffer_bytes_used() })
+        Some(JoinTexts { buffers: texts.data_buffers(), used: texts.total_buffer_bytes_used() })
     }
 }
 
@@ -158,7 +158,7 @@ impl Held {
 
 /// Bytes of an array. If it is a slice, the rest of the larger array does not count.
 fn bytes_of(values: &ArrayRef) -> usize {
-    let held = Texts::of(values).map_or(0, |texts| Held::default().missing(texts.buffers));
+    let held = JoinTexts::of(values).map_or(0, |texts| Held::default().missing(texts.buffers));
     fixed_bytes(values) + held
 }
 
@@ -196,12 +196,12 @@ mod tests {
         Arc::new(texts.collect::<StringViewArray>().gc())
     }
 
-    fn joined(parts: &[ArrayRef], broker: &Broker) -> (u64, Column) {
+    fn joined(parts: &[ArrayRef], broker: &Broker) -> (u64, PartColumn) {
         let mut column = ColumnParts::new(broker);
         parts.iter().for_each(|part| column.push(part).expect("memory for it"));
         let gathered = column.memory.bytes();
         let parts_of_all = [column, ColumnParts::new(broker)];
-        let mut column = Column::join(&parts_of_all, parts[0].data_type(), broker).expect("memory for it");
+        let mut column = PartColumn::join(&parts_of_all, parts[0].data_type(), broker).expect("memory for it");
         drop(parts_of_all);
         column.recount();
         assert_eq!(*column.values, *concat(&parts.iter().map(AsRef::as_ref).collect::<Vec<_>>()).expect("one type"));

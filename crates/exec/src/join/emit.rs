@@ -8,9 +8,9 @@ use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
 use rowmill_base::{Error, Result};
 
-use super::Join;
-use super::layout::Origin;
-use super::prepare::Stored;
+use super::HashJoin;
+use super::layout::PairColumnOrigin;
+use super::prepare::StoredBuild;
 
 /// The rows of the build side in a batch of pairs.
 #[derive(Clone, Copy)]
@@ -32,7 +32,7 @@ pub(super) enum ProbeSide<'a> {
     Null,
 }
 
-impl Join {
+impl HashJoin {
     /// The most rows of a batch.
     pub(super) fn batch_rows(&self) -> usize {
         self.request.batch_rows.max(1)
@@ -41,7 +41,7 @@ impl Join {
     /// Makes a batch of the result.
     pub(super) fn emit(
         &self,
-        stored: &Stored,
+        stored: &StoredBuild,
         build: BuildSide<'_>,
         probe: ProbeSide<'_>,
         mark: Option<BooleanArray>,
@@ -56,19 +56,19 @@ impl Join {
 
 /// The columns of `rows` pairs.
 pub(super) fn columns(
-    stored: &Stored,
-    origins: &[(Origin, DataType)],
+    stored: &StoredBuild,
+    origins: &[(PairColumnOrigin, DataType)],
     build: BuildSide<'_>,
     probe: ProbeSide<'_>,
     rows: usize,
 ) -> Result<Vec<ArrayRef>> {
-    let column = |(origin, kind): &(Origin, DataType)| match (*origin, build, probe) {
+    let column = |(origin, kind): &(PairColumnOrigin, DataType)| match (*origin, build, probe) {
         // Arrow cannot take rows of an empty column, not even NULL rows, so an empty side must not get here.
-        (Origin::Build(column), BuildSide::Rows(rows), _) if stored.rows > 0 => {
+        (PairColumnOrigin::Build(column), BuildSide::Rows(rows), _) if stored.rows > 0 => {
             take(&stored.columns[column].values, rows, None).map_err(failed)
         }
-        (Origin::Probe(column), _, ProbeSide::All(columns)) => Ok(Arc::clone(&columns[column])),
-        (Origin::Probe(column), _, ProbeSide::Rows(columns, rows)) => {
+        (PairColumnOrigin::Probe(column), _, ProbeSide::All(columns)) => Ok(Arc::clone(&columns[column])),
+        (PairColumnOrigin::Probe(column), _, ProbeSide::Rows(columns, rows)) => {
             take(&columns[column], rows, None).map_err(failed)
         }
         _ => Ok(new_null_array(kind, rows)),

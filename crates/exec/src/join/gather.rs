@@ -10,7 +10,7 @@ use rowmill_base::{Error, ErrorKind, Result};
 use super::columns::ColumnParts;
 use super::index::{Partitioning, ROWS_MAX};
 use super::keys::{KeyForm, KeyRanges};
-use super::{Join, JoinKind, OWNER};
+use super::{HashJoin, JoinKind, OWNER};
 
 /// The rows of the build side that one worker read.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub(super) struct BuildRows {
 
 /// The build side, in batches.
 #[derive(Debug)]
-pub(super) struct Gathered {
+pub(super) struct BuildBatches {
     pub(super) rows: usize,
     pub(super) batches: Vec<BuildBatch>,
     /// The parts of all workers, by [`super::layout::Layout::gathered`]. The worker that joins a column drops its
@@ -46,7 +46,7 @@ pub(super) struct BuildBatch {
     pub(super) keys: Vec<ArrayRef>,
 }
 
-impl Join {
+impl HashJoin {
     /// Reads batches of the build side until none are left.
     pub(super) fn gather(&self) -> Result<BuildRows> {
         let broker = &self.request.broker;
@@ -89,7 +89,7 @@ impl Join {
     }
 
     /// Joins the rows that all workers read.
-    pub(super) fn gathered(&self, read: Vec<BuildRows>) -> Gathered {
+    pub(super) fn gathered(&self, read: Vec<BuildRows>) -> BuildBatches {
         let mut ranges = KeyRanges::new(&self.layout.key_kinds);
         read.iter().for_each(|read| ranges.merge(&read.ranges));
         let mut batches = Vec::new();
@@ -108,7 +108,7 @@ impl Join {
         }
         // Only now all values of the build side are known, so the form of the keys can be chosen.
         let form = KeyForm::new(&ranges, self.request.nulls_equal, self.compares_uncertain_keys());
-        Gathered {
+        BuildBatches {
             rows,
             batches,
             columns,

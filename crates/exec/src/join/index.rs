@@ -62,14 +62,14 @@ pub(super) enum Partitioning {
 
 /// Rows that one worker put into a partition.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Part {
+pub(super) struct PartitionPart {
     words: Vec<u64>,
     rows: Vec<u32>,
 }
 
 /// The index of one partition.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(super) struct PartitionIndex {
     slots: Slots,
     lists: Vec<u32>,
 }
@@ -115,7 +115,7 @@ impl Partitioning {
     }
 
     /// Puts the rows that have a key into `parts`, one part per partition. Rows are numbered from `first_row`.
-    pub(super) fn scatter(&self, words: &[u64], first_row: u32, parts: &mut [Part]) {
+    pub(super) fn scatter(&self, words: &[u64], first_row: u32, parts: &mut [PartitionPart]) {
         match *self {
             _ if parts.len() == 1 => parts[0].extend_with_keys(words, first_row),
             Partitioning::Direct { shift, .. } | Partitioning::Ranked { shift, .. } => {
@@ -132,11 +132,11 @@ impl Partitioning {
     pub(super) fn table(
         &self,
         partition: usize,
-        parts: &[&Part],
+        parts: &[&PartitionPart],
         lists_start: u32,
         is_same: impl Fn(u32, u32) -> bool,
         memory: &mut Reservation,
-    ) -> Result<Table> {
+    ) -> Result<PartitionIndex> {
         let rows = parts.iter().map(|part| part.rows.len()).sum();
         let before = memory.bytes();
         // We reserve for the worst case, because the number of distinct keys is not known yet.
@@ -160,7 +160,7 @@ impl Partitioning {
                 (Slots::Hashed(table), lists)
             }
         };
-        let table = Table { slots, lists };
+        let table = PartitionIndex { slots, lists };
         // The estimate was for the worst case. Return the memory that was not needed.
         memory.recount(before + table.bytes());
         Ok(table)
@@ -172,7 +172,7 @@ impl Partitioning {
 /// cache.
 const WORDS_PER_CHUNK: usize = if cfg!(test) { 1 << 2 } else { 1 << 12 };
 
-fn scatter(words: &[u64], first_row: u32, parts: &mut [Part], partition: impl Fn(u64) -> usize) {
+fn scatter(words: &[u64], first_row: u32, parts: &mut [PartitionPart], partition: impl Fn(u64) -> usize) {
     let mut of_rows = [0_u16; WORDS_PER_CHUNK];
     let mut rows = [0_u32; WORDS_PER_CHUNK];
     let mut ends = vec![0_u32; parts.len() + 1];
@@ -205,7 +205,7 @@ fn scatter(words: &[u64], first_row: u32, parts: &mut [Part], partition: impl Fn
     }
 }
 
-impl Part {
+impl PartitionPart {
     /// Adds the rows that have a key.
     fn extend_with_keys(&mut self, words: &[u64], first_row: u32) {
         for (row, word) in (first_row..).zip(words).filter(|(_, word)| **word != NO_KEY) {
@@ -234,7 +234,7 @@ impl Part {
     }
 }
 
-impl Table {
+impl PartitionIndex {
     fn bytes(&self) -> u64 {
         let slots = match &self.slots {
             Slots::Direct(entries) => entries.len() * size_of::<u32>(),
@@ -275,7 +275,7 @@ impl Index {
     /// Joins the tables of all partitions. Grows `memory` by the copied bytes.
     pub(super) fn new(
         partitioning: Partitioning,
-        tables: Vec<Table>,
+        tables: Vec<PartitionIndex>,
         list_starts: &[u32],
         memory: &mut Reservation,
     ) -> Result<Index> {
@@ -393,11 +393,12 @@ mod tests {
     fn index(partitioning: Partitioning, words: &[u64]) -> Index {
         let mut memory = Broker::new(1 << 30).reservation("test");
         let half = words.len() / 2;
-        let mut parts = vec![vec![Part::default(); partitioning.count()]; 2];
+        let mut parts = vec![vec![PartitionPart::default(); partitioning.count()]; 2];
         partitioning.scatter(&words[..half], 0, &mut parts[0]);
         partitioning.scatter(&words[half..], half as u32, &mut parts[1]);
         let of = |partition: usize| [&parts[0][partition], &parts[1][partition]];
-        let starts = list_starts((0..partitioning.count()).map(|partition| of(partition).map(Part::len).iter().sum()));
+        let starts =
+            list_starts((0..partitioning.count()).map(|partition| of(partition).map(PartitionPart::len).iter().sum()));
         let table = |partition: usize| {
             partitioning.table(partition, &of(partition), starts[partition], |_, _| true, &mut memory).expect("memory")
         };

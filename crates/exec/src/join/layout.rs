@@ -7,7 +7,7 @@ use super::JoinRequest;
 
 /// The origin of a column of pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Origin {
+pub(super) enum PairColumnOrigin {
     /// The position in [`Layout::stored`].
     Build(usize),
     /// The position in the probe side.
@@ -16,7 +16,7 @@ pub(super) enum Origin {
 
 /// The columns of a join.
 #[derive(Debug)]
-pub(super) struct Layout {
+pub(super) struct JoinLayout {
     /// Columns of the build side that are gathered.
     pub(super) gathered: Vec<usize>,
     /// Positions in [`Layout::gathered`] of the columns that the result or the condition needs.
@@ -30,16 +30,16 @@ pub(super) struct Layout {
     /// The types of the keys.
     pub(super) key_kinds: Vec<DataType>,
     /// The columns of the result, with their types.
-    pub(super) output: Vec<(Origin, DataType)>,
+    pub(super) output: Vec<(PairColumnOrigin, DataType)>,
     /// The columns that the condition reads, with their types.
-    pub(super) residual: Vec<(Origin, DataType)>,
+    pub(super) residual: Vec<(PairColumnOrigin, DataType)>,
 }
 
-impl Layout {
+impl JoinLayout {
     /// The columns that `request` needs. Returns an error if it does not fit the schemas of the inputs.
-    pub(super) fn new(request: &JoinRequest, build: &Schema, probe: &Schema) -> Result<Layout> {
+    pub(super) fn new(request: &JoinRequest, build: &Schema, probe: &Schema) -> Result<JoinLayout> {
         check(request, build, probe)?;
-        let mut layout = Layout {
+        let mut layout = JoinLayout {
             gathered: Vec::new(),
             stored: Vec::new(),
             stored_kinds: Vec::new(),
@@ -57,17 +57,17 @@ impl Layout {
         Ok(layout)
     }
 
-    fn origins(&mut self, columns: &[usize], build: &Schema, probe: &Schema) -> Vec<(Origin, DataType)> {
+    fn origins(&mut self, columns: &[usize], build: &Schema, probe: &Schema) -> Vec<(PairColumnOrigin, DataType)> {
         let builds = build.fields().len();
         let origin = |column: &usize| match column.checked_sub(builds) {
-            Some(column) => (Origin::Probe(column), probe.field(column).data_type().clone()),
+            Some(column) => (PairColumnOrigin::Probe(column), probe.field(column).data_type().clone()),
             None => {
                 let stored = place(&mut self.stored, place(&mut self.gathered, *column));
                 let kind = build.field(*column).data_type().clone();
                 if stored == self.stored_kinds.len() {
                     self.stored_kinds.push(kind.clone());
                 }
-                (Origin::Build(stored), kind)
+                (PairColumnOrigin::Build(stored), kind)
             }
         };
         columns.iter().map(origin).collect()

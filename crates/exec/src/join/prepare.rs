@@ -6,23 +6,23 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use arrow::array::ArrayRef;
 use rowmill_base::{Reservation, Result};
 
-use super::columns::Column;
-use super::gather::{BuildBatch, Gathered};
-use super::index::{Index, Part, Table, list_starts};
+use super::columns::PartColumn;
+use super::gather::{BuildBatch, BuildBatches};
+use super::index::{Index, PartitionIndex, PartitionPart, list_starts};
 use super::keys::KeyForm;
 use super::long_keys::LongKeys;
 use super::marks::Marks;
 use super::packing::{NO_KEY, PackScratch};
-use super::{Join, OWNER};
+use super::{HashJoin, OWNER};
 use crate::key_filter::KeyFilter;
 
 /// The rows that one worker brought into order.
 #[derive(Debug)]
 pub(super) struct Scattered {
     /// Stored columns, with their positions.
-    columns: Vec<(usize, Column)>,
+    columns: Vec<(usize, PartColumn)>,
     /// One part per partition.
-    parts: Vec<Part>,
+    parts: Vec<PartitionPart>,
     /// The long keys of batches, with the positions of the batches.
     keys: Vec<(usize, LongKeys)>,
     null_rows: Vec<u32>,
@@ -31,10 +31,10 @@ pub(super) struct Scattered {
 
 /// The build side in order.
 #[derive(Debug)]
-pub(super) struct Prepared {
-    stored: Arc<Stored>,
+pub(super) struct PreparedBuild {
+    stored: Arc<StoredBuild>,
     /// The parts of each worker, by partition.
-    parts: Vec<Vec<Part>>,
+    parts: Vec<Vec<PartitionPart>>,
     list_starts: Vec<u32>,
     /// The next piece of work.
     next: AtomicUsize,
@@ -43,10 +43,10 @@ pub(super) struct Prepared {
 
 /// The rows of the build side.
 #[derive(Debug)]
-pub(super) struct Stored {
+pub(super) struct StoredBuild {
     pub(super) rows: usize,
     /// By [`super::layout::Layout::stored`].
-    pub(super) columns: Vec<Column>,
+    pub(super) columns: Vec<PartColumn>,
     pub(super) form: KeyForm,
     /// The keys, if a word is only the hash of a key.
     pub(super) keys: Option<LongKeys>,
@@ -59,7 +59,7 @@ pub(super) struct Stored {
 #[derive(Debug)]
 pub(super) struct Indexed {
     /// Tables with the numbers of their partitions.
-    tables: Vec<(usize, Table)>,
+    tables: Vec<(usize, PartitionIndex)>,
     /// Filters with the columns of the probe side.
     filters: Vec<(usize, Arc<KeyFilter>)>,
     memory: Reservation,
@@ -68,7 +68,7 @@ pub(super) struct Indexed {
 /// The build side, ready to be probed.
 #[derive(Debug)]
 pub(super) struct Built {
-    pub(super) stored: Arc<Stored>,
+    pub(super) stored: Arc<StoredBuild>,
     /// `None` if all rows match by their keys.
     pub(super) index: Option<Index>,
     /// The marks of rows with a match, if the kind of the join needs them.
@@ -78,7 +78,7 @@ pub(super) struct Built {
     _memory: Vec<Reservation>,
 }
 
-impl Join {
+impl HashJoin {
     /// The finished build side, after each worker has done its share. `None` if another worker failed or the join is
     /// done.
     pub(super) fn built(self: &Arc<Self>) -> Result<Option<Arc<Built>>> {
@@ -109,10 +109,10 @@ impl Join {
     }
 
     /// Joins columns into one array each, and puts the words of batches into partitions, until no work is left.
-    fn prepare(&self, gathered: &Gathered) -> Result<Scattered> {
+    fn prepare(&self, gathered: &BuildBatches) -> Result<Scattered> {
         let mut scattered = Scattered {
             columns: Vec::new(),
-            parts: vec![Part::default(); gathered.partitioning.count()],
+            parts: vec![PartitionPart::default(); gathered.partitioning.count()],
             keys: Vec::new(),
             null_rows: Vec::new(),
             memory: self.request.broker.reservation(OWNER),
@@ -135,10 +135,10 @@ impl Join {
         Ok(scattered)
     }
 
-    fn join_column(&self, gathered: &Gathered, stored: usize) -> Result<Column> {
+    fn join_column(&self, gathered: &BuildBatches, stored: usize) -> Result<PartColumn> {
         let column = self.layout.stored[stored];
         let mut parts = gathered.columns[column].lock();
-        let mut joined = Column::join(&parts, &self.layout.stored_kinds[stored], &self.request.broker)?;
+        let mut joined = PartColumn::join(&parts, &self.layout.stored_kinds[stored], &self.request.broker)?;
         // The parts of key columns must stay, because filters are made from them.
         if !self.layout.build_keys.contains(&column) {
             parts.clear();
@@ -149,7 +149,7 @@ impl Join {
 
     fn scatter(
         &self,
-        gathered: &Gathered,
+        gathered: &BuildBatches,
         number: usize,
         batch: &BuildBatch,
         words: &mut Vec<u64>,
@@ -158,7 +158,7 @@ impl Join {
     ) -> Result<()> {
         const LONG_COLUMN_BYTES_MAX: usize = size_of::<u128>();
         // Reserve for the worst case first, so that too little memory fails before anything is allocated.
-        let needed = batch.rows * (Part::ROW_BYTES_MAX + batch.keys.len() * LONG_COLUMN_BYTES_MAX);
+        let needed = batch.rows * (PartitionPart::ROW_BYTES_MAX + batch.keys.len() * LONG_COLUMN_BYTES_MAX);
         scattered.memory.grow(needed as u64)?;
         let keys = gathered.form.words(&batch.keys, batch.rows, scratch, words)?;
         scattered.keys.extend(keys.map(|keys| (number, keys)));
@@ -168,13 +168,13 @@ impl Join {
             let nulls = (batch.first_row..).zip(&*words).filter(|(_, word)| **word == NO_KEY);
             scattered.null_rows.extend(nulls.map(|(row, _)| row));
         }
-        let parts: u64 = scattered.parts.iter().map(Part::bytes).sum();
+        let parts: u64 = scattered.parts.iter().map(PartitionPart::bytes).sum();
         let keys: u64 = scattered.keys.iter().map(|(_, keys)| keys.bytes()).sum();
         scattered.memory.recount(parts + keys + (scattered.null_rows.capacity() * size_of::<u32>()) as u64);
         Ok(())
     }
 
-    fn prepared(&self, gathered: &Gathered, scattered: Vec<Scattered>) -> Result<Prepared> {
+    fn prepared(&self, gathered: &BuildBatches, scattered: Vec<Scattered>) -> Result<PreparedBuild> {
         let (mut columns, mut keys, mut null_rows) = (Vec::new(), Vec::new(), Vec::new());
         let (mut parts, mut memory) = (Vec::new(), Vec::new());
         for worker in scattered {
@@ -194,7 +194,7 @@ impl Join {
             KeyForm::Long { nulls_equal } => Some(LongKeys::join(&keys, nulls_equal, &mut of_stored)?),
             KeyForm::Every | KeyForm::Packed(_) => None,
         };
-        let stored = Stored {
+        let stored = StoredBuild {
             rows: gathered.rows,
             columns: columns.into_iter().map(|(_, column)| column).collect(),
             form: gathered.form.clone(),
@@ -202,8 +202,8 @@ impl Join {
             null_rows,
             memory: of_stored,
         };
-        let rows_of = |partition: usize| parts.iter().map(|parts: &Vec<Part>| parts[partition].len()).sum();
-        Ok(Prepared {
+        let rows_of = |partition: usize| parts.iter().map(|parts: &Vec<PartitionPart>| parts[partition].len()).sum();
+        Ok(PreparedBuild {
             stored: Arc::new(stored),
             // All partitions must know where their lists start before any is built.
             list_starts: list_starts((0..gathered.partitioning.count()).map(rows_of)),
@@ -214,7 +214,7 @@ impl Join {
     }
 
     /// Makes filters and the tables of partitions until no work is left.
-    fn index(&self, gathered: &Gathered, prepared: &Prepared) -> Result<Indexed> {
+    fn index(&self, gathered: &BuildBatches, prepared: &PreparedBuild) -> Result<Indexed> {
         let memory = self.request.broker.reservation(OWNER);
         let mut indexed = Indexed { tables: Vec::new(), filters: Vec::new(), memory };
         let keys = prepared.stored.keys.as_ref();
@@ -238,7 +238,7 @@ impl Join {
             }
             let partition = task - gathered.filtered.len();
             let Some(lists_start) = prepared.list_starts.get(partition) else { break };
-            let parts: Vec<&Part> = prepared.parts.iter().map(|parts| &parts[partition]).collect();
+            let parts: Vec<&PartitionPart> = prepared.parts.iter().map(|parts| &parts[partition]).collect();
             let partitioning = &gathered.partitioning;
             let table = partitioning.table(partition, &parts, *lists_start, is_same, &mut indexed.memory)?;
             indexed.tables.push((partition, table));
@@ -247,7 +247,7 @@ impl Join {
     }
 
     /// Joins the tables into the index and offers the filters to the probe side.
-    fn indexed(&self, gathered: &Gathered, prepared: &Prepared, indexed: Vec<Indexed>) -> Result<Built> {
+    fn indexed(&self, gathered: &BuildBatches, prepared: &PreparedBuild, indexed: Vec<Indexed>) -> Result<Built> {
         let (mut tables, mut memory) = (Vec::new(), Vec::new());
         for worker in indexed {
             worker.filters.iter().for_each(|(column, filter)| self.probe.offer(*column, filter));
@@ -255,7 +255,7 @@ impl Join {
             memory.push(worker.memory);
         }
         tables.sort_unstable_by_key(|(partition, _)| *partition);
-        let tables: Vec<Table> = tables.into_iter().map(|(_, table)| table).collect();
+        let tables: Vec<PartitionIndex> = tables.into_iter().map(|(_, table)| table).collect();
         let mut rest = self.request.broker.reservation(OWNER);
         let index = match gathered.form {
             KeyForm::Every => None,
@@ -264,7 +264,7 @@ impl Join {
         let marks = self.request.kind.marks_build().then(|| Marks::new(gathered.rows, &mut rest)).transpose()?;
         memory.push(rest);
         let stored = Arc::clone(&prepared.stored);
-        let columns: u64 = stored.columns.iter().map(Column::bytes).sum();
+        let columns: u64 = stored.columns.iter().map(PartColumn::bytes).sum();
         let tables: u64 = memory.iter().map(Reservation::bytes).sum();
         // We count only memory that stays: the gathered parts are dropped after this step.
         self.metrics.build_bytes.store(columns + stored.memory.bytes() + tables, Ordering::Relaxed);

@@ -24,7 +24,7 @@ use super::long_keys::LongKeys;
 use super::metrics::add;
 use super::packing::PackScratch;
 use super::prepare::Built;
-use super::{Join, JoinKind};
+use super::{HashJoin, JoinKind};
 use crate::batch::Batches;
 use crate::phase::Turn;
 use crate::scan::block_state::selected;
@@ -32,7 +32,7 @@ use crate::single_row::more_than_one_row;
 
 /// A worker's share of the probe side.
 pub(super) struct Prober {
-    pub(super) join: Arc<Join>,
+    pub(super) join: Arc<HashJoin>,
     pub(super) built: Arc<Built>,
     turn: Turn<(), ()>,
     share: Batches,
@@ -60,20 +60,20 @@ pub(super) struct Slice {
     pub(super) matched: Vec<bool>,
     /// Whether each row may have a match by `IN`.
     pub(super) uncertain: Vec<bool>,
-    pub(super) cursor: Cursor,
-    step: Step,
+    pub(super) cursor: PairCursor,
+    step: ProbeStep,
 }
 
 /// The place up to which the pairs of a slice were listed.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Cursor {
+pub(super) struct PairCursor {
     row: usize,
     /// Candidates of the row that were listed.
     listed: usize,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Step {
+enum ProbeStep {
     Unique,
     Candidates,
     Uncertain,
@@ -91,13 +91,13 @@ pub(super) enum Candidates<'a> {
 
 /// Pairs of rows: the row of each side.
 #[derive(Default)]
-pub(super) struct Pairs {
+pub(super) struct RowPairs {
     pub(super) build: Vec<u32>,
     pub(super) probe: Vec<u32>,
 }
 
 impl Prober {
-    pub(super) fn new(join: Arc<Join>, built: Arc<Built>, turn: Turn<(), ()>) -> Prober {
+    pub(super) fn new(join: Arc<HashJoin>, built: Arc<Built>, turn: Turn<(), ()>) -> Prober {
         let share = Arc::clone(&join.probe).worker();
         Prober {
             join,
@@ -188,23 +188,23 @@ impl Prober {
     fn begin(&mut self) {
         let (kind, has_residual) = (self.join.request.kind, self.join.request.residual.is_some());
         let slice = &mut self.slice;
-        slice.cursor = Cursor::default();
+        slice.cursor = PairCursor::default();
         slice.matched.clear();
         slice.uncertain.clear();
         let step = match &self.built.index {
-            Some(index) if !has_residual && kind.gives_pairs() && index.is_unique() => Step::Unique,
+            Some(index) if !has_residual && kind.gives_pairs() && index.is_unique() => ProbeStep::Unique,
             // Without a condition, the lookup alone decides whether a row has a match.
             Some(_) if !has_residual && kind.asks_of_probe() => {
                 slice.matched.extend(slice.entries.iter().map(|entry| *entry != NONE));
-                Step::Uncertain
+                ProbeStep::Uncertain
             }
             Some(index) if !has_residual && !kind.gives_pairs() => {
                 self.mark_entries(index);
-                Step::Uncertain
+                ProbeStep::Uncertain
             }
             _ => {
                 slice.matched.resize(slice.rows, false);
-                Step::Candidates
+                ProbeStep::Candidates
             }
         };
         self.slice.step = step;
@@ -226,17 +226,17 @@ impl Prober {
     fn advance(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             let (batch, next) = match self.slice.step {
-                Step::Unique => (self.unique()?, Step::Done),
-                Step::Candidates => match self.candidates()? {
+                ProbeStep::Unique => (self.unique()?, ProbeStep::Done),
+                ProbeStep::Candidates => match self.candidates()? {
                     Some(batch) => return Ok(Some(batch)),
-                    None => (None, Step::Uncertain),
+                    None => (None, ProbeStep::Uncertain),
                 },
-                Step::Uncertain => {
+                ProbeStep::Uncertain => {
                     self.find_uncertain()?;
-                    (None, Step::Remaining)
+                    (None, ProbeStep::Remaining)
                 }
-                Step::Remaining => (self.remaining()?, Step::Done),
-                Step::Done => return Ok(None),
+                ProbeStep::Remaining => (self.remaining()?, ProbeStep::Done),
+                ProbeStep::Done => return Ok(None),
             };
             self.slice.step = next;
             if batch.is_some() {
@@ -269,7 +269,7 @@ impl Prober {
         if matches == 0 {
             return Ok(None);
         }
-        let pairs = Pairs::of_entries(&slice.entries, matches);
+        let pairs = RowPairs::of_entries(&slice.entries, matches);
         self.emit_pairs(pairs).map(Some)
     }
 
@@ -308,7 +308,7 @@ impl Prober {
 
     /// Keeps the pairs for which the condition is true. Returns the probe rows of the pairs for which it is NULL, if
     /// the kind of the join needs them.
-    pub(super) fn keep_true(&self, pairs: &mut Pairs) -> Result<Vec<u32>> {
+    pub(super) fn keep_true(&self, pairs: &mut RowPairs) -> Result<Vec<u32>> {
         let Some(residual) = &self.join.request.residual else { return Ok(Vec::new()) };
         if pairs.build.is_empty() {
             return Ok(Vec::new());
@@ -334,7 +334,7 @@ impl Prober {
         Ok(unknown)
     }
 
-    fn emit_pairs(&self, pairs: Pairs) -> Result<RecordBatch> {
+    fn emit_pairs(&self, pairs: RowPairs) -> Result<RecordBatch> {
         let rows = pairs.build.len();
         let (build, probe) = (UInt32Array::from(pairs.build), UInt32Array::from(pairs.probe));
         let probe = ProbeSide::Rows(&self.slice.columns, &probe);
@@ -422,7 +422,7 @@ fn confirm(
     }
 }
 
-impl Cursor {
+impl PairCursor {
     /// Lists the next pairs, at most `most`, and returns them with the cursor after them. No pairs means that none are
     /// left.
     pub(super) fn list<'a>(
@@ -430,8 +430,8 @@ impl Cursor {
         rows: usize,
         most: usize,
         candidates: impl Fn(usize) -> Candidates<'a>,
-    ) -> (Pairs, Cursor) {
-        let mut pairs = Pairs { build: Vec::with_capacity(most), probe: Vec::with_capacity(most) };
+    ) -> (RowPairs, PairCursor) {
+        let mut pairs = RowPairs { build: Vec::with_capacity(most), probe: Vec::with_capacity(most) };
         // A row whose candidates do not fit goes on in the next call, from `listed` on.
         while self.row < rows && pairs.build.len() < most {
             let (room, row) = (most - pairs.build.len(), self.row as u32);
@@ -450,7 +450,7 @@ impl Cursor {
                 }
             };
             match listed >= all {
-                true => self = Cursor { row: self.row + 1, listed: 0 },
+                true => self = PairCursor { row: self.row + 1, listed: 0 },
                 false => self.listed = listed,
             }
         }
@@ -458,7 +458,7 @@ impl Cursor {
     }
 }
 
-impl Pairs {
+impl RowPairs {
     /// Adds pairs of several build rows with one probe row.
     #[inline]
     fn extend(&mut self, build: &[u32], probe: u32) {
@@ -476,7 +476,7 @@ impl Pairs {
     }
 
     /// The pairs of entries that are rows. `matches` is the number of rows with a match.
-    fn of_entries(entries: &[u32], matches: usize) -> Pairs {
+    fn of_entries(entries: &[u32], matches: usize) -> RowPairs {
         // One place more than needed, because rows without a match are written too and then overwritten.
         let (mut build, mut probe) = (vec![0; matches + 1], vec![0; matches + 1]);
         let mut count = 0;
@@ -487,6 +487,6 @@ impl Pairs {
         }
         build.truncate(matches);
         probe.truncate(matches);
-        Pairs { build, probe }
+        RowPairs { build, probe }
     }
 }

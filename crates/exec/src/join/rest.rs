@@ -9,27 +9,27 @@ use rowmill_base::Result;
 use super::emit::{BuildSide, ProbeSide};
 use super::marks::Marks;
 use super::prepare::Built;
-use super::{Join, JoinKind};
+use super::{HashJoin, JoinKind};
 
 /// Rows of the build side in a piece of work.
 const ROWS_PER_PIECE: usize = if cfg!(test) { 1 << 3 } else { 1 << 16 };
 
 /// A worker's pieces of the build side.
 #[derive(Debug)]
-pub(super) struct Rest {
+pub(super) struct BuildRest {
     built: Arc<Built>,
     /// Rows of the piece that are returned. Those before `next` already were.
     rows: Vec<u32>,
     next: usize,
 }
 
-impl Rest {
-    pub(super) fn new(built: Arc<Built>) -> Rest {
-        Rest { built, rows: Vec::new(), next: 0 }
+impl BuildRest {
+    pub(super) fn new(built: Arc<Built>) -> BuildRest {
+        BuildRest { built, rows: Vec::new(), next: 0 }
     }
 
     /// The next batch; `None` when no piece is left.
-    pub(super) fn next_batch(&mut self, join: &Join) -> Result<Option<RecordBatch>> {
+    pub(super) fn next_batch(&mut self, join: &HashJoin) -> Result<Option<RecordBatch>> {
         let Some(marks) = &self.built.marks else { return Ok(None) };
         while self.next == self.rows.len() {
             join.request.cancel.check()?;

@@ -13,8 +13,8 @@ use arrow::array::Array;
 use rowmill_base::Result;
 
 use super::packing::NO_KEY;
-use super::probe::{Candidates, Cursor, Pairs, Prober};
-use super::{Join, JoinKind, JoinRequest};
+use super::probe::{Candidates, PairCursor, Prober, RowPairs};
+use super::{HashJoin, JoinKind, JoinRequest};
 
 impl JoinRequest {
     /// Whether the join must tell keys that differ from keys that may be equal.
@@ -25,7 +25,7 @@ impl JoinRequest {
     }
 }
 
-impl Join {
+impl HashJoin {
     /// Whether uncertain rows must be found by going through pairs.
     pub(super) fn compares_uncertain_keys(&self) -> bool {
         self.request.is_uncertain() && (self.request.on.len() > 1 || self.request.residual.is_some())
@@ -83,7 +83,7 @@ impl Prober {
     fn compare_uncertain(&mut self) -> Result<()> {
         let stored = std::sync::Arc::clone(&self.built.stored);
         self.slice.uncertain.resize(self.slice.rows, false);
-        let mut cursor = Cursor::default();
+        let mut cursor = PairCursor::default();
         loop {
             self.join.request.cancel.check()?;
             let slice = &self.slice;
@@ -113,7 +113,7 @@ impl Prober {
     }
 
     /// Keeps the pairs whose keys may be equal and that may change the result of a row.
-    fn keep_uncertain(&self, pairs: &mut Pairs) {
+    fn keep_uncertain(&self, pairs: &mut RowPairs) {
         let (Some(keys), Some(stored)) = (&self.slice.keys, &self.built.stored.keys) else {
             unreachable!("keys that are compared column by column must be long")
         };

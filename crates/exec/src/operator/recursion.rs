@@ -16,7 +16,7 @@ use super::measured::Operator;
 use crate::batch::BatchSource;
 use crate::recursive::{BuildStep, RecursiveQuery, RecursiveRequest};
 use crate::shared::SharedRows;
-use crate::values::Values;
+use crate::values::ReadyBatches;
 
 impl Builder {
     pub(super) fn recursive(
@@ -57,9 +57,9 @@ impl Builder {
     }
 
     /// The rows of the previous round.
-    pub(super) fn recursive_rows(&self, number: usize, schema: &SchemaRef) -> Result<Arc<Values>> {
+    pub(super) fn recursive_rows(&self, number: usize, schema: &SchemaRef) -> Result<Arc<ReadyBatches>> {
         match self.rounds.get(&number) {
-            Some(batches) => Ok(Values::new(crate::share::with_nulls(schema), batches.clone())),
+            Some(batches) => Ok(ReadyBatches::new(crate::share::with_nulls(schema), batches.clone())),
             None => Err(Error::internal(format!("the rows of the recursive query {number} are read outside of it"))),
         }
     }

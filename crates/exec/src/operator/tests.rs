@@ -9,14 +9,14 @@ use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Float64Type, Int64Type, IntervalMonthDayNano, Schema, SchemaRef, UInt64Type};
 use rowmill_base::{Broker, Cancel, SqlType};
 use rowmill_plan::{
-    Aggregate, AggregateFunction, Expr, Group, Join, JoinKind, Key, Names, Node, Recursive, Scan, Series, SetAll,
+    Aggregate, AggregateFunction, Expr, Group, GroupKey, Join, JoinKind, Names, Node, Recursive, Scan, Series, SetAll,
     SortKey, Unnest,
 };
 use rowmill_storage::TableSource;
 
 use super::{Environment, Running};
 use crate::collect::collect;
-use crate::testing::Table;
+use crate::testing::TestTable;
 
 fn schema_of(columns: &[ArrayRef]) -> SchemaRef {
     let field = |(place, column): (usize, &ArrayRef)| Field::new(format!("c{place}"), column.data_type().clone(), true);
@@ -65,7 +65,7 @@ fn lists_and_structs_are_sort_keys_over_values_and_tables() {
     ]));
     let columns = vec![lists, numbers(0..6)];
     let kinds = [SqlType::List(Box::new(SqlType::Float64)), SqlType::Int64];
-    let table = Table::new(&kinds, None, vec![(columns.clone(), Default::default())]) as Arc<dyn TableSource>;
+    let table = TestTable::new(&kinds, None, vec![(columns.clone(), Default::default())]) as Arc<dyn TableSource>;
     let schema = schema_of(&columns);
     let scan = Node::Scan(Scan { table: 0, columns: vec![0, 1], predicates: Vec::new(), row_number: false, schema });
     for input in [values(columns), scan] {
@@ -147,7 +147,7 @@ fn intervals_and_structs_are_join_keys() {
 fn a_scan_returns_the_numbers_of_its_rows() {
     let columns = |range: std::ops::Range<i64>| vec![numbers(range)];
     let blocks = vec![(columns(0..5), [1, 3].into_iter().collect()), (columns(5..9), Default::default())];
-    let table = Table::new(&[SqlType::Int64], None, blocks) as Arc<dyn TableSource>;
+    let table = TestTable::new(&[SqlType::Int64], None, blocks) as Arc<dyn TableSource>;
     let fields = vec![Field::new("n", DataType::Int64, true), Field::new("row number", DataType::UInt64, false)];
     let schema: SchemaRef = Arc::new(Schema::new(fields));
     let scan = Node::Scan(Scan { table: 0, columns: vec![0], predicates: Vec::new(), row_number: true, schema });
@@ -169,9 +169,9 @@ fn a_scan_returns_the_numbers_of_its_rows() {
     assert_eq!(found.column(0).as_primitive::<UInt64Type>().values(), &[8]);
 }
 
-struct NoNames;
+struct NoTestNames;
 
-impl Names for NoNames {
+impl Names for NoTestNames {
     fn table(&self, _: usize) -> &str {
         "t"
     }
@@ -221,8 +221,8 @@ fn explain_shows_a_line_and_columns_for_each_operator() {
         ),
     ];
     for (node, line, columns) in &nodes {
-        assert_eq!(node.line(&NoNames), *line);
-        assert_eq!(node.column_names(&NoNames).join(" "), *columns);
+        assert_eq!(node.line(&NoTestNames), *line);
+        assert_eq!(node.column_names(&NoTestNames).join(" "), *columns);
         assert_eq!(node.schema().fields().len(), columns.split(' ').count());
     }
 }
@@ -241,7 +241,7 @@ fn one_grouping_may_have_text_keys_and_aggregates_of_pairs() {
         )
     };
     let filtered = Aggregate { distinct: true, ..slope.clone() };
-    let key = Key { expr: Expr::Column(0), kind: DataType::Utf8View, nullable: true };
+    let key = GroupKey { expr: Expr::Column(0), kind: DataType::Utf8View, nullable: true };
     let group =
         Group { predicates: Vec::new(), keys: vec![key], aggregates: vec![slope, filtered], always: Vec::new() };
     let kinds = [DataType::Utf8View, DataType::Float64, DataType::Float64];

@@ -18,7 +18,7 @@ use crate::like::{self, LikePattern};
 use crate::predicate::evaluate;
 
 /// A column of a block while it is scanned.
-enum Column {
+enum BlockColumn {
     Stored(Box<Chunk>),
     /// The block is older than the column.
     Missing,
@@ -53,7 +53,7 @@ impl Estimate {
 /// One block of one scan.
 pub(crate) struct BlockState {
     block: Arc<Block>,
-    columns: Vec<OnceLock<Column>>,
+    columns: Vec<OnceLock<BlockColumn>>,
     row_numbers: OnceLock<RowNumbers>,
     /// One entry for each condition on a column of the filter.
     settled: Vec<OnceLock<Settled>>,
@@ -96,14 +96,14 @@ impl BlockState {
         &self.block
     }
 
-    fn column(&self, table: &TableDef, index: usize) -> Result<&Column> {
+    fn column(&self, table: &TableDef, index: usize) -> Result<&BlockColumn> {
         if let Some(column) = self.columns[index].get() {
             return Ok(column);
         }
         // Two workers may open the chunk at the same time; the first one to finish wins.
         let column = match self.block.chunk(table, index)? {
-            Some(chunk) => Column::Stored(Box::new(chunk.metered(&self.reads))),
-            None => Column::Missing,
+            Some(chunk) => BlockColumn::Stored(Box::new(chunk.metered(&self.reads))),
+            None => BlockColumn::Missing,
         };
         Ok(self.columns[index].get_or_init(|| column))
     }
@@ -111,24 +111,24 @@ impl BlockState {
     /// The stored chunk of a column; `None` if the block is older than the column.
     pub(crate) fn chunk(&self, table: &TableDef, index: usize) -> Result<Option<&Chunk>> {
         Ok(match self.column(table, index)? {
-            Column::Stored(chunk) => Some(chunk),
-            Column::Missing => None,
+            BlockColumn::Stored(chunk) => Some(chunk),
+            BlockColumn::Missing => None,
         })
     }
 
     /// The values of all rows in `rows`.
     pub(crate) fn read(&self, table: &TableDef, index: usize, rows: Range<usize>) -> Result<ArrayRef> {
         match self.column(table, index)? {
-            Column::Stored(chunk) => chunk.read(rows),
-            Column::Missing => missing(table, index, rows.len()),
+            BlockColumn::Stored(chunk) => chunk.read(rows),
+            BlockColumn::Missing => missing(table, index, rows.len()),
         }
     }
 
     /// The values of the rows at `positions`, which must ascend.
     pub(crate) fn take(&self, table: &TableDef, index: usize, positions: &[u32]) -> Result<ArrayRef> {
         match self.column(table, index)? {
-            Column::Stored(chunk) => chunk.take(positions),
-            Column::Missing => missing(table, index, positions.len()),
+            BlockColumn::Stored(chunk) => chunk.take(positions),
+            BlockColumn::Missing => missing(table, index, positions.len()),
         }
     }
 
@@ -178,7 +178,8 @@ impl BlockState {
         /// The number of list values that can be tested in the time in which one is picked and tested.
         const VALUES_PER_PICK: usize = 16;
         let Test::Like { pattern, negated } = &condition.test else { return Ok(()) };
-        let (slot, Column::Stored(chunk)) = (&self.settled[condition.id], self.column(table, condition.column)?) else {
+        let (slot, BlockColumn::Stored(chunk)) = (&self.settled[condition.id], self.column(table, condition.column)?)
+        else {
             return Ok(());
         };
         let rows = self.about_rows(mask);
@@ -226,17 +227,17 @@ impl BlockState {
         match (self.settled(table, condition)?, self.column(table, condition.column)?, &condition.test) {
             (Settled::All(true), ..) => {}
             (Settled::All(false), ..) => mask.clear(),
-            (Settled::Codes(codes), Column::Stored(chunk), _) => chunk.retain_codes(codes, mask)?,
-            (Settled::Rows, Column::Stored(chunk), Test::Values(values)) => chunk.retain_values(values, mask)?,
-            (Settled::Rows, Column::Stored(chunk), Test::Like { pattern, negated }) => {
+            (Settled::Codes(codes), BlockColumn::Stored(chunk), _) => chunk.retain_codes(codes, mask)?,
+            (Settled::Rows, BlockColumn::Stored(chunk), Test::Values(values)) => chunk.retain_values(values, mask)?,
+            (Settled::Rows, BlockColumn::Stored(chunk), Test::Like { pattern, negated }) => {
                 retain_like(chunk, pattern, *negated, mask)?;
             }
-            (Settled::Rows, Column::Stored(_), Test::Predicate(predicate)) => {
+            (Settled::Rows, BlockColumn::Stored(_), Test::Predicate(predicate)) => {
                 let rows = mask.extent();
                 let truth = evaluate(predicate, rows.len(), &mut |column| self.read(table, column, rows.clone()))?;
                 mask.and_bits(rows, &selected(&truth));
             }
-            (Settled::Codes(_) | Settled::Rows, Column::Missing, _) => {
+            (Settled::Codes(_) | Settled::Rows, BlockColumn::Missing, _) => {
                 unreachable!("a missing column is settled for the whole block")
             }
         }
@@ -245,7 +246,7 @@ impl BlockState {
 
     /// Whether evaluating the condition for the rows of `mask` alone costs less than for all values of the block.
     fn is_looked_up(&self, table: &TableDef, condition: &ColumnCondition, mask: &RowMask) -> Result<bool> {
-        let (Column::Stored(chunk), Test::Predicate(_)) = (self.column(table, condition.column)?, &condition.test)
+        let (BlockColumn::Stored(chunk), Test::Predicate(_)) = (self.column(table, condition.column)?, &condition.test)
         else {
             return Ok(false);
         };
@@ -254,13 +255,13 @@ impl BlockState {
 
     fn look_up(&self, table: &TableDef, condition: &ColumnCondition, mask: &mut RowMask) -> Result<()> {
         match (&condition.test, self.column(table, condition.column)?) {
-            (Test::Predicate(predicate), Column::Stored(_)) => {
+            (Test::Predicate(predicate), BlockColumn::Stored(_)) => {
                 let positions = mask.positions();
                 let truth = evaluate(predicate, positions.len(), &mut |column| self.take(table, column, &positions))?;
                 mask.keep(&selected(&truth));
                 Ok(())
             }
-            (Test::Values(_) | Test::Like { .. }, _) | (_, Column::Missing) => {
+            (Test::Values(_) | Test::Like { .. }, _) | (_, BlockColumn::Missing) => {
                 unreachable!("only predicates on stored columns are looked up by row")
             }
         }
@@ -277,8 +278,8 @@ impl BlockState {
             return Ok(settled);
         }
         let settled = match self.column(table, condition.column)? {
-            Column::Missing => Settled::All(is_true_of_missing(table, condition)?),
-            Column::Stored(chunk) => settle(chunk, condition)?,
+            BlockColumn::Missing => Settled::All(is_true_of_missing(table, condition)?),
+            BlockColumn::Stored(chunk) => settle(chunk, condition)?,
         };
         Ok(slot.get_or_init(|| settled))
     }
@@ -325,7 +326,7 @@ impl BlockState {
         const RUN_COST: f64 = 0.1;
 
         let rows = self.block.rows().max(1) as f64;
-        let Column::Stored(chunk) = self.column(table, condition.column)? else {
+        let BlockColumn::Stored(chunk) = self.column(table, condition.column)? else {
             return Ok(Estimate { cost: 0.0, share: f64::from(is_true_of_missing(table, condition)?) });
         };
         if !matches!(condition.test, Test::Values(_)) {

@@ -80,7 +80,7 @@ struct KeyPlan {
 
 /// A key of the table.
 #[derive(Clone, Copy)]
-struct Key<'t> {
+struct ScanKey<'t> {
     index: Option<IndexId>,
     name: &'t str,
     parts: &'t [KeyColumn],
@@ -94,9 +94,9 @@ struct Estimator<'t> {
     rows: f64,
 }
 
-fn keys_of(keyed: &KeyedDef) -> impl Iterator<Item = Key<'_>> {
-    let primary = Key { index: None, name: "primary key", parts: &keyed.key, is_unique: true };
-    let others = keyed.indexes.iter().map(|index| Key {
+fn keys_of(keyed: &KeyedDef) -> impl Iterator<Item = ScanKey<'_>> {
+    let primary = ScanKey { index: None, name: "primary key", parts: &keyed.key, is_unique: true };
+    let others = keyed.indexes.iter().map(|index| ScanKey {
         index: Some(index.id),
         name: &index.name,
         parts: &index.parts,
@@ -138,7 +138,7 @@ impl KeyAccess {
                 Some(rows) if passing > 0.0 => read.min(rows as f64 * (read / passing).max(1.0)),
                 _ => read,
             };
-            let mut by_key: Vec<(Key<'_>, Vec<KeyPlan>)> = Vec::new();
+            let mut by_key: Vec<(ScanKey<'_>, Vec<KeyPlan>)> = Vec::new();
             for key in keys_of(keyed) {
                 let plans: Vec<KeyPlan> = alternatives.iter().map(|one| estimator.plan(key, one)).collect();
                 let read: f64 = plans.iter().map(|plan| plan.rows).sum::<f64>().min(rows);
@@ -238,10 +238,11 @@ fn point(table: &TableDef, keyed: &KeyedDef, base: &Alternative) -> Option<KeyAc
 }
 
 /// Finds each alternative by the key that does so most cheaply.
-fn union(by_key: &[(Key<'_>, Vec<KeyPlan>)], alternatives: usize) -> KeyAccess {
+fn union(by_key: &[(ScanKey<'_>, Vec<KeyPlan>)], alternatives: usize) -> KeyAccess {
     let mut access = KeyAccess::default();
     for alternative in 0..alternatives {
-        let cost = |key: &Key<'_>, plan: &KeyPlan| plan.ranges() * SEEK_ROWS + plan.rows * (key.row_cost() + SEEN_ROWS);
+        let cost =
+            |key: &ScanKey<'_>, plan: &KeyPlan| plan.ranges() * SEEK_ROWS + plan.rows * (key.row_cost() + SEEN_ROWS);
         let of_keys = by_key.iter().map(|(key, plans)| (key, &plans[alternative], cost(key, &plans[alternative])));
         let Some((key, plan, cost)) = of_keys.min_by(|one, other| one.2.total_cmp(&other.2)) else { continue };
         access.cost += cost;
@@ -255,7 +256,13 @@ fn union(by_key: &[(Key<'_>, Vec<KeyPlan>)], alternatives: usize) -> KeyAccess {
 }
 
 /// Whether a key has the rows in the order of `top`. If so, the result says whether the key must be read from its end.
-fn backward(table: &TableDef, keyed: &KeyedDef, key: Key<'_>, base: &Alternative, top: &TopRequest) -> Option<bool> {
+fn backward(
+    table: &TableDef,
+    keyed: &KeyedDef,
+    key: ScanKey<'_>,
+    base: &Alternative,
+    top: &TopRequest,
+) -> Option<bool> {
     let is_fixed =
         |column: usize| base.of(column).and_then(|limit| limit.set.as_ref()).is_some_and(|set| set.len() == 1);
     // The parts of an index are followed by those of the primary key that it does not have.
@@ -308,7 +315,7 @@ fn merged(mut ranges: Vec<KeyRange>) -> Vec<KeyRange> {
     merged
 }
 
-impl Key<'_> {
+impl ScanKey<'_> {
     /// The cost of reading a row by the key.
     fn row_cost(self) -> f64 {
         if self.index.is_some() { LOOKED_UP_ROWS } else { 1.0 }
@@ -376,7 +383,7 @@ impl KeyPlan {
 
 impl Estimator<'_> {
     /// Chooses how many parts of a key should be used to find an alternative most cheaply.
-    fn plan(&self, key: Key<'_>, alternative: &Alternative) -> KeyPlan {
+    fn plan(&self, key: ScanKey<'_>, alternative: &Alternative) -> KeyPlan {
         let mut best = KeyPlan { rows: self.rows, ..KeyPlan::default() };
         let mut best_cost = SEEK_ROWS + self.rows * key.row_cost();
         let (mut sets, mut share, mut ranges): (Vec<ValueSet>, f64, usize) = (Vec::new(), 1.0, 1);

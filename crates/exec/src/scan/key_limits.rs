@@ -50,7 +50,7 @@ impl ValueSet {
 
 /// An end of a range of values.
 #[derive(Clone, Debug)]
-pub(super) struct End {
+pub(super) struct LimitEnd {
     value: ValueSet,
     inclusive: bool,
 }
@@ -60,8 +60,8 @@ pub(super) struct End {
 pub(super) struct ColumnLimit {
     pub(super) column: usize,
     pub(super) set: Option<ValueSet>,
-    lower: Option<End>,
-    upper: Option<End>,
+    lower: Option<LimitEnd>,
+    upper: Option<LimitEnd>,
     /// Whether the column must not be NULL. A range implies that too.
     not_null: bool,
 }
@@ -104,11 +104,11 @@ impl ColumnLimit {
     }
 }
 
-fn bound(end: Option<&End>) -> Bound<ValueRef<'_>> {
+fn bound(end: Option<&LimitEnd>) -> Bound<ValueRef<'_>> {
     match end {
         None => Bound::Unbounded,
-        Some(End { value, inclusive: true }) => Bound::Included(value.get(0)),
-        Some(End { value, inclusive: false }) => Bound::Excluded(value.get(0)),
+        Some(LimitEnd { value, inclusive: true }) => Bound::Included(value.get(0)),
+        Some(LimitEnd { value, inclusive: false }) => Bound::Excluded(value.get(0)),
     }
 }
 
@@ -191,10 +191,10 @@ fn alternatives(table: &TableDef, predicate: &Predicate) -> Result<Option<Vec<Al
                 CompareOp::Equal => limit.set = Some(value),
                 CompareOp::NotEqual => limit.not_null = true,
                 CompareOp::Less | CompareOp::LessOrEqual => {
-                    limit.upper = Some(End { value, inclusive: *op == CompareOp::LessOrEqual });
+                    limit.upper = Some(LimitEnd { value, inclusive: *op == CompareOp::LessOrEqual });
                 }
                 CompareOp::Greater | CompareOp::GreaterOrEqual => {
-                    limit.lower = Some(End { value, inclusive: *op == CompareOp::GreaterOrEqual });
+                    limit.lower = Some(LimitEnd { value, inclusive: *op == CompareOp::GreaterOrEqual });
                 }
             }
             one(limit)
@@ -274,9 +274,9 @@ fn limit_of_pattern(column: usize, pattern: &str, kind: &SqlType) -> Result<Opti
         return Ok(None);
     }
     let mut limit = ColumnLimit::new(column);
-    limit.lower = Some(End { value: text(&prefix)?, inclusive: true });
+    limit.lower = Some(LimitEnd { value: text(&prefix)?, inclusive: true });
     limit.upper = match text_behind(prefix) {
-        Some(behind) => Some(End { value: text(&behind)?, inclusive: false }),
+        Some(behind) => Some(LimitEnd { value: text(&behind)?, inclusive: false }),
         None => None,
     };
     Ok(Some(limit))

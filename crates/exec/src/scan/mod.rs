@@ -37,8 +37,8 @@ use self::filter::Filter;
 use self::keyed::KeyedScan;
 pub use self::keyed::access_text;
 use self::offered::{OfferedFilters, RowValues};
-use self::part::{Origin, Part, Parts, SharedBlock};
-use self::top::Top;
+use self::part::{PartOrigin, Parts, ScanPart, SharedBlock};
+use self::top::TopOfScan;
 pub use self::top::{TopKey, TopRequest};
 use crate::batch::{BatchSource, Batches};
 use crate::key_filter::KeyFilter;
@@ -118,7 +118,7 @@ pub struct TableScan {
     source: Arc<dyn TableSource>,
     request: ScanRequest,
     filter: Filter,
-    top: Option<Top>,
+    top: Option<TopOfScan>,
     offered: OfferedFilters,
     schema: SchemaRef,
     parts: Parts,
@@ -141,7 +141,7 @@ impl TableScan {
         let filter = Filter::new(&table, request.predicates.clone());
         let mut parts = Vec::new();
         let mut blocks: Vec<(usize, &Block)> = source.blocks().iter().map(|block| &**block).enumerate().collect();
-        let top = request.top.clone().map(|top| Top::new(top, &table)).transpose()?;
+        let top = request.top.clone().map(|top| TopOfScan::new(top, &table)).transpose()?;
         if let Some(top) = &top {
             // A tight bound early lets later blocks be skipped.
             top.best_first(&table, &mut blocks)?;
@@ -149,13 +149,13 @@ impl TableScan {
         for (index, block) in blocks {
             request.cancel.check()?;
             if block.live_rows() > 0 && verdict(block, &table, &filter)? != Verdict::Nothing {
-                parts.push(Part::new(Origin::Block(index), cut(0..block.rows(), FRAME_ROWS_MAX)));
+                parts.push(ScanPart::new(PartOrigin::Block(index), cut(0..block.rows(), FRAME_ROWS_MAX)));
             }
         }
         add(&metrics.blocks_read, parts.len() as u64);
         add(&metrics.blocks_skipped, (source.blocks().len() - parts.len()) as u64);
         for (index, run) in source.runs().iter().enumerate() {
-            parts.push(Part::new(Origin::Run(index), cut(0..run.rows(), FRAME_ROWS_MAX)));
+            parts.push(ScanPart::new(PartOrigin::Run(index), cut(0..run.rows(), FRAME_ROWS_MAX)));
         }
         let schema = output_schema(&table, &request);
         let rows_left = AtomicUsize::new(request.limit.unwrap_or(usize::MAX));
@@ -196,17 +196,17 @@ impl TableScan {
         self.source.table()
     }
 
-    fn read_frame(&self, part: &Part, rows: Range<usize>) -> Result<Option<RecordBatch>> {
+    fn read_frame(&self, part: &ScanPart, rows: Range<usize>) -> Result<Option<RecordBatch>> {
         self.request.cancel.check()?;
         match part.origin {
-            Origin::Block(block) => {
+            PartOrigin::Block(block) => {
                 let shared = part.enter(|| SharedBlock { state: self.begin(block), filters: self.offered.of_block() });
                 match self.may_hold(block, &shared, rows.len())? {
                     true => self.read_block(&self.source.blocks()[block], &shared, rows),
                     false => Ok(None),
                 }
             }
-            Origin::Run(run) => self.read_run(&self.source.runs()[run], rows),
+            PartOrigin::Run(run) => self.read_run(&self.source.runs()[run], rows),
         }
     }
 

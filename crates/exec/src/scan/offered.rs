@@ -241,13 +241,13 @@ mod tests {
 
     /// A table in memory: blocks and a run.
     #[derive(Debug)]
-    struct Table {
+    struct OfferedTable {
         table: Arc<TableDef>,
         blocks: Vec<Arc<Block>>,
         runs: Vec<Arc<OpenRun>>,
     }
 
-    impl TableSource for Table {
+    impl TableSource for OfferedTable {
         fn table(&self) -> &Arc<TableDef> {
             &self.table
         }
@@ -261,9 +261,9 @@ mod tests {
         }
     }
 
-    struct Columns<'a>(&'a RecordBatch);
+    struct OfferedColumns<'a>(&'a RecordBatch);
 
-    impl BlockSource for Columns<'_> {
+    impl BlockSource for OfferedColumns<'_> {
         fn rows(&self) -> usize {
             self.0.num_rows()
         }
@@ -310,7 +310,7 @@ mod tests {
 
     const ROWS_PER_BLOCK: i64 = 10_000;
 
-    fn table() -> Table {
+    fn table() -> OfferedTable {
         let (definition, disk, memory) = (definition(), Arc::new(MemoryDisk::new()), Broker::new(1 << 30));
         let freed = Arc::new(FreedExtents::default());
         let file = |column: &ColumnDef| ColumnTarget {
@@ -324,7 +324,8 @@ mod tests {
         let block = |number: i64| {
             let batch = rows(&definition, number * ROWS_PER_BLOCK..(number + 1) * ROWS_PER_BLOCK);
             let owner = BlockOwner { table: definition.id, block: BlockId(number as u64) };
-            let chunks = write_block(owner, &Columns(&batch), &targets, &freed, 1, &Cancel::new(), &|_, _| Ok(()));
+            let chunks =
+                write_block(owner, &OfferedColumns(&batch), &targets, &freed, 1, &Cancel::new(), &|_, _| Ok(()));
             let numbers =
                 RowNumber((number * ROWS_PER_BLOCK) as u64)..RowNumber(((number + 1) * ROWS_PER_BLOCK) as u64);
             let block = Block::new(owner.block, numbers, batch.num_rows(), chunks.expect("written"), None);
@@ -332,10 +333,10 @@ mod tests {
         };
         let blocks = (0..3).map(block).collect();
         let run = OpenRun::new(RowNumber(30_000), &definition, &rows(&definition, 30_000..31_000));
-        Table { table: Arc::new(definition), blocks, runs: vec![Arc::new(run)] }
+        OfferedTable { table: Arc::new(definition), blocks, runs: vec![Arc::new(run)] }
     }
 
-    fn scan(table: Table) -> Arc<TableScan> {
+    fn scan(table: OfferedTable) -> Arc<TableScan> {
         let request = ScanRequest {
             columns: vec![2, 1, 0],
             predicates: Vec::new(),

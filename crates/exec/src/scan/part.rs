@@ -17,13 +17,13 @@ use super::offered::BlockFilters;
 /// The parts of a table, shared by all workers that read it.
 #[derive(Default)]
 pub(crate) struct Parts {
-    parts: Vec<Part>,
+    parts: Vec<ScanPart>,
     /// The first part that no worker has begun.
     next: AtomicUsize,
 }
 
 impl Parts {
-    pub(crate) fn new(parts: Vec<Part>) -> Parts {
+    pub(crate) fn new(parts: Vec<ScanPart>) -> Parts {
         Parts { parts, next: AtomicUsize::new(0) }
     }
 
@@ -34,7 +34,7 @@ impl Parts {
 
     /// The next frame for a worker, with its part. `own` is the number of the part from which the worker took its last
     /// frame.
-    pub(crate) fn next(&self, own: &mut Option<usize>) -> Option<(&Part, Range<usize>)> {
+    pub(crate) fn next(&self, own: &mut Option<usize>) -> Option<(&ScanPart, Range<usize>)> {
         loop {
             let number = own.or_else(|| self.part())?;
             let part = &self.parts[number];
@@ -51,27 +51,27 @@ impl Parts {
     fn part(&self) -> Option<usize> {
         let begun = self.next.fetch_add(1, Ordering::Relaxed);
         // The part that was begun last probably has the most frames left.
-        (begun < self.parts.len()).then_some(begun).or_else(|| self.parts.iter().rposition(Part::has_frames))
+        (begun < self.parts.len()).then_some(begun).or_else(|| self.parts.iter().rposition(ScanPart::has_frames))
     }
 }
 
 /// The origin of a part's rows: the number of a block or of an open run in the table.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Origin {
+pub(crate) enum PartOrigin {
     Block(usize),
     Run(usize),
 }
 
 /// A block or an open run, and the frames into which it is cut.
-pub(crate) struct Part {
-    pub(crate) origin: Origin,
+pub(crate) struct ScanPart {
+    pub(crate) origin: PartOrigin,
     frames: Vec<Range<usize>>,
     next_frame: AtomicUsize,
-    shared: Mutex<Shared>,
+    shared: Mutex<BlockOfFrames>,
 }
 
 /// The state of a block while a frame still needs it.
-struct Shared {
+struct BlockOfFrames {
     state: Option<Arc<SharedBlock>>,
     frames_left: usize,
 }
@@ -84,16 +84,16 @@ pub(crate) struct SharedBlock {
 
 /// The state of a block for one of its frames. Dropping it ends the frame.
 pub(crate) struct Entered<'a> {
-    part: &'a Part,
+    part: &'a ScanPart,
     shared: Arc<SharedBlock>,
 }
 
-impl Part {
+impl ScanPart {
     /// Makes a part whose frames are all still to be taken.
-    pub(crate) fn new(origin: Origin, frames: impl Iterator<Item = Range<usize>>) -> Part {
+    pub(crate) fn new(origin: PartOrigin, frames: impl Iterator<Item = Range<usize>>) -> ScanPart {
         let frames: Vec<Range<usize>> = frames.collect();
-        let shared = Mutex::new(Shared { state: None, frames_left: frames.len() });
-        Part { origin, frames, next_frame: AtomicUsize::new(0), shared }
+        let shared = Mutex::new(BlockOfFrames { state: None, frames_left: frames.len() });
+        ScanPart { origin, frames, next_frame: AtomicUsize::new(0), shared }
     }
 
     /// A frame that no worker has taken yet.

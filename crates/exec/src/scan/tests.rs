@@ -20,14 +20,14 @@ use super::block_state::selected;
 use super::{ScanRequest, TableScan, TopKey, TopRequest};
 use crate::group::{GroupBy, GroupRequest};
 use crate::predicate::evaluate;
-use crate::testing::Table;
+use crate::testing::TestTable;
 
 const KINDS: [SqlType; 7] =
     [SqlType::Int16, SqlType::Int64, SqlType::Date, SqlType::Float64, SqlType::TEXT, SqlType::TEXT, SqlType::Boolean];
 
 /// The sequence of a column's values.
 #[derive(Clone, Copy)]
-struct Shape {
+struct ValuePattern {
     /// The number of distinct values.
     values: i64,
     /// Rows of a run of equal values.
@@ -36,7 +36,7 @@ struct Shape {
     null_in: u32,
 }
 
-fn column(kind: &SqlType, shape: Shape, rows: usize, rng: &mut SmallRng) -> ArrayRef {
+fn column(kind: &SqlType, shape: ValuePattern, rows: usize, rng: &mut SmallRng) -> ArrayRef {
     let mut last = 0;
     let numbers: Vec<Option<i64>> = (0..rows)
         .map(|row| {
@@ -99,7 +99,7 @@ fn predicate(rng: &mut SmallRng, columns: &[usize], values: i64, depth: usize) -
     }
 }
 
-fn table(rng: &mut SmallRng, values: i64) -> Arc<Table> {
+fn table(rng: &mut SmallRng, values: i64) -> Arc<TestTable> {
     let blocks = (0..3)
         .map(|block| {
             let rows = [1, 3000, 9000][rng.random_range(0..3)];
@@ -108,7 +108,7 @@ fn table(rng: &mut SmallRng, values: i64) -> Arc<Table> {
             let column = |kind| {
                 let run = [1, 40, 700, rows][rng.random_range(0..4)];
                 let null_in = [0, 0, 10, 2, 1][rng.random_range(0..5)];
-                column(kind, Shape { values: rng.random_range(1..=values), run, null_in }, rows, rng)
+                column(kind, ValuePattern { values: rng.random_range(1..=values), run, null_in }, rows, rng)
             };
             let columns = KINDS[..columns].iter().map(column).collect();
             let deleted: RoaringBitmap = match rng.random_range(0..3) {
@@ -118,11 +118,11 @@ fn table(rng: &mut SmallRng, values: i64) -> Arc<Table> {
             (columns, deleted)
         })
         .collect();
-    Table::new(&KINDS, None, blocks)
+    TestTable::new(&KINDS, None, blocks)
 }
 
 /// The numbers of the rows that pass.
-fn rows_that_pass(table: &Table, predicates: &[Predicate]) -> Vec<u64> {
+fn rows_that_pass(table: &TestTable, predicates: &[Predicate]) -> Vec<u64> {
     let mut found = Vec::new();
     for (index, block) in table.blocks().iter().enumerate() {
         let mut read = |column: usize| match table.values(index, column) {
@@ -137,14 +137,14 @@ fn rows_that_pass(table: &Table, predicates: &[Predicate]) -> Vec<u64> {
     found
 }
 
-fn scan(table: &Arc<Table>, predicates: Vec<Predicate>) -> Vec<u64> {
+fn scan(table: &Arc<TestTable>, predicates: Vec<Predicate>) -> Vec<u64> {
     let mut numbers = scan_for(table, predicates, None);
     numbers.sort_unstable();
     numbers
 }
 
 /// The numbers of the rows that a scan returns; within a block they keep their order.
-fn scan_for(table: &Arc<Table>, predicates: Vec<Predicate>, top: Option<TopRequest>) -> Vec<u64> {
+fn scan_for(table: &Arc<TestTable>, predicates: Vec<Predicate>, top: Option<TopRequest>) -> Vec<u64> {
     let request = ScanRequest {
         columns: (0..KINDS.len()).collect(),
         predicates,
@@ -166,7 +166,7 @@ fn scan_for(table: &Arc<Table>, predicates: Vec<Predicate>, top: Option<TopReque
 }
 
 /// Checks that `columns` have the table's values of these rows.
-fn check_columns(table: &Table, rows: &[u64], columns: &[ArrayRef]) {
+fn check_columns(table: &TestTable, rows: &[u64], columns: &[ArrayRef]) {
     let Some(first) = rows.first() else { return };
     let block = table.blocks().iter().position(|block| block.end_row().0 > *first).expect("rows of the table");
     let start = table.blocks()[block].first_row().0;
@@ -179,7 +179,7 @@ fn check_columns(table: &Table, rows: &[u64], columns: &[ArrayRef]) {
     }
 }
 
-fn count(table: &Arc<Table>, predicates: Vec<Predicate>) -> i64 {
+fn count(table: &Arc<TestTable>, predicates: Vec<Predicate>) -> i64 {
     let aggregates = vec![Aggregate::new(AggregateFunction::Count, None, DataType::Int64)];
     let request = GroupRequest {
         group: Group { predicates, keys: vec![], aggregates, always: vec![] },
@@ -219,7 +219,7 @@ fn scans_and_counts_agree_with_evaluating_every_row() {
 }
 
 /// The values of a column in the rows `numbers`.
-fn values_of(table: &Table, column: usize, numbers: &[u64]) -> ArrayRef {
+fn values_of(table: &TestTable, column: usize, numbers: &[u64]) -> ArrayRef {
     let parts = table.blocks().iter().enumerate().map(|(index, block)| {
         let first = block.first_row().0;
         let places = numbers.iter().filter(|number| (first..block.end_row().0).contains(number));
@@ -275,7 +275,7 @@ fn a_top_scan_returns_the_first_rows_of_the_order() {
 fn a_pattern_finds_the_same_rows_whether_few_or_all_are_tested() {
     for seed in 0..60 {
         let rng = &mut SmallRng::seed_from_u64(seed);
-        let shape = |values, null_in| Shape { values, run: 1, null_in };
+        let shape = |values, null_in| ValuePattern { values, run: 1, null_in };
         let blocks = (0..2).map(|_| {
             let columns = KINDS.iter().enumerate().map(|(place, kind)| {
                 let values = if place == 0 { 400 } else { 20_000 };
@@ -284,7 +284,7 @@ fn a_pattern_finds_the_same_rows_whether_few_or_all_are_tested() {
             (columns.collect(), RoaringBitmap::new())
         });
         let blocks: Vec<(Vec<ArrayRef>, RoaringBitmap)> = blocks.collect();
-        let table = Table::new(&KINDS, None, blocks);
+        let table = TestTable::new(&KINDS, None, blocks);
         for pattern in ["%google%", "%o_gle%1%", "%", "%7", "%ф_т%", "\\%%"] {
             let less = Predicate::Compare {
                 column: 0,

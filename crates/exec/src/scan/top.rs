@@ -40,7 +40,7 @@ pub struct TopRequest {
 }
 
 /// The best rows that the cursors of a scan have met.
-pub(super) struct Top {
+pub(super) struct TopOfScan {
     request: TopRequest,
     converter: RowConverter,
     best: Mutex<Best>,
@@ -54,20 +54,20 @@ struct Best {
     bound: Option<ArrayRef>,
 }
 
-impl fmt::Debug for Top {
+impl fmt::Debug for TopOfScan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.request.fmt(f)
     }
 }
 
-impl Top {
-    pub(super) fn new(request: TopRequest, table: &TableDef) -> Result<Top> {
+impl TopOfScan {
+    pub(super) fn new(request: TopRequest, table: &TableDef) -> Result<TopOfScan> {
         let fields = request.keys.iter().map(|key| {
             let options = SortOptions { descending: key.descending, nulls_first: key.nulls_first };
             SortField::new_with_options(table.columns[key.column].kind.arrow(), options)
         });
         let converter = RowConverter::new(fields.collect()).map_err(failed)?;
-        Ok(Top { request, converter, best: Mutex::default() })
+        Ok(TopOfScan { request, converter, best: Mutex::default() })
     }
 
     fn first(&self) -> TopKey {

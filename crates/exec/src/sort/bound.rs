@@ -13,11 +13,11 @@ use rowmill_base::{Error, Result};
 
 use super::SortKey;
 use super::entry::Entry;
-use super::numbers::{Numbers, numbers_of, width_of};
-use super::order::Order;
+use super::numbers::{SortNumbers, numbers_of, width_of};
+use super::order::EntryOrder;
 
 /// A key that the best rows must come before.
-pub(super) struct Bound<E> {
+pub(super) struct SortBound<E> {
     /// The key's entry. Its place has no meaning.
     entry: E,
     /// The bytes of the key that do not fit the entry.
@@ -25,21 +25,21 @@ pub(super) struct Bound<E> {
     first: FirstKey,
 }
 
-impl<E: Entry> Bound<E> {
+impl<E: Entry> SortBound<E> {
     /// Makes a bound from the key of a row. `entry` is its entry in `order`, and `value` has one row, its first key
     /// column.
-    pub(super) fn new(entry: E, order: &Order<'_>, value: ArrayRef, keys: &[SortKey]) -> Bound<E> {
+    pub(super) fn new(entry: E, order: &EntryOrder<'_>, value: ArrayRef, keys: &[SortKey]) -> SortBound<E> {
         let first = FirstKey { value, key: keys[0], is_only: keys.len() == 1 };
-        Bound { entry, rest: order.rest(entry).to_vec(), first }
+        SortBound { entry, rest: order.rest(entry).to_vec(), first }
     }
 
     /// Whether the key of an entry comes before the bound.
-    pub(super) fn admits(&self, entry: E, order: &Order<'_>) -> bool {
+    pub(super) fn admits(&self, entry: E, order: &EntryOrder<'_>) -> bool {
         order.compare_keys(entry, self.entry, &self.rest) == Ordering::Less
     }
 
     /// Whether this bound comes before another one.
-    pub(super) fn is_tighter(&self, other: &Bound<E>, order: &Order<'_>) -> bool {
+    pub(super) fn is_tighter(&self, other: &SortBound<E>, order: &EntryOrder<'_>) -> bool {
         let keys = self.entry.key().cmp(&other.entry.key());
         keys.then_with(|| order.compare_bytes(&self.rest, &other.rest)) == Ordering::Less
     }
@@ -86,8 +86,8 @@ impl FirstKey {
         let kind = values.data_type();
         if width_of(kind).is_some() {
             return Ok(Some(match (numbers_of(values)?, numbers_of(&self.value)?) {
-                (Numbers::Narrow(numbers), Numbers::Narrow(bound)) => self.passing_numbers(&numbers, bound[0]),
-                (Numbers::Wide(numbers), Numbers::Wide(bound)) => self.passing_numbers(&numbers, bound[0]),
+                (SortNumbers::Narrow(numbers), SortNumbers::Narrow(bound)) => self.passing_numbers(&numbers, bound[0]),
+                (SortNumbers::Wide(numbers), SortNumbers::Wide(bound)) => self.passing_numbers(&numbers, bound[0]),
                 _ => return Err(Error::internal(format!("values of {kind} became numbers of two widths"))),
             }));
         }

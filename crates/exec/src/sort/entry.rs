@@ -23,20 +23,20 @@ pub(super) const PART_ROWS_MAX: usize = 1 << ROW_BITS;
 
 /// The place of a row: the number of a part, and the row in it. The owner of the place knows the list of parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct RowPlace {
     pub(super) part: usize,
     pub(super) row: usize,
 }
 
-impl Place {
+impl RowPlace {
     fn bits(self) -> u64 {
         debug_assert!(self.part < 1 << PART_BITS && self.row < PART_ROWS_MAX, "a place must fit its bits");
         (self.part as u64) << ROW_BITS | self.row as u64
     }
 
-    fn of(bits: u64) -> Place {
+    fn of(bits: u64) -> RowPlace {
         let bits = bits & PLACE_MASK;
-        Place { part: (bits >> ROW_BITS) as usize, row: bits as usize % PART_ROWS_MAX }
+        RowPlace { part: (bits >> ROW_BITS) as usize, row: bits as usize % PART_ROWS_MAX }
     }
 }
 
@@ -46,7 +46,7 @@ pub(super) trait Entry: Copy + Ord + Default + BitOrAssign + fmt::Debug + Send +
     const KEY_BITS: u32;
 
     /// An entry with no key bits above `place`.
-    fn at(place: Place) -> Self;
+    fn at(place: RowPlace) -> Self;
 
     /// An entry with only key bits: `bits`, above the `shift` lower bits of the key.
     fn of_key(bits: u128, shift: u32) -> Self;
@@ -61,12 +61,12 @@ pub(super) trait Entry: Copy + Ord + Default + BitOrAssign + fmt::Debug + Send +
     fn key(self) -> Self;
 
     /// The place.
-    fn place(self) -> Place {
-        Place::of(self.tail())
+    fn place(self) -> RowPlace {
+        RowPlace::of(self.tail())
     }
 
     /// The entry with the same key and another place.
-    fn moved(self, place: Place) -> Self {
+    fn moved(self, place: RowPlace) -> Self {
         let mut entry = self.key();
         // The key leaves the bits of the place empty, so OR puts the new place there.
         entry |= Self::at(place);
@@ -77,7 +77,7 @@ pub(super) trait Entry: Copy + Ord + Default + BitOrAssign + fmt::Debug + Send +
 impl Entry for u128 {
     const KEY_BITS: u32 = u128::BITS - PLACE_BITS;
 
-    fn at(place: Place) -> u128 {
+    fn at(place: RowPlace) -> u128 {
         u128::from(place.bits())
     }
 
@@ -115,7 +115,7 @@ impl BitOrAssign for Wide {
 impl Entry for Wide {
     const KEY_BITS: u32 = 2 * u128::BITS - PLACE_BITS;
 
-    fn at(place: Place) -> Wide {
+    fn at(place: RowPlace) -> Wide {
         Wide { high: 0, low: u128::at(place) }
     }
 
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn entries_compare_by_key_first_and_return_their_place() {
-        let place = |part, row| Place { part, row };
+        let place = |part, row| RowPlace { part, row };
         let ends = [place(0, 0), place(0, PART_ROWS_MAX - 1), place((1 << PART_BITS) - 1, 7)];
         for place in ends {
             assert_eq!(u128::at(place).place(), place);

@@ -12,20 +12,20 @@ use arrow::compute::SortOptions;
 use arrow::datatypes::{DataType, SchemaRef};
 use rowmill_base::Result;
 
-use super::entry::{Entry, Place, Wide};
+use super::entry::{Entry, RowPlace, Wide};
 use super::long::{LongKeys, LongLayout};
-use super::numbers::{Numbers, numbers_of, width_of};
+use super::numbers::{SortNumbers, numbers_of, width_of};
 use super::{SortKey, options};
 
 /// The key columns, and the form of their keys.
 #[derive(Debug)]
 pub(super) struct KeyLayout {
     pub(super) keys: Vec<SortKey>,
-    form: Form,
+    form: SortKeyForm,
 }
 
 #[derive(Debug)]
-enum Form {
+enum SortKeyForm {
     /// The entry holds the bits of all columns.
     Fixed(Vec<FixedColumn>),
     /// The entry holds only the first bytes of the key.
@@ -49,12 +49,12 @@ impl KeyLayout {
         let form = match widths {
             // Prefer the smallest entry that fits, because sorting moves entries several times.
             Some(widths) if bits_of(&widths) <= u128::KEY_BITS => {
-                Form::Fixed(fixed_columns(&keys, &widths, u128::KEY_BITS))
+                SortKeyForm::Fixed(fixed_columns(&keys, &widths, u128::KEY_BITS))
             }
             Some(widths) if bits_of(&widths) <= Wide::KEY_BITS => {
-                Form::Fixed(fixed_columns(&keys, &widths, Wide::KEY_BITS))
+                SortKeyForm::Fixed(fixed_columns(&keys, &widths, Wide::KEY_BITS))
             }
-            _ => Form::Long(LongLayout::new(&keys, &kinds)?),
+            _ => SortKeyForm::Long(LongLayout::new(&keys, &kinds)?),
         };
         Ok(KeyLayout { keys, form })
     }
@@ -62,11 +62,11 @@ impl KeyLayout {
     /// Whether keys fit the smaller entries.
     pub(super) fn is_narrow(&self) -> bool {
         match &self.form {
-            Form::Fixed(columns) => {
+            SortKeyForm::Fixed(columns) => {
                 let widths: Vec<u32> = columns.iter().map(|column| column.width).collect();
                 bits_of(&widths) <= u128::KEY_BITS
             }
-            Form::Long(_) => false,
+            SortKeyForm::Long(_) => false,
         }
     }
 
@@ -85,16 +85,16 @@ impl KeyLayout {
     ) -> Result<Option<LongKeys>> {
         // Begin with the places. The bits of the keys are added column by column.
         let first = entries.len();
-        entries.extend((0..columns[0].len()).map(|row| E::at(Place { part, row })));
+        entries.extend((0..columns[0].len()).map(|row| E::at(RowPlace { part, row })));
         let entries = &mut entries[first..];
         match &self.form {
-            Form::Fixed(fixed) => {
+            SortKeyForm::Fixed(fixed) => {
                 for (fixed, column) in fixed.iter().zip(columns) {
                     fixed.add(column, entries)?;
                 }
                 Ok(None)
             }
-            Form::Long(long) => {
+            SortKeyForm::Long(long) => {
                 let keys = long.keys(columns)?;
                 long.add(&keys, entries);
                 Ok(Some(keys))
@@ -105,8 +105,8 @@ impl KeyLayout {
     /// The layout of long keys; `None` if keys fit their entries.
     pub(super) fn long(&self) -> Option<&LongLayout> {
         match &self.form {
-            Form::Fixed(_) => None,
-            Form::Long(long) => Some(long),
+            SortKeyForm::Fixed(_) => None,
+            SortKeyForm::Long(long) => Some(long),
         }
     }
 }
@@ -131,8 +131,8 @@ impl FixedColumn {
     fn add<E: Entry>(&self, values: &ArrayRef, entries: &mut [E]) -> Result<()> {
         let nulls = values.nulls().filter(|nulls| nulls.null_count() > 0);
         match numbers_of(values)? {
-            Numbers::Narrow(numbers) => self.add_numbers(&numbers, nulls, entries),
-            Numbers::Wide(numbers) => self.add_numbers(&numbers, nulls, entries),
+            SortNumbers::Narrow(numbers) => self.add_numbers(&numbers, nulls, entries),
+            SortNumbers::Wide(numbers) => self.add_numbers(&numbers, nulls, entries),
         }
         Ok(())
     }

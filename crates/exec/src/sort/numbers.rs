@@ -9,7 +9,7 @@ use rowmill_base::{Error, Result};
 const NARROW_DIGITS: u8 = 18;
 
 /// One number per value. The number of a NULL is arbitrary.
-pub(crate) enum Numbers {
+pub(crate) enum SortNumbers {
     Narrow(Vec<u64>),
     Wide(Vec<u128>),
 }
@@ -34,30 +34,30 @@ pub(crate) fn width_of(kind: &DataType) -> Option<u32> {
 }
 
 /// Turns values into numbers. Their type must have a width.
-pub(crate) fn numbers_of(values: &ArrayRef) -> Result<Numbers> {
+pub(crate) fn numbers_of(values: &ArrayRef) -> Result<SortNumbers> {
     use DataType::{Boolean, Decimal128, FixedSizeBinary, Float32, Float64, UInt8, UInt16, UInt32, UInt64};
     let kind = values.data_type();
     Ok(match (kind, width_of(kind)) {
-        (Boolean, _) => Numbers::Narrow(values.as_boolean().values().iter().map(u64::from).collect()),
+        (Boolean, _) => SortNumbers::Narrow(values.as_boolean().values().iter().map(u64::from).collect()),
         (UInt8, _) => narrow(values, |value: u8| value.into()),
         (UInt16, _) => narrow(values, |value: u16| value.into()),
         (UInt32, _) => narrow(values, |value: u32| value.into()),
         (UInt64, _) => narrow(values, |value: u64| value),
         (Float32, _) => narrow(values, number_of_f32),
         (Float64, _) => narrow(values, number_of_f64),
-        (Decimal128(..), Some(64)) => Numbers::Narrow(narrow_decimals(values)?),
-        (FixedSizeBinary(_), Some(_)) => Numbers::Wide(numbers_of_bytes(values)),
+        (Decimal128(..), Some(64)) => SortNumbers::Narrow(narrow_decimals(values)?),
+        (FixedSizeBinary(_), Some(_)) => SortNumbers::Wide(numbers_of_bytes(values)),
         (_, Some(8)) => narrow(values, |value: i8| (value as u8 ^ 1 << 7).into()),
         (_, Some(16)) => narrow(values, |value: i16| (value as u16 ^ 1 << 15).into()),
         (_, Some(32)) => narrow(values, |value: i32| (value as u32 ^ 1 << 31).into()),
         (_, Some(64)) => narrow(values, |value: i64| value as u64 ^ 1 << 63),
-        (_, Some(128)) => Numbers::Wide(map(values, |value: i128| value as u128 ^ 1 << 127)),
+        (_, Some(128)) => SortNumbers::Wide(map(values, |value: i128| value as u128 ^ 1 << 127)),
         _ => return Err(Error::internal(format!("values of {kind} have no numbers to sort by"))),
     })
 }
 
-fn narrow<T: ArrowNativeType>(values: &ArrayRef, number: impl Fn(T) -> u64) -> Numbers {
-    Numbers::Narrow(map(values, number))
+fn narrow<T: ArrowNativeType>(values: &ArrayRef, number: impl Fn(T) -> u64) -> SortNumbers {
+    SortNumbers::Narrow(map(values, number))
 }
 
 fn map<T: ArrowNativeType, N>(values: &ArrayRef, number: impl Fn(T) -> N) -> Vec<N> {
@@ -105,8 +105,8 @@ mod tests {
 
     fn numbers(values: ArrayRef) -> Vec<u128> {
         match numbers_of(&values).expect("a type with a width") {
-            Numbers::Narrow(numbers) => numbers.into_iter().map(u128::from).collect(),
-            Numbers::Wide(numbers) => numbers,
+            SortNumbers::Narrow(numbers) => numbers.into_iter().map(u128::from).collect(),
+            SortNumbers::Wide(numbers) => numbers,
         }
     }
 

@@ -13,21 +13,21 @@ use super::radix;
 const COMPARED_MAX: usize = 16;
 
 /// The order of entries.
-pub(super) struct Order<'a> {
+pub(super) struct EntryOrder<'a> {
     /// The long keys, by part. `None` if the entries contain the whole keys.
     long: Option<Vec<&'a LongKeys>>,
     descending: bool,
 }
 
-impl<'a> Order<'a> {
+impl<'a> EntryOrder<'a> {
     /// Makes the order of keys that fit their entries.
-    pub(super) fn of_entries() -> Order<'a> {
-        Order { long: None, descending: false }
+    pub(super) fn of_entries() -> EntryOrder<'a> {
+        EntryOrder { long: None, descending: false }
     }
 
     /// Makes the order of long keys. The places of entries refer to `parts`.
-    pub(super) fn of_long(parts: Vec<&'a LongKeys>, descending: bool) -> Order<'a> {
-        Order { long: Some(parts), descending }
+    pub(super) fn of_long(parts: Vec<&'a LongKeys>, descending: bool) -> EntryOrder<'a> {
+        EntryOrder { long: Some(parts), descending }
     }
 
     /// The bytes of an entry's key that do not fit the entry.

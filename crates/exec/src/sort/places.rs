@@ -11,7 +11,7 @@ use super::SortKey;
 use super::entry::{Entry, PART_ROWS_MAX, Wide};
 use super::key::KeyLayout;
 use super::long::LongKeys;
-use super::order::Order;
+use super::order::EntryOrder;
 
 /// Returns the places of the rows of `columns` in the order of `keys`, which must have at least one key. Rows with
 /// equal keys keep their order. The memory that the sort needs until it returns is taken from `memory`.
@@ -41,8 +41,8 @@ fn places<E: Entry>(layout: &KeyLayout, columns: &[ArrayRef], memory: &mut Reser
         long.extend(keys);
     }
     let order = match layout.long() {
-        None => Order::of_entries(),
-        Some(layout) => Order::of_long(long.iter().collect(), layout.is_descending()),
+        None => EntryOrder::of_entries(),
+        Some(layout) => EntryOrder::of_long(long.iter().collect(), layout.is_descending()),
     };
     order.sort(&mut entries, &mut Vec::new());
     let place = |entry: &E| {

@@ -107,13 +107,13 @@ mod tests {
     use rand::rngs::SmallRng;
     use rand::{Rng, SeedableRng};
 
-    use super::super::entry::{Place, Wide};
+    use super::super::entry::{RowPlace, Wide};
     use super::*;
 
     fn check<E: Entry>(keys: impl Iterator<Item = (u128, u32)>) {
         let mut entries: Vec<E> = Vec::new();
         for (row, (bits, shift)) in keys.enumerate() {
-            let mut entry = E::at(Place { part: row % 7, row });
+            let mut entry = E::at(RowPlace { part: row % 7, row });
             entry |= E::of_key(bits, shift);
             entries.push(entry);
         }

@@ -15,9 +15,9 @@ use arrow::array::RecordBatch;
 use rowmill_base::{Reservation, Result};
 
 use super::OWNER;
-use super::entry::{Entry, Place};
-use super::order::Order;
-use super::run::{Run, RunFormat, gather};
+use super::entry::{Entry, RowPlace};
+use super::order::EntryOrder;
+use super::run::{RunFormat, SortedRun, gather};
 use crate::share::batch_of;
 
 /// The number of rows that a range should have. It is small in tests, so that they have many ranges.
@@ -26,8 +26,8 @@ const RANGE_ROWS: usize = if cfg!(test) { 1 << 7 } else { 1 << 15 };
 const SAMPLES_PER_RANGE: usize = 16;
 
 /// All runs, and the positions at which they are cut.
-pub(super) struct Ranges<E> {
-    runs: Vec<Run<E>>,
+pub(super) struct RunRanges<E> {
+    runs: Vec<SortedRun<E>>,
     /// For each run, the positions at which the ranges end.
     ends: Vec<Vec<u32>>,
     /// The positions in the result at which the ranges end.
@@ -37,9 +37,9 @@ pub(super) struct Ranges<E> {
     _memory: Reservation,
 }
 
-impl<E: Entry> Ranges<E> {
+impl<E: Entry> RunRanges<E> {
     /// Cuts `runs` into ranges.
-    pub(super) fn new(runs: Vec<Run<E>>, format: &RunFormat) -> Result<Ranges<E>> {
+    pub(super) fn new(runs: Vec<SortedRun<E>>, format: &RunFormat) -> Result<RunRanges<E>> {
         let rows: usize = runs.iter().map(|run| run.entries.len()).sum();
         let count = rows.div_ceil(RANGE_ROWS);
         let mut memory = format.reservation();
@@ -54,11 +54,11 @@ impl<E: Entry> Ranges<E> {
             result_ends.iter_mut().zip(ends).for_each(|(sum, end)| *sum += u64::from(*end));
         }
         let bytes: u64 = runs.iter().map(|run| run.memory.bytes()).sum();
-        Ok(Ranges { runs, ends, result_ends, row_bytes: bytes as usize / rows.max(1), _memory: memory })
+        Ok(RunRanges { runs, ends, result_ends, row_bytes: bytes as usize / rows.max(1), _memory: memory })
     }
 }
 
-impl<E: Entry> Ranges<E> {
+impl<E: Entry> RunRanges<E> {
     /// The ranges that contain rows of `window`, a range of positions in the result.
     pub(super) fn within(&self, window: &Range<u64>) -> Range<usize> {
         let first = self.result_ends.partition_point(|end| *end <= window.start);
@@ -120,18 +120,18 @@ impl<E: Entry> Ranges<E> {
 }
 
 /// The order of entries whose places refer to runs.
-fn order_of<'a, E: Entry>(runs: &'a [Run<E>], format: &RunFormat) -> Order<'a> {
+fn order_of<'a, E: Entry>(runs: &'a [SortedRun<E>], format: &RunFormat) -> EntryOrder<'a> {
     format.order(runs.iter().filter_map(|run| run.long.as_ref()))
 }
 
 /// Turns an entry of a run into an entry among all runs, by adding the run's number to its place.
 fn in_run<E: Entry>(mut entry: E, run: usize) -> E {
-    entry |= E::at(Place { part: run, row: 0 });
+    entry |= E::at(RowPlace { part: run, row: 0 });
     entry
 }
 
 /// Chooses the first entry of each range except the first one.
-fn splitters<E: Entry>(runs: &[Run<E>], ranges: usize, rows: usize, order: &Order<'_>) -> Vec<E> {
+fn splitters<E: Entry>(runs: &[SortedRun<E>], ranges: usize, rows: usize, order: &EntryOrder<'_>) -> Vec<E> {
     let distance = (rows / (ranges * SAMPLES_PER_RANGE).max(1)).max(1);
     let mut samples = Vec::new();
     for (number, run) in runs.iter().enumerate() {
@@ -144,7 +144,7 @@ fn splitters<E: Entry>(runs: &[Run<E>], ranges: usize, rows: usize, order: &Orde
 }
 
 /// Finds the positions at which the ranges end in a run.
-fn ends_in<E: Entry>(run: &Run<E>, number: usize, splitters: &[E], order: &Order<'_>) -> Vec<u32> {
+fn ends_in<E: Entry>(run: &SortedRun<E>, number: usize, splitters: &[E], order: &EntryOrder<'_>) -> Vec<u32> {
     let mut end = 0;
     let is_before = |entry: &E, splitter: &E| order.compare(in_run(*entry, number), *splitter).is_lt();
     let ends = splitters.iter().map(|splitter| {

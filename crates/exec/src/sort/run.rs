@@ -15,11 +15,11 @@ use arrow::error::ArrowError;
 use rowmill_base::{Broker, Error, Reservation, Result};
 
 use super::OWNER;
-use super::entry::{Entry, PART_ROWS_MAX, Place};
+use super::entry::{Entry, PART_ROWS_MAX, RowPlace};
 use super::held::{HeldBuffers, bytes_of_rows, bytes_of_texts};
 use super::key::KeyLayout;
 use super::long::LongKeys;
-use super::order::Order;
+use super::order::EntryOrder;
 use crate::share::batch_of;
 
 /// The number of rows that a run should have. The last batch may add more. It is small in tests, so that they have many
@@ -34,7 +34,7 @@ const UNUSED_BYTES_MAX: usize = 1 << 24;
 const _: () = assert!(2 * RUN_ROWS <= PART_ROWS_MAX, "every row of a run must have a place, whatever the last batch");
 
 /// Some rows in sorted order.
-pub(super) struct Run<E> {
+pub(super) struct SortedRun<E> {
     pub(super) batch: RecordBatch,
     /// The keys of the rows, above their places in the run.
     pub(super) entries: Vec<E>,
@@ -57,10 +57,10 @@ impl RunFormat {
     }
 
     /// The order of entries. `long` has the long keys of the parts that the places of the entries refer to.
-    pub(super) fn order<'a>(&self, long: impl IntoIterator<Item = &'a LongKeys>) -> Order<'a> {
+    pub(super) fn order<'a>(&self, long: impl IntoIterator<Item = &'a LongKeys>) -> EntryOrder<'a> {
         match self.layout.long() {
-            None => Order::of_entries(),
-            Some(layout) => Order::of_long(long.into_iter().collect(), layout.is_descending()),
+            None => EntryOrder::of_entries(),
+            Some(layout) => EntryOrder::of_long(long.into_iter().collect(), layout.is_descending()),
         }
     }
 
@@ -71,7 +71,7 @@ impl RunFormat {
         parts: Vec<RecordBatch>,
         mut entries: Vec<E>,
         mut memory: Reservation,
-    ) -> Result<Run<E>> {
+    ) -> Result<SortedRun<E>> {
         let rows: usize = parts.iter().map(RecordBatch::num_rows).sum();
         let bytes: usize = parts.iter().map(bytes_of_rows).sum();
         memory.grow((entries.len() * (bytes / rows.max(1) + size_of::<(usize, usize)>())) as u64)?;
@@ -83,16 +83,16 @@ impl RunFormat {
         let long = self.layout.long().map(|layout| layout.keys(&self.layout.columns(&batch))).transpose()?;
         for (row, entry) in entries.iter_mut().enumerate() {
             // The rows now have their positions in the run, so the entries get new places.
-            *entry = entry.moved(Place { part: 0, row });
+            *entry = entry.moved(RowPlace { part: 0, row });
         }
-        let mut run = Run { batch, entries, long, memory };
+        let mut run = SortedRun { batch, entries, long, memory };
         // From here on the run accounts only for what it holds. The parts are gone.
         run.memory.recount(run.bytes() as u64);
         Ok(run)
     }
 }
 
-impl<E> Run<E> {
+impl<E> SortedRun<E> {
     /// The bytes of memory that the run holds.
     fn bytes(&self) -> usize {
         let mut held = HeldBuffers::default();
@@ -128,7 +128,7 @@ impl<'a, E: Entry> RunBuilder<'a, E> {
     }
 
     /// Adds the rows of a batch, at most [`RUN_ROWS`]. If that completes a run, appends it to `runs`.
-    pub(super) fn add(&mut self, mut batch: RecordBatch, runs: &mut Vec<Run<E>>) -> Result<()> {
+    pub(super) fn add(&mut self, mut batch: RecordBatch, runs: &mut Vec<SortedRun<E>>) -> Result<()> {
         let used = bytes_of_rows(&batch) + bytes_of_texts(&batch);
         // The batch keeps much larger buffers alive than it uses, for example as a slice of a large one. Copy it.
         if self.held.more_with(&batch) > 4 * used + UNUSED_BYTES_MAX {
@@ -146,7 +146,7 @@ impl<'a, E: Entry> RunBuilder<'a, E> {
     }
 
     /// Makes a run of the remaining rows, if there are any.
-    pub(super) fn finish(&mut self, runs: &mut Vec<Run<E>>) -> Result<()> {
+    pub(super) fn finish(&mut self, runs: &mut Vec<SortedRun<E>>) -> Result<()> {
         let rows = std::mem::take(&mut self.rows);
         if rows == 0 {
             return Ok(());

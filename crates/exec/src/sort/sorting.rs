@@ -18,12 +18,12 @@ use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use rowmill_base::{Cancel, Error, Result, Scratch};
+use rowmill_base::{Cancel, Error, Result, StepMemory};
 
 use super::entry::Entry;
-use super::ranges::Ranges;
-use super::run::{RUN_ROWS, Run, RunBuilder, RunFormat};
-use super::top::{SharedBound, Top};
+use super::ranges::RunRanges;
+use super::run::{RUN_ROWS, RunBuilder, RunFormat, SortedRun};
+use super::top::{SharedBound, TopOfSort};
 use super::{OWNER, SortRequest};
 use crate::batch::{BatchSource, Batches};
 use crate::share::share;
@@ -45,17 +45,17 @@ pub(super) struct Sorting<E> {
     batch_rows: usize,
     cancel: Cancel,
     bound: SharedBound<E>,
-    state: Mutex<State<E>>,
+    state: Mutex<SortState<E>>,
     changed: Condvar,
 }
 
 /// The progress of a sort.
-struct State<E> {
+struct SortState<E> {
     stage: Stage<E>,
     /// The number of workers that are gathering.
     gathering: usize,
     /// The runs of the workers that have finished gathering.
-    runs: Vec<Run<E>>,
+    runs: Vec<SortedRun<E>>,
     /// The number of workers that sort ranges, including the worker that returns the result.
     ordering: usize,
     /// Whether a worker returns the result.
@@ -71,7 +71,7 @@ struct State<E> {
 
 enum Stage<E> {
     Gathering,
-    Giving(Arc<Ranges<E>>),
+    Giving(Arc<RunRanges<E>>),
     Failed(Error),
     Over,
 }
@@ -79,12 +79,12 @@ enum Stage<E> {
 /// The sorted rows of a range.
 struct Ready {
     batches: Vec<RecordBatch>,
-    memory: Scratch,
+    memory: StepMemory,
 }
 
-impl<E> State<E> {
+impl<E> SortState<E> {
     /// The ranges to sort. `None` if the sort is over.
-    fn ranges(&self) -> Result<Option<&Arc<Ranges<E>>>> {
+    fn ranges(&self) -> Result<Option<&Arc<RunRanges<E>>>> {
         match &self.stage {
             Stage::Failed(error) => Err(error.clone()),
             Stage::Giving(ranges) => Ok(Some(ranges)),
@@ -105,7 +105,7 @@ impl<E: Entry> Sorting<E> {
     /// Prepares a sort. Reads nothing.
     pub(super) fn new(input: Arc<dyn BatchSource>, format: RunFormat, request: &SortRequest) -> Arc<Sorting<E>> {
         let end = request.rows.map_or(u64::MAX, |rows| (request.skip as u64).saturating_add(rows as u64));
-        let state = State {
+        let state = SortState {
             stage: Stage::Gathering,
             gathering: 0,
             runs: Vec::new(),
@@ -131,12 +131,12 @@ impl<E: Entry> Sorting<E> {
 
     /// Returns one worker's share.
     pub(super) fn share(self: Arc<Self>) -> Batches {
-        let mut worker = Worker { sorting: self, giving: None, batches: VecDeque::new(), memory: None };
+        let mut worker = SortWorker { sorting: self, giving: None, batches: VecDeque::new(), memory: None };
         share(move || worker.next_batch())
     }
 
     /// Gathers this worker's share and waits for the other gathering workers. `None` if nothing is left to do.
-    fn gather(&self) -> Result<Option<Arc<Ranges<E>>>> {
+    fn gather(&self) -> Result<Option<Arc<RunRanges<E>>>> {
         let mut state = self.state.lock();
         if !matches!(state.stage, Stage::Gathering) {
             return Ok(state.ranges()?.cloned());
@@ -154,7 +154,7 @@ impl<E: Entry> Sorting<E> {
         // The last worker to finish cuts the runs into ranges, because only now all runs are known.
         if state.gathering == 0 {
             // Only ranges with rows between OFFSET and LIMIT are sorted.
-            let ranges = Ranges::new(std::mem::take(&mut state.runs), &self.format)?;
+            let ranges = RunRanges::new(std::mem::take(&mut state.runs), &self.format)?;
             let taken = ranges.within(&self.window);
             (state.next, state.given, state.end) = (taken.start, taken.start, taken.end);
             state.stage = Stage::Giving(Arc::new(ranges));
@@ -167,12 +167,12 @@ impl<E: Entry> Sorting<E> {
     }
 
     /// Gathers the runs of one share of the input.
-    fn gather_runs(&self) -> Result<Vec<Run<E>>> {
+    fn gather_runs(&self) -> Result<Vec<SortedRun<E>>> {
         let mut runs = Vec::new();
         let input = Arc::clone(&self.input).worker();
         match self.top_rows {
             Some(rows) => {
-                let mut top = Top::new(&self.format, &self.bound, rows);
+                let mut top = TopOfSort::new(&self.format, &self.bound, rows);
                 self.each_batch(input, |batch| top.add(batch))?;
                 top.finish(&mut runs)?;
             }
@@ -208,7 +208,7 @@ impl<E: Entry> Sorting<E> {
     }
 
     /// Sorts ranges for the worker that returns the result, until all ranges are taken.
-    fn help(&self, ranges: &Ranges<E>) -> Result<()> {
+    fn help(&self, ranges: &RunRanges<E>) -> Result<()> {
         let mut state = self.state.lock();
         while state.ranges()?.is_some() && state.next < state.end {
             match state.take_range() {
@@ -227,7 +227,7 @@ impl<E: Entry> Sorting<E> {
     }
 
     /// Returns the next range of the result. Sorts ranges itself while the next one is not ready.
-    fn next_range(&self, ranges: &Ranges<E>) -> Result<Option<Ready>> {
+    fn next_range(&self, ranges: &RunRanges<E>) -> Result<Option<Ready>> {
         let mut state = self.state.lock();
         while state.ranges()?.is_some() && state.given < state.end {
             let given = state.given;
@@ -248,7 +248,7 @@ impl<E: Entry> Sorting<E> {
         Ok(None)
     }
 
-    fn put_in_order(&self, range: usize, ranges: &Ranges<E>) -> Result<Ready> {
+    fn put_in_order(&self, range: usize, ranges: &RunRanges<E>) -> Result<Ready> {
         self.cancel.check()?;
         // We take scratch memory, because few ranges exist at a time and they are small. Refusing it would keep the
         // runs in memory, which are much larger.
@@ -258,7 +258,7 @@ impl<E: Entry> Sorting<E> {
         Ok(Ready { batches, memory })
     }
 
-    fn wait(&self, state: &mut MutexGuard<'_, State<E>>) -> Result<()> {
+    fn wait(&self, state: &mut MutexGuard<'_, SortState<E>>) -> Result<()> {
         self.cancel.check()?;
         self.changed.wait_for(state, CANCEL_INTERVAL);
         Ok(())
@@ -277,15 +277,15 @@ impl<E: Entry> Sorting<E> {
 }
 
 /// One worker's share.
-struct Worker<E: Entry> {
+struct SortWorker<E: Entry> {
     sorting: Arc<Sorting<E>>,
     /// The ranges whose rows it returns, if this worker returns the result.
-    giving: Option<Arc<Ranges<E>>>,
+    giving: Option<Arc<RunRanges<E>>>,
     batches: VecDeque<RecordBatch>,
-    memory: Option<Scratch>,
+    memory: Option<StepMemory>,
 }
 
-impl<E: Entry> Worker<E> {
+impl<E: Entry> SortWorker<E> {
     fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         let sorting = Arc::clone(&self.sorting);
         // Without this, the other workers would wait forever for a worker that panicked.
@@ -314,7 +314,7 @@ impl<E: Entry> Worker<E> {
     }
 }
 
-impl<E: Entry> Drop for Worker<E> {
+impl<E: Entry> Drop for SortWorker<E> {
     // A reader that stops early must also stop the helpers, which would otherwise wait for their ranges to be taken.
     fn drop(&mut self) {
         if self.giving.is_some() {

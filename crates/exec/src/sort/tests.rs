@@ -20,7 +20,7 @@ use rowmill_base::ErrorKind;
 use super::*;
 use crate::collect::collect;
 use crate::test_input::{Failing, number_batch, number_schema, numbers, numbers_of};
-use crate::values::Values;
+use crate::values::ReadyBatches;
 
 /// Makes columns of every type that can be a key, with few or many distinct values and NULLs. The first column numbers
 /// the rows.
@@ -149,7 +149,7 @@ fn one_zero(values: &ArrayRef) -> ArrayRef {
 }
 
 /// Cuts rows into batches of different lengths. Some batches are empty.
-fn cut(batch: &RecordBatch, random: &mut SmallRng) -> Arc<Values> {
+fn cut(batch: &RecordBatch, random: &mut SmallRng) -> Arc<ReadyBatches> {
     let mut batches = Vec::new();
     let mut start = 0;
     while start < batch.num_rows() {
@@ -157,7 +157,7 @@ fn cut(batch: &RecordBatch, random: &mut SmallRng) -> Arc<Values> {
         batches.push(batch.slice(start, rows));
         start += rows;
     }
-    Values::new(batch.schema(), batches)
+    ReadyBatches::new(batch.schema(), batches)
 }
 
 /// Sorts `batch` in `threads` threads and compares the result with the model.
@@ -294,7 +294,7 @@ fn an_error_of_the_input_reaches_every_worker() {
 
 /// A source that panics.
 #[derive(Debug)]
-struct Panicking(Arc<Values>);
+struct Panicking(Arc<ReadyBatches>);
 
 impl BatchSource for Panicking {
     fn schema(&self) -> &SchemaRef {
@@ -368,7 +368,7 @@ fn a_sort_of_no_rows_returns_no_batches() {
     let keys = [SortKey { column: 0, descending: false, nulls_first: false }];
     for rows in [None, Some(5)] {
         let request = SortRequest { rows, ..request(&number_schema(), &keys) };
-        let empty = Values::new(number_schema(), vec![number_batch([])]);
+        let empty = ReadyBatches::new(number_schema(), vec![number_batch([])]);
         let sort: Arc<dyn BatchSource> = Sort::new(empty, request).expect("a number has an order");
         assert!(collect(&sort, 3).expect("nothing fails").is_empty());
     }
@@ -385,7 +385,8 @@ fn texts_that_use_little_of_their_buffers_are_copied() {
     let batch = RecordBatch::try_from_iter([("s", texts)]).expect("one column");
     let keys = [SortKey { column: 0, descending: true, nulls_first: false }];
     let request = SortRequest { rows: Some(3), ..request(&batch.schema(), &keys) };
-    let sort: Arc<dyn BatchSource> = Sort::new(Values::new(batch.schema(), vec![batch]), request).expect("an order");
+    let sort: Arc<dyn BatchSource> =
+        Sort::new(ReadyBatches::new(batch.schema(), vec![batch]), request).expect("an order");
     let found = collect(&sort, 1).expect("nothing fails");
     let texts = found[0].column(0).as_string_view();
     assert_eq!(texts.value(2), long[9_997]);
@@ -398,7 +399,7 @@ fn slices_of_large_buffers_do_not_keep_them_alive() {
     let slices = (0..100).map(|slice| large.slice(slice * 50_000, 100)).collect();
     let keys = [SortKey { column: 0, descending: false, nulls_first: false }];
     let limited = SortRequest { broker: Broker::new(5_000_000), ..request(&number_schema(), &keys) };
-    let sort: Arc<dyn BatchSource> = Sort::new(Values::new(number_schema(), slices), limited).expect("an order");
+    let sort: Arc<dyn BatchSource> = Sort::new(ReadyBatches::new(number_schema(), slices), limited).expect("an order");
     let found = numbers_of(&collect(&sort, 2).expect("ten thousand numbers fit"));
     assert!(found.is_sorted() && found.len() == 10_000);
 }

@@ -13,14 +13,14 @@ use arrow::error::ArrowError;
 use parking_lot::Mutex;
 use rowmill_base::{Error, Reservation, Result};
 
-use super::bound::Bound;
-use super::entry::{Entry, Place};
+use super::bound::SortBound;
+use super::entry::{Entry, RowPlace};
 use super::long::LongKeys;
-use super::order::Order;
-use super::run::{Run, RunFormat};
+use super::order::EntryOrder;
+use super::run::{RunFormat, SortedRun};
 
 /// The bound that all workers share. No row after it can be in the result.
-pub(super) struct SharedBound<E>(Mutex<Option<Arc<Bound<E>>>>);
+pub(super) struct SharedBound<E>(Mutex<Option<Arc<SortBound<E>>>>);
 
 impl<E> Default for SharedBound<E> {
     fn default() -> SharedBound<E> {
@@ -29,11 +29,11 @@ impl<E> Default for SharedBound<E> {
 }
 
 impl<E: Entry> SharedBound<E> {
-    fn get(&self) -> Option<Arc<Bound<E>>> {
+    fn get(&self) -> Option<Arc<SortBound<E>>> {
         self.0.lock().clone()
     }
 
-    fn tighten(&self, bound: Bound<E>, order: &Order<'_>) {
+    fn tighten(&self, bound: SortBound<E>, order: &EntryOrder<'_>) {
         let mut shared = self.0.lock();
         if shared.as_ref().is_none_or(|shared| bound.is_tighter(shared, order)) {
             *shared = Some(Arc::new(bound));
@@ -42,7 +42,7 @@ impl<E: Entry> SharedBound<E> {
 }
 
 /// The best rows of one worker so far.
-pub(super) struct Top<'a, E> {
+pub(super) struct TopOfSort<'a, E> {
     format: &'a RunFormat,
     bound: &'a SharedBound<E>,
     /// The number of rows that are needed, at least one.
@@ -57,9 +57,9 @@ pub(super) struct Top<'a, E> {
     memory: Vec<Reservation>,
 }
 
-impl<'a, E: Entry> Top<'a, E> {
-    pub(super) fn new(format: &'a RunFormat, bound: &'a SharedBound<E>, rows: usize) -> Top<'a, E> {
-        Top {
+impl<'a, E: Entry> TopOfSort<'a, E> {
+    pub(super) fn new(format: &'a RunFormat, bound: &'a SharedBound<E>, rows: usize) -> TopOfSort<'a, E> {
+        TopOfSort {
             format,
             bound,
             rows,
@@ -89,16 +89,16 @@ impl<'a, E: Entry> Top<'a, E> {
     }
 
     /// Appends the remaining best rows to `runs`.
-    pub(super) fn finish(&mut self, runs: &mut Vec<Run<E>>) -> Result<()> {
+    pub(super) fn finish(&mut self, runs: &mut Vec<SortedRun<E>>) -> Result<()> {
         if !self.entries.is_empty() {
             runs.push(self.cut()?);
         }
         Ok(())
     }
 
-    fn push(&mut self, run: Run<E>) {
+    fn push(&mut self, run: SortedRun<E>) {
         let part = self.parts.len();
-        self.entries.extend(run.entries.iter().map(|entry| entry.moved(Place { part, row: entry.place().row })));
+        self.entries.extend(run.entries.iter().map(|entry| entry.moved(RowPlace { part, row: entry.place().row })));
         self.parts.push(run.batch);
         self.long.extend(run.long);
         self.memory.push(run.memory);
@@ -130,14 +130,14 @@ impl<'a, E: Entry> Top<'a, E> {
         // Entries refer to the filtered rows, so we translate their places back to the batch.
         if let Some(kept) = kept {
             for entry in &mut entries {
-                *entry = entry.moved(Place { part: 0, row: kept.value(entry.place().row) as usize });
+                *entry = entry.moved(RowPlace { part: 0, row: kept.value(entry.place().row) as usize });
             }
         }
         Ok(entries)
     }
 
     /// Drops all but the best entries. If enough entries are left, the last one is the worst of them.
-    fn select(&self, entries: &mut Vec<E>, order: &Order<'_>) {
+    fn select(&self, entries: &mut Vec<E>, order: &EntryOrder<'_>) {
         if entries.len() >= self.rows {
             entries.select_nth_unstable_by(self.rows - 1, |left, right| order.compare(*left, *right));
             entries.truncate(self.rows);
@@ -145,7 +145,7 @@ impl<'a, E: Entry> Top<'a, E> {
     }
 
     /// Takes the best rows as a run. If they are enough, the last of them becomes the new bound.
-    fn cut(&mut self) -> Result<Run<E>> {
+    fn cut(&mut self) -> Result<SortedRun<E>> {
         let mut entries = std::mem::take(&mut self.entries);
         let (parts, long) = (std::mem::take(&mut self.parts), std::mem::take(&mut self.long));
         let order = self.format.order(&long);
@@ -158,7 +158,7 @@ impl<'a, E: Entry> Top<'a, E> {
             let keys = &self.format.layout.keys;
             // The first key column of the worst row that stays is what later batches are compared with.
             let value = parts[place.part].column(keys[0].column).slice(place.row, 1);
-            self.bound.tighten(Bound::new(*last, &order, value, keys), &order);
+            self.bound.tighten(SortBound::new(*last, &order, value, keys), &order);
         }
         drop(long);
         let run = self.format.gather(parts, entries, memory);

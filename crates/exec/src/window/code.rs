@@ -17,7 +17,7 @@ use rowmill_plan::SortKey;
 use super::entry::WindowEntry;
 use super::failed;
 use crate::hash::{hash_of_bytes, mix};
-use crate::sort::{Numbers, canonical, numbers_of, width_of};
+use crate::sort::{SortNumbers, canonical, numbers_of, width_of};
 
 /// The bits of a hash that represents a partition.
 const HASH_BITS: u32 = u64::BITS;
@@ -45,16 +45,16 @@ impl KeyRange {
         let nulls = values.nulls().filter(|nulls| nulls.null_count() > 0);
         self.has_null |= nulls.is_some();
         match (numbers_of(values)?, nulls) {
-            (Numbers::Narrow(numbers), None) => {
+            (SortNumbers::Narrow(numbers), None) => {
                 let ends =
                     numbers.iter().fold((u64::MAX, 0), |(least, most), number| (least.min(*number), most.max(*number)));
                 self.join(KeyRange { least: ends.0.into(), most: ends.1.into(), has_null: false });
             }
-            (Numbers::Narrow(numbers), Some(nulls)) => {
+            (SortNumbers::Narrow(numbers), Some(nulls)) => {
                 nulls.valid_indices().for_each(|row| self.add_number(numbers[row].into()));
             }
-            (Numbers::Wide(numbers), None) => numbers.into_iter().for_each(|number| self.add_number(number)),
-            (Numbers::Wide(numbers), Some(nulls)) => {
+            (SortNumbers::Wide(numbers), None) => numbers.into_iter().for_each(|number| self.add_number(number)),
+            (SortNumbers::Wide(numbers), Some(nulls)) => {
                 nulls.valid_indices().for_each(|row| self.add_number(numbers[row]));
             }
         }
@@ -107,7 +107,7 @@ impl CodedColumn {
         let null = E::of_wide(null, self.shift);
         let numbers = numbers_of(values)?;
         match numbers {
-            Numbers::Narrow(numbers) if self.bits <= u64::BITS => {
+            SortNumbers::Narrow(numbers) if self.bits <= u64::BITS => {
                 // The codes fit 64 bits, so we compute with words. Wrapping is correct, because only the low bits
                 // count.
                 let (least, most, first) = (least as u64, most as u64, first as u64);
@@ -125,8 +125,8 @@ impl CodedColumn {
             }
             numbers => {
                 let numbers = match numbers {
-                    Numbers::Narrow(numbers) => numbers.into_iter().map(u128::from).collect(),
-                    Numbers::Wide(numbers) => numbers,
+                    SortNumbers::Narrow(numbers) => numbers.into_iter().map(u128::from).collect(),
+                    SortNumbers::Wide(numbers) => numbers,
                 };
                 for (row, (entry, number)) in entries.iter_mut().zip(numbers).enumerate() {
                     let rank = if self.descending { most.wrapping_sub(number) } else { number.wrapping_sub(least) };
@@ -308,8 +308,8 @@ impl HashedColumn {
                 each(&|row, hash| hash_of_bytes(texts.value(row), hash));
             }
             (None, _) => match numbers_of(values)? {
-                Numbers::Narrow(numbers) => each(&|row, hash| mix(mix(hash).wrapping_add(numbers[row]))),
-                Numbers::Wide(numbers) => each(&|row, hash| {
+                SortNumbers::Narrow(numbers) => each(&|row, hash| mix(mix(hash).wrapping_add(numbers[row]))),
+                SortNumbers::Wide(numbers) => each(&|row, hash| {
                     let number = numbers[row];
                     mix(mix(mix(hash).wrapping_add(number as u64)).wrapping_add((number >> 64) as u64))
                 }),

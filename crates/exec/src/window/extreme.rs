@@ -17,7 +17,7 @@ use super::frame::{FrameShape, Frames};
 use super::sorted::boundaries;
 use super::total::mask_of;
 use super::tree::{FrameFold, fold_frames};
-use crate::sort::{Numbers, canonical, numbers_of, places_in_order, width_of};
+use crate::sort::{SortNumbers, canonical, numbers_of, places_in_order, width_of};
 
 /// The number of a row's value. We look for the least one.
 trait LeastNumber: Copy + Ord {
@@ -42,15 +42,17 @@ pub(super) fn extremes(
     let mask = mask_of(aggregate, Some(&values), frames, evaluation)?;
     let numbers = match width_of(values.data_type()) {
         Some(_) => numbers_of(&values)?,
-        None => Numbers::Narrow(value_ranks(&values, evaluation)?),
+        None => SortNumbers::Narrow(value_ranks(&values, evaluation)?),
     };
     // Inverting all bits reverses the order, so the greatest number becomes the least.
     let is_max = aggregate.function == AggregateFunction::Max;
     Ok(match numbers {
-        Numbers::Narrow(numbers) if is_max => least(numbers.into_iter().map(|number| !number), mask.as_ref(), frames),
-        Numbers::Narrow(numbers) => least(numbers.into_iter(), mask.as_ref(), frames),
-        Numbers::Wide(numbers) if is_max => least(numbers.into_iter().map(|number| !number), mask.as_ref(), frames),
-        Numbers::Wide(numbers) => least(numbers.into_iter(), mask.as_ref(), frames),
+        SortNumbers::Narrow(numbers) if is_max => {
+            least(numbers.into_iter().map(|number| !number), mask.as_ref(), frames)
+        }
+        SortNumbers::Narrow(numbers) => least(numbers.into_iter(), mask.as_ref(), frames),
+        SortNumbers::Wide(numbers) if is_max => least(numbers.into_iter().map(|number| !number), mask.as_ref(), frames),
+        SortNumbers::Wide(numbers) => least(numbers.into_iter(), mask.as_ref(), frames),
     })
 }
 

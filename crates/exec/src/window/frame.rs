@@ -75,8 +75,8 @@ impl<'a> Frames<'a> {
             }
             _ => None,
         };
-        frames.starts = bounds(frame.unit, &frame.start, Side::Start, keys.as_ref(), evaluation)?;
-        frames.ends = bounds(frame.unit, &frame.end, Side::End, keys.as_ref(), evaluation)?;
+        frames.starts = bounds(frame.unit, &frame.start, FrameSide::Start, keys.as_ref(), evaluation)?;
+        frames.ends = bounds(frame.unit, &frame.end, FrameSide::End, keys.as_ref(), evaluation)?;
         // If the start is after the end, the frame is empty.
         frames.ends.iter_mut().zip(&frames.starts).for_each(|(end, start)| *end = (*end).max(*start));
         // The clause does not tell the shape, but the bounds may still be sorted. Then a faster algorithm applies.
@@ -178,15 +178,15 @@ fn shape_of(frame: &WindowFrame<FrameOffset>) -> FrameShape {
 
 /// Selects a bound of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Side {
+pub(super) enum FrameSide {
     Start,
     End,
 }
 
-impl Side {
+impl FrameSide {
     /// The number to add to a position for this side: 1 for an end, because an end is the position after the last row.
     fn more(self) -> usize {
-        usize::from(self == Side::End)
+        usize::from(self == FrameSide::End)
     }
 }
 
@@ -194,7 +194,7 @@ impl Side {
 fn bounds(
     unit: FrameUnit,
     bound: &FrameBound<FrameOffset>,
-    side: Side,
+    side: FrameSide,
     keys: Option<&RangeKeys<'_>>,
     evaluation: &Evaluation<'_>,
 ) -> Result<Vec<u32>> {
@@ -232,10 +232,10 @@ fn bounds(
 }
 
 /// For each row, the start or the end of the range between neighbouring `ends` that contains the row.
-pub(super) fn ends_of(ends: &[usize], side: Side, rows: usize) -> Vec<u32> {
+pub(super) fn ends_of(ends: &[usize], side: FrameSide, rows: usize) -> Vec<u32> {
     let mut bounds = Vec::with_capacity(rows);
     for ends in ends.windows(2) {
-        let bound = if side == Side::Start { ends[0] } else { ends[1] };
+        let bound = if side == FrameSide::Start { ends[0] } else { ends[1] };
         bounds.resize(ends[1], bound as u32);
     }
     bounds

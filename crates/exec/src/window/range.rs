@@ -16,7 +16,7 @@ use rowmill_plan::{FrameOffset, SortKey};
 
 use super::evaluate::Evaluation;
 use super::failed;
-use super::frame::Side;
+use super::frame::FrameSide;
 use super::offset::{Offsets, negative_offset, null_offset, offset_values};
 use super::sorted::SortedRows;
 
@@ -61,7 +61,7 @@ pub(super) fn bounds_by_distance(
     keys: Option<&RangeKeys<'_>>,
     offset: &FrameOffset,
     follows: bool,
-    side: Side,
+    side: FrameSide,
     evaluation: &Evaluation<'_>,
 ) -> Result<Vec<u32>> {
     let Some(keys) = keys else { return Err(Error::internal("RANGE with an offset has keys")) };
@@ -81,7 +81,7 @@ pub(super) fn bounds_by_distance(
     let turned = |number: i128| if keys.descending { !number } else { number };
     let ordered: Vec<i128> = numbers.iter().map(|number| turned(*number)).collect();
     // In descending order the next rows have smaller values.
-    let reaches_up = (side == Side::End) != keys.descending;
+    let reaches_up = (side == FrameSide::End) != keys.descending;
     // Following rows have larger values only if the order ascends.
     let mover = Mover { adds: follows != keys.descending, reaches_up, kind: kind.clone() };
     let target = |position: usize| {
@@ -104,8 +104,8 @@ pub(super) fn bounds_by_distance(
             }
             let target = target(position)?;
             let is_before = |number: &i128| match side {
-                Side::Start => *number < target,
-                Side::End => *number <= target,
+                FrameSide::Start => *number < target,
+                FrameSide::End => *number <= target,
             };
             last = bound_near(&ordered, &values, last, is_before);
             bounds.push((last..last, position));
@@ -120,7 +120,7 @@ pub(super) fn bounds_by_distance(
                 groups.next();
             }
             let ends = groups.peek().map_or([position, position + 1], |ends| [ends[0], ends[1]]);
-            return if side == Side::Start { ends[0] as u32 } else { ends[1] as u32 };
+            return if side == FrameSide::Start { ends[0] as u32 } else { ends[1] as u32 };
         }
         bound.start as u32
     });

@@ -10,7 +10,7 @@ use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, UInt32Arra
 use arrow::compute::{interleave, take};
 use arrow::datatypes::{DataType, Field, Schema, UInt64Type};
 use rowmill_base::{Reservation, Result};
-use rowmill_plan::{Aggregate, AggregateFunction, AggregateOrder, Expr, Group, Key};
+use rowmill_plan::{Aggregate, AggregateFunction, AggregateOrder, Expr, Group, GroupKey};
 
 use super::OWNER;
 use super::evaluate::{Evaluation, column_of};
@@ -19,7 +19,7 @@ use super::frame::Frames;
 use crate::batch::BatchSource;
 use crate::group::{GroupRequest, group_batches};
 use crate::share::batch_of;
-use crate::values::Values;
+use crate::values::ReadyBatches;
 
 /// The rows of frames that are grouped at once, not counting the rest of the last frame.
 const ROWS_AT_ONCE: usize = 1 << 16;
@@ -109,7 +109,7 @@ impl<'a> Regrouping<'a> {
         let mut fields = vec![field(&DataType::UInt64, false), field(&DataType::UInt32, false)];
         fields.extend(columns.iter().map(|column| field(column.data_type(), true)));
         let output = vec![field(&DataType::UInt64, false), field(&aggregate.kind, true)];
-        let key = Key { expr: Expr::Column(0), kind: DataType::UInt64, nullable: false };
+        let key = GroupKey { expr: Expr::Column(0), kind: DataType::UInt64, nullable: false };
         let group = Group { predicates: Vec::new(), keys: vec![key], aggregates: vec![aggregate], always: Vec::new() };
         let (input, output) = (Arc::new(Schema::new(fields)), Arc::new(Schema::new(output)));
         Ok(Regrouping { group, columns, input, output, evaluation })
@@ -139,7 +139,7 @@ impl<'a> Regrouping<'a> {
             columns.push(take(column, &positions, None).map_err(failed)?);
         }
         let batch: RecordBatch = batch_of(OWNER, &self.input, columns, rows)?;
-        let input = Values::new(Arc::clone(&self.input), vec![batch]);
+        let input = ReadyBatches::new(Arc::clone(&self.input), vec![batch]);
         let request = GroupRequest {
             group: self.group.clone(),
             functions: Vec::new(),

@@ -15,13 +15,13 @@ use rowmill_plan::{
     Aggregate, AggregateFunction, AggregateOrder, Constant, Expr, FrameOffset, SortKey, WindowCall, WindowFunction,
 };
 
-use self::model::{Cell, cell, expected};
-use super::{Window, WindowRequest};
+use self::model::{ModelCell, cell, expected};
+use super::{WindowOperator, WindowRequest};
 use crate::batch::BatchSource;
 use crate::collect::collect;
 use crate::hash::tests::let_all_hashes_meet;
 use crate::test_input::{Failing, numbers};
-use crate::values::Values;
+use crate::values::ReadyBatches;
 
 /// The columns of the test table.
 mod column {
@@ -140,20 +140,20 @@ fn aggregate_call(aggregate: Aggregate, frame: WindowFrame<FrameOffset>) -> Wind
 
 /// One test case: keys and calls.
 #[derive(Debug)]
-struct Case {
+struct WindowCase {
     partition: Vec<usize>,
     order: Vec<SortKey>,
     calls: Vec<WindowCall>,
     limit: Option<usize>,
 }
 
-fn run(table: &RecordBatch, case: &Case, batch_rows: usize, threads: usize) -> Result<RecordBatch> {
+fn run(table: &RecordBatch, case: &WindowCase, batch_rows: usize, threads: usize) -> Result<RecordBatch> {
     let starts = (0..table.num_rows()).step_by(batch_rows);
     let batches = starts.map(|start| table.slice(start, batch_rows.min(table.num_rows() - start))).collect();
-    run_over(Values::new(table.schema(), batches), case, threads, &Broker::new(1 << 32))
+    run_over(ReadyBatches::new(table.schema(), batches), case, threads, &Broker::new(1 << 32))
 }
 
-fn run_over(input: Arc<Values>, case: &Case, threads: usize, broker: &Broker) -> Result<RecordBatch> {
+fn run_over(input: Arc<ReadyBatches>, case: &WindowCase, threads: usize, broker: &Broker) -> Result<RecordBatch> {
     let mut kinds: Vec<DataType> = input.schema().fields().iter().map(|field| field.data_type().clone()).collect();
     kinds.extend(case.calls.iter().map(|call| call.kind.clone()));
     let schema = schema(&kinds);
@@ -167,18 +167,18 @@ fn run_over(input: Arc<Values>, case: &Case, threads: usize, broker: &Broker) ->
         cancel: Cancel::new(),
         broker: broker.clone(),
     };
-    let window: Arc<dyn BatchSource> = Window::new(input, request);
+    let window: Arc<dyn BatchSource> = WindowOperator::new(input, request);
     let batches = collect(&window, threads)?;
     drop(window);
     assert_eq!(broker.used_bytes(), 0, "all memory is given back");
     Ok(arrow::compute::concat_batches(&schema, &batches).unwrap())
 }
 
-fn check(table: &RecordBatch, case: &Case, batch_rows: usize, threads: usize) {
+fn check(table: &RecordBatch, case: &WindowCase, batch_rows: usize, threads: usize) {
     let found = run(table, case, batch_rows, threads).unwrap_or_else(|error| panic!("{case:?}: {error:?}"));
     let expected = expected(table, &case.partition, &case.order, &case.calls);
     let first = |row: usize| match expected[0][row] {
-        Cell::Integer(rank) => rank as usize,
+        ModelCell::Integer(rank) => rank as usize,
         _ => panic!("a rank is a number"),
     };
     let wanted = (0..table.num_rows()).filter(|row| case.limit.is_none_or(|limit| first(*row) <= limit)).count();
@@ -188,7 +188,9 @@ fn check(table: &RecordBatch, case: &Case, batch_rows: usize, threads: usize) {
     let mut rows = vec![0; ids.len()];
     ids.iter().enumerate().for_each(|(row, id)| rows[*id as usize] = row);
     for row in 0..found.num_rows() {
-        let Cell::Integer(id) = cell(found.column(column::ID), row) else { panic!("numbers of rows are integers") };
+        let ModelCell::Integer(id) = cell(found.column(column::ID), row) else {
+            panic!("numbers of rows are integers")
+        };
         let of = rows[id as usize];
         for column in 0..table.num_columns() {
             assert!(cell(found.column(column), row).is(&cell(table.column(column), of)), "{case:?}: column {column}");
@@ -301,11 +303,11 @@ fn ranks_are_those_of_the_model() {
         for partition in partitions() {
             let order = orders_with_peers().choose(random).unwrap().clone();
             let calls = [Rank, DenseRank, PercentRank, CumulativeShare].map(rank).to_vec();
-            check(table, &Case { partition: partition.clone(), order, calls, limit: None }, batch_rows, threads);
+            check(table, &WindowCase { partition: partition.clone(), order, calls, limit: None }, batch_rows, threads);
             let order = total_orders().choose(random).unwrap().clone();
             let parts = if random.random() { bigint(random.random_range(1..7)) } else { bigint(i64::MAX) };
             let calls = vec![rank(RowNumber), call(WindowFunction::Ntile(parts), whole(), DataType::Int64)];
-            check(table, &Case { partition, order, calls, limit: None }, batch_rows, threads);
+            check(table, &WindowCase { partition, order, calls, limit: None }, batch_rows, threads);
         }
     });
 }
@@ -324,10 +326,15 @@ fn first_rows_of_partitions_are_those_of_the_model() {
             if random.random() {
                 calls.push(aggregate_call(aggregate(AggregateFunction::Max, Some(column::TEXT)), whole()));
             }
-            check(table, &Case { partition: partition.clone(), order, calls, limit: Some(limit) }, batch_rows, threads);
+            check(
+                table,
+                &WindowCase { partition: partition.clone(), order, calls, limit: Some(limit) },
+                batch_rows,
+                threads,
+            );
             let order = orders_with_peers().choose(random).unwrap().clone();
             let calls = vec![rank(*[Rank, DenseRank].choose(random).unwrap()), rank(Rank)];
-            check(table, &Case { partition, order, calls, limit: Some(limit) }, batch_rows, threads);
+            check(table, &WindowCase { partition, order, calls, limit: Some(limit) }, batch_rows, threads);
         }
     });
 }
@@ -342,7 +349,7 @@ fn aggregates_of_rows_are_those_of_the_model() {
                 aggregate_call(random_aggregate(random), random_frame(random, unit))
             });
             let calls = calls.collect();
-            check(table, &Case { partition, order, calls, limit: None }, batch_rows, threads);
+            check(table, &WindowCase { partition, order, calls, limit: None }, batch_rows, threads);
         }
     });
 }
@@ -361,7 +368,7 @@ fn aggregates_of_peers_are_those_of_the_model() {
                 aggregate_call(random_aggregate(random), frame)
             });
             let calls = calls.collect();
-            check(table, &Case { partition, order, calls, limit: None }, batch_rows, threads);
+            check(table, &WindowCase { partition, order, calls, limit: None }, batch_rows, threads);
         }
     });
 }
@@ -395,7 +402,7 @@ fn values_of_other_rows_are_those_of_the_model() {
                 call(WindowFunction::Nth { value, nth, skips_nulls }, random_frame(random, unit), kind)
             });
             let calls = calls.collect();
-            check(table, &Case { partition, order, calls, limit: None }, batch_rows, threads);
+            check(table, &WindowCase { partition, order, calls, limit: None }, batch_rows, threads);
         }
     });
 }
@@ -418,7 +425,7 @@ fn lists_and_joined_texts_follow_the_window_order_or_their_own() {
             aggregate_call(aggregate(AggregateFunction::Last, Some(column::SMALL)), random_frame(random, unit)),
         ];
         let partition = partitions().choose(random).unwrap().clone();
-        check(table, &Case { partition, order, calls, limit: None }, batch_rows, threads);
+        check(table, &WindowCase { partition, order, calls, limit: None }, batch_rows, threads);
     });
 }
 
@@ -435,7 +442,7 @@ fn partitions_stay_separate_when_all_hashes_collide() {
             for order in [vec![sort_key(column::ID)], vec![sort_key(column::TEXT), sort_key(column::ID)]] {
                 for limit in [None, Some(2)] {
                     let (partition, calls) = (partition.clone(), calls.clone());
-                    check(&table(rows, 77), &Case { partition, order: order.clone(), calls, limit }, 50, 1);
+                    check(&table(rows, 77), &WindowCase { partition, order: order.clone(), calls, limit }, 50, 1);
                 }
             }
         }
@@ -452,8 +459,8 @@ fn sums_over(keys: ArrayRef, descending: bool, frame: WindowFrame<FrameOffset>) 
     let batch = RecordBatch::try_new(schema(&kinds), vec![keys, powers]).unwrap();
     let sum = Aggregate::new(AggregateFunction::Sum, Some((Expr::Column(1), DataType::Int32)), DataType::Int64);
     let order = vec![SortKey { column: 0, descending, nulls_first: descending }];
-    let case = Case { partition: vec![], order, calls: vec![aggregate_call(sum, frame)], limit: None };
-    let found = run_over(Values::new(batch.schema(), vec![batch]), &case, 1, &Broker::new(1 << 30))?;
+    let case = WindowCase { partition: vec![], order, calls: vec![aggregate_call(sum, frame)], limit: None };
+    let found = run_over(ReadyBatches::new(batch.schema(), vec![batch]), &case, 1, &Broker::new(1 << 30))?;
     Ok(found.column(2).as_primitive::<arrow::datatypes::Int64Type>().iter().map(Option::unwrap_or_default).collect())
 }
 
@@ -508,9 +515,13 @@ fn a_sliding_float_sum_keeps_digits_hidden_by_a_large_neighbour() -> Result<()> 
     let batch = batch.unwrap();
     let sum = Aggregate::new(AggregateFunction::Sum, Some((Expr::Column(1), DataType::Float64)), DataType::Float64);
     let last_two = frame(FrameUnit::Rows, FrameBound::Preceding(bigint(1)), FrameBound::CurrentRow);
-    let case =
-        Case { partition: vec![], order: vec![sort_key(0)], calls: vec![aggregate_call(sum, last_two)], limit: None };
-    let found = run_over(Values::new(batch.schema(), vec![batch]), &case, 1, &Broker::new(1 << 30))?;
+    let case = WindowCase {
+        partition: vec![],
+        order: vec![sort_key(0)],
+        calls: vec![aggregate_call(sum, last_two)],
+        limit: None,
+    };
+    let found = run_over(ReadyBatches::new(batch.schema(), vec![batch]), &case, 1, &Broker::new(1 << 30))?;
     let found = found.column(2).as_primitive::<arrow::datatypes::Float64Type>().values().to_vec();
     let expected = [1e100, 1e100, f64::INFINITY, f64::INFINITY, 5.0, f64::NAN, f64::NAN, 9.0];
     assert!(found.iter().zip(expected).all(|(found, expected)| found.total_cmp(&expected).is_eq()), "{found:?}");
@@ -518,8 +529,12 @@ fn a_sliding_float_sum_keeps_digits_hidden_by_a_large_neighbour() -> Result<()> 
 }
 
 fn error_of(call: WindowCall) -> Error {
-    let case =
-        Case { partition: vec![column::FEW], order: vec![sort_key(column::TIES)], calls: vec![call], limit: None };
+    let case = WindowCase {
+        partition: vec![column::FEW],
+        order: vec![sort_key(column::TIES)],
+        calls: vec![call],
+        limit: None,
+    };
     run(&table(50, 3), &case, 10, 4).expect_err("an error")
 }
 
@@ -540,7 +555,7 @@ fn invalid_frame_offsets_and_row_numbers_are_errors() {
         call(function, whole(), DataType::Int64)
     };
     assert!(error_of(nth(bigint(0))).message().contains("nth_value is asked for row 0"));
-    let case = |call| Case { partition: vec![], order: vec![], calls: vec![call], limit: None };
+    let case = |call| WindowCase { partition: vec![], order: vec![], calls: vec![call], limit: None };
     for call in [nth(null()), ntile(null())] {
         let found = run(&table(20, 3), &case(call), 10, 1).expect("NULL is no error");
         assert_eq!(found.column(kinds().len()).null_count(), 20);
@@ -559,8 +574,8 @@ fn a_total_out_of_range_is_an_error_only_if_a_frame_contains_it() -> Result<()> 
         let frame = frame(FrameUnit::Rows, FrameBound::Preceding(bigint(rows)), FrameBound::CurrentRow);
         let sum = Aggregate::new(AggregateFunction::Sum, Some((Expr::Column(1), kind.clone())), kind.clone());
         let calls = vec![aggregate_call(sum, frame)];
-        let case = Case { partition: vec![], order: vec![sort_key(0)], calls, limit: None };
-        run_over(Values::new(batch.schema(), vec![batch.clone()]), &case, 1, &Broker::new(1 << 30))
+        let case = WindowCase { partition: vec![], order: vec![sort_key(0)], calls, limit: None };
+        run_over(ReadyBatches::new(batch.schema(), vec![batch.clone()]), &case, 1, &Broker::new(1 << 30))
     };
     let found = sum(0)?;
     assert_eq!(found.column(2).as_primitive::<arrow::datatypes::Decimal128Type>().value(3), most);
@@ -585,14 +600,15 @@ fn failures_of_the_input_and_of_memory_end_the_window() {
     };
     for threads in [1, 4] {
         let failing = Arc::new(Failing(numbers(0..1_000, 10)));
-        let window: Arc<dyn BatchSource> = Window::new(failing, request(Broker::new(1 << 30), Cancel::new()));
+        let window: Arc<dyn BatchSource> = WindowOperator::new(failing, request(Broker::new(1 << 30), Cancel::new()));
         assert_eq!(collect(&window, threads).unwrap_err().kind(), ErrorKind::Io);
         let window: Arc<dyn BatchSource> =
-            Window::new(numbers(0..100_000, 10), request(Broker::new(1 << 16), Cancel::new()));
+            WindowOperator::new(numbers(0..100_000, 10), request(Broker::new(1 << 16), Cancel::new()));
         assert_eq!(collect(&window, threads).unwrap_err().kind(), ErrorKind::MemoryLimit);
         let cancel = Cancel::new();
         cancel.cancel();
-        let window: Arc<dyn BatchSource> = Window::new(numbers(0..1_000, 10), request(Broker::new(1 << 30), cancel));
+        let window: Arc<dyn BatchSource> =
+            WindowOperator::new(numbers(0..1_000, 10), request(Broker::new(1 << 30), cancel));
         assert_eq!(collect(&window, threads).unwrap_err().kind(), ErrorKind::Cancelled);
     }
 }

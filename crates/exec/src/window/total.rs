@@ -18,7 +18,7 @@ use super::OWNER;
 use super::evaluate::{Evaluation, argument, column_of};
 use super::failed;
 use super::fixed::{narrow_array, validity, wide_array};
-use super::frame::{FrameShape, Frames, Side, ends_of};
+use super::frame::{FrameShape, FrameSide, Frames, ends_of};
 use super::sorted::{SortedRows, boundaries};
 use super::tree::{FrameFold, fold_frames};
 use crate::group::{Bits, bits_of};
@@ -79,7 +79,7 @@ fn first_of_values(
     let sorted = take(&values, &UInt32Array::from(order.clone()), None).map_err(failed)?;
     let ends = boundaries(&[sorted], values.len())?;
     // The start of a position's partition identifies the partition.
-    let starts = ends_of(&rows.partitions, Side::Start, rows.len());
+    let starts = ends_of(&rows.partitions, FrameSide::Start, rows.len());
     let mut is_first = vec![false; rows.len()];
     for ends in ends.windows(2) {
         // `places_in_order` must keep equal values in the order of their positions, so that the first position of a

@@ -37,7 +37,7 @@ use crate::batch::{BatchSource, Batches};
 use crate::phase::Phase;
 use crate::share::{batch_of, share};
 use crate::sort::{HeldBuffers, Sort, SortRequest, canonical, width_of};
-use crate::values::Values;
+use crate::values::ReadyBatches;
 
 /// The number of rows that a bucket should have, so that its entries stay in the caches of the core that sorts them.
 /// It is small in tests, so that there are many buckets.
@@ -54,9 +54,9 @@ const BYTES_OF_CALL: usize = 64;
 pub(super) struct Windowing {
     input: Arc<dyn BatchSource>,
     request: WindowRequest,
-    gathered: Arc<Phase<GatheredPart, Gathered>>,
+    gathered: Arc<Phase<GatheredPart, WindowInput>>,
     scattered: Arc<Phase<ScatteredPart, Scattered>>,
-    computed: Arc<Phase<ComputedPart, Computed>>,
+    computed: Arc<Phase<ComputedPart, WindowResults>>,
     /// The number of the next piece of work in each phase: the batch to scatter, the bucket or call to compute, and
     /// the batch to return.
     next_scattered: AtomicUsize,
@@ -72,7 +72,7 @@ struct GatheredPart {
 }
 
 /// All rows of the input, and the way in which they come into order.
-struct Gathered {
+struct WindowInput {
     held: HeldRows,
     arrangement: Arrangement,
     _memory: Vec<Reservation>,
@@ -138,7 +138,7 @@ struct ComputedPart {
 }
 
 /// The results of all calls.
-struct Computed {
+struct WindowResults {
     /// For each call, the arrays that its results are picked from.
     arrays: Vec<Vec<ArrayRef>>,
     _memory: Vec<Reservation>,
@@ -253,7 +253,7 @@ impl Windowing {
         Ok(GatheredPart { batches, ranges, memory })
     }
 
-    fn whole_input(&self, parts: Vec<GatheredPart>) -> Result<Gathered> {
+    fn whole_input(&self, parts: Vec<GatheredPart>) -> Result<WindowInput> {
         let (mut batches, mut memory) = (Vec::new(), Vec::new());
         let mut ranges: Vec<Option<KeyRange>> = Vec::new();
         for part in parts {
@@ -283,7 +283,7 @@ impl Windowing {
                 Arrangement::Buckets { layout, bucket_bits }
             }
         };
-        Ok(Gathered { held, arrangement, _memory: memory })
+        Ok(WindowInput { held, arrangement, _memory: memory })
     }
 
     /// Prepares a sort of the places of all rows by the ORDER BY of the window.
@@ -311,7 +311,7 @@ impl Windowing {
             cancel: self.request.cancel.clone(),
             broker: self.request.broker.clone(),
         };
-        Sort::new(Values::new(schema, batches), request)
+        Sort::new(ReadyBatches::new(schema, batches), request)
     }
 
     fn needs_peers(&self) -> bool {
@@ -319,7 +319,7 @@ impl Windowing {
     }
 
     /// Puts the rows of some batches into buckets, or takes part in sorting all rows.
-    fn scatter(&self, gathered: &Gathered) -> Result<ScatteredPart> {
+    fn scatter(&self, gathered: &WindowInput) -> Result<ScatteredPart> {
         let mut memory = self.request.broker.reservation(OWNER);
         let mut cells = Vec::new();
         let entries = match &gathered.arrangement {
@@ -445,7 +445,7 @@ impl Windowing {
         }
     }
 
-    fn all_entries(&self, parts: Vec<ScatteredPart>, gathered: &Gathered) -> Result<Scattered> {
+    fn all_entries(&self, parts: Vec<ScatteredPart>, gathered: &WindowInput) -> Result<Scattered> {
         let (mut narrow, mut wide, mut sorted) = (Vec::new(), Vec::new(), None);
         let (mut cells, mut memory) = (Vec::new(), Vec::new());
         for part in parts {
@@ -486,7 +486,7 @@ impl Windowing {
     fn bucket(
         &self,
         number: usize,
-        gathered: &Gathered,
+        gathered: &WindowInput,
         rows: &ReadyRows,
         room: &mut BucketRoom,
         memory: &mut Reservation,
@@ -502,7 +502,7 @@ impl Windowing {
         &self,
         buckets: &[Mutex<Vec<Vec<E>>>],
         number: usize,
-        gathered: &Gathered,
+        gathered: &WindowInput,
         [entries, scratch]: &mut [Vec<E>; 2],
         memory: &mut Reservation,
     ) -> Result<Option<SortedRows>> {
@@ -530,7 +530,7 @@ impl Windowing {
 
     /// Takes buckets and computes all their calls until none is left. With a single partition, workers take calls
     /// instead.
-    fn compute(&self, gathered: &Gathered, scattered: &Scattered) -> Result<ComputedPart> {
+    fn compute(&self, gathered: &WindowInput, scattered: &Scattered) -> Result<ComputedPart> {
         let mut made = Vec::new();
         let mut made_memory = self.request.broker.reservation(OWNER);
         let mut memory = self.request.broker.reservation(OWNER);
@@ -574,7 +574,7 @@ impl Windowing {
         Ok(ComputedPart { made, memory: made_memory })
     }
 
-    fn all_results(&self, parts: Vec<ComputedPart>, gathered: &Gathered) -> Computed {
+    fn all_results(&self, parts: Vec<ComputedPart>, gathered: &WindowInput) -> WindowResults {
         let mut arrays: Vec<Vec<ArrayRef>> = vec![Vec::new(); self.request.calls.len()];
         let mut memory = Vec::new();
         for part in parts {
@@ -594,11 +594,11 @@ impl Windowing {
                 *arrays = self.picked_arrays(call, gathered);
             }
         }
-        Computed { arrays, _memory: memory }
+        WindowResults { arrays, _memory: memory }
     }
 
     /// The input arrays that the results of a call are picked from.
-    fn picked_arrays(&self, call: usize, gathered: &Gathered) -> Vec<ArrayRef> {
+    fn picked_arrays(&self, call: usize, gathered: &WindowInput) -> Vec<ArrayRef> {
         let call = &self.request.calls[call];
         if CellForm::of(&call.kind) != CellForm::Picked {
             return Vec::new();
@@ -612,7 +612,7 @@ impl Windowing {
     /// Returns the first rows of the partitions in the next bucket that has any.
     fn next_first_rows(
         &self,
-        gathered: &Gathered,
+        gathered: &WindowInput,
         scattered: &Scattered,
         ready: &mut VecDeque<RecordBatch>,
     ) -> Result<Option<RecordBatch>> {
@@ -639,7 +639,7 @@ impl Windowing {
     }
 
     /// Appends the rows whose first result is at most the limit, with the results of all calls, to `ready` as batches.
-    fn first_rows(&self, rows: &SortedRows, gathered: &Gathered, ready: &mut VecDeque<RecordBatch>) -> Result<()> {
+    fn first_rows(&self, rows: &SortedRows, gathered: &WindowInput, ready: &mut VecDeque<RecordBatch>) -> Result<()> {
         let WindowRequest { order, broker, cancel, calls, limit, schema, batch_rows, .. } = &self.request;
         let evaluation = Evaluation::new(&gathered.held, rows, order, broker, cancel);
         let results = calls.iter().map(|call| evaluation.results(call)).collect::<Result<Vec<_>>>()?;

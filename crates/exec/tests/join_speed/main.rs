@@ -17,7 +17,7 @@ use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use rowmill_base::{Broker, Cancel};
 use rowmill_exec::batch::{BatchSource, Batches};
-use rowmill_exec::join::{Join, JoinRequest};
+use rowmill_exec::join::{HashJoin, JoinRequest};
 use rowmill_plan::JoinKind;
 
 use self::stored::Stored;
@@ -92,7 +92,7 @@ fn run(build: Arc<dyn BatchSource>, probe: Arc<dyn BatchSource>, kind: JoinKind)
         null_aware: false,
     };
     let broker = request.broker.clone();
-    let join = Join::new(build, probe, request).expect("a request that fits");
+    let join = HashJoin::new(build, probe, request).expect("a request that fits");
     let work = |share: Batches| {
         let rows = share.map(|batch| batch.expect("no error").num_rows()).sum::<usize>();
         (rows, cpu_time())

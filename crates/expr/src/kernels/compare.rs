@@ -122,7 +122,7 @@ where
 }
 
 fn bits<T: Copy>(sides: &Sides<'_, T>, test: impl Fn(T, T) -> bool) -> BooleanBuffer {
-    use super::sides::Side::{Column, Constant};
+    use super::sides::OperandSide::{Column, Constant};
     match (sides.left, sides.right) {
         (Column(left), Column(right)) => BooleanBuffer::collect_bool(sides.rows, |row| test(left[row], right[row])),
         (Column(left), Constant(right)) => BooleanBuffer::collect_bool(sides.rows, |row| test(left[row], right)),

@@ -24,15 +24,15 @@ pub const ESCAPE: char = '\\';
 pub struct LikePattern {
     /// The pieces between the `%`, in order. There is one more piece than there are `%`. The first and the last piece
     /// may be empty.
-    pieces: Vec<Piece>,
+    pieces: Vec<LikePiece>,
     /// The longest text that every match must contain, or empty if no such text exists.
     needle: Finder<'static>,
-    search: Search,
+    search: LikeSearch,
 }
 
 /// How we find the matches among many strings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Search {
+enum LikeSearch {
     /// Match each string, because only its ends count or no needle exists.
     Each,
     /// Search the needle, which alone decides.
@@ -43,10 +43,10 @@ enum Search {
 
 /// A sequence of text and single characters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Piece(Vec<Part>);
+struct LikePiece(Vec<LikePart>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Part {
+enum LikePart {
     Text(Vec<u8>),
     /// A number of arbitrary characters.
     Any(usize),
@@ -129,18 +129,18 @@ impl LikePattern {
 
     /// Prepares `pattern`. An escape at its end is a literal.
     pub fn new(pattern: &str, escape: Option<char>) -> LikePattern {
-        let mut pieces = vec![Piece::default()];
+        let mut pieces = vec![LikePiece::default()];
         for token in tokens(pattern, escape) {
             let parts = &mut pieces.last_mut().expect("there is a piece from the start").0;
             match (token, parts.last_mut()) {
-                (Token::AnyText, _) => pieces.push(Piece::default()),
-                (Token::AnyCharacter, Some(Part::Any(count))) => *count += 1,
-                (Token::AnyCharacter, _) => parts.push(Part::Any(1)),
-                (Token::Character(character), Some(Part::Text(text))) => push(text, character),
+                (Token::AnyText, _) => pieces.push(LikePiece::default()),
+                (Token::AnyCharacter, Some(LikePart::Any(count))) => *count += 1,
+                (Token::AnyCharacter, _) => parts.push(LikePart::Any(1)),
+                (Token::Character(character), Some(LikePart::Text(text))) => push(text, character),
                 (Token::Character(character), _) => {
                     let mut text = Vec::new();
                     push(&mut text, character);
-                    parts.push(Part::Text(text));
+                    parts.push(LikePart::Text(text));
                 }
             }
         }
@@ -151,22 +151,22 @@ impl LikePattern {
             place += 1;
             place == 1 || place == last + 1 || !piece.0.is_empty()
         });
-        let texts = pieces.iter().flat_map(|piece| &piece.0).filter_map(Part::text);
+        let texts = pieces.iter().flat_map(|piece| &piece.0).filter_map(LikePart::text);
         let needle = texts.max_by_key(|text| text.len()).unwrap_or_default();
         let search = match &pieces[..] {
-            _ if needle.is_empty() => Search::Each,
-            [_] | [_, _] => Search::Each,
-            [first, Piece(middle), last] if first.0.is_empty() && last.0.is_empty() && middle.len() == 1 => {
-                Search::Needle
+            _ if needle.is_empty() => LikeSearch::Each,
+            [_] | [_, _] => LikeSearch::Each,
+            [first, LikePiece(middle), last] if first.0.is_empty() && last.0.is_empty() && middle.len() == 1 => {
+                LikeSearch::Needle
             }
-            _ => Search::Candidates,
+            _ => LikeSearch::Candidates,
         };
         LikePattern { needle: Finder::new(needle).into_owned(), search, pieces }
     }
 
     /// Returns the text that decides alone: a string matches if it contains the text. `None` if the pattern needs more.
     pub fn text(&self) -> Option<&[u8]> {
-        (self.search == Search::Needle).then(|| self.needle())
+        (self.search == LikeSearch::Needle).then(|| self.needle())
     }
 
     /// Returns the longest text that every matching string contains.
@@ -177,7 +177,7 @@ impl LikePattern {
     /// Sets whether each string matches. String `i` is `bytes[offsets[i]..offsets[i + 1]]`, and `truth` has a value for
     /// each string.
     pub fn find(&self, bytes: &[u8], offsets: &[u32], truth: &mut [bool]) {
-        if self.search == Search::Each {
+        if self.search == LikeSearch::Each {
             for (index, truth) in truth.iter_mut().enumerate() {
                 *truth = self.matches(&bytes[offsets[index] as usize..offsets[index + 1] as usize]);
             }
@@ -197,7 +197,7 @@ impl LikePattern {
                 from = hit + 1;
                 continue;
             }
-            truth[index] = self.search == Search::Needle || self.matches(&bytes[offsets[index] as usize..behind]);
+            truth[index] = self.search == LikeSearch::Needle || self.matches(&bytes[offsets[index] as usize..behind]);
             // One hit per string is enough, so we continue with the next string.
             from = behind;
         }
@@ -205,7 +205,7 @@ impl LikePattern {
 
     /// Whether one string matches.
     pub fn matches(&self, string: &[u8]) -> bool {
-        if self.search == Search::Needle {
+        if self.search == LikeSearch::Needle {
             return self.needle.find(string).is_some();
         }
         let (first, rest) = self.pieces.split_first().expect("a pattern has a piece");
@@ -239,23 +239,23 @@ fn push(text: &mut Vec<u8>, character: char) {
     text.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
 }
 
-impl Part {
+impl LikePart {
     fn text(&self) -> Option<&[u8]> {
         match self {
-            Part::Text(text) => Some(text),
-            Part::Any(_) => None,
+            LikePart::Text(text) => Some(text),
+            LikePart::Any(_) => None,
         }
     }
 }
 
-impl Piece {
+impl LikePiece {
     /// Returns the end of the piece in `string` if the piece occurs at `at`.
     fn end_at(&self, string: &[u8], mut at: usize) -> Option<usize> {
         for part in &self.0 {
             match part {
-                Part::Text(text) if string[at..].starts_with(text) => at += text.len(),
-                Part::Text(_) => return None,
-                Part::Any(count) => {
+                LikePart::Text(text) if string[at..].starts_with(text) => at += text.len(),
+                LikePart::Text(_) => return None,
+                LikePart::Any(count) => {
                     for _ in 0..*count {
                         at = character_behind(string, at)?;
                     }
@@ -270,9 +270,9 @@ impl Piece {
         let mut end = string.len();
         for part in self.0.iter().rev() {
             match part {
-                Part::Text(text) if string[..end].ends_with(text) => end -= text.len(),
-                Part::Text(_) => return None,
-                Part::Any(count) => {
+                LikePart::Text(text) if string[..end].ends_with(text) => end -= text.len(),
+                LikePart::Text(_) => return None,
+                LikePart::Any(count) => {
                     for _ in 0..*count {
                         end = string[..end].iter().rposition(|byte| !is_inside(*byte))?;
                     }
@@ -285,7 +285,7 @@ impl Piece {
     /// Returns the end of the piece's first occurrence in `string` from `at` on.
     fn find(&self, string: &[u8], mut at: usize) -> Option<usize> {
         loop {
-            if let Some(Part::Text(text)) = self.0.first() {
+            if let Some(LikePart::Text(text)) = self.0.first() {
                 at += memchr::memmem::find(&string[at..], text)?;
             }
             if let Some(end) = self.end_at(string, at) {
@@ -418,9 +418,9 @@ mod tests {
     #[test]
     fn patterns_of_one_text_are_searched_directly() {
         let search = |pattern| LikePattern::new(pattern, Some(ESCAPE)).search;
-        assert_eq!(["%a%", "%a\\_%%"].map(search), [Search::Needle; 2]);
-        assert_eq!(["%a_%", "%a%b", "x%a%", "%a%b%", "%_a%"].map(search), [Search::Candidates; 5]);
-        assert_eq!(["%a", "a_", "_", "%_%", "%%", ""].map(search), [Search::Each; 6]);
+        assert_eq!(["%a%", "%a\\_%%"].map(search), [LikeSearch::Needle; 2]);
+        assert_eq!(["%a_%", "%a%b", "x%a%", "%a%b%", "%_a%"].map(search), [LikeSearch::Candidates; 5]);
+        assert_eq!(["%a", "a_", "_", "%_%", "%%", ""].map(search), [LikeSearch::Each; 6]);
     }
 
     #[test]

@@ -8,25 +8,25 @@ use rowmill_plan::Operand;
 
 /// The values of one side.
 #[derive(Clone, Copy)]
-pub(super) enum Side<'a, T> {
+pub(super) enum OperandSide<'a, T> {
     Column(&'a [T]),
     Constant(T),
 }
 
-impl<T: Copy> Side<'_, T> {
+impl<T: Copy> OperandSide<'_, T> {
     #[inline]
     fn at(self, row: usize) -> T {
         match self {
-            Side::Column(values) => values[row],
-            Side::Constant(value) => value,
+            OperandSide::Column(values) => values[row],
+            OperandSide::Constant(value) => value,
         }
     }
 }
 
 /// Both sides, with the NULL rows of either.
 pub(super) struct Sides<'a, T> {
-    pub(super) left: Side<'a, T>,
-    pub(super) right: Side<'a, T>,
+    pub(super) left: OperandSide<'a, T>,
+    pub(super) right: OperandSide<'a, T>,
     pub(super) rows: usize,
     pub(super) nulls: Option<NullBuffer>,
 }
@@ -37,10 +37,14 @@ impl<T: Copy> Sides<'_, T> {
     pub(super) fn map<O>(&self, mut op: impl FnMut(T, T) -> O) -> Vec<O> {
         match (self.left, self.right) {
             // The match is outside of the loops, so that each loop is simple enough to vectorise.
-            (Side::Column(left), Side::Column(right)) => left.iter().zip(right).map(|(l, r)| op(*l, *r)).collect(),
-            (Side::Column(left), Side::Constant(right)) => left.iter().map(|l| op(*l, right)).collect(),
-            (Side::Constant(left), Side::Column(right)) => right.iter().map(|r| op(left, *r)).collect(),
-            (Side::Constant(left), Side::Constant(right)) => (0..self.rows).map(|_| op(left, right)).collect(),
+            (OperandSide::Column(left), OperandSide::Column(right)) => {
+                left.iter().zip(right).map(|(l, r)| op(*l, *r)).collect()
+            }
+            (OperandSide::Column(left), OperandSide::Constant(right)) => left.iter().map(|l| op(*l, right)).collect(),
+            (OperandSide::Constant(left), OperandSide::Column(right)) => right.iter().map(|r| op(left, *r)).collect(),
+            (OperandSide::Constant(left), OperandSide::Constant(right)) => {
+                (0..self.rows).map(|_| op(left, right)).collect()
+            }
         }
     }
 
@@ -62,11 +66,11 @@ pub(super) fn sides<'a, T: ArrowPrimitiveType>(
     Ok(Sides { left: side::<T>(left)?, right: side::<T>(right)?, rows, nulls: joint_nulls(left, right, rows) })
 }
 
-fn side<T: ArrowPrimitiveType>(operand: &Operand) -> Result<Side<'_, T::Native>> {
+fn side<T: ArrowPrimitiveType>(operand: &Operand) -> Result<OperandSide<'_, T::Native>> {
     let Some(array) = operand.values.as_primitive_opt::<T>() else {
         return Err(Error::internal(format!("an operand of type {}", operand.values.data_type())));
     };
-    Ok(if operand.is_constant { Side::Constant(array.value(0)) } else { Side::Column(array.values()) })
+    Ok(if operand.is_constant { OperandSide::Constant(array.value(0)) } else { OperandSide::Column(array.values()) })
 }
 
 /// Returns the rows in which either operand is NULL.

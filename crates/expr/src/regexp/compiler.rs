@@ -8,7 +8,7 @@ use regex_syntax::hir::{Hir, HirKind, Look, Repetition};
 
 use super::class::Class;
 use super::first::First;
-use super::program::{Branch, Literal, Op, Program, Run, Start};
+use super::program::{ClassRun, Literal, Op, Program, RegexBranch, Start};
 
 /// The most operations of a program.
 const OPS_MAX: usize = 128;
@@ -16,10 +16,10 @@ const OPS_MAX: usize = 128;
 impl Program {
     /// Compiles a pattern. The program records the positions of `groups`. Returns `None` if the pattern is too complex.
     pub(super) fn new(pattern: &Hir, groups: &BTreeSet<usize>) -> Option<Program> {
-        let mut compiler = Compiler { ops: Vec::new(), classes: Vec::new(), groups };
+        let mut compiler = RegexCompiler { ops: Vec::new(), classes: Vec::new(), groups };
         compiler.node(pattern)?;
         compiler.push(Op::Match)?;
-        let Compiler { ops, classes, .. } = compiler;
+        let RegexCompiler { ops, classes, .. } = compiler;
         let bytes_min = pattern.properties().minimum_len().unwrap_or(0);
         let mut program = Program { ops, classes, start: Start::of(pattern), bytes_min };
         program.look_ahead();
@@ -81,13 +81,13 @@ impl Program {
     }
 }
 
-struct Compiler<'g> {
+struct RegexCompiler<'g> {
     ops: Vec<Op>,
     classes: Vec<Class>,
     groups: &'g BTreeSet<usize>,
 }
 
-impl Compiler<'_> {
+impl RegexCompiler<'_> {
     fn push(&mut self, op: Op) -> Option<()> {
         self.ops.push(op);
         (self.ops.len() <= OPS_MAX).then_some(())
@@ -160,7 +160,7 @@ impl Compiler<'_> {
         let sub = self.bare(sub);
         if let Some(class) = Class::of(sub) {
             let class = self.class(class);
-            let run = Run { class, min, max, is_greedy: greedy, follow: First::NOTHING, is_forced: false };
+            let run = ClassRun { class, min, max, is_greedy: greedy, follow: First::NOTHING, is_forced: false };
             return self.push(Op::Run(Box::new(run)));
         }
         // Only the library knows the exact meaning of a loop with an empty round.
@@ -196,7 +196,7 @@ impl Compiler<'_> {
 
     fn branch(&mut self) -> Option<usize> {
         let at = self.ops.len();
-        self.push(Op::Branch(Box::new(Branch::new(at + 1))))?;
+        self.push(Op::Branch(Box::new(RegexBranch::new(at + 1))))?;
         Some(at)
     }
 

@@ -7,7 +7,7 @@
 use regex_syntax::hir::Look;
 use regex_syntax::is_word_character;
 
-use super::program::{Branch, Op, Program, Run, Sides};
+use super::program::{ClassRun, Op, Program, RegexBranch, Sides};
 
 /// The steps per byte of a text, and per text. Each byte that a run passes is a step, and so is each choice. Ordinary
 /// patterns should need far fewer.
@@ -22,7 +22,7 @@ const UNSET: usize = usize::MAX;
 
 /// The result of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum SearchOutcome {
     Found,
     NotFound,
     /// The machine ran out of steps.
@@ -72,9 +72,9 @@ impl Machine {
     }
 
     /// Searches the first match that begins at `from` or later. `from` may be inside of a character.
-    pub(super) fn find(&mut self, program: &Program, text: &str, from: usize) -> Outcome {
+    pub(super) fn find(&mut self, program: &Program, text: &str, from: usize) -> SearchOutcome {
         // A match that begins later would not fit into the text.
-        let Some(last) = text.len().checked_sub(program.bytes_min) else { return Outcome::NotFound };
+        let Some(last) = text.len().checked_sub(program.bytes_min) else { return SearchOutcome::NotFound };
         let mut from = from;
         while from <= last
             && let Some(start) = program.start.find(text, from)
@@ -82,14 +82,14 @@ impl Machine {
             self.spend(1);
             if let Some(end) = self.attempt(program, text, start) {
                 self.set_group(0, Some((start, end)));
-                return Outcome::Found;
+                return SearchOutcome::Found;
             }
             if self.steps_left == 0 {
-                return Outcome::GaveUp;
+                return SearchOutcome::GaveUp;
             }
             from = start + 1;
         }
-        Outcome::NotFound
+        SearchOutcome::NotFound
     }
 
     fn spend(&mut self, steps: usize) {
@@ -143,7 +143,7 @@ impl Machine {
     }
 
     /// Returns the operation to continue with.
-    fn branch(&mut self, branch: &Branch, text: &[u8], at: usize) -> Option<usize> {
+    fn branch(&mut self, branch: &RegexBranch, text: &[u8], at: usize) -> Option<usize> {
         self.spend(1);
         match branch.sides(text, at) {
             Sides::Neither => None,
@@ -157,7 +157,7 @@ impl Machine {
     }
 
     /// Returns the end of the run of operation `op` that begins at `at`.
-    fn run(&mut self, program: &Program, run: &Run, text: &str, op: usize, at: usize) -> Option<usize> {
+    fn run(&mut self, program: &Program, run: &ClassRun, text: &str, op: usize, at: usize) -> Option<usize> {
         let (first, last) = program.classes[run.class].ends(text, at, run.min, run.max)?;
         self.spend(last - at);
         // Only one end is possible, so nothing needs to be kept.
@@ -168,7 +168,7 @@ impl Machine {
     }
 
     /// Returns the best position of `from..end` at which a run can end, and keeps the others.
-    fn choose(&mut self, run: &Run, text: &[u8], op: usize, from: usize, end: usize) -> Option<usize> {
+    fn choose(&mut self, run: &ClassRun, text: &[u8], op: usize, from: usize, end: usize) -> Option<usize> {
         let (chosen, from, end) = if run.is_greedy {
             let chosen = run.follow.rfind(text, from, end)?;
             (chosen, from, chosen)

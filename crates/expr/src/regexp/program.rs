@@ -35,11 +35,11 @@ pub(super) enum Op {
     Literal(Literal),
     /// One character of a class.
     Char(usize),
-    Run(Box<Run>),
+    Run(Box<ClassRun>),
     /// Saves the position in a slot: 2g where group g begins, 2g + 1 where it ends.
     Save(usize),
     Look(Look),
-    Branch(Box<Branch>),
+    Branch(Box<RegexBranch>),
     Jump(usize),
     Match,
 }
@@ -54,7 +54,7 @@ pub(super) struct Literal {
 
 /// A run of characters of one class.
 #[derive(Debug)]
-pub(super) struct Run {
+pub(super) struct ClassRun {
     pub(super) class: usize,
     pub(super) min: u32,
     pub(super) max: Option<u32>,
@@ -67,7 +67,7 @@ pub(super) struct Run {
 
 /// Two ways to continue.
 #[derive(Debug)]
-pub(super) struct Branch {
+pub(super) struct RegexBranch {
     pub(super) preferred: usize,
     pub(super) other: usize,
     /// For each next byte, the sides that can match.
@@ -121,10 +121,10 @@ impl Literal {
     }
 }
 
-impl Branch {
+impl RegexBranch {
     /// Makes a branch between the next operation and one that is set later.
-    pub(super) fn new(next: usize) -> Branch {
-        Branch { preferred: next, other: next, sides: [Sides::Neither; 256], sides_at_end: Sides::Neither }
+    pub(super) fn new(next: usize) -> RegexBranch {
+        RegexBranch { preferred: next, other: next, sides: [Sides::Neither; 256], sides_at_end: Sides::Neither }
     }
 
     /// Sets the bytes with which each side can continue.

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use regex::{CaptureLocations, Regex};
 use regex_syntax::hir::{Hir, HirKind};
 
-use super::machine::{Machine, Outcome};
+use super::machine::{Machine, SearchOutcome};
 use super::program::{Program, Start};
 
 /// The number of texts on which the machine may give up before the searcher leaves all further ones to the library. A
@@ -18,7 +18,7 @@ const GIVEN_UP_MAX: usize = 64;
 
 /// A search for a pattern.
 #[derive(Debug)]
-pub(super) struct Search {
+pub(super) struct RegexSearch {
     regex: Regex,
     program: Option<Program>,
     /// The groups whose positions are needed, beside the match itself.
@@ -28,7 +28,7 @@ pub(super) struct Search {
 /// A search over many texts, one after the other.
 #[derive(Debug)]
 pub(super) struct Searcher<'s> {
-    search: &'s Search,
+    search: &'s RegexSearch,
     program: Option<&'s Program>,
     machine: Machine,
     /// The library's memory for the positions of groups.
@@ -36,9 +36,9 @@ pub(super) struct Searcher<'s> {
     given_up: usize,
 }
 
-impl Search {
+impl RegexSearch {
     /// Makes a search that only tells whether `regex`, which was parsed to `hir`, matches.
-    pub(super) fn whether(regex: Regex, hir: &Hir) -> Search {
+    pub(super) fn whether(regex: Regex, hir: &Hir) -> RegexSearch {
         let groups = BTreeSet::new();
         let is_of_use = |program: &Program| match program.start {
             Start::Text => true,
@@ -46,14 +46,14 @@ impl Search {
             Start::Literals(_) => matches!(Start::of(hir), Start::Anywhere),
             Start::Anywhere => false,
         };
-        Search { program: Program::new(&without_empty_ends(hir), &groups).filter(is_of_use), regex, groups }
+        RegexSearch { program: Program::new(&without_empty_ends(hir), &groups).filter(is_of_use), regex, groups }
     }
 
     /// Makes a search for the positions of matches of `regex`, which was parsed to `hir`, and of some of its groups.
-    pub(super) fn places(regex: Regex, hir: &Hir, groups: &BTreeSet<usize>) -> Search {
+    pub(super) fn places(regex: Regex, hir: &Hir, groups: &BTreeSet<usize>) -> RegexSearch {
         let groups: BTreeSet<usize> = groups.iter().copied().filter(|&group| group > 0).collect();
         let is_of_use = |program: &Program| !groups.is_empty() || !matches!(program.start, Start::Anywhere);
-        Search { program: Program::new(hir, &groups).filter(is_of_use), regex, groups }
+        RegexSearch { program: Program::new(hir, &groups).filter(is_of_use), regex, groups }
     }
 
     /// Leaves everything to the library.
@@ -127,9 +127,9 @@ impl Searcher<'_> {
     #[inline]
     fn by_program(&mut self, program: &Program, text: &str, from: usize) -> Option<bool> {
         match self.machine.find(program, text, from) {
-            Outcome::Found => Some(true),
-            Outcome::NotFound => Some(false),
-            Outcome::GaveUp => {
+            SearchOutcome::Found => Some(true),
+            SearchOutcome::NotFound => Some(false),
+            SearchOutcome::GaveUp => {
                 self.given_up += 1;
                 if self.given_up > GIVEN_UP_MAX {
                     self.program = None;

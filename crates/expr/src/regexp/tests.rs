@@ -4,7 +4,7 @@ use arrow::array::AsArray;
 use arrow::compute::concat;
 use rand::prelude::*;
 
-use super::machine::{Machine, Outcome};
+use super::machine::{Machine, SearchOutcome};
 use super::program::Program;
 use super::*;
 
@@ -245,11 +245,11 @@ fn programs_find_what_the_library_finds() {
             machine.begin(&text);
             let outcome = machine.find(&program, &text, from);
             let found = regex.captures_read_at(&mut wanted, &text, from).is_some();
-            if outcome == Outcome::GaveUp {
+            if outcome == SearchOutcome::GaveUp {
                 given_up += 1;
                 continue;
             }
-            assert_eq!(outcome == Outcome::Found, found, "{pattern:?} in {text:?} from {from}");
+            assert_eq!(outcome == SearchOutcome::Found, found, "{pattern:?} in {text:?} from {from}");
             for &group in groups.iter().chain(&[0]).filter(|_| found) {
                 let at = machine.group(group);
                 assert_eq!(at, wanted.get(group), "group {group} of {pattern:?} in {text:?} from {from}");

@@ -45,11 +45,11 @@ pub fn format_value(array: &dyn Array, row: usize) -> Result<Option<String>> {
 /// An array whose values can be written as text, row by row.
 pub struct TextColumn<'a> {
     nulls: Option<NullBuffer>,
-    values: Values<'a>,
+    values: WrittenValues<'a>,
 }
 
 /// The array, by the way its values are written.
-enum Values<'a> {
+enum WrittenValues<'a> {
     Null,
     Boolean(&'a BooleanArray),
     Int8(&'a [i8]),
@@ -100,13 +100,13 @@ enum Values<'a> {
 impl<'a> TextColumn<'a> {
     /// Prepares `array` for writing. Returns an error for a type that has no text.
     pub fn new(array: &'a dyn Array) -> Result<TextColumn<'a>> {
-        Ok(TextColumn { nulls: array.logical_nulls(), values: Values::new(array)? })
+        Ok(TextColumn { nulls: array.logical_nulls(), values: WrittenValues::new(array)? })
     }
 
     /// Whether the value in `row` is NULL.
     #[inline]
     pub fn is_null(&self, row: usize) -> bool {
-        matches!(self.values, Values::Null) || self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row))
+        matches!(self.values, WrittenValues::Null) || self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row))
     }
 
     /// Appends the text of the value in `row` to `out`. Returns `false`, and appends nothing, for NULL.
@@ -127,7 +127,7 @@ impl<'a> TextColumn<'a> {
             self.values.write(row, out);
         } else if let Some(text) = self.values.as_text(row) {
             write_json_string(text, out);
-        } else if let Values::Dictionary(keys, values) = &self.values {
+        } else if let WrittenValues::Dictionary(keys, values) = &self.values {
             values.write_json(keys[row], out);
         } else {
             // Of the characters that JSON escapes, these texts contain at most the backslash of a blob.
@@ -140,75 +140,75 @@ impl<'a> TextColumn<'a> {
     /// Whether the texts are numbers, which tables align to the right.
     pub fn is_number(&self) -> bool {
         match &self.values {
-            Values::Dictionary(_, values) => values.is_number(),
+            WrittenValues::Dictionary(_, values) => values.is_number(),
             values => values.is_number(),
         }
     }
 }
 
-impl<'a> Values<'a> {
-    fn new(array: &'a dyn Array) -> Result<Values<'a>> {
+impl<'a> WrittenValues<'a> {
+    fn new(array: &'a dyn Array) -> Result<WrittenValues<'a>> {
         Ok(match array.data_type() {
-            DataType::Null => Values::Null,
-            DataType::Boolean => Values::Boolean(array.as_boolean()),
-            DataType::Int8 => Values::Int8(slice::<Int8Type>(array)),
-            DataType::Int16 => Values::Int16(slice::<Int16Type>(array)),
-            DataType::Int32 => Values::Int32(slice::<Int32Type>(array)),
-            DataType::Int64 => Values::Int64(slice::<Int64Type>(array)),
-            DataType::UInt8 => Values::UInt8(slice::<UInt8Type>(array)),
-            DataType::UInt16 => Values::UInt16(slice::<UInt16Type>(array)),
-            DataType::UInt32 => Values::UInt32(slice::<UInt32Type>(array)),
-            DataType::UInt64 => Values::UInt64(slice::<UInt64Type>(array)),
-            DataType::Float16 => Values::Float16(array.as_primitive()),
-            DataType::Float32 => Values::Float32(slice::<Float32Type>(array)),
-            DataType::Float64 => Values::Float64(slice::<Float64Type>(array)),
-            DataType::Decimal32(_, scale) => Values::Decimal32(slice::<Decimal32Type>(array), *scale),
-            DataType::Decimal64(_, scale) => Values::Decimal64(slice::<Decimal64Type>(array), *scale),
-            DataType::Decimal128(_, scale) => Values::Decimal128(slice::<Decimal128Type>(array), *scale),
+            DataType::Null => WrittenValues::Null,
+            DataType::Boolean => WrittenValues::Boolean(array.as_boolean()),
+            DataType::Int8 => WrittenValues::Int8(slice::<Int8Type>(array)),
+            DataType::Int16 => WrittenValues::Int16(slice::<Int16Type>(array)),
+            DataType::Int32 => WrittenValues::Int32(slice::<Int32Type>(array)),
+            DataType::Int64 => WrittenValues::Int64(slice::<Int64Type>(array)),
+            DataType::UInt8 => WrittenValues::UInt8(slice::<UInt8Type>(array)),
+            DataType::UInt16 => WrittenValues::UInt16(slice::<UInt16Type>(array)),
+            DataType::UInt32 => WrittenValues::UInt32(slice::<UInt32Type>(array)),
+            DataType::UInt64 => WrittenValues::UInt64(slice::<UInt64Type>(array)),
+            DataType::Float16 => WrittenValues::Float16(array.as_primitive()),
+            DataType::Float32 => WrittenValues::Float32(slice::<Float32Type>(array)),
+            DataType::Float64 => WrittenValues::Float64(slice::<Float64Type>(array)),
+            DataType::Decimal32(_, scale) => WrittenValues::Decimal32(slice::<Decimal32Type>(array), *scale),
+            DataType::Decimal64(_, scale) => WrittenValues::Decimal64(slice::<Decimal64Type>(array), *scale),
+            DataType::Decimal128(_, scale) => WrittenValues::Decimal128(slice::<Decimal128Type>(array), *scale),
             DataType::Decimal256(precision, scale) => {
-                Values::Decimal256(slice::<Decimal256Type>(array), *precision, *scale)
+                WrittenValues::Decimal256(slice::<Decimal256Type>(array), *precision, *scale)
             }
-            DataType::Date32 => Values::Days(slice::<Date32Type>(array)),
-            DataType::Date64 => Values::Millis(slice::<Date64Type>(array)),
-            DataType::Time32(TimeUnit::Second) => Values::Clock32(raw_i32(array), 1),
-            DataType::Time32(_) => Values::Clock32(raw_i32(array), 1_000),
-            DataType::Time64(TimeUnit::Microsecond) => Values::Clock64(raw_i64(array), 1_000_000),
-            DataType::Time64(_) => Values::Clock64(raw_i64(array), 1_000_000_000),
-            DataType::Timestamp(unit, zone) => Values::Timestamp {
+            DataType::Date32 => WrittenValues::Days(slice::<Date32Type>(array)),
+            DataType::Date64 => WrittenValues::Millis(slice::<Date64Type>(array)),
+            DataType::Time32(TimeUnit::Second) => WrittenValues::Clock32(raw_i32(array), 1),
+            DataType::Time32(_) => WrittenValues::Clock32(raw_i32(array), 1_000),
+            DataType::Time64(TimeUnit::Microsecond) => WrittenValues::Clock64(raw_i64(array), 1_000_000),
+            DataType::Time64(_) => WrittenValues::Clock64(raw_i64(array), 1_000_000_000),
+            DataType::Timestamp(unit, zone) => WrittenValues::Timestamp {
                 values: raw_buffer(array),
                 units_per_second: units_per_second(*unit),
                 zoned: zone.is_some(),
             },
-            DataType::Duration(unit) => Values::Duration(raw_buffer(array), units_per_second(*unit)),
-            DataType::Interval(IntervalUnit::YearMonth) => Values::Months(slice::<IntervalYearMonthType>(array)),
-            DataType::Interval(IntervalUnit::DayTime) => Values::DayTime(array.as_primitive()),
+            DataType::Duration(unit) => WrittenValues::Duration(raw_buffer(array), units_per_second(*unit)),
+            DataType::Interval(IntervalUnit::YearMonth) => WrittenValues::Months(slice::<IntervalYearMonthType>(array)),
+            DataType::Interval(IntervalUnit::DayTime) => WrittenValues::DayTime(array.as_primitive()),
             DataType::Interval(IntervalUnit::MonthDayNano) => {
-                Values::MonthDayNano(slice::<IntervalMonthDayNanoType>(array))
+                WrittenValues::MonthDayNano(slice::<IntervalMonthDayNanoType>(array))
             }
-            DataType::Utf8 => Values::Text(array.as_string()),
-            DataType::LargeUtf8 => Values::LargeText(array.as_string()),
-            DataType::Utf8View => Values::TextView(array.as_string_view()),
-            DataType::Binary => Values::Bytes(array.as_binary()),
-            DataType::LargeBinary => Values::LargeBytes(array.as_binary()),
-            DataType::BinaryView => Values::BytesView(array.as_binary_view()),
-            DataType::FixedSizeBinary(16) => Values::Uuid(array.as_fixed_size_binary()),
-            DataType::FixedSizeBinary(_) => Values::FixedBytes(array.as_fixed_size_binary()),
+            DataType::Utf8 => WrittenValues::Text(array.as_string()),
+            DataType::LargeUtf8 => WrittenValues::LargeText(array.as_string()),
+            DataType::Utf8View => WrittenValues::TextView(array.as_string_view()),
+            DataType::Binary => WrittenValues::Bytes(array.as_binary()),
+            DataType::LargeBinary => WrittenValues::LargeBytes(array.as_binary()),
+            DataType::BinaryView => WrittenValues::BytesView(array.as_binary_view()),
+            DataType::FixedSizeBinary(16) => WrittenValues::Uuid(array.as_fixed_size_binary()),
+            DataType::FixedSizeBinary(_) => WrittenValues::FixedBytes(array.as_fixed_size_binary()),
             DataType::List(_) => {
                 let list = array.as_list::<i32>();
-                Values::List(list.offsets(), Box::new(TextColumn::new(list.values())?))
+                WrittenValues::List(list.offsets(), Box::new(TextColumn::new(list.values())?))
             }
             DataType::LargeList(_) => {
                 let list = array.as_list::<i64>();
-                Values::LargeList(list.offsets(), Box::new(TextColumn::new(list.values())?))
+                WrittenValues::LargeList(list.offsets(), Box::new(TextColumn::new(list.values())?))
             }
             DataType::FixedSizeList(_, _) => {
                 let list = array.as_fixed_size_list();
-                Values::FixedList(list, Box::new(TextColumn::new(list.values())?))
+                WrittenValues::FixedList(list, Box::new(TextColumn::new(list.values())?))
             }
             DataType::Struct(fields) => {
                 let columns = array.as_struct().columns();
                 let named = fields.iter().zip(columns);
-                Values::Struct(
+                WrittenValues::Struct(
                     named
                         .map(|(field, column)| Ok((field.name().as_str(), TextColumn::new(column)?)))
                         .collect::<Result<_>>()?,
@@ -222,9 +222,9 @@ impl<'a> Values<'a> {
                 } else {
                     dictionary.normalized_keys()
                 };
-                Values::Dictionary(keys, Box::new(TextColumn::new(dictionary.values())?))
+                WrittenValues::Dictionary(keys, Box::new(TextColumn::new(dictionary.values())?))
             }
-            other => Values::Other(
+            other => WrittenValues::Other(
                 ArrayFormatter::try_new(array, &ARROW_TEXT)
                     .map_err(|error| Error::internal(format!("no text for values of the type {other}: {error}")))?,
             ),
@@ -233,66 +233,68 @@ impl<'a> Values<'a> {
 
     fn write(&self, row: usize, out: &mut String) {
         match self {
-            Values::Null => {}
-            Values::Boolean(values) => out.push_str(if values.value(row) { "true" } else { "false" }),
-            Values::Int8(values) => write_int(values[row], out),
-            Values::Int16(values) => write_int(values[row], out),
-            Values::Int32(values) => write_int(values[row], out),
-            Values::Int64(values) => write_int(values[row], out),
-            Values::UInt8(values) => write_int(values[row], out),
-            Values::UInt16(values) => write_int(values[row], out),
-            Values::UInt32(values) => write_int(values[row], out),
-            Values::UInt64(values) => write_int(values[row], out),
-            Values::Float16(values) => write_float(values.value(row).to_f32(), out),
-            Values::Float32(values) => write_float(values[row], out),
-            Values::Float64(values) => write_float(values[row], out),
-            Values::Decimal32(values, scale) => write_decimal(values[row].into(), *scale, out),
-            Values::Decimal64(values, scale) => write_decimal(values[row].into(), *scale, out),
-            Values::Decimal128(values, scale) => write_decimal(values[row], *scale, out),
-            Values::Decimal256(values, precision, scale) => {
+            WrittenValues::Null => {}
+            WrittenValues::Boolean(values) => out.push_str(if values.value(row) { "true" } else { "false" }),
+            WrittenValues::Int8(values) => write_int(values[row], out),
+            WrittenValues::Int16(values) => write_int(values[row], out),
+            WrittenValues::Int32(values) => write_int(values[row], out),
+            WrittenValues::Int64(values) => write_int(values[row], out),
+            WrittenValues::UInt8(values) => write_int(values[row], out),
+            WrittenValues::UInt16(values) => write_int(values[row], out),
+            WrittenValues::UInt32(values) => write_int(values[row], out),
+            WrittenValues::UInt64(values) => write_int(values[row], out),
+            WrittenValues::Float16(values) => write_float(values.value(row).to_f32(), out),
+            WrittenValues::Float32(values) => write_float(values[row], out),
+            WrittenValues::Float64(values) => write_float(values[row], out),
+            WrittenValues::Decimal32(values, scale) => write_decimal(values[row].into(), *scale, out),
+            WrittenValues::Decimal64(values, scale) => write_decimal(values[row].into(), *scale, out),
+            WrittenValues::Decimal128(values, scale) => write_decimal(values[row], *scale, out),
+            WrittenValues::Decimal256(values, precision, scale) => {
                 out.push_str(&Decimal256Type::format_decimal(values[row], *precision, *scale));
             }
-            Values::Days(values) => write_date(values[row].into(), out),
-            Values::Millis(values) => write_date(values[row].div_euclid(86_400_000), out),
-            Values::Clock32(values, per_second) => write_clock(values[row].into(), *per_second, out),
-            Values::Clock64(values, per_second) => write_clock(values[row], *per_second, out),
-            Values::Timestamp { values, units_per_second, zoned } => {
+            WrittenValues::Days(values) => write_date(values[row].into(), out),
+            WrittenValues::Millis(values) => write_date(values[row].div_euclid(86_400_000), out),
+            WrittenValues::Clock32(values, per_second) => write_clock(values[row].into(), *per_second, out),
+            WrittenValues::Clock64(values, per_second) => write_clock(values[row], *per_second, out),
+            WrittenValues::Timestamp { values, units_per_second, zoned } => {
                 write_timestamp(values[row], *units_per_second, *zoned, out);
             }
-            Values::Months(values) => write_interval(values[row], 0, 0, out),
-            Values::DayTime(values) => {
+            WrittenValues::Months(values) => write_interval(values[row], 0, 0, out),
+            WrittenValues::DayTime(values) => {
                 let value = values.value(row);
                 write_interval(0, value.days, i128::from(value.milliseconds) * 1_000_000, out);
             }
-            Values::MonthDayNano(values) => {
+            WrittenValues::MonthDayNano(values) => {
                 let value = values[row];
                 write_interval(value.months, value.days, value.nanoseconds.into(), out);
             }
-            Values::Duration(values, per_second) => {
+            WrittenValues::Duration(values, per_second) => {
                 let nanos = i128::from(values[row]) * i128::from(1_000_000_000 / per_second);
                 write_interval(0, 0, nanos, out);
             }
-            Values::Text(_) | Values::LargeText(_) | Values::TextView(_) => {
+            WrittenValues::Text(_) | WrittenValues::LargeText(_) | WrittenValues::TextView(_) => {
                 out.push_str(self.as_text(row).unwrap_or_default());
             }
-            Values::Bytes(values) => write_blob(values.value(row), out),
-            Values::LargeBytes(values) => write_blob(values.value(row), out),
-            Values::BytesView(values) => write_blob(values.value(row), out),
-            Values::FixedBytes(values) => write_blob(values.value(row), out),
-            Values::Uuid(values) => write_uuid(values.value(row), out),
-            Values::List(offsets, items) => write_list(offsets[row] as usize..offsets[row + 1] as usize, items, out),
-            Values::LargeList(offsets, items) => {
+            WrittenValues::Bytes(values) => write_blob(values.value(row), out),
+            WrittenValues::LargeBytes(values) => write_blob(values.value(row), out),
+            WrittenValues::BytesView(values) => write_blob(values.value(row), out),
+            WrittenValues::FixedBytes(values) => write_blob(values.value(row), out),
+            WrittenValues::Uuid(values) => write_uuid(values.value(row), out),
+            WrittenValues::List(offsets, items) => {
+                write_list(offsets[row] as usize..offsets[row + 1] as usize, items, out)
+            }
+            WrittenValues::LargeList(offsets, items) => {
                 write_list(offsets[row] as usize..offsets[row + 1] as usize, items, out);
             }
-            Values::FixedList(list, items) => {
+            WrittenValues::FixedList(list, items) => {
                 let start = list.value_offset(row) as usize;
                 write_list(start..start + list.value_length() as usize, items, out);
             }
-            Values::Struct(fields) => write_struct(fields, row, out),
-            Values::Dictionary(keys, values) => {
+            WrittenValues::Struct(fields) => write_struct(fields, row, out),
+            WrittenValues::Dictionary(keys, values) => {
                 values.write(keys[row], out);
             }
-            Values::Other(formatter) => {
+            WrittenValues::Other(formatter) => {
                 let start = out.len();
                 if write!(out, "{}", formatter.value(row)).is_err() {
                     out.truncate(start);
@@ -305,14 +307,14 @@ impl<'a> Values<'a> {
     /// Whether the text of the value is valid JSON without quotes.
     fn is_json(&self, row: usize) -> bool {
         match self {
-            Values::Float16(values) => values.value(row).is_finite(),
-            Values::Float32(values) => values[row].is_finite(),
-            Values::Float64(values) => values[row].is_finite(),
-            Values::Boolean(_)
-            | Values::List(..)
-            | Values::LargeList(..)
-            | Values::FixedList(..)
-            | Values::Struct(_) => true,
+            WrittenValues::Float16(values) => values.value(row).is_finite(),
+            WrittenValues::Float32(values) => values[row].is_finite(),
+            WrittenValues::Float64(values) => values[row].is_finite(),
+            WrittenValues::Boolean(_)
+            | WrittenValues::List(..)
+            | WrittenValues::LargeList(..)
+            | WrittenValues::FixedList(..)
+            | WrittenValues::Struct(_) => true,
             other => other.is_number(),
         }
     }
@@ -320,29 +322,29 @@ impl<'a> Values<'a> {
     fn is_number(&self) -> bool {
         matches!(
             self,
-            Values::Int8(_)
-                | Values::Int16(_)
-                | Values::Int32(_)
-                | Values::Int64(_)
-                | Values::UInt8(_)
-                | Values::UInt16(_)
-                | Values::UInt32(_)
-                | Values::UInt64(_)
-                | Values::Float16(_)
-                | Values::Float32(_)
-                | Values::Float64(_)
-                | Values::Decimal32(..)
-                | Values::Decimal64(..)
-                | Values::Decimal128(..)
-                | Values::Decimal256(..)
+            WrittenValues::Int8(_)
+                | WrittenValues::Int16(_)
+                | WrittenValues::Int32(_)
+                | WrittenValues::Int64(_)
+                | WrittenValues::UInt8(_)
+                | WrittenValues::UInt16(_)
+                | WrittenValues::UInt32(_)
+                | WrittenValues::UInt64(_)
+                | WrittenValues::Float16(_)
+                | WrittenValues::Float32(_)
+                | WrittenValues::Float64(_)
+                | WrittenValues::Decimal32(..)
+                | WrittenValues::Decimal64(..)
+                | WrittenValues::Decimal128(..)
+                | WrittenValues::Decimal256(..)
         )
     }
 
     fn as_text(&self, row: usize) -> Option<&str> {
         match self {
-            Values::Text(values) => Some(values.value(row)),
-            Values::LargeText(values) => Some(values.value(row)),
-            Values::TextView(values) => Some(ArrayAccessor::value(values, row)),
+            WrittenValues::Text(values) => Some(values.value(row)),
+            WrittenValues::LargeText(values) => Some(values.value(row)),
+            WrittenValues::TextView(values) => Some(ArrayAccessor::value(values, row)),
             _ => None,
         }
     }

@@ -7,7 +7,7 @@ use rowmill_exec::batch::BatchSource;
 
 use super::{Contents, FileSet};
 use crate::ipc_file::IpcJobs;
-use crate::jobs::{Jobs, Progress};
+use crate::jobs::{Jobs, ReadProgress};
 use crate::json_reader::{JsonJobs, JsonPlan};
 use crate::mapping::TargetColumn;
 use crate::options::OnError;
@@ -23,7 +23,7 @@ impl FileSet {
         let target: Vec<TargetColumn> =
             wanted.iter().map(|i| self.own_column(*i, &self.columns[*i])).collect::<Result<_>>()?;
         let reporter = Reporter { on_error: OnError::Fail, rejects: None };
-        let progress = Progress::default();
+        let progress = ReadProgress::default();
         let jobs: Arc<dyn Jobs> = match &self.contents {
             Contents::Parquet(files) => {
                 let files = files

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use super::cardinality::{Cardinality, Connection};
 use super::cost::cost_of_join;
 use super::relation_set::RelationSet;
-use super::{Join, JoinTree, OperatorJoin, hypergraph};
+use super::{JoinTree, OperatorJoin, OrderedJoin, hypergraph};
 
 /// Relations up to which we improve a greedy tree. The time grows with the third power.
 const IMPROVED_RELATIONS_MAX: usize = 32;
@@ -30,7 +30,7 @@ impl Joined {
         let tree = match connection {
             Connection::Inner => {
                 let (build, probe) = if one.rows() <= other.rows() { (one, other) } else { (other, one) };
-                JoinTree::Join(Box::new(Join { build, probe, on: Vec::new(), predicates, rows }))
+                JoinTree::Join(Box::new(OrderedJoin { build, probe, on: Vec::new(), predicates, rows }))
             }
             Connection::Operator { number, flipped } => {
                 let (left, right) = if flipped { (other, one) } else { (one, other) };

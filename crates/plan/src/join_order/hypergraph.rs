@@ -35,7 +35,7 @@ struct Cheapest {
     sides: Option<(RelationSet, RelationSet, Connection)>,
 }
 
-struct Search<'a> {
+struct HypergraphSearch<'a> {
     cardinality: &'a Cardinality<'a>,
     cheapest: HashMap<RelationSet, Cheapest, SetHash>,
     /// Whether the search only counts pairs. Estimates take most of the time, so we count before we estimate anything.
@@ -49,19 +49,20 @@ struct Search<'a> {
 pub(super) fn best(relations: RelationSet, cardinality: &Cardinality<'_>) -> Option<Joined> {
     // A cheap first pass only counts, so a graph with too many pairs costs no estimates.
     if relations.len() > FEW_RELATIONS {
-        Search::of(relations, cardinality, true).ok()?;
+        HypergraphSearch::of(relations, cardinality, true).ok()?;
     }
-    Search::of(relations, cardinality, false).ok()?.tree_of(relations)
+    HypergraphSearch::of(relations, cardinality, false).ok()?.tree_of(relations)
 }
 
-impl<'a> Search<'a> {
+impl<'a> HypergraphSearch<'a> {
     /// Searches all trees of `relations`.
     fn of(
         relations: RelationSet,
         cardinality: &'a Cardinality<'a>,
         only_counts: bool,
-    ) -> Result<Search<'a>, TooManyPairs> {
-        let mut search = Search { cardinality, cheapest: HashMap::default(), only_counts, pairs: 0, lookups: 0 };
+    ) -> Result<HypergraphSearch<'a>, TooManyPairs> {
+        let mut search =
+            HypergraphSearch { cardinality, cheapest: HashMap::default(), only_counts, pairs: 0, lookups: 0 };
         for relation in relations.iter() {
             let set = RelationSet::of(relation);
             let rows = if only_counts { 1.0 } else { cardinality.rows(set) };

@@ -99,7 +99,7 @@ fn relations_of(tree: &JoinTree) -> Vec<usize> {
     }
 }
 
-fn joins_of(tree: &JoinTree) -> Vec<&Join> {
+fn joins_of(tree: &JoinTree) -> Vec<&OrderedJoin> {
     match tree {
         JoinTree::Relation { .. } => Vec::new(),
         JoinTree::Join(join) => [vec![&**join], joins_of(&join.build), joins_of(&join.probe)].concat(),
@@ -278,7 +278,7 @@ fn check(graph: &JoinGraph, tree: &JoinTree) {
 }
 
 /// Whether the joins imply that the columns of an edge are equal.
-fn follows(edge: &JoinEdge, joins: &[&Join]) -> bool {
+fn follows(edge: &JoinEdge, joins: &[&OrderedJoin]) -> bool {
     let mut equal = vec![(edge.left.relation, edge.left.column)];
     loop {
         let known = equal.len();
@@ -374,9 +374,13 @@ fn all_trees(relations: &[usize], cardinality: &Cardinality<'_>) -> Vec<JoinTree
             for other in all_trees(&other, cardinality) {
                 let (one, predicates) = (one.clone(), Vec::new());
                 trees.push(match connection {
-                    Connection::Inner => {
-                        JoinTree::Join(Box::new(Join { build: one, probe: other, on: Vec::new(), predicates, rows }))
-                    }
+                    Connection::Inner => JoinTree::Join(Box::new(OrderedJoin {
+                        build: one,
+                        probe: other,
+                        on: Vec::new(),
+                        predicates,
+                        rows,
+                    })),
                     Connection::Operator { number, flipped: false } => {
                         let (left, right) = (one, other);
                         JoinTree::Operator(Box::new(OperatorJoin { left, right, operator: number, predicates, rows }))

@@ -22,9 +22,9 @@ pub struct Access {
     pub alternatives: Vec<Vec<Scalar>>,
     /// The lower bound of the next column. It is the lower bound in ascending order even if the key column is
     /// descending.
-    pub from: Option<Bound>,
+    pub from: Option<AccessBound>,
     /// The upper bound of the next column, in ascending order as well.
-    pub to: Option<Bound>,
+    pub to: Option<AccessBound>,
     /// A pattern whose prefix the next column, a text, must have. It excludes bounds.
     pub prefix: Option<TextPrefix>,
     /// Whether the next column must not be NULL. Bounds and prefixes imply it.
@@ -35,7 +35,7 @@ pub struct Access {
 
 /// An end of a range of values.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Bound {
+pub struct AccessBound {
     /// A value for the next column, or values for the next columns, which are compared as a row: the first column that
     /// differs decides. These columns must all have the same direction in the key, and with several values each must
     /// have the type of its column. The values must not refer to columns of the row that is read. If a value is NULL,
@@ -79,9 +79,9 @@ impl Access {
     }
 }
 
-impl Bound {
+impl AccessBound {
     /// A bound of the next column alone.
-    pub fn new(value: Scalar, inclusive: bool) -> Bound {
-        Bound { values: vec![value], inclusive }
+    pub fn new(value: Scalar, inclusive: bool) -> AccessBound {
+        AccessBound { values: vec![value], inclusive }
     }
 }

@@ -2,7 +2,7 @@
 
 use rowmill_base::{IndexId, TableId};
 
-use super::{Access, NestedLookup, Read, Scalar};
+use super::{Access, NestedLookup, ReadPlan, Scalar};
 
 /// The rows of a keyed table that a statement changes. Each row is changed at most once.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,14 +43,14 @@ pub struct Insert {
     pub rows: Vec<Vec<Scalar>>,
     /// The query whose rows are inserted: `INSERT ... SELECT`. It must not see the rows that the statement inserts.
     /// Only for keyed tables.
-    pub source: Option<Read>,
+    pub source: Option<ReadPlan>,
     /// Values that come from a sequence: the number of the row, the column, and the sequence. The row holds NULL in
     /// that column.
     pub sequences: Vec<(usize, usize, TableId)>,
     /// The action if a key is taken; without it, a taken key is an error. Only for keyed tables.
     pub on_conflict: Option<OnConflict>,
     /// Conditions that must not be false, over the columns of the new row.
-    pub checks: Vec<Check>,
+    pub checks: Vec<TableCheck>,
     /// `RETURNING`, over the columns of the new row.
     pub returning: Vec<Scalar>,
 }
@@ -91,7 +91,7 @@ pub enum ConflictAction {
 
 /// A condition of a table, `CHECK (...)`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Check {
+pub struct TableCheck {
     /// Its name, for the error.
     pub name: String,
     /// The condition, which must not be false, over the columns of the new row.
@@ -109,7 +109,7 @@ pub struct Update {
     /// are converted to the types of their columns as in an assignment.
     pub assignments: Vec<(usize, Scalar)>,
     /// Conditions that must not be false, over the columns of the new row.
-    pub checks: Vec<Check>,
+    pub checks: Vec<TableCheck>,
     /// `RETURNING`, over the columns of the new row.
     pub returning: Vec<Scalar>,
 }

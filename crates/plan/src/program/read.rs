@@ -9,7 +9,7 @@ use crate::aggregate_kinds;
 
 /// `SELECT`
 #[derive(Clone, Debug, PartialEq)]
-pub struct Read {
+pub struct ReadPlan {
     /// The sources of rows, as nested loops: for each row of the lookups before, the rows of the next one. Without
     /// lookups there is one row without columns. Scalars refer to the columns of a lookup by its number.
     ///
@@ -18,7 +18,7 @@ pub struct Read {
     /// Keeps only rows for which it is true.
     pub filter: Option<Scalar>,
     /// The output that is made of the rows.
-    pub output: Output,
+    pub output: ReadOutput,
     /// `FOR UPDATE`: this transaction must fail at commit if another one has written a given row since its snapshot.
     pub for_update: bool,
     /// How many rows of its lookups the read may visit before it gives up, if it was planned for a small table.
@@ -46,7 +46,7 @@ pub enum LookupSource {
     Table(Access),
     /// The rows of several reads, one read after another. Their columns must have the same types, except for the
     /// lengths of texts. They are the columns of the source.
-    Reads(Vec<Read>),
+    Reads(Vec<ReadPlan>),
     /// The rows of a read with values computed over other rows.
     Windows(Box<WindowRows>),
     /// `WITH RECURSIVE`
@@ -61,9 +61,9 @@ pub enum LookupSource {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recursion {
     /// The rows of the first round. They must have the same column types as those of `step`.
-    pub base: Vec<Read>,
+    pub base: Vec<ReadPlan>,
     /// The rows of each later round.
-    pub step: Read,
+    pub step: ReadPlan,
     /// Whether a row that was given before is left out: `UNION` rather than `UNION ALL`.
     pub distinct: bool,
 }
@@ -87,20 +87,20 @@ pub enum LookupKind {
 
 /// The output that is made of the rows.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Output {
+pub enum ReadOutput {
     /// Values of each row.
-    Rows(Rows),
+    Rows(RowOutput),
     /// Rows grouped by keys.
-    Groups(Groups),
+    Groups(GroupOutput),
 }
 
 /// Values of each row.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Rows {
+pub struct RowOutput {
     /// The values.
     pub columns: Vec<Scalar>,
     /// The order of the rows; empty to keep the order in which they are found.
-    pub order: Vec<Order>,
+    pub order: Vec<OutputOrder>,
     /// `OFFSET`: a BIGINT without columns, at least 0.
     pub skip: Option<Scalar>,
     /// `LIMIT`: a BIGINT without columns, at least 0; NULL is no limit.
@@ -109,7 +109,7 @@ pub struct Rows {
 
 /// One of the values that rows are ordered by.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Order {
+pub struct OutputOrder {
     /// The value.
     pub value: Scalar,
     /// `DESC`
@@ -120,7 +120,7 @@ pub struct Order {
 
 /// Rows grouped by keys.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Groups {
+pub struct GroupOutput {
     /// The keys, in which NULL equals NULL. Without keys, all rows are one group, even if the input is empty.
     pub keys: Vec<Scalar>,
     /// The aggregates of each group.
@@ -132,7 +132,7 @@ pub struct Groups {
     /// by the aggregates.
     pub filter: Option<Scalar>,
     /// The output that is made of the groups.
-    pub rows: Rows,
+    pub rows: RowOutput,
 }
 
 /// An aggregate over rows.
@@ -166,24 +166,24 @@ pub enum RowFunction {
     Max,
 }
 
-impl Read {
+impl ReadPlan {
     /// A read of the rows of one access.
-    pub fn of_table(access: Access, filter: Option<Scalar>, output: Output) -> Read {
+    pub fn of_table(access: Access, filter: Option<Scalar>, output: ReadOutput) -> ReadPlan {
         let lookups = vec![NestedLookup::inner(access, None)];
-        Read { lookups, filter, output, for_update: false, rows_max: None }
+        ReadPlan { lookups, filter, output, for_update: false, rows_max: None }
     }
 
     /// A read of one row with these values: `VALUES`.
-    pub fn of_values(columns: Vec<Scalar>) -> Read {
-        let output = Output::Rows(Rows::all(columns));
-        Read { lookups: Vec::new(), filter: None, output, for_update: false, rows_max: None }
+    pub fn of_values(columns: Vec<Scalar>) -> ReadPlan {
+        let output = ReadOutput::Rows(RowOutput::all(columns));
+        ReadPlan { lookups: Vec::new(), filter: None, output, for_update: false, rows_max: None }
     }
 
     /// The types of the columns of its result.
     pub fn output(&self) -> Vec<SqlType> {
         let rows = match &self.output {
-            Output::Rows(rows) => rows,
-            Output::Groups(groups) => &groups.rows,
+            ReadOutput::Rows(rows) => rows,
+            ReadOutput::Groups(groups) => &groups.rows,
         };
         rows.columns.iter().map(|scalar| scalar.kind.clone()).collect()
     }
@@ -197,7 +197,7 @@ impl Read {
     pub fn is_recursive(&self) -> bool {
         self.lookups.iter().any(|lookup| {
             matches!(lookup.source, LookupSource::Recursion(_))
-                || lookup.source.reads().into_iter().any(Read::is_recursive)
+                || lookup.source.reads().into_iter().any(ReadPlan::is_recursive)
         })
     }
 }
@@ -212,14 +212,14 @@ impl NestedLookup {
     pub fn tables(&self) -> Vec<TableId> {
         match &self.source {
             LookupSource::Table(access) => vec![access.table],
-            source => source.reads().into_iter().flat_map(Read::tables).collect(),
+            source => source.reads().into_iter().flat_map(ReadPlan::tables).collect(),
         }
     }
 }
 
 impl LookupSource {
     /// The reads that make the rows of the source; empty for a table.
-    pub fn reads(&self) -> Vec<&Read> {
+    pub fn reads(&self) -> Vec<&ReadPlan> {
         match self {
             LookupSource::Table(_) | LookupSource::LastRound(..) => Vec::new(),
             LookupSource::Reads(reads) => reads.iter().collect(),
@@ -247,10 +247,10 @@ impl LookupSource {
     }
 }
 
-impl Rows {
+impl RowOutput {
     /// These values of each row, in the order in which the rows are found.
-    pub fn all(columns: Vec<Scalar>) -> Rows {
-        Rows { columns, order: Vec::new(), skip: None, limit: None }
+    pub fn all(columns: Vec<Scalar>) -> RowOutput {
+        RowOutput { columns, order: Vec::new(), skip: None, limit: None }
     }
 }
 

@@ -27,9 +27,9 @@ pub enum ScalarOp {
     /// A parameter, by its number; its type is that of [`Program::parameters`](super::Program::parameters).
     Parameter(usize),
     /// A column of a row.
-    Column(Column),
+    Column(RowColumn),
     /// A value that the statement contains.
-    Literal(Value),
+    Literal(ScalarValue),
     /// `left op right` of integers of one type, of floats of one type, or of decimals and integers with at least one
     /// decimal. The result of the first two has the type of the operands. The result of decimals has the digits that
     /// the statement gives it; their quotient is a DOUBLE.
@@ -86,7 +86,7 @@ pub enum ScalarOp {
 
 /// A column of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Column {
+pub struct RowColumn {
     /// The row: in reads, the number of its lookup; elsewhere as the owner of the scalar says, usually 0.
     pub row: usize,
     /// The position in the definition of the row's table.
@@ -125,7 +125,7 @@ pub enum TextFunction {
 
 /// An owned value. The comment of each variant names the types whose values it holds.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Value {
+pub enum ScalarValue {
     /// NULL of any type.
     Null,
     /// `BOOLEAN`
@@ -154,7 +154,7 @@ impl Scalar {
 
     /// A column of a row.
     pub fn column(kind: SqlType, row: usize, column: usize) -> Self {
-        Scalar::new(kind, ScalarOp::Column(Column { row, column }))
+        Scalar::new(kind, ScalarOp::Column(RowColumn { row, column }))
     }
 
     /// A parameter.
@@ -163,7 +163,7 @@ impl Scalar {
     }
 
     /// A literal.
-    pub fn literal(kind: SqlType, value: Value) -> Self {
+    pub fn literal(kind: SqlType, value: ScalarValue) -> Self {
         Scalar::new(kind, ScalarOp::Literal(value))
     }
 
@@ -208,7 +208,7 @@ impl Scalar {
     }
 
     /// Calls `each` with every column in the expression.
-    pub fn each_column(&self, each: &mut dyn FnMut(Column)) {
+    pub fn each_column(&self, each: &mut dyn FnMut(RowColumn)) {
         match &self.op {
             ScalarOp::Column(column) => each(*column),
             _ => self.operands().into_iter().for_each(|operand| operand.each_column(each)),

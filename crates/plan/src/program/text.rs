@@ -8,9 +8,9 @@ use std::fmt::{self, Write};
 use rowmill_base::{IndexId, TableId};
 
 use super::{
-    Access, Body, Bound, ChangeTarget, Column, ColumnOrder, ConflictAction, Groups, LookupKind, LookupSource,
-    NestedLookup, Output, Program, Read, RowAggregate, RowFrame, RowFunction, Rows, Scalar, ScalarOp, TextFunction,
-    Value, WindowRows, WindowValue,
+    Access, AccessBound, Body, ChangeTarget, ColumnOrder, ConflictAction, GroupOutput, LookupKind, LookupSource,
+    NestedLookup, Program, ReadOutput, ReadPlan, RowAggregate, RowColumn, RowFrame, RowFunction, RowOutput, Scalar,
+    ScalarOp, ScalarValue, TextFunction, WindowRows, WindowValue,
 };
 
 /// Resolves the ids and numbers of a program to names.
@@ -26,9 +26,9 @@ pub trait ProgramNames {
 }
 
 /// Shows numbers in place of names.
-struct NoNames;
+struct NumbersOnly;
 
-impl ProgramNames for NoNames {
+impl ProgramNames for NumbersOnly {
     fn table(&self, id: TableId) -> String {
         format!("table {}", id.0)
     }
@@ -44,7 +44,7 @@ impl ProgramNames for NoNames {
 
 impl fmt::Display for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.body.text(&NoNames))
+        f.write_str(&self.body.text(&NumbersOnly))
     }
 }
 
@@ -144,12 +144,12 @@ impl ProgramWriter<'_> {
         }
     }
 
-    fn read(&mut self, read: &Read) {
+    fn read(&mut self, read: &ReadPlan) {
         self.lookups(&read.lookups);
         self.filter("Where", &read.filter);
         match &read.output {
-            Output::Rows(rows) => self.rows(rows),
-            Output::Groups(groups) => self.groups(groups),
+            ReadOutput::Rows(rows) => self.rows(rows),
+            ReadOutput::Groups(groups) => self.groups(groups),
         }
         if read.for_update {
             self.line("For update");
@@ -207,7 +207,7 @@ impl ProgramWriter<'_> {
     }
 
     /// Writes a nested read, indented below `line`.
-    fn nested(&mut self, line: &str, read: &Read) {
+    fn nested(&mut self, line: &str, read: &ReadPlan) {
         self.line(line);
         // The lookups of the nested read are visible only inside of it.
         let (outer, depth) = (self.rows.clone(), self.depth);
@@ -254,7 +254,7 @@ impl ProgramWriter<'_> {
             parts.push(format!("{} in [{}]", parenthesized(&names), lists.join(", ")));
         }
         let next = first + count;
-        let bound = |bound: &Bound, closed: &str, open: &str| {
+        let bound = |bound: &AccessBound, closed: &str, open: &str| {
             let names: Vec<String> = (next..next + bound.values.len()).map(&column).collect();
             let op = if bound.inclusive { closed } else { open };
             format!("{} {op} {}", parenthesized(&names), self.row(&bound.values))
@@ -285,7 +285,7 @@ impl ProgramWriter<'_> {
         }
     }
 
-    fn rows(&mut self, rows: &Rows) {
+    fn rows(&mut self, rows: &RowOutput) {
         if !rows.order.is_empty() {
             let order = rows.order.iter().map(|order| {
                 let down = if order.descending { " DESC" } else { "" };
@@ -308,7 +308,7 @@ impl ProgramWriter<'_> {
         self.line(&format!("Give {}", self.list(&rows.columns)));
     }
 
-    fn groups(&mut self, groups: &Groups) {
+    fn groups(&mut self, groups: &GroupOutput) {
         let aggregates: Vec<String> = groups.aggregates.iter().map(|one| self.aggregate(one)).collect();
         let ends = if groups.ends_at_value { ", up to a value" } else { "" };
         let text = match groups.keys.is_empty() {
@@ -338,7 +338,7 @@ impl ProgramWriter<'_> {
         scalars.iter().map(|scalar| self.scalar(scalar)).collect::<Vec<_>>().join(", ")
     }
 
-    fn column(&self, Column { row, column }: Column) -> String {
+    fn column(&self, RowColumn { row, column }: RowColumn) -> String {
         match self.rows.get(row).copied().flatten() {
             Some(table) => format!("{row}.{}", self.names.column(table, column)),
             None => format!("{row}.{column}"),
@@ -401,17 +401,17 @@ fn parenthesized(parts: &[String]) -> String {
 }
 
 /// A value as a literal. Decimals are shown without their point, and dates and times as numbers.
-fn literal(value: &Value) -> String {
+fn literal(value: &ScalarValue) -> String {
     match value {
-        Value::Null => "NULL".into(),
-        Value::Bool(value) => value.to_string(),
-        Value::Int(value) => value.to_string(),
-        Value::UInt(value) => value.to_string(),
-        Value::Float(value) => value.to_string(),
-        Value::Decimal(value) => value.to_string(),
-        Value::Interval(value) => format!("{value:?}"),
-        Value::Text(value) => format!("'{value}'"),
-        Value::Bytes(value) => format!("{value:?}"),
+        ScalarValue::Null => "NULL".into(),
+        ScalarValue::Bool(value) => value.to_string(),
+        ScalarValue::Int(value) => value.to_string(),
+        ScalarValue::UInt(value) => value.to_string(),
+        ScalarValue::Float(value) => value.to_string(),
+        ScalarValue::Decimal(value) => value.to_string(),
+        ScalarValue::Interval(value) => format!("{value:?}"),
+        ScalarValue::Text(value) => format!("'{value}'"),
+        ScalarValue::Bytes(value) => format!("{value:?}"),
     }
 }
 

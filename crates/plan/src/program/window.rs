@@ -2,7 +2,7 @@
 
 use rowmill_base::SqlType;
 
-use super::{Read, RowAggregate};
+use super::{ReadPlan, RowAggregate};
 use crate::logical::RankFunction;
 
 /// The rows of a read, each with values computed over the rows of its partition. The result has the first columns of
@@ -10,7 +10,7 @@ use crate::logical::RankFunction;
 #[derive(Clone, Debug, PartialEq)]
 pub struct WindowRows {
     /// The rows.
-    pub read: Read,
+    pub read: ReadPlan,
     /// How many columns of the read the result has. The columns after them are only inputs of the values.
     pub columns: usize,
     /// The columns of the read whose values define the partitions. NULL equals NULL.

@@ -15,7 +15,7 @@ use crate::number::{Digits, Integer, Number, Said, canonical, exact, float, out_
 
 /// An operator, its kind of arithmetic, and its operands.
 #[derive(Debug)]
-pub(crate) struct Step {
+pub(crate) struct NumberStep {
     op: ArithmeticOp,
     on: On,
     /// The type of the result, for errors.
@@ -35,9 +35,14 @@ enum On {
     Doubles,
 }
 
-impl Step {
+impl NumberStep {
     /// Compiles an operator on operands of these types. Returns `None` if there is no such operator.
-    pub(crate) fn new(op: ArithmeticOp, kinds: [&SqlType; 2], kind: &SqlType, operands: [Expr; 2]) -> Option<Step> {
+    pub(crate) fn new(
+        op: ArithmeticOp,
+        kinds: [&SqlType; 2],
+        kind: &SqlType,
+        operands: [Expr; 2],
+    ) -> Option<NumberStep> {
         let on = match (Number::of(kinds[0])?, Number::of(kinds[1])?, Number::of(kind)?) {
             (Number::Integer(left), Number::Integer(right), Number::Integer(result))
                 if left == right && left == result =>
@@ -60,7 +65,7 @@ impl Step {
             }
             _ => return None,
         };
-        Some(Step { op, on, kind: kind.clone(), operands })
+        Some(NumberStep { op, on, kind: kind.clone(), operands })
     }
 
     pub(super) fn value<'a>(&'a self, env: Env<'a>) -> Result<ValueRef<'a>> {

@@ -4,10 +4,10 @@
 use rowmill_base::{Error, ErrorKind, Result, SqlType};
 use rowmill_expr::typing;
 use rowmill_plan::ScalarExpr;
-use rowmill_plan::program::{Column, Scalar, ScalarOp};
+use rowmill_plan::program::{RowColumn, Scalar, ScalarOp};
 
 use super::compare::are_alike;
-use super::{Case, Cast, Comparison, Evaluated, Expr, LikeTest, Step, TextCall};
+use super::{CaseExpr, Cast, Comparison, Evaluated, Expr, LikeTest, NumberStep, TextCall};
 use crate::number::Number;
 
 /// Levels of nested operands at most, because an expression is computed recursively on the stack of the calling thread.
@@ -16,7 +16,7 @@ const DEPTH_MAX: usize = 200;
 /// The places of columns when an expression is computed: first the needed columns of the first row, then those of the
 /// second row, and so on.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Layout {
+pub(crate) struct RowsLayout {
     rows: Vec<RowLayout>,
 }
 
@@ -28,15 +28,15 @@ struct RowLayout {
     wanted: Vec<usize>,
 }
 
-impl Layout {
+impl RowsLayout {
     /// A layout of rows with columns of these types. No column is needed so far.
-    pub(crate) fn new(rows: impl IntoIterator<Item = Vec<SqlType>>) -> Layout {
-        Layout { rows: rows.into_iter().map(|kinds| RowLayout { kinds, wanted: Vec::new() }).collect() }
+    pub(crate) fn new(rows: impl IntoIterator<Item = Vec<SqlType>>) -> RowsLayout {
+        RowsLayout { rows: rows.into_iter().map(|kinds| RowLayout { kinds, wanted: Vec::new() }).collect() }
     }
 
     /// A layout of rows whose columns are all needed.
-    pub(crate) fn of_all(rows: impl IntoIterator<Item = Vec<SqlType>>) -> Layout {
-        let mut layout = Layout::new(rows);
+    pub(crate) fn of_all(rows: impl IntoIterator<Item = Vec<SqlType>>) -> RowsLayout {
+        let mut layout = RowsLayout::new(rows);
         for row in &mut layout.rows {
             row.wanted = (0..row.kinds.len()).collect();
         }
@@ -52,7 +52,7 @@ impl Layout {
     /// Marks the columns of `scalar` that belong to the first `rows` rows as needed.
     pub(crate) fn want_within(&mut self, scalar: &Scalar, rows: usize) -> Result<()> {
         let mut unknown = false;
-        scalar.each_column(&mut |Column { row, column }| match self.rows.get_mut(row) {
+        scalar.each_column(&mut |RowColumn { row, column }| match self.rows.get_mut(row) {
             _ if row >= rows => {}
             Some(row) if column < row.kinds.len() => {
                 // Keep the list sorted, so a column's place is its position in it.
@@ -71,8 +71,8 @@ impl Layout {
     }
 
     /// The layout of the first rows, with the same needed columns.
-    pub(crate) fn first_rows(&self, rows: usize) -> Layout {
-        Layout { rows: self.rows[..rows].to_vec() }
+    pub(crate) fn first_rows(&self, rows: usize) -> RowsLayout {
+        RowsLayout { rows: self.rows[..rows].to_vec() }
     }
 
     /// Number of rows.
@@ -85,7 +85,7 @@ impl Layout {
         &self.rows[row].wanted
     }
 
-    fn place(&self, Column { row, column }: Column) -> Option<(usize, &SqlType)> {
+    fn place(&self, RowColumn { row, column }: RowColumn) -> Option<(usize, &SqlType)> {
         // A place is the number of needed columns of earlier rows, plus the position within this row.
         let before: usize = self.rows[..row].iter().map(|row| row.wanted.len()).sum();
         let row = &self.rows[row];
@@ -95,26 +95,26 @@ impl Layout {
 
 /// Compiles expressions that are computed for the same rows, and counts the texts that they make.
 #[derive(Debug)]
-pub(crate) struct Compiler<'a> {
+pub(crate) struct ExprCompiler<'a> {
     parameters: &'a [SqlType],
-    layout: &'a Layout,
+    layout: &'a RowsLayout,
     /// How many of the rows are known when the expressions are computed.
     rows: usize,
     texts: usize,
 }
 
-impl<'a> Compiler<'a> {
+impl<'a> ExprCompiler<'a> {
     /// A compiler for expressions over the first `rows` rows of `layout`.
-    pub(crate) fn new(parameters: &'a [SqlType], layout: &'a Layout, rows: usize) -> Self {
-        Compiler { parameters, layout, rows, texts: 0 }
+    pub(crate) fn new(parameters: &'a [SqlType], layout: &'a RowsLayout, rows: usize) -> Self {
+        ExprCompiler { parameters, layout, rows, texts: 0 }
     }
 
     /// A compiler for expressions over other rows, with the same parameters.
-    pub(crate) fn beside<'b>(&self, layout: &'b Layout, rows: usize) -> Compiler<'b>
+    pub(crate) fn beside<'b>(&self, layout: &'b RowsLayout, rows: usize) -> ExprCompiler<'b>
     where
         'a: 'b,
     {
-        Compiler::new(self.parameters, layout, rows)
+        ExprCompiler::new(self.parameters, layout, rows)
     }
 
     /// How many places for texts the expressions need.
@@ -195,7 +195,7 @@ impl<'a> Compiler<'a> {
             }
             ScalarOp::Arithmetic(op, pair) => {
                 let operands = [of(self, &pair[0])?, of(self, &pair[1])?];
-                let step = Step::new(*op, [&pair[0].kind, &pair[1].kind], kind, operands);
+                let step = NumberStep::new(*op, [&pair[0].kind, &pair[1].kind], kind, operands);
                 let what = || unsupported(format_args!("{} {op} {} as {kind}", pair[0].kind, pair[1].kind));
                 Expr::Arithmetic(Box::new(step.ok_or_else(what)?))
             }
@@ -228,9 +228,9 @@ impl<'a> Compiler<'a> {
                 let whens = whens.collect::<Result<_>>()?;
                 let otherwise = match otherwise {
                     Some(otherwise) => self.alike(otherwise, kind, depth + 1)?,
-                    None => Expr::Literal(rowmill_plan::program::Value::Null),
+                    None => Expr::Literal(rowmill_plan::program::ScalarValue::Null),
                 };
-                Expr::Case(Box::new(Case { whens, otherwise }))
+                Expr::Case(Box::new(CaseExpr { whens, otherwise }))
             }
             ScalarOp::Cast(operand) => {
                 let expr = of(self, operand)?;
@@ -271,7 +271,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    fn column(&self, column: Column, kind: &SqlType) -> Result<Expr> {
+    fn column(&self, column: RowColumn, kind: &SqlType) -> Result<Expr> {
         // Rows of later lookups are not known yet when this expression runs.
         let is_there = column.row < self.rows;
         match is_there.then(|| self.layout.place(column)).flatten() {
@@ -319,7 +319,7 @@ fn is_kept_alike(left: &SqlType, right: &SqlType) -> bool {
 }
 
 fn is_null(expr: &Expr) -> bool {
-    matches!(expr, Expr::Literal(rowmill_plan::program::Value::Null))
+    matches!(expr, Expr::Literal(rowmill_plan::program::ScalarValue::Null))
 }
 
 /// The types to which two operands are cast before they are compared. An exact number beside a float becomes a float,

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use rowmill_allocator::{CountingAllocator, allocations};
 use rowmill_base::{ColumnId, Settings, SqlType, TableId};
 use rowmill_plan::program::{
-    Access, ArithmeticOp, Body, ChangeTarget, Insert, Output, Program, Read, Rows, Scalar, ScalarOp, TextFunction,
-    Update, Value,
+    Access, ArithmeticOp, Body, ChangeTarget, Insert, Program, ReadOutput, ReadPlan, RowOutput, Scalar, ScalarOp,
+    ScalarValue, TextFunction, Update,
 };
-use rowmill_program::{Compiled, ResultRows, Scratch};
+use rowmill_program::{Compiled, ProgramScratch, ResultRows};
 use rowmill_storage::keyed::ValueRef;
 use rowmill_txn::{ColumnSpec, Engine, IndexSpec, KeyColumn, MAIN_SCHEMA, Transaction};
 
@@ -29,7 +29,7 @@ struct World {
     engine: Arc<Engine>,
     table: TableId,
     history: TableId,
-    scratch: Scratch,
+    scratch: ProgramScratch,
     out: ResultRows,
 }
 
@@ -52,7 +52,7 @@ impl World {
             transaction.insert_row(table, &values).unwrap();
         }
         transaction.commit().unwrap();
-        World { engine, table, history, scratch: Scratch::default(), out: ResultRows::default() }
+        World { engine, table, history, scratch: ProgramScratch::default(), out: ResultRows::default() }
     }
 
     fn compiled(&self, parameters: &[SqlType], body: Body) -> Compiled {
@@ -67,8 +67,8 @@ impl World {
 
     fn read(&self, access: Access) -> Body {
         let upper = Scalar::new(SqlType::TEXT, ScalarOp::Text(TextFunction::Upper, vec![column(2)]));
-        let rows = Rows::all(vec![column(3), column(2), upper]);
-        Body::Read(Read::of_table(access, None, Output::Rows(rows)))
+        let rows = RowOutput::all(vec![column(3), column(2), upper]);
+        Body::Read(ReadPlan::of_table(access, None, ReadOutput::Rows(rows)))
     }
 
     /// The mean number of allocations of a read.
@@ -116,7 +116,7 @@ fn statements_hardly_allocate_once_they_have_run() {
     let range = world.compiled(&[BIG], world.read(world.by(1)));
     let ranges = world.of_reads(&range, 1);
 
-    let cent = Scalar::literal(SqlType::Decimal { precision: 2, scale: 2 }, Value::Decimal(1));
+    let cent = Scalar::literal(SqlType::Decimal { precision: 2, scale: 2 }, ScalarValue::Decimal(1));
     let more = Scalar::arithmetic(SqlType::Decimal { precision: 13, scale: 2 }, column(3), ArithmeticOp::Plus, cent);
     let update = Update {
         target: ChangeTarget::new(world.by(2), None),
@@ -132,9 +132,9 @@ fn statements_hardly_allocate_once_they_have_run() {
 
     let values = vec![
         Scalar::parameter(BIG, 0),
-        Scalar::literal(INT, Value::Int(1)),
-        Scalar::literal(SqlType::TEXT, Value::Text("another text".into())),
-        Scalar::literal(MONEY, Value::Decimal(100)),
+        Scalar::literal(INT, ScalarValue::Int(1)),
+        Scalar::literal(SqlType::TEXT, ScalarValue::Text("another text".into())),
+        Scalar::literal(MONEY, ScalarValue::Decimal(100)),
     ];
     let insert = Insert {
         source: None,
@@ -148,7 +148,8 @@ fn statements_hardly_allocate_once_they_have_run() {
     let insert = world.compiled(&[BIG], Body::Insert(insert));
     let inserts = world.of_writes(&insert, |row| vec![ValueRef::Int(1_000_000 + row)]);
 
-    let line = vec![Scalar::parameter(BIG, 0), Scalar::literal(SqlType::TEXT, Value::Text("a line of history".into()))];
+    let line =
+        vec![Scalar::parameter(BIG, 0), Scalar::literal(SqlType::TEXT, ScalarValue::Text("a line of history".into()))];
     let append = Insert {
         source: None,
         table: world.history,

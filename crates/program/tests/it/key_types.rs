@@ -3,8 +3,8 @@
 
 use rowmill_base::{ColumnId, ErrorKind, Settings, SqlType, TimeUnit};
 use rowmill_plan::CompareOp;
-use rowmill_plan::program::{Access, Body, Bound, Output, Program, Read, Rows, Scalar, Value};
-use rowmill_program::{Compiled, ResultRows, Scratch};
+use rowmill_plan::program::{Access, AccessBound, Body, Program, ReadOutput, ReadPlan, RowOutput, Scalar, ScalarValue};
+use rowmill_program::{Compiled, ProgramScratch, ResultRows};
 use rowmill_storage::keyed::ValueRef;
 use rowmill_txn::{ColumnSpec, Engine, IndexSpec, KeyColumn, MAIN_SCHEMA};
 
@@ -19,11 +19,11 @@ fn moment(unit: TimeUnit) -> SqlType {
 }
 
 /// All types, each with some of its values, including the least and the greatest.
-fn types() -> Vec<(SqlType, Vec<Value>)> {
-    let ints = |values: &[i64]| values.iter().map(|value| Value::Int(*value)).collect::<Vec<_>>();
-    let decimals = |values: &[i128]| values.iter().map(|value| Value::Decimal(*value)).collect::<Vec<_>>();
-    let floats = |values: &[f64]| values.iter().map(|value| Value::Float(*value)).collect::<Vec<_>>();
-    let uints = |values: &[u64]| values.iter().map(|value| Value::UInt(*value)).collect::<Vec<_>>();
+fn types() -> Vec<(SqlType, Vec<ScalarValue>)> {
+    let ints = |values: &[i64]| values.iter().map(|value| ScalarValue::Int(*value)).collect::<Vec<_>>();
+    let decimals = |values: &[i128]| values.iter().map(|value| ScalarValue::Decimal(*value)).collect::<Vec<_>>();
+    let floats = |values: &[f64]| values.iter().map(|value| ScalarValue::Float(*value)).collect::<Vec<_>>();
+    let uints = |values: &[u64]| values.iter().map(|value| ScalarValue::UInt(*value)).collect::<Vec<_>>();
     let most = 10_i128.pow(38) - 1;
     let (big, half) = (f64::from(i32::MAX), 0.5);
     vec![
@@ -53,29 +53,29 @@ fn types() -> Vec<(SqlType, Vec<Value>)> {
                 f64::NAN,
             ]),
         ),
-        (SqlType::Boolean, vec![Value::Bool(false), Value::Bool(true)]),
+        (SqlType::Boolean, vec![ScalarValue::Bool(false), ScalarValue::Bool(true)]),
         (SqlType::Date, ints(&[-1, 0, 19_000])),
         (moment(TimeUnit::Microsecond), ints(&[-1, 0, 86_400_000_000])),
-        (SqlType::TEXT, ["", "1970-01-01", "2022-01-08"].map(|text| Value::Text(text.into())).to_vec()),
-        (SqlType::Blob, vec![Value::Bytes(vec![]), Value::Bytes(vec![0, 1])]),
+        (SqlType::TEXT, ["", "1970-01-01", "2022-01-08"].map(|text| ScalarValue::Text(text.into())).to_vec()),
+        (SqlType::Blob, vec![ScalarValue::Bytes(vec![]), ScalarValue::Bytes(vec![0, 1])]),
     ]
 }
 
-fn borrowed(value: &Value) -> ValueRef<'_> {
+fn borrowed(value: &ScalarValue) -> ValueRef<'_> {
     match value {
-        Value::Bool(value) => ValueRef::Bool(*value),
-        Value::Int(value) => ValueRef::Int(*value),
-        Value::UInt(value) => ValueRef::UInt(*value),
-        Value::Float(value) => ValueRef::Float(*value),
-        Value::Decimal(value) => ValueRef::Decimal(*value),
-        Value::Text(value) => ValueRef::Text(value),
-        Value::Bytes(value) => ValueRef::Bytes(value),
-        Value::Null | Value::Interval(_) => ValueRef::Null,
+        ScalarValue::Bool(value) => ValueRef::Bool(*value),
+        ScalarValue::Int(value) => ValueRef::Int(*value),
+        ScalarValue::UInt(value) => ValueRef::UInt(*value),
+        ScalarValue::Float(value) => ValueRef::Float(*value),
+        ScalarValue::Decimal(value) => ValueRef::Decimal(*value),
+        ScalarValue::Text(value) => ValueRef::Text(value),
+        ScalarValue::Bytes(value) => ValueRef::Bytes(value),
+        ScalarValue::Null | ScalarValue::Interval(_) => ValueRef::Null,
     }
 }
 
 /// Compares all pairs. Returns how many of them were found by key, and how many were left to the general engine.
-fn compare_all(column: &SqlType, values: &[Value]) -> (usize, usize) {
+fn compare_all(column: &SqlType, values: &[ScalarValue]) -> (usize, usize) {
     let engine = Engine::memory(Settings::default()).expect("a database in memory");
     let mut transaction = engine.begin().expect("a transaction");
     let main = transaction.base().catalog().schema(MAIN_SCHEMA).expect("always there").id;
@@ -88,10 +88,10 @@ fn compare_all(column: &SqlType, values: &[Value]) -> (usize, usize) {
         transaction.insert_row(table, &[borrowed(value), borrowed(value)]).expect("put");
     }
     let reader = transaction.reader();
-    let (mut scratch, mut out) = (Scratch::default(), ResultRows::default());
-    let mut run = |access: Access, filter: Option<Scalar>, kind: &SqlType, value: &Value| {
+    let (mut scratch, mut out) = (ProgramScratch::default(), ResultRows::default());
+    let mut run = |access: Access, filter: Option<Scalar>, kind: &SqlType, value: &ScalarValue| {
         let columns = vec![Scalar::column(column.clone(), 0, 0)];
-        let read = Read::of_table(access, filter, Output::Rows(Rows::all(columns)));
+        let read = ReadPlan::of_table(access, filter, ReadOutput::Rows(RowOutput::all(columns)));
         let program = Program { parameters: vec![kind.clone()], body: Body::Read(read) };
         let compiled = Compiled::new(&program, transaction.catalog())?;
         compiled.run_read(&reader, &[borrowed(value)], &mut scratch, &mut out)?;
@@ -101,7 +101,7 @@ fn compare_all(column: &SqlType, values: &[Value]) -> (usize, usize) {
     for (kind, others) in types() {
         for other in &others {
             let value = || Scalar::parameter(kind.clone(), 0);
-            let bound = |inclusive| Some(Bound::new(value(), inclusive));
+            let bound = |inclusive| Some(AccessBound::new(value(), inclusive));
             for index in [None, Some(down)] {
                 let all = Access { index, ..Access::all(table) };
                 let accesses = [

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use arrow::datatypes::DataType;
 use rowmill_base::{ErrorKind, SqlType};
 use rowmill_plan::program::{
-    Access, Body, Bound, ChangeTarget, Delete, Groups, LookupKind, LookupSource, NestedLookup, Order, Output, Read,
-    RowAggregate, RowFunction, Rows, Scalar, ScalarOp, TextPrefix, Update, Value,
+    Access, AccessBound, Body, ChangeTarget, Delete, GroupOutput, LookupKind, LookupSource, NestedLookup, OutputOrder,
+    ReadOutput, ReadPlan, RowAggregate, RowFunction, RowOutput, Scalar, ScalarOp, ScalarValue, TextPrefix, Update,
 };
 use rowmill_plan::{CompareOp, ExprOp, ScalarExpr};
 
@@ -42,13 +42,13 @@ fn alternatives_are_read_once_and_in_the_order_of_the_key() {
 }
 
 fn null_int() -> Scalar {
-    Scalar::literal(INT, Value::Null)
+    Scalar::literal(INT, ScalarValue::Null)
 }
 
 #[test]
 fn rows_are_compared_with_the_columns_of_a_key_together() {
     let world = World::new();
-    let end = |values: Vec<Scalar>, inclusive| Some(Bound { values, inclusive });
+    let end = |values: Vec<Scalar>, inclusive| Some(AccessBound { values, inclusive });
     let range = |from, to| pairs(&world, Access { from, to, ..world.access() });
     let pair = |group, number| vec![int(group), number];
     assert_eq!(range(end(pair(1, int(2)), false), None), ["1 3", "2 1", "2 2", "3 1"]);
@@ -61,7 +61,7 @@ fn rows_are_compared_with_the_columns_of_a_key_together() {
     assert_eq!(range(end(pair(1, big(1 << 40)), true), None), ["2 1", "2 2", "3 1"]);
     assert_eq!(range(None, end(pair(2, big(-1 << 40)), true)), ["1 1", "1 2", "1 3"]);
     assert_eq!(range(end(vec![money(150), int(2)], true), None), ["2 1", "2 2", "3 1"]);
-    assert_eq!(range(end(pair(1, Scalar::literal(SMALL, Value::Null)), true), None), ["2 1", "2 2", "3 1"]);
+    assert_eq!(range(end(pair(1, Scalar::literal(SMALL, ScalarValue::Null)), true), None), ["2 1", "2 2", "3 1"]);
     assert_eq!(range(end(vec![null_int(), int(1)], true), None), [""; 0]);
 }
 
@@ -88,9 +88,9 @@ fn a_minimum_in_key_order_reads_one_value() {
     let world = World::new();
     let extreme = |function, access: Access| {
         let aggregates = vec![RowAggregate::new(function, column(NAMED))];
-        let rows = Rows::all(vec![Scalar::column(SqlType::TEXT, 0, 0)]);
-        let groups = Groups { keys: vec![], aggregates, ends_at_value: true, filter: None, rows };
-        let mut read = Read::of_table(access, None, Output::Groups(groups));
+        let rows = RowOutput::all(vec![Scalar::column(SqlType::TEXT, 0, 0)]);
+        let groups = GroupOutput { keys: vec![], aggregates, ends_at_value: true, filter: None, rows };
+        let mut read = ReadPlan::of_table(access, None, ReadOutput::Groups(groups));
         read.rows_max = Some(1);
         world.read(read)
     };
@@ -109,22 +109,22 @@ fn rows_are_grouped_by_keys() {
         let aggregates =
             vec![RowAggregate::new(RowFunction::CountRows, int(0)), RowAggregate::new(RowFunction::Sum, column(PRICE))];
         let columns = vec![output(0, &SqlType::TEXT), output(1, &BIG), output(2, &total)];
-        let rows = Rows { columns, order, skip: None, limit: limit.map(big) };
-        let groups = Groups { keys: vec![column(NAMED)], aggregates, ends_at_value: false, filter, rows };
-        world.read(Read::of_table(world.access(), None, Output::Groups(groups)))
+        let rows = RowOutput { columns, order, skip: None, limit: limit.map(big) };
+        let groups = GroupOutput { keys: vec![column(NAMED)], aggregates, ends_at_value: false, filter, rows };
+        world.read(ReadPlan::of_table(world.access(), None, ReadOutput::Groups(groups)))
     };
     let mut found = by_names(None, vec![], None);
     found.sort();
     assert_eq!(found, ["NULL 1 350", "ant 2 600", "bee 2 900", "cat 1 -550"]);
     let two = compare(output(1, &BIG), CompareOp::Equal, big(2));
-    let by_total = vec![Order { value: output(2, &total), descending: true, nulls_first: false }];
+    let by_total = vec![OutputOrder { value: output(2, &total), descending: true, nulls_first: false }];
     assert_eq!(by_names(Some(two), by_total.clone(), None), ["bee 2 900", "ant 2 600"]);
     assert_eq!(by_names(None, by_total, Some(1)), ["bee 2 900"]);
     let cheap = compare(column(PRICE), CompareOp::Less, money(300));
     let filtered = RowAggregate { filter: Some(cheap), ..RowAggregate::new(RowFunction::CountRows, int(0)) };
-    let rows = Rows::all(vec![output(0, &BIG)]);
-    let groups = Groups { keys: vec![], aggregates: vec![filtered], ends_at_value: false, filter: None, rows };
-    assert_eq!(world.read(Read::of_table(world.access(), None, Output::Groups(groups))), ["3"]);
+    let rows = RowOutput::all(vec![output(0, &BIG)]);
+    let groups = GroupOutput { keys: vec![], aggregates: vec![filtered], ends_at_value: false, filter: None, rows };
+    assert_eq!(world.read(ReadPlan::of_table(world.access(), None, ReadOutput::Groups(groups))), ["3"]);
 }
 
 /// A lookup of the items that have the name of row 0, except that row itself.
@@ -172,9 +172,9 @@ fn of_group(world: &World) -> NestedLookup {
         vec![RowAggregate::new(RowFunction::CountRows, int(0)), RowAggregate::new(RowFunction::Max, of_row(1, PRICE))];
     let columns = vec![Scalar::column(crate::support::kinds()[PRICE].clone(), 0, 2), Scalar::column(BIG, 0, 1)];
     let keys = vec![of_row(1, GROUP)];
-    let groups = Groups { keys, aggregates, ends_at_value: false, filter: None, rows: Rows::all(columns) };
+    let groups = GroupOutput { keys, aggregates, ends_at_value: false, filter: None, rows: RowOutput::all(columns) };
     let cheap = compare(of_row(1, PRICE), CompareOp::Less, of_row(0, PRICE));
-    let read = Read::of_table(world.by(vec![of_row(0, GROUP)]), Some(cheap), Output::Groups(groups));
+    let read = ReadPlan::of_table(world.by(vec![of_row(0, GROUP)]), Some(cheap), ReadOutput::Groups(groups));
     let source = LookupSource::Reads(vec![read]);
     NestedLookup { kind: LookupKind::Left, source, condition: None, compared: None }
 }
@@ -191,14 +191,14 @@ fn a_lookup_has_the_rows_of_another_read() {
         ["150 NULL NULL", "250 1 150", "350 2 250", "450 1 -550", "-550 NULL NULL", "650 NULL NULL"]
     );
     // First the distinct names of a group, then all items with these names.
-    let names = Groups {
+    let names = GroupOutput {
         keys: vec![column(NAMED)],
         aggregates: vec![],
         ends_at_value: false,
         filter: None,
-        rows: Rows::all(vec![Scalar::column(SqlType::TEXT, 0, 0)]),
+        rows: RowOutput::all(vec![Scalar::column(SqlType::TEXT, 0, 0)]),
     };
-    let names = Read::of_table(world.by(vec![int(1)]), None, Output::Groups(names));
+    let names = ReadPlan::of_table(world.by(vec![int(1)]), None, ReadOutput::Groups(names));
     let first = NestedLookup {
         kind: LookupKind::Inner,
         source: LookupSource::Reads(vec![names]),
@@ -207,13 +207,13 @@ fn a_lookup_has_the_rows_of_another_read() {
     };
     let of_name = Access { equal: vec![Scalar::column(SqlType::TEXT, 0, 0)], ..by_name(&world) };
     let lookups = vec![first, NestedLookup::inner(of_name, None)];
-    let output = Output::Rows(Rows::all(vec![of_row(1, NAMED), of_row(1, PRICE)]));
-    let read = Read { lookups: lookups.clone(), filter: None, output, for_update: false, rows_max: None };
+    let output = ReadOutput::Rows(RowOutput::all(vec![of_row(1, NAMED), of_row(1, PRICE)]));
+    let read = ReadPlan { lookups: lookups.clone(), filter: None, output, for_update: false, rows_max: None };
     let mut found = world.read(read);
     found.sort();
     assert_eq!(found, ["ant 150", "ant 450", "bee 250", "bee 650"]);
     // The same rows are changed, with values of both lookups.
-    let half = Scalar::literal(SqlType::Decimal { precision: 3, scale: 2 }, Value::Decimal(100));
+    let half = Scalar::literal(SqlType::Decimal { precision: 3, scale: 2 }, ScalarValue::Decimal(100));
     let less = Scalar::arithmetic(
         SqlType::Decimal { precision: 9, scale: 2 },
         of_row(1, PRICE),
@@ -244,9 +244,10 @@ fn a_read_without_lookups_is_one_row() {
     let world = World::new();
     let output = |limit: Option<i64>| {
         let columns = vec![int(7), Scalar::parameter(SqlType::TEXT, 0)];
-        Output::Rows(Rows { columns, order: vec![], skip: None, limit: limit.map(big) })
+        ReadOutput::Rows(RowOutput { columns, order: vec![], skip: None, limit: limit.map(big) })
     };
-    let read = |limit| Read { lookups: vec![], filter: None, output: output(limit), for_update: false, rows_max: None };
+    let read =
+        |limit| ReadPlan { lookups: vec![], filter: None, output: output(limit), for_update: false, rows_max: None };
     let run = |limit| {
         let value = [rowmill_storage::keyed::ValueRef::Text("x")];
         world.read_with(read(limit), &[SqlType::TEXT], &value).expect("rows")
@@ -287,7 +288,7 @@ fn an_assigned_text_is_parsed_as_a_file_import_parses_it() {
         world.write(Body::Update(Update { target, assignments: vec![(column, value)], checks: vec![], returning }))
     };
     assert_eq!(assign(PRICE, words("12.5")).expect("read").1, ["1250"]);
-    assert_eq!(assign(NAMED, Scalar::literal(SqlType::Boolean, Value::Bool(true))).expect("shown").1, ["true"]);
+    assert_eq!(assign(NAMED, Scalar::literal(SqlType::Boolean, ScalarValue::Bool(true))).expect("shown").1, ["true"]);
     let error = assign(PRICE, words("much")).expect_err("no number");
     assert_eq!(error.kind(), ErrorKind::InvalidText);
     assert!(error.message().contains("\"price\""), "{error}");
@@ -296,7 +297,7 @@ fn an_assigned_text_is_parsed_as_a_file_import_parses_it() {
 #[test]
 fn a_table_that_has_grown_is_left_to_the_general_engine() {
     let world = World::new();
-    let read = |rows_max| Read { rows_max: Some(rows_max), ..all_of(world.access(), vec![NUMBER]) };
+    let read = |rows_max| ReadPlan { rows_max: Some(rows_max), ..all_of(world.access(), vec![NUMBER]) };
     assert_eq!(world.read(read(6)).len(), 6);
     assert_eq!(world.read_with(read(5), &[], &[]).expect_err("six rows").kind(), ErrorKind::Unsupported);
 }
@@ -304,6 +305,6 @@ fn a_table_that_has_grown_is_left_to_the_general_engine() {
 #[test]
 fn small_numbers_are_found_in_wider_columns() {
     let world = World::new();
-    let small = Scalar::literal(SMALL, Value::Int(2));
+    let small = Scalar::literal(SMALL, ScalarValue::Int(2));
     assert_eq!(pairs(&world, Access { alternatives: vec![vec![small]], ..world.access() }), ["2 1", "2 2"]);
 }

@@ -7,10 +7,10 @@ use arrow::datatypes::{Field, Int32Type, Schema};
 use rowmill_base::{Cancel, ErrorKind, SqlType};
 use rowmill_plan::CompareOp;
 use rowmill_plan::program::{
-    Access, ArithmeticOp, Body, Groups, LookupKind, LookupSource, NestedLookup, Order, Output, Read, RowAggregate,
-    RowFunction, Rows, Scalar, ScalarOp, TextFunction, Value,
+    Access, ArithmeticOp, Body, GroupOutput, LookupKind, LookupSource, NestedLookup, OutputOrder, ReadOutput, ReadPlan,
+    RowAggregate, RowFunction, RowOutput, Scalar, ScalarOp, ScalarValue, TextFunction,
 };
-use rowmill_program::{ResultRows, Scratch};
+use rowmill_program::{ProgramScratch, ResultRows};
 use rowmill_storage::keyed::ValueRef;
 
 use crate::support::{
@@ -22,8 +22,8 @@ fn parameter(kind: SqlType) -> Scalar {
     Scalar::parameter(kind, 0)
 }
 
-fn cut(mut read: Read, skip: Option<i64>, limit: Option<i64>) -> Read {
-    let Output::Rows(rows) = &mut read.output else { panic!("rows") };
+fn cut(mut read: ReadPlan, skip: Option<i64>, limit: Option<i64>) -> ReadPlan {
+    let ReadOutput::Rows(rows) = &mut read.output else { panic!("rows") };
     (rows.skip, rows.limit) = (skip.map(big), limit.map(big));
     read
 }
@@ -35,11 +35,11 @@ fn a_row_is_found_by_its_key() {
     assert_eq!(point(int(1), int(2)), ["bee 250 2 NULL"]);
     assert_eq!(point(int(1), int(9)), [""; 0]);
     assert_eq!(point(big(1), big(1 << 20)), [""; 0]);
-    assert_eq!(point(int(1), Scalar::literal(INT, Value::Null)), [""; 0]);
+    assert_eq!(point(int(1), Scalar::literal(INT, ScalarValue::Null)), [""; 0]);
     // A number of another type finds the equal number of the column.
-    assert_eq!(point(money(100), Scalar::literal(DOUBLE, Value::Float(2.0))), ["bee 250 2 NULL"]);
+    assert_eq!(point(money(100), Scalar::literal(DOUBLE, ScalarValue::Float(2.0))), ["bee 250 2 NULL"]);
     assert_eq!(point(money(150), int(2)), [""; 0]);
-    assert_eq!(point(int(1), Scalar::literal(DOUBLE, Value::Float(f64::NAN))), [""; 0]);
+    assert_eq!(point(int(1), Scalar::literal(DOUBLE, ScalarValue::Float(f64::NAN))), [""; 0]);
 }
 
 #[test]
@@ -57,13 +57,13 @@ fn ranges_are_read_in_both_directions() {
     assert_eq!(range(vec![], None, bound(int(1), false), false), [""; 0]);
     // If the bound is between two numbers, the range ends at the next number inside it. Beyond all numbers it has all
     // or none.
-    let half = |halves: i128| bound(Scalar::literal(MONEY, Value::Decimal(50 * halves)), false);
+    let half = |halves: i128| bound(Scalar::literal(MONEY, ScalarValue::Decimal(50 * halves)), false);
     assert_eq!(range(vec![int(1)], half(3), None, false), ["1 2", "1 3"]);
     assert_eq!(range(vec![int(1)], None, half(5), false), ["1 1", "1 2"]);
     assert_eq!(range(vec![int(1)], bound(big(-1 << 40), false), bound(big(1 << 40), true), false).len(), 3);
     assert_eq!(range(vec![int(1)], bound(big(1 << 40), true), None, false), [""; 0]);
-    assert_eq!(range(vec![int(1)], bound(Scalar::literal(INT, Value::Null), true), None, false), [""; 0]);
-    let double = |value| bound(Scalar::literal(DOUBLE, Value::Float(value)), true);
+    assert_eq!(range(vec![int(1)], bound(Scalar::literal(INT, ScalarValue::Null), true), None, false), [""; 0]);
+    let double = |value| bound(Scalar::literal(DOUBLE, ScalarValue::Float(value)), true);
     assert_eq!(range(vec![int(1)], double(1.5), double(f64::INFINITY), false), ["1 2", "1 3"]);
 
     let read = || all_of(world.by(vec![int(1)]), vec![NUMBER]);
@@ -118,14 +118,14 @@ fn filters_and_outputs_are_computed() {
 fn rows_are_sorted_if_no_key_has_the_order() {
     let world = World::new();
     let sorted = |orders: Vec<(usize, bool, bool)>, skip, limit| {
-        let order = orders.into_iter().map(|(at, descending, nulls_first)| Order {
+        let order = orders.into_iter().map(|(at, descending, nulls_first)| OutputOrder {
             value: column(at),
             descending,
             nulls_first,
         });
         let output =
-            Rows { columns: vec![column(NUMBER), column(PRICE)], order: order.collect(), skip: None, limit: None };
-        let read = Read { output: Output::Rows(output), ..all_of(world.access(), vec![]) };
+            RowOutput { columns: vec![column(NUMBER), column(PRICE)], order: order.collect(), skip: None, limit: None };
+        let read = ReadPlan { output: ReadOutput::Rows(output), ..all_of(world.access(), vec![]) };
         world.read(cut(read, skip, limit))
     };
     assert_eq!(sorted(vec![(PRICE, false, false)], None, Some(2)), ["2 -550", "1 150"]);
@@ -150,9 +150,9 @@ fn many_rows_are_cut_while_they_are_sorted() {
         transaction.insert_row(world.items, &values).expect("put");
     }
     transaction.commit().expect("committed");
-    let order = vec![Order { value: column(PRICE), descending: false, nulls_first: false }];
-    let output = Rows { columns: vec![column(PRICE)], order, skip: Some(big(2)), limit: Some(big(10)) };
-    let read = Read { output: Output::Rows(output), ..all_of(world.by(vec![int(1)]), vec![]) };
+    let order = vec![OutputOrder { value: column(PRICE), descending: false, nulls_first: false }];
+    let output = RowOutput { columns: vec![column(PRICE)], order, skip: Some(big(2)), limit: Some(big(10)) };
+    let read = ReadPlan { output: ReadOutput::Rows(output), ..all_of(world.by(vec![int(1)]), vec![]) };
     let mut prices: Vec<i64> = (0..3_000).map(|number| (number * 7_919) % 3_001).collect();
     prices.sort_unstable();
     let expected: Vec<String> = prices[2..12].iter().map(i64::to_string).collect();
@@ -182,7 +182,7 @@ fn joins_look_up_rows_by_columns_of_earlier_lookups() {
     let next = world.by(vec![of_row(1, GROUP), next]);
     three.lookups.push(NestedLookup { kind: LookupKind::Left, ..NestedLookup::inner(next, None) });
     three.filter = Some(compare(of_row(0, NUMBER), CompareOp::Equal, int(1)));
-    let Output::Rows(output) = &mut three.output else { panic!("rows") };
+    let ReadOutput::Rows(output) = &mut three.output else { panic!("rows") };
     output.columns = vec![of_row(1, NAMED), of_row(2, NAMED), of_row(2, PRICE)];
     assert_eq!(world.read(three), ["ant cat -550"]);
 }
@@ -191,21 +191,21 @@ fn aggregate(function: RowFunction, argument: Scalar) -> RowAggregate {
     RowAggregate::new(function, argument)
 }
 
-fn groups(keys: Vec<Scalar>, aggregates: Vec<RowAggregate>, columns: Vec<Scalar>) -> Groups {
-    Groups { keys, aggregates, ends_at_value: false, filter: None, rows: Rows::all(columns) }
+fn groups(keys: Vec<Scalar>, aggregates: Vec<RowAggregate>, columns: Vec<Scalar>) -> GroupOutput {
+    GroupOutput { keys, aggregates, ends_at_value: false, filter: None, rows: RowOutput::all(columns) }
 }
 
 fn small(value: i64) -> Scalar {
-    Scalar::literal(SqlType::Int16, Value::Int(value))
+    Scalar::literal(SqlType::Int16, ScalarValue::Int(value))
 }
 
-fn aggregated(access: Access, aggregates: Vec<RowAggregate>) -> Read {
+fn aggregated(access: Access, aggregates: Vec<RowAggregate>) -> ReadPlan {
     let columns = aggregates
         .iter()
         .enumerate()
         .map(|(at, aggregate)| Scalar::column(aggregate.kind().expect("it takes that"), 0, at));
     let columns = columns.collect();
-    Read { output: Output::Groups(groups(vec![], aggregates, columns)), ..all_of(access, vec![]) }
+    ReadPlan { output: ReadOutput::Groups(groups(vec![], aggregates, columns)), ..all_of(access, vec![]) }
 }
 
 #[test]
@@ -232,12 +232,12 @@ fn aggregates_are_one_row() {
     );
     assert_eq!(world.read(aggregated(world.by(vec![int(9)]), all())), ["0 0 0 0 NULL NULL NULL NULL NULL NULL NULL"]);
     let whole = SqlType::Decimal { precision: 38, scale: 0 };
-    let huge = aggregate(RowFunction::Sum, Scalar::literal(whole, Value::Decimal(10_i128.pow(38) - 1)));
+    let huge = aggregate(RowFunction::Sum, Scalar::literal(whole, ScalarValue::Decimal(10_i128.pow(38) - 1)));
     let error = world.read_with(aggregated(world.access(), vec![huge]), &[], &[]).expect_err("too much");
     assert_eq!(error.kind(), ErrorKind::NumericOutOfRange);
     // The output may compute values from the aggregates.
     let mut more = aggregated(world.access(), vec![aggregate(RowFunction::Max, column(NUMBER))]);
-    let Output::Groups(output) = &mut more.output else { panic!("groups") };
+    let ReadOutput::Groups(output) = &mut more.output else { panic!("groups") };
     let greatest = output.rows.columns[0].clone();
     output.rows.columns = vec![Scalar::new(SqlType::Int16, ScalarOp::Coalesce(vec![greatest, small(0)]))];
     assert_eq!(world.read(more.clone()), ["3"]);
@@ -273,7 +273,7 @@ fn rows_become_a_batch() {
     let compiled = compiled.expect("compiled");
     assert!(compiled.is_read());
     let snapshot = world.engine.snapshot().expect("a snapshot");
-    let (mut scratch, mut out) = (Scratch::default(), ResultRows::default());
+    let (mut scratch, mut out) = (ProgramScratch::default(), ResultRows::default());
     for _ in 0..2 {
         compiled.run_read(&snapshot.reader(), &[], &mut scratch, &mut out).expect("rows");
     }
@@ -298,14 +298,14 @@ fn long_reads_end_when_cancelled_or_when_they_hold_too_much() {
         transaction.insert_row(world.items, &values).expect("put");
     }
     transaction.commit().expect("committed");
-    let run = |read: Read, scratch: &mut Scratch| {
+    let run = |read: ReadPlan, scratch: &mut ProgramScratch| {
         let compiled = world.compiled(&[SqlType::TEXT], Body::Read(read)).expect("compiled");
         let snapshot = world.engine.snapshot().expect("a snapshot");
         let mut out = ResultRows::default();
         compiled.run_read(&snapshot.reader(), &[ValueRef::Text(&note)], scratch, &mut out).map(|()| out.len())
     };
     let text = Scalar::parameter(SqlType::TEXT, 0);
-    let mut scratch = Scratch::default();
+    let mut scratch = ProgramScratch::default();
     let held = run(rows(world.access(), vec![text.clone()]), &mut scratch).expect_err("too much");
     assert_eq!(held.kind(), ErrorKind::Unsupported);
     let found = world.by(vec![int(1), int(7)]);

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use rowmill_base::{ColumnId, Error, IndexId, Result, Settings, SqlType, TableId};
 use rowmill_plan::CompareOp;
-use rowmill_plan::program::{Access, Body, Bound, Output, Program, Read, Rows, Scalar, Value};
-use rowmill_program::{Compiled, ResultRows, Scratch};
+use rowmill_plan::program::{Access, AccessBound, Body, Program, ReadOutput, ReadPlan, RowOutput, Scalar, ScalarValue};
+use rowmill_program::{Compiled, ProgramScratch, ResultRows};
 use rowmill_storage::keyed::ValueRef;
 use rowmill_txn::{ColumnSpec, Engine, IndexSpec, KeyColumn, MAIN_SCHEMA, Transaction};
 
@@ -104,15 +104,15 @@ impl World {
     }
 
     /// The rows of a read as text.
-    pub(crate) fn read(&self, read: Read) -> Vec<String> {
+    pub(crate) fn read(&self, read: ReadPlan) -> Vec<String> {
         self.read_with(read, &[], &[]).expect("rows")
     }
 
-    pub(crate) fn read_with(&self, read: Read, kinds: &[SqlType], values: &[ValueRef<'_>]) -> Result<Vec<String>> {
+    pub(crate) fn read_with(&self, read: ReadPlan, kinds: &[SqlType], values: &[ValueRef<'_>]) -> Result<Vec<String>> {
         let compiled = self.compiled(kinds, Body::Read(read))?;
         let mut out = ResultRows::default();
         let snapshot = self.engine.snapshot()?;
-        compiled.run_read(&snapshot.reader(), values, &mut Scratch::default(), &mut out)?;
+        compiled.run_read(&snapshot.reader(), values, &mut ProgramScratch::default(), &mut out)?;
         Ok(shown(&out))
     }
 
@@ -127,7 +127,7 @@ impl World {
     pub(crate) fn write_in(&self, transaction: &mut Transaction, body: Body) -> Result<(u64, Vec<String>)> {
         let compiled = self.compiled(&[], body)?;
         let mut out = ResultRows::default();
-        let changed = compiled.run_write(transaction, &[], &mut Scratch::default(), &mut out)?;
+        let changed = compiled.run_write(transaction, &[], &mut ProgramScratch::default(), &mut out)?;
         Ok((changed, shown(&out)))
     }
 
@@ -153,12 +153,12 @@ impl World {
     }
 }
 
-pub(crate) fn all_of(access: Access, columns: Vec<usize>) -> Read {
+pub(crate) fn all_of(access: Access, columns: Vec<usize>) -> ReadPlan {
     rows(access, columns.into_iter().map(column).collect())
 }
 
-pub(crate) fn rows(access: Access, columns: Vec<Scalar>) -> Read {
-    Read::of_table(access, None, Output::Rows(Rows::all(columns)))
+pub(crate) fn rows(access: Access, columns: Vec<Scalar>) -> ReadPlan {
+    ReadPlan::of_table(access, None, ReadOutput::Rows(RowOutput::all(columns)))
 }
 
 pub(crate) fn column(column: usize) -> Scalar {
@@ -170,31 +170,31 @@ pub(crate) fn of_row(row: usize, column: usize) -> Scalar {
 }
 
 pub(crate) fn int(value: i64) -> Scalar {
-    Scalar::literal(INT, Value::Int(value))
+    Scalar::literal(INT, ScalarValue::Int(value))
 }
 
 pub(crate) fn big(value: i64) -> Scalar {
-    Scalar::literal(BIG, Value::Int(value))
+    Scalar::literal(BIG, ScalarValue::Int(value))
 }
 
 pub(crate) fn money(value: i128) -> Scalar {
-    Scalar::literal(MONEY, Value::Decimal(value))
+    Scalar::literal(MONEY, ScalarValue::Decimal(value))
 }
 
 pub(crate) fn words(value: &str) -> Scalar {
-    Scalar::literal(SqlType::TEXT, Value::Text(value.into()))
+    Scalar::literal(SqlType::TEXT, ScalarValue::Text(value.into()))
 }
 
 pub(crate) fn null() -> Scalar {
-    Scalar::literal(SqlType::TEXT, Value::Null)
+    Scalar::literal(SqlType::TEXT, ScalarValue::Null)
 }
 
 pub(crate) fn compare(left: Scalar, op: CompareOp, right: Scalar) -> Scalar {
     Scalar::compare(left, op, right)
 }
 
-pub(crate) fn bound(value: Scalar, inclusive: bool) -> Option<Bound> {
-    Some(Bound::new(value, inclusive))
+pub(crate) fn bound(value: Scalar, inclusive: bool) -> Option<AccessBound> {
+    Some(AccessBound::new(value, inclusive))
 }
 
 pub(crate) fn shown(rows: &ResultRows) -> Vec<String> {

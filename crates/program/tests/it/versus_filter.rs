@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use rowmill_base::SqlType;
 use rowmill_plan::CompareOp;
-use rowmill_plan::program::{Access, Bound, Output, Read, Scalar, ScalarOp, Value};
+use rowmill_plan::program::{Access, AccessBound, ReadOutput, ReadPlan, Scalar, ScalarOp, ScalarValue};
 use rowmill_storage::keyed::ValueRef;
 
 use crate::support::{DOUBLE, GROUP, INT, NAMED, NUMBER, PRICE, World, all_of, column};
@@ -14,12 +14,12 @@ type Row = (i64, i64, Option<String>, i64);
 fn scalar() -> impl Strategy<Value = Scalar> {
     let decimal = SqlType::Decimal { precision: 6, scale: 1 };
     prop_oneof![
-        6 => (-3_i64..6).prop_map(|value| Scalar::literal(INT, Value::Int(value))),
-        2 => (-30_i128..60).prop_map(move |value| Scalar::literal(decimal.clone(), Value::Decimal(value))),
-        2 => (-6_i64..12).prop_map(|halves| Scalar::literal(DOUBLE, Value::Float(halves as f64 / 2.0))),
-        1 => any::<i64>().prop_map(|value| Scalar::literal(SqlType::Int64, Value::Int(value))),
-        1 => Just(Scalar::literal(INT, Value::Null)),
-        1 => Just(Scalar::literal(DOUBLE, Value::Float(f64::NAN))),
+        6 => (-3_i64..6).prop_map(|value| Scalar::literal(INT, ScalarValue::Int(value))),
+        2 => (-30_i128..60).prop_map(move |value| Scalar::literal(decimal.clone(), ScalarValue::Decimal(value))),
+        2 => (-6_i64..12).prop_map(|halves| Scalar::literal(DOUBLE, ScalarValue::Float(halves as f64 / 2.0))),
+        1 => any::<i64>().prop_map(|value| Scalar::literal(SqlType::Int64, ScalarValue::Int(value))),
+        1 => Just(Scalar::literal(INT, ScalarValue::Null)),
+        1 => Just(Scalar::literal(DOUBLE, ScalarValue::Float(f64::NAN))),
     ]
 }
 
@@ -28,11 +28,11 @@ fn name() -> impl Strategy<Value = Option<String>> {
 }
 
 fn name_scalar() -> impl Strategy<Value = Scalar> {
-    name().prop_map(|name| Scalar::literal(SqlType::TEXT, name.map_or(Value::Null, Value::Text)))
+    name().prop_map(|name| Scalar::literal(SqlType::TEXT, name.map_or(ScalarValue::Null, ScalarValue::Text)))
 }
 
-fn end(value: impl Strategy<Value = Scalar>) -> impl Strategy<Value = Option<Bound>> {
-    prop::option::of((value, any::<bool>()).prop_map(|(value, inclusive)| Bound::new(value, inclusive)))
+fn end(value: impl Strategy<Value = Scalar>) -> impl Strategy<Value = Option<AccessBound>> {
+    prop::option::of((value, any::<bool>()).prop_map(|(value, inclusive)| AccessBound::new(value, inclusive)))
 }
 
 /// The conditions that a range implies.
@@ -40,7 +40,7 @@ fn conditions(columns: &[usize], access: &Access) -> Vec<Scalar> {
     let of = |at: usize, op, value: &Scalar| Scalar::compare(column(columns[at]), op, value.clone());
     let mut all: Vec<_> = access.equal.iter().enumerate().map(|(at, value)| of(at, CompareOp::Equal, value)).collect();
     let next = access.equal.len();
-    let mut bound = |bound: &Option<Bound>, open, closed| {
+    let mut bound = |bound: &Option<AccessBound>, open, closed| {
         all.extend(bound.iter().map(|bound| of(next, if bound.inclusive { closed } else { open }, &bound.values[0])));
     };
     bound(&access.from, CompareOp::Greater, CompareOp::GreaterOrEqual);
@@ -48,7 +48,12 @@ fn conditions(columns: &[usize], access: &Access) -> Vec<Scalar> {
     all
 }
 
-fn ranged(mut equal: Vec<Scalar>, ends: (Option<Bound>, Option<Bound>), backward: bool, access: Access) -> Access {
+fn ranged(
+    mut equal: Vec<Scalar>,
+    ends: (Option<AccessBound>, Option<AccessBound>),
+    backward: bool,
+    access: Access,
+) -> Access {
     let (from, to) = ends;
     // Either all columns have values, or one is left for the bounds.
     let is_range = from.is_some() || to.is_some();
@@ -87,8 +92,8 @@ proptest! {
             let conditions = conditions(columns, &access);
             let filter = Scalar::new(SqlType::Boolean, ScalarOp::And(conditions));
             let whole = Access { equal: vec![], from: None, to: None, ..access.clone() };
-            let naive = Read { filter: Some(filter), ..all_of(whole, wanted.clone()) };
-            let run = |read: Read, transaction: &mut rowmill_txn::Transaction| {
+            let naive = ReadPlan { filter: Some(filter), ..all_of(whole, wanted.clone()) };
+            let run = |read: ReadPlan, transaction: &mut rowmill_txn::Transaction| {
                 let body = rowmill_plan::program::Body::Read(read);
                 world.write_in(transaction, body).expect("rows").1
             };
@@ -96,8 +101,8 @@ proptest! {
             assert_eq!(found, run(naive, &mut transaction), "{access:?}");
             // The same must hold with a limit.
             let mut cut = all_of(access, wanted);
-            let Output::Rows(output) = &mut cut.output else { panic!("rows") };
-            output.limit = Some(Scalar::literal(SqlType::Int64, Value::Int(2)));
+            let ReadOutput::Rows(output) = &mut cut.output else { panic!("rows") };
+            output.limit = Some(Scalar::literal(SqlType::Int64, ScalarValue::Int(2)));
             assert_eq!(run(cut, &mut transaction), found[..found.len().min(2)]);
         };
         let by_key = ranged(equal, ends, backward, world.access());

@@ -4,10 +4,10 @@
 use rowmill_base::{ErrorKind, SqlType};
 use rowmill_plan::CompareOp;
 use rowmill_plan::program::{
-    Access, ArithmeticOp, Body, ChangeTarget, Check, ConflictAction, ConflictTarget, Delete, Insert, OnConflict, Read,
-    Scalar, ScalarOp, TextFunction, Update, Value,
+    Access, ArithmeticOp, Body, ChangeTarget, ConflictAction, ConflictTarget, Delete, Insert, OnConflict, ReadPlan,
+    Scalar, ScalarOp, ScalarValue, TableCheck, TextFunction, Update,
 };
-use rowmill_program::{ResultRows, Scratch};
+use rowmill_program::{ProgramScratch, ResultRows};
 use rowmill_txn::TableSource;
 
 use crate::support::{
@@ -41,7 +41,7 @@ fn update(access: Access, assignments: Vec<(usize, Scalar)>) -> Update {
 }
 
 fn small(value: i64) -> Scalar {
-    Scalar::literal(SMALL, Value::Int(value))
+    Scalar::literal(SMALL, ScalarValue::Int(value))
 }
 
 fn plus(column_at: usize, by: Scalar) -> Scalar {
@@ -49,8 +49,8 @@ fn plus(column_at: usize, by: Scalar) -> Scalar {
     Scalar::arithmetic(kind, column(column_at), ArithmeticOp::Plus, by)
 }
 
-fn positive() -> Vec<Check> {
-    vec![Check { name: "positive".into(), condition: compare(column(PRICE), CompareOp::Greater, int(0)) }]
+fn positive() -> Vec<TableCheck> {
+    vec![TableCheck { name: "positive".into(), condition: compare(column(PRICE), CompareOp::Greater, int(0)) }]
 }
 
 #[test]
@@ -63,8 +63,8 @@ fn rows_are_inserted_with_their_index_entries() {
     assert_eq!(world.read(all_of(by_name, vec![GROUP, NUMBER])), ["4 1"]);
     // A value is converted to the type of its column.
     let mut assigned = item(5, 1, words("x"), 0, null());
-    assigned[NUMBER] = Scalar::literal(DOUBLE, Value::Float(2.5));
-    assigned[PRICE] = Scalar::literal(DOUBLE, Value::Float(0.125));
+    assigned[NUMBER] = Scalar::literal(DOUBLE, ScalarValue::Float(2.5));
+    assigned[PRICE] = Scalar::literal(DOUBLE, ScalarValue::Float(0.125));
     assigned[NOTE] = int(17);
     world.write(Body::Insert(insert(&world, vec![assigned]))).expect("inserted");
     assert_eq!(world.read(all_of(world.by(vec![int(5)]), vec![NUMBER, PRICE, NOTE])), ["2 13 17"]);
@@ -228,7 +228,7 @@ fn a_transaction_sees_its_own_statements() {
 #[test]
 fn commit_fails_if_a_row_read_for_update_has_changed() {
     let world = World::new();
-    let read = |by| Body::Read(Read { for_update: true, ..all_of(by, vec![PRICE]) });
+    let read = |by| Body::Read(ReadPlan { for_update: true, ..all_of(by, vec![PRICE]) });
     let change =
         |number| Body::Update(update(world.by(vec![int(1), int(number)]), vec![(PRICE, money(number.into()))]));
     for (number, is_lost) in [(3, false), (2, true)] {
@@ -245,7 +245,7 @@ fn commit_fails_if_a_row_read_for_update_has_changed() {
     let compiled = world.compiled(&[], read(world.access())).expect("compiled");
     assert!(!compiled.is_read());
     let snapshot = world.engine.snapshot().expect("a snapshot");
-    let (mut scratch, mut out) = (Scratch::default(), ResultRows::default());
+    let (mut scratch, mut out) = (ProgramScratch::default(), ResultRows::default());
     let error = compiled.run_read(&snapshot.reader(), &[], &mut scratch, &mut out).expect_err("no transaction");
     assert_eq!(error.kind(), ErrorKind::ReadOnly);
 }
@@ -257,7 +257,7 @@ fn a_program_for_other_definitions_writes_nothing() {
     let compiled = compiled.expect("compiled");
     let mut transaction = world.engine.begin().expect("a transaction");
     transaction.drop_index(world.items, world.by_note).expect("dropped");
-    let (mut scratch, mut out) = (Scratch::default(), ResultRows::default());
+    let (mut scratch, mut out) = (ProgramScratch::default(), ResultRows::default());
     let error = compiled.run_write(&mut transaction, &[], &mut scratch, &mut out).expect_err("it was changed");
     assert_eq!(error.kind(), ErrorKind::SerializationFailure);
     assert!(!compiled.is_valid_for(transaction.catalog()));
@@ -276,7 +276,7 @@ fn rows_of_a_table_without_keys_are_appended() {
         source: None,
         sequences: vec![],
         on_conflict: None,
-        checks: vec![Check {
+        checks: vec![TableCheck {
             name: "positive".into(),
             condition: compare(Scalar::column(BIG, 0, 0), CompareOp::Greater, int(0)),
         }],

@@ -19,7 +19,7 @@ use sqlparser::ast::{
 use super::Binder;
 use super::call::{argument_list, order_clause};
 use super::place::{start_of, type_names, unsupported};
-use super::scope::{AliasUse, Clause, Level};
+use super::scope::{AliasUse, Clause, SelectLevel};
 use super::walk::{call_exprs, free_columns, is_volatile_expr};
 
 impl Binder<'_> {
@@ -65,7 +65,7 @@ impl Binder<'_> {
     /// The level that must compute an aggregate over these columns.
     fn owner(&self, named: &HashSet<usize>) -> usize {
         let innermost = self.levels.len() - 1;
-        let makes = |level: &Level| named.iter().any(|id| level.reads(*id) || level.computes(*id));
+        let makes = |level: &SelectLevel| named.iter().any(|id| level.reads(*id) || level.computes(*id));
         (0..=innermost).rev().find(|place| makes(&self.levels[*place])).unwrap_or(innermost)
     }
 
@@ -258,7 +258,7 @@ fn is_ordered(function: AggregateFunction) -> bool {
     matches!(function, Array | Text | First | Last | Nth | DiscreteQuantile)
 }
 
-fn check_clause(level: &Level) -> Result<()> {
+fn check_clause(level: &SelectLevel) -> Result<()> {
     match level.clause {
         Clause::Select | Clause::Having | Clause::Qualify | Clause::OrderBy | Clause::GroupBy => Ok(()),
         clause => {

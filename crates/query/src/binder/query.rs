@@ -10,7 +10,7 @@ use rowmill_plan::{ColumnId, ExprOp, Logical, ScalarExpr};
 use sqlparser::ast::{self, LimitClause, Query, SetExpr, SetOperator, SetQuantifier, Spanned};
 
 use super::place::{start_of, type_name, unsupported};
-use super::scope::{Clause, FromNames, Level, NamedColumn, ScopeRelation};
+use super::scope::{Clause, FromNames, NamedColumn, ScopeRelation, SelectLevel};
 use super::{Binder, BoundRows, QUERY_DEPTH};
 
 impl Binder<'_> {
@@ -231,7 +231,7 @@ impl Binder<'_> {
 
     /// `VALUES`
     fn values(&mut self, values: &ast::Values) -> Result<BoundRows> {
-        let mut level = Level::new(self.columns_end());
+        let mut level = SelectLevel::new(self.columns_end());
         level.end = Some(level.first);
         level.clause = Clause::Other("VALUES");
         self.levels.push(level);
@@ -264,7 +264,7 @@ impl Binder<'_> {
 
     /// Orders rows by the columns that they have, for the result of a set operation or of VALUES.
     fn order_rows(&mut self, rows: BoundRows, order: &ast::OrderBy) -> Result<BoundRows> {
-        let mut level = Level::new(0);
+        let mut level = SelectLevel::new(0);
         let relation = ScopeRelation::new(None, rows.columns.clone());
         level.names.push(FromNames::of(relation));
         level.end = Some(self.columns_end());
@@ -302,7 +302,7 @@ impl Binder<'_> {
     }
 
     fn limit(&mut self, expr: &ast::Expr, clause: &'static str) -> Result<ScalarExpr> {
-        let mut level = Level::new(self.columns_end());
+        let mut level = SelectLevel::new(self.columns_end());
         level.end = Some(level.first);
         level.clause = Clause::Other(clause);
         self.levels.push(level);

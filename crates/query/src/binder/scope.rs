@@ -141,7 +141,7 @@ pub(crate) struct PendingWindow {
 
 /// The names and the pending calls of one SELECT.
 #[derive(Debug)]
-pub(crate) struct Level {
+pub(crate) struct SelectLevel {
     /// The names of FROM. While FROM is being bound, the names of its items so far.
     pub(crate) names: Vec<FromNames>,
     /// Whether its names are hidden: while a subquery of FROM without LATERAL is bound.
@@ -161,10 +161,10 @@ pub(crate) struct Level {
     pub(crate) named_windows: Vec<(String, ast::NamedWindowExpr)>,
 }
 
-impl Level {
+impl SelectLevel {
     /// A level whose columns have ids from `first` on.
-    pub(crate) fn new(first: usize) -> Level {
-        Level {
+    pub(crate) fn new(first: usize) -> SelectLevel {
+        SelectLevel {
             names: Vec::new(),
             is_hidden: false,
             first,

@@ -18,7 +18,7 @@ use super::grouping::GroupKeys;
 use super::place::unsupported;
 use super::projection::SelectedItem;
 use super::query::{filter, map};
-use super::scope::{AliasUse, Clause, Level, NamedColumn, PendingWindow};
+use super::scope::{AliasUse, Clause, NamedColumn, PendingWindow, SelectLevel};
 use super::walk::{rewrite_deep, window_exprs_mut};
 use super::{Binder, BoundRows};
 
@@ -35,7 +35,7 @@ impl Binder<'_> {
     /// Binds a SELECT with the ORDER BY of its query.
     pub(super) fn select(&mut self, select: &Select, order: Option<&ast::OrderBy>) -> Result<BoundRows> {
         refuse_clauses(select)?;
-        self.levels.push(Level::new(self.columns_end()));
+        self.levels.push(SelectLevel::new(self.columns_end()));
         let mut plan = self.tables_of_from(&select.from)?;
         let end = self.columns_end();
         self.level().end = Some(end);

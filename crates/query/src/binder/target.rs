@@ -9,7 +9,7 @@ use sqlparser::ast;
 use super::from::FromPart;
 use super::place::{start_of, unsupported};
 use super::query::{conjuncts, filter, map};
-use super::scope::{Clause, FromNames, Level, NamedColumn};
+use super::scope::{Clause, FromNames, NamedColumn, SelectLevel};
 use super::{Binder, BoundQuery, BoundRows};
 use crate::catalog::QueryCatalog;
 
@@ -91,7 +91,7 @@ pub fn bind_target(
 
 impl Binder<'_> {
     fn target_rows(&mut self, rows: &TargetRows<'_>, clause: &'static str) -> Result<BoundRows> {
-        self.levels.push(Level::new(self.columns_end()));
+        self.levels.push(SelectLevel::new(self.columns_end()));
         let target = self.tables_of_from(&[table(rows.target)])?;
         let target_names = self.level().names.pop().unwrap_or_default();
         let columns = target_names.visible.clone();

@@ -319,8 +319,8 @@ fn not_recursive(name: &str) -> Error {
 
 /// Whether `tree` reads a table with this name anywhere.
 fn mentions(tree: &impl Visit, name: &str) -> bool {
-    struct Search<'n>(&'n str);
-    impl Visitor for Search<'_> {
+    struct ReferenceSearch<'n>(&'n str);
+    impl Visitor for ReferenceSearch<'_> {
         type Break = ();
 
         fn pre_visit_relation(&mut self, relation: &ast::ObjectName) -> ControlFlow<()> {
@@ -330,5 +330,5 @@ fn mentions(tree: &impl Visit, name: &str) -> bool {
             }
         }
     }
-    tree.visit(&mut Search(name)).is_break()
+    tree.visit(&mut ReferenceSearch(name)).is_break()
 }

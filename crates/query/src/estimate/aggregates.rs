@@ -12,7 +12,7 @@ use super::{Estimator, Positions};
 
 /// A normal distribution of the values of an aggregate.
 #[derive(Clone, Copy, Debug)]
-struct Spread {
+struct ValueSpread {
     mean: f64,
     deviation: f64,
 }
@@ -67,7 +67,7 @@ impl Estimator<'_> {
     }
 
     /// The distribution of a column, if it is an aggregate of groups below.
-    fn spread_of(&self, node: &Node, column: usize) -> Option<Spread> {
+    fn spread_of(&self, node: &Node, column: usize) -> Option<ValueSpread> {
         match node {
             Node::Filter { input, .. }
             | Node::Sort { input, .. }
@@ -86,13 +86,13 @@ impl Estimator<'_> {
     }
 
     /// The distribution of an aggregate, if the rows of `input` form `groups` groups.
-    fn spread(&self, input: &Node, aggregate: &Aggregate, groups: f64) -> Option<Spread> {
+    fn spread(&self, input: &Node, aggregate: &Aggregate, groups: f64) -> Option<ValueSpread> {
         if aggregate.of_parts.is_some() || aggregate.distinct || aggregate.filter.is_some() {
             return None;
         }
         let rows = self.row_count(input) / groups.max(1.0);
         if aggregate.function == AggregateFunction::Count {
-            return Some(Spread { mean: rows, deviation: rows.sqrt() });
+            return Some(ValueSpread { mean: rows, deviation: rows.sqrt() });
         }
         let (Expr::Column(column), _) = *aggregate.argument.as_ref()? else { return None };
         let (scan, column) = origin(input, column)?;
@@ -101,9 +101,9 @@ impl Estimator<'_> {
         let (mean, variance) = (least.midpoint(greatest), (greatest - least).powi(2) / 12.0);
         match aggregate.function {
             AggregateFunction::Sum => {
-                Some(Spread { mean: rows * mean, deviation: (rows * (variance + mean * mean)).sqrt() })
+                Some(ValueSpread { mean: rows * mean, deviation: (rows * (variance + mean * mean)).sqrt() })
             }
-            AggregateFunction::Average => Some(Spread { mean, deviation: (variance / rows.max(1.0)).sqrt() }),
+            AggregateFunction::Average => Some(ValueSpread { mean, deviation: (variance / rows.max(1.0)).sqrt() }),
             _ => None,
         }
     }

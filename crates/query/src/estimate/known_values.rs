@@ -98,7 +98,7 @@ fn among(known: &Known<'_>, values: &ArrayRef) -> Option<f64> {
 /// Bounds of columns that have statistics. All bounds of a column form one range. For example, the two comparisons of
 /// `BETWEEN`.
 #[derive(Debug, Default)]
-pub(super) struct Ranges<'p> {
+pub(super) struct KnownRanges<'p> {
     ranges: Vec<Range<'p>>,
 }
 
@@ -109,7 +109,7 @@ struct Range<'p> {
     upper: Bound<&'p ArrayRef>,
 }
 
-impl<'p> Ranges<'p> {
+impl<'p> KnownRanges<'p> {
     /// Adds a condition if it is a bound, and returns whether it was. We ignore a second bound at the same end of a
     /// range, because mostly the same rows meet it.
     pub(super) fn take(&mut self, source: &dyn TableSource, predicate: &'p Predicate) -> bool {

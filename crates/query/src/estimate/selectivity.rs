@@ -5,7 +5,7 @@ use rowmill_plan::{CompareOp, Predicate};
 use rowmill_storage::{EQUAL_SHARE, RANGE_SHARE};
 
 use super::TableFacts;
-use super::known_values::{self, Ranges};
+use super::known_values::{self, KnownRanges};
 use super::zones::number;
 
 /// The share of texts that we assume to contain a piece of a pattern.
@@ -24,7 +24,7 @@ pub(super) fn selectivity(table: TableFacts<'_>, predicates: &[Predicate]) -> f6
 /// The share of rows that meet all of `predicates`. We assume that they are independent, except for bounds of one
 /// column.
 fn share_of_all(table: TableFacts<'_>, predicates: &[Predicate]) -> f64 {
-    let (mut ranges, mut others) = (Ranges::default(), 1.0);
+    let (mut ranges, mut others) = (KnownRanges::default(), 1.0);
     let mut bounds: Vec<ColumnRange> = Vec::new();
     gather(table, predicates, &mut ranges, &mut bounds, &mut others);
     let bounded: f64 = bounds.iter().map(|range| range.share(table)).product();
@@ -54,7 +54,7 @@ impl ColumnRange {
 fn gather<'p>(
     table: TableFacts<'_>,
     predicates: &'p [Predicate],
-    ranges: &mut Ranges<'p>,
+    ranges: &mut KnownRanges<'p>,
     bounds: &mut Vec<ColumnRange>,
     others: &mut f64,
 ) {

@@ -22,7 +22,7 @@ pub(super) struct ZoneStatistics {
 }
 
 /// The statistics of a column while they are gathered, block by block.
-struct Gathered {
+struct ZoneSums {
     bounds: Option<(f64, f64)>,
     bounds_known: bool,
     nulls: usize,
@@ -89,7 +89,7 @@ pub(super) fn column_statistics(source: &dyn TableSource, column: usize) -> Zone
     if source.keyed().is_some() {
         return ZoneStatistics::default();
     }
-    let mut gathered = Gathered {
+    let mut gathered = ZoneSums {
         bounds: None,
         bounds_known: true,
         nulls: 0,
@@ -151,7 +151,7 @@ fn distinct_of_sample(sample: &ArrayRef, rows: usize) -> Option<usize> {
     Some((distinct - single + (single as f64 * more) as usize).min(rows))
 }
 
-impl Gathered {
+impl ZoneSums {
     /// Adds a block. Returns `None` if the block cannot be read; the scan will report that error.
     fn add(&mut self, source: &dyn TableSource, block: &Block, column: usize) -> Option<()> {
         let Some(chunk) = block.chunk_head(source.table(), column).ok()? else {

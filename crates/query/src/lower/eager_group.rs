@@ -16,7 +16,7 @@ use super::Lowerer;
 use super::group::call_exprs;
 use super::grouping_sets::{is_of_parts, of_parts};
 use super::join_graph::JoinGraph;
-use super::relation::{Relation, RelationSource};
+use super::relation::{LoweredRelation, RelationSource};
 use crate::column_set::{ColumnSet, columns_of};
 
 /// The cost of grouping a row. The unit is a row that is looked up in a hash table.
@@ -45,7 +45,7 @@ struct TotalAggregate {
 
 impl TotalAggregate {
     /// The aggregate over the columns of `rows`.
-    fn over(self, rows: &Relation) -> plan::Aggregate {
+    fn over(self, rows: &LoweredRelation) -> plan::Aggregate {
         let mut aggregate = self.aggregate;
         each_column(&mut aggregate, |part| {
             rows.position(self.parts[part]).expect("the rows have all parts of an aggregate")
@@ -70,12 +70,12 @@ impl Lowerer<'_> {
     pub(super) fn eager_group(
         &mut self,
         group: &LogicalGroup,
-        input: Relation,
-    ) -> Result<std::result::Result<Relation, Relation>> {
-        let Relation { source, ids, derived } = input;
-        let RelationSource::Joins(mut graph) = source else { return Ok(Err(Relation { source, ids, derived })) };
+        input: LoweredRelation,
+    ) -> Result<std::result::Result<LoweredRelation, LoweredRelation>> {
+        let LoweredRelation { source, ids, derived } = input;
+        let RelationSource::Joins(mut graph) = source else { return Ok(Err(LoweredRelation { source, ids, derived })) };
         self.apply_single(&mut graph)?;
-        let input = Relation { source: RelationSource::Joins(graph), ids, derived };
+        let input = LoweredRelation { source: RelationSource::Joins(graph), ids, derived };
         let Some((graph, eager)) = self.cheapest_eager(group, &input) else { return Ok(Err(input)) };
         let own = graph.relations()[eager.relation].clone();
         let (grouped, aggregates) = self.first_group(group, &input, &own, &eager)?;
@@ -84,13 +84,17 @@ impl Lowerer<'_> {
         let mut needed: ColumnSet = aggregates.iter().flat_map(|total| total.parts.iter().copied()).collect();
         group.keys.iter().for_each(|(_, key)| needed.insert_all(key));
         let ids = graph.ids();
-        let joined = Relation { source: RelationSource::Joins(Box::new(graph)), ids, derived: input.derived };
+        let joined = LoweredRelation { source: RelationSource::Joins(Box::new(graph)), ids, derived: input.derived };
         let joined = self.settled(joined, &needed)?;
         self.last_group(group, &joined, aggregates).map(Ok)
     }
 
     /// Chooses the relation whose early grouping makes the query cheapest, if any does.
-    fn cheapest_eager<'g>(&mut self, group: &LogicalGroup, input: &'g Relation) -> Option<(&'g JoinGraph, EagerGroup)> {
+    fn cheapest_eager<'g>(
+        &mut self,
+        group: &LogicalGroup,
+        input: &'g LoweredRelation,
+    ) -> Option<(&'g JoinGraph, EagerGroup)> {
         let RelationSource::Joins(graph) = &input.source else { return None };
         let calls = || group.aggregates.iter().map(|(_, call)| call);
         // Only aggregates that combine from parts can be split in two.
@@ -139,10 +143,10 @@ impl Lowerer<'_> {
     fn first_group(
         &mut self,
         group: &LogicalGroup,
-        input: &Relation,
-        own: &Relation,
+        input: &LoweredRelation,
+        own: &LoweredRelation,
         eager: &EagerGroup,
-    ) -> Result<(Relation, Vec<TotalAggregate>)> {
+    ) -> Result<(LoweredRelation, Vec<TotalAggregate>)> {
         let mut keys = Vec::with_capacity(eager.keys.len());
         let columns: Vec<ScalarExpr> = eager.keys.iter().map(|id| self.columns.expr(*id)).collect();
         for column in &columns {
@@ -170,9 +174,9 @@ impl Lowerer<'_> {
     fn last_group(
         &mut self,
         group: &LogicalGroup,
-        joined: &Relation,
+        joined: &LoweredRelation,
         aggregates: Vec<TotalAggregate>,
-    ) -> Result<Relation> {
+    ) -> Result<LoweredRelation> {
         let mut keys = Vec::with_capacity(group.keys.len());
         for (_, key) in &group.keys {
             keys.push(self.key(key, joined)?);

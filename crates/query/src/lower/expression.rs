@@ -9,20 +9,20 @@ use rowmill_plan::{self as plan, ColumnId, ExprOp, Names, ScalarExpr};
 use rowmill_storage::TableSource;
 
 use super::Lowerer;
-use super::relation::Relation;
+use super::relation::LoweredRelation;
 
 /// Characters of an expression that EXPLAIN shows at most.
 const TEXT_CHARS_MAX: usize = 1_000;
 
 impl Lowerer<'_> {
     /// `expr` over the columns of `relation`.
-    pub(super) fn expr(&mut self, expr: &ScalarExpr, relation: &Relation) -> Result<plan::Expr> {
+    pub(super) fn expr(&mut self, expr: &ScalarExpr, relation: &LoweredRelation) -> Result<plan::Expr> {
         let resolved = relation.resolve(expr);
         self.resolved_expr(&resolved, relation)
     }
 
     /// Lowers an expression over the columns of the source of `relation`.
-    pub(super) fn resolved_expr(&mut self, expr: &ScalarExpr, relation: &Relation) -> Result<plan::Expr> {
+    pub(super) fn resolved_expr(&mut self, expr: &ScalarExpr, relation: &LoweredRelation) -> Result<plan::Expr> {
         self.positioned(expr, &relation.ids, &[relation])
     }
 
@@ -31,7 +31,7 @@ impl Lowerer<'_> {
         &mut self,
         expr: &ScalarExpr,
         ids: &[ColumnId],
-        relations: &[&Relation],
+        relations: &[&LoweredRelation],
     ) -> Result<plan::Expr> {
         let mut expr = expr.clone();
         let mut missing = None;
@@ -58,7 +58,7 @@ impl Lowerer<'_> {
     }
 
     /// The text of an expression over positions, for EXPLAIN.
-    fn shown(&self, expr: &ScalarExpr, relations: &[&Relation]) -> String {
+    fn shown(&self, expr: &ScalarExpr, relations: &[&LoweredRelation]) -> String {
         let names: Vec<String> = relations
             .iter()
             .flat_map(|relation| relation.node().column_names(self).into_iter().map(|name| name.into_owned()))
@@ -76,7 +76,7 @@ impl Lowerer<'_> {
     }
 
     /// Whether a column of `relation` can be NULL, as far as the plan shows.
-    pub(super) fn is_nullable(&self, id: ColumnId, relation: &Relation) -> bool {
+    pub(super) fn is_nullable(&self, id: ColumnId, relation: &LoweredRelation) -> bool {
         let of_source = |column: usize| {
             let position = relation.position(ColumnId(column));
             position.is_none_or(|position| relation.node().is_nullable(position))

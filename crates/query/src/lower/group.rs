@@ -16,7 +16,7 @@ use rowmill_plan::{self as plan, AggregateFunction, ColumnId, ExprOp, Node, Scal
 use super::Lowerer;
 use super::grouping_sets::total_kind;
 use super::join::JoinSpec;
-use super::relation::Relation;
+use super::relation::LoweredRelation;
 use crate::column_set::ColumnSet;
 
 /// Aggregates that are computed by one grouping, by their positions in the query.
@@ -27,7 +27,7 @@ struct GroupPart {
 }
 
 impl Lowerer<'_> {
-    pub(super) fn group(&mut self, group: &LogicalGroup, needed: &ColumnSet) -> Result<Relation> {
+    pub(super) fn group(&mut self, group: &LogicalGroup, needed: &ColumnSet) -> Result<LoweredRelation> {
         let mut group = group.clone();
         group.aggregates.retain(|(id, _)| needed.contains(*id));
         let mut read = ColumnSet::default();
@@ -59,10 +59,10 @@ impl Lowerer<'_> {
     /// Groups the rows of `input` by keys.
     pub(super) fn grouped_rows(
         &mut self,
-        input: Relation,
+        input: LoweredRelation,
         keys: &[(ColumnId, ScalarExpr)],
         calls: &[(ColumnId, AggregateCall)],
-    ) -> Result<Relation> {
+    ) -> Result<LoweredRelation> {
         // The engine groups by columns, so a constant must become a column first.
         let constants: Vec<ScalarExpr> = keys
             .iter()
@@ -94,33 +94,33 @@ impl Lowerer<'_> {
         Ok(grouped)
     }
 
-    pub(super) fn key(&mut self, expr: &ScalarExpr, input: &Relation) -> Result<plan::Key> {
+    pub(super) fn key(&mut self, expr: &ScalarExpr, input: &LoweredRelation) -> Result<plan::GroupKey> {
         let resolved = input.resolve(expr);
         let position = resolved.as_column().and_then(|column| input.position(ColumnId(column)));
         let nullable = position.is_none_or(|position| input.node().is_nullable(position));
-        Ok(plan::Key { expr: self.resolved_expr(&resolved, input)?, kind: resolved.kind, nullable })
+        Ok(plan::GroupKey { expr: self.resolved_expr(&resolved, input)?, kind: resolved.kind, nullable })
     }
 
     pub(super) fn group_node(
         &mut self,
-        keys: Vec<plan::Key>,
+        keys: Vec<plan::GroupKey>,
         aggregates: Vec<plan::Aggregate>,
         always: Vec<ArrayRef>,
         ids: Vec<ColumnId>,
-        input: &Relation,
-    ) -> Relation {
+        input: &LoweredRelation,
+    ) -> LoweredRelation {
         let group = plan::Group { predicates: Vec::new(), keys, aggregates, always };
         let schema = self.schema(&ids);
-        Relation::new(Node::Group { input: Arc::clone(input.node()), group, rows: None, schema }, ids)
+        LoweredRelation::new(Node::Group { input: Arc::clone(input.node()), group, rows: None, schema }, ids)
     }
 
     fn grouped_in_parts(
         &mut self,
-        input: Relation,
+        input: LoweredRelation,
         keys: &[(ColumnId, ScalarExpr)],
         calls: &[(ColumnId, AggregateCall)],
-    ) -> Result<Relation> {
-        let mut whole: Option<Relation> = None;
+    ) -> Result<LoweredRelation> {
+        let mut whole: Option<LoweredRelation> = None;
         for part in parts(calls) {
             let chosen: Vec<(ColumnId, AggregateCall)> = part.calls.iter().map(|place| calls[*place].clone()).collect();
             let Some(known) = whole else {
@@ -142,7 +142,7 @@ impl Lowerer<'_> {
     }
 
     /// Converts an aggregate of a query to one of the engine.
-    pub(super) fn aggregate(&mut self, call: &AggregateCall, input: &Relation) -> Result<plan::Aggregate> {
+    pub(super) fn aggregate(&mut self, call: &AggregateCall, input: &LoweredRelation) -> Result<plan::Aggregate> {
         use AggregateFunction as Function;
         // These aggregates give the same result for distinct values as for all values.
         let is_same = matches!(

@@ -14,7 +14,7 @@ use rowmill_plan::{self as plan, AggregateFunction, ColumnId, KeySet, Node, Scal
 
 use super::Lowerer;
 use super::group::call_exprs;
-use super::relation::Relation;
+use super::relation::LoweredRelation;
 
 impl Lowerer<'_> {
     /// The groups of all sets of `group` over `input`.
@@ -22,8 +22,8 @@ impl Lowerer<'_> {
         &mut self,
         group: &LogicalGroup,
         sets: &[Vec<usize>],
-        input: Relation,
-    ) -> Result<Relation> {
+        input: LoweredRelation,
+    ) -> Result<LoweredRelation> {
         let sets: Vec<KeySet> = sets
             .iter()
             .enumerate()
@@ -75,13 +75,17 @@ impl Lowerer<'_> {
             }
             rows
         };
-        let key = |(position, (_, key)): (usize, &(ColumnId, ScalarExpr))| plan::Key {
+        let key = |(position, (_, key)): (usize, &(ColumnId, ScalarExpr))| plan::GroupKey {
             expr: plan::Expr::Column(position),
             kind: key.kind.clone(),
             nullable: true,
         };
-        let mut keys: Vec<plan::Key> = group.keys.iter().enumerate().map(key).collect();
-        keys.push(plan::Key { expr: plan::Expr::Column(rows.ids.len() - 1), kind: DataType::UInt64, nullable: false });
+        let mut keys: Vec<plan::GroupKey> = group.keys.iter().enumerate().map(key).collect();
+        keys.push(plan::GroupKey {
+            expr: plan::Expr::Column(rows.ids.len() - 1),
+            kind: DataType::UInt64,
+            nullable: false,
+        });
         // A set without keys must have its group even if there are no rows.
         let always = always(&sets, &key_exprs);
         let ids = group
@@ -95,13 +99,13 @@ impl Lowerer<'_> {
     }
 
     /// Repeats `rows`, whose first columns must be the keys, once per set.
-    fn expanded(&mut self, rows: Relation, sets: &[KeySet]) -> Relation {
+    fn expanded(&mut self, rows: LoweredRelation, sets: &[KeySet]) -> LoweredRelation {
         let number = self.columns.add("set", DataType::UInt64);
         let mut ids = rows.ids.clone();
         ids.push(number);
         let schema = self.schema(&ids);
         let (input, sets) = (Arc::clone(rows.node()), sets.to_vec());
-        Relation::new(Node::Expand(plan::Expand { input, sets, schema }), ids)
+        LoweredRelation::new(Node::Expand(plan::Expand { input, sets, schema }), ids)
     }
 
     /// Rows whose first columns are the keys, followed by the columns that `calls` read, and the ids of those columns.
@@ -109,8 +113,8 @@ impl Lowerer<'_> {
         &mut self,
         keys: &[ScalarExpr],
         calls: &[&AggregateCall],
-        input: Relation,
-    ) -> Result<(Relation, Vec<(ScalarExpr, ColumnId)>)> {
+        input: LoweredRelation,
+    ) -> Result<(LoweredRelation, Vec<(ScalarExpr, ColumnId)>)> {
         let mut read: Vec<(ScalarExpr, ColumnId)> = Vec::new();
         for expr in calls.iter().flat_map(|call| call_exprs(call)) {
             if !read.iter().any(|(known, _)| known == expr) {
@@ -126,7 +130,7 @@ impl Lowerer<'_> {
         let ids: Vec<ColumnId> = of_keys.into_iter().chain(read.iter().map(|(_, id)| *id)).collect();
         let schema = self.schema(&ids);
         let node = Node::Project { input: Arc::clone(input.node()), exprs, schema };
-        Ok((Relation::new(node, ids), read))
+        Ok((LoweredRelation::new(node, ids), read))
     }
 }
 

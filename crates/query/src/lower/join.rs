@@ -9,7 +9,7 @@ use rowmill_plan::logical::{LogicalJoin, LogicalJoinKind};
 use rowmill_plan::{self as plan, ColumnId, CompareOp, ExprOp, JoinKind, Node, ScalarExpr, Volatility};
 
 use super::Lowerer;
-use super::relation::{Relation, RelationSource};
+use super::relation::{LoweredRelation, RelationSource};
 use crate::column_set::ColumnSet;
 
 /// A join whose build side is chosen.
@@ -67,7 +67,7 @@ pub(super) struct SplitConditions {
 }
 
 impl Lowerer<'_> {
-    pub(super) fn join(&mut self, join: &LogicalJoin, needed: &ColumnSet) -> Result<Relation> {
+    pub(super) fn join(&mut self, join: &LogicalJoin, needed: &ColumnSet) -> Result<LoweredRelation> {
         let mut read = needed.clone();
         join.conditions.iter().chain(&join.compared).for_each(|condition| read.insert_all(condition));
         let left = self.lower(&join.left, &read)?;
@@ -116,11 +116,11 @@ impl Lowerer<'_> {
     pub(super) fn operator_join(
         &mut self,
         spec: OperatorSpec,
-        left: Relation,
-        right: Relation,
+        left: LoweredRelation,
+        right: LoweredRelation,
         kept: ColumnSet,
         rows: Option<f64>,
-    ) -> Result<Relation> {
+    ) -> Result<LoweredRelation> {
         let OperatorSpec { kind: of_rows, conditions, null_aware, is_truth } = spec;
         let SplitConditions { equal, nulls_equal, others } = split(conditions, &left, &right);
         let (of_left, of_right): (Vec<ScalarExpr>, Vec<ScalarExpr>) = equal.into_iter().unzip();
@@ -164,11 +164,11 @@ impl Lowerer<'_> {
         let spec =
             JoinSpec { kind, nulls_equal, null_aware, conditions: others, mark, rows, ..JoinSpec::inner(on, kept) };
         let joined = self.join_node(spec, build, probe)?;
-        Ok(Relation { derived, ..joined })
+        Ok(LoweredRelation { derived, ..joined })
     }
 
     /// Whether `columns` are unique in the relation.
-    fn is_unique(&self, relation: &Relation, columns: &[ColumnId]) -> bool {
+    fn is_unique(&self, relation: &LoweredRelation, columns: &[ColumnId]) -> bool {
         let known: Vec<usize> = columns.iter().filter_map(|column| relation.position(*column)).collect();
         self.estimator.is_unique(relation.node(), &known)
     }
@@ -178,12 +178,12 @@ impl Lowerer<'_> {
     fn compared_mark(
         &mut self,
         mark: ColumnId,
-        left: Relation,
-        right: Relation,
+        left: LoweredRelation,
+        right: LoweredRelation,
         conditions: Vec<ScalarExpr>,
         compared: Vec<ScalarExpr>,
         kept: ColumnSet,
-    ) -> Result<Relation> {
+    ) -> Result<LoweredRelation> {
         let mut matches = conditions.clone();
         matches.extend(compared.iter().cloned());
         let mut may_match = conditions;
@@ -208,11 +208,11 @@ impl Lowerer<'_> {
     fn mark_join(
         &mut self,
         mark: ColumnId,
-        left: Relation,
-        right: Relation,
+        left: LoweredRelation,
+        right: LoweredRelation,
         conditions: Vec<ScalarExpr>,
         kept: &ColumnSet,
-    ) -> Result<Relation> {
+    ) -> Result<LoweredRelation> {
         let SplitConditions { equal, nulls_equal, others } = split(conditions, &left, &right);
         let (of_left, of_right): (Vec<ScalarExpr>, Vec<ScalarExpr>) = equal.into_iter().unzip();
         let (left, of_left) = self.with_columns(left, &of_left)?;
@@ -229,12 +229,12 @@ impl Lowerer<'_> {
             mark: Some(mark),
             ..JoinSpec::inner(on, kept)
         };
-        Ok(Relation { derived, ..self.join_node(spec, right, left)? })
+        Ok(LoweredRelation { derived, ..self.join_node(spec, right, left)? })
     }
 
     /// Settles a side of a join. If the join fills the side with NULLs, every column that the side gives must be stored
     /// in its source, because a waiting expression would be computed over the NULLs.
-    fn own_columns(&mut self, side: Relation, is_filled: bool, needed: &ColumnSet) -> Result<Relation> {
+    fn own_columns(&mut self, side: LoweredRelation, is_filled: bool, needed: &ColumnSet) -> Result<LoweredRelation> {
         let mut side = self.settled(side, needed)?;
         side.keep_derived(needed);
         if !is_filled || side.derived.is_empty() {
@@ -246,7 +246,7 @@ impl Lowerer<'_> {
     }
 
     /// Adds every derived column of `exprs` to the source of `relation`, under its own id.
-    fn with_derived_columns(&mut self, relation: Relation, exprs: &[ScalarExpr]) -> Result<Relation> {
+    fn with_derived_columns(&mut self, relation: LoweredRelation, exprs: &[ScalarExpr]) -> Result<LoweredRelation> {
         let mut ids = relation.ids.clone();
         let mut columns: Vec<plan::Expr> = (0..ids.len()).map(plan::Expr::Column).collect();
         for expr in exprs {
@@ -256,13 +256,18 @@ impl Lowerer<'_> {
         let input = Arc::clone(relation.node());
         let node = Node::Project { input, exprs: columns, schema: self.schema(&ids) };
         let derived = relation.derived.into_iter().filter(|(id, _)| !ids.contains(id)).collect();
-        Ok(Relation { derived, ..Relation::new(node, ids) })
+        Ok(LoweredRelation { derived, ..LoweredRelation::new(node, ids) })
     }
 
     /// Builds the node of a join whose details are all decided.
-    pub(super) fn join_node(&mut self, spec: JoinSpec, build: Relation, probe: Relation) -> Result<Relation> {
+    pub(super) fn join_node(
+        &mut self,
+        spec: JoinSpec,
+        build: LoweredRelation,
+        probe: LoweredRelation,
+    ) -> Result<LoweredRelation> {
         let position =
-            |relation: &Relation, id: ColumnId| relation.position(id).expect("a key is a column of its side");
+            |relation: &LoweredRelation, id: ColumnId| relation.position(id).expect("a key is a column of its side");
         let on: Vec<(usize, usize)> = spec
             .on
             .iter()
@@ -298,11 +303,11 @@ impl Lowerer<'_> {
             rows: spec.rows,
             schema: self.schema(&ids),
         };
-        Ok(Relation::new(Node::Join(node), ids))
+        Ok(LoweredRelation::new(Node::Join(node), ids))
     }
 
     /// Removes the columns of a join that are not needed.
-    pub(super) fn narrowed(&mut self, relation: Relation, needed: &ColumnSet) -> Relation {
+    pub(super) fn narrowed(&mut self, relation: LoweredRelation, needed: &ColumnSet) -> LoweredRelation {
         let RelationSource::Operator(node) = &relation.source else { return relation };
         let Node::Join(join) = &**node else { return relation };
         let mut read = needed.clone();
@@ -314,7 +319,7 @@ impl Lowerer<'_> {
         let ids: Vec<ColumnId> = kept.iter().map(|place| relation.ids[*place]).collect();
         let output = kept.iter().map(|place| join.output[*place]).collect();
         let node = Node::Join(plan::Join { output, schema: self.schema(&ids), ..join.clone() });
-        Relation { derived: relation.derived.clone(), ..Relation::new(node, ids) }
+        LoweredRelation { derived: relation.derived.clone(), ..LoweredRelation::new(node, ids) }
     }
 }
 
@@ -337,7 +342,7 @@ fn not_false(compared: Vec<ScalarExpr>) -> ScalarExpr {
 }
 
 /// Whether a comparison is an equality of the two sides that a hash table can look up.
-fn is_key(compared: &ScalarExpr, left: &Relation, right: &Relation) -> bool {
+fn is_key(compared: &ScalarExpr, left: &LoweredRelation, right: &LoweredRelation) -> bool {
     match &compared.op {
         ExprOp::Compare(CompareOp::Equal, pair) => {
             !pair[0].kind.is_nested() && sides(&pair[0], &pair[1], left, right).is_some()
@@ -347,7 +352,7 @@ fn is_key(compared: &ScalarExpr, left: &Relation, right: &Relation) -> bool {
 }
 
 /// Splits the conditions of a join into keys and others.
-pub(super) fn split(conditions: Vec<ScalarExpr>, left: &Relation, right: &Relation) -> SplitConditions {
+pub(super) fn split(conditions: Vec<ScalarExpr>, left: &LoweredRelation, right: &LoweredRelation) -> SplitConditions {
     let (mut equal, mut null_safe, mut others) = (Vec::new(), Vec::new(), Vec::new());
     for condition in conditions {
         let (pair, is_null_safe) = match &condition.op {
@@ -375,8 +380,13 @@ pub(super) fn split(conditions: Vec<ScalarExpr>, left: &Relation, right: &Relati
 }
 
 /// Assigns the two expressions to the left and the right side. Returns `None` if they do not fit.
-fn sides(one: &ScalarExpr, other: &ScalarExpr, left: &Relation, right: &Relation) -> Option<(ScalarExpr, ScalarExpr)> {
-    let is_of = |expr: &ScalarExpr, side: &Relation| side.reads(expr) && side.has_all(expr);
+fn sides(
+    one: &ScalarExpr,
+    other: &ScalarExpr,
+    left: &LoweredRelation,
+    right: &LoweredRelation,
+) -> Option<(ScalarExpr, ScalarExpr)> {
+    let is_of = |expr: &ScalarExpr, side: &LoweredRelation| side.reads(expr) && side.has_all(expr);
     if is_of(one, left) && is_of(other, right) {
         return Some((one.clone(), other.clone()));
     }

@@ -22,14 +22,14 @@ use rowmill_plan::{ColumnId, CompareOp, ExprOp, Node, ScalarExpr};
 
 use super::Lowerer;
 use super::join::{JoinSpec, OperatorSpec, split};
-use super::relation::{Relation, RelationSource};
+use super::relation::{LoweredRelation, RelationSource};
 use crate::column_set::{ColumnSet, columns_of};
 use crate::estimate;
 
 /// Relations to join. The result has all combinations of their rows that meet the conditions.
 #[derive(Clone, Debug, Default)]
 pub(super) struct JoinGraph {
-    relations: Vec<Relation>,
+    relations: Vec<LoweredRelation>,
     /// Classes of equal expressions. Each expression is over one relation.
     classes: Vec<Vec<ScalarExpr>>,
     /// Other conditions that must be true.
@@ -51,11 +51,11 @@ struct GraphOperator {
 impl JoinGraph {
     /// The graph of `relation`: a graph of one relation, unless it is itself a graph. The caller must keep its derived
     /// expressions.
-    fn of(relation: Relation) -> JoinGraph {
+    fn of(relation: LoweredRelation) -> JoinGraph {
         match relation.source {
             RelationSource::Joins(graph) => *graph,
             RelationSource::Operator(_) => {
-                let relation = Relation { derived: Vec::new(), ..relation };
+                let relation = LoweredRelation { derived: Vec::new(), ..relation };
                 let relations = vec![relation];
                 JoinGraph { relations, ..JoinGraph::default() }
             }
@@ -132,7 +132,7 @@ impl JoinGraph {
     }
 
     /// The relations.
-    pub(super) fn relations(&self) -> &[Relation] {
+    pub(super) fn relations(&self) -> &[LoweredRelation] {
         &self.relations
     }
 
@@ -142,7 +142,7 @@ impl JoinGraph {
     }
 
     /// Replaces a relation. The new one must have the columns that joins and conditions read.
-    pub(super) fn replace(&mut self, place: usize, relation: Relation) {
+    pub(super) fn replace(&mut self, place: usize, relation: LoweredRelation) {
         self.relations[place] = relation;
     }
 
@@ -174,7 +174,7 @@ impl JoinGraph {
     }
 
     /// Number of relations that `relation` consists of.
-    fn size_of(relation: &Relation) -> usize {
+    fn size_of(relation: &LoweredRelation) -> usize {
         match &relation.source {
             RelationSource::Joins(graph) => graph.relations.len(),
             RelationSource::Operator(_) => 1,
@@ -186,11 +186,11 @@ impl Lowerer<'_> {
     /// Adds an inner join. Its order is decided later.
     pub(super) fn inner_join(
         &mut self,
-        mut left: Relation,
-        mut right: Relation,
+        mut left: LoweredRelation,
+        mut right: LoweredRelation,
         conditions: &[ScalarExpr],
         needed: &ColumnSet,
-    ) -> Result<Relation> {
+    ) -> Result<LoweredRelation> {
         // If there are too many relations to order together, we order them in parts.
         if JoinGraph::size_of(&left) + JoinGraph::size_of(&right) > JOINED_RELATIONS_MAX {
             left = self.settled(left, needed)?;
@@ -204,18 +204,18 @@ impl Lowerer<'_> {
         let mut graph = JoinGraph::of(left);
         graph.add(JoinGraph::of(right));
         graph.add_conditions(conditions);
-        Ok(Relation { ids: graph.ids(), source: RelationSource::Joins(Box::new(graph)), derived })
+        Ok(LoweredRelation { ids: graph.ids(), source: RelationSource::Joins(Box::new(graph)), derived })
     }
 
     /// Adds a join that is not inner. Its order is decided later. The right side must be settled and becomes one
     /// relation.
     pub(super) fn operator(
         &mut self,
-        mut left: Relation,
-        right: Relation,
+        mut left: LoweredRelation,
+        right: LoweredRelation,
         spec: OperatorSpec,
         needed: &ColumnSet,
-    ) -> Result<Relation> {
+    ) -> Result<LoweredRelation> {
         if JoinGraph::size_of(&left) >= JOINED_RELATIONS_MAX {
             left = self.settled(left, needed)?;
         }
@@ -226,16 +226,16 @@ impl Lowerer<'_> {
         }
         let mut graph = JoinGraph::of(left);
         graph.operators.push(GraphOperator { right: graph.relations.len(), spec });
-        graph.relations.push(Relation { derived: Vec::new(), ..right });
-        Ok(Relation { ids: graph.ids(), source: RelationSource::Joins(Box::new(graph)), derived })
+        graph.relations.push(LoweredRelation { derived: Vec::new(), ..right });
+        Ok(LoweredRelation { ids: graph.ids(), source: RelationSource::Joins(Box::new(graph)), derived })
     }
 
     /// Decides the order of the joins and returns `relation` as an operator. `needed` are columns that will be read
     /// later.
-    pub(super) fn settled(&mut self, relation: Relation, needed: &ColumnSet) -> Result<Relation> {
-        let Relation { source, ids, mut derived } = relation;
+    pub(super) fn settled(&mut self, relation: LoweredRelation, needed: &ColumnSet) -> Result<LoweredRelation> {
+        let LoweredRelation { source, ids, mut derived } = relation;
         let mut graph = match source {
-            RelationSource::Operator(_) => return Ok(Relation { source, ids, derived }),
+            RelationSource::Operator(_) => return Ok(LoweredRelation { source, ids, derived }),
             RelationSource::Joins(graph) => *graph,
         };
         derived.retain(|(id, _)| needed.contains(*id));
@@ -260,11 +260,15 @@ impl Lowerer<'_> {
         if !graph.late.is_empty() {
             joined = self.with_filter(joined, graph.late)?;
         }
-        Ok(Relation { derived, ..joined })
+        Ok(LoweredRelation { derived, ..joined })
     }
 
     /// Keeps the rows that meet all of `conditions`, which must be over columns of the source.
-    pub(super) fn with_filter(&mut self, relation: Relation, conditions: Vec<ScalarExpr>) -> Result<Relation> {
+    pub(super) fn with_filter(
+        &mut self,
+        relation: LoweredRelation,
+        conditions: Vec<ScalarExpr>,
+    ) -> Result<LoweredRelation> {
         let condition = ScalarExpr::and(conditions);
         let input = Arc::clone(relation.node());
         let rows = self.estimator.filter_count(&input, &condition, &|id| relation.position(ColumnId(id)));
@@ -350,7 +354,7 @@ impl Lowerer<'_> {
         join_order::JoinGraph { predicates: predicates.collect(), relations, edges, operators }
     }
 
-    fn join_relation(&self, relation: &Relation) -> JoinRelation {
+    fn join_relation(&self, relation: &LoweredRelation) -> JoinRelation {
         let rows = self.rows_of(relation);
         let rows_unfiltered = self.estimator.whole_count(relation.node()).max(rows);
         JoinRelation { rows, rows_unfiltered, keys: Vec::new(), found_by: Vec::new() }
@@ -417,7 +421,7 @@ impl Lowerer<'_> {
 
     /// Number of distinct values of an expression in all rows of its relation, rows that meet the conditions, and all
     /// rows.
-    fn distinct_of(&self, relation: &Relation, expr: &ScalarExpr) -> (f64, f64, f64) {
+    fn distinct_of(&self, relation: &LoweredRelation, expr: &ScalarExpr) -> (f64, f64, f64) {
         let distinct = match stored_column(relation, expr) {
             Some(place) => self.estimator.distinct_count(relation.node(), place),
             None => self.estimator.distinct_of_expression(relation.node()),
@@ -425,12 +429,12 @@ impl Lowerer<'_> {
         (distinct, self.rows_of(relation), self.estimator.whole_count(relation.node()))
     }
 
-    pub(super) fn rows_of(&self, relation: &Relation) -> f64 {
+    pub(super) fn rows_of(&self, relation: &LoweredRelation) -> f64 {
         self.estimator.row_count(relation.node())
     }
 
     /// Builds the joins of `tree`, with those of the columns in `wanted` that they have.
-    fn in_order(&mut self, tree: &JoinTree, graph: &JoinGraph, wanted: &ColumnSet) -> Result<Relation> {
+    fn in_order(&mut self, tree: &JoinTree, graph: &JoinGraph, wanted: &ColumnSet) -> Result<LoweredRelation> {
         let join = match tree {
             JoinTree::Relation { relation, .. } => {
                 let relation = graph.relations[*relation].clone();
@@ -464,7 +468,12 @@ impl Lowerer<'_> {
     }
 
     /// Builds a join that is not inner, and filters its rows by the conditions that they must meet.
-    fn operator_in_order(&mut self, join: &OperatorJoin, graph: &JoinGraph, wanted: &ColumnSet) -> Result<Relation> {
+    fn operator_in_order(
+        &mut self,
+        join: &OperatorJoin,
+        graph: &JoinGraph,
+        wanted: &ColumnSet,
+    ) -> Result<LoweredRelation> {
         let spec = &graph.operators[join.operator].spec;
         let above: Vec<ScalarExpr> = join.predicates.iter().map(|place| graph.conditions[*place].clone()).collect();
         let mut kept = wanted.clone();
@@ -486,8 +495,8 @@ impl Lowerer<'_> {
 /// Splits conditions into equalities between the two sides, as keys, and the others.
 fn keys_among(
     conditions: Vec<ScalarExpr>,
-    build: &Relation,
-    probe: &Relation,
+    build: &LoweredRelation,
+    probe: &LoweredRelation,
 ) -> (Vec<(ScalarExpr, ScalarExpr)>, Vec<ScalarExpr>) {
     let (plain, others): (Vec<_>, Vec<_>) =
         conditions.into_iter().partition(|condition| matches!(condition.op, ExprOp::Compare(CompareOp::Equal, _)));
@@ -503,7 +512,7 @@ fn sides_of(condition: &ScalarExpr, graph: &JoinGraph) -> Option<(Vec<usize>, Ve
 }
 
 /// Splits an equality into the side of the other relations and the side of `right`.
-fn key_of(condition: &ScalarExpr, right: &Relation) -> Option<(ScalarExpr, ScalarExpr)> {
+fn key_of(condition: &ScalarExpr, right: &LoweredRelation) -> Option<(ScalarExpr, ScalarExpr)> {
     let pair = match &condition.op {
         ExprOp::Compare(CompareOp::Equal, pair) => pair,
         ExprOp::IsDistinct { operands, negated: true } => operands,
@@ -527,7 +536,7 @@ fn is_scan(node: &Node) -> bool {
 }
 
 /// The position of the column whose values `expr` has, possibly cast to another type.
-fn stored_column(relation: &Relation, expr: &ScalarExpr) -> Option<usize> {
+fn stored_column(relation: &LoweredRelation, expr: &ScalarExpr) -> Option<usize> {
     match &expr.op {
         ExprOp::Cast { value, .. } => stored_column(relation, value),
         ExprOp::Column(column) => relation.position(ColumnId(*column)),

@@ -10,7 +10,7 @@ use rowmill_expr::evaluator::Evaluator;
 use rowmill_plan::logical::{LogicalScan, LogicalSortKey, LogicalSource};
 use rowmill_plan::{self as plan, ColumnId, Logical, Node, ScalarExpr, SortKey, Volatility};
 
-use super::relation::{Relation, RelationSource};
+use super::relation::{LoweredRelation, RelationSource};
 use super::{Lowerer, SourceScan, predicate};
 use crate::column_set::ColumnSet;
 
@@ -28,7 +28,7 @@ fn term_count(expr: &ScalarExpr) -> usize {
 }
 
 impl Lowerer<'_> {
-    pub(super) fn scan(&mut self, scan: &LogicalScan, needed: &ColumnSet) -> Result<Relation> {
+    pub(super) fn scan(&mut self, scan: &LogicalScan, needed: &ColumnSet) -> Result<LoweredRelation> {
         let table = Arc::clone(&self.tables[scan.table]);
         let definition = table.table();
         let column = |id: usize| {
@@ -63,10 +63,10 @@ impl Lowerer<'_> {
             row_number: row_number.is_some(),
             schema: Arc::new(Schema::new(fields.collect::<Vec<_>>())),
         });
-        self.filtered(Relation::new(node, ids), others)
+        self.filtered(LoweredRelation::new(node, ids), others)
     }
 
-    pub(super) fn source(&mut self, source: &LogicalSource, needed: &ColumnSet) -> Result<Relation> {
+    pub(super) fn source(&mut self, source: &LogicalSource, needed: &ColumnSet) -> Result<LoweredRelation> {
         let rows = Arc::clone(&self.all_sources[source.source]);
         let column = |id: usize| {
             let (_, column) = source.columns.iter().find(|(own, _)| own.0 == id)?;
@@ -91,11 +91,11 @@ impl Lowerer<'_> {
         self.sources.push(SourceScan { source: rows, columns, predicates });
         let node = plan::Foreign { plan: self.sources.len() - 1, rows: rows_about, schema };
         let node = Node::Foreign(node);
-        self.filtered(Relation::new(node, ids), source.conditions.clone())
+        self.filtered(LoweredRelation::new(node, ids), source.conditions.clone())
     }
 
     /// Lowers rows that the statement contains.
-    pub(super) fn values(&mut self, ids: &[ColumnId], rows: &[Vec<ScalarExpr>]) -> Result<Relation> {
+    pub(super) fn values(&mut self, ids: &[ColumnId], rows: &[Vec<ScalarExpr>]) -> Result<LoweredRelation> {
         let schema = self.schema(ids);
         let mut columns: Vec<ArrayRef> = Vec::with_capacity(ids.len());
         for (place, id) in ids.iter().enumerate() {
@@ -115,7 +115,7 @@ impl Lowerer<'_> {
         let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
         let batch = RecordBatch::try_new_with_options(Arc::clone(&schema), columns, &options)
             .map_err(|error| Error::internal(format!("VALUES: {error}")))?;
-        Ok(Relation::new(Node::Values { rows: batch }, ids.to_vec()))
+        Ok(LoweredRelation::new(Node::Values { rows: batch }, ids.to_vec()))
     }
 
     pub(super) fn filter(
@@ -123,7 +123,7 @@ impl Lowerer<'_> {
         input: &Logical,
         conditions: &[ScalarExpr],
         needed: &ColumnSet,
-    ) -> Result<Relation> {
+    ) -> Result<LoweredRelation> {
         let mut read = needed.clone();
         conditions.iter().for_each(|condition| read.insert_all(condition));
         let input = self.lower(input, &read)?;
@@ -131,7 +131,11 @@ impl Lowerer<'_> {
     }
 
     /// Keeps the rows for which all conditions are true.
-    pub(super) fn filtered(&mut self, mut input: Relation, conditions: Vec<ScalarExpr>) -> Result<Relation> {
+    pub(super) fn filtered(
+        &mut self,
+        mut input: LoweredRelation,
+        conditions: Vec<ScalarExpr>,
+    ) -> Result<LoweredRelation> {
         if conditions.is_empty() {
             return Ok(input);
         }
@@ -153,7 +157,7 @@ impl Lowerer<'_> {
         input: &Logical,
         exprs: &[(ColumnId, ScalarExpr)],
         needed: &ColumnSet,
-    ) -> Result<Relation> {
+    ) -> Result<LoweredRelation> {
         let used: Vec<&(ColumnId, ScalarExpr)> = exprs.iter().filter(|(id, _)| needed.contains(*id)).collect();
         let mut read = needed.clone();
         used.iter().for_each(|(_, expr)| read.insert_all(expr));
@@ -183,7 +187,7 @@ impl Lowerer<'_> {
         keys: &[LogicalSortKey],
         bounds: Option<(usize, Option<usize>)>,
         needed: &ColumnSet,
-    ) -> Result<Relation> {
+    ) -> Result<LoweredRelation> {
         let mut read = needed.clone();
         keys.iter().for_each(|key| read.insert_all(&key.expr));
         let input = self.lower(input, &read)?;
@@ -208,7 +212,7 @@ impl Lowerer<'_> {
         skip: Option<&ScalarExpr>,
         rows: Option<&ScalarExpr>,
         needed: &ColumnSet,
-    ) -> Result<Relation> {
+    ) -> Result<LoweredRelation> {
         let skip = skip.map_or(Ok(None), |expr| bound("OFFSET", expr))?.unwrap_or(0);
         let rows = rows.map_or(Ok(None), |expr| bound("LIMIT", expr))?;
         if let Logical::Sort { input, keys } = input {
@@ -221,7 +225,7 @@ impl Lowerer<'_> {
     }
 
     /// One row for each combination of values in `columns`.
-    pub(super) fn distinct(&mut self, input: &Logical, columns: &[ColumnId]) -> Result<Relation> {
+    pub(super) fn distinct(&mut self, input: &Logical, columns: &[ColumnId]) -> Result<LoweredRelation> {
         let read: ColumnSet = columns.iter().copied().collect();
         let input = self.lower(input, &read)?;
         let input = self.settled(input, &read)?;

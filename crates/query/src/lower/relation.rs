@@ -15,7 +15,7 @@ use crate::column_set::ColumnSet;
 
 /// Rows whose lowering may not be finished.
 #[derive(Clone, Debug)]
-pub(crate) struct Relation {
+pub(crate) struct LoweredRelation {
     pub(super) source: RelationSource,
     /// The columns of the source, in its order.
     pub(super) ids: Vec<ColumnId>,
@@ -31,11 +31,11 @@ pub(super) enum RelationSource {
     Joins(Box<JoinGraph>),
 }
 
-impl Relation {
+impl LoweredRelation {
     /// The rows of an operator.
-    pub(super) fn new(node: Node, ids: Vec<ColumnId>) -> Relation {
+    pub(super) fn new(node: Node, ids: Vec<ColumnId>) -> LoweredRelation {
         debug_assert_eq!(node.schema().fields().len(), ids.len(), "every column of an operator has an id");
-        Relation { source: RelationSource::Operator(Arc::new(node)), ids, derived: Vec::new() }
+        LoweredRelation { source: RelationSource::Operator(Arc::new(node)), ids, derived: Vec::new() }
     }
 
     /// The operator of the rows.
@@ -61,8 +61,8 @@ impl Relation {
 
     /// Replaces the operator by one that gives the same columns.
     #[must_use]
-    pub(super) fn over(self, node: Node) -> Relation {
-        Relation { source: RelationSource::Operator(Arc::new(node)), ..self }
+    pub(super) fn over(self, node: Node) -> LoweredRelation {
+        LoweredRelation { source: RelationSource::Operator(Arc::new(node)), ..self }
     }
 
     /// The position of a column of the source.

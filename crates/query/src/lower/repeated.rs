@@ -7,26 +7,41 @@ use rowmill_base::{Error, Result};
 use rowmill_plan::{self as plan, ColumnId, ExprOp, Logical, Node, ScalarExpr};
 
 use super::Lowerer;
-use super::relation::Relation;
+use super::relation::LoweredRelation;
 use crate::column_set::ColumnSet;
 
 impl Lowerer<'_> {
     /// Keeps the first row of each combination of `by`.
-    pub(super) fn first_rows(&mut self, input: &Logical, by: &[ColumnId], needed: &ColumnSet) -> Result<Relation> {
+    pub(super) fn first_rows(
+        &mut self,
+        input: &Logical,
+        by: &[ColumnId],
+        needed: &ColumnSet,
+    ) -> Result<LoweredRelation> {
         let (input, by) = self.with_ids(input, by, needed)?;
         let below = Arc::clone(input.node());
         Ok(input.over(Node::FirstRows { input: below, by }))
     }
 
     /// Allows at most one row for each combination of `by`.
-    pub(super) fn single_row(&mut self, input: &Logical, by: &[ColumnId], needed: &ColumnSet) -> Result<Relation> {
+    pub(super) fn single_row(
+        &mut self,
+        input: &Logical,
+        by: &[ColumnId],
+        needed: &ColumnSet,
+    ) -> Result<LoweredRelation> {
         let (input, by) = self.with_ids(input, by, needed)?;
         let below = Arc::clone(input.node());
         Ok(input.over(Node::SingleRow { input: below, by }))
     }
 
     /// The rows of `input` with a stored column for each of `ids`, and the positions of those columns.
-    fn with_ids(&mut self, input: &Logical, ids: &[ColumnId], needed: &ColumnSet) -> Result<(Relation, Vec<usize>)> {
+    fn with_ids(
+        &mut self,
+        input: &Logical,
+        ids: &[ColumnId],
+        needed: &ColumnSet,
+    ) -> Result<(LoweredRelation, Vec<usize>)> {
         let mut read = needed.clone();
         ids.iter().for_each(|id| read.insert(*id));
         let rows = self.lower(input, &read)?;
@@ -44,7 +59,7 @@ impl Lowerer<'_> {
         ordinality: Option<ColumnId>,
         outer: bool,
         needed: &ColumnSet,
-    ) -> Result<Relation> {
+    ) -> Result<LoweredRelation> {
         // A series of integers should not be materialised as a list.
         if let ([(id, list)], None, false) = (lists, ordinality, outer)
             && let Some(bounds) = integer_series(list)
@@ -72,11 +87,17 @@ impl Lowerer<'_> {
             outer,
             schema: self.schema(&ids),
         };
-        Ok(Relation { derived: rows.derived, ..Relation::new(Node::Unnest(node), ids) })
+        Ok(LoweredRelation { derived: rows.derived, ..LoweredRelation::new(Node::Unnest(node), ids) })
     }
 
     /// Computes the numbers of a series on demand, without a list of all of them.
-    fn series(&mut self, input: &Logical, id: ColumnId, bounds: SeriesBounds, needed: &ColumnSet) -> Result<Relation> {
+    fn series(
+        &mut self,
+        input: &Logical,
+        id: ColumnId,
+        bounds: SeriesBounds,
+        needed: &ColumnSet,
+    ) -> Result<LoweredRelation> {
         let exprs: Vec<ScalarExpr> = [bounds.start, bounds.stop].into_iter().chain(bounds.step).collect();
         let mut read = needed.clone();
         exprs.iter().for_each(|expr| read.insert_all(expr));
@@ -98,7 +119,7 @@ impl Lowerer<'_> {
             inclusive: bounds.inclusive,
             schema: self.schema(&ids),
         };
-        Ok(Relation { derived: rows.derived, ..Relation::new(Node::Series(node), ids) })
+        Ok(LoweredRelation { derived: rows.derived, ..LoweredRelation::new(Node::Series(node), ids) })
     }
 
     /// Lowers a use of a shared plan. All uses read the same operators, which give every column that any of them reads.
@@ -108,7 +129,7 @@ impl Lowerer<'_> {
         input: &Logical,
         input_columns: &[ColumnId],
         columns: &[ColumnId],
-    ) -> Result<Relation> {
+    ) -> Result<LoweredRelation> {
         let all = self.shared_columns.get(&number).cloned().unwrap_or_else(|| input_columns.to_vec());
         let input = match self.shared_nodes.get(&number) {
             Some(node) => Arc::clone(node),
@@ -121,15 +142,15 @@ impl Lowerer<'_> {
         };
         let node = Node::Shared { number, input };
         if all == input_columns {
-            return Ok(Relation::new(node, columns.to_vec()));
+            return Ok(LoweredRelation::new(node, columns.to_vec()));
         }
         let place = |id: &ColumnId| all.iter().position(|known| known == id).expect("the shared plan has the column");
         let exprs = input_columns.iter().map(|id| plan::Expr::Column(place(id))).collect();
         let node = Node::Project { input: Arc::new(node), exprs, schema: self.schema(columns) };
-        Ok(Relation::new(node, columns.to_vec()))
+        Ok(LoweredRelation::new(node, columns.to_vec()))
     }
 
-    pub(super) fn recursive(&mut self, query: &Logical) -> Result<Relation> {
+    pub(super) fn recursive(&mut self, query: &Logical) -> Result<LoweredRelation> {
         let Logical::Recursive { number, base, base_columns, step, step_columns, distinct, columns } = query else {
             return Err(Error::internal("only a recursive query may be lowered here"));
         };
@@ -143,7 +164,7 @@ impl Lowerer<'_> {
         );
         let schema = self.schema(columns);
         let node = plan::Recursive { number: *number, base, step, distinct: *distinct, schema };
-        Ok(Relation::new(Node::Recursive(node), columns.clone()))
+        Ok(LoweredRelation::new(Node::Recursive(node), columns.clone()))
     }
 }
 

@@ -8,10 +8,10 @@ use rowmill_plan::{self as plan, ColumnId, JoinKind, Node, ScalarExpr};
 
 use super::Lowerer;
 use super::join::JoinSpec;
-use super::relation::Relation;
+use super::relation::LoweredRelation;
 
 impl Lowerer<'_> {
-    pub(super) fn set_operation(&mut self, operation: &LogicalSetOperation) -> Result<Relation> {
+    pub(super) fn set_operation(&mut self, operation: &LogicalSetOperation) -> Result<LoweredRelation> {
         let mut inputs = Vec::with_capacity(operation.inputs.len());
         for (input, columns) in &operation.inputs {
             let rows = self.lower(input, &columns.iter().copied().collect())?;
@@ -21,7 +21,7 @@ impl Lowerer<'_> {
             (SetOperationKind::Union, all) => {
                 let ids = operation.columns.clone();
                 let nodes = inputs.into_iter().map(|(node, _)| node).collect();
-                let rows = Relation::new(Node::Union { inputs: nodes, schema: self.schema(&ids) }, ids);
+                let rows = LoweredRelation::new(Node::Union { inputs: nodes, schema: self.schema(&ids) }, ids);
                 if all {
                     return Ok(rows);
                 }
@@ -33,9 +33,9 @@ impl Lowerer<'_> {
                 let [(left, of_left), (right, of_right)] = &inputs[..] else {
                     return Err(Error::internal("INTERSECT and EXCEPT must have two inputs"));
                 };
-                let relation = |node: &Arc<Node>, ids: &[ColumnId]| Relation {
+                let relation = |node: &Arc<Node>, ids: &[ColumnId]| LoweredRelation {
                     derived: Vec::new(),
-                    ..Relation::new(Node::clone(node), ids.to_vec())
+                    ..LoweredRelation::new(Node::clone(node), ids.to_vec())
                 };
                 let left = relation(left, of_left);
                 let right = relation(right, of_right);
@@ -58,7 +58,7 @@ impl Lowerer<'_> {
                 };
                 let (left, right) = (Arc::clone(left), Arc::clone(right));
                 let set = plan::SetAll { left, right, except: kind == SetOperationKind::Except };
-                Ok(Relation::new(Node::SetAll(set), operation.columns.clone()))
+                Ok(LoweredRelation::new(Node::SetAll(set), operation.columns.clone()))
             }
         }
     }

@@ -13,11 +13,11 @@ use rowmill_plan::{ColumnId, Node, ScalarExpr, SortKey};
 
 use super::Lowerer;
 use super::group::call_exprs;
-use super::relation::Relation;
+use super::relation::LoweredRelation;
 use crate::column_set::ColumnSet;
 
 impl Lowerer<'_> {
-    pub(super) fn window(&mut self, window: &LogicalWindow, needed: &ColumnSet) -> Result<Relation> {
+    pub(super) fn window(&mut self, window: &LogicalWindow, needed: &ColumnSet) -> Result<LoweredRelation> {
         let calls: Vec<&(ColumnId, LogicalWindowCall)> =
             window.calls.iter().filter(|(id, _)| needed.contains(*id)).collect();
         let mut exprs: Vec<ScalarExpr> = window.partition.clone();
@@ -55,18 +55,18 @@ impl Lowerer<'_> {
 
     fn window_node(
         &mut self,
-        input: Relation,
+        input: LoweredRelation,
         partition: Vec<usize>,
         order: Vec<SortKey>,
         calls: Vec<WindowCall>,
         made: impl IntoIterator<Item = ColumnId>,
         limit: Option<usize>,
-    ) -> Result<Relation> {
+    ) -> Result<LoweredRelation> {
         let mut ids = input.ids.clone();
         ids.extend(made);
         let schema = self.schema(&ids);
         let node = Window { input: Arc::clone(input.node()), partition, order, calls, limit, schema };
-        Ok(Relation { derived: input.derived, ..Relation::new(Node::Window(node), ids) })
+        Ok(LoweredRelation { derived: input.derived, ..LoweredRelation::new(Node::Window(node), ids) })
     }
 
     fn window_call(
@@ -75,7 +75,7 @@ impl Lowerer<'_> {
         position: &dyn Fn(&ScalarExpr) -> usize,
         exprs: &[ScalarExpr],
         made: &[ColumnId],
-        input: &Relation,
+        input: &LoweredRelation,
     ) -> Result<WindowCall> {
         let offset = |expr: &ScalarExpr| match expr.as_constant() {
             Some(value) => FrameOffset::Constant(value.clone()),

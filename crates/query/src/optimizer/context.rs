@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use rowmill_base::Result;
-use rowmill_plan::{ColumnId, Columns, ExprOp, Logical, ScalarExpr};
+use rowmill_plan::{ColumnId, ColumnNames, ExprOp, Logical, ScalarExpr};
 use rowmill_storage::TableSource;
 
 use super::column_set::ColumnSet;
@@ -17,7 +17,7 @@ use super::walk::{add_named, copy_column, each_operator, exprs, exprs_mut, free,
 /// The state that the rewrites of one statement share.
 pub(crate) struct RewriteContext<'a> {
     /// The columns of the statement.
-    pub(crate) columns: &'a mut Columns,
+    pub(crate) columns: &'a mut ColumnNames,
     /// Its tables.
     pub(crate) tables: &'a [Arc<dyn TableSource>],
     /// Its shared subplans.

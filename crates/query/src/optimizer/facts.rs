@@ -3,7 +3,7 @@
 use arrow::datatypes::DataType;
 use rowmill_plan::function::Volatility;
 use rowmill_plan::logical::AggregateCall;
-use rowmill_plan::{AggregateFunction, ColumnId, Columns, CompareOp, ExprOp, ScalarExpr};
+use rowmill_plan::{AggregateFunction, ColumnId, ColumnNames, CompareOp, ExprOp, ScalarExpr};
 
 use super::column_set::ColumnSet;
 
@@ -63,7 +63,7 @@ pub(crate) fn value_if(condition: ScalarExpr, value: ScalarExpr) -> ScalarExpr {
 }
 
 /// `left IS NOT DISTINCT FROM right` of two columns.
-pub(crate) fn same(columns: &Columns, left: ColumnId, right: ColumnId) -> ScalarExpr {
+pub(crate) fn same(columns: &ColumnNames, left: ColumnId, right: ColumnId) -> ScalarExpr {
     let operands = Box::new([columns.expr(left), columns.expr(right)]);
     ScalarExpr::new(DataType::Boolean, ExprOp::IsDistinct { operands, negated: true })
 }

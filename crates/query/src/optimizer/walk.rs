@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use rowmill_plan::logical::{AggregateCall, FrameBound, FrameRow, LogicalWindowCall, LogicalWindowFunction};
-use rowmill_plan::{ColumnId, Columns, ExprOp, Logical, ScalarExpr};
+use rowmill_plan::{ColumnId, ColumnNames, ExprOp, Logical, ScalarExpr};
 
 use super::column_set::ColumnSet;
 
@@ -413,7 +413,7 @@ pub(crate) fn substitute_operator(plan: &mut Logical, by: &HashMap<ColumnId, Sca
 
 /// Gives every column that the plan makes a new number, and returns the new number of each. Two uses of one plan must
 /// not share numbers.
-pub(crate) fn renumber(plan: &mut Logical, columns: &mut Columns) -> HashMap<ColumnId, ColumnId> {
+pub(crate) fn renumber(plan: &mut Logical, columns: &mut ColumnNames) -> HashMap<ColumnId, ColumnId> {
     let mut numbers = HashMap::new();
     renumber_made(plan, columns, &mut numbers);
     // First rename where columns are made, then everywhere they are read.
@@ -423,7 +423,7 @@ pub(crate) fn renumber(plan: &mut Logical, columns: &mut Columns) -> HashMap<Col
 }
 
 /// Renames columns that a plan makes or reads. The plan must not contain subqueries.
-pub(crate) fn rename(plan: &mut Logical, columns: &Columns, by: &HashMap<ColumnId, ColumnId>) {
+pub(crate) fn rename(plan: &mut Logical, columns: &ColumnNames, by: &HashMap<ColumnId, ColumnId>) {
     let exprs = by.iter().map(|(old, new)| (*old, columns.expr(*new))).collect();
     substitute_plan(plan, &exprs);
     rename_made(plan, by);
@@ -438,7 +438,7 @@ fn rename_made(plan: &mut Logical, by: &HashMap<ColumnId, ColumnId>) {
     inputs_mut(plan).into_iter().for_each(|input| rename_made(input, by));
 }
 
-fn renumber_made(plan: &mut Logical, columns: &mut Columns, numbers: &mut HashMap<ColumnId, ColumnId>) {
+fn renumber_made(plan: &mut Logical, columns: &mut ColumnNames, numbers: &mut HashMap<ColumnId, ColumnId>) {
     each_id_mut(plan, &mut |id, role| {
         if role == ColumnRole::Made {
             let new = copy_column(columns, *id);
@@ -458,7 +458,7 @@ fn renumber_made(plan: &mut Logical, columns: &mut Columns, numbers: &mut HashMa
 }
 
 /// Adds a new column with the name and type of another one.
-pub(crate) fn copy_column(columns: &mut Columns, of: ColumnId) -> ColumnId {
+pub(crate) fn copy_column(columns: &mut ColumnNames, of: ColumnId) -> ColumnId {
     let info = columns.get(of).clone();
     columns.add(info.name, info.kind)
 }

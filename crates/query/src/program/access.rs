@@ -7,12 +7,12 @@
 use std::cmp::Reverse;
 
 use rowmill_base::IndexId;
-use rowmill_plan::program::{Access, Bound, Scalar, ScalarOp, TextPrefix, Value};
+use rowmill_plan::program::{Access, AccessBound, Scalar, ScalarOp, ScalarValue, TextPrefix};
 use rowmill_plan::{ColumnId, CompareOp, ScalarExpr};
 use rowmill_storage::{KeyColumn, LOOKED_UP_ROWS, TableDef};
 
 use super::key_condition::{ALTERNATIVES_MAX, KeyCondition, OwnColumns};
-use super::spread::Spread;
+use super::spread::TableFacts;
 
 /// The shares of rows that we assume in a range with one end, and in a range with two ends.
 const OPEN_RANGE_SHARE: f64 = 0.1;
@@ -57,7 +57,7 @@ impl KeyChoice {
 }
 
 /// All ways to read a table, the best first.
-pub(super) fn choices(own: &OwnColumns<'_>, conditions: &[&ScalarExpr], spread: &Spread) -> Vec<KeyChoice> {
+pub(super) fn choices(own: &OwnColumns<'_>, conditions: &[&ScalarExpr], spread: &TableFacts) -> Vec<KeyChoice> {
     let Some(keyed) = &own.def.keyed else { return Vec::new() };
     let facts: Vec<(usize, KeyCondition)> = conditions
         .iter()
@@ -69,7 +69,7 @@ pub(super) fn choices(own: &OwnColumns<'_>, conditions: &[&ScalarExpr], spread: 
         .chain(indexes)
         .map(|(index, parts, unique)| {
             let more: &[KeyColumn] = if index.is_some() { &keyed.key } else { &[] };
-            let key = Key { def: own.def, index, parts, more, unique, read: own.columns };
+            let key = TableKey { def: own.def, index, parts, more, unique, read: own.columns };
             key.choice(&facts, spread)
         })
         .collect();
@@ -79,7 +79,7 @@ pub(super) fn choices(own: &OwnColumns<'_>, conditions: &[&ScalarExpr], spread: 
 }
 
 /// A key of a table.
-struct Key<'t> {
+struct TableKey<'t> {
     def: &'t TableDef,
     index: Option<IndexId>,
     parts: &'t [KeyColumn],
@@ -97,7 +97,7 @@ struct KeyPlace {
     descending: bool,
 }
 
-impl Key<'_> {
+impl TableKey<'_> {
     fn places(&self) -> Vec<KeyPlace> {
         let place = |part: &KeyColumn| {
             Some(KeyPlace { column: self.def.column_by_id(part.column)?, descending: part.descending })
@@ -105,7 +105,7 @@ impl Key<'_> {
         self.parts.iter().chain(self.more).map_while(place).collect()
     }
 
-    fn choice(&self, facts: &[(usize, KeyCondition)], spread: &Spread) -> KeyChoice {
+    fn choice(&self, facts: &[(usize, KeyCondition)], spread: &TableFacts) -> KeyChoice {
         let places = self.places();
         let mut choice = KeyChoice {
             access: Access { index: self.index, ..Access::all(self.def.id) },
@@ -152,7 +152,7 @@ impl Key<'_> {
         facts: &[(usize, KeyCondition)],
         places: &[KeyPlace],
         mut next: usize,
-        spread: &Spread,
+        spread: &TableFacts,
     ) -> usize {
         let mut lists: Vec<Vec<Scalar>> = vec![Vec::new()];
         while next < places.len() {
@@ -209,7 +209,7 @@ impl Key<'_> {
             if is_whole && !may_have_null {
                 choice.answered.push(*condition);
             }
-            *end = Some(Bound { values: values[..count].to_vec(), inclusive });
+            *end = Some(AccessBound { values: values[..count].to_vec(), inclusive });
         }
         choice.is_range = from.is_some() || to.is_some();
         if choice.is_range {
@@ -241,7 +241,7 @@ impl Key<'_> {
 
 /// Whether a pattern such as `abc%` only asks for a prefix.
 fn is_prefix_alone(pattern: &Scalar, escape: Option<char>) -> bool {
-    let ScalarOp::Literal(Value::Text(pattern)) = &pattern.op else { return false };
+    let ScalarOp::Literal(ScalarValue::Text(pattern)) = &pattern.op else { return false };
     let is_plain = |c: char| !matches!(c, '%' | '_') && Some(c) != escape;
     pattern.strip_suffix('%').is_some_and(|prefix| prefix.chars().all(is_plain))
 }

@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 
 use arrow::datatypes::DataType;
-use rowmill_plan::{ColumnId, Columns, ExprOp, ScalarExpr};
+use rowmill_plan::{ColumnId, ColumnNames, ExprOp, ScalarExpr};
 
 use crate::optimizer::facts;
 
@@ -15,11 +15,11 @@ use crate::optimizer::facts;
 #[derive(Debug)]
 pub(super) struct Definitions {
     exprs: RefCell<HashMap<usize, ScalarExpr>>,
-    kinds: RefCell<Columns>,
+    kinds: RefCell<ColumnNames>,
 }
 
 impl Definitions {
-    pub(super) fn new(columns: &Columns) -> Definitions {
+    pub(super) fn new(columns: &ColumnNames) -> Definitions {
         Definitions { exprs: RefCell::default(), kinds: RefCell::new(columns.clone()) }
     }
 

@@ -2,16 +2,16 @@
 
 use rowmill_base::SqlType;
 use rowmill_plan::logical::{LogicalScan, LogicalSetOperation, LogicalSortKey};
-use rowmill_plan::program::{Access, LookupKind, LookupSource, NestedLookup, Output, Read, Rows, Scalar};
+use rowmill_plan::program::{Access, LookupKind, LookupSource, NestedLookup, ReadOutput, ReadPlan, RowOutput, Scalar};
 use rowmill_plan::{ColumnId, ExprOp, Logical, ScalarExpr};
 
 use super::ProgramBuilder;
 use super::access::{KeyChoice, choices};
 use super::key_condition::OwnColumns;
 use super::output::{ROWS_OF_A_PAGE, SOUGHT_COST};
-use super::relation::{Relation, RelationSource, RelationStep};
+use super::relation::{JoinedSources, RelationSource, RelationStep};
 use super::scalar::Scope;
-use super::spread::Spread;
+use super::spread::TableFacts;
 use super::stage::Stage;
 use crate::optimizer::facts::{is_movable, is_true_of, split_and};
 use crate::optimizer::pushdown::inferred;
@@ -101,7 +101,7 @@ impl<'p> ProgramBuilder<'p> {
     /// from `first_row` and can refer to the columns of `outer`.
     pub(super) fn lookups(
         &self,
-        relation: &Relation<'p>,
+        relation: &JoinedSources<'p>,
         outer: &Scope,
         first_row: usize,
         wanted: Wanted<'_>,
@@ -151,7 +151,7 @@ impl<'p> ProgramBuilder<'p> {
     /// Adds the sources in `left` in the cheapest order. `best` holds the cheapest complete plan so far.
     fn order(
         &self,
-        relation: &Relation<'p>,
+        relation: &JoinedSources<'p>,
         before: Lookups,
         left: &[usize],
         first_row: usize,
@@ -185,7 +185,7 @@ impl<'p> ProgramBuilder<'p> {
     fn with_source(
         &self,
         mut lookups: Lookups,
-        relation: &Relation<'p>,
+        relation: &JoinedSources<'p>,
         at: usize,
         first_row: usize,
         wanted: Wanted<'_>,
@@ -388,7 +388,7 @@ impl<'p> ProgramBuilder<'p> {
     fn whole(&self, scan: &LogicalScan) -> KeyChoice {
         let source = &*self.tables[scan.table];
         let own = OwnColumns { def: source.table(), columns: &scan.columns, known: &Scope::default() };
-        let spread = Spread::of(source);
+        let spread = TableFacts::of(source);
         choices(&own, &[], &spread).pop().expect("a keyed table has a key")
     }
 
@@ -403,7 +403,7 @@ impl<'p> ProgramBuilder<'p> {
         let source = &*self.tables[scan.table];
         let own = OwnColumns { def: source.table(), columns: &scan.columns, known };
         let conditions: Vec<&ScalarExpr> = conditions.iter().collect();
-        let choices = choices(&own, &conditions, &Spread::of(source));
+        let choices = choices(&own, &conditions, &TableFacts::of(source));
         let best = choices.first()?;
         let Some(wanted) = wanted else { return best.narrows().then(|| TableChoice::new(best.clone())) };
         let may_read_all = wanted.may_read_all;
@@ -500,7 +500,7 @@ impl<'p> ProgramBuilder<'p> {
         known: &Scope,
         row: usize,
         wanted: Option<Wanted<'_>>,
-    ) -> Option<(Read, f64, f64)> {
+    ) -> Option<(ReadPlan, f64, f64)> {
         let choice = self.choice(scan, conditions, known, wanted)?;
         // If the rows come in order, the read needs no more rows than the stage gives.
         let limit = wanted.and_then(|wanted| wanted.cut).filter(|_| choice.is_ordered).cloned();
@@ -512,9 +512,9 @@ impl<'p> ProgramBuilder<'p> {
         let condition = Scalar::all_of(scope.scalars(others)?);
         let def = self.tables[scan.table].table();
         let column = |(_, column): &(ColumnId, usize)| Scalar::column(def.columns[*column].kind.clone(), row, *column);
-        let output = Output::Rows(Rows { limit, ..Rows::all(scan.columns.iter().map(column).collect()) });
+        let output = ReadOutput::Rows(RowOutput { limit, ..RowOutput::all(scan.columns.iter().map(column).collect()) });
         let lookups = vec![NestedLookup::inner(key.access, condition)];
-        Some((Read { lookups, filter: None, output, for_update: false, rows_max: None }, key.rows, cost))
+        Some((ReadPlan { lookups, filter: None, output, for_update: false, rows_max: None }, key.rows, cost))
     }
 
     /// Plans a read for a condition such as `a = 1 OR b = 2`, where each part has its own key. Returns the reads and
@@ -565,7 +565,7 @@ impl<'p> ProgramBuilder<'p> {
             listed.cost += read.cost;
             listed.reads.push(read.read);
         }
-        let kinds = |read: &Read| read.output().iter().map(SqlType::arrow).collect::<Vec<_>>();
+        let kinds = |read: &ReadPlan| read.output().iter().map(SqlType::arrow).collect::<Vec<_>>();
         let columns: Vec<_> = of.columns.iter().map(|id| self.definitions.kind(*id)).collect();
         listed.reads.iter().all(|read| kinds(read) == columns).then_some(listed)
     }
@@ -577,9 +577,9 @@ impl<'p> ProgramBuilder<'p> {
         let reads = rows.iter().map(|row| {
             let scalars = known.scalars(row)?;
             let is_same = scalars.iter().zip(&kinds).all(|(scalar, kind)| scalar.kind.arrow() == *kind);
-            is_same.then(|| Read::of_values(scalars))
+            is_same.then(|| ReadPlan::of_values(scalars))
         });
-        let reads: Vec<Read> = reads.collect::<Option<_>>()?;
+        let reads: Vec<ReadPlan> = reads.collect::<Option<_>>()?;
         let rows = reads.len() as f64;
         (!reads.is_empty()).then_some(ListedReads { reads, rows, cost: rows })
     }
@@ -588,7 +588,7 @@ impl<'p> ProgramBuilder<'p> {
 /// Several reads whose rows are given one read after another.
 #[derive(Default)]
 struct ListedReads {
-    reads: Vec<Read>,
+    reads: Vec<ReadPlan>,
     rows: f64,
     cost: f64,
 }

@@ -3,12 +3,13 @@
 use rowmill_base::SqlType;
 use rowmill_plan::logical::{AggregateCall, LogicalSortKey};
 use rowmill_plan::program::{
-    ArithmeticOp, Groups, Order, Output, Read, RowAggregate, RowFunction, Rows, Scalar, ScalarOp, Value,
+    ArithmeticOp, GroupOutput, OutputOrder, ReadOutput, ReadPlan, RowAggregate, RowFunction, RowOutput, Scalar,
+    ScalarOp, ScalarValue,
 };
 use rowmill_plan::{AggregateFunction, ColumnId, CompareOp, ExprOp, ScalarExpr};
 
 use super::lookups::{Lookups, Wanted};
-use super::relation::{Relation, RelationSource};
+use super::relation::{JoinedSources, RelationSource};
 use super::scalar::Scope;
 use super::stage::{Grouping, Stage};
 use super::{ProgramBuilder, READS_MAX};
@@ -18,7 +19,7 @@ const GROUP_SHARE: f64 = 0.1;
 
 /// A read and its estimated cost.
 pub(super) struct StageRead {
-    pub(super) read: Read,
+    pub(super) read: ReadPlan,
     pub(super) rows: f64,
     pub(super) cost: f64,
 }
@@ -102,12 +103,17 @@ impl<'p> ProgramBuilder<'p> {
         let having: Vec<Scalar> =
             stage.having.iter().map(|condition| self.scalar(condition, &of_groups)).collect::<Option<_>>()?;
         let (rows, _) = self.rows(stage, &of_groups, ids, false)?;
-        let groups = Groups { keys, aggregates, ends_at_value, filter: Scalar::all_of(having), rows };
+        let groups = GroupOutput { keys, aggregates, ends_at_value, filter: Scalar::all_of(having), rows };
         let rows = if groups.keys.is_empty() { 1.0 } else { (lookups.rows * GROUP_SHARE).max(1.0) };
         let cost = if ends_at_value { lookups.cost.min(SOUGHT_COST) } else { lookups.cost };
         let rows_max = lookups.rows_max;
-        let read =
-            Read { lookups: lookups.lookups, filter, output: Output::Groups(groups), for_update: false, rows_max };
+        let read = ReadPlan {
+            lookups: lookups.lookups,
+            filter,
+            output: ReadOutput::Groups(groups),
+            for_update: false,
+            rows_max,
+        };
         Some(StageRead { read, rows, cost })
     }
 
@@ -122,8 +128,8 @@ impl<'p> ProgramBuilder<'p> {
         let (output, limit) = self.rows(stage, &scope, ids, is_ordered)?;
         let rows = limit.map_or(rows, |limit| rows.min(limit));
         let cost = if is_ordered { limit.map_or(cost, |limit| cost.min(limit * SOUGHT_COST)) } else { cost };
-        let output = Output::Rows(output);
-        Some(StageRead { read: Read { lookups, filter, output, for_update: false, rows_max }, rows, cost })
+        let output = ReadOutput::Rows(output);
+        Some(StageRead { read: ReadPlan { lookups, filter, output, for_update: false, rows_max }, rows, cost })
     }
 
     /// The output of a stage over rows whose columns are in `scope`, and its limit, if it is known.
@@ -133,12 +139,12 @@ impl<'p> ProgramBuilder<'p> {
         scope: &Scope,
         ids: &[ColumnId],
         is_ordered: bool,
-    ) -> Option<(Rows, Option<f64>)> {
+    ) -> Option<(RowOutput, Option<f64>)> {
         let columns = ids.iter().map(|id| self.scalar(&self.definitions.column(*id), scope)).collect::<Option<_>>()?;
         let order = stage.order.iter().filter(|_| !is_ordered).map(|key| {
             let value = self.scalar(&key.expr, scope)?;
             let (descending, nulls_first) = (key.descending, key.nulls_first);
-            value.kind.is_ordered().then_some(Order { value, descending, nulls_first })
+            value.kind.is_ordered().then_some(OutputOrder { value, descending, nulls_first })
         });
         let order = order.collect::<Option<_>>()?;
         let number = |expr: &Option<ScalarExpr>| match expr {
@@ -147,10 +153,10 @@ impl<'p> ProgramBuilder<'p> {
         };
         let (skip, limit) = (number(&stage.skip)?, number(&stage.limit)?);
         let known = limit.as_ref().map(|limit| match limit.op {
-            ScalarOp::Literal(Value::Int(rows)) => rows as f64,
+            ScalarOp::Literal(ScalarValue::Int(rows)) => rows as f64,
             _ => ROWS_OF_A_PAGE,
         });
-        Some((Rows { columns, order, skip, limit }, known))
+        Some((RowOutput { columns, order, skip, limit }, known))
     }
 
     fn scalar(&self, expr: &ScalarExpr, scope: &Scope) -> Option<Scalar> {
@@ -168,7 +174,7 @@ pub(super) const ROWS_OF_A_PAGE: f64 = 100.0;
 /// The cost of finding the next row that is given, if the rows come in order.
 pub(super) const SOUGHT_COST: f64 = 10.0;
 
-impl Relation<'_> {
+impl JoinedSources<'_> {
     /// Returns a predicate for the columns that its sources and steps make, and for those of `outer`.
     fn known(&self, outer: &Scope) -> impl Fn(usize) -> bool + use<> {
         let of_steps = self.steps.iter().flat_map(|step| step.source.columns().into_iter().chain(step.mark));
@@ -220,7 +226,7 @@ pub(super) fn row_aggregate(
     };
     let function = match (call.function, call.distinct) {
         (AggregateFunction::Count, false) if counts_rows(call) => {
-            let argument = Scalar::literal(SqlType::Int64, Value::Int(0));
+            let argument = Scalar::literal(SqlType::Int64, ScalarValue::Int(0));
             return Some(RowAggregate { function: RowFunction::CountRows, argument, filter });
         }
         (AggregateFunction::Count, false) => RowFunction::Count,
@@ -245,7 +251,7 @@ impl Stage<'_> {
         let Some(skip) = &self.skip else { return Some(limit) };
         let skip = row_number(skip)?;
         let is_small = |rows: &Scalar| {
-            let most = Scalar::literal(SqlType::Int64, Value::Int(CUT_ROWS_MAX));
+            let most = Scalar::literal(SqlType::Int64, ScalarValue::Int(CUT_ROWS_MAX));
             Scalar::compare(rows.clone(), CompareOp::LessOrEqual, most)
         };
         // If the sum would overflow, that must not be an error, so there is no limit then.
@@ -262,7 +268,7 @@ const CUT_ROWS_MAX: i64 = 1 << 40;
 fn row_number(expr: &ScalarExpr) -> Option<Scalar> {
     let number = Scope::default().scalar(expr)?;
     match &number.op {
-        ScalarOp::Literal(Value::Int(rows)) if *rows < 0 => None,
+        ScalarOp::Literal(ScalarValue::Int(rows)) if *rows < 0 => None,
         _ if number.kind == SqlType::Int64 => Some(number),
         _ => None,
     }

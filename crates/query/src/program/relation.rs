@@ -13,7 +13,7 @@ use crate::optimizer::walk::output;
 
 /// The joined rows of some sources.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Relation<'p> {
+pub(super) struct JoinedSources<'p> {
     /// The sources. The rows are all combinations of their rows that meet the conditions.
     pub(super) sources: Vec<RelationSource<'p>>,
     pub(super) conditions: Vec<ScalarExpr>,
@@ -57,51 +57,55 @@ pub(super) struct RelationStep<'p> {
     pub(super) mark: Option<ColumnId>,
 }
 
-impl<'p> Relation<'p> {
+impl<'p> JoinedSources<'p> {
     /// The relation of a plan, or `None` if programs cannot read it.
-    pub(super) fn of(plan: &'p Logical, definitions: &Definitions) -> Option<Relation<'p>> {
+    pub(super) fn of(plan: &'p Logical, definitions: &Definitions) -> Option<JoinedSources<'p>> {
         match plan {
-            Logical::Values { columns, rows } if columns.is_empty() && rows.len() == 1 => Some(Relation::default()),
-            Logical::Values { columns, rows } => Some(Relation::of_source(RelationSource::Values(columns, rows))),
-            Logical::SetOperation(of) if of.kind == SetOperationKind::Union && of.all => {
-                Some(Relation::of_source(RelationSource::Union(of)))
+            Logical::Values { columns, rows } if columns.is_empty() && rows.len() == 1 => {
+                Some(JoinedSources::default())
             }
-            Logical::Window(window) => Some(Relation::of_source(RelationSource::Windows(window))),
-            Logical::Recursive { columns, .. } => Some(Relation::of_source(RelationSource::Recursion(plan, columns))),
+            Logical::Values { columns, rows } => Some(JoinedSources::of_source(RelationSource::Values(columns, rows))),
+            Logical::SetOperation(of) if of.kind == SetOperationKind::Union && of.all => {
+                Some(JoinedSources::of_source(RelationSource::Union(of)))
+            }
+            Logical::Window(window) => Some(JoinedSources::of_source(RelationSource::Windows(window))),
+            Logical::Recursive { columns, .. } => {
+                Some(JoinedSources::of_source(RelationSource::Recursion(plan, columns)))
+            }
             Logical::RecursiveRows { number, columns } => {
-                Some(Relation::of_source(RelationSource::LastRound(*number, columns)))
+                Some(JoinedSources::of_source(RelationSource::LastRound(*number, columns)))
             }
             Logical::Filter { input, conditions } => {
-                let mut relation = Relation::of(input, definitions)?;
+                let mut relation = JoinedSources::of(input, definitions)?;
                 relation.conditions.extend(split_and(conditions.clone()));
                 Some(relation)
             }
             Logical::Map { input, exprs } => {
                 definitions.add(exprs);
-                Relation::of(input, definitions)
+                JoinedSources::of(input, definitions)
             }
-            Logical::Join(join) => Relation::of_join(join, definitions),
-            Logical::Scan(scan) => Some(Relation::of_source(RelationSource::Scan(scan))),
+            Logical::Join(join) => JoinedSources::of_join(join, definitions),
+            Logical::Scan(scan) => Some(JoinedSources::of_source(RelationSource::Scan(scan))),
             // These operators need a stage of their own.
-            Logical::Group(group) if group.sets.is_none() => Some(Relation::of_source(RelationSource::Plan(plan))),
+            Logical::Group(group) if group.sets.is_none() => Some(JoinedSources::of_source(RelationSource::Plan(plan))),
             Logical::Distinct { on: false, .. }
             | Logical::Limit { .. }
             | Logical::Sort { .. }
-            | Logical::SetOperation(_) => Some(Relation::of_source(RelationSource::Plan(plan))),
+            | Logical::SetOperation(_) => Some(JoinedSources::of_source(RelationSource::Plan(plan))),
             _ => None,
         }
     }
 
     /// A relation of one source without conditions.
-    pub(super) fn of_source(source: RelationSource<'p>) -> Relation<'p> {
-        Relation { sources: vec![source], ..Relation::default() }
+    pub(super) fn of_source(source: RelationSource<'p>) -> JoinedSources<'p> {
+        JoinedSources { sources: vec![source], ..JoinedSources::default() }
     }
 
-    fn of_join(join: &'p LogicalJoin, definitions: &Definitions) -> Option<Relation<'p>> {
-        let mut relation = Relation::of(&join.left, definitions)?;
+    fn of_join(join: &'p LogicalJoin, definitions: &Definitions) -> Option<JoinedSources<'p>> {
+        let mut relation = JoinedSources::of(&join.left, definitions)?;
         let (kind, mark) = match join.kind {
             LogicalJoinKind::Inner => {
-                let right = Relation::of(&join.right, definitions)?;
+                let right = JoinedSources::of(&join.right, definitions)?;
                 relation.sources.extend(right.sources);
                 relation.conditions.extend(right.conditions);
                 relation.conditions.extend(split_and(join.conditions.clone()));

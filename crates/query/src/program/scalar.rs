@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use rowmill_base::SqlType;
-use rowmill_plan::program::{ArithmeticOp, Scalar, ScalarOp, TextFunction, Value};
+use rowmill_plan::program::{ArithmeticOp, Scalar, ScalarOp, ScalarValue, TextFunction};
 use rowmill_plan::{CompareOp, Constant, ExprOp, ScalarExpr};
 use rowmill_storage::keyed::{ColumnValues, ValueRef};
 
@@ -165,19 +165,19 @@ pub(super) fn sql_type(kind: &DataType) -> Option<SqlType> {
 pub fn literal(value: &Constant) -> Option<Scalar> {
     let kind = sql_type(value.kind())?;
     if value.is_null() {
-        return Some(Scalar::literal(kind, Value::Null));
+        return Some(Scalar::literal(kind, ScalarValue::Null));
     }
     let values = ColumnValues::new(value.array(), &kind).ok()?;
     let value = match values.get(0) {
-        ValueRef::Null => Value::Null,
-        ValueRef::Bool(value) => Value::Bool(value),
-        ValueRef::Int(value) => Value::Int(value),
-        ValueRef::UInt(value) => Value::UInt(value),
-        ValueRef::Float(value) => Value::Float(value),
-        ValueRef::Decimal(value) => Value::Decimal(value),
-        ValueRef::Interval(value) => Value::Interval(value),
-        ValueRef::Text(value) => Value::Text(value.to_owned()),
-        ValueRef::Bytes(value) => Value::Bytes(value.to_owned()),
+        ValueRef::Null => ScalarValue::Null,
+        ValueRef::Bool(value) => ScalarValue::Bool(value),
+        ValueRef::Int(value) => ScalarValue::Int(value),
+        ValueRef::UInt(value) => ScalarValue::UInt(value),
+        ValueRef::Float(value) => ScalarValue::Float(value),
+        ValueRef::Decimal(value) => ScalarValue::Decimal(value),
+        ValueRef::Interval(value) => ScalarValue::Interval(value),
+        ValueRef::Text(value) => ScalarValue::Text(value.to_owned()),
+        ValueRef::Bytes(value) => ScalarValue::Bytes(value.to_owned()),
     };
     Some(Scalar::literal(kind, value))
 }

@@ -11,23 +11,23 @@ const UNSEEN_SHARE: f64 = 0.001;
 
 /// The facts about a table that costs are based on.
 #[derive(Clone, Debug)]
-pub(super) struct Spread {
+pub(super) struct TableFacts {
     pub(super) rows: f64,
     /// For each column, the average share of rows that have one of its values.
     by_column: Vec<Option<f64>>,
     was_analyzed: bool,
 }
 
-impl Spread {
-    pub(super) fn of(source: &dyn TableSource) -> Spread {
+impl TableFacts {
+    pub(super) fn of(source: &dyn TableSource) -> TableFacts {
         let Some(statistics) = source.statistics().filter(|statistics| statistics.rows >= ROWS_MIN) else {
-            return Spread { rows: ROWS_MIN as f64, by_column: Vec::new(), was_analyzed: false };
+            return TableFacts { rows: ROWS_MIN as f64, by_column: Vec::new(), was_analyzed: false };
         };
         let by_column = source.table().columns.iter().map(|column| {
             let known = statistics.column(column.id)?;
             Some((1.0 - known.null_share) / known.distinct.max(1) as f64)
         });
-        Spread { rows: statistics.rows as f64, by_column: by_column.collect(), was_analyzed: true }
+        TableFacts { rows: statistics.rows as f64, by_column: by_column.collect(), was_analyzed: true }
     }
 
     /// The share of rows in which the column at this position has one particular value.

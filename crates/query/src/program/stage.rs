@@ -8,14 +8,14 @@ use rowmill_plan::program::LookupKind;
 use rowmill_plan::{ColumnId, CompareOp, ExprOp, Logical, ScalarExpr};
 
 use super::Definitions;
-use super::relation::{Relation, RelationSource, RelationStep};
+use super::relation::{JoinedSources, RelationSource, RelationStep};
 use crate::optimizer::facts::{equality, is_movable, split_and};
 use crate::optimizer::walk::output;
 
 /// The operators that one read of a program executes.
 #[derive(Clone, Debug)]
 pub(super) struct Stage<'p> {
-    pub(super) relation: Relation<'p>,
+    pub(super) relation: JoinedSources<'p>,
     pub(super) grouping: Option<Grouping<'p>>,
     /// Conditions on groups.
     pub(super) having: Vec<ScalarExpr>,
@@ -87,7 +87,7 @@ impl<'p> Stage<'p> {
                 Some(Stage { grouping: Some(grouping), order: Vec::new(), ..stage })
             }
             Logical::SetOperation(of) if !of.all => Stage::of_distinct(of, definitions),
-            plan => Some(Stage::on(Relation::of(plan, definitions)?)),
+            plan => Some(Stage::on(JoinedSources::of(plan, definitions)?)),
         }
     }
 
@@ -97,7 +97,7 @@ impl<'p> Stage<'p> {
         let kind = match of.kind {
             SetOperationKind::Union => {
                 let keys = of.columns.iter().map(|id| (*id, definitions.column(*id))).collect();
-                let stage = Stage::on(Relation::of_source(RelationSource::Union(of)));
+                let stage = Stage::on(JoinedSources::of_source(RelationSource::Union(of)));
                 return Some(Stage { grouping: Some(Grouping { keys, aggregates: &[] }), ..stage });
             }
             SetOperationKind::Intersect => LookupKind::Semi,
@@ -106,7 +106,7 @@ impl<'p> Stage<'p> {
         let [(left, left_columns), (right, right_columns)] = &of.inputs[..] else { return None };
         let pairs = left_columns.iter().zip(right_columns);
         let conditions: Vec<ScalarExpr> = pairs.map(|(left, right)| definitions.same(*left, *right)).collect();
-        let mut relation = Relation::of_source(RelationSource::Plan(left));
+        let mut relation = JoinedSources::of_source(RelationSource::Plan(left));
         relation.steps.push(RelationStep {
             kind,
             right,
@@ -121,7 +121,7 @@ impl<'p> Stage<'p> {
         Some(Stage { grouping: Some(Grouping { keys, aggregates: &[] }), ..Stage::on(relation) })
     }
 
-    fn on(relation: Relation<'p>) -> Stage<'p> {
+    fn on(relation: JoinedSources<'p>) -> Stage<'p> {
         Stage {
             relation,
             grouping: None,
@@ -137,7 +137,7 @@ impl<'p> Stage<'p> {
 
     /// A stage that reads the rows of a nested plan.
     fn over(plan: &'p Logical) -> Stage<'p> {
-        Stage::on(Relation::of_source(RelationSource::Plan(plan)))
+        Stage::on(JoinedSources::of_source(RelationSource::Plan(plan)))
     }
 
     /// Groups of a plan by expressions over its rows, as new columns.
@@ -185,7 +185,7 @@ impl<'p> Stage<'p> {
     /// partition and no condition selects a single partition.
     pub(super) fn by_number(&self) -> Option<Stage<'p>> {
         let (window, condition) = self.numbered.clone()?;
-        let mut stage = Stage::on(Relation::of_source(RelationSource::Windows(window)));
+        let mut stage = Stage::on(JoinedSources::of_source(RelationSource::Windows(window)));
         stage.relation.conditions.push(condition);
         stage.relation.conditions.extend(self.of_partition.iter().cloned());
         Some(stage)

@@ -4,7 +4,7 @@ use rowmill_plan::logical::{
     FrameBound, FrameExclude, FrameUnit, LogicalWindow, LogicalWindowFunction, RankFunction, WindowFrame,
 };
 use rowmill_plan::program::{
-    ColumnOrder, FrameEnd, LookupSource, RowFrame, RowFunction, ScalarOp, Value, WindowRows, WindowValue,
+    ColumnOrder, FrameEnd, LookupSource, RowFrame, RowFunction, ScalarOp, ScalarValue, WindowRows, WindowValue,
 };
 use rowmill_plan::{ColumnId, ScalarExpr};
 
@@ -103,7 +103,7 @@ impl<'p> ProgramBuilder<'p> {
 /// A number of rows that is written as a literal.
 fn number(expr: &ScalarExpr) -> Option<i64> {
     match literal(expr.as_constant()?)?.op {
-        ScalarOp::Literal(Value::Int(rows)) => Some(rows),
+        ScalarOp::Literal(ScalarValue::Int(rows)) => Some(rows),
         _ => None,
     }
 }

@@ -20,7 +20,7 @@ const TERMS_PER_TABLE: u64 = 100;
 ///
 /// Names are compared byte by byte: the caller must have brought them into one case.
 pub fn check_expansion(tree: &impl Visit, limits: &StatementLimits) -> Result<()> {
-    let mut counter = Counter { levels: vec![Level::default()] };
+    let mut counter = Counter { levels: vec![QueryLevel::default()] };
     let _ = walk(tree, &mut counter);
     let terms = counter.levels[0].terms;
     if terms <= limits.terms {
@@ -39,7 +39,7 @@ pub fn check_expansion(tree: &impl Visit, limits: &StatementLimits) -> Result<()
 
 /// A query that the walk is in.
 #[derive(Default)]
-struct Level {
+struct QueryLevel {
     terms: u64,
     /// The finished names of its WITH clause, each with the terms of its query.
     known: Vec<(String, u64)>,
@@ -48,11 +48,11 @@ struct Level {
 }
 
 struct Counter {
-    levels: Vec<Level>,
+    levels: Vec<QueryLevel>,
 }
 
 impl Counter {
-    fn level(&mut self) -> &mut Level {
+    fn level(&mut self) -> &mut QueryLevel {
         self.levels.last_mut().expect("the statement itself is the outermost level")
     }
 
@@ -74,7 +74,7 @@ impl Visitor for Counter {
         let mut coming: Vec<String> = names.collect();
         // `pop` takes from the end, so the first name must be last.
         coming.reverse();
-        self.levels.push(Level { coming, ..Level::default() });
+        self.levels.push(QueryLevel { coming, ..QueryLevel::default() });
         ControlFlow::Continue(())
     }
 
@@ -117,7 +117,7 @@ mod tests {
 
     fn terms(sql: &str) -> u64 {
         let statements = Parser::parse_sql(&PostgreSqlDialect {}, sql).unwrap();
-        let mut counter = Counter { levels: vec![Level::default()] };
+        let mut counter = Counter { levels: vec![QueryLevel::default()] };
         let _ = walk(&statements[0], &mut counter);
         counter.levels[0].terms
     }

@@ -107,7 +107,7 @@ mod weight {
 
 /// The state of one pair of parentheses (or CASE ... END, or the whole statement) that is being read.
 #[derive(Default)]
-struct Level {
+struct NestingLevel {
     is_case: bool,
     /// The levels that the pair itself counts for.
     weight: u64,
@@ -138,7 +138,7 @@ enum List {
     Other,
 }
 
-impl Level {
+impl NestingLevel {
     fn end_expression(&mut self) {
         self.depth_max = self.depth_max.max(self.depth);
         self.depth = 0;
@@ -159,7 +159,7 @@ impl Level {
 }
 
 struct Gauge {
-    levels: Vec<Level>,
+    levels: Vec<NestingLevel>,
     /// The most levels that we keep separately. Deeper ones are only counted, so that hostile input takes no memory.
     levels_max: u64,
     levels_beyond: u64,
@@ -172,7 +172,7 @@ struct Gauge {
 impl Gauge {
     fn new(depth_max: u64) -> Gauge {
         Gauge {
-            levels: vec![Level::default()],
+            levels: vec![NestingLevel::default()],
             levels_max: depth_max.saturating_add(1),
             levels_beyond: 0,
             deepest: 0,
@@ -182,7 +182,7 @@ impl Gauge {
         }
     }
 
-    fn level(&mut self) -> &mut Level {
+    fn level(&mut self) -> &mut NestingLevel {
         self.levels.last_mut().expect("the outermost level is never closed")
     }
 
@@ -214,8 +214,8 @@ impl Gauge {
     fn symbol(&mut self, symbol: &str) {
         match symbol {
             "(" => self.parenthesis(),
-            "[" if self.after_value => self.open(Level { is_subscript: true, ..Level::default() }),
-            "[" | "{" => self.open(Level { weight: weight::CALL, ..Level::default() }),
+            "[" if self.after_value => self.open(NestingLevel { is_subscript: true, ..NestingLevel::default() }),
+            "[" | "{" => self.open(NestingLevel { weight: weight::CALL, ..NestingLevel::default() }),
             ")" | "]" | "}" => self.close(false),
             "," => {
                 let level = self.level();
@@ -247,13 +247,13 @@ impl Gauge {
             }
             _ => weight::OTHER,
         };
-        self.open(Level { weight, ..Level::default() });
+        self.open(NestingLevel { weight, ..NestingLevel::default() });
     }
 
     fn word(&mut self, word: &str) {
         let mut upper = word.to_ascii_uppercase();
         match upper.as_str() {
-            "CASE" => self.open(Level { is_case: true, weight: weight::CASE, ..Level::default() }),
+            "CASE" => self.open(NestingLevel { is_case: true, weight: weight::CASE, ..NestingLevel::default() }),
             "END" => self.close(true),
             "NOT" if !self.after_value => self.level().prefixes += weight::OTHER,
             "NOT" | "DISTINCT" | "ALL" => {}
@@ -289,14 +289,14 @@ impl Gauge {
     }
 
     /// Handles a word that ends one expression and begins another.
-    fn clause(&mut self, change: impl FnOnce(&mut Level)) {
+    fn clause(&mut self, change: impl FnOnce(&mut NestingLevel)) {
         let level = self.level();
         level.end_expression();
         change(level);
         self.after_value = false;
     }
 
-    fn open(&mut self, level: Level) {
+    fn open(&mut self, level: NestingLevel) {
         if self.levels.len() as u64 >= self.levels_max {
             self.levels_beyond += 1;
             // Beyond the limit the exact depth no longer matters: the statement is refused.
@@ -327,10 +327,10 @@ impl Gauge {
     fn end_statement(&mut self) {
         // Parentheses that were never closed count with everything inside of them.
         let open = self.levels.len() as u64 - 1;
-        let total = self.levels.iter().map(Level::total).sum::<u64>();
+        let total = self.levels.iter().map(NestingLevel::total).sum::<u64>();
         self.deepest = self.deepest.max(total.max(open));
         self.levels.truncate(1);
-        self.levels[0] = Level::default();
+        self.levels[0] = NestingLevel::default();
         self.levels_beyond = 0;
         self.after_value = false;
     }

@@ -146,11 +146,11 @@ mod tests {
     use rowmill_base::Settings;
 
     use super::*;
-    use crate::parse::{Body, parse};
+    use crate::parse::{StatementBody, parse};
 
     fn copy(sql: &str) -> CopyStatement {
         let statement = parse(sql, &Settings::default()).unwrap().remove(0);
-        let Body::Copy(copy) = statement.body() else { panic!("a COPY") };
+        let StatementBody::Copy(copy) = statement.body() else { panic!("a COPY") };
         CopyStatement::clone(copy)
     }
 

@@ -4,16 +4,16 @@ use sqlparser::tokenizer::Location;
 
 /// Converts places to byte offsets. The caller must ask for places in ascending order, so that the text is walked only
 /// once.
-pub(super) struct Cursor<'s> {
+pub(super) struct TextCursor<'s> {
     text: &'s str,
     byte: usize,
     line: u64,
     column: u64,
 }
 
-impl<'s> Cursor<'s> {
+impl<'s> TextCursor<'s> {
     pub(super) fn new(text: &'s str) -> Self {
-        Cursor { text, byte: 0, line: 1, column: 1 }
+        TextCursor { text, byte: 0, line: 1, column: 1 }
     }
 
     /// Returns the byte offset of `place`, or the length of the text if `place` is after its end.
@@ -40,7 +40,7 @@ const EXCERPT_CHARS: usize = 24;
 
 /// Returns the text at `place`, up to the end of its line or [`EXCERPT_CHARS`].
 pub(super) fn excerpt(text: &str, place: Location) -> &str {
-    let rest = &text[Cursor::new(text).offset(place)..];
+    let rest = &text[TextCursor::new(text).offset(place)..];
     let line = rest.lines().next().unwrap_or("");
     match line.char_indices().nth(EXCERPT_CHARS) {
         Some((end, _)) => &line[..end],
@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn places_count_characters_and_offsets_count_bytes() {
         let text = "aé\nböc";
-        let mut cursor = Cursor::new(text);
+        let mut cursor = TextCursor::new(text);
         assert_eq!(cursor.offset(Location { line: 1, column: 2 }), 1);
         assert_eq!(cursor.offset(Location { line: 2, column: 1 }), 4);
         assert_eq!(cursor.offset(Location { line: 2, column: 3 }), 7);

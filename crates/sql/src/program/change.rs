@@ -6,7 +6,8 @@ use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, SchemaRef};
 use rowmill_base::{Result, SqlType};
 use rowmill_plan::program::{
-    Body, Check, Column, ConflictAction, Delete, Insert, OnConflict, Read, Scalar, ScalarOp, Update, Value,
+    Body, ConflictAction, Delete, Insert, OnConflict, ReadPlan, RowColumn, Scalar, ScalarOp, ScalarValue, TableCheck,
+    Update,
 };
 use rowmill_plan::{Constant, ScalarExpr};
 use rowmill_query::binder::{self, BoundExprs, ExprColumn};
@@ -14,7 +15,7 @@ use rowmill_query::program::{self, changed_rows, computed_values, constant, row_
 use rowmill_storage::TableDef;
 use sqlparser::ast;
 
-use super::{Compiler, StatementProgram, schema_of};
+use super::{ProgramCompiler, StatementProgram, schema_of};
 use crate::names::lower;
 use crate::query_catalog::ContextCatalog;
 use crate::statement::program_parts::{self, InsertedRows, InsertedValue};
@@ -26,7 +27,7 @@ struct Returning {
     schema: Option<SchemaRef>,
 }
 
-impl Compiler<'_> {
+impl ProgramCompiler<'_> {
     fn changed(&self, body: Body, tag: &'static str, schema: Option<SchemaRef>) -> Option<StatementProgram> {
         Some(StatementProgram { program: self.program(body), schema, tag })
     }
@@ -51,7 +52,7 @@ impl Compiler<'_> {
         let mut assignments = Vec::new();
         for (column, value) in found.values.into_iter().enumerate() {
             // The plan gives all columns of the row. A column that keeps its own value needs no assignment.
-            let itself = ScalarOp::Column(Column { row: found.target.row, column });
+            let itself = ScalarOp::Column(RowColumn { row: found.target.row, column });
             if value.op != itself {
                 assignments.push((column, value));
             }
@@ -80,7 +81,7 @@ impl Compiler<'_> {
                 source => source,
             },
         };
-        let of_source = source.as_ref().map(Read::output).unwrap_or_default();
+        let of_source = source.as_ref().map(ReadPlan::output).unwrap_or_default();
         let mut scalars = Vec::with_capacity(rows.len());
         let mut sequences = Vec::new();
         for (number, row) in rows.into_iter().enumerate() {
@@ -190,7 +191,7 @@ impl Compiler<'_> {
                 InsertedValue::Column(number) => {
                     of_source.get(number).map(|kind| Scalar::column(kind.clone(), 0, number))
                 }
-                InsertedValue::Sequence(_) => Some(Scalar::literal(kind.clone(), Value::Null)),
+                InsertedValue::Sequence(_) => Some(Scalar::literal(kind.clone(), ScalarValue::Null)),
                 InsertedValue::Computed(expr) => {
                     let mut bound = self.bound(&[(&*expr, None)], &[], "VALUES")?;
                     bound.exprs.iter_mut().for_each(|expr| give_type(expr, kind));
@@ -206,12 +207,12 @@ impl Compiler<'_> {
     fn parameter(&self, number: usize, kind: &SqlType) -> Option<Scalar> {
         match self.parameters.get(number)? {
             Some(given) => Some(Scalar::parameter(given.clone(), number)),
-            None => Some(Scalar::literal(kind.clone(), Value::Null)),
+            None => Some(Scalar::literal(kind.clone(), ScalarValue::Null)),
         }
     }
 
     /// Returns the CHECK conditions of a table, over the columns of its rows.
-    fn checks(&self, table: &Arc<TableDef>) -> Result<Option<Vec<Check>>> {
+    fn checks(&self, table: &Arc<TableDef>) -> Result<Option<Vec<TableCheck>>> {
         let Some(keyed) = table.keyed.as_ref().filter(|keyed| !keyed.checks.is_empty()) else {
             return Ok(Some(Vec::new()));
         };
@@ -221,7 +222,7 @@ impl Compiler<'_> {
         let bound = self.bound(&wanted, &[(&lower(&table.name), table)], "CHECK")?;
         let Some(conditions) = values_of(&bound, &[table]) else { return Ok(None) };
         let checks = keyed.checks.iter().zip(conditions);
-        Ok(Some(checks.map(|(check, condition)| Check { name: check.name.clone(), condition }).collect()))
+        Ok(Some(checks.map(|(check, condition)| TableCheck { name: check.name.clone(), condition }).collect()))
     }
 }
 

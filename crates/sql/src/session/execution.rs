@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use rowmill_base::{ErrorKind, Result, Settings};
 use rowmill_plan::Constant;
-use rowmill_program::{Compiled, ResultRows, Scratch};
+use rowmill_program::{Compiled, ProgramScratch, ResultRows};
 use rowmill_storage::keyed::ValueRef;
 use rowmill_txn::{Engine, Snapshot};
 
@@ -36,7 +36,7 @@ const PARAMETERS_ON_STACK: usize = 24;
 
 /// Where a statement comes from, which tells whether it will run again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Origin {
+enum StatementOrigin {
     /// It was prepared, so it will run again.
     Prepared,
     /// It was given as text, so it may run only once.
@@ -52,7 +52,7 @@ struct Ran {
 impl Session {
     /// Runs a prepared statement.
     pub fn run(&mut self, statement: &Statement, parameters: &[Param<'_>]) -> Result<Outcome> {
-        self.run_from(Origin::Prepared, statement, parameters)
+        self.run_from(StatementOrigin::Prepared, statement, parameters)
     }
 
     /// Runs the only statement of a text.
@@ -64,7 +64,7 @@ impl Session {
             return Ok(outcome);
         }
         let statement = self.parse_one(sql)?;
-        self.run_from(Origin::Text, &statement, parameters)
+        self.run_from(StatementOrigin::Text, &statement, parameters)
     }
 
     /// Runs the statements of a text in order and passes each outcome to `each`. If one of them cannot be parsed, none
@@ -74,14 +74,14 @@ impl Session {
             return each(outcome);
         }
         for statement in self.parse(sql)? {
-            each(self.run_from(Origin::Text, &statement, &[])?)?;
+            each(self.run_from(StatementOrigin::Text, &statement, &[])?)?;
         }
         Ok(())
     }
 
     /// Runs a prepared statement. Returns the number of changed rows; [`Session::rows`] has the result.
     pub fn ask(&mut self, statement: &Statement, parameters: &[Param<'_>]) -> Result<u64> {
-        if let Some(ran) = self.run_program(Origin::Prepared, statement, parameters)? {
+        if let Some(ran) = self.run_program(StatementOrigin::Prepared, statement, parameters)? {
             return Ok(ran.changed);
         }
         let (batches, changed) = match self.run_in_engine(statement, &constants(parameters))? {
@@ -99,7 +99,12 @@ impl Session {
         &self.rows
     }
 
-    fn run_from(&mut self, origin: Origin, statement: &Statement, parameters: &[Param<'_>]) -> Result<Outcome> {
+    fn run_from(
+        &mut self,
+        origin: StatementOrigin,
+        statement: &Statement,
+        parameters: &[Param<'_>],
+    ) -> Result<Outcome> {
         match self.run_program(origin, statement, parameters)? {
             Some(ran) => self.outcome(&ran),
             None => self.run_in_engine(statement, &constants(parameters)),
@@ -111,7 +116,7 @@ impl Session {
         let Some(Lifted { text, literals }) = lift(sql) else { return Ok(None) };
         let Some(statement) = self.parse_lifted(&text) else { return Ok(None) };
         let parameters: Vec<Param<'_>> = literals.iter().map(Param::from).collect();
-        match self.run_program(Origin::Text, &statement, &parameters) {
+        match self.run_program(StatementOrigin::Text, &statement, &parameters) {
             // The program has undone its changes, but it does not know where in the text the bad value is. So we let
             // the statement run again with its literals: it fails again, and that error names the place.
             Err(error) if is_of_a_value(error.kind()) => Ok(None),
@@ -143,7 +148,12 @@ impl Session {
     }
 
     /// Runs `statement` if it has a program. Returns `None` if the engine must run it.
-    fn run_program(&mut self, origin: Origin, statement: &Statement, parameters: &[Param<'_>]) -> Result<Option<Ran>> {
+    fn run_program(
+        &mut self,
+        origin: StatementOrigin,
+        statement: &Statement,
+        parameters: &[Param<'_>],
+    ) -> Result<Option<Ran>> {
         if parameters.len() != statement.parameter_count() || !statement.is_repeated() {
             return Ok(None);
         }
@@ -182,14 +192,14 @@ impl Session {
     /// Returns the program of a statement for parameters of these kinds, and compiles it if that is worth it.
     fn program(
         &mut self,
-        origin: Origin,
+        origin: StatementOrigin,
         snapshot: Option<&Arc<Snapshot>>,
         statement: &Statement,
         parameters: &[Param<'_>],
     ) -> Result<Option<ProgramPlace>> {
         // A long text that was not prepared is usually an INSERT of many rows that never comes again. Keeping such
         // texts would fill the memory.
-        let is_kept = origin == Origin::Prepared || statement.text().len() <= TEXT_BYTES_MAX;
+        let is_kept = origin == StatementOrigin::Prepared || statement.text().len() <= TEXT_BYTES_MAX;
         if !is_kept && !statement.is_for_program() {
             return Ok(None);
         }
@@ -199,7 +209,7 @@ impl Session {
             KnownRun::NoProgram => Ok(None),
             KnownRun::Uncompiled { runs } => {
                 // Only programs can run some statements; those must be compiled at once.
-                let is_worth_it = origin == Origin::Prepared || runs > 1 || statement.is_for_program();
+                let is_worth_it = origin == StatementOrigin::Prepared || runs > 1 || statement.is_for_program();
                 if is_worth_it { self.compile(snapshot, statement, parameters) } else { Ok(None) }
             }
         }
@@ -257,7 +267,7 @@ impl ProgramData<'_> {
         &mut self,
         compiled: &Compiled,
         values: &[ValueRef<'_>],
-        scratch: &mut Scratch,
+        scratch: &mut ProgramScratch,
         rows: &mut ResultRows,
     ) -> Result<u64> {
         if compiled.is_read() {

@@ -17,7 +17,7 @@ use rowmill_query::binder::type_name::sql_type;
 
 /// One value of a `VALUES` list.
 #[derive(Clone, Debug)]
-pub(super) enum Cell<'a> {
+pub(super) enum LiteralCell<'a> {
     Null,
     /// A text that the column's type parses.
     Text(Cow<'a, str>),
@@ -29,48 +29,50 @@ pub(super) enum Cell<'a> {
     Computed(&'a Expr),
 }
 
-impl<'a> Cell<'a> {
+impl<'a> LiteralCell<'a> {
     /// Reads `expr` for a column of type `kind`.
-    pub(super) fn of(expr: &'a Expr, kind: &SqlType) -> Cell<'a> {
+    pub(super) fn of(expr: &'a Expr, kind: &SqlType) -> LiteralCell<'a> {
         match expr {
-            Expr::Value(ValueWithSpan { value, .. }) => Cell::of_value(value, kind).unwrap_or(Cell::Computed(expr)),
+            Expr::Value(ValueWithSpan { value, .. }) => {
+                LiteralCell::of_value(value, kind).unwrap_or(LiteralCell::Computed(expr))
+            }
             // `(DEFAULT)` is not the keyword, so the planner must report it.
-            Expr::Nested(inner) => match Cell::of(inner, kind) {
-                Cell::Computed(_) | Cell::Default => Cell::Computed(expr),
+            Expr::Nested(inner) => match LiteralCell::of(inner, kind) {
+                LiteralCell::Computed(_) | LiteralCell::Default => LiteralCell::Computed(expr),
                 cell => cell,
             },
             Expr::UnaryOp { op: UnaryOperator::Minus, expr: inner } => match plain_number(inner, kind) {
-                Some(digits) => Cell::Text(format!("-{digits}").into()),
-                None => Cell::Computed(expr),
+                Some(digits) => LiteralCell::Text(format!("-{digits}").into()),
+                None => LiteralCell::Computed(expr),
             },
             Expr::UnaryOp { op: UnaryOperator::Plus, expr: inner } => match plain_number(inner, kind) {
-                Some(digits) => Cell::Text(digits.into()),
-                None => Cell::Computed(expr),
+                Some(digits) => LiteralCell::Text(digits.into()),
+                None => LiteralCell::Computed(expr),
             },
             Expr::TypedString(TypedString { data_type, value, uses_odbc_syntax: false }) => match &value.value {
                 Value::SingleQuotedString(text) if sql_type(data_type).is_ok_and(|named| named == *kind) => {
-                    Cell::Text(text.into())
+                    LiteralCell::Text(text.into())
                 }
-                _ => Cell::Computed(expr),
+                _ => LiteralCell::Computed(expr),
             },
-            Expr::Identifier(name) if name.quote_style.is_none() && name.value == "default" => Cell::Default,
-            _ => Cell::Computed(expr),
+            Expr::Identifier(name) if name.quote_style.is_none() && name.value == "default" => LiteralCell::Default,
+            _ => LiteralCell::Computed(expr),
         }
     }
 
-    fn of_value(value: &'a Value, kind: &SqlType) -> Option<Cell<'a>> {
+    fn of_value(value: &'a Value, kind: &SqlType) -> Option<LiteralCell<'a>> {
         match value {
-            Value::Null => Some(Cell::Null),
+            Value::Null => Some(LiteralCell::Null),
             Value::SingleQuotedString(text) | Value::EscapedStringLiteral(text) => {
-                is_flat(kind).then(|| Cell::Text(text.into()))
+                is_flat(kind).then(|| LiteralCell::Text(text.into()))
             }
-            Value::Number(digits, false) => reads_number(digits, kind).then(|| Cell::Text(digits.into())),
+            Value::Number(digits, false) => reads_number(digits, kind).then(|| LiteralCell::Text(digits.into())),
             Value::Boolean(value) if *kind == SqlType::Boolean => {
-                Some(Cell::Text(if *value { "true" } else { "false" }.into()))
+                Some(LiteralCell::Text(if *value { "true" } else { "false" }.into()))
             }
             Value::Placeholder(name) => {
                 let number: usize = name.strip_prefix('$')?.parse().ok()?;
-                number.checked_sub(1).map(Cell::Parameter)
+                number.checked_sub(1).map(LiteralCell::Parameter)
             }
             _ => None,
         }
@@ -80,12 +82,12 @@ impl<'a> Cell<'a> {
     /// itself.
     pub(super) fn value(&self, kind: &SqlType, column: &str) -> Result<ArrayRef> {
         match self {
-            Cell::Null => Ok(new_null_array(&kind.arrow(), 1)),
-            Cell::Text(text) => {
+            LiteralCell::Null => Ok(new_null_array(&kind.arrow(), 1)),
+            LiteralCell::Text(text) => {
                 let text: ArrayRef = Arc::new(StringViewArray::from_iter_values([text.as_ref()]));
                 assign(&text, kind, column)
             }
-            Cell::Parameter(_) | Cell::Default | Cell::Computed(_) => {
+            LiteralCell::Parameter(_) | LiteralCell::Default | LiteralCell::Computed(_) => {
                 Err(Error::internal("a parameter, default or computed value was taken for a literal"))
             }
         }

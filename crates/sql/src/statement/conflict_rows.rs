@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::compute::concat_batches;
 use rowmill_base::{Error, ErrorKind, Result, SqlType};
-use rowmill_program::{Compiled, ResultRows, Scratch};
+use rowmill_program::{Compiled, ProgramScratch, ResultRows};
 use rowmill_storage::TableDef;
 use rowmill_storage::keyed::{ColumnValues, ValueRef};
 use rowmill_txn::Transaction;
@@ -46,7 +46,7 @@ pub(super) fn insert(
     let made = made.ok_or_else(too_much)?;
     let compiled = Compiled::new(&made.program, view.catalog())?;
     drop(view);
-    let (mut scratch, mut given, mut batches) = (Scratch::default(), ResultRows::default(), Vec::new());
+    let (mut scratch, mut given, mut batches) = (ProgramScratch::default(), ResultRows::default(), Vec::new());
     scratch.set_cancel(work.cancel.clone());
     let mut changed = 0;
     for batch in &rows {

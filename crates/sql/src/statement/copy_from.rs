@@ -28,7 +28,7 @@ pub(super) fn run(work: &mut Work<'_>, source: &CopySource, path: &str, options:
     let CopySource::Table { name, columns } = source else {
         return Err(Error::internal("the parser reads a query only in front of TO"));
     };
-    let mut options = Options::read(options)?;
+    let mut options = CopyFromOptions::read(options)?;
     options.read.cancel = work.cancel.clone();
     let name = qualified(name, work.statement.spellings())?;
     work.write(|work, transaction| {
@@ -53,13 +53,13 @@ pub(super) fn run(work: &mut Work<'_>, source: &CopySource, path: &str, options:
 }
 
 /// The options of `COPY ... FROM`.
-struct Options {
+struct CopyFromOptions {
     read: ReadOptions,
     reject_table: Option<String>,
 }
 
-impl Options {
-    fn read(options: &[CopyOption]) -> Result<Options> {
+impl CopyFromOptions {
+    fn read(options: &[CopyOption]) -> Result<CopyFromOptions> {
         check_once(options)?;
         let mut read = ReadOptions::default();
         let mut reject_table = None;
@@ -82,7 +82,7 @@ impl Options {
             )
             .hint("add on_error 'skip'"));
         }
-        Ok(Options { read, reject_table })
+        Ok(CopyFromOptions { read, reject_table })
     }
 }
 
@@ -139,7 +139,7 @@ impl<'a> Load<'a> {
         work: &mut Work<'_>,
         transaction: &mut Transaction,
         rejects: Option<RejectTable>,
-        options: &Options,
+        options: &CopyFromOptions,
     ) -> Result<u64> {
         // A keyed table stores each row at its key, so it cannot take whole blocks.
         let blocks = match &self.table.keyed {
@@ -157,7 +157,7 @@ impl<'a> Load<'a> {
         work: &mut Work<'_>,
         transaction: &mut Transaction,
         mut rejects: Option<RejectTable>,
-        options: &Options,
+        options: &CopyFromOptions,
     ) -> Result<u64> {
         let threads = work.settings().number("threads") as usize;
         let skipped = reject_table::Skipped::new(rejects.is_some());

@@ -5,7 +5,7 @@ use rowmill_storage::TableDef;
 use sqlparser::ast::{Ident, ObjectName, Query};
 
 use super::copy::{check_once, option_text};
-use super::relation::{self, Relation};
+use super::relation::{self, NamedRelation};
 use super::sql_text::{self, quoted};
 use crate::files::{WriteOptions, writer};
 use crate::names::qualified;
@@ -42,7 +42,7 @@ pub(super) fn run(work: &mut Work<'_>, source: &CopySource, path: &str, options:
 fn query_of(work: &mut Work<'_>, name: &ObjectName, columns: &[Ident]) -> Result<Query> {
     let name = qualified(name, work.statement.spellings())?;
     let view = work.view()?;
-    if let Relation::Table(table) = relation::relation(view.catalog(), &name)? {
+    if let NamedRelation::Table(table) = relation::relation(view.catalog(), &name)? {
         check_columns(&table, columns)?;
     }
     let columns: Vec<String> = columns.iter().map(|column| quoted(&column.value)).collect();

@@ -14,7 +14,7 @@ use super::clause::{refuse, unsupported};
 use super::column_spec::{check_distinct, check_name, column_spec, spec_with_options};
 use super::dependents::Dependents;
 use super::key_clauses::{KeyClauses, def_of};
-use super::relation::{self, Relation, RelationId, RelationKind, written};
+use super::relation::{self, NamedRelation, RelationId, RelationKind, written};
 use super::row_sink::{ColumnSource, RowSink};
 use super::sequence::add_identities;
 use crate::names::{QualifiedName, qualified};
@@ -24,7 +24,7 @@ use crate::session::Work;
 pub(super) const STATEMENT: &str = "CREATE TABLE";
 
 /// The parts of the syntax tree that we execute. All others were refused.
-struct Definition<'a> {
+struct TableDefinition<'a> {
     name: QualifiedName,
     or_replace: bool,
     if_not_exists: bool,
@@ -41,8 +41,14 @@ pub(crate) fn run(work: &mut Work<'_>, create: &CreateTable) -> Result<Outcome> 
     })
 }
 
-fn create_empty(work: &mut Work<'_>, transaction: &mut Transaction, definition: &Definition<'_>) -> Result<Outcome> {
-    let Some(place) = Place::find(work, transaction, definition)? else { return Ok(Outcome::Done { tag: STATEMENT }) };
+fn create_empty(
+    work: &mut Work<'_>,
+    transaction: &mut Transaction,
+    definition: &TableDefinition<'_>,
+) -> Result<Outcome> {
+    let Some(place) = TargetSchema::find(work, transaction, definition)? else {
+        return Ok(Outcome::Done { tag: STATEMENT });
+    };
     if definition.columns.is_empty() {
         return Err(no_columns(&definition.name));
     }
@@ -55,10 +61,12 @@ fn create_empty(work: &mut Work<'_>, transaction: &mut Transaction, definition: 
 fn create_from(
     work: &mut Work<'_>,
     transaction: &mut Transaction,
-    definition: &Definition<'_>,
+    definition: &TableDefinition<'_>,
     query: &Query,
 ) -> Result<Outcome> {
-    let Some(place) = Place::find(work, transaction, definition)? else { return Ok(Outcome::Done { tag: STATEMENT }) };
+    let Some(place) = TargetSchema::find(work, transaction, definition)? else {
+        return Ok(Outcome::Done { tag: STATEMENT });
+    };
     // The query may read the table that OR REPLACE drops, so we must plan it before the drop.
     let rows = work.rows(transaction.view()?, query)?;
     let columns = columns_of_query(work, definition, &rows)?;
@@ -71,7 +79,7 @@ fn create_from(
 }
 
 /// The place of the new table.
-struct Place<'a> {
+struct TargetSchema<'a> {
     name: &'a QualifiedName,
     schema: SchemaId,
     /// The table that `OR REPLACE` replaces.
@@ -80,27 +88,27 @@ struct Place<'a> {
     dependents: Dependents,
 }
 
-impl<'a> Place<'a> {
+impl<'a> TargetSchema<'a> {
     /// Finds the place for `definition`. Returns `None` if the table exists and `IF NOT EXISTS` accepts that.
     fn find(
         work: &mut Work<'_>,
         transaction: &mut Transaction,
-        definition: &'a Definition<'_>,
+        definition: &'a TableDefinition<'_>,
     ) -> Result<Option<Self>> {
-        let Definition { name, or_replace, if_not_exists, .. } = definition;
+        let TableDefinition { name, or_replace, if_not_exists, .. } = definition;
         let view = transaction.view()?;
         let catalog = view.catalog();
         let schema = relation::schema(catalog, &name.schema)?.id;
-        let mut place = Place { name, schema, replaced: None, dependents: Dependents::default() };
+        let mut place = TargetSchema { name, schema, replaced: None, dependents: Dependents::default() };
         let Some(found) = relation::find(catalog, name) else { return Ok(Some(place)) };
         let exists = format!("there is a {} \"{}\" already", found.kind().name(), found.name());
         match &found {
-            Relation::Table(table) if *or_replace => {
+            NamedRelation::Table(table) if *or_replace => {
                 place.dependents = Dependents::of(catalog, [RelationId::Table(table.id)]);
                 place.replaced = Some(Arc::clone(table));
                 Ok(Some(place))
             }
-            Relation::View(view) if *or_replace => {
+            NamedRelation::View(view) if *or_replace => {
                 Err(relation::wrong_kind(&view.name, RelationKind::View, RelationKind::Table)
                     .hint(format!("DROP VIEW {} makes room for the table", written(name))))
             }
@@ -119,7 +127,7 @@ impl<'a> Place<'a> {
         work: &Work<'_>,
         transaction: &mut Transaction,
         columns: Vec<ColumnSpec>,
-        definition: &Definition<'_>,
+        definition: &TableDefinition<'_>,
     ) -> Result<Arc<TableDef>> {
         check_name(&self.name.spelled)?;
         check_distinct(&columns)?;
@@ -142,7 +150,7 @@ impl<'a> Place<'a> {
 
 /// Returns the columns of `CREATE TABLE name [(columns)] AS query`. The list of columns decides names and types if it
 /// exists, otherwise the query does.
-fn columns_of_query(work: &Work<'_>, definition: &Definition<'_>, rows: &RowStream) -> Result<Vec<ColumnSpec>> {
+fn columns_of_query(work: &Work<'_>, definition: &TableDefinition<'_>, rows: &RowStream) -> Result<Vec<ColumnSpec>> {
     let schema = rows.schema();
     let listed = definition.columns;
     if !listed.is_empty() && listed.len() != schema.fields().len() {
@@ -193,7 +201,7 @@ fn no_columns(name: &QualifiedName) -> Error {
 }
 
 /// Destructures the syntax tree and refuses the clauses that we do not execute.
-fn definition<'a>(work: &Work<'_>, create: &'a CreateTable) -> Result<Definition<'a>> {
+fn definition<'a>(work: &Work<'_>, create: &'a CreateTable) -> Result<TableDefinition<'a>> {
     let CreateTable {
         or_replace,
         temporary,
@@ -319,7 +327,7 @@ fn definition<'a>(work: &Work<'_>, create: &'a CreateTable) -> Result<Definition
             (*or_replace && *if_not_exists, "OR REPLACE together with IF NOT EXISTS"),
         ],
     )?;
-    Ok(Definition {
+    Ok(TableDefinition {
         name: qualified(name, work.statement.spellings())?,
         or_replace: *or_replace,
         if_not_exists: *if_not_exists,

@@ -12,7 +12,7 @@ use rowmill_base::{Error, ErrorKind, Result, SqlType};
 use rowmill_storage::ColumnDef;
 use sqlparser::ast::Expr;
 
-use super::cell::Cell;
+use super::cell::LiteralCell;
 use super::clause::unsupported;
 use super::row_expr::RowExpr;
 use super::sql_text;
@@ -49,11 +49,11 @@ const SHORT_TEXT_BYTES: usize = 24;
 pub(super) struct DefaultValue {
     column: String,
     kind: SqlType,
-    value: Value,
+    value: ComputedDefault,
 }
 
 #[derive(Debug)]
-enum Value {
+enum ComputedDefault {
     /// One row: the value of all rows of the statement.
     Same(ArrayRef),
     /// The expression, evaluated again for every row.
@@ -63,7 +63,7 @@ enum Value {
 impl DefaultValue {
     /// Returns NULL, the default of a column that declares none.
     pub(super) fn null(column: &str, kind: &SqlType) -> Self {
-        let value = Value::Same(new_null_array(&kind.arrow(), 1));
+        let value = ComputedDefault::Same(new_null_array(&kind.arrow(), 1));
         DefaultValue { column: column.into(), kind: kind.clone(), value }
     }
 
@@ -79,26 +79,26 @@ impl DefaultValue {
         Ok(DefaultValue { column: column.into(), kind: kind.clone(), value })
     }
 
-    fn literal_or_computed(work: &Work<'_>, expr: &Expr, column: &str, kind: &SqlType) -> Result<Value> {
+    fn literal_or_computed(work: &Work<'_>, expr: &Expr, column: &str, kind: &SqlType) -> Result<ComputedDefault> {
         match literal(expr, kind, column)? {
-            Some(value) => Ok(Value::Same(value)),
+            Some(value) => Ok(ComputedDefault::Same(value)),
             None => evaluate(work, expr, kind, column),
         }
     }
 
     /// Whether the default gives every row its own value.
     pub(super) fn is_volatile(&self) -> bool {
-        matches!(self.value, Value::PerRow(_))
+        matches!(self.value, ComputedDefault::PerRow(_))
     }
 
     /// Returns the values for `rows` rows.
     pub(super) fn rows(&self, rows: usize) -> Result<ArrayRef> {
         match &self.value {
-            Value::Same(value) if rows == 1 => Ok(Arc::clone(value)),
-            Value::Same(value) => take(value, &UInt32Array::from(vec![0; rows]), None)
+            ComputedDefault::Same(value) if rows == 1 => Ok(Arc::clone(value)),
+            ComputedDefault::Same(value) => take(value, &UInt32Array::from(vec![0; rows]), None)
                 .map_err(|error| Error::internal(format!("one value is repeated: {error}"))),
-            Value::PerRow(_) if rows == 0 => Ok(new_null_array(&self.kind.arrow(), 0)),
-            Value::PerRow(expr) => assign(&expr.values(&[], rows)?, &self.kind, &self.column),
+            ComputedDefault::PerRow(_) if rows == 0 => Ok(new_null_array(&self.kind.arrow(), 0)),
+            ComputedDefault::PerRow(expr) => assign(&expr.values(&[], rows)?, &self.kind, &self.column),
         }
     }
 }
@@ -118,18 +118,18 @@ pub(super) fn computed_default(work: &Work<'_>, column: &ColumnDef) -> Result<Ex
 
 /// Returns the value of an expression if it is a literal.
 fn literal(expr: &Expr, kind: &SqlType, column: &str) -> Result<Option<ArrayRef>> {
-    match Cell::of(expr, kind) {
-        Cell::Computed(_) | Cell::Default => Ok(None),
+    match LiteralCell::of(expr, kind) {
+        LiteralCell::Computed(_) | LiteralCell::Default => Ok(None),
         cell => cell.value(kind, column).map(Some),
     }
 }
 
 /// Evaluates an expression once. A volatile one is kept, so that it can be evaluated for every row.
-fn evaluate(work: &Work<'_>, expr: &Expr, kind: &SqlType, column: &str) -> Result<Value> {
+fn evaluate(work: &Work<'_>, expr: &Expr, kind: &SqlType, column: &str) -> Result<ComputedDefault> {
     // A default reads no table, so the last commit serves as well as the transaction's view.
     let bound = RowExpr::bind(work, work.engine().snapshot()?, expr, None, None, "DEFAULT")?;
     // We evaluate a volatile expression too, so that a type or value that cannot be stored is found before any row is
     // written.
     let value = assign(&bound.values(&[], 1)?, kind, column)?;
-    Ok(if bound.is_volatile() { Value::PerRow(Box::new(bound)) } else { Value::Same(value) })
+    Ok(if bound.is_volatile() { ComputedDefault::PerRow(Box::new(bound)) } else { ComputedDefault::Same(value) })
 }

@@ -13,7 +13,7 @@ use super::clause::{refuse, unsupported};
 use super::keyed_change;
 use super::relation;
 use super::returning::{Returning, rows_of};
-use super::row_query::{Target, numbered, row_id};
+use super::row_query::{ChangedTable, numbered, row_id};
 use crate::names::lower;
 use crate::outcome::Outcome;
 use crate::session::Work;
@@ -21,15 +21,15 @@ use crate::session::Work;
 const STATEMENT: &str = "DELETE";
 
 /// The parts of the syntax tree that we execute. All others were refused.
-pub(super) struct Definition<'a> {
-    pub(super) target: Target,
+pub(super) struct DeleteDefinition<'a> {
+    pub(super) target: ChangedTable,
     /// The tables of `USING`.
     pub(super) others: &'a [TableWithJoins],
     returning: Option<Returning<'a>>,
 }
 
 pub(crate) fn run(work: &mut Work<'_>, delete: &Delete) -> Result<Outcome> {
-    let Definition { target, others, returning } = definition(work, delete)?;
+    let DeleteDefinition { target, others, returning } = definition(work, delete)?;
     work.write(|work, transaction| {
         let view = transaction.view()?;
         let table = relation::table(view.catalog(), &target.name)?;
@@ -75,7 +75,7 @@ fn each_once(table: &TableDef, found: &[RecordBatch]) -> Result<Vec<RecordBatch>
 }
 
 /// Destructures the syntax tree and refuses the clauses that we do not execute.
-pub(super) fn definition<'a>(work: &Work<'_>, delete: &'a Delete) -> Result<Definition<'a>> {
+pub(super) fn definition<'a>(work: &Work<'_>, delete: &'a Delete) -> Result<DeleteDefinition<'a>> {
     let Delete {
         delete_token: _,
         optimizer_hints,
@@ -98,8 +98,8 @@ pub(super) fn definition<'a>(work: &Work<'_>, delete: &'a Delete) -> Result<Defi
     refuse(STATEMENT, clauses)?;
     let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = from;
     let [table] = from.as_slice() else { return Err(unsupported(STATEMENT, "several tables")) };
-    Ok(Definition {
-        target: Target::of(work, STATEMENT, table)?,
+    Ok(DeleteDefinition {
+        target: ChangedTable::of(work, STATEMENT, table)?,
         others: using.as_deref().unwrap_or_default(),
         returning: returning.as_deref().map(Returning),
     })

@@ -17,7 +17,7 @@ use sqlparser::ast::{ObjectName, Query, Visitor};
 
 use super::relation::{self, RelationId};
 use crate::names::{Spellings, qualified};
-use crate::parse::{self, Body};
+use crate::parse::{self, StatementBody};
 use crate::session::Work;
 use crate::walk::walk;
 
@@ -91,7 +91,7 @@ pub(super) fn read_by(catalog: &Catalog, sql: &str) -> BTreeSet<RelationId> {
     let Ok(statements) = parse::parse(sql, &Settings::default()) else { return BTreeSet::new() };
     let mut names = RelationNames::default();
     for statement in &statements {
-        if let Body::Sql(body) = statement.body() {
+        if let StatementBody::Sql(body) = statement.body() {
             let _ = walk(body.as_ref(), &mut names);
         }
     }
@@ -147,7 +147,7 @@ mod tests {
         let statements = parse::parse(sql, &Settings::default()).unwrap();
         let mut names = RelationNames::default();
         for statement in &statements {
-            let Body::Sql(body) = statement.body() else { panic!("a query") };
+            let StatementBody::Sql(body) = statement.body() else { panic!("a query") };
             let _ = walk(body.as_ref(), &mut names);
         }
         names.found.iter().map(ObjectName::to_string).collect()

@@ -5,7 +5,7 @@ use rowmill_storage::TableDef;
 use sqlparser::ast::{ObjectName, Statement};
 
 use super::clause::{refuse, unsupported};
-use super::relation::{self, Relation};
+use super::relation::{self, NamedRelation};
 use super::sql_text::{self, quoted};
 use super::text_rows::TextRows;
 use crate::names::qualified;
@@ -53,7 +53,7 @@ pub(super) fn relation(work: &mut Work<'_>, name: &ObjectName) -> Result<Outcome
     let name = qualified(name, work.statement.spellings())?;
     let view = work.view()?;
     match relation::find(view.catalog(), &name) {
-        Some(Relation::Table(table)) => columns_of_table(&table),
+        Some(NamedRelation::Table(table)) => columns_of_table(&table),
         None if name.schema != crate::information_schema::INFORMATION_SCHEMA => {
             relation::relation(view.catalog(), &name).and_then(|_| Err(Error::internal("the relation was not found")))
         }

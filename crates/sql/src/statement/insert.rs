@@ -11,7 +11,7 @@ use rowmill_storage::{ColumnDef, TableDef};
 use rowmill_txn::Transaction;
 use sqlparser::ast::{Ident, Insert, ObjectName, Query, SetExpr, TableObject, Values};
 
-use super::cell::Cell;
+use super::cell::LiteralCell;
 use super::clause::{refuse, unsupported};
 use super::conflict_rows;
 use super::relation;
@@ -25,16 +25,16 @@ use crate::session::Work;
 const STATEMENT: &str = "INSERT";
 
 /// The parts of the syntax tree that we execute. All others were refused.
-pub(super) struct Definition<'a> {
+pub(super) struct InsertDefinition<'a> {
     pub(super) table: QualifiedName,
     pub(super) columns: Vec<&'a Ident>,
-    pub(super) source: Source<'a>,
+    pub(super) source: InsertSource<'a>,
     /// Whether it has an ON CONFLICT clause.
     has_conflict: bool,
     returning: Option<Returning<'a>>,
 }
 
-pub(super) enum Source<'a> {
+pub(super) enum InsertSource<'a> {
     Values(&'a Values),
     Query(&'a Query),
     /// `DEFAULT VALUES`
@@ -52,29 +52,32 @@ pub(crate) fn run(work: &mut Work<'_>, insert: &Insert) -> Result<Outcome> {
         };
         // Only a program can handle conflicts row by row.
         if definition.has_conflict {
-            let Source::Query(query) = definition.source else { return Err(conflict_rows::too_much()) };
+            let InsertSource::Query(query) = definition.source else { return Err(conflict_rows::too_much()) };
             return conflict_rows::insert(work, transaction, &table, &targets, query, insert);
         }
         let mut sink = match definition.source {
-            Source::Defaults => RowSink::for_targets(work, &table, &[])?,
+            InsertSource::Defaults => RowSink::for_targets(work, &table, &[])?,
             _ => RowSink::for_targets(work, &table, &targets)?,
         };
         if definition.returning.is_some() {
             sink.keep_written();
         }
         match definition.source {
-            Source::Defaults => sink.write_columns(work, transaction, &[], 1)?,
-            Source::Values(values) => {
+            InsertSource::Defaults => sink.write_columns(work, transaction, &[], 1)?,
+            InsertSource::Values(values) => {
                 for row in &values.rows {
                     check_width(&table, &targets, row.content.len())?;
                 }
                 // DEFAULT is allowed for a generated column, but only if every row says so.
                 check_generated(&table, &targets, |place, column| {
-                    values.rows.iter().all(|row| matches!(Cell::of(&row.content[place], &column.kind), Cell::Default))
+                    values
+                        .rows
+                        .iter()
+                        .all(|row| matches!(LiteralCell::of(&row.content[place], &column.kind), LiteralCell::Default))
                 })?;
                 value_rows::insert(work, transaction, &mut sink, &table, &targets, values)?;
             }
-            Source::Query(query) => {
+            InsertSource::Query(query) => {
                 let rows = query_rows(work, transaction, &table, &targets, query)?;
                 sink.write_all(work, transaction, rows)?;
             }
@@ -133,7 +136,7 @@ pub(super) fn check_width(table: &TableDef, targets: &[usize], found: usize) -> 
 }
 
 /// Destructures the syntax tree and refuses the clauses that we do not execute.
-pub(super) fn definition<'a>(work: &Work<'_>, insert: &'a Insert) -> Result<Definition<'a>> {
+pub(super) fn definition<'a>(work: &Work<'_>, insert: &'a Insert) -> Result<InsertDefinition<'a>> {
     let Insert {
         insert_token: _,
         optimizer_hints,
@@ -187,14 +190,14 @@ pub(super) fn definition<'a>(work: &Work<'_>, insert: &'a Insert) -> Result<Defi
     let TableObject::TableName(name) = table else {
         return Err(unsupported(STATEMENT, "a target that is not a table"));
     };
-    Ok(Definition {
+    Ok(InsertDefinition {
         table: qualified(name, work.statement.spellings())?,
         columns: columns.iter().map(column_name).collect::<Result<_>>()?,
         has_conflict: on.is_some(),
         returning: returning.as_deref().map(Returning),
         source: match source.as_deref() {
-            None => Source::Defaults,
-            Some(query) => plain_values(query).map_or(Source::Query(query), Source::Values),
+            None => InsertSource::Defaults,
+            Some(query) => plain_values(query).map_or(InsertSource::Query(query), InsertSource::Values),
         },
     })
 }

@@ -29,21 +29,21 @@ use crate::session::Work;
 /// All key and constraint clauses of a `CREATE TABLE`.
 #[derive(Debug, Default)]
 pub(super) struct KeyClauses<'a> {
-    primary: Option<Key<'a>>,
-    unique: Vec<Key<'a>>,
-    checks: Vec<Check<'a>>,
+    primary: Option<KeyColumns<'a>>,
+    unique: Vec<KeyColumns<'a>>,
+    checks: Vec<CheckClause<'a>>,
     foreign: Vec<ForeignKeyClause<'a>>,
 }
 
 /// Columns in the order of a key.
 #[derive(Debug)]
-struct Key<'a> {
+struct KeyColumns<'a> {
     name: Option<&'a Ident>,
     columns: Vec<(&'a Ident, bool)>,
 }
 
 #[derive(Debug)]
-struct Check<'a> {
+struct CheckClause<'a> {
     name: Option<&'a Ident>,
     /// The column, for a constraint among a column's options.
     column: Option<&'a Ident>,
@@ -105,16 +105,16 @@ impl<'a> KeyClauses<'a> {
         match option {
             ColumnOption::PrimaryKey(PrimaryKeyConstraint { characteristics, .. }) => {
                 refuse(statement, [(characteristics.is_some(), DEFERRED)])?;
-                self.set_primary(Key { name: name.as_ref(), columns: vec![(column, false)] })
+                self.set_primary(KeyColumns { name: name.as_ref(), columns: vec![(column, false)] })
             }
             ColumnOption::Unique(UniqueConstraint { characteristics, .. }) => {
                 refuse(statement, [(characteristics.is_some(), DEFERRED)])?;
-                self.unique.push(Key { name: name.as_ref(), columns: vec![(column, false)] });
+                self.unique.push(KeyColumns { name: name.as_ref(), columns: vec![(column, false)] });
                 Ok(())
             }
             ColumnOption::Check(CheckConstraint { name: _, expr, enforced }) => {
                 refuse(statement, [(enforced.is_some(), "ENFORCED")])?;
-                self.checks.push(Check { name: name.as_ref(), column: Some(column), condition: expr });
+                self.checks.push(CheckClause { name: name.as_ref(), column: Some(column), condition: expr });
                 Ok(())
             }
             ColumnOption::ForeignKey(constraint) => {
@@ -142,7 +142,7 @@ impl<'a> KeyClauses<'a> {
                     (characteristics.is_some(), DEFERRED),
                 ];
                 refuse(statement, clauses)?;
-                self.set_primary(Key { name: name.as_ref(), columns: key_columns(statement, columns)? })
+                self.set_primary(KeyColumns { name: name.as_ref(), columns: key_columns(statement, columns)? })
             }
             TableConstraint::Unique(UniqueConstraint {
                 name,
@@ -161,12 +161,12 @@ impl<'a> KeyClauses<'a> {
                 ];
                 refuse(statement, clauses)?;
                 let name = name.as_ref().or(index_name.as_ref());
-                self.unique.push(Key { name, columns: key_columns(statement, columns)? });
+                self.unique.push(KeyColumns { name, columns: key_columns(statement, columns)? });
                 Ok(())
             }
             TableConstraint::Check(CheckConstraint { name, expr, enforced }) => {
                 refuse(statement, [(enforced.is_some(), "ENFORCED")])?;
-                self.checks.push(Check { name: name.as_ref(), column: None, condition: expr });
+                self.checks.push(CheckClause { name: name.as_ref(), column: None, condition: expr });
                 Ok(())
             }
             TableConstraint::ForeignKey(constraint) => {
@@ -183,7 +183,7 @@ impl<'a> KeyClauses<'a> {
         }
     }
 
-    fn set_primary(&mut self, key: Key<'a>) -> Result<()> {
+    fn set_primary(&mut self, key: KeyColumns<'a>) -> Result<()> {
         match self.primary.replace(key) {
             None => Ok(()),
             Some(_) => Err(Error::new(ErrorKind::InvalidDefinition, "a table has one PRIMARY KEY, this one has two")
@@ -220,7 +220,7 @@ impl<'a> KeyClauses<'a> {
             let parts = key_parts(work, &def, &key.columns)?;
             transaction.create_index(table, IndexSpec { name, parts, unique: true })?;
         }
-        for Check { name, column, condition } in &self.checks {
+        for CheckClause { name, column, condition } in &self.checks {
             let def = def_of(transaction, table)?;
             let name = match name {
                 Some(name) => work.statement.spell(name).to_owned(),

@@ -10,7 +10,7 @@ use sqlparser::ast::{Query, SelectItem, SetExpr};
 use super::clause::unsupported;
 use super::keyed_change::as_keys;
 use super::relation;
-use super::row_query::Target;
+use super::row_query::ChangedTable;
 use crate::outcome::Outcome;
 use crate::session::Work;
 
@@ -20,7 +20,7 @@ pub(crate) fn run(work: &mut Work<'_>, query: &Query) -> Result<Outcome> {
     let view = work.view()?;
     let SetExpr::Select(select) = &*query.body else { return Err(Error::internal("only a SELECT locks rows")) };
     let [from] = select.from.as_slice() else { return Err(Error::internal("rows of one table are locked")) };
-    let target = Target::of(work, STATEMENT, from)?;
+    let target = ChangedTable::of(work, STATEMENT, from)?;
     if relation::table(view.catalog(), &target.name)?.keyed.is_none() {
         return Err(unsupported(STATEMENT, "a table without a primary key")
             .hint("with ISOLATION LEVEL SERIALIZABLE the commit fails if rows that were read have changed"));

@@ -27,12 +27,12 @@ use sqlparser::ast::{
     MergeInsertExpr, MergeInsertKind, MergeUpdateExpr, Query, SetExpr, TableFactor, TableWithJoins, Value,
 };
 
-use super::cell::Cell;
+use super::cell::LiteralCell;
 use super::clause::{refuse, unsupported};
 use super::insert::{check_generated, check_width};
 use super::keyed_change;
 use super::relation;
-use super::row_query::{Target, numbered, row_id};
+use super::row_query::{ChangedTable, numbered, row_id};
 use super::row_sink::{ColumnSource, RowSink, targets};
 use super::sql_text;
 use super::update::{NewRow, assigned_pairs};
@@ -61,7 +61,7 @@ const LEADING: usize = 2;
 pub(crate) fn run(work: &mut Work<'_>, merge: &Merge) -> Result<Outcome> {
     let Merge { merge_token: _, optimizer_hints, into: _, table, source, on, clauses: _, output } = merge;
     refuse(STATEMENT, [(!optimizer_hints.is_empty(), "an optimizer hint"), (output.is_some(), "OUTPUT or RETURNING")])?;
-    let target = Target::of(work, STATEMENT, &TableWithJoins { relation: table.clone(), joins: Vec::new() })?;
+    let target = ChangedTable::of(work, STATEMENT, &TableWithJoins { relation: table.clone(), joins: Vec::new() })?;
     let rows = work.write(|work, transaction| {
         let view = transaction.view()?;
         let table = relation::table(view.catalog(), &target.name)?;
@@ -90,7 +90,7 @@ struct Plan {
 fn plan(
     work: &Work<'_>,
     merge: &Merge,
-    target: &Target,
+    target: &ChangedTable,
     table: &Arc<TableDef>,
     source: &TableFactor,
     on: &Expr,
@@ -210,7 +210,7 @@ fn marked(work: &Work<'_>, source: &TableFactor) -> Result<(TableFactor, Expr)> 
 const MARKER: &str = "\u{1}source";
 
 /// Returns the new row of `UPDATE SET`.
-fn changed(work: &Work<'_>, target: &Target, table: &TableDef, update: &MergeUpdateExpr) -> Result<NewRow> {
+fn changed(work: &Work<'_>, target: &ChangedTable, table: &TableDef, update: &MergeUpdateExpr) -> Result<NewRow> {
     let MergeUpdateExpr { update_token: _, assignments, update_predicate, delete_predicate } = update;
     let clauses =
         [(update_predicate.is_some(), "WHERE after UPDATE"), (delete_predicate.is_some(), "DELETE WHERE after UPDATE")];
@@ -239,8 +239,9 @@ fn added(work: &Work<'_>, table: &Arc<TableDef>, insert: &MergeInsertExpr) -> Re
         names => targets(table, names.iter().copied())?,
     };
     check_width(table, &places, row.content.len())?;
-    let is_default =
-        |place: usize| matches!(Cell::of(&row.content[place], &table.columns[places[place]].kind), Cell::Default);
+    let is_default = |place: usize| {
+        matches!(LiteralCell::of(&row.content[place], &table.columns[places[place]].kind), LiteralCell::Default)
+    };
     check_generated(table, &places, |place, _| is_default(place))?;
     let mut items = Vec::new();
     let sources = table.columns.iter().enumerate().map(|(index, column)| {

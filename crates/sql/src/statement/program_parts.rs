@@ -10,10 +10,10 @@ use rowmill_storage::{KeyColumn, TableDef};
 use rowmill_txn::Snapshot;
 use sqlparser::ast::{self, Delete, Expr, Insert, Query, Update};
 
-use super::cell::Cell;
+use super::cell::LiteralCell;
 use super::clause::unsupported;
 use super::default_value;
-use super::insert::{self, Source};
+use super::insert::{self, InsertSource};
 use super::relation;
 use super::row_sink::{self, ColumnSource};
 use super::sql_text;
@@ -43,7 +43,7 @@ pub(crate) fn delete(
     delete: &Delete,
 ) -> Result<Option<(Arc<TableDef>, Query)>> {
     let Ok(definition) = deleting::definition(work, delete) else { return Ok(None) };
-    let deleting::Definition { target, others, .. } = definition;
+    let deleting::DeleteDefinition { target, others, .. } = definition;
     let table = relation::table(snapshot.catalog(), &target.name)?;
     if table.keyed.is_none() {
         return Ok(None);
@@ -94,8 +94,8 @@ pub(crate) fn insert<'i>(
         names => row_sink::targets(&table, names.iter().map(|name| work.statement.spell(name)))?,
     };
     let values = match definition.source {
-        Source::Values(values) => values,
-        Source::Query(query) if table.keyed.is_some() => {
+        InsertSource::Values(values) => values,
+        InsertSource::Query(query) if table.keyed.is_some() => {
             let Some(row) = inserted_row(work, &table, |place| {
                 targets.iter().position(|target| *target == place).map(Given::Column)
             })?
@@ -113,7 +113,7 @@ pub(crate) fn insert<'i>(
         }
         let Some(row) = inserted_row(work, &table, |place| {
             let given = targets.iter().position(|target| *target == place)?;
-            Some(Given::Cell(Cell::of(&row.content[given], &table.columns[place].kind)))
+            Some(Given::Cell(LiteralCell::of(&row.content[given], &table.columns[place].kind)))
         })?
         else {
             return Ok(None);
@@ -126,7 +126,7 @@ pub(crate) fn insert<'i>(
 /// The source of a column that a statement names.
 enum Given<'e> {
     /// An item of a `VALUES` list.
-    Cell(Cell<'e>),
+    Cell(LiteralCell<'e>),
     /// A column of the query.
     Column(usize),
 }
@@ -141,7 +141,7 @@ fn inserted_row<'e>(
     let mut values = Vec::with_capacity(table.columns.len());
     for (place, column) in table.columns.iter().enumerate() {
         let cell = match given(place) {
-            None => Cell::Default,
+            None => LiteralCell::Default,
             Some(Given::Cell(cell)) => cell,
             // The engine reports the error, so there is no program.
             Some(Given::Column(_)) if row_sink::is_generated(table, column) => return Ok(None),
@@ -151,21 +151,21 @@ fn inserted_row<'e>(
             }
         };
         let identity = table.identity(column.id);
-        if identity.is_some_and(|identity| identity.always) && !matches!(cell, Cell::Default) {
+        if identity.is_some_and(|identity| identity.always) && !matches!(cell, LiteralCell::Default) {
             return Ok(None);
         }
         values.push(match cell {
-            Cell::Default if identity.is_some() => {
+            LiteralCell::Default if identity.is_some() => {
                 InsertedValue::Sequence(identity.map_or(TableId(0), |identity| identity.sequence))
             }
-            Cell::Null | Cell::Text(_) => match cell.value(&column.kind, &column.name) {
+            LiteralCell::Null | LiteralCell::Text(_) => match cell.value(&column.kind, &column.name) {
                 Ok(value) => InsertedValue::Known(value),
                 // The engine will find the same bad literal and name its place.
                 Err(_) => return Ok(None),
             },
-            Cell::Parameter(number) => InsertedValue::Parameter(number),
-            Cell::Computed(expr) => InsertedValue::Computed(Box::new(expr.clone())),
-            Cell::Default => match default_value::literal_default(work, column)? {
+            LiteralCell::Parameter(number) => InsertedValue::Parameter(number),
+            LiteralCell::Computed(expr) => InsertedValue::Computed(Box::new(expr.clone())),
+            LiteralCell::Default => match default_value::literal_default(work, column)? {
                 Some(value) => InsertedValue::Known(value),
                 None => InsertedValue::Computed(Box::new(default_value::computed_default(work, column)?)),
             },

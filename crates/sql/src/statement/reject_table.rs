@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use rowmill_base::{Result, SqlType};
 use rowmill_txn::{ColumnSpec, Transaction};
 
-use super::relation::{self, Relation};
+use super::relation::{self, NamedRelation};
 use super::row_sink::{RowSink, targets};
 use crate::files::{Reject, RejectSink};
 use crate::names::{DEFAULT_SCHEMA, QualifiedName, lower};
@@ -35,8 +35,8 @@ pub(super) fn open(work: &Work<'_>, transaction: &mut Transaction, name: &str) -
     let name = qualified_text(name);
     let view = transaction.view()?;
     let table = match relation::find(view.catalog(), &name) {
-        Some(Relation::Table(table)) => table,
-        Some(Relation::View(_) | Relation::Sequence(_)) => relation::table(view.catalog(), &name)?,
+        Some(NamedRelation::Table(table)) => table,
+        Some(NamedRelation::View(_) | NamedRelation::Sequence(_)) => relation::table(view.catalog(), &name)?,
         None => {
             let schema = relation::schema(view.catalog(), &name.schema)?.id;
             let columns = COLUMNS.iter().map(|(name, kind)| ColumnSpec::new(*name, kind.clone())).collect();
@@ -80,10 +80,10 @@ impl RejectTable {
 
 /// The lines that were skipped: their number, the first one, and those that wait for the table.
 pub(super) struct Skipped {
-    shared: Arc<Mutex<State>>,
+    shared: Arc<Mutex<RejectState>>,
 }
 
-struct State {
+struct RejectState {
     keep: bool,
     count: u64,
     first: Option<Reject>,
@@ -93,7 +93,7 @@ struct State {
 impl Skipped {
     /// With `keep`, every reject waits to be taken. Otherwise we remember only the first one.
     pub(super) fn new(keep: bool) -> Self {
-        Skipped { shared: Arc::new(Mutex::new(State { keep, count: 0, first: None, waiting: Vec::new() })) }
+        Skipped { shared: Arc::new(Mutex::new(RejectState { keep, count: 0, first: None, waiting: Vec::new() })) }
     }
 
     /// Returns the function that readers report to.

@@ -10,7 +10,7 @@ use crate::names::{DEFAULT_SCHEMA, QualifiedName};
 
 /// A relation that a name refers to.
 #[derive(Clone, Debug)]
-pub(super) enum Relation {
+pub(super) enum NamedRelation {
     Table(Arc<TableDef>),
     View(Arc<ViewDef>),
     /// The catalog keeps it as a table.
@@ -35,27 +35,27 @@ impl RelationKind {
     }
 }
 
-impl Relation {
+impl NamedRelation {
     pub(super) fn kind(&self) -> RelationKind {
         match self {
-            Relation::Table(_) => RelationKind::Table,
-            Relation::View(_) => RelationKind::View,
-            Relation::Sequence(_) => RelationKind::Sequence,
+            NamedRelation::Table(_) => RelationKind::Table,
+            NamedRelation::View(_) => RelationKind::View,
+            NamedRelation::Sequence(_) => RelationKind::Sequence,
         }
     }
 
     pub(super) fn schema(&self) -> SchemaId {
         match self {
-            Relation::Table(table) | Relation::Sequence(table) => table.schema,
-            Relation::View(view) => view.schema,
+            NamedRelation::Table(table) | NamedRelation::Sequence(table) => table.schema,
+            NamedRelation::View(view) => view.schema,
         }
     }
 
     /// Returns the name as spelled.
     pub(super) fn name(&self) -> &str {
         match self {
-            Relation::Table(table) | Relation::Sequence(table) => &table.name,
-            Relation::View(view) => &view.name,
+            NamedRelation::Table(table) | NamedRelation::Sequence(table) => &table.name,
+            NamedRelation::View(view) => &view.name,
         }
     }
 }
@@ -67,11 +67,11 @@ pub(super) enum RelationId {
     View(ViewId),
 }
 
-impl From<&Relation> for RelationId {
-    fn from(relation: &Relation) -> Self {
+impl From<&NamedRelation> for RelationId {
+    fn from(relation: &NamedRelation) -> Self {
         match relation {
-            Relation::Table(table) | Relation::Sequence(table) => RelationId::Table(table.id),
-            Relation::View(view) => RelationId::View(view.id),
+            NamedRelation::Table(table) | NamedRelation::Sequence(table) => RelationId::Table(table.id),
+            NamedRelation::View(view) => RelationId::View(view.id),
         }
     }
 }
@@ -86,17 +86,17 @@ pub(super) fn schema<'c>(catalog: &'c Catalog, name: &str) -> Result<&'c Arc<Sch
 }
 
 /// Returns the table, view or sequence with the name `name`, if it exists.
-pub(super) fn find(catalog: &Catalog, name: &QualifiedName) -> Option<Relation> {
+pub(super) fn find(catalog: &Catalog, name: &QualifiedName) -> Option<NamedRelation> {
     let schema = catalog.schema(&name.schema)?.id;
     match catalog.table(schema, &name.name) {
-        Some(table) if table.is_sequence() => Some(Relation::Sequence(Arc::clone(table))),
-        Some(table) => Some(Relation::Table(Arc::clone(table))),
-        None => catalog.view(schema, &name.name).map(|view| Relation::View(Arc::clone(view))),
+        Some(table) if table.is_sequence() => Some(NamedRelation::Sequence(Arc::clone(table))),
+        Some(table) => Some(NamedRelation::Table(Arc::clone(table))),
+        None => catalog.view(schema, &name.name).map(|view| NamedRelation::View(Arc::clone(view))),
     }
 }
 
 /// Returns the table or view with the name `name`.
-pub(super) fn relation(catalog: &Catalog, name: &QualifiedName) -> Result<Relation> {
+pub(super) fn relation(catalog: &Catalog, name: &QualifiedName) -> Result<NamedRelation> {
     schema(catalog, &name.schema)?;
     find(catalog, name).ok_or_else(|| unknown(catalog, name, &[RelationKind::Table, RelationKind::View]))
 }
@@ -105,7 +105,7 @@ pub(super) fn relation(catalog: &Catalog, name: &QualifiedName) -> Result<Relati
 pub(super) fn table(catalog: &Catalog, name: &QualifiedName) -> Result<Arc<TableDef>> {
     schema(catalog, &name.schema)?;
     match find(catalog, name) {
-        Some(Relation::Table(table)) => Ok(table),
+        Some(NamedRelation::Table(table)) => Ok(table),
         Some(other) => Err(wrong_kind(other.name(), other.kind(), RelationKind::Table)),
         None => Err(unknown(catalog, name, &[RelationKind::Table])),
     }

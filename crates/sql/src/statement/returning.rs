@@ -54,20 +54,20 @@ impl Returning<'_> {
 
 /// Refuses aggregates and window functions, because an item belongs to one row.
 fn refuse_aggregates(items: &[SelectItem]) -> Result<()> {
-    let mut search = Search { names: aggregate_kinds::names().collect(), queries: 0 };
+    let mut search = ReturningSearch { names: aggregate_kinds::names().collect(), queries: 0 };
     match items.iter().try_for_each(|item| walk(item, &mut search)) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
     }
 }
 
-struct Search {
+struct ReturningSearch {
     names: HashSet<&'static str>,
     /// How many subqueries enclose the current place. Inside of a subquery, aggregates are allowed.
     queries: usize,
 }
 
-impl Visitor for Search {
+impl Visitor for ReturningSearch {
     type Break = Error;
 
     fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<Error> {

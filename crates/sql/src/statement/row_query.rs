@@ -22,15 +22,15 @@ use crate::names::{CATALOG, QualifiedName, qualified};
 use crate::session::Work;
 
 /// The table that an `UPDATE` or `DELETE` changes.
-pub(super) struct Target {
+pub(super) struct ChangedTable {
     pub(super) name: QualifiedName,
     /// The name that qualifies its columns.
     alias: Ident,
 }
 
-impl Target {
+impl ChangedTable {
     /// Reads the target, which must be one table with or without an alias.
-    pub(super) fn of(work: &Work<'_>, statement: &str, table: &TableWithJoins) -> Result<Target> {
+    pub(super) fn of(work: &Work<'_>, statement: &str, table: &TableWithJoins) -> Result<ChangedTable> {
         let TableWithJoins { relation, joins } = table;
         refuse(statement, [(!joins.is_empty(), "JOIN")])?;
         let TableFactor::Table {
@@ -67,7 +67,7 @@ impl Target {
                 name.clone()
             }
         };
-        Ok(Target { name, alias })
+        Ok(ChangedTable { name, alias })
     }
 
     /// Makes the query `SELECT row number, items FROM target, others WHERE selection`.

@@ -11,7 +11,7 @@ use sqlparser::ast::{
 use super::clause::{refuse, unsupported};
 use super::describe;
 use super::drop::schema_name;
-use super::relation::{self, Relation, RelationKind};
+use super::relation::{self, NamedRelation, RelationKind};
 use super::sql_text::name_text;
 use super::text_rows::TextRows;
 use crate::function_list;
@@ -43,7 +43,7 @@ pub(crate) fn run(work: &mut Work<'_>, statement: &Statement) -> Result<Outcome>
         }
         Statement::ShowColumns { extended, full, show_options } => {
             refuse("SHOW COLUMNS", [(*extended, "EXTENDED"), (*full, "FULL")])?;
-            let Options { within, like } = options("SHOW COLUMNS", show_options)?;
+            let ShowOptions { within, like } = options("SHOW COLUMNS", show_options)?;
             refuse("SHOW COLUMNS", [(like.is_some(), "LIKE")])?;
             match within {
                 Some(name) => describe::relation(work, name),
@@ -67,13 +67,13 @@ pub(crate) fn run(work: &mut Work<'_>, statement: &Statement) -> Result<Outcome>
 }
 
 /// The options of a `SHOW` that we execute.
-struct Options<'a> {
+struct ShowOptions<'a> {
     /// The object after `FROM` or `IN`.
     within: Option<&'a ObjectName>,
     like: Option<&'a ShowStatementFilter>,
 }
 
-fn options<'a>(statement: &str, options: &'a ShowStatementOptions) -> Result<Options<'a>> {
+fn options<'a>(statement: &str, options: &'a ShowStatementOptions) -> Result<ShowOptions<'a>> {
     let ShowStatementOptions { show_in, starts_with, limit, limit_from, filter_position } = options;
     let clauses =
         [(starts_with.is_some(), "STARTS WITH"), (limit.is_some(), "LIMIT"), (limit_from.is_some(), "LIMIT ... FROM")];
@@ -92,7 +92,7 @@ fn options<'a>(statement: &str, options: &'a ShowStatementOptions) -> Result<Opt
             Some(filter)
         }
     };
-    Ok(Options { within, like })
+    Ok(ShowOptions { within, like })
 }
 
 fn relations(
@@ -101,7 +101,7 @@ fn relations(
     show_options: &ShowStatementOptions,
     kinds: &[RelationKind],
 ) -> Result<Outcome> {
-    let Options { within, like } = options(statement, show_options)?;
+    let ShowOptions { within, like } = options(statement, show_options)?;
     let view = work.view()?;
     let catalog = view.catalog();
     let only = match within {
@@ -130,7 +130,7 @@ fn names_in<'c>(catalog: &'c Catalog, schema: &SchemaDef, kinds: &[RelationKind]
 }
 
 fn schemas(work: &mut Work<'_>, show_options: &ShowStatementOptions) -> Result<Outcome> {
-    let Options { within, like } = options("SHOW SCHEMAS", show_options)?;
+    let ShowOptions { within, like } = options("SHOW SCHEMAS", show_options)?;
     refuse("SHOW SCHEMAS", [(within.is_some(), "IN")])?;
     let mut rows = TextRows::new(["schema"]);
     for schema in work.view()?.catalog().schemas().filter(|schema| matches(like, &schema.name)) {
@@ -185,12 +185,12 @@ fn show_create(work: &mut Work<'_>, kind: &ShowCreateObject, name: &ObjectName) 
     let schema = view.catalog().schema_by_id(found.schema()).expect("a relation lives in a schema");
     let qualifier = if schema.name == DEFAULT_SCHEMA { String::new() } else { format!("{}.", name_text(&schema.name)) };
     let text = match &found {
-        Relation::Table(table) => create_table(view.catalog(), table, &qualifier),
-        Relation::Sequence(sequence) => {
+        NamedRelation::Table(table) => create_table(view.catalog(), table, &qualifier),
+        NamedRelation::Sequence(sequence) => {
             let options = sequence.keyed.as_ref().and_then(|keyed| keyed.sequence.as_ref()).map(sequence_options);
             format!("CREATE SEQUENCE {qualifier}{}{}", name_text(&sequence.name), options.unwrap_or_default())
         }
-        Relation::View(view) => {
+        NamedRelation::View(view) => {
             let columns: Vec<String> = view.column_names.iter().map(|name| name_text(name)).collect();
             let columns = if columns.is_empty() { String::new() } else { format!(" ({})", columns.join(", ")) };
             format!("CREATE VIEW {qualifier}{}{columns} AS {}", name_text(&view.name), view.sql)

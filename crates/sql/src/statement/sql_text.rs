@@ -4,7 +4,7 @@ use rowmill_base::{Error, Result, Settings};
 use sqlparser::ast::{Expr, Query, SelectItem, SetExpr, Statement as Sql};
 use sqlparser::keywords::ALL_KEYWORDS;
 
-use crate::parse::{self, Body};
+use crate::parse::{self, StatementBody};
 
 /// Quotes `name`, so that the parser reads exactly this name whatever it contains.
 pub(crate) fn quoted(name: &str) -> String {
@@ -16,7 +16,7 @@ pub(super) fn query(sql: &str, settings: &Settings) -> Result<Query> {
     let mut statements = parse::parse(sql, settings)?;
     match (statements.pop(), statements.is_empty()) {
         (Some(statement), true) => match statement.body() {
-            Body::Sql(body) => match &**body {
+            StatementBody::Sql(body) => match &**body {
                 Sql::Query(query) => Ok((**query).clone()),
                 _ => Err(not_a_query(sql)),
             },

@@ -21,7 +21,7 @@ use super::clause::{refuse, unsupported};
 use super::keyed_change;
 use super::relation;
 use super::returning::Returning;
-use super::row_query::{Target, numbered};
+use super::row_query::{ChangedTable, numbered};
 use super::row_sink::{ColumnSource, RowSink, default_of, generated, is_generated};
 use crate::names::{identifiers, lower};
 use crate::outcome::Outcome;
@@ -30,8 +30,8 @@ use crate::session::Work;
 const STATEMENT: &str = "UPDATE";
 
 /// The parts of the syntax tree that we execute. All others were refused.
-pub(super) struct Definition<'a> {
-    pub(super) target: Target,
+pub(super) struct UpdateDefinition<'a> {
+    pub(super) target: ChangedTable,
     pub(super) assignments: Vec<(&'a ObjectName, &'a Expr)>,
     pub(super) others: &'a [TableWithJoins],
     pub(super) selection: Option<&'a Expr>,
@@ -46,7 +46,7 @@ pub(crate) fn run(work: &mut Work<'_>, update: &Update) -> Result<Outcome> {
         let new_row = NewRow::of(work, &definition.target, &definition.assignments, &table)?;
         let query = definition.target.query(work, new_row.items, definition.others, definition.selection)?;
         let batches = work.rows(view, &query)?;
-        let mut change = Change {
+        let mut change = BatchChange {
             once: OncePerRow::new(!definition.others.is_empty()),
             sink: RowSink::new(Arc::clone(&table), new_row.sources),
             table: &table,
@@ -84,7 +84,7 @@ impl NewRow {
     /// Builds the new row of `target` from the values that are assigned to its columns.
     pub(super) fn of(
         work: &Work<'_>,
-        target: &Target,
+        target: &ChangedTable,
         assignments: &[(&ObjectName, &Expr)],
         table: &TableDef,
     ) -> Result<NewRow> {
@@ -123,7 +123,7 @@ impl NewRow {
 }
 
 /// Reads `column`, or `table.column` with the name or alias of the target.
-fn column_name<'n>(target: &Target, name: &'n ObjectName) -> Result<&'n Ident> {
+fn column_name<'n>(target: &ChangedTable, name: &'n ObjectName) -> Result<&'n Ident> {
     match identifiers(name)?.as_slice() {
         [column] => Ok(column),
         [table, column] if target.is_called(table) => Ok(column),
@@ -136,13 +136,13 @@ fn is_default(value: &Expr) -> bool {
 }
 
 /// Changes a columnar table batch by batch.
-struct Change<'a> {
+struct BatchChange<'a> {
     once: OncePerRow,
     sink: RowSink,
     table: &'a TableDef,
 }
 
-impl Change<'_> {
+impl BatchChange<'_> {
     fn apply(&mut self, work: &Work<'_>, transaction: &mut Transaction, batch: &RecordBatch) -> Result<()> {
         let (numbers, values): (&[u64], &[ArrayRef]) = numbered(batch);
         self.once.check(numbers, self.table)?;
@@ -171,7 +171,7 @@ impl OncePerRow {
 }
 
 /// Destructures the syntax tree and refuses the clauses that we do not execute.
-pub(super) fn definition<'a>(work: &Work<'_>, update: &'a Update) -> Result<Definition<'a>> {
+pub(super) fn definition<'a>(work: &Work<'_>, update: &'a Update) -> Result<UpdateDefinition<'a>> {
     let Update {
         update_token: _,
         optimizer_hints,
@@ -197,8 +197,8 @@ pub(super) fn definition<'a>(work: &Work<'_>, update: &'a Update) -> Result<Defi
         None => &[],
         Some(UpdateTableFromKind::AfterSet(tables) | UpdateTableFromKind::BeforeSet(tables)) => tables.as_slice(),
     };
-    Ok(Definition {
-        target: Target::of(work, STATEMENT, table)?,
+    Ok(UpdateDefinition {
+        target: ChangedTable::of(work, STATEMENT, table)?,
         assignments: assigned_pairs(assignments)?,
         others,
         selection: selection.as_ref(),

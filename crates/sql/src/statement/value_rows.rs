@@ -19,7 +19,7 @@ use rowmill_storage::{ColumnDef, TableDef};
 use rowmill_txn::Transaction;
 use sqlparser::ast::{Expr, SelectItem, SetExpr, Values};
 
-use super::cell::{Cell, parameter};
+use super::cell::{LiteralCell, parameter};
 use super::default_value::DefaultValue;
 use super::row_sink::{RowSink, default_of, next_values};
 use super::sql_text;
@@ -49,10 +49,10 @@ pub(super) fn insert(
     // A statement may have many thousand rows, so we convert and write them in portions.
     for rows in rows.chunks(ROWS_AT_ONCE) {
         work.cancel.check()?;
-        let computed = Computed::of(work, transaction, table, targets, rows)?;
+        let computed = ComputedValues::of(work, transaction, table, targets, rows)?;
         let columns = targets.iter().enumerate().map(|(position, target)| {
             let column = &table.columns[*target];
-            let cells = rows.iter().map(|row| Cell::of(&row[position], &column.kind)).collect();
+            let cells = rows.iter().map(|row| LiteralCell::of(&row[position], &column.kind)).collect();
             let identity = table.identity(column.id);
             let default = |work: &Work<'_>| match identity {
                 Some(identity) => next_values(transaction, identity.sequence, column, 1),
@@ -83,21 +83,21 @@ impl Defaults {
 fn column_of(
     work: &Work<'_>,
     column: &ColumnDef,
-    cells: Vec<Cell<'_>>,
-    computed: &Computed,
+    cells: Vec<LiteralCell<'_>>,
+    computed: &ComputedValues,
     mut default: impl FnMut(&Work<'_>) -> Result<ArrayRef>,
 ) -> Result<ArrayRef> {
     if let Some(texts) = all_texts(&cells) {
         return assign(&texts, &column.kind, &column.name);
     }
     let values = cells.iter().map(|cell| match cell {
-        Cell::Default => default(work),
-        Cell::Parameter(index) => match work.params.get(*index) {
+        LiteralCell::Default => default(work),
+        LiteralCell::Parameter(index) => match work.params.get(*index) {
             Some(value) => parameter(value, &column.kind, &column.name),
             None => Err(missing_parameter(*index)),
         },
-        Cell::Computed(expr) => assign(computed.value(expr), &column.kind, &column.name),
-        Cell::Null | Cell::Text(_) => cell.value(&column.kind, &column.name),
+        LiteralCell::Computed(expr) => assign(computed.value(expr), &column.kind, &column.name),
+        LiteralCell::Null | LiteralCell::Text(_) => cell.value(&column.kind, &column.name),
     });
     let values = values.collect::<Result<Vec<ArrayRef>>>()?;
     if let [only] = values.as_slice() {
@@ -108,13 +108,13 @@ fn column_of(
 }
 
 /// Returns the texts of a column if all its cells are texts or NULL.
-fn all_texts(cells: &[Cell<'_>]) -> Option<ArrayRef> {
+fn all_texts(cells: &[LiteralCell<'_>]) -> Option<ArrayRef> {
     let mut texts = StringViewBuilder::with_capacity(cells.len());
     for cell in cells {
         match cell {
-            Cell::Null => texts.append_null(),
-            Cell::Text(text) => texts.append_value(text),
-            Cell::Parameter(_) | Cell::Default | Cell::Computed(_) => return None,
+            LiteralCell::Null => texts.append_null(),
+            LiteralCell::Text(text) => texts.append_value(text),
+            LiteralCell::Parameter(_) | LiteralCell::Default | LiteralCell::Computed(_) => return None,
         }
     }
     Some(Arc::new(texts.finish()))
@@ -125,20 +125,20 @@ fn missing_parameter(index: usize) -> Error {
 }
 
 /// The computed values, keyed by the address of their expression in the syntax tree, which does not move.
-struct Computed(HashMap<*const Expr, ArrayRef>);
+struct ComputedValues(HashMap<*const Expr, ArrayRef>);
 
-impl Computed {
+impl ComputedValues {
     fn of(
         work: &Work<'_>,
         transaction: &mut Transaction,
         table: &TableDef,
         targets: &[usize],
         rows: &[&[Expr]],
-    ) -> Result<Computed> {
+    ) -> Result<ComputedValues> {
         let mut exprs: Vec<&Expr> = Vec::new();
         for row in rows {
             for (expr, target) in row.iter().zip(targets) {
-                if matches!(Cell::of(expr, &table.columns[*target].kind), Cell::Computed(_)) {
+                if matches!(LiteralCell::of(expr, &table.columns[*target].kind), LiteralCell::Computed(_)) {
                     exprs.push(expr);
                 }
             }
@@ -148,7 +148,7 @@ impl Computed {
             let row = with_room(work.statement.room_bytes(), || evaluate(work, transaction, exprs))?;
             values.extend(exprs.iter().map(|expr| std::ptr::from_ref(*expr)).zip(row));
         }
-        Ok(Computed(values))
+        Ok(ComputedValues(values))
     }
 
     fn value(&self, expr: &Expr) -> &ArrayRef {

@@ -12,7 +12,7 @@ use sqlparser::ast::{CreateTableOptions, CreateView, ViewColumnDef};
 use super::clause::refuse;
 use super::column_spec::{check_name, check_names_distinct};
 use super::dependents::Dependents;
-use super::relation::{self, Relation, RelationId, RelationKind, written};
+use super::relation::{self, NamedRelation, RelationId, RelationKind, written};
 use crate::names::{QualifiedName, qualified};
 use crate::outcome::Outcome;
 use crate::session::Work;
@@ -20,7 +20,7 @@ use crate::session::Work;
 const STATEMENT: &str = "CREATE VIEW";
 
 /// The parts of the syntax tree that we execute. All others were refused.
-struct Definition {
+struct ViewDefinition {
     name: QualifiedName,
     or_replace: bool,
     if_not_exists: bool,
@@ -34,16 +34,16 @@ pub(crate) fn run(work: &mut Work<'_>, create: &CreateView) -> Result<Outcome> {
     Ok(Outcome::Done { tag: STATEMENT })
 }
 
-fn create_view(work: &mut Work<'_>, transaction: &mut Transaction, definition: Definition) -> Result<()> {
-    let Definition { name, or_replace, if_not_exists, column_names, sql } = definition;
+fn create_view(work: &mut Work<'_>, transaction: &mut Transaction, definition: ViewDefinition) -> Result<()> {
+    let ViewDefinition { name, or_replace, if_not_exists, column_names, sql } = definition;
     let before = transaction.view()?;
     let schema = relation::schema(before.catalog(), &name.schema)?.id;
     let found = relation::find(before.catalog(), &name);
     if let Some(found) = &found {
         let exists = format!("there is a {} \"{}\" already", found.kind().name(), found.name());
         match found {
-            Relation::View(_) if or_replace => {}
-            Relation::Table(_) if or_replace => {
+            NamedRelation::View(_) if or_replace => {}
+            NamedRelation::Table(_) if or_replace => {
                 return Err(relation::wrong_kind(found.name(), RelationKind::Table, RelationKind::View)
                     .hint(format!("DROP TABLE {} makes room for the view", written(&name))));
             }
@@ -91,7 +91,7 @@ fn check_planned(work: &Work<'_>, after: &Arc<rowmill_txn::Snapshot>, view: &Arc
 }
 
 /// Destructures the syntax tree and refuses the clauses that we do not execute.
-fn definition(work: &Work<'_>, create: &CreateView) -> Result<Definition> {
+fn definition(work: &Work<'_>, create: &CreateView) -> Result<ViewDefinition> {
     let CreateView {
         or_alter,
         or_replace,
@@ -142,5 +142,11 @@ fn definition(work: &Work<'_>, create: &CreateView) -> Result<Definition> {
         column_names.push(name.to_string());
     }
     let sql = work.statement.query_text().ok_or_else(|| Error::internal("a CREATE VIEW has a query after AS"))?;
-    Ok(Definition { name, or_replace: *or_replace, if_not_exists: *if_not_exists, column_names, sql: sql.to_string() })
+    Ok(ViewDefinition {
+        name,
+        or_replace: *or_replace,
+        if_not_exists: *if_not_exists,
+        column_names,
+        sql: sql.to_string(),
+    })
 }

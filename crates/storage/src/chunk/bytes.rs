@@ -9,13 +9,13 @@ use rowmill_io::Mapping;
 /// The extent of one chunk. Clones share the bytes.
 #[derive(Clone, Debug)]
 pub struct ChunkBytes {
-    place: Place,
+    place: ByteOrigin,
     offset: u64,
     len: usize,
 }
 
 #[derive(Clone, Debug)]
-enum Place {
+enum ByteOrigin {
     Memory(Arc<[u8]>),
     Mapped(Arc<Mapping>),
 }
@@ -23,13 +23,13 @@ enum Place {
 impl ChunkBytes {
     /// The chunk in `len` bytes from `offset` of a mapped file.
     pub fn mapped(mapping: Arc<Mapping>, offset: u64, len: usize) -> ChunkBytes {
-        ChunkBytes { place: Place::Mapped(mapping), offset, len }
+        ChunkBytes { place: ByteOrigin::Mapped(mapping), offset, len }
     }
 
     /// The chunk in bytes in memory.
     pub fn memory(bytes: impl Into<Arc<[u8]>>) -> ChunkBytes {
         let bytes = bytes.into();
-        ChunkBytes { len: bytes.len(), place: Place::Memory(bytes), offset: 0 }
+        ChunkBytes { len: bytes.len(), place: ByteOrigin::Memory(bytes), offset: 0 }
     }
 
     /// The length of the extent in bytes, including the padding after the chunk.
@@ -64,8 +64,8 @@ impl ChunkBytes {
         self.check(&range)?;
         let start = self.offset + range.start as u64;
         match &self.place {
-            Place::Memory(bytes) => Ok(&bytes[start as usize..start as usize + range.len()]),
-            Place::Mapped(mapping) => mapping.slice(start, range.len()),
+            ByteOrigin::Memory(bytes) => Ok(&bytes[start as usize..start as usize + range.len()]),
+            ByteOrigin::Mapped(mapping) => mapping.slice(start, range.len()),
         }
     }
 
@@ -73,7 +73,7 @@ impl ChunkBytes {
     /// example if the file was truncated.
     pub(super) fn fetch(&self, range: Range<usize>) -> Result<&[u8]> {
         self.check(&range)?;
-        if let Place::Mapped(mapping) = &self.place {
+        if let ByteOrigin::Mapped(mapping) = &self.place {
             // This reads the pages and reports a disk error or a truncated file as an error instead of a signal.
             mapping.populate(self.offset + range.start as u64, range.len())?;
         }

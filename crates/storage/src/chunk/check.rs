@@ -6,7 +6,7 @@ use arrow::compute::kernels::cmp::{eq, gt, lt};
 use arrow::error::ArrowError;
 use rowmill_base::{Cancel, Error, Result, SqlType};
 
-use super::{Bound, Chunk, Zone};
+use super::{Chunk, Zone, ZoneBound};
 
 /// Rows decoded at a time.
 const ROWS_AT_A_TIME: usize = 1 << 16;
@@ -102,7 +102,7 @@ impl Bounds {
     }
 
     fn finish(&self) -> Result<()> {
-        let is_exact = |bound: Option<&Bound>| bound.is_some_and(|bound| bound.exact);
+        let is_exact = |bound: Option<&ZoneBound>| bound.is_some_and(|bound| bound.exact);
         match is_exact(Some(&self.zone.min)) && !self.is_min || is_exact(self.zone.max.as_ref()) && !self.is_max {
             true => Err(Error::corrupt("byte 66 of the chunk: no row has the stored least or greatest value")),
             false => Ok(()),
@@ -113,7 +113,7 @@ impl Bounds {
 type Compare = fn(&dyn Datum, &dyn Datum) -> Result<BooleanArray, ArrowError>;
 
 /// Whether `compare` is true for any value and `bound`.
-fn any(compare: Compare, values: &ArrayRef, bound: &Bound) -> Result<bool> {
+fn any(compare: Compare, values: &ArrayRef, bound: &ZoneBound) -> Result<bool> {
     let found = compare(values, &Scalar::new(&bound.value));
     found.map(|found| found.true_count() > 0).map_err(|error| Error::internal(error.to_string()))
 }

@@ -10,11 +10,11 @@ const RANGES_MAX: usize = 2;
 pub struct CodeSet {
     /// The number of codes of the chunk: one for each value, and one more if any row is NULL.
     codes: u32,
-    members: Members,
+    members: CodeMembers,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Members {
+enum CodeMembers {
     /// At most [`RANGES_MAX`] ranges.
     Ranges(Borders<u32>),
     /// Whether each code is in the set.
@@ -29,7 +29,7 @@ impl CodeSet {
         // Most sets have more changes than fit, so we stop counting early.
         let changes = changes.take(2 * RANGES_MAX + 1).count();
         if changes + usize::from(truth.first() == Some(&true)) > 2 * RANGES_MAX {
-            return CodeSet { codes: truth.len() as u32, members: Members::Table(truth) };
+            return CodeSet { codes: truth.len() as u32, members: CodeMembers::Table(truth) };
         }
         // Few changes, so the set is cheaper as ranges.
         let mut ranges = Borders::none();
@@ -40,7 +40,7 @@ impl CodeSet {
             }
             start += run.len() as u32;
         }
-        CodeSet { codes: truth.len() as u32, members: Members::Ranges(ranges) }
+        CodeSet { codes: truth.len() as u32, members: CodeMembers::Ranges(ranges) }
     }
 
     /// The codes within `ranges` of a chunk of `values` values. `null` says whether the code of NULL is in the set. It
@@ -58,11 +58,11 @@ impl CodeSet {
 
     fn of_ranges(codes: u32, ranges: Borders<u32>) -> CodeSet {
         if ranges.ranges().len() <= RANGES_MAX {
-            return CodeSet { codes, members: Members::Ranges(ranges) };
+            return CodeSet { codes, members: CodeMembers::Ranges(ranges) };
         }
         // Too many ranges: convert them to a table.
-        let mut set = CodeSet { codes, members: Members::Ranges(ranges) };
-        set.members = Members::Table(set.to_truth());
+        let mut set = CodeSet { codes, members: CodeMembers::Ranges(ranges) };
+        set.members = CodeMembers::Table(set.to_truth());
         set
     }
 
@@ -74,26 +74,26 @@ impl CodeSet {
     /// The number of codes in the set.
     pub fn count(&self) -> usize {
         match &self.members {
-            Members::Ranges(_) => self.ranges().map(|(low, high)| (high - low) as usize + 1).sum(),
-            Members::Table(truth) => truth.iter().filter(|is_in| **is_in).count(),
+            CodeMembers::Ranges(_) => self.ranges().map(|(low, high)| (high - low) as usize + 1).sum(),
+            CodeMembers::Table(truth) => truth.iter().filter(|is_in| **is_in).count(),
         }
     }
 
     /// The codes in the set, ascending.
     pub fn to_codes(&self) -> Vec<u32> {
         match &self.members {
-            Members::Ranges(_) => {
+            CodeMembers::Ranges(_) => {
                 let mut codes = Vec::with_capacity(self.count());
                 self.ranges().for_each(|(low, high)| codes.extend(low..=high));
                 codes
             }
-            Members::Table(truth) => (0..).zip(truth).filter(|(_, is_in)| **is_in).map(|(code, _)| code).collect(),
+            CodeMembers::Table(truth) => (0..).zip(truth).filter(|(_, is_in)| **is_in).map(|(code, _)| code).collect(),
         }
     }
 
     /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
-        matches!(&self.members, Members::Ranges(ranges) if *ranges == Borders::none())
+        matches!(&self.members, CodeMembers::Ranges(ranges) if *ranges == Borders::none())
     }
 
     /// Whether the set has every code of the chunk.
@@ -105,14 +105,14 @@ impl CodeSet {
     /// Whether `code` is in the set. False for a code that the chunk does not have.
     pub fn contains(&self, code: u32) -> bool {
         match &self.members {
-            Members::Ranges(ranges) => code < self.codes && ranges.contains(&code),
-            Members::Table(truth) => truth.get(code as usize).copied().unwrap_or(false),
+            CodeMembers::Ranges(ranges) => code < self.codes && ranges.contains(&code),
+            CodeMembers::Table(truth) => truth.get(code as usize).copied().unwrap_or(false),
         }
     }
 
     /// For each code, whether it is in the set.
     pub fn to_truth(&self) -> Vec<bool> {
-        if let Members::Table(truth) = &self.members {
+        if let CodeMembers::Table(truth) = &self.members {
             return truth.clone();
         }
         let mut truth = vec![false; self.codes as usize];
@@ -124,10 +124,10 @@ impl CodeSet {
     #[must_use]
     pub fn other_codes(&self) -> CodeSet {
         match &self.members {
-            Members::Ranges(ranges) => {
+            CodeMembers::Ranges(ranges) => {
                 CodeSet::of_ranges(self.codes, ranges.clone().not().and(&Borders::before(Some(self.codes))))
             }
-            Members::Table(truth) => CodeSet::of_truth(truth.iter().map(|is_in| !is_in).collect()),
+            CodeMembers::Table(truth) => CodeSet::of_truth(truth.iter().map(|is_in| !is_in).collect()),
         }
     }
 
@@ -151,7 +151,9 @@ impl CodeSet {
     ) -> CodeSet {
         assert_eq!(self.codes, other.codes, "both sets must be of the same chunk");
         match (&self.members, &other.members) {
-            (Members::Ranges(left), Members::Ranges(right)) => CodeSet::of_ranges(self.codes, of_ranges(left, right)),
+            (CodeMembers::Ranges(left), CodeMembers::Ranges(right)) => {
+                CodeSet::of_ranges(self.codes, of_ranges(left, right))
+            }
             _ => {
                 let (mut truth, other) = (self.to_truth(), other.to_truth());
                 truth.iter_mut().zip(other).for_each(|(left, right)| *left = of_codes(*left, right));
@@ -163,16 +165,16 @@ impl CodeSet {
     /// The table, or `None` if the set has few ranges.
     pub(super) fn table(&self) -> Option<&[bool]> {
         match &self.members {
-            Members::Ranges(_) => None,
-            Members::Table(truth) => Some(truth),
+            CodeMembers::Ranges(_) => None,
+            CodeMembers::Table(truth) => Some(truth),
         }
     }
 
     /// The first and the last code of each range. Yields nothing for a table.
     pub(super) fn ranges(&self) -> impl Iterator<Item = (u32, u32)> {
         let ranges = match &self.members {
-            Members::Ranges(ranges) => Some(ranges.ranges()),
-            Members::Table(_) => None,
+            CodeMembers::Ranges(ranges) => Some(ranges.ranges()),
+            CodeMembers::Table(_) => None,
         };
         let last = self.codes.saturating_sub(1);
         ranges.into_iter().flatten().map(move |(low, end)| (*low, end.map_or(last, |end| (*end - 1).min(last))))

@@ -19,7 +19,7 @@ use rowmill_base::{Error, Result};
 use super::Encoding;
 use super::code_set::CodeSet;
 use super::head::{NewSection, SectionKind};
-use crate::encoding::{self, Ints, Layout, SortedCursor, Span, Word, frame_bytes};
+use crate::encoding::{self, Ints, SequenceLayout, SortedCursor, Span, Word, frame_bytes};
 use crate::row_mask::RowMask;
 
 /// Equal neighbours become a run instead of single rows from this many rows on.
@@ -122,7 +122,7 @@ impl Cheapest {
 impl PlannedCodes {
     pub(super) fn build<C: Word>(self, codes: &[C]) -> StoredCodes {
         self.built.unwrap_or_else(|| {
-            let bytes = encoding::encode_as(Layout::Frame, codes).expect("a code has 32 bits at most");
+            let bytes = encoding::encode_as(SequenceLayout::Frame, codes).expect("a code has 32 bits at most");
             let sections = vec![NewSection { kind: SectionKind::Codes, count: codes.len(), bytes }];
             StoredCodes { encoding: Encoding::ListCodes, common: 0, sections }
         })
@@ -303,7 +303,7 @@ impl Codes<'_> {
                 // We collect the list positions of all rows and look them up together, because a single lookup unpacks
                 // 1,024 values.
                 let (mut singles, mut starts) = (SortedCursor::new(*singles), SortedCursor::new(*starts));
-                let (mut of_singles, mut of_runs) = (Found::default(), Found::default());
+                let (mut of_singles, mut of_runs) = (FoundCodes::default(), FoundCodes::default());
                 for (at, row) in rows.iter().enumerate() {
                     let (place, last) = singles.at_most(*row)?;
                     if last == Some(*row) {
@@ -336,12 +336,12 @@ impl Codes<'_> {
 
 /// Positions in a sequence that some of the rows lead to, each with the index of its row.
 #[derive(Default)]
-struct Found {
+struct FoundCodes {
     at: Vec<usize>,
     places: Vec<u32>,
 }
 
-impl Found {
+impl FoundCodes {
     fn push(&mut self, at: usize, place: usize) {
         self.at.push(at);
         self.places.push(place as u32);

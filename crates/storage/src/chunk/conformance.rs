@@ -24,7 +24,7 @@ use crate::strings::{ByteStrings, LengthUnit, StringWindow};
 
 /// The shape of the values of a column.
 #[derive(Clone, Copy, Debug)]
-enum Shape {
+enum ColumnShape {
     Constant,
     Few,
     Runs,
@@ -41,50 +41,50 @@ enum Shape {
     Extremes,
 }
 
-const SHAPES: [Shape; 14] = [
-    Shape::Constant,
-    Shape::Few,
-    Shape::Runs,
-    Shape::Dominated,
-    Shape::DominatedRuns,
-    Shape::Sequence,
-    Shape::Sorted,
-    Shape::Falling,
-    Shape::Seconds,
-    Shape::Narrow,
-    Shape::Medium,
-    Shape::Wide,
-    Shape::Outliers,
-    Shape::Extremes,
+const SHAPES: [ColumnShape; 14] = [
+    ColumnShape::Constant,
+    ColumnShape::Few,
+    ColumnShape::Runs,
+    ColumnShape::Dominated,
+    ColumnShape::DominatedRuns,
+    ColumnShape::Sequence,
+    ColumnShape::Sorted,
+    ColumnShape::Falling,
+    ColumnShape::Seconds,
+    ColumnShape::Narrow,
+    ColumnShape::Medium,
+    ColumnShape::Wide,
+    ColumnShape::Outliers,
+    ColumnShape::Extremes,
 ];
 
-fn integers(shape: Shape, rows: usize, rng: &mut SmallRng) -> Vec<i128> {
+fn integers(shape: ColumnShape, rows: usize, rng: &mut SmallRng) -> Vec<i128> {
     let start: i64 = rng.random_range(-1000..1000);
     let mut last = i128::from(start);
     (0..rows)
         .map(|row| {
             let row = row as i128;
             last = match shape {
-                Shape::Constant => last,
-                Shape::Few => i128::from(start) + 3 * rng.random_range(0..7),
-                Shape::Runs if rng.random_range(0..40) > 0 => last,
-                Shape::Runs => rng.random_range(0..100),
+                ColumnShape::Constant => last,
+                ColumnShape::Few => i128::from(start) + 3 * rng.random_range(0..7),
+                ColumnShape::Runs if rng.random_range(0..40) > 0 => last,
+                ColumnShape::Runs => rng.random_range(0..100),
                 // About one row in 50 leaves the common value.
-                Shape::Dominated if rng.random_range(0..50) > 0 => 0,
-                Shape::Dominated => rng.random_range(-20..20),
+                ColumnShape::Dominated if rng.random_range(0..50) > 0 => 0,
+                ColumnShape::Dominated => rng.random_range(-20..20),
                 // Every 11th stretch of 60 rows is a run of another value, and the rest is the common value 0.
-                Shape::DominatedRuns if (row / 60) % 11 == 3 => 1 + (row / 600) % 3,
-                Shape::DominatedRuns => 0,
-                Shape::Sequence => last + 1,
-                Shape::Sorted => last + rng.random_range(0..4),
-                Shape::Falling => last - rng.random_range(0..300),
-                Shape::Seconds => 1_000_000 * (1_700_000_000 + i128::from(rng.random::<u16>())),
-                Shape::Narrow => 1_000_000 + i128::from(rng.random::<u8>()) * 5,
-                Shape::Medium => 9 - rng.random_range(0..4000),
-                Shape::Wide => rng.random(),
-                Shape::Outliers if rng.random_range(0..200) > 0 => rng.random_range(0..10),
-                Shape::Outliers => i128::from(rng.random::<i64>()),
-                Shape::Extremes => {
+                ColumnShape::DominatedRuns if (row / 60) % 11 == 3 => 1 + (row / 600) % 3,
+                ColumnShape::DominatedRuns => 0,
+                ColumnShape::Sequence => last + 1,
+                ColumnShape::Sorted => last + rng.random_range(0..4),
+                ColumnShape::Falling => last - rng.random_range(0..300),
+                ColumnShape::Seconds => 1_000_000 * (1_700_000_000 + i128::from(rng.random::<u16>())),
+                ColumnShape::Narrow => 1_000_000 + i128::from(rng.random::<u8>()) * 5,
+                ColumnShape::Medium => 9 - rng.random_range(0..4000),
+                ColumnShape::Wide => rng.random(),
+                ColumnShape::Outliers if rng.random_range(0..200) > 0 => rng.random_range(0..10),
+                ColumnShape::Outliers => i128::from(rng.random::<i64>()),
+                ColumnShape::Extremes => {
                     [0, 1, -1, i128::MIN, i128::MAX, 127, -128, i128::from(i64::MAX), i128::from(i64::MIN)]
                         [rng.random_range(0..9)]
                 }
@@ -537,7 +537,7 @@ fn check_zone(chunk: &Chunk, column: &ArrayRef, name: &str) {
     let valid = column.null_count() < column.len();
     assert_eq!(chunk.zone().is_some(), valid && chunk.kind().is_ordered(), "{name}");
     let Some(zone) = chunk.zone() else { return };
-    let check = |bound: &Bound, outside: fn(std::cmp::Ordering) -> bool| {
+    let check = |bound: &ZoneBound, outside: fn(std::cmp::Ordering) -> bool| {
         let order = make_comparator(column, &bound.value, Default::default()).unwrap();
         let orders: Vec<_> = (0..column.len()).filter(|row| column.is_valid(*row)).map(|row| order(row, 0)).collect();
         assert!(!orders.iter().any(|order| outside(*order)), "{name}: a value outside of its zone");
@@ -711,7 +711,7 @@ fn older_format_versions_are_read_and_newer_ones_are_refused() {
 #[test]
 fn any_flipped_byte_is_found() {
     let mut rng = SmallRng::seed_from_u64(2);
-    for shape in [Shape::Constant, Shape::Few, Shape::Dominated, Shape::Sorted] {
+    for shape in [ColumnShape::Constant, ColumnShape::Few, ColumnShape::Dominated, ColumnShape::Sorted] {
         let values: Vec<Option<i128>> = integers(shape, 100, &mut rng)
             .into_iter()
             .enumerate()
@@ -735,7 +735,7 @@ fn any_flipped_byte_is_found() {
 #[test]
 fn a_flipped_byte_of_a_large_chunk_is_found() {
     let mut rng = SmallRng::seed_from_u64(3);
-    let values: Vec<Option<i128>> = integers(Shape::Wide, ROWS_MAX, &mut rng).into_iter().map(Some).collect();
+    let values: Vec<Option<i128>> = integers(ColumnShape::Wide, ROWS_MAX, &mut rng).into_iter().map(Some).collect();
     let bytes = encode(&column(&SqlType::Int64, &values), &SqlType::Int64).unwrap();
     for _ in 0..50 {
         let mut bytes = bytes.clone();
@@ -763,13 +763,13 @@ fn a_cut_chunk_is_an_error() {
 fn a_full_block_reads_back_unchanged() {
     let mut rng = SmallRng::seed_from_u64(4);
     for (shape, kind) in [
-        (Shape::Wide, SqlType::Int64),
-        (Shape::Dominated, SqlType::Int16),
-        (Shape::Runs, SqlType::Int32),
-        (Shape::Sorted, SqlType::Timestamp { unit: TimeUnit::Microsecond, zoned: false }),
-        (Shape::Seconds, SqlType::Float64),
-        (Shape::Few, SqlType::TEXT),
-        (Shape::Wide, SqlType::Uuid),
+        (ColumnShape::Wide, SqlType::Int64),
+        (ColumnShape::Dominated, SqlType::Int16),
+        (ColumnShape::Runs, SqlType::Int32),
+        (ColumnShape::Sorted, SqlType::Timestamp { unit: TimeUnit::Microsecond, zoned: false }),
+        (ColumnShape::Seconds, SqlType::Float64),
+        (ColumnShape::Few, SqlType::TEXT),
+        (ColumnShape::Wide, SqlType::Uuid),
     ] {
         let values: Vec<Option<i128>> = integers(shape, ROWS_MAX, &mut rng).into_iter().map(Some).collect();
         let column = column(&kind, &values);

@@ -12,7 +12,7 @@ use arrow::buffer::NullBuffer;
 
 use super::head::{NewSection, SectionKind};
 use super::kinds::FloatKind;
-use crate::encoding::{self, Layout, Word};
+use crate::encoding::{self, SequenceLayout, Word};
 
 /// The maximum number of digits after the point. 10^22 is the last power of ten that a double holds exactly, but values
 /// that need more digits than this are not short decimals.
@@ -101,7 +101,7 @@ fn convert<K: FloatKind>(
         return None;
     }
     // Exceptions are rarely alike, so packing them would not pay.
-    let plain = encoding::encode_as(Layout::Plain, &others).expect("plain values have a size");
+    let plain = encoding::encode_as(SequenceLayout::Plain, &others).expect("plain values have a size");
     let exceptions = [
         NewSection { kind: SectionKind::ExceptionRows, count: rows.len(), bytes: encoding::encode(&rows) },
         NewSection { kind: SectionKind::ExceptionValues, count: others.len(), bytes: plain },

@@ -39,11 +39,11 @@ pub(super) struct Distinct<W> {
     pub(super) values: Vec<W>,
     /// For each value, the number of rows that are not NULL.
     pub(super) counts: Vec<u32>,
-    numbers: Numbers,
+    numbers: ValueNumbers,
 }
 
 /// The way from a row's value to its code.
-enum Numbers {
+enum ValueNumbers {
     /// Indexed by value: the code.
     ByValue(Vec<u32>),
     /// Indexed by row: the number of its value in the order of appearance. Indexed by number: the code.
@@ -77,19 +77,19 @@ impl<W: Word> Distinct<W> {
 
     fn code(&self, value: W, row: usize) -> u32 {
         match &self.numbers {
-            Numbers::ByValue(codes) => codes[value.low() as usize],
-            Numbers::ByRow { numbers, codes } => codes[numbers[row] as usize],
+            ValueNumbers::ByValue(codes) => codes[value.low() as usize],
+            ValueNumbers::ByRow { numbers, codes } => codes[numbers[row] as usize],
         }
     }
 
     /// The code of each row. The code of a NULL row is the number of values. `C` must be wide enough for all codes.
     pub(super) fn codes<C: Word>(&self, values: &[W], null_rows: &[u32]) -> Vec<C> {
         let mut out: Vec<C> = match &self.numbers {
-            Numbers::ByValue(codes) => {
+            ValueNumbers::ByValue(codes) => {
                 let codes: Vec<C> = codes.iter().map(|code| C::from_u64(u64::from(*code))).collect();
                 values.iter().map(|value| codes[value.low() as usize]).collect()
             }
-            Numbers::ByRow { numbers, codes } => {
+            ValueNumbers::ByRow { numbers, codes } => {
                 let codes: Vec<C> = codes.iter().map(|code| C::from_u64(u64::from(*code))).collect();
                 numbers.iter().map(|number| codes[*number as usize]).collect()
             }
@@ -116,7 +116,7 @@ fn count_slots<W: Word>(values: &[W], slots: usize, most: usize) -> Option<Disti
     for (rows, others) in rows.iter_mut().zip(&others) {
         *rows += others;
     }
-    let mut found = Distinct { values: Vec::new(), counts: Vec::new(), numbers: Numbers::ByValue(Vec::new()) };
+    let mut found = Distinct { values: Vec::new(), counts: Vec::new(), numbers: ValueNumbers::ByValue(Vec::new()) };
     // The second array is no longer needed for counting. We reuse it for the codes.
     let mut codes = others;
     for (slot, rows) in rows.iter().enumerate() {
@@ -130,7 +130,7 @@ fn count_slots<W: Word>(values: &[W], slots: usize, most: usize) -> Option<Disti
             found.counts.push(*rows);
         }
     }
-    found.numbers = Numbers::ByValue(codes);
+    found.numbers = ValueNumbers::ByValue(codes);
     Some(found)
 }
 
@@ -139,7 +139,7 @@ fn hardly_repeats<W: Word>(values: &[W]) -> bool {
     if values.len() < SAMPLED_ROWS_MIN {
         return false;
     }
-    let mut table = Table::new();
+    let mut table = DistinctTable::new();
     (0..SAMPLE).for_each(|pick| {
         table.number(values[pick * SCATTER % values.len()]);
     });
@@ -177,7 +177,7 @@ static HASH_KEY: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(0u
 ///
 /// A slot holds a number and the bits of the hash that did not choose the slot. So a slot takes four bytes for any type
 /// of value, the table stays in a near cache, and we only compare a value itself if those bits match.
-struct Table<W> {
+struct DistinctTable<W> {
     slots: Vec<u32>,
     /// How far to shift the hash right to get the slot.
     shift: u32,
@@ -194,10 +194,10 @@ const NUMBER_MASK: u32 = (1 << NUMBER_BITS) - 1;
 
 const _: () = assert!(super::ROWS_MAX < NUMBER_MASK as usize);
 
-impl<W: Word> Table<W> {
-    fn new() -> Table<W> {
+impl<W: Word> DistinctTable<W> {
+    fn new() -> DistinctTable<W> {
         let slots = vec![EMPTY; 1 << SLOT_BITS_FIRST];
-        Table { slots, shift: 64 - SLOT_BITS_FIRST, key: *HASH_KEY, found: Vec::new() }
+        DistinctTable { slots, shift: 64 - SLOT_BITS_FIRST, key: *HASH_KEY, found: Vec::new() }
     }
 
     #[inline]
@@ -257,7 +257,7 @@ impl<W: Word> Table<W> {
 }
 
 fn number_values<W: Word>(values: &[W], most: usize) -> Option<Distinct<W>> {
-    let mut table = Table::new();
+    let mut table = DistinctTable::new();
     let mut rows: Vec<u32> = Vec::new();
     let mut numbers = Vec::with_capacity(values.len());
     // A run of equal values needs only one lookup.
@@ -284,6 +284,6 @@ fn number_values<W: Word>(values: &[W], most: usize) -> Option<Distinct<W>> {
     Some(Distinct {
         values: order.iter().map(|(value, _)| *value).collect(),
         counts: order.iter().map(|(_, number)| rows[*number as usize]).collect(),
-        numbers: Numbers::ByRow { numbers, codes },
+        numbers: ValueNumbers::ByRow { numbers, codes },
     })
 }

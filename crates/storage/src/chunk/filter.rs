@@ -8,15 +8,15 @@ use rowmill_base::{Error, Result};
 
 use super::borders::Borders;
 use super::code_set::CodeSet;
-use super::fixed_decode::{self, Rows};
+use super::fixed_decode::{self, DecodedRows};
 use super::head::SectionKind;
 use super::kinds::{self, Physical, with_kind};
 use super::pick::UsedCodes;
 use super::text::StringTest;
-use super::value_set::{ValueSet, Values};
+use super::value_set::{ValueRanges, ValueSet};
 use super::{Chunk, Encoding, text};
 use crate::row_mask::RowMask;
-use crate::strings::{Grams, Groups, StringList};
+use crate::strings::{Grams, StringList, TextGroups};
 
 /// The truth of a condition, as far as it is known before any row is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ impl Chunk {
         let ranges = match &set.values {
             // All rows are NULL, so no value can be found.
             _ if values == 0 => Borders::none(),
-            Values::Keys(keys) => with_kind!(
+            ValueRanges::Keys(keys) => with_kind!(
                 self.head.facts.physical,
                 K => match self.encoding() {
                     Encoding::Constant if keys.contains(&fixed_decode::constant_key::<K>(self)) => Borders::all(),
@@ -54,7 +54,7 @@ impl Chunk {
                 },
                 else return Err(self.unsuited())
             ),
-            Values::Strings(strings) => {
+            ValueRanges::Strings(strings) => {
                 let list = self.stored_strings()?;
                 let places = strings.try_map(&values, |border| list.lower_bound(border).map(|place| place as u32));
                 places.map_err(|error| self.in_section(SectionKind::Values, error))?
@@ -89,7 +89,7 @@ impl Chunk {
         &self,
         needle: &[u8],
         negated: bool,
-        find: impl FnOnce(&StringList<'_>, &Groups, &mut [bool]) -> Result<()>,
+        find: impl FnOnce(&StringList<'_>, &TextGroups, &mut [bool]) -> Result<()>,
     ) -> Result<Option<CodeSet>> {
         let Some((list, mut truth)) = self.list_and_truth()? else { return Ok(None) };
         let groups = self.groups_with(needle, &list)?;
@@ -137,7 +137,7 @@ impl Chunk {
     }
 
     /// The groups of the list in which a string may contain `needle`. Without grams these are all groups.
-    fn groups_with(&self, needle: &[u8], list: &StringList<'_>) -> Result<Groups> {
+    fn groups_with(&self, needle: &[u8], list: &StringList<'_>) -> Result<TextGroups> {
         let Some(section) = self.head.find(SectionKind::Grams) else { return Ok(list.all_groups()) };
         let (bytes, _) = self.section_bytes(SectionKind::Grams)?;
         let grams = Grams::open(section.count as usize, list.groups(), bytes);
@@ -172,7 +172,7 @@ impl Chunk {
         }
         if !self.has_values() {
             let extent = mask.extent();
-            if let Some(nulls) = self.nulls(Rows::Range(&extent))? {
+            if let Some(nulls) = self.nulls(DecodedRows::Range(&extent))? {
                 mask.and_bits(extent, nulls.inner());
             }
             return text::retain_rows(self, mask, negated, test);
@@ -261,7 +261,7 @@ impl Chunk {
         let extent = mask.extent();
         // NULL rows leave the mask first, because their stored value is arbitrary. They come back at the end if the set
         // has NULL.
-        let null_rows = self.nulls(Rows::Range(&extent))?.map(|nulls| {
+        let null_rows = self.nulls(DecodedRows::Range(&extent))?.map(|nulls| {
             let mut null_rows = mask.clone();
             mask.and_bits(extent, nulls.inner());
             null_rows.and_not(mask);
@@ -269,9 +269,9 @@ impl Chunk {
         });
         match &set.values {
             // These two also cover types without keys, for example lists.
-            Values::Keys(keys) if *keys == Borders::all() => {}
-            Values::Keys(keys) if *keys == Borders::none() => mask.clear(),
-            Values::Keys(keys) => match self.head.facts.physical {
+            ValueRanges::Keys(keys) if *keys == Borders::all() => {}
+            ValueRanges::Keys(keys) if *keys == Borders::none() => mask.clear(),
+            ValueRanges::Keys(keys) => match self.head.facts.physical {
                 Physical::Float32 => fixed_decode::retain_floats::<kinds::Float32>(self, keys, mask)?,
                 Physical::Float64 => fixed_decode::retain_floats::<kinds::Float64>(self, keys, mask)?,
                 physical => with_kind!(
@@ -280,7 +280,7 @@ impl Chunk {
                     else return Err(self.unsuited())
                 ),
             },
-            Values::Strings(strings) => text::retain_rows(self, mask, false, &mut |window, truth| {
+            ValueRanges::Strings(strings) => text::retain_rows(self, mask, false, &mut |window, truth| {
                 truth
                     .iter_mut()
                     .enumerate()

@@ -21,16 +21,16 @@ use crate::row_mask::RowMask;
 
 /// The rows to decode: a range, or a list in ascending order.
 #[derive(Clone, Copy)]
-pub(super) enum Rows<'a> {
+pub(super) enum DecodedRows<'a> {
     Range(&'a Range<usize>),
     List(&'a [u32]),
 }
 
-impl Rows<'_> {
+impl DecodedRows<'_> {
     pub(super) fn len(&self) -> usize {
         match self {
-            Rows::Range(range) => range.len(),
-            Rows::List(rows) => rows.len(),
+            DecodedRows::Range(range) => range.len(),
+            DecodedRows::List(rows) => rows.len(),
         }
     }
 }
@@ -83,7 +83,7 @@ impl<W: Word> Scale<W> {
 }
 
 /// Reads the rows as an array.
-pub(super) fn read<K: Kind>(chunk: &Chunk, rows: Rows<'_>) -> Result<ArrayRef> {
+pub(super) fn read<K: Kind>(chunk: &Chunk, rows: DecodedRows<'_>) -> Result<ArrayRef> {
     let kind = chunk.kind.arrow();
     let facts = &chunk.head.facts;
     let (natives, nulls) = match facts.encoding {
@@ -99,7 +99,7 @@ pub(super) fn read<K: Kind>(chunk: &Chunk, rows: Rows<'_>) -> Result<ArrayRef> {
 }
 
 /// Reads the rows of a float column as an array.
-pub(super) fn read_floats<K: FloatKind>(chunk: &Chunk, rows: Rows<'_>) -> Result<ArrayRef> {
+pub(super) fn read_floats<K: FloatKind>(chunk: &Chunk, rows: DecodedRows<'_>) -> Result<ArrayRef> {
     if chunk.head.facts.encoding != Encoding::Decimal {
         return read::<K>(chunk, rows);
     }
@@ -133,12 +133,12 @@ impl<K: FloatKind> Kind for Integers<K> {
 }
 
 /// Overwrites the rows whose value is not a decimal with the stored exceptions.
-fn patch<K: FloatKind>(chunk: &Chunk, rows: Rows<'_>, natives: &mut [K::Native]) -> Result<()> {
+fn patch<K: FloatKind>(chunk: &Chunk, rows: DecodedRows<'_>, natives: &mut [K::Native]) -> Result<()> {
     match rows {
-        Rows::Range(range) => for_each_exception::<K>(chunk, range, |row, key| {
+        DecodedRows::Range(range) => for_each_exception::<K>(chunk, range, |row, key| {
             natives[row - range.start] = K::native(key);
         }),
-        Rows::List(rows) => {
+        DecodedRows::List(rows) => {
             let values = chunk.ints(SectionKind::ExceptionValues)?;
             // Both lists ascend, so a cursor walks through the exceptions once.
             let mut cursor = SortedCursor::new(chunk.ints(SectionKind::ExceptionRows)?);
@@ -202,7 +202,7 @@ pub(super) fn list<K: Kind>(chunk: &Chunk) -> Result<FixedList> {
         _ => {
             let values = chunk.ints(SectionKind::Values)?;
             natives.reserve_exact(values.len() + 1);
-            append_keys::<K, _>(chunk, values, Rows::Range(&(0..values.len())), &mut natives, K::native)?;
+            append_keys::<K, _>(chunk, values, DecodedRows::Range(&(0..values.len())), &mut natives, K::native)?;
         }
     }
     let value_bytes = natives.len() * size_of::<K::Native>();
@@ -218,7 +218,7 @@ pub(super) fn list_slice<K: Kind>(chunk: &Chunk, codes: Range<usize>) -> Result<
     let values = chunk.ints(SectionKind::Values)?;
     chunk.check_list(values.len())?;
     let mut natives = Vec::with_capacity(codes.len());
-    append_keys::<K, _>(chunk, values, Rows::Range(&codes), &mut natives, K::native)?;
+    append_keys::<K, _>(chunk, values, DecodedRows::Range(&codes), &mut natives, K::native)?;
     K::array(Buffer::from_vec(natives), None, &chunk.kind.arrow())
 }
 
@@ -227,7 +227,7 @@ pub(super) fn picked_list<K: Kind>(chunk: &Chunk, codes: &[u32]) -> Result<Array
     let values = chunk.ints(SectionKind::Values)?;
     chunk.check_list(values.len())?;
     let mut natives = Vec::with_capacity(codes.len());
-    append_keys::<K, _>(chunk, values, Rows::List(codes), &mut natives, K::native)?;
+    append_keys::<K, _>(chunk, values, DecodedRows::List(codes), &mut natives, K::native)?;
     K::array(Buffer::from_vec(natives), None, &chunk.kind.arrow())
 }
 
@@ -296,7 +296,7 @@ fn constant<K: Kind>(chunk: &Chunk) -> K::Native {
 }
 
 /// Decodes the section of rows.
-fn stored<K: Kind, T>(chunk: &Chunk, rows: Rows<'_>, finish: impl Fn(K::Key) -> T) -> Result<Vec<T>> {
+fn stored<K: Kind, T>(chunk: &Chunk, rows: DecodedRows<'_>, finish: impl Fn(K::Key) -> T) -> Result<Vec<T>> {
     let mut out = Vec::with_capacity(rows.len());
     append_keys::<K, T>(chunk, chunk.ints(SectionKind::Rows)?, rows, &mut out, finish)?;
     Ok(out)
@@ -306,7 +306,7 @@ fn stored<K: Kind, T>(chunk: &Chunk, rows: Rows<'_>, finish: impl Fn(K::Key) -> 
 fn append_keys<K: Kind, T>(
     chunk: &Chunk,
     ints: Ints<'_>,
-    rows: Rows<'_>,
+    rows: DecodedRows<'_>,
     out: &mut Vec<T>,
     finish: impl Fn(K::Key) -> T,
 ) -> Result<()> {
@@ -322,10 +322,10 @@ fn append_keys<K: Kind, T>(
 }
 
 /// Calls `each` with the stored integers of the rows, a piece at a time.
-fn for_each_of<W: Word>(ints: Ints<'_>, rows: Rows<'_>, each: impl FnMut(&[W])) -> Result<()> {
+fn for_each_of<W: Word>(ints: Ints<'_>, rows: DecodedRows<'_>, each: impl FnMut(&[W])) -> Result<()> {
     match rows {
-        Rows::Range(range) => ints.for_each(range.clone(), each),
-        Rows::List(rows) => ints.gather(rows, each),
+        DecodedRows::Range(range) => ints.for_each(range.clone(), each),
+        DecodedRows::List(rows) => ints.gather(rows, each),
     }
 }
 
@@ -343,7 +343,7 @@ pub(super) fn low_words(chunk: &Chunk, values: Ints<'_>) -> Result<Vec<i64>> {
 }
 
 /// Appends the low 64 bits of rows of integers or decimals. A NULL row appends an arbitrary integer.
-pub(super) fn integers<K: Kind>(chunk: &Chunk, rows: Rows<'_>, out: &mut Vec<i64>) -> Result<()> {
+pub(super) fn integers<K: Kind>(chunk: &Chunk, rows: DecodedRows<'_>, out: &mut Vec<i64>) -> Result<()> {
     /// The low bits of a native. Natives of fewer bits are sign-extended.
     fn low<K: Kind>(native: K::Native) -> i64 {
         native.as_usize() as i64
@@ -383,7 +383,7 @@ pub(super) fn integers<K: Kind>(chunk: &Chunk, rows: Rows<'_>, out: &mut Vec<i64
     }
 }
 
-fn from_list<K: Kind>(chunk: &Chunk, rows: Rows<'_>) -> Result<(Vec<K::Native>, Option<NullBuffer>)> {
+fn from_list<K: Kind>(chunk: &Chunk, rows: DecodedRows<'_>) -> Result<(Vec<K::Native>, Option<NullBuffer>)> {
     let list = chunk.fixed_list()?;
     let values = list.natives.typed_data::<K::Native>();
     let codes = chunk.row_codes()?;
@@ -401,17 +401,17 @@ fn from_list<K: Kind>(chunk: &Chunk, rows: Rows<'_>) -> Result<(Vec<K::Native>, 
 }
 
 /// Reads the code of each row.
-pub(super) fn read_codes(codes: &Codes<'_>, rows: Rows<'_>) -> Result<Vec<u32>> {
+pub(super) fn read_codes(codes: &Codes<'_>, rows: DecodedRows<'_>) -> Result<Vec<u32>> {
     let mut out = Vec::with_capacity(rows.len());
     for_each_code(codes, rows, |codes| out.extend_from_slice(codes))?;
     Ok(out)
 }
 
 /// Calls `each` with the codes of the rows, a piece at a time.
-fn for_each_code(codes: &Codes<'_>, rows: Rows<'_>, each: impl FnMut(&[u32])) -> Result<()> {
+fn for_each_code(codes: &Codes<'_>, rows: DecodedRows<'_>, each: impl FnMut(&[u32])) -> Result<()> {
     match rows {
-        Rows::Range(range) => codes.for_each(range.clone(), each),
-        Rows::List(rows) => codes.gather(rows, each),
+        DecodedRows::Range(range) => codes.for_each(range.clone(), each),
+        DecodedRows::List(rows) => codes.gather(rows, each),
     }
 }
 

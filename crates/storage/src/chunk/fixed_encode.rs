@@ -23,7 +23,7 @@ use super::distinct::Distinct;
 use super::head::{Facts, NewSection, SectionKind, assemble};
 use super::kinds::{FloatKind, Kind, Physical};
 use super::{Encoding, nulls as null_section, zone};
-use crate::encoding::{self, Layout, Word, bounds, delta_bytes, frame_bytes, plain_bytes};
+use crate::encoding::{self, SequenceLayout, Word, bounds, delta_bytes, frame_bytes, plain_bytes};
 
 /// We look for a common divisor only if the keys span at least this much, because otherwise it saves too little.
 const FACTOR_SPAN_MIN: u128 = 1 << 12;
@@ -107,11 +107,11 @@ fn fill_nulls<W: Word>(keys: &mut [W], null_rows: &[u32]) {
 struct Scaled {
     base: u128,
     factor: u64,
-    words: Words,
+    words: NarrowWords,
 }
 
 /// Words of the narrowest size that holds all of them.
-enum Words {
+enum NarrowWords {
     W1(Vec<u8>),
     W2(Vec<u16>),
     W4(Vec<u32>),
@@ -133,11 +133,11 @@ impl Scaled {
             }
         }
         let words = match (span / u128::from(factor)).bits() {
-            0..=8 => Words::W1(scale(keys, low, factor)),
-            9..=16 => Words::W2(scale(keys, low, factor)),
-            17..=32 => Words::W4(scale(keys, low, factor)),
-            33..=64 => Words::W8(scale(keys, low, factor)),
-            _ => Words::W16(scale(keys, low, factor)),
+            0..=8 => NarrowWords::W1(scale(keys, low, factor)),
+            9..=16 => NarrowWords::W2(scale(keys, low, factor)),
+            17..=32 => NarrowWords::W4(scale(keys, low, factor)),
+            33..=64 => NarrowWords::W8(scale(keys, low, factor)),
+            _ => NarrowWords::W16(scale(keys, low, factor)),
         };
         Scaled { base: low.widen(), factor, words }
     }
@@ -200,16 +200,16 @@ fn store(
 macro_rules! each_width {
     ($self:expr, $words:ident => $body:expr) => {
         match $self {
-            Words::W1($words) => $body,
-            Words::W2($words) => $body,
-            Words::W4($words) => $body,
-            Words::W8($words) => $body,
-            Words::W16($words) => $body,
+            NarrowWords::W1($words) => $body,
+            NarrowWords::W2($words) => $body,
+            NarrowWords::W4($words) => $body,
+            NarrowWords::W8($words) => $body,
+            NarrowWords::W16($words) => $body,
         }
     };
 }
 
-impl Words {
+impl NarrowWords {
     /// Measures the encodings that have no value list.
     fn offer(&self, best: &mut Best, valid_bytes: usize, forced: Option<Encoding>) {
         each_width!(self, words => {
@@ -231,9 +231,9 @@ impl Words {
     fn sequence(&self, encoding: Encoding) -> Option<NewSection> {
         each_width!(self, words => {
             let bytes = match encoding {
-                Encoding::Plain => encoding::encode_as(Layout::Plain, words)?,
-                Encoding::Frame => encoding::encode_as(Layout::Frame, words)?,
-                Encoding::Delta => encoding::encode_as(Layout::Delta, words)?,
+                Encoding::Plain => encoding::encode_as(SequenceLayout::Plain, words)?,
+                Encoding::Frame => encoding::encode_as(SequenceLayout::Frame, words)?,
+                Encoding::Delta => encoding::encode_as(SequenceLayout::Delta, words)?,
                 _ => encoding::encode(words),
             };
             Some(NewSection { kind: SectionKind::Rows, count: words.len(), bytes })

@@ -169,7 +169,7 @@ impl Facts {
 
 /// A parsed head.
 #[derive(Clone, Debug)]
-pub(super) struct Head {
+pub(super) struct ParsedHead {
     pub(super) facts: Facts,
     pub(super) sections: Vec<Section>,
     /// The bytes that the piece checksums cover.
@@ -292,9 +292,9 @@ impl<'a> Parts<'a> {
     }
 }
 
-impl Head {
+impl ParsedHead {
     /// Reads and checks the head. Does not touch the bytes after it.
-    pub(super) fn parse(bytes: &ChunkBytes) -> Result<Head> {
+    pub(super) fn parse(bytes: &ChunkBytes) -> Result<ParsedHead> {
         let fixed = bytes.fetch(0..FIXED_BYTES)?;
         if fixed[..4] != MAGIC {
             return Err(damaged(0, "this is not the start of a chunk"));
@@ -332,7 +332,7 @@ impl Head {
         if checksums.end > body.start {
             return Err(damaged(FIXED_BYTES, "the head is shorter than its checksums"));
         }
-        Ok(Head { facts, sections, body, owner: u32::read(&fixed[OWNER_AT..]), checksums })
+        Ok(ParsedHead { facts, sections, body, owner: u32::read(&fixed[OWNER_AT..]), checksums })
     }
 
     /// Compares every byte after the head with its checksum, and checks that the padding after the chunk is zero.

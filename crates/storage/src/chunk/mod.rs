@@ -55,7 +55,7 @@ pub use open::{Chunk, ChunkHead};
 pub use read_meter::ReadMeter;
 pub use text::StringTest;
 pub use value_set::ValueSet;
-pub use zone::{Bound, Zone};
+pub use zone::{Zone, ZoneBound};
 
 use kinds::{Physical, with_kind};
 

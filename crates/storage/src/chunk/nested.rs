@@ -14,7 +14,7 @@ use arrow::compute::concat;
 use arrow::datatypes::DataType;
 use rowmill_base::{Error, Result, SqlType};
 
-use super::fixed_decode::Rows;
+use super::fixed_decode::DecodedRows;
 use super::head::{Facts, NewSection, SectionKind, assemble};
 use super::kinds::Physical;
 use super::{Chunk, Encoding, ROWS_MAX, nulls as null_section};
@@ -97,7 +97,7 @@ fn damaged(chunk: &Chunk) -> Error {
 }
 
 /// Reads the rows as an array.
-pub(super) fn read(chunk: &Chunk, rows: Rows<'_>) -> Result<ArrayRef> {
+pub(super) fn read(chunk: &Chunk, rows: DecodedRows<'_>) -> Result<ArrayRef> {
     let inner = chunk.inner()?;
     let failed = |error| Error::internal(format!("a column of {}: {error}", chunk.kind()));
     let nulls = chunk.nulls(rows)?;
@@ -129,17 +129,17 @@ pub(super) fn read(chunk: &Chunk, rows: Rows<'_>) -> Result<ArrayRef> {
 }
 
 /// The range of each row's items.
-fn item_places(chunk: &Chunk, rows: Rows<'_>) -> Result<Vec<Range<u32>>> {
+fn item_places(chunk: &Chunk, rows: DecodedRows<'_>) -> Result<Vec<Range<u32>>> {
     let ends = chunk.ints(SectionKind::ListEnds)?;
     match rows {
-        Rows::Range(range) => {
+        DecodedRows::Range(range) => {
             // The items of a row start where those of the row before end.
             let first = if range.start == 0 { 0 } else { ends.get(range.start - 1)? };
             let ends: Vec<u32> = ends.read(range.clone())?;
             let starts = std::iter::once(first).chain(ends.iter().copied());
             Ok(starts.zip(&ends).map(|(start, end)| start..*end).collect())
         }
-        Rows::List(rows) => rows
+        DecodedRows::List(rows) => rows
             .iter()
             .map(|row| {
                 let start = if *row == 0 { 0 } else { ends.get(*row as usize - 1)? };
@@ -150,11 +150,11 @@ fn item_places(chunk: &Chunk, rows: Rows<'_>) -> Result<Vec<Range<u32>>> {
 }
 
 /// Reads the items at `places`, the ranges of the items of `rows`.
-fn read_items(inner: &[Chunk], places: &[Range<u32>], rows: Rows<'_>, kind: &DataType) -> Result<ArrayRef> {
+fn read_items(inner: &[Chunk], places: &[Range<u32>], rows: DecodedRows<'_>, kind: &DataType) -> Result<ArrayRef> {
     let mut parts: Vec<ArrayRef> = Vec::new();
     match (rows, places) {
         // The rows are neighbours, so their items are too, and one range has all of them.
-        (Rows::Range(_), [first, .., last] | [first @ last]) => {
+        (DecodedRows::Range(_), [first, .., last] | [first @ last]) => {
             let wanted = first.start as usize..last.end as usize;
             for (index, inner) in inner.iter().enumerate() {
                 // All inner chunks before this one are full.

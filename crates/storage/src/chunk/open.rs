@@ -7,11 +7,11 @@ use std::sync::{Arc, OnceLock};
 use arrow::array::{Array, ArrayRef};
 use arrow::buffer::NullBuffer;
 use parking_lot::Mutex;
-use rowmill_base::{Error, Result, Scratch, SqlType};
+use rowmill_base::{Error, Result, SqlType, StepMemory};
 
 use super::codes::Codes;
-use super::fixed_decode::{FixedList, Rows};
-use super::head::{Head, SectionKind};
+use super::fixed_decode::{DecodedRows, FixedList};
+use super::head::{ParsedHead, SectionKind};
 use super::kinds::{Physical, with_kind};
 use super::nulls::Nulls;
 use super::read_meter::{ChunkReads, ReadMeter};
@@ -50,7 +50,7 @@ impl CodeCheck {
 #[derive(Debug)]
 pub struct Chunk {
     pub(super) bytes: ChunkBytes,
-    pub(super) head: Arc<Head>,
+    pub(super) head: Arc<ParsedHead>,
     pub(super) kind: SqlType,
     verified: AtomicBool,
     fixed: OnceLock<FixedList>,
@@ -64,19 +64,19 @@ pub struct Chunk {
     /// Held while the value list is decoded, so that only one thread decodes it.
     decoding: Mutex<()>,
     /// The memory account of the value list. `None` if nothing accounts for it.
-    memory: Option<Mutex<Scratch>>,
+    memory: Option<Mutex<StepMemory>>,
     /// Counts the reads. `None` if nothing counts them.
     reads: Option<ChunkReads>,
 }
 
 /// The parsed head of a chunk, which a caller can keep for the next time it opens the chunk. Clones share it.
 #[derive(Clone, Debug)]
-pub struct ChunkHead(Arc<Head>);
+pub struct ChunkHead(Arc<ParsedHead>);
 
 impl ChunkHead {
     /// Reads and checks the head at the start of `bytes`.
     pub fn read(bytes: &ChunkBytes) -> Result<ChunkHead> {
-        Head::parse(bytes).map(|head| ChunkHead(Arc::new(head)))
+        ParsedHead::parse(bytes).map(|head| ChunkHead(Arc::new(head)))
     }
 
     /// The checksum of the ids of the owning table, column and block; 0 if the chunk names no owner.
@@ -116,7 +116,7 @@ impl Chunk {
 
     /// Returns this chunk with an account: the memory it keeps is counted in `memory`.
     #[must_use]
-    pub fn with_memory(self, memory: Scratch) -> Chunk {
+    pub fn with_memory(self, memory: StepMemory) -> Chunk {
         Chunk { memory: Some(Mutex::new(memory)), ..self }
     }
 
@@ -221,29 +221,29 @@ impl Chunk {
     /// Reads a range of rows as an array of the column's Arrow type.
     pub fn read(&self, rows: Range<usize>) -> Result<ArrayRef> {
         self.check_range(&rows)?;
-        self.decode(Rows::Range(&rows))
+        self.decode(DecodedRows::Range(&rows))
     }
 
     /// Reads single rows as an array of the column's Arrow type. The rows must ascend.
     pub fn take(&self, rows: &[u32]) -> Result<ArrayRef> {
         self.check_rows(rows)?;
-        self.decode(Rows::List(rows))
+        self.decode(DecodedRows::List(rows))
     }
 
     /// Appends a range of rows as 64-bit integers, and decimals without their point. Wider values keep only their low
     /// bits. A NULL row appends an arbitrary integer. Returns an error for other types.
     pub fn integers(&self, rows: Range<usize>, out: &mut Vec<i64>) -> Result<()> {
         self.check_range(&rows)?;
-        self.decode_integers(Rows::Range(&rows), out)
+        self.decode_integers(DecodedRows::Range(&rows), out)
     }
 
     /// Appends single rows as 64-bit integers, like [`Chunk::integers`]. The rows must ascend.
     pub fn take_integers(&self, rows: &[u32], out: &mut Vec<i64>) -> Result<()> {
         self.check_rows(rows)?;
-        self.decode_integers(Rows::List(rows), out)
+        self.decode_integers(DecodedRows::List(rows), out)
     }
 
-    fn decode_integers(&self, rows: Rows<'_>, out: &mut Vec<i64>) -> Result<()> {
+    fn decode_integers(&self, rows: DecodedRows<'_>, out: &mut Vec<i64>) -> Result<()> {
         self.verify()?;
         let physical = self.head.facts.physical;
         let not_integers = || Error::internal(format!("values of {physical:?} cannot be read as integers"));
@@ -359,7 +359,7 @@ impl Chunk {
         facts.encoding.has_list() || (facts.encoding == Encoding::Constant && facts.physical != Physical::Nested)
     }
 
-    pub(super) fn decode(&self, rows: Rows<'_>) -> Result<ArrayRef> {
+    pub(super) fn decode(&self, rows: DecodedRows<'_>) -> Result<ArrayRef> {
         self.verify()?;
         match self.head.facts.physical {
             Physical::Float32 => fixed_decode::read_floats::<kinds::Float32>(self, rows),
@@ -501,7 +501,7 @@ impl Chunk {
         CodeCheck { highest: if self.null_count() > 0 { values } else { values.saturating_sub(1) } as u32, signs: 0 }
     }
 
-    pub(super) fn nulls(&self, rows: Rows<'_>) -> Result<Option<NullBuffer>> {
+    pub(super) fn nulls(&self, rows: DecodedRows<'_>) -> Result<Option<NullBuffer>> {
         if self.null_count() == 0 {
             return Ok(None);
         }
@@ -514,8 +514,8 @@ impl Chunk {
             }
         };
         match rows {
-            Rows::Range(range) => nulls.read(range.clone()),
-            Rows::List(rows) => nulls.take(rows),
+            DecodedRows::Range(range) => nulls.read(range.clone()),
+            DecodedRows::List(rows) => nulls.take(rows),
         }
     }
 

@@ -4,7 +4,7 @@ use arrow::array::{Array, ArrayRef, UInt32Array, new_null_array};
 use arrow::compute::take;
 use rowmill_base::{Error, Result};
 
-use super::fixed_decode::{Rows, read_codes};
+use super::fixed_decode::{DecodedRows, read_codes};
 use super::head::{Facts, NewSection, SectionKind, StoredZone, assemble};
 use super::kinds::Physical;
 use super::{Chunk, Encoding, codes, nulls as null_section, zone};
@@ -92,7 +92,7 @@ fn as_list(found: &Dictionary<'_>, mut facts: Facts, forced: Option<Encoding>) -
 }
 
 /// Reads the rows as an array.
-pub(super) fn read(chunk: &Chunk, rows: Rows<'_>) -> Result<ArrayRef> {
+pub(super) fn read(chunk: &Chunk, rows: DecodedRows<'_>) -> Result<ArrayRef> {
     let facts = &chunk.head.facts;
     match facts.encoding {
         Encoding::Constant if facts.null_count > 0 => return Ok(new_null_array(&chunk.kind.arrow(), rows.len())),
@@ -108,12 +108,12 @@ pub(super) fn read(chunk: &Chunk, rows: Rows<'_>) -> Result<ArrayRef> {
     take(&values, &UInt32Array::from(codes), None).map_err(|error| Error::internal(error.to_string()))
 }
 
-fn read_rows(chunk: &Chunk, rows: Rows<'_>) -> Result<ArrayRef> {
+fn read_rows(chunk: &Chunk, rows: DecodedRows<'_>) -> Result<ArrayRef> {
     let (bytes, _) = chunk.section_bytes(SectionKind::Rows)?;
     let (kind, nulls) = (kind_of(chunk.head.facts.physical), chunk.nulls(rows)?);
     let read = StringRows::open(bytes, chunk.rows()).and_then(|stored| match rows {
-        Rows::Range(range) => stored.read(range.clone(), kind, nulls.as_ref()),
-        Rows::List(rows) => stored.take(rows, kind, nulls.as_ref()),
+        DecodedRows::Range(range) => stored.read(range.clone(), kind, nulls.as_ref()),
+        DecodedRows::List(rows) => stored.take(rows, kind, nulls.as_ref()),
     });
     read.map_err(|error| chunk.in_section(SectionKind::Rows, error))
 }

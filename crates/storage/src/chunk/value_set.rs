@@ -18,14 +18,14 @@ use crate::strings::ByteStrings;
 /// Some values of a column, and optionally NULL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValueSet {
-    pub(super) values: Values,
+    pub(super) values: ValueRanges,
     /// Whether the set contains NULL.
     pub(super) null: bool,
 }
 
 /// Ranges of values other than NULL.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Values {
+pub(super) enum ValueRanges {
     /// Keys of a type with a fixed size. For a type with neither keys nor strings, only the full and the empty set are
     /// possible.
     Keys(Borders<u128>),
@@ -36,8 +36,8 @@ impl ValueSet {
     /// All values of the type `kind` except NULL.
     pub fn all(kind: &SqlType) -> ValueSet {
         let values = match is_string(kind) {
-            true => Values::Strings(Borders::all()),
-            false => Values::Keys(Borders::all()),
+            true => ValueRanges::Strings(Borders::all()),
+            false => ValueRanges::Keys(Borders::all()),
         };
         ValueSet { values, null: false }
     }
@@ -54,8 +54,8 @@ impl ValueSet {
             return None;
         }
         let values = match is_string(kind) {
-            true => Values::Strings(points(strings_of(values)?, |string| Some(string_behind(string)))),
-            false => Values::Keys(points(keys_of(kind, values)?, |key| key.checked_add(1))),
+            true => ValueRanges::Strings(points(strings_of(values)?, |string| Some(string_behind(string)))),
+            false => ValueRanges::Keys(points(keys_of(kind, values)?, |key| key.checked_add(1))),
         };
         Some(ValueSet { values, null: false })
     }
@@ -68,10 +68,10 @@ impl ValueSet {
         }
         let values = if is_string(kind) {
             let string = strings_of(value)?.pop()?;
-            Values::Strings(Borders::before(Some(if or_equal { string_behind(&string) } else { string })))
+            ValueRanges::Strings(Borders::before(Some(if or_equal { string_behind(&string) } else { string })))
         } else {
             let key = keys_of(kind, value)?.pop()?;
-            Values::Keys(Borders::before(if or_equal { key.checked_add(1) } else { Some(key) }))
+            ValueRanges::Keys(Borders::before(if or_equal { key.checked_add(1) } else { Some(key) }))
         };
         Some(ValueSet { values, null: false })
     }
@@ -85,15 +85,15 @@ impl ValueSet {
             behind[last] += 1;
             behind
         });
-        ValueSet { values: Values::Strings(Borders::between(prefix.to_vec(), behind)), null: false }
+        ValueSet { values: ValueRanges::Strings(Borders::between(prefix.to_vec(), behind)), null: false }
     }
 
     /// The complement, except NULL: for a NULL row neither a condition nor its negation is true.
     #[must_use]
     pub fn other_values(self) -> ValueSet {
         let values = match self.values {
-            Values::Keys(keys) => Values::Keys(keys.not()),
-            Values::Strings(strings) => Values::Strings(strings.not()),
+            ValueRanges::Keys(keys) => ValueRanges::Keys(keys.not()),
+            ValueRanges::Strings(strings) => ValueRanges::Strings(strings.not()),
         };
         ValueSet { values, null: false }
     }
@@ -116,12 +116,12 @@ impl ValueSet {
             return self.null;
         }
         match &self.values {
-            Values::Keys(keys) => match keys_of(kind, value).and_then(|keys| keys.first().copied()) {
+            ValueRanges::Keys(keys) => match keys_of(kind, value).and_then(|keys| keys.first().copied()) {
                 // A type without keys has either all values or none.
                 Some(key) => keys.contains(&key),
                 None => *keys == Borders::all(),
             },
-            Values::Strings(strings) => {
+            ValueRanges::Strings(strings) => {
                 strings_of(value).and_then(|mut values| values.pop()).is_some_and(|value| strings.contains(&value))
             }
         }
@@ -154,8 +154,8 @@ impl ValueSet {
         let rows = least.len().min(greatest.len());
         let is_known = |row: usize| least.is_valid(row) && greatest.is_valid(row);
         match &self.values {
-            Values::Keys(keys) => each(keys, keys_of(kind, least).zip(keys_of(kind, greatest)), is_known, rows),
-            Values::Strings(strings) => each(strings, strings_of(least).zip(strings_of(greatest)), is_known, rows),
+            ValueRanges::Keys(keys) => each(keys, keys_of(kind, least).zip(keys_of(kind, greatest)), is_known, rows),
+            ValueRanges::Strings(strings) => each(strings, strings_of(least).zip(strings_of(greatest)), is_known, rows),
         }
     }
 
@@ -177,11 +177,11 @@ impl ValueSet {
 /// A function that combines two sets.
 type Combination<T> = fn(&Borders<T>, &Borders<T>) -> Borders<T>;
 
-impl Values {
-    fn with(&self, other: &Values, keys: Combination<u128>, strings: Combination<Vec<u8>>) -> Values {
+impl ValueRanges {
+    fn with(&self, other: &ValueRanges, keys: Combination<u128>, strings: Combination<Vec<u8>>) -> ValueRanges {
         match (self, other) {
-            (Values::Keys(left), Values::Keys(right)) => Values::Keys(keys(left, right)),
-            (Values::Strings(left), Values::Strings(right)) => Values::Strings(strings(left, right)),
+            (ValueRanges::Keys(left), ValueRanges::Keys(right)) => ValueRanges::Keys(keys(left, right)),
+            (ValueRanges::Strings(left), ValueRanges::Strings(right)) => ValueRanges::Strings(strings(left, right)),
             _ => unreachable!("both sets are of one column"),
         }
     }
@@ -192,11 +192,11 @@ impl Values {
         let max = |zone: &StoredZone| zone.max.as_ref().map(|max| max.bytes.clone());
         let zone = facts.zone.as_ref();
         match self {
-            Values::Keys(keys) => match zone.and_then(|zone| key_bounds(zone, facts.physical)) {
+            ValueRanges::Keys(keys) => match zone.and_then(|zone| key_bounds(zone, facts.physical)) {
                 Some((min, max)) => keys.share(&min, max.as_ref()),
                 None => keys.share(&0, None),
             },
-            Values::Strings(strings) => match zone {
+            ValueRanges::Strings(strings) => match zone {
                 Some(zone) => strings.share(&zone.min.bytes, max(zone).as_ref()),
                 None => strings.share(&Vec::new(), None),
             },

@@ -18,7 +18,7 @@ pub(super) const BOUND_BYTES_MAX: usize = 64;
 
 /// A bound of a chunk's values.
 #[derive(Clone, Debug)]
-pub struct Bound {
+pub struct ZoneBound {
     /// One row of the column's type.
     pub value: ArrayRef,
     /// Whether a row has this value. Otherwise it was rounded outwards.
@@ -31,9 +31,9 @@ pub struct Bound {
 #[derive(Clone, Debug)]
 pub struct Zone {
     /// At most the least value of the chunk.
-    pub min: Bound,
+    pub min: ZoneBound,
     /// At least the greatest value of the chunk. `None` if no short string is that great.
-    pub max: Option<Bound>,
+    pub max: Option<ZoneBound>,
 }
 
 /// Makes the zone map of keys.
@@ -92,8 +92,9 @@ fn above_text(bytes: &[u8]) -> Option<Vec<u8>> {
 
 /// Decodes the zone map to arrays of the type `kind`.
 pub(super) fn decode(stored: &StoredZone, physical: Physical, kind: &SqlType) -> Result<Zone> {
-    let bound =
-        |stored: &StoredBound| Ok(Bound { value: decode_value(&stored.bytes, physical, kind)?, exact: stored.exact });
+    let bound = |stored: &StoredBound| {
+        Ok(ZoneBound { value: decode_value(&stored.bytes, physical, kind)?, exact: stored.exact })
+    };
     Ok(Zone { min: bound(&stored.min)?, max: stored.max.as_ref().map(bound).transpose()? })
 }
 

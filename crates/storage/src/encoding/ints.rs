@@ -22,7 +22,7 @@ use super::word::{Word, append};
 /// The stored form of a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Layout {
+pub(crate) enum SequenceLayout {
     /// The values without packing.
     Plain = 0,
     /// Offsets from a base per vector, bit-packed.
@@ -38,15 +38,15 @@ const _: () = assert!(HEAD_BYTES == 1 + 1 + 2 + 4);
 
 /// The parameters of one vector: its first or least value, the least step, and the width of its packed values.
 #[derive(Clone, Copy)]
-struct Shape<W> {
+struct VectorShape<W> {
     base: W,
     step: W,
     width: u32,
 }
 
-fn frame_shape<W: Word>(values: &[W]) -> Shape<W> {
+fn frame_shape<W: Word>(values: &[W]) -> VectorShape<W> {
     let (low, high) = bounds(values);
-    Shape { base: low, step: W::default(), width: high.minus(low).bits() }
+    VectorShape { base: low, step: W::default(), width: high.minus(low).bits() }
 }
 
 /// The least and the greatest value. `values` must not be empty.
@@ -54,7 +54,7 @@ pub(crate) fn bounds<W: Word>(values: &[W]) -> (W, W) {
     values.iter().fold((W::MAX, W::default()), |(low, high), &value| (low.min(value), high.max(value)))
 }
 
-fn delta_shape<W: Word>(values: &[W]) -> Shape<W> {
+fn delta_shape<W: Word>(values: &[W]) -> VectorShape<W> {
     // Steps are compared as signed integers, so we flip the sign bit for the comparison.
     let (low, high) = values
         .iter()
@@ -62,8 +62,8 @@ fn delta_shape<W: Word>(values: &[W]) -> Shape<W> {
         .map(|(before, value)| value.minus(*before).flip_sign())
         .fold((W::MAX, W::default()), |(low, high), step| (low.min(step), high.max(step)));
     match values.len() {
-        1 => Shape { base: values[0], step: W::default(), width: 0 },
-        _ => Shape { base: values[0], step: low.flip_sign(), width: high.minus(low).bits() },
+        1 => VectorShape { base: values[0], step: W::default(), width: 0 },
+        _ => VectorShape { base: values[0], step: low.flip_sign(), width: high.minus(low).bits() },
     }
 }
 
@@ -72,7 +72,11 @@ pub(crate) fn plain_bytes<W: Word>(count: usize) -> usize {
     HEAD_BYTES + count * W::BYTES
 }
 
-fn shaped_bytes<W: Word>(values: &[W], head_per_vector: usize, shape: impl Fn(&[W]) -> Shape<W>) -> Option<usize> {
+fn shaped_bytes<W: Word>(
+    values: &[W],
+    head_per_vector: usize,
+    shape: impl Fn(&[W]) -> VectorShape<W>,
+) -> Option<usize> {
     values.chunks(VECTOR).try_fold(HEAD_BYTES, |bytes, vector| {
         let width = shape(vector).width;
         (width <= WIDTH_MAX).then(|| bytes + head_per_vector + packed_bytes(vector.len(), width))
@@ -92,9 +96,9 @@ pub(crate) fn delta_bytes<W: Word>(values: &[W]) -> Option<usize> {
 /// Encodes `values` in the smallest layout.
 pub(crate) fn encode<W: Word>(values: &[W]) -> Vec<u8> {
     let sizes = [
-        (Layout::Plain, Some(plain_bytes::<W>(values.len()))),
-        (Layout::Frame, frame_bytes(values)),
-        (Layout::Delta, delta_bytes(values)),
+        (SequenceLayout::Plain, Some(plain_bytes::<W>(values.len()))),
+        (SequenceLayout::Frame, frame_bytes(values)),
+        (SequenceLayout::Delta, delta_bytes(values)),
     ];
     // The plain layout always has a size, so a minimum exists. On a tie the simpler layout wins.
     let (layout, _) = sizes
@@ -106,19 +110,19 @@ pub(crate) fn encode<W: Word>(values: &[W]) -> Vec<u8> {
 }
 
 /// Encodes `values` in one layout. `None` if a vector spans more than 64 bits.
-pub(crate) fn encode_as<W: Word>(layout: Layout, values: &[W]) -> Option<Vec<u8>> {
+pub(crate) fn encode_as<W: Word>(layout: SequenceLayout, values: &[W]) -> Option<Vec<u8>> {
     let mut out = vec![layout as u8, W::BYTES as u8, 0, 0];
     out.extend_from_slice(&(values.len() as u32).to_le_bytes());
     match layout {
-        Layout::Plain => append(&mut out, values),
-        Layout::Frame => {
+        SequenceLayout::Plain => append(&mut out, values),
+        SequenceLayout::Frame => {
             let shapes = shapes(values, frame_shape)?;
             write_heads(&mut out, &shapes, false);
             for (vector, shape) in values.chunks(VECTOR).zip(&shapes) {
                 pack(vector, shape.base, shape.width, &mut out);
             }
         }
-        Layout::Delta => {
+        SequenceLayout::Delta => {
             let shapes = shapes(values, delta_shape)?;
             write_heads(&mut out, &shapes, true);
             for (vector, shape) in values.chunks(VECTOR).zip(&shapes) {
@@ -129,11 +133,11 @@ pub(crate) fn encode_as<W: Word>(layout: Layout, values: &[W]) -> Option<Vec<u8>
     Some(out)
 }
 
-fn shapes<W: Word>(values: &[W], shape: impl Fn(&[W]) -> Shape<W>) -> Option<Vec<Shape<W>>> {
+fn shapes<W: Word>(values: &[W], shape: impl Fn(&[W]) -> VectorShape<W>) -> Option<Vec<VectorShape<W>>> {
     values.chunks(VECTOR).map(shape).map(|shape| (shape.width <= WIDTH_MAX).then_some(shape)).collect()
 }
 
-fn write_heads<W: Word>(out: &mut Vec<u8>, shapes: &[Shape<W>], with_steps: bool) {
+fn write_heads<W: Word>(out: &mut Vec<u8>, shapes: &[VectorShape<W>], with_steps: bool) {
     append(out, &shapes.iter().map(|shape| shape.base).collect::<Vec<_>>());
     if with_steps {
         append(out, &shapes.iter().map(|shape| shape.step).collect::<Vec<_>>());
@@ -146,7 +150,7 @@ fn write_heads<W: Word>(out: &mut Vec<u8>, shapes: &[Shape<W>], with_steps: bool
 }
 
 /// Packs the steps of a vector. The first value is the base, so we store the least step in its place, which packs to 0.
-fn pack_steps<W: Word>(vector: &[W], shape: &Shape<W>, out: &mut Vec<u8>) {
+fn pack_steps<W: Word>(vector: &[W], shape: &VectorShape<W>, out: &mut Vec<u8>) {
     let mut steps = [W::default(); VECTOR];
     steps[0] = shape.step;
     for (step, pair) in steps[1..].iter_mut().zip(vector.windows(2)) {

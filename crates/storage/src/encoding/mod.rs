@@ -13,7 +13,7 @@ mod search;
 mod word;
 
 pub(crate) use bits::pack_bits;
-pub(crate) use ints::{Layout, bounds, delta_bytes, encode, encode_as, frame_bytes, plain_bytes};
+pub(crate) use ints::{SequenceLayout, bounds, delta_bytes, encode, encode_as, frame_bytes, plain_bytes};
 pub(crate) use kernels::pack_in_order;
 pub(crate) use reader::{Ints, SortedCursor};
 pub(crate) use search::Span;

@@ -8,7 +8,7 @@ use std::ops::Range;
 use rowmill_base::{Error, Result};
 
 use super::VECTOR;
-use super::ints::{HEAD_BYTES, Layout};
+use super::ints::{HEAD_BYTES, SequenceLayout};
 use super::kernels::{WIDTH_MAX, packed_bytes, unpack, unpack_some};
 use super::word::Word;
 
@@ -18,7 +18,7 @@ pub(super) const PICKS_MAX: usize = 24;
 /// A stored sequence. Readers choose the word size, and narrower stored words are widened.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ints<'a> {
-    pub(super) layout: Layout,
+    pub(super) layout: SequenceLayout,
     word_bytes: usize,
     pub(super) count: usize,
     /// For each vector, the first value (delta) or the least value (frame).
@@ -38,9 +38,9 @@ impl<'a> Ints<'a> {
         let damaged = |what: &str| corrupt(at, what);
         let (head, rest) = bytes.split_at_checked(HEAD_BYTES).ok_or_else(|| damaged("ends within its head"))?;
         let layout = match head[0] {
-            0 => Layout::Plain,
-            1 => Layout::Frame,
-            2 => Layout::Delta,
+            0 => SequenceLayout::Plain,
+            1 => SequenceLayout::Frame,
+            2 => SequenceLayout::Delta,
             _ => return Err(damaged("has an unknown layout")),
         };
         let word_bytes = usize::from(head[1]);
@@ -52,13 +52,13 @@ impl<'a> Ints<'a> {
             return Err(corrupt(at, format_args!("has {stored} values instead of {count}")));
         }
         // `count` comes from the caller, so these sizes are bounded.
-        let vectors = if layout == Layout::Plain { 0 } else { count.div_ceil(VECTOR) };
-        let steps = if layout == Layout::Delta { vectors * word_bytes } else { 0 };
+        let vectors = if layout == SequenceLayout::Plain { 0 } else { count.div_ceil(VECTOR) };
+        let steps = if layout == SequenceLayout::Delta { vectors * word_bytes } else { 0 };
         let short = || damaged("is shorter than its values");
         let (bases, rest) = rest.split_at_checked(vectors * word_bytes).ok_or_else(short)?;
         let (steps, rest) = rest.split_at_checked(steps).ok_or_else(short)?;
         let (ends, packed) = rest.split_at_checked(vectors * 4).ok_or_else(short)?;
-        if layout == Layout::Plain && packed.len() != count * word_bytes {
+        if layout == SequenceLayout::Plain && packed.len() != count * word_bytes {
             return Err(damaged("is shorter or longer than its values"));
         }
         Ok(Ints { layout, word_bytes, count, bases, steps, ends, packed, at })
@@ -91,7 +91,11 @@ impl<'a> Ints<'a> {
 
     /// The value at `index` of the plain layout.
     pub(super) fn plain<W: Word>(&self, index: usize) -> W {
-        debug_assert_eq!(self.layout, Layout::Plain, "only the plain layout stores values without packing them");
+        debug_assert_eq!(
+            self.layout,
+            SequenceLayout::Plain,
+            "only the plain layout stores values without packing them"
+        );
         self.word(self.packed, index)
     }
 
@@ -111,7 +115,7 @@ impl<'a> Ints<'a> {
     /// The first value of a vector in the delta layout, otherwise the least one.
     pub(super) fn base<W: Word>(&self, vector: usize) -> W {
         match self.layout {
-            Layout::Plain => self.plain(vector * VECTOR),
+            SequenceLayout::Plain => self.plain(vector * VECTOR),
             _ => self.word(self.bases, vector),
         }
     }
@@ -121,12 +125,12 @@ impl<'a> Ints<'a> {
         let count = self.vector_len(vector);
         let out = &mut out[..count];
         match self.layout {
-            Layout::Plain => self.copy_plain(vector * VECTOR, out),
-            Layout::Frame => {
+            SequenceLayout::Plain => self.copy_plain(vector * VECTOR, out),
+            SequenceLayout::Frame => {
                 let (bytes, width) = self.packed(vector)?;
                 unpack(bytes, self.base(vector), width, out);
             }
-            Layout::Delta => {
+            SequenceLayout::Delta => {
                 let (bytes, width) = self.packed(vector)?;
                 let step: W = self.word(self.steps, vector);
                 unpack(bytes, step, width, out);
@@ -233,7 +237,7 @@ impl<'a> Ints<'a> {
             let (rows, behind) = left.split_at(rows_of_vector(left));
             left = behind;
             // A delta needs all steps before a value, so single values cannot be picked from it.
-            if self.layout != Layout::Delta && rows.len() < PICKS_MAX {
+            if self.layout != SequenceLayout::Delta && rows.len() < PICKS_MAX {
                 self.pick(vector, rows, |row, value| buffer[row as usize % VECTOR] = value)?;
             } else {
                 self.check_row(rows[rows.len() - 1])?;
@@ -246,9 +250,9 @@ impl<'a> Ints<'a> {
 
     /// Calls `each` with every row of `rows` and its value. The rows must be in `vector`. Not for the delta layout.
     pub(super) fn pick<W: Word>(&self, vector: usize, rows: &[u32], mut each: impl FnMut(u32, W)) -> Result<()> {
-        debug_assert_ne!(self.layout, Layout::Delta, "a value of the delta layout needs all steps before it");
+        debug_assert_ne!(self.layout, SequenceLayout::Delta, "a value of the delta layout needs all steps before it");
         rows.iter().try_for_each(|row| self.check_row(*row))?;
-        if self.layout == Layout::Plain {
+        if self.layout == SequenceLayout::Plain {
             rows.iter().for_each(|row| each(*row, self.plain(*row as usize)));
             return Ok(());
         }
@@ -403,7 +407,7 @@ mod tests {
     use crate::encoding::{encode, encode_as};
 
     fn check<W: Word>(values: &[W]) {
-        for layout in [Layout::Plain, Layout::Frame, Layout::Delta] {
+        for layout in [SequenceLayout::Plain, SequenceLayout::Frame, SequenceLayout::Delta] {
             let Some(bytes) = encode_as(layout, values) else { continue };
             let ints = Ints::open(&bytes, 0, values.len()).unwrap();
             assert_eq!(ints.read::<W>(0..values.len()).unwrap(), values, "{layout:?}");
@@ -428,7 +432,7 @@ mod tests {
             assert!(Ints::open(&bytes, 0, values.len() + 1).is_err());
         }
         let best = encode(values);
-        for layout in [Layout::Plain, Layout::Frame, Layout::Delta] {
+        for layout in [SequenceLayout::Plain, SequenceLayout::Frame, SequenceLayout::Delta] {
             assert!(encode_as(layout, values).is_none_or(|bytes| best.len() <= bytes.len()));
         }
     }
@@ -443,7 +447,7 @@ mod tests {
     #[test]
     fn a_cursor_agrees_with_a_binary_search() {
         for values in [vec![], vec![7], (0..5000).map(|value| value * 3 + 5).collect::<Vec<u32>>()] {
-            for layout in [Layout::Plain, Layout::Frame, Layout::Delta] {
+            for layout in [SequenceLayout::Plain, SequenceLayout::Frame, SequenceLayout::Delta] {
                 let bytes = encode_as(layout, &values).unwrap();
                 let mut cursor = SortedCursor::new(Ints::open(&bytes, 0, values.len()).unwrap());
                 for target in (0..16_000).step_by(11).chain([4, 5, 6, 7, 8]) {
@@ -478,7 +482,7 @@ mod tests {
             layout in 0u8..3,
             flips in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
         ) {
-            let layout = [Layout::Plain, Layout::Frame, Layout::Delta][layout as usize];
+            let layout = [SequenceLayout::Plain, SequenceLayout::Frame, SequenceLayout::Delta][layout as usize];
             let mut bytes = encode_as(layout, &values).unwrap();
             for (index, byte) in flips {
                 let index = index.index(bytes.len());

@@ -8,7 +8,7 @@
 use rowmill_base::Result;
 
 use super::VECTOR;
-use super::ints::Layout;
+use super::ints::SequenceLayout;
 use super::kernels::{PackedSpan, find_packed, low_bits, unpack_one};
 use super::reader::{Ints, PICKS_MAX};
 use super::word::Word;
@@ -22,13 +22,13 @@ type VectorBits = [u64; VECTOR / 64];
 
 /// Searches an ascending sequence for one target after another. Keeps the vector that it decoded last, so ascending
 /// targets decode each vector at most once.
-pub(crate) struct Search<'a, 'b, W> {
+pub(crate) struct SequenceSearch<'a, 'b, W> {
     ints: &'a Ints<'b>,
     decoded: Option<usize>,
     values: Vec<W>,
 }
 
-impl<W: Word> Search<'_, '_, W> {
+impl<W: Word> SequenceSearch<'_, '_, W> {
     /// The number of values of the sequence that are below `target`. If the sequence does not ascend, the answer is
     /// wrong but nothing worse happens.
     pub(crate) fn lower_bound(&mut self, target: W) -> Result<usize> {
@@ -38,15 +38,15 @@ impl<W: Word> Search<'_, '_, W> {
         let Some(vector) = behind.checked_sub(1) else { return Ok(0) };
         let count = ints.vector_len(vector);
         let inside = match ints.layout {
-            Layout::Plain => partition_point(count, |index| ints.plain::<W>(vector * VECTOR + index) < target),
-            Layout::Frame => {
+            SequenceLayout::Plain => partition_point(count, |index| ints.plain::<W>(vector * VECTOR + index) < target),
+            SequenceLayout::Frame => {
                 let (bytes, width) = ints.packed(vector)?;
                 // Compare packed values with the distance of the target from the base, so that nothing needs to be
                 // unpacked.
                 let distance = target.minus(ints.base(vector)).widen();
                 partition_point(count, |index| u128::from(unpack_one(bytes, count, width, index)) < distance)
             }
-            Layout::Delta => {
+            SequenceLayout::Delta => {
                 if self.decoded != Some(vector) {
                     // The buffer is invalid until the vector is decoded, because decoding may fail halfway.
                     self.decoded = None;
@@ -64,8 +64,8 @@ impl<W: Word> Search<'_, '_, W> {
 
 impl Ints<'_> {
     /// Makes a search for positions in this sequence, which must ascend.
-    pub(crate) fn search<W: Word>(&self) -> Search<'_, '_, W> {
-        Search { ints: self, decoded: None, values: Vec::new() }
+    pub(crate) fn search<W: Word>(&self) -> SequenceSearch<'_, '_, W> {
+        SequenceSearch { ints: self, decoded: None, values: Vec::new() }
     }
 
     /// Leaves the rows in `mask` whose value is in one of `spans`. There should be few spans.
@@ -73,7 +73,7 @@ impl Ints<'_> {
         let is_in = |value: W| spans.iter().any(|(low, high)| *low <= value && value <= *high);
         let mut packed_spans = Vec::with_capacity(spans.len());
         self.retain_vectors(mask, &is_in, |vector| {
-            if self.layout != Layout::Frame {
+            if self.layout != SequenceLayout::Frame {
                 return Ok(None);
             }
             let (bytes, width) = self.packed(vector)?;
@@ -116,7 +116,7 @@ impl Ints<'_> {
                 continue;
             }
             // Few rows are left, so picking them is faster than unpacking the vector.
-            if left as usize <= PICKS_MAX && self.layout != Layout::Delta {
+            if left as usize <= PICKS_MAX && self.layout != SequenceLayout::Delta {
                 self.retain_picked(vector, first + skipped * 64, words, is_in)?;
                 continue;
             }
@@ -196,7 +196,7 @@ mod tests {
     use super::*;
     use crate::encoding::encode_as;
 
-    const LAYOUTS: [Layout; 3] = [Layout::Plain, Layout::Frame, Layout::Delta];
+    const LAYOUTS: [SequenceLayout; 3] = [SequenceLayout::Plain, SequenceLayout::Frame, SequenceLayout::Delta];
 
     fn check<W: Word>(values: &[W], spans: &[(u64, u64)], step: usize) {
         let spans: Vec<Span<W>> = spans
@@ -291,7 +291,7 @@ mod tests {
 
     #[test]
     fn rows_beyond_the_sequence_are_an_error() {
-        let bytes = encode_as(Layout::Frame, &[1u32, 2, 3]).unwrap();
+        let bytes = encode_as(SequenceLayout::Frame, &[1u32, 2, 3]).unwrap();
         let ints = Ints::open(&bytes, 0, 3).unwrap();
         assert!(ints.retain(&[(1u32, 2)], &mut RowMask::all(0..4)).is_err());
     }

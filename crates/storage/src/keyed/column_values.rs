@@ -6,18 +6,18 @@ use arrow::datatypes::{ArrowNativeType, IntervalMonthDayNano};
 use rowmill_base::{Error, Result, SqlType};
 
 use super::ValueRef;
-use super::form::Form;
+use super::form::ValueForm;
 use super::nested::encode_nested;
 
 /// An array whose values are read as [`ValueRef`]s. The type is examined only once, when this is made.
 #[derive(Debug)]
 pub struct ColumnValues {
     nulls: Option<NullBuffer>,
-    values: Values,
+    values: NativeValues,
 }
 
 #[derive(Debug)]
-enum Values {
+enum NativeValues {
     Bool(BooleanArray),
     Int8(ScalarBuffer<i8>),
     Int16(ScalarBuffer<i16>),
@@ -44,30 +44,30 @@ impl ColumnValues {
         if *array.data_type() != kind.arrow() {
             return Err(Error::internal(format!("an array of {} where a {kind} is needed", array.data_type())));
         }
-        let values = match Form::of(kind) {
-            Form::Bool => Values::Bool(array.as_boolean().clone()),
-            Form::Int { width: 1 } => Values::Int8(natives(array)),
-            Form::Int { width: 2 } => Values::Int16(natives(array)),
-            Form::Int { width: 4 } => Values::Int32(natives(array)),
-            Form::Int { .. } => Values::Int64(natives(array)),
-            Form::UInt { width: 1 } => Values::UInt8(natives(array)),
-            Form::UInt { width: 2 } => Values::UInt16(natives(array)),
-            Form::UInt { width: 4 } => Values::UInt32(natives(array)),
-            Form::UInt { .. } => Values::UInt64(natives(array)),
-            Form::Float32 => Values::Float32(natives(array)),
-            Form::Float64 => Values::Float64(natives(array)),
-            Form::Decimal { .. } => Values::Decimal(natives(array)),
-            Form::Interval => Values::Interval(natives(array)),
-            Form::Uuid => Values::Uuid(array.as_fixed_size_binary().clone()),
-            Form::Text => Values::Text(array.as_string_view().clone()),
-            Form::Blob => Values::Blob(array.as_binary_view().clone()),
-            Form::Nested => {
+        let values = match ValueForm::of(kind) {
+            ValueForm::Bool => NativeValues::Bool(array.as_boolean().clone()),
+            ValueForm::Int { width: 1 } => NativeValues::Int8(natives(array)),
+            ValueForm::Int { width: 2 } => NativeValues::Int16(natives(array)),
+            ValueForm::Int { width: 4 } => NativeValues::Int32(natives(array)),
+            ValueForm::Int { .. } => NativeValues::Int64(natives(array)),
+            ValueForm::UInt { width: 1 } => NativeValues::UInt8(natives(array)),
+            ValueForm::UInt { width: 2 } => NativeValues::UInt16(natives(array)),
+            ValueForm::UInt { width: 4 } => NativeValues::UInt32(natives(array)),
+            ValueForm::UInt { .. } => NativeValues::UInt64(natives(array)),
+            ValueForm::Float32 => NativeValues::Float32(natives(array)),
+            ValueForm::Float64 => NativeValues::Float64(natives(array)),
+            ValueForm::Decimal { .. } => NativeValues::Decimal(natives(array)),
+            ValueForm::Interval => NativeValues::Interval(natives(array)),
+            ValueForm::Uuid => NativeValues::Uuid(array.as_fixed_size_binary().clone()),
+            ValueForm::Text => NativeValues::Text(array.as_string_view().clone()),
+            ValueForm::Blob => NativeValues::Blob(array.as_binary_view().clone()),
+            ValueForm::Nested => {
                 // Each nested value becomes a chunk of its own, like in a row.
                 let rows = (0..array.len()).map(|row| match array.is_null(row) {
                     true => Ok(Vec::new()),
                     false => encode_nested(&array.slice(row, 1)),
                 });
-                Values::Nested(rows.collect::<Result<_>>()?)
+                NativeValues::Nested(rows.collect::<Result<_>>()?)
             }
         };
         Ok(ColumnValues { nulls: array.nulls().cloned(), values })
@@ -80,23 +80,23 @@ impl ColumnValues {
             return ValueRef::Null;
         }
         match &self.values {
-            Values::Bool(values) => ValueRef::Bool(values.value(row)),
-            Values::Int8(values) => ValueRef::Int(values[row].into()),
-            Values::Int16(values) => ValueRef::Int(values[row].into()),
-            Values::Int32(values) => ValueRef::Int(values[row].into()),
-            Values::Int64(values) => ValueRef::Int(values[row]),
-            Values::UInt8(values) => ValueRef::UInt(values[row].into()),
-            Values::UInt16(values) => ValueRef::UInt(values[row].into()),
-            Values::UInt32(values) => ValueRef::UInt(values[row].into()),
-            Values::UInt64(values) => ValueRef::UInt(values[row]),
-            Values::Float32(values) => ValueRef::Float(values[row].into()),
-            Values::Float64(values) => ValueRef::Float(values[row]),
-            Values::Decimal(values) => ValueRef::Decimal(values[row]),
-            Values::Interval(values) => ValueRef::Interval(values[row]),
-            Values::Uuid(values) => ValueRef::Bytes(values.value(row)),
-            Values::Text(values) => ValueRef::Text(values.value(row)),
-            Values::Blob(values) => ValueRef::Bytes(values.value(row)),
-            Values::Nested(values) => ValueRef::Bytes(&values[row]),
+            NativeValues::Bool(values) => ValueRef::Bool(values.value(row)),
+            NativeValues::Int8(values) => ValueRef::Int(values[row].into()),
+            NativeValues::Int16(values) => ValueRef::Int(values[row].into()),
+            NativeValues::Int32(values) => ValueRef::Int(values[row].into()),
+            NativeValues::Int64(values) => ValueRef::Int(values[row]),
+            NativeValues::UInt8(values) => ValueRef::UInt(values[row].into()),
+            NativeValues::UInt16(values) => ValueRef::UInt(values[row].into()),
+            NativeValues::UInt32(values) => ValueRef::UInt(values[row].into()),
+            NativeValues::UInt64(values) => ValueRef::UInt(values[row]),
+            NativeValues::Float32(values) => ValueRef::Float(values[row].into()),
+            NativeValues::Float64(values) => ValueRef::Float(values[row]),
+            NativeValues::Decimal(values) => ValueRef::Decimal(values[row]),
+            NativeValues::Interval(values) => ValueRef::Interval(values[row]),
+            NativeValues::Uuid(values) => ValueRef::Bytes(values.value(row)),
+            NativeValues::Text(values) => ValueRef::Text(values.value(row)),
+            NativeValues::Blob(values) => ValueRef::Bytes(values.value(row)),
+            NativeValues::Nested(values) => ValueRef::Bytes(&values[row]),
         }
     }
 }

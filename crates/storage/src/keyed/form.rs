@@ -9,7 +9,7 @@ const DIGITS_OF_8_BYTES: u8 = 18;
 
 /// The byte form of a type. Widths are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum ValueForm {
     Bool,
     Int { width: usize },
     UInt { width: usize },
@@ -23,29 +23,29 @@ pub(super) enum Form {
     Nested,
 }
 
-impl Form {
-    pub(super) fn of(kind: &SqlType) -> Form {
+impl ValueForm {
+    pub(super) fn of(kind: &SqlType) -> ValueForm {
         match kind {
-            SqlType::Boolean => Form::Bool,
-            SqlType::Int8 => Form::Int { width: 1 },
-            SqlType::Int16 => Form::Int { width: 2 },
-            SqlType::Int32 | SqlType::Date => Form::Int { width: 4 },
-            SqlType::Int64 | SqlType::Time | SqlType::Timestamp { .. } => Form::Int { width: 8 },
-            SqlType::UInt8 => Form::UInt { width: 1 },
-            SqlType::UInt16 => Form::UInt { width: 2 },
-            SqlType::UInt32 => Form::UInt { width: 4 },
-            SqlType::UInt64 => Form::UInt { width: 8 },
-            SqlType::Float32 => Form::Float32,
-            SqlType::Float64 => Form::Float64,
+            SqlType::Boolean => ValueForm::Bool,
+            SqlType::Int8 => ValueForm::Int { width: 1 },
+            SqlType::Int16 => ValueForm::Int { width: 2 },
+            SqlType::Int32 | SqlType::Date => ValueForm::Int { width: 4 },
+            SqlType::Int64 | SqlType::Time | SqlType::Timestamp { .. } => ValueForm::Int { width: 8 },
+            SqlType::UInt8 => ValueForm::UInt { width: 1 },
+            SqlType::UInt16 => ValueForm::UInt { width: 2 },
+            SqlType::UInt32 => ValueForm::UInt { width: 4 },
+            SqlType::UInt64 => ValueForm::UInt { width: 8 },
+            SqlType::Float32 => ValueForm::Float32,
+            SqlType::Float64 => ValueForm::Float64,
             SqlType::Decimal { precision, .. } => {
                 let width = if *precision <= DIGITS_OF_8_BYTES { 8 } else { 16 };
-                Form::Decimal { width, digits: *precision }
+                ValueForm::Decimal { width, digits: *precision }
             }
-            SqlType::Interval => Form::Interval,
-            SqlType::Uuid => Form::Uuid,
-            SqlType::Text { .. } => Form::Text,
-            SqlType::Blob => Form::Blob,
-            SqlType::List(_) | SqlType::Struct(_) => Form::Nested,
+            SqlType::Interval => ValueForm::Interval,
+            SqlType::Uuid => ValueForm::Uuid,
+            SqlType::Text { .. } => ValueForm::Text,
+            SqlType::Blob => ValueForm::Blob,
+            SqlType::List(_) | SqlType::Struct(_) => ValueForm::Nested,
         }
     }
 
@@ -53,12 +53,12 @@ impl Form {
     #[inline]
     pub(super) fn width(self) -> Option<usize> {
         match self {
-            Form::Bool => Some(1),
-            Form::Int { width } | Form::UInt { width } | Form::Decimal { width, .. } => Some(width),
-            Form::Float32 => Some(4),
-            Form::Float64 => Some(8),
-            Form::Interval | Form::Uuid => Some(16),
-            Form::Text | Form::Blob | Form::Nested => None,
+            ValueForm::Bool => Some(1),
+            ValueForm::Int { width } | ValueForm::UInt { width } | ValueForm::Decimal { width, .. } => Some(width),
+            ValueForm::Float32 => Some(4),
+            ValueForm::Float64 => Some(8),
+            ValueForm::Interval | ValueForm::Uuid => Some(16),
+            ValueForm::Text | ValueForm::Blob | ValueForm::Nested => None,
         }
     }
 
@@ -66,11 +66,11 @@ impl Form {
     #[cold]
     pub(super) fn refuse(self, value: ValueRef<'_>) -> Error {
         match (self, value) {
-            (Form::Int { width }, ValueRef::Int(_)) | (Form::UInt { width }, ValueRef::UInt(_)) => {
+            (ValueForm::Int { width }, ValueRef::Int(_)) | (ValueForm::UInt { width }, ValueRef::UInt(_)) => {
                 let what = format!("{value:?} does not fit an integer of {width} bytes");
                 Error::new(ErrorKind::NumericOutOfRange, what)
             }
-            (Form::Decimal { digits, .. }, ValueRef::Decimal(value)) => {
+            (ValueForm::Decimal { digits, .. }, ValueRef::Decimal(value)) => {
                 Error::new(ErrorKind::NumericOutOfRange, format!("{value} has more than {digits} digits"))
             }
             _ => Error::internal(format!("{value:?} cannot be stored as {self:?}")),
@@ -81,9 +81,9 @@ impl Form {
     #[inline]
     pub(super) fn check(self, value: ValueRef<'_>) -> Result<()> {
         match (self, value) {
-            (_, ValueRef::Null) | (Form::Int { width: 8 }, ValueRef::Int(_)) | (Form::Text, ValueRef::Text(_)) => {
-                Ok(())
-            }
+            (_, ValueRef::Null)
+            | (ValueForm::Int { width: 8 }, ValueRef::Int(_))
+            | (ValueForm::Text, ValueRef::Text(_)) => Ok(()),
             _ => self.check_range(value),
         }
     }
@@ -91,20 +91,20 @@ impl Form {
     fn check_range(self, value: ValueRef<'_>) -> Result<()> {
         let fits = match (self, value) {
             (_, ValueRef::Null) => true,
-            (Form::Int { width }, ValueRef::Int(value)) => {
+            (ValueForm::Int { width }, ValueRef::Int(value)) => {
                 let unused = 64 - 8 * width as u32;
                 (value << unused) >> unused == value
             }
-            (Form::UInt { width }, ValueRef::UInt(value)) => value.leading_zeros() >= 64 - 8 * width as u32,
-            (Form::Decimal { digits, .. }, ValueRef::Decimal(value)) => {
+            (ValueForm::UInt { width }, ValueRef::UInt(value)) => value.leading_zeros() >= 64 - 8 * width as u32,
+            (ValueForm::Decimal { digits, .. }, ValueRef::Decimal(value)) => {
                 value.unsigned_abs() < 10_u128.pow(u32::from(digits))
             }
-            (Form::Uuid, ValueRef::Bytes(value)) => value.len() == 16,
-            (Form::Bool, ValueRef::Bool(_))
-            | (Form::Float32 | Form::Float64, ValueRef::Float(_))
-            | (Form::Interval, ValueRef::Interval(_))
-            | (Form::Text, ValueRef::Text(_))
-            | (Form::Blob | Form::Nested, ValueRef::Bytes(_)) => true,
+            (ValueForm::Uuid, ValueRef::Bytes(value)) => value.len() == 16,
+            (ValueForm::Bool, ValueRef::Bool(_))
+            | (ValueForm::Float32 | ValueForm::Float64, ValueRef::Float(_))
+            | (ValueForm::Interval, ValueRef::Interval(_))
+            | (ValueForm::Text, ValueRef::Text(_))
+            | (ValueForm::Blob | ValueForm::Nested, ValueRef::Bytes(_)) => true,
             _ => false,
         };
         if fits { Ok(()) } else { Err(self.refuse(value)) }

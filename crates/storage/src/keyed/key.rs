@@ -18,7 +18,7 @@ use memchr::memchr;
 use rowmill_base::{Error, ErrorKind, Result, SqlType};
 
 use super::ValueRef;
-use super::form::{Form, canonical_float};
+use super::form::{ValueForm, canonical_float};
 
 /// The first byte of a nullable part.
 pub(super) const VALUE: u8 = 1;
@@ -46,7 +46,7 @@ impl KeyPart {
 #[derive(Clone, Debug)]
 pub struct KeyCodec {
     pub(super) parts: Vec<KeyPart>,
-    pub(super) forms: Vec<Form>,
+    pub(super) forms: Vec<ValueForm>,
 }
 
 impl KeyCodec {
@@ -59,7 +59,7 @@ impl KeyCodec {
                 return Err(Error::new(ErrorKind::Unsupported, what));
             }
         }
-        let forms = parts.iter().map(|part| Form::of(&part.kind)).collect();
+        let forms = parts.iter().map(|part| ValueForm::of(&part.kind)).collect();
         Ok(KeyCodec { parts: parts.to_vec(), forms })
     }
 
@@ -143,28 +143,28 @@ impl KeyCodec {
 }
 
 #[inline]
-fn push_value(form: Form, value: ValueRef<'_>, out: &mut Vec<u8>) -> Result<()> {
+fn push_value(form: ValueForm, value: ValueRef<'_>, out: &mut Vec<u8>) -> Result<()> {
     form.check(value)?;
     match (form, value) {
-        (Form::Bool, ValueRef::Bool(value)) => out.push(value.into()),
-        (Form::Int { width }, ValueRef::Int(value)) => push_low_bytes(value as u64 ^ sign_bit(width), width, out),
-        (Form::UInt { width }, ValueRef::UInt(value)) => push_low_bytes(value, width, out),
-        (Form::Float32, ValueRef::Float(value)) => {
+        (ValueForm::Bool, ValueRef::Bool(value)) => out.push(value.into()),
+        (ValueForm::Int { width }, ValueRef::Int(value)) => push_low_bytes(value as u64 ^ sign_bit(width), width, out),
+        (ValueForm::UInt { width }, ValueRef::UInt(value)) => push_low_bytes(value, width, out),
+        (ValueForm::Float32, ValueRef::Float(value)) => {
             let bits = (canonical_float(value) as f32).to_bits();
             out.extend(if bits >> 31 == 1 { !bits } else { bits | 1 << 31 }.to_be_bytes());
         }
-        (Form::Float64, ValueRef::Float(value)) => {
+        (ValueForm::Float64, ValueRef::Float(value)) => {
             let bits = canonical_float(value).to_bits();
             out.extend(if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }.to_be_bytes());
         }
         // The value is in range, so its lower half is the whole value.
-        (Form::Decimal { width: 8, .. }, ValueRef::Decimal(value)) => {
+        (ValueForm::Decimal { width: 8, .. }, ValueRef::Decimal(value)) => {
             push_low_bytes(value as u64 ^ sign_bit(8), 8, out);
         }
-        (Form::Decimal { .. }, ValueRef::Decimal(value)) => out.extend((value as u128 ^ 1 << 127).to_be_bytes()),
-        (Form::Uuid, ValueRef::Bytes(value)) => out.extend_from_slice(value),
-        (Form::Text, ValueRef::Text(value)) => push_string(value.as_bytes(), out),
-        (Form::Blob, ValueRef::Bytes(value)) => push_string(value, out),
+        (ValueForm::Decimal { .. }, ValueRef::Decimal(value)) => out.extend((value as u128 ^ 1 << 127).to_be_bytes()),
+        (ValueForm::Uuid, ValueRef::Bytes(value)) => out.extend_from_slice(value),
+        (ValueForm::Text, ValueRef::Text(value)) => push_string(value.as_bytes(), out),
+        (ValueForm::Blob, ValueRef::Bytes(value)) => push_string(value, out),
         _ => return Err(form.refuse(value)),
     }
     Ok(())
@@ -220,36 +220,36 @@ impl<'a> KeyReader<'a> {
             return Ok(Some(ValueRef::Null));
         }
         let value = match form {
-            Form::Bool => match self.fixed::<1>(descending)?[0] {
+            ValueForm::Bool => match self.fixed::<1>(descending)?[0] {
                 0 => ValueRef::Bool(false),
                 1 => ValueRef::Bool(true),
                 _ => return Err(self.damaged("neither true nor false")),
             },
-            Form::Int { width } => {
+            ValueForm::Int { width } => {
                 // Extend the sign of a narrow integer.
                 let unused = 64 - 8 * width as u32;
                 let value = self.number(width, descending)? ^ sign_bit(width);
                 ValueRef::Int((value << unused) as i64 >> unused)
             }
-            Form::UInt { width } => ValueRef::UInt(self.number(width, descending)?),
-            Form::Float32 => ValueRef::Float(float32(self.fixed(descending)?).into()),
-            Form::Float64 => ValueRef::Float(float64(self.fixed(descending)?)),
-            Form::Decimal { width: 8, .. } => {
+            ValueForm::UInt { width } => ValueRef::UInt(self.number(width, descending)?),
+            ValueForm::Float32 => ValueRef::Float(float32(self.fixed(descending)?).into()),
+            ValueForm::Float64 => ValueRef::Float(float64(self.fixed(descending)?)),
+            ValueForm::Decimal { width: 8, .. } => {
                 ValueRef::Decimal(((self.number(8, descending)? ^ sign_bit(8)) as i64).into())
             }
-            Form::Decimal { .. } => ValueRef::Decimal(decimal16(self.fixed(descending)?)),
-            Form::Uuid => {
+            ValueForm::Decimal { .. } => ValueRef::Decimal(decimal16(self.fixed(descending)?)),
+            ValueForm::Uuid => {
                 scratch.clear();
                 // A descending UUID is stored inverted, so it cannot be borrowed from the key.
                 scratch.extend(self.fixed::<16>(descending)?);
                 ValueRef::Bytes(scratch)
             }
-            Form::Text | Form::Blob => {
+            ValueForm::Text | ValueForm::Blob => {
                 let (stored, len) = stored_string(&self.key[self.at..], descending)
                     .ok_or_else(|| self.damaged("a string has no end"))?;
                 let bytes = stored.value(scratch);
                 let value = match form {
-                    Form::Text => {
+                    ValueForm::Text => {
                         ValueRef::Text(std::str::from_utf8(bytes).map_err(|_| self.damaged("a text is not UTF-8"))?)
                     }
                     _ => ValueRef::Bytes(bytes),
@@ -257,7 +257,7 @@ impl<'a> KeyReader<'a> {
                 self.at += len;
                 value
             }
-            Form::Interval | Form::Nested => unreachable!("a key cannot have types without an order"),
+            ValueForm::Interval | ValueForm::Nested => unreachable!("a key cannot have types without an order"),
         };
         self.part += 1;
         Ok(Some(value))

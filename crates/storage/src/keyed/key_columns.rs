@@ -10,7 +10,7 @@ use arrow::array::{BooleanArray, NullBufferBuilder};
 use arrow::datatypes::ArrowNativeType;
 use rowmill_base::Result;
 
-use super::form::Form;
+use super::form::ValueForm;
 use super::key::{KeyCodec, NULL, VALUE, damaged, decimal16, float32, float64, inverted, sign_bit, stored_string};
 use super::natives::native_array;
 use super::{ByteRows, ColumnValues};
@@ -73,22 +73,22 @@ impl PartCursor<'_> {
         let part = self.part;
         let form = self.codec.forms[part];
         match form {
-            Form::Bool => self.bools(),
-            Form::Int { width: 1 } => self.natives(|[byte]: [u8; 1]| (byte ^ 1 << 7) as i8),
-            Form::Int { width: 2 } => self.natives(|bytes| (u16::from_be_bytes(bytes) ^ 1 << 15) as i16),
-            Form::Int { width: 4 } => self.natives(|bytes| (u32::from_be_bytes(bytes) ^ 1 << 31) as i32),
-            Form::Int { .. } => self.natives(|bytes| (u64::from_be_bytes(bytes) ^ sign_bit(8)) as i64),
-            Form::UInt { width: 1 } => self.natives(|[byte]: [u8; 1]| byte),
-            Form::UInt { width: 2 } => self.natives(u16::from_be_bytes),
-            Form::UInt { width: 4 } => self.natives(u32::from_be_bytes),
-            Form::UInt { .. } => self.natives(u64::from_be_bytes),
-            Form::Float32 => self.natives(float32),
-            Form::Float64 => self.natives(float64),
-            Form::Decimal { width: 8, .. } => {
+            ValueForm::Bool => self.bools(),
+            ValueForm::Int { width: 1 } => self.natives(|[byte]: [u8; 1]| (byte ^ 1 << 7) as i8),
+            ValueForm::Int { width: 2 } => self.natives(|bytes| (u16::from_be_bytes(bytes) ^ 1 << 15) as i16),
+            ValueForm::Int { width: 4 } => self.natives(|bytes| (u32::from_be_bytes(bytes) ^ 1 << 31) as i32),
+            ValueForm::Int { .. } => self.natives(|bytes| (u64::from_be_bytes(bytes) ^ sign_bit(8)) as i64),
+            ValueForm::UInt { width: 1 } => self.natives(|[byte]: [u8; 1]| byte),
+            ValueForm::UInt { width: 2 } => self.natives(u16::from_be_bytes),
+            ValueForm::UInt { width: 4 } => self.natives(u32::from_be_bytes),
+            ValueForm::UInt { .. } => self.natives(u64::from_be_bytes),
+            ValueForm::Float32 => self.natives(float32),
+            ValueForm::Float64 => self.natives(float64),
+            ValueForm::Decimal { width: 8, .. } => {
                 self.natives(|bytes| i128::from((u64::from_be_bytes(bytes) ^ sign_bit(8)) as i64))
             }
-            Form::Decimal { .. } => self.natives(decimal16),
-            Form::Uuid => {
+            ValueForm::Decimal { .. } => self.natives(decimal16),
+            ValueForm::Uuid => {
                 let mut builder = FixedSizeBinaryBuilder::with_capacity(self.keys.len(), 16);
                 self.each_fixed(|_, value: Option<[u8; 16]>| {
                     match value {
@@ -99,7 +99,7 @@ impl PartCursor<'_> {
                 })?;
                 Ok(Arc::new(builder.finish()))
             }
-            Form::Text => {
+            ValueForm::Text => {
                 let mut builder = StringViewBuilder::with_capacity(self.keys.len());
                 self.each_string(|place, value| {
                     let text = value.map(std::str::from_utf8).transpose();
@@ -108,7 +108,7 @@ impl PartCursor<'_> {
                 })?;
                 Ok(Arc::new(builder.finish()))
             }
-            Form::Blob => {
+            ValueForm::Blob => {
                 let mut builder = BinaryViewBuilder::with_capacity(self.keys.len());
                 self.each_string(|_, value| {
                     builder.append_option(value);
@@ -116,7 +116,7 @@ impl PartCursor<'_> {
                 })?;
                 Ok(Arc::new(builder.finish()))
             }
-            Form::Interval | Form::Nested => unreachable!("a key cannot have types without an order"),
+            ValueForm::Interval | ValueForm::Nested => unreachable!("a key cannot have types without an order"),
         }
     }
 

@@ -24,7 +24,7 @@ use arrow::datatypes::IntervalMonthDayNano;
 use rowmill_base::{Error, ErrorKind, Result, SqlType};
 
 use super::ValueRef;
-use super::form::Form;
+use super::form::ValueForm;
 
 /// The size of the head.
 const HEAD_BYTES: usize = 2;
@@ -36,7 +36,7 @@ const WIDE: u16 = 1 << 15;
 /// The offsets of a table's columns in its rows. Made once per version of the table's definition.
 #[derive(Clone, Debug)]
 pub struct RowLayout {
-    pub(super) columns: Vec<Column>,
+    pub(super) columns: Vec<StoredRowColumn>,
     /// At index `n`, the bytes of the slots of the first `n` columns, in narrow and in wide rows.
     slot_bytes: Vec<[u32; 2]>,
     /// At index `n`, the last string column among the first `n`.
@@ -44,14 +44,14 @@ pub struct RowLayout {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Column {
+pub(super) struct StoredRowColumn {
     pub(super) kind: SqlType,
-    pub(super) form: Form,
+    pub(super) form: ValueForm,
 }
 
 /// The location of a column in all rows with the same head.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct ColumnInRow {
     /// The offset of the slot from the first byte of the row.
     slot: usize,
     /// The offset of the slot of the string column before.
@@ -71,7 +71,8 @@ impl RowLayout {
             let what = format!("a table of {} columns is too wide: a row has at most {}", kinds.len(), WIDE - 1);
             return Err(Error::new(ErrorKind::StatementTooComplex, what));
         }
-        let columns: Vec<_> = kinds.iter().map(|kind| Column { kind: kind.clone(), form: Form::of(kind) }).collect();
+        let columns: Vec<_> =
+            kinds.iter().map(|kind| StoredRowColumn { kind: kind.clone(), form: ValueForm::of(kind) }).collect();
         let (mut slot_bytes, mut last_string) = (vec![[0, 0]], vec![None]);
         for (i, column) in columns.iter().enumerate() {
             let [narrow, wide] = slot_bytes[i];
@@ -155,7 +156,7 @@ impl RowLayout {
         for (i, column) in self.columns[..columns].iter().enumerate() {
             let value = value(i)?;
             // BIGINT is the commonest type, and all of its values are in range.
-            if let (Form::Int { width: 8 }, ValueRef::Int(value)) = (column.form, value) {
+            if let (ValueForm::Int { width: 8 }, ValueRef::Int(value)) = (column.form, value) {
                 out[slot..slot + 8].copy_from_slice(&value.to_le_bytes());
                 slot += 8;
                 continue;
@@ -229,14 +230,14 @@ impl RowLayout {
 
     /// The location of a column in rows with `head`. `None` if they do not have the column.
     #[inline]
-    pub(super) fn place(&self, head: u16, column: usize) -> Option<Place> {
+    pub(super) fn place(&self, head: u16, column: usize) -> Option<ColumnInRow> {
         let (columns, wide) = (usize::from(head & !WIDE), head & WIDE != 0);
         if column >= columns {
             return None;
         }
         let slots = HEAD_BYTES + columns.div_ceil(8);
         let slot = |column: usize| slots + self.slot_bytes[column][usize::from(wide)] as usize;
-        Some(Place {
+        Some(ColumnInRow {
             slot: slot(column),
             string_before: self.last_string[column].map(|before| slot(usize::from(before))),
             strings: slot(columns),
@@ -258,15 +259,15 @@ fn string(value: ValueRef<'_>) -> &[u8] {
 
 /// Writes a checked value into its slot, or zeros for NULL.
 #[inline]
-fn put_fixed(form: Form, value: ValueRef<'_>, slot: &mut [u8]) {
+fn put_fixed(form: ValueForm, value: ValueRef<'_>, slot: &mut [u8]) {
     match (form, value) {
-        (Form::Bool, ValueRef::Bool(value)) => slot[0] = value.into(),
+        (ValueForm::Bool, ValueRef::Bool(value)) => slot[0] = value.into(),
         (_, ValueRef::Int(value)) => put_low_bytes(value as u64, slot),
         (_, ValueRef::UInt(value)) => put_low_bytes(value, slot),
-        (Form::Float32, ValueRef::Float(value)) => slot.copy_from_slice(&(value as f32).to_le_bytes()),
+        (ValueForm::Float32, ValueRef::Float(value)) => slot.copy_from_slice(&(value as f32).to_le_bytes()),
         (_, ValueRef::Float(value)) => slot.copy_from_slice(&value.to_le_bytes()),
         // The value is in range, so its lower half is the whole value.
-        (Form::Decimal { width: 8, .. }, ValueRef::Decimal(value)) => {
+        (ValueForm::Decimal { width: 8, .. }, ValueRef::Decimal(value)) => {
             slot.copy_from_slice(&(value as i64).to_le_bytes())
         }
         (_, ValueRef::Decimal(value)) => slot.copy_from_slice(&value.to_le_bytes()),
@@ -343,28 +344,30 @@ impl<'a> RowView<'a> {
         }
         let form = self.layout.columns[column].form;
         Ok(Some(match form {
-            Form::Bool => ValueRef::Bool(bool_of(place.fixed(self.bytes))?),
-            Form::Int { width: 1 } => ValueRef::Int(i8::from_le_bytes(place.fixed(self.bytes)).into()),
-            Form::Int { width: 2 } => ValueRef::Int(i16::from_le_bytes(place.fixed(self.bytes)).into()),
-            Form::Int { width: 4 } => ValueRef::Int(i32::from_le_bytes(place.fixed(self.bytes)).into()),
-            Form::Int { .. } => ValueRef::Int(i64::from_le_bytes(place.fixed(self.bytes))),
-            Form::UInt { width: 1 } => ValueRef::UInt(u8::from_le_bytes(place.fixed(self.bytes)).into()),
-            Form::UInt { width: 2 } => ValueRef::UInt(u16::from_le_bytes(place.fixed(self.bytes)).into()),
-            Form::UInt { width: 4 } => ValueRef::UInt(u32::from_le_bytes(place.fixed(self.bytes)).into()),
-            Form::UInt { .. } => ValueRef::UInt(u64::from_le_bytes(place.fixed(self.bytes))),
-            Form::Float32 => ValueRef::Float(f32::from_le_bytes(place.fixed(self.bytes)).into()),
-            Form::Float64 => ValueRef::Float(f64::from_le_bytes(place.fixed(self.bytes))),
-            Form::Decimal { width: 8, .. } => ValueRef::Decimal(i64::from_le_bytes(place.fixed(self.bytes)).into()),
-            Form::Decimal { .. } => ValueRef::Decimal(i128::from_le_bytes(place.fixed(self.bytes))),
-            Form::Interval => ValueRef::Interval(interval_of(place.fixed(self.bytes))),
-            Form::Uuid => ValueRef::Bytes(&self.bytes[place.slot..place.slot + 16]),
-            Form::Text => ValueRef::Text(text_of(place.string(self.bytes)?)?),
-            Form::Blob | Form::Nested => ValueRef::Bytes(place.string(self.bytes)?),
+            ValueForm::Bool => ValueRef::Bool(bool_of(place.fixed(self.bytes))?),
+            ValueForm::Int { width: 1 } => ValueRef::Int(i8::from_le_bytes(place.fixed(self.bytes)).into()),
+            ValueForm::Int { width: 2 } => ValueRef::Int(i16::from_le_bytes(place.fixed(self.bytes)).into()),
+            ValueForm::Int { width: 4 } => ValueRef::Int(i32::from_le_bytes(place.fixed(self.bytes)).into()),
+            ValueForm::Int { .. } => ValueRef::Int(i64::from_le_bytes(place.fixed(self.bytes))),
+            ValueForm::UInt { width: 1 } => ValueRef::UInt(u8::from_le_bytes(place.fixed(self.bytes)).into()),
+            ValueForm::UInt { width: 2 } => ValueRef::UInt(u16::from_le_bytes(place.fixed(self.bytes)).into()),
+            ValueForm::UInt { width: 4 } => ValueRef::UInt(u32::from_le_bytes(place.fixed(self.bytes)).into()),
+            ValueForm::UInt { .. } => ValueRef::UInt(u64::from_le_bytes(place.fixed(self.bytes))),
+            ValueForm::Float32 => ValueRef::Float(f32::from_le_bytes(place.fixed(self.bytes)).into()),
+            ValueForm::Float64 => ValueRef::Float(f64::from_le_bytes(place.fixed(self.bytes))),
+            ValueForm::Decimal { width: 8, .. } => {
+                ValueRef::Decimal(i64::from_le_bytes(place.fixed(self.bytes)).into())
+            }
+            ValueForm::Decimal { .. } => ValueRef::Decimal(i128::from_le_bytes(place.fixed(self.bytes))),
+            ValueForm::Interval => ValueRef::Interval(interval_of(place.fixed(self.bytes))),
+            ValueForm::Uuid => ValueRef::Bytes(&self.bytes[place.slot..place.slot + 16]),
+            ValueForm::Text => ValueRef::Text(text_of(place.string(self.bytes)?)?),
+            ValueForm::Blob | ValueForm::Nested => ValueRef::Bytes(place.string(self.bytes)?),
         }))
     }
 }
 
-impl Place {
+impl ColumnInRow {
     #[inline]
     pub(super) fn is_null(&self, row: &[u8]) -> bool {
         row[self.null_byte] & self.null_bit != 0

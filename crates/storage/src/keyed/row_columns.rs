@@ -12,10 +12,10 @@ use arrow::array::{
 use arrow::datatypes::ArrowNativeType;
 use rowmill_base::{Error, Result, SqlType};
 
-use super::form::Form;
+use super::form::ValueForm;
 use super::natives::native_array;
 use super::nested::decode_nested;
-use super::row::{Place, RowLayout, RowView, bool_of, interval_of, text_of};
+use super::row::{ColumnInRow, RowLayout, RowView, bool_of, interval_of, text_of};
 use super::{ByteRows, ColumnValues, ValueRef};
 use crate::open_run::concat_values;
 
@@ -57,7 +57,7 @@ enum Field<'a> {
     Absent,
     Null,
     /// The location of the field, and the row.
-    At(&'a Place, &'a [u8]),
+    At(&'a ColumnInRow, &'a [u8]),
 }
 
 impl ColumnOfRows<'_> {
@@ -87,23 +87,23 @@ impl ColumnOfRows<'_> {
         form.check(missing)?;
         let there = !missing.is_null();
         match form {
-            Form::Bool => self.bools(missing),
-            Form::Int { width: 1 } => self.natives(i8::from_le_bytes, there, int as i8),
-            Form::Int { width: 2 } => self.natives(i16::from_le_bytes, there, int as i16),
-            Form::Int { width: 4 } => self.natives(i32::from_le_bytes, there, int as i32),
-            Form::Int { .. } => self.natives(i64::from_le_bytes, there, int),
-            Form::UInt { width: 1 } => self.natives(u8::from_le_bytes, there, uint as u8),
-            Form::UInt { width: 2 } => self.natives(u16::from_le_bytes, there, uint as u16),
-            Form::UInt { width: 4 } => self.natives(u32::from_le_bytes, there, uint as u32),
-            Form::UInt { .. } => self.natives(u64::from_le_bytes, there, uint),
-            Form::Float32 => self.natives(f32::from_le_bytes, there, float as f32),
-            Form::Float64 => self.natives(f64::from_le_bytes, there, float),
-            Form::Decimal { width: 8, .. } => {
+            ValueForm::Bool => self.bools(missing),
+            ValueForm::Int { width: 1 } => self.natives(i8::from_le_bytes, there, int as i8),
+            ValueForm::Int { width: 2 } => self.natives(i16::from_le_bytes, there, int as i16),
+            ValueForm::Int { width: 4 } => self.natives(i32::from_le_bytes, there, int as i32),
+            ValueForm::Int { .. } => self.natives(i64::from_le_bytes, there, int),
+            ValueForm::UInt { width: 1 } => self.natives(u8::from_le_bytes, there, uint as u8),
+            ValueForm::UInt { width: 2 } => self.natives(u16::from_le_bytes, there, uint as u16),
+            ValueForm::UInt { width: 4 } => self.natives(u32::from_le_bytes, there, uint as u32),
+            ValueForm::UInt { .. } => self.natives(u64::from_le_bytes, there, uint),
+            ValueForm::Float32 => self.natives(f32::from_le_bytes, there, float as f32),
+            ValueForm::Float64 => self.natives(f64::from_le_bytes, there, float),
+            ValueForm::Decimal { width: 8, .. } => {
                 self.natives(|bytes| i128::from(i64::from_le_bytes(bytes)), there, decimal)
             }
-            Form::Decimal { .. } => self.natives(i128::from_le_bytes, there, decimal),
-            Form::Interval => self.natives(interval_of, there, interval),
-            Form::Uuid => {
+            ValueForm::Decimal { .. } => self.natives(i128::from_le_bytes, there, decimal),
+            ValueForm::Interval => self.natives(interval_of, there, interval),
+            ValueForm::Uuid => {
                 let mut builder = FixedSizeBinaryBuilder::with_capacity(self.rows.len(), 16);
                 self.each(|field| {
                     let value = match (field, missing) {
@@ -119,7 +119,7 @@ impl ColumnOfRows<'_> {
                 })?;
                 Ok(Arc::new(builder.finish()))
             }
-            Form::Text => {
+            ValueForm::Text => {
                 let mut builder = StringViewBuilder::with_capacity(self.rows.len());
                 self.each(|field| {
                     match (field, missing) {
@@ -131,7 +131,7 @@ impl ColumnOfRows<'_> {
                 })?;
                 Ok(Arc::new(builder.finish()))
             }
-            Form::Blob => {
+            ValueForm::Blob => {
                 let mut builder = BinaryViewBuilder::with_capacity(self.rows.len());
                 self.each(|field| {
                     match (field, missing) {
@@ -143,7 +143,7 @@ impl ColumnOfRows<'_> {
                 })?;
                 Ok(Arc::new(builder.finish()))
             }
-            Form::Nested => self.nested(missing),
+            ValueForm::Nested => self.nested(missing),
         }
     }
 

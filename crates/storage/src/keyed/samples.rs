@@ -11,7 +11,7 @@ use super::ValueRef;
 
 /// A [`ValueRef`] that owns its bytes.
 #[derive(Clone, Debug)]
-pub(super) enum Value {
+pub(super) enum SampleValue {
     Null,
     Bool(bool),
     Int(i64),
@@ -23,57 +23,59 @@ pub(super) enum Value {
     Bytes(Vec<u8>),
 }
 
-impl Value {
+impl SampleValue {
     pub(super) fn of(value: ValueRef<'_>) -> Self {
         match value {
-            ValueRef::Null => Value::Null,
-            ValueRef::Bool(value) => Value::Bool(value),
-            ValueRef::Int(value) => Value::Int(value),
-            ValueRef::UInt(value) => Value::UInt(value),
-            ValueRef::Float(value) => Value::Float(value),
-            ValueRef::Decimal(value) => Value::Decimal(value),
-            ValueRef::Interval(value) => Value::Interval(value),
-            ValueRef::Text(value) => Value::Text(value.to_owned()),
-            ValueRef::Bytes(value) => Value::Bytes(value.to_vec()),
+            ValueRef::Null => SampleValue::Null,
+            ValueRef::Bool(value) => SampleValue::Bool(value),
+            ValueRef::Int(value) => SampleValue::Int(value),
+            ValueRef::UInt(value) => SampleValue::UInt(value),
+            ValueRef::Float(value) => SampleValue::Float(value),
+            ValueRef::Decimal(value) => SampleValue::Decimal(value),
+            ValueRef::Interval(value) => SampleValue::Interval(value),
+            ValueRef::Text(value) => SampleValue::Text(value.to_owned()),
+            ValueRef::Bytes(value) => SampleValue::Bytes(value.to_vec()),
         }
     }
 
     pub(super) fn as_ref(&self) -> ValueRef<'_> {
         match self {
-            Value::Null => ValueRef::Null,
-            Value::Bool(value) => ValueRef::Bool(*value),
-            Value::Int(value) => ValueRef::Int(*value),
-            Value::UInt(value) => ValueRef::UInt(*value),
-            Value::Float(value) => ValueRef::Float(*value),
-            Value::Decimal(value) => ValueRef::Decimal(*value),
-            Value::Interval(value) => ValueRef::Interval(*value),
-            Value::Text(value) => ValueRef::Text(value),
-            Value::Bytes(value) => ValueRef::Bytes(value),
+            SampleValue::Null => ValueRef::Null,
+            SampleValue::Bool(value) => ValueRef::Bool(*value),
+            SampleValue::Int(value) => ValueRef::Int(*value),
+            SampleValue::UInt(value) => ValueRef::UInt(*value),
+            SampleValue::Float(value) => ValueRef::Float(*value),
+            SampleValue::Decimal(value) => ValueRef::Decimal(*value),
+            SampleValue::Interval(value) => ValueRef::Interval(*value),
+            SampleValue::Text(value) => ValueRef::Text(value),
+            SampleValue::Bytes(value) => ValueRef::Bytes(value),
         }
     }
 
     /// Compares in SQL order, ascending with NULLS LAST. NaN is the greatest float and equals itself, and both zeros
     /// are equal.
-    pub(super) fn compare(&self, other: &Value) -> Ordering {
+    pub(super) fn compare(&self, other: &SampleValue) -> Ordering {
         match (self, other) {
-            (Value::Null, Value::Null) => Ordering::Equal,
-            (Value::Null, _) => Ordering::Greater,
-            (_, Value::Null) => Ordering::Less,
-            (Value::Bool(a), Value::Bool(b)) => a.cmp(b),
-            (Value::Int(a), Value::Int(b)) => a.cmp(b),
-            (Value::UInt(a), Value::UInt(b)) => a.cmp(b),
-            (Value::Float(a), Value::Float(b)) => a.partial_cmp(b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan())),
-            (Value::Decimal(a), Value::Decimal(b)) => a.cmp(b),
-            (Value::Interval(a), Value::Interval(b)) => a.cmp(b),
-            (Value::Text(a), Value::Text(b)) => a.as_bytes().cmp(b.as_bytes()),
-            (Value::Bytes(a), Value::Bytes(b)) => a.cmp(b),
+            (SampleValue::Null, SampleValue::Null) => Ordering::Equal,
+            (SampleValue::Null, _) => Ordering::Greater,
+            (_, SampleValue::Null) => Ordering::Less,
+            (SampleValue::Bool(a), SampleValue::Bool(b)) => a.cmp(b),
+            (SampleValue::Int(a), SampleValue::Int(b)) => a.cmp(b),
+            (SampleValue::UInt(a), SampleValue::UInt(b)) => a.cmp(b),
+            (SampleValue::Float(a), SampleValue::Float(b)) => {
+                a.partial_cmp(b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
+            }
+            (SampleValue::Decimal(a), SampleValue::Decimal(b)) => a.cmp(b),
+            (SampleValue::Interval(a), SampleValue::Interval(b)) => a.cmp(b),
+            (SampleValue::Text(a), SampleValue::Text(b)) => a.as_bytes().cmp(b.as_bytes()),
+            (SampleValue::Bytes(a), SampleValue::Bytes(b)) => a.cmp(b),
             _ => panic!("{self:?} and {other:?} must be of one type"),
         }
     }
 }
 
-impl PartialEq for Value {
-    fn eq(&self, other: &Value) -> bool {
+impl PartialEq for SampleValue {
+    fn eq(&self, other: &SampleValue) -> bool {
         self.compare(other) == Ordering::Equal
     }
 }
@@ -109,22 +111,22 @@ pub(super) fn ordered_kinds() -> Vec<SqlType> {
     kinds
 }
 
-fn ints(bits: u32) -> BoxedStrategy<Value> {
+fn ints(bits: u32) -> BoxedStrategy<SampleValue> {
     let (min, max) = (i64::MIN >> (64 - bits), i64::MAX >> (64 - bits));
-    prop_oneof![Just(min), Just(max), -2..3_i64, min..=max].prop_map(Value::Int).boxed()
+    prop_oneof![Just(min), Just(max), -2..3_i64, min..=max].prop_map(SampleValue::Int).boxed()
 }
 
-fn uints(bits: u32) -> BoxedStrategy<Value> {
+fn uints(bits: u32) -> BoxedStrategy<SampleValue> {
     let max = u64::MAX >> (64 - bits);
-    prop_oneof![Just(max), 0..3_u64, 0..=max].prop_map(Value::UInt).boxed()
+    prop_oneof![Just(max), 0..3_u64, 0..=max].prop_map(SampleValue::UInt).boxed()
 }
 
 /// Makes values of `kind` other than NULL. Few of them are distinct, so that some are equal, and the limits of the type
 /// occur often.
-pub(super) fn values(kind: &SqlType) -> BoxedStrategy<Value> {
+pub(super) fn values(kind: &SqlType) -> BoxedStrategy<SampleValue> {
     let special = || prop_oneof![Just(f64::NAN), Just(-0.0), Just(0.0), Just(f64::INFINITY), Just(f64::NEG_INFINITY)];
     match kind {
-        SqlType::Boolean => any::<bool>().prop_map(Value::Bool).boxed(),
+        SqlType::Boolean => any::<bool>().prop_map(SampleValue::Bool).boxed(),
         SqlType::Int8 => ints(8),
         SqlType::Int16 => ints(16),
         SqlType::Int32 | SqlType::Date => ints(32),
@@ -133,28 +135,30 @@ pub(super) fn values(kind: &SqlType) -> BoxedStrategy<Value> {
         SqlType::UInt16 => uints(16),
         SqlType::UInt32 => uints(32),
         SqlType::UInt64 => uints(64),
-        SqlType::Float32 => prop_oneof![special(), any::<f32>().prop_map(f64::from)].prop_map(Value::Float).boxed(),
-        SqlType::Float64 => prop_oneof![special(), any::<f64>()].prop_map(Value::Float).boxed(),
+        SqlType::Float32 => {
+            prop_oneof![special(), any::<f32>().prop_map(f64::from)].prop_map(SampleValue::Float).boxed()
+        }
+        SqlType::Float64 => prop_oneof![special(), any::<f64>()].prop_map(SampleValue::Float).boxed(),
         SqlType::Decimal { precision, .. } => {
             let max = 10_i128.pow(u32::from(*precision)) - 1;
-            prop_oneof![Just(max), Just(-max), -2..3_i128, -max..=max].prop_map(Value::Decimal).boxed()
+            prop_oneof![Just(max), Just(-max), -2..3_i128, -max..=max].prop_map(SampleValue::Decimal).boxed()
         }
         SqlType::Interval => {
             let parts = (any::<i32>(), any::<i32>(), any::<i64>());
             parts
-                .prop_map(|(months, days, nanos)| Value::Interval(IntervalMonthDayNano::new(months, days, nanos)))
+                .prop_map(|(months, days, nanos)| SampleValue::Interval(IntervalMonthDayNano::new(months, days, nanos)))
                 .boxed()
         }
-        SqlType::Text { .. } => prop_oneof!["[\0\u{1}aé]{0,4}", ".{0,20}"].prop_map(Value::Text).boxed(),
+        SqlType::Text { .. } => prop_oneof!["[\0\u{1}aé]{0,4}", ".{0,20}"].prop_map(SampleValue::Text).boxed(),
         SqlType::Blob => {
             let byte = || prop_oneof![Just(0_u8), Just(1), Just(254), Just(255), any::<u8>()];
-            proptest::collection::vec(byte(), 0..5).prop_map(Value::Bytes).boxed()
+            proptest::collection::vec(byte(), 0..5).prop_map(SampleValue::Bytes).boxed()
         }
         SqlType::Uuid => (any::<u8>(), any::<u8>())
             .prop_map(|(first, last)| {
                 let mut bytes = vec![0; 16];
                 (bytes[0], bytes[15]) = (first, last);
-                Value::Bytes(bytes)
+                SampleValue::Bytes(bytes)
             })
             .boxed(),
         SqlType::List(_) | SqlType::Struct(_) => {
@@ -164,12 +168,12 @@ pub(super) fn values(kind: &SqlType) -> BoxedStrategy<Value> {
                     arrow::array::ListArray::from_iter_primitive::<arrow::datatypes::Int32Type, _, _>([Some(items)]);
                 super::encode_nested(&(std::sync::Arc::new(list) as ArrayRef)).expect("a list is written")
             });
-            nested.prop_map(Value::Bytes).boxed()
+            nested.prop_map(SampleValue::Bytes).boxed()
         }
     }
 }
 
 /// Makes values of `kind`, some of them NULL.
-pub(super) fn nullable_values(kind: &SqlType) -> BoxedStrategy<Value> {
-    prop_oneof![1 => Just(Value::Null), 3 => values(kind)].boxed()
+pub(super) fn nullable_values(kind: &SqlType) -> BoxedStrategy<SampleValue> {
+    prop_oneof![1 => Just(SampleValue::Null), 3 => values(kind)].boxed()
 }

@@ -16,8 +16,8 @@ use memchr::memmem::Finder;
 use rowmill_base::{Error, Result};
 
 use super::StringList;
-use super::groups::Groups;
-use super::windows::{OwnBytes, Scratch};
+use super::groups::TextGroups;
+use super::windows::{OwnBytes, SlabScratch};
 
 /// No occurrence of the text. Greater than the end of every occurrence.
 const NOWHERE: u32 = u32::MAX;
@@ -25,10 +25,10 @@ const NOWHERE: u32 = u32::MAX;
 impl StringList<'_> {
     /// Sets the truth of each value of the groups `among` that contains `needle`, which must not be empty. `truth` must
     /// have one entry for each value of the list.
-    pub fn contains(&self, needle: &[u8], among: &Groups, truth: &mut [bool]) -> Result<()> {
+    pub fn contains(&self, needle: &[u8], among: &TextGroups, truth: &mut [bool]) -> Result<()> {
         assert_eq!(truth.len(), self.len(), "each value must have a truth");
-        let search = Search::new(needle);
-        let mut scratch = Scratch::default();
+        let search = ListSearch::new(needle);
+        let mut scratch = SlabScratch::default();
         for slab in self.slabs(among) {
             let values = self.values_of(slab.clone());
             search.find(&self.own_of_slab(slab, &mut scratch)?, &mut truth[values])?;
@@ -37,19 +37,19 @@ impl StringList<'_> {
     }
 }
 
-struct Search<'n> {
+struct ListSearch<'n> {
     needle: &'n [u8],
     finder: Finder<'n>,
     /// For each byte, whether the needle has it after its first byte.
     is_inside: [bool; 256],
 }
 
-impl Search<'_> {
-    fn new(needle: &[u8]) -> Search<'_> {
+impl ListSearch<'_> {
+    fn new(needle: &[u8]) -> ListSearch<'_> {
         assert!(!needle.is_empty(), "the needle must not be empty");
         let mut is_inside = [false; 256];
         needle[1..].iter().for_each(|byte| is_inside[usize::from(*byte)] = true);
-        Search { needle, finder: Finder::new(needle), is_inside }
+        ListSearch { needle, finder: Finder::new(needle), is_inside }
     }
 
     fn find(&self, own: &OwnBytes<'_>, truth: &mut [bool]) -> Result<()> {

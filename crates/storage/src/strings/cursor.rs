@@ -6,7 +6,7 @@ use super::StringList;
 
 /// Reads the values of a list in ascending order and can skip ahead.
 #[derive(Debug)]
-pub(super) struct Cursor<'l, 'a> {
+pub(super) struct ListCursor<'l, 'a> {
     list: &'l StringList<'a>,
     /// The group of the fields below. `None` before the first value.
     group: Option<usize>,
@@ -21,9 +21,9 @@ pub(super) struct Cursor<'l, 'a> {
     value: Vec<u8>,
 }
 
-impl<'l, 'a> Cursor<'l, 'a> {
-    pub(super) fn new(list: &'l StringList<'a>) -> Cursor<'l, 'a> {
-        Cursor { list, group: None, lengths: vec![], shared: vec![], payload: &[], next: 0, value: vec![] }
+impl<'l, 'a> ListCursor<'l, 'a> {
+    pub(super) fn new(list: &'l StringList<'a>) -> ListCursor<'l, 'a> {
+        ListCursor { list, group: None, lengths: vec![], shared: vec![], payload: &[], next: 0, value: vec![] }
     }
 
     /// Reads value `index` of the list. Panics if the list is shorter.
@@ -105,13 +105,13 @@ impl<'l, 'a> Cursor<'l, 'a> {
 impl StringList<'_> {
     /// Appends the bytes of one value to `out`. Panics if the list is shorter.
     pub fn get(&self, index: usize, out: &mut Vec<u8>) -> Result<()> {
-        out.extend_from_slice(Cursor::new(self).value(index)?);
+        out.extend_from_slice(ListCursor::new(self).value(index)?);
         Ok(())
     }
 
     /// The index of the first value that is not less than `bytes`, or the number of values if all are less.
     pub fn lower_bound(&self, bytes: &[u8]) -> Result<usize> {
-        let mut cursor = Cursor::new(self);
+        let mut cursor = ListCursor::new(self);
         // The border is in the last group whose head is less, unless even the first head is not less.
         let mut groups = 0..self.groups();
         while !groups.is_empty() {

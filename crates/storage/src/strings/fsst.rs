@@ -16,7 +16,7 @@ use fsst::{Compressor, Symbol};
 use memchr::memchr;
 use rowmill_base::{Error, Result};
 
-use super::reader::Reader;
+use super::reader::SectionReader;
 
 /// The maximum number of bytes of a symbol.
 pub(super) const SYMBOL_BYTES_MAX: usize = 8;
@@ -78,7 +78,7 @@ impl std::fmt::Debug for SymbolTable {
 
 impl SymbolTable {
     /// Reads the next symbol table of a section.
-    pub(super) fn read(section: &mut Reader<'_>) -> Result<SymbolTable> {
+    pub(super) fn read(section: &mut SectionReader<'_>) -> Result<SymbolTable> {
         let mut table = SymbolTable { words: [0; 256], lengths: [0; 256] };
         let symbols = usize::from(section.u8()?);
         table.lengths[..symbols].copy_from_slice(section.bytes(symbols)?);

@@ -17,7 +17,7 @@
 
 use rowmill_base::{Error, Result};
 
-use super::groups::Groups;
+use super::groups::TextGroups;
 use super::{GROUP_VALUES, front};
 
 /// The number of bytes of a gram.
@@ -140,9 +140,9 @@ impl<'a> Grams<'a> {
     }
 
     /// The groups in which a value may contain `needle`: all groups if `needle` is shorter than a gram.
-    pub fn groups_with(&self, needle: &[u8]) -> Groups {
+    pub fn groups_with(&self, needle: &[u8]) -> TextGroups {
         let row_bytes = row_bytes(self.groups);
-        let mut found = Groups::all(self.groups);
+        let mut found = TextGroups::all(self.groups);
         // A value can only contain the needle if it has all of its grams.
         for gram in needle.windows(GRAM_BYTES) {
             let row = &self.bytes[bit_of(gram_of(gram), self.bits) * row_bytes..][..row_bytes];
@@ -161,7 +161,7 @@ mod tests {
     use super::super::samples;
     use super::*;
 
-    fn found(groups: &Groups) -> Vec<usize> {
+    fn found(groups: &TextGroups) -> Vec<usize> {
         let mut all = Vec::new();
         while let Some(run) = groups.run_from(all.last().map_or(0, |last| last + 1)) {
             all.extend(run);

@@ -6,19 +6,19 @@ const WORD_BITS: usize = u64::BITS as usize;
 
 /// Some of the groups of one list.
 #[derive(Clone, Debug)]
-pub struct Groups {
+pub struct TextGroups {
     words: Vec<u64>,
 }
 
-impl Groups {
+impl TextGroups {
     /// All groups of a list of `groups` groups.
-    pub(super) fn all(groups: usize) -> Groups {
+    pub(super) fn all(groups: usize) -> TextGroups {
         let mut words = vec![u64::MAX; groups.div_ceil(WORD_BITS)];
         // Bits beyond the last group must never be set.
         if let (Some(last), partial @ 1..) = (words.last_mut(), groups % WORD_BITS) {
             *last = (1 << partial) - 1;
         }
-        Groups { words }
+        TextGroups { words }
     }
 
     /// The number of groups in the set.
@@ -68,7 +68,7 @@ mod tests {
         #[test]
         fn runs_cover_the_set_bits(words in prop::collection::vec(prop_oneof![Just(0), Just(u64::MAX), any::<u64>()], 0..5), last in 1_usize..=64) {
             let count = (words.len() * WORD_BITS).saturating_sub(WORD_BITS - last);
-            let mut groups = Groups::all(count);
+            let mut groups = TextGroups::all(count);
             groups.retain(words.iter().copied());
             let has = |group: &usize| words[group / WORD_BITS] >> (group % WORD_BITS) & 1 == 1;
             let wanted: Vec<usize> = (0..count).filter(has).collect();

@@ -7,7 +7,7 @@
 use rowmill_base::{Error, Result};
 
 use super::fsst::AsciiCodes;
-use super::windows::Scratch;
+use super::windows::SlabScratch;
 use super::{DecodedList, StringList, front};
 
 /// The unit of a string's length.
@@ -49,7 +49,7 @@ impl StringList<'_> {
     /// Replaces the length in bytes by the number of characters where they differ.
     fn count_characters(&self, lengths: &mut [u32]) -> Result<()> {
         let codes = self.symbols.as_ref().map(AsciiCodes::of);
-        let mut scratch = Scratch::default();
+        let mut scratch = SlabScratch::default();
         for group in 0..self.groups() {
             let payload = self.payload_of(group..group + 1)?;
             // If the group's own bytes are ASCII, so are the bytes that its values share, because they come from the

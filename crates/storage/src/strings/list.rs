@@ -18,9 +18,9 @@ use std::ops::Range;
 use rowmill_base::{Error, Result};
 
 use super::fsst::{self, SymbolTable};
-use super::groups::Groups;
+use super::groups::TextGroups;
 use super::packed::PackedInts;
-use super::reader::{Reader, u32_at};
+use super::reader::{SectionReader, u32_at};
 use super::{LIST_BYTES_MAX, front};
 
 /// The size of the fixed part at the front.
@@ -79,7 +79,7 @@ impl<'a> StringList<'a> {
     /// Opens the list in `bytes`, which must have exactly one list. `values` is the number of values according to the
     /// chunk.
     pub fn open(bytes: &'a [u8], values: usize) -> Result<StringList<'a>> {
-        let mut section = Reader::new(bytes);
+        let mut section = SectionReader::new(bytes);
         let tag = section.u8()?;
         let group_log2 = section.u8()?;
         let reserved = section.bytes(2)?;
@@ -165,17 +165,17 @@ impl<'a> StringList<'a> {
     }
 
     /// The set of all groups.
-    pub fn all_groups(&self) -> Groups {
-        Groups::all(self.groups())
+    pub fn all_groups(&self) -> TextGroups {
+        TextGroups::all(self.groups())
     }
 
     /// Keeps only those of `values` that are in some groups.
-    pub fn retain_in(&self, groups: &Groups, values: &mut Vec<u32>) {
+    pub fn retain_in(&self, groups: &TextGroups, values: &mut Vec<u32>) {
         values.retain(|value| groups.has(*value as usize >> self.group_log2));
     }
 
     /// The number of values of some groups.
-    pub fn values_in(&self, groups: &Groups) -> usize {
+    pub fn values_in(&self, groups: &TextGroups) -> usize {
         (groups.len() * self.group_values()).min(self.values)
     }
 

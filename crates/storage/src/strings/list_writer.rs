@@ -48,7 +48,7 @@ fn write(values: &[&[u8]], layout: ListLayout, compressor: Option<&Compressor>) 
     }
     let mut out = Vec::with_capacity(HEADER_BYTES + if compressor.is_some() { total / 2 } else { total });
     out.resize(HEADER_BYTES, 0);
-    let Stored { shared, lengths, ends } = write_payload(values, layout, compressor, &mut out);
+    let StoredValues { shared, lengths, ends } = write_payload(values, layout, compressor, &mut out);
     // Bad input can double in size when it is compressed.
     let Ok(payload_bytes) = u32::try_from(out.len() - HEADER_BYTES) else {
         return Err(Error::internal(format!("{} bytes of codes for {total} bytes of values", out.len())));
@@ -73,14 +73,19 @@ fn write(values: &[&[u8]], layout: ListLayout, compressor: Option<&Compressor>) 
 
 /// The parts after the payload: for each value its shared length, the length of its own bytes, and the end of these.
 #[derive(Default)]
-struct Stored {
+struct StoredValues {
     shared: Vec<u32>,
     lengths: Vec<u32>,
     ends: Vec<u64>,
 }
 
-fn write_payload(values: &[&[u8]], layout: ListLayout, compressor: Option<&Compressor>, out: &mut Vec<u8>) -> Stored {
-    let mut stored = Stored::default();
+fn write_payload(
+    values: &[&[u8]],
+    layout: ListLayout,
+    compressor: Option<&Compressor>,
+    out: &mut Vec<u8>,
+) -> StoredValues {
+    let mut stored = StoredValues::default();
     let mut own: Vec<&[u8]> = Vec::with_capacity(SLAB.min(values.len()));
     for slab in values.chunks(SLAB) {
         // Load the whole slab into the cache first.

@@ -42,7 +42,7 @@ mod windows;
 pub use decoded::DecodedList;
 pub use dictionary::Dictionary;
 pub use grams::{Grams, encode_grams};
-pub use groups::Groups;
+pub use groups::TextGroups;
 pub use input::ByteStrings;
 pub use lengths::LengthUnit;
 pub use list::{ListLayout, StringList};

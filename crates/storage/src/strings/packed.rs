@@ -13,7 +13,7 @@ use std::ops::Range;
 
 use rowmill_base::{Error, Result};
 
-use super::reader::{Reader, u32_at};
+use super::reader::{SectionReader, u32_at};
 use crate::encoding::pack_in_order;
 
 /// The size of a patch: its position and its number.
@@ -63,7 +63,7 @@ pub(super) struct PackedInts<'a> {
 
 impl<'a> PackedInts<'a> {
     /// Opens the next `len` numbers of a section.
-    pub(super) fn read(section: &mut Reader<'a>, len: usize) -> Result<PackedInts<'a>> {
+    pub(super) fn read(section: &mut SectionReader<'a>, len: usize) -> Result<PackedInts<'a>> {
         let width = u32::from(section.u8()?);
         let base = section.u32()?;
         let patches = section.u32()? as usize;
@@ -160,7 +160,7 @@ mod tests {
             to in 0usize..300,
         ) {
             let bytes = stored(&numbers);
-            let mut reader = Reader::new(&bytes);
+            let mut reader = SectionReader::new(&bytes);
             let packed = PackedInts::read(&mut reader, numbers.len()).unwrap();
             prop_assert!(reader.rest().is_empty());
             let to = to.min(numbers.len());
@@ -176,7 +176,7 @@ mod tests {
             steps in prop::collection::vec((0usize..40, 0usize..20), 0..20),
         ) {
             let bytes = stored(&numbers);
-            let packed = PackedInts::read(&mut Reader::new(&bytes), numbers.len()).unwrap();
+            let packed = PackedInts::read(&mut SectionReader::new(&bytes), numbers.len()).unwrap();
             let (mut at, mut patch) = (0, 0);
             for (gap, len) in steps {
                 let from = (at + gap).min(numbers.len());
@@ -190,7 +190,7 @@ mod tests {
 
         #[test]
         fn hostile_bytes_never_cause_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..100), len in 0usize..50) {
-            if let Ok(packed) = PackedInts::read(&mut Reader::new(&bytes), len) {
+            if let Ok(packed) = PackedInts::read(&mut SectionReader::new(&bytes), len) {
                 let mut out = Vec::new();
                 packed.unpack(len / 2..len, &mut out);
                 prop_assert_eq!(out.len(), len - len / 2);

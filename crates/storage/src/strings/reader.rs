@@ -4,11 +4,11 @@ use rowmill_base::{Error, Result};
 
 /// The rest of a stored section.
 #[derive(Clone, Debug)]
-pub(super) struct Reader<'a>(&'a [u8]);
+pub(super) struct SectionReader<'a>(&'a [u8]);
 
-impl<'a> Reader<'a> {
-    pub(super) fn new(bytes: &'a [u8]) -> Reader<'a> {
-        Reader(bytes)
+impl<'a> SectionReader<'a> {
+    pub(super) fn new(bytes: &'a [u8]) -> SectionReader<'a> {
+        SectionReader(bytes)
     }
 
     /// Takes the next `len` bytes.

@@ -13,9 +13,9 @@ use arrow::array::{Array, ArrayRef};
 use arrow::buffer::NullBuffer;
 use rowmill_base::{Error, Result};
 
-use super::cursor::Cursor;
+use super::cursor::ListCursor;
 use super::list_writer::encode_in_row_order;
-use super::reader::Reader;
+use super::reader::SectionReader;
 use super::sink::Sink;
 use super::{ByteStrings, LIST_BYTES_MAX, StringKind, StringList, StringWindow};
 
@@ -59,9 +59,9 @@ pub struct StringRows<'a> {
 impl<'a> StringRows<'a> {
     /// Opens the rows in `bytes`, which must have exactly them. `rows` is their number according to the chunk.
     pub fn open(bytes: &'a [u8], rows: usize) -> Result<StringRows<'a>> {
-        let mut section = Reader::new(bytes);
+        let mut section = SectionReader::new(bytes);
         let parts = section.u32()? as usize;
-        let mut sizes = Reader::new(section.bytes(parts.saturating_mul(12))?);
+        let mut sizes = SectionReader::new(section.bytes(parts.saturating_mul(12))?);
         let mut opened = Vec::new();
         let mut first = 0;
         for _ in 0..parts {
@@ -135,7 +135,7 @@ impl<'a> StringRows<'a> {
         for (first, part) in &self.parts {
             let end = first + part.len();
             let rows = &rows[taken..taken + rows[taken..].partition_point(|&row| (row as usize) < end)];
-            let mut cursor = Cursor::new(part);
+            let mut cursor = ListCursor::new(part);
             let mut sink = Sink::new(kind, rows.len(), 0);
             for &row in rows {
                 // A NULL row stores an empty string, which must not be read as a value.

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use rowmill_base::{Error, Result};
 
-use super::groups::Groups;
+use super::groups::TextGroups;
 use super::picked::Picked;
 use super::{StringList, front, fsst};
 
@@ -82,7 +82,7 @@ pub(super) struct OwnBytes<'a> {
 
 /// The buffers for decoding one slab, kept for the next one.
 #[derive(Default)]
-pub(super) struct Scratch {
+pub(super) struct SlabScratch {
     /// The own and the shared length of each value, and the end of each value.
     lengths: Vec<u32>,
     shared: Vec<u32>,
@@ -101,7 +101,7 @@ impl StringList<'_> {
         mut each: impl FnMut(StringWindow<'_>) -> Result<()>,
     ) -> Result<()> {
         assert!(values.start <= values.end && values.end <= self.len(), "{values:?} of {} values", self.len());
-        let mut scratch = Scratch::default();
+        let mut scratch = SlabScratch::default();
         // `room` is what the header still allows. It bounds the memory that damaged lengths can ask for.
         let mut room = self.decoded_bytes();
         let end = values.end.div_ceil(self.group_values());
@@ -123,10 +123,10 @@ impl StringList<'_> {
     /// Calls `each` with windows of the values of some groups, in order.
     pub fn for_each_window_of(
         &self,
-        groups: &Groups,
+        groups: &TextGroups,
         mut each: impl FnMut(StringWindow<'_>) -> Result<()>,
     ) -> Result<()> {
-        let mut scratch = Scratch::default();
+        let mut scratch = SlabScratch::default();
         let mut room = self.decoded_bytes();
         for slab in self.slabs(groups) {
             let first = self.values_of(slab.clone()).start;
@@ -141,7 +141,7 @@ impl StringList<'_> {
     /// only groups that have a wanted value, and no more of them than necessary. Panics if the list is shorter.
     pub fn for_each_wanted(&self, wanted: &[u32], mut each: impl FnMut(StringWindow<'_>) -> Result<()>) -> Result<()> {
         debug_assert!(wanted.is_sorted_by(|a, b| a < b), "the wanted values must ascend, each at most once");
-        let (mut scratch, mut picked) = (Scratch::default(), Picked::default());
+        let (mut scratch, mut picked) = (SlabScratch::default(), Picked::default());
         let mut room = self.decoded_bytes();
         // The values from `given` to `first` are collected, and the bytes of those before `fetched` were requested from
         // memory.
@@ -222,7 +222,7 @@ impl StringList<'_> {
     }
 
     /// Splits some groups into slabs. Before short runs, touches their bytes together, like [`Self::fetch`].
-    pub(super) fn slabs<'s>(&'s self, groups: &'s Groups) -> impl Iterator<Item = Range<usize>> + 's {
+    pub(super) fn slabs<'s>(&'s self, groups: &'s TextGroups) -> impl Iterator<Item = Range<usize>> + 's {
         let mut run = 0..0;
         let mut fetched = 0;
         std::iter::from_fn(move || {
@@ -239,7 +239,7 @@ impl StringList<'_> {
     }
 
     /// Touches the bytes of `run` and of the runs after it, up to a long run. Returns the end of the last one.
-    fn fetch_runs(&self, mut run: Range<usize>, groups: &Groups) -> usize {
+    fn fetch_runs(&self, mut run: Range<usize>, groups: &TextGroups) -> usize {
         let (mut end, mut fetched, mut glances) = (run.end, 0, 0);
         while fetched < GROUPS_AT_ONCE && run.len() < GROUPS_AT_ONCE {
             (end, fetched) = (run.end, fetched + run.len());
@@ -268,7 +268,7 @@ impl StringList<'_> {
     pub(super) fn decode_slab<'s>(
         &self,
         groups: Range<usize>,
-        scratch: &'s mut Scratch,
+        scratch: &'s mut SlabScratch,
         room: usize,
     ) -> Result<(&'s [u8], &'s [u32])>
     where
@@ -276,7 +276,7 @@ impl StringList<'_> {
     {
         let payload = self.payload_of(groups.clone())?;
         let is_whole = !self.read_lengths(groups, scratch);
-        let Scratch { lengths, shared, offsets, own, values: whole } = scratch;
+        let SlabScratch { lengths, shared, offsets, own, values: whole } = scratch;
         // If no value shares bytes, the own bytes are the values.
         if is_whole {
             front::offsets(None, lengths, room, offsets)?;
@@ -293,13 +293,13 @@ impl StringList<'_> {
     }
 
     /// Decodes only the own bytes of a slab's values.
-    pub(super) fn own_of_slab<'s>(&self, groups: Range<usize>, scratch: &'s mut Scratch) -> Result<OwnBytes<'s>>
+    pub(super) fn own_of_slab<'s>(&self, groups: Range<usize>, scratch: &'s mut SlabScratch) -> Result<OwnBytes<'s>>
     where
         Self: 's,
     {
         let payload = self.payload_of(groups.clone())?;
         let is_shared = self.read_lengths(groups, scratch);
-        let Scratch { lengths, shared, offsets, own, .. } = scratch;
+        let SlabScratch { lengths, shared, offsets, own, .. } = scratch;
         front::offsets(None, lengths, self.decoded_bytes(), offsets)?;
         let total = offsets[lengths.len()] as usize;
         let bytes = &self.decode_own(payload, total, own)?[..total];
@@ -307,7 +307,7 @@ impl StringList<'_> {
     }
 
     /// Reads the own and shared lengths of the values of `groups`. Returns whether values share bytes.
-    fn read_lengths(&self, groups: Range<usize>, scratch: &mut Scratch) -> bool {
+    fn read_lengths(&self, groups: Range<usize>, scratch: &mut SlabScratch) -> bool {
         let values = self.values_of(groups);
         scratch.lengths.clear();
         self.lengths.unpack(values.clone(), &mut scratch.lengths);

@@ -11,7 +11,7 @@ use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use rowmill_base::CommitId;
 use rowmill_storage::keyed::KeyRange;
-use rowmill_txn::keyed::{Found, VersionBatch, VersionCursor, Versions};
+use rowmill_txn::keyed::{VersionBatch, VersionCursor, Versions, Visibility};
 
 use crate::size;
 
@@ -92,7 +92,7 @@ pub(crate) fn benches(criterion: &mut Criterion) {
         bencher.iter(|| {
             for _ in 0..points {
                 let got = versions.get(&keys[rng.random_range(0..count)], newest, &mut row);
-                assert_eq!((got.found, row.len()), (Found::Row, ROW.len()));
+                assert_eq!((got.found, row.len()), (Visibility::Row, ROW.len()));
             }
         });
     });
@@ -100,7 +100,7 @@ pub(crate) fn benches(criterion: &mut Criterion) {
         bencher.iter(|| {
             for _ in 0..points {
                 let got = versions.get(&key(count + rng.random_range(0..count)), newest, &mut row);
-                assert_eq!(got.found, Found::Unknown);
+                assert_eq!(got.found, Visibility::Unknown);
             }
         });
     });

@@ -12,7 +12,7 @@ use rowmill_base::{Cancel, CommitId, Error, Result};
 use rowmill_io::{Disk, DiskFile, OpenMode};
 
 use super::BackedUp;
-use crate::codec::{Reader, Writer};
+use crate::codec::{RecordReader, Writer};
 
 /// The name of the list. A folder with such a file is a backup and must not be written.
 pub(crate) const NAME: &str = "BACKUP";
@@ -95,7 +95,7 @@ impl Contents {
         let damaged = || Error::corrupt("the list of the backup's files is damaged").hint("use another backup");
         let (head, sum) = bytes.split_last_chunk::<4>().ok_or_else(damaged)?;
         let listed = head.strip_prefix(MARK).ok_or_else(damaged)?;
-        let mut input = Reader::new(listed, "the list of the backup's files");
+        let mut input = RecordReader::new(listed, "the list of the backup's files");
         let version = input.u32()?;
         // We look at the version before the checksum, because a newer version may keep its checksum elsewhere.
         if version > VERSION && crc32fast::hash(head) == u32::from_le_bytes(*sum) {

@@ -411,15 +411,15 @@ fn rocks_base_conforms() {
 }
 
 #[derive(Clone, Debug)]
-enum Change {
+enum ConformanceChange {
     Put(Vec<u8>, Vec<u8>),
     Delete(Vec<u8>),
     DeletePrefix(Vec<u8>),
 }
 
 #[derive(Clone, Debug)]
-enum Step {
-    Write(Vec<Change>),
+enum BaseStep {
+    Write(Vec<ConformanceChange>),
     /// Begins a read and holds it.
     Hold,
     /// Checks and drops one of the held reads.
@@ -431,36 +431,36 @@ fn key() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(prop_oneof![Just(1_u8), Just(0x61), Just(0x62), Just(0xFF)], 1..5)
 }
 
-fn change() -> impl Strategy<Value = Change> {
+fn change() -> impl Strategy<Value = ConformanceChange> {
     prop_oneof![
-        6 => (key(), prop::collection::vec(any::<u8>(), 0..9)).prop_map(|(key, value)| Change::Put(key, value)),
-        3 => key().prop_map(Change::Delete),
+        6 => (key(), prop::collection::vec(any::<u8>(), 0..9)).prop_map(|(key, value)| ConformanceChange::Put(key, value)),
+        3 => key().prop_map(ConformanceChange::Delete),
         1 => key().prop_map(|mut key| {
             key.truncate(2);
-            Change::DeletePrefix(key)
+            ConformanceChange::DeletePrefix(key)
         }),
     ]
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = BaseStep> {
     prop_oneof![
-        5 => prop::collection::vec(change(), 0..12).prop_map(Step::Write),
-        2 => Just(Step::Hold),
-        2 => any::<usize>().prop_map(Step::Check),
+        5 => prop::collection::vec(change(), 0..12).prop_map(BaseStep::Write),
+        2 => Just(BaseStep::Hold),
+        2 => any::<usize>().prop_map(BaseStep::Check),
     ]
 }
 
-fn apply(model: &mut BTreeMap<Vec<u8>, Vec<u8>>, batch: &mut WriteBatch, change: &Change) {
+fn apply(model: &mut BTreeMap<Vec<u8>, Vec<u8>>, batch: &mut WriteBatch, change: &ConformanceChange) {
     match change {
-        Change::Put(key, value) => {
+        ConformanceChange::Put(key, value) => {
             batch.put(key.clone(), value.clone());
             model.insert(key.clone(), value.clone());
         }
-        Change::Delete(key) => {
+        ConformanceChange::Delete(key) => {
             batch.delete(key.clone());
             model.remove(key);
         }
-        Change::DeletePrefix(prefix) => {
+        ConformanceChange::DeletePrefix(prefix) => {
             batch.delete_prefix(prefix.clone());
             model.retain(|key, _| !key.starts_with(prefix));
         }
@@ -478,24 +478,24 @@ fn check(read: &dyn BaseRead, commit: u64, model: &BTreeMap<Vec<u8>, Vec<u8>>) {
     }
 }
 
-fn run(base: &dyn OrderedBase, steps: &[Step]) {
+fn run(base: &dyn OrderedBase, steps: &[BaseStep]) {
     let mut model = BTreeMap::new();
     let (mut commit, mut held) = (0, Vec::new());
     for step in steps {
         match step {
-            Step::Write(changes) => {
+            BaseStep::Write(changes) => {
                 let mut batch = WriteBatch::new();
                 changes.iter().for_each(|change| apply(&mut model, &mut batch, change));
                 commit += 2;
                 base.write(&batch, CommitId(commit)).unwrap();
             }
-            Step::Hold => held.push((base.read().unwrap(), commit, model.clone())),
-            Step::Check(which) if !held.is_empty() => {
+            BaseStep::Hold => held.push((base.read().unwrap(), commit, model.clone())),
+            BaseStep::Check(which) if !held.is_empty() => {
                 let (read, commit, model) = held.remove(which % held.len());
                 // The read should see the model as it was when the read began.
                 check(&*read, commit, &model);
             }
-            Step::Check(_) => check(&*base.read().unwrap(), commit, &model),
+            BaseStep::Check(_) => check(&*base.read().unwrap(), commit, &model),
         }
         assert_eq!(base.oldest_reader().unwrap(), held.iter().map(|(_, commit, _)| CommitId(*commit)).min());
     }

@@ -296,7 +296,7 @@ impl OpenBase {
     fn try_write(&self, batch: &WriteBatch, at: CommitId) -> Result<bool> {
         // A remapping would unmap the pages of the write, so stay inside the gate until it ends.
         let _entered = self.gate.enter();
-        let written = self.env.write_txn().map_err(Failure::from).and_then(|transaction| {
+        let written = self.env.write_txn().map_err(WriteFailure::from).and_then(|transaction| {
             // The read is only an aid for `apply_in_runs`. Without a free reader slot we write without it.
             let before = self.env.read_txn().ok();
             let mut write = LmdbWrite { transaction, base: self, stored: Vec::new() };
@@ -311,9 +311,9 @@ impl OpenBase {
         });
         match written {
             Ok(()) => Ok(true),
-            Err(Failure::Lmdb(heed::Error::Mdb(MdbError::MapFull | MdbError::MapResized))) => Ok(false),
-            Err(Failure::Lmdb(e)) => Err(self.error("write", e)),
-            Err(Failure::Ours(e)) => Err(e),
+            Err(WriteFailure::Lmdb(heed::Error::Mdb(MdbError::MapFull | MdbError::MapResized))) => Ok(false),
+            Err(WriteFailure::Lmdb(e)) => Err(self.error("write", e)),
+            Err(WriteFailure::Ours(e)) => Err(e),
         }
     }
 
@@ -471,20 +471,20 @@ impl fmt::Debug for LmdbBase {
 }
 
 /// A failure inside a write. LMDB's may only mean that the mapping must grow.
-enum Failure {
+enum WriteFailure {
     Lmdb(heed::Error),
     Ours(Error),
 }
 
-impl From<heed::Error> for Failure {
+impl From<heed::Error> for WriteFailure {
     fn from(error: heed::Error) -> Self {
-        Failure::Lmdb(error)
+        WriteFailure::Lmdb(error)
     }
 }
 
-impl From<Error> for Failure {
+impl From<Error> for WriteFailure {
     fn from(error: Error) -> Self {
-        Failure::Ours(error)
+        WriteFailure::Ours(error)
     }
 }
 
@@ -496,13 +496,13 @@ struct LmdbWrite<'a> {
 }
 
 impl LmdbWrite<'_> {
-    fn last_commit(&self) -> Result<CommitId, Failure> {
+    fn last_commit(&self) -> Result<CommitId, WriteFailure> {
         let stored = self.base.map.get(&self.transaction, LAST_COMMIT_KEY)?;
         Ok(CommitId(number(LAST_COMMIT_KEY, stored, &self.base.file)?.map_or(0, u64::from_le_bytes)))
     }
 
     /// Applies a batch and treats runs of new keys as runs. `before` reads the state that the transaction began with.
-    fn apply_in_runs(&mut self, batch: &WriteBatch, before: RoTxn<'_, WithoutTls>) -> Result<(), Failure> {
+    fn apply_in_runs(&mut self, batch: &WriteBatch, before: RoTxn<'_, WithoutTls>) -> Result<(), WriteFailure> {
         let map = &self.base.map;
         let mut operations = batch.operations().peekable();
         // After a failed look for a run we pass more operations before the next look, so that batches without runs pay
@@ -524,7 +524,7 @@ impl LmdbWrite<'_> {
         Ok(())
     }
 
-    fn apply(&mut self, operation: Operation<'_>) -> Result<(), Failure> {
+    fn apply(&mut self, operation: Operation<'_>) -> Result<(), WriteFailure> {
         match operation {
             Operation::Put { key, value } => self.put(key, value),
             Operation::Delete { key } => {
@@ -538,13 +538,13 @@ impl LmdbWrite<'_> {
         }
     }
 
-    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Failure> {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), WriteFailure> {
         seal(key, value, &mut self.stored);
         Ok(self.base.map.put(&mut self.transaction, key, &self.stored)?)
     }
 
     /// Records that this transaction made commit `at`, and forgets transactions that no process reads any longer.
-    fn note_commit(&mut self, at: CommitId) -> Result<(), Failure> {
+    fn note_commit(&mut self, at: CommitId) -> Result<(), WriteFailure> {
         let this = self.transaction.id() as u64;
         let oldest = match &self.base.readers {
             Some(readers) => {

@@ -100,11 +100,11 @@ pub(super) struct TreeReader {
 
 /// The nodes that lead to an entry, root first. Empty before the first search and after a failed one.
 #[derive(Debug, Default)]
-struct Path(Vec<Step>);
+struct Path(Vec<PathStep>);
 
 /// A node of a page.
 #[derive(Clone, Copy, Debug)]
-struct Step {
+struct PathStep {
     page: u64,
     node: usize,
 }
@@ -325,11 +325,11 @@ impl TreeReader {
         while !self.is_leaf(path.0.len()) {
             let node = page.search(1, key, true, common)? - 1;
             common = page.common_below(node, key, common)?;
-            path.0.push(Step { page: page.number, node });
+            path.0.push(PathStep { page: page.number, node });
             page = self.page(page.child(node)?, path.0.len())?;
         }
         let node = page.search(0, key, false, common)?;
-        path.0.push(Step { page: page.number, node });
+        path.0.push(PathStep { page: page.number, node });
         match node < page.nodes {
             true => Ok(true),
             false => self.advance_leaf(path, false),
@@ -353,11 +353,11 @@ impl TreeReader {
     fn advance_leaf(&self, path: &mut Path, backward: bool) -> Result<bool> {
         // Climb until a branch has another child in this direction, then descend along its edge.
         path.0.pop();
-        while let Some(Step { page, node }) = path.0.pop() {
+        while let Some(PathStep { page, node }) = path.0.pop() {
             let page = self.page(page, path.0.len())?;
             match if backward { node.checked_sub(1) } else { Some(node + 1) } {
                 Some(next) if next < page.nodes => {
-                    path.0.push(Step { page: page.number, node: next });
+                    path.0.push(PathStep { page: page.number, node: next });
                     return self.descend(path, Some(page.child(next)?), backward);
                 }
                 _ => {}
@@ -383,7 +383,7 @@ impl TreeReader {
             let page = self.page(next, path.0.len())?;
             let node = if to_last { page.nodes - 1 } else { 0 };
             let is_leaf = self.is_leaf(path.0.len());
-            path.0.push(Step { page: next, node });
+            path.0.push(PathStep { page: next, node });
             if is_leaf {
                 return Ok(true);
             }
@@ -393,7 +393,7 @@ impl TreeReader {
 
     /// The leaf that a path leads to, and the node in the leaf.
     fn leaf(&self, path: &Path) -> Result<(Page<'_>, usize)> {
-        let Step { page, node } = *path.0.last().expect("the path leads to an entry");
+        let PathStep { page, node } = *path.0.last().expect("the path leads to an entry");
         Ok((self.page(page, path.0.len() - 1)?, node))
     }
 

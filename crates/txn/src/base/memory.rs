@@ -25,11 +25,11 @@ const SCAN_ENTRIES: usize = 64;
 /// An ordered base in memory. Its content is lost when it is dropped.
 #[derive(Debug, Default)]
 pub struct MemoryBase {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<MemoryState>>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct MemoryState {
     versions: BTreeMap<Vec<u8>, Vec<Version>>,
     /// The number of the last write.
     write: u64,
@@ -59,7 +59,7 @@ fn seen(versions: &[Version], write: u64) -> Option<&Arc<[u8]>> {
     versions.iter().rev().find(|version| version.write <= write)?.value.as_ref()
 }
 
-impl State {
+impl MemoryState {
     fn set(&mut self, key: &[u8], value: Option<&[u8]>) {
         let version = Version { write: self.write, value: value.map(Arc::from) };
         // Deleting an absent key must not leave a version.
@@ -163,7 +163,7 @@ impl OrderedBase for MemoryBase {
 }
 
 struct MemoryRead {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<MemoryState>>,
     write: u64,
     commit: CommitId,
 }

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use rowmill_base::Result;
 use rowmill_storage::{ColumnFile, Extent};
 
-use super::{Check, Finding};
+use super::{Finding, RunningCheck};
 use crate::snapshot::Snapshot;
 
 /// The extents of each file, which must not overlap, and whether each of them waits to be freed.
 type Extents = BTreeMap<String, (Arc<ColumnFile>, Vec<(Extent, bool)>)>;
 
-impl Check<'_> {
+impl RunningCheck<'_> {
     /// Checks the space that each of `states` names. Only the first state decides which files have no name.
     pub(super) fn space(&mut self, states: &[&Arc<Snapshot>]) -> Result<()> {
         let mut space = Finding::new("space");

@@ -4,7 +4,7 @@
 use rowmill_base::{Cancel, Error, Result};
 use rowmill_storage::keyed::KeyRange;
 
-use super::{Check, Finding};
+use super::{Finding, RunningCheck};
 use crate::keyed::{RangeScan, RowBatch, TableCodec, WriteBuffers, index_head};
 use crate::parents::{Sought, find_parent, foreign_keys};
 use crate::snapshot::Snapshot;
@@ -51,7 +51,7 @@ fn scan_of(head: &[u8]) -> RangeScan {
     scan
 }
 
-impl Check<'_> {
+impl RunningCheck<'_> {
     pub(super) fn keyed_tables(&mut self, state: &Snapshot) -> Result<()> {
         look_anew(state);
         for def in state.catalog.all_tables().filter(|def| def.keyed.is_some()) {
@@ -99,8 +99,9 @@ impl Check<'_> {
                     if matches!(finding.take(sought)?, Some(Some(Sought::Nothing | Sought::Impossible))) {
                         let (said, parent) = (codec.say(key), &parents.def().name);
                         let name = &foreign_key.name;
-                        finding
-                            .problem(format!("the row {said} has by foreign key {name} no parent in table {parent}"));
+                        finding.problem(format!(
+                            "the row {said} violates foreign key {name}: table {parent} has no such row"
+                        ));
                     }
                 }
                 let read = codec.row(key, row)?;

@@ -5,12 +5,12 @@ use std::collections::HashSet;
 use rowmill_base::{BlockId, Result};
 use rowmill_storage::{ROW_NUMBERS_NAME, TableDef};
 
-use super::{Check, Finding};
+use super::{Finding, RunningCheck};
 use crate::deletes::Holder;
 use crate::manifest::Meta;
 use crate::snapshot::{Snapshot, TableSnapshot};
 
-impl Check<'_> {
+impl RunningCheck<'_> {
     /// Checks each table and each of its columns. `meta` has the next unused ids, if they are known.
     pub(super) fn tables(&mut self, state: &Snapshot, meta: Option<Meta>) -> Result<()> {
         let mut blocks = HashSet::new();

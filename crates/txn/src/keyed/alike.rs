@@ -20,7 +20,7 @@ use rowmill_storage::keyed::{KeyRange, SHORT_BYTES};
 use super::index_codec::IndexCodec;
 use super::index_scan::FoundRow;
 use super::range_scan::RangeScan;
-use super::reader::Reader;
+use super::reader::KeyedReader;
 use super::table_codec::{HEAD_BYTES, TableCodec};
 
 /// The most bytes of values that are sorted together.
@@ -77,7 +77,7 @@ impl Alike {
         &mut self,
         codec: &TableCodec,
         index: &IndexCodec,
-        reader: &Reader<'_>,
+        reader: &KeyedReader<'_>,
         asked: Option<&KeyRange>,
         found: &mut FoundRow,
     ) -> Result<bool> {
@@ -116,7 +116,7 @@ impl Alike {
         &mut self,
         codec: &TableCodec,
         index: &IndexCodec,
-        reader: &Reader<'_>,
+        reader: &KeyedReader<'_>,
         asked: Option<&KeyRange>,
         found: &mut FoundRow,
     ) -> Result<()> {

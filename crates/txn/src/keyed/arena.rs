@@ -21,20 +21,20 @@ const FULL: &str = "the recent rows of an index must not exceed 32 GiB";
 
 /// The place of a record: the number of its chunk, and its unit in the chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place(pub(super) u32);
+pub(super) struct ArenaOffset(pub(super) u32);
 
-impl Place {
+impl ArenaOffset {
     /// No record. Chunk 0 has none.
-    pub(super) const NONE: Place = Place(0);
+    pub(super) const NONE: ArenaOffset = ArenaOffset(0);
 
     /// The place at byte `at` of chunk `number`.
-    fn of(number: usize, at: usize) -> Place {
-        Place((number * UNITS_PER_CHUNK + at / UNIT_BYTES) as u32)
+    fn of(number: usize, at: usize) -> ArenaOffset {
+        ArenaOffset((number * UNITS_PER_CHUNK + at / UNIT_BYTES) as u32)
     }
 
     /// The place of the next record in the same chunk, if this one has `record_bytes` bytes.
-    pub(super) fn behind(self, record_bytes: usize) -> Place {
-        Place(self.0 + (whole_units(record_bytes) / UNIT_BYTES) as u32)
+    pub(super) fn behind(self, record_bytes: usize) -> ArenaOffset {
+        ArenaOffset(self.0 + (whole_units(record_bytes) / UNIT_BYTES) as u32)
     }
 
     fn chunk(self) -> usize {
@@ -135,32 +135,32 @@ impl Arena {
 
     /// Adds a record with `head` and `body`, and returns its place.
     #[inline]
-    pub(super) fn push<const N: usize>(&mut self, head: &[u8; N], body: &[u8]) -> Place {
+    pub(super) fn push<const N: usize>(&mut self, head: &[u8; N], body: &[u8]) -> ArenaOffset {
         let record_bytes = whole_units(head.len() + body.len());
         let number = self.chunk_with_room(record_bytes);
         let (at, record) = self.chunks[number].extend(record_bytes);
         let (own_head, rest) = record.split_at_mut(head.len());
         own_head.copy_from_slice(head);
         rest[..body.len()].copy_from_slice(body);
-        Place::of(number, at)
+        ArenaOffset::of(number, at)
     }
 
     /// The bytes from `place` to the end of its chunk, and the earliest commit of the chunk. The head of the record
     /// tells where the record ends.
     #[inline]
-    pub(super) fn at(&self, place: Place) -> (&[u8], CommitId) {
+    pub(super) fn at(&self, place: ArenaOffset) -> (&[u8], CommitId) {
         let chunk = &self.chunks[place.chunk()];
         (&chunk.bytes[place.at()..], chunk.least)
     }
 
     /// The mutable bytes from `place` to the end of its chunk.
     #[inline]
-    pub(super) fn bytes_at_mut(&mut self, place: Place) -> &mut [u8] {
+    pub(super) fn bytes_at_mut(&mut self, place: ArenaOffset) -> &mut [u8] {
         &mut self.chunks[place.chunk()].bytes[place.at()..]
     }
 
     /// Frees a record of `bytes` bytes. Returns whether its memory can be reused before its chunk is freed.
-    pub(super) fn free(&mut self, place: Place, bytes: usize) -> bool {
+    pub(super) fn free(&mut self, place: ArenaOffset, bytes: usize) -> bool {
         let bytes = whole_units(bytes);
         let number = place.chunk();
         let chunk = &mut self.chunks[number];
@@ -182,13 +182,13 @@ impl Arena {
     }
 
     /// Whether less than half of the record's chunk is in use, so that the record should be moved out of it.
-    pub(super) fn is_sparse(&self, place: Place) -> bool {
+    pub(super) fn is_sparse(&self, place: ArenaOffset) -> bool {
         let chunk = &self.chunks[place.chunk()];
         place.chunk() != self.current && chunk.numbers == 1 && chunk.used * 2 < chunk.bytes.len()
     }
 
     /// Moves a record of `bytes` bytes to the current chunk, and returns its new place.
-    pub(super) fn move_record(&mut self, place: Place, bytes: usize) -> Place {
+    pub(super) fn move_record(&mut self, place: ArenaOffset, bytes: usize) -> ArenaOffset {
         let number = self.chunk_with_room(whole_units(bytes));
         let [from, to] = self
             .chunks
@@ -197,7 +197,7 @@ impl Arena {
         let (at, record) = to.extend(whole_units(bytes));
         record.copy_from_slice(&from.bytes[place.at()..][..record.len()]);
         self.free(place, bytes);
-        Place::of(number, at)
+        ArenaOffset::of(number, at)
     }
 
     /// Whether there are enough places to append records that end at `end`. We leave room for as many places again,

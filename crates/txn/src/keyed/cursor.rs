@@ -5,7 +5,7 @@ use rowmill_storage::keyed::ByteRows;
 
 use super::index_scan::IndexScan;
 use super::range_scan::RangeScan;
-use super::reader::Reader;
+use super::reader::KeyedReader;
 
 /// A row of a keyed table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -61,7 +61,7 @@ impl RowBatch {
     }
 
     /// Replaces the content by the next keys of `scan`, at most `keys_max`. Fewer mean that the range is at its end.
-    pub(crate) fn fill(&mut self, scan: &mut RangeScan, reader: &Reader<'_>, keys_max: usize) -> Result<()> {
+    pub(crate) fn fill(&mut self, scan: &mut RangeScan, reader: &KeyedReader<'_>, keys_max: usize) -> Result<()> {
         self.clear();
         while self.len() < keys_max
             && let Some((key, row)) = scan.next(reader)?

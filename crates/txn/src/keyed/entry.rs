@@ -12,7 +12,7 @@ use std::hint::black_box;
 
 use rowmill_base::CommitId;
 
-use super::arena::{Arena, Place};
+use super::arena::{Arena, ArenaOffset};
 
 const HEAD_BYTES: usize = 16;
 /// The length field of a version that deletes the key.
@@ -20,14 +20,14 @@ const DELETED: u32 = u32::MAX;
 
 /// The head of an entry or a version.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Head {
+pub(super) struct EntryHead {
     pub(super) commit: CommitId,
     /// For an entry, its newest version. For a version, the next older one.
-    pub(super) next: Place,
+    pub(super) next: ArenaOffset,
     len: u32,
 }
 
-impl Head {
+impl EntryHead {
     fn to_bytes(self) -> [u8; HEAD_BYTES] {
         let mut bytes = [0; HEAD_BYTES];
         bytes[..8].copy_from_slice(&self.commit.0.to_ne_bytes());
@@ -38,12 +38,12 @@ impl Head {
 
     /// Parses the head of a record. `least` is the earliest commit of its chunk.
     #[inline]
-    fn of((record, least): (&[u8], CommitId)) -> Head {
+    fn of((record, least): (&[u8], CommitId)) -> EntryHead {
         let head: &[u8; HEAD_BYTES] = record.first_chunk().expect("a record has a head");
         let half = |at: usize| u32::from_ne_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
-        Head {
+        EntryHead {
             commit: CommitId(u64::from_ne_bytes(*head.first_chunk().expect("16 bytes"))).max(least),
-            next: Place(half(8)),
+            next: ArenaOffset(half(8)),
             len: half(12),
         }
     }
@@ -65,28 +65,28 @@ impl Head {
 
 /// Reads the head of the record at `place`.
 #[inline]
-pub(super) fn head(arena: &Arena, place: Place) -> Head {
-    Head::of(arena.at(place))
+pub(super) fn head(arena: &Arena, place: ArenaOffset) -> EntryHead {
+    EntryHead::of(arena.at(place))
 }
 
 /// Reads the head of the record at `place`, and the key or row after it.
 #[inline]
-pub(super) fn record(arena: &Arena, place: Place) -> (Head, &[u8]) {
+pub(super) fn record(arena: &Arena, place: ArenaOffset) -> (EntryHead, &[u8]) {
     let found = arena.at(place);
-    let (head, bytes) = (Head::of(found), found.0);
+    let (head, bytes) = (EntryHead::of(found), found.0);
     (head, &bytes[HEAD_BYTES..HEAD_BYTES + head.body_bytes()])
 }
 
 /// The key of the entry at `place`.
 #[inline]
-pub(super) fn key_of(records: &Arena, place: Place) -> &[u8] {
+pub(super) fn key_of(records: &Arena, place: ArenaOffset) -> &[u8] {
     record(records, place).1
 }
 
 /// Loads entries and their newest versions into the cache before the caller reads them one by one. These loads do not
 /// depend on each other, so together they take about as long as one.
-pub(super) fn touch(records: &Arena, entries: &[Place]) {
-    for newest in entries.iter().map(|entry| head(records, *entry).next).filter(|newest| *newest != Place::NONE) {
+pub(super) fn touch(records: &Arena, entries: &[ArenaOffset]) {
+    for newest in entries.iter().map(|entry| head(records, *entry).next).filter(|newest| *newest != ArenaOffset::NONE) {
         black_box(head(records, newest).commit);
     }
 }
@@ -102,28 +102,33 @@ pub(super) fn version_bytes(row: Option<&[u8]>) -> usize {
 }
 
 /// Adds an entry and returns its place.
-pub(super) fn push_entry(records: &mut Arena, key: &[u8], commit: CommitId, newest: Place) -> Place {
+pub(super) fn push_entry(records: &mut Arena, key: &[u8], commit: CommitId, newest: ArenaOffset) -> ArenaOffset {
     let len = u32::try_from(key.len()).expect("keys are shorter than 4 GiB");
-    records.push(&Head { commit, next: newest, len }.to_bytes(), key)
+    records.push(&EntryHead { commit, next: newest, len }.to_bytes(), key)
 }
 
 /// Adds a version and returns its place. A `row` of `None` is a deletion.
-pub(super) fn push_version(records: &mut Arena, row: Option<&[u8]>, commit: CommitId, older: Place) -> Place {
+pub(super) fn push_version(
+    records: &mut Arena,
+    row: Option<&[u8]>,
+    commit: CommitId,
+    older: ArenaOffset,
+) -> ArenaOffset {
     let len = row.map_or(DELETED, |row| {
         // The largest length marks a deletion, so no row may have it.
         let len = u32::try_from(row.len()).ok().filter(|len| *len != DELETED);
         len.expect("rows are shorter than 4 GiB")
     });
-    records.push(&Head { commit, next: older, len }.to_bytes(), row.unwrap_or_default())
+    records.push(&EntryHead { commit, next: older, len }.to_bytes(), row.unwrap_or_default())
 }
 
 /// Sets the link of the record at `place`: an entry's newest version, or a version's older one.
-pub(super) fn set_next(arena: &mut Arena, place: Place, next: Place) {
+pub(super) fn set_next(arena: &mut Arena, place: ArenaOffset, next: ArenaOffset) {
     arena.bytes_at_mut(place)[8..12].copy_from_slice(&next.0.to_ne_bytes());
 }
 
 /// Moves a record and returns its new place.
-pub(super) fn move_record(arena: &mut Arena, place: Place) -> Place {
+pub(super) fn move_record(arena: &mut Arena, place: ArenaOffset) -> ArenaOffset {
     let head = head(arena, place);
     let moved = arena.move_record(place, head.record_bytes());
     // The record leaves the chunk that gave it its commit, so the commit must be written into the record.
@@ -131,12 +136,12 @@ pub(super) fn move_record(arena: &mut Arena, place: Place) -> Place {
     moved
 }
 
-fn set_commit(arena: &mut Arena, place: Place, commit: CommitId) {
+fn set_commit(arena: &mut Arena, place: ArenaOffset, commit: CommitId) {
     arena.bytes_at_mut(place)[..8].copy_from_slice(&commit.0.to_ne_bytes());
 }
 
 /// Sets the newest version of an entry and its commit.
-pub(super) fn set_newest(records: &mut Arena, entry: Place, commit: CommitId, newest: Place) {
+pub(super) fn set_newest(records: &mut Arena, entry: ArenaOffset, commit: CommitId, newest: ArenaOffset) {
     set_commit(records, entry, commit);
     set_next(records, entry, newest);
 }

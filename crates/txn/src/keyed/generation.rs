@@ -28,11 +28,11 @@ const SEATS_MAX: usize = 256;
 pub(crate) struct Generation {
     /// The commit whose keyed rows the base has in this state.
     commit: CommitId,
-    reads: Mutex<Reads>,
+    reads: Mutex<GenerationReads>,
     seats: Mutex<Seats>,
 }
 
-enum Reads {
+enum GenerationReads {
     /// The base has this state.
     Open(Arc<dyn OrderedBase>),
     /// The base has, or is about to have, another state. All look-ups share this read.
@@ -50,28 +50,28 @@ struct Seats {
 }
 
 impl Generation {
-    fn new(commit: CommitId, reads: Reads) -> Generation {
+    fn new(commit: CommitId, reads: GenerationReads) -> Generation {
         Generation { commit, reads: Mutex::new(reads), seats: Mutex::default() }
     }
 
     /// The current state of `base`, which must stay the same until [`Generation::end`].
     pub(crate) fn of_base(commit: CommitId, base: Arc<dyn OrderedBase>) -> Generation {
-        Generation::new(commit, Reads::Open(base))
+        Generation::new(commit, GenerationReads::Open(base))
     }
 
     /// The state that `read` sees.
     pub(crate) fn of_read(commit: CommitId, read: Box<dyn BaseRead>) -> Generation {
-        Generation::new(commit, Reads::Kept(read))
+        Generation::new(commit, GenerationReads::Kept(read))
     }
 
     /// The state of a database that writes no rows to its base.
     pub(crate) fn empty(commit: CommitId) -> Generation {
-        Generation::new(commit, Reads::Empty)
+        Generation::new(commit, GenerationReads::Empty)
     }
 
     /// A state that is never read.
     pub(crate) fn unread(commit: CommitId) -> Generation {
-        Generation::new(commit, Reads::Nobody)
+        Generation::new(commit, GenerationReads::Nobody)
     }
 
     pub(crate) fn commit(&self) -> CommitId {
@@ -82,7 +82,7 @@ impl Generation {
     pub(super) fn open(&self) -> Result<Option<Box<dyn BaseRead>>> {
         match &*self.reads.lock() {
             // Open it under the lock, so that the state cannot end in between.
-            Reads::Open(base) => base.read().map(Some),
+            GenerationReads::Open(base) => base.read().map(Some),
             _ => Ok(None),
         }
     }
@@ -92,10 +92,12 @@ impl Generation {
     pub(super) fn read<T>(&self, nothing: T, look: impl FnOnce(&dyn BaseRead) -> Result<T>) -> Result<T> {
         let reads = self.reads.lock();
         let own = match &*reads {
-            Reads::Open(base) => base.read()?,
-            Reads::Kept(read) => return look(&**read),
-            Reads::Empty => return Ok(nothing),
-            Reads::Nobody => return Err(Error::internal("keyed rows cannot be read: the database is closed")),
+            GenerationReads::Open(base) => base.read()?,
+            GenerationReads::Kept(read) => return look(&**read),
+            GenerationReads::Empty => return Ok(nothing),
+            GenerationReads::Nobody => {
+                return Err(Error::internal("keyed rows cannot be read: the database is closed"));
+            }
         };
         // Our own read keeps the state, so look without the lock.
         drop(reads);
@@ -109,7 +111,7 @@ impl Generation {
         if let Some(seat) = self.seats.lock().free.pop() {
             return Some(seat);
         }
-        let is_of_use = matches!(*self.reads.lock(), Reads::Open(_));
+        let is_of_use = matches!(*self.reads.lock(), GenerationReads::Open(_));
         let mut seats = self.seats.lock();
         if !is_of_use || seats.all.len() == SEATS_MAX {
             return None;
@@ -155,23 +157,23 @@ impl Generation {
     /// Keeps the state readable from now on, even if the base moves on.
     pub(crate) fn end(&self) -> Result<()> {
         let mut reads = self.reads.lock();
-        if let Reads::Open(base) = &*reads {
+        if let GenerationReads::Open(base) = &*reads {
             // The read must be opened before the checkpoint writes, because the base has this state only until then.
             let kept = base.read()?;
-            *reads = Reads::Kept(kept);
+            *reads = GenerationReads::Kept(kept);
         }
         Ok(())
     }
 
     /// Releases the base. The state cannot be read afterwards.
     pub(crate) fn close(&self) {
-        *self.reads.lock() = Reads::Nobody;
+        *self.reads.lock() = GenerationReads::Nobody;
         self.let_go();
     }
 
     /// Undoes [`Generation::end`]: `base` still has the state.
     pub(crate) fn resume(&self, base: Arc<dyn OrderedBase>) {
-        *self.reads.lock() = Reads::Open(base);
+        *self.reads.lock() = GenerationReads::Open(base);
     }
 }
 

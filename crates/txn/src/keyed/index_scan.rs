@@ -17,7 +17,7 @@ use rowmill_storage::keyed::{KeyRange, RangeFit, SHORT_PREFIX_BYTES};
 use super::alike::Alike;
 use super::index_codec::IndexCodec;
 use super::range_scan::RangeScan;
-use super::reader::Reader;
+use super::reader::KeyedReader;
 use super::table_codec::{HEAD_BYTES, TableCodec};
 
 /// The order in which entries are returned.
@@ -75,7 +75,7 @@ pub(crate) struct FoundRow {
 }
 
 /// Where the result of a step is stored.
-enum Found {
+enum FoundIn {
     Whole,
     Row,
 }
@@ -112,7 +112,7 @@ impl IndexScan {
     /// Returns the next entry, or `None` at the end of the range. All calls of one scan must pass a reader of the same
     /// snapshot. Returns `Corrupt` if a shortened entry names no row.
     #[inline]
-    pub fn next(&mut self, codec: &TableCodec, reader: &Reader<'_>) -> Result<Option<IndexEntry<'_>>> {
+    pub fn next(&mut self, codec: &TableCodec, reader: &KeyedReader<'_>) -> Result<Option<IndexEntry<'_>>> {
         if self.is_plain {
             return Ok(self.scan.next(reader)?.map(|(entry, _)| IndexEntry::Whole(entry)));
         }
@@ -130,13 +130,13 @@ impl IndexScan {
             self.is_ahead = true;
         }
         Ok(self.advance(codec, reader)?.map(|found| match found {
-            Found::Whole => IndexEntry::Whole(&self.entry),
-            Found::Row => IndexEntry::Row(&self.found.key, &self.found.row),
+            FoundIn::Whole => IndexEntry::Whole(&self.entry),
+            FoundIn::Row => IndexEntry::Row(&self.found.key, &self.found.row),
         }))
     }
 
     /// Skips the next entries, at most `entries_max`, and returns how many it skipped. See [`RangeScan::pass`].
-    pub fn pass(&mut self, codec: &TableCodec, reader: &Reader<'_>, entries_max: usize) -> Result<usize> {
+    pub fn pass(&mut self, codec: &TableCodec, reader: &KeyedReader<'_>, entries_max: usize) -> Result<usize> {
         // In the stored order, entries with the same prefix need no sort, so the scan can count them without a look.
         match self.is_plain || self.fit == RangeFit::Exact && self.order == IndexOrder::Kept && !self.is_ahead {
             true => self.scan.pass(reader, entries_max),
@@ -146,11 +146,11 @@ impl IndexScan {
     }
 
     /// The key and the row that the next entry names. Returns `Corrupt` if there is no such row.
-    pub fn next_row(&mut self, codec: &TableCodec, reader: &Reader<'_>) -> Result<Option<(&[u8], &[u8])>> {
+    pub fn next_row(&mut self, codec: &TableCodec, reader: &KeyedReader<'_>) -> Result<Option<(&[u8], &[u8])>> {
         match self.advance(codec, reader)? {
             None => return Ok(None),
-            Some(Found::Whole) => self.found.get(codec, self.index, &self.entry, reader)?,
-            Some(Found::Row) => {}
+            Some(FoundIn::Whole) => self.found.get(codec, self.index, &self.entry, reader)?,
+            Some(FoundIn::Row) => {}
         }
         Ok(Some((&self.found.key, &self.found.row)))
     }
@@ -166,13 +166,13 @@ impl IndexScan {
     }
 
     /// Goes to the next entry that was asked for. Returns where it is stored, or `None` at the end of the range.
-    fn advance(&mut self, codec: &TableCodec, reader: &Reader<'_>) -> Result<Option<Found>> {
+    fn advance(&mut self, codec: &TableCodec, reader: &KeyedReader<'_>) -> Result<Option<FoundIn>> {
         let index = codec.index(self.index)?;
         loop {
             if let Some(alike) = self.alike.as_mut().filter(|alike| alike.is_started()) {
                 let asked = (self.fit != RangeFit::Exact).then_some(&self.asked);
                 if alike.next(codec, index, reader, asked, &mut self.found)? {
-                    return Ok(Some(Found::Row));
+                    return Ok(Some(FoundIn::Row));
                 }
             }
             if !self.take_entry(reader)? {
@@ -181,7 +181,7 @@ impl IndexScan {
             if !index.is_short(&self.entry) {
                 // The stored range may contain complete entries outside of the asked range.
                 if self.fit == RangeFit::Exact || self.asked.contains(&self.entry) {
-                    return Ok(Some(Found::Whole));
+                    return Ok(Some(FoundIn::Whole));
                 }
                 continue;
             }
@@ -192,13 +192,13 @@ impl IndexScan {
             }
             self.found.get(codec, self.index, &self.entry, reader)?;
             if self.fit == RangeFit::Exact || self.found.is_in(codec, index, &self.asked)? {
-                return Ok(Some(Found::Row));
+                return Ok(Some(FoundIn::Row));
             }
         }
     }
 
     /// Sets `entry` to the next entry. Returns whether there is one.
-    fn take_entry(&mut self, reader: &Reader<'_>) -> Result<bool> {
+    fn take_entry(&mut self, reader: &KeyedReader<'_>) -> Result<bool> {
         if std::mem::take(&mut self.is_ahead) {
             std::mem::swap(&mut self.entry, &mut self.ahead);
             return Ok(true);
@@ -210,7 +210,7 @@ impl IndexScan {
     }
 
     /// Whether the entry after the current one, which must be shortened, has the same prefix.
-    fn begins_alike(&mut self, reader: &Reader<'_>) -> Result<bool> {
+    fn begins_alike(&mut self, reader: &KeyedReader<'_>) -> Result<bool> {
         let Some((next, _)) = self.scan.next(reader)? else { return Ok(false) };
         let beginning = &self.entry[..HEAD_BYTES + SHORT_PREFIX_BYTES];
         if next.starts_with(beginning) {
@@ -240,7 +240,13 @@ impl IndexScan {
 
 impl FoundRow {
     /// Reads the row that `entry` names. Returns `Corrupt` if there is no such row.
-    pub(crate) fn get(&mut self, codec: &TableCodec, index: IndexId, entry: &[u8], reader: &Reader<'_>) -> Result<()> {
+    pub(crate) fn get(
+        &mut self,
+        codec: &TableCodec,
+        index: IndexId,
+        entry: &[u8],
+        reader: &KeyedReader<'_>,
+    ) -> Result<()> {
         codec.row_key(index, entry, &mut self.key)?;
         match reader.get(&self.key, &mut self.row)? {
             true => Ok(()),

@@ -25,12 +25,12 @@ use rapidhash::v3::RapidSecrets;
 use rowmill_base::{CommitId, IndexId};
 use rowmill_storage::keyed::KeyRange;
 
-use super::arena::{Arena, Place};
+use super::arena::{Arena, ArenaOffset};
 use super::entry;
 use super::gap::Gap;
 use super::key_index::{hash, spread};
-use super::order::Order;
-use super::run::Run;
+use super::order::KeyTree;
+use super::run::CommitRun;
 use super::version_cursor::VersionBatch;
 use super::write_set::Written;
 
@@ -43,14 +43,14 @@ const RUN_ENTRIES_MIN: usize = 1 << 10;
 pub(crate) struct IndexWrites {
     index: IndexId,
     records: Arena,
-    order: Order,
+    order: KeyTree,
     /// The entry of the greatest key.
-    greatest: Place,
+    greatest: ArenaOffset,
     /// The number of entries.
     entries: usize,
     content: Content,
     /// A hash table of all entries. Empty as long as all keys have come in order.
-    hashed: HashTable<Slot>,
+    hashed: HashTable<WriteSlot>,
     /// Whether any key was written again or undone.
     is_rewritten: bool,
     /// The oldest snapshot over which any key was written.
@@ -60,10 +60,10 @@ pub(crate) struct IndexWrites {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Slot {
+struct WriteSlot {
     /// The lower half of the key's hash.
     tag: u32,
-    entry: Place,
+    entry: ArenaOffset,
 }
 
 /// Numbers and bytes of the keys that have a version, and of their rows.
@@ -97,8 +97,8 @@ impl Content {
 
 /// A written entry.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Put {
-    pub(super) entry: Place,
+pub(super) struct WrittenEntry {
+    pub(super) entry: ArenaOffset,
     /// Whether the key is new.
     pub(super) is_new: bool,
     pub(super) before: Before,
@@ -108,22 +108,22 @@ pub(super) struct Put {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Before {
     /// This version, or no version ([`Place::NONE`]).
-    Version(Place),
+    Version(ArenaOffset),
     /// Nothing: the entry is new and is stored right after its version. [`IndexWrites::pushed`] finds entries that were
     /// pushed one after the other.
-    Pushed { version: Place, end: Place },
+    Pushed { version: ArenaOffset, end: ArenaOffset },
 }
 
 /// The row that a version writes; `None` for a deletion.
-fn row_of(records: &Arena, version: Place) -> Written<'_> {
+fn row_of(records: &Arena, version: ArenaOffset) -> Written<'_> {
     let (head, row) = entry::record(records, version);
     (!head.is_deleted()).then_some(row)
 }
 
 /// Adds an entry to the hash table.
-fn add_slot(hashed: &mut HashTable<Slot>, entry: Place, records: &Arena, secrets: &RapidSecrets) {
+fn add_slot(hashed: &mut HashTable<WriteSlot>, entry: ArenaOffset, records: &Arena, secrets: &RapidSecrets) {
     let tag = hash(entry::key_of(records, entry), secrets) as u32;
-    hashed.insert_unique(spread(tag), Slot { tag, entry }, |slot| spread(slot.tag));
+    hashed.insert_unique(spread(tag), WriteSlot { tag, entry }, |slot| spread(slot.tag));
 }
 
 impl IndexWrites {
@@ -132,8 +132,8 @@ impl IndexWrites {
         IndexWrites {
             index,
             records: Arena::new(),
-            order: Order::new(),
-            greatest: Place::NONE,
+            order: KeyTree::new(),
+            greatest: ArenaOffset::NONE,
             entries: 0,
             content: Content::default(),
             hashed: HashTable::new(),
@@ -153,7 +153,7 @@ impl IndexWrites {
     pub(super) fn clear(&mut self) {
         self.records.clear();
         self.order.clear();
-        self.greatest = Place::NONE;
+        self.greatest = ArenaOffset::NONE;
         (self.entries, self.content) = (0, Content::default());
         self.hashed.clear();
         self.is_rewritten = false;
@@ -192,7 +192,7 @@ impl IndexWrites {
         self.entry_of(hash_of, key).and_then(|entry| self.written(entry))
     }
 
-    fn entry_of(&self, hash_of: impl FnOnce() -> u64, key: &[u8]) -> Option<Place> {
+    fn entry_of(&self, hash_of: impl FnOnce() -> u64, key: &[u8]) -> Option<ArenaOffset> {
         if self.is_in_order() {
             return if self.is_behind_all(key) { None } else { self.order.find(key, &self.records) };
         }
@@ -221,16 +221,22 @@ impl IndexWrites {
     /// Whether `key` is greater than all written keys.
     #[inline]
     fn is_behind_all(&self, key: &[u8]) -> bool {
-        self.greatest == Place::NONE || key > entry::key_of(&self.records, self.greatest)
+        self.greatest == ArenaOffset::NONE || key > entry::key_of(&self.records, self.greatest)
     }
 
-    fn written(&self, entry: Place) -> Option<Written<'_>> {
+    fn written(&self, entry: ArenaOffset) -> Option<Written<'_>> {
         let newest = entry::head(&self.records, entry).next;
-        (newest != Place::NONE).then(|| row_of(&self.records, newest))
+        (newest != ArenaOffset::NONE).then(|| row_of(&self.records, newest))
     }
 
     /// Writes `row` to `key` (`None` deletes it) over the state of the snapshot `snapshot`.
-    pub(super) fn put(&mut self, key: &[u8], row: Written<'_>, snapshot: CommitId, secrets: &RapidSecrets) -> Put {
+    pub(super) fn put(
+        &mut self,
+        key: &[u8],
+        row: Written<'_>,
+        snapshot: CommitId,
+        secrets: &RapidSecrets,
+    ) -> WrittenEntry {
         if self.is_behind_all(key) {
             return self.push(key, row, snapshot, secrets);
         }
@@ -242,17 +248,23 @@ impl IndexWrites {
         };
         let head = entry::head(&self.records, entry);
         // The first write saw the oldest snapshot, and conflicts must be judged by that one. So keep it.
-        let first = if head.next == Place::NONE { snapshot } else { head.commit };
-        let version = entry::push_version(&mut self.records, row, first, Place::NONE);
+        let first = if head.next == ArenaOffset::NONE { snapshot } else { head.commit };
+        let version = entry::push_version(&mut self.records, row, first, ArenaOffset::NONE);
         self.is_rewritten |= !is_new;
         self.set(entry, first, version);
-        Put { entry, is_new, before: Before::Version(head.next) }
+        WrittenEntry { entry, is_new, before: Before::Version(head.next) }
     }
 
     /// Writes `row` to a key that must be greater than all written keys.
-    pub(super) fn push(&mut self, key: &[u8], row: Written<'_>, snapshot: CommitId, secrets: &RapidSecrets) -> Put {
+    pub(super) fn push(
+        &mut self,
+        key: &[u8],
+        row: Written<'_>,
+        snapshot: CommitId,
+        secrets: &RapidSecrets,
+    ) -> WrittenEntry {
         self.oldest = self.oldest.min(snapshot);
-        let version = entry::push_version(&mut self.records, row, snapshot, Place::NONE);
+        let version = entry::push_version(&mut self.records, row, snapshot, ArenaOffset::NONE);
         let entry = entry::push_entry(&mut self.records, key, snapshot, version);
         self.order.push(key, entry, &self.records);
         if !self.is_in_order() {
@@ -265,14 +277,14 @@ impl IndexWrites {
         // The entry follows its version directly unless a new chunk began between the two.
         let before = match version.behind(entry::version_bytes(row)) {
             behind if behind == entry => Before::Pushed { version, end: entry.behind(entry::entry_bytes(key)) },
-            _ => Before::Version(Place::NONE),
+            _ => Before::Version(ArenaOffset::NONE),
         };
-        Put { entry, is_new: true, before }
+        WrittenEntry { entry, is_new: true, before }
     }
 
     /// Adds the entry of a new key that is not greater than all others.
-    fn add_between(&mut self, key: &[u8], snapshot: CommitId, secrets: &RapidSecrets) -> Place {
-        let entry = entry::push_entry(&mut self.records, key, snapshot, Place::NONE);
+    fn add_between(&mut self, key: &[u8], snapshot: CommitId, secrets: &RapidSecrets) -> ArenaOffset {
+        let entry = entry::push_entry(&mut self.records, key, snapshot, ArenaOffset::NONE);
         self.order.insert(key, entry, &self.records);
         // The first key out of order: hash all entries, including the new one.
         if self.is_in_order() {
@@ -284,33 +296,33 @@ impl IndexWrites {
         entry
     }
 
-    fn set(&mut self, entry: Place, first: CommitId, version: Place) {
+    fn set(&mut self, entry: ArenaOffset, first: CommitId, version: ArenaOffset) {
         let (head, key) = entry::record(&self.records, entry);
-        if head.next != Place::NONE {
+        if head.next != ArenaOffset::NONE {
             self.content.remove(key, row_of(&self.records, head.next));
         }
-        if version != Place::NONE {
+        if version != ArenaOffset::NONE {
             self.content.add(key, row_of(&self.records, version));
         }
         entry::set_newest(&mut self.records, entry, first, version);
     }
 
     /// Removes the version of an entry, and returns that version.
-    pub(super) fn forget(&mut self, entry: Place) -> Place {
+    pub(super) fn forget(&mut self, entry: ArenaOffset) -> ArenaOffset {
         self.is_rewritten = true;
         let head = entry::head(&self.records, entry);
-        self.set(entry, head.commit, Place::NONE);
+        self.set(entry, head.commit, ArenaOffset::NONE);
         head.next
     }
 
     /// Restores the version that an entry had before. Returns the bytes of the undone row if their memory can be
     /// reused.
-    pub(super) fn undo(&mut self, entry: Place, before: Place) -> u64 {
+    pub(super) fn undo(&mut self, entry: ArenaOffset, before: ArenaOffset) -> u64 {
         self.is_rewritten = true;
         let undone = entry::head(&self.records, entry).next;
-        let first = if before == Place::NONE { CommitId(0) } else { entry::head(&self.records, before).commit };
+        let first = if before == ArenaOffset::NONE { CommitId(0) } else { entry::head(&self.records, before).commit };
         self.set(entry, first, before);
-        if undone == Place::NONE {
+        if undone == ArenaOffset::NONE {
             return 0;
         }
         let (head, row) = entry::record(&self.records, undone);
@@ -322,7 +334,7 @@ impl IndexWrites {
     /// Undoes `entries` pushed entries, beginning with that of `version`. Returns the bytes of keys and rows whose
     /// memory can be reused, and the number of removed entries: all of them if no other key is between or after them,
     /// otherwise 0.
-    pub(super) fn undo_pushed(&mut self, version: Place, entries: usize, secrets: &RapidSecrets) -> (u64, usize) {
+    pub(super) fn undo_pushed(&mut self, version: ArenaOffset, entries: usize, secrets: &RapidSecrets) -> (u64, usize) {
         let mut next = version;
         let mut pushed = Vec::with_capacity(entries);
         for _ in 0..entries {
@@ -333,7 +345,7 @@ impl IndexWrites {
         // If other keys are between or after these entries, they cannot be cut off the order. Keep them without a
         // version.
         if !pushed.iter().rev().map(|(_, entry)| *entry).eq(self.order.entries_from_end().take(entries)) {
-            return (pushed.iter().map(|(_, entry)| self.undo(*entry, Place::NONE)).sum(), 0);
+            return (pushed.iter().map(|(_, entry)| self.undo(*entry, ArenaOffset::NONE)).sum(), 0);
         }
         self.order.pop(entries);
         self.entries -= entries;
@@ -352,24 +364,24 @@ impl IndexWrites {
             bytes += if self.records.free(entry, of_entry.record_bytes()) { key_bytes } else { 0 };
             bytes += if self.records.free(version, of_version.record_bytes()) { row_bytes } else { 0 };
         }
-        self.greatest = self.order.entries_from_end().next().unwrap_or(Place::NONE);
-        let greatest = (self.greatest != Place::NONE).then(|| entry::key_of(&self.records, self.greatest));
+        self.greatest = self.order.entries_from_end().next().unwrap_or(ArenaOffset::NONE);
+        let greatest = (self.greatest != ArenaOffset::NONE).then(|| entry::key_of(&self.records, self.greatest));
         self.gap.go_back_to(greatest);
         (bytes, entries)
     }
 
     /// The entry that was pushed with `version`, and the place of the version after it, if one was pushed.
-    pub(super) fn pushed(&self, version: Place) -> (Place, Place) {
+    pub(super) fn pushed(&self, version: ArenaOffset) -> (ArenaOffset, ArenaOffset) {
         let entry = version.behind(entry::head(&self.records, version).record_bytes());
         (entry, entry.behind(entry::head(&self.records, entry).record_bytes()))
     }
 
-    pub(super) fn key_of(&self, entry: Place) -> &[u8] {
+    pub(super) fn key_of(&self, entry: ArenaOffset) -> &[u8] {
         entry::key_of(&self.records, entry)
     }
 
     /// The entries of all keys that begin with `prefix`.
-    pub(super) fn entries_of(&self, prefix: &[u8]) -> Vec<Place> {
+    pub(super) fn entries_of(&self, prefix: &[u8]) -> Vec<ArenaOffset> {
         let mut entries = Vec::new();
         let range = KeyRange::of_prefix(prefix);
         let _ = self.order.ascend(&range.start, &range.end, &self.records, |found| {
@@ -400,7 +412,7 @@ impl IndexWrites {
     /// Adds the first keys of the range `start`..`end` to `batch`, or with `backward` the last ones, until it has
     /// `keys_max`.
     pub(super) fn fill(&self, start: &[u8], end: &[u8], backward: bool, keys_max: usize, batch: &mut VersionBatch) {
-        let mut push = |entry: &Place| {
+        let mut push = |entry: &ArenaOffset| {
             if let Some(written) = self.written(*entry) {
                 batch.push(entry::key_of(&self.records, *entry), written);
             }
@@ -437,8 +449,8 @@ impl IndexWrites {
     }
 
     /// Moves all writes out as a run. The set is empty afterwards.
-    pub(super) fn take_run(&mut self) -> Run {
+    pub(super) fn take_run(&mut self) -> CommitRun {
         let IndexWrites { records, order, .. } = std::mem::replace(self, IndexWrites::new(self.index));
-        Run::new(records, order)
+        CommitRun::new(records, order)
     }
 }

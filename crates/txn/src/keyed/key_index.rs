@@ -8,28 +8,28 @@
 use hashbrown::HashTable;
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_seeded};
 
-use super::arena::Place;
+use super::arena::ArenaOffset;
 
 const TABLES: usize = 256;
 
 /// The places that the index stores for a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Indexed {
-    pub(super) entry: Place,
-    pub(super) newest: Place,
+    pub(super) entry: ArenaOffset,
+    pub(super) newest: ArenaOffset,
 }
 
 /// A hash index from keys to places. It does not know the keys: the caller tells whether a place belongs to its key.
 #[derive(Debug)]
 pub(super) struct KeyIndex {
     /// Empty before the first key.
-    tables: Vec<HashTable<Slot>>,
+    tables: Vec<HashTable<KeySlot>>,
     /// The bytes that all tables have allocated. We keep the sum because every commit asks for it.
     slot_bytes: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Slot {
+struct KeySlot {
     /// The lower half of the key's hash.
     tag: u32,
     indexed: Indexed,
@@ -52,7 +52,7 @@ impl KeyIndex {
 
     /// Looks up the entry and the newest version of a key.
     #[inline]
-    pub(super) fn find(&self, hash: u64, is_key: impl Fn(Place) -> bool) -> Option<Indexed> {
+    pub(super) fn find(&self, hash: u64, is_key: impl Fn(ArenaOffset) -> bool) -> Option<Indexed> {
         let tag = hash as u32;
         let table = self.tables.get((hash >> 56) as usize)?;
         // The tag filters out nearly all other keys, so `is_key` usually runs once.
@@ -69,19 +69,19 @@ impl KeyIndex {
         }
         let table = &mut self.tables[(hash >> 56) as usize];
         let before = table.allocation_size();
-        table.insert_unique(spread(tag), Slot { tag, indexed }, |slot| spread(slot.tag));
+        table.insert_unique(spread(tag), KeySlot { tag, indexed }, |slot| spread(slot.tag));
         self.slot_bytes += table.allocation_size() - before;
     }
 
     /// Replaces the places of the key whose entry is `entry`.
-    pub(super) fn replace(&mut self, hash: u64, entry: Place, indexed: Indexed) {
+    pub(super) fn replace(&mut self, hash: u64, entry: ArenaOffset, indexed: Indexed) {
         let table = &mut self.tables[(hash >> 56) as usize];
         let slot = table.find_mut(spread(hash as u32), |slot| slot.indexed.entry == entry);
         slot.expect("every entry has a slot").indexed = indexed;
     }
 
     /// Removes the key whose entry is `entry`.
-    pub(super) fn remove(&mut self, hash: u64, entry: Place) {
+    pub(super) fn remove(&mut self, hash: u64, entry: ArenaOffset) {
         let table = &mut self.tables[(hash >> 56) as usize];
         let slot = table.find_entry(spread(hash as u32), |slot| slot.indexed.entry == entry);
         slot.expect("every entry has a slot").remove();
@@ -95,7 +95,7 @@ impl KeyIndex {
 
     /// Bytes taken from the allocator.
     pub(super) fn allocated_bytes(&self) -> usize {
-        self.tables.len() * size_of::<HashTable<Slot>>() + self.slot_bytes
+        self.tables.len() * size_of::<HashTable<KeySlot>>() + self.slot_bytes
     }
 }
 
@@ -115,14 +115,14 @@ mod tests {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let entry = 1 + (random >> 40) as u32 % 500;
             let hash = u64::from(entry % 3) << 56 | u64::from(entry.wrapping_mul(7) % 61);
-            let place = Place(entry);
+            let place = ArenaOffset(entry);
             match twin.get(&entry) {
                 None => {
-                    index.insert(hash, Indexed { entry: place, newest: Place(step) });
+                    index.insert(hash, Indexed { entry: place, newest: ArenaOffset(step) });
                     twin.insert(entry, (hash, step));
                 }
                 Some(_) if random >> 20 & 1 == 0 => {
-                    index.replace(hash, place, Indexed { entry: place, newest: Place(step) });
+                    index.replace(hash, place, Indexed { entry: place, newest: ArenaOffset(step) });
                     twin.insert(entry, (hash, step));
                 }
                 Some(_) => {
@@ -135,14 +135,14 @@ mod tests {
             if step % 1000 == 0 {
                 for (entry, (hash, newest)) in &twin {
                     let found = index.find(*hash, |other| other.0 == *entry);
-                    assert_eq!(found, Some(Indexed { entry: Place(*entry), newest: Place(*newest) }));
+                    assert_eq!(found, Some(Indexed { entry: ArenaOffset(*entry), newest: ArenaOffset(*newest) }));
                 }
             }
         }
         let full = index.allocated_bytes();
         assert_eq!(index.slot_bytes, index.tables.iter().map(HashTable::allocation_size).sum::<usize>());
         for (entry, (hash, _)) in twin {
-            index.remove(hash, Place(entry));
+            index.remove(hash, ArenaOffset(entry));
         }
         assert!(index.allocated_bytes() < full);
         assert_eq!(index.slot_bytes, index.tables.iter().map(HashTable::allocation_size).sum::<usize>());

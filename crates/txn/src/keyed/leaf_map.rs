@@ -15,12 +15,12 @@ const CHILDREN_MAX: usize = 128;
 /// Leaves of type `L` by their bounds. No bound may be in the map twice.
 #[derive(Clone, Debug)]
 pub(super) struct LeafMap<L> {
-    root: Branch<L>,
+    root: LeafBranch<L>,
     len: usize,
 }
 
 #[derive(Clone, Debug)]
-struct Branch<L> {
+struct LeafBranch<L> {
     /// The prefix of all bounds but the first.
     prefix: Vec<u8>,
     /// The bytes after the prefix of each bound. The first one has no meaning.
@@ -34,15 +34,15 @@ struct Branch<L> {
 #[derive(Clone, Debug)]
 enum Children<L> {
     Leaves(Vec<L>),
-    Branches(Vec<Branch<L>>),
+    Branches(Vec<LeafBranch<L>>),
 }
 
 /// The right part of a split branch, and its bound.
-type Right<L> = (Box<[u8]>, Branch<L>);
+type Right<L> = (Box<[u8]>, LeafBranch<L>);
 
-impl<L> Branch<L> {
-    fn new(children: Children<L>) -> Branch<L> {
-        Branch { prefix: Vec::new(), heads: Vec::new(), bounds: Vec::new(), children }
+impl<L> LeafBranch<L> {
+    fn new(children: Children<L>) -> LeafBranch<L> {
+        LeafBranch { prefix: Vec::new(), heads: Vec::new(), bounds: Vec::new(), children }
     }
 
     /// The child to which `key` belongs: the last one whose bound is not greater than `key`, or the first one.
@@ -103,7 +103,7 @@ impl<L> Branch<L> {
         // Split at the end if the bound was added at the end, because bounds that come in order should leave full
         // branches.
         let cut = if is_last { CHILDREN_MAX } else { CHILDREN_MAX / 2 };
-        let mut right = Branch::new(match &mut self.children {
+        let mut right = LeafBranch::new(match &mut self.children {
             Children::Leaves(leaves) => Children::Leaves(leaves.split_off(cut)),
             Children::Branches(branches) => Children::Branches(branches.split_off(cut)),
         });
@@ -188,7 +188,7 @@ impl<L> Branch<L> {
 impl<L> LeafMap<L> {
     /// A map with one leaf, under the empty bound.
     pub(super) fn of_first(leaf: L) -> LeafMap<L> {
-        let mut map = LeafMap { root: Branch::new(Children::Leaves(Vec::new())), len: 0 };
+        let mut map = LeafMap { root: LeafBranch::new(Children::Leaves(Vec::new())), len: 0 };
         map.insert(Box::default(), leaf);
         map
     }
@@ -282,7 +282,7 @@ impl<L> LeafMap<L> {
         self.len += 1;
         if let Some((bound, right)) = self.root.insert(bound, leaf) {
             // The root was split: a new root gets the two parts, and the tree is one level deeper.
-            let left = std::mem::replace(&mut self.root, Branch::new(Children::Leaves(Vec::new())));
+            let left = std::mem::replace(&mut self.root, LeafBranch::new(Children::Leaves(Vec::new())));
             self.root.bounds = vec![Box::default(), bound];
             self.root.children = Children::Branches(vec![left, right]);
             self.root.set_heads();
@@ -297,7 +297,7 @@ impl<L> LeafMap<L> {
         while let Children::Branches(branches) = &mut self.root.children
             && branches.len() <= 1
         {
-            self.root = branches.pop().unwrap_or_else(|| Branch::new(Children::Leaves(Vec::new())));
+            self.root = branches.pop().unwrap_or_else(|| LeafBranch::new(Children::Leaves(Vec::new())));
         }
         Some(removed)
     }

@@ -12,7 +12,7 @@ use std::ops::ControlFlow;
 
 use rowmill_storage::keyed::KeyRange;
 
-use super::arena::{Arena, Place};
+use super::arena::{Arena, ArenaOffset};
 use super::entry::key_of;
 use super::leaf_map::LeafMap;
 use crate::key_bytes::{common_bytes, head_of, is_before, search_heads};
@@ -34,11 +34,11 @@ pub(super) struct Leaf {
     /// [`Order::leaf_to_hash`] asks for them.
     is_hashed: bool,
     heads: [u64; LEAF_ENTRIES],
-    entries: [Place; LEAF_ENTRIES],
+    entries: [ArenaOffset; LEAF_ENTRIES],
 }
 
 /// The result of putting an entry into a leaf.
-struct Put {
+struct LeafPut {
     /// The growth of the leaf's prefix, in bytes.
     grown: usize,
     /// If the leaf was split: the bound of the right half, and the right half.
@@ -48,7 +48,7 @@ struct Put {
 /// Entries in the order of their keys. Each leaf is stored under a lower bound of its keys, and all keys of the leaf
 /// before must be less than that bound. The first leaf has the empty bound and always exists.
 #[derive(Clone, Debug)]
-pub(super) struct Order {
+pub(super) struct KeyTree {
     leaves: LeafMap<Box<Leaf>>,
     /// The bytes of all bounds and prefixes.
     key_bytes: usize,
@@ -64,11 +64,11 @@ impl Leaf {
             last_insert: 0,
             is_hashed: true,
             heads: [0; LEAF_ENTRIES],
-            entries: [Place::NONE; LEAF_ENTRIES],
+            entries: [ArenaOffset::NONE; LEAF_ENTRIES],
         }
     }
 
-    pub(super) fn entries(&self) -> &[Place] {
+    pub(super) fn entries(&self) -> &[ArenaOffset] {
         &self.entries[..self.len]
     }
 
@@ -91,7 +91,7 @@ impl Leaf {
     }
 
     /// The entry of `key`, if the leaf has it.
-    fn find(&self, key: &[u8], records: &Arena) -> Option<Place> {
+    fn find(&self, key: &[u8], records: &Arena) -> Option<ArenaOffset> {
         self.entries().get(self.lower_bound(key, records)).copied().filter(|entry| key_of(records, *entry) == key)
     }
 
@@ -116,7 +116,7 @@ impl Leaf {
     }
 
     /// Inserts the entry of `key` at position `at`. The leaf must have room.
-    fn insert(&mut self, at: usize, key: &[u8], entry: Place, records: &Arena) {
+    fn insert(&mut self, at: usize, key: &[u8], entry: ArenaOffset, records: &Arena) {
         if at < self.len {
             self.entries.copy_within(at..self.len, at + 1);
             self.heads.copy_within(at..self.len, at + 1);
@@ -134,7 +134,7 @@ impl Leaf {
 
     /// Appends the entry of `key`. Returns `false` if the leaf is full or empty, or if its prefix would have to change.
     #[inline]
-    fn push(&mut self, key: &[u8], entry: Place) -> bool {
+    fn push(&mut self, key: &[u8], entry: ArenaOffset) -> bool {
         let at = self.len;
         if at == 0 || at == LEAF_ENTRIES {
             return false;
@@ -146,11 +146,11 @@ impl Leaf {
     }
 
     /// Inserts the entry of `key` at position `at`, and splits the leaf first if it is full.
-    fn put(&mut self, at: usize, key: &[u8], entry: Place, records: &Arena) -> Put {
+    fn put(&mut self, at: usize, key: &[u8], entry: ArenaOffset, records: &Arena) -> LeafPut {
         let prefix_bytes = self.prefix.capacity();
         if self.len < LEAF_ENTRIES {
             self.insert(at, key, entry, records);
-            return Put { grown: self.prefix.capacity() - prefix_bytes, right: None };
+            return LeafPut { grown: self.prefix.capacity() - prefix_bytes, right: None };
         }
         // If the keys come in order, split after the last insert: the left leaf then stays full. Else split in the
         // middle.
@@ -163,7 +163,7 @@ impl Leaf {
             right.insert(at - cut, key, entry, records);
         }
         let bound = bound_between(key_of(records, self.entries[self.len - 1]), key_of(records, right.entries[0]));
-        Put { grown: self.prefix.capacity() - prefix_bytes, right: Some((bound, right)) }
+        LeafPut { grown: self.prefix.capacity() - prefix_bytes, right: Some((bound, right)) }
     }
 
     /// Moves the entries from position `at` on to a new leaf.
@@ -181,7 +181,7 @@ impl Leaf {
     }
 
     /// Replaces each entry by the result of `keep`, or drops it.
-    fn retain(&mut self, mut keep: impl FnMut(Place) -> Option<Place>) {
+    fn retain(&mut self, mut keep: impl FnMut(ArenaOffset) -> Option<ArenaOffset>) {
         let mut len = 0;
         for i in 0..self.len {
             if let Some(entry) = keep(self.entries[i]) {
@@ -202,9 +202,9 @@ fn bound_between(last: &[u8], first: &[u8]) -> Box<[u8]> {
     first[..common_bytes(last, first) + 1].into()
 }
 
-impl Order {
+impl KeyTree {
     pub(super) fn new() -> Self {
-        Order { leaves: LeafMap::of_first(Box::new(Leaf::new())), key_bytes: 0, unhashed: 0 }
+        KeyTree { leaves: LeafMap::of_first(Box::new(Leaf::new())), key_bytes: 0, unhashed: 0 }
     }
 
     /// Bytes taken from the allocator.
@@ -215,7 +215,7 @@ impl Order {
     /// Removes all entries, but keeps the first leaf.
     pub(super) fn clear(&mut self) {
         if self.leaves.len() > 1 {
-            *self = Order::new();
+            *self = KeyTree::new();
         } else if let Some(leaf) = self.leaves.last_mut() {
             (leaf.len, leaf.last_insert) = (0, 0);
             leaf.prefix.clear();
@@ -223,12 +223,12 @@ impl Order {
     }
 
     /// All entries in order.
-    pub(super) fn entries(&self) -> impl Iterator<Item = Place> + '_ {
+    pub(super) fn entries(&self) -> impl Iterator<Item = ArenaOffset> + '_ {
         self.slices().flatten().copied()
     }
 
     /// All entries in order, in slices of at most [`ENTRIES_AT_ONCE`].
-    pub(super) fn slices(&self) -> impl Iterator<Item = &[Place]> {
+    pub(super) fn slices(&self) -> impl Iterator<Item = &[ArenaOffset]> {
         self.leaves.iter().flat_map(|(_, leaf)| leaf.entries().chunks(ENTRIES_AT_ONCE))
     }
 
@@ -238,12 +238,12 @@ impl Order {
     }
 
     /// The entry of `key`, if it exists.
-    pub(super) fn find(&self, key: &[u8], records: &Arena) -> Option<Place> {
+    pub(super) fn find(&self, key: &[u8], records: &Arena) -> Option<ArenaOffset> {
         self.leaf(key).find(key, records)
     }
 
     /// Adds the entry of `key`, which must not exist yet.
-    pub(super) fn insert(&mut self, key: &[u8], entry: Place, records: &Arena) {
+    pub(super) fn insert(&mut self, key: &[u8], entry: ArenaOffset, records: &Arena) {
         let leaf = self.leaves.of_key_mut(key).expect(NO_LEAF);
         let at = leaf.lower_bound(key, records);
         let put = leaf.put(at, key, entry, records);
@@ -251,7 +251,7 @@ impl Order {
     }
 
     /// Adds the entry of `key`, which must be greater than all other keys.
-    pub(super) fn push(&mut self, key: &[u8], entry: Place, records: &Arena) {
+    pub(super) fn push(&mut self, key: &[u8], entry: ArenaOffset, records: &Arena) {
         let leaf = self.leaves.last_mut().expect(NO_LEAF);
         if !leaf.push(key, entry) {
             let put = leaf.put(leaf.len, key, entry, records);
@@ -277,11 +277,11 @@ impl Order {
     }
 
     /// All entries, last one first.
-    pub(super) fn entries_from_end(&self) -> impl Iterator<Item = Place> + '_ {
+    pub(super) fn entries_from_end(&self) -> impl Iterator<Item = ArenaOffset> + '_ {
         self.leaves.iter_from_end().flat_map(|(_, leaf)| leaf.entries().iter().rev()).copied()
     }
 
-    fn note(&mut self, put: Put) {
+    fn note(&mut self, put: LeafPut) {
         self.key_bytes += put.grown;
         if let Some((bound, right)) = put.right {
             self.add_leaf(bound, right);
@@ -315,7 +315,7 @@ impl Order {
 
     /// Adds the leaves of `other` without copying their entries. The keys of `other` must be in `records` too, and no
     /// key of this order may be between its first and its last one.
-    pub(super) fn append(&mut self, other: Order, records: &Arena) {
+    pub(super) fn append(&mut self, other: KeyTree, records: &Arena) {
         // 1. Split the leaf into which the first key of `other` falls: its entries after that key move to `behind`.
         let (Some((_, first)), Some((_, last))) = (other.leaves.first(), other.leaves.last()) else { return };
         let (first, last) = (key_of(records, first.entries()[0]), key_of(records, last.entries()[last.len - 1]));
@@ -358,7 +358,7 @@ impl Order {
     }
 
     /// The entry of `key`, if it exists and is in a leaf that is not hashed.
-    pub(super) fn find_unhashed(&self, key: &[u8], records: &Arena) -> Option<Place> {
+    pub(super) fn find_unhashed(&self, key: &[u8], records: &Arena) -> Option<ArenaOffset> {
         if self.unhashed == 0 {
             return None;
         }
@@ -368,7 +368,7 @@ impl Order {
 
     /// Returns the entries that the caller must hash before it adds or changes the entry of `key`. Marks them as
     /// hashed.
-    pub(super) fn leaf_to_hash(&mut self, key: &[u8]) -> &[Place] {
+    pub(super) fn leaf_to_hash(&mut self, key: &[u8]) -> &[ArenaOffset] {
         if self.unhashed == 0 {
             return &[];
         }
@@ -388,7 +388,7 @@ impl Order {
         start: &[u8],
         end: &[u8],
         records: &Arena,
-        mut each: impl FnMut(&[Place]) -> ControlFlow<()>,
+        mut each: impl FnMut(&[ArenaOffset]) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         let (mut bound, leaf) = self.leaves.of_key(start).expect(NO_LEAF);
         let (mut leaf, mut from) = (leaf, leaf.lower_bound(start, records));
@@ -417,7 +417,7 @@ impl Order {
         start: &[u8],
         end: &[u8],
         records: &Arena,
-        mut each: impl FnMut(&[Place]) -> ControlFlow<()>,
+        mut each: impl FnMut(&[ArenaOffset]) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         let mut next = if end.is_empty() { self.leaves.last() } else { self.leaves.before(end) };
         while let Some((bound, leaf)) = next {
@@ -437,7 +437,7 @@ impl Order {
     pub(super) fn retain_leaf(
         &mut self,
         bound: Option<&[u8]>,
-        mut keep: impl FnMut(Place, bool) -> Option<Place>,
+        mut keep: impl FnMut(ArenaOffset, bool) -> Option<ArenaOffset>,
     ) -> Option<Box<[u8]>> {
         let next = bound.map_or_else(|| self.leaves.first(), |bound| self.leaves.after(bound));
         let bound = Box::from(next?.0);

@@ -10,8 +10,8 @@ use rowmill_storage::keyed::KeyRange;
 
 use super::dead_ranges::DEAD_KEYS_MIN;
 use super::read_set::NotedRange;
-use super::reader::Reader;
-use super::version_cursor::{VersionBatch, Window, go_past};
+use super::reader::KeyedReader;
+use super::version_cursor::{VersionBatch, VersionWindow, go_past};
 
 /// The most keys that a source copies in one batch.
 const KEYS_AT_ONCE: usize = 256;
@@ -58,7 +58,7 @@ struct Feed {
     batch: VersionBatch,
     at: usize,
     /// The rest of the range, which is not in `batch` yet.
-    rest: Rest,
+    rest: RestOfRange,
     is_done: bool,
     /// The number of keys of the next batch.
     keys_at_once: usize,
@@ -68,13 +68,13 @@ struct Feed {
 
 /// The start of the keys that are not in a batch yet, or backward their end.
 #[derive(Debug, Default)]
-struct Rest {
+struct RestOfRange {
     bound: Vec<u8>,
     /// Whether `bound` replaces the start or end of the whole range.
     is_set: bool,
 }
 
-impl Rest {
+impl RestOfRange {
     /// The start and the end of the remaining keys.
     fn of<'a>(&'a self, whole: &'a KeyRange, backward: bool) -> (&'a [u8], &'a [u8]) {
         match (self.is_set, backward) {
@@ -128,13 +128,13 @@ impl RangeScan {
     /// Returns the next key and its row, or `None` at the end of the range. All calls of one scan must pass a reader of
     /// the same snapshot.
     #[inline]
-    pub fn next(&mut self, reader: &Reader<'_>) -> Result<Option<(&[u8], &[u8])>> {
+    pub fn next(&mut self, reader: &KeyedReader<'_>) -> Result<Option<(&[u8], &[u8])>> {
         Ok(self.advance(reader)?.then(|| self.current()))
     }
 
     /// Goes to the next key. Returns whether there is one.
     #[inline]
-    pub(super) fn advance(&mut self, reader: &Reader<'_>) -> Result<bool> {
+    pub(super) fn advance(&mut self, reader: &KeyedReader<'_>) -> Result<bool> {
         Ok(self.next_of_base() || self.next_of_all(reader)?)
     }
 
@@ -160,7 +160,7 @@ impl RangeScan {
     }
 
     /// Goes to the next key of all three feeds. Returns whether there is one.
-    fn next_of_all(&mut self, reader: &Reader<'_>) -> Result<bool> {
+    fn next_of_all(&mut self, reader: &KeyedReader<'_>) -> Result<bool> {
         if !std::mem::replace(&mut self.dead.is_started, true) {
             self.pass_dead(reader);
         }
@@ -190,7 +190,7 @@ impl RangeScan {
 
     /// Skips the next rows, at most `rows_max`, as if the caller had asked for each, and returns how many it skipped.
     /// This may be fewer than `rows_max` although more rows follow, but 0 only at the end of the range.
-    pub fn pass(&mut self, reader: &Reader<'_>, rows_max: usize) -> Result<usize> {
+    pub fn pass(&mut self, reader: &KeyedReader<'_>, rows_max: usize) -> Result<usize> {
         if rows_max == 0 {
             return Ok(0);
         }
@@ -226,7 +226,7 @@ impl RangeScan {
 
     /// Goes to the beginning of the range in the base and returns `true`, if no key was read yet, no other feed has
     /// keys of the range, and reads are not recorded. Then the caller may skip keys without copying them.
-    fn begin_in_base(&mut self, reader: &Reader<'_>) -> Result<bool> {
+    fn begin_in_base(&mut self, reader: &KeyedReader<'_>) -> Result<bool> {
         if reader.reads().is_some() || std::mem::replace(&mut self.dead.is_started, true) {
             return Ok(false);
         }
@@ -238,7 +238,7 @@ impl RangeScan {
     }
 
     /// Starts the scan after keys that are known to be dead.
-    fn pass_dead(&mut self, reader: &Reader<'_>) {
+    fn pass_dead(&mut self, reader: &KeyedReader<'_>) {
         let (store, commit) = (reader.state().store(), reader.state().commit());
         self.dead.has_from = !self.backward && store.dead().end_of(&self.whole.start, commit, &mut self.dead.from);
         // The transaction may have written rows into the dead range, so only the other two sources skip it.
@@ -253,7 +253,7 @@ impl RangeScan {
 
     /// Records dead keys at the beginning of the range: all keys before the first live one, which is the next key of
     /// the feed `first`, or the end of the range.
-    fn note_dead(&mut self, reader: &Reader<'_>, first: Option<usize>) {
+    fn note_dead(&mut self, reader: &KeyedReader<'_>, first: Option<usize>) {
         // The first live key must not be an own write, because other transactions would not see it there.
         if std::mem::replace(&mut self.dead.is_over, true) || self.dead.keys < DEAD_KEYS_MIN || first == Some(OWN) {
             return;
@@ -267,7 +267,7 @@ impl RangeScan {
     }
 
     /// Under SERIALIZABLE, records that the range was read up to the next key of a feed, or up to its end.
-    fn note_read(&mut self, reader: &Reader<'_>, feed: Option<usize>) {
+    fn note_read(&mut self, reader: &KeyedReader<'_>, feed: Option<usize>) {
         let Some(reads) = reader.reads() else { return };
         if self.whole.is_empty() {
             return;
@@ -296,13 +296,13 @@ impl RangeScan {
         has_it.iter().position(|has_it| *has_it)
     }
 
-    fn fill(&mut self, reader: &Reader<'_>) -> Result<()> {
+    fn fill(&mut self, reader: &KeyedReader<'_>) -> Result<()> {
         self.fill_recent(reader);
         self.fill_base(reader)
     }
 
     /// Fills the batches of the transaction's own writes and of the versions.
-    fn fill_recent(&mut self, reader: &Reader<'_>) {
+    fn fill_recent(&mut self, reader: &KeyedReader<'_>) {
         let (whole, backward) = (&self.whole, self.backward);
         let [own, versions, _] = &mut self.feeds;
         match reader.own() {
@@ -318,7 +318,7 @@ impl RangeScan {
         if let Some(keys_max) = versions.start_batch() {
             let state = reader.state();
             let of_range = state.store().versions().of_range(whole);
-            let window = Window { after: CommitId(0), at: state.commit(), backward };
+            let window = VersionWindow { after: CommitId(0), at: state.commit(), backward };
             // A look at the versions ends after some entries, so that the lock is held only briefly. Thus it may find
             // no key although more follow.
             while versions.batch.is_empty() && !versions.is_done {
@@ -331,7 +331,7 @@ impl RangeScan {
         }
     }
 
-    fn fill_base(&mut self, reader: &Reader<'_>) -> Result<()> {
+    fn fill_base(&mut self, reader: &KeyedReader<'_>) -> Result<()> {
         let (whole, backward) = (&self.whole, self.backward);
         let feed = &mut self.feeds[BASE];
         if let Some(keys_max) = feed.start_batch() {

@@ -24,11 +24,11 @@ const COUNTED_BYTES: usize = 64 << 10;
 /// The reads of one transaction. All threads that read for the transaction share it.
 #[derive(Debug)]
 pub(crate) struct ReadSet {
-    reads: Mutex<Reads>,
+    reads: Mutex<NotedReads>,
 }
 
 #[derive(Debug)]
-struct Reads {
+struct NotedReads {
     keys: ByteRows,
     /// How each key was read.
     found: Vec<KeyRead>,
@@ -66,7 +66,7 @@ pub(super) struct NotedRange {
 
 impl ReadSet {
     pub(crate) fn new(memory: Reservation) -> ReadSet {
-        let reads = Reads {
+        let reads = NotedReads {
             keys: ByteRows::new(),
             found: Vec::new(),
             ranges: Vec::new(),
@@ -175,7 +175,7 @@ impl ReadSet {
     }
 }
 
-impl Reads {
+impl NotedReads {
     /// Counts the memory of one more read.
     fn take(&mut self, bytes: usize) {
         self.bytes += READ_BYTES + bytes;

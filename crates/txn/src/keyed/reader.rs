@@ -7,7 +7,7 @@ use rowmill_base::{IndexId, Result};
 use super::read_set::ReadSet;
 use super::seat::BaseReader;
 use super::store::KeyedState;
-use super::versions::Found;
+use super::versions::Visibility;
 use super::write_set::WriteSet;
 
 /// Reads rows and index entries by keys that a [`TableCodec`](super::TableCodec) makes. Creating a reader costs
@@ -15,7 +15,7 @@ use super::write_set::WriteSet;
 ///
 /// For ranges see [`RangeScan`](super::RangeScan).
 #[derive(Debug)]
-pub struct Reader<'a> {
+pub struct KeyedReader<'a> {
     state: &'a KeyedState,
     own: Option<&'a WriteSet>,
     base: Base<'a>,
@@ -29,21 +29,21 @@ enum Base<'a> {
     Own(BaseReader),
 }
 
-impl<'a> Reader<'a> {
+impl<'a> KeyedReader<'a> {
     /// A reader of a transaction's writes over `state`. It reads the base through `base`.
-    pub(crate) fn over(state: &'a KeyedState, own: Option<&'a WriteSet>, base: &'a BaseReader) -> Reader<'a> {
-        Reader { state, own: own.filter(|own| !own.is_empty()), base: Base::Shared(base), reads: None }
+    pub(crate) fn over(state: &'a KeyedState, own: Option<&'a WriteSet>, base: &'a BaseReader) -> KeyedReader<'a> {
+        KeyedReader { state, own: own.filter(|own| !own.is_empty()), base: Base::Shared(base), reads: None }
     }
 
     /// Returns this reader with its reads recorded in `reads`, if set.
-    pub(crate) fn noting(self, reads: Option<&'a ReadSet>) -> Reader<'a> {
-        Reader { reads, ..self }
+    pub(crate) fn noting(self, reads: Option<&'a ReadSet>) -> KeyedReader<'a> {
+        KeyedReader { reads, ..self }
     }
 
     /// A reader of a transaction's writes over `state`, with its own read of the base.
-    pub(crate) fn of(state: &'a KeyedState, own: Option<&'a WriteSet>) -> Reader<'a> {
+    pub(crate) fn of(state: &'a KeyedState, own: Option<&'a WriteSet>) -> KeyedReader<'a> {
         let own = own.filter(|own| !own.is_empty());
-        Reader { state, own, base: Base::Own(BaseReader::new(state.generation())), reads: None }
+        KeyedReader { state, own, base: Base::Own(BaseReader::new(state.generation())), reads: None }
     }
 
     pub(super) fn state(&self) -> &'a KeyedState {
@@ -104,9 +104,9 @@ impl<'a> Reader<'a> {
             return Ok(written.is_some());
         }
         match versions.get_hashed(hash, key, self.state.commit(), row).found {
-            Found::Row => Ok(true),
-            Found::Deleted => Ok(false),
-            Found::Unknown => self.base().read(false, |base| base.append_value(key, row)),
+            Visibility::Row => Ok(true),
+            Visibility::Deleted => Ok(false),
+            Visibility::Unknown => self.base().read(false, |base| base.append_value(key, row)),
         }
     }
 }
@@ -137,8 +137,8 @@ impl KeyedView {
     }
 
     /// A reader of the view.
-    pub fn reader(&self) -> Reader<'_> {
-        Reader::over(&self.state, self.own.as_deref(), &self.base).noting(self.reads.as_deref())
+    pub fn reader(&self) -> KeyedReader<'_> {
+        KeyedReader::over(&self.state, self.own.as_deref(), &self.base).noting(self.reads.as_deref())
     }
 }
 

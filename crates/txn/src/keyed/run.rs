@@ -5,24 +5,24 @@
 //! Only two things are left to do: places must count from the end of the table's own records, and each chunk must
 //! record the commit to which its records belong.
 
-use super::arena::{Arena, Place};
+use super::arena::{Arena, ArenaOffset};
 use super::entry;
-use super::order::Order;
+use super::order::KeyTree;
 
 /// The writes of a commit to one index. Has at least one key.
 #[derive(Debug)]
-pub(super) struct Run {
+pub(super) struct CommitRun {
     pub(super) records: Arena,
     /// The entries. Places here, and those in the records, count from `end` on.
-    pub(super) order: Order,
+    pub(super) order: KeyTree,
     /// The end of the table's records, as last seen.
     end: u32,
 }
 
-impl Run {
+impl CommitRun {
     /// Makes a run of entries with one version each.
-    pub(super) fn new(records: Arena, order: Order) -> Run {
-        Run { records, order, end: 0 }
+    pub(super) fn new(records: Arena, order: KeyTree) -> CommitRun {
+        CommitRun { records, order, end: 0 }
     }
 
     /// Moves all places so that they count from `end` on.
@@ -35,8 +35,8 @@ impl Run {
         self.order.shift(0_u32.wrapping_sub(self.end));
         let moved = end.wrapping_sub(self.end);
         for place in self.order.entries() {
-            let Place(newest) = entry::head(&self.records, place).next;
-            entry::set_next(&mut self.records, place, Place(newest.wrapping_add(moved)));
+            let ArenaOffset(newest) = entry::head(&self.records, place).next;
+            entry::set_next(&mut self.records, place, ArenaOffset(newest.wrapping_add(moved)));
         }
         self.order.shift(end);
         self.end = end;

@@ -57,22 +57,22 @@ pub struct TableCodec {
     missing: Vec<Option<ColumnValues>>,
     indexes: Vec<IndexCodec>,
     /// For each column, the limits of its values.
-    limits: Vec<Limit>,
+    limits: Vec<ColumnRule>,
     /// Columns that foreign keys of any table refer to.
     referred: Vec<ColumnId>,
 }
 
 /// Limits of a column's values beyond those of its type.
 #[derive(Clone, Copy, Debug)]
-struct Limit {
+struct ColumnRule {
     nullable: bool,
     chars_max: Option<u32>,
 }
 
-impl Limit {
-    fn of(column: &ColumnDef) -> Limit {
+impl ColumnRule {
+    fn of(column: &ColumnDef) -> ColumnRule {
         let chars_max = if let SqlType::Text { chars_max } = column.kind { chars_max } else { None };
-        Limit { nullable: column.nullable, chars_max }
+        ColumnRule { nullable: column.nullable, chars_max }
     }
 }
 
@@ -128,7 +128,7 @@ impl TableCodec {
             stored: keyed.stored.iter().map(|(id, _)| def.column_by_id(*id)).collect(),
             missing: missing.collect::<Result<_>>()?,
             indexes: indexes.collect::<Result<_>>()?,
-            limits: def.columns.iter().map(Limit::of).collect(),
+            limits: def.columns.iter().map(ColumnRule::of).collect(),
             referred: keyed.referrers.iter().flat_map(|referrer| referrer.columns.iter().copied()).collect(),
             key_columns,
         })
@@ -279,7 +279,7 @@ impl TableCodec {
             let what = format!("table {table} has {columns} columns, the row has {given}");
             return Err(Error::new(ErrorKind::CardinalityViolation, what));
         }
-        let exceeds = |(limit, value): (&Limit, &ValueRef<'_>)| match value {
+        let exceeds = |(limit, value): (&ColumnRule, &ValueRef<'_>)| match value {
             ValueRef::Null => !limit.nullable,
             // A character has at least one byte, so a text of few bytes needs no count of its characters.
             ValueRef::Text(text) => limit.chars_max.is_some_and(|most| text.len() > most as usize),

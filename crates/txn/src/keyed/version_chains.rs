@@ -3,7 +3,7 @@
 use rapidhash::v3::RapidSecrets;
 use rowmill_base::CommitId;
 
-use super::arena::{Arena, Place};
+use super::arena::{Arena, ArenaOffset};
 use super::entry;
 use super::key_index::{Indexed, KeyIndex, hash};
 
@@ -40,23 +40,23 @@ impl VersionChains {
     }
 
     /// Adds an entry to the hash index, so that it is found by its key.
-    pub(super) fn add_hash(&mut self, entry: Place, secrets: &RapidSecrets) {
+    pub(super) fn add_hash(&mut self, entry: ArenaOffset, secrets: &RapidSecrets) {
         let (head, key) = entry::record(&self.records, entry);
         self.index.insert(hash(key, secrets), Indexed { entry, newest: head.next });
     }
 
     /// The row of the first version of a chain that the snapshot `at` sees. `Some(None)` is a deletion.
     #[inline]
-    pub(super) fn visible(&self, newest: Place, at: CommitId) -> Option<Option<&[u8]>> {
+    pub(super) fn visible(&self, newest: ArenaOffset, at: CommitId) -> Option<Option<&[u8]>> {
         self.visible_version(newest, at).map(|(_, row)| row)
     }
 
     /// The commit and the row of the first version of a chain that the snapshot `at` sees. A row of `None` is a
     /// deletion.
     #[inline]
-    pub(super) fn visible_version(&self, newest: Place, at: CommitId) -> Option<(CommitId, Option<&[u8]>)> {
+    pub(super) fn visible_version(&self, newest: ArenaOffset, at: CommitId) -> Option<(CommitId, Option<&[u8]>)> {
         let mut place = newest;
-        while place != Place::NONE {
+        while place != ArenaOffset::NONE {
             let (head, row) = entry::record(&self.records, place);
             if head.commit <= at {
                 return Some((head.commit, (!head.is_deleted()).then_some(row)));
@@ -75,7 +75,7 @@ impl VersionChains {
         commit: CommitId,
         oldest: CommitId,
         secrets: &RapidSecrets,
-    ) -> Option<Place> {
+    ) -> Option<ArenaOffset> {
         let hash = hash(key, secrets);
         match self.find(hash, key) {
             Some(Indexed { entry, newest }) => {
@@ -89,7 +89,7 @@ impl VersionChains {
                 None
             }
             None => {
-                let version = entry::push_version(&mut self.records, row, commit, Place::NONE);
+                let version = entry::push_version(&mut self.records, row, commit, ArenaOffset::NONE);
                 let entry = entry::push_entry(&mut self.records, key, commit, version);
                 self.index.insert(hash, Indexed { entry, newest: version });
                 Some(entry)
@@ -99,16 +99,16 @@ impl VersionChains {
 
     /// Cuts a chain within the first `steps` versions from `version` on: after the first version that all snapshots
     /// see, or before the first version that the base has.
-    fn forget_older(&mut self, version: Place, in_base: CommitId, oldest: CommitId, steps: usize) {
+    fn forget_older(&mut self, version: ArenaOffset, in_base: CommitId, oldest: CommitId, steps: usize) {
         let mut version = version;
         for _ in 0..steps {
             let head = entry::head(&self.records, version);
-            if head.next == Place::NONE {
+            if head.next == ArenaOffset::NONE {
                 return;
             }
             // No snapshot looks past this version: all see it or a newer one, or the base has the older ones.
             if head.commit <= oldest || entry::head(&self.records, head.next).commit <= in_base {
-                entry::set_next(&mut self.records, version, Place::NONE);
+                entry::set_next(&mut self.records, version, ArenaOffset::NONE);
                 self.free_chain(head.next);
                 return;
             }
@@ -116,8 +116,8 @@ impl VersionChains {
         }
     }
 
-    fn free_chain(&mut self, mut version: Place) {
-        while version != Place::NONE {
+    fn free_chain(&mut self, mut version: ArenaOffset) {
+        while version != ArenaOffset::NONE {
             let head = entry::head(&self.records, version);
             self.records.free(version, head.record_bytes());
             version = head.next;
@@ -128,11 +128,11 @@ impl VersionChains {
     /// secrets if the entry is in the hash index. Returns the entry's place afterwards, or `None` if it is gone.
     pub(super) fn forget_in_entry(
         &mut self,
-        entry: Place,
+        entry: ArenaOffset,
         in_base: CommitId,
         oldest: CommitId,
         hashed_by: Option<&RapidSecrets>,
-    ) -> Option<Place> {
+    ) -> Option<ArenaOffset> {
         let (head, key) = entry::record(&self.records, entry);
         // The base has the newest version, so it has the whole key: drop the entry.
         if head.commit <= in_base {
@@ -159,10 +159,10 @@ impl VersionChains {
     }
 
     /// Moves versions out of chunks that are mostly unused. Returns the place of the newest version.
-    fn condense_versions(&mut self, entry: Place) -> Place {
+    fn condense_versions(&mut self, entry: ArenaOffset) -> ArenaOffset {
         let mut newer = None;
         let mut version = entry::head(&self.records, entry).next;
-        while version != Place::NONE {
+        while version != ArenaOffset::NONE {
             if self.records.is_sparse(version) {
                 version = entry::move_record(&mut self.records, version);
                 match newer {

@@ -84,7 +84,7 @@ impl VersionCursor {
         assert!(keys_max > 0, "`keys_max` must be at least 1");
         batch.clear();
         while batch.is_empty() && !self.done {
-            let window = Window { after: self.after, at: self.at, backward: self.backward };
+            let window = VersionWindow { after: self.after, at: self.at, backward: self.backward };
             let KeyRange { start, end } = &self.range;
             self.done = !window.read(versions, start, end, keys_max, batch, &mut self.next);
             let bound = if self.backward { &mut self.range.end } else { &mut self.range.start };
@@ -95,7 +95,7 @@ impl VersionCursor {
 
 /// Which versions to read, and in which direction.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Window {
+pub(super) struct VersionWindow {
     /// Versions up to this commit are skipped.
     pub(super) after: CommitId,
     /// The commit of the snapshot.
@@ -103,7 +103,7 @@ pub(super) struct Window {
     pub(super) backward: bool,
 }
 
-impl Window {
+impl VersionWindow {
     /// Adds the visible versions of keys from `start` up to `end` (exclusive) to `batch`. It stops when the batch has
     /// `keys_max` keys, or when it has held the lock long enough. Returns whether there may be more. Then `next` is the
     /// start of the remaining keys, or backward their end.

@@ -6,18 +6,18 @@ use rapidhash::v3::RapidSecrets;
 use rowmill_base::CommitId;
 use rowmill_storage::keyed::KeyRange;
 
-use super::arena::Place;
+use super::arena::ArenaOffset;
 use super::entry;
 use super::key_index::Indexed;
-use super::order::{ENTRIES_AT_ONCE, Order};
-use super::run::Run;
+use super::order::{ENTRIES_AT_ONCE, KeyTree};
+use super::run::CommitRun;
 use super::version_chains::VersionChains;
 
 /// The versions of all keys: chains found by hash, and the order of the keys.
 #[derive(Debug)]
 pub(super) struct VersionTable {
     pub(super) chains: VersionChains,
-    order: Order,
+    order: KeyTree,
     /// The last commit that changed anything.
     pub(super) newest: CommitId,
 }
@@ -25,7 +25,7 @@ pub(super) struct VersionTable {
 impl VersionTable {
     /// A table without versions, for commits after `newest`.
     pub(super) fn after(newest: CommitId) -> Self {
-        VersionTable { chains: VersionChains::new(), order: Order::new(), newest }
+        VersionTable { chains: VersionChains::new(), order: KeyTree::new(), newest }
     }
 
     /// Whether the table never had a key.
@@ -62,8 +62,8 @@ impl VersionTable {
     }
 
     /// Adds a run that was settled at [`VersionTable::end`]. The table must have no key between the run's keys.
-    pub(super) fn append(&mut self, run: Run, commit: CommitId) {
-        let Run { records, order, .. } = run;
+    pub(super) fn append(&mut self, run: CommitRun, commit: CommitId) {
+        let CommitRun { records, order, .. } = run;
         // The records come first, because the order reads keys from them.
         self.chains.records.append(records, commit);
         self.order.append(order, &self.chains.records);
@@ -111,7 +111,7 @@ impl VersionTable {
         start: &[u8],
         end: &[u8],
         backward: bool,
-        mut each: impl FnMut(Place) -> ControlFlow<()>,
+        mut each: impl FnMut(ArenaOffset) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         let chains = &self.chains;
         if backward {

@@ -36,7 +36,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::entry;
 use super::key_index::hash;
-use super::run::Run;
+use super::run::CommitRun;
 use super::version_table::VersionTable;
 
 /// The most changes to apply under one lock. They take about ten microseconds.
@@ -48,7 +48,7 @@ const CHECKED_PER_LOCK: usize = 1024;
 
 /// What a snapshot sees of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum Visibility {
     /// A row.
     Row,
     /// A deletion.
@@ -61,7 +61,7 @@ pub enum Found {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Got {
     /// What the snapshot sees.
-    pub found: Found,
+    pub found: Visibility,
     /// The commit of the key's newest version, which may be too new for the snapshot; `None` if the table has no
     /// version.
     pub latest: Option<CommitId>,
@@ -114,14 +114,14 @@ impl Versions {
     pub(super) fn get_hashed(&self, hash: u64, key: &[u8], at: CommitId, row: &mut Vec<u8>) -> Got {
         row.clear();
         let table = self.table.read();
-        let Some(indexed) = table.find(hash, key) else { return Got { found: Found::Unknown, latest: None } };
+        let Some(indexed) = table.find(hash, key) else { return Got { found: Visibility::Unknown, latest: None } };
         let found = match table.chains.visible(indexed.newest, at) {
             Some(Some(visible)) => {
                 row.extend_from_slice(visible);
-                Found::Row
+                Visibility::Row
             }
-            Some(None) => Found::Deleted,
-            None => Found::Unknown,
+            Some(None) => Visibility::Deleted,
+            None => Visibility::Unknown,
         };
         Got { found, latest: Some(entry::head(&table.chains.records, indexed.entry).commit) }
     }
@@ -209,7 +209,7 @@ impl Versions {
     }
 
     /// Adds the versions of a commit without copying them. The caller must have asked [`Versions::takes`].
-    pub(super) fn append(&self, commit: CommitId, mut run: Run) {
+    pub(super) fn append(&self, commit: CommitId, mut run: CommitRun) {
         loop {
             // Settle the run without the lock, so that no thread waits for it. In the meantime `forget` may have
             // emptied the table, so check the end again under the lock.

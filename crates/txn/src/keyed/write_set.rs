@@ -16,9 +16,9 @@ use std::sync::Arc;
 use rapidhash::v3::RapidSecrets;
 use rowmill_base::{CommitId, IndexId};
 
-use super::arena::Place;
+use super::arena::ArenaOffset;
 use super::gap::Gap;
-use super::index_writes::{Before, IndexWrites, Put};
+use super::index_writes::{Before, IndexWrites, WrittenEntry};
 use super::table_codec::TableCodec;
 use super::version_cursor::VersionBatch;
 use super::{HEAD_BYTES, index_head, index_of};
@@ -66,8 +66,8 @@ enum Undo {
     /// One write to one entry, and the version that the entry had before.
     Entry {
         index: u32,
-        entry: Place,
-        before: Place,
+        entry: ArenaOffset,
+        before: ArenaOffset,
         /// The rows that the write added to the table.
         rows: i8,
     },
@@ -79,9 +79,9 @@ enum Undo {
 struct Pushed {
     index: u32,
     /// The version of the first entry.
-    first: Place,
+    first: ArenaOffset,
     /// The place after the last entry, where the next version would begin.
-    end: Place,
+    end: ArenaOffset,
     /// The number of entries.
     entries: u32,
     /// The rows that each of them added to the table.
@@ -265,7 +265,14 @@ impl WriteSet {
     }
 
     #[inline]
-    fn note(&mut self, at: usize, Put { entry, is_new, before }: Put, key: &[u8], row: Written<'_>, rows: i8) {
+    fn note(
+        &mut self,
+        at: usize,
+        WrittenEntry { entry, is_new, before }: WrittenEntry,
+        key: &[u8],
+        row: Written<'_>,
+        rows: i8,
+    ) {
         self.rows[at] += i64::from(rows);
         self.bytes += RECORD_BYTES + row.map_or(0, |row| row.len() as u64);
         if is_new {

@@ -193,7 +193,7 @@ fn an_index_of_the_previous_version_keeps_whole_keys_until_it_is_recreated() {
     assert_eq!(error.kind(), ErrorKind::UniqueViolation);
     let error = put(&mut transaction, 3, &long("c")).expect_err("too long");
     assert_eq!((error.kind(), error.sqlstate()), (ErrorKind::KeyTooLong, "54000"));
-    assert!(error.to_string().contains("anew"), "{error}");
+    assert!(error.to_string().contains("create it again"), "{error}");
     transaction.commit().expect("committed");
 
     let mut transaction = engine.begin().expect("a transaction");

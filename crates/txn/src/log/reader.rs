@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rowmill_base::{Error, Result};
 
 use super::Position;
-use super::record::{self, ALIGNMENT, HEAD_BYTES, Head};
+use super::record::{self, ALIGNMENT, HEAD_BYTES, RecordHead};
 use super::segment::{Segment, SegmentBytes};
 
 /// Bytes per read.
@@ -13,7 +13,7 @@ const WINDOW_BYTES: usize = 1 << 20;
 
 /// A reader of the existing segments, which may have gaps between them.
 #[derive(Debug)]
-pub(super) struct Reader<'a> {
+pub(super) struct LogReader<'a> {
     segments: &'a BTreeMap<u64, Segment>,
     segment_bytes: SegmentBytes,
     /// A cached part of the stream, which begins at `start`.
@@ -21,14 +21,14 @@ pub(super) struct Reader<'a> {
     start: Position,
 }
 
-impl<'a> Reader<'a> {
-    pub(super) fn new(segments: &'a BTreeMap<u64, Segment>, segment_bytes: SegmentBytes) -> Reader<'a> {
-        Reader { segments, segment_bytes, window: Vec::new(), start: Position(0) }
+impl<'a> LogReader<'a> {
+    pub(super) fn new(segments: &'a BTreeMap<u64, Segment>, segment_bytes: SegmentBytes) -> LogReader<'a> {
+        LogReader { segments, segment_bytes, window: Vec::new(), start: Position(0) }
     }
 
     /// Reads the record at `position` and returns its head and payload. Returns `None` if there is no whole record.
-    pub(super) fn record(&mut self, position: Position) -> Result<Option<(Head, &[u8])>> {
-        let Some(head) = self.bytes(position, HEAD_BYTES)?.and_then(|bytes| Head::read(bytes, position)) else {
+    pub(super) fn record(&mut self, position: Position) -> Result<Option<(RecordHead, &[u8])>> {
+        let Some(head) = self.bytes(position, HEAD_BYTES)?.and_then(|bytes| RecordHead::read(bytes, position)) else {
             return Ok(None);
         };
         let bytes = self.bytes(position, head.record_bytes())?;

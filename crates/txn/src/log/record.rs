@@ -30,20 +30,20 @@ pub(super) const PAYLOAD_BYTES_MAX: usize = u32::MAX as usize - HEAD_BYTES - END
 
 /// The fields of a record's head that the reader needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Head {
+pub(super) struct RecordHead {
     pub(super) payload_bytes: usize,
     pub(super) synced: Position,
 }
 
-impl Head {
+impl RecordHead {
     /// Decodes the head of a record at `position`. Returns `None` if no record can begin there.
-    pub(super) fn read(bytes: &[u8], position: Position) -> Option<Head> {
+    pub(super) fn read(bytes: &[u8], position: Position) -> Option<RecordHead> {
         let head = bytes.first_chunk::<HEAD_BYTES>()?;
         if head[..4] != MARK || u64_at(head, 8) != position.0 {
             return None;
         }
         let payload_bytes = u32::from_le_bytes(head[4..8].try_into().expect("four bytes")) as usize;
-        Some(Head { payload_bytes, synced: Position(u64_at(head, 16)) })
+        Some(RecordHead { payload_bytes, synced: Position(u64_at(head, 16)) })
     }
 
     /// The length of the whole record.
@@ -74,7 +74,7 @@ pub(super) struct Frame {
 }
 
 /// The bytes after a payload.
-pub(super) struct End {
+pub(super) struct RecordEnd {
     bytes: [u8; ALIGNMENT as usize - 1 + END_BYTES],
     len: usize,
 }
@@ -101,18 +101,18 @@ impl Frame {
     }
 
     /// Finishes the frame. All of the payload must have been passed.
-    pub(super) fn end(mut self) -> End {
+    pub(super) fn end(mut self) -> RecordEnd {
         assert_eq!(self.left, 0, "a payload has the length that it announced");
         let mut bytes = [0; ALIGNMENT as usize - 1 + END_BYTES];
         self.crc.update(&bytes[..self.zeros]);
         let numbers = &mut bytes[self.zeros..][..END_BYTES];
         numbers[..4].copy_from_slice(&self.crc.finalize().to_le_bytes());
         numbers[4..].copy_from_slice(&END_MARK);
-        End { bytes, len: self.zeros + END_BYTES }
+        RecordEnd { bytes, len: self.zeros + END_BYTES }
     }
 }
 
-impl End {
+impl RecordEnd {
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
@@ -120,7 +120,7 @@ impl End {
 
 /// The payload of a record, or `None` if the bytes differ from those that were written. `record` must be the whole
 /// record.
-pub(super) fn payload(record: &[u8], head: Head) -> Option<&[u8]> {
+pub(super) fn payload(record: &[u8], head: RecordHead) -> Option<&[u8]> {
     let (body, end) = record.split_last_chunk::<END_BYTES>()?;
     let is_whole = end[4..] == END_MARK && end[..4] == crc32fast::hash(body).to_le_bytes();
     is_whole.then(|| &body[HEAD_BYTES..HEAD_BYTES + head.payload_bytes])
@@ -144,14 +144,14 @@ mod tests {
             record.extend_from_slice(frame.end().bytes());
             assert_eq!(record.len(), record_bytes(payload_bytes));
             assert_eq!(record.len() as u64 % ALIGNMENT, 0);
-            let head = Head::read(&record, position).expect("a head");
+            let head = RecordHead::read(&record, position).expect("a head");
             assert_eq!((head.record_bytes(), head.synced), (record.len(), Position(4_000)));
             assert_eq!(payload(&record, head), Some(&content[..]));
-            assert_eq!(Head::read(&record, Position(4_104)), None, "the record names another position");
+            assert_eq!(RecordHead::read(&record, Position(4_104)), None, "the record names another position");
             for bit in 0..record.len() * 8 {
                 let mut damaged = record.clone();
                 damaged[bit / 8] ^= 1 << (bit % 8);
-                let read = Head::read(&damaged, position).filter(|head| head.record_bytes() == record.len());
+                let read = RecordHead::read(&damaged, position).filter(|head| head.record_bytes() == record.len());
                 assert_eq!(read.and_then(|head| payload(&damaged, head)), None, "bit {bit} of {payload_bytes}");
             }
         }

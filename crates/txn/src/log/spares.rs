@@ -18,20 +18,20 @@ const AHEAD_MAX: u64 = 32;
 /// Makes segments ahead of their use.
 #[derive(Debug)]
 pub(super) struct Spares {
-    shared: Arc<Shared>,
+    shared: Arc<SharedSpares>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct SharedSpares {
     disk: Arc<dyn Disk>,
     segment_bytes: SegmentBytes,
-    state: Mutex<State>,
+    state: Mutex<SparesState>,
     changed: Condvar,
 }
 
 #[derive(Debug)]
-struct State {
+struct SparesState {
     /// Slots of files that hold nothing that is needed.
     free: Vec<u32>,
     /// The slot for the next new file.
@@ -61,7 +61,7 @@ impl Spares {
         free: Vec<u32>,
         next_slot: u32,
     ) -> Result<Spares> {
-        let state = State {
+        let state = SparesState {
             free,
             next_slot,
             next: None,
@@ -72,7 +72,7 @@ impl Spares {
             ready: VecDeque::new(),
             is_over: false,
         };
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedSpares {
             disk: Arc::clone(disk),
             segment_bytes,
             state: Mutex::new(state),
@@ -165,14 +165,14 @@ impl Drop for Spares {
         let mut state = self.shared.state.lock();
         if state.is_used {
             // During normal work these files would be reused. A file that cannot be removed does no harm.
-            let State { free, ready, .. } = &mut *state;
+            let SparesState { free, ready, .. } = &mut *state;
             let unneeded = free.drain(..).chain(ready.drain(..).map(|segment| segment.slot));
             unneeded.for_each(|slot| drop(self.shared.disk.remove(&path(slot))));
         }
     }
 }
 
-impl Shared {
+impl SharedSpares {
     fn make_ahead(&self) {
         let mut state = self.state.lock();
         while !state.is_over {
@@ -190,7 +190,7 @@ impl Shared {
         }
     }
 
-    fn make(&self, state: &mut MutexGuard<'_, State>, number: u64) -> Result<Segment> {
+    fn make(&self, state: &mut MutexGuard<'_, SparesState>, number: u64) -> Result<Segment> {
         let slot = match state.free.pop() {
             Some(slot) => slot,
             None => {

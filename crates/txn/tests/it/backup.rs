@@ -275,7 +275,7 @@ fn half_a_backup_is_neither_opened_nor_restored_nor_written_over() {
         restore(&backup, &folder.path().join("restored"), &go_on()).expect_err("half a backup"),
         backup_at(&backup).expect_err("half a backup"),
     ] {
-        assert!(error.message().contains("a backup that did not come to its end"), "{error}");
+        assert!(error.message().contains("a backup that was not finished"), "{error}");
         assert!(error.hint_text().is_some(), "{error:?}");
     }
     let engine = open(&folder.path().join("database"), ROWS_PER_BLOCK);

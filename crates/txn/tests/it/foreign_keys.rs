@@ -432,6 +432,6 @@ fn a_row_whose_parent_is_not_there_is_found_by_the_check() {
     let now = base.read().expect("a read").commit_id().expect("its commit");
     base.write(&damage, now).expect("written");
     let found = check();
-    let is_found = |found: &String| found.contains("children") && found.contains("refers by foreign key of to none of");
+    let is_found = |found: &String| found.contains("children") && found.contains("violates foreign key of");
     assert!(found.iter().any(is_found), "{found:?}");
 }

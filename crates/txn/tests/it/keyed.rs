@@ -108,7 +108,7 @@ fn emptying_dropping_and_indexing_lose_against_rows_that_were_written_meanwhile(
     write(&engine, table, 1, "one");
     let begin = || engine.begin().expect("a transaction");
     let lost = |transaction: Transaction| {
-        says(&transaction.commit().expect_err("rows were written"), "40001", &["\"K\"", "meanwhile"]);
+        says(&transaction.commit().expect_err("rows were written"), "40001", &["\"K\"", "by another transaction"]);
     };
 
     let (mut emptying, mut indexing, mut writing) = (begin(), begin(), begin());

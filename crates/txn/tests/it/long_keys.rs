@@ -588,7 +588,7 @@ fn a_directory_of_version_3_is_read_and_its_indexes_take_what_they_took_until_th
         let mut transaction = engine.begin().expect("a transaction");
         let error = put(&mut transaction, table, 100, &long).expect_err("too long for it");
         assert_eq!((error.kind(), error.sqlstate()), (ErrorKind::KeyTooLong, "54000"));
-        assert!(error.to_string().contains("anew"), "{error}");
+        assert!(error.to_string().contains("create it again"), "{error}");
         transaction.drop_index(table, index).expect("dropped");
         let parts = vec![KeyColumn { column: ColumnId(1), descending: false }];
         let spec = IndexSpec { name: "texts".into(), parts, unique: true };

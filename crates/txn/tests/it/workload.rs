@@ -104,7 +104,7 @@ impl Workload {
                     Ok(found) => assert_eq!(found, self.content, "behind a commit that was refused: {error}"),
                     Err(read) => assert!(matches!(read.kind(), ErrorKind::Io | ErrorKind::DiskFull), "{read}"),
                 }
-                if error.message().contains("cannot be written any more") {
+                if error.message().contains("the log refuses writes after an error") {
                     self.unknown.get_or_insert(content);
                 }
                 self.errors.push(error);

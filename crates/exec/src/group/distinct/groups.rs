@@ -10,9 +10,9 @@ use rowmill_base::{Reservation, Result};
 use crate::function::VectorFunction;
 use crate::group::index::Index;
 use crate::group::key_values::KeyValues;
-use crate::group::layout::{KeyShape, Layout, with_shape};
+use crate::group::layout::{GroupLayout, KeyShape, with_shape};
 use crate::group::local;
-use crate::group::rows::{Rows, Values};
+use crate::group::rows::{PartRows, PartValues};
 use crate::group::table::GroupTable;
 use crate::group::texts::TextStore;
 
@@ -29,7 +29,7 @@ pub(super) struct RowGroups {
 
 /// The groups that one worker met.
 pub(super) struct Numbering<'a> {
-    layout: &'a Layout,
+    layout: &'a GroupLayout,
     table: GroupTable,
     texts: TextStore,
     chunk: Vec<u64>,
@@ -43,18 +43,18 @@ pub(super) struct Numbered {
 
 impl<'a> Numbering<'a> {
     /// Starts without groups. Takes memory from reservations that `memory` makes.
-    pub(super) fn new(layout: &'a Layout, memory: impl Fn() -> Reservation) -> Numbering<'a> {
+    pub(super) fn new(layout: &'a GroupLayout, memory: impl Fn() -> Reservation) -> Numbering<'a> {
         Numbering { layout, table: GroupTable::new(memory()), texts: TextStore::new(memory()), chunk: Vec::new() }
     }
 
     /// The groups of at least one row; `None` if there are no keys.
-    pub(super) fn number(&mut self, rows: &Rows<'_>) -> Result<Option<RowGroups>> {
+    pub(super) fn number(&mut self, rows: &PartRows<'_>) -> Result<Option<RowGroups>> {
         if self.layout.columns.is_empty() {
             return Ok(None);
         }
-        let mut keys: Vec<Values> =
+        let mut keys: Vec<PartValues> =
             self.layout.columns.iter().map(|key| rows.values(key.expr)).collect::<Result<_>>()?;
-        if let [key @ Values { codes: Some(_), is_list: true, .. }] = &mut *keys
+        if let [key @ PartValues { codes: Some(_), is_list: true, .. }] = &mut *keys
             && rows.is_whole()
         {
             // The list of the only key already has each group once.
@@ -80,7 +80,7 @@ impl<'a> Numbering<'a> {
     /// The numbers of the groups with the keys at `places`, an iterator over `count` rows.
     fn find(
         &mut self,
-        keys: &[Values],
+        keys: &[PartValues],
         mut places: impl Iterator<Item = usize> + Clone,
         count: usize,
     ) -> Result<Vec<u32>> {
@@ -115,7 +115,7 @@ pub(super) struct AllGroups {
 
 impl AllGroups {
     /// Joins the groups of workers. Without keys there is one group, even if no row was met.
-    pub(super) fn new(layout: &Layout, workers: Vec<Numbered>, mut memory: Reservation) -> Result<AllGroups> {
+    pub(super) fn new(layout: &GroupLayout, workers: Vec<Numbered>, mut memory: Reservation) -> Result<AllGroups> {
         let groups: usize = workers.iter().map(|worker| worker.table.len()).sum();
         let bytes = groups * (layout.stride * size_of::<u64>() + size_of::<u32>());
         memory.grow(bytes as u64 + Index::bytes_for(groups))?;
@@ -171,7 +171,7 @@ impl AllGroups {
     /// The keys of some groups.
     pub(super) fn keys(
         &self,
-        layout: &Layout,
+        layout: &GroupLayout,
         groups: Range<usize>,
         functions: &[Arc<dyn VectorFunction>],
     ) -> Result<Vec<ArrayRef>> {

@@ -21,7 +21,7 @@ use super::groups::RowGroups;
 use super::ranges::{Border, ENTRIES_PER_SAMPLE, Range};
 use crate::group::bits::{Bits, bits_of};
 use crate::group::local;
-use crate::group::rows::{Values, take};
+use crate::group::rows::{PartValues, take};
 use crate::group::state::BitOrder;
 
 /// The group of a value that no row has.
@@ -39,7 +39,7 @@ pub(super) enum Ranks {
 }
 
 /// The values of a block or run, and the groups in which they occur.
-pub(super) struct Pairs {
+pub(super) struct DistinctPairs {
     ranks: Ranks,
     /// Empty if all values are in the only group of a count without keys.
     one: Vec<u32>,
@@ -75,10 +75,10 @@ impl Ranks {
     }
 }
 
-impl Pairs {
+impl DistinctPairs {
     /// The values of a chunk's list, all in one group.
-    pub(super) fn of_list(chunk: Box<Chunk>) -> Pairs {
-        Pairs { ranks: Ranks::List(chunk), one: Vec::new(), others: Vec::new() }
+    pub(super) fn of_list(chunk: Box<Chunk>) -> DistinctPairs {
+        DistinctPairs { ranks: Ranks::List(chunk), one: Vec::new(), others: Vec::new() }
     }
 
     /// Pairs the values of rows with their groups; without `groups` all rows are in one. `codes` are the indexes of the
@@ -88,11 +88,11 @@ impl Pairs {
         codes: &[u32],
         groups: Option<RowGroups>,
         memory: &mut Reservation,
-    ) -> Result<Pairs> {
+    ) -> Result<DistinctPairs> {
         let values = ranks.len();
         memory.grow((ranks.bytes() + values * size_of::<u32>()) as u64)?;
         let Some(RowGroups { places, numbers }) = groups else {
-            return Ok(Pairs { ranks, one: used(codes, values), others: Vec::new() });
+            return Ok(DistinctPairs { ranks, one: used(codes, values), others: Vec::new() });
         };
         assert_eq!(places.len(), codes.len(), "a row has a value and a group");
         let (mut one, others) = match numbers.len() <= BITS {
@@ -104,7 +104,7 @@ impl Pairs {
         memory.grow((others.len() * size_of::<u64>()) as u64)?;
         let numbered = |other: u64| other >> 32 << 32 | u64::from(numbers[other as u32 as usize]);
         let others = others.into_iter().map(numbered).collect::<Box<[u64]>>().into_vec();
-        Ok(Pairs { ranks, one, others })
+        Ok(DistinctPairs { ranks, one, others })
     }
 
     /// The number of values and further groups.
@@ -219,9 +219,9 @@ fn used(codes: &[u32], values: usize) -> Vec<u32> {
 }
 
 /// The values of a column in order, and for each row the index of its value, or the number of values for NULL.
-pub(super) fn ranked(column: Values, rows: usize) -> Result<(Ranks, Arc<Vec<u32>>)> {
+pub(super) fn ranked(column: PartValues, rows: usize) -> Result<(Ranks, Arc<Vec<u32>>)> {
     let each_row = || (0..rows as u32).collect::<Vec<u32>>();
-    let Values { values, codes, is_list } = &column;
+    let PartValues { values, codes, is_list } = &column;
     let mut ranks = Vec::new();
     if *is_list {
         // NULL comes last, so cutting it off keeps all codes.

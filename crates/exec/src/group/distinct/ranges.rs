@@ -4,7 +4,7 @@ use arrow::array::ArrayRef;
 use rowmill_base::{Error, Result, SqlType};
 use rowmill_storage::chunk::ValueSet;
 
-use super::pairs::Pairs;
+use super::pairs::DistinctPairs;
 use crate::group::state::signed_array;
 
 /// Entries of a range. The set of its values should fit the second-level cache of a common core.
@@ -36,11 +36,11 @@ pub(super) struct Range<'a> {
 
 /// Ranges that together hold all values.
 #[derive(Debug)]
-pub(super) struct Ranges(Vec<Border>);
+pub(super) struct DistinctRanges(Vec<Border>);
 
-impl Ranges {
+impl DistinctRanges {
     /// Chooses ranges of values of a column of type `kind`, by a sample of the lists in `pairs`.
-    pub(super) fn new<'p>(pairs: impl Iterator<Item = &'p Pairs>, kind: &SqlType) -> Result<Ranges> {
+    pub(super) fn new<'p>(pairs: impl Iterator<Item = &'p DistinctPairs>, kind: &SqlType) -> Result<DistinctRanges> {
         let (mut entries, mut lists, mut samples) = (0, 0, Vec::new());
         for pairs in pairs {
             entries += pairs.entries();
@@ -59,7 +59,7 @@ impl Ranges {
             let before = below(kind, &values.slice(place, 1))?;
             Ok(Border { rank, before })
         });
-        Ok(Ranges(borders.collect::<Result<_>>()?))
+        Ok(DistinctRanges(borders.collect::<Result<_>>()?))
     }
 
     /// The range with a number; `None` after the last.

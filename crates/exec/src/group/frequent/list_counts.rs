@@ -21,38 +21,47 @@ pub(super) struct PartCounts {
     pub(super) lists: Vec<ListCounts>,
     /// The values of rows outside of lists; `of_loose` has each of them once, with its rows.
     pub(super) loose: Vec<ArrayRef>,
-    pub(super) of_loose: Option<Counted>,
+    pub(super) of_loose: Option<CountedValues>,
     pub(super) histogram: Histogram,
     /// The most frequent values of each list, each value once, with the rows that were found.
-    pub(super) frequent: Option<Counted>,
+    pub(super) frequent: Option<CountedValues>,
 }
 
 /// Values, each once, with the number of rows that were found.
 #[derive(Clone)]
-pub(super) struct Counted {
+pub(super) struct CountedValues {
     pub(super) values: ArrayRef,
     pub(super) rows: Vec<u64>,
 }
 
-impl Counted {
+impl CountedValues {
     /// Adds up the rows of each distinct value. `None` if there are no values.
-    pub(super) fn of(counter: &GroupBy, column: usize, values: &[ArrayRef], rows: Vec<u64>) -> Result<Option<Counted>> {
+    pub(super) fn of(
+        counter: &GroupBy,
+        column: usize,
+        values: &[ArrayRef],
+        rows: Vec<u64>,
+    ) -> Result<Option<CountedValues>> {
         if rows.is_empty() {
             return Ok(None);
         }
         let counted = counter.group_values(column, concat(values)?, rows)?;
         let rows = rows_in(&counted)?.iter().map(|rows| *rows as u64).collect();
-        Ok(Some(Counted { values: Arc::clone(counted.column(0)), rows }))
+        Ok(Some(CountedValues { values: Arc::clone(counted.column(0)), rows }))
     }
 
     /// Joins several counts. Each of them must have a value at most once.
-    pub(super) fn join(counter: &GroupBy, column: usize, mut parts: Vec<Counted>) -> Result<Option<Counted>> {
+    pub(super) fn join(
+        counter: &GroupBy,
+        column: usize,
+        mut parts: Vec<CountedValues>,
+    ) -> Result<Option<CountedValues>> {
         if parts.len() < 2 {
             return Ok(parts.pop());
         }
         let rows = parts.iter().flat_map(|part| part.rows.iter().copied()).collect();
         let values: Vec<ArrayRef> = parts.into_iter().map(|part| part.values).collect();
-        Counted::of(counter, column, &values, rows)
+        CountedValues::of(counter, column, &values, rows)
     }
 }
 
@@ -84,7 +93,7 @@ impl PartCounts {
                 ColumnPart::List(list) => list,
                 ColumnPart::Loose(values) => {
                     let rows = vec![1; values.len()];
-                    of_loose.extend(Counted::of(counter, lists.column, std::slice::from_ref(&values), rows)?);
+                    of_loose.extend(CountedValues::of(counter, lists.column, std::slice::from_ref(&values), rows)?);
                     loose.push(values);
                     return Ok(());
                 }
@@ -115,8 +124,8 @@ impl PartCounts {
             Ok(())
         };
         counter.read_lists(lists, &mut read)?;
-        let of_loose = Counted::join(counter, lists.column, of_loose)?;
-        let frequent = Counted::of(counter, lists.column, &frequent, rows_of_frequent)?;
+        let of_loose = CountedValues::join(counter, lists.column, of_loose)?;
+        let frequent = CountedValues::of(counter, lists.column, &frequent, rows_of_frequent)?;
         Ok(PartCounts { lists: of_lists, loose, of_loose, histogram, frequent })
     }
 }

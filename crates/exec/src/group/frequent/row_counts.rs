@@ -13,41 +13,41 @@ use super::super::texts::is_text;
 use super::super::value_list::ValueList;
 use super::super::{GroupBy, KnownLists, Lists, OWNER};
 use super::Limits;
-use super::list_counts::{Counted, Histogram, ListCounts, PartCounts, greatest, rows_in};
+use super::list_counts::{CountedValues, Histogram, ListCounts, PartCounts, greatest, rows_in};
 use crate::scan::filter::Filter;
 
 /// Bits for a number of lists in the count that [`RowCounts::to_read`] makes.
 const PARTS_BITS: u32 = 20;
 
 /// The values of a column with their rows, block by block.
-pub(super) struct RowCounts {
+pub(super) struct ValueRowCounts {
     counter: Arc<GroupBy>,
     /// Whether making groups must read rows. Otherwise the lists are enough.
     reads_rows: bool,
     lists: Vec<ListCounts>,
     /// The values of rows outside of lists; `of_loose` has each of them once, with its rows.
     loose: Option<ArrayRef>,
-    of_loose: Option<Counted>,
+    of_loose: Option<CountedValues>,
     /// For each number of rows, the number of places in all lists that have it.
     histogram: Histogram,
     /// The most frequent values of each list, each value once, with the rows that were found.
-    frequent: Option<Counted>,
+    frequent: Option<CountedValues>,
     memory: Reservation,
 }
 
 /// Says which parts of lists must be read to find the values that may have enough rows.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bound {
+pub(super) struct CountBound {
     /// The number of rows that is enough.
     rows_min: u64,
     /// Places with fewer rows are not read.
     share: u64,
 }
 
-impl RowCounts {
+impl ValueRowCounts {
     /// Joins the counts of `parts`, which `counter` has read. It must group by one column alone.
-    pub(super) fn new(counter: &Arc<GroupBy>, reads_rows: bool, parts: Vec<PartCounts>) -> Result<RowCounts> {
-        let mut counts = RowCounts {
+    pub(super) fn new(counter: &Arc<GroupBy>, reads_rows: bool, parts: Vec<PartCounts>) -> Result<ValueRowCounts> {
+        let mut counts = ValueRowCounts {
             counter: Arc::clone(counter),
             reads_rows,
             lists: Vec::new(),
@@ -70,13 +70,13 @@ impl RowCounts {
         if !loose.is_empty() {
             counts.loose = Some(concat(&loose)?);
         }
-        if let Some(of_loose) = Counted::join(counter, column, of_loose)? {
+        if let Some(of_loose) = CountedValues::join(counter, column, of_loose)? {
             counts.histogram.add(&of_loose.rows);
             // Values outside of lists take part as one more list.
             frequent.push(of_loose.clone());
             counts.of_loose = Some(of_loose);
         }
-        counts.frequent = Counted::join(counter, column, frequent)?;
+        counts.frequent = CountedValues::join(counter, column, frequent)?;
         Ok(counts)
     }
 
@@ -124,7 +124,7 @@ impl RowCounts {
     /// The `most` most frequent values, judged by those with the most rows in some list. `None` if their groups take
     /// more than one part in `share` of the time.
     pub(super) fn most_frequent(&self, most: usize, share: u64) -> Result<Option<ArrayRef>> {
-        let Some(Counted { values, rows }) = &self.frequent else { return Ok(None) };
+        let Some(CountedValues { values, rows }) = &self.frequent else { return Ok(None) };
         let places = greatest(rows, most);
         let rows: u64 = places.iter().map(|place| rows[*place as usize]).sum();
         if !self.are_few(places.len(), rows, share) {
@@ -140,7 +140,7 @@ impl RowCounts {
     /// have. A smaller share brings these closer together and leaves fewer values. For example, with 8 lists and a
     /// bound of 80 rows, a value that has fewer than 10 rows in every list cannot reach 80. This is the three-phase
     /// uniform threshold algorithm (Cao and Wang, 2004), with blocks as nodes.
-    pub(super) fn bound(&self, rows_min: u64, limits: Limits) -> Option<Bound> {
+    pub(super) fn bound(&self, rows_min: u64, limits: Limits) -> Option<CountBound> {
         // Each remaining text is searched in all lists, which takes as long as reading many. A number is found quickly.
         let (easily, (at_most, parts), many): (_, (_, &[u64]), _) = match is_text(&self.column().1.arrow()) {
             true => (limits.texts_read.0, (limits.texts_read.1, &[8, 4, 2, 1]), 0),
@@ -158,11 +158,11 @@ impl RowCounts {
             .or_else(|| with(parts, at_most))
             .or_else(|| with(&[2, 1], many))
             .filter(|_| rows_min > 1)?;
-        Some(Bound { rows_min, share })
+        Some(CountBound { rows_min, share })
     }
 
     /// The part of a list that must be read.
-    pub(super) fn to_read(&self, list: usize, bound: Bound) -> Result<ValueList> {
+    pub(super) fn to_read(&self, list: usize, bound: CountBound) -> Result<ValueList> {
         // The weight holds the rows in its high bits and the number of lists, here one, in its low bits. Adding weights
         // adds both.
         let in_one = |rows: u32| u64::from(rows) << PARTS_BITS | 1;
@@ -179,7 +179,7 @@ impl RowCounts {
     }
 
     /// The values that may have enough rows, from groups of [`RowCounts::put_together`].
-    pub(super) fn may_have_enough(&self, groups: &RecordBatch, bound: Bound) -> Result<Counted> {
+    pub(super) fn may_have_enough(&self, groups: &RecordBatch, bound: CountBound) -> Result<CountedValues> {
         let (mut places, mut rows_at_most) = (Vec::new(), Vec::new());
         for (place, known) in (0..).zip(rows_in(groups)?) {
             let (rows, found_in) = (*known as u64 >> PARTS_BITS, *known as u64 & ((1 << PARTS_BITS) - 1));
@@ -190,15 +190,15 @@ impl RowCounts {
                 rows_at_most.push(at_most);
             }
         }
-        Ok(Counted { values: take(groups.column(0), &places)?, rows: rows_at_most })
+        Ok(CountedValues { values: take(groups.column(0), &places)?, rows: rows_at_most })
     }
 
     /// All values that may have enough rows, without those of `first`. `found` has the values that some list has a
     /// share of. `None` if these may be most of all rows.
     pub(super) fn others(
         &self,
-        found: Vec<Counted>,
-        bound: Bound,
+        found: Vec<CountedValues>,
+        bound: CountBound,
         first: &ArrayRef,
         limits: Limits,
     ) -> Result<Option<ArrayRef>> {
@@ -207,7 +207,7 @@ impl RowCounts {
             rows += part.rows.iter().sum::<u64>();
             values.push(part.values);
         }
-        if let Some(Counted { values: of_loose, rows: of_values }) = &self.of_loose {
+        if let Some(CountedValues { values: of_loose, rows: of_values }) = &self.of_loose {
             let enough = (0..).zip(of_values).filter(|(_, rows)| **rows >= bound.share);
             let places: Vec<u32> = enough.map(|(place, _)| place).collect();
             rows += places.iter().map(|place| of_values[*place as usize]).sum::<u64>();

@@ -10,9 +10,9 @@ use rowmill_base::{Error, Reservation, Result};
 
 use super::fold::{Count, Fold, add_to_many, add_to_one, with_fold};
 use super::log::LogRows;
-use super::numbers::Numbers;
+use super::numbers::StateNumbers;
 use super::text::BestTexts;
-use super::{Cell, Inputs, States};
+use super::{Inputs, StateCell, States};
 use crate::group::texts::TextStore;
 
 /// Rows whose numbers are looked up at once.
@@ -102,7 +102,7 @@ impl States {
     /// Adds rows to a cell that keeps no texts.
     pub(super) fn add_numbers(
         &self,
-        cell: &Cell,
+        cell: &StateCell,
         inputs: &Inputs<'_>,
         rows: &Grouped<'_>,
         groups: &mut Groups<'_>,
@@ -120,7 +120,7 @@ impl States {
 
     fn add_texts(
         &self,
-        cell: &Cell,
+        cell: &StateCell,
         inputs: &Inputs<'_>,
         rows: &Grouped<'_>,
         groups: &mut Groups<'_>,
@@ -134,7 +134,11 @@ impl States {
 
     /// The numbers that a cell takes, where they are, and whether they form a value list; `None` if the cell only
     /// counts.
-    fn operand<'i>(&self, cell: &Cell, inputs: &'i Inputs<'_>) -> Result<Option<(&'i Numbers, Places<'i>, bool)>> {
+    fn operand<'i>(
+        &self,
+        cell: &StateCell,
+        inputs: &'i Inputs<'_>,
+    ) -> Result<Option<(&'i StateNumbers, ValuePlaces<'i>, bool)>> {
         let Some(operand) = cell.operand else { return Ok(None) };
         let (Some(values), Some(numbers)) = (&inputs.values[self.operands[operand].argument], &inputs.numbers[operand])
         else {
@@ -142,11 +146,11 @@ impl States {
         };
         let mask = cell.mask.and_then(|mask| inputs.masks[mask].as_ref());
         let codes = values.codes.as_ref().map(|codes| codes.as_slice());
-        Ok(Some((numbers, Places { codes, mask }, values.is_list)))
+        Ok(Some((numbers, ValuePlaces { codes, mask }, values.is_list)))
     }
 }
 
-impl Cell {
+impl StateCell {
     /// Counts the rows that are in the mask.
     fn count(&self, mask: Option<&BooleanBuffer>, rows: &Grouped<'_>, groups: &mut Groups<'_>) {
         let start = rows.rows.start;
@@ -169,12 +173,12 @@ impl Cell {
 }
 
 /// Says where the values of rows are, and which rows count.
-pub(super) struct Places<'a> {
+pub(super) struct ValuePlaces<'a> {
     pub(super) codes: Option<&'a [u32]>,
     pub(super) mask: Option<&'a BooleanBuffer>,
 }
 
-impl Places<'_> {
+impl ValuePlaces<'_> {
     /// Calls `take` for each row that counts, with its distance from the start of `rows` and the index of its value.
     #[inline(always)]
     pub(super) fn each(&self, rows: &Range<usize>, mut take: impl FnMut(usize, usize)) {

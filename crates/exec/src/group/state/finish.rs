@@ -8,11 +8,11 @@ use arrow::datatypes::DataType;
 use rowmill_base::{Error, Result};
 use rowmill_plan::AggregateFunction;
 
-use super::fold::{Fold, Spread, SumFloat};
+use super::fold::{Fold, SpreadCell, SumFloat};
 use super::numbers::{signed_array, wide_array};
-use super::pairs::Pairs;
+use super::pairs::PairsCell;
 use super::text::text_at;
-use super::{Cell, CellOutput, Operation, Output, States};
+use super::{AggregateOutput, CellOutput, Operation, StateCell, States};
 use crate::group::bits::array_of;
 use crate::group::texts::TextStore;
 use crate::quotient;
@@ -30,7 +30,7 @@ pub(in crate::group) struct Finished<'a> {
 
 impl<'a> Finished<'a> {
     /// The words of a cell, by group.
-    fn cells(self, cell: &Cell) -> impl Iterator<Item = &'a [u64]> + Clone + use<'a> {
+    fn cells(self, cell: &StateCell) -> impl Iterator<Item = &'a [u64]> + Clone + use<'a> {
         let at = self.at + cell.offset;
         self.rows.chunks_exact(self.stride).map(move |row| &row[at..])
     }
@@ -44,9 +44,9 @@ impl States {
         logged: &[Vec<ArrayRef>],
         texts: &TextStore,
     ) -> Result<Vec<ArrayRef>> {
-        let of = |output: &Output| match output {
-            Output::Cells(output) => self.column(output, groups, texts),
-            Output::Log(log, number) => Ok(Arc::clone(&logged[*log][*number])),
+        let of = |output: &AggregateOutput| match output {
+            AggregateOutput::Cells(output) => self.column(output, groups, texts),
+            AggregateOutput::Log(log, number) => Ok(Arc::clone(&logged[*log][*number])),
         };
         self.outputs.iter().map(of).collect()
     }
@@ -101,7 +101,7 @@ impl States {
 
 impl CellOutput {
     /// Returns the function that makes an average of the words of a total and a count.
-    pub(super) fn average(&self, value: &Cell) -> impl Fn(&[u64], u64) -> Result<f64> {
+    pub(super) fn average(&self, value: &StateCell) -> impl Fn(&[u64], u64) -> Result<f64> {
         let scale = match self.aggregate.argument {
             Some((_, DataType::Decimal128(_, scale))) => scale,
             _ => 0,
@@ -113,7 +113,7 @@ impl CellOutput {
     }
 
     /// A total of integers or decimals. Returns an error if the type of the result cannot hold it.
-    pub(super) fn total(&self, value: &Cell, words: &[u64], count: u64) -> Result<i128> {
+    pub(super) fn total(&self, value: &StateCell, words: &[u64], count: u64) -> Result<i128> {
         let total = match value.operation {
             Operation::SumNarrow => i128::from(words[0] as i64),
             _ => i128_of(words),
@@ -134,13 +134,13 @@ impl CellOutput {
         use AggregateFunction::{DeviationPopulation, DeviationSample, VarianceSample};
         let is_sample = matches!(self.aggregate.function, VarianceSample | DeviationSample);
         let is_root = matches!(self.aggregate.function, DeviationPopulation | DeviationSample);
-        let variance = Spread::load(words).variance(is_sample)?;
+        let variance = SpreadCell::load(words).variance(is_sample)?;
         Some(shown(if is_root { variance.sqrt() } else { variance }))
     }
 
     /// The aggregate of pairs from the words of a cell.
     pub(super) fn of_pairs(&self, words: &[u64]) -> Option<f64> {
-        Pairs::load(words).value(self.aggregate.function).map(shown)
+        PairsCell::load(words).value(self.aggregate.function).map(shown)
     }
 }
 

@@ -12,9 +12,9 @@ use arrow::array::{Array, BinaryViewArray};
 use arrow::buffer::{NullBuffer, ScalarBuffer};
 use rowmill_base::{Error, Result};
 
-use super::numbers::{Form, Numbers};
+use super::numbers::{NumberForm, StateNumbers};
 use crate::group::bits::width_of;
-use crate::group::rows::Values;
+use crate::group::rows::PartValues;
 use crate::group::texts::order_of_views;
 
 /// No row yet.
@@ -52,19 +52,19 @@ pub(super) struct OrderColumn {
 }
 
 impl OrderColumn {
-    pub(super) fn new(Values { values, codes, is_list }: &Values, direction: Direction) -> Result<OrderColumn> {
+    pub(super) fn new(PartValues { values, codes, is_list }: &PartValues, direction: Direction) -> Result<OrderColumn> {
         let form = match width_of(values.data_type()) {
-            None => Form::Text,
-            Some(128) => Form::Wide,
-            Some(_) => Form::Signed,
+            None => NumberForm::Text,
+            Some(128) => NumberForm::Wide,
+            Some(_) => NumberForm::Signed,
         };
         let ranks = match is_list {
             true => Ranks::Places,
-            false => match Numbers::new(values, form)? {
-                Numbers::Signed(numbers) => Ranks::Signed(numbers),
-                Numbers::Wide(numbers) => Ranks::Wide(numbers),
-                Numbers::Text(texts) => Ranks::Text(texts),
-                Numbers::Unsigned(_) | Numbers::Float(_) => {
+            false => match StateNumbers::new(values, form)? {
+                StateNumbers::Signed(numbers) => Ranks::Signed(numbers),
+                StateNumbers::Wide(numbers) => Ranks::Wide(numbers),
+                StateNumbers::Text(texts) => Ranks::Text(texts),
+                StateNumbers::Unsigned(_) | StateNumbers::Float(_) => {
                     return Err(Error::internal("numbers that are not in the order of their values"));
                 }
             },
@@ -89,7 +89,7 @@ impl OrderColumn {
     }
 
     /// Finds the best row of each group among the rows that remain in `firsts`.
-    fn find(&self, firsts: &mut Firsts, step: Step) {
+    fn find(&self, firsts: &mut Firsts, step: TieStep) {
         match &self.ranks {
             Ranks::Places => {
                 firsts.find_by(step, |left, right| self.compare(left, right, |left, right| left.cmp(&right)))
@@ -112,7 +112,7 @@ impl OrderColumn {
 
 /// Says what happens to rows that equal the best row of their group.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Step {
+enum TieStep {
     /// They remain for the next column.
     Tell,
     /// The first one stays.
@@ -162,19 +162,19 @@ impl Firsts {
         // We reset only the groups that the last call touched, because there may be many groups and few rows.
         self.touched.drain(..).for_each(|group| self.best[group as usize] = NONE);
         self.touched.reserve_exact(groups);
-        let last = if latest { Step::TakeLast } else { Step::TakeFirst };
+        let last = if latest { TieStep::TakeLast } else { TieStep::TakeFirst };
         // All columns but the last only narrow down the rows; the last one decides.
         match columns.split_last() {
             None => self.find_by(last, |_, _| Ordering::Equal),
             Some((column, before)) => {
-                before.iter().for_each(|column| column.find(self, Step::Tell));
+                before.iter().for_each(|column| column.find(self, TieStep::Tell));
                 column.find(self, last);
             }
         }
         self.touched.iter().map(|group| (self.best[*group as usize], *group))
     }
 
-    fn find_by(&mut self, step: Step, compare: impl Fn(u32, u32) -> Ordering) {
+    fn find_by(&mut self, step: TieStep, compare: impl Fn(u32, u32) -> Ordering) {
         for (row, group) in &self.rows {
             let best = &mut self.best[*group as usize];
             if *best == NONE {
@@ -184,11 +184,11 @@ impl Firsts {
             }
             match compare(*row, *best) {
                 Ordering::Less => *best = *row,
-                Ordering::Equal if step == Step::TakeLast => *best = *row,
+                Ordering::Equal if step == TieStep::TakeLast => *best = *row,
                 _ => {}
             }
         }
-        if step == Step::Tell {
+        if step == TieStep::Tell {
             // Only now the best of each group is known, so rows must be compared a second time.
             let best = &self.best;
             self.rows.retain(|(row, group)| compare(*row, best[*group as usize]) == Ordering::Equal);
@@ -210,14 +210,14 @@ mod tests {
             .collect();
         let texts: Vec<Option<String>> =
             (0..rows).map(|row| (row % 3 != 0).then(|| format!("a longer text {}", row * 17 % 4))).collect();
-        let values = |values: ArrayRef| Values { values, codes: None, is_list: false };
+        let values = |values: ArrayRef| PartValues { values, codes: None, is_list: false };
         let columns = [
             values(Arc::new(Int32Array::from(numbers.clone()))),
             values(Arc::new(Float64Array::from(floats.clone()))),
             values(Arc::new(StringViewArray::from(texts.clone()))),
         ];
         // Numbers as codes into an ascending list, with NULL last.
-        let list = Values {
+        let list = PartValues {
             values: Arc::new(Int32Array::from(vec![Some(0), Some(1), Some(2), Some(3), Some(4), None])),
             codes: Some(Arc::new(numbers.iter().map(|number| number.map_or(5, |number| number as u32)).collect())),
             is_list: true,

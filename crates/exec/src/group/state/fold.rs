@@ -1,7 +1,7 @@
 //! Folds: one small type for each kind of cell says how the cell takes one more number. The loops over them are here
 //! too.
 
-use super::numbers::Numbers;
+use super::numbers::StateNumbers;
 
 /// The content of a cell and how it grows. `INITIAL` has the words of a cell without rows.
 pub(super) trait Fold: Sized {
@@ -11,7 +11,7 @@ pub(super) trait Fold: Sized {
     const IN_ANY_ORDER: bool = false;
 
     /// The numbers in the form that the fold takes; `None` if they have another form.
-    fn numbers(numbers: &Numbers) -> Option<&[Self::Number]>;
+    fn numbers(numbers: &StateNumbers) -> Option<&[Self::Number]>;
 
     fn load(words: &[u64]) -> Self;
 
@@ -45,8 +45,8 @@ macro_rules! with_fold {
             Operation::BitAnd => with_fold!(@ fold::BitAnd, $fold => $call),
             Operation::BitOr => with_fold!(@ fold::BitOr, $fold => $call),
             Operation::BitXor => with_fold!(@ fold::BitXor, $fold => $call),
-            Operation::Spread => with_fold!(@ fold::Spread, $fold => $call),
-            Operation::Pairs => with_fold!(@ $crate::group::state::pairs::Pairs, $fold => $call),
+            Operation::Spread => with_fold!(@ fold::SpreadCell, $fold => $call),
+            Operation::Pairs => with_fold!(@ $crate::group::state::pairs::PairsCell, $fold => $call),
             Operation::LeastText | Operation::GreatestText => unreachable!("texts are no numbers"),
         }
     }};
@@ -155,7 +155,7 @@ impl Fold for Count {
     const INITIAL: &'static [u64] = &[0];
     const IN_ANY_ORDER: bool = true;
 
-    fn numbers(_: &Numbers) -> Option<&[()]> {
+    fn numbers(_: &StateNumbers) -> Option<&[()]> {
         None
     }
 
@@ -193,24 +193,24 @@ pub(super) struct Sum<N, T>(T, std::marker::PhantomData<N>);
 
 /// Numbers of one of the forms, which are added up or compared.
 pub(super) trait Number: Copy + Default + 'static {
-    fn of(numbers: &Numbers) -> Option<&[Self]>;
+    fn of(numbers: &StateNumbers) -> Option<&[Self]>;
 }
 
 impl Number for i64 {
-    fn of(numbers: &Numbers) -> Option<&[i64]> {
-        if let Numbers::Signed(numbers) = numbers { Some(numbers) } else { None }
+    fn of(numbers: &StateNumbers) -> Option<&[i64]> {
+        if let StateNumbers::Signed(numbers) = numbers { Some(numbers) } else { None }
     }
 }
 
 impl Number for u64 {
-    fn of(numbers: &Numbers) -> Option<&[u64]> {
-        if let Numbers::Unsigned(numbers) = numbers { Some(numbers) } else { None }
+    fn of(numbers: &StateNumbers) -> Option<&[u64]> {
+        if let StateNumbers::Unsigned(numbers) = numbers { Some(numbers) } else { None }
     }
 }
 
 impl Number for i128 {
-    fn of(numbers: &Numbers) -> Option<&[i128]> {
-        if let Numbers::Wide(numbers) = numbers { Some(numbers) } else { None }
+    fn of(numbers: &StateNumbers) -> Option<&[i128]> {
+        if let StateNumbers::Wide(numbers) = numbers { Some(numbers) } else { None }
     }
 }
 
@@ -295,7 +295,7 @@ impl<N: Number, T: Total + From<N>> Fold for Sum<N, T> {
     // A partial total of wide numbers may leave the type although the whole total does not, so the order matters.
     const IN_ANY_ORDER: bool = size_of::<N>() <= size_of::<u64>();
 
-    fn numbers(numbers: &Numbers) -> Option<&[N]> {
+    fn numbers(numbers: &StateNumbers) -> Option<&[N]> {
         N::of(numbers)
     }
 
@@ -350,8 +350,8 @@ impl Fold for SumFloat {
     type Number = f64;
     const INITIAL: &'static [u64] = &[0, 0];
 
-    fn numbers(numbers: &Numbers) -> Option<&[f64]> {
-        if let Numbers::Float(numbers) = numbers { Some(numbers) } else { None }
+    fn numbers(numbers: &StateNumbers) -> Option<&[f64]> {
+        if let StateNumbers::Float(numbers) = numbers { Some(numbers) } else { None }
     }
 
     #[inline(always)]
@@ -399,7 +399,7 @@ macro_rules! extreme {
             type Number = N;
             const INITIAL: &'static [u64] = N::$initial;
 
-            fn numbers(numbers: &Numbers) -> Option<&[N]> {
+            fn numbers(numbers: &StateNumbers) -> Option<&[N]> {
                 N::of(numbers)
             }
 
@@ -444,7 +444,7 @@ macro_rules! bits {
             type Number = u64;
             const INITIAL: &'static [u64] = &[$initial];
 
-            fn numbers(numbers: &Numbers) -> Option<&[u64]> {
+            fn numbers(numbers: &StateNumbers) -> Option<&[u64]> {
                 u64::of(numbers)
             }
 
@@ -493,13 +493,13 @@ bits!(
 
 /// The spread of floats around their mean: their number, the mean, and the sum of the squared distances. Welford's
 /// method adds one number, Chan's adds another spread.
-pub(super) struct Spread {
+pub(super) struct SpreadCell {
     count: u64,
     mean: f64,
     squares: f64,
 }
 
-impl Spread {
+impl SpreadCell {
     /// The variance: the squares divided by the count, or by one less if `is_sample`. `None` for too few numbers.
     pub(super) fn variance(&self, is_sample: bool) -> Option<f64> {
         let divisor = self.count.checked_sub(u64::from(is_sample)).filter(|divisor| *divisor > 0)?;
@@ -507,17 +507,17 @@ impl Spread {
     }
 }
 
-impl Fold for Spread {
+impl Fold for SpreadCell {
     type Number = f64;
     const INITIAL: &'static [u64] = &[0, 0, 0];
 
-    fn numbers(numbers: &Numbers) -> Option<&[f64]> {
+    fn numbers(numbers: &StateNumbers) -> Option<&[f64]> {
         SumFloat::numbers(numbers)
     }
 
     #[inline(always)]
-    fn load(words: &[u64]) -> Spread {
-        Spread { count: words[0], mean: f64::from_bits(words[1]), squares: f64::from_bits(words[2]) }
+    fn load(words: &[u64]) -> SpreadCell {
+        SpreadCell { count: words[0], mean: f64::from_bits(words[1]), squares: f64::from_bits(words[2]) }
     }
 
     #[inline(always)]
@@ -536,11 +536,11 @@ impl Fold for Spread {
 
     #[inline(always)]
     fn take_times(&mut self, number: f64, rows: u64) -> bool {
-        self.join(Spread { count: rows, mean: number, squares: 0.0 })
+        self.join(SpreadCell { count: rows, mean: number, squares: 0.0 })
     }
 
     #[inline(always)]
-    fn join(&mut self, other: Spread) -> bool {
+    fn join(&mut self, other: SpreadCell) -> bool {
         let count = self.count + other.count;
         if count == 0 {
             return false;

@@ -7,7 +7,7 @@ use super::add::Groups;
 use super::fold::{Fold, Sum};
 use super::{Operation, States};
 use crate::group::pieces::WordPieces;
-use crate::group::rows::Rows;
+use crate::group::rows::PartRows;
 
 /// Cells that take the rows of a block piece by piece.
 pub(in crate::group) struct InPieces<'a> {
@@ -28,7 +28,7 @@ impl InPieces<'_> {
 impl States {
     /// The cells that may take `rows` in pieces: counts of rows, and totals of arguments that are never NULL and whose
     /// total over one piece fits 64 bits. `None` if no total qualifies.
-    pub(in crate::group) fn in_pieces<'a>(&self, rows: &'a Rows<'a>) -> Result<Option<InPieces<'a>>> {
+    pub(in crate::group) fn in_pieces<'a>(&self, rows: &'a PartRows<'a>) -> Result<Option<InPieces<'a>>> {
         // A row with a weight must be added several times, which pieces cannot do.
         if self.small_words.is_empty() || rows.weights().is_some() {
             return Ok(None);

@@ -24,7 +24,7 @@ use arrow::buffer::{BooleanBuffer, NullBuffer, OffsetBuffer};
 use arrow::datatypes::{DataType, Field, Float64Type, Int64Type, Schema};
 use arrow::error::ArrowError;
 use rowmill_base::{Error, ErrorKind, Reservation, Result};
-use rowmill_plan::{Aggregate, AggregateFunction, AggregateOrder, Expr, Key, SortKey};
+use rowmill_plan::{Aggregate, AggregateFunction, AggregateOrder, Expr, GroupKey, SortKey};
 
 use super::add::{Grouped, Groups};
 use super::first::{Direction, Firsts, OrderColumn};
@@ -35,8 +35,8 @@ use super::{Finished, States};
 use crate::group::facts::Facts;
 use crate::group::index::Index;
 use crate::group::key_values::KeyValues;
-use crate::group::layout::{KeyShape, Layout, with_shape};
-use crate::group::rows::{Rows, Values, take};
+use crate::group::layout::{GroupLayout, KeyShape, with_shape};
+use crate::group::rows::{PartRows, PartValues, take};
 use crate::group::texts::{TextStore, is_long, len_of};
 use crate::hash::mix;
 use crate::sort::places_in_order;
@@ -92,7 +92,7 @@ pub(super) enum Kept {
 
 /// The input of a log. Aggregates with equal `Reads` share one log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Reads {
+pub(super) struct LogReads {
     pub(super) argument: usize,
     /// The arguments by which the values are ordered.
     pub(super) order: Vec<(usize, Direction)>,
@@ -105,10 +105,10 @@ pub(super) struct Reads {
 /// One log of a query.
 #[derive(Debug)]
 pub(in crate::group) struct Log {
-    reads: Reads,
+    reads: LogReads,
     /// The arguments of the columns, each once.
     held: Vec<usize>,
-    pub(in crate::group) layout: Layout,
+    pub(in crate::group) layout: GroupLayout,
     kind: DataType,
     outputs: Vec<LogOutput>,
     /// The aggregates over the distinct values of this log.
@@ -181,7 +181,7 @@ pub(in crate::group) struct Logged<'a> {
 
 impl Log {
     /// Makes a log for `reads`. The `columns` are the value, followed by the expressions that order it.
-    pub(super) fn new(reads: Reads, columns: &[Key]) -> Result<Log> {
+    pub(super) fn new(reads: LogReads, columns: &[GroupKey]) -> Result<Log> {
         let mut held = vec![reads.argument];
         for (argument, _) in &reads.order {
             if !held.contains(argument) {
@@ -190,9 +190,9 @@ impl Log {
         }
         let layout = match (reads.kept, columns) {
             (Kept::Registers, [value, ..]) => {
-                Layout::of_values(&[Key { kind: registers::KIND, nullable: false, ..value.clone() }])?
+                GroupLayout::of_values(&[GroupKey { kind: registers::KIND, nullable: false, ..value.clone() }])?
             }
-            _ => Layout::of_values(columns)?,
+            _ => GroupLayout::of_values(columns)?,
         };
         Ok(Log {
             held,
@@ -206,7 +206,7 @@ impl Log {
     }
 
     /// The input of the log.
-    pub(super) fn reads(&self) -> &Reads {
+    pub(super) fn reads(&self) -> &LogReads {
         &self.reads
     }
 
@@ -289,7 +289,7 @@ impl Log {
     }
 
     /// Takes the values of a block or batch from its arguments.
-    pub(super) fn values(&self, arguments: &[Option<Values>], rows: usize) -> Result<Logged<'_>> {
+    pub(super) fn values(&self, arguments: &[Option<PartValues>], rows: usize) -> Result<Logged<'_>> {
         let of = |argument: usize| {
             arguments[argument].as_ref().ok_or_else(|| Error::internal("a log reads an argument that was not prepared"))
         };
@@ -297,7 +297,7 @@ impl Log {
             Kept::Registers => registers(of(*argument)?),
             _ => of(*argument).cloned(),
         });
-        let held: Vec<Values> = held.collect::<Result<_>>()?;
+        let held: Vec<PartValues> = held.collect::<Result<_>>()?;
         let order = self.reads.order.iter().filter(|_| self.keeps_first());
         let order = order.map(|(argument, direction)| OrderColumn::new(of(*argument)?, *direction));
         Ok(Logged { values: KeyValues::of_some(&self.layout, &held, rows)?, order: order.collect::<Result<_>>()? })
@@ -410,7 +410,7 @@ impl Log {
     fn first(&self, rows: &[u64], groups: usize, texts: &TextStore, memory: &mut Reservation) -> Result<ArrayRef> {
         let columns = self.layout.keys(rows, texts, &[])?;
         let of = |((_, direction), values): (&(usize, Direction), &ArrayRef)| {
-            OrderColumn::new(&Values { values: Arc::clone(values), codes: None, is_list: false }, *direction)
+            OrderColumn::new(&PartValues { values: Arc::clone(values), codes: None, is_list: false }, *direction)
         };
         let order = self.reads.order.iter().zip(&columns[1..]).map(of).collect::<Result<Vec<_>>>()?;
         let rows = rows.chunks_exact(self.layout.stride).enumerate().map(|(place, row)| (place as u32, row[0] as u32));
@@ -477,7 +477,7 @@ fn finish_cells(
 ) -> Result<Vec<ArrayRef>> {
     let schema = Arc::new(Schema::new(vec![Field::new("value", column.data_type().clone(), true)]));
     let batch = RecordBatch::try_new(schema, vec![Arc::clone(column)]).map_err(failed)?;
-    let inputs = states.inputs(&Rows::of_batch(&[], &batch), 0..states.parts())?;
+    let inputs = states.inputs(&PartRows::of_batch(&[], &batch), 0..states.parts())?;
     let of_rows: Vec<u32> = rows.chunks_exact(stride).map(|row| row[0] as u32).collect();
     let grouped = Grouped { rows: 0..column.len(), groups: Some(&of_rows), weights: None };
     let stride = states.initial().len();

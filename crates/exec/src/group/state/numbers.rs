@@ -11,7 +11,7 @@ use crate::group::texts::texts_of;
 
 /// The forms of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum NumberForm {
     /// 64 bits with a sign: the value itself, or a number in the same order.
     Signed,
     /// 64 bits without a sign, or the bits of a signed value.
@@ -24,30 +24,30 @@ pub(super) enum Form {
     Small,
 }
 
-impl Form {
+impl NumberForm {
     /// The form in which an operation takes values of `kind`; `None` if it only counts them.
-    pub(super) fn of(operation: Operation, kind: &DataType) -> Option<Form> {
+    pub(super) fn of(operation: Operation, kind: &DataType) -> Option<NumberForm> {
         Some(match operation {
             Operation::Count => return None,
             Operation::SumNarrow | Operation::SumSigned
                 if matches!(kind, DataType::UInt64 | DataType::Decimal128(..)) =>
             {
-                Form::Small
+                NumberForm::Small
             }
-            Operation::SumNarrow | Operation::SumSigned | Operation::Least | Operation::Greatest => Form::Signed,
-            Operation::SumUnsigned | Operation::BitAnd | Operation::BitOr | Operation::BitXor => Form::Unsigned,
-            Operation::SumWide | Operation::LeastWide | Operation::GreatestWide | Operation::Pairs => Form::Wide,
-            Operation::SumFloat | Operation::Spread => Form::Float,
+            Operation::SumNarrow | Operation::SumSigned | Operation::Least | Operation::Greatest => NumberForm::Signed,
+            Operation::SumUnsigned | Operation::BitAnd | Operation::BitOr | Operation::BitXor => NumberForm::Unsigned,
+            Operation::SumWide | Operation::LeastWide | Operation::GreatestWide | Operation::Pairs => NumberForm::Wide,
+            Operation::SumFloat | Operation::Spread => NumberForm::Float,
             Operation::LeastText | Operation::GreatestText => {
                 debug_assert!(width_of(kind).is_none(), "texts have no fixed size");
-                Form::Text
+                NumberForm::Text
             }
         })
     }
 }
 
 /// Values in one of the forms. The number of a NULL is arbitrary.
-pub(super) enum Numbers {
+pub(super) enum StateNumbers {
     Signed(ScalarBuffer<i64>),
     Unsigned(ScalarBuffer<u64>),
     Wide(ScalarBuffer<i128>),
@@ -55,26 +55,26 @@ pub(super) enum Numbers {
     Text(BinaryViewArray),
 }
 
-impl Numbers {
-    pub(super) fn new(values: &ArrayRef, form: Form) -> Result<Numbers> {
+impl StateNumbers {
+    pub(super) fn new(values: &ArrayRef, form: NumberForm) -> Result<StateNumbers> {
         let kind = values.data_type();
         let unlike = || Error::internal(format!("values of {kind} for an aggregate of another type"));
         Ok(match form {
-            Form::Signed => Numbers::Signed(signed(values)?),
-            Form::Unsigned => match bits_of(values)? {
-                Bits::Narrow { numbers, .. } => Numbers::Unsigned(numbers),
+            NumberForm::Signed => StateNumbers::Signed(signed(values)?),
+            NumberForm::Unsigned => match bits_of(values)? {
+                Bits::Narrow { numbers, .. } => StateNumbers::Unsigned(numbers),
                 Bits::Wide(_) => return Err(unlike()),
             },
-            Form::Wide => Numbers::Wide(wide(values)?),
-            Form::Float => Numbers::Float(match kind {
+            NumberForm::Wide => StateNumbers::Wide(wide(values)?),
+            NumberForm::Float => StateNumbers::Float(match kind {
                 DataType::Float32 => {
                     values.as_primitive::<Float32Type>().values().iter().map(|x| (*x).into()).collect()
                 }
                 DataType::Float64 => values.as_primitive::<Float64Type>().values().clone(),
                 _ => return Err(unlike()),
             }),
-            Form::Text => Numbers::Text(texts_of(values).ok_or_else(unlike)?),
-            Form::Small => Numbers::Signed(match kind {
+            NumberForm::Text => StateNumbers::Text(texts_of(values).ok_or_else(unlike)?),
+            NumberForm::Small => StateNumbers::Signed(match kind {
                 DataType::Decimal128(..) => {
                     values.as_primitive::<Decimal128Type>().values().iter().map(|value| *value as i64).collect()
                 }
@@ -90,16 +90,16 @@ impl Numbers {
 /// The integers or decimals in `values` that are not NULL; decimals lose their point. `None` for other types.
 pub(in crate::group) fn integers(values: &ArrayRef) -> Result<Option<Vec<i128>>> {
     let form = match values.data_type() {
-        DataType::UInt64 => Form::Unsigned,
-        DataType::Decimal128(..) => Form::Wide,
-        kind if kind.is_integer() => Form::Signed,
+        DataType::UInt64 => NumberForm::Unsigned,
+        DataType::Decimal128(..) => NumberForm::Wide,
+        kind if kind.is_integer() => NumberForm::Signed,
         _ => return Ok(None),
     };
-    let mut integers: Vec<i128> = match Numbers::new(values, form)? {
-        Numbers::Signed(numbers) => numbers.iter().map(|number| (*number).into()).collect(),
-        Numbers::Unsigned(numbers) => numbers.iter().map(|number| (*number).into()).collect(),
-        Numbers::Wide(numbers) => numbers.to_vec(),
-        Numbers::Float(_) | Numbers::Text(_) => return Ok(None),
+    let mut integers: Vec<i128> = match StateNumbers::new(values, form)? {
+        StateNumbers::Signed(numbers) => numbers.iter().map(|number| (*number).into()).collect(),
+        StateNumbers::Unsigned(numbers) => numbers.iter().map(|number| (*number).into()).collect(),
+        StateNumbers::Wide(numbers) => numbers.to_vec(),
+        StateNumbers::Float(_) | StateNumbers::Text(_) => return Ok(None),
     };
     if let Some(nulls) = values.nulls() {
         let mut place = 0..;

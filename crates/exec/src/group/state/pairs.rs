@@ -7,10 +7,10 @@
 use rowmill_plan::AggregateFunction;
 
 use super::fold::{Fold, Number};
-use super::numbers::Numbers;
+use super::numbers::StateNumbers;
 
 /// The cell of all aggregates of pairs.
-pub(super) struct Pairs {
+pub(super) struct PairsCell {
     count: u64,
     mean_y: f64,
     mean_x: f64,
@@ -19,7 +19,7 @@ pub(super) struct Pairs {
     products: f64,
 }
 
-impl Pairs {
+impl PairsCell {
     /// The aggregate of the pairs. `None` if there are too few pairs or a divisor is zero, and for the count of pairs.
     pub(super) fn value(&self, function: AggregateFunction) -> Option<f64> {
         use AggregateFunction as Function;
@@ -59,18 +59,18 @@ impl Pairs {
     }
 }
 
-impl Fold for Pairs {
+impl Fold for PairsCell {
     type Number = i128;
     const INITIAL: &'static [u64] = &[0; 6];
 
-    fn numbers(numbers: &Numbers) -> Option<&[i128]> {
+    fn numbers(numbers: &StateNumbers) -> Option<&[i128]> {
         i128::of(numbers)
     }
 
     #[inline(always)]
-    fn load(words: &[u64]) -> Pairs {
+    fn load(words: &[u64]) -> PairsCell {
         let float = |word: usize| f64::from_bits(words[word]);
-        Pairs {
+        PairsCell {
             count: words[0],
             mean_y: float(1),
             mean_x: float(2),
@@ -103,11 +103,11 @@ impl Fold for Pairs {
     #[inline(always)]
     fn take_times(&mut self, number: i128, rows: u64) -> bool {
         let (mean_y, mean_x) = pair_of(number);
-        self.join(Pairs { count: rows, mean_y, mean_x, squares_y: 0.0, squares_x: 0.0, products: 0.0 })
+        self.join(PairsCell { count: rows, mean_y, mean_x, squares_y: 0.0, squares_x: 0.0, products: 0.0 })
     }
 
     #[inline(always)]
-    fn join(&mut self, other: Pairs) -> bool {
+    fn join(&mut self, other: PairsCell) -> bool {
         if other.count == 0 {
             return false;
         }

@@ -7,7 +7,7 @@ use rowmill_plan::AggregateFunction;
 use super::finish::{Finished, i128_of};
 use super::fold::{Fold, SumFloat};
 use super::text::text_at;
-use super::{BitOrder, Operation, Output, States, wide_number};
+use super::{AggregateOutput, BitOrder, Operation, States, wide_number};
 use crate::group::bits::{Bits, bits_of, width_of};
 use crate::group::rank::{Rank, float_rank, text_rank};
 use crate::group::texts::TextStore;
@@ -16,20 +16,20 @@ impl States {
     /// Whether groups of equal rank are also equal in the aggregate. `None` if the aggregate has no rank.
     pub(in crate::group) fn has_exact_ranks(&self, aggregate: usize) -> Option<bool> {
         match &self.outputs[aggregate] {
-            Output::Cells(output) => {
+            AggregateOutput::Cells(output) => {
                 let operation = output.value.map(|value| self.cells[value].operation);
                 let is_wide = matches!(operation, Some(Operation::LeastWide | Operation::GreatestWide));
                 Some(!is_wide && !operation.is_some_and(Operation::is_of_texts))
             }
-            Output::Log(log, number) => width_of(self.logs[*log].kind_of(*number)).map(|width| width <= 64),
+            AggregateOutput::Log(log, number) => width_of(self.logs[*log].kind_of(*number)).map(|width| width <= 64),
         }
     }
 
     /// The log of an aggregate and its number there, if it has one.
     pub(in crate::group) fn logged(&self, aggregate: usize) -> Option<(usize, usize)> {
         match self.outputs[aggregate] {
-            Output::Log(log, number) => Some((log, number)),
-            Output::Cells(_) => None,
+            AggregateOutput::Log(log, number) => Some((log, number)),
+            AggregateOutput::Cells(_) => None,
         }
     }
 
@@ -42,7 +42,7 @@ impl States {
         texts: &TextStore,
         ranks: &mut Vec<i128>,
     ) -> Result<()> {
-        let Output::Cells(output) = &self.outputs[aggregate] else {
+        let AggregateOutput::Cells(output) = &self.outputs[aggregate] else {
             return Err(Error::internal("an aggregate of a log has no cells"));
         };
         let count = output.count.map(|count| self.cells[count].offset + groups.at);
@@ -110,7 +110,7 @@ impl States {
     /// Returns an error if a total does not fit its type. Some totals can be checked only at the end.
     pub(in crate::group) fn check_totals(&self, groups: Finished<'_>) -> Result<()> {
         for output in &self.outputs {
-            let Output::Cells(output) = output else { continue };
+            let AggregateOutput::Cells(output) = output else { continue };
             let Some(value) = output.value.map(|value| &self.cells[value]) else { continue };
             // Other totals were checked whenever a number was added.
             if value.operation == Operation::SumWide || (value.operation.is_total() && output.shift != 0) {

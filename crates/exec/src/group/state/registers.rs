@@ -19,7 +19,7 @@ use rowmill_storage::cardinality;
 
 use crate::group::bits::{Bits, bits_of};
 use crate::group::index::Index;
-use crate::group::rows::Values;
+use crate::group::rows::PartValues;
 use crate::group::texts::texts_of;
 use crate::hash::{mix, stable_hash, stable_hash_of_bytes};
 
@@ -44,7 +44,7 @@ fn register(hash: u64) -> u32 {
 }
 
 /// Maps values to their registers. Equal values must map to the same register and rank.
-pub(super) fn registers(Values { values, codes, .. }: &Values) -> Result<Values> {
+pub(super) fn registers(PartValues { values, codes, .. }: &PartValues) -> Result<PartValues> {
     let registers: UInt32Array = match texts_of(values) {
         Some(texts) => {
             let of = |place: usize| {
@@ -63,7 +63,7 @@ pub(super) fn registers(Values { values, codes, .. }: &Values) -> Result<Values>
             }
         },
     };
-    Ok(Values { values: Arc::new(registers), codes: codes.clone(), is_list: false })
+    Ok(PartValues { values: Arc::new(registers), codes: codes.clone(), is_list: false })
 }
 
 /// Whether two rows are of the same register of the same group.
@@ -114,7 +114,7 @@ mod tests {
 
     /// The estimate for the distinct values of an array, taken as one group.
     fn estimated(values: ArrayRef) -> u64 {
-        let values = registers(&Values { values, codes: None, is_list: false }).expect("registers").values;
+        let values = registers(&PartValues { values, codes: None, is_list: false }).expect("registers").values;
         let mut index = Index::with_room_for(1 << SLOT_BITS);
         let mut rows = Vec::new();
         for register in values.as_primitive::<UInt32Type>().values() {

@@ -8,9 +8,9 @@ use std::cmp::Ordering;
 use arrow::array::BinaryViewArray;
 use rowmill_base::{Error, Result};
 
-use super::add::{Grouped, Groups, Places};
-use super::numbers::Numbers;
-use super::{Cell, Operation, States};
+use super::add::{Grouped, Groups, ValuePlaces};
+use super::numbers::StateNumbers;
+use super::{Operation, StateCell, States};
 use crate::group::layout::{put_view, view_at};
 use crate::group::texts::{TextStore, moved, order_of_views};
 
@@ -26,7 +26,7 @@ pub(super) struct BestTexts {
     touched: Vec<u32>,
 }
 
-impl Cell {
+impl StateCell {
     /// Whether a text that compares to another one with this result is the better one.
     fn is_better(&self, order: Ordering) -> bool {
         match self.operation {
@@ -38,14 +38,16 @@ impl Cell {
     /// Adds the texts of rows. `is_list` says that the texts are sorted, so that their indexes have the same order.
     pub(super) fn add_texts(
         &self,
-        (numbers, is_list): (&Numbers, bool),
-        places: &Places<'_>,
+        (numbers, is_list): (&StateNumbers, bool),
+        places: &ValuePlaces<'_>,
         rows: &Grouped<'_>,
         groups: &mut Groups<'_>,
         store: &mut TextStore,
         BestTexts { best, touched }: &mut BestTexts,
     ) -> Result<()> {
-        let Numbers::Text(array) = numbers else { return Err(Error::internal("MIN or MAX of texts got other values")) };
+        let StateNumbers::Text(array) = numbers else {
+            return Err(Error::internal("MIN or MAX of texts got other values"));
+        };
         let count = groups.count();
         if best.len() < count {
             best.resize(count, NONE);

@@ -9,7 +9,7 @@ use rowmill_storage::TableSource;
 
 /// Columns with a few values that have most of the rows.
 fn skewed(random: &mut StdRng) -> Data {
-    let mut columns: Vec<Column> = (0..random.random_range(2..4)).map(|_| Column::random(random)).collect();
+    let mut columns: Vec<RandomColumn> = (0..random.random_range(2..4)).map(|_| RandomColumn::random(random)).collect();
     columns[0].values = 1_000_000;
     let fields = columns.iter().map(|column| Field::new("", column.kind.arrow(), column.nullable));
     let schema: SchemaRef = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
@@ -47,7 +47,7 @@ fn frequent_values_give_the_groups_with_the_greatest_counts() {
         let mut random = StdRng::seed_from_u64(seed + 9_000);
         let data = skewed(&mut random);
         let mut group = random_group(&data, &mut random);
-        let key = |column: usize| Key {
+        let key = |column: usize| GroupKey {
             expr: Expr::Column(column),
             kind: data.columns[column].kind.arrow(),
             nullable: data.columns[column].nullable,
@@ -92,7 +92,7 @@ fn frequent_values_give_the_groups_with_the_greatest_counts() {
 
 #[test]
 fn values_outside_of_lists_count_if_no_block_has_them() {
-    let columns = vec![Column { kind: SqlType::Int64, values: 1, nullable: false }; 2];
+    let columns = vec![RandomColumn { kind: SqlType::Int64, values: 1, nullable: false }; 2];
     let fields = ["k", "v"].map(|name| Field::new(name, DataType::Int64, false));
     let schema: SchemaRef = Arc::new(Schema::new(fields.to_vec()));
     let batch = |rows: Vec<(i64, i64)>| {
@@ -105,7 +105,7 @@ fn values_outside_of_lists_count_if_no_block_has_them() {
     let batches = vec![batch((0..4_000).map(|row| (row % 50, row % 7)).collect()), batch(recent.collect())];
     let data = Data { columns, schema: Arc::clone(&schema), batches };
     let GroupSource::Table(table) = data.as_table(2_000, &[]) else { unreachable!("it is a table") };
-    let key = |column| Key { expr: Expr::Column(column), kind: DataType::Int64, nullable: false };
+    let key = |column| GroupKey { expr: Expr::Column(column), kind: DataType::Int64, nullable: false };
     let value = Arc::new(Int64Array::from(vec![5_000]));
     let group = Group {
         predicates: vec![Predicate::Compare { column: 0, op: CompareOp::GreaterOrEqual, value }],
@@ -126,7 +126,7 @@ fn with_little_memory_all_rows_are_grouped() {
     let mut random = StdRng::seed_from_u64(3);
     let data = skewed(&mut random);
     let GroupSource::Table(table) = data.as_table(2_000, &[]) else { unreachable!("it is a table") };
-    let key = Key { expr: Expr::Column(0), kind: data.columns[0].kind.arrow(), nullable: true };
+    let key = GroupKey { expr: Expr::Column(0), kind: data.columns[0].kind.arrow(), nullable: true };
     let aggregates = vec![aggregate(AggregateFunction::Count, None)];
     let group = Group { predicates: Vec::new(), keys: vec![key], aggregates, always: Vec::new() };
     let all = model(&data.rows(), &data, &[], &group);
@@ -155,7 +155,7 @@ fn a_function_that_may_fail_rules_out_skipping_groups() {
     let mut random = StdRng::seed_from_u64(1);
     let data = skewed(&mut random);
     let GroupSource::Table(table) = data.as_table(2_000, &[]) else { unreachable!("it is a table") };
-    let key = Key { expr: Expr::Column(0), kind: data.columns[0].kind.arrow(), nullable: true };
+    let key = GroupKey { expr: Expr::Column(0), kind: data.columns[0].kind.arrow(), nullable: true };
     let top = Some(GroupTop { keys: vec![SortKey { column: 1, descending: true, nulls_first: false }], rows: 1 });
     // Nothing is known about the errors of this function, so it may fail for any row.
     let functions: Vec<Arc<dyn VectorFunction>> = vec![Arc::new(Alike(vec![1]))];

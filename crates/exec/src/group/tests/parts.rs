@@ -64,9 +64,9 @@ fn grouping_sets_have_the_groups_of_each_set() {
         let mut random = StdRng::seed_from_u64(seed + 5_000);
         let data = Data::random(&mut random);
         let functions = functions_of(&data, &mut random);
-        let keys: Vec<Key> = (0..data.columns.len().min(3))
+        let keys: Vec<GroupKey> = (0..data.columns.len().min(3))
             .map(Expr::Column)
-            .map(|expr| Key { expr, kind: data.kind(expr), nullable: true })
+            .map(|expr| GroupKey { expr, kind: data.kind(expr), nullable: true })
             .collect();
         let wholes: Vec<Aggregate> =
             (0..random.random_range(0..4)).map(|_| random_aggregate(&data, &mut random)).collect();
@@ -78,9 +78,9 @@ fn grouping_sets_have_the_groups_of_each_set() {
             let group = Group { predicates: Vec::new(), keys: of_set, aggregates: wholes.clone(), always: Vec::new() };
             for row in model(&data.rows(), &data, &functions, &group) {
                 let mut row = row.into_iter();
-                let key = |is_in: &bool| if *is_in { row.next().expect("a key") } else { Value::Null };
-                let mut whole: Vec<Value> = set.columns.iter().map(key).collect();
-                whole.push(Value::Number(set.number.into()));
+                let key = |is_in: &bool| if *is_in { row.next().expect("a key") } else { ModelValue::Null };
+                let mut whole: Vec<ModelValue> = set.columns.iter().map(key).collect();
+                whole.push(ModelValue::Number(set.number.into()));
                 whole.extend(row);
                 expected.push(whole);
             }
@@ -102,9 +102,9 @@ fn grouping_sets_have_the_groups_of_each_set() {
         let mut always: Vec<ArrayRef> =
             keys.iter().map(|key| arrow::array::new_null_array(&key.kind, empty.len())).collect();
         always.push(Arc::new(arrow::array::UInt8Array::from(empty.clone())));
-        let of_outer = |(place, key): (usize, &Key)| Key { expr: Expr::Column(place), ..key.clone() };
-        let mut outer_keys: Vec<Key> = keys.iter().enumerate().map(of_outer).collect();
-        outer_keys.push(Key { expr: number, kind: DataType::UInt8, nullable: false });
+        let of_outer = |(place, key): (usize, &GroupKey)| GroupKey { expr: Expr::Column(place), ..key.clone() };
+        let mut outer_keys: Vec<GroupKey> = keys.iter().enumerate().map(of_outer).collect();
+        outer_keys.push(GroupKey { expr: number, kind: DataType::UInt8, nullable: false });
         let always = if empty.is_empty() { Vec::new() } else { always };
         let outer = Group { predicates: Vec::new(), keys: outer_keys, aggregates: merged, always };
         // A grouping returns its result only once, so we keep the rows for all policies.

@@ -8,9 +8,9 @@ const PRICE: SqlType = SqlType::Decimal { precision: 15, scale: 2 };
 /// A key with a few values, prices, and discounts in hundredths. A share of the prices and discounts is NULL.
 fn sales(random: &mut StdRng, rows: usize, prices: i64, null_share: f64) -> Data {
     let columns = vec![
-        Column { kind: SqlType::Int64, values: 0, nullable: true },
-        Column { kind: PRICE, values: 0, nullable: true },
-        Column { kind: PRICE, values: 0, nullable: true },
+        RandomColumn { kind: SqlType::Int64, values: 0, nullable: true },
+        RandomColumn { kind: PRICE, values: 0, nullable: true },
+        RandomColumn { kind: PRICE, values: 0, nullable: true },
     ];
     let fields = columns.iter().map(|column| Field::new("c", column.kind.arrow(), true));
     let schema: SchemaRef = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
@@ -37,8 +37,8 @@ struct Net(Arithmetic);
 impl Net {
     fn new() -> Net {
         let step = |operator, left, right| {
-            let range = Span { least: -(10_i128.pow(38) - 1), greatest: 10_i128.pow(38) - 1 };
-            Arithmetic::Step(Box::new(Step { operator, left, right, range }))
+            let range = IntegerSpan { least: -(10_i128.pow(38) - 1), greatest: 10_i128.pow(38) - 1 };
+            Arithmetic::Step(Box::new(ArithmeticStep { operator, left, right, range }))
         };
         let share = step(Operator::Minus, Arithmetic::Number(100), Arithmetic::Column(1));
         Net(step(Operator::Times, Arithmetic::Column(0), share))
@@ -70,27 +70,27 @@ fn by_key(predicates: Vec<Predicate>) -> Group {
         aggregate(AggregateFunction::Sum, price),
         aggregate(AggregateFunction::Count, None),
     ];
-    let keys = vec![Key { expr: Expr::Column(0), kind: DataType::Int64, nullable: true }];
+    let keys = vec![GroupKey { expr: Expr::Column(0), kind: DataType::Int64, nullable: true }];
     Group { predicates, keys, aggregates, always: Vec::new() }
 }
 
 /// The groups of rows, ordered by key.
-fn expected(rows: impl Iterator<Item = Vec<Value>>) -> Vec<Vec<Value>> {
-    let mut groups: BTreeMap<Value, Vec<Vec<Value>>> = BTreeMap::new();
+fn expected(rows: impl Iterator<Item = Vec<ModelValue>>) -> Vec<Vec<ModelValue>> {
+    let mut groups: BTreeMap<ModelValue, Vec<Vec<ModelValue>>> = BTreeMap::new();
     rows.for_each(|row| groups.entry(row[0].clone()).or_default().push(row));
-    let number = |value: &Value| if let Value::Number(number) = value { Some(*number) } else { None };
-    let of_group = |(key, rows): (Value, Vec<Vec<Value>>)| {
-        let net = |row: &Vec<Value>| Some(number(&row[1])? * (100 - number(&row[2])?));
+    let number = |value: &ModelValue| if let ModelValue::Number(number) = value { Some(*number) } else { None };
+    let of_group = |(key, rows): (ModelValue, Vec<Vec<ModelValue>>)| {
+        let net = |row: &Vec<ModelValue>| Some(number(&row[1])? * (100 - number(&row[2])?));
         let nets: Vec<i128> = rows.iter().filter_map(net).collect();
         let prices: Vec<i128> = rows.iter().filter_map(|row| number(&row[1])).collect();
         let total = |numbers: &[i128]| (!numbers.is_empty()).then(|| numbers.iter().sum::<i128>());
-        let average = |total: i128| Value::float(crate::quotient::average(total, nets.len() as u64, 4));
+        let average = |total: i128| ModelValue::float(crate::quotient::average(total, nets.len() as u64, 4));
         vec![
             key,
-            total(&nets).map_or(Value::Null, Value::Number),
-            total(&nets).map_or(Value::Null, average),
-            total(&prices).map_or(Value::Null, Value::Number),
-            Value::Number(rows.len() as i128),
+            total(&nets).map_or(ModelValue::Null, ModelValue::Number),
+            total(&nets).map_or(ModelValue::Null, average),
+            total(&prices).map_or(ModelValue::Null, ModelValue::Number),
+            ModelValue::Number(rows.len() as i128),
         ]
     };
     groups.into_iter().map(of_group).collect()
@@ -108,7 +108,9 @@ fn totals_of_products_are_exact_whether_or_not_they_fit_64_bits() {
         let value: ArrayRef = Arc::new(arrow::array::Decimal128Array::from(vec![8]).with_data_type(PRICE.arrow()));
         let few = Predicate::Compare { column: 2, op: CompareOp::Less, value };
         for predicates in [vec![], vec![few]] {
-            let is_in = |row: &Vec<Value>| predicates.is_empty() || row[2] != Value::Null && row[2] < Value::Number(8);
+            let is_in = |row: &Vec<ModelValue>| {
+                predicates.is_empty() || row[2] != ModelValue::Null && row[2] < ModelValue::Number(8)
+            };
             let left = data.rows().into_iter().enumerate().filter(|(row, _)| !deleted.contains(&(*row as u64)));
             let expected = expected(left.map(|(_, row)| row).filter(is_in));
             for rows_per_block in [900, 30_000] {
@@ -142,7 +144,8 @@ fn filters_leave_out_whole_groups_unless_that_hides_errors() {
         group_by.offer(0, &Arc::new(filter));
         let mut found = run(&group_by, 2, false).expect("totals");
         found.sort();
-        let is_kept = |row: &&Vec<Value>| !never_fails || [Value::Number(2), Value::Number(5)].contains(&row[0]);
+        let is_kept =
+            |row: &&Vec<ModelValue>| !never_fails || [ModelValue::Number(2), ModelValue::Number(5)].contains(&row[0]);
         assert_eq!(found, all.iter().filter(is_kept).cloned().collect::<Vec<_>>());
     }
 }

@@ -1,7 +1,7 @@
 //! An array with an entry for every possible key, in partitions.
 
 use super::lists::{Entries, Keys};
-use super::{NONE, Part};
+use super::{NONE, PartitionPart};
 
 /// The entries of all possible keys.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ impl Direct {
 }
 
 /// The entries and lists of a partition of `keys` keys, starting with `first_key`.
-pub(super) fn build(parts: &[&Part], first_key: u64, keys: usize, lists_start: u32) -> (Vec<u32>, Vec<u32>) {
+pub(super) fn build(parts: &[&PartitionPart], first_key: u64, keys: usize, lists_start: u32) -> (Vec<u32>, Vec<u32>) {
     let mut numbers = vec![NONE; keys];
     let mut met = Keys::new(parts.iter().map(|part| part.rows.len()).sum());
     for part in parts {

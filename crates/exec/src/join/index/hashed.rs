@@ -8,7 +8,7 @@
 use rowmill_base::{Reservation, Result};
 
 use super::lists::{Entries, Keys};
-use super::{NONE, Part};
+use super::{NONE, PartitionPart};
 use crate::hash::mix;
 
 /// Least number of slots per key, in fourths.
@@ -47,16 +47,16 @@ pub(super) fn partition(hash: u64, bits: u32) -> usize {
 /// Packed: a table that is smaller by a fourth saves more cache misses than slots that cross cache lines cost.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, packed(4))]
-struct Slot {
+struct JoinSlot {
     word: u64,
     /// [`NONE`] if the slot is free.
     entry: u32,
 }
 
-const FREE: Slot = Slot { word: 0, entry: NONE };
+const FREE: JoinSlot = JoinSlot { word: 0, entry: NONE };
 
 // The processor cannot predict whether a slot is the right one, so these functions must not branch on it.
-impl Slot {
+impl JoinSlot {
     /// The entry if the slot has this word, otherwise [`NONE`].
     #[inline(always)]
     fn entry_of(&self, word: u64) -> u32 {
@@ -73,7 +73,7 @@ impl Slot {
 /// The table of one partition.
 #[derive(Debug)]
 pub(super) struct HashTable {
-    slots: Vec<Slot>,
+    slots: Vec<JoinSlot>,
 }
 
 impl HashTable {
@@ -82,7 +82,7 @@ impl HashTable {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.slots.len() * size_of::<Slot>()
+        self.slots.len() * size_of::<JoinSlot>()
     }
 
     /// The slot where a word with this hash should be. Scales the lower half of the hash to the number of slots.
@@ -100,7 +100,7 @@ impl HashTable {
 
     /// The first slot, from the home of `hash` on, that is free or for which `is_it` is true.
     #[inline]
-    fn seek(&self, hash: u64, is_it: impl Fn(&Slot) -> bool) -> usize {
+    fn seek(&self, hash: u64, is_it: impl Fn(&JoinSlot) -> bool) -> usize {
         let mut at = self.home(hash);
         while self.slots[at].entry != NONE && !is_it(&self.slots[at]) {
             at = self.behind(at, 1);
@@ -122,7 +122,7 @@ impl HashTable {
 /// Builds the table and the lists of a partition. Equal words belong to the same key only if `is_same` is true for
 /// their rows.
 pub(super) fn build(
-    parts: &[&Part],
+    parts: &[&PartitionPart],
     hashing: Hashing,
     lists_start: u32,
     is_same: impl Fn(u32, u32) -> bool,
@@ -132,7 +132,7 @@ pub(super) fn build(
     // Most build sides have unique keys, for which the table doubles twice. One with few distinct keys needs no large
     // table.
     let slots = rows * SLOTS_PER_KEY_FOURTHS / 16 + SLOTS_MIN;
-    memory.grow((slots * size_of::<Slot>()) as u64)?;
+    memory.grow((slots * size_of::<JoinSlot>()) as u64)?;
     let mut table = HashTable::new(slots);
     let mut keys = Keys::new(rows);
     for part in parts {
@@ -144,11 +144,11 @@ pub(super) fn build(
                 table.double(hashing);
                 memory.recount(memory.bytes() - before);
             }
-            let is_it = |slot: &Slot| slot.word == *word && is_same(keys.first(slot.entry), *row);
+            let is_it = |slot: &JoinSlot| slot.word == *word && is_same(keys.first(slot.entry), *row);
             let at = table.seek(hashing.of(*word), is_it);
             let mut number = table.slots[at].entry;
             keys.add(&mut number, *row);
-            table.slots[at] = Slot { word: *word, entry: number };
+            table.slots[at] = JoinSlot { word: *word, entry: number };
         }
     }
     let Entries { of_keys, lists } = keys.finish(lists_start);
@@ -186,7 +186,7 @@ impl Hashed {
     }
 
     #[inline]
-    fn slot(&self, home: Home, step: usize) -> Slot {
+    fn slot(&self, home: Home, step: usize) -> JoinSlot {
         let table = &self.partitions[home.table as usize];
         table.slots[table.behind(home.slot as usize, step)]
     }

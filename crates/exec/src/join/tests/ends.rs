@@ -9,7 +9,7 @@ use rowmill_base::{Broker, Cancel, Error, ErrorKind, Result};
 
 use super::source::TestSource;
 use crate::batch::{BatchSource, Batches};
-use crate::join::{Join, JoinKind, JoinRequest};
+use crate::join::{HashJoin, JoinKind, JoinRequest};
 
 fn schema(columns: usize) -> SchemaRef {
     let fields = (0..columns).map(|column| Field::new(format!("c{column}"), DataType::Int64, true));
@@ -45,7 +45,7 @@ fn request(kind: JoinKind) -> JoinRequest {
 }
 
 /// The rows that each worker gets until its end or its first error.
-fn run(join: &Arc<Join>, workers: usize) -> Vec<Result<usize>> {
+fn run(join: &Arc<HashJoin>, workers: usize) -> Vec<Result<usize>> {
     let rows = |share: Batches| {
         let mut share = share;
         let rows = share.try_fold(0, |rows, batch| Ok(rows + batch?.num_rows()));
@@ -74,7 +74,7 @@ fn an_error_of_an_input_is_returned_once_and_no_worker_hangs() {
                     true => (failing, batches(20)),
                     false => (batches(20), failing),
                 };
-                let join = Join::new(source(build), source(probe), request(kind)).expect("a request that fits");
+                let join = HashJoin::new(source(build), source(probe), request(kind)).expect("a request that fits");
                 let errors: Vec<Error> = run(&join, workers).into_iter().filter_map(Result::err).collect();
                 assert_eq!(errors.len(), 1, "{errors:?}");
                 assert_eq!(errors[0].kind(), ErrorKind::Io);
@@ -88,14 +88,14 @@ fn an_error_of_an_input_is_returned_once_and_no_worker_hangs() {
 fn the_error_of_the_memory_limit_names_the_join() {
     let bytes = |broker: &Broker| broker.peak_bytes();
     let enough = request(JoinKind::Inner);
-    let join = Join::new(source(batches(50)), source(batches(1)), enough.clone()).expect("a request that fits");
+    let join = HashJoin::new(source(batches(50)), source(batches(1)), enough.clone()).expect("a request that fits");
     assert_eq!(run(&join, 2).into_iter().map(|rows| rows.expect("memory")).sum::<usize>(), 100);
     let needed = bytes(&enough.broker);
     assert!(needed > 5_000 * 8, "{needed} bytes of five thousand rows");
     // With a lower limit the join may fail or succeed, but it must free all memory.
     for limit in (0..10).map(|tenths| needed * tenths / 10) {
         let request = JoinRequest { broker: Broker::new(limit), ..request(JoinKind::Inner) };
-        let join = Join::new(source(batches(50)), source(batches(1)), request).expect("a request that fits");
+        let join = HashJoin::new(source(batches(50)), source(batches(1)), request).expect("a request that fits");
         let errors: Vec<Error> = run(&join, 1).into_iter().filter_map(Result::err).collect();
         // Two workers may need more memory at their peak than one.
         if let Some(error) = errors.first() {
@@ -112,7 +112,7 @@ fn the_error_of_the_memory_limit_names_the_join() {
 fn a_cancelled_join_returns_the_error_once() {
     let request = request(JoinKind::Inner);
     let cancel = request.cancel.clone();
-    let join = Join::new(source(batches(20)), source(batches(20)), request).expect("a request that fits");
+    let join = HashJoin::new(source(batches(20)), source(batches(20)), request).expect("a request that fits");
     let mut share = Arc::clone(&join).worker();
     share.next().expect("rows").expect("no error yet");
     cancel.cancel();
@@ -153,7 +153,7 @@ fn a_worker_that_waits_for_others_can_be_cancelled() {
     let request = request(JoinKind::Inner);
     let cancel = request.cancel.clone();
     let build = Arc::new(Endless { schema: schema(1), cancel: cancel.clone() });
-    let join = Join::new(build, source(batches(1)), request).expect("a request that fits");
+    let join = HashJoin::new(build, source(batches(1)), request).expect("a request that fits");
     let canceller = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(20));
         cancel.cancel();
@@ -165,7 +165,7 @@ fn a_worker_that_waits_for_others_can_be_cancelled() {
 
 #[test]
 fn a_share_that_is_dropped_leaves_the_rest_to_others() {
-    let join = Join::new(source(batches(20)), source(batches(20)), request(JoinKind::Inner)).expect("fits");
+    let join = HashJoin::new(source(batches(20)), source(batches(20)), request(JoinKind::Inner)).expect("fits");
     let mut dropped = Arc::clone(&join).worker();
     let rows = dropped.next().expect("rows").expect("no error").num_rows();
     drop(dropped);
@@ -177,7 +177,7 @@ fn a_share_that_is_dropped_leaves_the_rest_to_others() {
 fn a_dropped_share_suppresses_the_unmatched_rows_of_the_build_side() {
     // After a share is dropped, it is not known which rows of the build side have no match.
     for kind in [JoinKind::FullOuter, JoinKind::BuildOuter] {
-        let join = Join::new(source(batches(20)), source(batches(10)), request(kind)).expect("fits");
+        let join = HashJoin::new(source(batches(20)), source(batches(10)), request(kind)).expect("fits");
         let mut dropped = Arc::clone(&join).worker();
         let rows = dropped.next().expect("rows").expect("no error").num_rows();
         drop(dropped);
@@ -191,7 +191,7 @@ fn a_dropped_share_suppresses_the_unmatched_rows_of_the_build_side() {
 fn an_empty_build_side_does_not_read_the_probe_side() {
     for (kind, left) in [(JoinKind::Inner, 5), (JoinKind::BuildOuter, 5), (JoinKind::ProbeOuter, 0)] {
         let probe = source(batches(5));
-        let join = Join::new(source(Vec::new()), Arc::clone(&probe) as Arc<dyn BatchSource>, request(kind));
+        let join = HashJoin::new(source(Vec::new()), Arc::clone(&probe) as Arc<dyn BatchSource>, request(kind));
         run(&join.expect("a request that fits"), 2).into_iter().for_each(|rows| assert!(rows.is_ok()));
         assert_eq!(probe.left(), left, "{kind:?}");
     }
@@ -201,7 +201,7 @@ fn an_empty_build_side_does_not_read_the_probe_side() {
 fn filters_are_offered_where_rows_without_a_match_do_not_matter() {
     for (kind, offered) in [(JoinKind::Inner, 1), (JoinKind::BuildOuter, 1), (JoinKind::ProbeOuter, 0)] {
         let probe = source(batches(5));
-        let join = Join::new(source(batches(1)), Arc::clone(&probe) as Arc<dyn BatchSource>, request(kind));
+        let join = HashJoin::new(source(batches(1)), Arc::clone(&probe) as Arc<dyn BatchSource>, request(kind));
         let join = join.expect("a request that fits");
         run(&join, 2).into_iter().for_each(|rows| assert!(rows.is_ok()));
         assert_eq!(probe.offered(), offered, "{kind:?}");
@@ -218,7 +218,7 @@ fn the_matches_of_one_row_are_split_into_batches() {
     };
     for on in [vec![(0, 0)], Vec::new()] {
         let request = JoinRequest { on, ..request(JoinKind::Inner) };
-        let join = Join::new(one(100_000), one(3), request).expect("a request that fits");
+        let join = HashJoin::new(one(100_000), one(3), request).expect("a request that fits");
         let rows: Vec<usize> = Arc::clone(&join).worker().map(|batch| batch.expect("no error").num_rows()).collect();
         assert_eq!(rows, [1_000; 300]);
     }
@@ -229,7 +229,7 @@ fn requests_that_do_not_fit_the_inputs_are_refused() {
     let refused = |change: &dyn Fn(&mut JoinRequest)| {
         let mut request = request(JoinKind::Inner);
         change(&mut request);
-        let error = Join::new(source(Vec::new()), source(Vec::new()), request).expect_err("it does not fit");
+        let error = HashJoin::new(source(Vec::new()), source(Vec::new()), request).expect_err("it does not fit");
         assert_eq!(error.kind(), ErrorKind::Internal);
     };
     refused(&|request| request.on = vec![(0, 1)]);

@@ -15,7 +15,7 @@ use super::source::TestSource;
 use crate::batch::BatchSource;
 use crate::function::VectorFunction;
 use crate::join::index::Hashing;
-use crate::join::{Join, JoinKind, JoinRequest};
+use crate::join::{HashJoin, JoinKind, JoinRequest};
 
 const KINDS: [JoinKind; 10] = [
     JoinKind::Inner,
@@ -150,7 +150,7 @@ type Joined = (Option<i32>, Option<i32>, Option<Option<bool>>);
 
 /// A join and its inputs.
 #[derive(Clone, Debug)]
-struct Case {
+struct JoinCase {
     kind: JoinKind,
     keys: Vec<KeyKind>,
     nulls_equal: bool,
@@ -164,8 +164,8 @@ struct Case {
     filters: bool,
 }
 
-impl Case {
-    fn random(random: &mut SmallRng) -> Case {
+impl JoinCase {
+    fn random(random: &mut SmallRng) -> JoinCase {
         let kind = KINDS[random.random_range(0..KINDS.len())];
         let keys = 0..[0, 1, 1, 1, 2, 3][random.random_range(0..6)];
         let keys: Vec<KeyKind> = keys.map(|_| KEY_KINDS[random.random_range(0..KEY_KINDS.len())]).collect();
@@ -184,7 +184,7 @@ impl Case {
             (0..batches).map(|_| (0..random.random_range(0..20)).map(|_| row(random)).collect()).collect()
         };
         let (build, probe) = (side(random), side(random));
-        Case {
+        JoinCase {
             kind,
             keys,
             nulls_equal: random.random_bool(0.2),
@@ -244,7 +244,7 @@ impl Case {
             null_aware: self.null_aware,
         };
         let hashing = Hashing { all_equal: self.hashes_equal };
-        let join = Join::with_hashing(build, probe, request, hashing).expect("a request that fits");
+        let join = HashJoin::with_hashing(build, probe, request, hashing).expect("a request that fits");
         let (mut rows, mut failure) = (Vec::new(), None);
         std::thread::scope(|scope| {
             let workers: Vec<_> = (0..self.workers)
@@ -378,7 +378,7 @@ fn random_joins_return_the_rows_of_a_nested_loop() {
     let seeds = seed.map_or(0..3_000_u64, |seed| seed..seed + 1);
     for seed in seeds {
         let mut random = SmallRng::seed_from_u64(seed);
-        let case = Case::random(&mut random);
+        let case = JoinCase::random(&mut random);
         assert_eq!(case.joined(&mut random), case.expected(), "seed {seed}: {case:#?}");
     }
 }
@@ -389,7 +389,7 @@ fn single_joins_are_outer_joins_without_second_matches() {
     let mut failures = 0;
     for seed in 0..1_000 {
         let mut random = SmallRng::seed_from_u64(seed);
-        let mut case = Case { kind: JoinKind::ProbeOuter, null_aware: false, ..Case::random(&mut random) };
+        let mut case = JoinCase { kind: JoinKind::ProbeOuter, null_aware: false, ..JoinCase::random(&mut random) };
         if seed % 2 == 0 {
             // Fewer rows, so that some of the cases have no second match.
             case.build.truncate(1);

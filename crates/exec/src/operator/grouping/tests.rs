@@ -7,13 +7,13 @@ use arrow::datatypes::{DataType, Field, Float64Type, Int64Type, Schema};
 use arrow::util::display::array_value_to_string;
 use rowmill_base::{Broker, Cancel, SqlType};
 use rowmill_plan::{
-    Aggregate, AggregateFunction, AggregateOrder, Expr, Group, Key, Node, Scan, SortKey, aggregate_kinds,
+    Aggregate, AggregateFunction, AggregateOrder, Expr, Group, GroupKey, Node, Scan, SortKey, aggregate_kinds,
 };
 use rowmill_storage::TableSource;
 
 use crate::collect::collect;
 use crate::operator::{Environment, Running};
-use crate::testing::Table;
+use crate::testing::TestTable;
 
 type Lists = Vec<Option<Vec<Option<f64>>>>;
 
@@ -40,8 +40,10 @@ fn values(columns: Vec<ArrayRef>) -> Node {
 
 fn group(input: Node, keys: &[usize], aggregates: Vec<Aggregate>) -> Node {
     let kind = |column: usize| input.schema().field(column).data_type().clone();
-    let keys: Vec<Key> =
-        keys.iter().map(|column| Key { expr: Expr::Column(*column), kind: kind(*column), nullable: true }).collect();
+    let keys: Vec<GroupKey> = keys
+        .iter()
+        .map(|column| GroupKey { expr: Expr::Column(*column), kind: kind(*column), nullable: true })
+        .collect();
     let kinds = keys.iter().map(|key| &key.kind).chain(aggregates.iter().map(|aggregate| &aggregate.kind));
     let fields: Vec<Field> = kinds.map(|kind| Field::new("c", kind.clone(), true)).collect();
     let group = Group { predicates: Vec::new(), keys, aggregates, always: Vec::new() };
@@ -247,7 +249,7 @@ fn pairs_of_a_table_and_of_batches_agree_with_the_definitions() {
         pairs.extend(y.zip(*x));
     }
     let kinds = [SqlType::Int64, SqlType::Float64, SqlType::Float64];
-    let table = Table::new(&kinds, None, vec![(columns.clone(), Default::default())]) as Arc<dyn TableSource>;
+    let table = TestTable::new(&kinds, None, vec![(columns.clone(), Default::default())]) as Arc<dyn TableSource>;
     let of_batches = values(columns);
     let schema = Arc::clone(of_batches.schema());
     let of_table =
@@ -311,7 +313,7 @@ fn lists_of_a_table_are_keys_and_counted() {
     let kinds = [SqlType::List(Box::new(SqlType::Float64)), SqlType::Int64];
     let columns = vec![lists(&some_lists()), numbers(&(0..9).map(Some).collect::<Vec<_>>())];
     let schema = Arc::clone(values(columns.clone()).schema());
-    let table = Table::new(&kinds, None, vec![(columns, Default::default())]) as Arc<dyn TableSource>;
+    let table = TestTable::new(&kinds, None, vec![(columns, Default::default())]) as Arc<dyn TableSource>;
     let scan = Node::Scan(Scan { table: 0, columns: vec![0, 1], predicates: Vec::new(), row_number: false, schema });
     let distinct = Aggregate { distinct: true, ..call(&scan, "count", &[0]) };
     for workers in [1, 4] {
@@ -337,7 +339,7 @@ fn the_first_groups_by_an_aggregate_of_pairs() {
         floats(&rows.iter().map(|row| Some(row.2)).collect::<Vec<_>>()),
     ];
     let kinds = [SqlType::Int64, SqlType::Float64, SqlType::Float64];
-    let table = Table::new(&kinds, None, vec![(columns.clone(), Default::default())]) as Arc<dyn TableSource>;
+    let table = TestTable::new(&kinds, None, vec![(columns.clone(), Default::default())]) as Arc<dyn TableSource>;
     let of_batches = values(columns);
     let schema = Arc::clone(of_batches.schema());
     let of_table =

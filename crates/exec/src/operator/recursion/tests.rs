@@ -76,12 +76,12 @@ fn run(root: &Node, foreign: &BTreeMap<usize, Arc<dyn BatchSource>>, workers: us
 
 /// Returns pairs, and counts the workers that begin to read them.
 #[derive(Debug)]
-struct Counted {
+struct CountedReads {
     pairs: Arc<dyn BatchSource>,
     shares: Arc<AtomicUsize>,
 }
 
-impl BatchSource for Counted {
+impl BatchSource for CountedReads {
     fn schema(&self) -> &SchemaRef {
         self.pairs.schema()
     }
@@ -127,7 +127,7 @@ fn a_graph_is_walked_to_its_end() {
 fn input_that_does_not_change_is_read_once_for_all_rounds() {
     for workers in [1, 4] {
         let shares = Arc::new(AtomicUsize::new(0));
-        let source = Counted { pairs: number_pairs(EDGES, 2), shares: Arc::clone(&shares) };
+        let source = CountedReads { pairs: number_pairs(EDGES, 2), shares: Arc::clone(&shares) };
         let foreign: BTreeMap<usize, Arc<dyn BatchSource>> = [(3, Arc::new(source) as Arc<dyn BatchSource>)].into();
         let edges = Arc::new(Node::Foreign(Foreign { plan: 3, rows: 9, schema: pair_schema() }));
         // We join the edges with themselves, which walks two steps at a time. This does not change from round to

@@ -10,19 +10,19 @@ use rowmill_plan::{Aggregate, AggregateFunction, Expr, FrameOffset, SortKey, Win
 
 /// A value in the model.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Cell {
+pub(super) enum ModelCell {
     Null,
     Integer(i128),
     Float(f64),
     Text(String),
-    List(Vec<Cell>),
+    List(Vec<ModelCell>),
 }
 
-impl Cell {
+impl ModelCell {
     /// Whether both values are equal. Floats may differ in their last digits.
-    pub(super) fn is(&self, other: &Cell) -> bool {
+    pub(super) fn is(&self, other: &ModelCell) -> bool {
         match (self, other) {
-            (Cell::Float(left), Cell::Float(right)) => {
+            (ModelCell::Float(left), ModelCell::Float(right)) => {
                 left == right
                     || left.is_nan() && right.is_nan()
                     || (left - right).abs() <= 1e-9 * left.abs().max(right.abs())
@@ -32,46 +32,46 @@ impl Cell {
     }
 
     /// Compares two values. NULL comes last.
-    fn compare(&self, other: &Cell) -> Ordering {
+    fn compare(&self, other: &ModelCell) -> Ordering {
         match (self, other) {
-            (Cell::Integer(left), Cell::Integer(right)) => left.cmp(right),
-            (Cell::Text(left), Cell::Text(right)) => left.cmp(right),
-            (Cell::Float(left), Cell::Float(right)) => match (left.is_nan(), right.is_nan()) {
+            (ModelCell::Integer(left), ModelCell::Integer(right)) => left.cmp(right),
+            (ModelCell::Text(left), ModelCell::Text(right)) => left.cmp(right),
+            (ModelCell::Float(left), ModelCell::Float(right)) => match (left.is_nan(), right.is_nan()) {
                 (false, false) => left.partial_cmp(right).unwrap(),
                 (left, right) => left.cmp(&right),
             },
-            (Cell::Null, Cell::Null) => Ordering::Equal,
-            (Cell::Null, _) => Ordering::Greater,
-            (_, Cell::Null) => Ordering::Less,
+            (ModelCell::Null, ModelCell::Null) => Ordering::Equal,
+            (ModelCell::Null, _) => Ordering::Greater,
+            (_, ModelCell::Null) => Ordering::Less,
             _ => panic!("values of one type"),
         }
     }
 
     fn integer(&self) -> Option<i128> {
         match self {
-            Cell::Null => None,
-            Cell::Integer(value) => Some(*value),
+            ModelCell::Null => None,
+            ModelCell::Integer(value) => Some(*value),
             other => panic!("{other:?} is no integer"),
         }
     }
 }
 
 /// Reads one value of a column.
-pub(super) fn cell(values: &ArrayRef, row: usize) -> Cell {
+pub(super) fn cell(values: &ArrayRef, row: usize) -> ModelCell {
     if values.is_null(row) {
-        return Cell::Null;
+        return ModelCell::Null;
     }
     match values.data_type() {
-        DataType::Int64 => Cell::Integer(values.as_primitive::<Int64Type>().value(row).into()),
-        DataType::Int32 => Cell::Integer(values.as_primitive::<Int32Type>().value(row).into()),
-        DataType::Date32 => Cell::Integer(values.as_primitive::<Date32Type>().value(row).into()),
-        DataType::Decimal128(..) => Cell::Integer(values.as_primitive::<Decimal128Type>().value(row)),
-        DataType::Boolean => Cell::Integer(values.as_boolean().value(row).into()),
-        DataType::Float64 => Cell::Float(values.as_primitive::<Float64Type>().value(row)),
-        DataType::Utf8View => Cell::Text(values.as_string_view().value(row).to_owned()),
+        DataType::Int64 => ModelCell::Integer(values.as_primitive::<Int64Type>().value(row).into()),
+        DataType::Int32 => ModelCell::Integer(values.as_primitive::<Int32Type>().value(row).into()),
+        DataType::Date32 => ModelCell::Integer(values.as_primitive::<Date32Type>().value(row).into()),
+        DataType::Decimal128(..) => ModelCell::Integer(values.as_primitive::<Decimal128Type>().value(row)),
+        DataType::Boolean => ModelCell::Integer(values.as_boolean().value(row).into()),
+        DataType::Float64 => ModelCell::Float(values.as_primitive::<Float64Type>().value(row)),
+        DataType::Utf8View => ModelCell::Text(values.as_string_view().value(row).to_owned()),
         DataType::List(_) => {
             let items = values.as_list::<i32>().value(row);
-            Cell::List((0..items.len()).map(|item| cell(&items, item)).collect())
+            ModelCell::List((0..items.len()).map(|item| cell(&items, item)).collect())
         }
         kind => panic!("{kind} is not in the model"),
     }
@@ -79,7 +79,7 @@ pub(super) fn cell(values: &ArrayRef, row: usize) -> Cell {
 
 struct Model<'a> {
     /// The values by column and row.
-    cells: Vec<Vec<Cell>>,
+    cells: Vec<Vec<ModelCell>>,
     order: &'a [SortKey],
 }
 
@@ -95,10 +95,10 @@ pub(super) fn expected(
     partition: &[usize],
     order: &[SortKey],
     calls: &[WindowCall],
-) -> Vec<Vec<Cell>> {
+) -> Vec<Vec<ModelCell>> {
     let cells = table.columns().iter().map(|column| (0..column.len()).map(|row| cell(column, row)).collect()).collect();
     let model = Model { cells, order };
-    let mut results = vec![vec![Cell::Null; table.num_rows()]; calls.len()];
+    let mut results = vec![vec![ModelCell::Null; table.num_rows()]; calls.len()];
     let mut left: Vec<usize> = (0..table.num_rows()).collect();
     while let Some(first) = left.first().copied() {
         let is_same = |other: &usize| {
@@ -122,14 +122,14 @@ pub(super) fn expected(
 }
 
 impl Model<'_> {
-    fn cell(&self, column: usize, row: usize) -> Cell {
+    fn cell(&self, column: usize, row: usize) -> ModelCell {
         self.cells[column][row].clone()
     }
 
     fn compare(&self, left: usize, right: usize) -> Ordering {
         let by_key = |key: &SortKey| {
             let (left, right) = (&self.cells[key.column][left], &self.cells[key.column][right]);
-            match (*left == Cell::Null, *right == Cell::Null) {
+            match (*left == ModelCell::Null, *right == ModelCell::Null) {
                 (false, false) if key.descending => right.compare(left),
                 (false, false) => left.compare(right),
                 (left, right) if key.nulls_first => right.cmp(&left),
@@ -147,23 +147,23 @@ impl Model<'_> {
     }
 
     /// Computes the result of a call for the row at position `at` of its partition.
-    fn result(&self, call: &WindowCall, partition: &Partition, at: usize) -> Cell {
+    fn result(&self, call: &WindowCall, partition: &Partition, at: usize) -> ModelCell {
         let Partition { rows, groups } = partition;
         let better = groups.iter().filter(|group| **group < groups[at]).count();
         match &call.function {
             WindowFunction::Rank(function) => match function {
-                RankFunction::RowNumber => Cell::Integer(at as i128 + 1),
-                RankFunction::Rank => Cell::Integer(better as i128 + 1),
-                RankFunction::DenseRank => Cell::Integer(groups[at] as i128 + 1),
-                RankFunction::PercentRank if rows.len() == 1 => Cell::Float(0.0),
-                RankFunction::PercentRank => Cell::Float(better as f64 / (rows.len() - 1) as f64),
+                RankFunction::RowNumber => ModelCell::Integer(at as i128 + 1),
+                RankFunction::Rank => ModelCell::Integer(better as i128 + 1),
+                RankFunction::DenseRank => ModelCell::Integer(groups[at] as i128 + 1),
+                RankFunction::PercentRank if rows.len() == 1 => ModelCell::Float(0.0),
+                RankFunction::PercentRank => ModelCell::Float(better as f64 / (rows.len() - 1) as f64),
                 RankFunction::CumulativeShare => {
                     let worse = groups.iter().filter(|group| **group > groups[at]).count();
-                    Cell::Float((rows.len() - worse) as f64 / rows.len() as f64)
+                    ModelCell::Float((rows.len() - worse) as f64 / rows.len() as f64)
                 }
             },
             WindowFunction::Ntile(parts) => {
-                let Some(parts) = self.offset(parts, rows[at]) else { return Cell::Null };
+                let Some(parts) = self.offset(parts, rows[at]) else { return ModelCell::Null };
                 let (size, larger) = (rows.len() as i128 / parts, rows.len() as i128 % parts);
                 let mut tile = 1;
                 let mut left = at as i128;
@@ -171,16 +171,16 @@ impl Model<'_> {
                     left -= size + i128::from(tile <= larger);
                     tile += 1;
                 }
-                Cell::Integer(tile)
+                ModelCell::Integer(tile)
             }
             WindowFunction::Shift { value, offset, default, forward, skips_nulls } => {
                 let offset = match offset {
                     Some(offset) => self.offset(offset, rows[at]),
                     None => Some(1),
                 };
-                let Some(offset) = offset else { return Cell::Null };
+                let Some(offset) = offset else { return ModelCell::Null };
                 let offset = if *forward { offset } else { -offset };
-                let counts = |position: &usize| !skips_nulls || self.cell(*value, rows[*position]) != Cell::Null;
+                let counts = |position: &usize| !skips_nulls || self.cell(*value, rows[*position]) != ModelCell::Null;
                 let found = match offset {
                     0 => Some(at),
                     1.. => (at + 1..rows.len()).filter(counts).nth(offset as usize - 1),
@@ -189,19 +189,19 @@ impl Model<'_> {
                 match (found, default) {
                     (Some(found), _) => self.cell(*value, rows[found]),
                     (None, Some(default)) => self.cell(*default, rows[at]),
-                    (None, None) => Cell::Null,
+                    (None, None) => ModelCell::Null,
                 }
             }
             WindowFunction::Nth { value, nth, skips_nulls } => {
                 let frame = self.frame(&call.frame, partition, at);
-                let counts = |cell: &Cell| !skips_nulls || *cell != Cell::Null;
+                let counts = |cell: &ModelCell| !skips_nulls || *cell != ModelCell::Null;
                 let mut values = frame.iter().map(|row| self.cell(*value, *row)).filter(counts);
                 let found = match nth {
                     FrameRow::First => values.next(),
                     FrameRow::Last => values.next_back(),
                     FrameRow::Nth(nth) => self.offset(nth, rows[at]).and_then(|nth| values.nth(nth as usize - 1)),
                 };
-                found.unwrap_or(Cell::Null)
+                found.unwrap_or(ModelCell::Null)
             }
             WindowFunction::Aggregate(aggregate) => self.aggregate(aggregate, self.frame(&call.frame, partition, at)),
         }
@@ -266,14 +266,14 @@ impl Model<'_> {
         }
     }
 
-    fn aggregate(&self, aggregate: &Aggregate, mut frame: Vec<usize>) -> Cell {
+    fn aggregate(&self, aggregate: &Aggregate, mut frame: Vec<usize>) -> ModelCell {
         use AggregateFunction::*;
         let column = |expr: Expr| match expr {
             Expr::Column(column) => column,
             Expr::Function(_) => panic!("a column"),
         };
         if let Some(filter) = aggregate.filter {
-            frame.retain(|row| self.cell(column(filter), *row) == Cell::Integer(1));
+            frame.retain(|row| self.cell(column(filter), *row) == ModelCell::Integer(1));
         }
         if let [order] = aggregate.order.as_slice() {
             frame.sort_by(|left, right| {
@@ -281,53 +281,53 @@ impl Model<'_> {
                 if order.descending { right.compare(&left) } else { left.compare(&right) }
             });
         }
-        let Some((argument, kind)) = &aggregate.argument else { return Cell::Integer(frame.len() as i128) };
-        let mut values: Vec<Cell> = frame.iter().map(|row| self.cell(column(*argument), *row)).collect();
+        let Some((argument, kind)) = &aggregate.argument else { return ModelCell::Integer(frame.len() as i128) };
+        let mut values: Vec<ModelCell> = frame.iter().map(|row| self.cell(column(*argument), *row)).collect();
         if !aggregate.takes_nulls() {
-            values.retain(|value| *value != Cell::Null);
+            values.retain(|value| *value != ModelCell::Null);
         }
         if aggregate.distinct {
-            values.sort_by(Cell::compare);
+            values.sort_by(ModelCell::compare);
             values.dedup();
         }
         let integers = || values.iter().map(|value| value.integer().unwrap());
         let floats = || {
             values.iter().map(|value| match value {
-                Cell::Float(value) => *value,
+                ModelCell::Float(value) => *value,
                 other => panic!("{other:?} is no float"),
             })
         };
         match aggregate.function {
-            Count => Cell::Integer(values.len() as i128),
-            _ if values.is_empty() => Cell::Null,
-            Sum if *kind == DataType::Float64 => Cell::Float(floats().sum()),
-            Average if *kind == DataType::Float64 => Cell::Float(floats().sum::<f64>() / values.len() as f64),
-            Sum => Cell::Integer(integers().sum()),
+            Count => ModelCell::Integer(values.len() as i128),
+            _ if values.is_empty() => ModelCell::Null,
+            Sum if *kind == DataType::Float64 => ModelCell::Float(floats().sum()),
+            Average if *kind == DataType::Float64 => ModelCell::Float(floats().sum::<f64>() / values.len() as f64),
+            Sum => ModelCell::Integer(integers().sum()),
             Average => {
                 let scale = if let DataType::Decimal128(_, scale) = kind { *scale } else { 0 };
-                Cell::Float(quotient::average(integers().sum(), values.len() as u64, scale))
+                ModelCell::Float(quotient::average(integers().sum(), values.len() as u64, scale))
             }
-            Min => values.into_iter().min_by(Cell::compare).unwrap(),
-            Max => values.into_iter().max_by(Cell::compare).unwrap(),
-            BitAnd => Cell::Integer(integers().reduce(|left, right| left & right).unwrap()),
-            BitOr => Cell::Integer(integers().reduce(|left, right| left | right).unwrap()),
-            BitXor => Cell::Integer(integers().reduce(|left, right| left ^ right).unwrap()),
+            Min => values.into_iter().min_by(ModelCell::compare).unwrap(),
+            Max => values.into_iter().max_by(ModelCell::compare).unwrap(),
+            BitAnd => ModelCell::Integer(integers().reduce(|left, right| left & right).unwrap()),
+            BitOr => ModelCell::Integer(integers().reduce(|left, right| left | right).unwrap()),
+            BitXor => ModelCell::Integer(integers().reduce(|left, right| left ^ right).unwrap()),
             Median => {
                 let mut integers: Vec<i128> = integers().collect();
                 integers.sort_unstable();
                 let (low, high) = (integers[(integers.len() - 1) / 2], integers[integers.len() / 2]);
-                Cell::Integer((low + high) / 2)
+                ModelCell::Integer((low + high) / 2)
             }
-            Array => Cell::List(values),
+            Array => ModelCell::List(values),
             Text => {
                 let texts: Vec<String> = values
                     .iter()
                     .map(|value| match value {
-                        Cell::Text(text) => text.clone(),
+                        ModelCell::Text(text) => text.clone(),
                         other => panic!("{other:?} is no text"),
                     })
                     .collect();
-                Cell::Text(texts.join(", "))
+                ModelCell::Text(texts.join(", "))
             }
             Last => values.pop().unwrap(),
             other => panic!("{other:?} is not in the model"),

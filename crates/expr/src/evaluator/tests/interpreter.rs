@@ -24,9 +24,9 @@ pub(super) enum Datum {
 
 /// The evaluation failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Failure;
+pub(super) struct EvaluationFailure;
 
-type Interpreted = Result<Datum, Failure>;
+type Interpreted = Result<Datum, EvaluationFailure>;
 
 impl PartialEq for Datum {
     fn eq(&self, other: &Datum) -> bool {
@@ -121,7 +121,7 @@ fn within(value: i128, kind: &DataType) -> Interpreted {
         DataType::Decimal128(digits, _) => (1 - 10_i128.pow((*digits).into()), 10_i128.pow((*digits).into()) - 1),
         other => panic!("{other} is not exact"),
     };
-    if (least..=most).contains(&value) { Ok(Datum::Exact(value)) } else { Err(Failure) }
+    if (least..=most).contains(&value) { Ok(Datum::Exact(value)) } else { Err(EvaluationFailure) }
 }
 
 fn float_of(op: ArithmeticOp, left: f64, right: f64) -> f64 {
@@ -145,14 +145,15 @@ fn arithmetic(op: ArithmeticOp, left: (Datum, &DataType), right: (Datum, &DataTy
         (Datum::Exact(l), Datum::Exact(r)) => {
             let (s1, s2) = (scale_of(left.1), scale_of(right.1));
             if r == 0 && matches!(op, ArithmeticOp::Divide | ArithmeticOp::Remainder) {
-                return Err(Failure);
+                return Err(EvaluationFailure);
             }
             if *kind == DataType::Float64 {
                 let number = |value: i128, scale: u32| value as f64 / 10_f64.powi(scale as i32);
                 return Ok(Datum::Double(number(l, s1) / number(r, s2) + 0.0));
             }
             let common = s1.max(s2);
-            let aligned = |value: i128, scale: u32| value.checked_mul(10_i128.pow(common - scale)).ok_or(Failure);
+            let aligned =
+                |value: i128, scale: u32| value.checked_mul(10_i128.pow(common - scale)).ok_or(EvaluationFailure);
             let value = match op {
                 ArithmeticOp::Plus => aligned(l, s1)?.checked_add(aligned(r, s2)?),
                 ArithmeticOp::Minus => aligned(l, s1)?.checked_sub(aligned(r, s2)?),
@@ -160,7 +161,7 @@ fn arithmetic(op: ArithmeticOp, left: (Datum, &DataType), right: (Datum, &DataTy
                 ArithmeticOp::Divide => Some(aligned(l, s1)? / aligned(r, s2)?),
                 ArithmeticOp::Remainder => Some(aligned(l, s1)? % aligned(r, s2)?),
             };
-            within(value.ok_or(Failure)?, kind)
+            within(value.ok_or(EvaluationFailure)?, kind)
         }
         pair => panic!("{pair:?} {op}"),
     }
@@ -169,7 +170,7 @@ fn arithmetic(op: ArithmeticOp, left: (Datum, &DataType), right: (Datum, &DataTy
 fn cast(value: Datum, from: &DataType, to: &DataType) -> Interpreted {
     let rounded = |value: i128, from: u32, to: u32| {
         if to >= from {
-            return value.checked_mul(10_i128.pow(to - from)).ok_or(Failure);
+            return value.checked_mul(10_i128.pow(to - from)).ok_or(EvaluationFailure);
         }
         let unit = 10_i128.pow(from - to);
         let half_up = (value.abs() + unit / 2) / unit;
@@ -192,7 +193,7 @@ fn cast(value: Datum, from: &DataType, to: &DataType) -> Interpreted {
         Datum::Double(value) if to.is_integer() => {
             let whole = value.round_ties_even();
             if whole.is_nan() || whole.abs() > 1e30 {
-                return Err(Failure);
+                return Err(EvaluationFailure);
             }
             within(whole as i128, to)?
         }
@@ -200,7 +201,7 @@ fn cast(value: Datum, from: &DataType, to: &DataType) -> Interpreted {
         Datum::Double(value) if *to == DataType::Float32 => {
             let narrow = value as f32 + 0.0;
             if narrow.is_infinite() && value.is_finite() {
-                return Err(Failure);
+                return Err(EvaluationFailure);
             }
             Datum::Real(narrow)
         }
@@ -209,7 +210,7 @@ fn cast(value: Datum, from: &DataType, to: &DataType) -> Interpreted {
         Datum::Real(value) if to.is_integer() => {
             return cast(Datum::Double(value.into()), &DataType::Float64, to);
         }
-        Datum::Text(value) if to.is_integer() => within(value.parse().map_err(|_| Failure)?, to)?,
+        Datum::Text(value) if to.is_integer() => within(value.parse().map_err(|_| EvaluationFailure)?, to)?,
         value => panic!("{value:?} as {to}"),
     })
 }
@@ -276,7 +277,7 @@ pub(super) fn interpret(expr: &ScalarExpr, columns: &[ArrayRef], row: usize) -> 
             otherwise.as_deref().map_or(Ok(Datum::Null), value)?
         }
         ExprOp::Cast { value: of, or_null } => match cast(value(of)?, &of.kind, &expr.kind) {
-            Err(Failure) if *or_null => Datum::Null,
+            Err(EvaluationFailure) if *or_null => Datum::Null,
             result => result?,
         },
         ExprOp::InList { value: of, list, negated } => {

@@ -15,7 +15,7 @@ use rowmill_base::{Error, Result};
 use rowmill_plan::Operand;
 use rowmill_plan::program::ArithmeticOp;
 
-use crate::kernels::sides::{Side, Sides, joint_nulls};
+use crate::kernels::sides::{OperandSide, Sides, joint_nulls};
 use crate::kinds::{DIGITS_MAX, arrow_failed, digits_and_scale, division_by_zero, out_of_range, power_of_ten};
 
 /// Computes `left op right` of exact numbers; at least one must be a decimal. `kind` is DOUBLE for a quotient, or a
@@ -32,8 +32,8 @@ pub(super) fn apply(
     let side =
         |values: &'_ Cow<'_, [i128]>, operand: &Operand| -> Option<i128> { operand.is_constant.then(|| values[0]) };
     let sides = Sides {
-        left: side(&left_values, left).map_or(Side::Column(&left_values), Side::Constant),
-        right: side(&right_values, right).map_or(Side::Column(&right_values), Side::Constant),
+        left: side(&left_values, left).map_or(OperandSide::Column(&left_values), OperandSide::Constant),
+        right: side(&right_values, right).map_or(OperandSide::Column(&right_values), OperandSide::Constant),
         rows,
         nulls: joint_nulls(left, right, rows),
     };

@@ -14,7 +14,7 @@ use rowmill_base::{Error, Result};
 use rowmill_plan::Operand;
 use rowmill_plan::program::ArithmeticOp;
 
-use crate::kernels::sides::{Side, Sides, sides};
+use crate::kernels::sides::{OperandSide, Sides, sides};
 use crate::kinds::{division_by_zero, integer_bounds, out_of_range};
 
 /// The operations on an integer that the loops need. The second value of a result has its highest bit set if the result
@@ -183,8 +183,8 @@ where
     let array = value.as_primitive::<T>();
     let zero = T::Native::ZERO;
     let sides = Sides {
-        left: Side::Constant(zero),
-        right: Side::Column(array.values()),
+        left: OperandSide::Constant(zero),
+        right: OperandSide::Column(array.values()),
         rows: array.len(),
         nulls: array.nulls().cloned(),
     };

@@ -24,7 +24,7 @@ pub(super) enum Datum {
 
 /// The reason why a plan has no result.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Failure {
+pub(super) enum PlanFailure {
     /// The statement fails with an error.
     Error(&'static str),
     /// The plan takes too long to interpret.
@@ -32,7 +32,7 @@ pub(super) enum Failure {
 }
 
 type Row = BTreeMap<usize, Datum>;
-type Outcome<T> = Result<T, Failure>;
+type Outcome<T> = Result<T, PlanFailure>;
 
 /// Interprets plans over tables.
 pub(super) struct Interpreter<'a> {
@@ -58,7 +58,7 @@ impl<'a> Interpreter<'a> {
 
     fn step(&self) -> Outcome<()> {
         self.steps.set(self.steps.get() + 1);
-        if self.steps.get() > 400_000 { Err(Failure::Budget) } else { Ok(()) }
+        if self.steps.get() > 400_000 { Err(PlanFailure::Budget) } else { Ok(()) }
     }
 
     fn rows(&self, plan: &Logical, outer: &Row) -> Outcome<Vec<Row>> {
@@ -189,7 +189,7 @@ impl<'a> Interpreter<'a> {
                         break;
                     }
                     if round > 20 {
-                        return Err(Failure::Budget);
+                        return Err(PlanFailure::Budget);
                     }
                     self.rounds.borrow_mut().insert(*number, last);
                     let mut next = self.tuples(step, step_columns, outer)?;
@@ -246,7 +246,7 @@ impl<'a> Interpreter<'a> {
                 let mut seen = std::collections::BTreeSet::new();
                 for row in &rows {
                     if !seen.insert(by.iter().map(|id| row[&id.0].clone()).collect::<Vec<_>>()) {
-                        return Err(Failure::Error("more than one row"));
+                        return Err(PlanFailure::Error("more than one row"));
                     }
                 }
                 Ok(rows)
@@ -327,7 +327,7 @@ impl<'a> Interpreter<'a> {
                 LogicalJoinKind::Inner => result.extend(matches.iter().map(|right| merged(left, right))),
                 LogicalJoinKind::Left | LogicalJoinKind::Full | LogicalJoinKind::Single => {
                     if matches.len() > 1 && join.kind == LogicalJoinKind::Single {
-                        return Err(Failure::Error("more than one row"));
+                        return Err(PlanFailure::Error("more than one row"));
                     }
                     if matches.is_empty() {
                         matches.push(nulls.clone());
@@ -447,7 +447,7 @@ impl<'a> Interpreter<'a> {
                     ArithmeticOp::Plus => Datum::Int(a + b),
                     ArithmeticOp::Minus => Datum::Int(a - b),
                     ArithmeticOp::Times => Datum::Int(a.wrapping_mul(*b)),
-                    ArithmeticOp::Divide if *b == 0 => return Err(Failure::Error("division by zero")),
+                    ArithmeticOp::Divide if *b == 0 => return Err(PlanFailure::Error("division by zero")),
                     ArithmeticOp::Divide => Datum::Int(a / b),
                     _ => panic!("no operator"),
                 },
@@ -539,7 +539,7 @@ impl<'a> Interpreter<'a> {
             SubqueryKind::Scalar => match rows.len() {
                 0 => Datum::Null,
                 1 => rows[0][0].clone(),
-                _ => return Err(Failure::Error("more than one row")),
+                _ => return Err(PlanFailure::Error("more than one row")),
             },
             SubqueryKind::Exists => Datum::Bool(!rows.is_empty()),
             SubqueryKind::Array => Datum::List(rows.into_iter().map(|mut row| row.remove(0)).collect()),

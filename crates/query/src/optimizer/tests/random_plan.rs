@@ -11,7 +11,7 @@ use rowmill_plan::logical::{
     SetOperationKind, Subquery, SubqueryKind, WindowFrame,
 };
 use rowmill_plan::program::ArithmeticOp;
-use rowmill_plan::{AggregateFunction, ColumnId, Columns, CompareOp, ExprOp, Logical, LogicalQuery, ScalarExpr};
+use rowmill_plan::{AggregateFunction, ColumnId, ColumnNames, CompareOp, ExprOp, Logical, LogicalQuery, ScalarExpr};
 
 use super::interpreter::Datum;
 use crate::optimizer::walk::renumber;
@@ -19,7 +19,7 @@ use crate::optimizer::walk::renumber;
 /// Generates plans over the three tables of [`super::key_tables`].
 pub(super) struct PlanMaker {
     pub(super) random: StdRng,
-    columns: Columns,
+    columns: ColumnNames,
     shared: usize,
     /// Whether expressions may fail.
     pub(super) failing: bool,
@@ -29,7 +29,7 @@ type Ids = Vec<ColumnId>;
 
 impl PlanMaker {
     pub(super) fn new(seed: u64) -> PlanMaker {
-        PlanMaker { random: StdRng::seed_from_u64(seed), columns: Columns::default(), shared: 0, failing: false }
+        PlanMaker { random: StdRng::seed_from_u64(seed), columns: ColumnNames::default(), shared: 0, failing: false }
     }
 
     pub(super) fn tables(&mut self) -> Vec<Vec<Vec<Datum>>> {

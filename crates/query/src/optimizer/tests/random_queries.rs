@@ -4,7 +4,7 @@ use crate::binder::BoundQuery;
 use crate::optimizer::optimize;
 use crate::optimizer::walk::{each_operator, exprs, free, has_subquery, output};
 
-use super::interpreter::{Failure, Interpreter};
+use super::interpreter::{Interpreter, PlanFailure};
 use super::key_tables::key_tables;
 use super::random_plan::PlanMaker;
 use rowmill_base::ErrorKind;
@@ -50,7 +50,7 @@ fn check(seed: u64, depth: usize, failing: bool) -> bool {
                 );
                 compared = true;
             }
-            Err(Failure::Budget) => {}
+            Err(PlanFailure::Budget) => {}
             Err(error) => panic!("seed {seed} depth {depth}: {error:?}"),
         }
     }

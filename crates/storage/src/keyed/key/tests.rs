@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
 use super::*;
-use crate::keyed::samples::{Value, nullable_values, ordered_kinds, values};
+use crate::keyed::samples::{SampleValue, nullable_values, ordered_kinds, values};
 use crate::keyed::{ByteRows, ColumnValues, KeyRange};
 
 fn parts() -> impl Strategy<Value = Vec<KeyPart>> {
@@ -18,7 +18,7 @@ fn parts() -> impl Strategy<Value = Vec<KeyPart>> {
     proptest::collection::vec(part, 1..4)
 }
 
-fn rows_of(parts: &[KeyPart]) -> BoxedStrategy<Vec<Value>> {
+fn rows_of(parts: &[KeyPart]) -> BoxedStrategy<Vec<SampleValue>> {
     parts
         .iter()
         .map(|part| if part.nullable { nullable_values(&part.kind) } else { values(&part.kind) })
@@ -27,7 +27,7 @@ fn rows_of(parts: &[KeyPart]) -> BoxedStrategy<Vec<Value>> {
 }
 
 /// Makes parts, and some rows for them. One row often shares its first values with another.
-fn keys() -> impl Strategy<Value = (Vec<KeyPart>, Vec<Vec<Value>>)> {
+fn keys() -> impl Strategy<Value = (Vec<KeyPart>, Vec<Vec<SampleValue>>)> {
     parts().prop_flat_map(|parts| {
         let rows = (rows_of(&parts), rows_of(&parts), 0..=parts.len());
         let rows = rows.prop_map(|(first, second, alike)| {
@@ -38,7 +38,7 @@ fn keys() -> impl Strategy<Value = (Vec<KeyPart>, Vec<Vec<Value>>)> {
     })
 }
 
-fn compare(parts: &[KeyPart], a: &[Value], b: &[Value]) -> Ordering {
+fn compare(parts: &[KeyPart], a: &[SampleValue], b: &[SampleValue]) -> Ordering {
     let compared = parts.iter().zip(a.iter().zip(b)).map(|(part, (a, b))| {
         let ascending = a.compare(b);
         if part.descending { ascending.reverse() } else { ascending }
@@ -46,30 +46,30 @@ fn compare(parts: &[KeyPart], a: &[Value], b: &[Value]) -> Ordering {
     compared.fold(Ordering::Equal, Ordering::then)
 }
 
-fn encode(codec: &KeyCodec, row: &[Value]) -> Vec<u8> {
+fn encode(codec: &KeyCodec, row: &[SampleValue]) -> Vec<u8> {
     let mut key = Vec::new();
-    codec.encode(&row.iter().map(Value::as_ref).collect::<Vec<_>>(), &mut key).expect("values of their types");
+    codec.encode(&row.iter().map(SampleValue::as_ref).collect::<Vec<_>>(), &mut key).expect("values of their types");
     key
 }
 
 /// Reads all parts of a key, in every possible way.
-fn decode(codec: &KeyCodec, key: &[u8]) -> Result<Vec<Value>> {
+fn decode(codec: &KeyCodec, key: &[u8]) -> Result<Vec<SampleValue>> {
     let (mut reader, mut scratch, mut row) = (codec.reader(key), Vec::new(), Vec::new());
     while let Some(value) = reader.next(&mut scratch)? {
-        row.push(Value::of(value));
+        row.push(SampleValue::of(value));
     }
     for (part, value) in row.iter().enumerate() {
-        assert_eq!(Value::of(codec.value(key, part, &mut scratch)?), *value);
+        assert_eq!(SampleValue::of(codec.value(key, part, &mut scratch)?), *value);
     }
     Ok(row)
 }
 
-fn decode_column(codec: &KeyCodec, keys: &[&[u8]], part: usize) -> Result<Vec<Value>> {
+fn decode_column(codec: &KeyCodec, keys: &[&[u8]], part: usize) -> Result<Vec<SampleValue>> {
     let mut wanted = vec![false; codec.parts().len()];
     wanted[part] = true;
     let array = codec.decode_columns(keys, &wanted)?[part].clone().expect("a wanted part");
     let values = ColumnValues::new(&array, &codec.parts()[part].kind)?;
-    Ok((0..array.len()).map(|row| Value::of(values.get(row))).collect())
+    Ok((0..array.len()).map(|row| SampleValue::of(values.get(row))).collect())
 }
 
 proptest! {
@@ -124,20 +124,20 @@ proptest! {
     ) {
         let codec = KeyCodec::new(&parts).unwrap();
         let head: &[u8] = if with_head { &[0, 0, 0, 255] } else { &[] };
-        let bound = |how: u8, row: &[Value]| match how {
+        let bound = |how: u8, row: &[SampleValue]| match how {
             0 => Bound::Unbounded,
             1 => Bound::Included(row[equal].clone()),
             _ => Bound::Excluded(row[equal].clone()),
         };
         let (lower, upper) = (bound(bounds.2, &bounds.0), bound(bounds.3, &bounds.1));
-        let is_in = |row: &[Value]| {
+        let is_in = |row: &[SampleValue]| {
             let unbounded = matches!((&lower, &upper), (Bound::Unbounded, Bound::Unbounded));
-            let above = |value: &Value| match &lower {
+            let above = |value: &SampleValue| match &lower {
                 Bound::Unbounded => true,
                 Bound::Included(bound) => value.compare(bound).is_ge() && !bound.as_ref().is_null(),
                 Bound::Excluded(bound) => value.compare(bound).is_gt() && !bound.as_ref().is_null(),
             };
-            let below = |value: &Value| match &upper {
+            let below = |value: &SampleValue| match &upper {
                 Bound::Unbounded => true,
                 Bound::Included(bound) => value.compare(bound).is_le() && !bound.as_ref().is_null(),
                 Bound::Excluded(bound) => value.compare(bound).is_lt() && !bound.as_ref().is_null(),
@@ -147,14 +147,14 @@ proptest! {
                 && (unbounded || !value.as_ref().is_null() && above(value) && below(value))
         };
         let mut range = KeyRange::default();
-        let first: Vec<_> = rows[0][..equal].iter().map(Value::as_ref).collect();
-        let by_ref = |bound: &Bound<Value>| match bound {
+        let first: Vec<_> = rows[0][..equal].iter().map(SampleValue::as_ref).collect();
+        let by_ref = |bound: &Bound<SampleValue>| match bound {
             Bound::Unbounded => Bound::Unbounded,
             Bound::Included(value) => Bound::Included(value.clone()),
             Bound::Excluded(value) => Bound::Excluded(value.clone()),
         };
         let (lower_value, upper_value) = (by_ref(&lower), by_ref(&upper));
-        codec.range(head, &first, lower_value.as_ref().map(Value::as_ref), upper_value.as_ref().map(Value::as_ref), &mut range)
+        codec.range(head, &first, lower_value.as_ref().map(SampleValue::as_ref), upper_value.as_ref().map(SampleValue::as_ref), &mut range)
             .unwrap();
         for row in rows.iter().chain([&bounds.0, &bounds.1]) {
             let key = [head, &encode(&codec, row)].concat();

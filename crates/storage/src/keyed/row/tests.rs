@@ -4,7 +4,7 @@ use arrow::array::{Array, ArrayRef};
 use proptest::prelude::*;
 
 use super::*;
-use crate::keyed::samples::{Value, nullable_values, ordered_kinds};
+use crate::keyed::samples::{SampleValue, nullable_values, ordered_kinds};
 use crate::keyed::{ByteRows, ColumnValues, decode_nested};
 
 fn kinds() -> impl Strategy<Value = Vec<SqlType>> {
@@ -13,12 +13,12 @@ fn kinds() -> impl Strategy<Value = Vec<SqlType>> {
     proptest::collection::vec(proptest::sample::select(kinds), 1..12)
 }
 
-fn rows_of(kinds: &[SqlType]) -> BoxedStrategy<Vec<Value>> {
+fn rows_of(kinds: &[SqlType]) -> BoxedStrategy<Vec<SampleValue>> {
     kinds.iter().map(nullable_values).collect::<Vec<_>>().boxed()
 }
 
 /// Makes types, three rows of them, and the number of columns that each row has.
-fn rows() -> impl Strategy<Value = (Vec<SqlType>, Vec<Vec<Value>>, Vec<usize>)> {
+fn rows() -> impl Strategy<Value = (Vec<SqlType>, Vec<Vec<SampleValue>>, Vec<usize>)> {
     kinds().prop_flat_map(|kinds| {
         let rows = proptest::collection::vec(rows_of(&kinds), 3);
         let columns = proptest::collection::vec(0..=kinds.len(), 3);
@@ -31,39 +31,39 @@ fn has_list(kinds: &[SqlType]) -> bool {
 }
 
 /// Converts a list to a printed form, because its bytes depend on the array that it was cut from.
-fn plain(value: ValueRef<'_>, kind: &SqlType) -> Value {
+fn plain(value: ValueRef<'_>, kind: &SqlType) -> SampleValue {
     match (value, kind) {
         (ValueRef::Bytes(bytes), SqlType::List(_)) => {
             let array = decode_nested(bytes, kind).expect("a list is read");
-            Value::Text(format!("{array:?}"))
+            SampleValue::Text(format!("{array:?}"))
         }
-        _ => Value::of(value),
+        _ => SampleValue::of(value),
     }
 }
 
-fn refs(row: &[Value]) -> Vec<ValueRef<'_>> {
-    row.iter().map(Value::as_ref).collect()
+fn refs(row: &[SampleValue]) -> Vec<ValueRef<'_>> {
+    row.iter().map(SampleValue::as_ref).collect()
 }
 
-fn encode(layout: &RowLayout, row: &[Value]) -> Vec<u8> {
+fn encode(layout: &RowLayout, row: &[SampleValue]) -> Vec<u8> {
     let mut bytes = Vec::new();
     layout.encode(&refs(row), &mut bytes).expect("values of their types");
     bytes
 }
 
-fn read(layout: &RowLayout, bytes: &[u8]) -> Result<Vec<Value>> {
+fn read(layout: &RowLayout, bytes: &[u8]) -> Result<Vec<SampleValue>> {
     let view = RowView::new(layout, bytes)?;
-    (0..view.columns()).map(|column| Ok(Value::of(view.get(column)?.expect("the row has it")))).collect()
+    (0..view.columns()).map(|column| Ok(SampleValue::of(view.get(column)?.expect("the row has it")))).collect()
 }
 
 /// Completes a row that is older than some columns with the missing values.
-fn completed(row: &[Value], missing: &[Value]) -> Vec<Value> {
+fn completed(row: &[SampleValue], missing: &[SampleValue]) -> Vec<SampleValue> {
     row.iter().chain(&missing[row.len()..]).cloned().collect()
 }
 
 /// Reads all columns of `rows` as arrays.
-fn decode(layout: &RowLayout, rows: &[&[u8]], missing: &[Value]) -> Result<Vec<Vec<Value>>> {
-    let wanted: Vec<_> = missing.iter().map(Value::as_ref).enumerate().collect();
+fn decode(layout: &RowLayout, rows: &[&[u8]], missing: &[SampleValue]) -> Result<Vec<Vec<SampleValue>>> {
+    let wanted: Vec<_> = missing.iter().map(SampleValue::as_ref).enumerate().collect();
     let columns = layout.decode_columns(rows, &wanted)?;
     let columns = columns.iter().zip(&layout.columns).map(|(array, column)| ColumnValues::new(array, &column.kind));
     let columns = columns.collect::<Result<Vec<_>>>()?;
@@ -88,7 +88,7 @@ proptest! {
         }
         // Decode to arrays, with the first row as the missing values. Whole rows should encode to the same bytes again.
         let slices: Vec<_> = encoded.iter().map(|bytes| &bytes[..]).collect();
-        let as_arrays_do = |row: Vec<Value>| row.iter().zip(&kinds).map(|(value, kind)| plain(value.as_ref(), kind)).collect();
+        let as_arrays_do = |row: Vec<SampleValue>| row.iter().zip(&kinds).map(|(value, kind)| plain(value.as_ref(), kind)).collect();
         let expected: Vec<Vec<_>> = rows_had.iter().map(|row| as_arrays_do(completed(row, &rows[0]))).collect();
         prop_assert_eq!(decode(&layout, &slices, &rows[0]).unwrap(), expected);
         let whole: Vec<_> = rows.iter().map(|row| encode(&layout, row)).collect();
@@ -141,7 +141,7 @@ proptest! {
                 let by_columns = decode(&layout, &[&damaged], &rows[1]);
                 prop_assert!(has_list(&kinds) || by_fields.is_ok() == by_columns.is_ok());
                 if let Ok(view) = RowView::new(&layout, &damaged) {
-                    let changes: Vec<_> = rows[2].iter().map(Value::as_ref).enumerate().take(1).collect();
+                    let changes: Vec<_> = rows[2].iter().map(SampleValue::as_ref).enumerate().take(1).collect();
                     let _ = layout.update(&view, &changes, &refs(&rows[1]), &mut Vec::new());
                 }
             }

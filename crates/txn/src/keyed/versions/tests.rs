@@ -82,7 +82,7 @@ fn apply(versions: &Versions, commit: u64, changes: &BTreeMap<Vec<u8>, Row>, old
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+enum VersionsStep {
     /// Applies changes. The number tells how far the oldest snapshot moves towards the newest, in 255ths. The flag
     /// tells whether the changes may be a run.
     Apply(BTreeMap<Vec<u8>, Row>, u8, bool),
@@ -104,7 +104,7 @@ fn key() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = VersionsStep> {
     let row = || proptest::option::weighted(0.8, proptest::collection::vec(any::<u8>(), 0..30));
     let changes = || proptest::collection::btree_map(key(), row(), 1..60);
     let sequential = (any::<u16>(), 1..200_u32, row()).prop_map(|(start, len, row)| {
@@ -112,14 +112,14 @@ fn step() -> impl Strategy<Value = Step> {
     });
     prop_oneof![
         4 => (changes(), any::<u8>(), any::<bool>())
-            .prop_map(|(changes, far, as_run)| Step::Apply(changes, far, as_run)),
+            .prop_map(|(changes, far, as_run)| VersionsStep::Apply(changes, far, as_run)),
         2 => (sequential, any::<u8>(), any::<bool>())
-            .prop_map(|(changes, far, as_run)| Step::Apply(changes, far, as_run)),
-        1 => (any::<u8>(), any::<u8>()).prop_map(|(base, far)| Step::Forget(base, far)),
+            .prop_map(|(changes, far, as_run)| VersionsStep::Apply(changes, far, as_run)),
+        1 => (any::<u8>(), any::<u8>()).prop_map(|(base, far)| VersionsStep::Forget(base, far)),
         2 => ([key(), key()], any::<u8>(), any::<bool>(), 1..50_usize)
-            .prop_map(|(range, at, backward, keys)| Step::Scan(range, at, backward, keys)),
-        2 => (key(), any::<u8>()).prop_map(|(key, at)| Step::Get(key, at)),
-        1 => ([key(), key()], any::<u8>()).prop_map(|(range, at)| Step::Changed(range, at)),
+            .prop_map(|(range, at, backward, keys)| VersionsStep::Scan(range, at, backward, keys)),
+        2 => (key(), any::<u8>()).prop_map(|(key, at)| VersionsStep::Get(key, at)),
+        1 => ([key(), key()], any::<u8>()).prop_map(|(range, at)| VersionsStep::Changed(range, at)),
     ]
 }
 
@@ -128,21 +128,21 @@ fn between(from: u64, to: u64, far: u8) -> u64 {
     from + (to - from) * u64::from(far) / 255
 }
 
-fn run(versions: &Versions, twin: &mut Twin, step: &Step) {
+fn run(versions: &Versions, twin: &mut Twin, step: &VersionsStep) {
     match step {
-        Step::Apply(changes, far, as_run) => {
+        VersionsStep::Apply(changes, far, as_run) => {
             twin.oldest = between(twin.oldest, twin.newest, *far);
             twin.newest += 1;
             apply(versions, twin.newest, changes, twin.oldest, *as_run);
             let commit = twin.newest;
             twin.versions.extend(changes.iter().map(|(key, row)| ((key.clone(), commit), row.clone())));
         }
-        Step::Forget(base, far) => {
+        VersionsStep::Forget(base, far) => {
             twin.oldest = between(twin.oldest, twin.newest, *far);
             twin.in_base = between(twin.in_base, twin.oldest, *base);
             versions.forget(CommitId(twin.in_base), CommitId(twin.oldest));
         }
-        Step::Scan([start, end], at, backward, keys) => {
+        VersionsStep::Scan([start, end], at, backward, keys) => {
             let range = KeyRange { start: start.clone(), end: end.clone() };
             let at = between(twin.oldest, twin.newest, *at);
             let mut expected = twin.scan(&range, at);
@@ -151,20 +151,20 @@ fn run(versions: &Versions, twin: &mut Twin, step: &Step) {
             }
             assert_eq!(scan(versions, &range, at, *backward, *keys), expected);
         }
-        Step::Get(key, at) => {
+        VersionsStep::Get(key, at) => {
             let at = between(twin.oldest, twin.newest, *at);
             let mut row = b"of before".to_vec();
             let got = versions.get(key, CommitId(at), &mut row);
             let (found, expected) = match twin.visible(key, at) {
-                None => (Found::Unknown, &[][..]),
-                Some(None) => (Found::Deleted, &[][..]),
-                Some(Some(row)) => (Found::Row, &row[..]),
+                None => (Visibility::Unknown, &[][..]),
+                Some(None) => (Visibility::Deleted, &[][..]),
+                Some(Some(row)) => (Visibility::Row, &row[..]),
             };
             assert_eq!((got.found, &row[..]), (found, expected));
             assert_eq!(got.latest, twin.latest(key).map(CommitId));
             assert_eq!(versions.latest_commit(key), got.latest);
         }
-        Step::Changed([start, end], after) => {
+        VersionsStep::Changed([start, end], after) => {
             let range = KeyRange { start: start.clone(), end: end.clone() };
             let after = between(twin.oldest, twin.newest, *after);
             let expected = twin
@@ -187,11 +187,11 @@ proptest! {
         }
         for far in [0, 255] {
             for backward in [false, true] {
-                run(&versions, &mut twin, &Step::Scan([Vec::new(), Vec::new()], far, backward, 7));
+                run(&versions, &mut twin, &VersionsStep::Scan([Vec::new(), Vec::new()], far, backward, 7));
             }
         }
         for key in twin.keys() {
-            run(&versions, &mut twin, &Step::Get(key, 255));
+            run(&versions, &mut twin, &VersionsStep::Get(key, 255));
         }
         // Once the base has everything, nothing should be left.
         versions.forget(CommitId(twin.newest), CommitId(twin.newest));
@@ -239,9 +239,9 @@ fn many_runs_in_any_order() {
         }
         let mut row = Vec::new();
         for i in 0..50_000 {
-            assert_eq!(versions.get(&key(i), CommitId(200), &mut row).found, Found::Row);
+            assert_eq!(versions.get(&key(i), CommitId(200), &mut row).found, Visibility::Row);
             assert_eq!(row, i.to_be_bytes());
-            assert_eq!(versions.get(&key(i), CommitId(0), &mut row).found, Found::Unknown);
+            assert_eq!(versions.get(&key(i), CommitId(0), &mut row).found, Visibility::Unknown);
         }
         assert!(versions.read().has_unhashed());
         let all = KeyRange::default();
@@ -254,8 +254,8 @@ fn many_runs_in_any_order() {
         }
         assert!(!versions.read().has_unhashed());
         assert!(found(101).eq((0..50_000).map(key)));
-        assert_eq!(versions.get(&key(50), CommitId(101), &mut row).found, Found::Deleted);
-        assert_eq!(versions.get(&key(51), CommitId(101), &mut row).found, Found::Row);
+        assert_eq!(versions.get(&key(50), CommitId(101), &mut row).found, Visibility::Deleted);
+        assert_eq!(versions.get(&key(51), CommitId(101), &mut row).found, Visibility::Row);
         let full = versions.allocated_bytes();
         versions.forget(CommitId(98), CommitId(101));
         assert_eq!(found(101).count(), 1_000 + 2 * 490);
@@ -278,10 +278,10 @@ fn commits_drop_versions_that_no_snapshot_reads() {
     }
     assert!(versions.allocated_bytes() > 10_000 * row.len());
     let mut read = Vec::new();
-    assert_eq!(versions.get(b"hot", CommitId(20_000), &mut read).found, Found::Row);
+    assert_eq!(versions.get(b"hot", CommitId(20_000), &mut read).found, Visibility::Row);
     versions.forget(CommitId(0), CommitId(29_999));
     assert!(versions.allocated_bytes() < Versions::new().allocated_bytes() + (1 << 20));
-    assert_eq!(versions.get(b"hot", CommitId(29_999), &mut read).found, Found::Row);
+    assert_eq!(versions.get(b"hot", CommitId(29_999), &mut read).found, Visibility::Row);
 }
 
 /// Runs many checkpoints with old and new keys. Memory should depend only on the remaining keys.
@@ -310,14 +310,15 @@ fn memory_depends_only_on_the_remaining_keys() {
 #[test]
 fn readers_see_one_snapshot_beside_a_writer_and_a_checkpoint() {
     const ACCOUNTS: u64 = 600;
-    struct State {
+    struct ModelState {
         published: u64,
         base: Arc<(u64, Vec<i64>)>,
         /// Snapshots in use, each with the state of the base that it reads.
         active: Vec<(u64, u64)>,
     }
     let versions = Versions::new();
-    let state = Mutex::new(State { published: 0, base: Arc::new((0, vec![0; ACCOUNTS as usize])), active: Vec::new() });
+    let state =
+        Mutex::new(ModelState { published: 0, base: Arc::new((0, vec![0; ACCOUNTS as usize])), active: Vec::new() });
     let begin = || {
         let mut state = state.lock();
         let snapshot = (state.published, Arc::clone(&state.base));
@@ -394,7 +395,7 @@ fn readers_see_one_snapshot_beside_a_writer_and_a_checkpoint() {
                     for account in 0..ACCOUNTS {
                         let got = versions.get(&key(account), CommitId(snapshot.0), &mut row);
                         let one = match got.found {
-                            Found::Row => amount(&row),
+                            Visibility::Row => amount(&row),
                             _ => snapshot.1.1[account as usize],
                         };
                         assert_eq!(one, amounts[account as usize]);

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rowmill_base::{ColumnId, Durability, ErrorKind, IndexId, Isolation, Result, SqlType, TableId};
 use rowmill_storage::keyed::{KeyRange, ValueRef};
-use rowmill_txn::keyed::{RangeScan, Reader, RowBatch, TableCodec};
+use rowmill_txn::keyed::{KeyedReader, RangeScan, RowBatch, TableCodec};
 use rowmill_txn::{ColumnSpec, Engine, IndexSpec, KeyColumn, MAIN_SCHEMA, Savepoint, TableSource, Transaction};
 
 use super::record::{Entries, Entry, Operation, Record, Row, Sight, Touched, Written, say};
@@ -265,7 +265,7 @@ impl<'w> Session<'w> {
     ) -> Operation {
         let codec = self.codec();
         let (start, end) = (encode(&codec, range.start), encode(&codec, range.end));
-        let scan = |reader: &Reader<'_>| {
+        let scan = |reader: &KeyedReader<'_>| {
             let (mut scan, mut found) = (RangeScan::default(), BTreeMap::new());
             scan.start(&start, &end, backward, first);
             while found.len() < first

@@ -10,7 +10,7 @@ use rowmill_base::{Error, Result};
 
 use crate::process::cpu_s;
 
-/// The bytes of the file: the same as in a segment of Rowmill's log.
+/// The bytes of the file, equal to a segment of Rowmill's log.
 const FILE_BYTES: u64 = 4 << 20;
 
 /// The time of a sync of the loop, including the write before it.

@@ -41,7 +41,7 @@ impl Topic {
         for at in 0..topic.len {
             topic.words[at] = if at == 0 { words.draw_noun(&mut topic.random) } else { words.draw(&mut topic.random) };
         }
-        // We always draw, so that the stream is the same for rare and for frequent pages.
+        // We always draw, so that the stream does not depend on whether the page is rare.
         topic.google = topic.random.chance(GOOGLE_TITLES) && is_rare(site, page);
         topic
     }

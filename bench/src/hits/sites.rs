@@ -1,8 +1,8 @@
 //! The sites whose pages are counted, one per `CounterID`.
 //!
 //! A few sites have most of the rows. Each site has a host, a name at the end of its titles, a style of addresses, and
-//! a pool of pages in proportion to its traffic, so that the share of distinct addresses is the same for every size of
-//! the table.
+//! a pool of pages in proportion to its traffic, so that the share of distinct addresses does not depend on the
+//! size of the table.
 
 use super::random::{Random, Stream, Zipf, scramble};
 use super::words::{Words, push_capital};

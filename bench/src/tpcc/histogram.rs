@@ -70,7 +70,7 @@ impl Default for Histogram {
 /// Returns the bucket of a value. Values below `PER_POWER` have a bucket each; after that each power of two has
 /// `PER_POWER` buckets.
 fn bucket(nanos: u64) -> usize {
-    // We drop so many low bits that the rest is below 2 * PER_POWER. A larger value loses more bits, and each dropped
+    // We drop low bits until the rest is below 2 * PER_POWER. A larger value loses more bits, and each dropped
     // bit moves it up by one group of buckets.
     let power = (u64::BITS - nanos.leading_zeros()).saturating_sub(POWER_BITS + 1);
     power as usize * PER_POWER + (nanos >> power) as usize

@@ -2,7 +2,7 @@
 //! comparison, on SQLite.
 //!
 //! A [`terminal`] draws transactions from its [`deck`] and runs them through the trait [`client`]. Each engine
-//! implements that trait in a file of its own; the statements are the same for all engines. The [`loader`] makes the
+//! implements that trait in a file of its own; all engines share the statements. The [`loader`] makes the
 //! initial rows, and [`consistency`] checks the rows that transactions leave. At the same time an [`analyst`] can ask
 //! [`questions`] about all tables. It checks that all answers of a transaction come from [`one_snapshot`].
 //!

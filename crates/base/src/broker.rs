@@ -6,7 +6,7 @@
 //! Memory comes in two forms:
 //!
 //! - A [`Reservation`] is for state that could grow without end. A request that would pass the limit is refused.
-//! - [`Scratch`] is for memory that one step cannot do without and frees soon, for example the values of the block
+//! - [`StepMemory`] is for memory that one step cannot do without and frees soon, for example the values of the block
 //!   that is being read. It is counted, so that operators that can spill do so earlier, but it may pass the limit for
 //!   a moment and never causes a refusal.
 //!

@@ -29,7 +29,7 @@ pub(crate) struct FieldSpan {
     end: u32,
 }
 
-/// The flag bit in [`Span`].
+/// The flag bit in [`FieldSpan`].
 const TOP: u32 = 1 << 31;
 
 impl FieldSpan {

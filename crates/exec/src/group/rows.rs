@@ -37,7 +37,7 @@ const ROWS_PER_PIECE: usize = 1 << 13;
 pub(super) struct PartValues {
     pub(super) values: ArrayRef,
     pub(super) codes: Option<Arc<Vec<u32>>>,
-    /// Whether [`Values::values`] ascend without duplicates, with NULL last.
+    /// Whether [`PartValues::values`] ascend without duplicates, with NULL last.
     pub(super) is_list: bool,
 }
 
@@ -439,7 +439,7 @@ impl<'a> PartRows<'a> {
         Ok(Some(IntegerWords { arithmetic, columns: read, values: Vec::new() }))
     }
 
-    /// The expressions that [`Rows::words`] takes, prepared to be computed piece by piece. Leaves out an expression
+    /// The expressions that [`PartRows::words`] takes, prepared to be computed piece by piece. Leaves out an expression
     /// with a column whose value list is longer than the rows.
     pub(super) fn word_pieces(&self, exprs: &[Expr]) -> Result<WordPieces<'_>> {
         let mut pieces = WordPieces {

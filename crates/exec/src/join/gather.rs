@@ -15,7 +15,7 @@ use super::{HashJoin, JoinKind, OWNER};
 /// The rows of the build side that one worker read.
 #[derive(Debug)]
 pub(super) struct BuildRows {
-    /// By [`super::layout::Layout::gathered`].
+    /// By [`super::layout::JoinLayout::gathered`].
     columns: Vec<ColumnParts>,
     /// The number of rows of each batch.
     batches: Vec<usize>,
@@ -27,7 +27,7 @@ pub(super) struct BuildRows {
 pub(super) struct BuildBatches {
     pub(super) rows: usize,
     pub(super) batches: Vec<BuildBatch>,
-    /// The parts of all workers, by [`super::layout::Layout::gathered`]. The worker that joins a column drops its
+    /// The parts of all workers, by [`super::layout::JoinLayout::gathered`]. The worker that joins a column drops its
     /// parts, unless the column is a key.
     pub(super) columns: Vec<Mutex<Vec<ColumnParts>>>,
     pub(super) form: KeyForm,

@@ -8,7 +8,7 @@ use super::JoinRequest;
 /// The origin of a column of pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PairColumnOrigin {
-    /// The position in [`Layout::stored`].
+    /// The position in [`JoinLayout::stored`].
     Build(usize),
     /// The position in the probe side.
     Probe(usize),
@@ -19,11 +19,11 @@ pub(super) enum PairColumnOrigin {
 pub(super) struct JoinLayout {
     /// Columns of the build side that are gathered.
     pub(super) gathered: Vec<usize>,
-    /// Positions in [`Layout::gathered`] of the columns that the result or the condition needs.
+    /// Positions in [`JoinLayout::gathered`] of the columns that the result or the condition needs.
     pub(super) stored: Vec<usize>,
-    /// The types of [`Layout::stored`].
+    /// The types of [`JoinLayout::stored`].
     pub(super) stored_kinds: Vec<DataType>,
-    /// The keys as positions in [`Layout::gathered`].
+    /// The keys as positions in [`JoinLayout::gathered`].
     pub(super) build_keys: Vec<usize>,
     /// The keys as columns of the probe side.
     pub(super) probe_keys: Vec<usize>,

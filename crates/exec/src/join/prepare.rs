@@ -45,7 +45,7 @@ pub(super) struct PreparedBuild {
 #[derive(Debug)]
 pub(super) struct StoredBuild {
     pub(super) rows: usize,
-    /// By [`super::layout::Layout::stored`].
+    /// By [`super::layout::JoinLayout::stored`].
     pub(super) columns: Vec<PartColumn>,
     pub(super) form: KeyForm,
     /// The keys, if a word is only the hash of a key.
@@ -73,7 +73,7 @@ pub(super) struct Built {
     pub(super) index: Option<Index>,
     /// The marks of rows with a match, if the kind of the join needs them.
     pub(super) marks: Option<Marks>,
-    /// Whether [`Stored::null_rows`] are marked.
+    /// Whether [`StoredBuild::null_rows`] are marked.
     pub(super) null_rows_marked: AtomicBool,
     _memory: Vec<Reservation>,
 }

@@ -101,7 +101,7 @@ impl ScanPart {
         self.frames.get(self.next_frame.fetch_add(1, Ordering::Relaxed)).cloned()
     }
 
-    /// Whether [`Part::take`] may still return a frame.
+    /// Whether [`ScanPart::take`] may still return a frame.
     fn has_frames(&self) -> bool {
         self.next_frame.load(Ordering::Relaxed) < self.frames.len()
     }

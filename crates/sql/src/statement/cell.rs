@@ -2,7 +2,7 @@
 //!
 //! A literal becomes a text that the column's type parses, so that a column of literals takes one pass of the text
 //! parser. For example, `1.10` reaches a DECIMAL exactly, and `'2013-07-31'` becomes a DATE by the rules of assignment.
-//! A parameter already is a value. Everything else is [`Cell::Computed`], which a query evaluates.
+//! A parameter already is a value. Everything else is [`LiteralCell::Computed`], which a query evaluates.
 
 use std::borrow::Cow;
 use std::sync::Arc;

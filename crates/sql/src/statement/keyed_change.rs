@@ -1,5 +1,5 @@
-//! `UPDATE` and `DELETE` of keyed tables: changes the rows that a [`Target::query`](super::row_query::Target::query)
-//! finds, by their keys.
+//! `UPDATE` and `DELETE` of keyed tables: changes the rows that a query finds, by their keys. The query is
+//! [`ChangedTable::query`](super::row_query::ChangedTable::query).
 //!
 //! A keyed table shows a transaction its own writes at once. So we must find all rows before we change the first one.
 

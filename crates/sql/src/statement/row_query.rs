@@ -117,14 +117,14 @@ impl ChangedTable {
     }
 }
 
-/// Returns the row numbers and the computed columns of a batch of a [`Target::query`].
+/// Returns the row numbers and the computed columns of a batch of a [`ChangedTable::query`].
 pub(super) fn numbered(batch: &RecordBatch) -> (&[u64], &[ArrayRef]) {
     let (numbers, values) = batch.columns().split_first().expect("the query selects the row number first");
     (numbers.as_primitive::<UInt64Type>().values(), values)
 }
 
-/// Returns the number or the key that identifies the row at `row` of a [`Target::query`], or `None` if that row has no
-/// row of the target.
+/// Returns the number or the key that identifies the row at `row` of a [`ChangedTable::query`], or `None` if that row
+/// has no row of the target.
 pub(super) fn row_id(batch: &RecordBatch, row: usize) -> Option<Vec<u8>> {
     let ids = batch.column(0);
     ids.is_valid(row).then(|| match (ids.as_binary_opt::<i32>(), ids.as_binary_view_opt()) {

@@ -3,7 +3,7 @@
 //! ```text
 //! key -> hash table --+       (once keys have come out of order)
 //!                     v
-//! Order ----------> entry: snapshot, key --> row, or that it is deleted, or nothing
+//! KeyTree --------> entry: snapshot, key --> row, or that it is deleted, or nothing
 //! ```
 //!
 //! Keys and rows are records in an arena, as in the versions of commits ([`Versions`](super::Versions)). Because of

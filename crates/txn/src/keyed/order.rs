@@ -30,8 +30,8 @@ pub(super) struct Leaf {
     len: usize,
     /// The position of the last insert.
     last_insert: usize,
-    /// Whether the entries are also in the caller's hash table. Entries of [`Order::append`] are not, until
-    /// [`Order::leaf_to_hash`] asks for them.
+    /// Whether the entries are also in the caller's hash table. Entries of [`KeyTree::append`] are not, until
+    /// [`KeyTree::leaf_to_hash`] asks for them.
     is_hashed: bool,
     heads: [u64; LEAF_ENTRIES],
     entries: [ArenaOffset; LEAF_ENTRIES],

@@ -1,4 +1,4 @@
-//! The keys with their chains of versions, found by key. [`Order`](super::order::Order) keeps their order.
+//! The keys with their chains of versions, found by key. [`KeyTree`](super::order::KeyTree) keeps their order.
 
 use rapidhash::v3::RapidSecrets;
 use rowmill_base::CommitId;

@@ -8,7 +8,7 @@
 //! ```text
 //! key -> KeyIndex (256 hash tables) ---+-----------------------+
 //!                                      v                       v
-//! Order (leaves of 128) ---------> entry: commit, key --> version: commit, row --> older version --> ...
+//! KeyTree (leaves of 128) -------> entry: commit, key --> version: commit, row --> older version --> ...
 //! ```
 //!
 //! Entries and versions are records in one [`Arena`](super::arena) and refer to each other by place. A key is stored

@@ -16,7 +16,7 @@ use super::Limits;
 use super::list_counts::{CountedValues, Histogram, ListCounts, PartCounts, greatest, rows_in};
 use crate::scan::filter::Filter;
 
-/// Bits for a number of lists in the count that [`RowCounts::to_read`] makes.
+/// Bits for a number of lists in the count that [`ValueRowCounts::to_read`] makes.
 const PARTS_BITS: u32 = 20;
 
 /// The values of a column with their rows, block by block.
@@ -172,13 +172,13 @@ impl ValueRowCounts {
     }
 
     /// A grouping that adds up the weights of each value in `lists`. These must be all parts that
-    /// [`RowCounts::to_read`] returned.
+    /// [`ValueRowCounts::to_read`] returned.
     pub(super) fn put_together(&self, lists: Vec<ValueList>) -> Result<Arc<GroupBy>> {
         let known = KnownLists { lists, loose: None, condition: None };
         GroupBy::of_known(self.counter.source.clone(), self.counter.request.clone(), known)
     }
 
-    /// The values that may have enough rows, from groups of [`RowCounts::put_together`].
+    /// The values that may have enough rows, from groups of [`ValueRowCounts::put_together`].
     pub(super) fn may_have_enough(&self, groups: &RecordBatch, bound: CountBound) -> Result<CountedValues> {
         let (mut places, mut rows_at_most) = (Vec::new(), Vec::new());
         for (place, known) in (0..).zip(rows_in(groups)?) {

@@ -90,7 +90,7 @@ pub(super) enum Kept {
     Registers,
 }
 
-/// The input of a log. Aggregates with equal `Reads` share one log.
+/// The input of a log. Aggregates with equal `LogReads` share one log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LogReads {
     pub(super) argument: usize,

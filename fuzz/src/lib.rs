@@ -33,7 +33,8 @@ pub const TARGETS: [Target; 6] = [
 
 /// Tables that statements can name.
 const TABLES: &str = "
-    CREATE TABLE hits (id BIGINT, at TIMESTAMP, url TEXT, price DECIMAL(10, 2), score DOUBLE, tags TEXT[], seen BOOLEAN);
+    CREATE TABLE hits
+        (id BIGINT, at TIMESTAMP, url TEXT, price DECIMAL(10, 2), score DOUBLE, tags TEXT[], seen BOOLEAN);
     INSERT INTO hits VALUES (1, '2024-03-15 10:00:00', 'https://a.example/x', 1.50, 0.25, ['a', 'b'], true),
         (2, NULL, '', NULL, NULL, NULL, NULL), (3, '1969-12-31 23:59:59.999999', 'Ä%_\\', -0.01, -0.0, [], false);
     CREATE TABLE users (id BIGINT PRIMARY KEY, name VARCHAR(40) NOT NULL, born DATE, balance DECIMAL(18, 4) DEFAULT 0);

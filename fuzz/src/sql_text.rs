@@ -17,7 +17,8 @@ pub fn run(data: &[u8]) {
     CONNECTION.with_borrow_mut(|connection| {
         let is_prepared = connection.prepare(text).is_ok();
         let start = text.trim_start().to_ascii_lowercase();
-        if is_prepared && PLANNED.iter().any(|word| start.starts_with(word)) && !text.contains('$') && !text.contains('?') {
+        let is_planned = PLANNED.iter().any(|word| start.starts_with(word)) && !text.contains(['$', '?']);
+        if is_prepared && is_planned {
             // The text was bound without an error, so that only a query of many statements may fail here.
             let _ = connection.query(&format!("EXPLAIN {text}")).map(|rows| rows.count());
         }

@@ -1,4 +1,5 @@
-//! Every seed of the corpus, and small random changes of each, on any toolchain. `ROWMILL_FUZZ_ROUNDS` sets how many changes.
+//! Every seed of the corpus, and small random changes of each, on any toolchain. `ROWMILL_FUZZ_ROUNDS` sets how many
+//! changes.
 
 use std::path::Path;
 

@@ -7,9 +7,9 @@
 //! seed).
 //!
 //! ```text
-//! sessions  which visitor on which site, when, for how many rows     planned and sorted, a run of a million rows a time
+//! sessions  which visitor on which site, when, for how many rows     planned and sorted, a million rows at a time
 //!    |
-//! page_views  each session's rows: pages, referers, searches          filled in batches; strings side by side in one text
+//! page_views  each session's rows: pages, referers, searches          filled in batches; strings side by side
 //!    |
 //! columns  the 105 columns, one line each                             Arrow arrays of a batch
 //!    |

@@ -147,7 +147,8 @@ impl Report<'_> {
         if let Some([running, ready, waiting]) = self.shares().map(|shares| shares.map(|share| share * 100.0)) {
             writeln!(
                 out,
-                "  time of clients: {running:.1} % on a processor, {ready:.1} % ready for one, {waiting:.1} % waiting for other things"
+                "  time of clients: {running:.1} % on a processor, {ready:.1} % ready for one, \
+                 {waiting:.1} % waiting for other things"
             )?;
         }
         writeln!(out, "  tpmC without the waits for a processor: {}", known(self.tpm_c_given_cores().map(f64::round)))?;
@@ -166,7 +167,8 @@ impl Report<'_> {
             let [p50, p90, p99, max] = micros(tally).map(|micros| micros / 1e3);
             writeln!(
                 out,
-                "{:<13}{committed:>10}{rolled_back:>12}{failed:>8}{retries:>9}{p50:>10.3}{p90:>10.3}{p99:>10.3}{max:>10.3}",
+                "{:<13}{committed:>10}{rolled_back:>12}{failed:>8}{retries:>9}\
+                 {p50:>10.3}{p90:>10.3}{p99:>10.3}{max:>10.3}",
                 kind.name()
             )?;
         }
@@ -177,7 +179,8 @@ impl Report<'_> {
         let mb = |bytes: u64| bytes as f64 / 1e6;
         writeln!(
             out,
-            "on disk {:.1} MB before, {:.1} MB after, {:.1} MB after a checkpoint; rows by their types {:.1} MB before, {:.1} MB after",
+            "on disk {:.1} MB before, {:.1} MB after, {:.1} MB after a checkpoint; \
+             rows by their types {:.1} MB before, {:.1} MB after",
             mb(before),
             mb(after),
             mb(settled),
@@ -248,7 +251,9 @@ fn analysis_json(findings: &Findings) -> Value {
     json!({
         "answered": findings.answered(),
         "geometric_mean_ms": findings.geometric_mean().map(|mean| rounded(millis(mean), 100.0)),
-        "slowest": findings.slowest().map(|(number, median)| json!({ "question": number, "p50_ms": rounded(millis(median), 100.0) })),
+        "slowest": findings.slowest().map(|(number, median)| {
+            json!({ "question": number, "p50_ms": rounded(millis(median), 100.0) })
+        }),
         "failed": findings.questions.iter().map(|asked| asked.failed).sum::<u64>(),
         "checks": findings.checks,
         "differences": findings.differences,

@@ -223,7 +223,8 @@ fn types_of_text_files_are_guessed() {
     let json = put(
         &folder,
         "a.json",
-        "{\"Id\": 1, \"tags\": [\"x\"], \"at\": \"2013-07-31T12:00:00Z\"}\n\n{\"Id\": 2.5, \"p\": {\"x\": 1}}\n{\"Id\": null, \"tags\": null, \"n\": \"\\u00e9\"}\n",
+        "{\"Id\": 1, \"tags\": [\"x\"], \"at\": \"2013-07-31T12:00:00Z\"}\n\n{\"Id\": 2.5, \"p\": {\"x\": 1}}\n\
+         {\"Id\": null, \"tags\": null, \"n\": \"\\u00e9\"}\n",
     );
     assert_eq!(
         shown(&json, &ReadOptions::default()).expect("read"),
@@ -332,7 +333,8 @@ fn the_error_for_a_bad_json_line_names_line_and_character() {
 #[test]
 fn skipped_lines_are_reported_and_the_others_are_kept() {
     let folder = folder();
-    let text = "a,b\n1,2013-01-01\nx,2013-01-02\n3\n4,\"2013-01-04\n5,2013-01-05\n6,\"2013-01-06\"\n7,gr\u{fc}n\n8,2013-01-08\n9,\"y";
+    let text = "a,b\n1,2013-01-01\nx,2013-01-02\n3\n4,\"2013-01-04\n5,2013-01-05\n\
+                6,\"2013-01-06\"\n7,gr\u{fc}n\n8,2013-01-08\n9,\"y";
     let bytes: Vec<u8> = text.chars().map(|c| c as u8).collect();
     let path = put(&folder, "a.csv", bytes);
     let target = target(&[("a", SqlType::Int64), ("b", SqlType::Date)]);

@@ -36,7 +36,8 @@ pub struct WriteOptions {
     pub compression: Option<WriteCompression>,
     /// CSV: whether the first record has the names.
     pub header: bool,
-    /// CSV: the ASCII character between fields. If `None`, a comma, or a tab in files whose name ends in `.tsv`, perhaps compressed.
+    /// CSV: the ASCII character between fields. If `None`, a comma, or a tab in files whose name ends in `.tsv`,
+    /// perhaps compressed.
     pub delimiter: Option<u8>,
     /// CSV: the ASCII character around fields that contain delimiters or line ends.
     pub quote: u8,

@@ -3,7 +3,8 @@
 //! ```text
 //! ^https?://(?:www\.)?([^/]+)/.*$
 //!
-//!   look ^ | "http" | run s{0,1} | "://" | branch: "www." or on | save | run [^/]+ | save | "/" | run . * | look $ | match
+//!   look ^ | "http" | run s{0,1} | "://" | branch: "www." or on
+//!     | save | run [^/]+ | save | "/" | run . * | look $ | match
 //! ```
 //!
 //! A run of one class is one operation: its end is found by a search for a byte. Most choices need no backtracking, for

@@ -13,8 +13,8 @@ use super::cost::cost_of_join;
 use super::enumeration::Joined;
 use super::relation_set::{RelationSet, SetHash};
 
-/// Pairs up to which we compare every tree, which should take milliseconds. For example, a clique of nine relations, a star of ten, or a chain of
-/// forty.
+/// Pairs up to which we compare every tree, which should take milliseconds. For example, a clique of nine relations, a
+/// star of ten, or a chain of forty.
 pub(super) const PAIRS_MAX: usize = 12_000;
 
 /// Sets that we look up at most. For each connected set, a star has many that are not connected.

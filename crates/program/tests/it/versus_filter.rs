@@ -75,7 +75,8 @@ proptest! {
         backward in any::<bool>(),
     ) {
         let world = World::empty();
-        let rows: Vec<Row> = rows.into_iter().map(|((group, number), (name, price))| (group, number, name, price)).collect();
+        let row = |((group, number), (name, price))| (group, number, name, price);
+        let rows: Vec<Row> = rows.into_iter().map(row).collect();
         let mut transaction = world.engine.begin().expect("a transaction");
         let committed = if rows.is_empty() { 0 } else { committed.index(rows.len()) };
         for (at, (group, number, name, price)) in rows.iter().enumerate() {

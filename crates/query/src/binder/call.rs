@@ -400,8 +400,9 @@ pub(super) fn argument_list(call: &Function) -> Option<&FunctionArgumentList> {
 /// `f(x)`, because it may also be written after a closing parenthesis.
 fn with_null_treatment(call: &Function) -> Cow<'_, Function> {
     let is_taken = |inner: &Function| inner.null_treatment.is_some() && inner.over.is_none();
-    let has = argument_list(call).is_some_and(|list| {
-        matches!(list.args.last(), Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Function(inner)))) if is_taken(inner))
+    let has = argument_list(call).is_some_and(|list| match list.args.last() {
+        Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Function(inner)))) => is_taken(inner),
+        _ => false,
     });
     if !has || call.null_treatment.is_some() {
         return Cow::Borrowed(call);

@@ -158,7 +158,8 @@ fn shows_the_programs() {
     }
 }
 
-/// Shows the optimized plans of statements, one a line: `SQL='SELECT 1' cargo test shows_the_plans -- --ignored --nocapture`
+/// Shows the optimized plans of statements, one a line:
+/// `SQL='SELECT 1' cargo test shows_the_plans -- --ignored --nocapture`
 #[test]
 #[ignore]
 fn shows_the_plans() {

@@ -267,7 +267,8 @@ fn recursive_queries_over_other_operators() {
         ),
         (
             &format!(
-                "WITH RECURSIVE {edges}, r(x) AS (SELECT 7 UNION SELECT b FROM e WHERE a IN (SELECT x FROM r)) SELECT x FROM r"
+                "WITH RECURSIVE {edges}, r(x) AS (SELECT 7 UNION SELECT b FROM e WHERE a IN (SELECT x FROM r)) \
+                 SELECT x FROM r"
             ),
             "7, 8",
         ),

@@ -18,7 +18,8 @@ const TABLES: &str = "
         price DECIMAL(8, 2) NOT NULL, PRIMARY KEY (order_id, line));
     CREATE INDEX by_product ON lines (product_id);
     CREATE TABLE products (id INTEGER PRIMARY KEY, name TEXT NOT NULL, weight REAL);
-    CREATE TABLE posts (forum INTEGER, created TIMESTAMP, id INTEGER, body TEXT, PRIMARY KEY (forum, created DESC, id DESC));
+    CREATE TABLE posts (forum INTEGER, created TIMESTAMP, id INTEGER, body TEXT,
+        PRIMARY KEY (forum, created DESC, id DESC));
     INSERT INTO users SELECT n, CASE WHEN n % 5 = 0 THEN 'Ada' ELSE 'name' || (n % 40) END,
             CASE WHEN n % 7 <> 0 THEN 'u' || n || '@x.org' END, CASE WHEN n % 11 <> 0 THEN n % 60 END,
             CASE WHEN n % 3 <> 0 THEN 'city' || (n % 4) END, n * 1.25 - 100, CASE WHEN n % 13 <> 0 THEN n / 8.0 - 3 END,
@@ -26,7 +27,8 @@ const TABLES: &str = "
         FROM generate_series(1, 300) AS s(n);
     INSERT INTO orders SELECT n, CASE WHEN n % 17 <> 0 THEN n * 7 % 320 END,
             CASE n % 3 WHEN 0 THEN 'paid' WHEN 1 THEN 'open' ELSE 'sent' END, CASE WHEN n % 9 <> 0 THEN n * 0.75 END,
-            TIMESTAMP '2024-02-01 00:00:00' + (n % 90) * INTERVAL '1 minute', CASE WHEN n % 4 = 0 THEN 'n_' || n || '%' END
+            TIMESTAMP '2024-02-01 00:00:00' + (n % 90) * INTERVAL '1 minute',
+            CASE WHEN n % 4 = 0 THEN 'n_' || n || '%' END
         FROM generate_series(1, 1200) AS s(n);
     INSERT INTO lines SELECT n, l, (n * 3 + l) % 25, (n + l) % 9, n * 0.1 + l
         FROM generate_series(1, 400) AS s(n), generate_series(1, 3) AS t(l);

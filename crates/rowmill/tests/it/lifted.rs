@@ -21,7 +21,8 @@ fn filled() -> Database {
         .execute(
             "CREATE TABLE t (id INTEGER PRIMARY KEY, day DATE, price DECIMAL(9, 2), name TEXT, small SMALLINT);
              CREATE INDEX by_day ON t (day);
-             INSERT INTO t SELECT n, DATE '2020-01-01' + CAST(n AS INTEGER), n * 1.25, 'name ' || n, n % 7 FROM generate_series(1, 50) AS s(n)",
+             INSERT INTO t SELECT n, DATE '2020-01-01' + CAST(n AS INTEGER), n * 1.25, 'name ' || n, n % 7 \
+             FROM generate_series(1, 50) AS s(n)",
         )
         .expect("filled");
     database

@@ -178,7 +178,8 @@ mod tests {
             prop_assert_eq!(left.share(&low, Some(&high)), share);
             let halves = left.try_map(&9, |border| Ok::<u8, ()>(border.div_ceil(2))).unwrap();
             prop_assert!((0..9).all(|half| halves.contains(&half) == left.contains(&(half * 2))));
-            let listed = |value: u8| left.ranges().any(|(low, end)| *low <= value && end.is_none_or(|end| value < *end));
+            let has = |low: u8, end: Option<&u8>, value| low <= value && end.is_none_or(|end| value < *end);
+            let listed = |value: u8| left.ranges().any(|(low, end)| has(*low, end, value));
             prop_assert!((0..24).all(|value| left.contains(&value) == listed(value)));
         }
     }

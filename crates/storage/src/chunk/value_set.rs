@@ -252,7 +252,8 @@ fn key_bounds(zone: &StoredZone, physical: Physical) -> Option<(u128, Option<u12
     with_kind!(
         physical,
         K => {
-            let key = |bytes: &[u8]| (bytes.len() == <K as Kind>::Key::BYTES).then(|| <K as Kind>::Key::read(bytes).widen());
+            let read = |bytes: &[u8]| <K as Kind>::Key::read(bytes).widen();
+            let key = |bytes: &[u8]| (bytes.len() == <K as Kind>::Key::BYTES).then(|| read(bytes));
             let max = match &zone.max {
                 Some(max) => Some(key(&max.bytes)?),
                 None => None,

@@ -254,7 +254,10 @@ mod tests {
                 .iter()
                 .map(|(a, b)| match values.len() {
                     0 => (*a, *b),
-                    len => (values[*a as usize % len].wrapping_add(a % 3), values[*b as usize % len].wrapping_sub(b % 2)),
+                    len => {
+                        let (a_value, b_value) = (values[*a as usize % len], values[*b as usize % len]);
+                        (a_value.wrapping_add(a % 3), b_value.wrapping_sub(b % 2))
+                    }
                 })
                 .collect();
             check(&values, &spans, step);

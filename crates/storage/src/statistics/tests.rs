@@ -198,19 +198,25 @@ proptest! {
     /// For a table that fits into the sample, an error should not exceed one bucket at each end, plus one value there
     /// that is almost frequent.
     #[test]
-    fn shares_are_near_the_true_ones(numbers in numbers(), probes in proptest::collection::vec((0..4_000_usize, 0..4_000_usize), 20)) {
+    fn shares_are_near_the_true_ones(
+        numbers in numbers(),
+        probes in proptest::collection::vec((0..4_000_usize, 0..4_000_usize), 20),
+    ) {
         let column = column(0, SqlType::Int64);
         let value = |number: Option<i64>| number.map_or(ValueRef::Null, ValueRef::Int);
         let statistics = of_values(&column, numbers.iter().map(|number| value(*number)));
         let rows = numbers.len() as f64;
-        let exact = |holds: &dyn Fn(i64) -> bool| numbers.iter().flatten().filter(|number| holds(**number)).count() as f64 / rows;
+        let exact = |holds: &dyn Fn(i64) -> bool| {
+            numbers.iter().flatten().filter(|number| holds(**number)).count() as f64 / rows
+        };
         let mut distinct: Vec<i64> = numbers.iter().flatten().copied().collect();
         distinct.sort_unstable();
         distinct.dedup();
         prop_assert_eq!(statistics.column(ColumnId(0)).expect("known").distinct, distinct.len() as u64);
         let mut all = Vec::new();
         for (one, other) in probes {
-            let (Some(one), Some(other)) = (numbers[one % numbers.len()], numbers[other % numbers.len()]) else { continue };
+            let [one, other] = [one, other].map(|at| numbers[at % numbers.len()]);
+            let (Some(one), Some(other)) = (one, other) else { continue };
             let (low, high) = (one.min(other), one.max(other));
             let found = statistics.share_equal(&column, ValueRef::Int(low)).expect("known");
             let true_share = exact(&|number| number == low);
@@ -223,13 +229,16 @@ proptest! {
             ] {
                 let found = statistics.share_within(&column, lower.map(ValueRef::Int), upper.map(ValueRef::Int));
                 let found = found.expect("known");
-                prop_assert!((found - true_share).abs() <= 0.045 + 1.0 / rows, "{:?} {:?}: {}, {}", lower, upper, found, true_share);
+                let is_near = (found - true_share).abs() <= 0.045 + 1.0 / rows;
+                prop_assert!(is_near, "{:?} {:?}: {}, {}", lower, upper, found, true_share);
             }
             all.push(low);
         }
         // A larger range must never have a smaller share.
         all.sort_unstable();
-        let shares = all.iter().map(|high| statistics.share_within(&column, Bound::Unbounded, Bound::Included(ValueRef::Int(*high))));
+        let shares = all.iter().map(|high| {
+            statistics.share_within(&column, Bound::Unbounded, Bound::Included(ValueRef::Int(*high)))
+        });
         prop_assert!(shares.collect::<Option<Vec<f64>>>().expect("known").is_sorted());
     }
 }

@@ -66,7 +66,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn runs_cover_the_set_bits(words in prop::collection::vec(prop_oneof![Just(0), Just(u64::MAX), any::<u64>()], 0..5), last in 1_usize..=64) {
+        fn runs_cover_the_set_bits(
+            words in prop::collection::vec(prop_oneof![Just(0), Just(u64::MAX), any::<u64>()], 0..5),
+            last in 1_usize..=64,
+        ) {
             let count = (words.len() * WORD_BITS).saturating_sub(WORD_BITS - last);
             let mut groups = TextGroups::all(count);
             groups.retain(words.iter().copied());

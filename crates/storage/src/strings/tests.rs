@@ -101,7 +101,10 @@ proptest! {
     }
 
     #[test]
-    fn rows_read_back(rows in prop::collection::vec(prop::option::of("[a-c]{0,20}|[а-в]{0,9}"), 0..150), part in 1usize..400) {
+    fn rows_read_back(
+        rows in prop::collection::vec(prop::option::of("[a-c]{0,20}|[а-в]{0,9}"), 0..150),
+        part in 1usize..400,
+    ) {
         let array: ArrayRef = Arc::new(StringViewArray::from_iter(&rows));
         let strings = ByteStrings::new(&array).unwrap();
         let one_part = encode_rows(&strings).unwrap();
@@ -120,7 +123,9 @@ proptest! {
     }
 
     #[test]
-    fn a_dictionary_agrees_with_its_rows(rows in prop::collection::vec(prop::option::of("[ab]{0,3}|[ab]{20,24}"), 0..300)) {
+    fn a_dictionary_agrees_with_its_rows(
+        rows in prop::collection::vec(prop::option::of("[ab]{0,3}|[ab]{20,24}"), 0..300),
+    ) {
         let array = StringViewArray::from_iter(&rows);
         let strings = ByteStrings::new(&array).unwrap();
         let dictionary = Dictionary::build(&strings);

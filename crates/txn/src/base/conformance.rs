@@ -433,7 +433,8 @@ fn key() -> impl Strategy<Value = Vec<u8>> {
 
 fn change() -> impl Strategy<Value = ConformanceChange> {
     prop_oneof![
-        6 => (key(), prop::collection::vec(any::<u8>(), 0..9)).prop_map(|(key, value)| ConformanceChange::Put(key, value)),
+        6 => (key(), prop::collection::vec(any::<u8>(), 0..9))
+            .prop_map(|(key, value)| ConformanceChange::Put(key, value)),
         3 => key().prop_map(ConformanceChange::Delete),
         1 => key().prop_map(|mut key| {
             key.truncate(2);

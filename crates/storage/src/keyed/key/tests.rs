@@ -154,7 +154,8 @@ proptest! {
             Bound::Excluded(value) => Bound::Excluded(value.clone()),
         };
         let (lower_value, upper_value) = (by_ref(&lower), by_ref(&upper));
-        codec.range(head, &first, lower_value.as_ref().map(SampleValue::as_ref), upper_value.as_ref().map(SampleValue::as_ref), &mut range)
+        let [lower, upper] = [&lower_value, &upper_value].map(|value| value.as_ref().map(SampleValue::as_ref));
+        codec.range(head, &first, lower, upper, &mut range)
             .unwrap();
         for row in rows.iter().chain([&bounds.0, &bounds.1]) {
             let key = [head, &encode(&codec, row)].concat();

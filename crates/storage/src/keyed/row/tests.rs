@@ -88,7 +88,9 @@ proptest! {
         }
         // Decode to arrays, with the first row as the missing values. Whole rows should encode to the same bytes again.
         let slices: Vec<_> = encoded.iter().map(|bytes| &bytes[..]).collect();
-        let as_arrays_do = |row: Vec<SampleValue>| row.iter().zip(&kinds).map(|(value, kind)| plain(value.as_ref(), kind)).collect();
+        let as_arrays_do = |row: Vec<SampleValue>| {
+            row.iter().zip(&kinds).map(|(value, kind)| plain(value.as_ref(), kind)).collect()
+        };
         let expected: Vec<Vec<_>> = rows_had.iter().map(|row| as_arrays_do(completed(row, &rows[0]))).collect();
         prop_assert_eq!(decode(&layout, &slices, &rows[0]).unwrap(), expected);
         let whole: Vec<_> = rows.iter().map(|row| encode(&layout, row)).collect();
@@ -109,7 +111,7 @@ proptest! {
         let (old, new, missing) = (&rows[0][..lens[0]], &rows[1], &rows[2]);
         let is_changed = |column: usize| changed >> (column % 16) & 1 == 1;
         let changes: Vec<_> =
-            (0..kinds.len()).filter(|column| is_changed(*column)).map(|column| (column, new[column].as_ref())).collect();
+            (0..kinds.len()).filter(|at| is_changed(*at)).map(|at| (at, new[at].as_ref())).collect();
         let bytes = encode(&layout, old);
         let mut updated = b"before".to_vec();
         layout.update(&RowView::new(&layout, &bytes).unwrap(), &changes, &refs(missing), &mut updated).unwrap();

@@ -11,14 +11,14 @@ use crate::batch::Batches;
 /// Makes a share that returns the batches of `next`. After an error or the end it drops `next`, and with it the shares
 /// that `next` reads.
 pub fn share(next: impl FnMut() -> Result<Option<RecordBatch>> + Send + 'static) -> Batches {
-    Box::new(Share { next: Some(next) })
+    Box::new(ShareBatches { next: Some(next) })
 }
 
-struct Share<N> {
+struct ShareBatches<N> {
     next: Option<N>,
 }
 
-impl<N: FnMut() -> Result<Option<RecordBatch>>> Iterator for Share<N> {
+impl<N: FnMut() -> Result<Option<RecordBatch>>> Iterator for ShareBatches<N> {
     type Item = Result<RecordBatch>;
 
     fn next(&mut self) -> Option<Self::Item> {

@@ -25,7 +25,7 @@ mod rows;
 #[derive(Debug)]
 pub struct FileSet {
     files: Vec<Arc<SourceFile>>,
-    contents: Contents,
+    contents: LearnedFacts,
     columns: Vec<FileColumn>,
     options: ReadOptions,
     notices: Vec<String>,
@@ -45,7 +45,7 @@ pub struct FileColumn {
 
 /// The facts learned from the files, by format.
 #[derive(Debug)]
-enum Contents {
+enum LearnedFacts {
     Parquet(Vec<Arc<ParquetFile>>),
     Arrow(Vec<Arc<IpcFile>>),
     Csv(CsvShape),
@@ -88,10 +88,10 @@ impl FileSet {
     /// The format of the files.
     pub fn format(&self) -> FileFormat {
         match self.contents {
-            Contents::Parquet(_) => FileFormat::Parquet,
-            Contents::Arrow(_) => FileFormat::Arrow,
-            Contents::Csv(_) => FileFormat::Csv,
-            Contents::Json { .. } => FileFormat::Json,
+            LearnedFacts::Parquet(_) => FileFormat::Parquet,
+            LearnedFacts::Arrow(_) => FileFormat::Arrow,
+            LearnedFacts::Csv(_) => FileFormat::Csv,
+            LearnedFacts::Json { .. } => FileFormat::Json,
         }
     }
 
@@ -121,7 +121,7 @@ impl FileSet {
     /// The number of rows, if the format tells it without reading them.
     pub fn rows(&self) -> Option<u64> {
         match &self.contents {
-            Contents::Parquet(files) => Some(files.iter().map(|file| file.rows).sum()),
+            LearnedFacts::Parquet(files) => Some(files.iter().map(|file| file.rows).sum()),
             _ => None,
         }
     }
@@ -134,8 +134,8 @@ impl FileSet {
     fn own_column(&self, index: usize, column: &FileColumn) -> Result<TargetColumn> {
         let kind = column.kind.clone().ok_or_else(|| {
             let arrow = match &self.contents {
-                Contents::Parquet(files) => files[0].columns[index].arrow.to_string(),
-                Contents::Arrow(files) => files[0].data_type(index).to_string(),
+                LearnedFacts::Parquet(files) => files[0].columns[index].arrow.to_string(),
+                LearnedFacts::Arrow(files) => files[0].data_type(index).to_string(),
                 _ => String::new(),
             };
             Error::new(
@@ -159,7 +159,7 @@ impl FileSet {
 
     /// Reads Parquet files into given columns, block by block. `None` if the files have another format.
     pub fn parquet_blocks(&self, target: &[TargetColumn]) -> Result<Option<ParquetBlocks>> {
-        let Contents::Parquet(files) = &self.contents else { return Ok(None) };
+        let LearnedFacts::Parquet(files) = &self.contents else { return Ok(None) };
         self.open_blocks(files, target, self.options.ignore_unknown, ReadProgress::default()).map(Some)
     }
 
@@ -173,19 +173,19 @@ impl FileSet {
         let ignore_unknown = self.options.ignore_unknown;
         let reporter = Reporter { on_error: self.options.on_error, rejects };
         Ok(match &self.contents {
-            Contents::Parquet(files) => {
+            LearnedFacts::Parquet(files) => {
                 Arc::new(ParquetJobs::new(self.open_blocks(files, target, ignore_unknown, progress.clone())?))
             }
-            Contents::Arrow(files) => {
+            LearnedFacts::Arrow(files) => {
                 let columns = self
                     .columns_of_files(target, ignore_unknown, |file, column| files[file].data_type(column).clone())?;
                 Arc::new(IpcJobs::new(files.clone(), target, columns, progress.clone()))
             }
-            Contents::Csv(shape) => {
+            LearnedFacts::Csv(shape) => {
                 let (header, fields) = self.csv_columns(shape, target)?;
                 self.csv_jobs(shape, header, fields, target, reporter, None, progress)
             }
-            Contents::Json { keys, boundaries, .. } => {
+            LearnedFacts::Json { keys, boundaries, .. } => {
                 let names: Vec<String> = self.columns.iter().map(|column| column.name.clone()).collect();
                 let columns = columns_of_keys(&self.files[0].name, keys, &names, target, &self.options)?;
                 let plan = JsonPlan::new(target, columns, ignore_unknown, reporter, None)?;
@@ -241,8 +241,8 @@ impl FileSet {
     /// For each column of the set, its number in one file. The columns of a file may be in another order.
     fn order_in_file(&self, number: usize) -> Vec<usize> {
         let names = |file: usize| match &self.contents {
-            Contents::Parquet(files) => names_of(files[file].columns.iter().map(|column| &column.name)),
-            Contents::Arrow(files) => names_of(files[file].schema.fields().iter().map(|field| field.name())),
+            LearnedFacts::Parquet(files) => names_of(files[file].columns.iter().map(|column| &column.name)),
+            LearnedFacts::Arrow(files) => names_of(files[file].schema.fields().iter().map(|field| field.name())),
             _ => Vec::new(),
         };
         if number == 0 {
@@ -317,7 +317,7 @@ impl FileSet {
             })
         });
         let columns = agreed(&files, columns.map(Iterator::collect).collect())?;
-        Ok(FileSet::new(files, Contents::Parquet(opened), columns, options))
+        Ok(FileSet::new(files, LearnedFacts::Parquet(opened), columns, options))
     }
 
     fn open_arrow(files: Vec<Arc<SourceFile>>, options: &ReadOptions) -> Result<FileSet> {
@@ -328,7 +328,7 @@ impl FileSet {
             fields.map(|(field, kind)| FileColumn { name: field.name().clone(), kind, nullable: field.is_nullable() })
         });
         let columns = agreed(&files, columns.map(Iterator::collect).collect())?;
-        Ok(FileSet::new(files, Contents::Arrow(opened), columns, options))
+        Ok(FileSet::new(files, LearnedFacts::Arrow(opened), columns, options))
     }
 
     fn open_csv(files: Vec<Arc<SourceFile>>, options: &ReadOptions) -> Result<FileSet> {
@@ -356,7 +356,7 @@ impl FileSet {
         let columns = shape.names().into_iter().zip(&shape.guesses);
         let columns = columns.map(|(name, guess)| FileColumn { name, kind: Some(guess.kind()), nullable: true });
         let columns = columns.collect();
-        Ok(FileSet::new(files, Contents::Csv(shape), columns, options))
+        Ok(FileSet::new(files, LearnedFacts::Csv(shape), columns, options))
     }
 
     fn open_json(files: Vec<Arc<SourceFile>>, options: &ReadOptions) -> Result<FileSet> {
@@ -379,12 +379,12 @@ impl FileSet {
         let columns = columns.collect();
         let sampled = shape.sampled;
         let keys = shape.keys.into_iter().map(|(key, _)| key).collect();
-        Ok(FileSet::new(files, Contents::Json { keys, boundaries, sampled }, columns, options))
+        Ok(FileSet::new(files, LearnedFacts::Json { keys, boundaries, sampled }, columns, options))
     }
 
     fn new(
         files: Vec<Arc<SourceFile>>,
-        contents: Contents,
+        contents: LearnedFacts,
         mut columns: Vec<FileColumn>,
         options: &ReadOptions,
     ) -> FileSet {

@@ -268,7 +268,7 @@ impl Jobs for JsonJobs {
     fn next_job(&self) -> Result<Option<Job>> {
         let Some(chunk) = self.chunks.next_chunk()? else { return Ok(None) };
         let (plan, schema) = (Arc::clone(&self.plan), Arc::clone(&self.schema));
-        Ok(Some(Box::new(move || ChunkParser::parse(&plan, &schema, chunk))))
+        Ok(Some(Box::new(move || JsonChunkParser::parse(&plan, &schema, chunk))))
     }
 }
 
@@ -280,7 +280,7 @@ struct JsonSpan {
 }
 
 /// The state of parsing one chunk.
-struct ChunkParser<'a> {
+struct JsonChunkParser<'a> {
     plan: &'a JsonPlan,
     file: &'a str,
     text: &'a str,
@@ -304,11 +304,11 @@ struct JsonBlock {
     complaint: Option<(Complaint, JsonPosition)>,
 }
 
-impl<'a> ChunkParser<'a> {
+impl<'a> JsonChunkParser<'a> {
     fn parse(plan: &JsonPlan, schema: &SchemaRef, chunk: TextChunk) -> Result<RecordBatch> {
         let checked = CheckedText::new(chunk.bytes);
         let rows_expected = checked.text.len() / (plan.target.len().max(1) * 16) + 1;
-        let mut parser = ChunkParser {
+        let mut parser = JsonChunkParser {
             plan,
             file: &chunk.file.name,
             text: &checked.text,

@@ -20,10 +20,10 @@ use crate::{Disk, DiskFile, Mapping, OpenMode};
 
 /// A directory in memory. Clones are the same disk. It is freed with the last clone, open file and mapping.
 #[derive(Clone, Debug, Default)]
-pub struct MemoryDisk(Arc<Mutex<Folder>>);
+pub struct MemoryDisk(Arc<Mutex<MemoryFolder>>);
 
 #[derive(Debug, Default)]
-struct Folder {
+struct MemoryFolder {
     files: BTreeMap<String, Arc<MemoryFile>>,
     /// All folders except the root, which always exists.
     dirs: BTreeSet<String>,
@@ -48,7 +48,7 @@ impl MemoryDisk {
     }
 }
 
-impl Folder {
+impl MemoryFolder {
     fn file(&self, path: &str) -> Option<Arc<MemoryFile>> {
         self.files.get(path).cloned()
     }

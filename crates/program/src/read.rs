@@ -80,7 +80,7 @@ struct NestedReads {
 enum NestedSource {
     Reads(Box<[CompiledRead]>),
     Windows(Box<(CompiledRead, Windows)>),
-    Recursion(Box<Recursion>),
+    Recursion(Box<CompiledRecursion>),
     /// The rows of the previous round of a recursion. The number says which recursion: 0 is the innermost one around
     /// this read, 1 the next one outwards.
     LastRound(usize),
@@ -88,7 +88,7 @@ enum NestedSource {
 
 /// `WITH RECURSIVE`
 #[derive(Debug)]
-struct Recursion {
+struct CompiledRecursion {
     base: Box<[CompiledRead]>,
     step: CompiledRead,
     distinct: bool,
@@ -220,7 +220,7 @@ impl CompiledRead {
                         LookupSource::Windows(of) => {
                             NestedSource::Windows(Box::new((within(&of.read)?, Windows::new(of, parameters)?)))
                         }
-                        LookupSource::Recursion(of) => NestedSource::Recursion(Box::new(Recursion {
+                        LookupSource::Recursion(of) => NestedSource::Recursion(Box::new(CompiledRecursion {
                             base: all(&of.base)?,
                             step: within(&of.step)?,
                             distinct: of.distinct,
@@ -608,7 +608,7 @@ impl NestedReads {
     }
 }
 
-impl Recursion {
+impl CompiledRecursion {
     /// Fills `rows` with the rows of all rounds of the recursion. Each round runs the step over the rows of the round
     /// before, until a round gives no rows.
     fn run(&self, within: Within<'_>, scratch: &mut Vec<ReadScratch>, rows: &mut ResultRows) -> Result<()> {

@@ -60,7 +60,7 @@ fn is_cast(rest: &str) -> bool {
 
 /// The kind of the statement.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Kind {
+enum LiftedKind {
     Select,
     Insert,
     Update,
@@ -78,7 +78,7 @@ enum LiteralContext {
 }
 
 struct Lifting {
-    kind: Kind,
+    kind: LiftedKind,
     text: String,
     literals: Vec<Literal>,
     /// The number of open parentheses.
@@ -91,8 +91,12 @@ struct Lifting {
 impl Lifting {
     fn new(first: Lexeme<'_>) -> Option<Lifting> {
         let Lexeme { kind: LexemeKind::Word, text: word, .. } = first else { return None };
-        let kinds =
-            [("select", Kind::Select), ("insert", Kind::Insert), ("update", Kind::Update), ("delete", Kind::Delete)];
+        let kinds = [
+            ("select", LiftedKind::Select),
+            ("insert", LiftedKind::Insert),
+            ("update", LiftedKind::Update),
+            ("delete", LiftedKind::Delete),
+        ];
         let (_, kind) = kinds.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(word))?;
         let text = word.to_owned();
         Some(Lifting { kind, text, literals: Vec::new(), depth: 0, is_inside: false, place: LiteralContext::Taken })
@@ -139,8 +143,10 @@ impl Lifting {
         self.text.push_str(word);
         match (&lower[..], self.kind) {
             // A query within the statement has its own clauses, which we do not track.
-            ("select" | "with" | "from", Kind::Insert) | ("select" | "with" | "merge", _) => return None,
-            ("where", Kind::Select | Kind::Delete) | ("set", Kind::Update) | ("values", Kind::Insert)
+            ("select" | "with" | "from", LiftedKind::Insert) | ("select" | "with" | "merge", _) => return None,
+            ("where", LiftedKind::Select | LiftedKind::Delete)
+            | ("set", LiftedKind::Update)
+            | ("values", LiftedKind::Insert)
                 if self.depth == 0 =>
             {
                 self.is_inside = true;
@@ -180,7 +186,7 @@ impl Lifting {
     /// Returns the place after a parenthesis or comma. Only the values of rows are directly inside one pair of
     /// parentheses.
     fn in_row(&self) -> LiteralContext {
-        if self.kind == Kind::Insert && self.depth == 1 { LiteralContext::Free } else { LiteralContext::Taken }
+        if self.kind == LiftedKind::Insert && self.depth == 1 { LiteralContext::Free } else { LiteralContext::Taken }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Walks over the parser's syntax trees.
 //!
 //! The compiler generates the parser's walk for every visitor type, each time for all node types. With our visitors
-//! that was more than half of this crate's machine code. So all of them must go through [`Walk`], which is generated
+//! that was more than half of this crate's machine code. So all of them must go through [`SyntaxWalk`], which is generated
 //! once per type of result.
 
 use std::ops::ControlFlow;
@@ -12,7 +12,7 @@ use sqlparser::ast::{
 
 /// Passes every node of `tree` to `visitor`.
 pub(crate) fn walk<B>(tree: &impl Visit, visitor: &mut dyn Visitor<Break = B>) -> ControlFlow<B> {
-    tree.visit(&mut Walk(visitor))
+    tree.visit(&mut SyntaxWalk(visitor))
 }
 
 /// Passes every node of `tree` to `visitor`, which may change it.
@@ -69,13 +69,13 @@ impl<F: FnMut(&mut Expr)> VisitorMut for EachExpr<F> {
     }
 }
 
-struct Walk<'a, B>(&'a mut dyn Visitor<Break = B>);
+struct SyntaxWalk<'a, B>(&'a mut dyn Visitor<Break = B>);
 
 struct WalkMut<'a, B>(&'a mut dyn VisitorMut<Break = B>);
 
 macro_rules! hand_on {
     ($($method:ident($node:ty)),+ $(,)?) => {
-        impl<B> Visitor for Walk<'_, B> {
+        impl<B> Visitor for SyntaxWalk<'_, B> {
             type Break = B;
             $(fn $method(&mut self, node: &$node) -> ControlFlow<B> {
                 self.0.$method(node)

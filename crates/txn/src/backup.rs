@@ -182,9 +182,9 @@ impl Copying<'_> {
                 self.cancel.check()?;
             }
             match moved(places, key, value)? {
-                Moved::Same => copy.put(key, value)?,
-                Moved::Elsewhere(value) => copy.put(key, &value)?,
-                Moved::Gone => {}
+                MovedEntry::Same => copy.put(key, value)?,
+                MovedEntry::Elsewhere(value) => copy.put(key, &value)?,
+                MovedEntry::Gone => {}
             }
             Ok(true)
         })?;
@@ -193,9 +193,9 @@ impl Copying<'_> {
         for operation in later.operations() {
             match operation {
                 Operation::Put { key, value } => match moved(places, key, value)? {
-                    Moved::Same => moved_later.set_row(key, Some(value)),
-                    Moved::Elsewhere(value) => moved_later.set_row(key, Some(&value)),
-                    Moved::Gone => moved_later.delete(key),
+                    MovedEntry::Same => moved_later.set_row(key, Some(value)),
+                    MovedEntry::Elsewhere(value) => moved_later.set_row(key, Some(&value)),
+                    MovedEntry::Gone => moved_later.delete(key),
                 },
                 Operation::Delete { key } => moved_later.delete(key),
                 Operation::DeletePrefix { prefix } => moved_later.delete_prefix(prefix),
@@ -232,7 +232,7 @@ impl Copying<'_> {
 const ENTRIES_PER_LOOK: u64 = 1 << 12;
 
 /// The form of a base entry in the copy.
-enum Moved {
+enum MovedEntry {
     Same,
     Elsewhere(Vec<u8>),
     Gone,
@@ -240,19 +240,19 @@ enum Moved {
 
 /// Translates one entry of the base. Block entries name extents, which have other places in the copy. A block that the
 /// state does not have is left out.
-fn moved(places: &ChunkPlaces, key: &[u8], value: &[u8]) -> Result<Moved> {
+fn moved(places: &ChunkPlaces, key: &[u8], value: &[u8]) -> Result<MovedEntry> {
     if key.first() != Some(&BLOCK) {
-        return Ok(Moved::Same);
+        return Ok(MovedEntry::Same);
     }
     let (table, first_row) = parse_row_key(key)?;
     let mut entry = BlockEntry::decode(first_row, value)?;
     if !places.has(entry.id) {
-        return Ok(Moved::Gone);
+        return Ok(MovedEntry::Gone);
     }
     // Entries still name chunks of dropped columns, which are not copied.
     let to = |(column, extent)| Some((column, places.place(table, column, extent)?));
     entry.chunks = entry.chunks.into_iter().filter_map(to).collect();
-    Ok(Moved::Elsewhere(entry.encode()))
+    Ok(MovedEntry::Elsewhere(entry.encode()))
 }
 
 /// The backup in the folder `path`, according to its list. This does not check whether the files exist.

@@ -104,7 +104,7 @@ pub struct Replayed {
 pub struct Log {
     disk: Arc<dyn Disk>,
     segment_bytes: SegmentBytes,
-    writing: Mutex<Writing>,
+    writing: Mutex<LogWriting>,
     syncing: Mutex<Syncing>,
     sync_ended: Condvar,
     /// A copy of [`Syncing::synced`] that can be read without the lock.
@@ -139,7 +139,7 @@ pub struct LogWork {
 }
 
 #[derive(Debug)]
-struct Writing {
+struct LogWriting {
     end: Position,
     /// The segments that are needed, without a gap. Records go to the last one. Empty before the first record.
     segments: VecDeque<Segment>,
@@ -243,7 +243,7 @@ impl Log {
         Ok(Log {
             disk: Arc::clone(disk),
             segment_bytes,
-            writing: Mutex::new(Writing {
+            writing: Mutex::new(LogWriting {
                 end: replayed.next,
                 segments: VecDeque::new(),
                 record: Vec::new(),
@@ -259,7 +259,7 @@ impl Log {
     }
 
     /// Creates the folder, the published file and the first segment.
-    fn prepare(&self, writing: &mut Writing) -> Result<()> {
+    fn prepare(&self, writing: &mut LogWriting) -> Result<()> {
         self.disk.create_dir(FOLDER)?;
         self.disk.sync_dir("")?;
         if self.published.get().is_none() {

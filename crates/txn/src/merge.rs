@@ -109,7 +109,7 @@ fn merge_once(engine: &Core, table: &Arc<TableSnapshot>, group: &[Arc<Block>], s
         targets.push(ColumnTarget { id: ROW_NUMBERS, kind: SqlType::UInt64, file });
     }
     let rows = numbers.len();
-    let source = Merged { def, parts: &parts, distances: numbers.iter().map(|row| row - first).collect() };
+    let source = MergedTable { def, parts: &parts, distances: numbers.iter().map(|row| row - first).collect() };
     let owner = BlockOwner { table: def.id, block: engine.ids().block() };
     let chunks = write_block(owner, &source, &targets, engine.freed(), engine.threads(), stop, &|_, _| Ok(()))?;
     // The merged block must be on disk before a commit names it. Commits go on until we take the lock.
@@ -182,13 +182,13 @@ impl MergedBlock {
     }
 }
 
-struct Merged<'a> {
+struct MergedTable<'a> {
     def: &'a TableDef,
     parts: &'a [MergedBlock],
     distances: Vec<u64>,
 }
 
-impl BlockSource for Merged<'_> {
+impl BlockSource for MergedTable<'_> {
     fn rows(&self) -> usize {
         self.distances.len()
     }

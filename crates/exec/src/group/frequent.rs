@@ -104,7 +104,7 @@ pub(crate) struct Frequent {
     counter: Arc<GroupBy>,
     /// Whether groups read nothing but the key.
     reads_key_alone: bool,
-    counting: Arc<Phase<PartCounts, First>>,
+    counting: Arc<Phase<PartCounts, CountingResult>>,
     grouping_first: Arc<Phase<Vec<RecordBatch>, FirstGroups>>,
     next_list: AtomicUsize,
     selecting: Arc<Phase<Vec<ValueList>, Arc<GroupBy>>>,
@@ -115,7 +115,7 @@ pub(crate) struct Frequent {
 type GroupRows = fn(&Arc<dyn TableSource>, GroupRequest) -> Result<Arc<dyn BatchSource>>;
 
 /// The result of counting the values.
-enum First {
+enum CountingResult {
     /// All groups, because too many rows have the most frequent values.
     All(Arc<dyn BatchSource>),
     /// The most frequent values.
@@ -213,7 +213,7 @@ impl Frequent {
 
     /// Counts the values of the key and finds the most frequent ones. `None` if another worker failed, which reports
     /// the error itself.
-    fn first(&self) -> Result<Option<Arc<First>>> {
+    fn first(&self) -> Result<Option<Arc<CountingResult>>> {
         let lists = self.lists();
         let kind = &self.table.table().columns[lists.column].kind;
         let more = if is_text(&kind.arrow()) { self.limits.texts_frequent } else { self.limits.numbers_frequent };
@@ -224,14 +224,14 @@ impl Frequent {
             // Without memory for the counts, group all rows instead of failing.
             let Some(counts) = if_memory_lasts(ValueRowCounts::new(&self.counter, !self.reads_key_alone, parts))?
             else {
-                return Ok(First::All((self.group)(&self.table, self.request.clone())?));
+                return Ok(CountingResult::All((self.group)(&self.table, self.request.clone())?));
             };
             Ok(match counts.most_frequent(self.groups, self.limits.share)? {
                 Some(values) => {
                     let source = self.groups_of(&counts, Some(&values))?;
-                    First::Values { values, source, counts: Box::new(counts) }
+                    CountingResult::Values { values, source, counts: Box::new(counts) }
                 }
-                None => First::All(self.groups_of(&counts, None)?),
+                None => CountingResult::All(self.groups_of(&counts, None)?),
             })
         })
     }
@@ -406,11 +406,11 @@ impl FrequentWorker {
         let frequent = &self.frequent;
         let Some(first) = frequent.first()? else { return Ok(()) };
         let (values, source, counts) = match &*first {
-            First::All(source) => {
+            CountingResult::All(source) => {
                 self.rest = Some(Arc::clone(source).worker());
                 return Ok(());
             }
-            First::Values { values, source, counts } => (values, source, counts),
+            CountingResult::Values { values, source, counts } => (values, source, counts),
         };
         let Some(first) = frequent.first_groups(source, counts)? else { return Ok(()) };
         let Some(rest) = frequent.rest(values, counts, first.bound)? else { return Ok(()) };

@@ -155,7 +155,7 @@ impl Adapter {
         let known = self.pairs.iter().find(|(known, _)| *known == exprs).map(|(_, function)| *function);
         Expr::Function(known.unwrap_or_else(|| {
             let of = Operands::new(&exprs, &self.functions);
-            self.functions.push(Arc::new(Pair { of }));
+            self.functions.push(Arc::new(PairFunction { of }));
             self.pairs.push((exprs, self.functions.len() - 1));
             self.functions.len() - 1
         }))
@@ -291,11 +291,11 @@ impl VectorFunction for Decoded {
 
 /// A function that combines two doubles into one value, the first in the low half. NULL if one of the doubles is NULL.
 #[derive(Debug)]
-struct Pair {
+struct PairFunction {
     of: Operands,
 }
 
-impl VectorFunction for Pair {
+impl VectorFunction for PairFunction {
     fn columns(&self) -> &[usize] {
         &self.of.columns
     }

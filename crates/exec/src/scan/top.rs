@@ -43,11 +43,11 @@ pub struct TopRequest {
 pub(super) struct TopOfScan {
     request: TopRequest,
     converter: RowConverter,
-    best: Mutex<Best>,
+    best: Mutex<BestSoFar>,
 }
 
 #[derive(Default)]
-struct Best {
+struct BestSoFar {
     /// The keys of these rows. The worst one is on top.
     rows: BinaryHeap<OwnedRow>,
     /// The first column of the worst row's key, once enough rows are known.

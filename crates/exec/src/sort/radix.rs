@@ -21,7 +21,7 @@ pub(super) fn sort<E: Entry>(entries: &mut Vec<E>, scratch: &mut Vec<E>) {
     if entries.len() < ROWS_MIN {
         return entries.sort_unstable();
     }
-    let digits = Digits::of(entries);
+    let digits = RadixDigits::of(entries);
     // One pass counts all digits, because the counts do not depend on the order of entries.
     let mut counts = digits.count(entries);
     scratch.resize(entries.len(), E::default());
@@ -37,14 +37,14 @@ pub(super) fn sort<E: Entry>(entries: &mut Vec<E>, scratch: &mut Vec<E>) {
 }
 
 /// The bits of an entry that are used as digits.
-struct Digits {
+struct RadixDigits {
     least: u128,
     shift: u32,
     digits: u32,
 }
 
-impl Digits {
-    fn of<E: Entry>(entries: &[E]) -> Digits {
+impl RadixDigits {
+    fn of<E: Entry>(entries: &[E]) -> RadixDigits {
         let (least, most) = entries.iter().fold((u128::MAX, u128::MIN), |(least, most), entry| {
             let head = entry.head();
             (least.min(head), most.max(head))
@@ -54,7 +54,7 @@ impl Digits {
         // About log2(entries) bits separate most entries.
         let wanted = usize::BITS - entries.len().leading_zeros();
         let digits = wanted.min(bits).div_ceil(DIGIT_BITS).clamp(1, DIGITS_MAX);
-        Digits { least, shift: bits.saturating_sub(digits * DIGIT_BITS), digits }
+        RadixDigits { least, shift: bits.saturating_sub(digits * DIGIT_BITS), digits }
     }
 
     /// All digits of an entry as one number.

@@ -51,7 +51,7 @@ pub(super) struct Sorting<E> {
 
 /// The progress of a sort.
 struct SortState<E> {
-    stage: Stage<E>,
+    stage: SortStage<E>,
     /// The number of workers that are gathering.
     gathering: usize,
     /// The runs of the workers that have finished gathering.
@@ -69,7 +69,7 @@ struct SortState<E> {
     ready: BTreeMap<usize, Ready>,
 }
 
-enum Stage<E> {
+enum SortStage<E> {
     Gathering,
     Giving(Arc<RunRanges<E>>),
     Failed(Error),
@@ -86,9 +86,9 @@ impl<E> SortState<E> {
     /// The ranges to sort. `None` if the sort is over.
     fn ranges(&self) -> Result<Option<&Arc<RunRanges<E>>>> {
         match &self.stage {
-            Stage::Failed(error) => Err(error.clone()),
-            Stage::Giving(ranges) => Ok(Some(ranges)),
-            Stage::Gathering | Stage::Over => Ok(None),
+            SortStage::Failed(error) => Err(error.clone()),
+            SortStage::Giving(ranges) => Ok(Some(ranges)),
+            SortStage::Gathering | SortStage::Over => Ok(None),
         }
     }
 
@@ -106,7 +106,7 @@ impl<E: Entry> Sorting<E> {
     pub(super) fn new(input: Arc<dyn BatchSource>, format: RunFormat, request: &SortRequest) -> Arc<Sorting<E>> {
         let end = request.rows.map_or(u64::MAX, |rows| (request.skip as u64).saturating_add(rows as u64));
         let state = SortState {
-            stage: Stage::Gathering,
+            stage: SortStage::Gathering,
             gathering: 0,
             runs: Vec::new(),
             ordering: 0,
@@ -138,7 +138,7 @@ impl<E: Entry> Sorting<E> {
     /// Gathers this worker's share and waits for the other gathering workers. `None` if nothing is left to do.
     fn gather(&self) -> Result<Option<Arc<RunRanges<E>>>> {
         let mut state = self.state.lock();
-        if !matches!(state.stage, Stage::Gathering) {
+        if !matches!(state.stage, SortStage::Gathering) {
             return Ok(state.ranges()?.cloned());
         }
         // Counting before reading makes the other workers wait for this one.
@@ -147,7 +147,7 @@ impl<E: Entry> Sorting<E> {
         let runs = self.gather_runs()?;
         let mut state = self.state.lock();
         state.gathering -= 1;
-        if !matches!(state.stage, Stage::Gathering) {
+        if !matches!(state.stage, SortStage::Gathering) {
             return Ok(state.ranges()?.cloned());
         }
         state.runs.extend(runs);
@@ -157,10 +157,10 @@ impl<E: Entry> Sorting<E> {
             let ranges = RunRanges::new(std::mem::take(&mut state.runs), &self.format)?;
             let taken = ranges.within(&self.window);
             (state.next, state.given, state.end) = (taken.start, taken.start, taken.end);
-            state.stage = Stage::Giving(Arc::new(ranges));
+            state.stage = SortStage::Giving(Arc::new(ranges));
             self.changed.notify_all();
         }
-        while matches!(state.stage, Stage::Gathering) {
+        while matches!(state.stage, SortStage::Gathering) {
             self.wait(&mut state)?;
         }
         Ok(state.ranges()?.cloned())
@@ -189,7 +189,7 @@ impl<E: Entry> Sorting<E> {
     fn each_batch(&self, input: Batches, mut add: impl FnMut(RecordBatch) -> Result<()>) -> Result<()> {
         for batch in input {
             self.cancel.check()?;
-            if let Stage::Failed(error) = &self.state.lock().stage {
+            if let SortStage::Failed(error) = &self.state.lock().stage {
                 return Err(error.clone());
             }
             let batch = batch?;
@@ -267,8 +267,8 @@ impl<E: Entry> Sorting<E> {
     /// Ends the sort for all workers and frees the ranges and runs that it holds.
     fn end(&self, error: Option<Error>) {
         let mut state = self.state.lock();
-        if !matches!(state.stage, Stage::Failed(_)) {
-            state.stage = error.map_or(Stage::Over, Stage::Failed);
+        if !matches!(state.stage, SortStage::Failed(_)) {
+            state.stage = error.map_or(SortStage::Over, SortStage::Failed);
         }
         state.ready.clear();
         state.runs.clear();

@@ -55,7 +55,7 @@ pub(super) struct Windowing {
     input: Arc<dyn BatchSource>,
     request: WindowRequest,
     gathered: Arc<Phase<GatheredPart, WindowInput>>,
-    scattered: Arc<Phase<ScatteredPart, Scattered>>,
+    scattered: Arc<Phase<ScatteredPart, PartitionedRows>>,
     computed: Arc<Phase<ComputedPart, WindowResults>>,
     /// The number of the next piece of work in each phase: the batch to scatter, the bucket or call to compute, and
     /// the batch to return.
@@ -116,7 +116,7 @@ enum ReadyRows {
 }
 
 /// All rows, ready to be computed.
-struct Scattered {
+struct PartitionedRows {
     rows: ReadyRows,
     /// The result cells by batch and call. Empty if the window has a limit, because results are then gathered instead.
     cells: Vec<Vec<CallCells>>,
@@ -445,7 +445,7 @@ impl Windowing {
         }
     }
 
-    fn all_entries(&self, parts: Vec<ScatteredPart>, gathered: &WindowInput) -> Result<Scattered> {
+    fn all_entries(&self, parts: Vec<ScatteredPart>, gathered: &WindowInput) -> Result<PartitionedRows> {
         let (mut narrow, mut wide, mut sorted) = (Vec::new(), Vec::new(), None);
         let (mut cells, mut memory) = (Vec::new(), Vec::new());
         for part in parts {
@@ -479,7 +479,7 @@ impl Windowing {
                 ReadyRows::Sorted(SortedRows { partitions: vec![0, places.len()], places, peers })
             }
         };
-        Ok(Scattered { rows, cells: cells.into_iter().map(|(_, cells)| cells).collect(), _memory: memory })
+        Ok(PartitionedRows { rows, cells: cells.into_iter().map(|(_, cells)| cells).collect(), _memory: memory })
     }
 
     /// Returns the rows of a bucket in order; `None` if no bucket has this number.
@@ -530,7 +530,7 @@ impl Windowing {
 
     /// Takes buckets and computes all their calls until none is left. With a single partition, workers take calls
     /// instead.
-    fn compute(&self, gathered: &WindowInput, scattered: &Scattered) -> Result<ComputedPart> {
+    fn compute(&self, gathered: &WindowInput, scattered: &PartitionedRows) -> Result<ComputedPart> {
         let mut made = Vec::new();
         let mut made_memory = self.request.broker.reservation(OWNER);
         let mut memory = self.request.broker.reservation(OWNER);
@@ -613,7 +613,7 @@ impl Windowing {
     fn next_first_rows(
         &self,
         gathered: &WindowInput,
-        scattered: &Scattered,
+        scattered: &PartitionedRows,
         ready: &mut VecDeque<RecordBatch>,
     ) -> Result<Option<RecordBatch>> {
         let mut room = BucketRoom::default();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rowmill_base::Result;
 use rowmill_exec::batch::BatchSource;
 
-use super::{Contents, FileSet};
+use super::{FileSet, LearnedFacts};
 use crate::ipc_file::IpcJobs;
 use crate::jobs::{Jobs, ReadProgress};
 use crate::json_reader::{JsonJobs, JsonPlan};
@@ -25,25 +25,25 @@ impl FileSet {
         let reporter = Reporter { on_error: OnError::Fail, rejects: None };
         let progress = ReadProgress::default();
         let jobs: Arc<dyn Jobs> = match &self.contents {
-            Contents::Parquet(files) => {
+            LearnedFacts::Parquet(files) => {
                 let files = files
                     .iter()
                     .enumerate()
                     .map(|(number, file)| ScannedFile { file: Arc::clone(file), places: self.order_in_file(number) });
                 return Ok(Arc::new(ParquetScan::new(files.collect(), &self.own_columns()?, request)));
             }
-            Contents::Arrow(files) => {
+            LearnedFacts::Arrow(files) => {
                 let columns =
                     self.columns_of_files(&target, true, |file, column| files[file].data_type(column).clone())?;
                 Arc::new(IpcJobs::new(files.clone(), &target, columns, progress))
             }
-            Contents::Csv(shape) => {
+            LearnedFacts::Csv(shape) => {
                 // A column of the set is the field with the same number.
                 let fields = wanted.iter().map(|i| Some(*i)).collect();
                 let hint = self.guess_hint(shape.sampled);
                 self.csv_jobs(shape, shape.header, fields, &target, reporter, Some(hint), &progress)
             }
-            Contents::Json { keys, boundaries, sampled } => {
+            LearnedFacts::Json { keys, boundaries, sampled } => {
                 // Keys that the query does not need are mapped to `None` and skipped.
                 let place = |i: usize| wanted.iter().position(|wanted| *wanted == i);
                 let columns = keys.iter().enumerate().map(|(i, key)| (key.clone(), place(i))).collect();

@@ -19,7 +19,7 @@ const CHARS_SHOWN: usize = 100;
 #[derive(Debug)]
 pub(crate) struct Cast {
     operand: Expr,
-    how: How,
+    how: CastForm,
     from: SqlType,
     to: SqlType,
     /// The column that the value is assigned to, if it is.
@@ -27,7 +27,7 @@ pub(crate) struct Cast {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum How {
+enum CastForm {
     Number(Number, Number),
     /// Between dates and timestamps. Each type is given by the number of its units in a day. A finer unit is cut off
     /// towards the past.
@@ -51,21 +51,21 @@ impl Cast {
         let how = match (Number::of(from), Number::of(to)) {
             // A column must hold only one NaN and one zero, so even an assignment of equal types normalises the
             // value.
-            (Some(from), Some(to)) if from == to && from.is_float() && is_assigned => How::Number(from, to),
+            (Some(from), Some(to)) if from == to && from.is_float() && is_assigned => CastForm::Number(from, to),
             _ if from == to => return Some(operand),
-            (Some(from), Some(to)) => How::Number(from, to),
+            (Some(from), Some(to)) => CastForm::Number(from, to),
             _ => match (from, to) {
                 (from, to) if per_day(from).is_some() && per_day(to).is_some() => {
-                    How::Moment(per_day(from)?, per_day(to)?)
+                    CastForm::Moment(per_day(from)?, per_day(to)?)
                 }
                 // The table itself refuses an assigned text that is too long.
                 (SqlType::Text { .. }, SqlType::Text { .. }) if is_assigned => return Some(operand),
                 (SqlType::Text { .. }, SqlType::Text { chars_max: None }) => return Some(operand),
-                (SqlType::Text { .. }, SqlType::Text { chars_max: Some(chars) }) => How::Cut(*chars),
+                (SqlType::Text { .. }, SqlType::Text { chars_max: Some(chars) }) => CastForm::Cut(*chars),
                 // An assignment parses a text by the rules of file imports, which are not Arrow's rules.
-                (SqlType::Text { .. }, to) if !is_assigned && is_read(to) => How::Array(0),
+                (SqlType::Text { .. }, to) if !is_assigned && is_read(to) => CastForm::Array(0),
                 (from, SqlType::Text { chars_max }) if is_shown(from) && (is_assigned || chars_max.is_none()) => {
-                    How::Array(place())
+                    CastForm::Array(place())
                 }
                 _ => return None,
             },
@@ -88,8 +88,8 @@ impl Cast {
             return Ok(value);
         }
         match self.how {
-            How::Number(from, to) => from.convert(value, to).ok_or_else(|| self.misfit(value, from.scale())),
-            How::Moment(from, to) => {
+            CastForm::Number(from, to) => from.convert(value, to).ok_or_else(|| self.misfit(value, from.scale())),
+            CastForm::Moment(from, to) => {
                 let moment = match value {
                     ValueRef::Int(value) if to >= from => value.checked_mul(to / from),
                     // to)),/ Euclidean division rounds towards the past, also before 1970.
@@ -100,8 +100,8 @@ impl Cast {
                 let fits = |moment: &i64| to > 1 || i32::try_from(*moment).is_ok();
                 moment.filter(fits).map(ValueRef::Int).ok_or_else(|| self.misfit(value, 0))
             }
-            How::Cut(chars) => Ok(first_chars(value, chars as usize)),
-            How::Array(place) => self.by_array(value, place, env),
+            CastForm::Cut(chars) => Ok(first_chars(value, chars as usize)),
+            CastForm::Array(place) => self.by_array(value, place, env),
         }
     }
 
@@ -109,7 +109,7 @@ impl Cast {
     fn misfit(&self, value: ValueRef<'_>, scale: u8) -> Error {
         let said = Said(value, scale);
         let kind = match self.how {
-            How::Moment(..) => ErrorKind::InvalidDatetime,
+            CastForm::Moment(..) => ErrorKind::InvalidDatetime,
             _ => ErrorKind::NumericOutOfRange,
         };
         match &self.column {

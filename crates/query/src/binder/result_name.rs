@@ -7,12 +7,12 @@ use sqlparser::ast::{BinaryOperator, Expr, Function, FunctionArg, FunctionArgExp
 
 /// The name of a column that is computed by `expr`. `spelling` gives the spelling of a column name.
 pub(super) fn result_name(expr: &Expr, spelling: &dyn Fn(&str) -> Option<String>) -> String {
-    let mut writer = Writer { out: String::new(), spelling };
+    let mut writer = NameWriter { out: String::new(), spelling };
     writer.expr(expr);
     writer.out
 }
 
-struct Writer<'s> {
+struct NameWriter<'s> {
     out: String,
     spelling: &'s dyn Fn(&str) -> Option<String>,
 }
@@ -34,7 +34,7 @@ fn tightness(op: &BinaryOperator) -> u8 {
     }
 }
 
-impl Writer<'_> {
+impl NameWriter<'_> {
     fn name(&mut self, ident: &Ident) {
         match (self.spelling)(&ident.value) {
             Some(spelled) => self.out.push_str(&spelled),

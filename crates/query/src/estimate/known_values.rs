@@ -99,11 +99,11 @@ fn among(known: &Known<'_>, values: &ArrayRef) -> Option<f64> {
 /// `BETWEEN`.
 #[derive(Debug, Default)]
 pub(super) struct KnownRanges<'p> {
-    ranges: Vec<Range<'p>>,
+    ranges: Vec<KnownRange<'p>>,
 }
 
 #[derive(Debug)]
-struct Range<'p> {
+struct KnownRange<'p> {
     column: usize,
     lower: Bound<&'p ArrayRef>,
     upper: Bound<&'p ArrayRef>,
@@ -126,7 +126,7 @@ impl<'p> KnownRanges<'p> {
         }
         let of_column = self.ranges.iter_mut().find(|range| range.column == *column);
         let Some(range) = of_column else {
-            self.ranges.push(Range { column: *column, lower, upper });
+            self.ranges.push(KnownRange { column: *column, lower, upper });
             return true;
         };
         if matches!(range.lower, Bound::Unbounded) {
@@ -144,7 +144,7 @@ impl<'p> KnownRanges<'p> {
     }
 }
 
-impl Range<'_> {
+impl KnownRange<'_> {
     fn share(&self, source: &dyn TableSource) -> Option<f64> {
         let known = Known::new(source, self.column)?;
         let read = |bound: Bound<&ArrayRef>| match bound {

@@ -20,7 +20,7 @@ const TERMS_PER_TABLE: u64 = 100;
 ///
 /// Names are compared byte by byte: the caller must have brought them into one case.
 pub fn check_expansion(tree: &impl Visit, limits: &StatementLimits) -> Result<()> {
-    let mut counter = Counter { levels: vec![QueryLevel::default()] };
+    let mut counter = ExpansionCounter { levels: vec![QueryLevel::default()] };
     let _ = walk(tree, &mut counter);
     let terms = counter.levels[0].terms;
     if terms <= limits.terms {
@@ -47,11 +47,11 @@ struct QueryLevel {
     coming: Vec<String>,
 }
 
-struct Counter {
+struct ExpansionCounter {
     levels: Vec<QueryLevel>,
 }
 
-impl Counter {
+impl ExpansionCounter {
     fn level(&mut self) -> &mut QueryLevel {
         self.levels.last_mut().expect("the statement itself is the outermost level")
     }
@@ -66,7 +66,7 @@ impl Counter {
     }
 }
 
-impl Visitor for Counter {
+impl Visitor for ExpansionCounter {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
@@ -117,7 +117,7 @@ mod tests {
 
     fn terms(sql: &str) -> u64 {
         let statements = Parser::parse_sql(&PostgreSqlDialect {}, sql).unwrap();
-        let mut counter = Counter { levels: vec![QueryLevel::default()] };
+        let mut counter = ExpansionCounter { levels: vec![QueryLevel::default()] };
         let _ = walk(&statements[0], &mut counter);
         counter.levels[0].terms
     }

@@ -77,7 +77,7 @@ pub(crate) fn run(work: &mut Work<'_>, merge: &Merge) -> Result<Outcome> {
         }
         let batches = batches.collect::<Result<Vec<_>>>()?;
         check_once(&batches, &table)?;
-        Changes { work, transaction, table: &table, batches: &batches }.apply(clauses)
+        MergeChanges { work, transaction, table: &table, batches: &batches }.apply(clauses)
     })?;
     Ok(Outcome::Changed { tag: STATEMENT, rows })
 }
@@ -275,14 +275,14 @@ fn check_once(batches: &[RecordBatch], table: &TableDef) -> Result<()> {
 }
 
 /// Applies the rows of the query to the table.
-struct Changes<'a, 'w> {
+struct MergeChanges<'a, 'w> {
     work: &'a Work<'w>,
     transaction: &'a mut Transaction,
     table: &'a Arc<TableDef>,
     batches: &'a [RecordBatch],
 }
 
-impl Changes<'_, '_> {
+impl MergeChanges<'_, '_> {
     fn apply(mut self, clauses: Vec<Clause>) -> Result<u64> {
         let mut changed = 0;
         for (number, clause) in clauses.iter().enumerate() {

@@ -67,7 +67,7 @@ pub(super) fn plan<C: Word>(codes: &[C], counts: &[u32], forced: Option<Encoding
     let tries = |encoding: Encoding| forced.is_none_or(|forced| forced == encoding);
     // Counting runs is cheap and tells whether the other two forms may pay.
     let runs = 1 + codes.windows(2).filter(|pair| pair[0] != pair[1]).count();
-    let mut best = Cheapest { price: usize::MAX, planned: None };
+    let mut best = CheapestCodes { price: usize::MAX, planned: None };
     if tries(Encoding::ListCodes) {
         best.offer(frame_bytes(codes).expect("a code has 32 bits at most"), None);
     }
@@ -97,17 +97,17 @@ pub(super) struct PlannedCodes {
 }
 
 /// The cheapest form so far.
-struct Cheapest {
+struct CheapestCodes {
     price: usize,
     planned: Option<PlannedCodes>,
 }
 
-impl Cheapest {
+impl CheapestCodes {
     fn offer(&mut self, bytes: usize, built: Option<StoredCodes>) {
         // Packed codes have no entries that a reader would need to search.
         let price = bytes + built.as_ref().map_or(0, |built| built.entries() * ENTRY_PRICE);
         if price < self.price {
-            *self = Cheapest { price, planned: Some(PlannedCodes { bytes, built }) };
+            *self = CheapestCodes { price, planned: Some(PlannedCodes { bytes, built }) };
         }
     }
 

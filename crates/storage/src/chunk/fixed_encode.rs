@@ -241,7 +241,7 @@ impl NarrowWords {
     }
 
     /// Encodes the rows as a value list with codes if that costs less than `price`.
-    fn list(&self, task: &Task<'_>, price: usize) -> Option<List> {
+    fn list(&self, task: &Task<'_>, price: usize) -> Option<PackedList> {
         each_width!(self, words => list(words, task, price))
     }
 }
@@ -251,14 +251,14 @@ fn plain_in<W: Word>(words: &[W]) -> usize {
 }
 
 /// A value list and codes, ready to be written.
-struct List {
+struct PackedList {
     encoding: Encoding,
     common: u32,
     distinct: usize,
     sections: Vec<NewSection>,
 }
 
-fn list<W: Word>(words: &[W], task: &Task<'_>, price: usize) -> Option<List> {
+fn list<W: Word>(words: &[W], task: &Task<'_>, price: usize) -> Option<PackedList> {
     if task.forced.is_some_and(|forced| !forced.has_list()) {
         return None;
     }
@@ -277,7 +277,7 @@ fn list<W: Word>(words: &[W], task: &Task<'_>, price: usize) -> Option<List> {
     }
 }
 
-fn list_of<W: Word, C: Word>(words: &[W], found: &Distinct<W>, task: &Task<'_>, price: usize) -> Option<List> {
+fn list_of<W: Word, C: Word>(words: &[W], found: &Distinct<W>, task: &Task<'_>, price: usize) -> Option<PackedList> {
     let codes: Vec<C> = found.codes(words, task.null_rows);
     let values = encoding::encode(&found.values);
     let counts = encoding::encode(&found.counts);
@@ -296,5 +296,5 @@ fn list_of<W: Word, C: Word>(words: &[W], found: &Distinct<W>, task: &Task<'_>, 
         NewSection { kind: SectionKind::Counts, count: distinct, bytes: counts },
     ];
     sections.extend(stored.sections);
-    Some(List { encoding: stored.encoding, common: stored.common, distinct, sections })
+    Some(PackedList { encoding: stored.encoding, common: stored.common, distinct, sections })
 }

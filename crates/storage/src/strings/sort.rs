@@ -12,7 +12,7 @@ const COMPARED_RUN_MAX: usize = 12;
 
 /// A value and its current word.
 #[derive(Clone, Copy)]
-struct Entry {
+struct SortedValue {
     /// Eight bytes at the run's depth, the first in the highest bits, with zeros after the value's end.
     word: u64,
     /// The index of the value.
@@ -21,7 +21,8 @@ struct Entry {
 
 /// Returns the indexes of `values` in ascending order of their bytes. The values must be distinct.
 pub(super) fn order(values: &[&[u8]]) -> Vec<u32> {
-    let mut entries: Vec<Entry> = (0..values.len() as u32).map(|number| Entry { word: 0, number }).collect();
+    let mut entries: Vec<SortedValue> =
+        (0..values.len() as u32).map(|number| SortedValue { word: 0, number }).collect();
     // A work list instead of recursion, because prefixes may be very long.
     let mut runs = vec![(0..values.len(), 0)];
     while let Some((run, depth)) = runs.pop() {
@@ -33,8 +34,8 @@ pub(super) fn order(values: &[&[u8]]) -> Vec<u32> {
 }
 
 /// Sorts values that share their first `depth` bytes. Runs that also share the next eight are passed to `again`.
-fn order_run(values: &[&[u8]], run: &mut [Entry], depth: usize, mut again: impl FnMut(Range<usize>, usize)) {
-    let rest = |entry: &Entry| &values[entry.number as usize][depth..];
+fn order_run(values: &[&[u8]], run: &mut [SortedValue], depth: usize, mut again: impl FnMut(Range<usize>, usize)) {
+    let rest = |entry: &SortedValue| &values[entry.number as usize][depth..];
     if run.len() <= COMPARED_RUN_MAX {
         run.sort_unstable_by(|left, right| rest(left).cmp(rest(right)));
         return;
@@ -61,8 +62,8 @@ fn order_run(values: &[&[u8]], run: &mut [Entry], depth: usize, mut again: impl 
 
 /// Moves the values that end at `depth` or before to the front, the shortest first, and returns their number. The zeros
 /// after their end made them equal to longer values with real zeros there, which must come later.
-fn ended_first(values: &[&[u8]], run: &mut [Entry], depth: usize) -> usize {
-    let len = |entry: &Entry| values[entry.number as usize].len();
+fn ended_first(values: &[&[u8]], run: &mut [SortedValue], depth: usize) -> usize {
+    let len = |entry: &SortedValue| values[entry.number as usize].len();
     if !run.iter().any(|entry| len(entry) <= depth) {
         return 0;
     }
@@ -71,8 +72,8 @@ fn ended_first(values: &[&[u8]], run: &mut [Entry], depth: usize) -> usize {
 }
 
 /// The length that all values of the run share. They must share `depth` bytes, and a whole number of words is added.
-fn shared_prefix(values: &[&[u8]], run: &[Entry], depth: usize) -> usize {
-    let value = |entry: &Entry| &values[entry.number as usize][depth..];
+fn shared_prefix(values: &[&[u8]], run: &[SortedValue], depth: usize) -> usize {
+    let value = |entry: &SortedValue| &values[entry.number as usize][depth..];
     let (first, mut agree) = (value(&run[0]), usize::MAX);
     for entry in &run[1..] {
         let other = value(entry);

@@ -556,7 +556,7 @@ impl Walk<'_> {
 }
 
 /// A node of a page.
-struct Node<'p> {
+struct PageNode<'p> {
     flags: u16,
     key: &'p [u8],
     /// In a branch, the number of the child page. Has no meaning in a leaf.
@@ -568,7 +568,7 @@ struct Node<'p> {
 
 /// The nodes of a page, and their keys in the form in which they sort.
 struct Nodes<'p> {
-    nodes: Vec<Node<'p>>,
+    nodes: Vec<PageNode<'p>>,
     /// In a branch, without the key of the first node.
     keys: Vec<Vec<u8>>,
     is_branch: bool,
@@ -591,7 +591,7 @@ impl Nodes<'_> {
 
 /// Parses the nodes of a page; `None` if they are invalid, or do not fill the page from `upper` to its end without
 /// gaps.
-fn parse_nodes(page: &[u8], is_branch: bool) -> Option<Vec<Node<'_>>> {
+fn parse_nodes(page: &[u8], is_branch: bool) -> Option<Vec<PageNode<'_>>> {
     let (lower, upper) = (usize::from(u16_at(page, 12)), usize::from(u16_at(page, 14)));
     let (offsets, rest) = page.get(HEADER_LEN..lower)?.as_chunks::<2>();
     if !rest.is_empty() || lower > upper || upper > page.len() {
@@ -613,7 +613,7 @@ fn parse_nodes(page: &[u8], is_branch: bool) -> Option<Vec<Node<'_>>> {
         // LMDB rounds the size of a node up to an even number.
         places.push((start, start + (NODE_LEN + key.len() + value.len()).next_multiple_of(2)));
         let page = u64::from(u32_at(bytes, 0)) | u64::from(flags) << 32;
-        nodes.push(Node { flags, key, page, value_len, value });
+        nodes.push(PageNode { flags, key, page, value_len, value });
     }
     // The nodes may have any order in the page, but must neither overlap nor leave a gap.
     places.sort_unstable();

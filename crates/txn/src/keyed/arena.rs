@@ -47,7 +47,7 @@ impl ArenaOffset {
 }
 
 #[derive(Debug, Default)]
-struct Chunk {
+struct ArenaChunk {
     /// All bytes that the chunk may have, zeros at first. So adding a record needs only one check for room, and
     /// allocating the chunk brings its memory close to the processor.
     bytes: Box<[u8]>,
@@ -66,7 +66,7 @@ struct Chunk {
 #[derive(Debug)]
 pub(super) struct Arena {
     /// The chunks by number. Chunk 0 is never used.
-    chunks: Vec<Chunk>,
+    chunks: Vec<ArenaChunk>,
     /// The numbers of freed chunks.
     free: Vec<usize>,
     /// The number of the chunk that is written to; 0 if there is none.
@@ -74,9 +74,9 @@ pub(super) struct Arena {
     allocated_bytes: usize,
 }
 
-impl Clone for Chunk {
-    fn clone(&self) -> Chunk {
-        Chunk { bytes: self.bytes[..self.len].into(), ..*self }
+impl Clone for ArenaChunk {
+    fn clone(&self) -> ArenaChunk {
+        ArenaChunk { bytes: self.bytes[..self.len].into(), ..*self }
     }
 }
 
@@ -88,7 +88,7 @@ impl Clone for Arena {
     }
 }
 
-impl Chunk {
+impl ArenaChunk {
     /// Takes the next `record_bytes` bytes. Returns where they begin, and the bytes.
     #[inline]
     fn extend(&mut self, record_bytes: usize) -> (usize, &mut [u8]) {
@@ -105,7 +105,7 @@ fn whole_units(bytes: usize) -> usize {
 
 impl Arena {
     pub(super) fn new() -> Self {
-        Arena { chunks: vec![Chunk::default()], free: Vec::new(), current: 0, allocated_bytes: 0 }
+        Arena { chunks: vec![ArenaChunk::default()], free: Vec::new(), current: 0, allocated_bytes: 0 }
     }
 
     /// Whether the arena never had a record.
@@ -115,7 +115,7 @@ impl Arena {
 
     /// Bytes taken from the allocator.
     pub(super) fn allocated_bytes(&self) -> usize {
-        let numbers = self.chunks.capacity() * size_of::<Chunk>() + self.free.capacity() * size_of::<usize>();
+        let numbers = self.chunks.capacity() * size_of::<ArenaChunk>() + self.free.capacity() * size_of::<usize>();
         self.allocated_bytes + numbers
     }
 
@@ -251,7 +251,7 @@ impl Arena {
 
     fn add_chunk(&mut self, bytes: usize) -> usize {
         let numbers = bytes.div_ceil(CHUNK_BYTES);
-        let chunk = Chunk { bytes: vec![0; bytes].into(), len: 0, used: 0, numbers, least: CommitId(0) };
+        let chunk = ArenaChunk { bytes: vec![0; bytes].into(), len: 0, used: 0, numbers, least: CommitId(0) };
         self.allocated_bytes += bytes;
         // A record with several numbers needs consecutive ones, so only a single number can be reused.
         match self.free.pop_if(|_| numbers == 1) {
@@ -263,7 +263,7 @@ impl Arena {
                 let number = self.chunks.len();
                 assert!(number + numbers <= CHUNKS_MAX, "{FULL}");
                 self.chunks.push(chunk);
-                self.chunks.resize_with(number + numbers, Chunk::default);
+                self.chunks.resize_with(number + numbers, ArenaChunk::default);
                 number
             }
         }

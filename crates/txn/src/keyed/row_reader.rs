@@ -3,7 +3,7 @@
 use rowmill_base::Result;
 use rowmill_storage::keyed::{RowView, ValueRef};
 
-use super::table_codec::{Field, HEAD_BYTES, TableCodec};
+use super::table_codec::{HEAD_BYTES, StoredField, TableCodec};
 
 /// A row and its key. The row's own bytes are checked. Columns are those of the table, in its order.
 #[derive(Clone, Copy, Debug)]
@@ -28,8 +28,8 @@ impl<'a> RowReader<'a> {
         'a: 's,
     {
         match self.codec.field(column) {
-            Field::Key(part) => self.codec.primary().value(self.key, part, scratch),
-            Field::Row(at) => Ok(self.row.get(at)?.unwrap_or_else(|| self.codec.missing(column))),
+            StoredField::Key(part) => self.codec.primary().value(self.key, part, scratch),
+            StoredField::Row(at) => Ok(self.row.get(at)?.unwrap_or_else(|| self.codec.missing(column))),
         }
     }
 }

@@ -48,7 +48,7 @@ pub struct TableCodec {
     key: KeyCodec,
     layout: RowLayout,
     /// Where each column of the table is stored.
-    fields: Vec<Field>,
+    fields: Vec<StoredField>,
     /// For each column of a stored row, the column of the table; `None` for a dropped column.
     stored: Vec<Option<usize>>,
     /// The columns of the primary key, in the order of the key.
@@ -78,7 +78,7 @@ impl ColumnRule {
 
 /// Where a column of the table is stored.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Field {
+pub(super) enum StoredField {
     /// A part of the primary key.
     Key(usize),
     /// A column of the row.
@@ -109,10 +109,10 @@ impl TableCodec {
         let key_columns = keyed.key.iter().map(|part| position(part.column)).collect::<Result<Vec<_>>>()?;
         let field = |(position, column): (usize, &ColumnDef)| {
             if let Some(part) = key_columns.iter().position(|key| *key == position) {
-                return Ok(Field::Key(part));
+                return Ok(StoredField::Key(part));
             }
             let stored = keyed.stored.iter().position(|(id, _)| *id == column.id);
-            stored.map(Field::Row).ok_or_else(|| Error::internal(format!("column {} is not stored", column.name)))
+            stored.map(StoredField::Row).ok_or_else(|| Error::internal(format!("column {} is not stored", column.name)))
         };
         let missing = def
             .columns
@@ -183,7 +183,7 @@ impl TableCodec {
     }
 
     #[inline]
-    pub(super) fn field(&self, column: usize) -> Field {
+    pub(super) fn field(&self, column: usize) -> StoredField {
         self.fields[column]
     }
 
@@ -343,8 +343,8 @@ impl TableCodec {
         reader.next(end)?;
         let view = RowView::new(&self.layout, row)?;
         let values = self.fields.iter().enumerate().map(|(column, field)| match field {
-            Field::Key(part) => Ok(of_key[*part]),
-            Field::Row(at) => Ok(view.get(*at)?.unwrap_or_else(|| self.missing(column))),
+            StoredField::Key(part) => Ok(of_key[*part]),
+            StoredField::Row(at) => Ok(view.get(*at)?.unwrap_or_else(|| self.missing(column))),
         });
         values.collect()
     }
@@ -367,8 +367,8 @@ impl TableCodec {
         let mut wanted_fields: Vec<(usize, ValueRef<'_>)> = Vec::new();
         for column in columns {
             match self.fields[*column] {
-                Field::Key(part) => wanted_parts[part] = true,
-                Field::Row(at) => wanted_fields.push((at, self.missing(*column))),
+                StoredField::Key(part) => wanted_parts[part] = true,
+                StoredField::Row(at) => wanted_fields.push((at, self.missing(*column))),
             }
         }
         let of_keys = match wanted_parts.contains(&true) {
@@ -385,8 +385,8 @@ impl TableCodec {
         .into_iter();
         // Put the two results together in the requested order.
         let columns = columns.iter().map(|column| match self.fields[*column] {
-            Field::Key(part) => of_keys[part].clone(),
-            Field::Row(_) => of_rows.next(),
+            StoredField::Key(part) => of_keys[part].clone(),
+            StoredField::Row(_) => of_rows.next(),
         });
         columns.collect::<Option<_>>().ok_or_else(|| Error::internal("a column was not decoded"))
     }

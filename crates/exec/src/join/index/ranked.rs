@@ -11,7 +11,7 @@ const GROUP_KEYS: usize = u64::BITS as usize;
 /// The bits of consecutive keys, and the number of bits that are set before them.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, packed(4))]
-struct Group {
+struct RankedBits {
     bits: u64,
     before: u32,
 }
@@ -19,7 +19,7 @@ struct Group {
 /// One partition.
 #[derive(Debug)]
 pub(super) struct RankedKeys {
-    groups: Vec<Group>,
+    groups: Vec<RankedBits>,
     entries: Vec<u32>,
 }
 
@@ -41,18 +41,18 @@ impl RankedKeys {
                 entries[len] = *entry;
                 len += usize::from(*entry != NONE);
             }
-            groups.push(Group { bits, before });
+            groups.push(RankedBits { bits, before });
         }
         RankedKeys { groups, entries }
     }
 
     /// Most bytes for `keys` possible keys if at most `rows` of them occur.
     pub(super) fn bytes_max(keys: usize, rows: usize) -> usize {
-        keys.div_ceil(GROUP_KEYS) * size_of::<Group>() + (rows.min(keys) + 1) * size_of::<u32>()
+        keys.div_ceil(GROUP_KEYS) * size_of::<RankedBits>() + (rows.min(keys) + 1) * size_of::<u32>()
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.groups.len() * size_of::<Group>() + self.entries.capacity() * size_of::<u32>()
+        self.groups.len() * size_of::<RankedBits>() + self.entries.capacity() * size_of::<u32>()
     }
 }
 
@@ -73,7 +73,7 @@ impl Ranked {
     fn entry(&self, key: u64) -> u32 {
         let Some(partition) = self.partitions.get((key >> self.shift) as usize) else { return NONE };
         let place = (key & ((1 << self.shift) - 1)) as usize;
-        let Some(Group { bits, before }) = partition.groups.get(place / GROUP_KEYS).copied() else { return NONE };
+        let Some(RankedBits { bits, before }) = partition.groups.get(place / GROUP_KEYS).copied() else { return NONE };
         let bit = (place % GROUP_KEYS) as u32;
         let rank = before + (bits & !(u64::MAX << bit)).count_ones();
         // The processor cannot predict whether a key occurs, so we must not branch: a missing key sets all bits of the

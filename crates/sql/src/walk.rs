@@ -1,8 +1,8 @@
 //! Walks over the parser's syntax trees.
 //!
 //! The compiler generates the parser's walk for every visitor type, each time for all node types. With our visitors
-//! that was more than half of this crate's machine code. So all of them must go through [`SyntaxWalk`], which is generated
-//! once per type of result.
+//! that was more than half of this crate's machine code. So all of them must go through [`SyntaxWalk`], which is
+//! generated once per type of result.
 
 use std::ops::ControlFlow;
 

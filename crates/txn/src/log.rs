@@ -278,7 +278,7 @@ impl Log {
     /// Appends a record and returns its end. The record survives the end of the process, but not yet a power cut.
     ///
     /// An error while another segment is made, such as `DiskFull`, leaves the log as it was. After a failed write of a
-    /// record the log refuses all further writes (`Io`), because nobody knows how much of it the file holds.
+    /// record the log refuses all further writes (`Io`), because it is unknown how much of it the file holds.
     pub fn append(&self, payload: &[u8]) -> Result<Position> {
         self.append_slices(payload)
     }

@@ -7,7 +7,7 @@
 //! | --- | --- |
 //! | BOOLEAN | `true`, `false` |
 //! | integers, DECIMAL | digits, all decimals of the scale |
-//! | REAL, DOUBLE | the shortest digits that read back, with a point or an exponent: `1.0`, `1e300`; `NaN`, `Infinity` |
+//! | REAL, DOUBLE | the shortest digits that read back, with a point or an exponent: `1.0`, `1e300`, `NaN` |
 //! | DATE, TIME, TIMESTAMP | `2013-07-31`, `12:30:45.5`, `2013-07-31 12:30:45.5`; with time zone followed by `+00` |
 //! | INTERVAL | `1 year 2 mons -3 days 04:05:06.5` |
 //! | BLOB, UUID | `\x00ff`, `550e8400-e29b-41d4-a716-446655440000` |

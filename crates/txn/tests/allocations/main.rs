@@ -1,4 +1,5 @@
-//! How often a transaction on keyed tables asks the heap for memory: a handful of times for its commit, and not for what it
+//! How often a transaction on keyed tables asks the heap for memory: a handful of times for its commit, and not for
+//! what it
 //! reads and writes.
 
 #[path = "../../benches/tpcc/world.rs"]
@@ -17,7 +18,8 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 const ROUNDS: u64 = 200;
 
-/// Allocations of a new order: of its snapshot's state and of the snapshot, a node of a map, chunks of the versions now and
+/// Allocations of a new order: of its snapshot's state and of the snapshot, a node of a map, chunks of the versions now
+/// and
 /// then, and what the threads behind do meanwhile.
 const NEW_ORDER_MAX: f64 = 15.0;
 

@@ -1,4 +1,5 @@
-//! Backups: each is one state that was committed, whole or refused, whatever is written meanwhile and whatever becomes of its bytes.
+//! Backups: each is one state that was committed, whole or refused, whatever is written meanwhile and whatever becomes
+//! of its bytes.
 
 #![allow(clippy::print_stdout)]
 
@@ -284,7 +285,7 @@ fn half_a_backup_is_neither_opened_nor_restored_nor_written_over() {
     fs::remove_file(backup.join("UNFINISHED")).expect("removed");
     let error = Engine::open(&backup, whole(false)).expect_err("a backup is not written");
     assert_eq!(error.kind(), ErrorKind::ReadOnly, "{error}");
-    // Unless somebody says that it is none.
+    // Unless the caller says that it is none.
     fs::remove_file(backup.join("BACKUP")).expect("removed");
     let error = restore(&backup, &folder.path().join("restored"), &go_on()).expect_err("it is no backup");
     assert_eq!(error.kind(), ErrorKind::UndefinedFile, "{error}");

@@ -1,4 +1,4 @@
-//! The check of a whole database: nothing is found where nothing is wrong, whatever goes on meanwhile, and what is wrong is
+//! The check of a whole database: it finds nothing in a healthy database, also beside other work, and every damage is
 //! told by name.
 
 use std::fs::{self, OpenOptions};
@@ -36,7 +36,8 @@ fn delete(engine: &Arc<Engine>, table: TableId, doomed: impl Fn(i64) -> bool) {
     transaction.commit().expect("committed");
 }
 
-/// Tables with blocks, sparse and merged ones among them, recent rows, deletes, and columns and tables that came and went. The
+/// Tables with blocks, sparse and merged ones among them, recent rows, deletes, and columns and tables that came and
+/// went. The
 /// base has a part of it, the log the rest.
 pub(crate) fn fill(engine: &Arc<Engine>) {
     let [many, sparse, recent, gone] = ["Many", "Sparse", "Recent", "Gone"].map(|name| create(engine, name));

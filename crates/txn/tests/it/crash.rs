@@ -1,6 +1,8 @@
-//! Power cuts and failing disks: whatever reached the disk, it opens and holds exactly the commits that were acknowledged.
+//! Power cuts and failing disks: whatever reached the disk, it opens and holds exactly the commits that were
+//! acknowledged.
 //!
-//! A disk that records every call and a base that notes when it was written run the workloads. The record of each is then cut at
+//! A disk that records every call and a base that notes when it was written run the workloads. The record of each is
+//! then cut at
 //! every call, each change that was not synced by then is kept, lost or torn, and what remains is opened, read, checked
 //! for waste and written to.
 
@@ -92,7 +94,7 @@ fn data_bytes(disk: &dyn Disk) -> u64 {
     pages * PAGE_BYTES
 }
 
-/// Opens what is left, compares it with `expected`, and perhaps works on with it.
+/// Opens the remaining files, compares them with `expected`, and perhaps continues to work with them.
 fn check(disk: MemoryDisk, base: MemoryBase, expected: &[Content], work_on: bool, what: &str) {
     let disk: Arc<dyn Disk> = Arc::new(disk);
     let base: Arc<dyn OrderedBase> = Arc::new(base);
@@ -282,7 +284,7 @@ fn damage(disk: &dyn Disk, dice: &mut u64) -> String {
     }
     let mut bytes = vec![0; len as usize];
     file.read_exact_at(&mut bytes, 0).expect("read");
-    // Most of a segment is never used; what is there is at its beginning.
+    // Most of a segment is never used. Its records are at its beginning.
     let used = bytes.iter().rposition(|byte| *byte != 0).map_or(1, |last| last as u64 + 1);
     let kind = roll(6);
     match kind {

@@ -1,5 +1,5 @@
-//! Damage to the files of a closed database: whoever opens it then, reads all of it and checks it is told, or nothing is
-//! missing. Nobody is given other rows, ends by a signal or waits for ever.
+//! Damage to the files of a closed database: opening it, reading all of it or checking it must report the damage, or no
+//! row is missing. No reader may get other rows, end by a signal or wait for ever.
 //!
 //! Another process does that, damage after damage, so that what ends it is seen from here.
 
@@ -126,7 +126,7 @@ fn options(read_only: bool) -> OpenOptions {
     OpenOptions { read_only, settings: settings(ROWS_PER_BLOCK), ..OpenOptions::default() }
 }
 
-/// Opens, reads and checks what is in `dir`, and writes to it if it seems whole.
+/// Opens, reads and checks the database in `dir`, and writes to it if it seems whole.
 fn find(dir: &Path, read_only: bool, expected: &Content) -> std::result::Result<Found, String> {
     let told = |error: Error, found| is_told(&error).map(|()| found);
     let opened = Engine::open(dir, options(read_only));
@@ -174,7 +174,7 @@ fn process_that_finds() {
     let (Some(dir), Ok(damages)) = (std::env::var_os(CHILD_DIR), std::env::var(CHILD_DAMAGES)) else { return };
     let say = |text: &str| {
         println!("> {text}");
-        std::io::stdout().flush().expect("somebody listens");
+        std::io::stdout().flush().expect("the parent listens");
     };
     let (first, end) = damages.split_once("..").expect("a range");
     let damages: Range<u64> = first.parse().expect("a number")..end.parse().expect("a number");
@@ -201,7 +201,7 @@ fn process_that_finds() {
             Err(_) => say("fault it panicked"),
         }
     }
-    // Nobody reads what the test harness would say.
+    // No process reads the output of the test harness.
     std::process::exit(0);
 }
 
@@ -270,7 +270,7 @@ fn who_follows_is_told_that_the_end_of_the_log_is_damaged_and_who_writes_mends_i
         let writer = Engine::open(&damaged, options(false)).expect("the log is whole");
         let expected = content(&writer.snapshot().expect("a snapshot")).expect("read");
         drop(writer);
-        assert_eq!(opened().expect("it was made anew"), expected, "{bytes:?}");
+        assert_eq!(opened().expect("it was made again"), expected, "{bytes:?}");
     }
 }
 

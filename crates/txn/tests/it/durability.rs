@@ -1,4 +1,5 @@
-//! What is there after a process was killed, by how durable commits were, and definitions that only the log has.
+//! The rows that are there after a process was killed, by the durability of its commits, and definitions that only the
+//! log has.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -90,7 +91,7 @@ fn a_transaction_may_be_more_or_less_durable_than_the_database() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (path, copied) = (folder.path().join("open"), folder.path().join("killed"));
     let mut settings = settings(50);
-    // So that nothing is synced but for whoever waits for it.
+    // So that only a commit that waits for a sync causes one.
     settings.set("relaxed_sync_ms", "60000").expect("a number");
     let engine = Engine::open(&path, OpenOptions { settings, ..OpenOptions::default() }).expect("opened");
     let table = create(&engine, "T");

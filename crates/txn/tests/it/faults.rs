@@ -1,8 +1,11 @@
-//! Calls that fail below every disk of ours: LMDB makes its own, and so do the lock and whatever looks at the files of the base before it.
+//! Calls that fail below every disk of ours: LMDB makes its own, and so do the lock and whatever looks at the files of
+//! the base before it.
 //! A library in front of the system's (`faults.c`) counts them and has the one or the other fail.
 //!
-//! A process with that library makes a directory, works on it, closes and opens it, and says what each transaction led to. However a call
-//! fails, there are errors that say what happened to which file, reading goes on, and what was acknowledged is there when the
+//! A process with that library makes a directory, works on it, closes and opens it, and says what each transaction led
+//! to. However a call
+//! fails, there are errors that say what happened to which file, reading goes on, and what was acknowledged is there
+//! when the
 //! directory is opened without the library.
 //!
 //! Needs Linux and a C compiler, and says so where it skips.
@@ -46,7 +49,7 @@ fn digest(content: &Content) -> String {
 
 fn say(what: &str, text: &str) {
     println!("> {what} {}", text.replace('\n', " "));
-    std::io::stdout().flush().expect("somebody listens");
+    std::io::stdout().flush().expect("the parent listens");
 }
 
 /// What the process does, over one opening after the other.
@@ -167,10 +170,10 @@ fn process_with_faults() {
         teller.checkpoint();
         teller.commit(|transaction, content| insert(transaction, content, "A", 6_000, 3));
         say("waiting", "");
-        // Somebody else reads meanwhile.
+        // Another reader reads at the same time.
         let _ = std::io::stdin().read_line(&mut String::new());
     });
-    // Nobody reads what the test harness would say.
+    // No process reads the output of the test harness.
     std::process::exit(0);
 }
 
@@ -352,7 +355,8 @@ impl Case<'_> {
     }
 }
 
-/// Has calls on files of `part` fail in the ways that are `meant`, each in a process of its own: all of them, or about as many as
+/// Has calls on files of `part` fail in the ways that are `meant`, each in a process of its own: all of them, or about
+/// as many as
 /// `samples` says.
 fn fail_calls(part: &str, writes: bool, samples: usize, meant: fn(&str, Fault) -> bool) {
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -1,4 +1,5 @@
-//! Processes that read beside the one that writes: each snapshot stays readable to its end, sees what was committed when
+//! Processes that read beside the one that writes: each snapshot stays readable to its end, sees what was committed
+//! when
 //! it began, and holds space back no longer than it lives.
 
 use std::fs;
@@ -75,7 +76,8 @@ fn wait_for_merge(engine: &Engine, table: TableId) {
     }
 }
 
-/// Bytes of the pages of column files that hold anything. The blocks of a file are no measure after many holes: some file
+/// Bytes of the pages of column files that hold anything. The blocks of a file are no measure after many holes: some
+/// file
 /// systems keep the list of a file's pieces in a block of its own.
 fn data_bytes(engine: &Engine) -> u64 {
     let tables = engine.path().expect("on disk").join("tables");
@@ -89,7 +91,8 @@ fn data_bytes(engine: &Engine) -> u64 {
     files(&tables).iter().flat_map(|folder| files(folder)).map(pages).sum::<u64>() * PAGE_BYTES
 }
 
-/// Checkpoints until what is on disk is what the manifest names: a merge under way has written what nobody names yet.
+/// Makes checkpoints until the disk has exactly the extents that the manifest names: a running merge has written
+/// extents that no manifest names yet.
 fn assert_no_waste(engine: &Engine) {
     let until = Instant::now() + Duration::from_secs(20);
     loop {

@@ -70,9 +70,9 @@ fn a_child_and_the_end_of_its_parent_cannot_both_be_committed() {
             put(&mut child, family.children, 1);
             child.settle_references().expect("its parent is there");
             delete(&mut parent, family.parents, 1);
-            parent.settle_references().expect("nobody refers to it");
+            parent.settle_references().expect("no row refers to it");
             let (first, second) = if child_first { (child, parent) } else { (parent, child) };
-            first.commit().expect("nobody was faster");
+            first.commit().expect("no other commit was first");
             let error = second.commit().expect_err("the other was faster");
             assert_eq!(error.kind(), ErrorKind::SerializationFailure, "{error}");
         }
@@ -93,7 +93,7 @@ fn a_parent_may_be_written_while_others_come_to_refer_to_it() {
         put(&mut child, family.children, 2);
         delete(&mut parent, family.parents, 2);
         put(&mut parent, family.parents, 2);
-        parent.commit().expect("nobody refers to what is gone");
+        parent.commit().expect("no row refers to the removed row");
         child.commit().expect("the parent is there");
     }
 }
@@ -117,7 +117,7 @@ fn a_cascade_loses_to_a_child_that_it_has_not_seen() {
 
     let mut cascade = family.begin(Isolation::Snapshot);
     delete(&mut cascade, family.parents, 3);
-    cascade.commit().expect("a commit settles what is not settled");
+    cascade.commit().expect("a commit settles the open checks");
     let mut rest = family.begin(Isolation::Snapshot);
     assert!(rest.get(family.children, &[ValueRef::Int(3)]).expect("read").is_none());
     assert!(rest.get(family.children, &[ValueRef::Int(2)]).expect("read").is_some());
@@ -280,7 +280,7 @@ fn long_values_are_referred_to_as_short_ones_are() {
             assert!(error.message().len() < 500, "{error}");
         };
 
-        // To what is not there, and to what comes later in the same statement.
+        // To a row that is not there, and to a row that comes later in the same statement.
         let mut transaction = begin(&pages);
         put_text(&mut transaction, pages.links, 16, Some(&long("c")));
         refused(transaction);
@@ -310,7 +310,7 @@ fn long_values_are_referred_to_as_short_ones_are() {
                     delete(&mut transaction, pages.links, number);
                 }
                 delete(&mut transaction, pages.pages, 2);
-                transaction.commit().expect("nobody refers to it any more");
+                transaction.commit().expect("no row refers to it");
                 vec![(10, some("a"))]
             }
             Cascade => {
@@ -346,7 +346,7 @@ fn a_link_and_the_end_of_its_page_cannot_both_be_committed() {
             put_text(&mut transaction, pages.pages, 2, Some(&long("b")));
             transaction.commit().expect("committed");
 
-            // What is not the address may change, whoever refers to it.
+            // Columns outside of the address may change, even if rows refer to it.
             let (mut link, mut page) = (pages.begin(level), pages.begin(level));
             put_text(&mut link, pages.links, 10, Some(&long("a")));
             set_text(&mut page, pages.pages, 1, &long("a"), "other");
@@ -361,9 +361,9 @@ fn a_link_and_the_end_of_its_page_cannot_both_be_committed() {
                     true => delete(&mut page, pages.pages, 2),
                     false => set_text(&mut page, pages.pages, 2, &long("c"), "n"),
                 }
-                page.settle_references().expect("nobody refers to it");
+                page.settle_references().expect("no row refers to it");
                 let (first, second) = if link_first { (link, page) } else { (page, link) };
-                first.commit().expect("nobody was faster");
+                first.commit().expect("no other commit was first");
                 let error = second.commit().expect_err("the other was faster");
                 assert_eq!(error.kind(), ErrorKind::SerializationFailure, "{error}");
                 let mut again = pages.begin(level);
@@ -401,7 +401,7 @@ fn a_key_that_takes_no_long_values_has_no_such_parent_and_no_such_child() {
     let before = transaction.savepoint();
     transaction.add_foreign_key(others, key("to", 1, named, 0), "unused").expect("a foreign key");
     transaction.insert_row(others, &[ValueRef::Text("x"), ValueRef::Text(&long("a"))]).expect("put");
-    let error = transaction.settle_references().expect_err("nobody has such a name");
+    let error = transaction.settle_references().expect_err("no row has such a name");
     assert_eq!(error.sqlstate(), "23503", "{error}");
     transaction.rollback_to(&before);
 
@@ -410,7 +410,7 @@ fn a_key_that_takes_no_long_values_has_no_such_parent_and_no_such_child() {
     transaction.insert_row(others, &[ValueRef::Text("y"), ValueRef::Text("short")]).expect("put");
     transaction.insert_row(named, &[ValueRef::Text("short"), ValueRef::Null]).expect("put");
     assert!(transaction.delete_by_key(others, &[ValueRef::Text("x")]).expect("deleted"));
-    transaction.settle_references().expect("nobody can refer to it");
+    transaction.settle_references().expect("no row can refer to it");
     assert!(transaction.delete_by_key(others, &[ValueRef::Text("y")]).expect("deleted"));
     assert_eq!(transaction.settle_references().expect_err("referred to").sqlstate(), "23503");
 }

@@ -1,4 +1,4 @@
-//! What holds space back is told: who has an older state, for how long, and what is kept for it.
+//! The engine tells why it holds space back: which reader has an older state, for how long, and what is kept for it.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,11 +1,14 @@
 //! Random histories of transactions that run at once, and whether what they have seen is what their levels promise.
 //!
-//! Sessions read rows by key, by range and by index, write, insert, delete and move them, and go back to savepoints, beside
+//! Sessions read rows by key, by range and by index, write, insert, delete and move them, and go back to savepoints,
+//! beside
 //! checkpoints; every write has an id of its own, so that each read tells whose it is. Of that the dependencies between
-//! transactions follow (`histories/dependencies.rs`), in which there must be no circle that the level does not allow, and what is
+//! transactions follow (`histories/dependencies.rs`), in which there must be no circle that the level does not allow,
+//! and what is
 //! wrong without one (`histories/faults.rs`).
 //!
-//! Half of the histories are of one thread that goes from session to session, and so the same each time; the others are of
+//! Half of the histories are of one thread that goes from session to session, and so the same each time; the others are
+//! of
 //! threads. A failure names the seed: `ROWMILL_SEED=7 ROWMILL_HISTORIES=1` runs that alone. `ROWMILL_SECONDS=3600` goes
 //! on from seed to seed for an hour.
 
@@ -37,7 +40,9 @@ struct Shape {
     has_threads: bool,
     keys: i64,
     sessions: usize,
-    /// Whether ranges and groups are read. Whoever does conflicts with many, so that other reasons for conflicts are rarely the only ones.
+    /// Whether ranges and groups are read. A transaction that reads them conflicts with many others, so that other
+    /// reasons
+    /// for conflicts are rarely the only ones.
     reads_wide: bool,
 }
 
@@ -139,15 +144,15 @@ impl Shape {
         };
         let read_all =
             |world: &World, name: &str| Session::begin(world, name.to_owned(), Isolation::Serializable).read_all();
-        history.push(read_all(&world, "whoever reads in the end"));
+        history.push(read_all(&world, "the final reader"));
         let world = world.reopened(|| open(folder, 50));
-        history.push(read_all(&world, "whoever opens it again"));
+        history.push(read_all(&world, "the process that opens it again"));
         history.sort_by_key(|record| record.began);
         history
     }
 }
 
-/// What is wrong with a history, if anything is.
+/// The first error of a history, if it has one.
 fn complaint(history: &[Record]) -> Option<String> {
     let versions = Versions::of(history);
     let circle = find_circle(history, &versions).map(|circle| circle.said);

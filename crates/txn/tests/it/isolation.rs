@@ -1,6 +1,7 @@
 //! The anomalies of transactions, by the names of the Hermitage suite, and what each level does about them.
 //!
-//! Nobody waits for anybody here: where the suite has a transaction blocked, ours goes on and fails when it commits, if it
+//! No transaction waits for another one here: where the suite has a transaction blocked, ours goes on and fails when it
+//! commits, if it
 //! has to.
 
 use std::sync::Arc;
@@ -66,7 +67,7 @@ impl World {
         (self.begin(), self.begin())
     }
 
-    /// What is committed.
+    /// The committed rows.
     fn rows(&self) -> Vec<(i64, String)> {
         self.begin().rows()
     }
@@ -337,7 +338,7 @@ fn g2_two_of_which_one_was_refused_or_took_back_what_the_other_writes() {
         let world = World::new(level);
         let (mut first, mut second) = world.begin_two();
         let savepoint = second.transaction.savepoint();
-        second.insert(3, "30").expect("nobody has one");
+        second.insert(3, "30").expect("no row has one");
         second.transaction.rollback_to(&savepoint);
         second.insert(4, "40").expect("inserted");
         assert_eq!(first.get(4), None);
@@ -355,12 +356,12 @@ fn g2_values_of_a_unique_index_that_a_refused_statement_has_told_of() {
             let (mut first, mut second) = world.begin_two();
             let savepoint = second.transaction.savepoint();
             match is_taken_back {
-                // Nobody has the text.
+                // No row has the text.
                 true => {
                     second.insert(5, "30").expect("inserted");
                     second.transaction.rollback_to(&savepoint);
                 }
-                // Somebody has it.
+                // A row has it.
                 false => drop(second.insert(5, "10").expect_err("it is there")),
             }
             second.insert(4, "40").expect("inserted");
@@ -391,7 +392,8 @@ fn g2_values_of_a_unique_index_that_a_refused_statement_has_told_of() {
     }
 }
 
-/// In the newest snapshot the index would have entries of what the transaction's own row, which it was written over, hides.
+/// In the newest snapshot the index would have entries of what the transaction's own row, which it was written over,
+/// hides.
 #[test]
 fn a_transaction_that_has_lost_a_row_reads_the_same_by_index_as_by_key() {
     for level in LEVELS {
@@ -443,7 +445,7 @@ fn reads_are_validated_by_request_at_every_level() {
             // At serializable who writes nothing ran at its snapshot.
             assert_eq!(second.commit(), at(level, [false, false, !writes]), "{level:?} {writes}");
 
-            // And who deletes it must find nobody who refers to it.
+            // And a transaction that deletes it must find no row that refers to it.
             let (mut first, mut second) = world.begin_two();
             let (start, end) = (second.key(100), second.key(200));
             second.transaction.refresh().expect("a snapshot");
@@ -453,7 +455,7 @@ fn reads_are_validated_by_request_at_every_level() {
             assert!(first.commit());
             assert!(!second.commit(), "{level:?}");
 
-            // What is behind the range is nobody's concern.
+            // Rows after the range do not matter.
             let (mut first, mut second) = world.begin_two();
             second.transaction.validate_range(&start, &end);
             second.delete(2);
@@ -470,7 +472,7 @@ fn duplicates_are_said_as_what_they_are() {
         let world = World::new(level);
         let (mut first, mut second) = world.begin_two();
         first.insert(3, "30").expect("inserted");
-        second.insert(3, "31").expect("nobody has committed one");
+        second.insert(3, "31").expect("no transaction has committed one");
         assert!(first.commit());
         assert!(!second.commit(), "{level:?}");
         let mut third = world.begin();
@@ -496,7 +498,7 @@ fn writes_of_earlier_statements_are_validated_behind_checkpoints_and_savepoints(
     first.set(1, "first statement");
     second.set(1, "between");
     assert!(second.commit());
-    // The snapshot of the first statement is read by nobody any more.
+    // No statement reads the snapshot of the first statement now.
     world.engine.checkpoint().expect("a checkpoint");
     assert_eq!(first.get(2).as_deref(), Some("20"));
     world.engine.checkpoint().expect("a checkpoint");
@@ -543,7 +545,7 @@ fn columnar_tables_are_read_and_written_beside_others() {
         insert(&mut session.transaction, table, &[(77, None)]);
         assert_eq!(session.commit(), at(level, [true, true, false]), "{level:?}");
 
-        // A row that somebody else deletes is lost, as soon as it is noticed.
+        // A row that another transaction deletes is lost as soon as we notice it.
         let mut session = world.begin();
         session.transaction.delete(table, &[5]).expect("deleted");
         let mut other = world.engine.begin().expect("a transaction");

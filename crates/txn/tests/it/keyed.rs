@@ -1,4 +1,5 @@
-//! Keyed tables one rule at a time: what is refused and how it is said, who wins, what old snapshots and other processes see.
+//! Keyed tables, one rule at a time: refusals and their messages, which writer wins, what old snapshots and other
+//! processes see.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -239,7 +240,7 @@ fn an_old_snapshot_reads_on_through_checkpoints_and_holds_nothing_when_it_is_gon
     let before = engine.broker().used_bytes();
     write(&engine, table, 1, "the very last");
     engine.checkpoint().expect("a checkpoint");
-    assert!(engine.broker().used_bytes() <= before, "versions that nobody reads are forgotten");
+    assert!(engine.broker().used_bytes() <= before, "versions that no snapshot reads are forgotten");
 }
 
 #[test]

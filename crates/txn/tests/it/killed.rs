@@ -1,7 +1,9 @@
-//! Processes that are killed at any moment, while they write, recover or make a checkpoint: what was acknowledged is there, what was
-//! not is there whole or not at all, and whoever reads meanwhile sees one state after the other.
+//! Processes that are killed at any moment, while they write, recover or make a checkpoint: what was acknowledged is
+//! there, what was
+//! not is there whole or not at all, and a concurrent reader sees one state after the other.
 //!
-//! One process writes: transaction `n` does what `n` says, and notes `n` in a table of its own. So what has to be there is known
+//! One process writes: transaction `n` does what `n` says, and notes `n` in a table of its own. So what has to be there
+//! is known
 //! from the note alone.
 
 #![allow(clippy::print_stdout)]
@@ -29,7 +31,7 @@ const CHILD_SETTINGS: &str = "ROWMILL_TEST_KILLED_SETTINGS";
 
 const NOTES: TableId = TableId(0);
 const ROWS: TableId = TableId(1);
-/// Transactions behind which the rows begin anew, so that the model stays small.
+/// Transactions after which the rows begin again, so that the model stays small.
 const ROUND: i64 = 400;
 
 pub(crate) fn options(read_only: bool) -> OpenOptions {
@@ -134,7 +136,7 @@ fn process_to_kill() {
     let dir = Path::new(&dir);
     let say = |step: i64| {
         println!("> {step}");
-        std::io::stdout().flush().expect("somebody listens");
+        std::io::stdout().flush().expect("the parent listens");
     };
     let mut options = options(role == "follow");
     let more = std::env::var(CHILD_SETTINGS).unwrap_or_default();
@@ -172,7 +174,7 @@ pub(crate) fn listen(process: &mut Child, mut hear: impl FnMut(i64) + Send + 'st
     })
 }
 
-/// Keeps the last of what is heard.
+/// Keeps the last line that it receives.
 fn keep(last: &Arc<AtomicI64>) -> impl FnMut(i64) + Send + use<> {
     let last = Arc::clone(last);
     move |step| {
@@ -218,7 +220,7 @@ fn a_process_may_be_killed_at_any_moment() {
                 (acknowledged..=acknowledged + kills).contains(&step),
                 "cycle {cycle}: {step} behind {acknowledged}"
             );
-            assert!(seen.load(Ordering::SeqCst) <= step, "cycle {cycle}: somebody has seen what is not there");
+            assert!(seen.load(Ordering::SeqCst) <= step, "cycle {cycle}: a reader has seen a state that is not there");
             let checked = engine.check(&Cancel::new()).expect("a check");
             assert_eq!(problems(&checked), Vec::<String>::new(), "cycle {cycle}");
             (last, kills) = (step, 0);

@@ -1,4 +1,5 @@
-//! Commits of thousands of rows of a keyed table, in order and not, between others and over them, against a map: their rows become
+//! Commits of thousands of rows of a keyed table, in order and not, between others and over them, against a map: their
+//! rows become
 //! recent versions without a copy, are not looked up where the snapshot has none, and go to the log in slices.
 
 use std::collections::BTreeMap;
@@ -117,7 +118,7 @@ impl World for Rows {
                 assert_eq!(error.kind(), ErrorKind::SerializationFailure, "{error}");
                 let of_own = first - 3 * apart..first + count * apart;
                 let is_lost = |number| isolation == Isolation::Serializable || of_own.contains(&number);
-                assert!(written.is_some_and(is_lost), "nobody has written what it writes: {error}");
+                assert!(written.is_some_and(is_lost), "no other transaction has written these rows: {error}");
             }
         }
         drop(view);

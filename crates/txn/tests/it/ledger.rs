@@ -1,7 +1,9 @@
-//! Writers that move amounts between accounts, in keyed and columnar tables at once, so that every state of theirs, and no mixture of two,
+//! Writers that move amounts between accounts, in keyed and columnar tables at once, so that every state of theirs, and
+//! no mixture of two,
 //! adds up.
 //!
-//! Each writer has accounts of its own. A step moves an amount from one of them to another, notes both in the book and counts itself;
+//! Each writer has accounts of its own. A step moves an amount from one of them to another, notes both in the book and
+//! counts itself;
 //! now and then it takes its oldest notes out of the book again, both of a step.
 
 use std::collections::BTreeMap;

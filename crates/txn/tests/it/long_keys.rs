@@ -1,4 +1,5 @@
-//! Indexes of texts of thousands of bytes that begin alike, against a map: order and ranges in both directions, unique ones,
+//! Indexes of texts of thousands of bytes that begin alike, against a map: order and ranges in both directions, unique
+//! ones,
 //! what transactions see themselves and what makes them fail, through checkpoints, reopenings and kills.
 
 use std::cmp::Ordering;
@@ -121,7 +122,7 @@ fn indexes(codec: &TableCodec) -> Vec<IndexId> {
     codec.def().keyed.iter().flat_map(|keyed| &keyed.indexes).map(|index| index.id).collect()
 }
 
-/// What is asked of an index: the values of its first columns, and bounds of the next one.
+/// A question to an index: the values of its first columns, and bounds of the next one.
 struct Asked {
     index: usize,
     equal: Vec<Value>,

@@ -1,4 +1,4 @@
-//! The memory limit: what is held is counted, what is let go of is given back, and a refusal names who asked.
+//! The memory limit: held memory is counted, released memory is given back, and a refusal names the step that asked.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ fn wide(first: i64, count: i64) -> Vec<TestRow> {
     (first..first + count).map(|n| (n, Some(format!("{n:0500}")))).collect()
 }
 
-/// What the rows of open blocks take, and nothing else may while nobody is at work.
+/// The memory of the rows of open blocks. While no statement runs, nothing else may take memory.
 fn open_bytes(engine: &Engine) -> u64 {
     let snapshot = engine.snapshot().expect("a snapshot");
     let tables = snapshot.catalog().all_tables().filter_map(|def| snapshot.table(def.id));
@@ -96,7 +96,7 @@ fn rows_one_by_one_are_refused_at_the_limit() {
             Ok(()) => inserted += 1_000,
             Err(error) => break error,
         }
-        // A statement that reads makes runs of what is pending, and those stay in memory.
+        // A statement that reads turns pending rows into runs, and those stay in memory.
         transaction.view().expect("a view");
     };
     assert_eq!(error.kind(), ErrorKind::MemoryLimit);

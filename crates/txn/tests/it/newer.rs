@@ -1,6 +1,7 @@
-//! A directory that a newer version has written: whoever opens it is told which file is of which version, and writes nothing.
+//! A directory that a newer version has written: opening it reports which file has which version, and writes nothing.
 //!
-//! Each version that is stored anywhere is made a newer one in a copy of a directory with checkpoints, blocks and a log.
+//! Each version that is stored anywhere is made a newer one in a copy of a directory with checkpoints, blocks and a
+//! log.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -141,7 +142,7 @@ fn a_directory_of_a_newer_version_is_refused_and_not_written() {
         assert!(bytes(&dir) == before, "{what}: something was written");
     }
     copy(&original, &dir);
-    let engine = opened(&dir, false).expect("what is of this version opens");
+    let engine = opened(&dir, false).expect("a directory of this version opens");
     let snapshot = engine.snapshot().expect("a snapshot");
     let table = snapshot.catalog().all_tables().next().expect("a table").id;
     assert_eq!(values(&snapshot, table).len() as i64, ROWS);

@@ -1,4 +1,5 @@
-//! A process that may open hardly any file more: what needs one is refused and says why, what was acknowledged stays, and when there are
+//! A process that may open hardly any file more: what needs one is refused and says why, what was acknowledged stays,
+//! and when there are
 //! descriptors again, writing and reading go on.
 //!
 //! Needs `sh`, which lowers the limit of the process that is tested.
@@ -101,7 +102,7 @@ fn process_with_few_files() {
     }
     assert_eq!(descriptors(), before, "what was opened is closed");
     println!("> done");
-    // Nobody reads what the test harness would say.
+    // No process reads the output of the test harness.
     std::process::exit(0);
 }
 
@@ -112,7 +113,7 @@ fn write(dir: &Path) {
     drop(engine);
     let (mut closed, mut refused, mut last) = (0, 0, 0);
     for free in 0..=ENOUGH {
-        // What was never opened is opened with few, and what is open works on with few.
+        // A database that was never opened opens with few descriptors, and an open one works on with few.
         let taken = leave(free);
         let opened = open(dir, false).inspect_err(|error| check(error, dir));
         drop(taken);

@@ -65,7 +65,7 @@ impl Reader {
         assert_eq!(self.order(&format!("release {name}")), "released");
     }
 
-    /// Opens the directory anew.
+    /// Opens the directory again.
     pub(crate) fn reopen(&mut self) {
         assert_eq!(self.order("reopen"), "open");
     }
@@ -117,7 +117,7 @@ fn another_process() {
     };
     let answer = |text: &str| {
         println!("> {text}");
-        std::io::stdout().flush().expect("somebody listens");
+        std::io::stdout().flush().expect("the parent listens");
     };
     let mut engine = Some(open());
     let mut held: HashMap<String, Arc<Snapshot>> = HashMap::new();
@@ -150,6 +150,6 @@ fn another_process() {
             _ => panic!("unknown order {order}"),
         }
     }
-    // Nobody reads what the test harness would say.
+    // No process reads the output of the test harness.
     std::process::exit(0);
 }

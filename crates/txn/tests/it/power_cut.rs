@@ -1,4 +1,5 @@
-//! A real file system that fails: ext4 on a loop device, which is shut down in the middle of everything, so that nothing that was not
+//! A real file system that fails: ext4 on a loop device, which is shut down in the middle of everything, so that
+//! nothing that was not
 //! synced reaches the device, and mounted again; or which is full.
 //!
 //! Needs root and loop devices, and says so where it skips.
@@ -72,7 +73,7 @@ impl Loop {
     fn come_back(&self) {
         let begun = Instant::now();
         while !self.unmount() {
-            assert!(begun.elapsed() < Duration::from_secs(10), "somebody holds {}", self.at.display());
+            assert!(begun.elapsed() < Duration::from_secs(10), "a process holds {}", self.at.display());
             std::thread::sleep(Duration::from_millis(10));
         }
         assert!(self.mount(), "{} in {} is mounted again", self.image.display(), self.folder.path().display());
@@ -90,7 +91,8 @@ pub(crate) fn run(program: &str, args: &[&str]) -> bool {
     quiet.is_ok_and(|status| status.success())
 }
 
-/// Cuts the power `cuts` times while a process writes with `settings`. A transaction that was acknowledged longer than `bound` before has
+/// Cuts the power `cuts` times while a process writes with `settings`. A transaction that was acknowledged longer than
+/// `bound` before has
 /// to be there. Says how often one was missing that was acknowledged at all; `None` if nothing can be cut here.
 fn cut_power(cuts: usize, settings: &str, bound: Duration) -> Option<usize> {
     let disk = Loop::make(192)?;
@@ -217,7 +219,8 @@ fn each_kind_of_write_is_refused_on_a_full_disk_and_heals() {
     let engine = open(false).expect("the directory opens");
     let table = create(&engine, "Filler");
     let mut next = 0;
-    // Rows that are too few for a block go to the log alone, and to the base with a checkpoint; others go to blocks at once.
+    // Rows that are too few for a block go to the log alone, and to the base with a checkpoint; others go to blocks at
+    // once.
     let mut add = |engine: &Arc<Engine>, count: i64, bytes: usize| {
         let rows: Vec<TestRow> = (next..next + count).map(|n| (n, Some(format!("{n:0bytes$}")))).collect();
         let mut transaction = engine.begin()?;

@@ -1,5 +1,6 @@
-//! Directories that may be read and not written: a mount that takes no writes, and a user that may not write. Reading works, writing is
-//! refused with what stands in the way, and nobody writes what such a reader reads, whom no writer could see.
+//! Directories that may be read and not written: a mount that takes no writes, and a user that may not write. Reading
+//! works, writing is
+//! refused with the reason, and no process may write while such a reader reads, because no writer could see it.
 //!
 //! Needs root, and says so where it skips.
 
@@ -21,7 +22,7 @@ use crate::support::{create, insert, values};
 /// Names directory and user to the process of [`process_that_may_not_write`].
 const CHILD_DIR: &str = "ROWMILL_TEST_READ_ONLY_DIR";
 
-/// Somebody who owns nothing.
+/// A user who owns nothing.
 const NOBODY: &str = "65534";
 
 /// A folder under another path, through which nothing can be written.
@@ -75,7 +76,7 @@ fn check(dir: &Path) {
 
 /// Opens a directory that a process writes that cannot see who reads here.
 fn check_written(dir: &Path) {
-    let error = Engine::open(dir, options(true)).expect_err("what is read could be written over");
+    let error = Engine::open(dir, options(true)).expect_err("the rows that are read could be written over");
     assert_eq!(error.kind(), ErrorKind::Locked, "{error:?}");
     assert!(error.message().contains("cannot see"), "{error:?}");
 }
@@ -89,7 +90,7 @@ fn a_file_system_that_takes_no_writes_is_read() {
         return;
     };
     check(&mount.0);
-    // Also where nobody ever opened what was copied there.
+    // Also if no process ever opened the copied directory.
     for name in ["LOCK", "base.lmdb-lock"] {
         fs::remove_file(dir.join(name)).expect("it is there");
     }
@@ -102,13 +103,13 @@ fn a_file_system_that_takes_no_writes_is_read() {
     check_written_by_another(&mount.0);
     drop(writer);
     check_kept_out(&mount.0, &dir);
-    Engine::open(&dir, options(false)).expect("nobody reads");
+    Engine::open(&dir, options(false)).expect("no process reads");
 }
 
 /// Who reads without being seen keeps everybody out who would write.
 fn check_kept_out(read: &Path, dir: &Path) {
     let reader = Reader::start(read);
-    let error = Engine::open(dir, options(false)).expect_err("somebody reads who cannot be seen");
+    let error = Engine::open(dir, options(false)).expect_err("a reader that writers cannot see");
     assert_eq!(error.kind(), ErrorKind::Locked, "{error:?}");
     assert!(error.message().contains("is read by"), "{error:?}");
     fs::remove_file(dir.join("LOCK")).expect("who tried has made it");
@@ -144,7 +145,7 @@ fn process_that_may_not_write() {
     println!("> done");
 }
 
-/// Lets everybody read all of a folder, and nobody write it.
+/// Lets every user read all of a folder, and no user write it.
 fn take_away_writes(path: &Path) {
     let is_dir = path.is_dir();
     if is_dir {

@@ -1,5 +1,7 @@
-//! What keyed tables refuse: rows that break a rule, keys that are too long, work that has come to its deadline or to a limit of
-//! memory, disks and mappings that are full. Each says why, undoes what it was about and nothing else, and once there is room again all goes on.
+//! What keyed tables refuse: rows that break a rule, keys that are too long, work that has come to its deadline or to a
+//! limit of
+//! memory, disks and mappings that are full. Each says why, undoes what it was about and nothing else, and once there
+//! is room again all goes on.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -99,7 +101,7 @@ fn a_row_that_breaks_a_rule_is_refused_and_its_transaction_goes_on() {
         let updated = transaction.update_row(table, &old, values);
         match is_own_code {
             true => {
-                updated.expect("its own code is in nobody's way");
+                updated.expect("its own code is in no other row's way");
                 let moved = transaction.get(table, &[ValueRef::Text("c")]).expect("read").expect("it was moved");
                 transaction.update_row(table, &moved, &text_row("b", 2, "abc", "first")).expect("moved back");
             }
@@ -128,14 +130,15 @@ fn keys_are_as_long_as_the_base_keeps_them_and_no_longer() {
     });
     let longest = longest.expect("one is short enough");
     transaction.commit().expect("committed");
-    // What is accepted is kept.
+    // Accepted rows are kept.
     engine.checkpoint().expect("a checkpoint");
     drop(engine);
     let engine = crate::support::open(folder.path(), 50);
     let mut transaction = engine.begin().expect("a transaction");
     assert_eq!(note_of(&transaction, table, &longest).as_deref(), Some("long"));
 
-    // An index in which what a row has is too long, shortened and beside its primary key, is not made, and the transaction has
+    // An index in which what a row has is too long, shortened and beside its primary key, is not made, and the
+    // transaction has
     // what it had.
     let (b, c, long) = ("b".repeat(1_000), "c".repeat(1_000), "y".repeat(3_000));
     transaction.insert_row(table, &text_row(&b, 2, "abc", &long)).expect("a note is no key");
@@ -193,7 +196,8 @@ fn long_work_on_a_table_ends_at_its_deadline_and_leaves_the_table_as_it_was() {
         transaction.create_index(table, index()).expect("the name is free");
         transaction.rollback();
         assert_eq!(engine.broker().used_bytes(), before);
-        // A commit is made, or not, as a whole: nobody is told of a deadline who would then have to ask what became of it.
+        // A commit is made, or not, as a whole: a caller must never learn of a deadline and then have to ask whether it
+        // committed.
         let mut transaction = engine.begin().expect("a transaction");
         put(&mut transaction, table, 9_000, "committed").expect("inserted");
         transaction.set_cancel(over);
@@ -290,7 +294,7 @@ fn a_full_disk_refuses_commits_and_checkpoints_of_keyed_rows_and_heals() {
     // Whether the log has what the base has not.
     let mut is_behind = true;
     for round in 0..4 {
-        // No file can be made any more, and segments of the log are short.
+        // No further file can be made, and segments of the log are short.
         plan.fail_from(Call::Open, 1, Fault::NoSpace);
         base.is_full.store(true, Ordering::Relaxed);
         let mut refused = 0;
@@ -365,7 +369,7 @@ fn a_mapping_that_a_reader_keeps_from_growing_refuses_checkpoints_and_no_commits
     }
     assert!(refused > 0, "the mapping was large enough");
     drop(held);
-    engine.checkpoint().expect("nobody reads any more");
+    engine.checkpoint().expect("no reader is left");
     assert_eq!(found(&engine, table), there);
     drop(engine);
     assert_eq!(found(&open(), table), there);

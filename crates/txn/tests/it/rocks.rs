@@ -112,11 +112,11 @@ fn a_vacuum_gives_back_what_was_deleted() {
     };
     change(false);
     engine.vacuum(&Cancel::new()).expect("a vacuum");
-    let full = engine.held_back().expect("what is held").base.file_bytes;
+    let full = engine.held_back().expect("the space that is held").base.file_bytes;
     assert!(full > 4_000_000, "{full}");
     change(true);
     engine.vacuum(&Cancel::new()).expect("a vacuum");
-    let empty = engine.held_back().expect("what is held").base.file_bytes;
+    let empty = engine.held_back().expect("the space that is held").base.file_bytes;
     assert!(empty < 100_000, "{empty}");
     let checked = engine.check(&Cancel::new()).expect("a check");
     assert!(checked.iter().all(|found| found.problem.is_none()), "{checked:?}");

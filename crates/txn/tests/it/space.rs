@@ -1,4 +1,4 @@
-//! What is on disk is what the manifest names: after aborts, drops, merges and reopening.
+//! The disk has exactly the extents that the manifest names: after aborts, drops, merges and reopening.
 
 use std::io::ErrorKind;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! ANALYZE: what it finds out is a part of the committed state, and nobody who writes is in its way or it in theirs.
+//! ANALYZE: its results are part of the committed state, and it and writers do not wait for each other.
 
 use std::ops::Bound;
 use std::path::Path;

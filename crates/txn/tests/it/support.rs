@@ -63,7 +63,8 @@ pub(crate) fn insert(transaction: &mut Transaction, table: TableId, rows: &[Test
 /// A live row: where it is in the columns of its block or run, and its number.
 pub(crate) type LiveRow = (usize, u64);
 
-/// Goes through the live rows of a table: `each` gets all columns of a block or run, and those of its rows that are live.
+/// Goes through the live rows of a table: `each` gets all columns of a block or run, and those of its rows that are
+/// live.
 pub(crate) fn walk(snapshot: &Snapshot, table: TableId, each: &mut dyn FnMut(&[ArrayRef], &[LiveRow])) -> Result<()> {
     let table = snapshot.table(table).expect("the table exists");
     let def = Arc::clone(table.table());
@@ -152,7 +153,8 @@ pub(crate) fn values(snapshot: &Snapshot, table: TableId) -> Vec<TestRow> {
     read(snapshot, table).expect("the table is read").into_iter().map(|(_, row)| row).collect()
 }
 
-/// How often a test samples: `usual` times, `long` times with `ROWMILL_LONG=1`, or as often as the variable `name` says.
+/// How often a test samples: `usual` times, `long` times with `ROWMILL_LONG=1`, or as often as the variable `name`
+/// says.
 pub(crate) fn times(name: &str, usual: usize, long: usize) -> usize {
     match std::env::var(name) {
         Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name} is a number, not {text}")),

@@ -1,4 +1,4 @@
-//! Vacuum: space is given back, whoever reads goes on, and whatever ends it leaves the base as it was or as it is to be.
+//! Vacuum: space is given back, readers go on, and an interruption at any step leaves the old base or the new one.
 
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
@@ -120,7 +120,7 @@ fn who_reads_an_older_state_goes_on_in_this_process_and_in_others() {
         add(&engine, table, round * 10_000, 500);
         add(&engine, columnar, round * 10_000, 500);
         let vacuumed = engine.vacuum(&go_on()).expect("a vacuum");
-        assert!(vacuumed.bytes_held > 0, "somebody reads: {vacuumed:?}");
+        assert!(vacuumed.bytes_held > 0, "a process reads: {vacuumed:?}");
         assert_eq!(base_files(folder.path()).len() as i64, round + 2, "{:?}", base_files(folder.path()));
         assert_eq!([digest(&values(&old, table)), digest(&values(&old, columnar))], before);
         assert_eq!([holds.held("old", table), holds.held("old", columnar)], before);
@@ -272,14 +272,15 @@ fn whatever_a_crash_leaves_of_a_vacuum_is_opened_as_one_of_the_two() {
             assert_whole(&engine);
         }
     }
-    // A base that is lost is not made anew.
+    // A base that is lost is not made again.
     copy(&made, &dir);
     fs::remove_file(dir.join("base-1.lmdb")).expect("removed");
     let error = Engine::open(&dir, OpenOptions::default()).expect_err("its base is lost");
     assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
 }
 
-/// The other side of [`a_process_that_is_killed_while_it_vacuums_loses_nothing`]. Does nothing when it is run as a test.
+/// The other side of [`a_process_that_is_killed_while_it_vacuums_loses_nothing`]. Does nothing when it is run as a
+/// test.
 #[test]
 fn process_that_vacuums() {
     let Some(dir) = std::env::var_os(CHILD_DIR) else { return };
@@ -327,7 +328,7 @@ fn a_process_that_is_killed_while_it_vacuums_loses_nothing() {
                 acknowledged = numbers;
             }
         }
-        // Who only reads sees it before anybody mends it.
+        // A process that only reads sees it before a writer mends it.
         if round % 3 == 0 {
             reader.reopen();
         }

@@ -1,4 +1,5 @@
-//! What runs while a disk fails, a power cut comes or a process is killed: transactions over an engine, and what has to be there after each.
+//! What runs while a disk fails, a power cut comes or a process is killed: transactions over an engine, and what has to
+//! be there after each.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -53,14 +54,15 @@ pub(crate) struct Acknowledged {
     /// Calls of the disk before it began and when it was acknowledged.
     pub(crate) began: usize,
     pub(crate) ended: usize,
-    /// What is there after it.
+    /// The content after it.
     pub(crate) content: Content,
 }
 
 /// Where a workload runs.
 pub(crate) struct Stage<'a> {
     pub(crate) open: &'a dyn Fn() -> Result<Arc<Engine>>,
-    /// Whether what the disk does is recorded: then what runs in the background comes to rest now and then, so that there is something
+    /// Whether what the disk does is recorded: then what runs in the background comes to rest now and then, so that
+    /// there is something
     /// to record.
     pub(crate) is_recorded: bool,
 }
@@ -81,7 +83,8 @@ impl Workload {
         Workload { engine, plan, content, acknowledged: vec![empty], errors, unknown: None }
     }
 
-    /// Runs `change`, which does to the content what it does to the transaction, and commits. A failure changes nothing.
+    /// Runs `change`, which does to the content what it does to the transaction, and commits. A failure changes
+    /// nothing.
     pub(crate) fn commit(&mut self, change: impl FnOnce(&mut Transaction, &mut Content) -> Result<()>) {
         let mut content = self.content.clone();
         let began = self.plan.records().len();
@@ -124,7 +127,7 @@ impl Workload {
         }
         self.engine = (stage.open)().or_else(|_| (stage.open)()).unwrap_or_else(|_| {
             self.plan.clear();
-            (stage.open)().expect("nothing fails any more")
+            (stage.open)().expect("nothing fails now")
         });
         let found = try_content_of(&self.engine).unwrap_or_else(|_| {
             self.plan.clear();
@@ -146,7 +149,7 @@ impl Workload {
     }
 }
 
-/// A name, and what is done.
+/// A name, and the steps.
 pub(crate) type Named = (&'static str, fn(&mut Workload, &Stage<'_>));
 
 pub(crate) const WORKLOADS: [Named; 7] = [
@@ -275,7 +278,7 @@ fn definitions(work: &mut Workload, stage: &Stage<'_>) {
     }
 }
 
-/// Each time the log is read again, and what is there is written on.
+/// Each time the log is read again, and the workload continues from the rows that are there.
 fn reopenings(work: &mut Workload, stage: &Stage<'_>) {
     work.commit(|transaction, content| create(transaction, content, "A"));
     for round in 0..4 {

@@ -180,7 +180,7 @@ fn g1a_what_was_aborted_or_taken_back_and_g1b_what_was_written_over_are_found_wh
 
         let mut hand = two_rows(level, 1);
         hand.reads(1, 1, 77);
-        assert!(hand.has_fault("nobody has written 77"), "{level:?}");
+        assert!(hand.has_fault("no transaction has written 77"), "{level:?}");
         let mut hand = two_rows(level, 1);
         hand.see(1, 1, Sight::Row(Row { group: 5, ..row(1) }));
         assert!(hand.has_fault("and T0 wrote [1] in group 0"), "{level:?}");
@@ -411,7 +411,7 @@ fn statements_stay_with_an_old_snapshot_and_commits_fail_only_of_those_who_have_
 
         let record = &mut hand.records[1];
         (record.asked, record.commit) = (Some(record.ended), None);
-        assert_eq!(hand.has_fault("it could not commit, and nobody was faster"), !has_lost, "{case}");
+        assert_eq!(hand.has_fault("it could not commit, and no other commit was first"), !has_lost, "{case}");
         hand.records[1].commit = Some(3);
         assert_eq!(hand.has_fault("it has committed, and T2 was faster"), has_lost, "{case}");
     }

@@ -1,4 +1,5 @@
-//! What a single transaction of a history shows to be wrong, without a circle: reads of what was never committed, or not as it
+//! What a single transaction of a history shows to be wrong, without a circle: reads of what was never committed, or
+//! not as it
 //! was committed, or not in the snapshot; updates that are lost; values that two rows have.
 
 use std::collections::BTreeMap;
@@ -80,7 +81,7 @@ fn fault_of_row(fates: &BTreeMap<u64, (&Record, &Row, Fate)>, row: &Row) -> Opti
     for id in &row.ids {
         let is_last = *id == row.id();
         match fates.get(id) {
-            None => return Some(format!("and nobody has written {id}")),
+            None => return Some(format!("and no transaction has written {id}")),
             Some((writer, _, Fate::Aborted)) => {
                 return Some(format!("G1a: {} wrote {id} and did not commit", writer.name));
             }
@@ -101,8 +102,10 @@ fn fault_of_row(fates: &BTreeMap<u64, (&Record, &Row, Fate)>, row: &Row) -> Opti
 
 /// Snapshots without a commit that was acknowledged before, or that change where they must not.
 ///
-/// At read committed a transaction that has lost stays with the snapshot that it has, since it cannot commit: nobody else does. To
-/// have lost somebody has to have committed what it has written ([`find_rival`]), and to have begun with that before the statement
+/// At read committed a transaction that has lost stays with the snapshot that it has, since it cannot commit: no other
+/// one does. To
+/// have lost, another transaction must have committed what it has written ([`find_rival`]), and to have begun with that
+/// before the statement
 /// had its snapshot, since the engine knows commits before they are acknowledged.
 fn stale_snapshots(history: &[Record], record: &Record) -> Vec<String> {
     let each_statement = record.level == Isolation::ReadCommitted;
@@ -133,7 +136,8 @@ fn stale_snapshots(history: &[Record], record: &Record) -> Vec<String> {
     faults
 }
 
-/// Who has committed, of those that may have, what one has written too, behind the snapshot over which it has. A slot that was
+/// Who has committed, of those that may have, what one has written too, behind the snapshot over which it has. A slot
+/// that was
 /// taken and given up again has been written.
 fn find_rival<'h>(history: &'h [Record], own: &Entries, may_be: impl Fn(&Record) -> bool) -> Option<(&'h str, Entry)> {
     let is_met = |other: &Record, (entry, touched): (&Entry, &Touched)| match *entry {
@@ -160,7 +164,7 @@ fn wrong_ends(history: &[Record], record: &Record) -> Vec<String> {
     let has_failed = record.commit.is_none() && record.asked.is_some() && is_by_writes;
     let may_be = |other: &Record| other.asked < Some(record.ended);
     let failed = (has_failed && find_rival(history, &record.entries, may_be).is_none())
-        .then(|| "it could not commit, and nobody was faster".to_owned());
+        .then(|| "it could not commit, and no other commit was first".to_owned());
     lost.into_iter().chain(failed).collect()
 }
 

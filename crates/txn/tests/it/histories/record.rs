@@ -12,7 +12,8 @@ pub(super) struct Row {
     pub(super) group: i64,
     /// Of a unique index.
     pub(super) slot: Option<i64>,
-    /// Of the writes that have made it, each of which has an id of its own: all since the row came into being in a history of
+    /// Of the writes that have made it, each of which has an id of its own: all since the row came into being in a
+    /// history of
     /// lists, the last in one of registers.
     pub(super) ids: Vec<u64>,
 }
@@ -91,7 +92,7 @@ impl fmt::Display for Sight {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Entry {
     Key(i64),
-    /// That a slot is a key's. Somebody else's is in the way too.
+    /// That a slot is a key's. That of another session is in the way too.
     Slot(i64, i64),
 }
 
@@ -123,7 +124,7 @@ pub(super) struct Operation {
     pub(super) taken: Option<(i64, Vec<i64>)>,
     /// What the transaction had written itself by then.
     pub(super) own: Entries,
-    /// The commit is to fail if somebody else has written what was seen, whatever the level.
+    /// The commit must fail if another transaction has written a row that was seen, at every level.
     pub(super) is_locking: bool,
 }
 

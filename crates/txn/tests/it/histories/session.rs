@@ -20,7 +20,8 @@ pub(super) struct World {
     groups: IndexId,
     /// Keys are numbers below it.
     pub(super) keys: i64,
-    /// Whether rows list all writes since they came into being, and stay. Otherwise they have the last, and come and go.
+    /// Whether rows list all writes since they came into being, and stay. Otherwise they have the last, and come and
+    /// go.
     pub(super) of_lists: bool,
     /// Whether statements read ranges and groups.
     reads_wide: bool,
@@ -419,7 +420,8 @@ impl<'w> Session<'w> {
         self.note_write(key, Some(&found.value), None);
     }
 
-    /// Puts a row at a key, in the place of the one that was found at `from`, or goes back to `before` if that is refused.
+    /// Puts a row at a key, in the place of the one that was found at `from`, or goes back to `before` if that is
+    /// refused.
     fn put(
         &mut self,
         operation: &mut Operation,

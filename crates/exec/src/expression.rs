@@ -35,9 +35,8 @@ pub struct ExpressionFunction {
 }
 
 impl ExpressionFunction {
-    /// Makes a function from `expr`, whose columns are positions in the operator's input. All evaluations use the
-    /// limit of
-    /// [`with_result_limit`] that is in force now.
+    /// Makes a function from `expr`, whose columns are positions in the operator's input. All evaluations use the limit
+    /// of [`with_result_limit`] that is in force now.
     pub fn new(expr: &ScalarExpr) -> Result<ExpressionFunction> {
         let (expr, columns) = compact(expr);
         Ok(ExpressionFunction {

@@ -1,6 +1,5 @@
 //! How often a transaction on keyed tables asks the heap for memory: a handful of times for its commit, and not for
-//! what it
-//! reads and writes.
+//! what it reads and writes.
 
 #[path = "../../benches/tpcc/world.rs"]
 mod world;
@@ -19,8 +18,7 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 const ROUNDS: u64 = 200;
 
 /// Allocations of a new order: of its snapshot's state and of the snapshot, a node of a map, chunks of the versions now
-/// and
-/// then, and what the threads behind do meanwhile.
+/// and then, and what the threads behind do meanwhile.
 const NEW_ORDER_MAX: f64 = 15.0;
 
 /// One test, since all threads are counted.

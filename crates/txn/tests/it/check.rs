@@ -37,8 +37,7 @@ fn delete(engine: &Arc<Engine>, table: TableId, doomed: impl Fn(i64) -> bool) {
 }
 
 /// Tables with blocks, sparse and merged ones among them, recent rows, deletes, and columns and tables that came and
-/// went. The
-/// base has a part of it, the log the rest.
+/// went. The base has a part of it, the log the rest.
 pub(crate) fn fill(engine: &Arc<Engine>) {
     let [many, sparse, recent, gone] = ["Many", "Sparse", "Recent", "Gone"].map(|name| create(engine, name));
     add(engine, many, 0, 4_000);

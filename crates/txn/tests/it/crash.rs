@@ -2,9 +2,8 @@
 //! acknowledged.
 //!
 //! A disk that records every call and a base that notes when it was written run the workloads. The record of each is
-//! then cut at
-//! every call, each change that was not synced by then is kept, lost or torn, and what remains is opened, read, checked
-//! for waste and written to.
+//! then cut at every call, each change that was not synced by then is kept, lost or torn, and what remains is opened,
+//! read, checked for waste and written to.
 
 #![allow(clippy::print_stdout)]
 

@@ -1,7 +1,6 @@
 //! A random history of tables and columns that come and go, with their rows, against a model in memory: transactions
-//! that commit or
-//! not, loaded blocks, deletes, truncation, savepoints, merges in the background, checkpoints, old snapshots and
-//! reopening.
+//! that commit or not, loaded blocks, deletes, truncation, savepoints, merges in the background, checkpoints, old
+//! snapshots and reopening.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -3,10 +3,8 @@
 //! A library in front of the system's (`faults.c`) counts them and has the one or the other fail.
 //!
 //! A process with that library makes a directory, works on it, closes and opens it, and says what each transaction led
-//! to. However a call
-//! fails, there are errors that say what happened to which file, reading goes on, and what was acknowledged is there
-//! when the
-//! directory is opened without the library.
+//! to. However a call fails, there are errors that say what happened to which file, reading goes on, and what was
+//! acknowledged is there when the directory is opened without the library.
 //!
 //! Needs Linux and a C compiler, and says so where it skips.
 
@@ -356,8 +354,7 @@ impl Case<'_> {
 }
 
 /// Has calls on files of `part` fail in the ways that are `meant`, each in a process of its own: all of them, or about
-/// as many as
-/// `samples` says.
+/// as many as `samples` says.
 fn fail_calls(part: &str, writes: bool, samples: usize, meant: fn(&str, Fault) -> bool) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let Some(library) = library(folder.path()) else { return };

@@ -1,6 +1,5 @@
 //! Processes that read beside the one that writes: each snapshot stays readable to its end, sees what was committed
-//! when
-//! it began, and holds space back no longer than it lives.
+//! when it began, and holds space back no longer than it lives.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -77,8 +76,7 @@ fn wait_for_merge(engine: &Engine, table: TableId) {
 }
 
 /// Bytes of the pages of column files that hold anything. The blocks of a file are no measure after many holes: some
-/// file
-/// systems keep the list of a file's pieces in a block of its own.
+/// file systems keep the list of a file's pieces in a block of its own.
 fn data_bytes(engine: &Engine) -> u64 {
     let tables = engine.path().expect("on disk").join("tables");
     let files = |folder: &Path| -> Vec<PathBuf> {

@@ -1,16 +1,13 @@
 //! Random histories of transactions that run at once, and whether what they have seen is what their levels promise.
 //!
 //! Sessions read rows by key, by range and by index, write, insert, delete and move them, and go back to savepoints,
-//! beside
-//! checkpoints; every write has an id of its own, so that each read tells whose it is. Of that the dependencies between
-//! transactions follow (`histories/dependencies.rs`), in which there must be no circle that the level does not allow,
-//! and what is
-//! wrong without one (`histories/faults.rs`).
+//! beside checkpoints; every write has an id of its own, so that each read tells whose it is. Of that the dependencies
+//! between transactions follow (`histories/dependencies.rs`), in which there must be no circle that the level does not
+//! allow, and what is wrong without one (`histories/faults.rs`).
 //!
 //! Half of the histories are of one thread that goes from session to session, and so the same each time; the others are
-//! of
-//! threads. A failure names the seed: `ROWMILL_SEED=7 ROWMILL_HISTORIES=1` runs that alone. `ROWMILL_SECONDS=3600` goes
-//! on from seed to seed for an hour.
+//! of threads. A failure names the seed: `ROWMILL_SEED=7 ROWMILL_HISTORIES=1` runs that alone. `ROWMILL_SECONDS=3600`
+//! goes on from seed to seed for an hour.
 
 mod anomalies;
 mod dependencies;
@@ -41,8 +38,7 @@ struct Shape {
     keys: i64,
     sessions: usize,
     /// Whether ranges and groups are read. A transaction that reads them conflicts with many others, so that other
-    /// reasons
-    /// for conflicts are rarely the only ones.
+    /// reasons for conflicts are rarely the only ones.
     reads_wide: bool,
 }
 

@@ -1,6 +1,5 @@
 //! Runs random histories against a model: steps of transactions, checkpoints, merges in the background, old snapshots,
-//! reopening, and what a
-//! process would leave that is killed.
+//! reopening, and what a process would leave that is killed.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -80,8 +79,7 @@ pub(crate) fn live(world: &mut impl World, dice: &mut Dice, steps: usize, rows_p
 }
 
 /// Runs `history` with seeds from `first` on, in a folder each and with blocks of few rows or many. From another seed
-/// on with
-/// `ROWMILL_SEED=1`, as many as `ROWMILL_HISTORIES` says.
+/// on with `ROWMILL_SEED=1`, as many as `ROWMILL_HISTORIES` says.
 pub(crate) fn of_seeds(first: usize, usual: usize, history: impl Fn(u64, usize, &Path)) {
     let first = times("ROWMILL_SEED", first, first) as u64;
     for seed in first..first + times("ROWMILL_HISTORIES", usual, 4_000) as u64 {

@@ -1,8 +1,7 @@
 //! The anomalies of transactions, by the names of the Hermitage suite, and what each level does about them.
 //!
 //! No transaction waits for another one here: where the suite has a transaction blocked, ours goes on and fails when it
-//! commits, if it
-//! has to.
+//! commits, if it has to.
 
 use std::sync::Arc;
 

@@ -1,6 +1,5 @@
 //! A random history of a keyed table against a map: rows and both indexes in both directions, transactions that commit
-//! or not
-//! or lose against another, savepoints, emptying, old snapshots, checkpoints, reopening and kills.
+//! or not or lose against another, savepoints, emptying, old snapshots, checkpoints, reopening and kills.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

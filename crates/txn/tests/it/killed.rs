@@ -1,10 +1,8 @@
 //! Processes that are killed at any moment, while they write, recover or make a checkpoint: what was acknowledged is
-//! there, what was
-//! not is there whole or not at all, and a concurrent reader sees one state after the other.
+//! there, what was not is there whole or not at all, and a concurrent reader sees one state after the other.
 //!
 //! One process writes: transaction `n` does what `n` says, and notes `n` in a table of its own. So what has to be there
-//! is known
-//! from the note alone.
+//! is known from the note alone.
 
 #![allow(clippy::print_stdout)]
 

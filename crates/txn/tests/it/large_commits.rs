@@ -1,6 +1,6 @@
 //! Commits of thousands of rows of a keyed table, in order and not, between others and over them, against a map: their
-//! rows become
-//! recent versions without a copy, are not looked up where the snapshot has none, and go to the log in slices.
+//! rows become recent versions without a copy, are not looked up where the snapshot has none, and go to the log in
+//! slices.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,6 +1,5 @@
 //! Writers that move amounts between accounts, in keyed and columnar tables at once, so that every state of theirs, and
-//! no mixture of two,
-//! adds up.
+//! no mixture of two, adds up.
 //!
 //! Each writer has accounts of its own. A step moves an amount from one of them to another, notes both in the book and
 //! counts itself;

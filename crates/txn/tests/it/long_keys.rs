@@ -1,6 +1,5 @@
 //! Indexes of texts of thousands of bytes that begin alike, against a map: order and ranges in both directions, unique
-//! ones,
-//! what transactions see themselves and what makes them fail, through checkpoints, reopenings and kills.
+//! ones, what transactions see themselves and what makes them fail, through checkpoints, reopenings and kills.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;

@@ -1,6 +1,5 @@
 //! A process that may open hardly any file more: what needs one is refused and says why, what was acknowledged stays,
-//! and when there are
-//! descriptors again, writing and reading go on.
+//! and when there are descriptors again, writing and reading go on.
 //!
 //! Needs `sh`, which lowers the limit of the process that is tested.
 

@@ -1,6 +1,5 @@
 //! A real file system that fails: ext4 on a loop device, which is shut down in the middle of everything, so that
-//! nothing that was not
-//! synced reaches the device, and mounted again; or which is full.
+//! nothing that was not synced reaches the device, and mounted again; or which is full.
 //!
 //! Needs root and loop devices, and says so where it skips.
 
@@ -92,8 +91,8 @@ pub(crate) fn run(program: &str, args: &[&str]) -> bool {
 }
 
 /// Cuts the power `cuts` times while a process writes with `settings`. A transaction that was acknowledged longer than
-/// `bound` before has
-/// to be there. Says how often one was missing that was acknowledged at all; `None` if nothing can be cut here.
+/// `bound` before has to be there. Says how often one was missing that was acknowledged at all; `None` if nothing can
+/// be cut here.
 fn cut_power(cuts: usize, settings: &str, bound: Duration) -> Option<usize> {
     let disk = Loop::make(192)?;
     prepare(&disk.directory());

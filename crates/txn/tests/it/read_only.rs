@@ -1,6 +1,6 @@
 //! Directories that may be read and not written: a mount that takes no writes, and a user that may not write. Reading
-//! works, writing is
-//! refused with the reason, and no process may write while such a reader reads, because no writer could see it.
+//! works, writing is refused with the reason, and no process may write while such a reader reads, because no writer
+//! could see it.
 //!
 //! Needs root, and says so where it skips.
 

@@ -1,7 +1,6 @@
 //! What keyed tables refuse: rows that break a rule, keys that are too long, work that has come to its deadline or to a
-//! limit of
-//! memory, disks and mappings that are full. Each says why, undoes what it was about and nothing else, and once there
-//! is room again all goes on.
+//! limit of memory, disks and mappings that are full. Each says why, undoes what it was about and nothing else, and
+//! once there is room again all goes on.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -138,8 +137,7 @@ fn keys_are_as_long_as_the_base_keeps_them_and_no_longer() {
     assert_eq!(note_of(&transaction, table, &longest).as_deref(), Some("long"));
 
     // An index in which what a row has is too long, shortened and beside its primary key, is not made, and the
-    // transaction has
-    // what it had.
+    // transaction has what it had.
     let (b, c, long) = ("b".repeat(1_000), "c".repeat(1_000), "y".repeat(3_000));
     transaction.insert_row(table, &text_row(&b, 2, "abc", &long)).expect("a note is no key");
     let notes = || IndexSpec { name: "notes".into(), parts: vec![part(3)], unique: false };

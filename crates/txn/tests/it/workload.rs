@@ -62,8 +62,7 @@ pub(crate) struct Acknowledged {
 pub(crate) struct Stage<'a> {
     pub(crate) open: &'a dyn Fn() -> Result<Arc<Engine>>,
     /// Whether what the disk does is recorded: then what runs in the background comes to rest now and then, so that
-    /// there is something
-    /// to record.
+    /// there is something to record.
     pub(crate) is_recorded: bool,
 }
 

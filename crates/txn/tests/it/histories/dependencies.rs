@@ -2,26 +2,22 @@
 //! do.
 //!
 //! The dependencies are Adya's: `ww` to the writer of the next version of a key, `wr` to the reader of a version, `rw`
-//! from
-//! a reader to the writer of the next version, and in time from one that was over to those that began later. A
-//! condition that was asked
-//! depends on the write that made it so, and its reader comes before the first write that makes it otherwise.
+//! from a reader to the writer of the next version, and in time from one that was over to those that began later. A
+//! condition that was asked depends on the write that made it so, and its reader comes before the first write that
+//! makes it otherwise.
 //!
 //! What each level promises, in numbers: let s(T) be the commit that T reads, and c(T) its own, where T writes nothing
 //! s(T).
 //!
 //! * `ww`, `wr` and time from T to U: c(T) <= s(U); at read committed, which reads many commits, c(T) < c(U) or they
-//! are one.
+//!   are one.
 //! * `rw` from T to U: c(U) > s(T), and c(U) > c(T) where T is serializable or has locked what it read: the dependency
-//! is
-//!   firm. At read committed it promises nothing.
+//!   is firm. At read committed it promises nothing.
 //!
 //! So in a circle some `rw` that is not firm comes behind another `rw`: each that does not would only lead to later
-//! commits. That is
-//! what snapshot isolation allows, and without firm ones and others it is what serializable and read committed do. The
-//! search
-//! goes through pairs of a transaction and whether a `rw` has led to it, and serves all levels, and histories of
-//! several.
+//! commits. That is what snapshot isolation allows, and without firm ones and others it is what serializable and read
+//! committed do. The search goes through pairs of a transaction and whether a `rw` has led to it, and serves all
+//! levels, and histories of several.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write;
@@ -148,8 +144,7 @@ pub(super) fn find_circle(history: &[Record], versions: &Versions<'_>) -> Option
 
 impl Graph<'_> {
     /// Who wrote a version comes behind the one before it by its commit, and behind the one that it was written over,
-    /// which is the
-    /// same if all is well.
+    /// which is the same if all is well.
     fn add_writes(&mut self) {
         for key in self.versions.keys() {
             let versions = self.versions.of_key(key);

@@ -1,6 +1,5 @@
 //! What a single transaction of a history shows to be wrong, without a circle: reads of what was never committed, or
-//! not as it
-//! was committed, or not in the snapshot; updates that are lost; values that two rows have.
+//! not as it was committed, or not in the snapshot; updates that are lost; values that two rows have.
 
 use std::collections::BTreeMap;
 
@@ -103,10 +102,8 @@ fn fault_of_row(fates: &BTreeMap<u64, (&Record, &Row, Fate)>, row: &Row) -> Opti
 /// Snapshots without a commit that was acknowledged before, or that change where they must not.
 ///
 /// At read committed a transaction that has lost stays with the snapshot that it has, since it cannot commit: no other
-/// one does. To
-/// have lost, another transaction must have committed what it has written ([`find_rival`]), and to have begun with that
-/// before the statement
-/// had its snapshot, since the engine knows commits before they are acknowledged.
+/// one does. To have lost, another transaction must have committed what it has written ([`find_rival`]), and to have
+/// begun with that before the statement had its snapshot, since the engine knows commits before they are acknowledged.
 fn stale_snapshots(history: &[Record], record: &Record) -> Vec<String> {
     let each_statement = record.level == Isolation::ReadCommitted;
     let acknowledged = |at: u64| {
@@ -137,8 +134,7 @@ fn stale_snapshots(history: &[Record], record: &Record) -> Vec<String> {
 }
 
 /// Who has committed, of those that may have, what one has written too, behind the snapshot over which it has. A slot
-/// that was
-/// taken and given up again has been written.
+/// that was taken and given up again has been written.
 fn find_rival<'h>(history: &'h [Record], own: &Entries, may_be: impl Fn(&Record) -> bool) -> Option<(&'h str, Entry)> {
     let is_met = |other: &Record, (entry, touched): (&Entry, &Touched)| match *entry {
         _ if other.commit <= Some(touched.since) => false,

@@ -13,8 +13,7 @@ pub(super) struct Row {
     /// Of a unique index.
     pub(super) slot: Option<i64>,
     /// Of the writes that have made it, each of which has an id of its own: all since the row came into being in a
-    /// history of
-    /// lists, the last in one of registers.
+    /// history of lists, the last in one of registers.
     pub(super) ids: Vec<u64>,
 }
 

@@ -52,7 +52,7 @@ use rowmill_base::{Broker, Cancel, Error, Reservation, Result};
 use rowmill_plan::{Expr, Group, Predicate};
 use rowmill_storage::TableSource;
 
-pub(crate) use self::bits::{Bits, bits_of, width_of};
+pub(crate) use self::bits::{Bits, array_of, bits_of, width_of};
 pub(crate) use self::choice::{group_batches, group_table};
 pub use self::distinct::DistinctCounts;
 use self::facts::Facts;
@@ -62,11 +62,16 @@ use self::layout::GroupLayout;
 use self::merge::{Merged, Merger};
 use self::partition::Partition;
 use self::ranges::{ColumnParts, GroupRanges, RangeValues};
+pub(crate) use self::rank::{Rank, float_rank};
 use self::rows::{PartRows, PartValues, take};
 pub use self::source::GroupSource;
 use self::source::add;
+pub(crate) use self::state::{
+    BitOrder, Grouped, Groups, NumberForm, StateNumbers, ValuePlaces, integers, signed_array, wide_array,
+};
 use self::state::{Finished, States};
 use self::texts::TextStore;
+pub(crate) use self::texts::len_of;
 pub use self::top::GroupTop;
 use self::top::{TopGroups, rows_at};
 use self::value_list::ValueList;

@@ -1,6 +1,7 @@
 //! The execution engine. It reads [`rowmill_storage::TableSource`]s by page frames, and evaluates expressions once per
 //! distinct value where possible.
 
+pub mod aggregate;
 pub mod arithmetic;
 pub mod batch;
 pub mod case;

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, SchemaRef};
 use rowmill_base::{Broker, Cancel, Error, Result};
-use rowmill_plan::{self as plan, AggregateFunction, Expr, Group, JoinKind, Node, Predicate, Scan, SortKey};
+use rowmill_plan::{self as plan, AggregateRole, Expr, Group, JoinKind, Node, Predicate, Scan, SortKey};
 use rowmill_storage::TableSource;
 
 use self::builder::Builder;
@@ -456,9 +456,9 @@ fn keys_below(wish: Wish<'_>, exprs: &[Expr]) -> Option<Vec<SortKey>> {
 /// The order whose first row has the result of a grouping that is a single plain MIN or MAX of a column.
 fn order_of_extreme(group: &Group) -> Option<SortKey> {
     let ([], [only]) = (&group.keys[..], &group.aggregates[..]) else { return None };
-    let descending = match only.function {
-        AggregateFunction::Min => false,
-        AggregateFunction::Max => true,
+    let descending = match only.function.role {
+        AggregateRole::Min => false,
+        AggregateRole::Max => true,
         _ => return None,
     };
     let Some((Expr::Column(column), _)) = only.argument else { return None };

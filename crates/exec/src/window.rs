@@ -45,6 +45,8 @@ use arrow::error::ArrowError;
 use rowmill_base::{Broker, Cancel, Error};
 use rowmill_plan::{SortKey, WindowCall};
 
+pub(crate) use self::frame::Frames;
+pub(crate) use self::tree::fold_words;
 use self::windowing::Windowing;
 use crate::batch::{BatchSource, Batches};
 use crate::share::with_nulls;

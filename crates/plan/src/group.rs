@@ -3,7 +3,7 @@
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, IntervalUnit};
 
-use crate::Predicate;
+use crate::{AggregateFunction, AggregateNulls, Predicate};
 
 /// A value for each row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -23,158 +23,6 @@ pub struct GroupKey {
     pub kind: DataType,
     /// Whether it can be NULL.
     pub nullable: bool,
-}
-
-/// The function of an aggregate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AggregateFunction {
-    /// Number of rows, or of values that are not NULL.
-    Count,
-    /// The sum. It is exact, except for floats, whose last digits may depend on the order of rows.
-    Sum,
-    /// The double nearest to sum / count. For floats, the sum may depend on the order of rows.
-    Average,
-    /// The least value; of booleans, whether all are true.
-    Min,
-    /// The greatest value; of booleans, whether any is true.
-    Max,
-    /// The bits that all values have.
-    BitAnd,
-    /// The bits that some value has.
-    BitOr,
-    /// The bits that an odd number of values have.
-    BitXor,
-    /// The mean of the squared distances of doubles from their mean.
-    VariancePopulation,
-    /// The sum of the squared distances of doubles from their mean, divided by the number of values minus one; NULL for
-    /// a single value.
-    VarianceSample,
-    /// The square root of [`AggregateFunction::VariancePopulation`].
-    DeviationPopulation,
-    /// The square root of [`AggregateFunction::VarianceSample`].
-    DeviationSample,
-    /// The middle value. Of an even number of values, the mean of the two middle ones, in the type of the values.
-    Median,
-    /// The value below which the share [`Aggregate::parameter`] of the values is, a double from 0 to 1. Interpolates
-    /// linearly between neighbours.
-    Quantile,
-    /// All values, including NULLs, as a list in [`Aggregate::order`]; NULL without rows.
-    Array,
-    /// All texts, concatenated in [`Aggregate::order`] with the separator [`Aggregate::parameter`].
-    Text,
-    /// The first value in [`Aggregate::order`], which may be NULL.
-    First,
-    /// The last value in [`Aggregate::order`], which may be NULL.
-    Last,
-    /// The value at place [`Aggregate::parameter`] of [`Aggregate::order`], which may be NULL. The place is an integer:
-    /// 1 is the first value, -1 the last one. NULL if there are fewer values.
-    Nth,
-    /// An estimate of the number of distinct values, with a standard error below 1 %. Equal sets of values must give
-    /// equal estimates.
-    ApproximateCount,
-    /// The first value, by size, up to which at least the share [`Aggregate::parameter`] of the values is, a double
-    /// from 0 to
-    /// 1. [`Aggregate::order`] says which end is the first.
-    DiscreteQuantile,
-    /// The value below which a share of the values is, interpolated as in [`AggregateFunction::Quantile`]. The second
-    /// argument, a double, is the weight of each value.
-    WeightedQuantile,
-    /// The most frequent value. If several are equally frequent, the least of them.
-    Mode,
-    /// Pearson's correlation coefficient of the pairs of doubles (y, x); NULL if either has no spread.
-    Correlation,
-    /// The mean product of the distances of pairs of doubles from their means.
-    CovariancePopulation,
-    /// The sum of the products of the distances of pairs of doubles from their means, divided by the number of pairs
-    /// minus one; NULL for a single pair.
-    CovarianceSample,
-    /// The slope of the least-squares line through the pairs (y, x).
-    RegressionSlope,
-    /// The y at which the least-squares line through the pairs (y, x) crosses the y axis.
-    RegressionIntercept,
-    /// Number of pairs in which neither value is NULL.
-    RegressionCount,
-    /// The square of the correlation coefficient; 1 if y has no spread.
-    RegressionR2,
-    /// The mean of x over the pairs (y, x).
-    RegressionAverageX,
-    /// The mean of y over the pairs (y, x).
-    RegressionAverageY,
-    /// The sum of the squared distances of x from its mean.
-    RegressionSumXX,
-    /// The sum of the squared distances of y from its mean.
-    RegressionSumYY,
-    /// The sum of the products of the distances of x and y from their means.
-    RegressionSumXY,
-}
-
-impl AggregateFunction {
-    /// The name of the function in SQL.
-    pub fn name(self) -> &'static str {
-        match self {
-            AggregateFunction::Count => "count",
-            AggregateFunction::Sum => "sum",
-            AggregateFunction::Average => "avg",
-            AggregateFunction::Min => "min",
-            AggregateFunction::Max => "max",
-            AggregateFunction::BitAnd => "bit_and",
-            AggregateFunction::BitOr => "bit_or",
-            AggregateFunction::BitXor => "bit_xor",
-            AggregateFunction::VariancePopulation => "var_pop",
-            AggregateFunction::VarianceSample => "var_samp",
-            AggregateFunction::DeviationPopulation => "stddev_pop",
-            AggregateFunction::DeviationSample => "stddev_samp",
-            AggregateFunction::Median => "median",
-            AggregateFunction::Quantile => "percentile_cont",
-            AggregateFunction::Array => "array_agg",
-            AggregateFunction::Text => "string_agg",
-            AggregateFunction::First => "first_value",
-            AggregateFunction::Last => "last_value",
-            AggregateFunction::Nth => "nth_value",
-            AggregateFunction::ApproximateCount => "approx_distinct",
-            AggregateFunction::DiscreteQuantile => "percentile_disc",
-            AggregateFunction::WeightedQuantile => "approx_percentile_cont_with_weight",
-            AggregateFunction::Mode => "mode",
-            AggregateFunction::Correlation => "corr",
-            AggregateFunction::CovariancePopulation => "covar_pop",
-            AggregateFunction::CovarianceSample => "covar_samp",
-            AggregateFunction::RegressionSlope => "regr_slope",
-            AggregateFunction::RegressionIntercept => "regr_intercept",
-            AggregateFunction::RegressionCount => "regr_count",
-            AggregateFunction::RegressionR2 => "regr_r2",
-            AggregateFunction::RegressionAverageX => "regr_avgx",
-            AggregateFunction::RegressionAverageY => "regr_avgy",
-            AggregateFunction::RegressionSumXX => "regr_sxx",
-            AggregateFunction::RegressionSumYY => "regr_syy",
-            AggregateFunction::RegressionSumXY => "regr_sxy",
-        }
-    }
-
-    /// Whether it takes two doubles per row, y and x, and skips rows in which either is NULL.
-    pub fn is_of_pairs(self) -> bool {
-        use AggregateFunction as Function;
-        matches!(
-            self,
-            Function::Correlation
-                | Function::CovariancePopulation
-                | Function::CovarianceSample
-                | Function::RegressionSlope
-                | Function::RegressionIntercept
-                | Function::RegressionCount
-                | Function::RegressionR2
-                | Function::RegressionAverageX
-                | Function::RegressionAverageY
-                | Function::RegressionSumXX
-                | Function::RegressionSumYY
-                | Function::RegressionSumXY
-        )
-    }
-
-    /// Whether it treats NULL like any other value, unless the call skips NULLs.
-    pub fn takes_nulls(self) -> bool {
-        use AggregateFunction::{Array, First, Last, Nth};
-        matches!(self, Array | First | Last | Nth)
-    }
 }
 
 /// One of the expressions that order the values of an aggregate.
@@ -210,9 +58,8 @@ pub struct Aggregate {
     pub skips_nulls: bool,
     /// Only rows for which this is true count; absent for all rows.
     pub filter: Option<Expr>,
-    /// Set if the argument is a partial result, computed for a part of the rows by the same aggregate, or by
-    /// [`AggregateFunction::Sum`] for an average. It is then the number of values in each part. A count has no argument
-    /// in this case.
+    /// Set if the argument is a partial result, computed for a part of the rows by the same aggregate, or by `sum` for
+    /// an average. It is then the number of values in each part. A count has no argument in this case.
     pub of_parts: Option<Expr>,
     /// The type of the result.
     pub kind: DataType,
@@ -224,7 +71,7 @@ impl Aggregate {
     /// An aggregate of all rows, without DISTINCT, order and filter.
     pub fn new(function: AggregateFunction, argument: Option<(Expr, DataType)>, kind: DataType) -> Aggregate {
         // The planner should replace this by a message with the types.
-        let total_error = format!("the total of {}", function.name());
+        let total_error = format!("the total of {}", function.name);
         Aggregate {
             function,
             argument,
@@ -243,6 +90,17 @@ impl Aggregate {
     /// Whether the aggregate sees NULLs.
     pub fn takes_nulls(&self) -> bool {
         self.function.takes_nulls() && !self.skips_nulls
+    }
+
+    /// The clause about NULLs after the call, with a space before it; empty if the aggregate does what it does by
+    /// default.
+    pub(crate) fn nulls_text(&self) -> &'static str {
+        match (self.function.nulls, self.skips_nulls) {
+            (AggregateNulls::TakenOnDemand, true) => "",
+            (AggregateNulls::TakenOnDemand, false) => " RESPECT NULLS",
+            (_, true) => " IGNORE NULLS",
+            (_, false) => "",
+        }
     }
 
     /// Every expression that the aggregate reads, as mutable references.
@@ -272,33 +130,6 @@ pub struct Group {
 /// Whether the engine can group by values of `kind`.
 pub fn is_key_kind(kind: &DataType) -> bool {
     is_fixed(kind) || is_text(kind)
-}
-
-/// Whether the engine can compute `function` of values of `kind`.
-pub fn is_aggregated(function: AggregateFunction, kind: &DataType) -> bool {
-    use AggregateFunction as Function;
-    use DataType::{Decimal128, Float32, Float64};
-    let is_number = kind.is_integer() || matches!(kind, Decimal128(..) | Float32 | Float64);
-    match function {
-        Function::Count => true,
-        Function::Sum | Function::Average | Function::Median | Function::Quantile => is_number,
-        Function::Min
-        | Function::Max
-        | Function::Array
-        | Function::First
-        | Function::Last
-        | Function::Nth
-        | Function::ApproximateCount => is_key_kind(kind),
-        Function::BitAnd | Function::BitOr | Function::BitXor => kind.is_integer(),
-        Function::VariancePopulation
-        | Function::VarianceSample
-        | Function::DeviationPopulation
-        | Function::DeviationSample => *kind == Float64,
-        Function::Text => *kind == DataType::Utf8View,
-        Function::DiscreteQuantile | Function::Mode => is_key_kind(kind),
-        Function::WeightedQuantile => matches!(kind, Float32 | Float64),
-        _ => *kind == Float64,
-    }
 }
 
 fn is_text(kind: &DataType) -> bool {

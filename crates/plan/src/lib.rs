@@ -1,7 +1,7 @@
 //! The plans that the planner hands to the engine. This crate has only data: no I/O and no execution, so neither
 //! side can hide behaviour in it.
 
-pub mod aggregate_kinds;
+pub mod aggregate;
 pub mod function;
 mod group;
 pub mod item_function;
@@ -15,9 +15,11 @@ mod scalar_expr;
 mod text;
 pub mod window;
 
-pub use aggregate_kinds::{AggregateName, AggregateParameter};
+pub use aggregate::{
+    AggregateFunction, AggregateNulls, AggregateOrdering, AggregateParameter, AggregateRole, AggregateSpec,
+};
 pub use function::{FunctionSpec, Operand, Volatility};
-pub use group::{Aggregate, AggregateFunction, AggregateOrder, Expr, Group, GroupKey, is_aggregated, is_key_kind};
+pub use group::{Aggregate, AggregateOrder, Expr, Group, GroupKey, is_key_kind};
 pub use item_function::ItemFunction;
 pub use logical::{ColumnId, ColumnNames, Logical, LogicalQuery};
 pub use node::{Expand, Foreign, Join, JoinKind, KeySet, Node, Recursive, Scan, Series, SetAll, SortKey, Unnest};

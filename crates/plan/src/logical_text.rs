@@ -12,7 +12,7 @@ use crate::logical::{
     LogicalWindowFunction, RankFunction, SetOperationKind, Subquery, SubqueryKind, WindowFrame,
 };
 use crate::program::ArithmeticOp;
-use crate::{ColumnId, ColumnNames, CompareOp, Constant, ExprOp, Logical, LogicalQuery, ScalarExpr};
+use crate::{AggregateNulls, ColumnId, ColumnNames, CompareOp, Constant, ExprOp, Logical, LogicalQuery, ScalarExpr};
 
 impl LogicalQuery {
     /// The plan as text; the first line names the result's columns.
@@ -284,7 +284,7 @@ fn keys(keys: &[LogicalSortKey], columns: &ColumnNames) -> String {
 }
 
 fn aggregate(call: &AggregateCall, columns: &ColumnNames) -> String {
-    let mut out = format!("{}(", call.function.name());
+    let mut out = format!("{}(", call.function.name);
     if call.distinct {
         out.push_str("DISTINCT ");
     }
@@ -297,7 +297,7 @@ fn aggregate(call: &AggregateCall, columns: &ColumnNames) -> String {
     if !call.order.is_empty() {
         let _ = write!(out, " ORDER BY {}", keys(&call.order, columns));
     }
-    if call.skips_nulls {
+    if call.skips_nulls && call.function.nulls != AggregateNulls::TakenOnDemand {
         out.push_str(" IGNORE NULLS");
     }
     out.push(')');

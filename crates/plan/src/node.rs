@@ -9,7 +9,7 @@ use std::sync::Arc;
 use arrow::array::{Array, RecordBatch};
 use arrow::datatypes::SchemaRef;
 
-use crate::{AggregateFunction, Expr, Group, Predicate, Window};
+use crate::{Expr, Group, Predicate, Window};
 
 /// An operator and its inputs.
 #[derive(Clone, Debug)]
@@ -389,7 +389,7 @@ impl Node {
             Node::Project { input, exprs, .. } => of(input, exprs[column]),
             Node::Group { group, .. } => match column.checked_sub(group.keys.len()) {
                 None => group.keys[column].nullable,
-                Some(aggregate) => group.aggregates[aggregate].function != AggregateFunction::Count,
+                Some(aggregate) => !group.aggregates[aggregate].function.is_zero_of_nothing,
             },
             Node::Expand(expand) => expand.is_nullable(column),
             Node::Join(join) => join.is_nullable(join.output[column]),

@@ -6,8 +6,8 @@ use std::cell::OnceCell;
 use arrow::datatypes::SchemaRef;
 
 use crate::{
-    Aggregate, AggregateFunction, AggregateOrder, Expand, Expr, Group, Join, JoinKind, KeySet, Node, Predicate, Scan,
-    Series, SortKey, Unnest, Window,
+    Aggregate, AggregateOrder, Expand, Expr, Group, Join, JoinKind, KeySet, Node, Predicate, Scan, Series, SortKey,
+    Unnest, Window,
 };
 
 /// Resolves the numbers of a plan to names.
@@ -244,16 +244,16 @@ fn aggregate_texts(group: &Group, input: &InputNames<'_>) -> impl Iterator<Item 
         if let Some(count) = aggregate.of_parts {
             let count = shown(count, input);
             // A combining aggregate reads partial results, so we show those and not an argument.
-            return match aggregate.function {
-                AggregateFunction::Count => format!("sum({count})"),
-                function => format!("{}({argument} / {count})", function.name()),
+            return match aggregate.function.is_count() {
+                true => format!("sum({count})"),
+                false => format!("{}({argument} / {count})", aggregate.function.name),
             };
         }
         let distinct = if aggregate.distinct { "DISTINCT " } else { "" };
-        let nulls = if aggregate.skips_nulls { " IGNORE NULLS" } else { "" };
+        let nulls = aggregate.nulls_text();
         let filter = aggregate.filter.map(|filter| format!(" FILTER (WHERE {})", shown(filter, input)));
         let order = aggregate_order(aggregate, input);
-        format!("{}({distinct}{argument}{order}){nulls}{}", aggregate.function.name(), filter.unwrap_or_default())
+        format!("{}({distinct}{argument}{order}){nulls}{}", aggregate.function.name, filter.unwrap_or_default())
     })
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, SchemaRef};
 
 use crate::logical::{FrameBound, FrameExclude, FrameRow, FrameUnit, RankFunction, WindowFrame};
-use crate::{Aggregate, AggregateFunction, Constant, Expr, Node, SortKey};
+use crate::{Aggregate, Constant, Expr, Node, SortKey};
 
 /// Rows with values computed over other rows: the columns of the input, then one column for each call.
 ///
@@ -90,7 +90,7 @@ impl Window {
         };
         match &self.calls[call].function {
             WindowFunction::Rank(_) => false,
-            WindowFunction::Aggregate(aggregate) => aggregate.function != AggregateFunction::Count,
+            WindowFunction::Aggregate(aggregate) => !aggregate.function.is_zero_of_nothing,
             WindowFunction::Ntile(_) | WindowFunction::Shift { .. } | WindowFunction::Nth { .. } => true,
         }
     }
@@ -170,7 +170,7 @@ impl WindowCall {
                 let argument = aggregate.argument.as_ref().map_or("*".to_owned(), |(expr, _)| column(*expr));
                 let distinct = if aggregate.distinct { "DISTINCT " } else { "" };
                 let filter = aggregate.filter.map(|filter| format!(" FILTER (WHERE {})", column(filter)));
-                let (function, nulls) = (aggregate.function.name(), nulls(aggregate.skips_nulls));
+                let (function, nulls) = (aggregate.function.name, aggregate.nulls_text());
                 let frame = frame_text(&self.frame, name);
                 format!("{function}({distinct}{argument}){nulls}{}{frame}", filter.unwrap_or_default())
             }
@@ -239,6 +239,7 @@ mod tests {
     use arrow::datatypes::{Field, Schema};
 
     use super::*;
+    use crate::AggregateSpec;
     use crate::{Foreign, Names};
 
     struct NoNames;
@@ -270,7 +271,8 @@ mod tests {
     fn explain_shows_calls_keys_and_limit() {
         let two = FrameOffset::Constant(Constant::new(Arc::new(Int64Array::from(vec![2]))));
         let frame = WindowFrame { unit: FrameUnit::Rows, start: FrameBound::Preceding(two), ..USUAL_FRAME };
-        let sum = Aggregate::new(AggregateFunction::Sum, Some((Expr::Column(1), DataType::Int64)), DataType::Int64);
+        static SUM: AggregateSpec = AggregateSpec::new("sum", |_| None);
+        let sum = Aggregate::new(&SUM, Some((Expr::Column(1), DataType::Int64)), DataType::Int64);
         let shift =
             WindowFunction::Shift { value: 1, offset: None, default: Some(0), forward: true, skips_nulls: true };
         let call = |function, frame| WindowCall { function, frame, kind: DataType::Int64 };

@@ -13,7 +13,7 @@
 //! | columns that repeat others are removed | `alias.rs` |
 //! | conditions are pushed down | `pushdown.rs` |
 //! | comparisons of columns without NULLs are simplified | `nulls.rs` |
-//! operators without an effect are removed | `redundant.rs`, `unique.rs` |
+//! | operators without an effect are removed | `redundant.rs`, `unique.rs` |
 //! | equal subplans are computed once | `common.rs` |
 //! | columns that no operator reads are removed | `prune.rs` |
 //! | joins that keys make redundant are removed | `key_joins.rs` |

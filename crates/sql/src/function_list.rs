@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, StringViewArray};
 use rowmill_base::{Error, ErrorKind, Result};
-use rowmill_plan::{Constant, aggregate_kinds, item_function};
+use rowmill_exec::aggregate;
+use rowmill_plan::{Constant, item_function};
 
 use crate::outcome::nullable_batch;
 
@@ -25,28 +26,14 @@ pub(crate) fn rows(name: &str, arguments: &[Constant]) -> Result<Option<RecordBa
 
 /// Returns the functions as rows, ordered by family and name.
 pub(crate) fn batch() -> Result<RecordBatch> {
-    let mut rows: Vec<[Option<String>; 6]> = rowmill_expr::functions::all()
-        .map(|function| {
-            let (example, result) = function.example;
-            let text = |text: &str| Some(text.to_owned());
-            let aliases = Some(function.aliases.join(", ")).filter(|aliases| !aliases.is_empty());
-            [text(function.name), text(function.family), aliases, text(function.doc), text(example), text(result)]
-        })
-        .collect();
-    rows.extend(item_function::ITEM_FUNCTIONS.iter().map(|function| {
-        let (example, result) = function.example;
-        let text = |text: &str| Some(text.to_owned());
-        [
-            text(function.name),
-            text("list"),
-            text(&function.aliases.join(", ")),
-            text(function.doc),
-            text(example),
-            text(result),
-        ]
-    }));
-    let aggregate = |name: &str| [Some(name.to_owned()), Some("aggregate".to_owned()), None, None, None, None];
-    rows.extend(aggregate_kinds::names().map(aggregate));
+    let scalar = rowmill_expr::functions::all()
+        .map(|function| row(function.name, function.family, function.aliases, function.doc, function.example));
+    let of_items = item_function::ITEM_FUNCTIONS
+        .iter()
+        .map(|function| row(function.name, "list", function.aliases, function.doc, function.example));
+    let aggregates = aggregate::all()
+        .map(|function| row(function.name, "aggregate", function.aliases, function.doc, function.example));
+    let mut rows: Vec<[Option<String>; 6]> = scalar.chain(of_items).chain(aggregates).collect();
     rows.sort_by(|one, other| (&one[1], &one[0]).cmp(&(&other[1], &other[0])));
     let names = ["name", "family", "aliases", "description", "example", "result"];
     let columns = names.iter().enumerate().map(|(place, name)| {
@@ -54,4 +41,11 @@ pub(crate) fn batch() -> Result<RecordBatch> {
         (*name, Arc::new(values.collect::<StringViewArray>()) as ArrayRef)
     });
     nullable_batch(columns)
+}
+
+/// The row of one function.
+fn row(name: &str, family: &str, aliases: &[&str], doc: &str, (example, result): (&str, &str)) -> [Option<String>; 6] {
+    let text = |text: &str| Some(text.to_owned());
+    let aliases = Some(aliases.join(", ")).filter(|aliases| !aliases.is_empty());
+    [text(name), text(family), aliases, text(doc), text(example), text(result)]
 }

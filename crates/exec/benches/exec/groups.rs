@@ -1,5 +1,6 @@
 //! Groupings by keys of every width, over blocks of a table and over batches. The difference shows what codes save.
 
+use rowmill_exec::aggregate::named;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema};
@@ -7,7 +8,7 @@ use criterion::{Criterion, Throughput};
 use rowmill_base::{Broker, Cancel};
 use rowmill_exec::batch::BatchSource;
 use rowmill_exec::group::{GroupBy, GroupRequest, GroupSource};
-use rowmill_plan::{Aggregate, AggregateFunction, Expr, Group, GroupKey};
+use rowmill_plan::{Aggregate, Expr, Group, GroupKey};
 use rowmill_storage::TableSource;
 
 use crate::size;
@@ -22,10 +23,8 @@ fn group(source: impl Into<GroupSource>, keys: &[(usize, usize)], summed: usize)
     };
     let keys: Vec<GroupKey> = keys.iter().map(key).collect();
     let sum = Some((Expr::Column(summed), DataType::Int16));
-    let aggregates = vec![
-        Aggregate::new(AggregateFunction::Count, None, DataType::Int64),
-        Aggregate::new(AggregateFunction::Sum, sum, DataType::Int64),
-    ];
+    let aggregates =
+        vec![Aggregate::new(named("count"), None, DataType::Int64), Aggregate::new(named("sum"), sum, DataType::Int64)];
     let fields = keys.iter().map(|key| key.kind.clone()).chain([DataType::Int64, DataType::Int64]);
     let fields: Vec<Field> =
         fields.enumerate().map(|(place, kind)| Field::new(format!("{place}"), kind, true)).collect();

@@ -1,5 +1,6 @@
 //! Windows over about a hundred thousand partitions.
 
+use rowmill_exec::aggregate::named;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema};
@@ -64,11 +65,11 @@ pub(crate) fn benches(criterion: &mut Criterion) {
             bencher.iter(|| assert_eq!(drain(window(batches.all(), number(), None)), rows));
         });
         group.bench_function(format!("sum of last 3, {name}"), |bencher| {
-            let sum = || aggregate(AggregateFunction::Sum, DataType::Decimal128(38, 0));
+            let sum = || aggregate(named("sum"), DataType::Decimal128(38, 0));
             bencher.iter(|| assert_eq!(drain(window(batches.all(), sum(), None)), rows));
         });
         group.bench_function(format!("max of last 3, {name}"), |bencher| {
-            let max = || aggregate(AggregateFunction::Max, DataType::Int64);
+            let max = || aggregate(named("max"), DataType::Int64);
             bencher.iter(|| assert_eq!(drain(window(batches.all(), max(), None)), rows));
         });
     }

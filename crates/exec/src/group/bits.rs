@@ -90,7 +90,7 @@ fn f32_bits(value: f32) -> u32 {
 }
 
 /// Makes an array of `kind`, which must have a fixed size, from bits.
-pub(super) fn array_of(
+pub(crate) fn array_of(
     kind: &DataType,
     bits: impl Iterator<Item = u128>,
     nulls: Option<NullBuffer>,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rowmill_base::Result;
-use rowmill_plan::{Aggregate, AggregateFunction, Expr, Group};
+use rowmill_plan::{Aggregate, Expr, Group};
 use rowmill_storage::TableSource;
 
 use super::distinct::has_many_groups;
@@ -58,10 +58,7 @@ pub(crate) fn group_batches(
 pub(super) fn only_counts(group: &Group) -> bool {
     let counts = |aggregate: &Aggregate| {
         let is_of_column = matches!(aggregate.argument, None | Some((Expr::Column(_), _)));
-        aggregate.function == AggregateFunction::Count
-            && is_of_column
-            && !aggregate.distinct
-            && aggregate.filter.is_none()
+        aggregate.function.is_count() && is_of_column && !aggregate.distinct && aggregate.filter.is_none()
     };
     group.keys.is_empty() && group.aggregates.iter().all(counts)
 }

@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, SchemaRef};
 use rowmill_base::{Error, Reservation, Result};
-use rowmill_plan::{Aggregate, AggregateFunction, Expr};
+use rowmill_plan::{Aggregate, Expr};
 use rowmill_storage::chunk::{Chunk, ReadMeter, Verdict};
 use rowmill_storage::{Block, TableDef, TableSource};
 
@@ -299,7 +299,7 @@ impl Notes<'_> {
 
 /// The column whose distinct values an aggregate counts, if the values fit 64 bits.
 fn counted(aggregate: &Aggregate, table: &TableDef) -> Option<usize> {
-    let is_count = aggregate.function == AggregateFunction::Count && aggregate.distinct && aggregate.filter.is_none();
+    let is_count = aggregate.function.is_count() && aggregate.distinct && aggregate.filter.is_none();
     let Some((Expr::Column(column), kind)) = aggregate.argument.as_ref().filter(|_| is_count) else { return None };
     let is_narrow = width_of(kind).is_some_and(|width| width <= 64);
     let is_ordered = table.columns[*column].kind.is_ordered() && !matches!(kind, DataType::Interval(_));

@@ -31,7 +31,7 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
 use parking_lot::Mutex;
 use rowmill_base::{Cancel, Error, ErrorKind, Result};
-use rowmill_plan::{Aggregate, AggregateFunction, Expr, Group, GroupKey};
+use rowmill_plan::{Aggregate, AggregateRole, Expr, Group, GroupKey};
 use rowmill_storage::TableSource;
 
 use self::list_counts::{CountedValues, PartCounts};
@@ -40,6 +40,7 @@ use super::facts::{Bounds, Facts};
 use super::texts::is_text;
 use super::value_list::ValueList;
 use super::{GroupBy, GroupRequest, GroupSource, Lists};
+use crate::aggregate::named;
 use crate::batch::{BatchSource, Batches};
 use crate::forced::forced;
 use crate::phase::Phase;
@@ -316,7 +317,7 @@ fn counted(request: &GroupRequest, groups_max: usize) -> Option<(usize, usize)> 
     let top = request.top.as_ref().filter(|top| (1..=groups_max).contains(&top.rows))?;
     let order = top.keys.first().filter(|key| key.descending)?;
     let aggregate = request.group.aggregates.get(order.column.checked_sub(request.group.keys.len())?)?;
-    let counts = aggregate.function == AggregateFunction::Count && aggregate.of_parts.is_none();
+    let counts = aggregate.function.is_count() && aggregate.of_parts.is_none();
     let is_alone = request.group.always.is_empty() && request.limit.is_none();
     (counts && is_alone).then_some((order.column, top.rows))
 }
@@ -341,7 +342,7 @@ fn key_of_most_values<'a>(table: &dyn TableSource, group: &'a Group) -> Result<O
 /// Makes the grouping that counts the rows of each value of a key. `None` if lists cannot tell.
 fn counter(table: &Arc<dyn TableSource>, key: &GroupKey, request: &GroupRequest) -> Result<Option<Arc<GroupBy>>> {
     let predicates = request.group.predicates.clone();
-    let count = Aggregate::new(AggregateFunction::Count, None, DataType::Int64);
+    let count = Aggregate::new(named("count"), None, DataType::Int64);
     let group = Group { predicates, keys: vec![key.clone()], aggregates: vec![count], always: Vec::new() };
     let fields = [&key.kind, &DataType::Int64].map(|kind| Field::new("", kind.clone(), true));
     let schema = Arc::new(Schema::new(fields.to_vec()));
@@ -359,10 +360,10 @@ fn never_fails(table: &Arc<dyn TableSource>, request: &GroupRequest) -> Result<b
         return Ok(false);
     }
     for aggregate in &request.group.aggregates {
-        let fits = match (aggregate.function, &aggregate.argument) {
-            (AggregateFunction::Count | AggregateFunction::Min | AggregateFunction::Max, _) => true,
-            (AggregateFunction::Sum | AggregateFunction::Average, Some((_, kind))) if kind.is_floating() => true,
-            (AggregateFunction::Sum | AggregateFunction::Average, Some((expr, _))) => match expr {
+        let fits = match (aggregate.function.role, &aggregate.argument) {
+            (AggregateRole::Count | AggregateRole::Min | AggregateRole::Max, _) => true,
+            (AggregateRole::Sum | AggregateRole::Average, Some((_, kind))) if kind.is_floating() => true,
+            (AggregateRole::Sum | AggregateRole::Average, Some((expr, _))) => match expr {
                 Expr::Column(column) => facts.bounds(*column)?.is_some_and(Bounds::total_fits),
                 Expr::Function(_) => facts.bounds_of_words(*expr)?.is_some_and(Bounds::total_fits),
             },

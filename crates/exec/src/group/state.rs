@@ -21,13 +21,9 @@
 mod add;
 mod finish;
 mod first;
-mod fold;
 mod in_pieces;
 mod log;
-mod middle;
 mod numbers;
-mod ordered;
-mod pairs;
 mod rank;
 mod registers;
 mod text;
@@ -38,20 +34,24 @@ use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
 use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::DataType;
 use rowmill_base::{Error, ErrorKind, Result};
-use rowmill_plan::{Aggregate, AggregateFunction, Expr, GroupKey};
+use rowmill_plan::{Aggregate, AggregateFunction, AggregateRole, Expr, GroupKey};
 
-pub(super) use self::add::{Beside, Grouped, Groups};
+pub(super) use self::add::Beside;
+pub(crate) use self::add::{Grouped, Groups, ValuePlaces};
 pub(super) use self::finish::Finished;
-use self::fold::{Fold, with_fold};
 pub(super) use self::log::Log;
-use self::log::{LogReads, Logged, choice};
-pub(super) use self::numbers::{BitOrder, integers, signed_array, wide_number};
-use self::numbers::{NumberForm, StateNumbers};
+use self::log::{Kept, LogReads, Logged, order_of};
+pub(super) use self::numbers::wide_number;
+pub(crate) use self::numbers::{BitOrder, NumberForm, StateNumbers, integers, signed_array, wide_array};
 pub(super) use self::rank::ranks_of;
 use super::facts::{Bounds, Facts};
 use super::pieces::PIECE_ROWS;
 use super::rows::{PartRows, PartValues};
 use super::texts::{TextStore, is_text};
+use crate::aggregate::{
+    AggregateState, CellFold, CellResult, Count, FoldCell, FoldState, SUM_FLOAT, SumNarrow, SumSigned, SumUnsigned,
+    SumWide, extreme_fold, state_of,
+};
 use crate::arithmetic::IntegerSpan;
 use crate::scan::block_state::selected;
 
@@ -59,25 +59,15 @@ use crate::scan::block_state::selected;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operation {
     Count,
-    /// Totals, one variant for each type of the added numbers.
+    /// Exact totals, one variant for each type of the added numbers.
     SumNarrow,
     SumSigned,
     SumUnsigned,
     SumWide,
-    SumFloat,
-    Least,
-    Greatest,
-    LeastWide,
-    GreatestWide,
     LeastText,
     GreatestText,
-    BitAnd,
-    BitOr,
-    BitXor,
-    /// For variances and standard deviations.
-    Spread,
-    /// For the aggregates of pairs of floats.
-    Pairs,
+    /// Any other fold of numbers.
+    Fold(&'static dyn CellFold),
 }
 
 impl Operation {
@@ -90,12 +80,27 @@ impl Operation {
         matches!(self, Operation::SumNarrow | Operation::SumSigned | Operation::SumUnsigned | Operation::SumWide)
     }
 
+    /// The fold of the operation; `None` for texts, which are no numbers.
+    fn fold(self) -> Option<&'static dyn CellFold> {
+        Some(match self {
+            Operation::Count => &FoldCell::<Count>::NEW,
+            Operation::SumNarrow => &FoldCell::<SumNarrow>::NEW,
+            Operation::SumSigned => &FoldCell::<SumSigned>::NEW,
+            Operation::SumUnsigned => &FoldCell::<SumUnsigned>::NEW,
+            Operation::SumWide => &FoldCell::<SumWide>::NEW,
+            Operation::LeastText | Operation::GreatestText => return None,
+            Operation::Fold(fold) => fold,
+        })
+    }
+
     /// The words of a cell that has taken no value.
     fn initial(self) -> &'static [u64] {
-        match self.is_of_texts() {
-            true => &[0, 0],
-            false => with_fold!(self, F => F::INITIAL),
-        }
+        self.fold().map_or(&[0, 0], CellFold::initial)
+    }
+
+    /// The form in which the operation takes values of `kind`; `None` if it only counts them.
+    fn form(self, kind: &DataType) -> Option<NumberForm> {
+        self.fold().map_or(Some(NumberForm::Text), |fold| fold.form(kind))
     }
 }
 
@@ -153,6 +158,8 @@ struct CellOutput {
     count: Option<usize>,
     /// The cell of the total or extreme.
     value: Option<usize>,
+    /// How the result is read from the words of the cell, if the cell is a fold of its own.
+    result: Option<CellResult>,
     /// The number that must be added to the total for each value.
     shift: i128,
 }
@@ -202,9 +209,9 @@ impl States {
             initial: Vec::new(),
         };
         for aggregate in aggregates {
-            let output = match log::needs_values(aggregate) {
-                true => states.log_output(aggregate, facts)?,
-                false => AggregateOutput::Cells(Box::new(states.cell_output(aggregate, facts, always_rows)?)),
+            let output = match log::kept_values(aggregate)? {
+                Some(kept) => states.log_output(aggregate, kept, facts)?,
+                None => AggregateOutput::Cells(Box::new(states.cell_output(aggregate, facts, always_rows)?)),
             };
             states.outputs.push(output);
         }
@@ -260,10 +267,11 @@ impl States {
         let parts = aggregate.of_parts.map(|parts| self.total_of_counts(parts, &aggregate));
         let Some((argument, kind)) = argument else {
             let count = parts.or_else(|| Some(self.cell(Operation::Count, None, mask, &aggregate)));
-            return Ok(CellOutput { aggregate, count, value: None, shift });
+            return Ok(CellOutput { aggregate, count, value: None, result: None, shift });
         };
         let Argument { expr, filter } = self.arguments[argument];
-        let operation = match operation(aggregate.function, &kind)? {
+        let (operation, state) = operation(aggregate.function, &kind)?;
+        let operation = match operation {
             operation @ (Operation::SumSigned | Operation::SumUnsigned | Operation::SumWide) => {
                 let words = match filter {
                     None => facts.bounds_of_words(expr)?,
@@ -288,20 +296,20 @@ impl States {
             }
             operation => operation,
         };
-        let value = NumberForm::of(operation, &kind).map(|form| {
+        let value = operation.form(&kind).map(|form| {
             let operand = place_of(&mut self.operands, StateOperand { argument, form });
             self.cell(operation, Some(operand), mask, &aggregate)
         });
         let counts = match operation {
             Operation::Count => true,
-            _ if aggregate.function == AggregateFunction::Average || shift != 0 => true,
+            _ if aggregate.function.role == AggregateRole::Average || shift != 0 => true,
             // These cells know by themselves whether there was a value.
             operation if operation.is_of_texts() => false,
-            Operation::Spread | Operation::Pairs => false,
+            _ if state.is_some_and(|state| !state.needs_count) => false,
             _ => mask.is_some() || !always_rows,
         };
         let count = parts.or_else(|| counts.then(|| self.cell(Operation::Count, None, mask, &aggregate)));
-        Ok(CellOutput { aggregate, count, value, shift })
+        Ok(CellOutput { aggregate, count, value, result: state.map(|state| state.result), shift })
     }
 
     /// The cell that adds up the counts of parts.
@@ -311,14 +319,14 @@ impl States {
         self.cell(Operation::SumNarrow, Some(operand), None, aggregate)
     }
 
-    fn log_output(&mut self, aggregate: &Aggregate, facts: Facts<'_>) -> Result<AggregateOutput> {
+    fn log_output(&mut self, aggregate: &Aggregate, kept: Kept, facts: Facts<'_>) -> Result<AggregateOutput> {
         let aggregate = &log::in_own_order(aggregate);
         let takes_nulls = aggregate.takes_nulls();
         let (Some((argument, kind)), mask) = self.argument(aggregate, |expr| !takes_nulls && facts.is_nullable(expr))
         else {
             return Err(Error::internal("an aggregate of values without an argument"));
         };
-        let (order, kept) = choice(aggregate);
+        let order = order_of(aggregate, kept);
         let filter = mask.and_then(|mask| self.masks[mask].filter);
         let order = order.into_iter().map(|(expr, direction)| (self.argument_place(expr, filter), direction));
         let reads = LogReads { argument, order: order.collect(), mask, kept, takes_nulls };
@@ -504,10 +512,13 @@ impl States {
     ) -> Result<()> {
         for cell in &self.cells {
             let at = at + cell.offset;
-            if cell.operation.is_of_texts() {
-                cell.merge_texts(pairs, rows, groups, (stride, at), texts);
-            } else if with_fold!(cell.operation, F => fold::merge::<F>(pairs, rows, groups, stride, at)) {
-                return Err(cell.total_out_of_range());
+            match cell.operation.fold() {
+                None => cell.merge_texts(pairs, rows, groups, (stride, at), texts),
+                Some(fold) => {
+                    if fold.merge(pairs, rows, groups, stride, at) {
+                        return Err(cell.total_out_of_range());
+                    }
+                }
             }
         }
         Ok(())
@@ -520,37 +531,25 @@ impl StateCell {
     }
 }
 
-/// The operation that computes an aggregate of values of `kind`.
-fn operation(function: AggregateFunction, kind: &DataType) -> Result<Operation> {
-    use DataType::{Decimal128, FixedSizeBinary, Float32, Float64, Int64, Interval, UInt64};
-    Ok(match (function, kind) {
-        (AggregateFunction::Count, _) => Operation::Count,
-        (AggregateFunction::Sum | AggregateFunction::Average, kind) => match kind {
-            Int64 => Operation::SumSigned,
-            UInt64 => Operation::SumUnsigned,
-            Decimal128(..) => Operation::SumWide,
-            Float32 | Float64 => Operation::SumFloat,
-            kind if kind.is_integer() => Operation::SumNarrow,
+/// The operation that computes an aggregate of values of `kind`, and the state of a fold of its own.
+fn operation(function: AggregateFunction, kind: &DataType) -> Result<(Operation, Option<FoldState>)> {
+    use DataType::{Decimal128, Float32, Float64, Int64, UInt64};
+    let own = |state: FoldState| (Operation::Fold(state.fold), Some(state));
+    Ok(match state_of(function)? {
+        AggregateState::Count => (Operation::Count, None),
+        AggregateState::Total => match kind {
+            Int64 => (Operation::SumSigned, None),
+            UInt64 => (Operation::SumUnsigned, None),
+            Decimal128(..) => (Operation::SumWide, None),
+            Float32 | Float64 => own(SUM_FLOAT),
+            kind if kind.is_integer() => (Operation::SumNarrow, None),
             _ => return Err(Error::internal(format!("values of {kind} cannot be added up"))),
         },
-        (AggregateFunction::Min, kind) if is_text(kind) => Operation::LeastText,
-        (AggregateFunction::Max, kind) if is_text(kind) => Operation::GreatestText,
-        (AggregateFunction::Min, Decimal128(..) | FixedSizeBinary(16) | Interval(_)) => Operation::LeastWide,
-        (AggregateFunction::Max, Decimal128(..) | FixedSizeBinary(16) | Interval(_)) => Operation::GreatestWide,
-        (AggregateFunction::Min, _) => Operation::Least,
-        (AggregateFunction::Max, _) => Operation::Greatest,
-        (AggregateFunction::BitAnd, _) => Operation::BitAnd,
-        (AggregateFunction::BitOr, _) => Operation::BitOr,
-        (AggregateFunction::BitXor, _) => Operation::BitXor,
-        (
-            AggregateFunction::VariancePopulation
-            | AggregateFunction::VarianceSample
-            | AggregateFunction::DeviationPopulation
-            | AggregateFunction::DeviationSample,
-            _,
-        ) => Operation::Spread,
-        (function, Decimal128(..)) if function.is_of_pairs() => Operation::Pairs,
-        (function, kind) => return Err(Error::internal(format!("{} of {kind} has no cell", function.name()))),
+        AggregateState::Extreme { is_greatest: false } if is_text(kind) => (Operation::LeastText, None),
+        AggregateState::Extreme { is_greatest: true } if is_text(kind) => (Operation::GreatestText, None),
+        AggregateState::Extreme { is_greatest } => own(extreme_fold(*is_greatest, kind)),
+        AggregateState::Fold(state) => own(*state),
+        AggregateState::Values(_) => return Err(Error::internal(format!("{} has no cell", function.name))),
     })
 }
 
@@ -558,7 +557,7 @@ fn operation(function: AggregateFunction, kind: &DataType) -> Result<Operation> 
 /// the totals of `x + 1` and `x + 2` then share one cell. We do this only where no value can leave the type of the sum,
 /// because that must be an error.
 fn without_shift(aggregate: &Aggregate, facts: Facts<'_>) -> Result<(Aggregate, i128)> {
-    let is_total = matches!(aggregate.function, AggregateFunction::Sum | AggregateFunction::Average);
+    let is_total = matches!(aggregate.function.role, AggregateRole::Sum | AggregateRole::Average);
     if let (true, Some((expr, kind))) = (is_total, &aggregate.argument)
         && let Some((column, by)) = facts.shift(*expr)
         && let Some(of) = facts.kind(column).filter(DataType::is_integer)

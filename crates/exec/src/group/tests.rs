@@ -4,6 +4,7 @@ mod frequent;
 mod parts;
 mod words;
 
+use crate::aggregate::named;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use rowmill_base::{Broker, Cancel, Error, ErrorKind, Result, Settings, SqlType};
 use rowmill_plan::{
-    Aggregate, AggregateFunction, AggregateOrder, CompareOp, Expr, Group, GroupKey, Predicate, SortKey, is_aggregated,
+    Aggregate, AggregateFunction, AggregateOrder, CompareOp, Expr, Group, GroupKey, Predicate, SortKey,
 };
 use rowmill_txn::{ColumnSpec, Engine, MAIN_SCHEMA};
 
@@ -296,30 +297,27 @@ fn total_kind(kind: &DataType) -> DataType {
 }
 
 fn aggregate(function: AggregateFunction, argument: Option<(Expr, DataType)>) -> Aggregate {
-    use AggregateFunction as Function;
-    let (kind, parameter): (_, Option<ArrayRef>) = match (function, &argument) {
-        (Function::Count, _) | (_, None) => (DataType::Int64, None),
-        (Function::Sum, Some((_, kind))) => (total_kind(kind), None),
-        (Function::Array, Some((_, kind))) => (DataType::List(Arc::new(Field::new("item", kind.clone(), true))), None),
-        (Function::Quantile | Function::DiscreteQuantile, Some((_, kind))) => {
+    let (kind, parameter): (_, Option<ArrayRef>) = match (function.name, &argument) {
+        ("count", _) | (_, None) => (DataType::Int64, None),
+        ("sum", Some((_, kind))) => (total_kind(kind), None),
+        ("array_agg", Some((_, kind))) => (DataType::List(Arc::new(Field::new("item", kind.clone(), true))), None),
+        ("percentile_cont" | "percentile_disc", Some((_, kind))) => {
             (kind.clone(), Some(Arc::new(arrow::array::Float64Array::from(vec![0.3]))))
         }
-        (Function::Text, Some((_, kind))) => (kind.clone(), Some(Arc::new(StringViewArray::from_iter_values(["|"])))),
-        (Function::Nth, Some((_, kind))) => (kind.clone(), Some(Arc::new(arrow::array::Int64Array::from(vec![NTH])))),
-        (
-            Function::Average
-            | Function::VariancePopulation
-            | Function::VarianceSample
-            | Function::DeviationPopulation
-            | Function::DeviationSample,
-            _,
-        ) => (DataType::Float64, None),
+        ("string_agg", Some((_, kind))) => (kind.clone(), Some(Arc::new(StringViewArray::from_iter_values(["|"])))),
+        ("nth_value", Some((_, kind))) => (kind.clone(), Some(Arc::new(arrow::array::Int64Array::from(vec![NTH])))),
+        ("avg" | "var_pop" | "var_samp" | "stddev_pop" | "stddev_samp", _) => (DataType::Float64, None),
         (_, Some((_, kind))) => (kind.clone(), None),
     };
     Aggregate { parameter, ..Aggregate::new(function, argument, kind) }
 }
 
-/// The place that [`AggregateFunction::Nth`] asks for.
+/// Whether `function` takes values of `kind` without a cast.
+fn takes(function: AggregateFunction, kind: &DataType) -> bool {
+    function.kinds(std::slice::from_ref(kind)).is_some_and(|(casts, _)| casts == [kind.clone()])
+}
+
+/// The place that `nth_value` asks for.
 const NTH: i64 = -3;
 
 /// An order that decides the place of each value, except among equal values.
@@ -351,29 +349,28 @@ fn random_group(data: &Data, random: &mut StdRng) -> Group {
         GroupKey { expr, kind: data.kind(expr), nullable }
     });
     let keys = keys.collect();
-    use AggregateFunction as Function;
     let functions = [
-        Function::Count,
-        Function::Sum,
-        Function::Average,
-        Function::Min,
-        Function::Max,
-        Function::BitAnd,
-        Function::BitOr,
-        Function::BitXor,
-        Function::VariancePopulation,
-        Function::VarianceSample,
-        Function::DeviationPopulation,
-        Function::DeviationSample,
-        Function::Median,
-        Function::Quantile,
-        Function::DiscreteQuantile,
-        Function::Mode,
-        Function::Array,
-        Function::Text,
-        Function::First,
-        Function::Last,
-        Function::Nth,
+        named("count"),
+        named("sum"),
+        named("avg"),
+        named("min"),
+        named("max"),
+        named("bit_and"),
+        named("bit_or"),
+        named("bit_xor"),
+        named("var_pop"),
+        named("var_samp"),
+        named("stddev_pop"),
+        named("stddev_samp"),
+        named("median"),
+        named("percentile_cont"),
+        named("percentile_disc"),
+        named("mode"),
+        named("array_agg"),
+        named("string_agg"),
+        named("first_value"),
+        named("last_value"),
+        named("nth_value"),
     ];
     let mut aggregates: Vec<Aggregate> = Vec::new();
     for expr in arguments {
@@ -382,15 +379,15 @@ fn random_group(data: &Data, random: &mut StdRng) -> Group {
             filter: (random.random_range(0..4) == 0).then_some(Expr::Function(FILTER)),
             distinct: random.random_range(0..3) == 0,
             ..match function {
-                Function::Count if random.random() => aggregate(Function::Count, None),
-                function if !is_aggregated(function, &kind) => aggregate(Function::Max, Some((expr, kind.clone()))),
+                function if function.is_count() && random.random() => aggregate(function, None),
+                function if !takes(function, &kind) => aggregate(named("max"), Some((expr, kind.clone()))),
                 function => aggregate(function, Some((expr, kind.clone()))),
             }
         });
         let Some(aggregate) = aggregates.last_mut() else { continue };
         aggregate.distinct &= aggregate.argument.is_some();
-        let always = matches!(aggregate.function, Function::First | Function::Last | Function::Nth);
-        if always || matches!(aggregate.function, Function::Array | Function::Text) && random.random() {
+        let always = matches!(aggregate.function.name, "first_value" | "last_value" | "nth_value");
+        if always || matches!(aggregate.function.name, "array_agg" | "string_agg") && random.random() {
             aggregate.order = random_order(data, random, (expr, &kind), aggregate.distinct);
         }
         aggregate.skips_nulls = aggregate.function.takes_nulls() && random.random();
@@ -463,9 +460,8 @@ fn model(rows: &[Vec<ModelValue>], data: &Data, functions: &[Arc<Alike>], group:
 
 /// Computes an aggregate of ordered values.
 fn computed(function: AggregateFunction, values: Vec<ModelValue>, kind: &DataType) -> ModelValue {
-    use AggregateFunction as Function;
     let count = values.len();
-    if count == 0 && function != Function::Count {
+    if count == 0 && function != named("count") {
         return ModelValue::Null;
     }
     let number =
@@ -477,33 +473,31 @@ fn computed(function: AggregateFunction, values: Vec<ModelValue>, kind: &DataTyp
         let mean = float_total() / count as f64;
         values.iter().map(|value| (value.as_float() - mean).powi(2)).sum::<f64>()
     };
-    match function {
-        Function::Count => ModelValue::Number(count as i128),
-        Function::Min => values[0].clone(),
-        Function::Max => values[count - 1].clone(),
-        Function::Sum if is_float => ModelValue::float(float_total()),
-        Function::Sum => ModelValue::Number(total()),
-        Function::Average if is_float => ModelValue::float(float_total() / count as f64),
-        Function::Average => {
+    match function.name {
+        "count" => ModelValue::Number(count as i128),
+        "min" => values[0].clone(),
+        "max" => values[count - 1].clone(),
+        "sum" if is_float => ModelValue::float(float_total()),
+        "sum" => ModelValue::Number(total()),
+        "avg" if is_float => ModelValue::float(float_total() / count as f64),
+        "avg" => {
             let scale = if let DataType::Decimal128(_, scale) = kind { *scale } else { 0 };
             ModelValue::float(crate::quotient::average(total(), count as u64, scale))
         }
-        Function::BitAnd => {
-            ModelValue::Number(values.iter().map(number).fold(bits_of_all(kind), |all, bits| all & bits))
-        }
-        Function::BitOr => ModelValue::Number(values.iter().map(number).fold(0, |all, bits| all | bits)),
-        Function::BitXor => ModelValue::Number(values.iter().map(number).fold(0, |all, bits| all ^ bits)),
-        Function::VariancePopulation => ModelValue::float(squares() / count as f64),
-        Function::DeviationPopulation => ModelValue::float((squares() / count as f64).sqrt()),
-        Function::VarianceSample | Function::DeviationSample if count == 1 => ModelValue::Null,
-        Function::VarianceSample => ModelValue::float(squares() / (count - 1) as f64),
-        Function::DeviationSample => ModelValue::float((squares() / (count - 1) as f64).sqrt()),
-        Function::Median => match (&values[(count - 1) / 2], &values[count / 2]) {
+        "bit_and" => ModelValue::Number(values.iter().map(number).fold(bits_of_all(kind), |all, bits| all & bits)),
+        "bit_or" => ModelValue::Number(values.iter().map(number).fold(0, |all, bits| all | bits)),
+        "bit_xor" => ModelValue::Number(values.iter().map(number).fold(0, |all, bits| all ^ bits)),
+        "var_pop" => ModelValue::float(squares() / count as f64),
+        "stddev_pop" => ModelValue::float((squares() / count as f64).sqrt()),
+        "var_samp" | "stddev_samp" if count == 1 => ModelValue::Null,
+        "var_samp" => ModelValue::float(squares() / (count - 1) as f64),
+        "stddev_samp" => ModelValue::float((squares() / (count - 1) as f64).sqrt()),
+        "median" => match (&values[(count - 1) / 2], &values[count / 2]) {
             (low, high) if low == high => low.clone(),
             (ModelValue::Number(low), ModelValue::Number(high)) => ModelValue::Number((low + high) / 2),
             (low, high) => ModelValue::float((low.as_float() + high.as_float()) / 2.0),
         },
-        Function::Quantile => {
+        "percentile_cont" => {
             let place = 0.3 * (count - 1) as f64;
             let part = ((place - place.floor()) * 1e6).floor() / 1e6;
             let (low, high) = (&values[place.floor() as usize], &values[place.ceil() as usize]);
@@ -516,23 +510,23 @@ fn computed(function: AggregateFunction, values: Vec<ModelValue>, kind: &DataTyp
                 (low, high) => ModelValue::float(between(low.as_float(), high.as_float())),
             }
         }
-        Function::DiscreteQuantile => values[((0.3 * count as f64).ceil() as usize).max(1) - 1].clone(),
-        Function::Mode => {
+        "percentile_disc" => values[((0.3 * count as f64).ceil() as usize).max(1) - 1].clone(),
+        "mode" => {
             let often = |value: &ModelValue| values.iter().filter(|other| *other == value).count();
             let most = values.iter().map(often).max();
             values.iter().find(|value| Some(often(value)) == most).expect("a value").clone()
         }
-        Function::Array => ModelValue::List(values),
-        Function::Text => {
+        "array_agg" => ModelValue::List(values),
+        "string_agg" => {
             let texts = values
                 .iter()
                 .map(|value| if let ModelValue::Bytes(bytes) = value { &**bytes } else { panic!("{value:?}") });
             ModelValue::Bytes(texts.collect::<Vec<&[u8]>>().join(&b'|'))
         }
-        Function::ApproximateCount => panic!("an estimate has a test of its own"),
-        Function::First => values[0].clone(),
-        Function::Last => values[count - 1].clone(),
-        Function::Nth => count.checked_add_signed(NTH as isize).map_or(ModelValue::Null, |place| values[place].clone()),
+        "approx_distinct" => panic!("an estimate has a test of its own"),
+        "first_value" => values[0].clone(),
+        "last_value" => values[count - 1].clone(),
+        "nth_value" => count.checked_add_signed(NTH as isize).map_or(ModelValue::Null, |place| values[place].clone()),
         function => panic!("{function:?} has a test of its own"),
     }
 }
@@ -543,23 +537,16 @@ fn bits_of_all(kind: &DataType) -> i128 {
 
 /// Makes results comparable: sorts joined texts that have no order, and rounds floats that depend on the order of rows.
 fn normal(mut rows: Vec<Vec<ModelValue>>, group: &Group) -> Vec<Vec<ModelValue>> {
-    use AggregateFunction as Function;
     for row in &mut rows {
         for (value, aggregate) in row[group.keys.len()..].iter_mut().zip(&group.aggregates) {
-            match (aggregate.function, &mut *value) {
-                (Function::Array, ModelValue::List(values)) if aggregate.order.is_empty() => values.sort(),
-                (Function::Text, ModelValue::Bytes(bytes)) if aggregate.order.is_empty() => {
+            match (aggregate.function.name, &mut *value) {
+                ("array_agg", ModelValue::List(values)) if aggregate.order.is_empty() => values.sort(),
+                ("string_agg", ModelValue::Bytes(bytes)) if aggregate.order.is_empty() => {
                     let mut parts: Vec<&[u8]> = bytes.split(|byte| *byte == b'|').collect();
                     parts.sort();
                     *value = ModelValue::Bytes(parts.join(&b'|'));
                 }
-                (
-                    Function::VariancePopulation
-                    | Function::VarianceSample
-                    | Function::DeviationPopulation
-                    | Function::DeviationSample,
-                    ModelValue::Float(_),
-                ) => {
+                ("var_pop" | "var_samp" | "stddev_pop" | "stddev_samp", ModelValue::Float(_)) => {
                     let float = value.as_float();
                     let rounded =
                         if float.abs() < 1e-3 { 0.0 } else { format!("{float:.6e}").parse().expect("a float") };
@@ -762,7 +749,7 @@ fn random_distinct(random: &mut StdRng) -> (Data, Group) {
         nullable: data.columns[column].nullable,
     });
     let argument = Some((Expr::Column(2), data.columns[2].kind.arrow()));
-    let count = Aggregate { distinct: true, ..aggregate(AggregateFunction::Count, argument) };
+    let count = Aggregate { distinct: true, ..aggregate(named("count"), argument) };
     let group = Group { predicates: Vec::new(), keys: keys.collect(), aggregates: vec![count], always: Vec::new() };
     (data, group)
 }
@@ -817,7 +804,7 @@ fn distinct_values_are_counted_range_by_range() {
     let rows = data.rows();
     let count = |column| {
         let argument = Some((Expr::Column(column), DataType::Int64));
-        Aggregate { distinct: true, ..aggregate(AggregateFunction::Count, argument) }
+        Aggregate { distinct: true, ..aggregate(named("count"), argument) }
     };
     let GroupSource::Table(table) = data.as_table(50_000, &[]) else { panic!("a table") };
     for (keys, column) in [(vec![], 1), (vec![0], 1), (vec![1], 0)] {
@@ -896,7 +883,7 @@ fn check_first(found: &mut [Vec<ModelValue>], all: &mut [Vec<ModelValue>], top: 
 #[test]
 fn a_top_grouping_returns_few_groups() {
     let (data, mut group) = many();
-    group.aggregates.push(aggregate(AggregateFunction::Count, None));
+    group.aggregates.push(aggregate(named("count"), None));
     let key = |column| SortKey { column, descending: true, nulls_first: false };
     // Nearly all groups have the same count, and many texts have the same first bytes.
     for (keys, most) in [(vec![key(1)], 100), (vec![key(1), key(1)], 100), (vec![key(1), key(0)], 60_000)] {
@@ -935,7 +922,7 @@ fn a_limit_returns_exactly_as_many_groups_as_asked_for() {
 #[test]
 fn a_limit_reads_only_the_rows_of_a_few_groups() {
     let (data, mut group) = many();
-    group.aggregates.push(aggregate(AggregateFunction::Count, None));
+    group.aggregates.push(aggregate(named("count"), None));
     let rows = data.rows().len() as u64;
     for (least, selected_max) in [("", 100), ("xxx", rows), ("y", rows)] {
         let value = Arc::new(StringViewArray::from_iter_values([least]));
@@ -965,8 +952,8 @@ fn logs_of_groups_in_the_table_are_not_mixed_with_those_of_others() {
     let key = GroupKey { expr: Expr::Column(0), kind: DataType::Int64, nullable: true };
     let of_values = Some((Expr::Column(1), DataType::Int64));
     let aggregates = vec![
-        Aggregate { distinct: true, ..aggregate(AggregateFunction::Count, of_values.clone()) },
-        aggregate(AggregateFunction::Max, of_values),
+        Aggregate { distinct: true, ..aggregate(named("count"), of_values.clone()) },
+        aggregate(named("max"), of_values),
     ];
     let group = Group { predicates: Vec::new(), keys: vec![key], aggregates, always: Vec::new() };
     let expected = model(&data.rows(), &data, &[], &group);
@@ -1012,7 +999,7 @@ fn too_many_groups_are_an_error_that_names_the_operator() {
 #[test]
 fn listed_values_are_grouped_in_the_memory_of_one_range() {
     let (data, mut group) = many();
-    group.aggregates.push(aggregate(AggregateFunction::Count, None));
+    group.aggregates.push(aggregate(named("count"), None));
     let request = GroupRequest { broker: Broker::new(1_000_000), ..request(group, Vec::new()) };
     let (broker, policy) =
         (request.broker.clone(), Policy { range_bytes: Some(100_000), ..policies()[1].expect("a policy") });
@@ -1050,11 +1037,11 @@ fn an_error_of_the_input_fails_the_grouping() {
 #[test]
 fn a_grouping_can_read_another_grouping() {
     let (data, mut group) = many();
-    group.aggregates.push(aggregate(AggregateFunction::Count, None));
+    group.aggregates.push(aggregate(named("count"), None));
     let inner: Arc<dyn BatchSource> =
         GroupBy::new(data.as_batches(), request(group.clone(), Vec::new())).expect("a grouping");
     let key = GroupKey { expr: Expr::Column(1), kind: DataType::Int64, nullable: true };
-    let texts = aggregate(AggregateFunction::Count, Some((Expr::Column(0), DataType::Utf8View)));
+    let texts = aggregate(named("count"), Some((Expr::Column(0), DataType::Utf8View)));
     let outer = Group { predicates: Vec::new(), keys: vec![key], aggregates: vec![texts], always: Vec::new() };
     let outer = GroupBy::new(inner, request(outer, Vec::new())).expect("a grouping");
     let mut expected: BTreeMap<usize, i128> = BTreeMap::new();
@@ -1099,7 +1086,7 @@ fn a_total_never_wraps() {
     let most = arrow::array::Decimal128Array::from(vec![10_i128.pow(38) - 1; 2]);
     let most = Arc::new(most.with_data_type(DataType::Decimal128(38, 0)));
     let batch = RecordBatch::try_new(Arc::clone(&schema), vec![most]).expect("a column");
-    for function in [AggregateFunction::Sum, AggregateFunction::Average] {
+    for function in [named("sum"), named("avg")] {
         let batches = Mutex::new(VecDeque::from([Ok(batch.clone())]));
         let source: Arc<dyn BatchSource> = Arc::new(Given { schema: Arc::clone(&schema), batches });
         let sum = aggregate(function, Some((Expr::Column(0), DataType::Decimal128(38, 0))));
@@ -1150,14 +1137,14 @@ fn totals_of_a_column_plus_numbers_share_one_total_unless_a_value_overflows() {
     let functions = || shifts.iter().map(|by| Arc::new(Plus::new(*by)) as Arc<dyn VectorFunction>).collect::<Vec<_>>();
     let group_of = |function| {
         let of = |by| aggregate(function, Some((Expr::Function(by), DataType::Int16)));
-        let count = aggregate(AggregateFunction::Count, Some((Expr::Column(0), DataType::Int16)));
+        let count = aggregate(named("count"), Some((Expr::Column(0), DataType::Int16)));
         let aggregates = (0..shifts.len()).map(of).chain([count]).collect();
         Group { predicates: Vec::new(), keys: Vec::new(), aggregates, always: Vec::new() }
     };
     let numbers: Vec<i128> =
         data.rows().iter().filter_map(|row| if let ModelValue::Number(n) = row[0] { Some(n) } else { None }).collect();
     let (total, count) = (numbers.iter().sum::<i128>(), numbers.len() as i128);
-    for function in [AggregateFunction::Sum, AggregateFunction::Average] {
+    for function in [named("sum"), named("avg")] {
         for rows_per_block in [30, 1_000] {
             let source = data.as_table(rows_per_block, &[]);
             let group_by = GroupBy::new(source, request(group_of(function), functions())).expect("a grouping");
@@ -1167,14 +1154,14 @@ fn totals_of_a_column_plus_numbers_share_one_total_unless_a_value_overflows() {
             for (by, found) in shifts.iter().zip(&found) {
                 let total = total + i128::from(*by) * count;
                 let average = ModelValue::float(crate::quotient::average(total, count as u64, 0));
-                let expected = if function == AggregateFunction::Sum { ModelValue::Number(total) } else { average };
+                let expected = if function == named("sum") { ModelValue::Number(total) } else { average };
                 assert_eq!(*found, expected, "plus {by}");
             }
         }
     }
     // The greatest value of the column plus 21,867 is the greatest number of 16 bits.
     for (by, fits) in [(21_867, true), (21_868, false), (-23_868, true), (-23_869, false)] {
-        let sum = aggregate(AggregateFunction::Sum, Some((Expr::Function(0), DataType::Int16)));
+        let sum = aggregate(named("sum"), Some((Expr::Function(0), DataType::Int16)));
         let group = Group { predicates: Vec::new(), keys: Vec::new(), aggregates: vec![sum], always: Vec::new() };
         for source in [data.as_table(50, &[]), data.as_batches()] {
             let group_by =
@@ -1197,7 +1184,7 @@ fn a_total_that_fits_64_bits_takes_one_word() {
         let batches = vec![RecordBatch::try_new(Arc::clone(&schema), vec![values]).expect("a column")];
         let data = Data { columns: vec![column], schema, batches };
         let key = GroupKey { expr: Expr::Column(0), kind: DataType::Int64, nullable: false };
-        let sum = aggregate(AggregateFunction::Sum, Some((Expr::Column(0), DataType::Int64)));
+        let sum = aggregate(named("sum"), Some((Expr::Column(0), DataType::Int64)));
         let group = Group { predicates: Vec::new(), keys: vec![key], aggregates: vec![sum], always: Vec::new() };
         let group_by = GroupBy::new(data.as_table(60, &[]), request(group, Vec::new())).expect("a grouping");
         let total = i128::from(number) * rows as i128;
@@ -1238,7 +1225,7 @@ fn rows_without_columns_are_counted() {
     let batch = RecordBatch::try_new_with_options(Arc::clone(&schema), Vec::new(), &options).expect("7 rows");
     let batches = Mutex::new(VecDeque::from([Ok(batch.clone()), Ok(batch)]));
     let source: Arc<dyn BatchSource> = Arc::new(Given { schema, batches });
-    let count = aggregate(AggregateFunction::Count, None);
+    let count = aggregate(named("count"), None);
     let group = Group { predicates: Vec::new(), keys: Vec::new(), aggregates: vec![count], always: Vec::new() };
     let group_by = GroupBy::new(source, request(group, Vec::new())).expect("a grouping");
     assert_eq!(run(&group_by, 2, false).expect("a count"), [[ModelValue::Number(14)]]);
@@ -1257,8 +1244,8 @@ fn estimates_are_near_the_count_with_every_policy() {
         let mut aggregates = Vec::new();
         for argument in places.map(column) {
             let filter = random.random::<bool>().then_some(Expr::Function(FILTER));
-            let count = Aggregate { distinct: true, ..aggregate(AggregateFunction::Count, Some(argument.clone())) };
-            let estimate = Aggregate::new(AggregateFunction::ApproximateCount, Some(argument), DataType::UInt64);
+            let count = Aggregate { distinct: true, ..aggregate(named("count"), Some(argument.clone())) };
+            let estimate = Aggregate::new(named("approx_distinct"), Some(argument), DataType::UInt64);
             aggregates.extend([Aggregate { filter, ..count }, Aggregate { filter, ..estimate }]);
         }
         let group = Group { predicates: Vec::new(), keys, aggregates, always: Vec::new() };

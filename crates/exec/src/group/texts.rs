@@ -36,7 +36,7 @@ pub(super) fn texts_of(values: &ArrayRef) -> Option<BinaryViewArray> {
 
 /// The number of bytes of a view's text.
 #[inline]
-pub(super) fn len_of(view: u128) -> usize {
+pub(crate) fn len_of(view: u128) -> usize {
     view as u32 as usize
 }
 

@@ -11,22 +11,17 @@
 
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, AsArray, BinaryViewBuilder, Decimal128Array, ListArray, UInt32Array, new_null_array,
-};
-use arrow::buffer::NullBuffer;
-use arrow::compute::{cast, take};
-use arrow::datatypes::{DataType, Field, Float64Type, Schema, SchemaRef};
+use arrow::array::{Array, ArrayRef, AsArray, BinaryViewBuilder, ListArray, UInt32Array, new_null_array};
+use arrow::compute::take;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use rowmill_base::{Error, Result};
-use rowmill_plan::{Aggregate, AggregateFunction, Expr, Group, is_key_kind};
+use rowmill_plan::{Aggregate, AggregateRole, Expr, Group, is_key_kind};
 
+use crate::aggregate::{PAIR, pairs_of};
 use crate::function::VectorFunction;
 use crate::project::Projected;
 use crate::row_keys::RowKeys;
-
-/// The type that carries pairs of doubles. No code calculates with it.
-const PAIR: DataType = DataType::Decimal128(38, 0);
 
 /// A grouping whose values have types that the engine groups.
 pub(super) struct AdaptedGroup {
@@ -86,7 +81,7 @@ pub(super) fn adapted(
 
 /// Whether an aggregate must compare values of its argument whose type the engine does not compare.
 fn needs_bytes(aggregate: &Aggregate) -> bool {
-    let counts_rows = aggregate.function == AggregateFunction::Count && !aggregate.distinct;
+    let counts_rows = aggregate.function.is_count() && !aggregate.distinct;
     aggregate.argument.as_ref().is_some_and(|(_, kind)| !is_key_kind(kind)) && !counts_rows
 }
 
@@ -119,19 +114,18 @@ impl Adapter {
             return Ok(Projected::Column(column));
         }
         aggregate.argument = Some(self.encode(expr, &kind)?);
-        let is_list = aggregate.function == AggregateFunction::Array;
-        Ok(match aggregate.function {
-            AggregateFunction::Count | AggregateFunction::ApproximateCount => Projected::Column(column),
-            _ => {
-                let bytes = DataType::BinaryView;
-                // The engine computes with bytes, and a projection above decodes the result.
-                aggregate.kind = match is_list {
-                    true => DataType::List(Arc::new(Field::new_list_field(bytes, true))),
-                    false => bytes,
-                };
-                Projected::Function(Arc::new(Decoded::new(column, &kind, is_list)?))
-            }
-        })
+        let is_list = aggregate.function.role == AggregateRole::List;
+        if aggregate.function.is_zero_of_nothing {
+            // A count does not show the values.
+            return Ok(Projected::Column(column));
+        }
+        let bytes = DataType::BinaryView;
+        // The engine computes with bytes, and a projection above decodes the result.
+        aggregate.kind = match is_list {
+            true => DataType::List(Arc::new(Field::new_list_field(bytes, true))),
+            false => bytes,
+        };
+        Ok(Projected::Function(Arc::new(Decoded::new(column, &kind, is_list)?)))
     }
 
     /// Encodes an expression of type `kind` as bytes.
@@ -302,15 +296,7 @@ impl VectorFunction for PairFunction {
 
     fn evaluate(&self, columns: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
         let values = self.of.values(columns, rows)?;
-        let values = values.iter().map(|values| cast(values, &DataType::Float64).map_err(failed));
-        let values = values.collect::<Result<Vec<_>>>()?;
-        let [first, second] = [0, 1].map(|place: usize| values[place].as_primitive::<Float64Type>());
-        let nulls = NullBuffer::union(first.nulls(), second.nulls());
-        // Equal pairs must have equal bits, so we use one zero and one NaN.
-        let bits = |value: f64| u128::from(if value.is_nan() { f64::NAN } else { value + 0.0 }.to_bits());
-        let pairs =
-            first.values().iter().zip(second.values()).map(|(low, high)| (bits(*low) | bits(*high) << 64) as i128);
-        Ok(Arc::new(Decimal128Array::new(pairs.collect::<Vec<_>>().into(), nulls)))
+        pairs_of(&values[0], &values[1])
     }
 
     fn never_fails(&self) -> bool {

@@ -1,3 +1,4 @@
+use crate::aggregate::named;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -9,8 +10,7 @@ use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Float64Type, Int64Type, IntervalMonthDayNano, Schema, SchemaRef, UInt64Type};
 use rowmill_base::{Broker, Cancel, SqlType};
 use rowmill_plan::{
-    Aggregate, AggregateFunction, Expr, Group, GroupKey, Join, JoinKind, Names, Node, Recursive, Scan, Series, SetAll,
-    SortKey, Unnest,
+    Aggregate, Expr, Group, GroupKey, Join, JoinKind, Names, Node, Recursive, Scan, Series, SetAll, SortKey, Unnest,
 };
 use rowmill_storage::TableSource;
 
@@ -161,7 +161,7 @@ fn a_scan_returns_the_numbers_of_its_rows() {
     let top = Node::Sort { input: Arc::new(scan.clone()), keys, skip: 0, rows: Some(2) };
     let found = run(&top, &[Arc::clone(&table)], 1);
     assert_eq!(found.column(1).as_primitive::<UInt64Type>().values(), &[8, 7]);
-    let largest = Aggregate::new(AggregateFunction::Max, Some((Expr::Column(1), DataType::UInt64)), DataType::UInt64);
+    let largest = Aggregate::new(named("max"), Some((Expr::Column(1), DataType::UInt64)), DataType::UInt64);
     let group = Group { predicates: Vec::new(), keys: Vec::new(), aggregates: vec![largest], always: Vec::new() };
     let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("m", DataType::UInt64, true)]));
     let group = Node::Group { input: Arc::new(scan), group, rows: None, schema };
@@ -234,11 +234,7 @@ fn one_grouping_may_have_text_keys_and_aggregates_of_pairs() {
     let input = values(vec![texts, floats([1.0, 5.0, 3.0, 0.0]), floats([2.0, 1.0, 6.0, 0.0])]);
     let slope = Aggregate {
         more: vec![(Expr::Column(2), DataType::Float64)],
-        ..Aggregate::new(
-            AggregateFunction::RegressionSlope,
-            Some((Expr::Column(1), DataType::Float64)),
-            DataType::Float64,
-        )
+        ..Aggregate::new(named("regr_slope"), Some((Expr::Column(1), DataType::Float64)), DataType::Float64)
     };
     let filtered = Aggregate { distinct: true, ..slope.clone() };
     let key = GroupKey { expr: Expr::Column(0), kind: DataType::Utf8View, nullable: true };

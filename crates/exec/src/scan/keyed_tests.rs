@@ -1,5 +1,6 @@
 //! Scans of a keyed table under random conditions, compared with evaluating every row.
 
+use crate::aggregate::named;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,9 +12,7 @@ use arrow::row::{RowConverter, SortField};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use rowmill_base::{Broker, Cancel, ColumnId, Reservation, Settings, SqlType};
-use rowmill_plan::{
-    self as plan, Aggregate, AggregateFunction, CompareOp, Expr, Group, JoinKind, Node, Predicate, SortKey,
-};
+use rowmill_plan::{self as plan, Aggregate, CompareOp, Expr, Group, JoinKind, Node, Predicate, SortKey};
 use rowmill_storage::{KeyColumn, TableSource};
 use rowmill_txn::{ColumnSpec, Engine, IndexSpec, MAIN_SCHEMA};
 
@@ -325,7 +324,7 @@ fn plans_over_a_key_read_few_rows() {
         |batch: &RecordBatch, column: usize| batch.column(column).as_primitive::<Int64Type>().values().to_vec();
 
     // The greatest and least value of the first part of the primary key. Its values are 0 to 249.
-    for (function, expected) in [(AggregateFunction::Max, 249), (AggregateFunction::Min, 0)] {
+    for (function, expected) in [(named("max"), 249), (named("min"), 0)] {
         let argument = Some((Expr::Column(0), SqlType::Int64.arrow()));
         let aggregates = vec![Aggregate::new(function, argument, SqlType::Int64.arrow())];
         let schema = Arc::new(rows.schema().project(&[0]).expect("a column"));

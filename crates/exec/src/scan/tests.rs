@@ -1,5 +1,6 @@
 //! Scans and groupings under random conditions, compared with evaluating every row.
 
+use crate::aggregate::named;
 use std::sync::Arc;
 
 use arrow::array::{
@@ -13,7 +14,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use roaring::RoaringBitmap;
 use rowmill_base::{Broker, Cancel, SqlType};
-use rowmill_plan::{Aggregate, AggregateFunction, CompareOp, Group, Predicate};
+use rowmill_plan::{Aggregate, CompareOp, Group, Predicate};
 use rowmill_storage::{TableSource, repeat_missing};
 
 use super::block_state::selected;
@@ -180,7 +181,7 @@ fn check_columns(table: &TestTable, rows: &[u64], columns: &[ArrayRef]) {
 }
 
 fn count(table: &Arc<TestTable>, predicates: Vec<Predicate>) -> i64 {
-    let aggregates = vec![Aggregate::new(AggregateFunction::Count, None, DataType::Int64)];
+    let aggregates = vec![Aggregate::new(named("count"), None, DataType::Int64)];
     let request = GroupRequest {
         group: Group { predicates, keys: vec![], aggregates, always: vec![] },
         functions: vec![],

@@ -10,7 +10,7 @@ use arrow::compute::{interleave, take};
 use arrow::datatypes::DataType;
 use rowmill_base::{Broker, Cancel, Error, Result};
 use rowmill_plan::logical::FrameRow;
-use rowmill_plan::{Aggregate, AggregateFunction, Expr, SortKey, WindowCall, WindowFunction};
+use rowmill_plan::{Aggregate, Expr, SortKey, WindowCall, WindowFunction};
 
 use super::cells::{CellForm, Pick};
 use super::extreme::extremes;
@@ -22,7 +22,8 @@ use super::rank::{ranks, tiles};
 use super::regroup::regroup;
 use super::shift::shifted;
 use super::sorted::SortedRows;
-use super::total::{bits, can_mask_distinct, counts, spreads, totals};
+use super::total::{can_mask_distinct, counts, folds, totals};
+use crate::aggregate::{AggregateState, KeptValues, ValuesState, pairs_of, state_of};
 use crate::sort::canonical;
 
 /// The rows of some partitions, and everything that computing their results needs.
@@ -83,7 +84,7 @@ pub(super) fn call_needs_peers(call: &WindowCall) -> bool {
 pub(super) fn argument(aggregate: &Aggregate) -> Result<usize> {
     match aggregate.argument {
         Some((expr, _)) => column_of(expr),
-        None => Err(Error::internal(format!("{} must have an argument", aggregate.function.name()))),
+        None => Err(Error::internal(format!("{} must have an argument", aggregate.function.name))),
     }
 }
 
@@ -117,6 +118,16 @@ impl<'a> Evaluation<'a> {
         Ok(values)
     }
 
+    /// The values that an aggregate takes, in the order of the rows. Two arguments become one column of pairs.
+    pub(super) fn argument_values(&self, aggregate: &Aggregate) -> Result<ArrayRef> {
+        let first = self.column(argument(aggregate)?)?;
+        match aggregate.more[..] {
+            [] => Ok(first),
+            [(second, _)] => pairs_of(&first, &self.column(column_of(second)?)?),
+            _ => Err(Error::internal(format!("{} has more than two arguments", aggregate.function.name))),
+        }
+    }
+
     /// Computes the results of a call.
     pub(super) fn results(&self, call: &WindowCall) -> Result<CallResults> {
         // The code below may assume that there is at least one row, and thus a batch.
@@ -141,32 +152,26 @@ impl<'a> Evaluation<'a> {
     }
 
     fn aggregates(&self, aggregate: &Aggregate, call: &WindowCall) -> Result<CallResults> {
-        use AggregateFunction::{
-            Average, BitAnd, BitOr, BitXor, Count, DeviationPopulation, DeviationSample, First, Last, Max, Min, Sum,
-            VariancePopulation, VarianceSample,
-        };
         let frames = Frames::new(&call.frame, self.order, self)?;
-        // DISTINCT does not change the least or the greatest value.
-        let can_be_distinct = matches!(aggregate.function, Min | Max)
-            || !matches!(aggregate.function, First | Last) && can_mask_distinct(&frames);
+        let state = state_of(aggregate.function)?;
+        let can_be_distinct = aggregate.function.ignores_duplicates || can_mask_distinct(&frames);
         let is_plain = aggregate.order.is_empty() && (!aggregate.distinct || can_be_distinct);
-        let values = match aggregate.function {
+        let values = match state {
             _ if aggregate.of_parts.is_some() => return Err(Error::internal("a window must not add up parts")),
             _ if call.kind == DataType::Null => arrow::array::new_null_array(&call.kind, self.rows.len()),
-            Count if is_plain => counts(aggregate, &frames, self)?,
-            Sum | Average if is_plain => totals(aggregate, &frames, self)?,
-            BitAnd | BitOr | BitXor if is_plain => bits(aggregate, &frames, self)?,
-            VariancePopulation | VarianceSample | DeviationPopulation | DeviationSample if is_plain => {
-                spreads(aggregate, &frames, self)?
-            }
-            Min | Max if is_plain => {
+            AggregateState::Count if is_plain => counts(aggregate, &frames, self)?,
+            AggregateState::Total if is_plain => totals(aggregate, &frames, self)?,
+            AggregateState::Fold(state) if is_plain => folds(aggregate, state, &frames, self)?,
+            AggregateState::Extreme { .. } if is_plain => {
                 let rows = extremes(aggregate, &frames, self)?;
                 return self.values_of_rows(argument(aggregate)?, None, &rows);
             }
-            First | Last if is_plain && aggregate.filter.is_none() => {
-                let nth = if aggregate.function == First { FrameRow::First } else { FrameRow::Last };
+            AggregateState::Values(ValuesState { kept: kept @ (KeptValues::First | KeptValues::Last), .. })
+                if aggregate.order.is_empty() && !aggregate.distinct && aggregate.filter.is_none() =>
+            {
+                let nth = if *kept == KeptValues::First { FrameRow::First } else { FrameRow::Last };
                 let column = argument(aggregate)?;
-                let rows = nth_rows(column, &NthRow::new(&nth, self)?, aggregate.skips_nulls, &frames, self)?;
+                let rows = nth_rows(column, &NthRow::new(&nth, self)?, !aggregate.takes_nulls(), &frames, self)?;
                 return self.values_of_rows(column, None, &rows);
             }
             // No algorithm of our own: group the rows of each frame.

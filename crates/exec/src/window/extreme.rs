@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use arrow::array::{Array, ArrayRef};
 use arrow::buffer::BooleanBuffer;
 use rowmill_base::Result;
-use rowmill_plan::{Aggregate, AggregateFunction, SortKey};
+use rowmill_plan::{Aggregate, AggregateRole, SortKey};
 
 use super::OWNER;
 use super::evaluate::{Evaluation, ResultRow, argument};
@@ -45,7 +45,7 @@ pub(super) fn extremes(
         None => SortNumbers::Narrow(value_ranks(&values, evaluation)?),
     };
     // Inverting all bits reverses the order, so the greatest number becomes the least.
-    let is_max = aggregate.function == AggregateFunction::Max;
+    let is_max = aggregate.function.role == AggregateRole::Max;
     Ok(match numbers {
         SortNumbers::Narrow(numbers) if is_max => {
             least(numbers.into_iter().map(|number| !number), mask.as_ref(), frames)
@@ -80,7 +80,10 @@ struct LeastRow<N> {
 
 impl<N: LeastNumber> FrameFold for LeastRow<N> {
     type Item = LeastRow<N>;
-    const EMPTY: LeastRow<N> = LeastRow { number: N::GREATEST, row: ResultRow::NONE };
+
+    fn empty() -> LeastRow<N> {
+        LeastRow { number: N::GREATEST, row: ResultRow::NONE }
+    }
 
     #[inline(always)]
     fn take(&mut self, item: LeastRow<N>) {

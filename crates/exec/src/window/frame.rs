@@ -30,7 +30,7 @@ pub(super) enum FrameShape {
 
 /// The frames of the rows of some partitions.
 #[derive(Debug)]
-pub(super) struct Frames<'a> {
+pub(crate) struct Frames<'a> {
     pub(super) rows: &'a SortedRows,
     pub(super) shape: FrameShape,
     starts: Vec<u32>,

@@ -10,12 +10,13 @@ use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, UInt32Arra
 use arrow::compute::{interleave, take};
 use arrow::datatypes::{DataType, Field, Schema, UInt64Type};
 use rowmill_base::{Reservation, Result};
-use rowmill_plan::{Aggregate, AggregateFunction, AggregateOrder, Expr, Group, GroupKey};
+use rowmill_plan::{Aggregate, AggregateOrder, AggregateOrdering, Expr, Group, GroupKey};
 
 use super::OWNER;
 use super::evaluate::{Evaluation, column_of};
 use super::failed;
 use super::frame::Frames;
+use crate::aggregate::PAIR;
 use crate::batch::BatchSource;
 use crate::group::{GroupRequest, group_batches};
 use crate::share::batch_of;
@@ -74,9 +75,10 @@ pub(super) fn regroup(aggregate: &Aggregate, frames: &Frames<'_>, evaluation: &E
 
 /// The result of an aggregate over no rows, as an array of one value.
 fn empty_result(aggregate: &Aggregate) -> ArrayRef {
-    match aggregate.function {
-        AggregateFunction::Count | AggregateFunction::ApproximateCount => Arc::new(Int64Array::from(vec![0])),
-        _ => new_null_array(&aggregate.kind, 1),
+    match (aggregate.function.is_zero_of_nothing, &aggregate.kind) {
+        (false, kind) => new_null_array(kind, 1),
+        (true, DataType::UInt64) => Arc::new(UInt64Array::from(vec![0])),
+        (true, _) => Arc::new(Int64Array::from(vec![0])),
     }
 }
 
@@ -91,16 +93,25 @@ struct Regrouping<'a> {
 
 impl<'a> Regrouping<'a> {
     fn new(aggregate: &Aggregate, evaluation: &'a Evaluation<'a>) -> Result<Regrouping<'a>> {
-        use AggregateFunction::{Array, First, Last, Nth, Text};
         let mut aggregate = aggregate.clone();
         let mut columns = Vec::new();
+        // The grouping takes two arguments as one column of pairs, which comes first.
+        let takes_pairs = !aggregate.more.is_empty();
+        if takes_pairs {
+            columns.push(evaluation.argument_values(&aggregate)?);
+            aggregate.more.clear();
+            aggregate.argument = None;
+        }
         for expr in aggregate.exprs_mut() {
             columns.push(evaluation.column(column_of(*expr)?)?);
             *expr = Expr::Column(COLUMNS_BEFORE + columns.len() - 1);
         }
+        if takes_pairs {
+            aggregate.argument = Some((Expr::Column(COLUMNS_BEFORE), PAIR));
+        }
         // These aggregates depend on the order of rows. Without an ORDER BY of its own, the aggregate uses the
         // window's order, that is, the position.
-        let keeps_order = matches!(aggregate.function, Array | First | Last | Nth | Text);
+        let keeps_order = aggregate.function.ordering == AggregateOrdering::OfRows;
         if keeps_order && aggregate.order.is_empty() && !aggregate.distinct {
             let (kind, expr) = (DataType::UInt32, Expr::Column(1));
             aggregate.order.push(AggregateOrder { expr, kind, descending: false, nulls_first: false });

@@ -2,6 +2,7 @@
 
 mod model;
 
+use crate::aggregate::named;
 use std::sync::Arc;
 
 use arrow::array::*;
@@ -118,15 +119,14 @@ fn rank(function: RankFunction) -> WindowCall {
 }
 
 fn aggregate(function: AggregateFunction, column: Option<usize>) -> Aggregate {
-    use AggregateFunction::*;
     let argument = column.map(|column| (Expr::Column(column), kinds()[column].clone()));
     let of = argument.as_ref().map(|(_, kind)| kind.clone());
-    let kind = match (function, of) {
-        (Count | ApproximateCount, _) => DataType::Int64,
-        (Average | VariancePopulation | VarianceSample | DeviationPopulation | DeviationSample, _) => DataType::Float64,
-        (Sum, Some(DataType::Int32)) => DataType::Int64,
-        (Sum, Some(DataType::Int64)) => DataType::Decimal128(38, 0),
-        (Array, Some(kind)) => DataType::List(Arc::new(Field::new("item", kind, true))),
+    let kind = match (function.name, of) {
+        ("count" | "approx_distinct", _) => DataType::Int64,
+        ("avg" | "var_pop" | "var_samp" | "stddev_pop" | "stddev_samp", _) => DataType::Float64,
+        ("sum", Some(DataType::Int32)) => DataType::Int64,
+        ("sum", Some(DataType::Int64)) => DataType::Decimal128(38, 0),
+        ("array_agg", Some(kind)) => DataType::List(Arc::new(Field::new("item", kind, true))),
         (_, Some(kind)) => kind,
         (_, None) => unreachable!("only counts have no argument"),
     };
@@ -274,21 +274,23 @@ fn random_frame(random: &mut SmallRng, unit: FrameUnit) -> WindowFrame<FrameOffs
 
 /// Makes a random aggregate whose result depends only on the set of rows in the frame, not on their order.
 fn random_aggregate(random: &mut SmallRng) -> Aggregate {
-    use AggregateFunction::*;
     use column::*;
     let mut aggregate = match random.random_range(0..12) {
-        0 => aggregate(Count, None),
-        1 => aggregate(Count, Some(*[TEXT, FLOAT, SMALL].choose(random).unwrap())),
-        2 => aggregate(Sum, Some(*[SMALL, WIDE, DECIMAL].choose(random).unwrap())),
-        3 => aggregate(Average, Some(*[SMALL, WIDE, DECIMAL].choose(random).unwrap())),
-        4 => aggregate(*[Min, Max].choose(random).unwrap(), Some(random.random_range(0..kinds().len()))),
-        5 => aggregate(*[BitAnd, BitOr, BitXor].choose(random).unwrap(), Some(*[SMALL, WIDE].choose(random).unwrap())),
-        6 => aggregate(*[Sum, Average].choose(random).unwrap(), Some(FLOAT)),
-        7 => Aggregate { distinct: true, ..aggregate(Count, Some(TEXT)) },
-        8 => Aggregate { distinct: true, ..aggregate(Sum, Some(SMALL)) },
-        9 => Aggregate { distinct: true, ..aggregate(Average, Some(DECIMAL)) },
-        10 => aggregate(Median, Some(SMALL)),
-        _ => aggregate(*[Min, Max].choose(random).unwrap(), Some(SMALL)),
+        0 => aggregate(named("count"), None),
+        1 => aggregate(named("count"), Some(*[TEXT, FLOAT, SMALL].choose(random).unwrap())),
+        2 => aggregate(named("sum"), Some(*[SMALL, WIDE, DECIMAL].choose(random).unwrap())),
+        3 => aggregate(named("avg"), Some(*[SMALL, WIDE, DECIMAL].choose(random).unwrap())),
+        4 => aggregate(named(["min", "max"].choose(random).unwrap()), Some(random.random_range(0..kinds().len()))),
+        5 => aggregate(
+            named(["bit_and", "bit_or", "bit_xor"].choose(random).unwrap()),
+            Some(*[SMALL, WIDE].choose(random).unwrap()),
+        ),
+        6 => aggregate(named(["sum", "avg"].choose(random).unwrap()), Some(FLOAT)),
+        7 => Aggregate { distinct: true, ..aggregate(named("count"), Some(TEXT)) },
+        8 => Aggregate { distinct: true, ..aggregate(named("sum"), Some(SMALL)) },
+        9 => Aggregate { distinct: true, ..aggregate(named("avg"), Some(DECIMAL)) },
+        10 => aggregate(named("median"), Some(SMALL)),
+        _ => aggregate(named(["min", "max"].choose(random).unwrap()), Some(SMALL)),
     };
     if random.random_range(0..3) == 0 {
         aggregate.filter = Some(Expr::Column(FLAG));
@@ -324,7 +326,7 @@ fn first_rows_of_partitions_are_those_of_the_model() {
                 calls.push(rank(DenseRank));
             }
             if random.random() {
-                calls.push(aggregate_call(aggregate(AggregateFunction::Max, Some(column::TEXT)), whole()));
+                calls.push(aggregate_call(aggregate(named("max"), Some(column::TEXT)), whole()));
             }
             check(
                 table,
@@ -412,17 +414,17 @@ fn lists_and_joined_texts_follow_the_window_order_or_their_own() {
     each_table(6, |random, table, batch_rows, threads| {
         let order = total_orders().choose(random).unwrap().clone();
         let unit = FrameUnit::Rows;
-        let mut of_own = aggregate(AggregateFunction::Array, Some(column::SMALL));
+        let mut of_own = aggregate(named("array_agg"), Some(column::SMALL));
         let by_id =
             AggregateOrder { expr: Expr::Column(0), kind: DataType::Int64, descending: true, nulls_first: false };
         of_own.order.push(by_id);
-        let mut joined = aggregate(AggregateFunction::Text, Some(column::TEXT));
+        let mut joined = aggregate(named("string_agg"), Some(column::TEXT));
         joined.parameter = Some(Arc::new(StringViewArray::from(vec![", "])));
         let calls = vec![
-            aggregate_call(aggregate(AggregateFunction::Array, Some(column::TEXT)), random_frame(random, unit)),
+            aggregate_call(aggregate(named("array_agg"), Some(column::TEXT)), random_frame(random, unit)),
             aggregate_call(of_own, random_frame(random, unit)),
             aggregate_call(joined, random_frame(random, unit)),
-            aggregate_call(aggregate(AggregateFunction::Last, Some(column::SMALL)), random_frame(random, unit)),
+            aggregate_call(aggregate(named("last_value"), Some(column::SMALL)), random_frame(random, unit)),
         ];
         let partition = partitions().choose(random).unwrap().clone();
         check(table, &WindowCase { partition, order, calls, limit: None }, batch_rows, threads);
@@ -437,7 +439,7 @@ fn partitions_stay_separate_when_all_hashes_collide() {
             let calls = vec![
                 rank(RankFunction::RowNumber),
                 rank(RankFunction::Rank),
-                aggregate_call(aggregate(AggregateFunction::Sum, Some(column::SMALL)), whole()),
+                aggregate_call(aggregate(named("sum"), Some(column::SMALL)), whole()),
             ];
             for order in [vec![sort_key(column::ID)], vec![sort_key(column::TEXT), sort_key(column::ID)]] {
                 for limit in [None, Some(2)] {
@@ -457,7 +459,7 @@ fn sums_over(keys: ArrayRef, descending: bool, frame: WindowFrame<FrameOffset>) 
     let powers: ArrayRef = Arc::new((0..rows).map(|row| Some(1 << row)).collect::<Int32Array>());
     let kinds = [keys.data_type().clone(), DataType::Int32];
     let batch = RecordBatch::try_new(schema(&kinds), vec![keys, powers]).unwrap();
-    let sum = Aggregate::new(AggregateFunction::Sum, Some((Expr::Column(1), DataType::Int32)), DataType::Int64);
+    let sum = Aggregate::new(named("sum"), Some((Expr::Column(1), DataType::Int32)), DataType::Int64);
     let order = vec![SortKey { column: 0, descending, nulls_first: descending }];
     let case = WindowCase { partition: vec![], order, calls: vec![aggregate_call(sum, frame)], limit: None };
     let found = run_over(ReadyBatches::new(batch.schema(), vec![batch]), &case, 1, &Broker::new(1 << 30))?;
@@ -513,7 +515,7 @@ fn a_sliding_float_sum_keeps_digits_hidden_by_a_large_neighbour() -> Result<()> 
         vec![Arc::new(Int64Array::from_iter_values(0..8)), Arc::new(Float64Array::from(values.to_vec()))],
     );
     let batch = batch.unwrap();
-    let sum = Aggregate::new(AggregateFunction::Sum, Some((Expr::Column(1), DataType::Float64)), DataType::Float64);
+    let sum = Aggregate::new(named("sum"), Some((Expr::Column(1), DataType::Float64)), DataType::Float64);
     let last_two = frame(FrameUnit::Rows, FrameBound::Preceding(bigint(1)), FrameBound::CurrentRow);
     let case = WindowCase {
         partition: vec![],
@@ -540,7 +542,7 @@ fn error_of(call: WindowCall) -> Error {
 
 #[test]
 fn invalid_frame_offsets_and_row_numbers_are_errors() {
-    let count = || aggregate(AggregateFunction::Count, None);
+    let count = || aggregate(named("count"), None);
     let null = || FrameOffset::Constant(Constant::null(&DataType::Int64));
     for unit in [FrameUnit::Rows, FrameUnit::Groups, FrameUnit::Range] {
         for offset in [bigint(-1), null()] {
@@ -572,7 +574,7 @@ fn a_total_out_of_range_is_an_error_only_if_a_frame_contains_it() -> Result<()> 
     let batch = RecordBatch::try_new(schema(&[DataType::Int64, kind.clone()]), vec![ids, decimals]).unwrap();
     let sum = |rows: i64| {
         let frame = frame(FrameUnit::Rows, FrameBound::Preceding(bigint(rows)), FrameBound::CurrentRow);
-        let sum = Aggregate::new(AggregateFunction::Sum, Some((Expr::Column(1), kind.clone())), kind.clone());
+        let sum = Aggregate::new(named("sum"), Some((Expr::Column(1), kind.clone())), kind.clone());
         let calls = vec![aggregate_call(sum, frame)];
         let case = WindowCase { partition: vec![], order: vec![sort_key(0)], calls, limit: None };
         run_over(ReadyBatches::new(batch.schema(), vec![batch.clone()]), &case, 1, &Broker::new(1 << 30))

@@ -8,11 +8,11 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, UInt32Array};
-use arrow::buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
+use arrow::buffer::BooleanBuffer;
 use arrow::compute::{cast, take};
 use arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int64Type};
 use rowmill_base::{Error, ErrorKind, Result, quotient};
-use rowmill_plan::{Aggregate, AggregateFunction, SortKey};
+use rowmill_plan::{Aggregate, AggregateRole, SortKey};
 
 use super::OWNER;
 use super::evaluate::{Evaluation, argument, column_of};
@@ -20,8 +20,9 @@ use super::failed;
 use super::fixed::{narrow_array, validity, wide_array};
 use super::frame::{FrameShape, FrameSide, Frames, ends_of};
 use super::sorted::{SortedRows, boundaries};
-use super::tree::{FrameFold, fold_frames};
-use crate::group::{Bits, bits_of};
+use super::tree::{CellFrame, fold_frames};
+use crate::aggregate::{FoldState, SumFloat, shown};
+use crate::group::StateNumbers;
 use crate::sort::{canonical, places_in_order};
 
 /// The most digits of a total.
@@ -49,9 +50,8 @@ pub(super) fn mask_of(
             None => holds,
         });
     }
-    let is_extreme = matches!(aggregate.function, AggregateFunction::Min | AggregateFunction::Max);
     if aggregate.distinct
-        && !is_extreme
+        && !aggregate.function.ignores_duplicates
         && let Some(values) = values
     {
         mask = Some(first_of_values(values, mask.as_ref(), frames.rows, evaluation)?);
@@ -172,7 +172,7 @@ pub(super) fn totals(aggregate: &Aggregate, frames: &Frames<'_>, evaluation: &Ev
             let rows = frames.rows.len();
             let totals =
                 of_frames(rows, frames, |range| before[range.end] - before[range.start], |left, right| left + right);
-            if aggregate.function == AggregateFunction::Average {
+            if aggregate.function.role == AggregateRole::Average {
                 return averages(
                     totals.iter().zip(&counts).map(|(total, count)| average((*total).into(), *count)).collect(),
                 );
@@ -189,7 +189,7 @@ pub(super) fn totals(aggregate: &Aggregate, frames: &Frames<'_>, evaluation: &Ev
             let rows = frames.rows.len();
             let totals = of_frames(rows, frames, |range| exact.of(range), |left, right| left.plus(right));
             let total = |total: &LongTotal| total.get().ok_or_else(|| out_of_range(aggregate));
-            if aggregate.function == AggregateFunction::Average {
+            if aggregate.function.role == AggregateRole::Average {
                 let all = totals
                     .iter()
                     .zip(&counts)
@@ -339,174 +339,42 @@ fn running_wide(numbers: impl ExactSizeIterator<Item = i128>) -> Vec<i128> {
     totals
 }
 
-/// A running total of floats, the error that rounding took from it (Knuth's two-sum), and the number of values.
-#[derive(Clone, Copy)]
-struct FloatTotal {
-    total: f64,
-    lost: f64,
-    count: u64,
-}
-
-impl FloatTotal {
-    #[inline(always)]
-    fn add(&mut self, number: f64) {
-        // Two-sum: the rounding error of this addition, computed exactly, goes to `lost`.
-        let total = self.total + number;
-        let taken = total - self.total;
-        self.lost += (self.total - (total - taken)) + (number - taken);
-        self.total = total;
-    }
-
-    /// The total with the lost part added back. Once the total is infinite or NaN, `lost` is meaningless.
-    fn get(&self) -> f64 {
-        if self.total.is_finite() { self.total + self.lost } else { self.total }
-    }
-}
-
-impl FrameFold for FloatTotal {
-    type Item = f64;
-    const EMPTY: FloatTotal = FloatTotal { total: 0.0, lost: 0.0, count: 0 };
-
-    #[inline(always)]
-    fn take(&mut self, item: f64) {
-        self.add(item);
-        self.count += 1;
-    }
-
-    #[inline(always)]
-    fn join(&mut self, other: &FloatTotal) {
-        self.add(other.total);
-        self.lost += other.lost;
-        self.count += other.count;
-    }
-}
-
-/// Normalizes a float as SQL shows it: one zero and one NaN.
-fn shown(value: f64) -> f64 {
-    if value.is_nan() { f64::NAN } else { value + 0.0 }
-}
-
-fn floats(values: &ArrayRef) -> Result<ScalarBuffer<f64>> {
-    let values = cast(values, &DataType::Float64).map_err(failed)?;
-    Ok(values.as_primitive::<Float64Type>().values().clone())
-}
-
 fn float_totals(
     aggregate: &Aggregate,
     values: &ArrayRef,
     mask: Option<&BooleanBuffer>,
     frames: &Frames<'_>,
 ) -> Result<ArrayRef> {
-    let is_average = aggregate.function == AggregateFunction::Average;
-    let results = fold_frames(&floats(values)?, mask, frames, |fold: &FloatTotal| {
-        let total = if is_average { fold.get() / fold.count.max(1) as f64 } else { fold.get() };
-        (shown(total), fold.count > 0)
-    });
-    let nulls = validity(results.iter().map(|(_, has_value)| *has_value));
-    Ok(Arc::new(Float64Array::new(results.into_iter().map(|(total, _)| total).collect::<Vec<_>>().into(), nulls)))
-}
-
-/// The spread of floats around their mean: their number, their mean, and the sum of the squared distances from it.
-/// Values are added with Welford's method, and folds are joined with Chan's.
-#[derive(Clone, Copy)]
-struct FloatSpread {
-    count: u64,
-    mean: f64,
-    squares: f64,
-}
-
-impl FrameFold for FloatSpread {
-    type Item = f64;
-    const EMPTY: FloatSpread = FloatSpread { count: 0, mean: 0.0, squares: 0.0 };
-
-    #[inline(always)]
-    fn take(&mut self, number: f64) {
-        self.count += 1;
-        let before = number - self.mean;
-        self.mean += before / self.count as f64;
-        self.squares += before * (number - self.mean);
+    let counts = counts_of(mask, frames);
+    let nulls = validity(counts.iter().map(|count| *count > 0));
+    let values = cast(values, &DataType::Float64).map_err(failed)?;
+    let values = values.as_primitive::<Float64Type>().values();
+    let mut totals = fold_frames(values, mask, frames, |fold: &CellFrame<SumFloat>| shown(fold.0.total()));
+    if aggregate.function.role == AggregateRole::Average {
+        totals.iter_mut().zip(counts).for_each(|(total, count)| *total = shown(*total / count.max(1) as f64));
     }
-
-    #[inline(always)]
-    fn join(&mut self, other: &FloatSpread) {
-        let count = self.count + other.count;
-        if count == 0 {
-            return;
-        }
-        let (left, right) = (self.count as f64, other.count as f64);
-        // Chan's formula: the squares also grow by the distance between the two means.
-        let distance = self.mean - other.mean;
-        self.squares += other.squares + distance * distance * left * right / count as f64;
-        self.mean = (left * self.mean + right * other.mean) / count as f64;
-        self.count = count;
-    }
+    Ok(Arc::new(Float64Array::new(totals.into(), nulls)))
 }
 
-/// Computes variances and standard deviations.
-pub(super) fn spreads(aggregate: &Aggregate, frames: &Frames<'_>, evaluation: &Evaluation<'_>) -> Result<ArrayRef> {
-    use AggregateFunction::{DeviationPopulation, DeviationSample, VarianceSample};
-    let values = evaluation.column(argument(aggregate)?)?;
+/// Computes an aggregate that folds numbers into a few words.
+pub(super) fn folds(
+    aggregate: &Aggregate,
+    state: &FoldState,
+    frames: &Frames<'_>,
+    evaluation: &Evaluation<'_>,
+) -> Result<ArrayRef> {
+    let values = evaluation.argument_values(aggregate)?;
     let mask = mask_of(aggregate, Some(&values), frames, evaluation)?;
-    let is_sample = matches!(aggregate.function, VarianceSample | DeviationSample);
-    let is_root = matches!(aggregate.function, DeviationPopulation | DeviationSample);
-    let results = fold_frames(&floats(&values)?, mask.as_ref(), frames, |fold: &FloatSpread| {
-        let divisor = fold.count.checked_sub(u64::from(is_sample)).filter(|divisor| *divisor > 0)?;
-        let variance = fold.squares / divisor as f64;
-        Some(shown(if is_root { variance.sqrt() } else { variance }))
-    });
-    Ok(Arc::new(Float64Array::from(results)))
-}
-
-/// The bits of numbers combined by AND, OR or XOR, and whether there was a number.
-#[derive(Clone, Copy)]
-struct BitFold<const KIND: u8> {
-    bits: u64,
-    has_value: bool,
-}
-
-const AND: u8 = 0;
-const OR: u8 = 1;
-const XOR: u8 = 2;
-
-impl<const KIND: u8> FrameFold for BitFold<KIND> {
-    type Item = u64;
-    const EMPTY: Self = BitFold { bits: if KIND == AND { u64::MAX } else { 0 }, has_value: false };
-
-    #[inline(always)]
-    fn take(&mut self, bits: u64) {
-        match KIND {
-            AND => self.bits &= bits,
-            OR => self.bits |= bits,
-            _ => self.bits ^= bits,
-        }
-        self.has_value = true;
-    }
-
-    #[inline(always)]
-    fn join(&mut self, other: &Self) {
-        if other.has_value {
-            self.take(other.bits);
-        }
-    }
-}
-
-/// Computes `bit_and`, `bit_or` and `bit_xor`.
-pub(super) fn bits(aggregate: &Aggregate, frames: &Frames<'_>, evaluation: &Evaluation<'_>) -> Result<ArrayRef> {
-    let values = evaluation.column(argument(aggregate)?)?;
-    let mask = mask_of(aggregate, Some(&values), frames, evaluation)?;
-    let Bits::Narrow { numbers, .. } = bits_of(&values)? else {
-        return Err(Error::internal(format!("bits of values of {}", values.data_type())));
+    let Some(form) = state.fold.form(values.data_type()) else {
+        return Err(Error::internal(format!("{} folds no numbers", aggregate.function.name)));
     };
-    let mask = mask.as_ref();
-    let results = match aggregate.function {
-        AggregateFunction::BitAnd => {
-            fold_frames(&numbers, mask, frames, |fold: &BitFold<AND>| (fold.bits, fold.has_value))
-        }
-        AggregateFunction::BitOr => {
-            fold_frames(&numbers, mask, frames, |fold: &BitFold<OR>| (fold.bits, fold.has_value))
-        }
-        _ => fold_frames(&numbers, mask, frames, |fold: &BitFold<XOR>| (fold.bits, fold.has_value)),
+    let numbers = StateNumbers::new(&values, form)?;
+    let len = state.fold.initial().len();
+    let mut words = Vec::with_capacity(frames.rows.len() * len);
+    state.fold.fold_frames(&numbers, mask.as_ref(), frames, &mut |cell| words.extend_from_slice(cell))?;
+    let nulls = match state.needs_count {
+        true => validity(counts_of(mask.as_ref(), frames).into_iter().map(|count| count > 0)),
+        false => None,
     };
-    let nulls: Option<NullBuffer> = validity(results.iter().map(|(_, has_value)| *has_value));
-    narrow_array(&aggregate.kind, results.into_iter().map(|(bits, _)| bits).collect(), nulls)
+    state.result.column(words.chunks_exact(len), nulls, &aggregate.kind)
 }

@@ -11,6 +11,7 @@ use std::ops::Range;
 use arrow::buffer::BooleanBuffer;
 
 use super::frame::{FrameShape, Frames};
+use crate::aggregate::Fold;
 
 /// The number of children of a node.
 const FAN: usize = 16;
@@ -23,13 +24,50 @@ pub(super) trait FrameFold: Copy {
     /// The type of a value.
     type Item: Copy;
     /// The fold of no values.
-    const EMPTY: Self;
+    fn empty() -> Self;
 
     /// Adds a value.
     fn take(&mut self, item: Self::Item);
 
     /// Adds the values of another fold.
     fn join(&mut self, other: &Self);
+}
+
+/// A cell of a group as the fold of a frame.
+#[derive(Clone, Copy)]
+pub(super) struct CellFrame<F>(pub(super) F);
+
+impl<F: Fold> FrameFold for CellFrame<F> {
+    type Item = F::Number;
+
+    fn empty() -> CellFrame<F> {
+        CellFrame(F::load(F::INITIAL))
+    }
+
+    #[inline(always)]
+    fn take(&mut self, item: F::Number) {
+        // Only exact totals can leave their type, and windows compute them otherwise (total.rs).
+        self.0.take(item);
+    }
+
+    #[inline(always)]
+    fn join(&mut self, other: &CellFrame<F>) {
+        self.0.join(other.0);
+    }
+}
+
+/// Calls `take` with the words of each frame's cell, in the order of the rows.
+pub(crate) fn fold_words<F: Fold>(
+    numbers: &[F::Number],
+    mask: Option<&BooleanBuffer>,
+    frames: &Frames<'_>,
+    take: &mut dyn FnMut(&[u64]),
+) {
+    let mut words = F::INITIAL.to_vec();
+    for fold in fold_frames(numbers, mask, frames, |fold: &CellFrame<F>| *fold) {
+        fold.0.store(&mut words);
+        take(&words);
+    }
 }
 
 /// The items, and for each level of the tree the folds of its nodes.
@@ -50,7 +88,7 @@ impl<'a, F: FrameFold> FoldTree<'a, F> {
         while below > FAN {
             let level: Vec<F> = (0..below.div_ceil(FAN))
                 .map(|number| {
-                    let mut fold = F::EMPTY;
+                    let mut fold = F::empty();
                     tree.add_of_level(tree.levels.len(), number * FAN..below.min((number + 1) * FAN), &mut fold);
                     fold
                 })
@@ -105,7 +143,7 @@ pub(super) fn fold_frames<F: FrameFold, R: Copy>(
     match frames.shape {
         FrameShape::Whole => {
             for partition in rows.each_partition() {
-                let mut fold = F::EMPTY;
+                let mut fold = F::empty();
                 each.add_of_level(0, partition.clone(), &mut fold);
                 results.resize(partition.end, finish(&fold));
             }
@@ -113,7 +151,7 @@ pub(super) fn fold_frames<F: FrameFold, R: Copy>(
         FrameShape::Growing => {
             let mut ranges = frames.ranges();
             for partition in rows.each_partition() {
-                let (mut fold, mut folded) = (F::EMPTY, partition.start);
+                let (mut fold, mut folded) = (F::empty(), partition.start);
                 let mut last = finish(&fold);
                 // Each frame starts where the previous one did, so the fold only grows by the new rows at its end.
                 for (_, end) in ranges.by_ref().take(partition.len()) {
@@ -127,9 +165,9 @@ pub(super) fn fold_frames<F: FrameFold, R: Copy>(
         }
         FrameShape::Shrinking => {
             let ranges: Vec<(usize, usize)> = frames.ranges().collect();
-            results.resize(rows.len(), finish(&F::EMPTY));
+            results.resize(rows.len(), finish(&F::empty()));
             for partition in rows.each_partition() {
-                let (mut fold, mut folded) = (F::EMPTY, partition.end);
+                let (mut fold, mut folded) = (F::empty(), partition.end);
                 let mut last = finish(&fold);
                 // A shrinking frame grows when we walk backwards, so we need not take values out.
                 for position in partition.rev() {
@@ -146,13 +184,13 @@ pub(super) fn fold_frames<F: FrameFold, R: Copy>(
             let tree = if frames.rows_on_average() <= SHORT_ROWS { each } else { FoldTree::new(items, mask) };
             if frames.are_ranges() {
                 results.extend(frames.ranges().map(|(start, end)| {
-                    let mut fold = F::EMPTY;
+                    let mut fold = F::empty();
                     tree.add(start..end, &mut fold);
                     finish(&fold)
                 }));
             } else {
                 results.extend((0..rows.len()).map(|position| {
-                    let mut fold = F::EMPTY;
+                    let mut fold = F::empty();
                     frames.pieces(position).into_iter().for_each(|piece| tree.add(piece, &mut fold));
                     finish(&fold)
                 }));

@@ -505,13 +505,6 @@ fn write_timestamp(value: i64, units_per_second: i64, zoned: bool, out: &mut Str
     }
 }
 
-/// Returns the text of an interval.
-pub fn interval_text(months: i32, days: i32, nanos: i128) -> String {
-    let mut text = String::new();
-    write_interval(months, days, nanos, &mut text);
-    text
-}
-
 /// Writes an interval. Each part has its own sign. The time is written only if it is not zero or no other part is.
 fn write_interval(months: i32, days: i32, nanos: i128, out: &mut String) {
     let start = out.len();

@@ -5,7 +5,7 @@ use std::fmt;
 use rowmill_base::{SqlType, TableId};
 
 use super::{Access, Scalar, WindowRows};
-use crate::aggregate_kinds;
+use crate::aggregate;
 
 /// `SELECT`
 #[derive(Clone, Debug, PartialEq)]
@@ -275,7 +275,7 @@ impl RowAggregate {
 
 /// The type of the exact sum of values of a type, or `None` if such values cannot be added.
 pub fn sum_kind(argument: &SqlType) -> Option<SqlType> {
-    aggregate_kinds::total_kind(&argument.arrow()).as_ref().and_then(SqlType::from_arrow)
+    aggregate::total_kind(&argument.arrow()).as_ref().and_then(SqlType::from_arrow)
 }
 
 impl fmt::Display for RowFunction {

@@ -9,9 +9,10 @@ use std::collections::HashSet;
 use arrow::array::{Array, AsArray};
 use arrow::datatypes::{DataType, Float64Type};
 use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_exec::aggregate;
 use rowmill_expr::fold;
 use rowmill_plan::logical::{AggregateCall, LogicalSortKey};
-use rowmill_plan::{AggregateFunction, AggregateName, AggregateParameter, Constant, ScalarExpr, aggregate_kinds};
+use rowmill_plan::{AggregateFunction, AggregateNulls, AggregateOrdering, AggregateParameter, Constant, ScalarExpr};
 use sqlparser::ast::{
     DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, NullTreatment,
 };
@@ -71,9 +72,9 @@ impl Binder<'_> {
 
     /// The call of an aggregate with its arguments bound.
     pub(super) fn aggregate(&mut self, name: &str, call: &Function) -> Result<AggregateCall> {
-        let aggregate = aggregate_kinds::find(name).expect("the name is one of an aggregate");
+        let function = aggregate::find(name).expect("the name is one of an aggregate");
         let mut distinct = false;
-        let mut skips_nulls = aggregate.skips_nulls;
+        let mut skips_nulls = function.nulls == AggregateNulls::TakenOnDemand;
         let mut arguments: Vec<&Expr> = Vec::new();
         if let Some(list) = argument_list(call) {
             distinct = list.duplicate_treatment == Some(DuplicateTreatment::Distinct);
@@ -81,7 +82,7 @@ impl Binder<'_> {
                 match arg {
                     FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => arguments.push(expr),
                     FunctionArg::Unnamed(FunctionArgExpr::Wildcard)
-                        if aggregate.function == AggregateFunction::Count && list.args.len() == 1 && !distinct => {}
+                        if function.is_count() && list.args.len() == 1 && !distinct => {}
                     other => {
                         let message = format!("{name} does not take {other}");
                         return Err(Error::new(ErrorKind::UndefinedFunction, message));
@@ -101,7 +102,7 @@ impl Binder<'_> {
         if let Some(treatment) = &call.null_treatment {
             skips_nulls = *treatment == NullTreatment::IgnoreNulls;
         }
-        if aggregate.function == AggregateFunction::Count && arguments.len() > 1 {
+        if function.is_count() && arguments.len() > 1 {
             let what =
                 if distinct { "COUNT DISTINCT with multiple arguments" } else { "COUNT with multiple arguments" };
             return Err(unsupported(what).hint("count(DISTINCT struct(a, b)) counts rows of values"));
@@ -116,11 +117,11 @@ impl Binder<'_> {
         }
         let within = self.inner_order(&call.within_group)?;
         if !within.is_empty() {
-            within_group(name, &aggregate, within, &mut values, &mut order)?;
+            within_group(name, function, within, &mut values, &mut order)?;
         }
-        let mut parameter = self.aggregate_parameter(name, &aggregate, &mut values)?;
+        let mut parameter = self.aggregate_parameter(name, function, &mut values)?;
         let kinds: Vec<DataType> = values.iter().map(|value| value.kind.clone()).collect();
-        let Some((casts, kind)) = aggregate.kinds(&kinds) else {
+        let Some((casts, kind)) = function.kinds(&kinds) else {
             let message = format!("there is no {name}({})", type_names(&kinds));
             return Err(Error::new(ErrorKind::UndefinedFunction, message)
                 .hint("check the order and the types of the arguments; CAST(... AS type) makes another type of one"));
@@ -131,9 +132,10 @@ impl Binder<'_> {
             let value = self.typed_parameter(value, kind);
             cast.push(self.coerce(value, kind)?);
         }
-        turn_quantile(aggregate.function, &mut parameter, &mut order);
-        if !is_ordered(aggregate.function) {
-            order.clear();
+        match function.ordering {
+            AggregateOrdering::OfRows | AggregateOrdering::OfValues => {}
+            AggregateOrdering::TurnsShare => turn_share(&mut parameter, &mut order),
+            AggregateOrdering::Irrelevant => order.clear(),
         }
         if distinct && order.iter().any(|key| !uncast.contains(&key.expr)) {
             let message = format!("in {name} with DISTINCT, ORDER BY must name the aggregated value");
@@ -151,31 +153,22 @@ impl Binder<'_> {
             Some(filter) => Some(self.condition(filter).map_err(|error| self.at(error, start_of(filter)))?),
             None => None,
         };
-        Ok(AggregateCall {
-            function: aggregate.function,
-            arguments: cast,
-            parameter,
-            distinct,
-            order,
-            skips_nulls,
-            filter,
-            kind,
-        })
+        Ok(AggregateCall { function, arguments: cast, parameter, distinct, order, skips_nulls, filter, kind })
     }
 
     /// Removes the constant that an aggregate needs from its arguments.
     fn aggregate_parameter(
         &mut self,
         name: &str,
-        aggregate: &AggregateName,
+        function: AggregateFunction,
         values: &mut Vec<ScalarExpr>,
     ) -> Result<Option<Constant>> {
-        let Some(kind) = aggregate.parameter.kind() else { return Ok(None) };
-        if aggregate.parameter == AggregateParameter::Share && values.len() == aggregate.arguments + 2 {
+        let Some(kind) = function.parameter.kind() else { return Ok(None) };
+        if function.parameter == AggregateParameter::Share && values.len() == function.arguments + 2 {
             // This argument is the size of a sketch. We compute quantiles exactly and ignore it.
             values.pop();
         }
-        if values.len() != aggregate.arguments + 1 {
+        if values.len() != function.arguments + 1 {
             let kinds: Vec<DataType> = values.iter().map(|value| value.kind.clone()).collect();
             let message = format!("there is no {name}({})", type_names(&kinds));
             return Err(Error::new(ErrorKind::UndefinedFunction, message));
@@ -191,7 +184,7 @@ impl Binder<'_> {
                 format!("the last argument of {name} must be a constant"),
             ));
         };
-        match aggregate.parameter {
+        match function.parameter {
             AggregateParameter::Share => {
                 let share = constant.array().as_primitive::<Float64Type>();
                 if share.is_null(0) || !(0.0..=1.0).contains(&share.value(0)) {
@@ -212,21 +205,22 @@ impl Binder<'_> {
 /// Binds `WITHIN GROUP (ORDER BY ...)`: the values of a quantile or of `mode`, or the order of `string_agg`.
 fn within_group(
     name: &str,
-    aggregate: &AggregateName,
+    function: AggregateFunction,
     within: Vec<LogicalSortKey>,
     values: &mut Vec<ScalarExpr>,
     order: &mut Vec<LogicalSortKey>,
 ) -> Result<()> {
-    let is_quantile = aggregate.parameter == AggregateParameter::Share;
-    let takes_value = is_quantile || aggregate.function == AggregateFunction::Mode;
-    if !takes_value && aggregate.function != AggregateFunction::Text {
-        return Err(unsupported(format!("WITHIN GROUP with {name}"))
-            .hint("it belongs to percentile_cont, percentile_disc, mode and string_agg"));
+    if !function.within_group {
+        let takers: Vec<&str> = aggregate::all().filter(|other| other.within_group).map(|other| other.name).collect();
+        return Err(
+            unsupported(format!("WITHIN GROUP with {name}")).hint(format!("it belongs to {}", takers.join(", ")))
+        );
     }
     if !order.is_empty() {
         return Err(Error::new(ErrorKind::Syntax, format!("{name} has an ORDER BY and a WITHIN GROUP")));
     }
-    if takes_value {
+    // A text in the order of other values keeps its argument; the others take the value from this clause.
+    if function.ordering != AggregateOrdering::OfRows {
         let [key] = within.as_slice() else {
             let message = format!("WITHIN GROUP of {name} takes one expression");
             return Err(Error::new(ErrorKind::CardinalityViolation, message));
@@ -238,10 +232,7 @@ fn within_group(
 }
 
 /// Converts a continuous quantile with DESC: the share s from the greatest value is 1 - s from the least.
-fn turn_quantile(function: AggregateFunction, parameter: &mut Option<Constant>, order: &mut Vec<LogicalSortKey>) {
-    if !matches!(function, AggregateFunction::Quantile | AggregateFunction::WeightedQuantile) {
-        return;
-    }
+fn turn_share(parameter: &mut Option<Constant>, order: &mut Vec<LogicalSortKey>) {
     if order.first().is_some_and(|key| key.descending)
         && let Some(constant) = parameter
     {
@@ -250,12 +241,6 @@ fn turn_quantile(function: AggregateFunction, parameter: &mut Option<Constant>, 
         *constant = Constant::new(std::sync::Arc::new(turned));
     }
     order.clear();
-}
-
-/// Whether the result depends on the order of the values.
-fn is_ordered(function: AggregateFunction) -> bool {
-    use AggregateFunction::{Array, DiscreteQuantile, First, Last, Nth, Text};
-    matches!(function, Array | Text | First | Last | Nth | DiscreteQuantile)
 }
 
 fn check_clause(level: &SelectLevel) -> Result<()> {

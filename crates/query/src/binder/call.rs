@@ -6,8 +6,9 @@ use std::sync::Arc;
 use arrow::array::{Date32Array, Time64MicrosecondArray, TimestampMicrosecondArray};
 use arrow::datatypes::DataType;
 use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_exec::aggregate;
 use rowmill_expr::{functions, typing};
-use rowmill_plan::{Constant, ExprOp, FunctionSpec, ScalarExpr, aggregate_kinds, item_function};
+use rowmill_plan::{Constant, ExprOp, FunctionSpec, ScalarExpr, item_function};
 use sqlparser::ast::{
     self, CeilFloorKind, DateTimeField, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
     FunctionArgumentList, FunctionArguments, Ident, ObjectNamePart, TrimWhereField,
@@ -65,7 +66,7 @@ impl Binder<'_> {
             refuse_clauses_of_rows(name, call)?;
             return self.item_function_call(spec, &arguments_of(call)?);
         }
-        if aggregate_kinds::find(name).is_some() {
+        if aggregate::find(name).is_some() {
             self.refuse_in_lambda("an aggregate")?;
             return self.aggregate_call(name, call);
         }
@@ -448,7 +449,7 @@ fn refuse_clauses_of_rows(name: &str, call: &Function) -> Result<()> {
 pub(super) fn no_function(name: &str) -> Error {
     let error = Error::new(ErrorKind::UndefinedFunction, format!("there is no function \"{name}\""));
     let registered = functions::all().flat_map(|function| std::iter::once(&function.name).chain(function.aliases));
-    let names = registered.copied().chain(aggregate_kinds::names());
+    let names = registered.copied().chain(aggregate::names());
     suggest(error, name, names.chain(WINDOW_FUNCTIONS.iter().copied()).chain(SPECIAL.iter().copied()))
 }
 

@@ -2,12 +2,13 @@
 
 use arrow::datatypes::{DataType, IntervalUnit};
 use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_exec::aggregate;
 use rowmill_expr::typing;
+use rowmill_plan::ScalarExpr;
 use rowmill_plan::logical::{
     FrameBound, FrameExclude, FrameRow, FrameUnit, LogicalSortKey, LogicalWindowCall, LogicalWindowFunction,
     RankFunction, WindowFrame,
 };
-use rowmill_plan::{ScalarExpr, aggregate_kinds};
 use sqlparser::ast::{
     self, Expr, Function, FunctionArgumentClause, NamedWindowDefinition, NamedWindowExpr, NullTreatment, OrderByExpr,
     WindowFrameBound, WindowFrameUnits, WindowSpec, WindowType,
@@ -196,7 +197,7 @@ impl Binder<'_> {
                 None => self.neighbour(name, skips_nulls(call), arguments),
             };
         }
-        if aggregate_kinds::find(name).is_some() {
+        if aggregate::find(name).is_some() {
             let aggregate = self.aggregate(name, call)?;
             return Ok((aggregate.kind.clone(), LogicalWindowFunction::Aggregate(aggregate)));
         }

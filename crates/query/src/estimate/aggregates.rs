@@ -4,7 +4,7 @@
 //! between the bounds of the column. A count, a sum and an average are then nearly normal. Their mean and variance
 //! follow from those of both distributions (the compound Poisson distribution).
 
-use rowmill_plan::{Aggregate, AggregateFunction, CompareOp, Expr, ExprOp, Group, Node, ScalarExpr};
+use rowmill_plan::{Aggregate, AggregateRole, CompareOp, Expr, ExprOp, Group, Node, ScalarExpr};
 
 use super::distinct::origin;
 use super::zones::number;
@@ -51,17 +51,17 @@ impl Estimator<'_> {
         groups: f64,
     ) -> Option<f64> {
         let of = &group.aggregates[aggregate];
-        match of.function {
-            AggregateFunction::Count => {
+        match of.function.role {
+            AggregateRole::Count => {
                 let spread = self.spread(input, of, groups)?;
                 // The expected distance between the least and the greatest of `groups` normally distributed values.
                 Some(1.0 + 2.0 * spread.deviation * (2.0 * groups.max(1.0).ln()).sqrt())
             }
-            AggregateFunction::Min | AggregateFunction::Max => match of.argument.as_ref()?.0 {
+            AggregateRole::Min | AggregateRole::Max => match of.argument.as_ref()?.0 {
                 Expr::Column(column) => self.distinct_left(input, column),
                 Expr::Function(_) => None,
             },
-            AggregateFunction::Sum | AggregateFunction::Average => Some(groups),
+            AggregateRole::Sum | AggregateRole::Average => Some(groups),
             _ => None,
         }
     }
@@ -91,7 +91,7 @@ impl Estimator<'_> {
             return None;
         }
         let rows = self.row_count(input) / groups.max(1.0);
-        if aggregate.function == AggregateFunction::Count {
+        if aggregate.function.is_count() {
             return Some(ValueSpread { mean: rows, deviation: rows.sqrt() });
         }
         let (Expr::Column(column), _) = *aggregate.argument.as_ref()? else { return None };
@@ -99,11 +99,11 @@ impl Estimator<'_> {
         let (least, greatest) = self.facts(scan.table).statistics(column).bounds?;
         // Mean and variance of a uniform distribution between the bounds.
         let (mean, variance) = (least.midpoint(greatest), (greatest - least).powi(2) / 12.0);
-        match aggregate.function {
-            AggregateFunction::Sum => {
+        match aggregate.function.role {
+            AggregateRole::Sum => {
                 Some(ValueSpread { mean: rows * mean, deviation: (rows * (variance + mean * mean)).sqrt() })
             }
-            AggregateFunction::Average => Some(ValueSpread { mean, deviation: (variance / rows.max(1.0)).sqrt() }),
+            AggregateRole::Average => Some(ValueSpread { mean, deviation: (variance / rows.max(1.0)).sqrt() }),
             _ => None,
         }
     }

@@ -11,7 +11,7 @@ use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
 use rowmill_base::{Result, SqlType};
 use rowmill_plan::logical::{AggregateCall, LogicalGroup};
-use rowmill_plan::{self as plan, AggregateFunction, ColumnId, ExprOp, Node, ScalarExpr};
+use rowmill_plan::{self as plan, AggregateFunction, AggregateRole, ColumnId, ExprOp, Node, ScalarExpr};
 
 use super::Lowerer;
 use super::grouping_sets::total_kind;
@@ -143,14 +143,8 @@ impl Lowerer<'_> {
 
     /// Converts an aggregate of a query to one of the engine.
     pub(super) fn aggregate(&mut self, call: &AggregateCall, input: &LoweredRelation) -> Result<plan::Aggregate> {
-        use AggregateFunction as Function;
-        // These aggregates give the same result for distinct values as for all values.
-        let is_same = matches!(
-            call.function,
-            Function::Min | Function::Max | Function::BitAnd | Function::BitOr | Function::ApproximateCount
-        );
         let mut arguments = call.arguments.as_slice();
-        if let (Function::Count, [argument], false) = (call.function, arguments, call.distinct)
+        if let (true, [argument], false) = (call.function.is_count(), arguments, call.distinct)
             && let ExprOp::Literal(value) = &argument.op
             && !value.is_null()
         {
@@ -178,14 +172,14 @@ impl Lowerer<'_> {
         }
         let filter = call.filter.as_ref().map(|filter| self.expr(filter, input)).transpose()?;
         let plain = plan::Aggregate::new(call.function, argument, call.kind.clone());
-        let total_error = match (&plain.argument, call.function) {
-            (Some((_, of)), Function::Sum | Function::Average) => total_error(call.function, of),
+        let total_error = match (&plain.argument, call.function.role) {
+            (Some((_, of)), AggregateRole::Sum | AggregateRole::Average) => total_error(call.function, of),
             _ => plain.total_error.clone(),
         };
         Ok(plan::Aggregate {
             more,
             parameter: call.parameter.as_ref().map(|value| Arc::clone(value.array())),
-            distinct: call.distinct && !is_same,
+            distinct: call.distinct && !call.function.ignores_duplicates,
             order,
             skips_nulls: call.skips_nulls,
             filter,
@@ -199,13 +193,13 @@ impl Lowerer<'_> {
 fn total_error(function: AggregateFunction, of: &DataType) -> String {
     let name = |kind: &DataType| SqlType::from_arrow(kind).map_or_else(|| kind.to_string(), |kind| kind.to_string());
     let total = name(&total_kind(of));
-    format!("number out of range: the total of {}({}) does not fit {total}", function.name(), name(of))
+    format!("number out of range: the total of {}({}) does not fit {total}", function.name, name(of))
 }
 
 /// Whether an aggregate over distinct values can be computed from a grouping by its argument, without a set of values.
 fn is_of_distinct_values(call: &AggregateCall) -> bool {
-    use AggregateFunction::{Average, Count, Sum};
-    call.distinct && matches!(call.function, Count | Sum | Average)
+    use AggregateRole::{Average, Count, Sum};
+    call.distinct && matches!(call.function.role, Count | Sum | Average)
 }
 
 /// The expressions that an aggregate reads for each row.
@@ -215,7 +209,7 @@ pub(super) fn call_exprs(call: &AggregateCall) -> impl Iterator<Item = &ScalarEx
 
 /// The expressions whose values an aggregate needs. `count` of a constant needs none.
 fn value_exprs(call: &AggregateCall) -> impl Iterator<Item = &ScalarExpr> {
-    let is_count = call.function == AggregateFunction::Count && !call.distinct;
+    let is_count = call.function.is_count() && !call.distinct;
     let counts_rows = move |expr: &&ScalarExpr| !(is_count && expr.as_constant().is_some_and(|value| !value.is_null()));
     call.arguments.iter().filter(counts_rows).chain(&call.filter)
 }

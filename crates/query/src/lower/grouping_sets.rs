@@ -9,8 +9,9 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, UInt64Array, new_null_array};
 use arrow::datatypes::DataType;
 use rowmill_base::Result;
+use rowmill_exec::aggregate::named;
 use rowmill_plan::logical::{AggregateCall, LogicalGroup};
-use rowmill_plan::{self as plan, AggregateFunction, ColumnId, KeySet, Node, ScalarExpr, aggregate_kinds};
+use rowmill_plan::{self as plan, AggregateRole, ColumnId, KeySet, Node, ScalarExpr, aggregate};
 
 use super::Lowerer;
 use super::group::call_exprs;
@@ -136,24 +137,22 @@ impl Lowerer<'_> {
 
 /// Whether the aggregate of a group can be combined from the aggregates of its parts.
 pub(super) fn is_of_parts(call: &AggregateCall) -> bool {
-    use AggregateFunction::{Average, BitAnd, BitOr, BitXor, Count, Max, Min, Sum};
-    !call.distinct && matches!(call.function, Count | Sum | Average | Min | Max | BitAnd | BitOr | BitXor)
+    !call.distinct && call.function.joins_parts
 }
 
 /// Adds the partial aggregates for `whole` to `parts` and returns the aggregate that combines them. Their results are
 /// the columns after `keys` keys.
 pub(super) fn of_parts(whole: plan::Aggregate, keys: usize, parts: &mut Vec<plan::Aggregate>) -> plan::Aggregate {
-    use AggregateFunction::{Average, Count, Sum};
     let mut add = |part: plan::Aggregate| {
         parts.push(part);
         plan::Expr::Column(keys + parts.len() - 1)
     };
-    let (argument, of_parts) = match (whole.function, &whole.argument) {
-        (Count, _) => (None, Some(add(whole.clone()))),
-        (Average, Some((_, of))) => {
+    let (argument, of_parts) = match (whole.function.role, &whole.argument) {
+        (AggregateRole::Count, _) => (None, Some(add(whole.clone()))),
+        (AggregateRole::Average, Some((_, of))) => {
             let kind = total_kind(of);
-            let total = add(plan::Aggregate { function: Sum, kind: kind.clone(), ..whole.clone() });
-            let count = add(plan::Aggregate { function: Count, kind: DataType::Int64, ..whole.clone() });
+            let total = add(plan::Aggregate { function: named("sum"), kind: kind.clone(), ..whole.clone() });
+            let count = add(plan::Aggregate { function: named("count"), kind: DataType::Int64, ..whole.clone() });
             (Some((total, kind)), Some(count))
         }
         _ => (Some((add(whole.clone()), whole.kind.clone())), None),
@@ -163,7 +162,7 @@ pub(super) fn of_parts(whole: plan::Aggregate, keys: usize, parts: &mut Vec<plan
 
 /// The type of the exact total of values of a numeric type.
 pub(super) fn total_kind(kind: &DataType) -> DataType {
-    aggregate_kinds::total_kind(kind).expect("the type must be numeric")
+    aggregate::total_kind(kind).expect("the type must be numeric")
 }
 
 /// The groups that exist even without rows: those of sets without keys. One array for each key, and one for the set

@@ -110,7 +110,7 @@ fn hash_operator(plan: &Logical, hasher: &mut DefaultHasher) {
         Logical::Join(join) => discriminant(&join.kind).hash(hasher),
         Logical::Group(group) => {
             group.keys.len().hash(hasher);
-            group.aggregates.iter().for_each(|(_, call)| discriminant(&call.function).hash(hasher));
+            group.aggregates.iter().for_each(|(_, call)| call.function.name.hash(hasher));
         }
         Logical::Shared { number, .. } => number.hash(hasher),
         _ => {}

@@ -3,7 +3,7 @@
 use arrow::datatypes::DataType;
 use rowmill_plan::function::Volatility;
 use rowmill_plan::logical::AggregateCall;
-use rowmill_plan::{AggregateFunction, ColumnId, ColumnNames, CompareOp, ExprOp, ScalarExpr};
+use rowmill_plan::{AggregateOrdering, ColumnId, ColumnNames, CompareOp, ExprOp, ScalarExpr};
 
 use super::column_set::ColumnSet;
 
@@ -128,6 +128,5 @@ pub(crate) fn zero(kind: &DataType) -> ScalarExpr {
 
 /// Whether the result of an aggregate depends on the order of its input.
 pub(crate) fn reads_order(call: &AggregateCall) -> bool {
-    use AggregateFunction::{Array, First, Last, Nth, Text};
-    call.order.is_empty() && matches!(call.function, Array | Text | First | Last | Nth)
+    call.order.is_empty() && call.function.ordering == AggregateOrdering::OfRows
 }

@@ -5,7 +5,7 @@
 
 use rowmill_base::Result;
 use rowmill_plan::logical::{LogicalGroup, LogicalJoinKind, LogicalWindowFunction};
-use rowmill_plan::{AggregateFunction, ColumnId, CompareOp, ExprOp, Logical, ScalarExpr};
+use rowmill_plan::{AggregateRole, ColumnId, CompareOp, ExprOp, Logical, ScalarExpr};
 
 use super::column_set::ColumnSet;
 use super::context::RewriteContext;
@@ -169,14 +169,13 @@ fn group_columns(group: &LogicalGroup, input: &ColumnSet) -> ColumnSet {
         }
     }
     for (id, call) in &group.aggregates {
-        use AggregateFunction::{ApproximateCount, Average, Count, Max, Min, Sum};
-        let is_count = matches!(call.function, Count | ApproximateCount);
-        let keeps_values = matches!(call.function, Sum | Average | Min | Max)
+        use AggregateRole::{Average, Max, Min, Sum};
+        let keeps_values = matches!(call.function.role, Sum | Average | Min | Max)
             && !group.keys.is_empty()
             && group.sets.is_none()
             && call.filter.is_none()
             && call.arguments.iter().all(|argument| !is_nullable(argument, input));
-        if is_count || keeps_values {
+        if call.function.is_zero_of_nothing || keeps_values {
             full.insert(*id);
         }
     }

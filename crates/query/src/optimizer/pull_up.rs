@@ -19,7 +19,7 @@ use std::collections::HashMap;
 use arrow::datatypes::DataType;
 use rowmill_base::Result;
 use rowmill_plan::logical::{LogicalGroup, LogicalJoin, LogicalJoinKind};
-use rowmill_plan::{AggregateFunction, ColumnId, ExprOp, Logical, ScalarExpr};
+use rowmill_plan::{ColumnId, ExprOp, Logical, ScalarExpr};
 
 use super::column_set::ColumnSet;
 use super::context::RewriteContext;
@@ -411,7 +411,7 @@ pub(crate) fn empty_group_values(
 ) -> Vec<(ColumnId, ScalarExpr)> {
     let mut exprs = Vec::new();
     for (id, call) in &mut group.aggregates {
-        if matches!(call.function, AggregateFunction::Count | AggregateFunction::ApproximateCount) {
+        if call.function.is_zero_of_nothing {
             let counted = super::walk::copy_column(context.columns, *id);
             let zero = super::facts::zero(&call.kind);
             let value = ScalarExpr::new(call.kind.clone(), ExprOp::Coalesce(vec![context.expr(counted), zero]));

@@ -7,6 +7,7 @@
 
 use arrow::datatypes::DataType;
 use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_exec::aggregate;
 use rowmill_expr::fold::operator_can_fail;
 use rowmill_plan::logical::{
     AggregateCall, FrameBound, FrameExclude, FrameUnit, LogicalGroup, LogicalJoin, LogicalJoinKind,
@@ -14,7 +15,7 @@ use rowmill_plan::logical::{
     SetOperationKind, Subquery, SubqueryKind, WindowFrame,
 };
 use rowmill_plan::program::ArithmeticOp;
-use rowmill_plan::{AggregateFunction, ColumnId, CompareOp, Constant, ExprOp, Logical, ScalarExpr};
+use rowmill_plan::{ColumnId, CompareOp, Constant, ExprOp, Logical, ScalarExpr};
 
 use super::context::RewriteContext;
 
@@ -249,7 +250,7 @@ impl SubqueryRemover<'_, '_> {
                 let kind = DataType::new_list(value.kind.clone(), true);
                 let list = self.context.columns.add("array", kind.clone());
                 let call = AggregateCall {
-                    function: AggregateFunction::Array,
+                    function: aggregate::named("array_agg"),
                     arguments: vec![value],
                     parameter: None,
                     distinct: false,

@@ -6,7 +6,7 @@ use rowmill_plan::program::{
     ArithmeticOp, GroupOutput, OutputOrder, ReadOutput, ReadPlan, RowAggregate, RowFunction, RowOutput, Scalar,
     ScalarOp, ScalarValue,
 };
-use rowmill_plan::{AggregateFunction, ColumnId, CompareOp, ExprOp, ScalarExpr};
+use rowmill_plan::{AggregateRole, ColumnId, CompareOp, ExprOp, ScalarExpr};
 
 use super::lookups::{Lookups, Wanted};
 use super::relation::{JoinedSources, RelationSource};
@@ -195,15 +195,15 @@ impl Grouping<'_> {
 /// Whether an aggregate is `count(*)`, or the count of a constant.
 fn counts_rows(call: &AggregateCall) -> bool {
     let is_value = |argument: &ScalarExpr| argument.as_constant().is_some_and(|value| !value.is_null());
-    call.function == AggregateFunction::Count && !call.distinct && call.arguments.iter().all(is_value)
+    call.function.is_count() && !call.distinct && call.arguments.iter().all(is_value)
 }
 
 /// If the only aggregate is a minimum or maximum over all rows, the order in which the first value is the result.
 fn extreme_order(grouping: &Grouping<'_>) -> Option<LogicalSortKey> {
     let (true, [(_, call)]) = (grouping.keys.is_empty(), grouping.aggregates) else { return None };
-    let descending = match call.function {
-        AggregateFunction::Min => false,
-        AggregateFunction::Max => true,
+    let descending = match call.function.role {
+        AggregateRole::Min => false,
+        AggregateRole::Max => true,
         _ => return None,
     };
     let [argument] = &call.arguments[..] else { return None };
@@ -224,17 +224,17 @@ pub(super) fn row_aggregate(
         Some(filter) => Some(scope.scalar(&resolved(filter))?),
         None => None,
     };
-    let function = match (call.function, call.distinct) {
-        (AggregateFunction::Count, false) if counts_rows(call) => {
+    let function = match (call.function.role, call.distinct) {
+        (AggregateRole::Count, false) if counts_rows(call) => {
             let argument = Scalar::literal(SqlType::Int64, ScalarValue::Int(0));
             return Some(RowAggregate { function: RowFunction::CountRows, argument, filter });
         }
-        (AggregateFunction::Count, false) => RowFunction::Count,
-        (AggregateFunction::Count, true) => RowFunction::CountDistinct,
-        (AggregateFunction::Sum, false) => RowFunction::Sum,
-        (AggregateFunction::Average, false) => RowFunction::Average,
-        (AggregateFunction::Min, _) => RowFunction::Min,
-        (AggregateFunction::Max, _) => RowFunction::Max,
+        (AggregateRole::Count, false) => RowFunction::Count,
+        (AggregateRole::Count, true) => RowFunction::CountDistinct,
+        (AggregateRole::Sum, false) => RowFunction::Sum,
+        (AggregateRole::Average, false) => RowFunction::Average,
+        (AggregateRole::Min, _) => RowFunction::Min,
+        (AggregateRole::Max, _) => RowFunction::Max,
         _ => return None,
     };
     let [argument] = &call.arguments[..] else { return None };

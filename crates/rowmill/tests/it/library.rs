@@ -49,3 +49,25 @@ fn a_second_writer_is_refused_until_the_first_closes() {
     drop(first);
     Database::open(folder.path()).expect("opens again");
 }
+
+#[test]
+fn the_examples_of_all_aggregates_give_their_results() {
+    let database = Database::memory().expect("opens");
+    let mut connection = database.connect().expect("connects");
+    let examples = connection
+        .query("SELECT example, result FROM rowmill_functions() WHERE family = 'aggregate'")
+        .and_then(|rows| rows.rows())
+        .expect("the functions");
+    assert!(examples.len() > 30, "{}", examples.len());
+    let mut wrong = Vec::new();
+    for row in examples {
+        let (example, result): (String, String) = (row.get(0).expect("an example"), row.get(1).expect("a result"));
+        let sql = format!("SELECT CAST(v AS TEXT) FROM (SELECT {}) AS e(v)", example);
+        let found = connection.query(&sql).and_then(|rows| rows.rows()).and_then(|rows| rows[0].get::<String>(0));
+        if found.as_ref().is_ok_and(|found| *found == result) {
+            continue;
+        }
+        wrong.push(format!("{example}: {found:?} instead of {result}"));
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}

@@ -10,7 +10,7 @@ use arrow::array::{ArrayRef, RecordBatch};
 use arrow::compute::concat_batches;
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use rowmill_base::{Error, ErrorKind, Result};
-use rowmill_plan::aggregate_kinds;
+use rowmill_exec::aggregate;
 use rowmill_storage::TableDef;
 use rowmill_txn::Transaction;
 use sqlparser::ast::{Expr, Ident, Query, SelectItem, SetExpr, Visitor};
@@ -54,7 +54,7 @@ impl Returning<'_> {
 
 /// Refuses aggregates and window functions, because an item belongs to one row.
 fn refuse_aggregates(items: &[SelectItem]) -> Result<()> {
-    let mut search = ReturningSearch { names: aggregate_kinds::names().collect(), queries: 0 };
+    let mut search = ReturningSearch { names: aggregate::names().collect(), queries: 0 };
     match items.iter().try_for_each(|item| walk(item, &mut search)) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),

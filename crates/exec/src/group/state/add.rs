@@ -8,11 +8,11 @@ use std::ops::Range;
 use arrow::buffer::BooleanBuffer;
 use rowmill_base::{Error, Reservation, Result};
 
-use super::fold::{Count, Fold, add_to_many, add_to_one, with_fold};
 use super::log::LogRows;
 use super::numbers::StateNumbers;
 use super::text::BestTexts;
 use super::{Inputs, StateCell, States};
+use crate::aggregate::{Count, Fold, add_to_many, add_to_one};
 use crate::group::texts::TextStore;
 
 /// Rows whose numbers are looked up at once.
@@ -20,7 +20,7 @@ const ROWS_AT_ONCE: usize = 1 << 10;
 
 /// Rows of a block or batch that go into groups.
 #[derive(Clone)]
-pub(in crate::group) struct Grouped<'a> {
+pub(crate) struct Grouped<'a> {
     /// Their positions.
     pub(in crate::group) rows: Range<usize>,
     /// The group of each row; `None` if all rows belong to the first group.
@@ -30,7 +30,7 @@ pub(in crate::group) struct Grouped<'a> {
 }
 
 /// Groups in memory: rows of `stride` words, with the words of the aggregates at `at`.
-pub(in crate::group) struct Groups<'a> {
+pub(crate) struct Groups<'a> {
     pub(in crate::group) words: &'a mut [u64],
     pub(in crate::group) stride: usize,
     pub(in crate::group) at: usize,
@@ -111,10 +111,8 @@ impl States {
             cell.count(cell.mask.and_then(|mask| inputs.masks[mask].as_ref()), rows, groups);
             return Ok(());
         };
-        let is_bad = with_fold!(cell.operation, F => match F::numbers(numbers) {
-            Some(numbers) => places.add::<F>(numbers, rows, groups, cell.offset),
-            None => return Err(Error::internal("an aggregate got numbers of another form")),
-        });
+        let Some(fold) = cell.operation.fold() else { return Err(Error::internal("texts are no numbers")) };
+        let is_bad = fold.add(numbers, &places, rows, groups, cell.offset)?;
         if is_bad { Err(cell.total_out_of_range()) } else { Ok(()) }
     }
 
@@ -173,7 +171,7 @@ impl StateCell {
 }
 
 /// Says where the values of rows are, and which rows count.
-pub(super) struct ValuePlaces<'a> {
+pub(crate) struct ValuePlaces<'a> {
     pub(super) codes: Option<&'a [u32]>,
     pub(super) mask: Option<&'a BooleanBuffer>,
 }
@@ -193,7 +191,13 @@ impl ValuePlaces<'_> {
     }
 
     /// Adds the numbers of rows to the cells at `offset` of their groups. Returns whether a total left its type.
-    fn add<F: Fold>(&self, numbers: &[F::Number], rows: &Grouped<'_>, groups: &mut Groups<'_>, offset: usize) -> bool {
+    pub(crate) fn add<F: Fold>(
+        &self,
+        numbers: &[F::Number],
+        rows: &Grouped<'_>,
+        groups: &mut Groups<'_>,
+        offset: usize,
+    ) -> bool {
         let Grouped { rows: range, groups: of_rows, weights } = rows;
         if let Some(weights) = weights {
             let mut is_bad = false;

@@ -6,13 +6,11 @@ use arrow::array::{ArrayRef, Float64Array, Int64Array};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::DataType;
 use rowmill_base::{Error, Result};
-use rowmill_plan::AggregateFunction;
+use rowmill_plan::AggregateRole;
 
-use super::fold::{Fold, SpreadCell, SumFloat};
-use super::numbers::{signed_array, wide_array};
-use super::pairs::PairsCell;
 use super::text::text_at;
 use super::{AggregateOutput, CellOutput, Operation, StateCell, States};
+use crate::aggregate::{Fold, SumFloat, i128_of, shown};
 use crate::group::bits::array_of;
 use crate::group::texts::TextStore;
 use crate::quotient;
@@ -65,37 +63,21 @@ impl States {
         }
         // A group without values has NULL, not the initial content of its cell.
         let nulls = counts.clone().and_then(|counts| some_null(NullBuffer::from_iter(counts.map(|count| count > 0))));
-        if output.aggregate.function == AggregateFunction::Average {
+        if output.aggregate.function.role == AggregateRole::Average {
             let Some(counts) = counts else { return Err(Error::internal("an average without a count")) };
             let average = output.average(value);
             let averages =
                 cells.zip(counts).map(|(words, count)| if count == 0 { Ok(0.0) } else { average(words, count) });
             return Ok(Arc::new(Float64Array::new(averages.collect::<Result<Vec<_>>>()?.into(), nulls)));
         }
-        if value.operation.is_total() {
-            let counts = counts.map(|counts| counts.collect::<Vec<_>>());
-            let count = |group: usize| counts.as_ref().map_or(0, |counts| counts[group]);
-            let totals = cells.enumerate().map(|(group, words)| output.total(value, words, count(group)));
-            let totals = totals.collect::<Result<Vec<_>>>()?;
-            return array_of(kind, totals.into_iter().map(|total| total as u128), nulls);
+        if let Some(result) = output.result {
+            return result.column(cells, nulls, kind);
         }
-        match value.operation {
-            Operation::SumFloat => {
-                let totals = cells.map(|words| shown(SumFloat::load(words).total()));
-                Ok(Arc::new(Float64Array::new(totals.collect::<Vec<_>>().into(), nulls)))
-            }
-            Operation::LeastWide | Operation::GreatestWide => wide_array(cells.map(i128_of), nulls, kind),
-            Operation::BitAnd | Operation::BitOr | Operation::BitXor => {
-                array_of(kind, cells.map(|words| words[0].into()), nulls)
-            }
-            Operation::Spread => Ok(Arc::new(Float64Array::from_iter(cells.map(|words| output.spread(words))))),
-            // The first word is the count of pairs.
-            Operation::Pairs if *kind == DataType::Int64 => {
-                Ok(Arc::new(Int64Array::from_iter_values(cells.map(|words| words[0] as i64))))
-            }
-            Operation::Pairs => Ok(Arc::new(Float64Array::from_iter(cells.map(|words| output.of_pairs(words))))),
-            _ => signed_array(cells.map(|words| words[0] as i64), nulls, kind),
-        }
+        let counts = counts.map(|counts| counts.collect::<Vec<_>>());
+        let count = |group: usize| counts.as_ref().map_or(0, |counts| counts[group]);
+        let totals = cells.enumerate().map(|(group, words)| output.total(value, words, count(group)));
+        let totals = totals.collect::<Result<Vec<_>>>()?;
+        array_of(kind, totals.into_iter().map(|total| total as u128), nulls)
     }
 }
 
@@ -107,7 +89,7 @@ impl CellOutput {
             _ => 0,
         };
         move |words, count| match value.operation {
-            Operation::SumFloat => Ok(shown(SumFloat::load(words).total() / count as f64)),
+            Operation::Fold(_) => Ok(shown(SumFloat::load(words).total() / count as f64)),
             _ => Ok(quotient::average(self.total(value, words, count)?, count, scale)),
         }
     }
@@ -126,31 +108,6 @@ impl CellOutput {
         };
         total.filter(fits).ok_or_else(|| value.total_out_of_range())
     }
-}
-
-impl CellOutput {
-    /// The variance or deviation from the words of a cell.
-    pub(super) fn spread(&self, words: &[u64]) -> Option<f64> {
-        use AggregateFunction::{DeviationPopulation, DeviationSample, VarianceSample};
-        let is_sample = matches!(self.aggregate.function, VarianceSample | DeviationSample);
-        let is_root = matches!(self.aggregate.function, DeviationPopulation | DeviationSample);
-        let variance = SpreadCell::load(words).variance(is_sample)?;
-        Some(shown(if is_root { variance.sqrt() } else { variance }))
-    }
-
-    /// The aggregate of pairs from the words of a cell.
-    pub(super) fn of_pairs(&self, words: &[u64]) -> Option<f64> {
-        PairsCell::load(words).value(self.aggregate.function).map(shown)
-    }
-}
-
-pub(super) fn i128_of(words: &[u64]) -> i128 {
-    (u128::from(words[0]) | u128::from(words[1]) << 64) as i128
-}
-
-/// Makes -0 to 0 and every NaN to the same one, so that equal results print alike.
-fn shown(value: f64) -> f64 {
-    if value.is_nan() { f64::NAN } else { value + 0.0 }
 }
 
 fn some_null(nulls: NullBuffer) -> Option<NullBuffer> {

@@ -4,8 +4,8 @@ use rowmill_base::Result;
 use rowmill_plan::Expr;
 
 use super::add::Groups;
-use super::fold::{Fold, Sum};
 use super::{Operation, States};
+use crate::aggregate::{Fold, SumNarrow, SumSigned};
 use crate::group::pieces::WordPieces;
 use crate::group::rows::PartRows;
 
@@ -69,8 +69,8 @@ impl States {
                     let total = by_group.total(group, values[*result]);
                     let words = groups.cell(*number, cell.offset);
                     let is_bad = match cell.operation {
-                        Operation::SumSigned => take::<Sum<i64, i128>>(words, total),
-                        _ => take::<Sum<i64, i64>>(words, total),
+                        Operation::SumSigned => take::<SumSigned>(words, total),
+                        _ => take::<SumNarrow>(words, total),
                     };
                     if is_bad {
                         return Err(cell.total_out_of_range());

@@ -17,27 +17,24 @@
 use std::mem::size_of;
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, AsArray, Int64Array, ListArray, RecordBatch, StringViewBuilder, UInt32Array, new_empty_array,
-};
-use arrow::buffer::{BooleanBuffer, NullBuffer, OffsetBuffer};
-use arrow::datatypes::{DataType, Field, Float64Type, Int64Type, Schema};
+use arrow::array::{Array, ArrayRef, Int64Array, RecordBatch, UInt32Array, new_empty_array};
+use arrow::buffer::BooleanBuffer;
+use arrow::datatypes::{DataType, Field, Schema};
 use arrow::error::ArrowError;
-use rowmill_base::{Error, ErrorKind, Reservation, Result};
-use rowmill_plan::{Aggregate, AggregateFunction, AggregateOrder, Expr, GroupKey, SortKey};
+use rowmill_base::{Error, Reservation, Result};
+use rowmill_plan::{Aggregate, AggregateOrder, AggregateOrdering, Expr, GroupKey, SortKey};
 
 use super::add::{Grouped, Groups};
 use super::first::{Direction, Firsts, OrderColumn};
-use super::middle::{median, quantile};
-use super::ordered::{discrete_quantile, mode, weighted_quantile};
 use super::registers::{self, STRIDE, estimates, put, registers};
 use super::{Finished, States};
+use crate::aggregate::{AggregateState, GroupValues, KeptValues, ValuesState, state_of};
 use crate::group::facts::Facts;
 use crate::group::index::Index;
 use crate::group::key_values::KeyValues;
 use crate::group::layout::{GroupLayout, KeyShape, with_shape};
 use crate::group::rows::{PartRows, PartValues, take};
-use crate::group::texts::{TextStore, is_long, len_of};
+use crate::group::texts::{TextStore, is_long};
 use crate::hash::mix;
 use crate::sort::places_in_order;
 
@@ -53,9 +50,6 @@ const REGISTERS_REMEMBERED: usize = 1 << 18;
 /// Rows that skip the lookup once the remembered rows turned out to repeat rarely.
 const ROWS_PAST_TABLE: usize = 1 << 18;
 
-/// Bytes of a joined text at most: Arrow counts them with 31 bits.
-const TEXT_BYTES_MAX: usize = i32::MAX as usize;
-
 /// A result that is computed from a log.
 #[derive(Debug)]
 enum LogOutput {
@@ -63,15 +57,8 @@ enum LogOutput {
     Count,
     /// The aggregate with this number among the aggregates of distinct values.
     Cells(usize),
-    Median(DataType),
-    Quantile(f64, DataType),
-    DiscreteQuantile(f64, DataType),
-    WeightedQuantile(f64, DataType),
-    Mode(DataType),
-    Array(DataType),
-    Text(String, DataType),
-    /// The value at this place of the order, counted from 1; the last value is at -1.
-    At(i64, DataType),
+    /// The aggregate that a function computes from the values.
+    Values { finish: fn(GroupValues<'_>) -> Result<ArrayRef>, parameter: Option<ArrayRef>, kind: DataType },
     /// An estimate of the number of distinct values.
     Estimate,
 }
@@ -117,31 +104,23 @@ pub(in crate::group) struct Log {
     states: Option<Box<States>>,
 }
 
-/// Whether an aggregate needs the values themselves.
-pub(super) fn needs_values(aggregate: &Aggregate) -> bool {
-    use AggregateFunction::{
-        ApproximateCount, Array, BitAnd, BitOr, DiscreteQuantile, First, Last, Max, Median, Min, Mode, Nth, Quantile,
-        Text, WeightedQuantile,
-    };
-    match aggregate.function {
-        Median | Quantile | DiscreteQuantile | WeightedQuantile | Mode => true,
-        Array | Text | First | Last | Nth | ApproximateCount => true,
-        // A duplicate does not change these results, so a cell is enough even with DISTINCT.
-        Min | Max | BitAnd | BitOr => false,
-        _ => aggregate.distinct,
-    }
+/// How an aggregate keeps its values; `None` if cells are enough.
+pub(super) fn kept_values(aggregate: &Aggregate) -> Result<Option<Kept>> {
+    Ok(match state_of(aggregate.function)? {
+        AggregateState::Values(ValuesState { kept: KeptValues::First, .. }) => Some(Kept::First),
+        AggregateState::Values(ValuesState { kept: KeptValues::Last, .. }) => Some(Kept::LastOfFirst),
+        AggregateState::Values(ValuesState { kept: KeptValues::Registers, .. }) => Some(Kept::Registers),
+        AggregateState::Values(ValuesState { kept: KeptValues::All, .. }) if !aggregate.distinct => Some(Kept::All),
+        AggregateState::Values(_) => Some(Kept::Distinct),
+        _ if aggregate.distinct && !aggregate.function.ignores_duplicates => Some(Kept::Distinct),
+        _ => None,
+    })
 }
 
-/// Returns the aggregate ordered by its own values, if it needs an order and the query gives no other.
+/// Returns the aggregate ordered by its own values, if that is what it needs.
 pub(super) fn in_own_order(aggregate: &Aggregate) -> Aggregate {
     let mut aggregate = aggregate.clone();
-    let needs_order = match aggregate.function {
-        AggregateFunction::DiscreteQuantile => aggregate.order.is_empty(),
-        // The order decides which of several equally frequent values wins, so it must be the order of the values.
-        AggregateFunction::Mode => true,
-        _ => false,
-    };
-    if let (true, Some((expr, kind))) = (needs_order, &aggregate.argument) {
+    if let (AggregateOrdering::OfValues, Some((expr, kind))) = (aggregate.function.ordering, &aggregate.argument) {
         let kind = kind.clone();
         let descending = aggregate.order.first().is_some_and(|order| order.descending);
         aggregate.order = vec![AggregateOrder { expr: *expr, kind, descending, nulls_first: false }];
@@ -149,27 +128,16 @@ pub(super) fn in_own_order(aggregate: &Aggregate) -> Aggregate {
     aggregate
 }
 
-/// The order of an aggregate's values, and which of them stay. The last value of an order is the first one of the
-/// reversed order, so `last` reverses the directions.
-pub(super) fn choice(aggregate: &Aggregate) -> (Vec<(Expr, Direction)>, Kept) {
-    use AggregateFunction::{ApproximateCount, Array, DiscreteQuantile, First, Last, Mode, Nth, Text};
-    let function = aggregate.function;
+/// The order of an aggregate's values. The last value of an order is the first one of the reversed order.
+pub(super) fn order_of(aggregate: &Aggregate, kept: Kept) -> Vec<(Expr, Direction)> {
+    if !matches!(aggregate.function.ordering, AggregateOrdering::OfRows | AggregateOrdering::OfValues) {
+        return Vec::new();
+    }
     let order = aggregate.order.iter().map(|order| {
         let direction = Direction { descending: order.descending, nulls_first: order.nulls_first };
-        (order.expr, if function == Last { direction.reversed() } else { direction })
+        (order.expr, if kept == Kept::LastOfFirst { direction.reversed() } else { direction })
     });
-    let order = match function {
-        Array | Text | First | Last | Nth | DiscreteQuantile | Mode => order.collect(),
-        _ => Vec::new(),
-    };
-    let kept = match function {
-        First => Kept::First,
-        Last => Kept::LastOfFirst,
-        ApproximateCount => Kept::Registers,
-        _ if aggregate.distinct => Kept::Distinct,
-        _ => Kept::All,
-    };
-    (order, kept)
+    order.collect()
 }
 
 /// The values of a block or batch in the form that a log takes.
@@ -226,32 +194,14 @@ impl Log {
 
     /// Adds an aggregate to the results and returns its number.
     pub(super) fn add_output(&mut self, aggregate: &Aggregate) -> Result<usize> {
-        let parameter = aggregate.parameter.as_ref();
-        let lacking = || Error::internal(format!("{} without its parameter", aggregate.function.name()));
-        let kind = aggregate.kind.clone();
-        self.outputs.push(match aggregate.function {
-            AggregateFunction::Count => LogOutput::Count,
-            AggregateFunction::Median => LogOutput::Median(kind),
-            AggregateFunction::Quantile | AggregateFunction::DiscreteQuantile | AggregateFunction::WeightedQuantile => {
-                let share = parameter.and_then(|share| share.as_primitive_opt::<Float64Type>()).ok_or_else(lacking)?;
-                match aggregate.function {
-                    AggregateFunction::Quantile => LogOutput::Quantile(share.value(0), kind),
-                    AggregateFunction::DiscreteQuantile => LogOutput::DiscreteQuantile(share.value(0), kind),
-                    _ => LogOutput::WeightedQuantile(share.value(0), kind),
-                }
-            }
-            AggregateFunction::Mode => LogOutput::Mode(kind),
-            AggregateFunction::Array => LogOutput::Array(kind),
-            AggregateFunction::Text => {
-                let between = parameter.and_then(|text| text.as_string_view_opt()).ok_or_else(lacking)?;
-                LogOutput::Text(between.value(0).to_owned(), kind)
-            }
-            AggregateFunction::First | AggregateFunction::Last => LogOutput::At(1, kind),
-            AggregateFunction::Nth => {
-                let place = parameter.and_then(|place| place.as_primitive_opt::<Int64Type>()).ok_or_else(lacking)?;
-                LogOutput::At(place.value(0), kind)
-            }
-            AggregateFunction::ApproximateCount => LogOutput::Estimate,
+        self.outputs.push(match state_of(aggregate.function)? {
+            AggregateState::Count => LogOutput::Count,
+            AggregateState::Values(ValuesState { kept: KeptValues::Registers, .. }) => LogOutput::Estimate,
+            AggregateState::Values(ValuesState { finish, .. }) => LogOutput::Values {
+                finish: *finish,
+                parameter: aggregate.parameter.clone(),
+                kind: aggregate.kind.clone(),
+            },
             _ => {
                 let argument = Some((Expr::Column(0), self.kind.clone()));
                 let of_values = Aggregate { argument, distinct: false, filter: None, ..aggregate.clone() };
@@ -268,14 +218,7 @@ impl Log {
             LogOutput::Count => &DataType::Int64,
             LogOutput::Estimate => &DataType::UInt64,
             LogOutput::Cells(number) => &self.distinct_aggregates[*number].kind,
-            LogOutput::Median(kind)
-            | LogOutput::Quantile(_, kind)
-            | LogOutput::DiscreteQuantile(_, kind)
-            | LogOutput::WeightedQuantile(_, kind)
-            | LogOutput::Mode(kind)
-            | LogOutput::Array(kind)
-            | LogOutput::Text(_, kind)
-            | LogOutput::At(_, kind) => kind,
+            LogOutput::Values { kind, .. } => kind,
         }
     }
 
@@ -371,14 +314,10 @@ impl Log {
                 Ok(Arc::new(Int64Array::from_iter_values(counts)) as ArrayRef)
             }
             LogOutput::Cells(number) => Ok(Arc::clone(&cells[*number])),
-            LogOutput::Median(kind) => median(&column, &starts, kind),
-            LogOutput::Quantile(share, kind) => quantile(&column, &starts, *share, kind),
-            LogOutput::DiscreteQuantile(share, _) => discrete_quantile(&column, &starts, *share),
-            LogOutput::WeightedQuantile(share, kind) => weighted_quantile(&column, &starts, *share, kind),
-            LogOutput::Mode(_) => mode(&column, &starts),
-            LogOutput::Array(kind) => list(&column, &starts, kind),
-            LogOutput::Text(between, kind) => joined(&column, &starts, between, kind, memory),
-            LogOutput::At(place, _) => at(&column, &starts, *place),
+            LogOutput::Values { finish, parameter, kind } => {
+                let parameter = parameter.as_ref();
+                finish(GroupValues { column: &column, starts: &starts, parameter, kind, memory: &mut *memory })
+            }
             LogOutput::Estimate => Ok(estimates(&rows, &starts)),
         };
         self.outputs.iter().map(of).collect()
@@ -489,69 +428,6 @@ fn finish_cells(
 
 fn failed(error: ArrowError) -> Error {
     Error::internal(format!("the values of groups: {error}"))
-}
-
-/// The values of each group as a list.
-fn list(column: &ArrayRef, starts: &[usize], kind: &DataType) -> Result<ArrayRef> {
-    let DataType::List(field) = kind else { return Err(Error::internal(format!("values collected as {kind}"))) };
-    let too_many =
-        |_| Error::new(ErrorKind::ResultTooLarge, "lists of a result have more values than their type holds");
-    let offsets = starts.iter().map(|start| i32::try_from(*start).map_err(too_many)).collect::<Result<Vec<_>>>()?;
-    let nulls = NullBuffer::from_iter(starts.windows(2).map(|ends| ends[0] < ends[1]));
-    let list =
-        ListArray::try_new(Arc::clone(field), OffsetBuffer::new(offsets.into()), Arc::clone(column), Some(nulls));
-    Ok(Arc::new(list.map_err(failed)?))
-}
-
-/// The value at one place of each group's order.
-fn at(column: &ArrayRef, starts: &[usize], place: i64) -> Result<ArrayRef> {
-    let of = |ends: &[usize]| {
-        let (start, end) = (ends[0] as i64, ends[1] as i64);
-        let at = if place > 0 { start.checked_add(place - 1) } else { end.checked_add(place) };
-        at.filter(|at| (start..end).contains(at)).map(|at| at as u32)
-    };
-    let places = UInt32Array::from_iter(starts.windows(2).map(of));
-    arrow::compute::take(column, &places, None).map_err(failed)
-}
-
-/// The texts of each group, joined with `between`.
-fn joined(
-    column: &ArrayRef,
-    starts: &[usize],
-    between: &str,
-    kind: &DataType,
-    memory: &mut Reservation,
-) -> Result<ArrayRef> {
-    let Some(texts) = column.as_string_view_opt() else {
-        return Err(Error::internal(format!("texts of {}", column.data_type())));
-    };
-    let (mut all, mut longest) = (0, 0);
-    for ends in starts.windows(2) {
-        let bytes: usize = (ends[0]..ends[1]).map(|place| len_of(texts.views()[place]) + between.len()).sum();
-        (all, longest) = (all + bytes, longest.max(bytes));
-    }
-    // Check the size before any text is built: one that is too long for Arrow's offsets must fail, not wrap around.
-    if longest > TEXT_BYTES_MAX {
-        return Err(Error::new(ErrorKind::ResultTooLarge, format!("string_agg: a text would have {longest} bytes")));
-    }
-    memory.grow((all + longest) as u64)?;
-    let mut joined = StringViewBuilder::with_capacity(starts.len() - 1);
-    let mut text = String::with_capacity(longest);
-    for ends in starts.windows(2) {
-        if ends[0] == ends[1] {
-            joined.append_null();
-            continue;
-        }
-        text.clear();
-        for place in ends[0]..ends[1] {
-            if place > ends[0] {
-                text += between;
-            }
-            text += texts.value(place);
-        }
-        joined.append_value(&text);
-    }
-    arrow::compute::cast(&joined.finish(), kind).map_err(failed)
 }
 
 /// The rows of a log that are not in partitions yet.

@@ -5,13 +5,12 @@ use arrow::buffer::{NullBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType, Decimal128Type, Float32Type, Float64Type};
 use rowmill_base::{Error, Result};
 
-use super::Operation;
-use crate::group::bits::{Bits, array_of, bits_of, width_of};
+use crate::group::bits::{Bits, array_of, bits_of};
 use crate::group::texts::texts_of;
 
 /// The forms of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NumberForm {
+pub(crate) enum NumberForm {
     /// 64 bits with a sign: the value itself, or a number in the same order.
     Signed,
     /// 64 bits without a sign, or the bits of a signed value.
@@ -24,30 +23,8 @@ pub(super) enum NumberForm {
     Small,
 }
 
-impl NumberForm {
-    /// The form in which an operation takes values of `kind`; `None` if it only counts them.
-    pub(super) fn of(operation: Operation, kind: &DataType) -> Option<NumberForm> {
-        Some(match operation {
-            Operation::Count => return None,
-            Operation::SumNarrow | Operation::SumSigned
-                if matches!(kind, DataType::UInt64 | DataType::Decimal128(..)) =>
-            {
-                NumberForm::Small
-            }
-            Operation::SumNarrow | Operation::SumSigned | Operation::Least | Operation::Greatest => NumberForm::Signed,
-            Operation::SumUnsigned | Operation::BitAnd | Operation::BitOr | Operation::BitXor => NumberForm::Unsigned,
-            Operation::SumWide | Operation::LeastWide | Operation::GreatestWide | Operation::Pairs => NumberForm::Wide,
-            Operation::SumFloat | Operation::Spread => NumberForm::Float,
-            Operation::LeastText | Operation::GreatestText => {
-                debug_assert!(width_of(kind).is_none(), "texts have no fixed size");
-                NumberForm::Text
-            }
-        })
-    }
-}
-
 /// Values in one of the forms. The number of a NULL is arbitrary.
-pub(super) enum StateNumbers {
+pub(crate) enum StateNumbers {
     Signed(ScalarBuffer<i64>),
     Unsigned(ScalarBuffer<u64>),
     Wide(ScalarBuffer<i128>),
@@ -56,7 +33,7 @@ pub(super) enum StateNumbers {
 }
 
 impl StateNumbers {
-    pub(super) fn new(values: &ArrayRef, form: NumberForm) -> Result<StateNumbers> {
+    pub(crate) fn new(values: &ArrayRef, form: NumberForm) -> Result<StateNumbers> {
         let kind = values.data_type();
         let unlike = || Error::internal(format!("values of {kind} for an aggregate of another type"));
         Ok(match form {
@@ -88,7 +65,7 @@ impl StateNumbers {
 }
 
 /// The integers or decimals in `values` that are not NULL; decimals lose their point. `None` for other types.
-pub(in crate::group) fn integers(values: &ArrayRef) -> Result<Option<Vec<i128>>> {
+pub(crate) fn integers(values: &ArrayRef) -> Result<Option<Vec<i128>>> {
     let form = match values.data_type() {
         DataType::UInt64 => NumberForm::Unsigned,
         DataType::Decimal128(..) => NumberForm::Wide,
@@ -110,7 +87,7 @@ pub(in crate::group) fn integers(values: &ArrayRef) -> Result<Option<Vec<i128>>>
 
 /// Converts the bits of values of up to 64 bits to numbers in the order of the values.
 #[derive(Clone, Copy)]
-pub(in crate::group) struct BitOrder {
+pub(crate) struct BitOrder {
     /// High bits that do not belong to the values; the sign is the highest bit below them.
     unused: u32,
     has_sign: bool,
@@ -118,14 +95,14 @@ pub(in crate::group) struct BitOrder {
 }
 
 impl BitOrder {
-    pub(in crate::group) fn of(kind: &DataType, width: u32) -> BitOrder {
+    pub(crate) fn of(kind: &DataType, width: u32) -> BitOrder {
         let is_float = matches!(kind, DataType::Float32 | DataType::Float64);
         let has_sign = !kind.is_unsigned_integer() && *kind != DataType::Boolean;
         BitOrder { unused: 64 - width, has_sign, is_float }
     }
 
     #[inline]
-    pub(in crate::group) fn number(self, bits: u64) -> i64 {
+    pub(crate) fn number(self, bits: u64) -> i64 {
         // Shifting left and back right copies the sign bit into the unused bits.
         match self.has_sign {
             true if self.is_float => flip_negative((bits << self.unused) as i64 >> self.unused),
@@ -155,7 +132,7 @@ fn flip_negative(bits: i64) -> i64 {
 }
 
 /// Restores the values from the numbers that [`BitOrder::number`] made.
-pub(in crate::group) fn signed_array(
+pub(crate) fn signed_array(
     numbers: impl Iterator<Item = i64>,
     nulls: Option<NullBuffer>,
     kind: &DataType,
@@ -174,7 +151,7 @@ const INTERVAL_SIGNS: u128 = 1 << 95 | 1 << 63;
 
 /// A value of 128 bits as a number in the order of its type.
 #[inline]
-pub(in crate::group) fn wide_number(kind: &DataType, bits: u128) -> i128 {
+pub(crate) fn wide_number(kind: &DataType, bits: u128) -> i128 {
     match kind {
         // The first byte is the most significant.
         DataType::FixedSizeBinary(_) => (bits.swap_bytes() ^ 1 << 127) as i128,
@@ -199,7 +176,7 @@ fn wide(values: &ArrayRef) -> Result<ScalarBuffer<i128>> {
 }
 
 /// Restores the values from the numbers that [`wide`] made.
-pub(super) fn wide_array(
+pub(crate) fn wide_array(
     numbers: impl Iterator<Item = i128>,
     nulls: Option<NullBuffer>,
     kind: &DataType,
@@ -224,6 +201,8 @@ mod tests {
     };
     use arrow::datatypes::IntervalMonthDayNano;
     use std::sync::Arc;
+
+    use crate::group::width_of;
 
     #[test]
     fn numbers_are_in_the_order_of_values_and_come_back() {

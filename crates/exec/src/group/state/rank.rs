@@ -2,12 +2,12 @@
 
 use arrow::array::{Array, ArrayRef};
 use rowmill_base::{Error, Result};
-use rowmill_plan::AggregateFunction;
+use rowmill_plan::AggregateRole;
 
-use super::finish::{Finished, i128_of};
-use super::fold::{Fold, SumFloat};
+use super::finish::Finished;
 use super::text::text_at;
 use super::{AggregateOutput, BitOrder, Operation, States, wide_number};
+use crate::aggregate::CellResult;
 use crate::group::bits::{Bits, bits_of, width_of};
 use crate::group::rank::{Rank, float_rank, text_rank};
 use crate::group::texts::TextStore;
@@ -17,9 +17,8 @@ impl States {
     pub(in crate::group) fn has_exact_ranks(&self, aggregate: usize) -> Option<bool> {
         match &self.outputs[aggregate] {
             AggregateOutput::Cells(output) => {
-                let operation = output.value.map(|value| self.cells[value].operation);
-                let is_wide = matches!(operation, Some(Operation::LeastWide | Operation::GreatestWide));
-                Some(!is_wide && !operation.is_some_and(Operation::is_of_texts))
+                let is_of_texts = output.value.is_some_and(|value| self.cells[value].operation.is_of_texts());
+                Some(!is_of_texts && output.result.is_none_or(CellResult::has_exact_ranks))
             }
             AggregateOutput::Log(log, number) => width_of(self.logs[*log].kind_of(*number)).map(|width| width <= 64),
         }
@@ -54,7 +53,7 @@ impl States {
         };
         let at = groups.at + value.offset;
         let is_null = |row: &[u64]| count.is_some_and(|count| row[count] == 0);
-        if output.aggregate.function == AggregateFunction::Average {
+        if output.aggregate.function.role == AggregateRole::Average {
             let (average, count) = (output.average(value), count.unwrap_or_default());
             for row in rows {
                 ranks.push(match row[count] {
@@ -64,45 +63,26 @@ impl States {
             }
             return Ok(());
         }
-        let mut extend = |number: &dyn Fn(&[u64]) -> i128| {
-            let of = |row: &[u64]| if is_null(row) { rank.of_null() } else { rank.of(number(&row[at..])) };
-            ranks.extend(rows.clone().map(of));
-        };
-        match value.operation {
-            Operation::LeastText | Operation::GreatestText => ranks.extend(rows.map(|row| match text_at(row, at) {
+        if let Some(result) = output.result {
+            let kind = &output.aggregate.kind;
+            let of = |row: &[u64]| if is_null(row) { rank.of_null() } else { result.rank(&row[at..], kind, rank) };
+            ranks.extend(rows.map(of));
+            return Ok(());
+        }
+        if value.operation.is_of_texts() {
+            ranks.extend(rows.map(|row| match text_at(row, at) {
                 Some(text) => rank.of(text_rank(texts.bytes(text, &mut [0; 16]))),
                 None => rank.of_null(),
-            })),
-            Operation::Spread => ranks.extend(rows.map(|row| match output.spread(&row[at..]) {
-                Some(spread) => rank.of(float_rank(spread)),
-                None => rank.of_null(),
-            })),
-            Operation::Pairs if output.aggregate.function == AggregateFunction::RegressionCount => {
-                ranks.extend(rows.map(|row| rank.of(row[at].into())));
-            }
-            Operation::Pairs => ranks.extend(rows.map(|row| match output.of_pairs(&row[at..]) {
-                Some(value) => rank.of(float_rank(value)),
-                None => rank.of_null(),
-            })),
-            Operation::BitAnd | Operation::BitOr | Operation::BitXor => {
-                // A cell keeps the bits without their sign. Ranks must have the order of the result's type.
-                let order = BitOrder::of(&output.aggregate.kind, width_of(&output.aggregate.kind).unwrap_or(64));
-                extend(&|words| order.number(words[0]).into());
-            }
-            Operation::SumFloat => extend(&|words| float_rank(SumFloat::load(words).total())),
-            // A shifted total needs its count, and may fail here.
-            operation if operation.is_total() => {
-                for row in rows {
-                    let count = count.map_or(0, |count| row[count]);
-                    ranks.push(match is_null(row) {
-                        true => rank.of_null(),
-                        false => rank.of(output.total(value, &row[at..], count)?),
-                    });
-                }
-            }
-            // We drop the lowest bit because a rank must never be the least or greatest `i128`, the ranks of NULL.
-            Operation::LeastWide | Operation::GreatestWide => extend(&|words| i128_of(words) >> 1),
-            _ => extend(&|words| i128::from(words[0] as i64)),
+            }));
+            return Ok(());
+        }
+        // A shifted total needs its count, and may fail here.
+        for row in rows {
+            let count = count.map_or(0, |count| row[count]);
+            ranks.push(match is_null(row) {
+                true => rank.of_null(),
+                false => rank.of(output.total(value, &row[at..], count)?),
+            });
         }
         Ok(())
     }

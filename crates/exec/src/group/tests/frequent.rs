@@ -56,9 +56,9 @@ fn frequent_values_give_the_groups_with_the_greatest_counts() {
         let counted = (random.random_range(0..2) == 0).then(|| (key(1).expr, key(1).kind));
         let counted = counted.filter(|(_, kind)| is_key_kind(kind));
         let distinct = counted.is_some();
-        group.aggregates = vec![Aggregate { distinct, ..aggregate(AggregateFunction::Count, counted) }];
+        group.aggregates = vec![Aggregate { distinct, ..aggregate(named("count"), counted) }];
         if random.random() && !distinct {
-            group.aggregates.push(aggregate(AggregateFunction::Max, Some((key(1).expr, key(1).kind))));
+            group.aggregates.push(aggregate(named("max"), Some((key(1).expr, key(1).kind))));
         }
         // Conditions on other columns are used only if nothing but the key is read.
         if group.keys.len() > 1 || distinct || group.aggregates.len() > 1 {
@@ -110,7 +110,7 @@ fn values_outside_of_lists_count_if_no_block_has_them() {
     let group = Group {
         predicates: vec![Predicate::Compare { column: 0, op: CompareOp::GreaterOrEqual, value }],
         keys: vec![key(0), key(1)],
-        aggregates: vec![aggregate(AggregateFunction::Count, None)],
+        aggregates: vec![aggregate(named("count"), None)],
         always: Vec::new(),
     };
     let mut all = model(&data.rows(), &data, &[], &group);
@@ -127,7 +127,7 @@ fn with_little_memory_all_rows_are_grouped() {
     let data = skewed(&mut random);
     let GroupSource::Table(table) = data.as_table(2_000, &[]) else { unreachable!("it is a table") };
     let key = GroupKey { expr: Expr::Column(0), kind: data.columns[0].kind.arrow(), nullable: true };
-    let aggregates = vec![aggregate(AggregateFunction::Count, None)];
+    let aggregates = vec![aggregate(named("count"), None)];
     let group = Group { predicates: Vec::new(), keys: vec![key], aggregates, always: Vec::new() };
     let all = model(&data.rows(), &data, &[], &group);
     let top = GroupTop { keys: vec![SortKey { column: 1, descending: true, nulls_first: false }], rows: 5 };
@@ -160,7 +160,7 @@ fn a_function_that_may_fail_rules_out_skipping_groups() {
     // Nothing is known about the errors of this function, so it may fail for any row.
     let functions: Vec<Arc<dyn VectorFunction>> = vec![Arc::new(Alike(vec![1]))];
     for (argument, is_taken) in [(Expr::Column(1), true), (Expr::Function(0), false)] {
-        let count = aggregate(AggregateFunction::Count, Some((argument, data.kind(argument))));
+        let count = aggregate(named("count"), Some((argument, data.kind(argument))));
         let group =
             Group { predicates: Vec::new(), keys: vec![key.clone()], aggregates: vec![count], always: Vec::new() };
         let request = GroupRequest { top: top.clone(), ..request(group, functions.clone()) };

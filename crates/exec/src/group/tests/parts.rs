@@ -5,24 +5,15 @@ use crate::expand::Expand;
 use rowmill_plan::KeySet;
 
 /// Aggregates that can be computed from the aggregates of parts.
-const FUNCTIONS: &[AggregateFunction] = &[
-    AggregateFunction::Count,
-    AggregateFunction::Sum,
-    AggregateFunction::Average,
-    AggregateFunction::Min,
-    AggregateFunction::Max,
-    AggregateFunction::BitAnd,
-    AggregateFunction::BitOr,
-    AggregateFunction::BitXor,
-];
+const FUNCTIONS: &[&str] = &["count", "sum", "avg", "min", "max", "bit_and", "bit_or", "bit_xor"];
 
 fn random_aggregate(data: &Data, random: &mut StdRng) -> Aggregate {
     let expr = Expr::Column(random.random_range(0..data.columns.len()));
-    let (function, kind) = (FUNCTIONS[random.random_range(0..FUNCTIONS.len())], data.kind(expr));
+    let (function, kind) = (named(FUNCTIONS[random.random_range(0..FUNCTIONS.len())]), data.kind(expr));
     let filter = (random.random_range(0..4) == 0).then_some(Expr::Function(FILTER));
     let of = match function {
-        AggregateFunction::Count if random.random() => aggregate(AggregateFunction::Count, None),
-        function if !is_aggregated(function, &kind) => aggregate(AggregateFunction::Max, Some((expr, kind))),
+        function if function.is_count() && random.random() => aggregate(function, None),
+        function if !takes(function, &kind) => aggregate(named("max"), Some((expr, kind))),
         function => aggregate(function, Some((expr, kind))),
     };
     Aggregate { filter, ..of }
@@ -34,17 +25,15 @@ fn of_parts(whole: &Aggregate, keys: usize, parts: &mut Vec<Aggregate>) -> Aggre
         parts.push(Aggregate { filter: whole.filter, ..part });
         Expr::Column(keys + parts.len() - 1)
     };
-    let (argument, of_parts) = match (whole.function, &whole.argument) {
-        (AggregateFunction::Count, argument) => {
-            (None, Some(add(aggregate(AggregateFunction::Count, argument.clone()))))
-        }
-        (AggregateFunction::Average, Some(argument)) => {
-            let total = aggregate(AggregateFunction::Sum, Some(argument.clone()));
+    let (argument, of_parts) = match (whole.function.name, &whole.argument) {
+        ("count", argument) => (None, Some(add(aggregate(named("count"), argument.clone())))),
+        ("avg", Some(argument)) => {
+            let total = aggregate(named("sum"), Some(argument.clone()));
             let argument = (total.kind.clone(), argument.clone());
             let total = (add(total), argument.0);
-            (Some(total), Some(add(aggregate(AggregateFunction::Count, Some(argument.1)))))
+            (Some(total), Some(add(aggregate(named("count"), Some(argument.1)))))
         }
-        (function, argument) => (Some((add(aggregate(function, argument.clone())), whole.kind.clone())), None),
+        (_, argument) => (Some((add(aggregate(whole.function, argument.clone())), whole.kind.clone())), None),
     };
     Aggregate { argument, of_parts, filter: None, ..whole.clone() }
 }

@@ -65,10 +65,10 @@ fn by_key(predicates: Vec<Predicate>) -> Group {
     let net = || Some((Expr::Function(0), NET));
     let price = Some((Expr::Column(1), PRICE.arrow()));
     let aggregates = vec![
-        aggregate(AggregateFunction::Sum, net()),
-        aggregate(AggregateFunction::Average, net()),
-        aggregate(AggregateFunction::Sum, price),
-        aggregate(AggregateFunction::Count, None),
+        aggregate(named("sum"), net()),
+        aggregate(named("avg"), net()),
+        aggregate(named("sum"), price),
+        aggregate(named("count"), None),
     ];
     let keys = vec![GroupKey { expr: Expr::Column(0), kind: DataType::Int64, nullable: true }];
     Group { predicates, keys, aggregates, always: Vec::new() }

@@ -1,3 +1,4 @@
+use crate::aggregate::named;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -6,9 +7,7 @@ use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Float64Type, Int64Type, Schema};
 use arrow::util::display::array_value_to_string;
 use rowmill_base::{Broker, Cancel, SqlType};
-use rowmill_plan::{
-    Aggregate, AggregateFunction, AggregateOrder, Expr, Group, GroupKey, Node, Scan, SortKey, aggregate_kinds,
-};
+use rowmill_plan::{Aggregate, AggregateOrder, Expr, Group, GroupKey, Node, Scan, SortKey};
 use rowmill_storage::TableSource;
 
 use crate::collect::collect;
@@ -54,10 +53,10 @@ fn group(input: Node, keys: &[usize], aggregates: Vec<Aggregate>) -> Node {
 fn call(input: &Node, name: &str, columns: &[usize]) -> Aggregate {
     let kind = |column: usize| input.schema().field(column).data_type().clone();
     let of: Vec<DataType> = columns.iter().map(|column| kind(*column)).collect();
-    let function = aggregate_kinds::find(name).expect("an aggregate");
+    let function = named(name);
     let (_, result) = function.kinds(&of).expect("arguments of an aggregate");
     let mut exprs = columns.iter().map(|column| (Expr::Column(*column), kind(*column)));
-    let aggregate = Aggregate::new(function.function, exprs.next(), result);
+    let aggregate = Aggregate::new(function, exprs.next(), result);
     Aggregate { more: exprs.collect(), ..aggregate }
 }
 
@@ -112,7 +111,7 @@ fn some_lists() -> Lists {
 #[test]
 fn lists_and_structs_are_keys() {
     let input = values(vec![lists(&some_lists())]);
-    let count = Aggregate::new(AggregateFunction::Count, None, DataType::Int64);
+    let count = Aggregate::new(named("count"), None, DataType::Int64);
     let expected = ["; 2", "[0.0, ]; 3", "[2.0]; 1", "[NaN]; 2", "[]; 1"];
     assert_eq!(run(&group(input, &[0], vec![count.clone()])), expected);
 

@@ -6,7 +6,7 @@ use arrow::array::*;
 use arrow::datatypes::*;
 use rowmill_base::quotient;
 use rowmill_plan::logical::{FrameBound, FrameExclude, FrameRow, FrameUnit, RankFunction, WindowFrame};
-use rowmill_plan::{Aggregate, AggregateFunction, Expr, FrameOffset, SortKey, WindowCall, WindowFunction};
+use rowmill_plan::{Aggregate, Expr, FrameOffset, SortKey, WindowCall, WindowFunction};
 
 /// A value in the model.
 #[derive(Clone, Debug, PartialEq)]
@@ -267,7 +267,6 @@ impl Model<'_> {
     }
 
     fn aggregate(&self, aggregate: &Aggregate, mut frame: Vec<usize>) -> ModelCell {
-        use AggregateFunction::*;
         let column = |expr: Expr| match expr {
             Expr::Column(column) => column,
             Expr::Function(_) => panic!("a column"),
@@ -297,29 +296,29 @@ impl Model<'_> {
                 other => panic!("{other:?} is no float"),
             })
         };
-        match aggregate.function {
-            Count => ModelCell::Integer(values.len() as i128),
+        match aggregate.function.name {
+            "count" => ModelCell::Integer(values.len() as i128),
             _ if values.is_empty() => ModelCell::Null,
-            Sum if *kind == DataType::Float64 => ModelCell::Float(floats().sum()),
-            Average if *kind == DataType::Float64 => ModelCell::Float(floats().sum::<f64>() / values.len() as f64),
-            Sum => ModelCell::Integer(integers().sum()),
-            Average => {
+            "sum" if *kind == DataType::Float64 => ModelCell::Float(floats().sum()),
+            "avg" if *kind == DataType::Float64 => ModelCell::Float(floats().sum::<f64>() / values.len() as f64),
+            "sum" => ModelCell::Integer(integers().sum()),
+            "avg" => {
                 let scale = if let DataType::Decimal128(_, scale) = kind { *scale } else { 0 };
                 ModelCell::Float(quotient::average(integers().sum(), values.len() as u64, scale))
             }
-            Min => values.into_iter().min_by(ModelCell::compare).unwrap(),
-            Max => values.into_iter().max_by(ModelCell::compare).unwrap(),
-            BitAnd => ModelCell::Integer(integers().reduce(|left, right| left & right).unwrap()),
-            BitOr => ModelCell::Integer(integers().reduce(|left, right| left | right).unwrap()),
-            BitXor => ModelCell::Integer(integers().reduce(|left, right| left ^ right).unwrap()),
-            Median => {
+            "min" => values.into_iter().min_by(ModelCell::compare).unwrap(),
+            "max" => values.into_iter().max_by(ModelCell::compare).unwrap(),
+            "bit_and" => ModelCell::Integer(integers().reduce(|left, right| left & right).unwrap()),
+            "bit_or" => ModelCell::Integer(integers().reduce(|left, right| left | right).unwrap()),
+            "bit_xor" => ModelCell::Integer(integers().reduce(|left, right| left ^ right).unwrap()),
+            "median" => {
                 let mut integers: Vec<i128> = integers().collect();
                 integers.sort_unstable();
                 let (low, high) = (integers[(integers.len() - 1) / 2], integers[integers.len() / 2]);
                 ModelCell::Integer((low + high) / 2)
             }
-            Array => ModelCell::List(values),
-            Text => {
+            "array_agg" => ModelCell::List(values),
+            "string_agg" => {
                 let texts: Vec<String> = values
                     .iter()
                     .map(|value| match value {
@@ -329,7 +328,7 @@ impl Model<'_> {
                     .collect();
                 ModelCell::Text(texts.join(", "))
             }
-            Last => values.pop().unwrap(),
+            "last_value" => values.pop().unwrap(),
             other => panic!("{other:?} is not in the model"),
         }
     }

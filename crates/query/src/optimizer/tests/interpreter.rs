@@ -11,7 +11,7 @@ use rowmill_plan::logical::{
     RankFunction, SetOperationKind, Subquery, SubqueryKind,
 };
 use rowmill_plan::program::ArithmeticOp;
-use rowmill_plan::{AggregateFunction, ColumnId, CompareOp, Constant, ExprOp, Logical, LogicalQuery, ScalarExpr};
+use rowmill_plan::{AggregateRole, ColumnId, CompareOp, Constant, ExprOp, Logical, LogicalQuery, ScalarExpr};
 
 /// A value.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -383,7 +383,7 @@ impl<'a> Interpreter<'a> {
                 None => Datum::Int(1),
             });
         }
-        if call.function == AggregateFunction::Array {
+        if call.function.role == AggregateRole::List {
             return Ok(if values.is_empty() { Datum::Null } else { Datum::List(values) });
         }
         values.retain(|value| *value != Datum::Null);
@@ -391,12 +391,12 @@ impl<'a> Interpreter<'a> {
             values.sort();
             values.dedup();
         }
-        Ok(match call.function {
-            AggregateFunction::Count => Datum::Int(values.len() as i64),
-            AggregateFunction::Min => values.into_iter().min().unwrap_or(Datum::Null),
-            AggregateFunction::Max => values.into_iter().max().unwrap_or(Datum::Null),
-            AggregateFunction::Sum if values.is_empty() => Datum::Null,
-            AggregateFunction::Sum => Datum::Int(values.iter().map(int).sum()),
+        Ok(match call.function.role {
+            AggregateRole::Count => Datum::Int(values.len() as i64),
+            AggregateRole::Min => values.into_iter().min().unwrap_or(Datum::Null),
+            AggregateRole::Max => values.into_iter().max().unwrap_or(Datum::Null),
+            AggregateRole::Sum if values.is_empty() => Datum::Null,
+            AggregateRole::Sum => Datum::Int(values.iter().map(int).sum()),
             other => panic!("no aggregate {other:?}"),
         })
     }

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use arrow::datatypes::DataType;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
+use rowmill_exec::aggregate::named;
 use rowmill_plan::logical::{
     AggregateCall, FrameBound, FrameExclude, FrameUnit, LogicalGroup, LogicalJoin, LogicalJoinKind, LogicalScan,
     LogicalSetOperation, LogicalSortKey, LogicalWindow, LogicalWindowCall, LogicalWindowFunction, RankFunction,
     SetOperationKind, Subquery, SubqueryKind, WindowFrame,
 };
 use rowmill_plan::program::ArithmeticOp;
-use rowmill_plan::{AggregateFunction, ColumnId, ColumnNames, CompareOp, ExprOp, Logical, LogicalQuery, ScalarExpr};
+use rowmill_plan::{ColumnId, ColumnNames, CompareOp, ExprOp, Logical, LogicalQuery, ScalarExpr};
 
 use super::interpreter::Datum;
 use crate::optimizer::walk::renumber;
@@ -373,12 +374,12 @@ impl PlanMaker {
 
     fn aggregate(&mut self, scope: &[ColumnId]) -> AggregateCall {
         let function = match self.random.random_range(0..5) {
-            0 => AggregateFunction::Sum,
-            1 => AggregateFunction::Min,
-            2 => AggregateFunction::Max,
-            _ => AggregateFunction::Count,
+            0 => named("sum"),
+            1 => named("min"),
+            2 => named("max"),
+            _ => named("count"),
         };
-        let arguments = match function == AggregateFunction::Count && self.chance(2) {
+        let arguments = match function.is_count() && self.chance(2) {
             true => Vec::new(),
             false => vec![self.number(0, scope)],
         };

@@ -84,7 +84,7 @@ fn write_plan(plan: &Logical, depth: usize, out: &mut String) {
             let calls: Vec<_> = group
                 .aggregates
                 .iter()
-                .map(|(id, call)| format!("#{}={}({})", id.0, call.function.name(), exprs(&call.arguments)))
+                .map(|(id, call)| format!("#{}={}({})", id.0, call.function.name, exprs(&call.arguments)))
                 .collect();
             format!("Group by [{}] sets {:?} [{}]", made(&group.keys), group.sets, calls.join(", "))
         }

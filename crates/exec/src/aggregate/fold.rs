@@ -1,14 +1,24 @@
 //! Folds: one small type for each kind of cell says how the cell takes one more number. The loops over them are here
 //! too.
 
-use super::numbers::StateNumbers;
+use arrow::datatypes::DataType;
 
-/// The content of a cell and how it grows. `INITIAL` has the words of a cell without rows.
-pub(super) trait Fold: Sized {
+use crate::group::{NumberForm, StateNumbers};
+
+/// The content of a cell and how it grows.
+///
+/// A fold must not depend on how the rows were divided: the join of the folds of two parts is the fold of the whole.
+/// The fold of no numbers changes nothing when it is joined.
+pub(crate) trait Fold: Copy + 'static {
+    /// A number as the fold takes it.
     type Number: Copy + Default + 'static;
+    /// The words of a cell that has taken no number.
     const INITIAL: &'static [u64];
     /// Whether the result does not depend on the order of the numbers or on how parts were joined.
     const IN_ANY_ORDER: bool = false;
+
+    /// The form in which the fold takes values of `kind`; `None` if it only counts them.
+    fn form(kind: &DataType) -> Option<NumberForm>;
 
     /// The numbers in the form that the fold takes; `None` if they have another form.
     fn numbers(numbers: &StateNumbers) -> Option<&[Self::Number]>;
@@ -27,38 +37,8 @@ pub(super) trait Fold: Sized {
     fn join(&mut self, other: Self) -> bool;
 }
 
-/// Calls a generic function for the fold of an operation on numbers.
-macro_rules! with_fold {
-    ($operation:expr, $fold:ident => $call:expr) => {{
-        use $crate::group::state::{Operation, fold};
-        match $operation {
-            Operation::Count => with_fold!(@ fold::Count, $fold => $call),
-            Operation::SumNarrow => with_fold!(@ fold::Sum<i64, i64>, $fold => $call),
-            Operation::SumSigned => with_fold!(@ fold::Sum<i64, i128>, $fold => $call),
-            Operation::SumUnsigned => with_fold!(@ fold::Sum<u64, i128>, $fold => $call),
-            Operation::SumWide => with_fold!(@ fold::Sum<i128, i128>, $fold => $call),
-            Operation::SumFloat => with_fold!(@ fold::SumFloat, $fold => $call),
-            Operation::Least => with_fold!(@ fold::Least<i64>, $fold => $call),
-            Operation::Greatest => with_fold!(@ fold::Greatest<i64>, $fold => $call),
-            Operation::LeastWide => with_fold!(@ fold::Least<i128>, $fold => $call),
-            Operation::GreatestWide => with_fold!(@ fold::Greatest<i128>, $fold => $call),
-            Operation::BitAnd => with_fold!(@ fold::BitAnd, $fold => $call),
-            Operation::BitOr => with_fold!(@ fold::BitOr, $fold => $call),
-            Operation::BitXor => with_fold!(@ fold::BitXor, $fold => $call),
-            Operation::Spread => with_fold!(@ fold::SpreadCell, $fold => $call),
-            Operation::Pairs => with_fold!(@ $crate::group::state::pairs::PairsCell, $fold => $call),
-            Operation::LeastText | Operation::GreatestText => unreachable!("texts are no numbers"),
-        }
-    }};
-    (@ $type:ty, $fold:ident => $call:expr) => {{
-        type $fold = $type;
-        $call
-    }};
-}
-pub(super) use with_fold;
-
 /// Adds the cells at `at` of rows to those of their groups. Returns whether a total left its type.
-pub(super) fn merge<F: Fold>(pairs: &[(u32, u32)], rows: &[u64], groups: &mut [u64], stride: usize, at: usize) -> bool {
+pub(crate) fn merge<F: Fold>(pairs: &[(u32, u32)], rows: &[u64], groups: &mut [u64], stride: usize, at: usize) -> bool {
     let mut is_bad = false;
     for (row, group) in pairs {
         let from = F::load(&rows[*row as usize * stride + at..][..F::INITIAL.len()]);
@@ -113,7 +93,7 @@ fn add_to_few<F: Fold>(numbers: &[F::Number], of_numbers: &[u32], words: &mut [u
 }
 
 /// Adds numbers to the cells at `at` of their groups. Returns whether a total left its type.
-pub(super) fn add_to_many<F: Fold>(
+pub(crate) fn add_to_many<F: Fold>(
     numbers: &[F::Number],
     groups: &[u32],
     words: &mut [u64],
@@ -137,7 +117,7 @@ pub(super) fn add_to_many<F: Fold>(
 }
 
 /// Adds numbers to one cell. Returns whether a total left its type.
-pub(super) fn add_to_one<F: Fold>(numbers: &[F::Number], words: &mut [u64]) -> bool {
+pub(crate) fn add_to_one<F: Fold>(numbers: &[F::Number], words: &mut [u64]) -> bool {
     let mut cell = F::load(words);
     let mut is_bad = false;
     for number in numbers {
@@ -148,12 +128,17 @@ pub(super) fn add_to_one<F: Fold>(numbers: &[F::Number], words: &mut [u64]) -> b
 }
 
 /// The number of rows. The caller counts the rows and passes no numbers.
-pub(super) struct Count(u64);
+#[derive(Clone, Copy)]
+pub(crate) struct Count(u64);
 
 impl Fold for Count {
     type Number = ();
     const INITIAL: &'static [u64] = &[0];
     const IN_ANY_ORDER: bool = true;
+
+    fn form(_: &DataType) -> Option<NumberForm> {
+        None
+    }
 
     fn numbers(_: &StateNumbers) -> Option<&[()]> {
         None
@@ -188,34 +173,56 @@ impl Fold for Count {
     }
 }
 
+/// The total of integers whose total fits 64 bits.
+pub(crate) type SumNarrow = Sum<i64, i64>;
+
+/// The total of signed integers.
+pub(crate) type SumSigned = Sum<i64, i128>;
+
+/// The total of unsigned integers.
+pub(crate) type SumUnsigned = Sum<u64, i128>;
+
+/// The total of decimals.
+pub(crate) type SumWide = Sum<i128, i128>;
+
 /// A total of type `T` over numbers of type `N`.
-pub(super) struct Sum<N, T>(T, std::marker::PhantomData<N>);
+#[derive(Clone, Copy)]
+pub(crate) struct Sum<N, T>(T, std::marker::PhantomData<N>);
 
 /// Numbers of one of the forms, which are added up or compared.
-pub(super) trait Number: Copy + Default + 'static {
+pub(crate) trait Number: Copy + Default + 'static {
+    /// The form.
+    const FORM: NumberForm;
+
     fn of(numbers: &StateNumbers) -> Option<&[Self]>;
 }
 
 impl Number for i64 {
+    const FORM: NumberForm = NumberForm::Signed;
+
     fn of(numbers: &StateNumbers) -> Option<&[i64]> {
         if let StateNumbers::Signed(numbers) = numbers { Some(numbers) } else { None }
     }
 }
 
 impl Number for u64 {
+    const FORM: NumberForm = NumberForm::Unsigned;
+
     fn of(numbers: &StateNumbers) -> Option<&[u64]> {
         if let StateNumbers::Unsigned(numbers) = numbers { Some(numbers) } else { None }
     }
 }
 
 impl Number for i128 {
+    const FORM: NumberForm = NumberForm::Wide;
+
     fn of(numbers: &StateNumbers) -> Option<&[i128]> {
         if let StateNumbers::Wide(numbers) = numbers { Some(numbers) } else { None }
     }
 }
 
 /// The content of a cell, stored in its words.
-pub(super) trait Content: Copy + Ord {
+pub(crate) trait Content: Copy + Ord + 'static {
     const ZERO: &'static [u64];
     const LEAST: &'static [u64];
     const GREATEST: &'static [u64];
@@ -226,7 +233,7 @@ pub(super) trait Content: Copy + Ord {
 }
 
 /// The content of a cell that is a total.
-pub(super) trait Total: Content {
+pub(crate) trait Total: Content {
     fn plus(self, other: Self) -> (Self, bool);
 
     fn times(self, rows: u64) -> (Self, bool);
@@ -295,6 +302,12 @@ impl<N: Number, T: Total + From<N>> Fold for Sum<N, T> {
     // A partial total of wide numbers may leave the type although the whole total does not, so the order matters.
     const IN_ANY_ORDER: bool = size_of::<N>() <= size_of::<u64>();
 
+    fn form(kind: &DataType) -> Option<NumberForm> {
+        // The caller knows that the values fit 64 bits, although their type may be wider.
+        let is_small = N::FORM == NumberForm::Signed && matches!(kind, DataType::UInt64 | DataType::Decimal128(..));
+        Some(if is_small { NumberForm::Small } else { N::FORM })
+    }
+
     fn numbers(numbers: &StateNumbers) -> Option<&[N]> {
         N::of(numbers)
     }
@@ -333,15 +346,21 @@ impl<N: Number, T: Total + From<N>> Fold for Sum<N, T> {
     }
 }
 
+/// The numbers of floats.
+pub(crate) fn float_numbers(numbers: &StateNumbers) -> Option<&[f64]> {
+    if let StateNumbers::Float(numbers) = numbers { Some(numbers) } else { None }
+}
+
 /// A total of floats and its rounding error (Knuth's two-sum), so that the order of the rows matters little.
-pub(super) struct SumFloat {
+#[derive(Clone, Copy)]
+pub(crate) struct SumFloat {
     total: f64,
     lost: f64,
 }
 
 impl SumFloat {
     /// The total. If it is infinite or NaN, the rounding error is NaN and must be left out.
-    pub(super) fn total(&self) -> f64 {
+    pub(crate) fn total(&self) -> f64 {
         if self.total.is_finite() { self.total + self.lost } else { self.total }
     }
 }
@@ -350,8 +369,12 @@ impl Fold for SumFloat {
     type Number = f64;
     const INITIAL: &'static [u64] = &[0, 0];
 
+    fn form(_: &DataType) -> Option<NumberForm> {
+        Some(NumberForm::Float)
+    }
+
     fn numbers(numbers: &StateNumbers) -> Option<&[f64]> {
-        if let StateNumbers::Float(numbers) = numbers { Some(numbers) } else { None }
+        float_numbers(numbers)
     }
 
     #[inline(always)]
@@ -388,16 +411,22 @@ impl Fold for SumFloat {
 }
 
 /// The least number.
-pub(super) struct Least<N>(N);
+#[derive(Clone, Copy)]
+pub(crate) struct Least<N>(N);
 
 /// The greatest number.
-pub(super) struct Greatest<N>(N);
+#[derive(Clone, Copy)]
+pub(crate) struct Greatest<N>(N);
 
 macro_rules! extreme {
     ($name:ident, $initial:ident, $better:ident) => {
         impl<N: Number + Content> Fold for $name<N> {
             type Number = N;
             const INITIAL: &'static [u64] = N::$initial;
+
+            fn form(_: &DataType) -> Option<NumberForm> {
+                Some(N::FORM)
+            }
 
             fn numbers(numbers: &StateNumbers) -> Option<&[N]> {
                 N::of(numbers)
@@ -434,123 +463,3 @@ macro_rules! extreme {
 
 extreme!(Least, GREATEST, min);
 extreme!(Greatest, LEAST, max);
-
-macro_rules! bits {
-    ($(#[$doc:meta])* $name:ident, $initial:expr, $operator:tt, $times:expr) => {
-        $(#[$doc])*
-        pub(super) struct $name(u64);
-
-        impl Fold for $name {
-            type Number = u64;
-            const INITIAL: &'static [u64] = &[$initial];
-
-            fn numbers(numbers: &StateNumbers) -> Option<&[u64]> {
-                u64::of(numbers)
-            }
-
-            #[inline(always)]
-            fn load(words: &[u64]) -> Self {
-                $name(words[0])
-            }
-
-            #[inline(always)]
-            fn store(self, words: &mut [u64]) {
-                words[0] = self.0;
-            }
-
-            #[inline(always)]
-            fn take(&mut self, number: u64) -> bool {
-                self.0 $operator number;
-                false
-            }
-
-            #[inline(always)]
-            fn take_times(&mut self, number: u64, rows: u64) -> bool {
-                let times: fn(u64, u64) -> u64 = $times;
-                self.take(times(number, rows))
-            }
-
-            #[inline(always)]
-            fn join(&mut self, other: Self) -> bool {
-                self.take(other.0)
-            }
-        }
-    };
-}
-
-bits!(
-    /// The bits that all numbers have.
-    BitAnd, u64::MAX, &=, |number, _| number
-);
-bits!(
-    /// The bits that at least one number has.
-    BitOr, 0, |=, |number, _| number
-);
-bits!(
-    /// The bits that an odd number of numbers have.
-    BitXor, 0, ^=, |number, rows| number * (rows % 2)
-);
-
-/// The spread of floats around their mean: their number, the mean, and the sum of the squared distances. Welford's
-/// method adds one number, Chan's adds another spread.
-pub(super) struct SpreadCell {
-    count: u64,
-    mean: f64,
-    squares: f64,
-}
-
-impl SpreadCell {
-    /// The variance: the squares divided by the count, or by one less if `is_sample`. `None` for too few numbers.
-    pub(super) fn variance(&self, is_sample: bool) -> Option<f64> {
-        let divisor = self.count.checked_sub(u64::from(is_sample)).filter(|divisor| *divisor > 0)?;
-        Some(self.squares / divisor as f64)
-    }
-}
-
-impl Fold for SpreadCell {
-    type Number = f64;
-    const INITIAL: &'static [u64] = &[0, 0, 0];
-
-    fn numbers(numbers: &StateNumbers) -> Option<&[f64]> {
-        SumFloat::numbers(numbers)
-    }
-
-    #[inline(always)]
-    fn load(words: &[u64]) -> SpreadCell {
-        SpreadCell { count: words[0], mean: f64::from_bits(words[1]), squares: f64::from_bits(words[2]) }
-    }
-
-    #[inline(always)]
-    fn store(self, words: &mut [u64]) {
-        (words[0], words[1], words[2]) = (self.count, self.mean.to_bits(), self.squares.to_bits());
-    }
-
-    #[inline(always)]
-    fn take(&mut self, number: f64) -> bool {
-        self.count += 1;
-        let before = number - self.mean;
-        self.mean += before / self.count as f64;
-        self.squares += before * (number - self.mean);
-        false
-    }
-
-    #[inline(always)]
-    fn take_times(&mut self, number: f64, rows: u64) -> bool {
-        self.join(SpreadCell { count: rows, mean: number, squares: 0.0 })
-    }
-
-    #[inline(always)]
-    fn join(&mut self, other: SpreadCell) -> bool {
-        let count = self.count + other.count;
-        if count == 0 {
-            return false;
-        }
-        let (left, right) = (self.count as f64, other.count as f64);
-        // The squares of two parts also differ by the distance of their means.
-        let distance = self.mean - other.mean;
-        self.squares += other.squares + distance * distance * left * right / count as f64;
-        self.mean = (left * self.mean + right * other.mean) / count as f64;
-        self.count = count;
-        false
-    }
-}

@@ -1,0 +1,275 @@
+//! Medians and quantiles. They are exact, also under the names of approximate ones.
+
+use arrow::array::{Array, ArrayRef, AsArray, Float64Array, UInt32Array};
+use arrow::buffer::NullBuffer;
+use arrow::compute::{cast, take};
+use arrow::datatypes::{DataType, Decimal128Type, Float64Type};
+use rowmill_base::{Error, Result};
+use rowmill_plan::aggregate::total_kind;
+use rowmill_plan::{AggregateOrdering, AggregateParameter, AggregateSpec};
+
+use super::pairs::pair_of;
+use super::signature::{Kinds, any, double_of, float, float_of, known, same};
+use super::{AggregateState, Aggregation, GroupValues, KeptValues, ValuesState};
+use crate::group::{array_of, integers};
+
+pub(super) static QUANTILES: &[Aggregation] = &[
+    Aggregation {
+        spec: AggregateSpec {
+            doc: "The middle value. Of an even number of values, the mean of the two middle ones.",
+            example: ("median(x) FROM (VALUES (1), (2), (9)) AS t(x)", "2.0"),
+            ..AggregateSpec::new("median", numbers)
+        },
+        state: state(median),
+    },
+    Aggregation {
+        spec: AggregateSpec {
+            doc: "The middle value as a float. It is exact.",
+            example: ("approx_median(x) FROM (VALUES (1), (2), (9)) AS t(x)", "2.0"),
+            ..AggregateSpec::new("approx_median", float)
+        },
+        state: state(median),
+    },
+    Aggregation {
+        spec: AggregateSpec {
+            aliases: &["quantile_cont", "approx_percentile_cont"],
+            parameter: AggregateParameter::Share,
+            ordering: AggregateOrdering::TurnsShare,
+            within_group: true,
+            doc: "The value below which a share of the values is, interpolated between neighbours.",
+            example: ("percentile_cont(x, 0.25) FROM (VALUES (1), (2), (3), (4)) AS t(x)", "1.75"),
+            ..AggregateSpec::new("percentile_cont", float)
+        },
+        state: state(|values| {
+            let share = share_of(&values)?;
+            quantile(values.column, values.starts, share, values.kind)
+        }),
+    },
+    Aggregation {
+        spec: AggregateSpec {
+            aliases: &["quantile_disc"],
+            parameter: AggregateParameter::Share,
+            ordering: AggregateOrdering::OfValues,
+            within_group: true,
+            doc: "The first value, by size, up to which at least a share of the values is.",
+            example: ("percentile_disc(x, 0.5) FROM (VALUES (1), (2), (3), (4)) AS t(x)", "2"),
+            ..AggregateSpec::new("percentile_disc", any)
+        },
+        state: state(|values| discrete_quantile(values.column, values.starts, share_of(&values)?)),
+    },
+    Aggregation {
+        spec: AggregateSpec {
+            arguments: 2,
+            parameter: AggregateParameter::Share,
+            ordering: AggregateOrdering::TurnsShare,
+            within_group: true,
+            doc: "The value below which a share of the values is, where each value counts as often as its weight says.",
+            example: ("approx_percentile_cont_with_weight(x, w, 0.5) FROM (VALUES (1, 3), (4, 1)) AS t(x, w)", "1.0"),
+            ..AggregateSpec::new("approx_percentile_cont_with_weight", weighted)
+        },
+        state: state(|values| {
+            let share = share_of(&values)?;
+            weighted_quantile(values.column, values.starts, share, values.kind)
+        }),
+    },
+];
+
+const fn state(finish: fn(GroupValues<'_>) -> Result<ArrayRef>) -> AggregateState {
+    AggregateState::Values(ValuesState { kept: KeptValues::All, finish })
+}
+
+/// A number. The mean of two integers may have a fraction, so integers become doubles.
+fn numbers(arguments: &[DataType]) -> Kinds {
+    let [kind] = arguments else { return None };
+    let kind = known(kind, DataType::Float64);
+    total_kind(&kind)?;
+    same(if kind.is_integer() { DataType::Float64 } else { kind })
+}
+
+/// A number and its weight. The result has the type of the number.
+fn weighted(arguments: &[DataType]) -> Kinds {
+    let [value, weight] = arguments else { return None };
+    let value = float_of(value)?;
+    Some((vec![value.clone(), double_of(weight)?], value))
+}
+
+/// The share of a quantile.
+fn share_of(values: &GroupValues<'_>) -> Result<f64> {
+    let share = values.parameter()?.as_primitive_opt::<Float64Type>();
+    Ok(share.ok_or_else(|| Error::internal("the share of a quantile is no double"))?.value(0))
+}
+
+/// The median of each group: the value in the middle, or the mean of both if their number is even.
+fn median(values: GroupValues<'_>) -> Result<ArrayRef> {
+    of_groups(
+        values.column,
+        values.starts,
+        values.kind,
+        |values: &mut [i128]| {
+            let (low, high) = middle(values, i128::cmp);
+            // If the sum overflows, both have the same sign, so halving each before adding is exact.
+            low.checked_add(high).map_or_else(|| low / 2 + high / 2 + (low % 2 + high % 2) / 2, |sum| sum / 2)
+        },
+        |values: &mut [f64]| {
+            let (low, high) = middle(values, f64::total_cmp);
+            if low == high { low } else { (low + high) / 2.0 }
+        },
+    )
+}
+
+/// The value at a share of the way from each group's least value to its greatest, interpolated between two values.
+fn quantile(column: &ArrayRef, starts: &[usize], share: f64, kind: &DataType) -> Result<ArrayRef> {
+    of_groups(
+        column,
+        starts,
+        kind,
+        |values: &mut [i128]| {
+            let (low, high, part) = around(values, share, i128::cmp);
+            // Return a value itself as it is, because its double may not be exact.
+            if part == 0.0 { low } else { between(low as f64, high as f64, part) as i128 }
+        },
+        |values: &mut [f64]| {
+            let (low, high, part) = around(values, share, f64::total_cmp);
+            if part == 0.0 { low } else { between(low, high, part) }
+        },
+    )
+}
+
+fn between(low: f64, high: f64, part: f64) -> f64 {
+    low + (high - low) * part
+}
+
+/// Both values in the middle. With an odd number of values they are the same one.
+fn middle<T: Copy>(values: &mut [T], compare: impl Fn(&T, &T) -> std::cmp::Ordering) -> (T, T) {
+    let place = values.len() / 2;
+    let is_odd = values.len() % 2 == 1;
+    // Selecting is enough; the other values need no order.
+    let (below, high, _) = values.select_nth_unstable_by(place, &compare);
+    let low = below.iter().copied().max_by(&compare).filter(|_| !is_odd);
+    (low.unwrap_or(*high), *high)
+}
+
+/// The values before and after a share of the way, and the distance from one to the other, in millionths.
+fn around<T: Copy>(values: &mut [T], share: f64, compare: impl Fn(&T, &T) -> std::cmp::Ordering) -> (T, T, f64) {
+    const PARTS: f64 = 1e6;
+    let place = share.clamp(0.0, 1.0) * (values.len() - 1) as f64;
+    let part = ((place - place.floor()) * PARTS).floor() / PARTS;
+    let (_, low, above) = values.select_nth_unstable_by(place.floor() as usize, &compare);
+    let high = above.iter().copied().min_by(&compare);
+    (*low, high.unwrap_or(*low), part)
+}
+
+/// One value for each group that has values, computed from these as integers or as floats.
+fn of_groups(
+    column: &ArrayRef,
+    starts: &[usize],
+    kind: &DataType,
+    of_integers: impl Fn(&mut [i128]) -> i128,
+    of_floats: impl Fn(&mut [f64]) -> f64,
+) -> Result<ArrayRef> {
+    let nulls = NullBuffer::from_iter(starts.windows(2).map(|ends| ends[0] < ends[1]));
+    let slices = starts.windows(2).map(|ends| ends[0]..ends[1]);
+    match column.data_type() {
+        DataType::Float32 | DataType::Float64 => {
+            let floats = cast(column, &DataType::Float64).map_err(|error| Error::internal(error.to_string()))?;
+            let mut floats = floats.as_primitive::<Float64Type>().values().to_vec();
+            let values = slices.map(|slice| if slice.is_empty() { 0.0 } else { of_floats(&mut floats[slice]) });
+            let values = Float64Array::new(values.collect::<Vec<_>>().into(), Some(nulls));
+            cast(&values, kind).map_err(|error| Error::internal(error.to_string()))
+        }
+        of => {
+            let Some(mut integers) = integers(column)? else {
+                return Err(Error::internal(format!("a median or quantile of {of} is not supported")));
+            };
+            let values =
+                slices.map(|slice| if slice.is_empty() { 0 } else { of_integers(&mut integers[slice]) as u128 });
+            let values: Vec<u128> = values.collect();
+            array_of(kind, values.into_iter(), Some(nulls))
+        }
+    }
+}
+
+/// The first value of each group such that at least a `share` of the group's values are not greater. The values must be
+/// in order.
+fn discrete_quantile(column: &ArrayRef, starts: &[usize], share: f64) -> Result<ArrayRef> {
+    let of = |ends: &[usize]| {
+        let count = ends[1] - ends[0];
+        let place = ((share.clamp(0.0, 1.0) * count as f64).ceil() as usize).max(1);
+        (count > 0).then(|| (ends[0] + place.min(count) - 1) as u32)
+    };
+    let places = UInt32Array::from_iter(starts.windows(2).map(of));
+    take(column, &places, None).map_err(|error| Error::internal(error.to_string()))
+}
+
+/// The value at a share of the way from each group's least value to its greatest, interpolated between two values. Each
+/// value counts with its weight. Values whose weight is not above zero do not count.
+fn weighted_quantile(column: &ArrayRef, starts: &[usize], share: f64, kind: &DataType) -> Result<ArrayRef> {
+    let Some(pairs) = column.as_primitive_opt::<Decimal128Type>() else {
+        return Err(Error::internal(format!("a weighted quantile got values of {}, not pairs", column.data_type())));
+    };
+    let of = |ends: &[usize]| {
+        let pairs = pairs.values()[ends[0]..ends[1]].iter().map(|pair| pair_of(*pair));
+        let mut weighted: Vec<(f64, f64)> = pairs.filter(|(_, weight)| *weight > 0.0).collect();
+        weighted.sort_unstable_by(|left, right| left.0.total_cmp(&right.0));
+        let total: f64 = weighted.iter().map(|(_, weight)| weight).sum();
+        let place = share.clamp(0.0, 1.0) * (total - 1.0).max(0.0);
+        let (low, high) = (value_at(&weighted, place.floor())?, value_at(&weighted, place.ceil())?);
+        Some(if low == high { low } else { low + (high - low) * place.fract() })
+    };
+    let values = Float64Array::from_iter(starts.windows(2).map(of));
+    cast(&values, kind).map_err(|error| Error::internal(error.to_string()))
+}
+
+/// The value at a place, counted from zero, if each value is repeated as its weight says.
+fn value_at(weighted: &[(f64, f64)], place: f64) -> Option<f64> {
+    let mut before = 0.0;
+    let at = weighted.iter().find(|(_, weight)| {
+        before += weight;
+        before > place
+    });
+    at.or(weighted.last()).map(|(value, _)| *value)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{Decimal128Array, Int64Array};
+    use arrow::datatypes::{Float64Type, Int64Type};
+
+    use super::*;
+
+    fn numbers(values: &[i64]) -> ArrayRef {
+        Arc::new(Int64Array::from(values.to_vec()))
+    }
+
+    fn found(values: Result<ArrayRef>) -> Vec<Option<i64>> {
+        values.expect("numbers").as_primitive::<Int64Type>().iter().collect()
+    }
+
+    #[test]
+    fn a_discrete_quantile_is_one_of_the_values() {
+        let (column, starts) = (numbers(&[1, 2, 3, 4, 9]), [0, 4, 4, 5]);
+        let of = |share| found(discrete_quantile(&column, &starts, share));
+        assert_eq!(of(0.0), [Some(1), None, Some(9)]);
+        assert_eq!(of(0.25), [Some(1), None, Some(9)]);
+        assert_eq!(of(0.26), [Some(2), None, Some(9)]);
+        assert_eq!(of(0.5), [Some(2), None, Some(9)]);
+        assert_eq!(of(1.0), [Some(4), None, Some(9)]);
+    }
+
+    #[test]
+    fn weights_say_how_often_a_value_counts() {
+        let pair = |value: f64, weight: f64| (u128::from(value.to_bits()) | u128::from(weight.to_bits()) << 64) as i128;
+        let pairs = [pair(4.0, 1.0), pair(1.0, 3.0), pair(9.0, 0.0), pair(7.0, -1.0), pair(5.0, 0.5), pair(2.0, 0.0)];
+        let column: ArrayRef = Arc::new(Decimal128Array::from(pairs.to_vec()));
+        let of = |share| {
+            let values = weighted_quantile(&column, &[0, 4, 5, 6], share, &DataType::Float64).expect("pairs");
+            values.as_primitive::<Float64Type>().iter().collect::<Vec<_>>()
+        };
+        // 1, 1, 1, 4
+        assert_eq!(of(0.5), [Some(1.0), Some(5.0), None]);
+        assert_eq!(of(1.0), [Some(4.0), Some(5.0), None]);
+        assert_eq!(of(0.75), [Some(1.75), Some(5.0), None]);
+    }
+}

@@ -21,6 +21,7 @@ mod list;
 mod mode;
 mod nth;
 mod pairs;
+mod product;
 mod quantile;
 mod signature;
 mod spread;
@@ -54,6 +55,7 @@ static FAMILIES: &[&[Aggregation]] = &[
     bits::BITS,
     spread::SPREADS,
     pairs::PAIRS,
+    product::PRODUCTS,
     quantile::QUANTILES,
     mode::MODES,
     list::LISTS,

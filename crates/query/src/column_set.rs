@@ -32,6 +32,12 @@ impl ColumnSet {
         });
     }
 
+    /// The columns in the order of their numbers.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = ColumnId> + '_ {
+        let bits = |word: u64| (0..64).filter(move |bit| word >> bit & 1 == 1);
+        self.words.iter().enumerate().flat_map(move |(at, word)| bits(*word).map(move |bit| ColumnId(at * 64 + bit)))
+    }
+
     /// Adds every column of another set.
     pub(crate) fn extend(&mut self, other: &ColumnSet) {
         if other.words.len() > self.words.len() {

@@ -9,6 +9,7 @@ mod group;
 mod grouping_sets;
 mod join;
 mod join_graph;
+mod late_columns;
 mod operators;
 mod predicate;
 mod relation;
@@ -24,8 +25,9 @@ use rowmill_base::{Result, TableId};
 use rowmill_exec::function::VectorFunction;
 use rowmill_plan::logical::ColumnNames;
 use rowmill_plan::{self as plan, ColumnId, Logical, Names, Node, Predicate, ScalarExpr};
-use rowmill_storage::TableSource;
+use rowmill_storage::{Block, OpenRun, TableSource};
 
+use self::late_columns::UniqueColumn;
 pub(crate) use self::predicate::translate as translate_predicate;
 use self::relation::LoweredRelation;
 use crate::binder::BoundQuery;
@@ -52,6 +54,8 @@ pub struct PhysicalQuery {
     pub sources: Vec<SourceScan>,
     /// The names of the result's columns as spelled, and their types.
     pub schema: SchemaRef,
+    /// The columns without duplicates that the plan relies on. Another snapshot may have duplicates.
+    unique_columns: Vec<UniqueColumn>,
 }
 
 /// A scan of a source that is not a stored table.
@@ -77,6 +81,7 @@ pub fn lower(bound: &BoundQuery) -> Result<PhysicalQuery> {
         estimator: Estimator::new(&bound.tables),
         shared_columns: shared_columns(&bound.query.root),
         shared_nodes: HashMap::new(),
+        unique_columns: Vec::new(),
     };
     let output = &bound.query.output;
     let needed: ColumnSet = output.iter().map(|(id, _)| *id).collect();
@@ -90,7 +95,7 @@ pub fn lower(bound: &BoundQuery) -> Result<PhysicalQuery> {
     let fields = fields
         .map(|((id, name), nullable)| Field::new(name, bound.query.columns.get(*id).kind.clone(), nullable))
         .collect::<Vec<_>>();
-    let Lowerer { functions, texts, sources, .. } = lowerer;
+    let Lowerer { functions, texts, sources, unique_columns, .. } = lowerer;
     Ok(PhysicalQuery {
         root,
         functions,
@@ -99,6 +104,7 @@ pub fn lower(bound: &BoundQuery) -> Result<PhysicalQuery> {
         is_reusable: bound.is_reusable(),
         sources,
         schema: Arc::new(Schema::new(fields)),
+        unique_columns,
     })
 }
 
@@ -127,12 +133,28 @@ impl Names for PhysicalQuery {
 
 impl PhysicalQuery {
     /// The same plan over other snapshots of its tables, which `table` finds by id. Returns `None` if a table no longer
-    /// exists.
+    /// exists, or if a column that the plan takes for unique is not unique there.
     #[must_use]
     pub fn over(&self, table: &dyn Fn(TableId) -> Option<Arc<dyn TableSource>>) -> Option<PhysicalQuery> {
-        let tables = self.tables.iter().map(|known| table(known.table().id)).collect::<Option<_>>()?;
+        let tables = self.tables.iter().map(|known| table(known.table().id)).collect::<Option<Vec<_>>>()?;
+        let still_holds = |unique: &UniqueColumn| {
+            has_same_rows(&*self.tables[unique.table], &*tables[unique.table]) || unique.holds(&tables)
+        };
+        if !self.unique_columns.iter().all(still_holds) {
+            return None;
+        }
         Some(PhysicalQuery { tables, ..self.clone() })
     }
+}
+
+/// Whether two snapshots of a columnar table consist of the same blocks and runs.
+fn has_same_rows(one: &dyn TableSource, other: &dyn TableSource) -> bool {
+    let are_same_blocks = |(a, b): (&Arc<Block>, &Arc<Block>)| Arc::ptr_eq(a, b);
+    let are_same_runs = |(a, b): (&Arc<OpenRun>, &Arc<OpenRun>)| Arc::ptr_eq(a, b);
+    one.blocks().len() == other.blocks().len()
+        && one.runs().len() == other.runs().len()
+        && one.blocks().iter().zip(other.blocks()).all(are_same_blocks)
+        && one.runs().iter().zip(other.runs()).all(are_same_runs)
 }
 
 /// Lowers one query.
@@ -148,6 +170,8 @@ struct Lowerer<'b> {
     shared_columns: HashMap<usize, Vec<ColumnId>>,
     /// For each shared plan, by number, its operator, which gives exactly those columns.
     shared_nodes: HashMap<usize, Arc<Node>>,
+    /// The columns that were proven to be unique and that the plan relies on.
+    unique_columns: Vec<UniqueColumn>,
 }
 
 /// For each shared plan, by number, the columns that any of its readers reads, each once.

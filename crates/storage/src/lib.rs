@@ -20,6 +20,7 @@ mod schema;
 mod source;
 mod statistics;
 pub mod strings;
+mod unique_integers;
 
 pub use block::{Block, FreedExtents, ROW_NUMBERS, ROW_NUMBERS_NAME, RowNumbers, StoredChunk};
 pub use block_owner::BlockOwner;
@@ -38,3 +39,4 @@ pub use statistics::{
     BUCKETS_MAX, ColumnStatistics, EQUAL_SHARE, FREQUENT_MAX, LOOKED_UP_ROWS, RANGE_SHARE, SAMPLE_ROWS,
     StatisticsCollector, TableStatistics, VALUE_KEY_BYTES_MAX, ValueKeys, cardinality, place_between,
 };
+pub use unique_integers::has_unique_integers;

@@ -192,6 +192,16 @@ impl Lowerer<'_> {
         keys.iter().for_each(|key| read.insert_all(&key.expr));
         let input = self.lower(input, &read)?;
         let input = self.settled(input, &read)?;
+        self.sorted(input, keys, bounds.unwrap_or((0, None)))
+    }
+
+    /// Orders the rows of `input`, and keeps some rows after the first `skip` ones.
+    pub(super) fn sorted(
+        &mut self,
+        input: LoweredRelation,
+        keys: &[LogicalSortKey],
+        (skip, rows): (usize, Option<usize>),
+    ) -> Result<LoweredRelation> {
         let exprs: Vec<ScalarExpr> = keys.iter().map(|key| key.expr.clone()).collect();
         let (input, ids) = self.with_columns(input, &exprs)?;
         let mut sorted: Vec<SortKey> = Vec::with_capacity(keys.len());
@@ -201,7 +211,6 @@ impl Lowerer<'_> {
                 sorted.push(SortKey { column, descending: key.descending, nulls_first: key.nulls_first });
             }
         }
-        let (skip, rows) = bounds.unwrap_or((0, None));
         let below = Arc::clone(input.node());
         Ok(input.over(Node::Sort { input: below, keys: sorted, skip, rows }))
     }
@@ -216,6 +225,11 @@ impl Lowerer<'_> {
         let skip = skip.map_or(Ok(None), |expr| bound("OFFSET", expr))?.unwrap_or(0);
         let rows = rows.map_or(Ok(None), |expr| bound("LIMIT", expr))?;
         if let Logical::Sort { input, keys } = input {
+            if let Some(rows) = rows
+                && let Some(late) = self.late_columns(input, keys, (skip, rows), needed)?
+            {
+                return Ok(late);
+            }
             return self.sort(input, keys, Some((skip, rows)), needed);
         }
         let input = self.lower(input, needed)?;

@@ -147,3 +147,52 @@ fn shows_planning_times() {
         }
     }
 }
+
+#[test]
+fn columns_that_only_the_first_rows_show_are_read_after_them() {
+    check(
+        "select c_custkey, c_name, c_address, sum(o_totalprice) from customer, orders where c_custkey = o_custkey \
+         group by c_custkey, c_name, c_address order by 4 desc limit 10",
+        "Inner
+  Group by 1
+    Inner
+      Group by 1
+        orders
+      customer
+  customer
+",
+    );
+    check(
+        "select o_orderdate, c_name, c_address from customer, orders where c_custkey = o_custkey \
+         order by o_totalprice desc limit 10",
+        "Inner
+  Inner
+    customer
+    orders
+  customer
+",
+    );
+}
+
+#[test]
+fn columns_are_carried_if_the_order_reads_them_or_hardly_more_rows_carry_them_than_are_shown() {
+    check(
+        "select c_custkey, c_name, sum(o_totalprice) from customer, orders where c_custkey = o_custkey \
+         group by c_custkey, c_name order by 3 desc, c_name limit 10",
+        "Group by 2
+  Inner
+    Group by 1
+      orders
+    customer
+",
+    );
+    check(
+        "select c_custkey, c_name, sum(o_totalprice) from customer, orders where c_custkey = o_custkey \
+         and o_orderkey in (1, 2, 3) group by c_custkey, c_name order by 3 desc limit 10",
+        "Group by 2
+  Inner
+    orders
+    customer
+",
+    );
+}

@@ -5,7 +5,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
-use rowmill_base::{Cancel, Error, Result};
+use rowmill_base::{Cancel, Result};
+
+use crate::job::Job;
 
 /// A thread that does one piece of work each time its bell was rung.
 #[derive(Debug, Default)]
@@ -22,18 +24,16 @@ struct Bell {
 }
 
 impl Background {
-    /// Starts the thread. After a ring it waits for the time `settle` and then calls `work` once for all rings up to
-    /// then. `work` gets the flag that tells it to stop.
-    pub(crate) fn start(&self, name: &str, settle: Duration, work: impl Fn(&Cancel) + Send + 'static) -> Result<()> {
+    /// Starts the thread of `job`. After a ring it waits for the time `settle` and then calls `work` once for all rings
+    /// up to then. `work` gets the flag that tells it to stop.
+    pub(crate) fn start(&self, job: Job, settle: Duration, work: impl Fn(&Cancel) + Send + 'static) -> Result<()> {
         let bell = Arc::clone(&self.bell);
         let run = move || {
             while bell.wait(settle) {
                 work(&bell.stop);
             }
         };
-        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(run);
-        let thread = thread.map_err(|error| Error::io(format_args!("starting the thread {name}"), &error))?;
-        *self.thread.lock() = Some(thread);
+        *self.thread.lock() = Some(job.spawn(run)?);
         Ok(())
     }
 
@@ -89,7 +89,7 @@ mod tests {
             count.fetch_add(1, Ordering::Relaxed);
         };
         let background = Background::default();
-        background.start("test", Duration::from_millis(20), work).expect("a thread");
+        background.start(Job::Sync, Duration::from_millis(20), work).expect("a thread");
         (0..100).for_each(|_| background.ring());
         while served.load(Ordering::Relaxed) == 0 {
             std::thread::sleep(Duration::from_millis(1));

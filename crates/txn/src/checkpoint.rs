@@ -17,9 +17,10 @@ use rowmill_storage::{Block, OpenRun};
 
 use crate::base::WriteBatch;
 use crate::bell::Background;
-use crate::change::{Definition, definitions};
+use crate::definition::{Definition, definitions};
 use crate::deletes::Holder;
 use crate::engine::Core;
+use crate::job::Job;
 use crate::keyed::generation::Generation;
 use crate::keyed::{VersionBatch, VersionCursor, index_head};
 use crate::log::Position;
@@ -103,7 +104,7 @@ pub(crate) fn start(checkpointer: &Background, engine: &Arc<Core>) -> Result<()>
         let _ = checkpoint_if_due(&engine);
         engine.reap();
     };
-    checkpointer.start("rowmill-checkpoint", SETTLE, work)
+    checkpointer.start(Job::Checkpoint, SETTLE, work)
 }
 
 /// Brings the base to the latest state. Only one checkpoint runs at a time, and commits go on during it.
@@ -240,8 +241,8 @@ pub(crate) fn difference(before: &Snapshot, after: &Snapshot) -> Result<WriteBat
     difference.keyed(before, after);
     for Definition { kind, id, value } in definitions(&before.catalog, &after.catalog)? {
         match value {
-            Some(value) => difference.batch.put(id_key(kind, id), value),
-            None => difference.batch.delete(id_key(kind, id)),
+            Some(value) => difference.batch.put(id_key(kind.letter(), id), value),
+            None => difference.batch.delete(id_key(kind.letter(), id)),
         };
     }
     for (id, before) in &*before.tables {

@@ -22,6 +22,7 @@ use crate::base::{BaseKind, MemoryBase, OrderedBase};
 use crate::bell::Background;
 use crate::checkpoint::{self, InBase};
 use crate::column_files::{ColumnFiles, TABLES, Unnamed, table_folder};
+use crate::directory::{check_no_foreign_files, make_directory};
 use crate::journal::Journal;
 use crate::keyed::generation::Generation;
 use crate::keyed::store::KeyedStore;
@@ -80,7 +81,9 @@ pub struct Core {
     committing: Mutex<()>,
     /// Values of sequences that were handed out.
     pub(crate) sequences: Sequences,
+    /// The thread of `Job::Merge`.
     merger: Background,
+    /// The thread of `Job::Checkpoint`.
     checkpointer: Background,
     /// Held while the database is open, and released last.
     _lock: Option<DirectoryLock>,
@@ -111,7 +114,11 @@ impl Engine {
                 .hint("open it for writing to create one"));
         }
         // Before we create anything, so that a refused opening leaves no traces.
-        BaseKind::of(path)?.unwrap_or(options.base).check_supported(path, options.read_only)?;
+        let found = BaseKind::of(path)?;
+        found.unwrap_or(options.base).check_supported(path, options.read_only)?;
+        if found.is_none() && looked.is_some() {
+            check_no_foreign_files(path)?;
+        }
         if !options.read_only && looked.is_none() {
             make_directory(path)
                 .map_err(|error| Error::io(format_args!("making the directory {}", path.display()), &error))?;
@@ -493,15 +500,6 @@ impl Core {
     /// The number of threads that one statement may use.
     pub fn threads(&self) -> usize {
         self.settings.read().threads()
-    }
-}
-
-/// Creates a directory and syncs its parent, so that the name survives a power cut.
-fn make_directory(path: &Path) -> io::Result<()> {
-    std::fs::create_dir_all(path)?;
-    match path.canonicalize()?.parent() {
-        Some(parent) => std::fs::File::open(parent)?.sync_all(),
-        None => Ok(()),
     }
 }
 

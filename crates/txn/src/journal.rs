@@ -13,6 +13,7 @@ use parking_lot::{Mutex, RwLock};
 use rowmill_base::{CommitId, Durability, Error, Result};
 
 use crate::bell::Background;
+use crate::job::Job;
 use crate::log::{Log, Payload, Position};
 use crate::snapshot::Snapshot;
 
@@ -129,7 +130,7 @@ impl Journal {
             let (log, lag) = (Arc::clone(log), Arc::clone(&lag));
             // Half of the bound remains for the sync itself. A failed sync makes the log refuse writes, and every later
             // commit reports that.
-            syncer.start("rowmill-sync", bound / 2, move |_| drop(lag.sync(&log)))?;
+            syncer.start(Job::Sync, bound / 2, move |_| drop(lag.sync(&log)))?;
         }
         Ok(Journal {
             log,

@@ -5,6 +5,26 @@
 //! `seal.rs` and `merge.rs` later turn recent rows and small blocks into larger blocks, in commits of their own.
 //! `checkpoint.rs` brings the ordered base up to the log. `recovery.rs` reads everything back when the database is
 //! opened.
+//!
+//! The modules, in the order in which work flows:
+//!
+//! - `engine`, `directory`: an open database, and the directory that it may be made in. `snapshot`, `catalog`: one
+//!   committed state, and its definitions.
+//! - `transaction`: private changes. `deletes`: deleted rows. `sequences`: numbers that sequences give.
+//! - `keyed_tables`, `keyed_writes`, `keyed_rows`, `keyed_batches`, `key_bytes`, `keyed`: tables with a primary key:
+//!   their definitions, writes and rows, the bytes of their keys, and their versions in memory.
+//! - `foreign_keys`, `references`, `parents`: foreign keys, and the rows on both sides of them.
+//! - `isolation`, `keyed_validation`: what a transaction must validate before it commits.
+//! - `commit`, `change`: the commit, and its difference between two states.
+//! - `commit_record`, `definition`, `manifest`, `statistics_codec`, `codec`: a change and a state as bytes, for the log
+//!   and for the base.
+//! - `log`, `journal`: the log, and when its commits are synced and shown.
+//! - `job`, `bell`: the list of background jobs, and their threads. `seal`, `merge`: blocks of recent rows, and of the
+//!   rows of small blocks. `column_files`: the files that have them.
+//! - `checkpoint`, `base`: from the log to the ordered base.
+//! - `recovery`, `replay`: from base and log to a state.
+//! - `analyze`: statistics of keyed tables. `backup`, `vacuum`, `check`, `held_back`, `status`: copies of a database,
+//!   its free space, its consistency, its readers, and its log.
 
 mod analyze;
 mod backup;
@@ -17,11 +37,15 @@ mod checkpoint;
 mod codec;
 mod column_files;
 mod commit;
+mod commit_record;
+mod definition;
 mod deletes;
+mod directory;
 mod engine;
 mod foreign_keys;
 mod held_back;
 mod isolation;
+mod job;
 mod journal;
 mod key_bytes;
 pub mod keyed;

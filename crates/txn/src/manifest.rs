@@ -30,11 +30,7 @@ pub(crate) const META_KEY: &[u8] = b"m";
 /// The log position that the base has reached.
 pub(crate) const LOG_POSITION_KEY: &[u8] = b"l";
 
-pub(crate) const SCHEMA: u8 = b'S';
-pub(crate) const TABLE: u8 = b'T';
-pub(crate) const VIEW: u8 = b'V';
-/// The statistics of a keyed table.
-pub(crate) const STATISTICS: u8 = b'A';
+// The letters of definitions are in `definition.rs`.
 /// A table's next row number.
 pub(crate) const NEXT_ROW: u8 = b'N';
 pub(crate) const BLOCK: u8 = b'B';

@@ -20,6 +20,7 @@ use crate::bell::Background;
 use crate::change::{CommitChange, TableChange};
 use crate::commit::{publish, sync_blocks};
 use crate::engine::Core;
+use crate::job::Job;
 use crate::snapshot::TableSnapshot;
 
 /// Delay between a commit and the search for blocks to merge, so that a burst of commits causes one merge.
@@ -29,7 +30,7 @@ const SETTLE: Duration = Duration::from_millis(200);
 pub(crate) fn start(merger: &Background, engine: &Arc<Core>) -> Result<()> {
     let engine = Arc::clone(engine);
     // A failed merge leaves everything as it was, and the next commit tries again.
-    merger.start("rowmill-merge", SETTLE, move |stop| drop(merge_all(&engine, stop)))
+    merger.start(Job::Merge, SETTLE, move |stop| drop(merge_all(&engine, stop)))
 }
 
 /// Merges blocks until none are worth merging.

@@ -15,28 +15,25 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use roaring::RoaringBitmap;
-use rowmill_base::{
-    BlockId, Broker, ColumnId, CommitId, Error, ErrorKind, Result, RowNumber, SchemaId, TableId, ViewId,
-};
+use rowmill_base::{BlockId, Broker, ColumnId, CommitId, Error, ErrorKind, Result, RowNumber, SchemaId, TableId};
 use rowmill_io::Disk;
 use rowmill_storage::{Block, Extent, FreedExtents, OpenRun, ROW_NUMBERS, TableDef};
 
 use crate::base::{BaseRead, OrderedBase, WriteBatch};
 use crate::catalog::{Catalog, MAIN_SCHEMA, SchemaDef};
-use crate::change::{CommitChange, open_block};
 use crate::checkpoint;
 use crate::column_files::{ColumnFiles, Unnamed};
+use crate::commit_record::{CommitRecord, open_block};
+use crate::definition::DefinitionKind;
 use crate::engine::NO_COMMIT;
 use crate::keyed::generation::Generation;
 use crate::keyed::store::KeyedStore;
 use crate::log::{Log, LogOptions, Position, Replayed};
 use crate::manifest::{
-    self, BLOCK, BlockEntry, DELETES, LOG_POSITION_KEY, META_KEY, Meta, NEXT_ROW, RUN, SCHEMA, STATISTICS, TABLE, VIEW,
-    id_key, parse_row_key,
+    self, BLOCK, BlockEntry, DELETES, LOG_POSITION_KEY, META_KEY, Meta, NEXT_ROW, RUN, id_key, parse_row_key,
 };
 use crate::replay::Replay;
 use crate::snapshot::{Snapshot, TableSnapshot};
-use crate::statistics_codec;
 
 /// The commit that turns a directory into a database.
 const FIRST_COMMIT: CommitId = CommitId(NO_COMMIT.0 + 1);
@@ -49,7 +46,7 @@ pub(crate) fn initialise(base: &dyn OrderedBase) -> Result<()> {
     let main = SchemaDef { id: SchemaId(0), name: MAIN_SCHEMA.to_owned() };
     let mut batch = WriteBatch::default();
     batch.put(META_KEY.to_vec(), Meta { next_schema: SchemaId(1), ..Meta::default() }.encode());
-    batch.put(id_key(SCHEMA, main.id.0), manifest::encode_schema(&main));
+    batch.put(id_key(DefinitionKind::Schema.letter(), main.id.0), manifest::encode_schema(&main));
     base.write(&batch, FIRST_COMMIT)
 }
 
@@ -100,7 +97,7 @@ pub(crate) fn follow(
     // load the base.
     let mut has_gap = false;
     let end = Log::follow(disk, LogOptions::default(), known.log_end, &mut |record| {
-        has_gap |= CommitChange::commit_of(record)?.0 != replay.commit().0 + 1;
+        has_gap |= CommitRecord::commit_of(record)?.0 != replay.commit().0 + 1;
         match has_gap {
             true => Ok(()),
             false => replay.record(record),
@@ -168,22 +165,12 @@ fn id_of(key: &[u8]) -> Result<u32> {
 
 fn load_catalog(reader: &dyn BaseRead) -> Result<Catalog> {
     let mut catalog = Catalog::default();
-    reader.scan(&[SCHEMA], &mut |key, value| {
-        catalog.put_schema(Arc::new(manifest::decode_schema(SchemaId(id_of(key)?), value)?))?;
-        Ok(true)
-    })?;
-    reader.scan(&[TABLE], &mut |key, value| {
-        catalog.put_table(Arc::new(manifest::decode_table(TableId(id_of(key)?), value)?))?;
-        Ok(true)
-    })?;
-    reader.scan(&[STATISTICS], &mut |key, value| {
-        statistics_codec::put(&mut catalog, TableId(id_of(key)?), value)?;
-        Ok(true)
-    })?;
-    reader.scan(&[VIEW], &mut |key, value| {
-        catalog.put_view(Arc::new(manifest::decode_view(ViewId(id_of(key)?), value)?))?;
-        Ok(true)
-    })?;
+    for kind in DefinitionKind::ALL {
+        reader.scan(&[kind.letter()], &mut |key, value| {
+            kind.put(&mut catalog, id_of(key)?, value)?;
+            Ok(true)
+        })?;
+    }
     Ok(catalog)
 }
 

@@ -10,8 +10,9 @@ use std::sync::Arc;
 use rowmill_base::{CommitId, Error, Result, RowNumber, TableId};
 use rowmill_storage::{FreedExtents, RunsInBytes};
 
-use crate::change::{Appended, AppendedRun, CommitChange, TableChange};
+use crate::change::{CommitChange, TableChange};
 use crate::column_files::ColumnFiles;
+use crate::commit_record::{CommitRecord, RowsRecord, TableRecord, damaged};
 use crate::manifest::Meta;
 use crate::snapshot::Snapshot;
 
@@ -55,16 +56,17 @@ impl<'a> Replay<'a> {
 
     /// Applies the next record.
     pub(crate) fn record(&mut self, record: &[u8]) -> Result<()> {
-        match CommitChange::appended(record)? {
-            Some(appended) if appended.commit.0 == self.commit.0 + 1 => self.gather(appended),
-            // Everything else, also a record with a gap before it: decoding reports that as an error.
-            _ => self.change(record),
+        let record = CommitRecord::read(record)?;
+        match record.only_appends() && record.commit.0 == self.commit.0 + 1 {
+            true => self.gather(record),
+            // Everything else, also a record with a gap before it: the change of it reports that as an error.
+            false => self.change(record),
         }
     }
 
-    fn change(&mut self, record: &[u8]) -> Result<()> {
+    fn change(&mut self, record: CommitRecord<'_>) -> Result<()> {
         self.settle()?;
-        let (mut change, meta) = CommitChange::decode(record, &self.state, self.files, self.freed)?;
+        let (mut change, meta) = record.change(&self.state, self.files, self.freed)?;
         let mut next = change.apply(&self.state, self.files.memory())?.snapshot;
         if let Some(keyed) = &mut change.keyed {
             let store = self.state.keyed.store();
@@ -76,19 +78,21 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    fn gather(&mut self, appended: Appended<'_>) -> Result<()> {
-        for run in &appended.runs {
-            if !self.gather_run(run)? {
-                // The run has other columns than the collected rows, or its numbers do not follow. We settle and start
-                // another run. Earlier runs of the same commit may become part of a state too early, but no reader sees
-                // that state.
-                self.settle()?;
-                if !self.gather_run(run)? {
-                    return Err(Error::internal("the first run of a table is always gathered"));
+    fn gather(&mut self, record: CommitRecord<'_>) -> Result<()> {
+        for table in &record.tables {
+            for run in &table.runs {
+                if !self.gather_run(table, run)? {
+                    // The run has other columns than the collected rows, or its numbers do not follow. We settle and
+                    // start another run. Earlier runs of the same commit may become part of a state too early, but no
+                    // reader sees that state.
+                    self.settle()?;
+                    if !self.gather_run(table, run)? {
+                        return Err(Error::internal("the first run of a table is always gathered"));
+                    }
                 }
             }
         }
-        (self.commit, self.meta) = (appended.commit, Some(appended.meta));
+        (self.commit, self.meta) = (record.commit, Some(record.meta));
         match self.rows >= GATHERED_ROWS_MAX || self.bytes >= GATHERED_BYTES_MAX {
             true => self.settle(),
             false => Ok(()),
@@ -96,22 +100,23 @@ impl<'a> Replay<'a> {
     }
 
     /// Collects a run. Returns `false`, without any change, if it cannot follow the collected rows of its table.
-    fn gather_run(&mut self, run: &AppendedRun<'_>) -> Result<bool> {
-        if !self.gathered.contains_key(&run.table) {
-            let def = self.state.catalog.table_by_id(run.table);
-            let def = def.ok_or_else(|| damaged(&format!("table {} does not exist", run.table)))?;
+    fn gather_run(&mut self, table: &TableRecord<'_>, run: &RowsRecord<'_>) -> Result<bool> {
+        let (id, next_row) = (table.table, table.next_row);
+        if !self.gathered.contains_key(&id) {
+            let def = self.state.catalog.table_by_id(id);
+            let def = def.ok_or_else(|| damaged(&format!("table {id} does not exist")))?;
             let runs = RunsInBytes::new(run.first_row, def);
-            self.gathered.insert(run.table, ReplayedRows { runs, next_row: run.next_row });
+            self.gathered.insert(id, ReplayedRows { runs, next_row });
         }
-        let of_table = self.gathered.get_mut(&run.table).expect("it was inserted above");
+        let of_table = self.gathered.get_mut(&id).expect("it was inserted above");
         let before = of_table.runs.rows();
         if !of_table.runs.push(run.first_row, run.bytes)? {
             return Ok(false);
         }
-        if of_table.runs.end_row() > run.next_row {
+        if of_table.runs.end_row() > next_row {
             return Err(damaged("rows after the last row"));
         }
-        of_table.next_row = run.next_row;
+        of_table.next_row = next_row;
         self.rows += of_table.runs.rows() - before;
         self.bytes += run.bytes.len();
         Ok(true)
@@ -139,8 +144,4 @@ impl<'a> Replay<'a> {
         self.settle()?;
         Ok((self.state, self.meta))
     }
-}
-
-fn damaged(problem: &str) -> Error {
-    Error::corrupt(format!("a record of the log: {problem}"))
 }

@@ -11,9 +11,9 @@ use rowmill_base::{Error, Result};
 use rowmill_storage::{Block, OpenRun, concat_values};
 
 use crate::catalog::Catalog;
-use crate::manifest::{self, BlockEntry, SCHEMA, STATISTICS, TABLE, VIEW, id_key};
+use crate::definition::DefinitionKind;
+use crate::manifest::BlockEntry;
 use crate::snapshot::{Snapshot, TableSnapshot};
-use crate::statistics_codec;
 
 /// Lists the differences of `found` from `known`.
 pub(super) fn differences(found: &Snapshot, known: &Snapshot) -> Result<Vec<String>> {
@@ -24,8 +24,9 @@ pub(super) fn differences(found: &Snapshot, known: &Snapshot) -> Result<Vec<Stri
     let (found_defs, known_defs) = (definitions(&found.catalog)?, definitions(&known.catalog)?);
     for key in found_defs.keys().chain(known_defs.keys().filter(|key| !found_defs.contains_key(*key))) {
         if found_defs.get(key) != known_defs.get(key) {
-            let (kind, id) = (kind_name(key[0]), u32::from_be_bytes(key[1..].try_into().expect("an id of four bytes")));
-            differences.push(format!("another definition of {kind} {id}"));
+            let (letter, id) = *key;
+            let kind = DefinitionKind::of_letter(letter).expect("the letter of a kind");
+            differences.push(format!("another definition of {} {id}", kind.name()));
         }
     }
     for (id, found) in &*found.tables {
@@ -40,29 +41,11 @@ pub(super) fn differences(found: &Snapshot, known: &Snapshot) -> Result<Vec<Stri
     Ok(differences)
 }
 
-fn kind_name(kind: u8) -> &'static str {
-    match kind {
-        SCHEMA => "schema",
-        TABLE => "table",
-        STATISTICS => "the statistics of table",
-        _ => "view",
-    }
-}
-
-/// All definitions, encoded as in the base.
-fn definitions(catalog: &Catalog) -> Result<BTreeMap<Vec<u8>, Vec<u8>>> {
+/// All definitions, encoded as in the base, by kind and id.
+fn definitions(catalog: &Catalog) -> Result<BTreeMap<(u8, u32), Vec<u8>>> {
     let mut all = BTreeMap::new();
-    for schema in catalog.schemas() {
-        all.insert(id_key(SCHEMA, schema.id.0), manifest::encode_schema(schema));
-    }
-    for table in catalog.all_tables() {
-        all.insert(id_key(TABLE, table.id.0), manifest::encode_table(table)?);
-    }
-    for (table, statistics) in catalog.all_statistics() {
-        all.insert(id_key(STATISTICS, table.0), statistics_codec::encode(statistics));
-    }
-    for view in catalog.all_views() {
-        all.insert(id_key(VIEW, view.id.0), manifest::encode_view(view));
+    for kind in DefinitionKind::ALL {
+        all.extend(kind.encode_all(catalog)?.into_iter().map(|(id, value)| ((kind.letter(), id), value)));
     }
     Ok(all)
 }

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use rowmill_base::{Error, Result};
+use rowmill_base::Result;
 use rowmill_io::Disk;
 
 use super::segment::{FOLDER, Segment, SegmentBytes, path};
+use crate::job::Job;
 
 /// At most this many segments are made ahead.
 const AHEAD_MAX: u64 = 32;
@@ -82,9 +83,7 @@ impl Spares {
             let shared = Arc::clone(&shared);
             move || shared.make_ahead()
         };
-        let thread = std::thread::Builder::new().name("rowmill-log".into()).spawn(work);
-        let thread = thread.map_err(|error| Error::io("starting the thread that prepares the log", &error))?;
-        Ok(Spares { shared, thread: Mutex::new(Some(thread)) })
+        Ok(Spares { shared, thread: Mutex::new(Some(Job::Segments.spawn(work)?)) })
     }
 
     /// Takes segment `number` and has the thread make the following one.

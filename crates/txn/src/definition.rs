@@ -1,0 +1,174 @@
+//! The kinds of definitions that the catalog holds. Log and base store a definition alike: under the letter of its kind
+//! and its id, with one value. So each kind has one encoder and one decoder, and this file lists them.
+
+use std::sync::Arc;
+
+use rowmill_base::{Result, SchemaId, TableId, ViewId};
+
+use crate::catalog::Catalog;
+use crate::{manifest, statistics_codec};
+
+/// A kind of definition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DefinitionKind {
+    Schema,
+    Table,
+    /// The statistics of a keyed table.
+    Statistics,
+    View,
+}
+
+impl DefinitionKind {
+    /// All kinds, in the order in which definitions are added: a schema comes before its tables. They are removed in
+    /// the opposite order.
+    pub(crate) const ALL: [DefinitionKind; 4] =
+        [DefinitionKind::Schema, DefinitionKind::Table, DefinitionKind::Statistics, DefinitionKind::View];
+
+    /// The first byte of the definition's key in the base, which also names the kind in the log.
+    pub(crate) fn letter(self) -> u8 {
+        match self {
+            DefinitionKind::Schema => b'S',
+            DefinitionKind::Table => b'T',
+            DefinitionKind::Statistics => b'A',
+            DefinitionKind::View => b'V',
+        }
+    }
+
+    pub(crate) fn of_letter(letter: u8) -> Option<DefinitionKind> {
+        DefinitionKind::ALL.into_iter().find(|kind| kind.letter() == letter)
+    }
+
+    /// The name of the kind in messages, before an id.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            DefinitionKind::Schema => "schema",
+            DefinitionKind::Table => "table",
+            DefinitionKind::Statistics => "the statistics of table",
+            DefinitionKind::View => "view",
+        }
+    }
+
+    /// Lists the definitions of this kind in `catalog`: their ids and values.
+    pub(crate) fn encode_all(self, catalog: &Catalog) -> Result<Vec<(u32, Vec<u8>)>> {
+        match self {
+            DefinitionKind::Schema => {
+                Ok(catalog.schemas().map(|def| (def.id.0, manifest::encode_schema(def))).collect())
+            }
+            DefinitionKind::Table => {
+                catalog.all_tables().map(|def| Ok((def.id.0, manifest::encode_table(def)?))).collect()
+            }
+            DefinitionKind::Statistics => {
+                Ok(catalog.all_statistics().map(|(table, of)| (table.0, statistics_codec::encode(of))).collect())
+            }
+            DefinitionKind::View => Ok(catalog.all_views().map(|def| (def.id.0, manifest::encode_view(def))).collect()),
+        }
+    }
+
+    /// Decodes a value and adds the definition. A definition with the same id is replaced.
+    pub(crate) fn put(self, catalog: &mut Catalog, id: u32, value: &[u8]) -> Result<()> {
+        match self {
+            DefinitionKind::Schema => catalog.put_schema(Arc::new(manifest::decode_schema(SchemaId(id), value)?)),
+            DefinitionKind::Table => catalog.put_table(Arc::new(manifest::decode_table(TableId(id), value)?)),
+            DefinitionKind::Statistics => statistics_codec::put(catalog, TableId(id), value),
+            DefinitionKind::View => catalog.put_view(Arc::new(manifest::decode_view(ViewId(id), value)?)),
+        }
+    }
+
+    /// Takes a definition out that [`DefinitionKind::put`] is about to replace, so that its name is free.
+    pub(crate) fn withdraw(self, catalog: &mut Catalog, id: u32) {
+        match self {
+            // Removing a schema would remove its tables. Its name can only go to the schema itself.
+            DefinitionKind::Schema => {}
+            // The statistics of the table stay.
+            DefinitionKind::Table => catalog.withdraw_table(TableId(id)),
+            DefinitionKind::Statistics | DefinitionKind::View => self.remove(catalog, id),
+        }
+    }
+
+    /// Removes a definition.
+    pub(crate) fn remove(self, catalog: &mut Catalog, id: u32) {
+        match self {
+            DefinitionKind::Schema => catalog.remove_schema(SchemaId(id)),
+            DefinitionKind::Table => catalog.remove_table(TableId(id)),
+            DefinitionKind::Statistics => catalog.set_statistics(TableId(id), None),
+            DefinitionKind::View => catalog.remove_view(ViewId(id)),
+        }
+    }
+}
+
+/// A definition that was made, changed or removed: a schema, a table, a view or the statistics of a table.
+pub(crate) struct Definition {
+    pub(crate) kind: DefinitionKind,
+    pub(crate) id: u32,
+    /// The value in the base. `None` if the definition was removed.
+    pub(crate) value: Option<Vec<u8>>,
+}
+
+/// The definitions that differ between two catalogs. Removals come first, and a schema comes before its tables, so that
+/// the list can be applied from start to end.
+pub(crate) fn definitions(before: &Arc<Catalog>, after: &Arc<Catalog>) -> Result<Vec<Definition>> {
+    if Arc::ptr_eq(before, after) {
+        return Ok(Vec::new());
+    }
+    let mut changed = Vec::new();
+    let mut put = |kind, id, value| changed.push(Definition { kind, id, value });
+    for view in before.all_views().filter(|view| after.view_by_id(view.id).is_none()) {
+        put(DefinitionKind::View, view.id.0, None);
+    }
+    for (table, _) in before.all_statistics().filter(|(table, _)| after.statistics(*table).is_none()) {
+        put(DefinitionKind::Statistics, table.0, None);
+    }
+    for table in before.all_tables().filter(|table| after.table_by_id(table.id).is_none()) {
+        put(DefinitionKind::Table, table.id.0, None);
+    }
+    for schema in before.schemas().filter(|schema| after.schema_by_id(schema.id).is_none()) {
+        put(DefinitionKind::Schema, schema.id.0, None);
+    }
+    for schema in after.schemas() {
+        if !before.schema_by_id(schema.id).is_some_and(|old| Arc::ptr_eq(old, schema)) {
+            put(DefinitionKind::Schema, schema.id.0, Some(manifest::encode_schema(schema)));
+        }
+    }
+    for table in after.all_tables() {
+        if !before.table_by_id(table.id).is_some_and(|old| Arc::ptr_eq(old, table)) {
+            put(DefinitionKind::Table, table.id.0, Some(manifest::encode_table(table)?));
+        }
+    }
+    for (table, statistics) in after.all_statistics() {
+        if !before.statistics(table).is_some_and(|old| Arc::ptr_eq(old, statistics)) {
+            put(DefinitionKind::Statistics, table.0, Some(statistics_codec::encode(statistics)));
+        }
+    }
+    for view in after.all_views() {
+        if !before.view_by_id(view.id).is_some_and(|old| Arc::ptr_eq(old, view)) {
+            put(DefinitionKind::View, view.id.0, Some(manifest::encode_view(view)));
+        }
+    }
+    Ok(changed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_has_a_letter_of_its_own_and_a_place_in_the_byte_tables() {
+        let format = include_str!("../../../docs/file-format.md");
+        let (base, log) = format.split_once("## Log").expect("a section about the log");
+        for kind in DefinitionKind::ALL {
+            let letter = char::from(kind.letter());
+            assert_eq!(DefinitionKind::of_letter(kind.letter()), Some(kind));
+            assert!(base.contains(&format!("| `{letter}`")), "the base's table of keys lacks `{letter}`: {kind:?}");
+            assert!(log.contains(&format!("`{letter}`")), "the table of a record lacks `{letter}`: {kind:?}");
+        }
+    }
+
+    #[test]
+    fn every_kind_refuses_damaged_values() {
+        for kind in DefinitionKind::ALL {
+            for bytes in [&b""[..], &[0xff; 3], &[0xff; 64]] {
+                assert!(kind.put(&mut Catalog::default(), 1, bytes).is_err(), "{kind:?} read {bytes:?}");
+            }
+        }
+    }
+}

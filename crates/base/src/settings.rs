@@ -352,6 +352,42 @@ fn parse_bytes(text: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
+    fn values_and_default(setting: &Setting) -> (String, String) {
+        let values = match setting.kind {
+            SettingKind::Number { min, max } if max > 1 << 40 => format!("a number, at least {min}"),
+            SettingKind::Number { min, max } => format!("a number, {min} to {max}"),
+            SettingKind::Bytes { min } => format!("bytes, at least {min}"),
+            SettingKind::Flag => "true or false".to_owned(),
+            SettingKind::Choice(words) => words.join(", "),
+        };
+        let default = match setting.default {
+            // For these two, 0 in the table stands for a value that depends on the machine.
+            SettingValue::Number(0) if matches!(setting.name, "memory_limit" | "threads") => {
+                "by the machine".to_owned()
+            }
+            SettingValue::Number(value) => value.to_string(),
+            SettingValue::Flag(value) => value.to_string(),
+            SettingValue::Choice(word) => word.to_owned(),
+        };
+        (values, default)
+    }
+
+    #[test]
+    fn every_setting_is_on_the_page_of_settings() {
+        let page = include_str!("../../../docs/settings.md");
+        let mut missing = Vec::new();
+        for setting in SETTINGS {
+            let (values, default) = values_and_default(setting);
+            let scope = match setting.scope {
+                SettingScope::Database => "database",
+                SettingScope::Connection => "connection",
+            };
+            let line = format!("| `{}` | {values} | {default} | {scope} | {} |", setting.name, setting.doc);
+            missing.extend((!page.contains(&line)).then_some(line));
+        }
+        assert!(missing.is_empty(), "docs/settings.md lacks these lines:\n{}", missing.join("\n"));
+    }
+
     #[test]
     fn values_are_checked_against_the_table() {
         let mut settings = Settings::default();

@@ -49,7 +49,9 @@ pub use rowmill_txn::base::BaseKind;
 /// Values as SQL text, and SQL text as a user types it.
 pub mod text {
     pub use rowmill_expr::text::writer::{TextColumn, format_value, write_json_string};
-    pub use rowmill_sql::is_complete;
+    pub use rowmill_sql::{SqlSplitter, TextStatement, is_complete};
 }
 
-pub use rowmill_sql::{CancelHandle, Outcome, Param, Progress, ProgressFn, RowStream, TransactionState};
+pub use rowmill_sql::{
+    CancelHandle, Outcome, Param, Progress, ProgressFn, RowStream, STATEMENTS, StatementInfo, TransactionState,
+};

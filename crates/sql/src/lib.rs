@@ -5,6 +5,23 @@
 //! statement. A query is bound to one snapshot, optimized, lowered (crate `query`), run (crate `exec`), and streams
 //! batches. A change runs in its own transaction or in the open one. The session caches everything that the text alone
 //! determines (`statement_cache.rs`).
+//!
+//! The modules, in the order in which a statement passes them:
+//!
+//! - `lexer`, `splitter`: where statements end in a text, before any parser.
+//! - `session`: a connection: settings, transaction, and the path of a statement. `open_transaction`: the
+//!   transaction between `BEGIN` and `COMMIT`.
+//! - `lifted`, `statement_cache`, `prepared`, `param`: what a connection keeps of earlier statements, by their text.
+//! - `guards`, `deep`: limits of a statement and room on the stack for its tree.
+//! - `dialect`, `parse`, `names`, `walk`: from text to a syntax tree, with names in lower case.
+//! - `program`: statements on keyed tables that run without a planner.
+//! - `statements`, `dispatch`: the list of statements, and the call of each. `statement`: one file for each statement.
+//!   `settings`, `explain`: `SET`, `SHOW`, `RESET` and `EXPLAIN`.
+//! - `query`, `engine_query`, `workers`, `scan_progress`: queries that the engine runs, its threads, their progress.
+//! - `catalog`, `query_catalog`: what names mean in a statement. `information_schema`, `function_list`,
+//!   `storage_function`, `log_functions`, `sequence_functions`: tables and functions that the session itself answers.
+//! - `assign`: from the type of a value to the type of its column.
+//! - `outcome`, `errors`: answers of statements, and errors that have no other home.
 
 mod assign;
 mod catalog;
@@ -33,8 +50,10 @@ mod scan_progress;
 mod sequence_functions;
 mod session;
 mod settings;
+mod splitter;
 mod statement;
 mod statement_cache;
+mod statements;
 mod storage_function;
 mod walk;
 mod workers;
@@ -47,3 +66,5 @@ pub use prepared::PreparedStatement;
 pub use rowmill_files as files;
 pub use rowmill_plan::Constant;
 pub use session::{CancelHandle, Session};
+pub use splitter::{SqlSplitter, TextStatement};
+pub use statements::{STATEMENTS, StatementInfo};

@@ -1,0 +1,124 @@
+//! The list of statements: for the shell's help and completion, and for `docs/statements.md`. `dispatch.rs` runs them.
+
+/// A statement that a session runs.
+#[derive(Clone, Copy, Debug)]
+pub struct StatementInfo {
+    /// The words that begin it.
+    pub name: &'static str,
+    /// A sentence that says what it does.
+    pub doc: &'static str,
+    /// A short statement of this kind.
+    pub example: &'static str,
+}
+
+const fn info(name: &'static str, doc: &'static str, example: &'static str) -> StatementInfo {
+    StatementInfo { name, doc, example }
+}
+
+/// All statements, in the order in which a new user meets them.
+pub const STATEMENTS: &[StatementInfo] = &[
+    info("SELECT", "Returns rows of tables, views and files.", "SELECT page, COUNT(*) FROM visits GROUP BY page"),
+    info("INSERT", "Adds rows to a table.", "INSERT INTO visits VALUES ('/docs', 40)"),
+    info("UPDATE", "Changes the rows that meet a condition.", "UPDATE visits SET seconds = 0 WHERE page = '/'"),
+    info("DELETE", "Removes the rows that meet a condition.", "DELETE FROM visits WHERE seconds = 0"),
+    info(
+        "MERGE",
+        "Inserts, updates or deletes rows of a table, by whether they match rows of a query.",
+        "MERGE INTO stock s USING news n ON s.item = n.item WHEN MATCHED THEN UPDATE SET pieces = n.pieces",
+    ),
+    info("TRUNCATE", "Removes all rows of a table.", "TRUNCATE TABLE visits"),
+    info("COPY", "Loads a file into a table, or writes a table or a query to a file.", "COPY visits FROM 'visits.csv'"),
+    info("CREATE TABLE", "Makes a table.", "CREATE TABLE visits (page TEXT NOT NULL, seconds INTEGER)"),
+    info("CREATE INDEX", "Makes an index of a table with a primary key.", "CREATE INDEX by_pieces ON stock (pieces)"),
+    info("CREATE VIEW", "Gives a query a name.", "CREATE VIEW long_visits AS SELECT * FROM visits WHERE seconds > 60"),
+    info("CREATE SEQUENCE", "Makes a source of ascending numbers.", "CREATE SEQUENCE ticket START WITH 100"),
+    info("CREATE SCHEMA", "Makes a space of names for tables and views.", "CREATE SCHEMA archive"),
+    info("ALTER TABLE", "Changes the definition of a table.", "ALTER TABLE visits ADD COLUMN country TEXT"),
+    info("DROP", "Removes a table, view, index, sequence or schema.", "DROP TABLE visits"),
+    info("BEGIN", "Begins a transaction.", "BEGIN"),
+    info("COMMIT", "Ends the transaction and keeps its changes.", "COMMIT"),
+    info("ROLLBACK", "Ends the transaction, or goes back to a savepoint, and undoes the changes.", "ROLLBACK"),
+    info("SAVEPOINT", "Marks a point of the transaction that ROLLBACK TO can go back to.", "SAVEPOINT before"),
+    info("RELEASE SAVEPOINT", "Forgets a savepoint and keeps the changes since.", "RELEASE SAVEPOINT before"),
+    info("EXPLAIN", "Shows how a statement would run; EXPLAIN ANALYZE also runs it.", "EXPLAIN SELECT 1"),
+    info("DESCRIBE", "Lists the columns of a table or view.", "DESCRIBE visits"),
+    info("SHOW", "Shows the value of a setting; SHOW ALL shows all of them.", "SHOW memory_limit"),
+    info("SHOW TABLES", "Lists tables and views.", "SHOW TABLES"),
+    info("SHOW VIEWS", "Lists views.", "SHOW VIEWS"),
+    info("SHOW SCHEMAS", "Lists schemas.", "SHOW SCHEMAS"),
+    info("SHOW COLUMNS", "Lists the columns of a table or view.", "SHOW COLUMNS FROM visits"),
+    info("SHOW FUNCTIONS", "Lists the functions that queries may call.", "SHOW FUNCTIONS"),
+    info("SHOW CREATE", "Shows the statement that makes a table or view.", "SHOW CREATE TABLE visits"),
+    info("SET", "Changes a setting.", "SET threads = 2"),
+    info("RESET", "Gives a setting its first value again.", "RESET threads"),
+    info("ANALYZE", "Measures how the values of a table with a primary key are spread.", "ANALYZE stock"),
+    info("CHECKPOINT", "Brings the log into the ordered base now.", "CHECKPOINT"),
+    info("VACUUM", "Gives back the free space of the ordered base.", "VACUUM"),
+    info("CHECK DATABASE", "Compares everything that is stored with itself.", "CHECK DATABASE"),
+    info(
+        "BACKUP DATABASE",
+        "Copies one state of the database to a new folder.",
+        "BACKUP DATABASE TO '/backups/monday'",
+    ),
+    info(
+        "RESTORE DATABASE",
+        "Makes a database from a backup.",
+        "RESTORE DATABASE FROM '/backups/monday' TO '/data/events'",
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use rowmill_base::Settings;
+
+    use super::*;
+    use crate::parse::{self, StatementBody};
+
+    /// Returns the name of an enum's variant, as `Debug` prints it.
+    fn variant(value: &impl std::fmt::Debug) -> String {
+        format!("{value:?}").chars().take_while(char::is_ascii_alphanumeric).collect()
+    }
+
+    fn parsed(info: &StatementInfo) -> String {
+        let statements = parse::parse(info.example, &Settings::default());
+        let statements = statements.unwrap_or_else(|error| panic!("the example of {}: {error}", info.name));
+        match statements[0].body() {
+            StatementBody::Sql(sql) => variant(&**sql),
+            other => variant(other),
+        }
+    }
+
+    /// Returns the variants that dispatch names: `Sql::Insert(insert) => ...`.
+    fn dispatched() -> BTreeSet<String> {
+        let source = include_str!("dispatch.rs");
+        let source =
+            &source[source.find("fn run(").expect("dispatch")..source.find("fn first_words").expect("a helper")];
+        let word = |text: &str| -> String { text.chars().take_while(char::is_ascii_alphanumeric).collect() };
+        let names = source.split("Sql::").skip(1).chain(source.split("StatementBody::").skip(1)).map(word);
+        names.filter(|name| name != "Sql").collect()
+    }
+
+    #[test]
+    fn the_list_has_an_example_of_every_statement_that_is_dispatched() {
+        let listed: BTreeSet<String> = STATEMENTS.iter().map(parsed).collect();
+        assert_eq!(listed, dispatched(), "the list of statements and `dispatch.rs` differ");
+    }
+
+    #[test]
+    fn every_example_begins_with_the_name_of_its_statement() {
+        for info in STATEMENTS {
+            assert!(info.example.starts_with(info.name), "{}: {}", info.name, info.example);
+        }
+    }
+
+    #[test]
+    fn every_statement_is_on_the_page_of_statements() {
+        let page = include_str!("../../../docs/statements.md");
+        for StatementInfo { name, doc, example } in STATEMENTS {
+            let line = format!("| `{name}` | {doc} | `{example}` |");
+            assert!(page.contains(&line), "docs/statements.md lacks this line:\n{line}");
+        }
+    }
+}

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Parser;
 
+use crate::input::SqlInput;
 use crate::output::Format;
 
 /// Rowmill: one SQL database for events and for the tables around them.
@@ -13,28 +14,32 @@ use crate::output::Format;
     version,
     about,
     after_help = "\
-Without -c and -f, the shell reads SQL from the terminal or the standard input.
+Without SQL, -c and -f, the shell reads SQL from the terminal or the standard input.
 `rowmill demo [DIR]` makes a million events, loads them and asks questions about them."
 )]
 pub(crate) struct Args {
     /// The directory of the database, created if it does not exist; without a directory, the database is in memory.
     pub(crate) dir: Option<PathBuf>,
 
-    /// The directory of `rowmill demo DIR`.
-    #[arg(hide = true)]
-    demo_dir: Option<PathBuf>,
+    /// SQL to run, before that of -c and -f.
+    #[arg(value_name = "SQL")]
+    second: Option<String>,
 
     /// Runs one or several SQL statements; -c and -f may be repeated and run in order.
     #[arg(short = 'c', long = "command", value_name = "SQL", allow_hyphen_values = true)]
     commands: Vec<String>,
 
-    /// Runs the SQL of a file.
+    /// Runs the SQL of a file; - is the standard input.
     #[arg(short = 'f', long = "file", value_name = "FILE", allow_hyphen_values = true)]
     files: Vec<PathBuf>,
 
     /// The format of results; by default a table on a terminal and CSV elsewhere.
     #[arg(long, value_enum)]
     pub(crate) format: Option<Format>,
+
+    /// Prints all rows and columns of a table on a terminal, not only those that fit the screen.
+    #[arg(long)]
+    pub(crate) all: bool,
 
     /// Opens the database only for reading; another process may write it at the same time.
     #[arg(long)]
@@ -45,22 +50,14 @@ pub(crate) struct Args {
     pub(crate) settings: Vec<String>,
 }
 
-/// A source of SQL.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum SqlInput {
-    Text(String),
-    File(PathBuf),
-    Standard,
-}
-
 impl Args {
     /// Whether the command is `rowmill demo [DIR]`. To open a database in a directory called `demo`, write `./demo`.
     pub(crate) fn is_demo(&self) -> bool {
-        self.dir.as_deref() == Some(Path::new("demo")) && self.inputs().is_empty()
+        self.dir.as_deref() == Some(Path::new("demo")) && self.commands.is_empty() && self.files.is_empty()
     }
 
     pub(crate) fn demo_dir(&self) -> Option<&Path> {
-        self.demo_dir.as_deref()
+        self.second.as_deref().map(Path::new)
     }
 
     /// Returns the inputs in the order of the command line.
@@ -72,7 +69,7 @@ impl Args {
     /// the order between -c and -f, so we must read the words again.
     fn inputs_in_order(&self, words: impl Iterator<Item = String>) -> Vec<SqlInput> {
         let (mut commands, mut files) = (self.commands.iter(), self.files.iter());
-        let mut inputs = Vec::new();
+        let mut inputs: Vec<SqlInput> = self.second.iter().map(|sql| SqlInput::Text(sql.clone())).collect();
         let mut words = words.skip(1).peekable();
         while let Some(word) = words.next() {
             let next = match word.as_str() {
@@ -115,6 +112,8 @@ mod tests {
         let text = |sql: &str| SqlInput::Text(sql.into());
         let found = inputs(&["rowmill", "db", "-c", "one", "-f", "-c.sql", "--command=two", "-cthree"]);
         assert_eq!(found, [text("one"), SqlInput::File("-c.sql".into()), text("two"), text("three")]);
+        let found = inputs(&["rowmill", "-c", "one", "db", "two"]);
+        assert_eq!(found, [text("two"), text("one")]);
     }
 
     #[test]

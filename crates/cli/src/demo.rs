@@ -10,7 +10,8 @@ use rowmill::arrow::array::{
 use rowmill::{Connection, Database, Error, ErrorKind, Result};
 
 use crate::output::Format;
-use crate::runner::Runner;
+use crate::runner::{ResultView, Runner};
+use crate::terminal::say;
 
 const EVENTS: u64 = 1_000_000;
 const ROWS_PER_BATCH: u64 = 50_000;
@@ -82,24 +83,23 @@ pub(crate) fn run(dir: Option<&Path>) -> Result<()> {
     if tables.rows()?.len() < 2 {
         load(&mut connection)?;
     } else {
-        println!("{} already has the tables of the demo.", dir.display());
+        say(&format!("{} already has the tables of the demo.\n", dir.display()))?;
     }
-    let mut runner = Runner::new(connection, Format::Table)?;
+    let mut runner = Runner::new(connection, ResultView { format: Format::Table, all: false, paged: false })?;
     for (question, sql) in QUESTIONS {
-        println!("\n{question}\n  {sql}");
+        say(&format!("\n{question}\n  {sql}\n"))?;
         let started = Instant::now();
         runner.run_text(sql)?;
-        println!("{:.1} ms", started.elapsed().as_secs_f64() * 1e3);
+        say(&format!("{:.1} ms\n", started.elapsed().as_secs_f64() * 1e3))?;
     }
     let dir = dir.display();
-    println!(
+    say(&format!(
         "\nContinue with the events in the shell, or with your own files:\n  \
          rowmill {dir}\n  \
          rowmill {dir} -c \"COPY events TO 'events.parquet'\"\n  \
          rowmill -c \"SELECT COUNT(*) FROM 'events.parquet'\"\n\
-         From the source tree: cargo run --release -- {dir}"
-    );
-    Ok(())
+         From the source tree: cargo run --release -- {dir}\n"
+    ))
 }
 
 fn load(connection: &mut Connection) -> Result<()> {
@@ -119,8 +119,7 @@ fn load(connection: &mut Connection) -> Result<()> {
         "INSERT INTO customers SELECT DISTINCT visitor, CASE WHEN visitor % 10 = 0 THEN 'team' \
          WHEN visitor % 3 = 0 THEN 'pro' ELSE 'free' END FROM events WHERE amount > 0",
     )?;
-    println!("Loaded {rows} events in {:.1} s.", started.elapsed().as_secs_f64());
-    Ok(())
+    say(&format!("Loaded {rows} events in {:.1} s.\n", started.elapsed().as_secs_f64()))
 }
 
 /// A small random number generator. Its numbers must be the same in every run, so that the demo always has the same

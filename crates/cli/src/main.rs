@@ -1,30 +1,33 @@
 //! `rowmill`: the shell.
 //!
-//! `args.rs` parses the command line. `runner.rs` runs statements and prints their outcomes in one of the formats of
-//! `output/`. `shell.rs` is the interactive loop around the runner. `demo.rs` is the guided tour.
-
-#![allow(clippy::print_stdout, clippy::print_stderr)] // A shell talks to its terminal.
+//! `args.rs` parses the command line, and `input.rs` opens the sources of SQL that it names. `runner.rs` runs
+//! statements and prints their outcomes in one of the formats of `output/`. `shell.rs` is the interactive loop around
+//! the runner, with the commands of `commands.rs`. `demo.rs` is the guided tour.
 
 mod args;
 mod commands;
 mod completion;
 mod demo;
+mod input;
 mod output;
 mod pager;
 mod progress;
 mod runner;
 mod shell;
+mod stopwatch;
+mod terminal;
 
-use std::io::{IsTerminal, Read};
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Parser;
 use rowmill::{Database, Error, ErrorKind, Options, Result};
 use rowmill_allocator::CountingAllocator;
 
-use crate::args::{Args, SqlInput};
+use crate::args::Args;
+use crate::input::SqlInput;
 use crate::output::Format;
-use crate::runner::Runner;
+use crate::runner::{ResultView, Runner};
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
@@ -34,8 +37,10 @@ fn main() -> ExitCode {
     let args = Args::parse();
     match run(&args) {
         Ok(()) => ExitCode::SUCCESS,
+        // The reader of the output had enough, as in `rowmill db -c ... | head`.
+        Err(_) if terminal::is_output_closed() => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("ERROR {}: {error}", error.sqlstate());
+            shell::show(&error);
             ExitCode::FAILURE
         }
     }
@@ -51,42 +56,25 @@ fn run(args: &Args) -> Result<()> {
         })?;
         options.set(name.trim(), value.trim())
     })?;
+    let mut inputs = args.inputs();
+    // The shell should only be interactive if a person types. For example, `rowmill db < file.sql` must not show a
+    // prompt.
+    let interactive = inputs.is_empty() && std::io::stdin().is_terminal();
+    if inputs.is_empty() && !interactive {
+        inputs.push(SqlInput::Standard);
+    }
+    // Before the database is opened, so that a wrong name of a file does not create one.
+    let inputs = inputs.into_iter().map(SqlInput::open).collect::<Result<Vec<_>>>()?;
     let database = match &args.dir {
         Some(dir) => Database::open_with(dir, options)?,
         None => Database::memory_with(options)?,
     };
-    // The shell should only be interactive if a person types. For example, `rowmill db < file.sql` must not show a
-    // prompt.
-    let interactive = args.inputs().is_empty() && std::io::stdin().is_terminal();
     let default = if std::io::stdout().is_terminal() || interactive { Format::Table } else { Format::Csv };
-    let mut runner = Runner::new(database.connect()?, args.format.unwrap_or(default))?;
+    let view = ResultView { format: args.format.unwrap_or(default), all: args.all, paged: interactive };
+    let mut runner = Runner::new(database.connect()?, view)?;
     if interactive {
         return shell::run(&database, &mut runner);
     }
-    let mut inputs = args.inputs();
-    if inputs.is_empty() {
-        inputs.push(SqlInput::Standard);
-    }
     // The first error ends the program, because later inputs may depend on earlier ones.
-    for input in inputs {
-        runner.run_text(&read(&input)?)?;
-    }
-    Ok(())
-}
-
-/// Reads the SQL of an input.
-fn read(input: &SqlInput) -> Result<String> {
-    let failed =
-        |what: String| move |error: std::io::Error| Error::new(ErrorKind::UndefinedFile, format!("{what}: {error}"));
-    match input {
-        SqlInput::Text(sql) => Ok(sql.clone()),
-        SqlInput::File(path) => {
-            std::fs::read_to_string(path).map_err(failed(format!("the file {} cannot be read", path.display())))
-        }
-        SqlInput::Standard => {
-            let mut text = String::new();
-            std::io::stdin().read_to_string(&mut text).map_err(failed("the standard input cannot be read".into()))?;
-            Ok(text)
-        }
-    }
+    inputs.into_iter().try_for_each(|input| runner.run_input(input))
 }

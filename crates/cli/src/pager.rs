@@ -1,38 +1,135 @@
 //! Shows output that is longer than the screen through the user's pager.
+//!
+//! The pager starts as soon as the output no longer fits the screen. From then on it gets the output as it is made, so
+//! that even a long result takes little memory.
 
-use std::io::{IsTerminal, Write};
-use std::process::{Command, Stdio};
+use std::io::{self, Write};
+use std::process::{Child, Command, Stdio};
 
-/// Shows `text`: directly if it fits the terminal, and otherwise through `$PAGER` (by default `less`).
-pub(crate) fn show(text: &str) -> std::io::Result<()> {
-    let out = std::io::stdout();
-    if out.is_terminal() && !fits(text) && page(text).is_ok() {
-        return Ok(());
+use crate::progress::Bar;
+use crate::terminal::{Output, ScreenSize};
+
+/// A writer to the screen, through a pager if the output is long.
+pub(crate) struct Pager {
+    screen: ScreenSize,
+    bar: Bar,
+    /// The output so far, until it is longer than the screen.
+    text: Vec<u8>,
+    lines: usize,
+    /// Columns of the last line.
+    columns: usize,
+    stage: Stage,
+}
+
+enum Stage {
+    /// The output still fits the screen.
+    Gathering,
+    /// The pager runs.
+    Paging(Child),
+    /// There is no pager.
+    Direct,
+    /// The user has left the pager.
+    Left,
+}
+
+impl Pager {
+    /// Makes a pager for one result. While it runs, `bar` must not be drawn.
+    pub(crate) fn new(screen: ScreenSize, bar: &Bar) -> Pager {
+        let (text, stage) = (Vec::new(), Stage::Gathering);
+        Pager { screen, bar: bar.clone(), text, lines: 0, columns: 0, stage }
     }
-    let mut out = out.lock();
-    out.write_all(text.as_bytes())?;
-    out.flush()
+
+    /// Whether the user has left the pager before the end of the output.
+    pub(crate) fn is_left(&self) -> bool {
+        matches!(self.stage, Stage::Left)
+    }
+
+    /// Shows the rest, and waits until the user leaves the pager.
+    pub(crate) fn finish(&mut self) -> io::Result<()> {
+        let result = match &mut self.stage {
+            Stage::Gathering | Stage::Direct => {
+                let mut out = Output::buffered();
+                out.write_all(&std::mem::take(&mut self.text))?;
+                out.flush()
+            }
+            Stage::Paging(child) => {
+                // Closing its input tells the pager that this is all.
+                drop(child.stdin.take());
+                child.wait().map(drop)
+            }
+            Stage::Left => Ok(()),
+        };
+        self.bar.hush(false);
+        result
+    }
+
+    /// Counts lines and columns, and returns whether the output still fits the screen.
+    fn fits(&mut self, bytes: &[u8]) -> bool {
+        let mut is_wide = false;
+        for byte in bytes {
+            match byte {
+                b'\n' => (self.lines, self.columns) = (self.lines + 1, 0),
+                // The later bytes of a character.
+                0x80..=0xbf => {}
+                _ => self.columns += 1,
+            }
+            is_wide |= self.columns > self.screen.columns;
+        }
+        // The prompt needs a line too.
+        !is_wide && self.lines < self.screen.lines
+    }
+
+    fn start(&mut self) -> io::Result<()> {
+        self.stage = match start_pager() {
+            Ok(child) => {
+                self.bar.hush(true);
+                Stage::Paging(child)
+            }
+            Err(_) => Stage::Direct,
+        };
+        let text = std::mem::take(&mut self.text);
+        self.write_all(&text)
+    }
 }
 
-fn fits(text: &str) -> bool {
-    let (Some(lines), Some(columns)) = (from_environment("LINES"), from_environment("COLUMNS")) else {
-        return text.lines().count() < 50;
-    };
-    text.lines().count() < lines && text.lines().all(|line| line.chars().count() <= columns)
+impl Write for Pager {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut self.stage {
+            Stage::Gathering => {
+                self.text.extend_from_slice(bytes);
+                if !self.fits(bytes) {
+                    self.start()?;
+                }
+                Ok(bytes.len())
+            }
+            Stage::Paging(child) => {
+                let input = child.stdin.as_mut().expect("the input is open until the end");
+                let written = input.write(bytes);
+                if written.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
+                    let _ = child.wait();
+                    self.stage = Stage::Left;
+                }
+                written
+            }
+            Stage::Direct => {
+                let mut out = Output::buffered();
+                out.write_all(bytes)?;
+                out.flush()?;
+                Ok(bytes.len())
+            }
+            Stage::Left => Err(io::ErrorKind::BrokenPipe.into()),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
-fn from_environment(name: &str) -> Option<usize> {
-    std::env::var(name).ok()?.parse().ok()
-}
-
-fn page(text: &str) -> std::io::Result<()> {
+/// Starts `$PAGER`, by default `less`.
+fn start_pager() -> io::Result<Child> {
     let pager = std::env::var("PAGER").unwrap_or_else(|_| "less -SFRX".to_owned());
     let mut words = pager.split_whitespace();
-    let program = words.next().ok_or(std::io::ErrorKind::NotFound)?;
-    let mut child = Command::new(program).args(words).stdin(Stdio::piped()).spawn()?;
-    if let Some(mut input) = child.stdin.take() {
-        // The write fails if the user leaves the pager before the end. That is not an error.
-        let _ = input.write_all(text.as_bytes());
-    }
-    child.wait().map(drop)
+    let program = words.next().ok_or(io::ErrorKind::NotFound)?;
+    Command::new(program).args(words).stdin(Stdio::piped()).spawn()
 }

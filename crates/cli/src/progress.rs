@@ -2,6 +2,7 @@
 
 use std::io::IsTerminal;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -9,12 +10,16 @@ use rowmill::{Progress, ProgressFn};
 
 /// A progress bar on the terminal's error output.
 #[derive(Clone, Debug)]
-pub(crate) struct Bar(ProgressBar);
+pub(crate) struct Bar {
+    bar: ProgressBar,
+    /// Whether the bar must not be drawn, because something else has the terminal.
+    is_hushed: Arc<AtomicBool>,
+}
 
 impl Bar {
     pub(crate) fn new() -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
-        Bar(bar)
+        Bar { bar, is_hushed: Arc::default() }
     }
 
     /// Returns the function to which a connection reports progress. The bar appears once a statement has run for
@@ -25,14 +30,14 @@ impl Bar {
         }
         let bar = self.clone();
         Some(Arc::new(move |progress| {
-            if progress.elapsed >= after {
+            if progress.elapsed >= after && !bar.is_hushed.load(Ordering::Relaxed) {
                 bar.show(progress);
             }
         }))
     }
 
     fn show(&self, progress: Progress) {
-        let bar = &self.0;
+        let bar = &self.bar;
         if bar.is_hidden() {
             bar.set_draw_target(ProgressDrawTarget::stderr());
         }
@@ -51,8 +56,14 @@ impl Bar {
 
     /// Removes the bar.
     pub(crate) fn clear(&self) {
-        self.0.finish_and_clear();
-        self.0.set_draw_target(ProgressDrawTarget::hidden());
-        self.0.reset();
+        self.bar.finish_and_clear();
+        self.bar.set_draw_target(ProgressDrawTarget::hidden());
+        self.bar.reset();
+    }
+
+    /// Removes the bar and keeps it away until it may be drawn again.
+    pub(crate) fn hush(&self, is_hushed: bool) {
+        self.is_hushed.store(is_hushed, Ordering::Relaxed);
+        self.clear();
     }
 }

@@ -4,111 +4,165 @@ use std::io::{BufWriter, Write};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
+use rowmill::arrow::datatypes::Schema;
 use rowmill::{CancelHandle, Connection, Error, Outcome, Result, RowStream};
 
-use crate::output::Format;
-use crate::pager;
+use crate::input::{OpenInput, SqlStream};
+use crate::output::{Format, Printer};
+use crate::pager::Pager;
 use crate::progress::Bar;
+use crate::stopwatch::Stopwatch;
+use crate::terminal::{self, Output, complain, output_error, say};
 
 /// A connection, and the way in which we print its results.
 pub(crate) struct Runner {
     pub(crate) connection: Connection,
-    pub(crate) format: Format,
+    pub(crate) view: ResultView,
     pub(crate) timing: bool,
-    /// Whether we collect results and show them through a pager.
-    pub(crate) paged: bool,
     bar: Bar,
+}
+
+/// The way in which results are printed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ResultView {
+    pub(crate) format: Format,
+    /// Whether a table on a terminal has all rows and columns.
+    pub(crate) all: bool,
+    /// Whether long results are shown through a pager.
+    pub(crate) paged: bool,
 }
 
 /// The statement that Ctrl-C cancels. It must be global, because the signal handler has no other access to it.
 static RUNNING: OnceLock<Mutex<Option<CancelHandle>>> = OnceLock::new();
 
 impl Runner {
-    pub(crate) fn new(mut connection: Connection, format: Format) -> Result<Self> {
+    pub(crate) fn new(mut connection: Connection, view: ResultView) -> Result<Self> {
         let bar = Bar::new();
         let after = Duration::from_millis(connection.settings().number("progress_ms"));
         connection.set_progress(bar.reporter(after));
-        cancel_on_interrupt(connection.cancel_handle())?;
-        Ok(Runner { connection, format, timing: false, paged: false, bar })
+        cancel_on_interrupt()?;
+        Ok(Runner { connection, view, timing: false, bar })
     }
 
-    /// Runs the statements of `sql` and prints each outcome as soon as it is there.
+    /// Runs a source of SQL. The first error ends it.
+    pub(crate) fn run_input(&mut self, input: OpenInput) -> Result<()> {
+        match input {
+            OpenInput::Text(sql) => self.run_text(&sql),
+            OpenInput::Stream(stream) => self.run_stream(stream),
+        }
+    }
+
+    /// Runs each statement of a stream as soon as it is complete.
+    pub(crate) fn run_stream(&mut self, mut stream: SqlStream) -> Result<()> {
+        while let Some(statement) = stream.next()? {
+            self.run_text(&statement.text).map_err(|error| stream.locate(&error, &statement))?;
+        }
+        Ok(())
+    }
+
+    /// Runs the statements of `sql` and prints each outcome as soon as it is there. If one of them cannot be parsed,
+    /// none is run.
     pub(crate) fn run_text(&mut self, sql: &str) -> Result<()> {
-        let Runner { connection, format, timing, paged, bar } = self;
-        let mut started = Instant::now();
+        let Runner { connection, view, timing, bar } = self;
+        let running = RunningStatement::begin(connection.cancel_handle());
+        let mut watch = Stopwatch::started();
         let result = connection.run(sql, |outcome| {
-            let outcome = print(outcome, *format, *paged, bar);
+            watch.stop();
+            view.print(outcome, bar, &mut watch)?;
             if *timing {
-                // The next statement of the text starts now, so each one gets its own time.
-                println!("Time: {:.3} s", started.elapsed().as_secs_f64());
-                started = Instant::now();
+                say(&format!("Time: {:.3} s\n", watch.spent().as_secs_f64()))?;
             }
-            outcome
+            // The next statement of the text starts now, so each one gets its own time.
+            watch = Stopwatch::started();
+            Ok(())
         });
+        drop(running);
         // The bar must be gone before we print the notices, because both go to the error output.
         bar.clear();
         for notice in connection.take_notices() {
-            eprintln!("NOTICE: {notice}");
+            complain(&format!("NOTICE: {notice}"));
         }
         result
     }
 }
 
-fn print(outcome: Outcome, format: Format, paged: bool, bar: &Bar) -> Result<()> {
-    match outcome {
-        Outcome::Rows(rows) if paged => {
-            let mut text = Vec::new();
-            let count = print_rows(rows, format, &mut text, bar)?;
-            let mut text = String::from_utf8_lossy(&text).into_owned();
-            if format == Format::Table {
-                text.push_str(&format!("({count} row{})\n", if count == 1 { "" } else { "s" }));
-            }
-            pager::show(&text).map_err(|error| Error::io("the output", &error))
-        }
-        Outcome::Rows(rows) => {
-            let mut out = BufWriter::new(std::io::stdout().lock());
-            print_rows(rows, format, &mut out, bar)?;
-            // We must flush here, because dropping the writer would hide an error.
-            out.flush().map_err(|error| Error::io("the output", &error))
-        }
-        Outcome::Changed { tag, rows } => {
-            bar.clear();
-            if format.is_for_people() {
-                println!("{tag} {rows}");
-            }
-            Ok(())
-        }
-        Outcome::Done { tag } => {
-            bar.clear();
-            if format.is_for_people() {
-                println!("{tag}");
-            }
-            Ok(())
-        }
-    }
-}
-
-fn print_rows(rows: RowStream, format: Format, out: &mut dyn Write, bar: &Bar) -> Result<usize> {
-    let mut printer = format.printer(&rows.schema());
-    let mut count = 0;
-    for batch in rows {
-        let batch = batch?;
-        // The bar and the rows share the terminal, so we remove the bar before we print. A later report shows it again.
+impl ResultView {
+    fn print(self, outcome: Outcome, bar: &Bar, watch: &mut Stopwatch) -> Result<()> {
+        let (tag, rows) = match outcome {
+            Outcome::Rows(rows) => return self.print_result(rows, bar, watch),
+            Outcome::Changed { tag, rows } => (tag, Some(rows)),
+            Outcome::Done { tag } => (tag, None),
+        };
         bar.clear();
-        count += batch.num_rows();
-        printer.batch(&batch, out)?;
+        match rows {
+            _ if !self.format.is_for_people() => Ok(()),
+            Some(rows) => say(&format!("{tag} {rows}\n")),
+            None => say(&format!("{tag}\n")),
+        }
     }
-    bar.clear();
-    printer.finish(out)?;
-    Ok(count)
+
+    fn print_result(self, rows: RowStream, bar: &Bar, watch: &mut Stopwatch) -> Result<()> {
+        match terminal::screen_size().filter(|_| self.paged) {
+            Some(screen) => {
+                let mut pager = Pager::new(screen, bar);
+                let printed = self.print_rows(rows, &mut pager, bar, watch);
+                // Leaving the pager before the end of the result is no error.
+                let result = if pager.is_left() { Ok(()) } else { printed };
+                let finished = pager.finish();
+                result.and(finished.map_err(|error| output_error(&error)))
+            }
+            None => {
+                let mut out: BufWriter<Output> = Output::buffered();
+                self.print_rows(rows, &mut out, bar, watch)?;
+                // The reader of the output may wait for this result before it sends the next statement.
+                out.flush().map_err(|error| output_error(&error))
+            }
+        }
+    }
+
+    fn print_rows(self, mut rows: RowStream, out: &mut dyn Write, bar: &Bar, watch: &mut Stopwatch) -> Result<()> {
+        let mut printer = self.printer(&rows.schema());
+        while let Some(batch) = watch.count(|| rows.next()) {
+            let batch = batch?;
+            // The bar and the rows share the terminal, so we remove the bar before we print. A later report shows it
+            // again.
+            bar.clear();
+            printer.batch(&batch, out)?;
+        }
+        bar.clear();
+        printer.finish(out)
+    }
+
+    fn printer(self, schema: &Schema) -> Box<dyn Printer> {
+        match terminal::screen_size() {
+            Some(screen) if !self.all => self.format.screen_printer(schema, screen.columns),
+            _ => self.format.printer(schema),
+        }
+    }
 }
 
-/// Makes Ctrl-C cancel the running statement. A second Ctrl-C within a second ends the program.
-fn cancel_on_interrupt(handle: CancelHandle) -> Result<()> {
-    let running = RUNNING.get_or_init(Mutex::default);
-    let first = running.lock().expect("no thread panics with the handle").replace(handle).is_none();
-    // The process can have only one handler. Later runners only replace the handle.
-    if !first {
+/// While it exists, Ctrl-C cancels the statement instead of the program.
+struct RunningStatement;
+
+impl RunningStatement {
+    fn begin(handle: CancelHandle) -> RunningStatement {
+        *RUNNING.get_or_init(Mutex::default).lock().expect("no thread panics with the handle") = Some(handle);
+        RunningStatement
+    }
+}
+
+impl Drop for RunningStatement {
+    fn drop(&mut self) {
+        *RUNNING.get_or_init(Mutex::default).lock().expect("no thread panics with the handle") = None;
+    }
+}
+
+/// Makes Ctrl-C cancel the running statement. It ends the program if no statement runs, or if it comes twice within a
+/// second.
+fn cancel_on_interrupt() -> Result<()> {
+    static IS_SET: OnceLock<()> = OnceLock::new();
+    // The process can have only one handler.
+    if IS_SET.set(()).is_err() {
         return Ok(());
     }
     let last = Arc::new(Mutex::new(None::<Instant>));
@@ -116,12 +170,11 @@ fn cancel_on_interrupt(handle: CancelHandle) -> Result<()> {
         let mut last = last.lock().expect("no thread panics with the time");
         // A statement may not notice the cancellation soon enough, so the user needs a way out. For example, it may be
         // waiting for a disk.
-        if last.is_some_and(|last| last.elapsed() < Duration::from_secs(1)) {
-            std::process::exit(130);
-        }
+        let is_repeated = last.is_some_and(|last| last.elapsed() < Duration::from_secs(1));
         *last = Some(Instant::now());
-        if let Some(handle) = RUNNING.get().and_then(|running| running.lock().ok()?.clone()) {
-            handle.cancel();
+        match RUNNING.get_or_init(Mutex::default).lock().expect("no thread panics with the handle").clone() {
+            Some(handle) if !is_repeated => handle.cancel(),
+            _ => std::process::exit(130),
         }
     };
     ctrlc::set_handler(on_interrupt).map_err(|error| Error::internal(format!("Ctrl-C cannot be caught: {error}")))

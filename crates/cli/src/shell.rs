@@ -11,12 +11,12 @@ use rustyline::{CompletionType, Config, Editor};
 use crate::commands::{self, Next};
 use crate::completion::CompletionWords;
 use crate::runner::Runner;
+use crate::terminal::{complain, say};
 
 /// Reads statements and commands until the user quits. Errors are shown, and the shell continues.
 pub(crate) fn run(database: &Database, runner: &mut Runner) -> Result<()> {
-    runner.paged = true;
     let place = database.path().map_or("memory".to_owned(), |path| path.display().to_string());
-    println!("Rowmill {} on {place}. \\? for help, \\q to quit.", env!("CARGO_PKG_VERSION"));
+    say(&format!("Rowmill {} on {place}. \\? for help, \\q to quit.\n", env!("CARGO_PKG_VERSION")))?;
     let config = Config::builder().completion_type(CompletionType::List).auto_add_history(false).build();
     let mut editor: Editor<CompletionWords, FileHistory> = Editor::with_config(config).map_err(terminal)?;
     editor.set_helper(Some(CompletionWords::new(database)));
@@ -29,8 +29,8 @@ pub(crate) fn run(database: &Database, runner: &mut Runner) -> Result<()> {
     loop {
         match editor.readline(&prompt(runner, !typed.is_empty())) {
             Ok(line) => {
-                // A backslash inside an unfinished statement is SQL, so we only accept commands at the beginning.
-                if typed.is_empty() && line.trim_start().starts_with('\\') {
+                // Inside of an unfinished statement, a backslash or a word is SQL.
+                if typed.is_empty() && commands::is_command(&line) {
                     let _ = editor.add_history_entry(line.trim());
                     match commands::run(&line, runner) {
                         Ok(Next::Continue) => {}
@@ -62,7 +62,7 @@ pub(crate) fn run(database: &Database, runner: &mut Runner) -> Result<()> {
         let _ = editor.save_history(history);
     }
     if runner.connection.transaction_state() != TransactionState::Idle {
-        eprintln!("The open transaction was rolled back.");
+        complain("The open transaction was rolled back.");
     }
     Ok(())
 }
@@ -79,8 +79,9 @@ fn history_file() -> Option<PathBuf> {
     std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".rowmill_history"))
 }
 
-fn show(error: &Error) {
-    eprintln!("ERROR {}: {error}", error.sqlstate());
+/// Prints an error.
+pub(crate) fn show(error: &Error) {
+    complain(&format!("ERROR {}: {error}", error.sqlstate()));
 }
 
 fn terminal(error: ReadlineError) -> Error {

@@ -3,14 +3,17 @@
 mod csv;
 mod json;
 mod line;
+mod screen;
 mod table;
 
 use std::io::Write;
 
 use clap::ValueEnum;
+use rowmill::Result;
 use rowmill::arrow::array::RecordBatch;
 use rowmill::arrow::datatypes::Schema;
-use rowmill::{Error, Result};
+
+use crate::terminal::output_error;
 
 /// The format in which results are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -50,6 +53,14 @@ impl Format {
         }
     }
 
+    /// A printer for a result with `schema` on a screen of this width. Tables are made to fit it.
+    pub(crate) fn screen_printer(self, schema: &Schema, columns: usize) -> Box<dyn Printer> {
+        match self {
+            Format::Table => Box::new(screen::ScreenPrinter::new(schema, columns)),
+            other => other.printer(schema),
+        }
+    }
+
     /// Whether people read the format. For them we also print the outcome of statements without rows.
     pub(crate) fn is_for_people(self) -> bool {
         matches!(self, Format::Table | Format::Markdown | Format::Line)
@@ -58,7 +69,7 @@ impl Format {
 
 /// Writes text to the output.
 fn put(out: &mut dyn Write, text: &str) -> Result<()> {
-    out.write_all(text.as_bytes()).map_err(|error| Error::io("the output", &error))
+    out.write_all(text.as_bytes()).map_err(|error| output_error(&error))
 }
 
 /// The names of the columns.

@@ -1,0 +1,33 @@
+//! The time that a query takes, without the time in which its result is printed or looked at.
+
+use std::time::{Duration, Instant};
+
+/// Adds up the time of a query.
+#[derive(Debug)]
+pub(crate) struct Stopwatch {
+    spent: Duration,
+    since: Option<Instant>,
+}
+
+impl Stopwatch {
+    /// A stopwatch that runs.
+    pub(crate) fn started() -> Stopwatch {
+        Stopwatch { spent: Duration::ZERO, since: Some(Instant::now()) }
+    }
+
+    pub(crate) fn stop(&mut self) {
+        self.spent += self.since.take().map_or(Duration::ZERO, |since| since.elapsed());
+    }
+
+    /// Runs `work` and counts its time.
+    pub(crate) fn count<T>(&mut self, work: impl FnOnce() -> T) -> T {
+        self.since.get_or_insert_with(Instant::now);
+        let result = work();
+        self.stop();
+        result
+    }
+
+    pub(crate) fn spent(&self) -> Duration {
+        self.spent
+    }
+}

@@ -1,0 +1,10 @@
+//! The shell from outside: in a pseudo-terminal, through pipes, and its output formats beside golden files.
+
+mod formats;
+mod pipes;
+mod prompt;
+mod screen;
+mod terminal;
+
+/// The path of the shell.
+const SHELL: &str = env!("CARGO_BIN_EXE_rowmill");

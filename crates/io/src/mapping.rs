@@ -39,8 +39,8 @@ use rowmill_base::{Error, ErrorKind, Result};
 
 const _: () = assert!(size_of::<usize>() == 8, "mappings need a 64-bit address space");
 
-/// The least address space of a mapping. A process has 2^17 times this much.
-const CAPACITY_MIN: u64 = 1 << 30;
+/// The least address space of a mapping. A process has 2^17 times this much. Miri takes memory for all of it.
+const CAPACITY_MIN: u64 = if cfg!(miri) { 1 << 20 } else { 1 << 30 };
 
 /// A file, or a file of a memory disk, as memory. See the header of `mapping.rs` for how it grows.
 pub struct Mapping {
@@ -330,8 +330,9 @@ impl Region {
     }
 
     fn anonymous(len: usize) -> io::Result<Region> {
-        // NORESERVE, because most of the address space is never touched.
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANON | libc::MAP_NORESERVE;
+        // NORESERVE, because most of the address space is never touched. Miri does not know it.
+        let no_reserve = if cfg!(miri) { 0 } else { libc::MAP_NORESERVE };
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANON | no_reserve;
         Region::map(len, libc::PROT_READ | libc::PROT_WRITE, flags, -1)
     }
 
@@ -354,7 +355,8 @@ impl Region {
         unsafe { self.start.as_ptr().add(offset as usize) }
     }
 
-    #[cfg(target_os = "linux")]
+    // Miri knows no advice about memory.
+    #[cfg(all(target_os = "linux", not(miri)))]
     fn populate(&self, offset: usize, len: usize) -> Populated {
         let page = page_len() as usize;
         let first = offset / page * page;
@@ -377,14 +379,14 @@ impl Region {
         }
     }
 
-    #[cfg(not(target_os = "linux"))]
+    #[cfg(any(not(target_os = "linux"), miri))]
     fn populate(&self, _offset: usize, _len: usize) -> Populated {
         Populated::Unsupported
     }
 
     /// Drops whole pages of anonymous memory, which read as zeros afterwards. Returns false if the system does not
     /// promise that.
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", not(miri)))]
     fn discard_pages(&self, offset: u64, len: u64) -> bool {
         let start = self.at(offset, len);
         // SAFETY: the range is inside the region and starts at a page. It is anonymous and private, so its bytes
@@ -392,7 +394,7 @@ impl Region {
         unsafe { libc::madvise(start.cast(), len as usize, libc::MADV_DONTNEED) == 0 }
     }
 
-    #[cfg(not(target_os = "linux"))]
+    #[cfg(any(not(target_os = "linux"), miri))]
     fn discard_pages(&self, _offset: u64, _len: u64) -> bool {
         false
     }
@@ -407,7 +409,7 @@ impl Drop for Region {
     }
 }
 
-#[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+#[cfg_attr(any(not(target_os = "linux"), miri), allow(dead_code))]
 enum Populated {
     Yes,
     Failed(io::Error),

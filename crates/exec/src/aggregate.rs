@@ -9,7 +9,8 @@
 //!   `mode.rs` is an example.
 //!
 //! To add an aggregate, write an entry in the file of its family, or write a new file and name its list in
-//! [`FAMILIES`]. The documentation and the example of the entry appear in `SHOW FUNCTIONS`, and a test runs the example.
+//! [`FAMILIES`]. The documentation and the example of the entry appear in `SHOW FUNCTIONS`, and a test runs the
+//! example.
 
 mod approximate;
 mod bits;

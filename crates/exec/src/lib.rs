@@ -1,5 +1,19 @@
 //! The execution engine. It reads [`rowmill_storage::TableSource`]s by page frames, and evaluates expressions once per
 //! distinct value where possible.
+//!
+//! The modules, in the order in which a query passes them:
+//!
+//! - `operator`: makes operators of a plan. `batch`: the interface between operators. `collect`: runs them to the end.
+//! - `workers`, `share`, `phase`, `spin`: threads, and the work that they share.
+//! - `scan`: rows of tables by page frames. `predicate`, `like`, `key_filter`, `lookahead`: the rows that need not be
+//!   read.
+//! - `expression`, `function`, `arithmetic`, `case`: values of expressions. `filter`, `project`: batches of them.
+//! - `values`, `series`, `unnest`, `shared`, `recursive`: other sources of rows.
+//! - `group`, `aggregate`, `expand`, `first_rows`: groupings. `window`: windows.
+//! - `join`, `single_row`: joins, and the check of scalar subqueries. `union`, `set_all`: set operations.
+//! - `sort`, `limit`: orders and limits.
+//! - `hash`, `numbers`, `row_keys`, `row_set`: keys of rows, which the operators above share.
+//! - `forced`: makes operators take a certain way, for tests.
 
 pub mod aggregate;
 pub mod arithmetic;

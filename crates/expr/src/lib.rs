@@ -7,6 +7,7 @@
 //! - `fold`: constant folding, and facts for the optimizer: whether an expression can fail, whether it can be NULL.
 //! - `evaluator`: computes the values of an expression for a batch.
 //! - `kernels`: arithmetic, comparisons, LIKE and casts, shared by batches and single rows.
+//! - `regexp`: regular expressions, with a matcher of our own for the usual ones.
 //! - `kinds`: properties of types that all of them need, and errors that name a type.
 //! - `display`: the SQL text of an expression.
 //! - `text`: the text form of every type, read and written. No other code may read values from text.

@@ -1,5 +1,14 @@
 //! The plans that the planner hands to the engine. This crate has only data: no I/O and no execution, so neither
 //! side can hide behaviour in it.
+//!
+//! The modules, in the order in which a query passes them:
+//!
+//! - `scalar_expr`: the typed expression. `function`, `item_function`, `aggregate`: what expressions call, as data.
+//! - `logical`, `logical_text`: the logical plan, and its text.
+//! - `join_order`: the order in which joined relations are read.
+//! - `node`: the physical plan, a tree of operators. `group`, `window`: its largest operators. `predicate`: conditions
+//!   that a scan checks itself. `text`: its text for EXPLAIN.
+//! - `program`: the plan of a prepared statement on keyed tables.
 
 pub mod aggregate;
 pub mod function;

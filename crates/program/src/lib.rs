@@ -22,7 +22,16 @@
 //! result is not compiled. A statement that turns out to hold many rows stops before it has changed any of them. In
 //! both cases the error is [`Unsupported`](rowmill_base::ErrorKind), and the caller should run the statement with the
 //! general engine.
-//! given up before it has changed any; both are [`Unsupported`](rowmill_base::ErrorKind), and to be run by that engine.
+//!
+//! The modules, in the order in which a statement passes them:
+//!
+//! - `compiled`: a program that is ready to run, and the entries to its runs.
+//! - `scratch`, `recycled`: memory that is kept from run to run. `pace`: when a run must stop.
+//! - `key_value`, `access`: the key or range of a lookup, and its rows.
+//! - `read`: nested loops over lookups. `expr`, `number`, `texts`: values of rows.
+//! - `groups`, `aggregate`, `windows`: values over several rows.
+//! - `output`, `result_rows`, `arrays`: the result, its memory, and its form outside of the program.
+//! - `change`, `insert`: statements that write.
 
 mod access;
 mod aggregate;

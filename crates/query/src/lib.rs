@@ -4,6 +4,18 @@
 //! syntax tree -> binder -> logical plan -> optimizer -> logical plan -> lowering -> physical plan
 //! ```
 //!
+//! The modules, in the order in which a query passes them:
+//!
+//! - `catalog`: what the binder asks the database.
+//! - `binder`: from the syntax tree to a logical plan. One file for each kind of clause or expression.
+//!   `parameters`: puts values in the places of parameters.
+//! - `optimizer`: rules over the logical plan, one file each. `column_set`: sets of columns, which most rules use.
+//! - `estimate`: rows that an operator is expected to return.
+//! - `lower`: from the logical plan to the operators of the engine, one file for each kind of operator. `memory_rows`:
+//!   rows that are in memory already, as an input of a plan.
+//! - `program`: from the logical plan to a program, if the statement is on keyed tables.
+//! - `reuse`: plans that later runs of a statement can use.
+//!
 //! The catalog is a trait, so this crate does not depend on sessions and transactions and its tests need no
 //! database.
 

@@ -3,6 +3,16 @@
 //! From the outside in: a scan reads a [`TableSource`], which consists of [`Block`]s and [`OpenRun`]s. A block has one
 //! [`chunk::Chunk`] per column, in an [`Extent`] of the column's [`ColumnFile`]. All I/O must go through
 //! [`rowmill_io::Disk`].
+//!
+//! The modules, in the order in which a scan meets them:
+//!
+//! - `schema`: definitions of tables. `source`: the interface through which the engine scans them.
+//! - `block`, `block_owner`, `row_mask`: sealed rows, the owner that their chunks name, and masks of rows.
+//! - `chunk`: one column of one block. `encoding`, `strings`, `floats`: the bytes of its values.
+//! - `column_file`, `extent`: the file of a column, and the allocator of its space.
+//! - `open_run`, `run_codec`: recent rows, in memory and as bytes.
+//! - `block_writer`: makes a block of rows.
+//! - `keyed`: the bytes of keys and rows of keyed tables. `statistics`: what ANALYZE finds in them.
 
 mod block;
 mod block_owner;

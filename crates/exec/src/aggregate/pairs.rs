@@ -39,7 +39,8 @@ pub(super) static PAIRS: &[Aggregation] = &[
     Aggregation {
         spec: AggregateSpec {
             aliases: &["covar"],
-            doc: "The sum of the products of the distances of pairs (y, x) from their means, divided by the number of pairs minus one.",
+            doc: "The sum of the products of the distances of pairs (y, x) from their means, divided by the number of \
+                  pairs minus one.",
             example: ("covar_samp(y, x) FROM (VALUES (1, 2), (3, 6)) AS t(y, x)", "4.0"),
             ..pair("covar_samp", doubles)
         },

@@ -1,5 +1,7 @@
 //! The project's documents must only name paths that exist.
 
+use std::path::Path;
+
 use crate::source_root;
 
 const PAGES: &[&str] = &[
@@ -11,6 +13,9 @@ const PAGES: &[&str] = &[
     "docs/testing.md",
     "docs/file-format.md",
     "docs/sql-semantics.md",
+    "docs/durability.md",
+    "docs/settings.md",
+    "docs/statements.md",
 ];
 
 /// Returns the words between backticks that look like a path of the repository.
@@ -31,6 +36,35 @@ fn every_path_on_a_page_exists() {
         missing.extend(names(&text).filter(|name| !root.join(name).exists()).map(|name| format!("{page}: {name}")));
     }
     assert!(missing.is_empty(), "documents name paths that do not exist:\n{}", missing.join("\n"));
+}
+
+/// The most source files of a crate without a map.
+const FILES_WITHOUT_MAP_MAX: usize = 20;
+
+/// Returns the number of source files below `folder`.
+fn sources(folder: &Path) -> usize {
+    let entries = std::fs::read_dir(folder).expect("a folder of sources").map(|entry| entry.expect("an entry").path());
+    entries.map(|path| if path.is_dir() { sources(&path) } else { 1 }).sum()
+}
+
+#[test]
+fn every_large_crate_has_a_map_of_its_modules() {
+    let mut missing = Vec::new();
+    for entry in std::fs::read_dir(source_root().join("crates")).expect("the crates") {
+        let folder = entry.expect("an entry").path().join("src");
+        if sources(&folder) <= FILES_WITHOUT_MAP_MAX {
+            continue;
+        }
+        let text = std::fs::read_to_string(folder.join("lib.rs")).expect("a library");
+        let map: String = text.lines().filter(|line| line.starts_with("//!")).collect();
+        let without_tests = text.replace("#[cfg(test)]\nmod ", "");
+        let modules = without_tests.lines().filter_map(|line| line.trim_start_matches("pub ").strip_prefix("mod "));
+        let modules = modules.map(|module| module.trim_end_matches(';'));
+        let lost =
+            modules.filter(|module| !map.contains(&format!("`{module}`")) && !map.contains(&format!("[`{module}")));
+        missing.extend(lost.map(|module| format!("{}: {module}", folder.display())));
+    }
+    assert!(missing.is_empty(), "the maps at the top of these libraries lack modules:\n{}", missing.join("\n"));
 }
 
 #[test]

@@ -156,9 +156,12 @@ fn to_places(arguments: &[Operand], kind: &DataType, rows: usize, direction: Dir
         DataType::Float32 => {
             let values = NumberArgument::new::<Float32Type>(&arguments[0]);
             numbers::<Float32Type>(arguments, kind, rows, |row| {
-                // We round the shortest text of the REAL, so that 0.15 is rounded as 0.15 and not as 0.15000000596.
                 let value = values.at(row);
-                let value = value.to_string().parse().unwrap_or(f64::from(value));
+                // We cut the shortest text of the REAL, so that 8.2 is cut as 8.2 and not as 8.199999809.
+                let value = match direction {
+                    Direction::HalfAwayFromZero => f64::from(value),
+                    _ => value.to_string().parse().unwrap_or(f64::from(value)),
+                };
                 Ok(float_to_places(value, places.at(row), direction) as f32)
             })
         }
@@ -227,6 +230,9 @@ fn float_to_places(value: f64, places: i64, direction: Direction) -> f64 {
     if places > 308 || !value.is_finite() {
         return canonical(value);
     }
+    if direction == Direction::HalfAwayFromZero && places.abs() <= EXACT_PLACES_MAX {
+        return canonical(nearest(value, places));
+    }
     let rounded = if places >= 0 {
         let factor = 10_f64.powi(places);
         let scaled = value * factor;
@@ -237,4 +243,28 @@ fn float_to_places(value: f64, places: i64, direction: Direction) -> f64 {
         if factor.is_finite() { direction.float(value / factor) * factor } else { 0.0 }
     };
     canonical(rounded)
+}
+
+/// Powers of ten up to this one are doubles.
+const EXACT_PLACES_MAX: i32 = 22;
+
+/// Rounds a float to the nearest number with `places` digits, and a tie away from zero. The exact value of the float
+/// decides, as in DuckDB. For example, the double 5.05 is a little less than 5.05 and becomes 5.0.
+fn nearest(value: f64, places: i32) -> f64 {
+    let factor = 10_f64.powi(places.abs());
+    if places < 0 {
+        let rest = value % factor;
+        let away = if 2.0 * rest.abs() >= factor { factor.copysign(value) } else { 0.0 };
+        return value - rest + away;
+    }
+    let scaled = value * factor;
+    // The distance to the next double is then at least one unit of the last digit that is kept.
+    if scaled.abs() >= (1_u64 << 53) as f64 {
+        return value;
+    }
+    // `error` is what the product lost. It decides only if the product looks like a tie.
+    let one = 1_f64.copysign(value);
+    let (whole, error) = (scaled.trunc(), value.mul_add(factor, -scaled) * one);
+    let is_away = (scaled - whole).abs() - 0.5 + error >= 0.0;
+    (whole + if is_away { one } else { 0.0 }) / factor
 }

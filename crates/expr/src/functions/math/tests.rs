@@ -88,6 +88,14 @@ fn floats_are_rounded_half_away_from_zero() {
     assert_eq!(shown("round", &[numbers()]), ["3.0", "-3.0", "1.0", "NaN", "inf", "NULL"]);
     assert_eq!(shown("round", &[numbers(), constant(1)])[..2], ["2.5", "-2.5"]);
     assert_eq!(shown("round", &[double([Some(1234.5), Some(1e300)]), constant(-2)]), ["1200.0", "1e300"]);
+    let exact = double([5.05, 5.15, 0.25, -0.25, -5.05, 2.675, 123456.789].map(Some));
+    assert_eq!(shown("round", &[exact, constant(1)]), ["5.0", "5.2", "0.3", "-0.3", "-5.0", "2.7", "123456.8"]);
+    let exact = double([2.675, 1.015, 8.345, 709.7275].map(Some));
+    assert_eq!(shown("round", &[exact, constant(2)]), ["2.67", "1.01", "8.35", "709.73"]);
+    let beside = double([Some(1250.0), Some(1249.9999999999998), Some(-1250.0)]);
+    assert_eq!(shown("round", &[beside, constant(-2)]), ["1300.0", "1200.0", "-1300.0"]);
+    assert_eq!(shown("round", &[double([Some(123456.789)]), constant(20)]), ["123456.789"]);
+    assert_eq!(shown("round", &[double([Some(59181.791738296626)]), constant(11)]), ["59181.79173829663"]);
     assert_eq!(shown("round", &[double([Some(1e300), Some(5e-324)]), constant(310)]), ["1e300", "5e-324"]);
     assert_eq!(shown("round", &[double([Some(1.5)]), constant(i64::MAX)]), ["1.5"]);
     assert_eq!(shown("round", &[double([Some(1.5)]), constant(i64::MIN)]), ["0.0"]);

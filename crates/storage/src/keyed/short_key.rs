@@ -18,7 +18,7 @@
 
 use std::hash::Hasher;
 
-use rowmill_base::{Error, Result};
+use rowmill_base::{Error, Result, SqlType};
 use siphasher::sip128::{Hasher128, SipHasher24};
 
 use super::key::KeyCodec;
@@ -32,6 +32,9 @@ pub const SHORT_HASH_BYTES: usize = 16;
 
 /// The size of shortened columns in bytes.
 pub const SHORT_BYTES: usize = SHORT_PREFIX_BYTES + SHORT_HASH_BYTES;
+
+/// The bytes after a string that end it.
+const STRING_END_BYTES: usize = 2;
 
 /// The bit of the last byte of the hash that is set if a column is NULL.
 const HAS_NULL: u8 = 1 << 7;
@@ -74,8 +77,13 @@ impl KeyCodec {
     /// Whether the first `parts` parts of any key may be too long to be stored whole.
     pub fn may_be_short(&self, parts: usize) -> bool {
         let widths = self.forms[..parts].iter().zip(&self.parts).map(|(form, part)| {
+            let width = match part.kind {
+                // A character has at most four bytes. That includes a zero, which is stored with a byte after it.
+                SqlType::Text { chars_max: Some(chars) } => STRING_END_BYTES + 4 * chars as usize,
+                _ => form.width()?,
+            };
             // A nullable part begins with a byte of its own.
-            Some(form.width()? + usize::from(part.nullable))
+            Some(width + usize::from(part.nullable))
         });
         widths.sum::<Option<usize>>().is_none_or(|bytes| bytes > SHORT_PREFIX_BYTES)
     }

@@ -161,3 +161,18 @@ fn a_range_of_one_long_value_is_the_range_of_its_hash() {
     let (_, key) = keys(&codec, &(vec![Some(text)], 7));
     assert_eq!(kept, KeyRange::of_prefix(&key[..HEAD.len() + SHORT_BYTES]));
 }
+
+#[test]
+fn texts_with_a_short_limit_are_never_shortened() {
+    let codec = |chars| {
+        let kind = SqlType::Text { chars_max: Some(chars) };
+        KeyCodec::new(&[KeyPart { kind, nullable: true, descending: false }, KeyPart::new(SqlType::Int64)]).unwrap()
+    };
+    assert!(codec(256).may_be_short(1));
+    assert!(!codec(255).may_be_short(1));
+    for longest in ["\u{10ffff}", "\0", "é"].map(|text| text.repeat(255)) {
+        let mut key = HEAD.to_vec();
+        codec(255).encode(&[ValueRef::Text(&longest)], &mut key).unwrap();
+        assert!(!codec(255).shorten(1, HEAD.len(), &mut key).unwrap());
+    }
+}

@@ -7,6 +7,7 @@ use std::ops::Bound;
 
 use proptest::prelude::*;
 use rowmill_base::{Cancel, CommitId, Error, ErrorKind};
+use rowmill_storage::keyed::ByteRows;
 
 use super::{BaseChecked, BaseRead, KEY_LEN_MAX, LmdbBase, LmdbOptions, MemoryBase, OrderedBase, Reader, WriteBatch};
 
@@ -63,6 +64,26 @@ fn calls_read_the_same(base: &dyn OrderedBase) {
         assert_eq!(by_calls.get(key).unwrap().as_ref(), Some(value));
         assert_eq!(entries(&*by_calls, &key[..1]), entries(&*read, &key[..1]));
     }
+    // Keys that do not exist are between those that do. Each is asked for twice, in a strange order.
+    let mut keys = ByteRows::new();
+    for (key, _) in &all {
+        keys.push(key);
+        if key.len() < KEY_LEN_MAX {
+            keys.push(&[&key[..], &[0]].concat());
+        }
+    }
+    let wanted: Vec<usize> = (0..2 * keys.len()).map(|at| at * 7 % keys.len()).collect();
+    let found = |read: &dyn BaseRead| {
+        let mut found = Vec::new();
+        read.get_several(&keys, &wanted, &mut |at, value| found.push((at, value.to_vec()))).unwrap();
+        found.sort();
+        found
+    };
+    let expected = wanted.iter().filter_map(|at| Some((*at, read.get(keys.get(*at)).unwrap()?)));
+    let mut expected: Vec<_> = expected.collect();
+    expected.sort();
+    assert_eq!(found(&*read), expected);
+    assert_eq!(found(&*by_calls), expected);
 }
 
 fn a_new_base_is_empty(base: &dyn OrderedBase) {

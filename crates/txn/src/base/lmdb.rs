@@ -45,6 +45,7 @@ use heed::{Env, MdbError, RoTxn, RwTxn, WithoutTls};
 use parking_lot::{Mutex, RwLock};
 use rowmill_base::{Cancel, CommitId, Error, ErrorKind, Result};
 use rowmill_io::DirectoryLock;
+use rowmill_storage::keyed::ByteRows;
 
 use super::gate::{Entered, Gate};
 use super::lmdb_by_calls::ReadByCalls;
@@ -55,7 +56,7 @@ use super::lmdb_numbers::numbers;
 use super::lmdb_pages::{check_pages, free_space};
 use super::lmdb_readers::ReaderTable;
 use super::lmdb_run::{RUN_KEYS_MIN, find_run, take_out};
-use super::lmdb_tree::{MappedTree, TreeReader};
+use super::lmdb_tree::{LOOKUPS_AT_ONCE, MappedTree, TreeReader};
 use super::sealed_value::{seal, unseal};
 use super::{
     BaseChecked, BaseCopy, BaseRead, BaseSpace, Operation, OrderedBase, Reader, Visitor, WriteBatch, check_batch,
@@ -602,6 +603,23 @@ impl BaseRead for LmdbRead {
         let Some(stored) = self.stored(key)? else { return Ok(false) };
         out.extend_from_slice(unseal(key, stored, &self.base.file)?);
         Ok(true)
+    }
+
+    fn get_several(&self, keys: &ByteRows, wanted: &[usize], found: &mut dyn FnMut(usize, &[u8])) -> Result<()> {
+        for wanted in wanted.chunks(LOOKUPS_AT_ONCE) {
+            let mut several = [&[][..]; LOOKUPS_AT_ONCE];
+            for (several, at) in several.iter_mut().zip(wanted) {
+                *several = keys.get(*at);
+                super::check_key(several)?;
+            }
+            let values = self.tree.get_several(&several[..wanted.len()])?;
+            for ((at, key), stored) in wanted.iter().zip(several).zip(values) {
+                if let Some(stored) = stored {
+                    found(*at, unseal(key, stored, &self.base.file)?);
+                }
+            }
+        }
+        Ok(())
     }
 
     fn scan(&self, prefix: &[u8], visit: &mut Visitor<'_>) -> Result<()> {

@@ -1,8 +1,8 @@
 //! Reads the tree of a base directly from the pages of the mapped file.
 //!
 //! LMDB's own cursor is allocated for each range, begins each search at the root, and needs a call for each entry.
-//! A [`TreeReader`] keeps the path from the root to the last entry that it returned, because the next key is usually
-//! near:
+//! A [`TreeReader`] keeps, for each of a few indexes, the path from the root to the last entry that it returned,
+//! because the next key is usually near:
 //!
 //! ```text
 //! root         | m | t |            a key between the first and the last key of a page on the path is searched for
@@ -17,6 +17,8 @@
 //! The caller must hold an LMDB transaction on the state that it reads, so that LMDB does not overwrite pages of that
 //! state.
 
+mod lookups;
+
 use std::cell::Cell;
 use std::cmp::Ordering;
 use std::fmt;
@@ -27,11 +29,12 @@ use parking_lot::Mutex;
 use rowmill_base::{Error, Result};
 use rowmill_io::{Disk, Mapping, RealDisk};
 
+pub(super) use self::lookups::LOOKUPS_AT_ONCE;
 use super::Visitor;
 use super::lmdb_pages::{
     BIG_VALUE, BRANCH, HEADER_LEN, LEAF, NO_PAGE, NODE_LEN, OVERFLOW, Pages, TreeRoot, u16_at, u32_at, u64_at,
 };
-use crate::key_bytes::{common_bytes, head_of};
+use crate::key_bytes::{common_bytes, compare, head_of};
 
 /// The file of a base, mapped for reading.
 pub(super) struct MappedTree {
@@ -80,7 +83,7 @@ impl MappedTree {
                 root
             }
         };
-        Ok(Some(TreeReader { mapping: Arc::clone(&newest.mapping), root, path: Cell::default() }))
+        Ok(Some(TreeReader { mapping: Arc::clone(&newest.mapping), root, paths: Default::default() }))
     }
 }
 
@@ -94,9 +97,16 @@ impl fmt::Debug for MappedTree {
 pub(super) struct TreeReader {
     mapping: Arc<Mapping>,
     root: TreeRoot,
-    /// The path to the entry that was visited last.
-    path: Cell<Path>,
+    /// The paths to the entries that were visited last. A join reads several indexes in turns, so each has its own
+    /// path, or shares one with few others.
+    paths: [Cell<Path>; PATHS],
 }
+
+/// The number of paths that a reader keeps.
+const PATHS: usize = 8;
+
+/// The place of the byte that selects a path: in the keys of keyed tables, the last byte of the index's id.
+const PATH_BYTE: usize = 4;
 
 /// The nodes that lead to an entry, root first. Empty before the first search and after a failed one.
 #[derive(Debug, Default)]
@@ -179,12 +189,67 @@ impl<'m> Page<'m> {
         Ok(bounds.into_iter().map(|bound| common_bytes(key, bound)).fold(usize::MAX, usize::min).max(known))
     }
 
-    /// Whether `key` certainly belongs below this page, judged by the page's own keys.
+    /// Whether `key` certainly belongs below this branch, judged by the branch's own keys.
     #[inline]
-    fn is_around(&self, key: &[u8], is_leaf: bool) -> Result<bool> {
+    fn is_around(&self, key: &[u8]) -> Result<bool> {
         // LMDB does not keep the first key of a branch. A key less than the second key may be in an earlier page.
-        let first = usize::from(!is_leaf);
-        Ok(self.nodes > first && self.key(first)? <= key && key <= self.key(self.nodes - 1)?)
+        let is_inside = |at: usize, side: Ordering| Ok::<_, Error>(compare(self.key(at)?, key) != side);
+        Ok(self.nodes > 1 && is_inside(self.nodes - 1, Ordering::Less)? && is_inside(1, Ordering::Greater)?)
+    }
+
+    #[inline]
+    fn is_before(&self, at: usize, key: &[u8]) -> Result<bool> {
+        Ok(compare(self.key(at)?, key).is_lt())
+    }
+
+    /// Returns the first node of this leaf whose key is not less than `key`. Looks near node `from` first, because the
+    /// next key is usually near. Returns `None` if the node may be in another leaf.
+    #[inline]
+    fn search_near(&self, from: usize, key: &[u8]) -> Result<Option<usize>> {
+        if from >= self.nodes {
+            return Ok(None);
+        }
+        if self.is_before(from, key)? {
+            let is_here = !self.is_before(self.nodes - 1, key)?;
+            return is_here.then(|| self.search_up(from, key)).transpose();
+        }
+        let is_here = compare(self.key(0)?, key).is_le();
+        is_here.then(|| self.search_down(from, key)).transpose()
+    }
+
+    /// Returns the first node after `from` whose key is not less than `key`, or the number of nodes if there is none.
+    /// The key of `from` must be less. Goes up in steps that double.
+    fn search_up(&self, from: usize, key: &[u8]) -> Result<usize> {
+        let (mut low, mut high, mut step) = (from + 1, from + 1, 1);
+        while high < self.nodes && self.is_before(high, key)? {
+            (low, high, step) = (high + 1, high + step + 1, 2 * step);
+        }
+        self.search_between(low, high.min(self.nodes), key)
+    }
+
+    /// Returns the first node whose key is not less than `key`. The key of `from` must not be less. Goes down in steps
+    /// that double.
+    fn search_down(&self, from: usize, key: &[u8]) -> Result<usize> {
+        let (mut low, mut high, mut step) = (from, from, 1);
+        while low > 0 {
+            low = low.saturating_sub(step);
+            if self.is_before(low, key)? {
+                low += 1;
+                break;
+            }
+            (high, step) = (low, 2 * step);
+        }
+        self.search_between(low, high, key)
+    }
+
+    /// Returns the first node from `low` on whose key is not less than `key`, or `high` if there is none before it.
+    #[inline]
+    fn search_between(&self, mut low: usize, mut high: usize, key: &[u8]) -> Result<usize> {
+        while low < high {
+            let middle = low.midpoint(high);
+            if self.is_before(middle, key)? { low = middle + 1 } else { high = middle }
+        }
+        Ok(low)
     }
 
     #[cold]
@@ -202,22 +267,25 @@ fn damage(page: u64, what: &str) -> Error {
 impl TreeReader {
     /// Returns the value of `key` as stored, with its checksum.
     pub(super) fn get(&self, key: &[u8]) -> Result<Option<&[u8]>> {
-        self.with_path(|path| {
-            if !self.seek(path, key)? {
-                return Ok(None);
-            }
-            let (page, node) = self.leaf(path)?;
-            match page.key(node)? == key {
-                true => self.value(&page, node).map(Some),
-                false => Ok(None),
-            }
+        self.with_path(key, |path| match self.seek(path, key)? {
+            true => self.value_at(path, key),
+            false => Ok(None),
         })
+    }
+
+    /// The value of the entry to which the path leads, if its key is `key`.
+    fn value_at(&self, path: &Path, key: &[u8]) -> Result<Option<&[u8]>> {
+        let (page, node) = self.leaf(path)?;
+        match compare(page.key(node)?, key) {
+            Ordering::Equal => self.value(&page, node).map(Some),
+            _ => Ok(None),
+        }
     }
 
     /// Visits the entries from `start` up to, but not including, `end` (no upper bound if it is empty) until the
     /// visitor returns `false`. With `backward` it begins with the last entry and goes down.
     pub(super) fn visit(&self, start: &[u8], end: &[u8], backward: bool, visit: &mut Visitor<'_>) -> Result<()> {
-        self.with_path(|path| {
+        self.with_path(start, |path| {
             let mut is_there = self.begin(path, start, end, backward)?;
             while is_there {
                 let (page, mut node) = self.leaf(path)?;
@@ -252,20 +320,23 @@ impl TreeReader {
         keys_max: usize,
         last: &mut Vec<u8>,
     ) -> Result<usize> {
-        self.with_path(|path| {
+        self.with_path(start, |path| {
             let mut passed = 0;
             let mut is_there = keys_max > 0 && self.begin(path, start, end, backward)?;
             while is_there {
                 let (page, node) = self.leaf(path)?;
-                // How many entries of this leaf are in the range, counted from the current node in the direction of the
-                // scan. If the leaf's outermost key is inside, all of them are, and no search is needed.
-                let in_range = match backward {
-                    true if page.key(0)? >= start => node + 1,
-                    true => (node + 1).saturating_sub(page.search(0, start, false, 0)?),
-                    false if end.is_empty() || page.key(page.nodes - 1)? < end => page.nodes - node,
-                    false => page.search(node, end, false, 0)? - node,
+                // How many entries of this leaf are left in the direction of the scan, from the current node on, and
+                // how many of those are wanted. If the last of these is inside of the range, all of them are, and no
+                // search is needed.
+                let left = if backward { node + 1 } else { page.nodes - node };
+                let wanted = left.min(keys_max - passed);
+                let last_wanted = if backward { node + 1 - wanted } else { node + wanted - 1 };
+                let taken = match backward {
+                    _ if !is_outside(page.key(last_wanted)?, start, end, backward) => wanted,
+                    _ if is_outside(page.key(node)?, start, end, backward) => 0,
+                    true => node + 1 - page.search_down(node, start)?,
+                    false => page.search_up(node, end)? - node,
                 };
-                let taken = in_range.min(keys_max - passed);
                 passed += taken;
                 if taken > 0 {
                     path.stand_at(if backward { node + 1 - taken } else { node + taken - 1 });
@@ -275,8 +346,7 @@ impl TreeReader {
                     last.extend_from_slice(page.key(self.leaf(path)?.1)?);
                     break;
                 }
-                let is_whole = in_range == if backward { node + 1 } else { page.nodes - node };
-                is_there = is_whole && self.advance(path, backward)?;
+                is_there = taken == left && self.advance(path, backward)?;
             }
             Ok(passed)
         })
@@ -295,23 +365,39 @@ impl TreeReader {
         }
     }
 
-    /// Calls `search` with the path of the last search. After an error the path stays empty, because it may be invalid.
-    fn with_path<T>(&self, search: impl FnOnce(&mut Path) -> Result<T>) -> Result<T> {
-        let mut path = self.path.take();
+    /// Calls `search` with the path of the last search in the index of `key`. After an error the path stays empty,
+    /// because it may be invalid.
+    fn with_path<T>(&self, key: &[u8], search: impl FnOnce(&mut Path) -> Result<T>) -> Result<T> {
+        let kept = &self.paths[usize::from(key.get(PATH_BYTE).copied().unwrap_or_default()) % PATHS];
+        let mut path = kept.take();
         let found = search(&mut path)?;
-        self.path.set(path);
+        kept.set(path);
         Ok(found)
+    }
+
+    /// Goes to the first entry whose key is not less than `key` if the path leads to its leaf already. Returns whether
+    /// it does.
+    #[inline]
+    fn goes_near(&self, path: &mut Path, key: &[u8]) -> Result<bool> {
+        if path.0.is_empty() || path.0.len() < usize::from(self.root.depth) {
+            return Ok(false);
+        }
+        let (page, node) = self.leaf(path)?;
+        let near = page.search_near(node, key)?;
+        if let Some(near) = near {
+            path.stand_at(near);
+        }
+        Ok(near.is_some())
     }
 
     /// Goes to the first entry whose key is not less than `key`. Returns whether such an entry exists.
     fn seek(&self, path: &mut Path, key: &[u8]) -> Result<bool> {
-        // Climb from the leaf to the lowest page that certainly covers `key`. The root needs no check.
-        let mut levels = path.0.len();
-        while levels > 1 {
-            let page = self.page(path.0[levels - 1].page, levels - 1)?;
-            if page.is_around(key, levels == usize::from(self.root.depth))? {
-                break;
-            }
+        if self.goes_near(path, key)? {
+            return Ok(true);
+        }
+        let mut levels = path.0.len().min(usize::from(self.root.depth).saturating_sub(1));
+        // Climb to the lowest branch that certainly covers `key`. The root needs no check.
+        while levels > 1 && !self.page(path.0[levels - 1].page, levels - 1)?.is_around(key)? {
             levels -= 1;
         }
         path.0.truncate(levels);
@@ -456,7 +542,7 @@ impl Path {
 
 #[inline]
 fn is_outside(key: &[u8], start: &[u8], end: &[u8], backward: bool) -> bool {
-    if backward { key < start } else { !end.is_empty() && key >= end }
+    if backward { compare(key, start).is_lt() } else { !end.is_empty() && compare(key, end).is_ge() }
 }
 
 #[cfg(test)]
@@ -496,6 +582,7 @@ mod tests {
             let (start, end) = (key(rng.random_range(0..KEYS)), key(rng.random_range(0..KEYS)));
             let backward = rng.random_bool(0.5);
             tree.get(&start)?;
+            tree.get_several(&[&start, &end, &key(rng.random_range(0..2 * KEYS))])?;
             tree.pass(&start, &end, backward, 500, &mut last)?;
             tree.visit(&start, &end, backward, &mut |_, _| {
                 entries += 1;

@@ -40,6 +40,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use rowmill_base::{Cancel, CommitId, Error, ErrorKind, Result};
+use rowmill_storage::keyed::ByteRows;
 
 pub use kind::BaseKind;
 pub use lmdb::{BASE_FILE, LmdbBase, LmdbOptions};
@@ -208,6 +209,19 @@ pub trait BaseRead: Send {
     /// Appends the value of `key` to `out`, and returns whether the key exists. Returns `Corrupt` if the value differs
     /// from the one written.
     fn append_value(&self, key: &[u8], out: &mut Vec<u8>) -> Result<bool>;
+
+    /// Looks up the keys at the places `wanted` of `keys`. Passes the place and the value of each key that exists to
+    /// `found`. This is faster than single look-ups for many keys of one index.
+    fn get_several(&self, keys: &ByteRows, wanted: &[usize], found: &mut dyn FnMut(usize, &[u8])) -> Result<()> {
+        let mut value = Vec::new();
+        for at in wanted {
+            value.clear();
+            if self.append_value(keys.get(*at), &mut value)? {
+                found(*at, &value);
+            }
+        }
+        Ok(())
+    }
 
     /// Visits the keys that start with `prefix` and their values, ascending, until the visitor returns `false` or
     /// fails.

@@ -50,6 +50,7 @@ pub struct IndexScan {
     backward: bool,
     scan: RangeScan,
     /// The range of stored entries to read, and the range that was asked for. `asked` is set only if the two differ.
+    /// Neither is set if the index never shortens its entries.
     kept: KeyRange,
     asked: KeyRange,
     fit: RangeFit,
@@ -57,7 +58,7 @@ pub struct IndexScan {
     entry: Vec<u8>,
     ahead: Vec<u8>,
     is_ahead: bool,
-    /// Whether all entries of the range are complete and asked for.
+    /// Whether the index never shortens its entries, so that all entries of the range are complete and asked for.
     is_plain: bool,
     found: FoundRow,
     /// Created when the first entries with the same prefix come.
@@ -93,6 +94,16 @@ impl IndexScan {
         order: IndexOrder,
     ) -> Result<()> {
         let of_index = codec.index(index)?;
+        (self.index, self.backward, self.is_ahead) = (index, backward, false);
+        if let Some(alike) = &mut self.alike {
+            alike.stop();
+        }
+        self.is_plain = !of_index.shortens;
+        if self.is_plain {
+            (self.fit, self.order) = (RangeFit::Exact, order);
+            self.scan.start(&range.start, &range.end, backward, first);
+            return Ok(());
+        }
         self.fit = of_index.kept_range(range, &mut self.kept)?;
         if self.fit != RangeFit::Exact {
             self.asked.start.clone_from(&range.start);
@@ -100,11 +111,6 @@ impl IndexScan {
         }
         // All entries have the same value, so they are stored in the order of primary keys and need no sort.
         self.order = if self.fit == RangeFit::OneValue { IndexOrder::Kept } else { order };
-        (self.index, self.backward, self.is_ahead) = (index, backward, false);
-        self.is_plain = !of_index.shortens && self.fit == RangeFit::Exact;
-        if let Some(alike) = &mut self.alike {
-            alike.stop();
-        }
         self.scan.start(&self.kept.start, &self.kept.end, backward, first);
         Ok(())
     }
@@ -157,7 +163,7 @@ impl IndexScan {
 
     /// The range of stored entries that the scan reads. Only for [`IndexOrder::Kept`].
     pub(crate) fn kept(&self) -> &KeyRange {
-        &self.kept
+        if self.is_plain { self.scan.whole() } else { &self.kept }
     }
 
     /// The stored entry of the row that was returned last. Only for [`IndexOrder::Kept`].

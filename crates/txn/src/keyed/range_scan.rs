@@ -125,6 +125,11 @@ impl RangeScan {
         (self.dead.keys, self.dead.is_over, self.dead.is_started) = (0, backward, false);
     }
 
+    /// The range for which the scan was started.
+    pub(super) fn whole(&self) -> &KeyRange {
+        &self.whole
+    }
+
     /// Returns the next key and its row, or `None` at the end of the range. All calls of one scan must pass a reader of
     /// the same snapshot.
     #[inline]
@@ -159,10 +164,23 @@ impl RangeScan {
         true
     }
 
+    /// Goes to the first key of the base's next batch, when only the base has keys left and reads are not recorded.
+    /// Returns whether there is one.
+    fn next_batch_of_base(&mut self, reader: &KeyedReader<'_>) -> Result<bool> {
+        let base = &mut self.feeds[BASE];
+        base.at += usize::from(std::mem::take(&mut base.is_given));
+        self.fill_base(reader)?;
+        let base = &mut self.feeds[BASE];
+        base.is_given = !base.is_at_end();
+        self.newest = BASE;
+        Ok(base.is_given)
+    }
+
     /// Goes to the next key of all three feeds. Returns whether there is one.
     fn next_of_all(&mut self, reader: &KeyedReader<'_>) -> Result<bool> {
-        if !std::mem::replace(&mut self.dead.is_started, true) {
-            self.pass_dead(reader);
+        // Most scans meet no recent write, so they have no keys to compare.
+        if self.is_of_base || self.begin_in_base(reader) {
+            return self.next_batch_of_base(reader);
         }
         // Each round takes the next key of all feeds. Deleted keys are counted and skipped.
         loop {
@@ -195,7 +213,7 @@ impl RangeScan {
             return Ok(0);
         }
         // If other feeds have keys, or reads are recorded, we look at each key.
-        if !self.is_of_base && !self.begin_in_base(reader)? {
+        if !self.is_of_base && !self.begin_in_base(reader) {
             return Ok(usize::from(self.next_of_all(reader)?));
         }
         let (whole, backward) = (&self.whole, self.backward);
@@ -208,6 +226,8 @@ impl RangeScan {
             (base.at, base.is_given) = (next + passed - 1, true);
             return Ok(passed);
         }
+        (base.at, base.is_given) = (next, false);
+        base.leave_batch(whole, backward);
         if base.is_done {
             return Ok(usize::from(self.next_of_all(reader)?));
         }
@@ -224,17 +244,20 @@ impl RangeScan {
         Ok(passed)
     }
 
-    /// Goes to the beginning of the range in the base and returns `true`, if no key was read yet, no other feed has
-    /// keys of the range, and reads are not recorded. Then the caller may skip keys without copying them.
-    fn begin_in_base(&mut self, reader: &KeyedReader<'_>) -> Result<bool> {
-        if reader.reads().is_some() || std::mem::replace(&mut self.dead.is_started, true) {
-            return Ok(false);
+    /// Begins the scan if no key was read yet. Returns whether only the base has keys of the range and reads are not
+    /// recorded: then keys of the base need no comparison with others.
+    fn begin_in_base(&mut self, reader: &KeyedReader<'_>) -> bool {
+        if std::mem::replace(&mut self.dead.is_started, true) {
+            return false;
         }
         self.pass_dead(reader);
+        if reader.reads().is_some() {
+            return false;
+        }
         self.fill_recent(reader);
         self.is_of_base = self.feeds[..BASE].iter().all(Feed::is_at_end);
         self.dead.is_over |= self.is_of_base;
-        Ok(self.is_of_base)
+        self.is_of_base
     }
 
     /// Starts the scan after keys that are known to be dead.
@@ -308,16 +331,18 @@ impl RangeScan {
         match reader.own() {
             None => own.is_done = own.at >= own.batch.len(),
             Some(written) => {
+                own.leave_batch(whole, backward);
                 if let Some(keys_max) = own.start_batch() {
                     let (start, end) = own.rest.of(whole, backward);
                     written.fill(start, end, backward, keys_max, &mut own.batch);
-                    own.note(keys_max, whole, backward);
+                    own.is_done = own.batch.len() < keys_max;
                 }
             }
         }
         if let Some(keys_max) = versions.start_batch() {
             let state = reader.state();
             let of_range = state.store().versions().of_range(whole);
+            versions.is_done |= of_range.is_unused();
             let window = VersionWindow { after: CommitId(0), at: state.commit(), backward };
             // A look at the versions ends after some entries, so that the lock is held only briefly. Thus it may find
             // no key although more follow.
@@ -334,6 +359,7 @@ impl RangeScan {
     fn fill_base(&mut self, reader: &KeyedReader<'_>) -> Result<()> {
         let (whole, backward) = (&self.whole, self.backward);
         let feed = &mut self.feeds[BASE];
+        feed.leave_batch(whole, backward);
         if let Some(keys_max) = feed.start_batch() {
             let batch = &mut feed.batch;
             let (start, end) = feed.rest.of(whole, backward);
@@ -343,7 +369,7 @@ impl RangeScan {
                     Ok(batch.len() < keys_max)
                 })
             })?;
-            feed.note(keys_max, whole, backward);
+            feed.is_done = feed.batch.len() < keys_max;
         }
         Ok(())
     }
@@ -360,6 +386,18 @@ impl Feed {
         (self.at < self.batch.len()).then(|| self.batch.get(self.at).0)
     }
 
+    /// If the whole batch was passed and more keys may follow, lets the rest of the range begin after the last key of
+    /// the batch. Most scans end before that, so they need no copy of that key.
+    fn leave_batch(&mut self, whole: &KeyRange, backward: bool) {
+        if self.is_done || self.batch.is_empty() || self.at < self.batch.len() {
+            return;
+        }
+        self.rest.go_past(self.batch.get(self.batch.len() - 1).0, backward);
+        self.is_done = self.rest.is_empty(whole, backward);
+        self.batch.clear();
+        self.at = 0;
+    }
+
     /// If the whole batch was passed and more keys may follow, empties it and returns the number of keys for the next
     /// one.
     fn start_batch(&mut self) -> Option<usize> {
@@ -371,16 +409,5 @@ impl Feed {
         let keys_max = self.keys_at_once;
         self.keys_at_once = (keys_max * GROWTH).min(KEYS_AT_ONCE);
         Some(keys_max)
-    }
-
-    /// Records the result of a batch for which `filled` keys were requested. Fewer keys mean that the range is at its
-    /// end.
-    fn note(&mut self, filled: usize, whole: &KeyRange, backward: bool) {
-        if self.batch.len() < filled {
-            self.is_done = true;
-            return;
-        }
-        self.rest.go_past(self.batch.get(self.batch.len() - 1).0, backward);
-        self.is_done = self.rest.is_empty(whole, backward);
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rowmill_base::{IndexId, Result};
 
 use super::read_set::ReadSet;
+use super::row_lookups::RowLookups;
 use super::seat::BaseReader;
 use super::store::KeyedState;
 use super::versions::Visibility;
@@ -108,6 +109,42 @@ impl<'a> KeyedReader<'a> {
             Visibility::Deleted => Ok(false),
             Visibility::Unknown => self.base().read(false, |base| base.append_value(key, row)),
         }
+    }
+}
+
+impl KeyedReader<'_> {
+    /// Looks up the rows of all keys in `lookups` that have none yet.
+    pub fn look_up(&self, lookups: &mut RowLookups) -> Result<()> {
+        let (snapshot, versions) = (self.state.commit(), self.state.store().versions());
+        let RowLookups { keys, found, of_base, row } = lookups;
+        of_base.clear();
+        for (at, key) in keys.iter().enumerate() {
+            if found.has(at) {
+                continue;
+            }
+            if let Some(reads) = self.reads {
+                reads.note_key(key, snapshot);
+            }
+            let versions = versions.of_key(key);
+            if self.own.is_none() && versions.is_unused() {
+                of_base.push(at);
+                continue;
+            }
+            let hash = versions.hash(key);
+            if let Some(written) = self.own.and_then(|own| own.find(hash, key)) {
+                written.into_iter().for_each(|row| found.set(at, row));
+                continue;
+            }
+            match versions.get_hashed(hash, key, snapshot, row).found {
+                Visibility::Row => found.set(at, row),
+                Visibility::Deleted => {}
+                Visibility::Unknown => of_base.push(at),
+            }
+        }
+        if of_base.is_empty() {
+            return Ok(());
+        }
+        self.base().read((), |base| base.get_several(keys, of_base, &mut |at, row| found.set(at, row)))
     }
 }
 

@@ -32,7 +32,7 @@ use rapidhash::v3::RapidSecrets;
 use rowmill_base::CommitId;
 use rowmill_storage::keyed::KeyRange;
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::entry;
 use super::key_index::hash;
@@ -73,6 +73,9 @@ pub struct Versions {
     table: RwLock<VersionTable>,
     /// Bytes taken from the allocator. We keep a copy here because every commit asks for them.
     bytes: AtomicUsize,
+    /// Whether the table never had a key. Most tables have none after a checkpoint, so this saves their readers the
+    /// lock. A commit clears it before any snapshot of the commit exists.
+    is_unused: AtomicBool,
     /// The secrets of key hashes. Clients must not know them, because they could write keys with equal hashes.
     secrets: RapidSecrets,
 }
@@ -92,7 +95,14 @@ impl Versions {
     /// A table without versions that hashes keys with the given secrets.
     pub(super) fn with_secrets(secrets: RapidSecrets) -> Self {
         let table = VersionTable::after(CommitId(0));
-        Versions { bytes: AtomicUsize::new(table.allocated_bytes()), table: RwLock::new(table), secrets }
+        let bytes = AtomicUsize::new(table.allocated_bytes());
+        Versions { bytes, is_unused: AtomicBool::new(true), table: RwLock::new(table), secrets }
+    }
+
+    /// Whether no snapshot sees a version here.
+    #[inline]
+    pub(super) fn is_unused(&self) -> bool {
+        self.is_unused.load(Ordering::Acquire)
     }
 
     pub(super) fn read(&self) -> RwLockReadGuard<'_, VersionTable> {
@@ -113,8 +123,12 @@ impl Versions {
     /// Looks up a key whose hash the caller already computed. See [`Versions::get`].
     pub(super) fn get_hashed(&self, hash: u64, key: &[u8], at: CommitId, row: &mut Vec<u8>) -> Got {
         row.clear();
+        let unknown = Got { found: Visibility::Unknown, latest: None };
+        if self.is_unused() {
+            return unknown;
+        }
         let table = self.table.read();
-        let Some(indexed) = table.find(hash, key) else { return Got { found: Visibility::Unknown, latest: None } };
+        let Some(indexed) = table.find(hash, key) else { return unknown };
         let found = match table.chains.visible(indexed.newest, at) {
             Some(Some(visible)) => {
                 row.extend_from_slice(visible);
@@ -228,6 +242,7 @@ impl Versions {
 
     fn count(&self, table: &VersionTable) {
         self.bytes.store(table.allocated_bytes(), Ordering::Relaxed);
+        self.is_unused.store(table.is_unused(), Ordering::Release);
     }
 
     /// Removes versions up to the commit `in_base`, which the base has, and versions that no snapshot from `oldest` on

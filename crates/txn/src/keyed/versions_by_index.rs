@@ -27,7 +27,17 @@ pub(crate) struct VersionsByIndex {
 }
 
 /// Whether all keys of a range belong to the index of its start.
+#[inline]
 fn is_of_one_index(range: &KeyRange) -> bool {
+    // Usually the end has the same head.
+    match (range.start.first_chunk::<HEAD_BYTES>(), range.end.first_chunk::<HEAD_BYTES>()) {
+        (Some(start), Some(end)) if start == end => true,
+        _ => ends_at_next_index(range),
+    }
+}
+
+/// Whether a range starts with the head of an index and ends at the next index or before it.
+fn ends_at_next_index(range: &KeyRange) -> bool {
     let Some([kind, number @ ..]) = range.start.first_chunk::<HEAD_BYTES>() else { return false };
     let Some(next) = u32::from_be_bytes(*number).checked_add(1) else { return false };
     let [a, b, c, d] = next.to_be_bytes();

@@ -50,6 +50,9 @@ pub(crate) struct Update {
     target: RowsToChange,
     assignments: Assignments,
     after: AfterChange,
+    /// The columns of the old row that the statement needs. All of them if an assignment may move the row, or if the
+    /// table has constraints.
+    read: Box<[usize]>,
 }
 
 /// A `DELETE` that is ready to run.
@@ -63,6 +66,8 @@ pub(crate) struct Delete {
 #[derive(Debug)]
 pub(crate) struct Assignments {
     columns: Box<[(usize, Expr)]>,
+    /// The columns alone.
+    pub(crate) assigned: Box<[usize]>,
     pub(crate) texts: usize,
 }
 
@@ -201,7 +206,18 @@ impl Update {
         };
         let compiler = ExprCompiler::new(parameters, &layout, 1);
         let after = AfterChange::new(&update.checks, &update.returning, def, compiler)?;
-        Ok(Update { target, assignments, after })
+        // The error of a constraint shows the whole row.
+        let read = match target.codec.stays_in_place(&assignments.assigned) && update.checks.is_empty() {
+            false => (0..def.columns.len()).collect(),
+            true => {
+                let mut needed = RowsLayout::new([column_kinds(catalog, def.id)?]);
+                let of_values = update.assignments.iter().map(|(_, value)| value);
+                let of_values = of_values.filter(|_| matches!(target.rows, TargetRows::Table { .. }));
+                of_values.chain(&update.returning).try_for_each(|scalar| needed.want(scalar))?;
+                needed.wanted(0).into()
+            }
+        };
+        Ok(Update { target, assignments, after, read })
     }
 
     pub(crate) fn run(
@@ -222,7 +238,8 @@ impl Update {
         all_or_none(transaction, |transaction| {
             for (number, (key, row)) in keys.iter().zip(rows.iter()).enumerate() {
                 let mut old: Vec<ValueRef<'_>> = recycled(std::mem::take(before));
-                read_all(codec, key, row, values, &mut old)?;
+                old.resize(codec.def().columns.len(), ValueRef::Null);
+                read_columns(codec, key, row, &self.read, values, &mut old)?;
                 let given: Vec<ValueRef<'_>> = match &self.target.rows {
                     TargetRows::Table { .. } => Vec::new(),
                     TargetRows::Lookups { .. } => {
@@ -239,7 +256,7 @@ impl Update {
                 // Constraints must hold before the row is written and before RETURNING sees it.
                 self.after.check(&new, parameters, after_texts)?;
                 self.after.give(&new, parameters, after_texts, out)?;
-                transaction.update_values(codec, key, row, &new)?;
+                transaction.update_columns(codec, key, row, &self.assignments.assigned, &new)?;
                 *after = recycled(new);
                 *before = recycled(old);
             }
@@ -317,8 +334,9 @@ impl Assignments {
             let of_table = def.columns.get(*column).ok_or_else(unknown)?;
             Ok((*column, compiler.assigned(scalar, &of_table.kind, &of_table.name)?))
         });
-        let columns = columns.collect::<Result<_>>()?;
-        Ok(Assignments { columns, texts: compiler.texts() })
+        let columns = columns.collect::<Result<Box<[(usize, Expr)]>>>()?;
+        let assigned = columns.iter().map(|(column, _)| *column).collect();
+        Ok(Assignments { columns, assigned, texts: compiler.texts() })
     }
 
     /// Computes the new values and stores them in `row`.
@@ -418,6 +436,25 @@ pub(crate) fn read_all<'a>(
     let row = codec.row(key, row)?;
     for (column, scratch) in scratch[..columns].iter_mut().enumerate() {
         out.push(row.get(column, scratch)?);
+    }
+    Ok(())
+}
+
+/// Decodes some columns of a row and sets their values in `out`, which has a value for each column.
+fn read_columns<'a>(
+    codec: &'a TableCodec,
+    key: &'a [u8],
+    row: &'a [u8],
+    columns: &[usize],
+    scratch: &'a mut Vec<Vec<u8>>,
+    out: &mut [ValueRef<'a>],
+) -> Result<()> {
+    if scratch.len() < columns.len() {
+        scratch.resize_with(columns.len(), Vec::new);
+    }
+    let row = codec.row(key, row)?;
+    for (column, scratch) in columns.iter().zip(scratch) {
+        out[*column] = row.get(*column, scratch)?;
     }
     Ok(())
 }

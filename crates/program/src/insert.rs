@@ -267,7 +267,7 @@ impl RowInserter<'_> {
             update.assignments.assign(env, &mut made)?;
             self.insert.after.check(&made, self.parameters, after_texts)?;
             self.insert.after.give(&made, self.parameters, after_texts, self.out)?;
-            self.transaction.update_values(self.codec, key, row, &made)?;
+            self.transaction.update_columns(self.codec, key, row, &update.assignments.assigned, &made)?;
             // A single row cannot meet itself, so we remember keys only for several rows.
             if self.count > 1 {
                 changed.push(key);

@@ -12,7 +12,8 @@ use rowmill_storage::keyed::{KeyRange, ValueRef};
 use crate::commit::conflict;
 use crate::keyed::write_set::{WriteSet, Written};
 use crate::keyed::{
-    HEAD_BYTES, IndexCodec, KeyedReader, KeyedRow, RangeScan, TableCodec, WriteBuffers, column_values, index_of,
+    HEAD_BYTES, IndexCodec, KeyedReader, KeyedRow, RangeScan, RowReader, TableCodec, WriteBuffers, column_values,
+    index_of,
 };
 use crate::references::differ;
 use crate::transaction::Transaction;
@@ -64,7 +65,8 @@ impl Transaction {
         self.whole(|transaction, buffers| {
             codec.encode_row(values, &mut buffers.key, &mut buffers.row)?;
             if buffers.key == old_key {
-                return transaction.put_changed(codec, old_row, values, buffers);
+                transaction.put_changed(codec, old_row, |_| true, buffers)?;
+                return transaction.note_changed(codec, old_row, values, buffers);
             }
             // With another primary key, this is a delete and an insert. Every index entry holds the key, so all of them
             // change.
@@ -72,6 +74,30 @@ impl Transaction {
             transaction.put_new(codec, values, buffers)?;
             transaction.note_parent(codec, (old_key, old_row), Some((&buffers.key, &buffers.row)));
             Ok(())
+        })
+    }
+
+    /// Replaces a row that the transaction sees by a row with other values in `columns`. `values` has all columns of
+    /// the table. If the columns [stay in place](TableCodec::stays_in_place), only those of `columns` are read. Errors
+    /// are those of [`Transaction::insert_values`].
+    pub fn update_columns(
+        &mut self,
+        codec: &Arc<TableCodec>,
+        key: &[u8],
+        old_row: &[u8],
+        columns: &[usize],
+        values: &[ValueRef<'_>],
+    ) -> Result<()> {
+        if !codec.stays_in_place(columns) {
+            return self.update_values(codec, key, old_row, values);
+        }
+        self.start_keyed_change(codec)?;
+        self.whole(|transaction, buffers| {
+            codec.encode_changes(old_row, columns, values, &mut buffers.row)?;
+            buffers.key.clear();
+            buffers.key.extend_from_slice(key);
+            let is_assigned = |index: &IndexCodec| index.columns.iter().any(|column| columns.contains(column));
+            transaction.put_changed(codec, old_row, is_assigned, buffers)
         })
     }
 
@@ -328,42 +354,66 @@ impl Transaction {
         Ok(if is_there { Look::There } else { Look::Absent })
     }
 
-    /// Replaces the row with the key in `buffers` by the row in `buffers`. The key stays the same.
+    /// Replaces the row with the key in `buffers` by the row in `buffers`. The key stays the same. Indexes for which
+    /// `may_change` is false have no column with another value.
     fn put_changed(
+        &mut self,
+        codec: &TableCodec,
+        old_row: &[u8],
+        may_change: impl Fn(&IndexCodec) -> bool,
+        buffers: &mut WriteBuffers,
+    ) -> Result<()> {
+        for index in codec.indexes().iter().filter(|index| may_change(index)) {
+            // Taken out, because the buffers are written while the row is read.
+            let (key, row) = (std::mem::take(&mut buffers.key), std::mem::take(&mut buffers.row));
+            self.move_entry(codec, index, [&codec.row(&key, old_row)?, &codec.row(&key, &row)?], &key, buffers)?;
+            (buffers.key, buffers.row) = (key, row);
+        }
+        self.put_row(&buffers.key, Some(&buffers.row), 0);
+        Ok(())
+    }
+
+    /// Replaces the index entry of a row by that of its new version, if the two differ.
+    fn move_entry(
+        &mut self,
+        codec: &TableCodec,
+        index: &IndexCodec,
+        [before, after]: [&RowReader<'_>; 2],
+        key: &[u8],
+        buffers: &mut WriteBuffers,
+    ) -> Result<()> {
+        let WriteBuffers { entry, old_entry, value, new_value, .. } = &mut *buffers;
+        let mut is_same = true;
+        for column in &index.columns {
+            is_same &= before.get(*column, value)? == after.get(*column, new_value)?;
+        }
+        if is_same {
+            return Ok(());
+        }
+        codec.entry_of_row(index, before, key, old_entry, value)?;
+        codec.entry_of_row(index, after, key, entry, value)?;
+        let moves = entry != old_entry;
+        // Other values with the same hash have the same short entry. We write it anyway, so that transactions that rely
+        // on the values notice the change.
+        if moves || index.is_short(entry) {
+            if moves {
+                self.put(old_entry, None);
+            }
+            let columns = |columns: &mut Vec<u8>| index.columns_of_row(after, columns, &mut Vec::new());
+            self.put_entry(codec, index, columns, buffers)?;
+        }
+        Ok(())
+    }
+
+    /// Checks the foreign keys of a row that was changed, and notes the change for rows that refer to it. The new row
+    /// is in `buffers`.
+    fn note_changed(
         &mut self,
         codec: &TableCodec,
         old_row: &[u8],
         values: &[ValueRef<'_>],
         buffers: &mut WriteBuffers,
     ) -> Result<()> {
-        for index in codec.indexes() {
-            let WriteBuffers { key, entry, old_entry, value, .. } = &mut *buffers;
-            let before = codec.row(key, old_row)?;
-            let mut is_same = true;
-            for column in &index.columns {
-                is_same &= before.get(*column, value)? == values[*column];
-            }
-            if is_same {
-                continue;
-            }
-            codec.entry_of_row(index, &before, key, old_entry, value)?;
-            codec.encode_entry(index, |column| values[column], key, entry)?;
-            let moves = entry != old_entry;
-            // Other values with the same hash have the same short entry. We write it anyway, so that transactions that
-            // rely on the values notice the change.
-            if moves || index.is_short(entry) {
-                if moves {
-                    self.put(old_entry, None);
-                }
-                self.put_entry(
-                    codec,
-                    index,
-                    |columns| index.encode_columns(|column| values[column], columns),
-                    buffers,
-                )?;
-            }
-        }
-        self.put_row(&buffers.key, Some(&buffers.row), 0);
         if codec.has_foreign_keys() {
             let key = buffers.key.clone();
             self.check_parents(codec, Some(&codec.row(&key, old_row)?), values, buffers)?;

@@ -186,44 +186,44 @@ impl RowLayout {
     }
 
     /// Appends the row of `view` with the columns in `changes` replaced. If the row gets columns that it did not have,
-    /// the other new columns take their values from `missing`, which must have a value for every column of the layout.
-    /// If only fixed-width values change, the row is copied once and they are overwritten in the copy. Errors are those
-    /// of [`RowLayout::encode`] and of damaged rows.
-    pub fn update(
+    /// the other new columns take their values from `missing`, which is called for them. If only fixed-width values
+    /// change, the row is copied once and they are overwritten in the copy. Errors are those of [`RowLayout::encode`]
+    /// and of damaged rows.
+    pub fn update<'v>(
         &self,
-        view: &RowView<'_>,
-        changes: &[(usize, ValueRef<'_>)],
-        missing: &[ValueRef<'_>],
+        view: &RowView<'v>,
+        changes: impl Iterator<Item = (usize, ValueRef<'v>)> + Clone,
+        missing: impl Fn(usize) -> ValueRef<'v>,
         out: &mut Vec<u8>,
     ) -> Result<()> {
         // A change of a string, or of a column that the row lacks, moves other fields. Then the row is encoded again.
         let stays = |column: usize| column < view.columns() && self.columns[column].form.width().is_some();
-        if !changes.iter().all(|(column, _)| stays(*column)) {
-            let grows = changes.iter().any(|(column, _)| *column >= view.columns());
+        if !changes.clone().all(|(column, _)| stays(column)) {
+            let grows = changes.clone().any(|(column, _)| column >= view.columns());
             let columns = if grows { self.columns.len() } else { view.columns() };
-            let value = |column: usize| match changes.iter().find(|(changed, _)| *changed == column) {
-                Some((_, value)) => Ok(*value),
-                None => view.get(column).map(|value| value.unwrap_or_else(|| missing[column])),
+            let value = |column: usize| match changes.clone().find(|(changed, _)| *changed == column) {
+                Some((_, value)) => Ok(value),
+                None => view.get(column).map(|value| value.unwrap_or_else(|| missing(column))),
             };
             return self.encode_by(columns, value, out);
         }
         // All checks come before the first byte is appended, so that an error leaves nothing.
-        for (column, value) in changes {
-            self.columns[*column].form.check(*value)?;
+        for (column, value) in changes.clone() {
+            self.columns[column].form.check(value)?;
         }
         let start = out.len();
         out.extend_from_slice(view.bytes);
         let row = &mut out[start..];
         for (column, value) in changes {
-            let place = self.place(view.head, *column).expect("the row should have the column");
-            let form = self.columns[*column].form;
+            let place = self.place(view.head, column).expect("the row should have the column");
+            let form = self.columns[column].form;
             let width = form.width().expect("the column should have a fixed width");
             if value.is_null() {
                 row[place.null_byte] |= place.null_bit;
             } else {
                 row[place.null_byte] &= !place.null_bit;
             }
-            put_fixed(form, *value, &mut row[place.slot..place.slot + width]);
+            put_fixed(form, value, &mut row[place.slot..place.slot + width]);
         }
         Ok(())
     }

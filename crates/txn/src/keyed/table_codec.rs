@@ -245,6 +245,34 @@ impl TableCodec {
         self.check_key_length(key)
     }
 
+    /// Whether a row with new values in `columns` keeps its key and all references: none of them is part of the primary
+    /// key, of a foreign key, or of the columns that foreign keys refer to.
+    pub fn stays_in_place(&self, columns: &[usize]) -> bool {
+        let foreign = self.def.keyed.iter().flat_map(|keyed| &keyed.foreign_keys).flat_map(|key| &key.columns);
+        let mut linked = foreign.chain(&self.referred).filter_map(|column| self.def.column_by_id(*column));
+        let of_key = |column: &usize| matches!(self.fields[*column], StoredField::Key(_));
+        !columns.iter().any(of_key) && !linked.any(|column| columns.contains(&column))
+    }
+
+    /// Sets `row` to `old` with new values in `columns`, which must [stay in place](Self::stays_in_place). `values` has
+    /// all columns of the table, but only those of `columns` are read. Errors are those of [`TableCodec::encode_row`].
+    pub(crate) fn encode_changes(
+        &self,
+        old: &[u8],
+        columns: &[usize],
+        values: &[ValueRef<'_>],
+        row: &mut Vec<u8>,
+    ) -> Result<()> {
+        columns.iter().try_for_each(|column| self.check_value(*column, values[*column]))?;
+        let changes = columns.iter().map(|column| match self.fields[*column] {
+            StoredField::Row(at) => (at, values[*column]),
+            StoredField::Key(_) => unreachable!("a column of the key does not stay in place"),
+        });
+        let missing = |at: usize| self.stored[at].map_or(ValueRef::Null, |column| self.missing(column));
+        row.clear();
+        self.layout.update(&RowView::new(&self.layout, old)?, changes, missing, row)
+    }
+
     /// Opens a row to read single columns. Returns `Corrupt` if the row differs from the one written.
     #[inline]
     pub fn row<'a>(&'a self, key: &'a [u8], row: &'a [u8]) -> Result<RowReader<'a>> {
@@ -279,35 +307,36 @@ impl TableCodec {
             let what = format!("table {table} has {columns} columns, the row has {given}");
             return Err(Error::new(ErrorKind::CardinalityViolation, what));
         }
-        let exceeds = |(limit, value): (&ColumnRule, &ValueRef<'_>)| match value {
+        values.iter().enumerate().try_for_each(|(column, value)| self.check_value(column, *value))
+    }
+
+    /// Checks the limits of a value of a column.
+    #[inline]
+    fn check_value(&self, column: usize, value: ValueRef<'_>) -> Result<()> {
+        let limit = &self.limits[column];
+        let may_exceed = match value {
             ValueRef::Null => !limit.nullable,
             // A character has at least one byte, so a text of few bytes needs no count of its characters.
             ValueRef::Text(text) => limit.chars_max.is_some_and(|most| text.len() > most as usize),
             _ => false,
         };
-        match self.limits.iter().zip(values).any(exceeds) {
-            true => self.check_values(values),
-            false => Ok(()),
-        }
+        if may_exceed { self.check_exactly(column, value) } else { Ok(()) }
     }
 
-    /// Checks the values exactly, and returns the error for the first one that exceeds its limit.
+    /// Checks the limits of a value exactly, and returns the error if it exceeds one.
     #[cold]
-    fn check_values(&self, values: &[ValueRef<'_>]) -> Result<()> {
-        let table = &self.def.name;
-        for (column, (limit, value)) in self.def.columns.iter().zip(self.limits.iter().zip(values)) {
-            if value.is_null() && !limit.nullable {
-                let what = format!("NULL in column {} of table {table}, which is NOT NULL", column.name);
-                return Err(Error::new(ErrorKind::NotNullViolation, what));
-            }
-            if let (Some(most), ValueRef::Text(text)) = (limit.chars_max, value) {
-                let chars = text.chars().count();
-                if chars > most as usize {
-                    let name = &column.name;
-                    let what =
-                        format!("a text of {chars} characters for column {name} of table {table}, which takes {most}");
-                    return Err(Error::new(ErrorKind::StringTooLong, what));
-                }
+    fn check_exactly(&self, column: usize, value: ValueRef<'_>) -> Result<()> {
+        let (limit, name, table) = (&self.limits[column], &self.def.columns[column].name, &self.def.name);
+        if value.is_null() && !limit.nullable {
+            let what = format!("NULL in column {name} of table {table}, which is NOT NULL");
+            return Err(Error::new(ErrorKind::NotNullViolation, what));
+        }
+        if let (Some(most), ValueRef::Text(text)) = (limit.chars_max, value) {
+            let chars = text.chars().count();
+            if chars > most as usize {
+                let what =
+                    format!("a text of {chars} characters for column {name} of table {table}, which takes {most}");
+                return Err(Error::new(ErrorKind::StringTooLong, what));
             }
         }
         Ok(())

@@ -20,6 +20,8 @@ pub(crate) struct WriteBuffers {
     pub(crate) found_by_entry: FoundRow,
     /// A value whose bytes are not in its row.
     pub(crate) value: Vec<u8>,
+    /// Such a value of the new version of the row.
+    pub(crate) new_value: Vec<u8>,
     /// The range of keys that only one row may have.
     pub(crate) range: KeyRange,
     pub(crate) scan: RangeScan,

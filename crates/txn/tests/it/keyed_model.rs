@@ -160,7 +160,29 @@ impl Rows {
                 let Some(found) = found else { return };
                 let key = if dice.roll(2) == 0 { old } else { key };
                 let is_refused = key != old && model.contains_key(&key) || is_taken(model, Some(&old));
-                refused(with_values(&key, &rest, |values| transaction.update_row(table, &found, values)), is_refused);
+                let how = dice.roll(4);
+                let rest = match (how, &model[&old]) {
+                    (0, before) => (rest.0.clone(), before.1),
+                    (1, before) => (before.0.clone(), rest.1),
+                    _ => rest.clone(),
+                };
+                let is_refused = is_refused && (how != 0 || key != old && model.contains_key(&key));
+                let done = with_values(&key, &rest, |values| match how {
+                    0 | 1 if key == old => {
+                        // Only the column that changes is read, so the others may have any value.
+                        let column = if how == 0 { 1 } else { 3 };
+                        let mut one = [ValueRef::Null; 4];
+                        one[column] = values[column];
+                        let codec = transaction.keyed_codec(table)?;
+                        transaction.update_columns(&codec, &found.key, &found.row, &[column], &one)
+                    }
+                    2 => {
+                        let codec = transaction.keyed_codec(table)?;
+                        transaction.update_columns(&codec, &found.key, &found.row, &[0, 1, 2, 3], values)
+                    }
+                    _ => transaction.update_row(table, &found, values),
+                });
+                refused(done, is_refused);
                 if !is_refused {
                     model.remove(&old);
                     model.insert(key, rest);

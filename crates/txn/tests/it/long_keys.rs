@@ -286,7 +286,13 @@ impl Addresses {
                 let found = transaction.get(self.table, &[ValueRef::Text(&old)]).expect("looked up").expect("a row");
                 let row = (if dice.roll(2) == 0 { old.clone() } else { row.0.clone() }, row.1.clone());
                 let is_refused = row.0 != old && model.contains_key(&row.0) || is_taken(Some(&old));
-                let done = with_values(&row, |values| transaction.update_row(self.table, &found, values));
+                let done = with_values(&row, |values| match row.0 == old {
+                    true => {
+                        let codec = transaction.keyed_codec(self.table)?;
+                        transaction.update_columns(&codec, &found.key, &found.row, &[1, 2, 3], values)
+                    }
+                    false => transaction.update_row(self.table, &found, values),
+                });
                 if done.is_ok() && !is_refused {
                     model.remove(&old);
                     model.insert(row.0, row.1);

@@ -114,7 +114,8 @@ proptest! {
             (0..kinds.len()).filter(|at| is_changed(*at)).map(|at| (at, new[at].as_ref())).collect();
         let bytes = encode(&layout, old);
         let mut updated = b"before".to_vec();
-        layout.update(&RowView::new(&layout, &bytes).unwrap(), &changes, &refs(missing), &mut updated).unwrap();
+        let view = RowView::new(&layout, &bytes).unwrap();
+        layout.update(&view, changes.iter().copied(), |at| missing[at].as_ref(), &mut updated).unwrap();
         let grows = changes.iter().any(|(column, _)| *column >= old.len());
         let expected: Vec<_> = completed(old, missing)
             .into_iter()
@@ -143,8 +144,8 @@ proptest! {
                 let by_columns = decode(&layout, &[&damaged], &rows[1]);
                 prop_assert!(has_list(&kinds) || by_fields.is_ok() == by_columns.is_ok());
                 if let Ok(view) = RowView::new(&layout, &damaged) {
-                    let changes: Vec<_> = rows[2].iter().map(SampleValue::as_ref).enumerate().take(1).collect();
-                    let _ = layout.update(&view, &changes, &refs(&rows[1]), &mut Vec::new());
+                    let changes = rows[2].iter().map(SampleValue::as_ref).enumerate().take(1);
+                    let _ = layout.update(&view, changes, |at| rows[1][at].as_ref(), &mut Vec::new());
                 }
             }
         }
@@ -166,7 +167,8 @@ fn long_strings_make_a_wide_row() {
         // A narrow row may become wide, and a wide row narrow.
         for text in ["", &long] {
             let mut updated = Vec::new();
-            layout.update(&view, &[(0, ValueRef::Text(text)), (2, ValueRef::Null)], &row, &mut updated).unwrap();
+            let changes = [(0, ValueRef::Text(text)), (2, ValueRef::Null)];
+            layout.update(&view, changes.into_iter(), |at| row[at], &mut updated).unwrap();
             let updated = RowView::new(&layout, &updated).unwrap();
             let expected = [ValueRef::Text(text), row[1], ValueRef::Null, row[3]];
             for (column, value) in expected.into_iter().enumerate() {
@@ -190,7 +192,8 @@ fn a_failed_encode_or_update_appends_nothing() {
     let mut row = Vec::new();
     layout.encode(&[ValueRef::Text("a"), ValueRef::Int(1)], &mut row).unwrap();
     let view = RowView::new(&layout, &row).unwrap();
-    let error = layout.update(&view, &[(1, ValueRef::Int(300))], &[], &mut bytes).unwrap_err();
+    let changes = [(1, ValueRef::Int(300))].into_iter();
+    let error = layout.update(&view, changes, |_| ValueRef::Null, &mut bytes).unwrap_err();
     assert_eq!((error.kind(), &bytes[..]), (ErrorKind::NumericOutOfRange, &b"before"[..]));
     assert_eq!(RowLayout::new(&vec![SqlType::Boolean; 1 << 15]).unwrap_err().kind(), ErrorKind::StatementTooComplex);
 }

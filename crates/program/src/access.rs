@@ -19,10 +19,11 @@ use rowmill_plan::program::{self, Scalar};
 use rowmill_storage::TableDef;
 use rowmill_storage::keyed::{KeyCodec, KeyRange, ValueRef};
 use rowmill_txn::Catalog;
-use rowmill_txn::keyed::{IndexEntry, IndexOrder, IndexScan, KeyedReader, RangeScan, TableCodec};
+use rowmill_txn::keyed::{IndexEntry, IndexOrder, IndexScan, KeyedReader, RangeScan, RowLookups, TableCodec};
 
 use crate::expr::{Env, Expr, ExprCompiler, RowsLayout};
 use crate::key_value::{KeyValue, RangeSide};
+use crate::read::CONDITIONED_FIRST;
 use crate::recycled::recycled;
 use crate::texts::ComputedTexts;
 
@@ -88,6 +89,7 @@ pub(crate) struct AccessScratch {
     ranges: Vec<KeyRange>,
     scan: RangeScan,
     index_scan: IndexScan,
+    lookups: RowLookups,
     /// The values of the key columns that are compared for equality.
     equal: Vec<ValueRef<'static>>,
     /// Buffers for values that the key stores in another form and that must be decoded.
@@ -99,6 +101,8 @@ pub(crate) struct AccessScratch {
 pub(crate) struct Unread<'c> {
     /// How many rows are still to be skipped.
     pub(crate) rows: usize,
+    /// Whether the access ends when they are skipped.
+    is_all: bool,
     cancel: &'c Cancel,
 }
 
@@ -231,19 +235,93 @@ impl Access {
             };
         }
         let ranges = self.find_ranges(env, scratch)?;
+        // A backward access must give its ranges in descending order as well.
+        if self.backward {
+            scratch.ranges[..ranges].reverse();
+        }
+        if self.is_point {
+            return self.run_points(ranges, reader, scratch, first, unread, &mut each);
+        }
         for at in 0..ranges {
-            // A backward access must give its ranges in descending order as well.
-            let at = if self.backward { ranges - 1 - at } else { at };
-            let AccessScratch { key, range, ranges, .. } = &mut *scratch;
+            let AccessScratch { range, ranges, .. } = &mut *scratch;
             std::mem::swap(range, &mut ranges[at]);
-            if self.is_point {
-                std::mem::swap(key, &mut range.start);
-            }
             if !self.run_range(reader, scratch, first, unread, &mut each)? {
                 return Ok(false);
             }
         }
         Ok(true)
+    }
+
+    /// Reads the rows of the first `points` ranges of `scratch`, whose starts are keys of rows.
+    fn run_points(
+        &self,
+        points: usize,
+        reader: &KeyedReader<'_>,
+        scratch: &mut AccessScratch,
+        first: usize,
+        unread: &mut Unread<'_>,
+        each: &mut impl FnMut(FoundEntry<'_>) -> Result<bool>,
+    ) -> Result<bool> {
+        let AccessScratch { ranges, lookups, values, .. } = scratch;
+        let mut rest = &ranges[..points];
+        let mut pace = LookupPace::new(first);
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at(pace.next().min(rest.len()));
+            rest = later;
+            lookups.clear();
+            now.iter().for_each(|range| lookups.push(&range.start));
+            reader.look_up(lookups)?;
+            for at in 0..lookups.len() {
+                let (key, Some(row)) = lookups.get(at) else { continue };
+                if unread.rows > 0 {
+                    unread.rows -= 1;
+                    if unread.is_over() {
+                        return Ok(false);
+                    }
+                } else if !each(self.found(key, Some(row), values))? {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Reads the rows of the entries of a scan that was started. The entries lack columns that the statement needs.
+    fn run_rows(
+        &self,
+        index: IndexId,
+        reader: &KeyedReader<'_>,
+        scratch: &mut AccessScratch,
+        first: usize,
+        each: &mut impl FnMut(FoundEntry<'_>) -> Result<bool>,
+    ) -> Result<bool> {
+        let AccessScratch { key, index_scan, lookups, values, .. } = scratch;
+        let mut pace = LookupPace::new(first);
+        loop {
+            let wanted = pace.next();
+            lookups.clear();
+            while lookups.len() < wanted {
+                match index_scan.next(&self.codec, reader)? {
+                    None => break,
+                    Some(IndexEntry::Row(key, row)) => lookups.push_found(key, row),
+                    Some(IndexEntry::Whole(entry)) => {
+                        self.codec.row_key(index, entry, key)?;
+                        lookups.push(key);
+                    }
+                }
+            }
+            reader.look_up(lookups)?;
+            for at in 0..lookups.len() {
+                let (key, row) = lookups.get(at);
+                let row = row.ok_or_else(|| self.without_row())?;
+                if !each(self.found(key, Some(row), values))? {
+                    return Ok(false);
+                }
+            }
+            if lookups.len() < wanted {
+                return Ok(true);
+            }
+        }
     }
 
     /// Reads the rows of the key or the range that `scratch` holds.
@@ -267,7 +345,7 @@ impl Access {
             return match reader.get(key, row)? {
                 true if unread.rows > 0 => {
                     unread.rows -= 1;
-                    Ok(true)
+                    Ok(!unread.is_over())
                 }
                 true => each(self.found(key, Some(row), values)),
                 false => Ok(true),
@@ -278,6 +356,9 @@ impl Access {
         let Some(index) = self.index else {
             scan.start(&range.start, &range.end, self.backward, first);
             unread.pass(|rows| scan.pass(reader, rows))?;
+            if unread.is_all {
+                return Ok(unread.rows > 0);
+            }
             if let Some(table) = counted {
                 reader.note_row_count(table, (usize::MAX - unread.rows) as u64);
             }
@@ -292,21 +373,19 @@ impl Access {
         let order = if unread.rows == usize::MAX { IndexOrder::Kept } else { IndexOrder::FewAlike };
         index_scan.start(&self.codec, index, range, self.backward, first, order)?;
         unread.pass(|rows| index_scan.pass(&self.codec, reader, rows))?;
+        if unread.is_all {
+            return Ok(unread.rows > 0);
+        }
         if let Some(table) = counted {
             reader.note_row_count(table, (usize::MAX - unread.rows) as u64);
         }
+        if matches!(self.columns, ReadColumns::OfRow(_)) {
+            return self.run_rows(index, reader, scratch, first, each);
+        }
         while let Some(entry) = index_scan.next(&self.codec, reader)? {
-            let goes_on = match (entry, &self.columns) {
-                (IndexEntry::Row(key, row), _) => each(self.found(key, Some(row), values))?,
-                (IndexEntry::Whole(entry), ReadColumns::OfEntry { .. }) => each(self.found(entry, None, values))?,
-                (IndexEntry::Whole(entry), ReadColumns::OfRow(_)) => {
-                    // The entry lacks columns that the statement needs: fetch the row by its key.
-                    self.codec.row_key(index, entry, key)?;
-                    if !reader.get(key, row)? {
-                        return Err(self.without_row());
-                    }
-                    each(self.found(key, Some(row), values))?
-                }
+            let goes_on = match entry {
+                IndexEntry::Row(key, row) => each(self.found(key, Some(row), values))?,
+                IndexEntry::Whole(entry) => each(self.found(entry, None, values))?,
             };
             if !goes_on {
                 return Ok(false);
@@ -440,10 +519,45 @@ impl Access {
     }
 }
 
+/// The most rows that are looked up together.
+const LOOKUPS_AT_ONCE: usize = 16;
+
+/// How many rows to look up together. A statement that needs few rows should not look up many.
+struct LookupPace {
+    /// Rows that the statement will probably still need.
+    wanted: usize,
+    next: usize,
+}
+
+impl LookupPace {
+    /// `first` is the number of rows that the statement will probably need. If it needs very few, already the first one
+    /// may be sufficient.
+    fn new(first: usize) -> LookupPace {
+        LookupPace { wanted: first, next: if first <= CONDITIONED_FIRST { 1 } else { LOOKUPS_AT_ONCE } }
+    }
+
+    fn next(&mut self) -> usize {
+        let next = if self.wanted == 0 { self.next } else { self.next.min(self.wanted) };
+        self.wanted -= self.wanted.min(next);
+        self.next = (2 * self.next).min(LOOKUPS_AT_ONCE);
+        next
+    }
+}
+
 impl<'c> Unread<'c> {
     /// Prepares to skip the first `rows` rows.
     pub(crate) fn new(rows: usize, cancel: &'c Cancel) -> Unread<'c> {
-        Unread { rows, cancel }
+        Unread { rows, is_all: false, cancel }
+    }
+
+    /// Skips one row if there is one, and ends then.
+    pub(crate) fn any(cancel: &'c Cancel) -> Unread<'c> {
+        Unread { rows: 1, is_all: true, cancel }
+    }
+
+    /// Whether the access has skipped everything that it should find.
+    fn is_over(&self) -> bool {
+        self.is_all && self.rows == 0
     }
 
     /// Skips rows of a scan. `pass` is given the number of rows to skip at most and returns how many it skipped.

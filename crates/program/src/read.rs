@@ -19,6 +19,7 @@ use rowmill_txn::keyed::{KeyedReader, TableCodec};
 use crate::access::{Access, AccessScratch, Unread};
 use crate::compiled::column_kinds;
 use crate::expr::{Env, Expr, ExprCompiler, RowsLayout, unsupported};
+use crate::nested_index::{Candidates, EqualColumn, NestedIndex};
 use crate::output::{CompiledOutput, OutputScratch, Sink};
 use crate::pace::{Pace, bounded};
 use crate::recycled::recycled;
@@ -73,6 +74,8 @@ struct NestedReads {
     /// Whether the nested reads refer to columns of the lookups before, so they must run again for each row of
     /// these.
     are_correlated: bool,
+    /// The equality by which rows are found, for reads that run once.
+    equal: Option<EqualColumn>,
 }
 
 /// Where the rows of a lookup in memory come from.
@@ -127,6 +130,7 @@ struct NestedRows {
     scratch: Vec<ReadScratch>,
     windows: WindowScratch,
     rows: ResultRows,
+    index: NestedIndex,
     /// Whether the nested reads already ran in this run of the outer read.
     are_there: bool,
 }
@@ -230,7 +234,15 @@ impl CompiledRead {
                         LookupSource::Table(_) => unreachable!("a table source was handled above"),
                     };
                     let are_correlated = nested.reads().into_iter().any(|read| names_rows_before(read, row));
-                    CompiledSource::Reads(NestedReads { of, wanted: wanted.into(), are_correlated })
+                    let equal = match (are_correlated, &lookup.compared, &lookup.condition) {
+                        (true, ..) => None,
+                        (false, compared @ Some(_), None) => Some((compared, true)),
+                        (false, _, condition) => Some((condition, false)),
+                    };
+                    let compiler = || ExprCompiler::new(parameters, &layout, row);
+                    let equal = equal.map(|(of, meets_null)| EqualColumn::of(of.as_ref(), row, meets_null, compiler()));
+                    let equal = equal.transpose()?.flatten();
+                    CompiledSource::Reads(NestedReads { of, wanted: wanted.into(), are_correlated, equal })
                 }
             };
             let mut compiler = ExprCompiler::new(parameters, &layout, row + 1);
@@ -413,6 +425,18 @@ impl ReadRun<'_> {
     fn probe(&mut self, lookup: &Lookup, level: &mut LoopLevel, outer: &[ValueRef<'_>]) -> Result<Option<bool>> {
         let mut is_match = Some(false);
         let parameters = self.parameters;
+        // Any row that the access finds is a match, so no row needs to be read.
+        if let (CompiledSource::Table(access), None, None) = (&lookup.source, &lookup.condition, &lookup.compared)
+            && !lookup.asks_like(outer, parameters)?
+        {
+            let env = Env { columns: outer, parameters, texts: &ComputedTexts::default() };
+            let mut any = Unread::any(self.cancel);
+            access.run(env, self.reader, &mut level.access, 1, &mut any, |_| Ok(false))?;
+            if any.rows == 0 {
+                self.come_upon_row()?;
+            }
+            return Ok(Some(any.rows == 0));
+        }
         let mut texts = std::mem::take(&mut level.compared_texts);
         self.each_match(lookup, level, outer, 0, |_, found| {
             let compared = match &lookup.compared {
@@ -497,13 +521,23 @@ impl ReadRun<'_> {
             }
             CompiledSource::Reads(nested_reads) => {
                 let nested = nested.get_or_insert_default();
-                let NestedRows { scratch, windows, rows, are_there } = &mut **nested;
+                let NestedRows { scratch, windows, rows, index, are_there } = &mut **nested;
                 // An uncorrelated source keeps its rows for the rest of the run.
                 if !std::mem::replace(are_there, true) || nested_reads.are_correlated {
                     let within = Within { outer, reader, parameters, cancel: self.cancel, rounds: self.last_rounds };
                     nested_reads.run(within, (scratch, windows), rows)?;
+                    index.clear();
                 }
-                for row in 0..rows.len() {
+                let candidates = match &nested_reads.equal {
+                    Some(equal) => {
+                        let texts = &ComputedTexts::default();
+                        index.find(equal, rows, Env { columns: outer, parameters, texts })?
+                    }
+                    None => Candidates::All(rows.len()),
+                };
+                let mut at = 0;
+                while let Some(row) = index.row(&candidates, at) {
+                    at += 1;
                     self.come_upon_row()?;
                     let mut values: Vec<ValueRef<'_>> = recycled(std::mem::take(columns));
                     values.extend_from_slice(outer);
@@ -543,7 +577,7 @@ impl ReadRun<'_> {
 }
 
 /// Rows that we fetch first where one row that meets a condition is enough. The first row may fail the condition.
-const CONDITIONED_FIRST: usize = 4;
+pub(crate) const CONDITIONED_FIRST: usize = 4;
 
 /// Everything that nested reads need to run inside the loops of others.
 #[derive(Clone, Copy)]

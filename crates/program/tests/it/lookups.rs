@@ -166,6 +166,38 @@ fn semi_anti_and_mark_lookups_test_for_a_match() {
     assert_eq!(ask(many, names()).expect_err("three rows").kind(), ErrorKind::CardinalityViolation);
 }
 
+#[test]
+fn rows_of_a_nested_read_are_found_by_an_equal_value() {
+    let world = World::new();
+    let paid = || compare(of_row(1, PRICE), CompareOp::Greater, int(0));
+    let named = || compare(of_row(1, NAMED), CompareOp::GreaterOrEqual, words(""));
+    let both = || Scalar::all_of(vec![paid(), named()]);
+    let ask = |kind, filter: Option<Scalar>, is_compared: bool, columns: Vec<Scalar>| {
+        let output = ReadOutput::Rows(RowOutput::all(vec![of_row(1, NAMED), of_row(1, PRICE)]));
+        let source = LookupSource::Reads(vec![ReadPlan::of_table(world.access(), filter, output)]);
+        let equal = compare(of_row(0, NAMED), CompareOp::Equal, Scalar::column(SqlType::TEXT, 1, 0));
+        let (condition, compared) = if is_compared { (None, Some(equal)) } else { (Some(equal), None) };
+        let mut read = rows(world.access(), columns);
+        read.lookups.push(NestedLookup { kind, source, condition, compared });
+        world.read(read)
+    };
+    let name = || vec![of_row(0, NAMED), of_row(0, NUMBER)];
+    assert_eq!(ask(LookupKind::Semi, both(), false, name()), ["ant 1", "bee 2", "ant 1", "bee 1"]);
+    assert_eq!(ask(LookupKind::Anti, both(), false, name()), ["NULL 3", "cat 2"]);
+    assert_eq!(ask(LookupKind::Anti, both(), true, name()), ["cat 2"]);
+    assert_eq!(ask(LookupKind::Anti, Some(paid()), true, name()), [""; 0]);
+    let marked = || vec![of_row(0, NUMBER), Scalar::column(SqlType::Boolean, 1, 2)];
+    let marks = ["1 true", "2 true", "3 NULL", "1 true", "2 false", "1 true"];
+    assert_eq!(ask(LookupKind::Mark, both(), true, marked()), marks);
+    let marks = ["1 true", "2 true", "3 NULL", "1 true", "2 NULL", "1 true"];
+    assert_eq!(ask(LookupKind::Mark, Some(paid()), true, marked()), marks);
+    let pairs = || vec![of_row(0, NUMBER), Scalar::column(crate::support::kinds()[PRICE].clone(), 1, 1)];
+    let joined = ["1 150", "1 450", "2 250", "2 650", "1 150", "1 450", "1 250", "1 650"];
+    assert_eq!(ask(LookupKind::Inner, both(), false, pairs()), joined);
+    let outer = ["1 150", "1 450", "2 250", "2 650", "3 NULL", "1 150", "1 450", "2 NULL", "1 250", "1 650"];
+    assert_eq!(ask(LookupKind::Left, both(), false, pairs()), outer);
+}
+
 /// A lookup of the number of items in the group of row 0, and the sum of their prices: the columns of row 1.
 fn of_group(world: &World) -> NestedLookup {
     let aggregates =

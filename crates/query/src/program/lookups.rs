@@ -1,9 +1,11 @@
 //! Turns the sources of a relation into nested lookups: in the cheapest order, and each source by its best key.
 
+use std::borrow::Cow;
+
 use rowmill_base::SqlType;
 use rowmill_plan::logical::{LogicalScan, LogicalSetOperation, LogicalSortKey};
 use rowmill_plan::program::{Access, LookupKind, LookupSource, NestedLookup, ReadOutput, ReadPlan, RowOutput, Scalar};
-use rowmill_plan::{ColumnId, ExprOp, Logical, ScalarExpr};
+use rowmill_plan::{ColumnId, CompareOp, ExprOp, Logical, ScalarExpr};
 
 use super::ProgramBuilder;
 use super::access::{KeyChoice, choices};
@@ -531,7 +533,16 @@ impl<'p> ProgramBuilder<'p> {
             return None;
         }
         conditions.iter().enumerate().find_map(|(at, condition)| {
-            let ExprOp::Or(parts) = &condition.op else { return None };
+            let parts = match &condition.op {
+                ExprOp::Or(parts) => Cow::Borrowed(&parts[..]),
+                // A key with a list gives its rows value by value. If the rows are wanted in another order and only the
+                // first of them, each value is read by itself in that order.
+                ExprOp::InList { value, list, negated: false } if wanted.cut.is_some() && !wanted.order.is_empty() => {
+                    let part = |one: &ScalarExpr| ScalarExpr::compare((**value).clone(), CompareOp::Equal, one.clone());
+                    list.iter().map(part).collect()
+                }
+                _ => return None,
+            };
             // Each part becomes a read, and the parts are evaluated more than once.
             if parts.len() > WAYS_MAX || !is_movable(condition) {
                 return None;
@@ -548,6 +559,10 @@ impl<'p> ProgramBuilder<'p> {
                     .collect();
                 let wanted = Wanted { may_read_all: false, ..wanted };
                 let (read, rows, cost) = self.rows_of_scan(scan, &own, known, row, Some(wanted))?;
+                let is_cut = matches!(&read.output, ReadOutput::Rows(output) if output.limit.is_some());
+                if matches!(condition.op, ExprOp::InList { .. }) && !is_cut {
+                    return None;
+                }
                 listed.rows += rows;
                 listed.cost += cost;
                 listed.reads.push(read);

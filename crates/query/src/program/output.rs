@@ -22,6 +22,17 @@ pub(super) struct StageRead {
     pub(super) read: ReadPlan,
     pub(super) rows: f64,
     pub(super) cost: f64,
+    /// The rows and the cost without the limit.
+    all: (f64, f64),
+}
+
+impl StageRead {
+    /// The cost if there are `matches` rows without the limit. A read that stops at its limit visits the fewer rows the
+    /// more of them match.
+    fn cost_among(&self, matches: f64) -> f64 {
+        let share = (self.rows / matches.max(1.0)).min(1.0);
+        self.cost.max(self.all.1 * share)
+    }
 }
 
 impl<'p> ProgramBuilder<'p> {
@@ -50,7 +61,11 @@ impl<'p> ProgramBuilder<'p> {
             .with_semi_joins_as_sources(&add_column)
             .and_then(|stage| self.read_in_order(&stage, outer, first_row, ids));
         match (plain, turned) {
-            (Some(plain), Some(turned)) => Some(if turned.cost < plain.cost { turned } else { plain }),
+            // Only the values of the right side tell how many rows match.
+            (Some(plain), Some(turned)) => {
+                let is_cheaper = turned.cost < plain.cost_among(turned.all.0);
+                Some(if is_cheaper { turned } else { plain })
+            }
             (plain, turned) => plain.or(turned),
         }
     }
@@ -114,7 +129,7 @@ impl<'p> ProgramBuilder<'p> {
             for_update: false,
             rows_max,
         };
-        Some(StageRead { read, rows, cost })
+        Some(StageRead { read, rows, cost, all: (rows, lookups.cost) })
     }
 
     fn read_rows(&self, stage: &Stage<'p>, outer: &Scope, first_row: usize, ids: &[ColumnId]) -> Option<StageRead> {
@@ -126,10 +141,12 @@ impl<'p> ProgramBuilder<'p> {
         let (lookups, filter) = self.lookups(&stage.relation, outer, first_row, wanted)?;
         let Lookups { lookups, scope, rows, cost, is_ordered, rows_max, .. } = lookups;
         let (output, limit) = self.rows(stage, &scope, ids, is_ordered)?;
+        let all = (rows, cost);
         let rows = limit.map_or(rows, |limit| rows.min(limit));
         let cost = if is_ordered { limit.map_or(cost, |limit| cost.min(limit * SOUGHT_COST)) } else { cost };
         let output = ReadOutput::Rows(output);
-        Some(StageRead { read: ReadPlan { lookups, filter, output, for_update: false, rows_max }, rows, cost })
+        let read = ReadPlan { lookups, filter, output, for_update: false, rows_max };
+        Some(StageRead { read, rows, cost, all })
     }
 
     /// The output of a stage over rows whose columns are in `scope`, and its limit, if it is known.

@@ -4,6 +4,7 @@ use super::draw::Draw::{
     Again, Buyer, Category, Cents, Counter, Country, Email, Fresh, FreshBlock, FreshEmail, Later, Moment, More, Name,
     NamePattern, Number, OneOf, Order, OrderCreated, Product, SameOrder, Sku, Times, User, UserCreated,
 };
+use super::framework_list::{FRAMEWORK_CHANGES, FRAMEWORK_FIGURES, FRAMEWORK_PAGES, FRAMEWORK_RELATIONS};
 use super::statement::{Statement, change, commit, read, text};
 
 const STATUSES: &[&str] = &["new", "paid", "cancelled", "shipped", "done"];
@@ -27,6 +28,10 @@ pub static SHOP: &[(&str, &[Statement])] = &[
     ("insert", INSERTS),
     ("update", UPDATES),
     ("delete", DELETES),
+    ("frameworks: pages", FRAMEWORK_PAGES),
+    ("frameworks: relations", FRAMEWORK_RELATIONS),
+    ("frameworks: figures", FRAMEWORK_FIGURES),
+    ("frameworks: changes", FRAMEWORK_CHANGES),
 ];
 
 const CONSTANTS: &[Statement] = &[

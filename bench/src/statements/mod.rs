@@ -1,6 +1,6 @@
 //! Runs a hundred ordinary statements of applications through the library, in turns with SQLite in the same process.
 //!
-//! The [`list`] uses the tables of a [`shop`], the [`tpcc_list`] the tables of TPC-C. We [`draw`] new parameter values
+//! The [`list`] uses the tables of a [`shop`], the [`tpcc_list`] those of TPC-C. We [`draw`] new parameter values
 //! for each run; both engines must get the same values. Before we [`measure`] a statement, we compare the rows of both
 //! engines. For a change we also compare the table that it leaves. Most changes are rolled back; the few that are
 //! committed are committed on both sides.
@@ -17,6 +17,7 @@ pub mod statement;
 pub mod tpcc_list;
 
 mod contender;
+mod framework_list;
 mod measure;
 mod ours;
 mod theirs;

@@ -27,6 +27,13 @@ const NEW_ORDER: &[Statement] = &[
         "UPDATE district SET d_next_o_id = ? + 1 WHERE d_id = ? AND d_w_id = 1",
         &[Number(3_001, 9_000), District],
     ),
+    read("price of an item", "SELECT i_price, i_name, i_data FROM item WHERE i_id = ?", &[Item]),
+    read("tax and next order", "SELECT d_next_o_id, d_tax FROM district WHERE d_w_id = 1 AND d_id = ?", &[District]),
+    change(
+        "undelivered order",
+        "INSERT INTO new_order (no_o_id, no_d_id, no_w_id) VALUES (?, ?, 1)",
+        &[Fresh, District],
+    ),
     read(
         "stock with all texts",
         "SELECT s_quantity, s_data, s_dist_01, s_dist_02, s_dist_03, s_dist_04, s_dist_05, s_dist_06, s_dist_07, \
@@ -65,6 +72,34 @@ const PAYMENT: &[Statement] = &[
         "customers of a name",
         "SELECT c_id FROM customer WHERE c_w_id = 1 AND c_d_id = ? AND c_last = ? ORDER BY c_first",
         &[District, LastName],
+    ),
+    change(
+        "payment of a district",
+        "UPDATE district SET d_ytd = d_ytd + ? WHERE d_w_id = 1 AND d_id = ?",
+        &[Cents(100, 500_000), District],
+    ),
+    read(
+        "address of a district",
+        "SELECT d_street_1, d_street_2, d_city, d_state, d_zip, d_name FROM district WHERE d_w_id = 1 AND d_id = ?",
+        &[District],
+    ),
+    read(
+        "customer of a payment",
+        "SELECT c_first, c_middle, c_last, c_street_1, c_street_2, c_city, c_state, c_zip, c_phone, c_credit, \
+         c_credit_lim, c_discount, c_balance, c_since FROM customer WHERE c_w_id = 1 AND c_d_id = ? AND c_id = ?",
+        &[District, Customer],
+    ),
+    read(
+        "middle customer of a name",
+        "SELECT c_id, c_balance FROM customer WHERE c_w_id = 1 AND c_d_id = ? AND c_last = ? ORDER BY c_first \
+         LIMIT 1 OFFSET 1",
+        &[District, LastName],
+    ),
+    change(
+        "balance of a customer",
+        "UPDATE customer SET c_balance = c_balance - ?, c_ytd_payment = c_ytd_payment + ?, \
+         c_payment_cnt = c_payment_cnt + 1 WHERE c_w_id = 1 AND c_d_id = ? AND c_id = ?",
+        &[Cents(100, 500_000), Cents(100, 500_000), District, Customer],
     ),
     change(
         "balance and data of a customer",

@@ -8,7 +8,8 @@
 //!
 //! - `schema`: definitions of tables. `source`: the interface through which the engine scans them.
 //! - `block`, `block_owner`, `row_mask`: sealed rows, the owner that their chunks name, and masks of rows.
-//! - `chunk`: one column of one block. `encoding`, `strings`, `floats`: the bytes of its values.
+//! - `chunk`: one column of one block. `encoding`: the ways in which chunks store their rows, a file or folder each.
+//! - `sequence`, `strings`, `floats`: the bytes of integers, strings and floats.
 //! - `column_file`, `extent`: the file of a column, and the allocator of its space.
 //! - `open_run`, `run_codec`: recent rows, in memory and as bytes.
 //! - `block_writer`: makes a block of rows.
@@ -27,6 +28,7 @@ mod open_run;
 mod row_mask;
 pub mod run_codec;
 mod schema;
+mod sequence;
 mod source;
 mod statistics;
 pub mod strings;

@@ -8,7 +8,7 @@ use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, new_null_array};
 use arrow::buffer::BooleanBuffer;
 use parking_lot::Mutex;
 use rowmill_base::Result;
-use rowmill_storage::chunk::{Chunk, CodeSet, Encoding, ReadMeter, ValueSet, Verdict};
+use rowmill_storage::chunk::{Chunk, CodeSet, ReadMeter, ValueSet, Verdict};
 use rowmill_storage::strings::StringWindow;
 use rowmill_storage::{Block, RowMask, RowNumbers, TableDef, repeat_missing};
 
@@ -336,7 +336,7 @@ impl BlockState {
         Ok(match self.settled(table, condition)? {
             Settled::All(all) => Estimate { cost: 0.0, share: f64::from(*all) },
             Settled::Codes(codes) => Estimate {
-                cost: if chunk.encoding() == Encoding::ListCodes { CODE_COST } else { RUN_COST },
+                cost: if chunk.has_code_per_row() { CODE_COST } else { RUN_COST },
                 share: chunk.about_rows_of(codes)? as f64 / rows,
             },
             Settled::Rows => Estimate { cost: 2.0 * CODE_COST, share: UNKNOWN_SHARE },

@@ -2,7 +2,7 @@
 //!
 //! For each row, a byte next to the value says how many rows from this one on are equal, at most 255. If a value fails,
 //! its whole run is skipped. The processor tests many rows at a time in a plain loop, so runs pay only from about five
-//! to ten rows on. Stored runs ([`Encoding::ListRuns`](rowmill_storage::chunk::Encoding)) do not need a byte per row.
+//! to ten rows on. Stored runs (`list+runs`) do not need a byte per row.
 
 use criterion::{Criterion, Throughput};
 use rand::rngs::SmallRng;

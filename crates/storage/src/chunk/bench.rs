@@ -14,6 +14,7 @@ use rand::{Rng, SeedableRng};
 use rowmill_base::TimeUnit;
 
 use super::*;
+use crate::encoding::{ENCODINGS, EncodingRef};
 
 const ROWS: usize = ROWS_MAX;
 /// Rows of one read by a scan. Deliberately not a multiple of the vector size.
@@ -136,7 +137,13 @@ fn time_of<T>(long: f64, mut work: impl FnMut() -> T) -> (f64, T) {
     ((now - start) / f64::from(times.max(1)), result)
 }
 
-fn measure(name: &str, kind: &SqlType, column: &ArrayRef, forced: Option<Encoding>, long: f64) -> Option<(f64, usize)> {
+fn measure(
+    name: &str,
+    kind: &SqlType,
+    column: &ArrayRef,
+    forced: Option<EncodingRef>,
+    long: f64,
+) -> Option<(f64, usize)> {
     let rows = column.len();
     let (encode_s, bytes) = time_of(long, || encode_as(column, kind, forced).unwrap());
     let bytes = bytes?;
@@ -217,7 +224,7 @@ fn chosen_encodings() {
 fn every_encoding() {
     head();
     for (name, kind, column) in chosen() {
-        for encoding in Encoding::ALL {
+        for encoding in ENCODINGS {
             measure(name, &kind, &column, Some(encoding), 0.05);
         }
     }

@@ -11,27 +11,27 @@
 
 /// A set of `T`, as ascending borders.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Borders<T>(Vec<T>);
+pub(crate) struct Borders<T>(Vec<T>);
 
 /// How many of some things are in a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Share {
+pub(crate) enum Share {
     None,
     Some,
     All,
 }
 
 impl<T: Ord + Clone + Default> Borders<T> {
-    pub(super) fn none() -> Self {
+    pub(crate) fn none() -> Self {
         Borders(Vec::new())
     }
 
-    pub(super) fn all() -> Self {
+    pub(crate) fn all() -> Self {
         Borders(vec![T::default()])
     }
 
     /// The set from `low` to the last thing before `end`.
-    pub(super) fn between(low: T, end: Option<T>) -> Self {
+    pub(crate) fn between(low: T, end: Option<T>) -> Self {
         match end {
             Some(end) if end <= low => Borders::none(),
             end => Borders(std::iter::once(low).chain(end).collect()),
@@ -39,13 +39,13 @@ impl<T: Ord + Clone + Default> Borders<T> {
     }
 
     /// The set of everything before `end`.
-    pub(super) fn before(end: Option<T>) -> Self {
+    pub(crate) fn before(end: Option<T>) -> Self {
         Borders::between(T::default(), end)
     }
 
     /// The complement.
     #[must_use]
-    pub(super) fn not(mut self) -> Self {
+    pub(crate) fn not(mut self) -> Self {
         match self.0.first() {
             Some(first) if *first == T::default() => {
                 self.0.remove(0);
@@ -56,12 +56,12 @@ impl<T: Ord + Clone + Default> Borders<T> {
     }
 
     /// The intersection.
-    pub(super) fn and(&self, other: &Self) -> Self {
+    pub(crate) fn and(&self, other: &Self) -> Self {
         self.merged(other, 2)
     }
 
     /// The union.
-    pub(super) fn or(&self, other: &Self) -> Self {
+    pub(crate) fn or(&self, other: &Self) -> Self {
         self.merged(other, 1)
     }
 
@@ -84,13 +84,13 @@ impl<T: Ord + Clone + Default> Borders<T> {
         Borders(merged)
     }
 
-    pub(super) fn contains(&self, value: &T) -> bool {
+    pub(crate) fn contains(&self, value: &T) -> bool {
         self.0.partition_point(|border| border <= value) % 2 == 1
     }
 
     /// Whether all, some or none of the things from `min` to `max`, both inclusive, are in the set. Without `max`, the
     /// range has no end.
-    pub(super) fn share(&self, min: &T, max: Option<&T>) -> Share {
+    pub(crate) fn share(&self, min: &T, max: Option<&T>) -> Share {
         // An odd number of borders at or before `min` means that `min` is in. If no border follows up to `max`, the
         // answer holds for the whole range.
         let before = self.0.partition_point(|border| border <= min);
@@ -104,7 +104,7 @@ impl<T: Ord + Clone + Default> Borders<T> {
 
     /// The set with each thing mapped to another one. `map` must keep the order. Things at or above `end` do not exist
     /// in the result.
-    pub(super) fn try_map<U: Ord, E>(&self, end: &U, mut map: impl FnMut(&T) -> Result<U, E>) -> Result<Borders<U>, E> {
+    pub(crate) fn try_map<U: Ord, E>(&self, end: &U, mut map: impl FnMut(&T) -> Result<U, E>) -> Result<Borders<U>, E> {
         // Borders keep alternating between in and out, because they are dropped only in pairs or at the end.
         let mut mapped: Vec<U> = Vec::with_capacity(self.0.len());
         for border in &self.0 {
@@ -124,13 +124,13 @@ impl<T: Ord + Clone + Default> Borders<T> {
     }
 
     /// The ranges of the set: the first thing of each, and the thing after its last one if the range has an end.
-    pub(super) fn ranges(&self) -> impl ExactSizeIterator<Item = (&T, Option<&T>)> {
+    pub(crate) fn ranges(&self) -> impl ExactSizeIterator<Item = (&T, Option<&T>)> {
         self.0.chunks(2).map(|range| (&range[0], range.get(1)))
     }
 }
 
 impl Borders<Vec<u8>> {
-    pub(super) fn contains_bytes(&self, value: &[u8]) -> bool {
+    pub(crate) fn contains_bytes(&self, value: &[u8]) -> bool {
         self.0.partition_point(|border| border.as_slice() <= value) % 2 == 1
     }
 }

@@ -53,14 +53,14 @@ impl ChunkBytes {
     }
 
     /// A part of the bytes. Shares them.
-    pub(super) fn part(&self, range: Range<usize>) -> Result<ChunkBytes> {
+    pub(crate) fn part(&self, range: Range<usize>) -> Result<ChunkBytes> {
         self.check(&range)?;
         let offset = self.offset + range.start as u64;
         Ok(ChunkBytes { place: self.place.clone(), offset, len: range.len() })
     }
 
     /// Bytes that the caller has already fetched. Touching mapped bytes that were not fetched may raise a signal.
-    pub(super) fn get(&self, range: Range<usize>) -> Result<&[u8]> {
+    pub(crate) fn get(&self, range: Range<usize>) -> Result<&[u8]> {
         self.check(&range)?;
         let start = self.offset + range.start as u64;
         match &self.place {
@@ -71,7 +71,7 @@ impl ChunkBytes {
 
     /// Bytes that may have to come from the disk. Returns an error where touching them would raise a signal, for
     /// example if the file was truncated.
-    pub(super) fn fetch(&self, range: Range<usize>) -> Result<&[u8]> {
+    pub(crate) fn fetch(&self, range: Range<usize>) -> Result<&[u8]> {
         self.check(&range)?;
         if let ByteOrigin::Mapped(mapping) = &self.place {
             // This reads the pages and reports a disk error or a truncated file as an error instead of a signal.

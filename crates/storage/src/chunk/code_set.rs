@@ -45,7 +45,7 @@ impl CodeSet {
 
     /// The codes within `ranges` of a chunk of `values` values. `null` says whether the code of NULL is in the set. It
     /// must be `None` for a chunk without NULLs.
-    pub(super) fn of_values(ranges: &Borders<u32>, values: u32, null: Option<bool>) -> CodeSet {
+    pub(crate) fn of_values(ranges: &Borders<u32>, values: u32, null: Option<bool>) -> CodeSet {
         let codes = values + u32::from(null.is_some());
         // A range may have no end, so we cut the ranges off at the last value. NULL's code comes after it.
         let values = Borders::before(Some(values));
@@ -163,7 +163,7 @@ impl CodeSet {
     }
 
     /// The table, or `None` if the set has few ranges.
-    pub(super) fn table(&self) -> Option<&[bool]> {
+    pub(crate) fn table(&self) -> Option<&[bool]> {
         match &self.members {
             CodeMembers::Ranges(_) => None,
             CodeMembers::Table(truth) => Some(truth),
@@ -171,7 +171,7 @@ impl CodeSet {
     }
 
     /// The first and the last code of each range. Yields nothing for a table.
-    pub(super) fn ranges(&self) -> impl Iterator<Item = (u32, u32)> {
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = (u32, u32)> {
         let ranges = match &self.members {
             CodeMembers::Ranges(ranges) => Some(ranges.ranges()),
             CodeMembers::Table(_) => None,

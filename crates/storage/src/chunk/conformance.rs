@@ -19,7 +19,8 @@ use rowmill_io::{Disk, MemoryDisk, OpenMode};
 use super::head::{FIXED_BYTES, PIECE_BYTES};
 use super::*;
 use crate::RowMask;
-use crate::encoding::Word;
+use crate::encoding::{ENCODINGS, EncodingRef, newest_since};
+use crate::sequence::Word;
 use crate::strings::{ByteStrings, LengthUnit, StringWindow};
 
 /// The shape of the values of a column.
@@ -220,8 +221,8 @@ fn open(bytes: Vec<u8>, kind: &SqlType) -> Result<Chunk> {
 }
 
 /// Encodes the column in every encoding that suits it, and once more in the encoding that the writer chooses itself.
-fn encodings(column: &ArrayRef, kind: &SqlType) -> Vec<(Option<Encoding>, Vec<u8>)> {
-    let forced = Encoding::ALL.into_iter().map(Some).chain([None]);
+fn encodings(column: &ArrayRef, kind: &SqlType) -> Vec<(Option<EncodingRef>, Vec<u8>)> {
+    let forced = ENCODINGS.into_iter().map(Some).chain([None]);
     forced.filter_map(|forced| Some((forced, encode_as(column, kind, forced).unwrap()?))).collect()
 }
 
@@ -689,7 +690,11 @@ fn every_encoding_is_reached() {
             reached.push(open(encode(&column(&kind, &values), &kind).unwrap(), &kind).unwrap().encoding());
         }
     }
-    for encoding in Encoding::ALL.into_iter().filter(|encoding| *encoding != Encoding::Rows) {
+    for (kind, column) in ENCODINGS.into_iter().filter_map(|encoding| encoding.example()) {
+        reached.push(open(encode(&column, &kind).unwrap(), &kind).unwrap().encoding());
+        check_column(&column, &column.slice(0, 5), &kind);
+    }
+    for encoding in ENCODINGS.into_iter().filter(|encoding| encoding.name() != "rows") {
         assert!(reached.contains(&encoding), "no column is stored as {}", encoding.name());
     }
 }
@@ -699,12 +704,26 @@ fn older_format_versions_are_read_and_newer_ones_are_refused() {
     let values: Vec<Option<i128>> = (0..2000).map(Some).collect();
     let column = column(&SqlType::TEXT, &values);
     let mut bytes = encode(&column, &SqlType::TEXT).unwrap();
-    for (version, kind) in [(1_u16, None), (2, None), (3, Some(ErrorKind::NewerFormat))] {
+    let newer = newest_since().max(2) + 1;
+    for (version, kind) in [(1_u16, None), (2, None), (newer, Some(ErrorKind::NewerFormat))] {
         version.write(&mut bytes[4..]);
         reseal(&mut bytes);
         let read = open(bytes.clone(), &SqlType::TEXT).and_then(|chunk| chunk.read(0..2000));
         assert_eq!(read.as_ref().err().map(|error| error.kind()), kind, "version {version}");
         assert!(read.is_err() || read.is_ok_and(|read| *read == *column), "version {version}");
+    }
+}
+
+#[test]
+fn a_chunk_has_the_version_of_its_encoding_and_is_damaged_with_an_older_one() {
+    for encoding in ENCODINGS.into_iter().filter(|encoding| encoding.since() > 2) {
+        let (kind, column) = encoding.example().expect("a newer encoding has an example");
+        let mut bytes = encode(&column, &kind).unwrap();
+        assert_eq!(u16::read(&bytes[4..]), encoding.since());
+        2_u16.write(&mut bytes[4..]);
+        reseal(&mut bytes);
+        let error = open(bytes, &kind).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
     }
 }
 

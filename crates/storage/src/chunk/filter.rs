@@ -8,15 +8,17 @@ use rowmill_base::{Error, Result};
 
 use super::borders::Borders;
 use super::code_set::CodeSet;
-use super::fixed_decode::{self, DecodedRows};
 use super::head::SectionKind;
-use super::kinds::{self, Physical, with_kind};
+use super::kinds::with_kind;
 use super::pick::UsedCodes;
-use super::text::StringTest;
+use super::stored_keys::DecodedRows;
 use super::value_set::{ValueRanges, ValueSet};
-use super::{Chunk, Encoding, text};
+use super::{Chunk, fixed_list};
 use crate::row_mask::RowMask;
-use crate::strings::{Grams, StringList, TextGroups};
+use crate::strings::{Grams, StringList, StringWindow, TextGroups};
+
+/// Sets the entry of each string of a window that passes. All entries are false before the call.
+pub type StringTest<'t> = dyn FnMut(StringWindow<'_>, &mut [bool]) + 't;
 
 /// The truth of a condition, as far as it is known before any row is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,11 +49,7 @@ impl Chunk {
             _ if values == 0 => Borders::none(),
             ValueRanges::Keys(keys) => with_kind!(
                 self.head.facts.physical,
-                K => match self.encoding() {
-                    Encoding::Constant if keys.contains(&fixed_decode::constant_key::<K>(self)) => Borders::all(),
-                    Encoding::Constant => Borders::none(),
-                    _ => fixed_decode::places::<K>(self, keys)?,
-                },
+                K => fixed_list::places::<K>(self, keys)?,
                 else return Err(self.unsuited())
             ),
             ValueRanges::Strings(strings) => {
@@ -175,7 +173,7 @@ impl Chunk {
             if let Some(nulls) = self.nulls(DecodedRows::Range(&extent))? {
                 mask.and_bits(extent, nulls.inner());
             }
-            return text::retain_rows(self, mask, negated, test);
+            return self.encoding().retain_strings(self, negated, test, mask);
         }
         match self.codes_where_of(needle, negated, test, mask)? {
             Some(codes) => self.retain_codes(&codes, mask),
@@ -202,16 +200,11 @@ impl Chunk {
     pub fn rows_of(&self, codes: &CodeSet) -> Result<usize> {
         let values = self.distinct().unwrap_or_default();
         let nulls = if codes.contains(values as u32) { self.null_count() } else { 0 };
-        if self.encoding() == Encoding::Constant {
-            return Ok(if values > 0 && codes.contains(0) { self.rows() } else { nulls });
-        }
-        let counts = self.ints(SectionKind::Counts)?;
-        self.check_list(counts.len())?;
         let mut rows = 0;
         match codes.table() {
             Some(truth) => {
                 let mut truth = truth.iter();
-                counts.for_each(0..values, |counts: &[u32]| {
+                self.encoding().counts(self, DecodedRows::Range(&(0..values)), &mut |counts| {
                     let counts = counts.iter().zip(&mut truth);
                     rows += counts.map(|(count, is_in)| u64::from(*count) * u64::from(*is_in)).sum::<u64>();
                 })?;
@@ -219,7 +212,7 @@ impl Chunk {
             None => {
                 for (low, high) in codes.ranges() {
                     let range = (low as usize).min(values)..(high as usize + 1).min(values);
-                    counts.for_each(range, |counts: &[u32]| {
+                    self.encoding().counts(self, DecodedRows::Range(&range), &mut |counts| {
                         rows += counts.iter().map(|count| u64::from(*count)).sum::<u64>();
                     })?;
                 }
@@ -236,7 +229,10 @@ impl Chunk {
         match (codes.is_empty(), codes.is_full()) {
             (true, _) => mask.clear(),
             (_, true) => {}
-            _ => self.row_codes()?.retain(codes, mask)?,
+            _ => {
+                self.verify()?;
+                self.encoding().retain_codes(self, codes, mask)?;
+            }
         }
         Ok(())
     }
@@ -271,21 +267,14 @@ impl Chunk {
             // These two also cover types without keys, for example lists.
             ValueRanges::Keys(keys) if *keys == Borders::all() => {}
             ValueRanges::Keys(keys) if *keys == Borders::none() => mask.clear(),
-            ValueRanges::Keys(keys) => match self.head.facts.physical {
-                Physical::Float32 => fixed_decode::retain_floats::<kinds::Float32>(self, keys, mask)?,
-                Physical::Float64 => fixed_decode::retain_floats::<kinds::Float64>(self, keys, mask)?,
-                physical => with_kind!(
-                    physical,
-                    K => fixed_decode::retain::<K>(self, keys, mask)?,
-                    else return Err(self.unsuited())
-                ),
-            },
-            ValueRanges::Strings(strings) => text::retain_rows(self, mask, false, &mut |window, truth| {
-                truth
-                    .iter_mut()
-                    .enumerate()
-                    .for_each(|(row, is_in)| *is_in = strings.contains_bytes(window.value(row)));
-            })?,
+            ValueRanges::Keys(keys) => self.encoding().retain_keys(self, keys, mask)?,
+            ValueRanges::Strings(strings) => {
+                let test = &mut |window: StringWindow<'_>, truth: &mut [bool]| {
+                    let truth = truth.iter_mut().enumerate();
+                    truth.for_each(|(row, is_in)| *is_in = strings.contains_bytes(window.value(row)));
+                };
+                self.encoding().retain_strings(self, false, test, mask)?;
+            }
         }
         if let Some(null_rows) = null_rows.filter(|_| set.null) {
             mask.or(&null_rows);

@@ -25,12 +25,14 @@ use std::ops::Range;
 
 use rowmill_base::{Error, Result};
 
+use super::ROWS_MAX;
 use super::bytes::ChunkBytes;
 use super::kinds::Physical;
-use super::{Encoding, ROWS_MAX};
-use crate::encoding::Word;
+use crate::encoding::{ENCODINGS, EncodingRef, encoding_of, newest_since};
+use crate::sequence::Word;
 
 const MAGIC: [u8; 4] = *b"RWCH";
+/// The version of the chunks that we write, unless their encoding is newer.
 const VERSION: u16 = 2;
 /// Chunks of version 1 have no grams.
 const OLDEST_VERSION: u16 = 1;
@@ -59,7 +61,7 @@ macro_rules! sections {
         /// The content of a section.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
-        pub(super) enum SectionKind { $($(#[$doc])* $name = $number,)* }
+        pub(crate) enum SectionKind { $($(#[$doc])* $name = $number,)* }
 
         impl SectionKind {
             fn from_number(number: u8) -> Option<SectionKind> {
@@ -108,52 +110,53 @@ sections! {
 
 /// The location of a section.
 #[derive(Clone, Debug)]
-pub(super) struct Section {
-    pub(super) kind: SectionKind,
+pub(crate) struct Section {
+    pub(crate) kind: SectionKind,
     /// The number of values in the section.
-    pub(super) count: u32,
+    pub(crate) count: u32,
     /// The offset from the start of the chunk.
-    pub(super) offset: usize,
-    pub(super) len: usize,
+    pub(crate) offset: usize,
+    pub(crate) len: usize,
 }
 
 /// A stored bound of the values: the bytes of a value, or the first bytes of a string.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct StoredBound {
+pub(crate) struct StoredBound {
     pub(super) bytes: Vec<u8>,
     pub(super) exact: bool,
 }
 
 /// The bounds of the values. The upper bound is missing if the greatest string was cut and cannot be rounded up.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct StoredZone {
+pub(crate) struct StoredZone {
     pub(super) min: StoredBound,
     pub(super) max: Option<StoredBound>,
 }
 
 /// The facts in the head, without the locations of the sections.
 #[derive(Clone, Debug)]
-pub(super) struct Facts {
-    pub(super) encoding: Encoding,
-    pub(super) physical: Physical,
-    pub(super) rows: usize,
-    pub(super) null_count: usize,
-    pub(super) distinct: Option<usize>,
+pub(crate) struct Facts {
+    pub(crate) encoding: EncodingRef,
+    pub(crate) physical: Physical,
+    pub(crate) rows: usize,
+    pub(crate) null_count: usize,
+    pub(crate) distinct: Option<usize>,
     /// The code of all rows that are in no list.
-    pub(super) common: u32,
+    pub(crate) common: u32,
     /// A stored integer `v` means `base + factor * v`.
-    pub(super) base: u128,
-    pub(super) factor: u64,
+    pub(crate) base: u128,
+    pub(crate) factor: u64,
     /// Decimal digits after the point.
-    pub(super) digits: u8,
-    pub(super) zone: Option<StoredZone>,
+    pub(crate) digits: u8,
+    pub(crate) zone: Option<StoredZone>,
 }
 
 impl Facts {
     /// The facts that are known before an encoding is chosen.
-    pub(super) fn new(physical: Physical, rows: usize, null_count: usize) -> Facts {
+    pub(crate) fn new(physical: Physical, rows: usize, null_count: usize) -> Facts {
         Facts {
-            encoding: Encoding::Constant,
+            // The choice of an encoding replaces this one.
+            encoding: ENCODINGS[0],
             physical,
             rows,
             null_count,
@@ -169,22 +172,22 @@ impl Facts {
 
 /// A parsed head.
 #[derive(Clone, Debug)]
-pub(super) struct ParsedHead {
-    pub(super) facts: Facts,
-    pub(super) sections: Vec<Section>,
+pub(crate) struct ParsedHead {
+    pub(crate) facts: Facts,
+    pub(crate) sections: Vec<Section>,
     /// The bytes that the piece checksums cover.
-    pub(super) body: Range<usize>,
+    pub(crate) body: Range<usize>,
     /// The checksum of the ids of the owning table, column and block; 0 if the chunk names no owner.
-    pub(super) owner: u32,
+    pub(crate) owner: u32,
     /// The location of the piece checksums.
     checksums: Range<usize>,
 }
 
 /// A section to be written.
-pub(super) struct NewSection {
-    pub(super) kind: SectionKind,
-    pub(super) count: usize,
-    pub(super) bytes: Vec<u8>,
+pub(crate) struct NewSection {
+    pub(crate) kind: SectionKind,
+    pub(crate) count: usize,
+    pub(crate) bytes: Vec<u8>,
 }
 
 const fn padded(len: usize) -> usize {
@@ -192,7 +195,7 @@ const fn padded(len: usize) -> usize {
 }
 
 /// Builds a whole chunk from its facts and sections.
-pub(super) fn assemble(facts: &Facts, sections: Vec<NewSection>) -> Vec<u8> {
+pub(crate) fn assemble(facts: &Facts, sections: Vec<NewSection>) -> Vec<u8> {
     // All sizes must be known first, because the directory has the final offsets.
     let body_bytes: usize = sections.iter().map(|section| padded(section.bytes.len())).sum();
     let bounds = facts.zone.as_ref().map_or(&[][..], |zone| &zone.min.bytes);
@@ -236,8 +239,8 @@ pub(super) fn assemble(facts: &Facts, sections: Vec<NewSection>) -> Vec<u8> {
 fn write_fixed(head: &mut [u8], facts: &Facts, body_bytes: usize, sections: usize) {
     let (fixed, rest) = head.split_at_mut(FIXED_BYTES);
     fixed[..4].copy_from_slice(&MAGIC);
-    VERSION.write(&mut fixed[4..]);
-    fixed[6] = facts.encoding as u8;
+    VERSION.max(facts.encoding.since()).write(&mut fixed[4..]);
+    fixed[6] = facts.encoding.number();
     fixed[7] = facts.physical as u8;
     (facts.rows as u32).write(&mut fixed[8..]);
     (facts.null_count as u32).write(&mut fixed[12..]);
@@ -305,8 +308,9 @@ impl ParsedHead {
             return Err(damaged(0, "the checksum of the head does not fit"));
         }
         let version = u16::read(&fixed[4..]);
-        if !(OLDEST_VERSION..=VERSION).contains(&version) {
-            let message = format!("a chunk of format version {version}; this program reads versions up to {VERSION}");
+        let newest = VERSION.max(newest_since());
+        if !(OLDEST_VERSION..=newest).contains(&version) {
+            let message = format!("a chunk of format version {version}; this program reads versions up to {newest}");
             return Err(Error::newer_format(message));
         }
         let rest_bytes = u32::read(&fixed[56..]) as usize;
@@ -366,7 +370,9 @@ impl ParsedHead {
 }
 
 fn parse_facts(fixed: &[u8], zone: Option<StoredZone>) -> Result<Facts> {
-    let encoding = Encoding::from_number(fixed[6]).ok_or_else(|| damaged(6, "unknown encoding"))?;
+    let version = u16::read(&fixed[4..]);
+    let encoding = encoding_of(fixed[6]).filter(|encoding| encoding.since() <= version);
+    let encoding = encoding.ok_or_else(|| damaged(6, "unknown encoding"))?;
     let physical = Physical::from_number(fixed[7]).ok_or_else(|| damaged(7, "unknown type"))?;
     let rows = u32::read(&fixed[8..]) as usize;
     let null_count = u32::read(&fixed[12..]) as usize;
@@ -375,15 +381,8 @@ fn parse_facts(fixed: &[u8], zone: Option<StoredZone>) -> Result<Facts> {
     // Readers allocate by these counts, so they must agree with each other before any reader sees them.
     let fits = rows <= ROWS_MAX
         && null_count <= rows
-        && match distinct {
-            Some(distinct) => distinct <= rows - null_count && (distinct == 0) == (null_count == rows),
-            None => !encoding.has_list() && encoding != Encoding::Constant,
-        }
-        && (encoding != Encoding::Constant || (distinct <= Some(1) && (null_count == 0 || null_count == rows)));
-    if !fits {
-        return Err(damaged(8, "the numbers of rows, NULLs and distinct values contradict each other"));
-    }
-    Ok(Facts {
+        && distinct.is_none_or(|distinct| distinct <= rows - null_count && (distinct == 0) == (null_count == rows));
+    let facts = Facts {
         encoding,
         physical,
         rows,
@@ -394,7 +393,11 @@ fn parse_facts(fixed: &[u8], zone: Option<StoredZone>) -> Result<Facts> {
         factor: u64::read(&fixed[40..]),
         digits: fixed[69],
         zone,
-    })
+    };
+    match fits && encoding.fits(&facts) {
+        true => Ok(facts),
+        false => Err(damaged(8, "the numbers of rows, NULLs and distinct values contradict each other")),
+    }
 }
 
 fn parse_zone(fixed: &[u8], parts: &mut Parts<'_>) -> Result<Option<StoredZone>> {

@@ -14,17 +14,17 @@ use std::sync::Arc;
 
 use rowmill_base::{Error, Result, SqlType};
 
-use crate::encoding::{Word, pack_bits};
+use crate::sequence::{Word, pack_bits};
 
 macro_rules! physicals {
     ($($(#[$doc:meta])* $name:ident = $number:literal,)*) => {
         /// The stored form of a type. Its number is part of the file format.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
-        pub(super) enum Physical { $($(#[$doc])* $name = $number,)* }
+        pub(crate) enum Physical { $($(#[$doc])* $name = $number,)* }
 
         impl Physical {
-            pub(super) fn from_number(number: u8) -> Option<Physical> {
+            pub(crate) fn from_number(number: u8) -> Option<Physical> {
                 match number { $($number => Some(Physical::$name),)* _ => None }
             }
         }
@@ -70,7 +70,7 @@ physicals! {
 
 impl Physical {
     /// The stored form of values of `kind`.
-    pub(super) fn of(kind: &SqlType) -> Physical {
+    pub(crate) fn of(kind: &SqlType) -> Physical {
         match kind {
             SqlType::Boolean => Physical::Boolean,
             SqlType::Int8 => Physical::Int8,
@@ -94,7 +94,7 @@ impl Physical {
 }
 
 /// A type with a fixed size.
-pub(super) trait Kind {
+pub(crate) trait Kind {
     /// The stored integer.
     type Key: Word;
     /// The type of a value in an Arrow array.
@@ -120,7 +120,7 @@ pub(super) trait Kind {
 
 macro_rules! integers {
     ($($name:ident: $native:ty as $key:ty, $to:expr;)*) => {$(
-        pub(super) struct $name;
+        pub(crate) struct $name;
 
         impl Kind for $name {
             type Key = $key;
@@ -151,7 +151,7 @@ integers! {
 }
 
 /// A float type, whose values may be short decimal numbers.
-pub(super) trait FloatKind: Kind {
+pub(crate) trait FloatKind: Kind {
     /// Converts the value to a double without loss.
     fn double(native: Self::Native) -> f64;
     /// Rounds `double` to the nearest value.
@@ -160,7 +160,7 @@ pub(super) trait FloatKind: Kind {
 
 macro_rules! floats {
     ($($name:ident: $native:ty as $key:ty;)*) => {$(
-        pub(super) struct $name;
+        pub(crate) struct $name;
 
         impl Kind for $name {
             type Key = $key;
@@ -196,7 +196,7 @@ floats! {
     Float64: f64 as u64;
 }
 
-pub(super) struct Boolean;
+pub(crate) struct Boolean;
 
 impl Kind for Boolean {
     type Key = u8;
@@ -219,7 +219,7 @@ impl Kind for Boolean {
     }
 }
 
-pub(super) struct Uuid;
+pub(crate) struct Uuid;
 
 impl Kind for Uuid {
     type Key = u128;
@@ -240,7 +240,7 @@ impl Kind for Uuid {
     }
 }
 
-pub(super) struct Interval;
+pub(crate) struct Interval;
 
 impl Kind for Interval {
     type Key = u128;
@@ -289,7 +289,7 @@ macro_rules! with_kind {
     }};
 }
 
-pub(super) use with_kind;
+pub(crate) use with_kind;
 
 #[cfg(test)]
 mod tests {

@@ -10,14 +10,14 @@ use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
 use rowmill_base::{Error, Result};
 
 use super::head::{NewSection, SectionKind};
-use crate::encoding::{self, Ints, SortedCursor};
+use crate::sequence::{self, Ints, SortedCursor};
 
 /// Encodes `nulls` as a section.
-pub(super) fn encode(nulls: &NullBuffer) -> NewSection {
+pub(crate) fn encode(nulls: &NullBuffer) -> NewSection {
     let bits_bytes = nulls.len().div_ceil(8);
     // Every run takes at least a byte. So for most columns the number of runs alone shows that bits are shorter.
     if let Some(ends) = run_ends(nulls, bits_bytes) {
-        let bytes = encoding::encode(&ends);
+        let bytes = sequence::encode(&ends);
         if bytes.len() < bits_bytes {
             return NewSection { kind: SectionKind::ValidRuns, count: ends.len(), bytes };
         }
@@ -51,14 +51,14 @@ fn run_ends(nulls: &NullBuffer, runs_max: usize) -> Option<Vec<u32>> {
 }
 
 /// A stored section of NULLs, in either form.
-pub(super) enum Nulls<'a> {
+pub(crate) enum Nulls<'a> {
     Bits { bytes: &'a [u8], rows: usize },
     Runs { ends: Ints<'a>, rows: usize },
 }
 
 impl<'a> Nulls<'a> {
     /// The bits of `rows` rows. `bytes` starts `at` bytes into the chunk.
-    pub(super) fn bits(bytes: &'a [u8], at: usize, rows: usize) -> Result<Nulls<'a>> {
+    pub(crate) fn bits(bytes: &'a [u8], at: usize, rows: usize) -> Result<Nulls<'a>> {
         match bytes.len() == rows.div_ceil(8) {
             true => Ok(Nulls::Bits { bytes, rows }),
             false => Err(Error::corrupt(format!("byte {at} of the chunk: the NULL bits do not fit {rows} rows"))),
@@ -66,7 +66,7 @@ impl<'a> Nulls<'a> {
     }
 
     /// The NULLs of a range, or `None` if it has none.
-    pub(super) fn read(&self, range: Range<usize>) -> Result<Option<NullBuffer>> {
+    pub(crate) fn read(&self, range: Range<usize>) -> Result<Option<NullBuffer>> {
         let valid = match self {
             Nulls::Bits { bytes, rows } => {
                 debug_assert!(range.end <= *rows);
@@ -81,7 +81,7 @@ impl<'a> Nulls<'a> {
     }
 
     /// The NULLs of single rows, or `None` if none of them is NULL.
-    pub(super) fn take(&self, rows: &[u32]) -> Result<Option<NullBuffer>> {
+    pub(crate) fn take(&self, rows: &[u32]) -> Result<Option<NullBuffer>> {
         let valid = match self {
             Nulls::Bits { bytes, .. } => BooleanBuffer::collect_bool(rows.len(), |index| {
                 let row = rows[index] as usize;

@@ -9,16 +9,17 @@ use arrow::buffer::NullBuffer;
 use parking_lot::Mutex;
 use rowmill_base::{Error, Result, SqlType, StepMemory};
 
-use super::codes::Codes;
-use super::fixed_decode::{DecodedRows, FixedList};
-use super::head::{ParsedHead, SectionKind};
+use super::fixed_list::FixedList;
+use super::head::{Facts, ParsedHead, SectionKind};
 use super::kinds::{Physical, with_kind};
 use super::nulls::Nulls;
 use super::read_meter::{ChunkReads, ReadMeter};
+use super::stored_keys::DecodedRows;
 use super::zone::{self, Zone};
-use super::{ChunkBytes, Encoding, fixed_decode, kinds, nested, text};
-use crate::encoding::Ints;
-use crate::strings::{DecodedList, LengthUnit, StringList};
+use super::{ChunkBytes, fixed_list};
+use crate::encoding::{EncodingRef, ListPlace, open_inner};
+use crate::sequence::Ints;
+use crate::strings::{DecodedList, LengthUnit, StringKind, StringList};
 
 /// Checks that no code is above the highest valid one. Callers index into arrays by code, so an invalid code must be
 /// found here.
@@ -49,8 +50,8 @@ impl CodeCheck {
 /// kept.
 #[derive(Debug)]
 pub struct Chunk {
-    pub(super) bytes: ChunkBytes,
-    pub(super) head: Arc<ParsedHead>,
+    pub(crate) bytes: ChunkBytes,
+    pub(crate) head: Arc<ParsedHead>,
     pub(super) kind: SqlType,
     verified: AtomicBool,
     fixed: OnceLock<FixedList>,
@@ -131,7 +132,7 @@ impl Chunk {
     }
 
     /// Makes `inner`, a chunk within this one, use the accounts of this one.
-    pub(super) fn share_accounts(&self, mut inner: Chunk) -> Chunk {
+    pub(crate) fn share_accounts(&self, mut inner: Chunk) -> Chunk {
         if let Some(memory) = &self.memory {
             inner = inner.with_memory(memory.lock().another());
         }
@@ -172,13 +173,26 @@ impl Chunk {
     }
 
     /// How the rows are stored.
-    pub fn encoding(&self) -> Encoding {
+    pub(crate) fn encoding(&self) -> EncodingRef {
         self.head.facts.encoding
     }
 
-    /// The name of [`Chunk::encoding`].
+    /// The name of the encoding, for reports.
     pub fn encoding_name(&self) -> &'static str {
         self.encoding().name()
+    }
+
+    /// Whether a condition on codes reads a code for each row. Runs and listed rows take less time.
+    pub fn has_code_per_row(&self) -> bool {
+        self.encoding().has_code_per_row()
+    }
+
+    pub(crate) fn facts(&self) -> &Facts {
+        &self.head.facts
+    }
+
+    pub(crate) fn physical(&self) -> Physical {
+        self.head.facts.physical
     }
 
     /// The type of the values.
@@ -247,10 +261,11 @@ impl Chunk {
         self.verify()?;
         let physical = self.head.facts.physical;
         let not_integers = || Error::internal(format!("values of {physical:?} cannot be read as integers"));
-        if matches!(physical, Physical::Float32 | Physical::Float64 | Physical::Uuid | Physical::Interval) {
-            return Err(not_integers());
+        match physical {
+            Physical::Float32 | Physical::Float64 | Physical::Uuid | Physical::Interval => Err(not_integers()),
+            Physical::Text | Physical::Blob | Physical::Nested => Err(not_integers()),
+            _ => self.encoding().integers(self, rows, out),
         }
-        with_kind!(physical, K => fixed_decode::integers::<K>(self, rows, out), else Err(not_integers()))
     }
 
     /// The distinct values without NULL, ascending, if the encoding has a value list. Decoded once.
@@ -294,17 +309,13 @@ impl Chunk {
 
     /// The number of rows of each of [`Chunk::values`].
     pub fn counts(&self) -> Result<Option<Vec<u32>>> {
-        let facts = &self.head.facts;
         if !self.has_values() {
             return Ok(None);
         }
-        if facts.encoding == Encoding::Constant {
-            let valid = facts.rows - facts.null_count;
-            return Ok(Some(if valid > 0 { vec![valid as u32] } else { Vec::new() }));
-        }
-        let counts = self.ints(SectionKind::Counts)?;
-        self.check_list(counts.len())?;
-        counts.read(0..counts.len()).map(Some)
+        let values = self.distinct().unwrap_or_default();
+        let mut counts = Vec::new();
+        self.encoding().counts(self, DecodedRows::Range(&(0..values)), &mut |piece| counts.extend_from_slice(piece))?;
+        Ok(Some(counts))
     }
 
     /// The number of rows of each of `codes`, which must ascend. The last one may be the code of NULL, which equals the
@@ -317,13 +328,7 @@ impl Chunk {
             _ => (codes, None),
         };
         let mut taken = Vec::with_capacity(codes.len());
-        if self.encoding() == Encoding::Constant {
-            taken.resize(listed.len(), (self.rows() - self.null_count()) as u32);
-        } else {
-            let counts = self.ints(SectionKind::Counts)?;
-            self.check_list(counts.len())?;
-            counts.gather(listed, |counts| taken.extend_from_slice(counts))?;
-        }
+        self.encoding().counts(self, DecodedRows::List(listed), &mut |counts| taken.extend_from_slice(counts))?;
         taken.extend(null);
         Ok(taken)
     }
@@ -332,21 +337,20 @@ impl Chunk {
     /// an error if the encoding has no value list.
     pub fn codes(&self, rows: Range<usize>, out: &mut Vec<u32>) -> Result<()> {
         self.check_range(&rows)?;
-        out.reserve(rows.len());
-        let mut check = self.code_check();
-        self.row_codes()?.for_each(rows, |codes| {
-            check.see(codes);
-            out.extend_from_slice(codes);
-        })?;
-        check.finish()
+        self.append_codes(DecodedRows::Range(&rows), out)
     }
 
     /// Appends the codes of single rows, like [`Chunk::codes`]. The rows must ascend.
     pub fn take_codes(&self, rows: &[u32], out: &mut Vec<u32>) -> Result<()> {
         self.check_rows(rows)?;
+        self.append_codes(DecodedRows::List(rows), out)
+    }
+
+    fn append_codes(&self, rows: DecodedRows<'_>, out: &mut Vec<u32>) -> Result<()> {
+        self.verify()?;
         out.reserve(rows.len());
         let mut check = self.code_check();
-        self.row_codes()?.gather(rows, |codes| {
+        self.encoding().codes(self, rows, &mut |codes| {
             check.see(codes);
             out.extend_from_slice(codes);
         })?;
@@ -355,32 +359,29 @@ impl Chunk {
 
     /// Whether [`Chunk::values`], [`Chunk::counts`] and [`Chunk::codes`] have an answer for this encoding.
     pub fn has_values(&self) -> bool {
-        let facts = &self.head.facts;
-        facts.encoding.has_list() || (facts.encoding == Encoding::Constant && facts.physical != Physical::Nested)
+        self.list_place() != ListPlace::Missing
     }
 
-    pub(super) fn decode(&self, rows: DecodedRows<'_>) -> Result<ArrayRef> {
+    pub(super) fn list_place(&self) -> ListPlace {
+        self.encoding().list_place(self.physical())
+    }
+
+    pub(crate) fn decode(&self, rows: DecodedRows<'_>) -> Result<ArrayRef> {
         self.verify()?;
-        match self.head.facts.physical {
-            Physical::Float32 => fixed_decode::read_floats::<kinds::Float32>(self, rows),
-            Physical::Float64 => fixed_decode::read_floats::<kinds::Float64>(self, rows),
-            Physical::Text | Physical::Blob => text::read(self, rows),
-            Physical::Nested => nested::read(self, rows),
-            physical => with_kind!(physical, K => fixed_decode::read::<K>(self, rows), else Err(self.unsuited())),
-        }
+        self.encoding().read(self, rows)
     }
 
     /// The chunks within this one. Opened once.
-    pub(super) fn inner(&self) -> Result<&[Chunk]> {
+    pub(crate) fn inner(&self) -> Result<&[Chunk]> {
         if let Some(inner) = self.inner.get() {
             return Ok(inner);
         }
-        let inner = nested::open_inner(self)?;
+        let inner = open_inner(self)?;
         // Two threads may both open them. The first one wins and the other result is dropped.
         Ok(self.inner.get_or_init(|| inner))
     }
 
-    pub(super) fn fixed_list(&self) -> Result<&FixedList> {
+    pub(crate) fn fixed_list(&self) -> Result<&FixedList> {
         if let Some(list) = self.fixed.get() {
             return Ok(list);
         }
@@ -393,8 +394,8 @@ impl Chunk {
         let list = with_kind!(
             self.head.facts.physical,
             K => {
-                self.need_memory(fixed_decode::list_bytes::<K>(self))?;
-                fixed_decode::list::<K>(self)?
+                self.need_memory(fixed_list::list_bytes::<K>(self))?;
+                fixed_list::list::<K>(self)?
             },
             else return Err(self.unsuited())
         );
@@ -404,7 +405,7 @@ impl Chunk {
     }
 
     /// The low words of the value list of a 128-bit type. Decoded once.
-    pub(super) fn low_words(&self) -> Result<&[i64]> {
+    pub(crate) fn low_words(&self) -> Result<&[i64]> {
         if let Some(words) = self.low_words.get() {
             return Ok(words);
         }
@@ -417,12 +418,12 @@ impl Chunk {
         let values = self.ints(SectionKind::Values)?;
         self.check_list(values.len())?;
         self.need_memory(values.len() * size_of::<i64>())?;
-        let words = fixed_decode::low_words(self, values)?;
+        let words = fixed_list::low_words(self, values)?;
         self.count_decoded(words.len());
         Ok(self.low_words.get_or_init(|| words))
     }
 
-    pub(super) fn string_list(&self) -> Result<&DecodedList> {
+    pub(crate) fn string_list(&self) -> Result<&DecodedList> {
         if let Some(list) = self.strings.get() {
             return Ok(list);
         }
@@ -435,7 +436,7 @@ impl Chunk {
         // We reserve the memory before we decode, so that a list that does not fit is never allocated.
         self.need_memory(stored.memory_bytes())?;
         self.count_decoded(stored.len());
-        let list = stored.decode(text::kind_of(self.head.facts.physical));
+        let list = stored.decode(self.string_kind()?);
         let list = list.map_err(|error| self.in_section(SectionKind::Values, error))?;
         Ok(self.strings.get_or_init(|| list))
     }
@@ -444,8 +445,17 @@ impl Chunk {
         matches!(self.head.facts.physical, Physical::Text | Physical::Blob)
     }
 
+    /// The kind of array that the strings decode to. Returns an error if the values are no strings.
+    pub(crate) fn string_kind(&self) -> Result<StringKind> {
+        match self.physical() {
+            Physical::Text => Ok(StringKind::Text),
+            Physical::Blob => Ok(StringKind::Binary),
+            _ => Err(self.unsuited()),
+        }
+    }
+
     /// Whether the value list is already decoded.
-    pub(super) fn is_list_decoded(&self) -> bool {
+    pub(crate) fn is_list_decoded(&self) -> bool {
         self.fixed.get().is_some() || self.strings.get().is_some()
     }
 
@@ -458,14 +468,14 @@ impl Chunk {
     }
 
     /// Adds the section's byte offset to an error.
-    pub(super) fn in_section(&self, kind: SectionKind, error: Error) -> Error {
+    pub(crate) fn in_section(&self, kind: SectionKind, error: Error) -> Error {
         match self.head.find(kind) {
             Some(section) => error.context(format_args!("byte {} of the chunk", section.offset)),
             None => error,
         }
     }
 
-    pub(super) fn check_list(&self, values: usize) -> Result<()> {
+    pub(crate) fn check_list(&self, values: usize) -> Result<()> {
         match self.head.facts.distinct {
             Some(distinct) if distinct == values => Ok(()),
             distinct => {
@@ -474,34 +484,13 @@ impl Chunk {
         }
     }
 
-    pub(super) fn row_codes(&self) -> Result<Codes<'_>> {
-        self.verify()?;
-        Ok(match self.head.facts.encoding {
-            // A nested chunk is never constant, but a damaged head may claim it.
-            Encoding::Constant if self.has_values() => Codes::Constant,
-            Encoding::ListCodes => Codes::Packed(self.ints(SectionKind::Codes)?),
-            Encoding::ListRuns => {
-                Codes::Runs { ends: self.ints(SectionKind::RunEnds)?, codes: self.ints(SectionKind::RunCodes)? }
-            }
-            Encoding::ListRows => Codes::Rows {
-                common: self.head.facts.common,
-                rows: self.ints(SectionKind::SingleRows)?,
-                row_codes: self.ints(SectionKind::SingleCodes)?,
-                starts: self.ints(SectionKind::RunStarts)?,
-                lengths: self.ints(SectionKind::RunLengths)?,
-                run_codes: self.ints(SectionKind::RunCodes)?,
-            },
-            encoding => return Err(Error::internal(format!("a chunk stored as {} has no codes", encoding.name()))),
-        })
-    }
-
     fn code_check(&self) -> CodeCheck {
         let values = self.head.facts.distinct.unwrap_or_default();
         // A column without NULLs must not contain the code of NULL.
         CodeCheck { highest: if self.null_count() > 0 { values } else { values.saturating_sub(1) } as u32, signs: 0 }
     }
 
-    pub(super) fn nulls(&self, rows: DecodedRows<'_>) -> Result<Option<NullBuffer>> {
+    pub(crate) fn nulls(&self, rows: DecodedRows<'_>) -> Result<Option<NullBuffer>> {
         if self.null_count() == 0 {
             return Ok(None);
         }
@@ -520,13 +509,13 @@ impl Chunk {
     }
 
     /// Opens the sequence of integers in a section.
-    pub(super) fn ints(&self, kind: SectionKind) -> Result<Ints<'_>> {
+    pub(crate) fn ints(&self, kind: SectionKind) -> Result<Ints<'_>> {
         let (bytes, at) = self.section_bytes(kind)?;
         Ints::open(bytes, at, self.head.section(kind)?.count as usize)
     }
 
     /// The verified bytes of a section and its offset in the chunk.
-    pub(super) fn section_bytes(&self, kind: SectionKind) -> Result<(&[u8], usize)> {
+    pub(crate) fn section_bytes(&self, kind: SectionKind) -> Result<(&[u8], usize)> {
         self.verify()?;
         let section = self.head.section(kind)?;
         if let Some(reads) = &self.reads {
@@ -535,7 +524,7 @@ impl Chunk {
         Ok((self.bytes.get(section.offset..section.offset + section.len)?, section.offset))
     }
 
-    pub(super) fn unsuited(&self) -> Error {
+    pub(crate) fn unsuited(&self) -> Error {
         let facts = &self.head.facts;
         let (physical, encoding) = (facts.physical, facts.encoding.name());
         Error::corrupt(format!("byte 6 of the chunk: values of {physical:?} are never stored as {encoding}"))

@@ -8,7 +8,8 @@ use rowmill_base::{Error, Result};
 
 use super::head::SectionKind;
 use super::kinds::{Physical, with_kind};
-use super::{Chunk, Encoding, fixed_decode, text};
+use super::{Chunk, fixed_list};
+use crate::encoding::ListPlace;
 use crate::strings::GROUP_VALUES;
 
 /// The codes that some rows use, as one bit for each code of the chunk.
@@ -71,7 +72,7 @@ impl Chunk {
     }
 
     /// Returns the distinct values of `codes`, in order, and for each code the index of its value.
-    pub(super) fn listed(&self, mut codes: Vec<u32>) -> Result<(ArrayRef, Vec<u32>)> {
+    pub(crate) fn listed(&self, mut codes: Vec<u32>) -> Result<(ArrayRef, Vec<u32>)> {
         let used = UsedCodes::of(&codes, codes.iter().copied().max().unwrap_or(0));
         let values = self.values_at(&used.ascending())?;
         codes.iter_mut().for_each(|code| *code = used.place(*code));
@@ -108,12 +109,12 @@ impl Chunk {
         self.count_decoded(codes.len());
         match self.head.facts.physical {
             Physical::Text | Physical::Blob => {
-                let list = self.stored_strings()?.decode_wanted(codes, text::kind_of(self.head.facts.physical));
+                let list = self.stored_strings()?.decode_wanted(codes, self.string_kind()?);
                 list.map(|list| list.array().clone()).map_err(|error| self.in_section(SectionKind::Values, error))
             }
             physical => with_kind!(
                 physical,
-                K => fixed_decode::picked_list::<K>(self, codes),
+                K => fixed_list::picked_list::<K>(self, codes),
                 else Err(self.unsuited())
             ),
         }
@@ -128,7 +129,7 @@ impl Chunk {
         /// How many values of a fixed-size list can be decoded in the time that picking one takes.
         const FIXED_PICK_COST: usize = 4;
         let all = self.distinct().unwrap_or_default();
-        if self.encoding() == Encoding::Constant || self.is_list_decoded() {
+        if self.list_place() == ListPlace::Head || self.is_list_decoded() {
             return false;
         }
         match self.head.facts.physical {

@@ -89,13 +89,16 @@ mod tests {
     use arrow::array::{ArrayRef, Int64Array, StringViewArray};
     use rowmill_base::{Broker, SqlType};
 
-    use super::super::{Chunk, ChunkBytes, Encoding, encode_as};
+    use super::super::{Chunk, ChunkBytes, encode_as};
     use super::*;
+    use crate::encoding::encoding_named;
 
     /// A chunk of a column whose rows repeat a hundred values, and the meter of its reads.
     fn listed(column: ArrayRef, kind: &SqlType) -> (Chunk, Arc<ReadMeter>) {
         let meter = Arc::new(ReadMeter::default());
-        let bytes = encode_as(&*column, kind, Some(Encoding::ListCodes)).expect("it can be stored").expect("as a list");
+        let bytes = encode_as(&*column, kind, Some(encoding_named("list+codes")))
+            .expect("it can be stored")
+            .expect("as a list");
         let chunk = Chunk::open(ChunkBytes::memory(bytes), kind).expect("the chunk was just encoded");
         (chunk.with_memory(Broker::new(1 << 20).scratch("test")).metered(&meter), meter)
     }

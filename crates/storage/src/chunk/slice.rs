@@ -9,7 +9,9 @@ use rowmill_base::{Error, Result};
 
 use super::head::SectionKind;
 use super::kinds::{Physical, with_kind};
-use super::{Chunk, Encoding, fixed_decode, text};
+use super::stored_keys::DecodedRows;
+use super::{Chunk, fixed_list};
+use crate::encoding::ListPlace;
 
 impl Chunk {
     /// The values of a range of codes, ascending. The last code may be the code of NULL, which equals the number of
@@ -31,14 +33,8 @@ impl Chunk {
     pub fn counts_in(&self, codes: Range<usize>) -> Result<Vec<u32>> {
         let values = self.check_codes(&codes)?;
         let listed = codes.start.min(values)..codes.end.min(values);
-        let mut counts = match self.encoding() {
-            Encoding::Constant => vec![(self.rows() - self.null_count()) as u32; listed.len()],
-            _ => {
-                let counts = self.ints(SectionKind::Counts)?;
-                self.check_list(counts.len())?;
-                counts.read(listed)?
-            }
-        };
+        let mut counts = Vec::with_capacity(codes.len());
+        self.encoding().counts(self, DecodedRows::Range(&listed), &mut |piece| counts.extend_from_slice(piece))?;
         if codes.end > values && !codes.is_empty() {
             counts.push(self.null_count() as u32);
         }
@@ -47,7 +43,7 @@ impl Chunk {
 
     /// Estimates the memory in bytes that an array of `values` values of the list takes.
     pub fn value_bytes(&self, values: usize) -> Result<usize> {
-        if self.encoding() == Encoding::Constant || !self.is_string() {
+        if !self.is_string() {
             return Ok(values * size_of::<u128>());
         }
         let list = self.stored_strings()?;
@@ -65,18 +61,18 @@ impl Chunk {
     }
 
     fn listed_in(&self, codes: Range<usize>) -> Result<ArrayRef> {
-        if self.encoding() == Encoding::Constant || self.is_list_decoded() {
+        if self.list_place() == ListPlace::Head || self.is_list_decoded() {
             let values = self.values()?.ok_or_else(|| self.unsuited())?;
             return Ok(values.slice(codes.start, codes.len()));
         }
         match self.head.facts.physical {
             Physical::Text | Physical::Blob => {
-                let list = self.stored_strings()?.decode_range(codes, text::kind_of(self.head.facts.physical));
+                let list = self.stored_strings()?.decode_range(codes, self.string_kind()?);
                 list.map(|list| list.array().clone()).map_err(|error| self.in_section(SectionKind::Values, error))
             }
             physical => with_kind!(
                 physical,
-                K => fixed_decode::list_slice::<K>(self, codes),
+                K => fixed_list::list_slice::<K>(self, codes),
                 else Err(self.unsuited())
             ),
         }

@@ -12,7 +12,7 @@ use super::Verdict;
 use super::borders::{Borders, Share};
 use super::head::{Facts, StoredZone};
 use super::kinds::{Kind, Physical, with_kind};
-use crate::encoding::Word;
+use crate::sequence::Word;
 use crate::strings::ByteStrings;
 
 /// Some values of a column, and optionally NULL.

@@ -11,10 +11,10 @@ use rowmill_base::{Error, Result, SqlType};
 
 use super::head::{StoredBound, StoredZone};
 use super::kinds::{Kind, Physical, with_kind};
-use crate::encoding::Word;
+use crate::sequence::Word;
 
 /// The maximum length of a bound of strings, in bytes.
-pub(super) const BOUND_BYTES_MAX: usize = 64;
+pub(crate) const BOUND_BYTES_MAX: usize = 64;
 
 /// A bound of a chunk's values.
 #[derive(Clone, Debug)]
@@ -37,7 +37,7 @@ pub struct Zone {
 }
 
 /// Makes the zone map of keys.
-pub(super) fn of_keys<K: Kind>(low: K::Key, high: K::Key) -> Option<StoredZone> {
+pub(crate) fn of_keys<K: Kind>(low: K::Key, high: K::Key) -> Option<StoredZone> {
     let bound = |key: K::Key| {
         let mut bytes = vec![0; K::Key::BYTES];
         key.write(&mut bytes);
@@ -47,7 +47,7 @@ pub(super) fn of_keys<K: Kind>(low: K::Key, high: K::Key) -> Option<StoredZone> 
 }
 
 /// Makes the zone map of byte strings. `text` says whether they are text.
-pub(super) fn of_strings(low: &[u8], high: &[u8], text: bool) -> StoredZone {
+pub(crate) fn of_strings(low: &[u8], high: &[u8], text: bool) -> StoredZone {
     let exact = |value: &[u8]| StoredBound { bytes: value.to_vec(), exact: true };
     let min = match low.len() <= BOUND_BYTES_MAX {
         true => exact(low),
@@ -91,7 +91,7 @@ fn above_text(bytes: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Decodes the zone map to arrays of the type `kind`.
-pub(super) fn decode(stored: &StoredZone, physical: Physical, kind: &SqlType) -> Result<Zone> {
+pub(crate) fn decode(stored: &StoredZone, physical: Physical, kind: &SqlType) -> Result<Zone> {
     let bound = |stored: &StoredBound| {
         Ok(ZoneBound { value: decode_value(&stored.bytes, physical, kind)?, exact: stored.exact })
     };

@@ -14,7 +14,7 @@ use std::ops::Range;
 use rowmill_base::{Error, Result};
 
 use super::reader::{SectionReader, u32_at};
-use crate::encoding::pack_in_order;
+use crate::sequence::pack_in_order;
 
 /// The size of a patch: its position and its number.
 const PATCH_BYTES: usize = 8;

@@ -14,17 +14,43 @@ use arrow::compute::concat;
 use arrow::datatypes::DataType;
 use rowmill_base::{Error, Result, SqlType};
 
-use super::fixed_decode::DecodedRows;
-use super::head::{Facts, NewSection, SectionKind, assemble};
-use super::kinds::Physical;
-use super::{Chunk, Encoding, ROWS_MAX, nulls as null_section};
-use crate::encoding;
+use super::choice::EncodedColumn;
+use super::{Analysis, Cheapest, Encoding, NewColumn};
+use crate::chunk::{self, Chunk, DecodedRows, Facts, NewSection, Physical, ROWS_MAX, SectionKind, null_section};
+use crate::sequence;
 
-/// Encodes `array` as a chunk.
-pub(super) fn encode(array: &dyn Array, kind: &SqlType) -> Result<Vec<u8>> {
+pub(super) struct Nested;
+
+impl Encoding for Nested {
+    fn number(&self) -> u8 {
+        9
+    }
+
+    fn name(&self) -> &'static str {
+        "nested"
+    }
+
+    fn analyse(&self, column: &NewColumn<'_>, _: &Cheapest) -> Result<Option<Analysis>> {
+        let NewColumn::Nested { array, .. } = column else { return Ok(None) };
+        // Lists and structs have no other encoding, so the price does not matter.
+        Ok(Some(Analysis::of(array.len(), 100, |column| match column {
+            NewColumn::Nested { array, kind } => encode(array, kind),
+            _ => unreachable!("a list or struct was analysed"),
+        })))
+    }
+
+    fn read(&self, chunk: &Chunk, rows: DecodedRows<'_>) -> Result<ArrayRef> {
+        match chunk.physical() {
+            Physical::Nested => read(chunk, rows),
+            _ => Err(chunk.unsuited()),
+        }
+    }
+}
+
+fn encode(array: &dyn Array, kind: &SqlType) -> Result<EncodedColumn> {
     let mut sections: Vec<NewSection> = array.nulls().map(null_section::encode).into_iter().collect();
     let mut inner = |array: &dyn Array, kind: &SqlType| {
-        let bytes = super::encode(array, kind)?;
+        let bytes = chunk::encode(array, kind)?;
         sections.push(NewSection { kind: SectionKind::Inner, count: array.len(), bytes });
         Ok::<(), Error>(())
     };
@@ -46,7 +72,7 @@ pub(super) fn encode(array: &dyn Array, kind: &SqlType) -> Result<Vec<u8>> {
             sections.push(NewSection {
                 kind: SectionKind::ListEnds,
                 count: ends.len(),
-                bytes: encoding::encode(&ends),
+                bytes: sequence::encode(&ends),
             });
         }
         _ => return Err(Error::internal(format!("{kind} is not nested"))),
@@ -55,13 +81,11 @@ pub(super) fn encode(array: &dyn Array, kind: &SqlType) -> Result<Vec<u8>> {
     if sections.len() > usize::from(u16::MAX) {
         return Err(Error::internal(format!("a chunk of {kind} cannot have {} sections", sections.len())));
     }
-    let mut facts = Facts::new(Physical::Nested, array.len(), array.null_count());
-    facts.encoding = Encoding::Nested;
-    Ok(assemble(&facts, sections))
+    Ok(EncodedColumn { facts: Facts::new(Physical::Nested, array.len(), array.null_count()), sections })
 }
 
 /// Opens the inner chunks.
-pub(super) fn open_inner(chunk: &Chunk) -> Result<Vec<Chunk>> {
+pub(crate) fn open_inner(chunk: &Chunk) -> Result<Vec<Chunk>> {
     chunk.verify()?;
     let sections: Vec<_> = chunk.head.sections.iter().filter(|section| section.kind == SectionKind::Inner).collect();
     let inner: Vec<Chunk> = sections
@@ -97,7 +121,7 @@ fn damaged(chunk: &Chunk) -> Error {
 }
 
 /// Reads the rows as an array.
-pub(super) fn read(chunk: &Chunk, rows: DecodedRows<'_>) -> Result<ArrayRef> {
+fn read(chunk: &Chunk, rows: DecodedRows<'_>) -> Result<ArrayRef> {
     let inner = chunk.inner()?;
     let failed = |error| Error::internal(format!("a column of {}: {error}", chunk.kind()));
     let nulls = chunk.nulls(rows)?;

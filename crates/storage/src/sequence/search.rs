@@ -194,7 +194,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::encoding::encode_as;
+    use crate::sequence::encode_as;
 
     const LAYOUTS: [SequenceLayout; 3] = [SequenceLayout::Plain, SequenceLayout::Frame, SequenceLayout::Delta];
 

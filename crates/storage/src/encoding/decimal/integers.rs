@@ -10,9 +10,8 @@
 use arrow::array::Array;
 use arrow::buffer::NullBuffer;
 
-use super::head::{NewSection, SectionKind};
-use super::kinds::FloatKind;
-use crate::encoding::{self, SequenceLayout, Word};
+use crate::chunk::FloatKind;
+use crate::sequence::Word;
 
 /// The maximum number of digits after the point. 10^22 is the last power of ten that a double holds exactly, but values
 /// that need more digits than this are not short decimals.
@@ -35,11 +34,13 @@ pub(super) fn power(digits: u8) -> f64 {
 }
 
 /// A column as decimals.
-pub(super) struct Decimals {
+pub(super) struct Decimals<W> {
     pub(super) digits: u8,
     /// The integers as keys of 64-bit signed integers. An exception repeats the integer of the row before.
     pub(super) keys: Vec<u64>,
-    pub(super) exceptions: [NewSection; 2],
+    /// The exception rows, ascending, and the keys of their values.
+    pub(super) exception_rows: Vec<u32>,
+    pub(super) exception_keys: Vec<W>,
 }
 
 #[inline]
@@ -53,7 +54,11 @@ fn to_integer<K: FloatKind>(value: K::Native, power: f64) -> Option<i64> {
 
 /// Converts `array` to decimals if most of its values are short decimals. With `forced`, any number of exceptions is
 /// allowed.
-pub(super) fn find<K: FloatKind>(array: &dyn Array, nulls: Option<&NullBuffer>, forced: bool) -> Option<Decimals> {
+pub(super) fn find<K: FloatKind>(
+    array: &dyn Array,
+    nulls: Option<&NullBuffer>,
+    forced: bool,
+) -> Option<Decimals<K::Key>> {
     let data = array.to_data();
     let values = &data.buffer::<K::Native>(0)[..array.len()];
     // The sample is scattered, because a column often counts up and then every tenth value has one digit less than the
@@ -78,7 +83,7 @@ fn convert<K: FloatKind>(
     nulls: Option<&NullBuffer>,
     digits: u8,
     forced: bool,
-) -> Option<Decimals> {
+) -> Option<Decimals<K::Key>> {
     let power = power(digits);
     let (mut rows, mut others) = (Vec::new(), Vec::new());
     let mut keys = Vec::with_capacity(values.len());
@@ -100,13 +105,7 @@ fn convert<K: FloatKind>(
     if !forced && rows.len() * EXCEPTIONS_ONE_IN > values.len() {
         return None;
     }
-    // Exceptions are rarely alike, so packing them would not pay.
-    let plain = encoding::encode_as(SequenceLayout::Plain, &others).expect("plain values have a size");
-    let exceptions = [
-        NewSection { kind: SectionKind::ExceptionRows, count: rows.len(), bytes: encoding::encode(&rows) },
-        NewSection { kind: SectionKind::ExceptionValues, count: others.len(), bytes: plain },
-    ];
-    Some(Decimals { digits, keys, exceptions })
+    Some(Decimals { digits, keys, exception_rows: rows, exception_keys: others })
 }
 
 /// The value of a stored integer.
@@ -142,8 +141,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use arrow::array::Float64Array;
 
-    use super::super::kinds::{Float64, Kind};
     use super::*;
+    use crate::chunk::{Kind, kinds::Float64};
 
     #[test]
     fn prices_become_cents_and_other_values_become_exceptions() {
@@ -152,7 +151,7 @@ mod tests {
         values[8] = 1e300;
         values[9] = std::f64::consts::PI;
         let found = find::<Float64>(&Float64Array::from(values.clone()), None, false).unwrap();
-        assert_eq!((found.digits, found.exceptions[0].count), (2, 3));
+        assert_eq!((found.digits, found.exception_rows.len()), (2, 3));
         for (row, key) in found.keys.iter().enumerate() {
             let same = value::<Float64>(*key, power(2)).to_bits() == values[row].to_bits();
             assert_eq!(same, !(7..10).contains(&row));

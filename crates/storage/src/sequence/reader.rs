@@ -113,7 +113,7 @@ impl<'a> Ints<'a> {
     }
 
     /// The first value of a vector in the delta layout, otherwise the least one.
-    pub(super) fn base<W: Word>(&self, vector: usize) -> W {
+    pub(crate) fn base<W: Word>(&self, vector: usize) -> W {
         match self.layout {
             SequenceLayout::Plain => self.plain(vector * VECTOR),
             _ => self.word(self.bases, vector),
@@ -339,11 +339,6 @@ impl<'a> SortedCursor<'a> {
         SortedCursor { ints, buffer: [0; VECTOR], loaded: None, inside: 0 }
     }
 
-    /// The sequence that this cursor searches.
-    pub(crate) fn ints(&self) -> Ints<'a> {
-        self.ints
-    }
-
     /// The number of values that are at most `target`, and the last one of them.
     pub(crate) fn at_most(&mut self, target: u32) -> Result<(usize, Option<u32>)> {
         let (vector, count) = match self.loaded {
@@ -404,7 +399,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::encoding::{encode, encode_as};
+    use crate::sequence::{encode, encode_as};
 
     fn check<W: Word>(values: &[W]) {
         for layout in [SequenceLayout::Plain, SequenceLayout::Frame, SequenceLayout::Delta] {

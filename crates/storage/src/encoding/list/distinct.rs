@@ -12,7 +12,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
 
-use crate::encoding::Word;
+use crate::sequence::Word;
 
 /// The maximum number of slots of the counting array, per row.
 const SLOTS_PER_ROW_MAX: usize = 2;
@@ -192,7 +192,7 @@ const SLOT_BITS_FIRST: u32 = 12;
 const NUMBER_BITS: u32 = 20;
 const NUMBER_MASK: u32 = (1 << NUMBER_BITS) - 1;
 
-const _: () = assert!(super::ROWS_MAX < NUMBER_MASK as usize);
+const _: () = assert!(crate::chunk::ROWS_MAX < NUMBER_MASK as usize);
 
 impl<W: Word> DistinctTable<W> {
     fn new() -> DistinctTable<W> {

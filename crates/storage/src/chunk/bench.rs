@@ -71,7 +71,23 @@ fn columns(rows: usize) -> Vec<(&'static str, SqlType, ArrayRef)> {
     out.push(("i64, 40 % distinct", SqlType::Int64, Arc::new(hashes)));
     let ids: Int64Array = (0..rows as i64).map(|row| Some(row + 1_000_000)).collect();
     out.push(("i64, counting", SqlType::Int64, Arc::new(ids)));
+    let outliers = [("i64, 1 % outliers", 100), ("i64, 4 % outliers", 25), ("i64, 0.1 % outliers", 1000)];
+    for (name, one_in) in outliers {
+        // Latencies in nanoseconds: up to 16 ms, and rarely up to a minute.
+        let mut latency = |_| {
+            let high = if rng.random_range(0..one_in) == 0 { 60_000_000_000 } else { 1 << 24 };
+            Some(rng.random_range(1 << 20..high))
+        };
+        let latencies: Int64Array = (0..rows).map(&mut latency).collect();
+        out.push((name, SqlType::Int64, Arc::new(latencies)));
+    }
     let micros = SqlType::Timestamp { unit: TimeUnit::Microsecond, zoned: false };
+    // The end of a validity: most are known, others are in the year 9999.
+    let ends = (0..rows as i64).map(|row| {
+        let end = 1_372_636_800_000_000 + row * 5_000 + rng.random_range(0..86_400_000_000_i64);
+        Some(if rng.random_range(0..40) == 0 { 253_402_300_799_000_000 } else { end })
+    });
+    out.push(("timestamp, 2.5 % outliers", micros.clone(), Arc::new(ends.collect::<TimestampMicrosecondArray>())));
     let seconds = (0..rows as i64).map(|row| {
         Some(1_372_636_800_000_000 + 1_000_000 * (row / 20_000 * 86_400 + row * 4 % 86_000 + rng.random_range(0..600)))
     });

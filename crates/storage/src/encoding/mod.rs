@@ -21,6 +21,7 @@ mod exceptions;
 mod list;
 mod nested;
 mod new_column;
+mod outliers;
 mod row_sequence;
 mod scaled;
 mod string_rows;
@@ -39,7 +40,7 @@ pub(crate) use new_column::{FixedColumn, NewColumn, StringColumn};
 
 /// All encodings, in the order in which they are offered. Of equal prices the first wins. Encodings with a value list
 /// come last, because finding the distinct values takes longest.
-pub(crate) static ENCODINGS: [EncodingRef; 10] = [
+pub(crate) static ENCODINGS: [EncodingRef; 11] = [
     &constant::Constant,
     &decimal::Decimal,
     &row_sequence::PLAIN,
@@ -50,6 +51,8 @@ pub(crate) static ENCODINGS: [EncodingRef; 10] = [
     &list::ListCodes,
     &list::ListRuns,
     &list::ListRows,
+    // It does not compete with a value list, so it comes after all of them.
+    &outliers::FrameWithOutliers,
 ];
 
 /// An entry of [`ENCODINGS`].

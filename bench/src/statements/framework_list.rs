@@ -5,7 +5,7 @@
 
 use super::draw::Draw::{
     Again, Buyer, Category, Cents, Counter, Country, Email, Fresh, FreshBlock, Later, Moment, More, NamePattern,
-    Number, OneOf, Order, OrderCreated, Product, Sku, Times, User, UserCreated,
+    Number, OneOf, Order, Product, Sku, Times, User, UserCreated,
 };
 use super::statement::{Statement, change, commit, read};
 

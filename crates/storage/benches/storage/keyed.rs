@@ -170,7 +170,8 @@ pub(crate) fn benches(criterion: &mut Criterion) {
             bencher.iter(|| {
                 for row in &encoded {
                     bytes.clear();
-                    layout.update(&RowView::new(&layout, row).unwrap(), &[change], &[], &mut bytes).unwrap();
+                    let row = RowView::new(&layout, row).unwrap();
+                    layout.update(&row, std::iter::once(change), |_| ValueRef::Null, &mut bytes).unwrap();
                     black_box(&bytes);
                 }
             });

@@ -1,6 +1,9 @@
 //! Queries without tables, through parser, binder and evaluator: the examples of the function documentation, and
 //! queries of the SQL suite.
 
+#[path = "../../../tests/each.rs"]
+mod each;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -146,8 +149,9 @@ fn queries_of_the_suite_without_tables_give_their_rows() {
     let mut wrong = Vec::new();
     let mut ran = 0;
     for file in files {
-        let script = std::fs::read_to_string(&file).unwrap();
-        for record in script.split("\n\n") {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let script: Vec<String> = each::scripts(&text).into_iter().map(|(_, script)| script).collect();
+        for record in script.iter().flat_map(|script| script.split("\n\n")) {
             let record: Vec<&str> = record.lines().filter(|line| !line.starts_with('#')).collect();
             let Some((head, body)) = record.split_first() else { continue };
             let end = body.iter().position(|line| *line == "----").unwrap_or(body.len());

@@ -3,6 +3,8 @@
 
 mod catalog;
 mod dialect;
+#[path = "../../../../tests/each.rs"]
+mod each;
 mod entry_points;
 mod suite;
 

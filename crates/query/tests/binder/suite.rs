@@ -150,6 +150,12 @@ enum Expected {
 /// Binds the queries of a file. Adds each unexpected result to `report`.
 fn check_file(path: &Path, report: &mut String, count: &mut usize) {
     let text = std::fs::read_to_string(path).unwrap();
+    for (_, script) in crate::each::scripts(&text) {
+        check_script(path, &script, report, count);
+    }
+}
+
+fn check_script(path: &Path, text: &str, report: &mut String, count: &mut usize) {
     let catalog = SuiteCatalog::default();
     let name = path.file_stem().unwrap().to_string_lossy().to_string();
     if CHANGING.contains(&name.as_str()) {

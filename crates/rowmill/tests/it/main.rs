@@ -7,6 +7,8 @@ mod agreement;
 mod backup;
 mod damage;
 mod differential;
+#[path = "../../../../tests/each.rs"]
+mod each;
 mod forced_ways;
 mod hermitage;
 mod hostile_settings;

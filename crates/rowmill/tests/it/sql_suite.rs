@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 
 use rowmill::text::format_value;
 use rowmill::{Connection, Database, Error, Options, Outcome, Result, TransactionState};
-use sqllogictest::{DB, DBOutput, DefaultColumnType, Runner};
+use sqllogictest::{DB, DBOutput, DefaultColumnType, Record, Runner};
 
+use crate::each::scripts;
 use crate::hostile_settings::{Hostility, plain, selection};
 use crate::source_root;
 
@@ -148,6 +149,15 @@ fn output(connection: &mut Connection, sql: &str, prepared: bool) -> Result<DBOu
     Ok(last)
 }
 
+/// Returns the records of each script of a file.
+fn records(file: &Path, text: &str) -> Vec<Vec<Record<DefaultColumnType>>> {
+    let scripts = scripts(text).into_iter().map(|(of, script)| {
+        let name = format!("{} {of}", file.display());
+        sqllogictest::parse_with_name(&script, name.trim_end()).expect("a file of the suite parses")
+    });
+    scripts.collect()
+}
+
 /// Runs every file under `hostility` and returns the failures.
 pub(crate) fn run_all(hostility: &Hostility) -> Vec<String> {
     let mut failures = Vec::new();
@@ -156,18 +166,24 @@ pub(crate) fn run_all(hostility: &Hostility) -> Vec<String> {
         if hostility.passes_over(&text) {
             continue;
         }
-        let mut runner = Runner::new(|| async { Suite::new(hostility) });
-        if let Err(error) = runner.run_file(&file) {
-            failures.push(format!("{} under {hostility}: {}", file.display(), error.display(false)));
+        for records in records(&file, &text) {
+            let mut runner = Runner::new(|| async { Suite::new(hostility) });
+            if let Err(error) = runner.run_multi(records) {
+                failures.push(format!("{} under {hostility}: {}", file.display(), error.display(false)));
+            }
         }
     }
     failures
 }
 
 /// Writes the current answers into the files, with `ROWMILL_SUITE_UPDATE=1`. A person must review them before they are
-/// kept.
+/// kept. Files that run for several types must be edited by hand.
 fn update_all() {
     for file in files() {
+        let text = std::fs::read_to_string(&file).expect("a file of the SQL suite");
+        if scripts(&text).len() > 1 {
+            continue;
+        }
         let hostility = plain();
         let mut runner = Runner::new(|| async { Suite::new(&hostility) });
         let update = runner.update_test_file(
@@ -200,22 +216,24 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 #[ignore = "prints the records that fail, and never fails itself"]
 fn every_record_that_fails() {
     let only = std::env::var("ROWMILL_SUITE_FILES").unwrap_or_default();
-    let (mut records, mut failed) = (0, 0);
+    let (mut count, mut failed) = (0, 0);
     for file in files().into_iter().filter(|file| file.to_string_lossy().contains(&only)) {
         let hostility = plain();
-        let mut runner = Runner::new(|| async { Suite::new(&hostility) });
-        let parsed = sqllogictest::parse_file::<DefaultColumnType>(&file).expect("a file of the suite parses");
+        let text = std::fs::read_to_string(&file).expect("a file of the SQL suite");
         let before = failed;
-        for record in parsed {
-            records += 1;
-            if let Err(error) = block_on(runner.run_async(record)) {
-                failed += 1;
-                println!("{}", error.display(false));
+        for script in records(&file, &text) {
+            let mut runner = Runner::new(|| async { Suite::new(&hostility) });
+            for record in script {
+                count += 1;
+                if let Err(error) = block_on(runner.run_async(record)) {
+                    failed += 1;
+                    println!("{}", error.display(false));
+                }
             }
         }
         println!("== {}: {}", file.display(), failed - before);
     }
-    println!("{failed} of {records} records fail");
+    println!("{failed} of {count} records fail");
 }
 
 #[test]

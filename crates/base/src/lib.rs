@@ -21,5 +21,5 @@ pub use error::{Error, ErrorKind, Result};
 pub use ids::{BlockId, ColumnId, CommitId, IndexId, RowNumber, SchemaId, TableId, ViewId};
 pub use isolation::Isolation;
 pub use settings::{SETTINGS, Setting, SettingKind, SettingScope, SettingValue, Settings};
-pub use sql_type::{SqlType, TimeUnit};
+pub use sql_type::{NUMBERED_TYPES, NumberedType, PLAIN_TYPES, Physical, PlainType, SqlType, TimeUnit};
 pub use suggest::nearest;

@@ -1,9 +1,18 @@
 //! The SQL types, their names, and the Arrow types that carry them in memory.
+//!
+//! A type without parameters is one line of [`PLAIN_TYPES`]; a type whose values are numbers with texts of their own is
+//! one line of [`NUMBERED_TYPES`] and a file with its texts. How values are stored depends on [`Physical`] alone.
+
+mod numbered;
+mod physical;
 
 use std::fmt;
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Fields, IntervalUnit, TimeUnit as ArrowUnit};
+
+pub use numbered::{NUMBERED_TYPES, NumberedType};
+pub use physical::Physical;
 
 /// The unit of a timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -115,13 +124,86 @@ pub enum SqlType {
     Blob,
     /// `UUID`
     Uuid,
+    /// A type whose values are numbers with texts of their own: one of [`NUMBERED_TYPES`].
+    Numbered(&'static NumberedType),
     /// `type[]`
     List(Box<SqlType>),
     /// `STRUCT(name type, ...)`
     Struct(Vec<(String, SqlType)>),
 }
 
+/// A type without parameters, by which catalog and statements find it.
+#[derive(Debug)]
+pub struct PlainType {
+    /// The type.
+    pub kind: SqlType,
+    /// The number of the type in the catalog. It must never change or be used again.
+    pub code: u8,
+    /// The name in SQL, in upper case.
+    pub name: &'static str,
+    /// Other names in SQL, in upper case.
+    pub aliases: &'static [&'static str],
+}
+
+const fn plain(kind: SqlType, code: u8, name: &'static str, aliases: &'static [&'static str]) -> PlainType {
+    PlainType { kind, code, name, aliases }
+}
+
+/// Every type without parameters, except the numbered ones.
+pub static PLAIN_TYPES: &[PlainType] = &[
+    plain(SqlType::Boolean, 1, "BOOLEAN", &["BOOL"]),
+    plain(SqlType::Int8, 2, "TINYINT", &["INT1"]),
+    plain(SqlType::Int16, 3, "SMALLINT", &["INT2", "INT16"]),
+    plain(SqlType::Int32, 4, "INTEGER", &["INT", "INT4", "INT32", "MEDIUMINT"]),
+    plain(SqlType::Int64, 5, "BIGINT", &["INT8", "INT64"]),
+    plain(SqlType::UInt8, 6, "TINYINT UNSIGNED", &["UTINYINT", "UINT8"]),
+    plain(SqlType::UInt16, 7, "SMALLINT UNSIGNED", &["INT2 UNSIGNED", "USMALLINT", "UINT16"]),
+    plain(
+        SqlType::UInt32,
+        8,
+        "INTEGER UNSIGNED",
+        &["INT UNSIGNED", "INT4 UNSIGNED", "MEDIUMINT UNSIGNED", "UINTEGER", "UINT", "UINT32"],
+    ),
+    plain(SqlType::UInt64, 9, "BIGINT UNSIGNED", &["INT8 UNSIGNED", "UBIGINT", "UINT64"]),
+    plain(SqlType::Float32, 10, "REAL", &["FLOAT4", "FLOAT32"]),
+    plain(SqlType::Float64, 11, "DOUBLE", &["DOUBLE PRECISION", "FLOAT8", "FLOAT64"]),
+    plain(SqlType::Date, 13, "DATE", &["DATE32"]),
+    plain(SqlType::Time, 14, "TIME", &[]),
+    plain(SqlType::Interval, 16, "INTERVAL", &[]),
+    plain(SqlType::TEXT, 17, "TEXT", &["STRING", "CLOB", "TINYTEXT", "MEDIUMTEXT", "LONGTEXT"]),
+    plain(
+        SqlType::Blob,
+        19,
+        "BLOB",
+        &["BYTEA", "BINARY", "VARBINARY", "BYTES", "TINYBLOB", "MEDIUMBLOB", "LONGBLOB", "VARBINARY(MAX)"],
+    ),
+    plain(SqlType::Uuid, 20, "UUID", &[]),
+];
+
+impl PlainType {
+    fn of(kind: &SqlType) -> Option<&'static PlainType> {
+        PLAIN_TYPES.iter().find(|plain| plain.kind == *kind)
+    }
+}
+
 impl SqlType {
+    /// The number in the catalog of a type without parameters, except numbered ones.
+    pub fn plain_code(&self) -> Option<u8> {
+        PlainType::of(self).map(|plain| plain.code)
+    }
+
+    /// The type without parameters, except numbered ones, that has this number in the catalog.
+    pub fn of_plain_code(code: u8) -> Option<SqlType> {
+        PLAIN_TYPES.iter().find(|plain| plain.code == code).map(|plain| plain.kind.clone())
+    }
+
+    /// The type without parameters that has this name, in any case.
+    pub fn of_name(name: &str) -> Option<SqlType> {
+        let is_name = |other: &&str| other.eq_ignore_ascii_case(name);
+        let plain = PLAIN_TYPES.iter().find(|plain| is_name(&plain.name) || plain.aliases.iter().any(is_name));
+        plain.map(|plain| plain.kind.clone()).or_else(|| NumberedType::of_name(name).map(SqlType::Numbered))
+    }
+
     /// `TEXT` without a limit.
     pub const TEXT: SqlType = SqlType::Text { chars_max: None };
 
@@ -147,6 +229,7 @@ impl SqlType {
             SqlType::Text { .. } => DataType::Utf8View,
             SqlType::Blob => DataType::BinaryView,
             SqlType::Uuid => DataType::FixedSizeBinary(16),
+            SqlType::Numbered(kind) => kind.arrow(),
             SqlType::List(item) => DataType::List(Arc::new(Field::new("item", item.arrow(), true))),
             SqlType::Struct(fields) => DataType::Struct(
                 fields.iter().map(|(name, kind)| Field::new(name, kind.arrow(), true)).collect::<Fields>(),
@@ -175,6 +258,7 @@ impl SqlType {
             {
                 SqlType::Decimal { precision: *precision, scale: *scale as u8 }
             }
+            kind @ DataType::Decimal128(..) => SqlType::Numbered(NumberedType::of_arrow(kind)?),
             DataType::Date32 | DataType::Date64 => SqlType::Date,
             DataType::Time32(_) | DataType::Time64(_) => SqlType::Time,
             DataType::Timestamp(unit, zone) => {
@@ -211,42 +295,62 @@ impl SqlType {
 
 impl fmt::Display for SqlType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = match self {
-            SqlType::Boolean => "BOOLEAN",
-            SqlType::Int8 => "TINYINT",
-            SqlType::Int16 => "SMALLINT",
-            SqlType::Int32 => "INTEGER",
-            SqlType::Int64 => "BIGINT",
-            SqlType::UInt8 => "TINYINT UNSIGNED",
-            SqlType::UInt16 => "SMALLINT UNSIGNED",
-            SqlType::UInt32 => "INTEGER UNSIGNED",
-            SqlType::UInt64 => "BIGINT UNSIGNED",
-            SqlType::Float32 => "REAL",
-            SqlType::Float64 => "DOUBLE",
-            SqlType::Decimal { precision, scale } => return write!(f, "DECIMAL({precision},{scale})"),
-            SqlType::Date => "DATE",
-            SqlType::Time => "TIME",
+        if let Some(plain) = PlainType::of(self) {
+            return f.write_str(plain.name);
+        }
+        match self {
+            SqlType::Decimal { precision, scale } => write!(f, "DECIMAL({precision},{scale})"),
             SqlType::Timestamp { unit, zoned } => {
                 f.write_str("TIMESTAMP")?;
                 if *unit != TimeUnit::Microsecond {
                     write!(f, "({})", unit.digits())?;
                 }
-                return f.write_str(if *zoned { " WITH TIME ZONE" } else { "" });
+                f.write_str(if *zoned { " WITH TIME ZONE" } else { "" })
             }
-            SqlType::Interval => "INTERVAL",
-            SqlType::Text { chars_max: None } => "TEXT",
-            SqlType::Text { chars_max: Some(chars) } => return write!(f, "VARCHAR({chars})"),
-            SqlType::Blob => "BLOB",
-            SqlType::Uuid => "UUID",
-            SqlType::List(item) => return write!(f, "{item}[]"),
+            SqlType::Text { chars_max: Some(chars) } => write!(f, "VARCHAR({chars})"),
+            SqlType::Numbered(kind) => f.write_str(kind.name),
+            SqlType::List(item) => write!(f, "{item}[]"),
             SqlType::Struct(fields) => {
                 f.write_str("STRUCT(")?;
                 for (i, (name, kind)) in fields.iter().enumerate() {
                     write!(f, "{}{name} {kind}", if i > 0 { ", " } else { "" })?;
                 }
-                return f.write_str(")");
+                f.write_str(")")
             }
-        };
-        f.write_str(name)
+            plain => unreachable!("PLAIN_TYPES lacks {plain:?}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn every_code_and_every_name_means_one_type() {
+        let mut names = HashSet::new();
+        let mut codes = HashSet::new();
+        for plain in PLAIN_TYPES {
+            assert!(codes.insert(plain.code), "{plain:?}");
+            assert_eq!(SqlType::of_plain_code(plain.code).as_ref(), Some(&plain.kind));
+            for name in std::iter::once(&plain.name).chain(plain.aliases) {
+                assert!(names.insert(*name), "{name}");
+                assert_eq!(SqlType::of_name(&name.to_lowercase()).as_ref(), Some(&plain.kind));
+            }
+            assert_eq!(plain.kind.to_string(), plain.name);
+            assert_eq!(SqlType::from_arrow(&plain.kind.arrow()).as_ref(), Some(&plain.kind));
+        }
+        codes.clear();
+        for numbered in NUMBERED_TYPES {
+            assert!(matches!(numbered.code, 1..=127) && codes.insert(numbered.code), "{numbered:?}");
+            assert!(matches!(numbered.bytes, 1..=16), "{numbered:?}");
+            for name in std::iter::once(&numbered.name).chain(numbered.aliases) {
+                assert!(names.insert(*name), "{name}");
+                assert_eq!(SqlType::of_name(&name.to_lowercase()), Some(SqlType::Numbered(numbered)));
+            }
+            assert_eq!(SqlType::from_arrow(&numbered.arrow()), Some(SqlType::Numbered(numbered)));
+        }
     }
 }

@@ -64,7 +64,7 @@ impl IntegerSpan {
 
     /// The values that a type of integers or decimals can hold. Decimals are taken without their point.
     pub fn of_type(kind: &DataType) -> Option<IntegerSpan> {
-        if let DataType::Decimal128(digits, _) = kind {
+        if let DataType::Decimal128(digits, 0..) = kind {
             let end = 10_i128.checked_pow((*digits).into())?;
             return Some(IntegerSpan { least: 1 - end, greatest: end - 1 });
         }

@@ -181,7 +181,7 @@ fn scale(kind: &DataType) -> i32 {
 }
 
 fn is_exact(kind: &DataType) -> bool {
-    kind.is_integer() || matches!(kind, DataType::Decimal128(..))
+    kind.is_integer() || matches!(kind, DataType::Decimal128(_, 0..))
 }
 
 /// The value of an integer, or of a decimal without its point.

@@ -23,9 +23,9 @@ pub fn is_float(kind: &DataType) -> bool {
     matches!(kind, DataType::Float32 | DataType::Float64)
 }
 
-/// Whether a type is a DECIMAL.
+/// Whether a type is a DECIMAL. A negative scale belongs to a [numbered type](rowmill_base::NumberedType).
 pub fn is_decimal(kind: &DataType) -> bool {
-    matches!(kind, DataType::Decimal128(..))
+    matches!(kind, DataType::Decimal128(_, 0..))
 }
 
 /// Whether a type is an integer, a DECIMAL, REAL or DOUBLE.
@@ -68,7 +68,7 @@ pub fn integer_bounds(kind: &DataType) -> Option<(i128, i128)> {
 /// Returns the digits and scale of an exact number: of a DECIMAL, or of the decimals that hold an integer type.
 pub fn digits_and_scale(kind: &DataType) -> Option<(u8, i8)> {
     match kind {
-        DataType::Decimal128(digits, scale) => Some((*digits, *scale)),
+        DataType::Decimal128(digits, scale @ 0..) => Some((*digits, *scale)),
         other => digits_of_integer(other).map(|digits| (digits, 0)),
     }
 }
@@ -98,7 +98,7 @@ pub fn exact_value(constant: &Constant) -> Option<(i128, i8)> {
         DataType::UInt16 => first!(UInt16Type),
         DataType::UInt32 => first!(UInt32Type),
         DataType::UInt64 => first!(UInt64Type),
-        DataType::Decimal128(_, scale) => (array.as_primitive::<Decimal128Type>().value(0), *scale),
+        DataType::Decimal128(_, scale @ 0..) => (array.as_primitive::<Decimal128Type>().value(0), *scale),
         _ => return None,
     })
 }

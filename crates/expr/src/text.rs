@@ -11,7 +11,7 @@ pub mod writer;
 
 use arrow::array::{Array, ArrayRef, StringViewArray};
 use arrow::datatypes::DataType;
-use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_base::{Error, ErrorKind, NumberedType, Result};
 use rowmill_plan::Constant;
 
 use crate::kinds::{is_number, type_name};
@@ -55,5 +55,9 @@ pub fn unreadable(text: &str, kind: &DataType, problem: Problem) -> Error {
         _ => ErrorKind::InvalidText,
     };
     let why = if is_out_of_range { ": out of range" } else { "" };
-    Error::new(error_kind, format!("{shown} is not a value of type {name}{why}"))
+    let error = Error::new(error_kind, format!("{shown} is not a value of type {name}{why}"));
+    match NumberedType::of_arrow(kind) {
+        Some(kind) => error.hint(kind.hint),
+        None => error,
+    }
 }

@@ -20,13 +20,13 @@ use arrow::datatypes::{
     TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type,
     UInt64Type,
 };
-use rowmill_base::{SqlType, TimeUnit};
+use rowmill_base::{NumberedType, SqlType, TimeUnit};
 
 use crate::json_scan::{JsonKind, items, members, unescape};
 use rowmill_expr::text::calendar::units_per_second;
 use rowmill_expr::text::reader::{
     Problem, parse_blob, parse_bool, parse_date, parse_decimal, parse_f32, parse_f64, parse_int, parse_interval,
-    parse_time, parse_timestamp, parse_uuid,
+    parse_numbered, parse_time, parse_timestamp, parse_uuid,
 };
 
 /// The texts of a column, row by row.
@@ -65,6 +65,7 @@ enum BuilderValues {
     Float32(PrimitiveBuilder<Float32Type>),
     Float64(PrimitiveBuilder<Float64Type>),
     Decimal(PrimitiveBuilder<Decimal128Type>, u8, u8),
+    Numbered(PrimitiveBuilder<Decimal128Type>, &'static NumberedType),
     Date(PrimitiveBuilder<Date32Type>),
     Time(PrimitiveBuilder<Time64MicrosecondType>),
     /// Units since 1970, the unit, and whether the type has a time zone. The array gets its unit at the end.
@@ -75,6 +76,81 @@ enum BuilderValues {
     Uuid(FixedSizeBinaryBuilder),
     List(Box<ListBuilder>),
     Struct(Box<StructBuilder>),
+}
+
+/// Runs `$body` with the builder of a primitive type and the function that reads its texts. The further arms are for
+/// the other types.
+macro_rules! with_primitive {
+    ($values:expr, ($builder:ident, $parse:ident) => $body:expr, $($others:tt)*) => {
+        match $values {
+            BuilderValues::Int8($builder) => {
+                let $parse = parse_int::<i8>;
+                $body
+            }
+            BuilderValues::Int16($builder) => {
+                let $parse = parse_int::<i16>;
+                $body
+            }
+            BuilderValues::Int32($builder) => {
+                let $parse = parse_int::<i32>;
+                $body
+            }
+            BuilderValues::Int64($builder) => {
+                let $parse = parse_int::<i64>;
+                $body
+            }
+            BuilderValues::UInt8($builder) => {
+                let $parse = parse_int::<u8>;
+                $body
+            }
+            BuilderValues::UInt16($builder) => {
+                let $parse = parse_int::<u16>;
+                $body
+            }
+            BuilderValues::UInt32($builder) => {
+                let $parse = parse_int::<u32>;
+                $body
+            }
+            BuilderValues::UInt64($builder) => {
+                let $parse = parse_int::<u64>;
+                $body
+            }
+            BuilderValues::Float32($builder) => {
+                let $parse = parse_f32;
+                $body
+            }
+            BuilderValues::Float64($builder) => {
+                let $parse = parse_f64;
+                $body
+            }
+            BuilderValues::Date($builder) => {
+                let $parse = parse_date;
+                $body
+            }
+            BuilderValues::Time($builder) => {
+                let $parse = parse_time;
+                $body
+            }
+            BuilderValues::Interval($builder) => {
+                let $parse = parse_interval;
+                $body
+            }
+            BuilderValues::Decimal($builder, precision, scale) => {
+                let $parse = |text: &str| parse_decimal(text, *precision, *scale);
+                $body
+            }
+            BuilderValues::Numbered($builder, kind) => {
+                let $parse = |text: &str| parse_numbered(text, kind);
+                $body
+            }
+            BuilderValues::Timestamp($builder, unit, _) => {
+                let per_second = units_per_second(*unit);
+                let $parse = |text: &str| parse_timestamp(text, per_second);
+                $body
+            }
+            $($others)*
+        }
+    };
 }
 
 struct ListBuilder {
@@ -109,6 +185,10 @@ impl ColumnBuilder {
                 let builder = PrimitiveBuilder::with_capacity(rows).with_data_type(kind.arrow());
                 BuilderValues::Decimal(builder, *precision, *scale)
             }
+            SqlType::Numbered(numbered) => {
+                let builder = PrimitiveBuilder::with_capacity(rows).with_data_type(kind.arrow());
+                BuilderValues::Numbered(builder, numbered)
+            }
             SqlType::Date => BuilderValues::Date(PrimitiveBuilder::with_capacity(rows)),
             SqlType::Time => BuilderValues::Time(PrimitiveBuilder::with_capacity(rows)),
             SqlType::Timestamp { unit, zoned } => {
@@ -136,26 +216,9 @@ impl ColumnBuilder {
 
     /// Appends the texts of the first `rows` rows.
     pub(crate) fn append_all(&mut self, texts: &mut impl BuilderTexts, rows: usize, problems: &mut impl Problems) {
-        match &mut self.values {
-            BuilderValues::Int8(builder) => append_primitives(builder, texts, rows, problems, parse_int),
-            BuilderValues::Int16(builder) => append_primitives(builder, texts, rows, problems, parse_int),
-            BuilderValues::Int32(builder) => append_primitives(builder, texts, rows, problems, parse_int),
-            BuilderValues::Int64(builder) => append_primitives(builder, texts, rows, problems, parse_int),
-            BuilderValues::UInt8(builder) => append_primitives(builder, texts, rows, problems, parse_int),
-            BuilderValues::UInt16(builder) => append_primitives(builder, texts, rows, problems, parse_int),
-            BuilderValues::UInt32(builder) => append_primitives(builder, texts, rows, problems, parse_int),
-            BuilderValues::UInt64(builder) => append_primitives(builder, texts, rows, problems, parse_int),
-            BuilderValues::Float32(builder) => append_primitives(builder, texts, rows, problems, parse_f32),
-            BuilderValues::Float64(builder) => append_primitives(builder, texts, rows, problems, parse_f64),
-            BuilderValues::Date(builder) => append_primitives(builder, texts, rows, problems, parse_date),
-            BuilderValues::Time(builder) => append_primitives(builder, texts, rows, problems, parse_time),
-            BuilderValues::Timestamp(builder, unit, _) => {
-                let per_second = units_per_second(*unit);
-                append_primitives(builder, texts, rows, problems, |text| parse_timestamp(text, per_second));
-            }
-            BuilderValues::Decimal(builder, precision, scale) => {
-                append_primitives(builder, texts, rows, problems, |text| parse_decimal(text, *precision, *scale));
-            }
+        with_primitive! {
+            &mut self.values,
+            (builder, parse) => append_primitives(builder, texts, rows, problems, parse),
             BuilderValues::Text(builder, None) => {
                 for row in 0..rows {
                     match texts.text(row) {
@@ -183,31 +246,14 @@ impl ColumnBuilder {
 
     /// Parses one text and appends its value.
     pub(crate) fn append_text(&mut self, text: &str) -> Result<(), Problem> {
-        match &mut self.values {
+        with_primitive! {
+            &mut self.values,
+            (builder, parse) => append_primitive(builder, parse(text)),
             BuilderValues::Boolean(builder) => {
                 let value = parse_bool(text);
                 builder.append_option(value.ok());
                 value.map(drop)
             }
-            BuilderValues::Int8(builder) => append_primitive(builder, parse_int(text)),
-            BuilderValues::Int16(builder) => append_primitive(builder, parse_int(text)),
-            BuilderValues::Int32(builder) => append_primitive(builder, parse_int(text)),
-            BuilderValues::Int64(builder) => append_primitive(builder, parse_int(text)),
-            BuilderValues::UInt8(builder) => append_primitive(builder, parse_int(text)),
-            BuilderValues::UInt16(builder) => append_primitive(builder, parse_int(text)),
-            BuilderValues::UInt32(builder) => append_primitive(builder, parse_int(text)),
-            BuilderValues::UInt64(builder) => append_primitive(builder, parse_int(text)),
-            BuilderValues::Float32(builder) => append_primitive(builder, parse_f32(text)),
-            BuilderValues::Float64(builder) => append_primitive(builder, parse_f64(text)),
-            BuilderValues::Decimal(builder, precision, scale) => {
-                append_primitive(builder, parse_decimal(text, *precision, *scale))
-            }
-            BuilderValues::Date(builder) => append_primitive(builder, parse_date(text)),
-            BuilderValues::Time(builder) => append_primitive(builder, parse_time(text)),
-            BuilderValues::Timestamp(builder, unit, _) => {
-                append_primitive(builder, parse_timestamp(text, units_per_second(*unit)))
-            }
-            BuilderValues::Interval(builder) => append_primitive(builder, parse_interval(text)),
             BuilderValues::Text(builder, chars_max) => append_limited(builder, *chars_max, text),
             BuilderValues::Blob(builder, scratch) => {
                 let parsed = parse_blob(text, scratch);
@@ -245,23 +291,10 @@ impl ColumnBuilder {
     }
 
     pub(crate) fn append_null(&mut self) {
-        match &mut self.values {
+        with_primitive! {
+            &mut self.values,
+            (builder, _parse) => builder.append_null(),
             BuilderValues::Boolean(builder) => builder.append_null(),
-            BuilderValues::Int8(builder) => builder.append_null(),
-            BuilderValues::Int16(builder) => builder.append_null(),
-            BuilderValues::Int32(builder) => builder.append_null(),
-            BuilderValues::Int64(builder) => builder.append_null(),
-            BuilderValues::UInt8(builder) => builder.append_null(),
-            BuilderValues::UInt16(builder) => builder.append_null(),
-            BuilderValues::UInt32(builder) => builder.append_null(),
-            BuilderValues::UInt64(builder) => builder.append_null(),
-            BuilderValues::Float32(builder) => builder.append_null(),
-            BuilderValues::Float64(builder) => builder.append_null(),
-            BuilderValues::Decimal(builder, _, _) => builder.append_null(),
-            BuilderValues::Date(builder) => builder.append_null(),
-            BuilderValues::Time(builder) => builder.append_null(),
-            BuilderValues::Timestamp(builder, _, _) => builder.append_null(),
-            BuilderValues::Interval(builder) => builder.append_null(),
             BuilderValues::Text(builder, _) => builder.append_null(),
             BuilderValues::Blob(builder, _) => builder.append_null(),
             BuilderValues::Uuid(builder) => builder.append_null(),
@@ -274,23 +307,10 @@ impl ColumnBuilder {
     }
 
     fn len(&self) -> usize {
-        match &self.values {
+        with_primitive! {
+            &self.values,
+            (builder, _parse) => builder.len(),
             BuilderValues::Boolean(builder) => builder.len(),
-            BuilderValues::Int8(builder) => builder.len(),
-            BuilderValues::Int16(builder) => builder.len(),
-            BuilderValues::Int32(builder) => builder.len(),
-            BuilderValues::Int64(builder) => builder.len(),
-            BuilderValues::UInt8(builder) => builder.len(),
-            BuilderValues::UInt16(builder) => builder.len(),
-            BuilderValues::UInt32(builder) => builder.len(),
-            BuilderValues::UInt64(builder) => builder.len(),
-            BuilderValues::Float32(builder) => builder.len(),
-            BuilderValues::Float64(builder) => builder.len(),
-            BuilderValues::Decimal(builder, _, _) => builder.len(),
-            BuilderValues::Date(builder) => builder.len(),
-            BuilderValues::Time(builder) => builder.len(),
-            BuilderValues::Timestamp(builder, _, _) => builder.len(),
-            BuilderValues::Interval(builder) => builder.len(),
             BuilderValues::Text(builder, _) => builder.len(),
             BuilderValues::Blob(builder, _) => builder.len(),
             BuilderValues::Uuid(builder) => builder.len(),
@@ -301,26 +321,14 @@ impl ColumnBuilder {
 
     /// The array of all rows. Leaves the builder empty.
     pub(crate) fn finish(&mut self) -> ArrayRef {
-        match &mut self.values {
+        if let BuilderValues::Timestamp(builder, unit, zoned) = &mut self.values {
+            let (_, values, nulls) = builder.finish().into_parts();
+            return timestamps(values, nulls, *unit, *zoned);
+        }
+        with_primitive! {
+            &mut self.values,
+            (builder, _parse) => Arc::new(builder.finish()),
             BuilderValues::Boolean(builder) => Arc::new(builder.finish()),
-            BuilderValues::Int8(builder) => Arc::new(builder.finish()),
-            BuilderValues::Int16(builder) => Arc::new(builder.finish()),
-            BuilderValues::Int32(builder) => Arc::new(builder.finish()),
-            BuilderValues::Int64(builder) => Arc::new(builder.finish()),
-            BuilderValues::UInt8(builder) => Arc::new(builder.finish()),
-            BuilderValues::UInt16(builder) => Arc::new(builder.finish()),
-            BuilderValues::UInt32(builder) => Arc::new(builder.finish()),
-            BuilderValues::UInt64(builder) => Arc::new(builder.finish()),
-            BuilderValues::Float32(builder) => Arc::new(builder.finish()),
-            BuilderValues::Float64(builder) => Arc::new(builder.finish()),
-            BuilderValues::Decimal(builder, _, _) => Arc::new(builder.finish()),
-            BuilderValues::Date(builder) => Arc::new(builder.finish()),
-            BuilderValues::Time(builder) => Arc::new(builder.finish()),
-            BuilderValues::Timestamp(builder, unit, zoned) => {
-                let (_, values, nulls) = builder.finish().into_parts();
-                timestamps(values, nulls, *unit, *zoned)
-            }
-            BuilderValues::Interval(builder) => Arc::new(builder.finish()),
             BuilderValues::Text(builder, _) => Arc::new(builder.finish()),
             BuilderValues::Blob(builder, _) => Arc::new(builder.finish()),
             BuilderValues::Uuid(builder) => Arc::new(builder.finish()),

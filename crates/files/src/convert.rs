@@ -12,7 +12,8 @@
 //! | date | DATE, TIMESTAMP |
 //! | timestamp | TIMESTAMP; DATE at midnight |
 //! | text | every type, by its text form |
-//! | bytes | BLOB; TEXT if UTF-8; UUID if 16 |
+//! | bytes | BLOB; TEXT if UTF-8; UUID if 16; a numbered type if they have its length |
+//! | numbered type | BLOB |
 //! | list, struct | list, struct with convertible parts, fields by name |
 //! | every type with a text form | TEXT |
 
@@ -28,7 +29,7 @@ use arrow::datatypes::{
     ArrowPrimitiveType, DataType, Date32Type, Decimal128Type, Field, Float32Type, Float64Type, Int64Type, IntervalUnit,
     TimeUnit as ArrowUnit,
 };
-use rowmill_base::SqlType;
+use rowmill_base::{NumberedType, SqlType};
 
 use crate::column_builder::{BuilderTexts, ColumnBuilder, fits, timestamps};
 use rowmill_expr::text::calendar::units_per_second;
@@ -66,6 +67,7 @@ enum Class {
     Integer,
     Float,
     Decimal,
+    Numbered,
     Date,
     Time,
     Timestamp,
@@ -83,6 +85,7 @@ fn class(kind: &DataType) -> Class {
         DataType::Boolean => Class::Boolean,
         kind if kind.is_integer() => Class::Integer,
         DataType::Float16 | DataType::Float32 | DataType::Float64 => Class::Float,
+        kind if NumberedType::of_arrow(kind).is_some() => Class::Numbered,
         DataType::Decimal32(..) | DataType::Decimal64(..) | DataType::Decimal128(..) | DataType::Decimal256(..) => {
             Class::Decimal
         }
@@ -130,7 +133,8 @@ pub fn is_convertible(from: &DataType, to: &SqlType) -> bool {
         (Class::Integer, SqlType::Boolean) => true,
         (Class::Date | Class::Timestamp, SqlType::Date | SqlType::Timestamp { .. }) => true,
         (Class::Time, SqlType::Time) | (Class::Interval, SqlType::Interval) => true,
-        (Class::Bytes, SqlType::Blob | SqlType::Uuid) => true,
+        (Class::Bytes, SqlType::Blob | SqlType::Uuid | SqlType::Numbered(_)) | (Class::Numbered, SqlType::Blob) => true,
+        (Class::Numbered, SqlType::Numbered(to)) => *from == to.arrow(),
         _ => false,
     }
 }
@@ -182,6 +186,10 @@ pub fn convert(array: &ArrayRef, to: &SqlType) -> Converted {
         (_, SqlType::Text { chars_max }) => limited(write_texts(array)?, *chars_max),
         (Class::Bytes, SqlType::Blob) => plain_cast(array, &DataType::BinaryView),
         (Class::Bytes, SqlType::Uuid) => bytes_to_uuid(array),
+        (Class::Bytes, SqlType::Numbered(kind)) => bytes_to_numbered(array, kind),
+        (Class::Numbered, SqlType::Blob) => {
+            rowmill_expr::kernels::cast::cast(array, &DataType::BinaryView, false).map_err(|_| NotConverted::Types)
+        }
         (Class::Integer, SqlType::Boolean) => integer_to_boolean(array),
         (Class::Float, to) if is_integer(to) => float_to_integer(array, to),
         (Class::Float, SqlType::Float32) => narrow_float(array),
@@ -308,6 +316,15 @@ fn bytes_to_uuid(array: &ArrayRef) -> Converted {
         }
     }
     Ok(Arc::new(builder.finish()))
+}
+
+fn bytes_to_numbered(array: &ArrayRef, kind: &NumberedType) -> Converted {
+    let bytes = plain_cast(array, &DataType::BinaryView)?;
+    let cast = rowmill_expr::kernels::cast::cast(&bytes, &kind.arrow(), true).map_err(|_| NotConverted::Types)?;
+    match (0..cast.len()).find(|row| cast.is_null(*row) && bytes.is_valid(*row)) {
+        Some(row) => Err(misfit(&bytes, row, Problem::Malformed)),
+        None => Ok(cast),
+    }
 }
 
 fn integer_to_boolean(array: &ArrayRef) -> Converted {

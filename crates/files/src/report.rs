@@ -170,6 +170,7 @@ fn form_of(kind: &SqlType) -> Option<&'static str> {
         SqlType::Timestamp { zoned: true, .. } => "a TIMESTAMP WITH TIME ZONE is written 2013-07-31 12:30:45+02",
         SqlType::Interval => "an INTERVAL is written 1 year 2 mons 3 days 04:05:06",
         SqlType::Uuid => "a UUID is written 550e8400-e29b-41d4-a716-446655440000",
+        SqlType::Numbered(kind) => kind.hint,
         SqlType::Blob => "a BLOB that starts with \\x goes on with pairs of hexadecimal digits",
         SqlType::List(_) => "a list is written as JSON: [1, 2, null]",
         SqlType::Struct(_) => "a STRUCT is written as JSON: {\"name\": 1}",

@@ -43,18 +43,40 @@ impl ParquetEncoder {
             .set_max_row_group_row_count(Some(ROWS_PER_GROUP))
             .set_created_by(concat!("rowmill ", env!("CARGO_PKG_VERSION")).to_owned())
             .build();
-        let converted: Vec<Option<SqlType>> =
-            schema.fields().iter().map(|field| parquet_type(field.data_type())).collect();
-        let fields = schema.fields().iter().zip(&converted).map(|(field, converted)| match converted {
-            Some(kind) => Field::new(field.name(), kind.arrow(), field.is_nullable()),
-            None => field.as_ref().clone(),
-        });
-        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let (schema, converted) = written_schema(schema, parquet_type);
         let out = BufWriter::with_capacity(1 << 18, out);
         let writer = ArrowWriter::try_new(out, Arc::clone(&schema), Some(properties))
             .map_err(|error| Error::internal(format!("the result cannot be written as Parquet: {error}")))?;
         Ok(ParquetEncoder { writer, schema, converted })
     }
+}
+
+/// Returns the schema of a file and the type to which each column is converted first, as `kind_of` says.
+fn written_schema(
+    schema: &SchemaRef,
+    kind_of: impl Fn(&DataType) -> Option<SqlType>,
+) -> (SchemaRef, Vec<Option<SqlType>>) {
+    let converted: Vec<Option<SqlType>> = schema.fields().iter().map(|field| kind_of(field.data_type())).collect();
+    let fields = schema.fields().iter().zip(&converted).map(|(field, converted)| match converted {
+        Some(kind) => Field::new(field.name(), kind.arrow(), field.is_nullable()),
+        None => field.as_ref().clone(),
+    });
+    (Arc::new(Schema::new(fields.collect::<Vec<_>>())), converted)
+}
+
+/// Converts the columns of a batch for a file.
+fn written_batch(batch: &RecordBatch, schema: &SchemaRef, converted: &[Option<SqlType>]) -> io::Result<RecordBatch> {
+    let columns = batch.columns().iter().zip(converted).map(|(column, converted)| match converted {
+        Some(kind) => convert(column, kind).map_err(|error| io::Error::other(format!("no value: {error:?}"))),
+        None => Ok(Arc::clone(column)),
+    });
+    with_columns(schema, columns.collect::<io::Result<_>>()?, batch.num_rows())
+}
+
+/// The type to which values are converted if Arrow does not have theirs.
+fn arrow_type(kind: &DataType) -> Option<SqlType> {
+    let own = SqlType::from_arrow(kind)?;
+    Some(own.outside()).filter(|outside| *outside != own)
 }
 
 /// The type to which values are converted if Parquet does not have theirs.
@@ -67,7 +89,7 @@ fn parquet_type(kind: &DataType) -> Option<SqlType> {
 
 fn storable(kind: &SqlType) -> SqlType {
     match kind {
-        SqlType::Interval => SqlType::TEXT,
+        SqlType::Interval | SqlType::Numbered(_) => SqlType::TEXT,
         SqlType::Timestamp { unit: TimeUnit::Second, zoned } => {
             SqlType::Timestamp { unit: TimeUnit::Millisecond, zoned: *zoned }
         }
@@ -81,13 +103,7 @@ fn storable(kind: &SqlType) -> SqlType {
 
 impl Encoder for ParquetEncoder {
     fn encode(&mut self, batch: &RecordBatch) -> io::Result<()> {
-        let columns = batch.columns().iter().zip(&self.converted).map(|(column, converted)| match converted {
-            Some(kind) => {
-                convert(column, kind).map_err(|error| io::Error::other(format!("no Parquet value: {error:?}")))
-            }
-            None => Ok(Arc::clone(column)),
-        });
-        let batch = with_columns(&self.schema, columns.collect::<io::Result<_>>()?, batch.num_rows())?;
+        let batch = written_batch(batch, &self.schema, &self.converted)?;
         self.writer.write(&batch).map_err(parquet_error)
     }
 
@@ -102,6 +118,8 @@ impl Encoder for ParquetEncoder {
 pub(crate) struct ArrowEncoder {
     writer: FileWriter<BufWriter<CountedStream>>,
     schema: SchemaRef,
+    /// The type to which each column is converted first. `None` if Arrow has its type.
+    converted: Vec<Option<SqlType>>,
 }
 
 impl ArrowEncoder {
@@ -120,14 +138,15 @@ impl ArrowEncoder {
             .try_with_compression(compression)
             .map_err(|error| Error::internal(error.to_string()))?;
         let out = BufWriter::with_capacity(1 << 18, out);
-        let writer = FileWriter::try_new_with_options(out, schema, properties).map_err(arrow_error);
-        Ok(writer.map(|writer| ArrowEncoder { writer, schema: Arc::clone(schema) }))
+        let (schema, converted) = written_schema(schema, arrow_type);
+        let writer = FileWriter::try_new_with_options(out, &schema, properties).map_err(arrow_error);
+        Ok(writer.map(|writer| ArrowEncoder { writer, schema, converted }))
     }
 }
 
 impl Encoder for ArrowEncoder {
     fn encode(&mut self, batch: &RecordBatch) -> io::Result<()> {
-        let batch = with_columns(&self.schema, batch.columns().to_vec(), batch.num_rows())?;
+        let batch = written_batch(batch, &self.schema, &self.converted)?;
         self.writer.write(&batch).map_err(arrow_error)
     }
 

@@ -112,9 +112,10 @@ impl Encoder for CsvEncoder {
     }
 }
 
-/// Types whose texts consist only of digits, letters, signs, points, colons and blanks.
+/// Types whose texts consist only of digits, letters, signs, points, colons and blanks. The texts of numbered types may
+/// have anything.
 fn is_plain(kind: &DataType) -> bool {
-    kind.is_numeric()
+    rowmill_expr::kinds::is_number(kind)
         || kind.is_temporal()
         || matches!(kind, DataType::Boolean | DataType::FixedSizeBinary(16) | DataType::Interval(_))
 }

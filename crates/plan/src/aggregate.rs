@@ -177,7 +177,8 @@ pub fn total_kind(kind: &DataType) -> Option<DataType> {
     Some(match kind {
         Int8 | Int16 | Int32 | UInt8 | UInt16 | UInt32 => Int64,
         Int64 | UInt64 => Decimal128(38, 0),
-        Decimal128(_, scale) => Decimal128(38, *scale),
+        // A negative scale belongs to a numbered type, whose values are no quantities.
+        Decimal128(_, scale @ 0..) => Decimal128(38, *scale),
         Float32 | Float64 => Float64,
         _ => return None,
     })

@@ -11,6 +11,7 @@ use crate::logical::{
     AggregateCall, FrameBound, FrameExclude, FrameRow, FrameUnit, LogicalJoinKind, LogicalSortKey, LogicalWindowCall,
     LogicalWindowFunction, RankFunction, SetOperationKind, Subquery, SubqueryKind, WindowFrame,
 };
+use crate::predicate::numbered_text;
 use crate::program::ArithmeticOp;
 use crate::{AggregateNulls, ColumnId, ColumnNames, CompareOp, Constant, ExprOp, Logical, LogicalQuery, ScalarExpr};
 
@@ -374,6 +375,9 @@ fn compare_text(op: CompareOp) -> &'static str {
 fn constant(value: &Constant) -> String {
     if value.is_null() {
         return "NULL".into();
+    }
+    if let Some(text) = numbered_text(value.array(), 0) {
+        return format!("'{text}'");
     }
     let options = FormatOptions::default();
     let text = match ArrayFormatter::try_new(value.array(), &options) {

@@ -2,8 +2,10 @@
 
 use std::fmt;
 
-use arrow::array::ArrayRef;
+use arrow::array::{ArrayRef, AsArray};
+use arrow::datatypes::Decimal128Type;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
+use rowmill_base::NumberedType;
 
 /// A comparison of a column with a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -170,7 +172,18 @@ impl fmt::Display for Displayed<'_> {
     }
 }
 
+/// The text of a value of a numbered type, without quotes. Arrow does not know such types.
+pub(crate) fn numbered_text(values: &ArrayRef, row: usize) -> Option<String> {
+    let kind = NumberedType::of_arrow(values.data_type())?;
+    let mut text = String::new();
+    kind.write_native(values.as_primitive::<Decimal128Type>().value(row), &mut text);
+    Some(text)
+}
+
 fn value_text(values: &ArrayRef, row: usize) -> String {
+    if let Some(text) = numbered_text(values, row) {
+        return format!("'{text}'");
+    }
     let text = match ArrayFormatter::try_new(values, &FormatOptions::default()) {
         Ok(formatter) => formatter.value(row).to_string(),
         Err(_) => "?".to_owned(),

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, BinaryViewBuilder, BooleanArray, Decimal128Array, FixedSizeBinaryBuilder, Float32Array, Float64Array,
-    Int8Array, Int16Array, Int32Array, Int64Array, IntervalMonthDayNanoArray, StringViewBuilder, UInt8Array,
-    UInt16Array, UInt32Array, UInt64Array, new_null_array,
+    Array, ArrayRef, BinaryViewBuilder, BooleanArray, Decimal128Array, FixedSizeBinaryBuilder, Float32Array,
+    Float64Array, Int8Array, Int16Array, Int32Array, Int64Array, IntervalMonthDayNanoArray, StringViewBuilder,
+    UInt8Array, UInt16Array, UInt32Array, UInt64Array, new_null_array,
 };
 use arrow::compute::concat;
-use rowmill_base::{Error, Result, SqlType};
+use rowmill_base::{Error, Physical, Result, SqlType};
 use rowmill_storage::keyed::{ValueRef, decode_nested};
 
 /// Collects values of one type in an array of [its Arrow type](SqlType::arrow).
@@ -25,35 +25,38 @@ pub(crate) fn array_of<'a>(kind: &SqlType, values: impl Iterator<Item = ValueRef
         ValueRef::Float(value) => Some(value),
         _ => None,
     };
-    Ok(match kind {
-        SqlType::Boolean => Arc::new(BooleanArray::from_iter(values.map(|value| match value {
+    Ok(match Physical::of(kind) {
+        Physical::Boolean => Arc::new(BooleanArray::from_iter(values.map(|value| match value {
             ValueRef::Bool(value) => Some(value),
             _ => None,
         }))),
-        SqlType::Int8 => Arc::new(Int8Array::from_iter(values.map(|value| int(value).map(|value| value as i8)))),
-        SqlType::Int16 => Arc::new(Int16Array::from_iter(values.map(|value| int(value).map(|value| value as i16)))),
-        SqlType::Int32 => Arc::new(Int32Array::from_iter(values.map(|value| int(value).map(|value| value as i32)))),
-        SqlType::Int64 => Arc::new(Int64Array::from_iter(values.map(int))),
-        SqlType::UInt8 => Arc::new(UInt8Array::from_iter(values.map(|value| uint(value).map(|value| value as u8)))),
-        SqlType::UInt16 => Arc::new(UInt16Array::from_iter(values.map(|value| uint(value).map(|value| value as u16)))),
-        SqlType::UInt32 => Arc::new(UInt32Array::from_iter(values.map(|value| uint(value).map(|value| value as u32)))),
-        SqlType::UInt64 => Arc::new(UInt64Array::from_iter(values.map(uint))),
-        SqlType::Float32 => {
+        Physical::Int8 => Arc::new(Int8Array::from_iter(values.map(|value| int(value).map(|value| value as i8)))),
+        Physical::Int16 => Arc::new(Int16Array::from_iter(values.map(|value| int(value).map(|value| value as i16)))),
+        Physical::Int32 => {
+            let values = Int32Array::from_iter(values.map(|value| int(value).map(|value| value as i32)));
+            of_kind(Arc::new(values), kind)?
+        }
+        Physical::Int64 => of_kind(Arc::new(Int64Array::from_iter(values.map(int))), kind)?,
+        Physical::UInt8 => Arc::new(UInt8Array::from_iter(values.map(|value| uint(value).map(|value| value as u8)))),
+        Physical::UInt16 => Arc::new(UInt16Array::from_iter(values.map(|value| uint(value).map(|value| value as u16)))),
+        Physical::UInt32 => Arc::new(UInt32Array::from_iter(values.map(|value| uint(value).map(|value| value as u32)))),
+        Physical::UInt64 => Arc::new(UInt64Array::from_iter(values.map(uint))),
+        Physical::Float32 => {
             Arc::new(Float32Array::from_iter(values.map(|value| float(value).map(|value| value as f32))))
         }
-        SqlType::Float64 => Arc::new(Float64Array::from_iter(values.map(float))),
-        SqlType::Decimal { precision, scale } => {
+        Physical::Float64 => Arc::new(Float64Array::from_iter(values.map(float))),
+        Physical::Decimal => {
             let values = Decimal128Array::from_iter(values.map(|value| match value {
                 ValueRef::Decimal(value) => Some(value),
                 _ => None,
             }));
-            Arc::new(values.with_precision_and_scale(*precision, *scale as i8).map_err(failed)?)
+            Arc::new(values.with_data_type(kind.arrow()))
         }
-        SqlType::Interval => Arc::new(IntervalMonthDayNanoArray::from_iter(values.map(|value| match value {
+        Physical::Interval => Arc::new(IntervalMonthDayNanoArray::from_iter(values.map(|value| match value {
             ValueRef::Interval(value) => Some(value),
             _ => None,
         }))),
-        SqlType::Text { .. } => {
+        Physical::Text => {
             let mut texts = StringViewBuilder::new();
             values.for_each(|value| match value {
                 ValueRef::Text(text) => texts.append_value(text),
@@ -61,7 +64,7 @@ pub(crate) fn array_of<'a>(kind: &SqlType, values: impl Iterator<Item = ValueRef
             });
             Arc::new(texts.finish())
         }
-        SqlType::Blob => {
+        Physical::Blob => {
             let mut blobs = BinaryViewBuilder::new();
             values.for_each(|value| match value {
                 ValueRef::Bytes(bytes) => blobs.append_value(bytes),
@@ -69,7 +72,7 @@ pub(crate) fn array_of<'a>(kind: &SqlType, values: impl Iterator<Item = ValueRef
             });
             Arc::new(blobs.finish())
         }
-        SqlType::Uuid => {
+        Physical::Uuid => {
             let mut uuids = FixedSizeBinaryBuilder::new(16);
             for value in values {
                 match value {
@@ -79,19 +82,17 @@ pub(crate) fn array_of<'a>(kind: &SqlType, values: impl Iterator<Item = ValueRef
             }
             Arc::new(uuids.finish())
         }
-        SqlType::Date | SqlType::Time | SqlType::Timestamp { .. } => return moments(kind, values.map(int)),
-        SqlType::List(_) | SqlType::Struct(_) => return nested(kind, values),
+        Physical::Nested => return nested(kind, values),
     })
 }
 
-/// Collects dates, times and timestamps. Arrow stores them as integers, so we build an integer array and change its
-/// type.
-fn moments(kind: &SqlType, values: impl Iterator<Item = Option<i64>>) -> Result<ArrayRef> {
-    let numbers: ArrayRef = match kind {
-        SqlType::Date => Arc::new(Int32Array::from_iter(values.map(|value| value.map(|value| value as i32)))),
-        _ => Arc::new(Int64Array::from_iter(values)),
-    };
-    let data = numbers.to_data().into_builder().data_type(kind.arrow()).build().map_err(failed)?;
+/// Changes the type of an array of integers. Arrow stores dates, times and timestamps as integers.
+fn of_kind(numbers: ArrayRef, kind: &SqlType) -> Result<ArrayRef> {
+    let wanted = kind.arrow();
+    if *numbers.data_type() == wanted {
+        return Ok(numbers);
+    }
+    let data = numbers.to_data().into_builder().data_type(wanted).build().map_err(failed)?;
     Ok(arrow::array::make_array(data))
 }
 

@@ -14,7 +14,7 @@ mod like;
 mod tests;
 mod text;
 
-use rowmill_base::{Result, SqlType};
+use rowmill_base::{Physical, Result, SqlType};
 use rowmill_plan::program::ScalarValue;
 use rowmill_storage::keyed::ValueRef;
 
@@ -176,19 +176,18 @@ pub(crate) fn borrowed(value: &ScalarValue) -> ValueRef<'_> {
 
 /// Whether a value belongs to a type. NULL belongs to every type.
 pub(crate) fn is_of(value: ValueRef<'_>, kind: &SqlType) -> bool {
-    use SqlType::{Boolean, Date, Float32, Float64, Int8, Int16, Int32, Int64, Time, UInt8, UInt16, UInt32, UInt64};
+    use Physical::{Blob, Boolean, Decimal, Float32, Float64, Int8, Int16, Int32, Int64, Nested};
+    use Physical::{Interval, Text, UInt8, UInt16, UInt32, UInt64, Uuid};
+    let form = Physical::of(kind);
     match value {
         ValueRef::Null => true,
-        ValueRef::Bool(_) => *kind == Boolean,
-        ValueRef::Int(_) => matches!(kind, Int8 | Int16 | Int32 | Int64 | Date | Time | SqlType::Timestamp { .. }),
-        ValueRef::UInt(_) => matches!(kind, UInt8 | UInt16 | UInt32 | UInt64),
-        ValueRef::Float(_) => matches!(kind, Float32 | Float64),
-        ValueRef::Decimal(_) => matches!(kind, SqlType::Decimal { .. }),
-        ValueRef::Interval(_) => *kind == SqlType::Interval,
-        ValueRef::Text(_) => matches!(kind, SqlType::Text { .. }),
-        ValueRef::Bytes(bytes) => match kind {
-            SqlType::Uuid => bytes.len() == 16,
-            kind => matches!(kind, SqlType::Blob | SqlType::List(_) | SqlType::Struct(_)),
-        },
+        ValueRef::Bool(_) => form == Boolean,
+        ValueRef::Int(_) => matches!(form, Int8 | Int16 | Int32 | Int64),
+        ValueRef::UInt(_) => matches!(form, UInt8 | UInt16 | UInt32 | UInt64),
+        ValueRef::Float(_) => matches!(form, Float32 | Float64),
+        ValueRef::Decimal(_) => form == Decimal,
+        ValueRef::Interval(_) => form == Interval,
+        ValueRef::Text(_) => form == Text,
+        ValueRef::Bytes(bytes) => matches!(form, Blob | Nested) || form == Uuid && bytes.len() == 16,
     }
 }

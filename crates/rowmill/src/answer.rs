@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Field, Schema};
-use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_base::{Error, ErrorKind, NumberedType, Result, SqlType};
 use rowmill_program::ResultRows;
+use rowmill_sql::outside_batch;
 use rowmill_storage::keyed::ValueRef;
 
 /// The result of a statement. Values are read by row and column, both counted from 0. The values are stored in the
@@ -57,7 +58,7 @@ impl<'c> Answer<'c> {
     pub fn to_batch(&self) -> Result<RecordBatch> {
         let kinds = self.rows.kinds().iter().enumerate();
         let fields: Vec<Field> = kinds.map(|(at, kind)| Field::new(at.to_string(), kind.arrow(), true)).collect();
-        self.rows.to_batch(&Arc::new(Schema::new(fields)))
+        outside_batch(self.rows.to_batch(&Arc::new(Schema::new(fields)))?)
     }
 
     fn value(&self, row: usize, column: usize) -> Result<ValueRef<'c>> {
@@ -103,8 +104,16 @@ impl<'c> Answer<'c> {
     /// Reads a decimal number: all of its digits, without the point. For example, 1.50 is read as 150.
     pub fn decimal(&self, row: usize, column: usize) -> Result<i128> {
         match self.value(row, column)? {
-            ValueRef::Decimal(value) => Ok(value),
+            ValueRef::Decimal(value) if !matches!(self.rows.kinds()[column], SqlType::Numbered(_)) => Ok(value),
             _ => Err(self.wrong(row, column, "a decimal number")),
+        }
+    }
+
+    /// Reads a value whose type is a number with a text form of its own. For example, an address is read as its bits.
+    pub fn number(&self, row: usize, column: usize) -> Result<u128> {
+        match (self.value(row, column)?, &self.rows.kinds()[column]) {
+            (ValueRef::Decimal(value), SqlType::Numbered(_)) => Ok(NumberedType::number(value)),
+            _ => Err(self.wrong(row, column, "of a numbered type")),
         }
     }
 

@@ -34,7 +34,7 @@ impl Connection {
     /// ```
     pub fn query_with(&mut self, sql: &str, params: &[Value]) -> Result<Rows> {
         let params: Vec<Param<'_>> = params.iter().map(Param::from).collect();
-        Rows::of(self.session.run_text(sql, &params)?)
+        Rows::of(self.session.run_text(sql, &params)?.outside())
     }
 
     /// Runs one or several statements and returns the total number of rows that they changed. Stops at the first
@@ -50,8 +50,8 @@ impl Connection {
 
     /// Runs one or several statements, in order, and hands each outcome to `each`. If one of them cannot be parsed, we
     /// run none.
-    pub fn run(&mut self, sql: &str, each: impl FnMut(Outcome) -> Result<()>) -> Result<()> {
-        self.session.run_all(sql, each)
+    pub fn run(&mut self, sql: &str, mut each: impl FnMut(Outcome) -> Result<()>) -> Result<()> {
+        self.session.run_all(sql, |outcome| each(outcome.outside()))
     }
 
     /// Parses one statement that the caller wants to run several times.

@@ -30,7 +30,7 @@ impl Statement {
     /// Runs the statement with values for its parameters.
     pub fn run(&self, connection: &mut Connection, params: &[Value]) -> Result<Outcome> {
         let params: Vec<Param<'_>> = params.iter().map(Param::from).collect();
-        connection.session().run(&self.parsed, &params)
+        Ok(connection.session().run(&self.parsed, &params)?.outside())
     }
 
     /// Runs the statement with borrowed values for its parameters, and returns rows that are read in place. This is the

@@ -21,7 +21,8 @@
 //! - `catalog`, `query_catalog`: what names mean in a statement. `information_schema`, `function_list`,
 //!   `storage_function`, `log_functions`, `sequence_functions`: tables and functions that the session itself answers.
 //! - `assign`: from the type of a value to the type of its column.
-//! - `outcome`, `errors`: answers of statements, and errors that have no other home.
+//! - `outcome`, `outside`, `errors`: answers of statements, also as other programs can read them, and errors that have
+//!   no other home.
 
 mod assign;
 mod catalog;
@@ -40,6 +41,7 @@ mod log_functions;
 mod names;
 mod open_transaction;
 mod outcome;
+mod outside;
 mod param;
 mod parse;
 mod prepared;
@@ -60,6 +62,7 @@ mod workers;
 
 pub use lexer::is_complete;
 pub use outcome::{Outcome, Progress, ProgressFn, RowStream, TransactionState};
+pub use outside::outside_batch;
 pub use param::Param;
 pub use parse::Statement;
 pub use prepared::PreparedStatement;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use arrow::array::ArrayRef;
 use roaring::RoaringBitmap;
 use rowmill_base::{
-    BlockId, ColumnId, Error, IndexId, Result, RowNumber, SchemaId, SqlType, TableId, TimeUnit, ViewId,
+    BlockId, ColumnId, Error, IndexId, NumberedType, Result, RowNumber, SchemaId, SqlType, TableId, TimeUnit, ViewId,
 };
 use rowmill_storage::{
     Block, CheckDef, ColumnDef, Extent, ForeignKeyDef, IdentityDef, IndexDef, KeyColumn, KeyedDef, PAGE_BYTES,
@@ -22,7 +22,7 @@ use crate::codec::{RecordReader, Writer};
 use crate::log::Position;
 
 /// The version of all formats in the directory. We refuse a directory of a newer version.
-pub(crate) const FORMAT_VERSION: u32 = 4;
+pub(crate) const FORMAT_VERSION: u32 = 5;
 /// The first version with keyed tables.
 const VERSION_WITH_KEYS: u32 = 3;
 
@@ -399,42 +399,40 @@ fn decode_column(input: &mut RecordReader<'_>) -> Result<ColumnDef> {
 }
 
 fn encode_type(kind: &SqlType, out: &mut Writer) {
+    if let Some(code) = kind.plain_code() {
+        out.u8(code);
+        return;
+    }
     match kind {
-        SqlType::Boolean => out.u8(1),
-        SqlType::Int8 => out.u8(2),
-        SqlType::Int16 => out.u8(3),
-        SqlType::Int32 => out.u8(4),
-        SqlType::Int64 => out.u8(5),
-        SqlType::UInt8 => out.u8(6),
-        SqlType::UInt16 => out.u8(7),
-        SqlType::UInt32 => out.u8(8),
-        SqlType::UInt64 => out.u8(9),
-        SqlType::Float32 => out.u8(10),
-        SqlType::Float64 => out.u8(11),
-        SqlType::Decimal { precision, scale } => out.u8(12).u8(*precision).u8(*scale),
-        SqlType::Date => out.u8(13),
-        SqlType::Time => out.u8(14),
-        SqlType::Timestamp { unit, zoned } => out.u8(15).u8(unit.digits() as u8).u8((*zoned).into()),
-        SqlType::Interval => out.u8(16),
-        SqlType::Text { chars_max: None } => out.u8(17),
-        SqlType::Text { chars_max: Some(chars) } => out.u8(18).u32(*chars),
-        SqlType::Blob => out.u8(19),
-        SqlType::Uuid => out.u8(20),
+        SqlType::Decimal { precision, scale } => out.u8(DECIMAL).u8(*precision).u8(*scale),
+        SqlType::Timestamp { unit, zoned } => out.u8(TIMESTAMP).u8(unit.digits() as u8).u8((*zoned).into()),
+        SqlType::Text { chars_max: Some(chars) } => out.u8(VARCHAR).u32(*chars),
         SqlType::List(item) => {
-            out.u8(21);
+            out.u8(LIST);
             encode_type(item, out);
             out
         }
         SqlType::Struct(fields) => {
-            out.u8(22).u32(fields.len() as u32);
+            out.u8(STRUCT).u32(fields.len() as u32);
             for (name, kind) in fields {
                 out.text(name);
                 encode_type(kind, out);
             }
             out
         }
+        SqlType::Numbered(kind) => out.u8(NUMBERED).u8(kind.code),
+        plain => unreachable!("{plain} has a code of its own"),
     };
 }
+
+/// The codes of the types with parameters. The other types have theirs in `PLAIN_TYPES`.
+const DECIMAL: u8 = 12;
+const TIMESTAMP: u8 = 15;
+const VARCHAR: u8 = 18;
+const LIST: u8 = 21;
+const STRUCT: u8 = 22;
+/// One of `NUMBERED_TYPES`; its own code follows.
+const NUMBERED: u8 = 23;
 
 /// Types must not nest deeper than this.
 const TYPE_DEPTH_MAX: usize = 64;
@@ -443,41 +441,38 @@ fn decode_type(input: &mut RecordReader<'_>, depth: usize) -> Result<SqlType> {
     if depth > TYPE_DEPTH_MAX {
         return Err(input.damaged("a type is nested too deeply"));
     }
-    Ok(match input.u8()? {
-        1 => SqlType::Boolean,
-        2 => SqlType::Int8,
-        3 => SqlType::Int16,
-        4 => SqlType::Int32,
-        5 => SqlType::Int64,
-        6 => SqlType::UInt8,
-        7 => SqlType::UInt16,
-        8 => SqlType::UInt32,
-        9 => SqlType::UInt64,
-        10 => SqlType::Float32,
-        11 => SqlType::Float64,
-        12 => match (input.u8()?, input.u8()?) {
+    let code = input.u8()?;
+    if let Some(kind) = SqlType::of_plain_code(code) {
+        return Ok(kind);
+    }
+    Ok(match code {
+        DECIMAL => match (input.u8()?, input.u8()?) {
             (precision @ 1..=38, scale) if scale <= precision => SqlType::Decimal { precision, scale },
             _ => return Err(input.damaged("a decimal with impossible digits")),
         },
-        13 => SqlType::Date,
-        14 => SqlType::Time,
-        15 => {
+        TIMESTAMP => {
             let unit =
                 TimeUnit::from_digits(input.u8()?.into()).ok_or_else(|| input.damaged("an unknown unit of time"))?;
             SqlType::Timestamp { unit, zoned: input.u8()? != 0 }
         }
-        16 => SqlType::Interval,
-        17 => SqlType::TEXT,
-        18 => SqlType::Text { chars_max: Some(input.u32()?) },
-        19 => SqlType::Blob,
-        20 => SqlType::Uuid,
-        21 => SqlType::List(Box::new(decode_type(input, depth + 1)?)),
-        22 => {
+        VARCHAR => SqlType::Text { chars_max: Some(input.u32()?) },
+        LIST => SqlType::List(Box::new(decode_type(input, depth + 1)?)),
+        STRUCT => {
             let fields = (0..input.count(5)?).map(|_| Ok((input.text()?, decode_type(input, depth + 1)?)));
             SqlType::Struct(fields.collect::<Result<_>>()?)
         }
-        _ => return Err(input.damaged("an unknown type")),
+        NUMBERED => {
+            let code = input.u8()?;
+            SqlType::Numbered(NumberedType::of_code(code).ok_or_else(|| newer_type(NUMBERED, code))?)
+        }
+        _ => return Err(newer_type(code, 0)),
     })
+}
+
+/// The error for a type that this version does not know. Definitions have a checksum, so it is no damage: a newer
+/// version has added the type.
+fn newer_type(code: u8, of_numbered: u8) -> Error {
+    Error::newer_format(format!("{BASE_FILE}: a column of a type that we do not know (code {code}.{of_numbered})"))
 }
 
 /// A block as the manifest names it. Its table and first row are in the key.
@@ -555,7 +550,7 @@ pub(crate) fn decode_deletes(bytes: &[u8], rows: usize) -> Result<RoaringBitmap>
 mod tests {
     use super::*;
     use arrow::array::StringViewArray;
-    use rowmill_base::ErrorKind;
+    use rowmill_base::{ErrorKind, NUMBERED_TYPES, PLAIN_TYPES};
 
     fn table() -> TableDef {
         let kinds = vec![
@@ -689,5 +684,21 @@ mod tests {
         let mut bytes = Meta::default().encode();
         bytes[0] = 200;
         assert_eq!(Meta::decode(&bytes).unwrap_err().kind(), ErrorKind::NewerFormat);
+    }
+
+    #[test]
+    fn types_survive_and_unknown_ones_are_of_a_newer_version() {
+        let plain = PLAIN_TYPES.iter().map(|plain| plain.kind.clone());
+        for kind in plain.chain(NUMBERED_TYPES.iter().map(|kind| SqlType::Numbered(kind))) {
+            let mut out = Writer::new();
+            encode_type(&kind, &mut out);
+            let bytes = out.finish();
+            assert_eq!(decode_type(&mut RecordReader::new(&bytes, "a type"), 0).unwrap(), kind);
+        }
+        for unknown in [&[77][..], &[NUMBERED, 77]] {
+            let error = decode_type(&mut RecordReader::new(unknown, "a type"), 0).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::NewerFormat);
+        }
+        assert!(decode_type(&mut RecordReader::new(&[NUMBERED], "a type"), 0).is_err());
     }
 }

@@ -1,6 +1,7 @@
 //! Whether the evaluation of an expression can fail.
 
 use arrow::datatypes::{DataType, TimeUnit};
+use rowmill_base::NumberedType;
 use rowmill_plan::program::ArithmeticOp;
 use rowmill_plan::{ExprOp, ScalarExpr};
 
@@ -108,6 +109,7 @@ pub fn cast_can_fail(from: &DataType, to: &DataType) -> bool {
         (Timestamp(from, _), Timestamp(to, _)) => to > from,
         (Timestamp(..), Time64(_)) => false,
         (DataType::FixedSizeBinary(16), DataType::BinaryView) => false,
+        (from, DataType::BinaryView) => NumberedType::of_arrow(from).is_none(),
         (List(from), List(to)) => cast_can_fail(from.data_type(), to.data_type()),
         (Struct(from), Struct(to)) => crate::kernels::cast::struct_places(from, to).is_none_or(|places| {
             to.iter().zip(places).any(|(field, place)| {

@@ -4,6 +4,7 @@
 //! those of CAST. An integer may replace a BIGINT, every number a DOUBLE, and a literal text any type that can be read
 //! from it. A column of numbers must not become a text, so that `upper(price)` is an error rather than a surprise.
 
+use crate::kinds::is_number;
 use arrow::datatypes::DataType;
 use rowmill_base::Error;
 use rowmill_plan::FunctionSpec;
@@ -82,9 +83,7 @@ pub(super) fn bytes(arguments: &[ArgumentKind<'_>], further: &[DataType], result
 pub(super) fn number(argument: &ArgumentKind<'_>) -> Option<DataType> {
     match argument.kind {
         DataType::Null => Some(DOUBLE),
-        kind if kind.is_integer() || kind.is_floating() || matches!(kind, DataType::Decimal128(..)) => {
-            Some(kind.clone())
-        }
+        kind if is_number(kind) => Some(kind.clone()),
         _ if is_literal_text(argument) => Some(DOUBLE),
         _ => None,
     }

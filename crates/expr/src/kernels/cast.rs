@@ -4,6 +4,7 @@
 //! [`crate::typing::can_cast`] lists the supported casts.
 
 mod nested;
+mod numbered;
 mod numbers;
 mod times;
 
@@ -15,7 +16,7 @@ use arrow::array::{
 };
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::DataType;
-use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_base::{Error, ErrorKind, NumberedType, Result};
 
 use crate::kinds::{arrow_failed, is_number, type_name};
 use crate::text::{TextColumn, Unreadable, read_column};
@@ -49,6 +50,8 @@ pub fn cast(array: &ArrayRef, kind: &DataType, or_null: bool) -> Result<ArrayRef
         (Timestamp(..), Timestamp(..)) => times::timestamp_to_timestamp(array, kind, or_null),
         (BinaryView, FixedSizeBinary(16)) => blob_to_uuid(array, or_null),
         (FixedSizeBinary(16), BinaryView) => uuid_to_blob(array),
+        (BinaryView, to) if let Some(to) = NumberedType::of_arrow(to) => numbered::of_blobs(array, to, or_null),
+        (from, BinaryView) if let Some(from) = NumberedType::of_arrow(from) => numbered::to_blobs(array, from),
         (List(_), List(item)) => nested::cast_list(array, item, or_null),
         (Struct(_), Struct(fields)) => nested::cast_struct(array, fields, or_null),
         _ => {

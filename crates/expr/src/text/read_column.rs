@@ -13,12 +13,12 @@ use arrow::datatypes::{
     TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type,
     UInt64Type,
 };
-use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_base::{Error, ErrorKind, NumberedType, Result};
 
 use super::calendar::units_per_second;
 use super::reader::{
     Problem, parse_blob, parse_bool, parse_date, parse_decimal, parse_f32, parse_f64, parse_int, parse_interval,
-    parse_time, parse_timestamp, parse_uuid,
+    parse_numbered, parse_time, parse_timestamp, parse_uuid,
 };
 use super::{nested, unreadable};
 use crate::kinds::{arrow_failed, type_name};
@@ -49,9 +49,13 @@ pub fn read_column(texts: &StringViewArray, kind: &DataType, unreadable: Unreada
         DataType::UInt64 => Arc::new(column.primitive::<UInt64Type>(parse_int)?),
         DataType::Float32 => Arc::new(column.primitive::<Float32Type>(parse_f32)?),
         DataType::Float64 => Arc::new(column.primitive::<Float64Type>(parse_f64)?),
+        kind if let Some(numbered) = NumberedType::of_arrow(kind) => {
+            let parse = |text: &str| parse_numbered(text, numbered);
+            Arc::new(column.primitive::<Decimal128Type>(parse)?.with_data_type(kind.clone()))
+        }
         DataType::Decimal128(digits, scale) => {
             let values: Decimal128Array =
-                column.primitive::<Decimal128Type>(|text| parse_decimal(text, *digits, (*scale).max(0) as u8))?;
+                column.primitive::<Decimal128Type>(|text| parse_decimal(text, *digits, *scale as u8))?;
             Arc::new(values.with_precision_and_scale(*digits, *scale).map_err(arrow_failed)?)
         }
         DataType::Date32 => Arc::new(column.primitive::<Date32Type>(parse_date)?),

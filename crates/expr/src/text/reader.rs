@@ -8,6 +8,7 @@
 //! off in a TIME or TIMESTAMP, so that reading never moves into the next second or day.
 
 use arrow::datatypes::IntervalMonthDayNano;
+use rowmill_base::NumberedType;
 
 use crate::text::calendar::{days_in_month, days_of_date};
 
@@ -443,6 +444,11 @@ fn clock_nanos(text: &str) -> Parsed<i128> {
     let whole = i64::from(hours) * 3_600 + i64::from(minutes * 60 + seconds);
     let nanos = i128::from(whole) * i128::from(NANOS_PER_SECOND) + i128::from(fraction);
     Ok(if negative { -nanos } else { nanos })
+}
+
+/// Reads a value of a numbered type as the number that arrays hold.
+pub fn parse_numbered(text: &str, kind: &NumberedType) -> Parsed<i128> {
+    kind.read_native(text).ok_or(Problem::Malformed)
 }
 
 /// Reads a UUID: 32 hexadecimal digits, with optional hyphens between bytes and optional braces around them.

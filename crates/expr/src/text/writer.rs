@@ -11,6 +11,7 @@
 //! | DATE, TIME, TIMESTAMP | `2013-07-31`, `12:30:45.5`, `2013-07-31 12:30:45.5`; with time zone followed by `+00` |
 //! | INTERVAL | `1 year 2 mons -3 days 04:05:06.5` |
 //! | BLOB, UUID | `\x00ff`, `550e8400-e29b-41d4-a716-446655440000` |
+//! | numbered types | as their [`NumberedType`] writes them |
 //! | lists, structs | JSON: `[1, null]`, `{"a": 1, "b": "x"}` |
 //!
 //! In JSON, numbers and booleans are written unchanged, and every other text is a string. The three floats for which
@@ -30,7 +31,7 @@ use arrow::datatypes::{
     UInt16Type, UInt32Type, UInt64Type, i256,
 };
 use arrow::util::display::{ArrayFormatter, FormatOptions};
-use rowmill_base::{Error, Result};
+use rowmill_base::{Error, NumberedType, Result};
 
 use crate::text::calendar::{date_of_days, units_per_second};
 
@@ -87,6 +88,7 @@ enum WrittenValues<'a> {
     LargeBytes(&'a LargeBinaryArray),
     BytesView(&'a BinaryViewArray),
     Uuid(&'a FixedSizeBinaryArray),
+    Numbered(&'a [i128], &'static NumberedType),
     FixedBytes(&'a FixedSizeBinaryArray),
     List(&'a OffsetBuffer<i32>, Box<TextColumn<'a>>),
     LargeList(&'a OffsetBuffer<i64>, Box<TextColumn<'a>>),
@@ -164,6 +166,9 @@ impl<'a> WrittenValues<'a> {
             DataType::Float64 => WrittenValues::Float64(slice::<Float64Type>(array)),
             DataType::Decimal32(_, scale) => WrittenValues::Decimal32(slice::<Decimal32Type>(array), *scale),
             DataType::Decimal64(_, scale) => WrittenValues::Decimal64(slice::<Decimal64Type>(array), *scale),
+            kind if let Some(kind) = NumberedType::of_arrow(kind) => {
+                WrittenValues::Numbered(slice::<Decimal128Type>(array), kind)
+            }
             DataType::Decimal128(_, scale) => WrittenValues::Decimal128(slice::<Decimal128Type>(array), *scale),
             DataType::Decimal256(precision, scale) => {
                 WrittenValues::Decimal256(slice::<Decimal256Type>(array), *precision, *scale)
@@ -280,6 +285,7 @@ impl<'a> WrittenValues<'a> {
             WrittenValues::BytesView(values) => write_blob(values.value(row), out),
             WrittenValues::FixedBytes(values) => write_blob(values.value(row), out),
             WrittenValues::Uuid(values) => write_uuid(values.value(row), out),
+            WrittenValues::Numbered(values, kind) => kind.write_native(values[row], out),
             WrittenValues::List(offsets, items) => {
                 write_list(offsets[row] as usize..offsets[row + 1] as usize, items, out)
             }

@@ -6,7 +6,7 @@ use arrow::array::{
     ArrayRef, Int8Array, Int16Array, Int32Array, Int64Array, UInt8Array, UInt16Array, UInt32Array, UInt64Array,
 };
 use arrow::datatypes::DataType;
-use rowmill_base::{Error, ErrorKind, Result, SqlType};
+use rowmill_base::{Error, ErrorKind, NumberedType, Result, SqlType};
 use rowmill_plan::{Constant, ExprOp, ScalarExpr};
 
 use crate::kernels;
@@ -27,6 +27,7 @@ pub fn can_cast(from: &DataType, to: &DataType) -> bool {
         (from, to) if is_number(from) && is_number(to) => true,
         (Date32 | Timestamp(..), Date32 | Timestamp(..)) | (Timestamp(..), Time64(_)) => true,
         (BinaryView, FixedSizeBinary(16)) | (FixedSizeBinary(16), BinaryView) => true,
+        (BinaryView, other) | (other, BinaryView) => NumberedType::of_arrow(other).is_some(),
         (List(from), List(to)) => can_cast(from.data_type(), to.data_type()),
         (Struct(from), Struct(to)) => kernels::cast::struct_places(from, to).is_some_and(|places| {
             to.iter().zip(places).all(|(field, place)| match place {

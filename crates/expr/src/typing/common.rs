@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Fields, TimeUnit};
+use rowmill_base::NumberedType;
 use rowmill_plan::{Constant, ExprOp, ScalarExpr};
 
 use crate::kinds::{
@@ -126,6 +127,7 @@ fn beside_text(other: &DataType) -> Option<DataType> {
         | DataType::FixedSizeBinary(16)
         | DataType::BinaryView => Some(other.clone()),
         other if is_number(other) => Some(DataType::Utf8View),
+        other if NumberedType::of_arrow(other).is_some() => Some(other.clone()),
         _ => None,
     }
 }

@@ -5,7 +5,7 @@
 
 use std::fmt::{self, Write};
 
-use rowmill_base::{IndexId, TableId};
+use rowmill_base::{IndexId, SqlType, TableId};
 
 use super::{
     Access, AccessBound, Body, ChangeTarget, ColumnOrder, ConflictAction, GroupOutput, LookupKind, LookupSource,
@@ -357,7 +357,7 @@ impl ProgramWriter<'_> {
         match &scalar.op {
             ScalarOp::Parameter(number) => format!("${}", number + 1),
             ScalarOp::Column(column) => self.column(*column),
-            ScalarOp::Literal(value) => literal(value),
+            ScalarOp::Literal(value) => literal(value, &scalar.kind),
             ScalarOp::Arithmetic(op, pair) => format!("{} {op} {}", operand(&pair[0]), operand(&pair[1])),
             ScalarOp::Negate(of) => format!("-{}", operand(of)),
             ScalarOp::Compare(op, pair) => format!("{} {op} {}", operand(&pair[0]), operand(&pair[1])),
@@ -401,14 +401,21 @@ fn parenthesized(parts: &[String]) -> String {
 }
 
 /// A value as a literal. Decimals are shown without their point, and dates and times as numbers.
-fn literal(value: &ScalarValue) -> String {
+fn literal(value: &ScalarValue, kind: &SqlType) -> String {
     match value {
         ScalarValue::Null => "NULL".into(),
         ScalarValue::Bool(value) => value.to_string(),
         ScalarValue::Int(value) => value.to_string(),
         ScalarValue::UInt(value) => value.to_string(),
         ScalarValue::Float(value) => value.to_string(),
-        ScalarValue::Decimal(value) => value.to_string(),
+        ScalarValue::Decimal(value) => match kind {
+            SqlType::Numbered(kind) => {
+                let mut text = String::new();
+                kind.write_native(*value, &mut text);
+                format!("'{text}'")
+            }
+            _ => value.to_string(),
+        },
         ScalarValue::Interval(value) => format!("{value:?}"),
         ScalarValue::Text(value) => format!("'{value}'"),
         ScalarValue::Bytes(value) => format!("{value:?}"),

@@ -5,7 +5,7 @@
 //! speed matters.
 
 use arrow::compute::{CastOptions, cast_with_options};
-use rowmill_base::{Error, ErrorKind, Result, SqlType};
+use rowmill_base::{Error, ErrorKind, NumberedType, Result, SqlType};
 use rowmill_storage::keyed::{ColumnValues, ValueRef};
 
 use super::{Env, Expr};
@@ -34,6 +34,8 @@ enum CastForm {
     Moment(i64, i64),
     /// Keeps the first characters of a text.
     Cut(u32),
+    /// Reads a text as a value of a numbered type.
+    Numbered(&'static NumberedType),
     /// Through an Arrow array. The number is the place of the text that the cast makes.
     Array(usize),
 }
@@ -62,6 +64,7 @@ impl Cast {
                 (SqlType::Text { .. }, SqlType::Text { .. }) if is_assigned => return Some(operand),
                 (SqlType::Text { .. }, SqlType::Text { chars_max: None }) => return Some(operand),
                 (SqlType::Text { .. }, SqlType::Text { chars_max: Some(chars) }) => CastForm::Cut(*chars),
+                (SqlType::Text { .. }, SqlType::Numbered(kind)) if !is_assigned => CastForm::Numbered(kind),
                 // An assignment parses a text by the rules of file imports, which are not Arrow's rules.
                 (SqlType::Text { .. }, to) if !is_assigned && is_read(to) => CastForm::Array(0),
                 (from, SqlType::Text { chars_max }) if is_shown(from) && (is_assigned || chars_max.is_none()) => {
@@ -100,6 +103,12 @@ impl Cast {
                 let fits = |moment: &i64| to > 1 || i32::try_from(*moment).is_ok();
                 moment.filter(fits).map(ValueRef::Int).ok_or_else(|| self.misfit(value, 0))
             }
+            CastForm::Numbered(kind) => match value {
+                ValueRef::Text(text) => {
+                    kind.read_native(text).map(ValueRef::Decimal).ok_or_else(|| self.unreadable(value).hint(kind.hint))
+                }
+                _ => unreachable!("a text was promised"),
+            },
             CastForm::Cut(chars) => Ok(first_chars(value, chars as usize)),
             CastForm::Array(place) => self.by_array(value, place, env),
         }

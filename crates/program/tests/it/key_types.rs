@@ -1,7 +1,7 @@
 //! Keys of every type compared with values of every other type: a search by key must find the same rows as a full
 //! comparison.
 
-use rowmill_base::{ColumnId, ErrorKind, Settings, SqlType, TimeUnit};
+use rowmill_base::{ColumnId, ErrorKind, NUMBERED_TYPES, NumberedType, Settings, SqlType, TimeUnit};
 use rowmill_plan::CompareOp;
 use rowmill_plan::program::{Access, AccessBound, Body, Program, ReadOutput, ReadPlan, RowOutput, Scalar, ScalarValue};
 use rowmill_program::{Compiled, ProgramScratch, ResultRows};
@@ -26,7 +26,11 @@ fn types() -> Vec<(SqlType, Vec<ScalarValue>)> {
     let uints = |values: &[u64]| values.iter().map(|value| ScalarValue::UInt(*value)).collect::<Vec<_>>();
     let most = 10_i128.pow(38) - 1;
     let (big, half) = (f64::from(i32::MAX), 0.5);
-    vec![
+    let numbered = NUMBERED_TYPES.iter().map(|kind| {
+        let values = [0, 1, u128::MAX >> (128 - 8 * kind.bytes)].map(NumberedType::native);
+        (SqlType::Numbered(kind), decimals(&values))
+    });
+    let mut types = vec![
         (SqlType::Int8, ints(&[-128, -1, 0, 1, 2, 127])),
         (SqlType::Int32, ints(&[i32::MIN.into(), -128, 0, 2, i32::MAX.into()])),
         (SqlType::Int64, ints(&[i64::MIN, -129, -1, 0, 1, 127, 128, i64::MAX])),
@@ -58,7 +62,9 @@ fn types() -> Vec<(SqlType, Vec<ScalarValue>)> {
         (moment(TimeUnit::Microsecond), ints(&[-1, 0, 86_400_000_000])),
         (SqlType::TEXT, ["", "1970-01-01", "2022-01-08"].map(|text| ScalarValue::Text(text.into())).to_vec()),
         (SqlType::Blob, vec![ScalarValue::Bytes(vec![]), ScalarValue::Bytes(vec![0, 1])]),
-    ]
+    ];
+    types.extend(numbered);
+    types
 }
 
 fn borrowed(value: &ScalarValue) -> ValueRef<'_> {

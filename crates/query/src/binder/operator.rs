@@ -2,6 +2,7 @@
 
 use arrow::datatypes::DataType;
 use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_expr::kinds::is_number;
 use rowmill_expr::typing;
 use rowmill_plan::program::ArithmeticOp;
 use rowmill_plan::{CompareOp, ExprOp, ScalarExpr};
@@ -142,7 +143,7 @@ impl Binder<'_> {
         match op {
             UnaryOperator::Minus => typing::negate(value),
             UnaryOperator::Plus => {
-                match value.kind.is_numeric() || matches!(value.kind, DataType::Interval(_) | DataType::Null) {
+                match is_number(&value.kind) || matches!(value.kind, DataType::Interval(_) | DataType::Null) {
                     true => Ok(value),
                     false => {
                         let message = format!("there is no +{}", type_name(&value.kind));

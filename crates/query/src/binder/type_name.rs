@@ -1,55 +1,19 @@
 //! Names of types in `CREATE TABLE` and `CAST`, and the types that they mean.
 
-use rowmill_base::{Error, ErrorKind, Result, SqlType, TimeUnit};
+use rowmill_base::{Error, ErrorKind, NUMBERED_TYPES, PLAIN_TYPES, Result, SqlType, TimeUnit};
 use sqlparser::ast::{
-    ArrayElemTypeDef, BinaryLength, CharacterLength, DataType as Ast, ExactNumberInfo, Ident, ObjectName,
-    ObjectNamePart, TimezoneInfo,
+    ArrayElemTypeDef, CharacterLength, DataType as Ast, ExactNumberInfo, Ident, ObjectName, ObjectNamePart,
+    TimezoneInfo,
 };
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::Parser;
 
 use super::place::suggest;
 
-/// The names that an error message may suggest.
-const NAMES: &[&str] = &[
-    "BOOLEAN",
-    "BOOL",
-    "TINYINT",
-    "SMALLINT",
-    "INT2",
-    "INTEGER",
-    "INT",
-    "INT4",
-    "BIGINT",
-    "INT8",
-    "UTINYINT",
-    "USMALLINT",
-    "UINTEGER",
-    "UBIGINT",
-    "REAL",
-    "FLOAT4",
-    "FLOAT",
-    "DOUBLE",
-    "FLOAT8",
-    "DECIMAL",
-    "NUMERIC",
-    "DATE",
-    "TIME",
-    "TIMESTAMP",
-    "TIMESTAMPTZ",
-    "DATETIME",
-    "INTERVAL",
-    "TEXT",
-    "STRING",
-    "VARCHAR",
-    "CHAR",
-    "BLOB",
-    "BYTEA",
-    "BINARY",
-    "VARBINARY",
-    "UUID",
-    "STRUCT",
-];
+/// The names of types with parameters, and of types that may have them, which an error message may suggest beside all
+/// others.
+const NAMES: &[&str] =
+    &["FLOAT", "DECIMAL", "NUMERIC", "TIMESTAMP", "TIMESTAMPTZ", "DATETIME", "VARCHAR", "CHAR", "STRUCT"];
 
 /// The precision and scale of `DECIMAL` without a precision.
 const DECIMAL_DEFAULT: (u8, u8) = (38, 10);
@@ -57,23 +21,13 @@ const DECIMAL_DIGITS_MAX: u64 = 38;
 
 /// The type of a type name in a statement.
 pub fn sql_type(ast: &Ast) -> Result<SqlType> {
+    if let Some(plain) = SqlType::of_name(&ast.to_string()) {
+        return Ok(plain);
+    }
     Ok(match ast {
-        Ast::Boolean | Ast::Bool => SqlType::Boolean,
-        Ast::TinyInt(None) => SqlType::Int8,
-        Ast::SmallInt(None) | Ast::Int2(None) | Ast::Int16 => SqlType::Int16,
-        Ast::Int(None) | Ast::Integer(None) | Ast::Int4(None) | Ast::MediumInt(None) | Ast::Int32 => SqlType::Int32,
-        Ast::BigInt(None) | Ast::Int8(None) | Ast::Int64 => SqlType::Int64,
-        Ast::TinyIntUnsigned(None) | Ast::UTinyInt | Ast::UInt8 => SqlType::UInt8,
-        Ast::SmallIntUnsigned(None) | Ast::Int2Unsigned(None) | Ast::USmallInt | Ast::UInt16 => SqlType::UInt16,
-        Ast::IntUnsigned(None) | Ast::IntegerUnsigned(None) | Ast::Int4Unsigned(None) => SqlType::UInt32,
-        Ast::MediumIntUnsigned(None) | Ast::UInt32 => SqlType::UInt32,
-        Ast::BigIntUnsigned(None) | Ast::Int8Unsigned(None) | Ast::UBigInt | Ast::UInt64 => SqlType::UInt64,
-        Ast::Real | Ast::Float4 | Ast::Float32 => SqlType::Float32,
         Ast::Float(precision) => float(ast, precision)?,
-        Ast::Double(ExactNumberInfo::None) | Ast::DoublePrecision | Ast::Float8 | Ast::Float64 => SqlType::Float64,
         Ast::Numeric(digits) | Ast::Decimal(digits) | Ast::Dec(digits) => decimal(digits)?,
-        Ast::Date | Ast::Date32 => SqlType::Date,
-        Ast::Time(None | Some(6), zone) => match zone {
+        Ast::Time(Some(6) | None, zone) => match zone {
             TimezoneInfo::None | TimezoneInfo::WithoutTimeZone => SqlType::Time,
             _ => return Err(unsupported(ast, "TIME, or TIMESTAMP WITH TIME ZONE")),
         },
@@ -85,18 +39,12 @@ pub fn sql_type(ast: &Ast) -> Result<SqlType> {
         Ast::TimestampNtz(digits) | Ast::Datetime(digits) => {
             SqlType::Timestamp { unit: time_unit(ast, *digits)?, zoned: false }
         }
-        Ast::Interval { fields: None, precision: None } => SqlType::Interval,
         Ast::Interval { .. } => return Err(unsupported(ast, "INTERVAL without fields")),
-        Ast::Text | Ast::String(None) | Ast::Clob(None) => SqlType::TEXT,
-        Ast::TinyText | Ast::MediumText | Ast::LongText => SqlType::TEXT,
         Ast::Varchar(length) | Ast::CharacterVarying(length) | Ast::CharVarying(length) | Ast::Nvarchar(length) => {
             SqlType::Text { chars_max: chars(ast, length)? }
         }
         // CHAR(n) holds at most n characters and is not padded with blanks. CHAR means CHAR(1).
         Ast::Char(length) | Ast::Character(length) => SqlType::Text { chars_max: chars(ast, length)?.or(Some(1)) },
-        Ast::Blob(None) | Ast::Bytea | Ast::Binary(None) | Ast::Varbinary(None) | Ast::Bytes(None) => SqlType::Blob,
-        Ast::TinyBlob | Ast::MediumBlob | Ast::LongBlob | Ast::Varbinary(Some(BinaryLength::Max)) => SqlType::Blob,
-        Ast::Uuid => SqlType::Uuid,
         Ast::Array(
             ArrayElemTypeDef::AngleBracket(item)
             | ArrayElemTypeDef::SquareBracket(item, None)
@@ -139,8 +87,6 @@ fn quoted(name: &ObjectName) -> Option<Ast> {
 fn custom(name: &str) -> Result<SqlType> {
     let stamp = |unit| SqlType::Timestamp { unit, zoned: false };
     Ok(match name.to_ascii_uppercase().as_str() {
-        "UINTEGER" | "UINT" => SqlType::UInt32,
-        "INT1" => SqlType::Int8,
         "TIMESTAMP_S" => stamp(TimeUnit::Second),
         "TIMESTAMP_MS" => stamp(TimeUnit::Millisecond),
         "TIMESTAMP_US" => stamp(TimeUnit::Microsecond),
@@ -198,7 +144,14 @@ fn unsupported(ast: &Ast, instead: &str) -> Error {
     Error::new(ErrorKind::Unsupported, format!("the type {ast} is not supported")).hint(format!("use {instead}"))
 }
 
+fn all_names() -> impl Iterator<Item = &'static str> {
+    let plain = PLAIN_TYPES.iter().flat_map(|kind| std::iter::once(kind.name).chain(kind.aliases.iter().copied()));
+    let numbered =
+        NUMBERED_TYPES.iter().flat_map(|kind| std::iter::once(kind.name).chain(kind.aliases.iter().copied()));
+    plain.chain(numbered).chain(NAMES.iter().copied())
+}
+
 fn unknown(name: &str) -> Error {
     let error = Error::new(ErrorKind::UndefinedObject, format!("there is no type {name}"));
-    suggest(error, name.split('(').next().unwrap_or(name), NAMES.iter().copied())
+    suggest(error, name.split('(').next().unwrap_or(name), all_names())
 }

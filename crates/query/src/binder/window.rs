@@ -3,6 +3,7 @@
 use arrow::datatypes::{DataType, IntervalUnit};
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_exec::aggregate;
+use rowmill_expr::kinds::is_number;
 use rowmill_expr::typing;
 use rowmill_plan::ScalarExpr;
 use rowmill_plan::logical::{
@@ -350,7 +351,7 @@ impl Binder<'_> {
         let interval = DataType::Interval(IntervalUnit::MonthDayNano);
         let wanted = match &key.expr.kind {
             DataType::Date32 | DataType::Timestamp(..) | DataType::Time64(_) => interval,
-            kind if kind.is_numeric() => kind.clone(),
+            kind if is_number(kind) => kind.clone(),
             kind => {
                 let message = format!("RANGE with an offset cannot count in {}", type_name(kind));
                 return Err(Error::new(ErrorKind::DatatypeMismatch, message));
@@ -360,7 +361,7 @@ impl Binder<'_> {
         let fits = value.kind == wanted
             || is_text_literal(&value)
             || value.kind == DataType::Null
-            || wanted.is_numeric() && value.kind.is_numeric();
+            || is_number(&wanted) && is_number(&value.kind);
         if !fits {
             let message = format!(
                 "a RANGE over {} takes an offset of type {}, not {}",

@@ -187,7 +187,7 @@ fn is_compared(value: &SqlType, column: &SqlType) -> bool {
     use SqlType::{Int64, UInt64};
     let is_text = |kind: &SqlType| matches!(kind, SqlType::Text { .. });
     let is_float = |kind: &SqlType| matches!(kind, SqlType::Float32 | SqlType::Float64);
-    let is_number = |kind: &SqlType| kind.arrow().is_numeric();
+    let is_number = |kind: &SqlType| rowmill_expr::kinds::is_number(&kind.arrow());
     if value == column || is_text(value) && is_text(column) {
         return true;
     }

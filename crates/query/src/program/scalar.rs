@@ -191,11 +191,11 @@ fn is_integer(kind: &DataType) -> bool {
 }
 
 fn is_number(kind: &SqlType) -> bool {
-    kind.arrow().is_numeric()
+    rowmill_expr::kinds::is_number(&kind.arrow())
 }
 
 fn is_exact(kind: &DataType) -> bool {
-    kind.is_integer() || matches!(kind, DataType::Decimal128(..))
+    kind.is_integer() || rowmill_expr::kinds::is_decimal(kind)
 }
 
 /// Whether programs have an operator on numbers of these types.
@@ -222,7 +222,7 @@ fn is_cast_in_steps(from: &SqlType, to: &SqlType) -> bool {
     let are_numbers = is_number(from) && is_number(to);
     are_numbers
         || is_of_time(from) && is_of_time(to)
-        || matches!((from, to), (SqlType::Text { .. }, SqlType::Text { .. }))
+        || matches!((from, to), (SqlType::Text { .. }, SqlType::Text { .. } | SqlType::Numbered(_)))
 }
 
 /// The text function of programs for a name of the registry.

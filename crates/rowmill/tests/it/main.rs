@@ -16,6 +16,7 @@ mod hostile_statements;
 mod kill;
 mod library;
 mod lifted;
+mod numbered_types;
 mod pages;
 mod programs;
 mod sql_suite;

@@ -13,7 +13,7 @@ use arrow::datatypes::{DataType, Decimal128Type, IntervalMonthDayNano, IntervalM
 use proptest::prelude::*;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
-use rowmill_base::{Cancel, ErrorKind, TimeUnit};
+use rowmill_base::{Cancel, ErrorKind, NUMBERED_TYPES, TimeUnit};
 use rowmill_io::{Disk, MemoryDisk, OpenMode};
 
 use super::head::{FIXED_BYTES, PIECE_BYTES};
@@ -107,7 +107,7 @@ fn is_null(pattern: u8, row: usize, rng: &mut SmallRng) -> bool {
 
 fn kinds() -> Vec<SqlType> {
     let timestamp = |unit, zoned| SqlType::Timestamp { unit, zoned };
-    vec![
+    let mut kinds = vec![
         SqlType::Boolean,
         SqlType::Int8,
         SqlType::Int16,
@@ -131,7 +131,9 @@ fn kinds() -> Vec<SqlType> {
         SqlType::Uuid,
         SqlType::List(Box::new(SqlType::Int32)),
         SqlType::Struct(vec![("a".to_owned(), SqlType::Int64), ("b".to_owned(), SqlType::TEXT)]),
-    ]
+    ];
+    kinds.extend(NUMBERED_TYPES.iter().map(|kind| SqlType::Numbered(kind)));
+    kinds
 }
 
 /// Makes a column of `kind` from integers.
@@ -166,9 +168,9 @@ fn column(kind: &SqlType, values: &[Option<i128>]) -> ArrayRef {
             Arc::new(Float32Array::from_iter(values.iter().map(|value| value.map(|value| float(value) as f32))))
         }
         SqlType::Float64 => Arc::new(Float64Array::from_iter(values.iter().map(|value| value.map(float)))),
-        SqlType::Decimal { precision, scale } => {
+        SqlType::Decimal { .. } | SqlType::Numbered(_) => {
             let data: Decimal128Array = values.iter().copied().collect();
-            Arc::new(data.with_precision_and_scale(*precision, *scale as i8).unwrap())
+            Arc::new(data.with_data_type(kind.arrow()))
         }
         SqlType::Interval => {
             Arc::new(PrimitiveArray::<IntervalMonthDayNanoType>::from_iter(values.iter().map(|value| {

@@ -1,11 +1,14 @@
 //! The byte form of values, which is the same in keys and in rows.
 
-use rowmill_base::{Error, ErrorKind, Result, SqlType};
+use rowmill_base::{Error, ErrorKind, Physical, Result, SqlType};
 
 use super::ValueRef;
 
 /// The number of decimal digits that always fit into 8 bytes.
 const DIGITS_OF_8_BYTES: u8 = 18;
+
+/// The digits of a form that takes every number of 16 bytes.
+const ANY_DIGITS: u8 = u8::MAX;
 
 /// The byte form of a type. Widths are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,27 +28,30 @@ pub(super) enum ValueForm {
 
 impl ValueForm {
     pub(super) fn of(kind: &SqlType) -> ValueForm {
-        match kind {
-            SqlType::Boolean => ValueForm::Bool,
-            SqlType::Int8 => ValueForm::Int { width: 1 },
-            SqlType::Int16 => ValueForm::Int { width: 2 },
-            SqlType::Int32 | SqlType::Date => ValueForm::Int { width: 4 },
-            SqlType::Int64 | SqlType::Time | SqlType::Timestamp { .. } => ValueForm::Int { width: 8 },
-            SqlType::UInt8 => ValueForm::UInt { width: 1 },
-            SqlType::UInt16 => ValueForm::UInt { width: 2 },
-            SqlType::UInt32 => ValueForm::UInt { width: 4 },
-            SqlType::UInt64 => ValueForm::UInt { width: 8 },
-            SqlType::Float32 => ValueForm::Float32,
-            SqlType::Float64 => ValueForm::Float64,
-            SqlType::Decimal { precision, .. } => {
-                let width = if *precision <= DIGITS_OF_8_BYTES { 8 } else { 16 };
-                ValueForm::Decimal { width, digits: *precision }
-            }
-            SqlType::Interval => ValueForm::Interval,
-            SqlType::Uuid => ValueForm::Uuid,
-            SqlType::Text { .. } => ValueForm::Text,
-            SqlType::Blob => ValueForm::Blob,
-            SqlType::List(_) | SqlType::Struct(_) => ValueForm::Nested,
+        match Physical::of(kind) {
+            Physical::Boolean => ValueForm::Bool,
+            Physical::Int8 => ValueForm::Int { width: 1 },
+            Physical::Int16 => ValueForm::Int { width: 2 },
+            Physical::Int32 => ValueForm::Int { width: 4 },
+            Physical::Int64 => ValueForm::Int { width: 8 },
+            Physical::UInt8 => ValueForm::UInt { width: 1 },
+            Physical::UInt16 => ValueForm::UInt { width: 2 },
+            Physical::UInt32 => ValueForm::UInt { width: 4 },
+            Physical::UInt64 => ValueForm::UInt { width: 8 },
+            Physical::Float32 => ValueForm::Float32,
+            Physical::Float64 => ValueForm::Float64,
+            Physical::Decimal => match kind {
+                SqlType::Decimal { precision, .. } if *precision <= DIGITS_OF_8_BYTES => {
+                    ValueForm::Decimal { width: 8, digits: *precision }
+                }
+                SqlType::Decimal { precision, .. } => ValueForm::Decimal { width: 16, digits: *precision },
+                _ => ValueForm::Decimal { width: 16, digits: ANY_DIGITS },
+            },
+            Physical::Interval => ValueForm::Interval,
+            Physical::Uuid => ValueForm::Uuid,
+            Physical::Text => ValueForm::Text,
+            Physical::Blob => ValueForm::Blob,
+            Physical::Nested => ValueForm::Nested,
         }
     }
 
@@ -96,6 +102,7 @@ impl ValueForm {
                 (value << unused) >> unused == value
             }
             (ValueForm::UInt { width }, ValueRef::UInt(value)) => value.leading_zeros() >= 64 - 8 * width as u32,
+            (ValueForm::Decimal { digits: ANY_DIGITS, .. }, ValueRef::Decimal(_)) => true,
             (ValueForm::Decimal { digits, .. }, ValueRef::Decimal(value)) => {
                 value.unsigned_abs() < 10_u128.pow(u32::from(digits))
             }

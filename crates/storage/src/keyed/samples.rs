@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use arrow::array::ArrayRef;
 use arrow::datatypes::IntervalMonthDayNano;
 use proptest::prelude::*;
-use rowmill_base::{SqlType, TimeUnit};
+use rowmill_base::{NUMBERED_TYPES, NumberedType, SqlType, TimeUnit};
 
 use super::ValueRef;
 
@@ -108,6 +108,7 @@ pub(super) fn ordered_kinds() -> Vec<SqlType> {
     for unit in [TimeUnit::Second, TimeUnit::Millisecond, TimeUnit::Microsecond, TimeUnit::Nanosecond] {
         kinds.extend([true, false].map(|zoned| SqlType::Timestamp { unit, zoned }));
     }
+    kinds.extend(NUMBERED_TYPES.iter().map(|kind| SqlType::Numbered(kind)));
     kinds
 }
 
@@ -142,6 +143,11 @@ pub(super) fn values(kind: &SqlType) -> BoxedStrategy<SampleValue> {
         SqlType::Decimal { precision, .. } => {
             let max = 10_i128.pow(u32::from(*precision)) - 1;
             prop_oneof![Just(max), Just(-max), -2..3_i128, -max..=max].prop_map(SampleValue::Decimal).boxed()
+        }
+        SqlType::Numbered(kind) => {
+            let max = u128::MAX >> (128 - 8 * kind.bytes);
+            let numbers = prop_oneof![Just(max), 0..3_u128, 0..=max];
+            numbers.prop_map(|number| SampleValue::Decimal(NumberedType::native(number))).boxed()
         }
         SqlType::Interval => {
             let parts = (any::<i32>(), any::<i32>(), any::<i64>());

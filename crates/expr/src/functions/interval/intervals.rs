@@ -10,6 +10,7 @@ use crate::functions::time::calendar::NANOS_PER_DAY;
 use crate::functions::time::columns::{
     INTERVAL_KIND, each_row, is_interval, out_of_range, primitive, slots, strict_nulls,
 };
+use crate::kinds::is_number;
 
 /// The number of days that replace one month when a part of a month is left.
 const DAYS_PER_MONTH: i64 = 30;
@@ -99,7 +100,7 @@ fn interval_and_number(arguments: &[ArgumentKind<'_>], keeps_integers: bool) -> 
     let [interval, number] = arguments else { return None };
     let number = match number.kind {
         kind if kind.is_integer() && keeps_integers => DataType::Int64,
-        kind if kind.is_numeric() || *kind == DataType::Null => DataType::Float64,
+        kind if is_number(kind) || *kind == DataType::Null => DataType::Float64,
         _ => return None,
     };
     is_interval(interval).then(|| CallKinds { arguments: vec![INTERVAL_KIND, number], result: INTERVAL_KIND })

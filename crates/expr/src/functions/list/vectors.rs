@@ -10,6 +10,7 @@ use rowmill_plan::{FunctionSpec, Operand, Volatility};
 
 use super::maker::{ListRanges, item_kind, list_of, lists_of};
 use crate::functions::time::columns::{slots, strict_nulls};
+use crate::kinds::is_number;
 
 /// Makes a spec of this file: all are immutable and strict.
 const fn vector_spec(
@@ -94,7 +95,7 @@ pub(super) const ARRAY_SCALE: FunctionSpec = vector_spec(
     ("array_scale", &["list_scale"]),
     false,
     |arguments| match arguments {
-        [list, factor] if is_vector(list) && (factor.kind.is_numeric() || *factor.kind == DataType::Null) => {
+        [list, factor] if is_vector(list) && (is_number(factor.kind) || *factor.kind == DataType::Null) => {
             let kind = list_of(DataType::Float64);
             Some(CallKinds { arguments: vec![kind.clone(), DataType::Float64], result: kind })
         }
@@ -174,7 +175,7 @@ pub(super) const COSINE_DISTANCE: FunctionSpec = vector_spec(
 );
 
 fn is_vector(argument: &ArgumentKind<'_>) -> bool {
-    item_kind(argument.kind).is_some_and(|item| item.is_numeric() || item == DataType::Null)
+    item_kind(argument.kind).is_some_and(|item| is_number(&item) || item == DataType::Null)
 }
 
 fn vectors(arguments: &[ArgumentKind<'_>], count: usize, result: DataType) -> Option<CallKinds> {

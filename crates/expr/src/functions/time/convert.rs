@@ -15,6 +15,7 @@ use super::columns::{
 };
 use super::read::{ReadFormat, ReadMoment};
 use super::zone::{shown_at, zone_called};
+use crate::kinds::is_number;
 
 /// Makes a spec of this file: all are strict, immutable and can fail.
 const fn converting(
@@ -137,7 +138,7 @@ pub(super) const TO_UNIXTIME: FunctionSpec = converting(
                 DataType::Utf8View => instant_kind(TimeUnit::Second),
                 DataType::Null => DataType::Int64,
                 kind if kind.is_integer() => DataType::Int64,
-                kind if kind.is_numeric() => DataType::Float64,
+                kind if is_number(kind) => DataType::Float64,
                 _ => return None,
             },
             _ => return None,
@@ -190,7 +191,7 @@ fn timestamp_signature(arguments: &[ArgumentKind<'_>], unit: TimeUnit) -> Option
             DataType::Timestamp(..) | DataType::Date32 | DataType::Null => result.clone(),
             DataType::Utf8View => instant_kind(unit),
             kind if kind.is_integer() => DataType::Int64,
-            kind if kind.is_numeric() => DataType::Float64,
+            kind if is_number(kind) => DataType::Float64,
             _ => return None,
         },
         _ => return None,

@@ -8,6 +8,7 @@ use rowmill_plan::{FunctionSpec, Operand, Volatility};
 
 use super::calendar::{FIRST_DAY, LAST_DAY, MICROS_PER_DAY, days_in_month, days_of_date};
 use super::columns::{SlotValues, TIME_KIND, TIMESTAMP_KIND, each_row, primitive, slots, strict_nulls};
+use crate::kinds::is_number;
 
 /// `make_date(year, month, day)`
 pub(super) const MAKE_DATE: FunctionSpec = FunctionSpec {
@@ -64,7 +65,7 @@ pub(super) const MAKE_TIMESTAMP: FunctionSpec = FunctionSpec {
 fn of_numbers(arguments: &[ArgumentKind<'_>], kinds: &[DataType], result: DataType) -> Option<CallKinds> {
     let fits = |argument: &ArgumentKind<'_>, kind: &DataType| match argument.kind {
         DataType::Utf8View | DataType::Null => true,
-        given => given.is_integer() || (given.is_numeric() && *kind == DataType::Float64),
+        given => given.is_integer() || (is_number(given) && *kind == DataType::Float64),
     };
     let fit =
         arguments.len() == kinds.len() && arguments.iter().zip(kinds).all(|(argument, kind)| fits(argument, kind));

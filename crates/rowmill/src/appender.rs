@@ -5,7 +5,8 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, RecordBatch, new_null_array};
 use arrow::compute::{CastOptions, cast_with_options, concat};
 use arrow::datatypes::DataType;
-use rowmill_base::{Error, ErrorKind, Result, TableId, nearest};
+use rowmill_base::{Error, ErrorKind, Result, SqlType, TableId, nearest};
+use rowmill_sql::files::convert::{NotConverted, convert};
 use rowmill_txn::{Engine, MAIN_SCHEMA, TableDef, Transaction};
 
 use crate::{Param, Value};
@@ -125,12 +126,20 @@ impl Appender {
         if *values.data_type() == wanted {
             return Ok(Arc::clone(values));
         }
+        let refuse = |why: String| {
+            let message = format!("column {} of table {} takes {}: {why}", column.name, self.table.name, column.kind);
+            Error::new(ErrorKind::DatatypeMismatch, message)
+        };
+        // Arrow does not know the texts of these types.
+        if matches!(column.kind, SqlType::Uuid | SqlType::Numbered(_)) {
+            return convert(values, &column.kind).map_err(|error| match error {
+                NotConverted::Value(misfit) => refuse(format!("'{}' is not such a value", misfit.text)),
+                NotConverted::Types => refuse(format!("it has no values of the type {}", values.data_type())),
+            });
+        }
         // With `safe`, a value that does not fit would silently become NULL.
         let strict = CastOptions { safe: false, ..CastOptions::default() };
-        cast_with_options(values, &wanted, &strict).map_err(|error| {
-            let message = format!("column {} of table {} takes {}: {error}", column.name, self.table.name, column.kind);
-            Error::new(ErrorKind::DatatypeMismatch, message)
-        })
+        cast_with_options(values, &wanted, &strict).map_err(|error| refuse(error.to_string()))
     }
 
     fn insert(&mut self, columns: Vec<ArrayRef>) -> Result<()> {

@@ -41,6 +41,23 @@ fn a_cancelled_statement_ends_at_once_and_the_next_one_runs() {
 }
 
 #[test]
+fn an_appender_reads_the_texts_of_uuids() {
+    let database = Database::memory().expect("opens");
+    let mut connection = database.connect().expect("connects");
+    connection.execute("CREATE TABLE t (id UUID)").expect("created");
+    let id = "550e8400-e29b-41d4-a716-446655440000";
+    let mut appender = connection.appender("t").expect("an appender");
+    appender.row(&[id.into()]).expect("appended");
+    assert_eq!(appender.finish().expect("committed"), 1);
+    let rows = connection.query("SELECT CAST(id AS TEXT) FROM t").and_then(|rows| rows.rows()).expect("an answer");
+    assert_eq!(rows[0].get::<String>(0).expect("a text"), id);
+    let mut appender = connection.appender("t").expect("an appender");
+    appender.row(&["550e".into()]).expect("kept until the batch is full");
+    let error = appender.finish().expect_err("not a UUID");
+    assert!(error.message().contains("'550e'"), "{error:?}");
+}
+
+#[test]
 fn a_second_writer_is_refused_until_the_first_closes() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let first = Database::open(folder.path()).expect("opens");

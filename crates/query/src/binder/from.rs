@@ -509,7 +509,7 @@ impl Binder<'_> {
 }
 
 /// The cross product of both sides. If the right side unnests lists of the left side, they are unnested directly.
-fn cross(left: Logical, right: Logical) -> Logical {
+pub(super) fn cross(left: Logical, right: Logical) -> Logical {
     if only_unnests(&right) {
         return unnest_over(left, right, false);
     }

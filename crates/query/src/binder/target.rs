@@ -1,13 +1,23 @@
 //! The rows of a table that UPDATE, DELETE and MERGE change, with the values computed from them.
+//!
+//! ```text
+//! UPDATE t SET b = b + 1 FROM u WHERE t.a = u.a   row of t, b + 1
+//! MERGE INTO t USING u ON t.a = u.a               row of t, number of the clause, values of clause 0, of clause 1, ...
+//! ```
+//!
+//! A row of a MERGE belongs to the first clause that it meets. For example, `WHEN MATCHED AND t.b > 1` comes before
+//! `WHEN MATCHED`. The values of the other clauses are NULL there and are
+//! not computed, so they cannot fail.
 
 use arrow::datatypes::DataType;
-use rowmill_base::Result;
+use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_plan::logical::LogicalJoinKind;
-use rowmill_plan::{ColumnId, Logical};
+use rowmill_plan::{ColumnId, CompareOp, ExprOp, Logical, ScalarExpr};
+use rowmill_storage::TableDef;
 use sqlparser::ast;
 
-use super::from::FromPart;
-use super::place::{start_of, unsupported};
+use super::from::{FromPart, cross};
+use super::place::unsupported;
 use super::query::{conjuncts, filter, map};
 use super::scope::{Clause, FromNames, NamedColumn, SelectLevel};
 use super::{Binder, BoundQuery, BoundRows};
@@ -20,59 +30,76 @@ pub struct TargetRows<'q> {
     pub with: Option<&'q ast::With>,
     /// The table, with its alias.
     pub target: &'q ast::TableFactor,
-    /// Whether the first column of the result is the row number of the target: BIGINT UNSIGNED, or NULL if a row of the
-    /// other tables has no partner.
-    pub row_number: bool,
     /// The tables joined to the target: FROM of UPDATE, USING of DELETE and MERGE.
     pub others: &'q [ast::TableWithJoins],
-    /// How the target is joined to the others.
-    pub join: TargetJoin<'q>,
     /// The condition on the joined rows: WHERE.
     pub condition: Option<&'q ast::Expr>,
     /// The values to compute.
-    pub values: &'q [TargetValue<'q>],
+    pub values: TargetValues<'q>,
 }
 
-/// How the other tables are joined to the target.
+/// The values that a statement computes from joined rows.
 #[derive(Clone, Copy, Debug)]
-pub enum TargetJoin<'q> {
-    /// Every pair: FROM and USING.
-    Pairs,
-    /// `MERGE ... ON condition`
+pub enum TargetValues<'q> {
+    /// One list for every pair of rows: UPDATE and DELETE.
+    Pairs(&'q [TargetValue<'q>]),
+    /// One list for each clause: MERGE.
     Merge {
         /// Which rows are partners.
         on: &'q ast::Expr,
-        /// Whether rows of the source without a partner are given: WHEN NOT MATCHED.
-        keeps_source: bool,
-        /// Whether rows of the target without a partner are given: WHEN NOT MATCHED BY SOURCE.
-        keeps_target: bool,
+        /// The clauses in order.
+        clauses: &'q [MergeClause<'q>],
     },
+}
+
+/// A `WHEN` clause of MERGE.
+#[derive(Clone, Debug)]
+pub struct MergeClause<'q> {
+    /// The rows that the clause is for.
+    pub rows: MergeRows,
+    /// The condition after AND.
+    pub condition: Option<&'q ast::Expr>,
+    /// The values of the clause.
+    pub values: Vec<TargetValue<'q>>,
+}
+
+/// The joined rows that a clause of MERGE is for. They decide which tables the clause may name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MergeRows {
+    /// Pairs of partners: WHEN MATCHED.
+    Partners,
+    /// Rows of the target without a partner: WHEN NOT MATCHED BY SOURCE.
+    Target,
+    /// Rows of the source without a partner: WHEN NOT MATCHED.
+    Source,
 }
 
 /// A value that is computed from joined rows.
 #[derive(Clone, Copy, Debug)]
-pub struct TargetValue<'q> {
-    /// The value.
-    pub expr: &'q ast::Expr,
-    /// The type that it is cast to.
-    pub kind: Option<&'q DataType>,
-    /// The tables whose columns it may name.
-    pub sees: TargetNames,
+pub enum TargetValue<'q> {
+    /// The column of the target at this position.
+    Column(usize),
+    /// An expression. A parameter or NULL without a type gets the type `kind`.
+    Expr {
+        /// The expression.
+        expr: &'q ast::Expr,
+        /// The type of the column that takes the value.
+        kind: &'q DataType,
+    },
+    /// A column of a subquery that gives at most one row: `SET (a, b) = (SELECT ...)`. Values of one subquery share it.
+    Subquery {
+        /// The subquery.
+        query: &'q ast::Query,
+        /// The position of the column.
+        column: usize,
+        /// The number of columns that the subquery must have.
+        of: usize,
+    },
 }
 
-/// The tables whose columns a value may name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TargetNames {
-    /// Those of the target and of the other tables.
-    All,
-    /// Those of the target: WHEN NOT MATCHED BY SOURCE.
-    Target,
-    /// Those of the other tables: WHEN NOT MATCHED.
-    Others,
-}
-
-/// Binds the rows that a statement changes, and its values. The result has the row number if it is requested, then the
-/// columns of the target in order, then the values.
+/// Binds the rows that a statement changes, and its values. The result has the number or key of the target's row (NULL
+/// if a row of the other tables has no partner), then for MERGE the number of the clause (NULL if no clause is met),
+/// then the values.
 pub fn bind_target(
     rows: &TargetRows<'_>,
     clause: &'static str,
@@ -89,64 +116,75 @@ pub fn bind_target(
     Ok(binder.finish(bound))
 }
 
+/// The names that the values of a statement may use.
+struct NamesOfTarget {
+    target: FromNames,
+    others: FromNames,
+}
+
+impl NamesOfTarget {
+    fn all(&self) -> FromNames {
+        self.target.clone().and(self.others.clone())
+    }
+
+    fn of(&self, rows: MergeRows) -> FromNames {
+        match rows {
+            MergeRows::Partners => self.all(),
+            MergeRows::Target => self.target.clone(),
+            MergeRows::Source => self.others.clone(),
+        }
+    }
+}
+
 impl Binder<'_> {
     fn target_rows(&mut self, rows: &TargetRows<'_>, clause: &'static str) -> Result<BoundRows> {
         self.levels.push(SelectLevel::new(self.columns_end()));
-        let target = self.tables_of_from(&[table(rows.target)])?;
+        let mut target = self.tables_of_from(&[table(rows.target)])?;
         let target_names = self.level().names.pop().unwrap_or_default();
-        let columns = target_names.visible.clone();
-        let mut target = FromPart { plan: target, names: target_names };
-        let row_number = match rows.row_number {
-            true => Some(self.number_rows(&mut target.plan)?),
-            false => None,
-        };
+        let row = self.number_rows(&mut target)?;
         // LATERAL items can see the names of the target, and the other tables must have different names.
-        self.level().names = vec![target.names.clone()];
+        self.level().names = vec![target_names.clone()];
         let others = match rows.others {
             [] => None,
-            items => {
-                let plan = self.other_tables(items, &target.names)?;
-                Some(plan)
-            }
+            items => Some(self.other_tables(items, &target_names)?),
         };
         let others_names = others.as_ref().map_or_else(FromNames::default, |part| part.names.clone());
-        let all_names = target.names.clone().and(others_names.clone());
-        self.level().names = vec![all_names.clone()];
-        let mut plan = self.join_target(target.plan, others, &rows.join)?;
-        let end = self.columns_end();
-        self.level().end = Some(end);
-        self.level().clause = Clause::Where;
-        if let Some(condition) = rows.condition {
-            let condition = self.condition(condition)?;
-            filter(&mut plan, condition);
-        }
-        self.level().clause = Clause::Other(clause);
-        let mut output: Vec<NamedColumn> = Vec::with_capacity(1 + columns.len() + rows.values.len());
-        output.extend(row_number.map(|id| NamedColumn::new(id, "row number")));
-        output.extend(columns);
-        let mut computed = Vec::with_capacity(rows.values.len());
-        for value in rows.values {
-            let names = match value.sees {
-                TargetNames::All => all_names.clone(),
-                TargetNames::Target => target.names.clone(),
-                TargetNames::Others => others_names.clone(),
-            };
-            self.level().names = vec![names];
-            let bound = self.expr(value.expr)?;
-            let bound = match value.kind {
-                Some(kind) => {
-                    let bound = self.typed_parameter(bound, kind);
-                    self.placed(start_of(value.expr), |binder| binder.coerce(bound, kind))?
+        let names = NamesOfTarget { target: target_names, others: others_names };
+        self.level().names = vec![names.all()];
+        let mut output = vec![NamedColumn::new(row, "row number")];
+        let plan = match (&rows.values, others) {
+            (TargetValues::Pairs(values), others) => {
+                let mut plan = match others {
+                    None => target,
+                    Some(others) => cross(target, others.plan),
+                };
+                self.end_of_from(Clause::Where);
+                if let Some(condition) = rows.condition {
+                    let condition = self.condition(condition)?;
+                    filter(&mut plan, condition);
                 }
-                None => bound,
-            };
-            let id = self.add_column("value", bound.kind.clone());
-            output.push(NamedColumn::new(id, "value"));
-            computed.push((id, bound));
-        }
-        map(&mut plan, computed);
+                self.level().clause = Clause::Other(clause);
+                let values = self.target_values(values, &names, &mut plan)?;
+                self.give(&mut plan, values, &mut output);
+                plan
+            }
+            (TargetValues::Merge { on, clauses }, Some(others)) => {
+                let mut merge = self.merge_join(target, row, others, on, clauses)?;
+                self.end_of_from(Clause::Other(clause));
+                self.merge_values(&mut merge, clauses, &names, &mut output)?;
+                merge.plan
+            }
+            (TargetValues::Merge { .. }, None) => return Err(Error::internal("MERGE has a source")),
+        };
         self.levels.pop();
         Ok(BoundRows { plan, columns: output })
+    }
+
+    /// Ends FROM: from here on expressions are bound, and columns that exist now are those of the tables.
+    fn end_of_from(&mut self, clause: Clause) {
+        let end = self.columns_end();
+        self.level().end = Some(end);
+        self.level().clause = clause;
     }
 
     fn other_tables(&mut self, items: &[ast::TableWithJoins], target: &FromNames) -> Result<FromPart> {
@@ -155,7 +193,7 @@ impl Binder<'_> {
             let next = self.table_with_joins(item)?;
             let joined = match part.take() {
                 None => next,
-                Some(left) => FromPart { plan: every_pair(left.plan, next.plan), names: left.names.and(next.names) },
+                Some(left) => FromPart { plan: cross(left.plan, next.plan), names: left.names.and(next.names) },
             };
             self.level().names = vec![target.clone(), joined.names.clone()];
             part = Some(joined);
@@ -163,35 +201,177 @@ impl Binder<'_> {
         Ok(part.expect("a FROM clause has at least one item"))
     }
 
-    fn join_target(&mut self, target: Logical, others: Option<FromPart>, join: &TargetJoin<'_>) -> Result<Logical> {
-        let Some(others) = others else { return Ok(target) };
-        let (on, keeps_source, keeps_target) = match join {
-            TargetJoin::Pairs => return Ok(every_pair(target, others.plan)),
-            TargetJoin::Merge { on, keeps_source, keeps_target } => (on, *keeps_source, *keeps_target),
-        };
-        let conditions = conjuncts(self.condition(on)?);
-        let (kind, left, right) = match (keeps_source, keeps_target) {
-            (false, false) => (LogicalJoinKind::Inner, target, others.plan),
-            (false, true) => (LogicalJoinKind::Left, target, others.plan),
-            (true, false) => (LogicalJoinKind::Left, others.plan, target),
-            (true, true) => (LogicalJoinKind::Full, target, others.plan),
-        };
-        Ok(Logical::join(kind, left, right, conditions))
+    /// Binds values over `plan`, which a subquery of several columns is joined to.
+    fn target_values(
+        &mut self,
+        values: &[TargetValue<'_>],
+        names: &NamesOfTarget,
+        plan: &mut Logical,
+    ) -> Result<Vec<ScalarExpr>> {
+        let mut joined: Vec<(*const ast::Query, Vec<NamedColumn>)> = Vec::new();
+        let mut bound = Vec::with_capacity(values.len());
+        for value in values {
+            bound.push(match value {
+                TargetValue::Column(position) => self.columns.expr(names.target.visible[*position].id),
+                TargetValue::Expr { expr, kind } => self.value_of_column(expr, kind)?,
+                TargetValue::Subquery { query, column, of } => {
+                    let address = std::ptr::from_ref(*query);
+                    if !joined.iter().any(|(known, _)| *known == address) {
+                        joined.push((address, self.join_subquery(query, *of, plan)?));
+                    }
+                    let (_, columns) = joined.iter().find(|(known, _)| *known == address).expect("it was joined");
+                    self.columns.expr(columns[*column].id)
+                }
+            });
+        }
+        Ok(bound)
     }
 
-    /// Makes the scan of the target give its row numbers.
+    fn value_of_column(&mut self, expr: &ast::Expr, kind: &DataType) -> Result<ScalarExpr> {
+        let bound = self.expr(expr)?;
+        let bound = self.typed_parameter(bound, kind);
+        // Only NULL has no type. In the type of its column it is a value like any other.
+        Ok(match (&bound.kind, bound.as_constant()) {
+            (DataType::Null, Some(_)) => ScalarExpr::null(kind.clone()),
+            (DataType::Null, None) => bound.cast(kind.clone()),
+            _ => bound,
+        })
+    }
+
+    /// Joins the one row of a subquery to each row of `plan`, or NULL if it has none. Returns its columns.
+    fn join_subquery(&mut self, query: &ast::Query, width: usize, plan: &mut Logical) -> Result<Vec<NamedColumn>> {
+        let rows = self.query(query)?;
+        if rows.columns.len() != width {
+            let found = rows.columns.len();
+            let message = format!("SET has {width} columns, but its subquery gives {found}");
+            return Err(Error::new(ErrorKind::CardinalityViolation, message));
+        }
+        let left = std::mem::replace(plan, Logical::one_row());
+        let right = Logical::SingleRow { input: Box::new(rows.plan), by: Vec::new() };
+        *plan = Logical::join(LogicalJoinKind::Left, left, right, Vec::new());
+        Ok(rows.columns)
+    }
+
+    /// Adds `values` to the columns of `plan` and to `output`.
+    fn give(&mut self, plan: &mut Logical, values: Vec<ScalarExpr>, output: &mut Vec<NamedColumn>) {
+        let mut computed = Vec::new();
+        for value in values {
+            let id = match value.op {
+                ExprOp::Column(id) => ColumnId(id),
+                _ => {
+                    let id = self.add_column("value", value.kind.clone());
+                    computed.push((id, value));
+                    id
+                }
+            };
+            output.push(NamedColumn::new(id, "value"));
+        }
+        map(plan, computed);
+    }
+
+    fn merge_join(
+        &mut self,
+        target: Logical,
+        row: ColumnId,
+        mut source: FromPart,
+        on: &ast::Expr,
+        clauses: &[MergeClause<'_>],
+    ) -> Result<MergeJoin> {
+        let conditions = conjuncts(self.condition(on)?);
+        let has = |rows: MergeRows| clauses.iter().any(|clause| clause.rows == rows);
+        // Only clauses for rows without a partner need an outer join, and on their side only.
+        let (keeps_source, keeps_target) = (has(MergeRows::Source), has(MergeRows::Target));
+        // A column that is never NULL tells the rows of the source from missing ones.
+        let source_mark = keeps_target.then(|| self.add_column("source", DataType::Boolean));
+        if let Some(mark) = source_mark {
+            let is_there = ScalarExpr::literal(true);
+            map(&mut source.plan, vec![(mark, is_there)]);
+        }
+        let (kind, left, right) = match (keeps_source, keeps_target) {
+            (false, false) => (LogicalJoinKind::Inner, target, source.plan),
+            (false, true) => (LogicalJoinKind::Left, target, source.plan),
+            (true, false) => (LogicalJoinKind::Left, source.plan, target),
+            (true, true) => (LogicalJoinKind::Full, target, source.plan),
+        };
+        Ok(MergeJoin { plan: Logical::join(kind, left, right, conditions), row, source_mark })
+    }
+
+    /// Adds the number of the clause that a joined row meets, and the values of all clauses.
+    fn merge_values(
+        &mut self,
+        merge: &mut MergeJoin,
+        clauses: &[MergeClause<'_>],
+        names: &NamesOfTarget,
+        output: &mut Vec<NamedColumn>,
+    ) -> Result<()> {
+        let mut met = Vec::with_capacity(clauses.len());
+        for (number, clause) in clauses.iter().enumerate() {
+            self.level().names = vec![names.of(clause.rows)];
+            let mut conditions = self.partners(merge, clause.rows);
+            if let Some(condition) = clause.condition {
+                conditions.push(self.condition(condition)?);
+            }
+            met.push((ScalarExpr::and(conditions), ScalarExpr::literal(number as i64)));
+        }
+        let number = ScalarExpr::new(DataType::Int64, ExprOp::Case { whens: met, otherwise: None });
+        self.give(&mut merge.plan, vec![number], output);
+        let number = self.columns.expr(output[1].id);
+        let mut values = Vec::new();
+        for (place, clause) in clauses.iter().enumerate() {
+            self.level().names = vec![names.of(clause.rows)];
+            if clause.values.iter().any(|value| matches!(value, TargetValue::Subquery { .. })) {
+                return Err(unsupported("MERGE ... SET (...) = (SELECT ...)").hint("put the subquery into USING"));
+            }
+            for value in self.target_values(&clause.values, names, &mut merge.plan)? {
+                let operands = Box::new([number.clone(), ScalarExpr::literal(place as i64)]);
+                let is_met = ScalarExpr::new(DataType::Boolean, ExprOp::Compare(CompareOp::Equal, operands));
+                let kind = value.kind.clone();
+                values.push(ScalarExpr::new(kind, ExprOp::Case { whens: vec![(is_met, value)], otherwise: None }));
+            }
+        }
+        self.give(&mut merge.plan, values, output);
+        Ok(())
+    }
+
+    /// The conditions under which a joined row consists of these rows.
+    fn partners(&self, merge: &MergeJoin, rows: MergeRows) -> Vec<ScalarExpr> {
+        let is_null = |id: ColumnId, negated: bool| {
+            let value = Box::new(self.columns.expr(id));
+            ScalarExpr::new(DataType::Boolean, ExprOp::IsNull { value, negated })
+        };
+        match rows {
+            MergeRows::Partners => {
+                let in_source = merge.source_mark.map(|mark| is_null(mark, true));
+                std::iter::once(is_null(merge.row, true)).chain(in_source).collect()
+            }
+            MergeRows::Source => vec![is_null(merge.row, false)],
+            MergeRows::Target => merge.source_mark.map(|mark| is_null(mark, false)).into_iter().collect(),
+        }
+    }
+
+    /// Makes the scan of the target give the numbers of its rows, or the keys of a keyed table.
     fn number_rows(&mut self, plan: &mut Logical) -> Result<ColumnId> {
         let Logical::Scan(scan) = plan else {
             return Err(unsupported("changing rows of a source that is not a table"));
         };
-        let id = self.add_column("row number", DataType::UInt64);
+        let id = self.add_column("row number", kind_of_row(self.tables[scan.table].table()));
         scan.row_number = Some(id);
         Ok(id)
     }
 }
 
-fn every_pair(left: Logical, right: Logical) -> Logical {
-    Logical::join(LogicalJoinKind::Inner, left, right, Vec::new())
+/// The target and the source of a MERGE, joined.
+struct MergeJoin {
+    plan: Logical,
+    /// The number or key of the target's row.
+    row: ColumnId,
+    /// A column that is NULL where the source has no row, if there can be such rows.
+    source_mark: Option<ColumnId>,
+}
+
+/// The type of what identifies a row of a table: its number, or its key in a keyed table.
+pub(crate) fn kind_of_row(table: &TableDef) -> DataType {
+    if table.keyed.is_some() { DataType::BinaryView } else { DataType::UInt64 }
 }
 
 fn table(factor: &ast::TableFactor) -> ast::TableWithJoins {

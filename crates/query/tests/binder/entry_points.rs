@@ -2,7 +2,7 @@
 
 use arrow::datatypes::DataType;
 use rowmill_base::{ErrorKind, Result};
-use rowmill_query::binder::target::{TargetJoin, TargetNames, TargetRows, TargetValue, bind_target};
+use rowmill_query::binder::target::{MergeClause, MergeRows, TargetRows, TargetValue, TargetValues, bind_target};
 use rowmill_query::binder::{BoundQuery, ExprColumn, bind_expr, bind_exprs, bind_items};
 use sqlparser::ast::{self, Expr, Ident, SelectItem, SetExpr, TableFactor};
 
@@ -72,31 +72,24 @@ fn returning_takes_stars_and_names() {
     assert!(error.message().contains("aggregate functions are not allowed in RETURNING"), "{error}");
 }
 
-fn target(sql: &str, join: TargetJoin<'_>, values: &[TargetValue<'_>]) -> Result<BoundQuery> {
+fn target(sql: &str, values: TargetValues<'_>) -> Result<BoundQuery> {
     let mut select = select(sql);
     let others = select.from.split_off(1);
     let factor: TableFactor = select.from.remove(0).relation;
-    let rows = TargetRows {
-        with: None,
-        target: &factor,
-        row_number: true,
-        others: &others,
-        join,
-        condition: select.selection.as_ref(),
-        values,
-    };
+    let condition = select.selection.as_ref();
+    let rows = TargetRows { with: None, target: &factor, others: &others, condition, values };
     bind_target(&rows, "UPDATE", &TestCatalog, &spelling, &[])
 }
 
 #[test]
-fn changed_rows_have_row_numbers_columns_and_values() {
-    let value = expr("u.a + t.a");
-    let values = [TargetValue { expr: &value, kind: Some(&DataType::Int32), sees: TargetNames::All }];
-    let bound = target("SELECT 1 FROM t, u WHERE t.a = u.a", TargetJoin::Pairs, &values).unwrap();
+fn changed_rows_have_row_numbers_and_values() {
+    let expr = expr("u.a + t.a");
+    let values = [TargetValue::Column(1), TargetValue::Expr { expr: &expr, kind: &DataType::Int32 }];
+    let bound = target("SELECT 1 FROM t, u WHERE t.a = u.a", TargetValues::Pairs(&values)).unwrap();
     assert_eq!(
         bound.query.text(),
-        "Output: row number#3 AS row number, A#0 AS A, b#1 AS b, D#2 AS D, value#6 AS value\n\
-         Map: value#6 = CAST(a#4 + CAST(A#0 AS BIGINT) AS INTEGER)\n  \
+        "Output: row number#3 AS row number, b#1 AS value, value#6 AS value\n\
+         Map: value#6 = a#4 + CAST(A#0 AS BIGINT)\n  \
            Filter: CAST(A#0 AS BIGINT) = a#4\n    \
              Inner join: every pair\n      \
                Scan: table 0 [A#0, b#1, D#2], row number row number#3\n      \
@@ -105,13 +98,43 @@ fn changed_rows_have_row_numbers_columns_and_values() {
 }
 
 #[test]
-fn merge_keeps_rows_without_partners_and_hides_their_columns() {
-    let on = expr("t.a = u.a");
-    let join = TargetJoin::Merge { on: &on, keeps_source: true, keeps_target: false };
-    let value = expr("t.a");
-    let values = |sees| [TargetValue { expr: &value, kind: None, sees }];
-    let bound = target("SELECT 1 FROM t, u", join, &values(TargetNames::All)).unwrap();
-    assert!(bound.query.text().contains("Left join: CAST(A#0 AS BIGINT) = a#4\n    Scan: table 1"));
-    let error = target("SELECT 1 FROM t, u", join, &values(TargetNames::Others)).unwrap_err();
+fn null_gets_the_type_of_its_column() {
+    let expr = expr("NULL");
+    let values = [TargetValue::Expr { expr: &expr, kind: &DataType::Int32 }];
+    let bound = target("SELECT 1 FROM t", TargetValues::Pairs(&values)).unwrap();
+    let (id, _) = &bound.query.output[1];
+    assert_eq!(bound.query.columns.get(*id).kind, DataType::Int32);
+}
+
+#[test]
+fn a_subquery_gives_the_values_of_several_columns() {
+    let Expr::Subquery(query) = expr("(SELECT c, a FROM u WHERE u.a = t.a)") else { panic!("a subquery") };
+    let value = |column| TargetValue::Subquery { query: &query, column, of: 2 };
+    let bound = target("SELECT 1 FROM t", TargetValues::Pairs(&[value(1), value(0)])).unwrap();
+    let text = bound.query.text();
+    assert!(text.starts_with("Output: row number#3 AS row number, a#4 AS value, c#5 AS value\nLeft join"), "{text}");
+    let value = TargetValue::Subquery { query: &query, column: 0, of: 1 };
+    let error = target("SELECT 1 FROM t", TargetValues::Pairs(&[value])).unwrap_err();
+    assert_eq!(error.message(), "SET has 1 columns, but its subquery gives 2");
+}
+
+#[test]
+fn a_clause_of_merge_names_only_the_tables_whose_rows_it_has() {
+    let (on, value) = (expr("t.a = u.a"), expr("t.a"));
+    let clause = |rows, condition| MergeClause {
+        rows,
+        condition,
+        values: vec![TargetValue::Expr { expr: &value, kind: &DataType::Int32 }],
+    };
+    let merge = |clauses: &[MergeClause<'_>]| target("SELECT 1 FROM t, u", TargetValues::Merge { on: &on, clauses });
+    let text = merge(&[clause(MergeRows::Partners, None)]).unwrap().query.text();
+    assert!(text.contains("Inner join: CAST(A#0 AS BIGINT) = a#4\n"), "{text}");
+    let text = merge(&[clause(MergeRows::Target, None)]).unwrap().query.text();
+    assert!(text.contains("Left join: CAST(A#0 AS BIGINT) = a#4\n"), "{text}");
+    assert!(text.contains("source#6 = true"), "{text}");
+    let error = merge(&[clause(MergeRows::Source, None)]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::UndefinedTable);
+    let condition = expr("u.a > 1");
+    let error = merge(&[clause(MergeRows::Target, Some(&condition))]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::UndefinedTable);
 }

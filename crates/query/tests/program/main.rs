@@ -5,7 +5,7 @@ mod catalog;
 
 use arrow::datatypes::{DataType, TimeUnit};
 use rowmill_plan::program::{Body, Update};
-use rowmill_query::binder::target::{TargetJoin, TargetNames, TargetRows, TargetValue, bind_target};
+use rowmill_query::binder::target::{TargetRows, TargetValue, TargetValues, bind_target};
 use rowmill_query::binder::{BoundQuery, bind};
 use rowmill_query::optimizer::optimize;
 use rowmill_query::program::{DefinitionNames, changed_rows, read};
@@ -110,22 +110,16 @@ fn bound_change(sql: &str) -> BoundQuery {
             other => panic!("{other}"),
         })
         .collect();
-    let values: Vec<TargetValue<'_>> =
-        exprs.iter().map(|expr| TargetValue { expr, kind: None, sees: TargetNames::All }).collect();
+    let kind = DataType::Utf8View;
+    let values: Vec<TargetValue<'_>> = exprs.iter().map(|expr| TargetValue::Expr { expr, kind: &kind }).collect();
     let rows = TargetRows {
         with: None,
         target: &select.from[0].relation,
-        row_number: true,
         others: &[],
-        join: TargetJoin::Pairs,
         condition: select.selection.as_ref(),
-        values: &values,
+        values: TargetValues::Pairs(&values),
     };
-    let mut bound = bind_target(&rows, "UPDATE", &catalog::ShopCatalog, &|ident| ident.value.clone(), &[]).unwrap();
-    // The number of the row and the values, without the columns of the table.
-    let count = bound.query.output.len() - values.len();
-    bound.query.output.drain(1..count);
-    bound
+    bind_target(&rows, "UPDATE", &catalog::ShopCatalog, &|ident| ident.value.clone(), &[]).unwrap()
 }
 
 #[test]

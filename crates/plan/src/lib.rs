@@ -23,6 +23,7 @@ pub mod program;
 mod scalar_expr;
 mod text;
 pub mod window;
+pub mod write;
 
 pub use aggregate::{
     AggregateFunction, AggregateNulls, AggregateOrdering, AggregateParameter, AggregateRole, AggregateSpec,

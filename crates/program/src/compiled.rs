@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rowmill_base::{Error, ErrorKind, Result, SqlType, TableId};
 use rowmill_plan::program::{self, Program};
 use rowmill_storage::TableDef;
-use rowmill_storage::keyed::ValueRef;
+use rowmill_storage::keyed::{ColumnValues, ValueRef};
 use rowmill_txn::keyed::KeyedReader;
 use rowmill_txn::{Catalog, Transaction};
 
@@ -148,6 +148,23 @@ impl Compiled {
             CompiledBody::Insert(insert) => insert.run(transaction, parameters, scratch, out),
             CompiledBody::Update(update) => update.run(transaction, parameters, scratch, out),
             CompiledBody::Delete(delete) => delete.run(transaction, parameters, scratch, out),
+        }
+    }
+
+    /// Runs an INSERT of one row into a keyed table once for each row of `batches`, as one statement. A batch has one
+    /// column for each parameter, which must have its type, and a number of rows. Otherwise like
+    /// [`Compiled::run_write`].
+    pub fn run_for_rows(
+        &self,
+        transaction: &mut Transaction,
+        batches: &[(Vec<ColumnValues>, usize)],
+        scratch: &mut ProgramScratch,
+        out: &mut ResultRows,
+    ) -> Result<u64> {
+        out.start(&self.output);
+        match &self.body {
+            CompiledBody::Insert(insert) => insert.run_for_rows(transaction, batches, scratch, out),
+            _ => Err(Error::internal("only an INSERT runs for rows")),
         }
     }
 

@@ -7,7 +7,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 use rowmill_base::{Error, ErrorKind, IndexId, Result, SqlType, TableId};
 use rowmill_plan::program::{self, ConflictAction, ConflictTarget};
-use rowmill_storage::keyed::{ByteRows, KeyRange, ValueRef};
+use rowmill_storage::keyed::{ByteRows, ColumnValues, KeyRange, ValueRef};
 use rowmill_storage::{KeyColumn, KeyedDef, TableDef};
 use rowmill_txn::keyed::{IndexOrder, IndexScan, KeyedReader, TableCodec};
 use rowmill_txn::{Catalog, Transaction};
@@ -140,6 +140,36 @@ impl Insert {
                 Ok(batch.num_rows() as u64)
             }
         }
+    }
+
+    /// Inserts one row for each row of `batches`, whose columns are the parameters. The rows are those of one statement.
+    pub(crate) fn run_for_rows(
+        &self,
+        transaction: &mut Transaction,
+        batches: &[(Vec<ColumnValues>, usize)],
+        scratch: &mut ProgramScratch,
+        out: &mut ResultRows,
+    ) -> Result<u64> {
+        let Into::Keyed { codec, on_conflict } = &self.into else {
+            return Err(Error::internal("rows are appended to a table without keys as a batch"));
+        };
+        let ProgramScratch { write: scratch, cancel, .. } = scratch;
+        scratch.taken.changed.clear();
+        let count = batches.iter().map(|(_, rows)| rows).sum();
+        all_or_none(transaction, |transaction| {
+            let (mut changed, mut pace, mut parameters) = (0, Pace::new(cancel), Vec::new());
+            for (columns, rows) in batches {
+                for row in 0..*rows {
+                    pace.step()?;
+                    parameters.clear();
+                    parameters.extend(columns.iter().map(|column| column.get(row)));
+                    let parameters = parameters.as_slice();
+                    let mut put = RowInserter { insert: self, codec, transaction, parameters, out, count };
+                    changed += put.row(0, &[], on_conflict.as_ref(), scratch)?;
+                }
+            }
+            Ok(changed)
+        })
     }
 
     /// Computes all rows and returns them as one batch.

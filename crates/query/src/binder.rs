@@ -202,7 +202,6 @@ struct BoundRows {
 #[derive(Clone)]
 enum KnownRelation {
     Table(usize),
-    NumberedTable(usize, Rc<str>),
     Source(usize),
     View(Rc<CatalogView>),
 }

@@ -24,14 +24,6 @@ pub struct RelationName {
 pub enum CatalogRelation {
     /// A stored table in the snapshot of the statement.
     Table(Arc<dyn TableSource>),
-    /// A stored table with one more column, for statements that change rows: the number of each row (BIGINT UNSIGNED),
-    /// or its key (BLOB) in a keyed table.
-    NumberedTable {
-        /// The table.
-        table: Arc<dyn TableSource>,
-        /// The name of the column, which no statement can write.
-        column: String,
-    },
     /// A view.
     View(CatalogView),
     /// Rows of another source: a file or a system view.

@@ -26,8 +26,9 @@ pub mod estimate;
 pub mod lower;
 pub mod memory_rows;
 pub mod optimizer;
-mod parameters;
+pub mod parameters;
 pub mod program;
+mod reading;
 mod reuse;
 
 pub use lower::{PhysicalQuery, lower};

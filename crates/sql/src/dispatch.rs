@@ -6,9 +6,10 @@ use sqlparser::ast::{DescribeAlias, Statement as Sql};
 use crate::outcome::Outcome;
 use crate::parse::StatementBody;
 use crate::session::Work;
+use crate::statement::write::{self, ChangeSyntax};
 use crate::statement::{
-    alter_table, analyze, check, copy, create_table, delete, describe, drop, index, insert, lock, maintenance, merge,
-    schema, sequence, show, transaction, truncate, update, view,
+    alter_table, analyze, check, copy, create_table, describe, drop, index, lock, maintenance, schema, sequence, show,
+    transaction, truncate, view,
 };
 use crate::{explain, settings};
 
@@ -22,11 +23,15 @@ pub(crate) fn run(work: &mut Work<'_>) -> Result<Outcome> {
         StatementBody::Backup { to } => maintenance::backup(work, to),
         StatementBody::Restore { from, to } => maintenance::restore(work, from, to),
         StatementBody::Copy(statement) => copy::run(work, statement),
+        StatementBody::ExplainCopy(statement) => explain::explain_copy(work, statement),
         StatementBody::Sql(sql) => run_sql(work, sql),
     }
 }
 
 fn run_sql(work: &mut Work<'_>, sql: &Sql) -> Result<Outcome> {
+    if let Some(change) = ChangeSyntax::of(sql) {
+        return write::run(work, change);
+    }
     match sql {
         // The lock clause is no longer in the tree, so the statement must be asked.
         Sql::Query(query) if work.statement.locks_rows() => lock::run(work, query),
@@ -35,10 +40,6 @@ fn run_sql(work: &mut Work<'_>, sql: &Sql) -> Result<Outcome> {
             let ready = work.ready_whole(view, query)?;
             Ok(Outcome::Rows(ready.start(work.progress().cloned(), work.started)))
         }
-        Sql::Insert(insert) => insert::run(work, insert),
-        Sql::Update(update) => update::run(work, update),
-        Sql::Delete(delete) => delete::run(work, delete),
-        Sql::Merge(merge) => merge::run(work, merge),
         Sql::Truncate(truncate) => truncate::run(work, truncate),
         Sql::CreateTable(create) => create_table::run(work, create),
         Sql::CreateIndex(create) => index::create(work, create),

@@ -43,7 +43,11 @@ impl PlannedQuery {
         spellings: &Spellings,
         kinds: &[DataType],
     ) -> Result<PlannedQuery> {
-        let mut bound = bind(context, query, spellings, kinds)?;
+        PlannedQuery::of_bound(context, bind(context, query, spellings, kinds)?)
+    }
+
+    /// Optimizes a bound query.
+    pub(crate) fn of_bound(context: &StatementContext, mut bound: BoundQuery) -> Result<PlannedQuery> {
         let deadline = PlanningDeadline::new(context);
         // The optimizer asks between its steps, so a plan that takes too long stops soon after the limit.
         optimizer::optimize_until(&mut bound, &|| deadline.check())?;

@@ -12,6 +12,8 @@
 //! Give 0.id, 0.total
 //! ```
 //!
+//! A change of rows first shows what it writes: the table, the action of a taken key, the conditions.
+//!
 //! `EXPLAIN ANALYZE` always runs a query in the engine. A program measures nothing, which is a part of why it is fast.
 
 use std::sync::Arc;
@@ -20,6 +22,7 @@ use std::time::Duration;
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
 use rowmill_base::{Error, ErrorKind, Result, SqlType};
+use rowmill_plan::ColumnNames;
 use rowmill_plan::program::Program;
 use rowmill_query::program::DefinitionNames;
 use rowmill_txn::Snapshot;
@@ -27,8 +30,12 @@ use sqlparser::ast::{DescribeAlias, Expr, Query, Statement as Sql, UtilityOption
 
 use crate::engine_query::{EngineQuery, PlannedQuery};
 use crate::outcome::{Outcome, RowStream};
+use crate::parse::CopyStatement;
 use crate::query::kinds_of;
 use crate::session::Work;
+use crate::statement::copy;
+use crate::statement::write::binder::WriteBinder;
+use crate::statement::write::{BoundWrite, ChangeSyntax};
 
 /// Runs an `EXPLAIN`, or a `DESCRIBE` of a query.
 pub(crate) fn run(work: &mut Work<'_>, statement: &Sql) -> Result<Outcome> {
@@ -43,14 +50,17 @@ pub(crate) fn run(work: &mut Work<'_>, statement: &Sql) -> Result<Outcome> {
             .hint("EXPLAIN shows the plan, EXPLAIN ANALYZE runs it and shows rows and times"));
     }
     let analyze = *analyze || wants_analyze(options.as_deref().unwrap_or(&[]))?;
+    if let (DescribeAlias::Explain, Some(change)) = (describe_alias, ChangeSyntax::of(statement)) {
+        return match analyze {
+            true => Err(no_query("EXPLAIN ANALYZE takes a query, because it would run a change of rows")),
+            false => explain_change(work, |binder| binder.bind(change)),
+        };
+    }
     match (describe_alias, &**statement) {
         (DescribeAlias::Describe | DescribeAlias::Desc, Sql::Query(query)) => describe(work, query),
         (DescribeAlias::Explain, Sql::Query(query)) if analyze => explain_analyze(work, query),
         (DescribeAlias::Explain, Sql::Query(query)) => explain(work, query),
-        (DescribeAlias::Explain, change @ (Sql::Insert(_) | Sql::Update(_) | Sql::Delete(_))) if !analyze => {
-            explain_change(work, change)
-        }
-        _ => Err(no_query("EXPLAIN takes a query, or without ANALYZE a change of rows that runs as a program")),
+        _ => Err(no_query("EXPLAIN takes a query or a change of rows")),
     }
 }
 
@@ -94,15 +104,46 @@ fn explain(work: &mut Work<'_>, query: &Query) -> Result<Outcome> {
     Ok(Outcome::Rows(RowStream::ready(lines_batch(lines)?)))
 }
 
-fn explain_change(work: &mut Work<'_>, change: &Sql) -> Result<Outcome> {
+/// Runs `EXPLAIN COPY ... FROM`.
+pub(crate) fn explain_copy(work: &mut Work<'_>, statement: &CopyStatement) -> Result<Outcome> {
+    if !statement.from {
+        return Err(no_query("EXPLAIN takes COPY ... FROM, because COPY ... TO only runs a query"));
+    }
+    explain_change(work, |binder| copy::plan_of_load(binder, statement))
+}
+
+fn explain_change<'s>(
+    work: &mut Work<'_>,
+    bind: impl FnOnce(&WriteBinder<'_>) -> Result<BoundWrite<'s>>,
+) -> Result<Outcome> {
     let view = work.view()?;
-    let lines = work.with_planning_room(|| match work.change_program(&view, change)? {
-        Some(program) => Ok(program_lines(&program, &view)),
-        None => {
-            Err(no_query("EXPLAIN takes a query, or a change of rows that runs as a program; this change does not"))
+    let kinds = kinds_of(work.params);
+    let lines = work.with_planning_room(|| {
+        let binder = WriteBinder::new(work, &view, &kinds);
+        let write = bind(&binder)?;
+        match work.change_program(&view, &binder, write.clone())? {
+            Some(program) => Ok(program_lines(&program, &view)),
+            None => write_lines(work, &view, &write),
         }
     })?;
     Ok(Outcome::Rows(RowStream::ready(lines_batch(lines)?)))
+}
+
+/// Returns the plan of a change that the engine runs as lines: the table, the action of a taken key, the conditions,
+/// and then the operators of its source.
+fn write_lines(work: &Work<'_>, view: &Arc<Snapshot>, write: &BoundWrite<'_>) -> Result<Vec<String>> {
+    let mut columns = ColumnNames::default();
+    for column in &write.table.columns {
+        columns.add(&column.name, column.kind.arrow());
+    }
+    let mut lines = vec!["Executor: engine".to_owned()];
+    lines.extend(write.plan.lines(&write.table.name, &columns));
+    if let Some(query) = write.plan.query() {
+        let context = work.context(Arc::clone(view));
+        let planned = PlannedQuery::of_bound(&context, query.clone())?;
+        lines.extend(EngineQuery::new(planned, work.params, &context)?.lines(false));
+    }
+    Ok(lines)
 }
 
 /// Returns the steps of a program as lines.

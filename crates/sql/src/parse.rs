@@ -28,6 +28,7 @@ use crate::dialect::RowmillDialect;
 use crate::guards::{StatementLimits, catch_panics, check_expansion, check_statement, flatten_chains};
 use crate::names::{Spellings, lower};
 use crate::statement::insert;
+use crate::statement::write::ChangeSyntax;
 pub(crate) use copy::{CopyOption, CopySource, CopyStatement, CopyValue};
 use position::TextCursor;
 use prepare::prepare;
@@ -62,6 +63,8 @@ pub(crate) enum StatementBody {
     Sql(Box<ast::Statement>),
     /// `COPY table FROM 'file'` and `COPY table TO 'file'`
     Copy(Box<CopyStatement>),
+    /// `EXPLAIN COPY table FROM 'file'`
+    ExplainCopy(Box<CopyStatement>),
     /// `CHECKPOINT`
     Checkpoint,
     /// `CHECK DATABASE`
@@ -106,10 +109,7 @@ impl Statement {
     #[inline]
     pub(crate) fn is_repeated(&self) -> bool {
         match &*self.body {
-            StatementBody::Sql(sql) => {
-                use ast::Statement::{Delete, Insert, Merge, Update};
-                matches!(**sql, Insert(_) | Update(_) | Delete(_) | Merge(_)) || self.is_query()
-            }
+            StatementBody::Sql(sql) => matches!(**sql, ast::Statement::Query(_)) || ChangeSyntax::of(sql).is_some(),
             _ => false,
         }
     }
@@ -117,17 +117,6 @@ impl Statement {
     /// Whether the statement is a `SELECT ... FOR UPDATE`.
     pub(crate) fn locks_rows(&self) -> bool {
         self.locks_rows
-    }
-
-    /// Whether it is an INSERT of values with an ON CONFLICT clause, which only programs run.
-    pub(crate) fn is_for_program(&self) -> bool {
-        let StatementBody::Sql(sql) = &*self.body else { return false };
-        matches!(&**sql, ast::Statement::Insert(insert) if insert.on.is_some() && insert::is_of_values(insert))
-    }
-
-    /// Whether it is a query.
-    pub(crate) fn is_query(&self) -> bool {
-        matches!(&*self.body, StatementBody::Sql(sql) if matches!(**sql, ast::Statement::Query(_)))
     }
 
     pub(crate) fn body(&self) -> &StatementBody {
@@ -166,7 +155,9 @@ impl Statement {
 /// Whether a statement runs without a plan, unless it must compute values.
 fn is_unplanned(sql: &ast::Statement) -> bool {
     match sql {
-        ast::Statement::Insert(insert) => insert::is_of_values(insert),
+        ast::Statement::Insert(insert) => {
+            insert.on.is_none() && insert.returning.is_none() && insert::is_of_values(insert)
+        }
         ast::Statement::StartTransaction { .. } | ast::Statement::Commit { .. } | ast::Statement::Rollback { .. } => {
             true
         }
@@ -257,7 +248,7 @@ impl<'t> Section<'t> {
         let locks_rows = take_lock(&mut body);
         match &mut body {
             StatementBody::Sql(statement) => settle(&mut **statement, settings)?,
-            StatementBody::Copy(copy) => {
+            StatementBody::Copy(copy) | StatementBody::ExplainCopy(copy) => {
                 if let CopySource::Query(query) = &mut copy.source {
                     settle(&mut **query, settings)?;
                 }
@@ -322,6 +313,10 @@ fn settle(tree: &mut (impl Visit + VisitMut), settings: &Settings) -> Result<()>
 fn parse_body(parser: &mut Parser<'_>) -> Result<StatementBody, ParserError> {
     let body = match &parser.peek_token_ref().token {
         Token::Word(word) if word.keyword == Keyword::COPY => StatementBody::Copy(Box::new(copy::parse_copy(parser)?)),
+        Token::Word(word) if word.keyword == Keyword::EXPLAIN && is_copy(&parser.peek_nth_token_ref(1).token) => {
+            parser.next_token();
+            StatementBody::ExplainCopy(Box::new(copy::parse_copy(parser)?))
+        }
         Token::Word(word) if is_word(word, "checkpoint") => {
             parser.next_token();
             StatementBody::Checkpoint
@@ -356,6 +351,10 @@ fn parse_body(parser: &mut Parser<'_>) -> Result<StatementBody, ParserError> {
 /// Whether `word` is the unquoted word `wanted`, which begins a statement that the parser does not know.
 fn is_word(word: &Word, wanted: &str) -> bool {
     word.quote_style.is_none() && word.value == wanted
+}
+
+fn is_copy(token: &Token) -> bool {
+    matches!(token, Token::Word(word) if word.keyword == Keyword::COPY)
 }
 
 fn is_text(token: &TokenWithSpan) -> bool {

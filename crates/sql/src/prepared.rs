@@ -16,6 +16,7 @@ use crate::engine_query;
 use crate::outcome::Outcome;
 use crate::parse::{Statement, StatementBody};
 use crate::session::Session;
+use crate::statement::write::ChangeSyntax;
 
 /// A statement that is ready to run with values for its parameters.
 #[derive(Clone, Debug)]
@@ -71,6 +72,9 @@ impl Session {
     fn bind_query(&mut self, statement: &Statement) -> Result<Option<BoundQuery>> {
         let StatementBody::Sql(sql) = statement.body() else { return Ok(None) };
         let Sql::Query(query) = &**sql else { return Ok(None) };
+        if ChangeSyntax::of(sql).is_some() {
+            return Ok(None);
+        }
         // No values are known yet. The type NULL lets the binder infer each parameter from its place.
         let kinds = vec![DataType::Null; statement.parameter_count()];
         let bound = self.work_on(statement, &[], |work| {

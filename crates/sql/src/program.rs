@@ -30,6 +30,10 @@ use crate::catalog::StatementContext;
 use crate::engine_query::PlannedQuery;
 use crate::parse::StatementBody as Parsed;
 use crate::session::Work;
+use crate::statement::write::binder::WriteBinder;
+use crate::statement::write::{BoundWrite, ChangeSyntax};
+
+pub(crate) use change::insert_of_row;
 
 /// The kind of a parameter's value, as far as a program depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -100,9 +104,10 @@ impl Work<'_> {
         let Parsed::Sql(sql) = self.statement.body() else { return Ok(None) };
         let parameters: Vec<Option<SqlType>> = parameters.iter().map(|kind| kind.sql_type()).collect();
         let compiler = ProgramCompiler { work: self, snapshot, parameters: &parameters };
-        let made = self.with_planning_room(|| match &**sql {
-            Sql::Query(query) => compiler.query(query),
-            change => compiler.change(change),
+        let made = self.with_planning_room(|| match (ChangeSyntax::of(sql), &**sql) {
+            (Some(change), _) => compiler.bound_change(change),
+            (None, Sql::Query(query)) => compiler.query(query),
+            (None, _) => Ok(None),
         })?;
         // A statement without a program is not an error: the engine runs it.
         let Some(StatementProgram { program, schema, tag }) = self.within_rounds(made) else { return Ok(None) };
@@ -119,13 +124,16 @@ impl Work<'_> {
         Compiled::new(&made.program, snapshot.catalog()).is_ok().then_some(made.program)
     }
 
-    /// Returns the program of an `INSERT`, `UPDATE` or `DELETE` with this statement's values, if it has one that
-    /// compiles.
-    pub(crate) fn change_program(&self, snapshot: &Arc<Snapshot>, change: &Sql) -> Result<Option<Program>> {
+    /// Returns the program of a change of rows with this statement's values, if it has one that compiles.
+    pub(crate) fn change_program(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        binder: &WriteBinder<'_>,
+        write: BoundWrite<'_>,
+    ) -> Result<Option<Program>> {
         let parameters = self.value_types();
         let compiler = ProgramCompiler { work: self, snapshot, parameters: &parameters };
-        let made = self.with_planning_room(|| compiler.change(change))?;
-        let Some(made) = self.within_rounds(made) else { return Ok(None) };
+        let Some(made) = self.within_rounds(compiler.change(binder, write)?) else { return Ok(None) };
         Ok(Compiled::new(&made.program, snapshot.catalog()).is_ok().then_some(made.program))
     }
 
@@ -144,17 +152,6 @@ impl Work<'_> {
             kind => SqlType::from_arrow(kind),
         };
         self.params.iter().map(kind).collect()
-    }
-
-    /// Makes the program of an `INSERT` that this statement generates itself, with parameters of these types.
-    pub(crate) fn insert_program(
-        &self,
-        snapshot: &Arc<Snapshot>,
-        insert: &ast::Insert,
-        parameters: &[Option<SqlType>],
-    ) -> Result<Option<StatementProgram>> {
-        let compiler = ProgramCompiler { work: self, snapshot, parameters };
-        self.with_planning_room(|| compiler.insert(insert))
     }
 }
 
@@ -187,11 +184,9 @@ impl ProgramCompiler<'_> {
         self.parameters.get(parameter).is_some_and(Option::is_none)
     }
 
-    /// Binds and optimizes a query of this statement.
-    fn planned(&self, query: &ast::Query) -> Result<BoundQuery> {
-        let (context, kinds) = (self.context(), self.kinds());
-        let planned = PlannedQuery::new(&context, query, self.work.statement.spellings(), &kinds)?;
-        Ok(self.with_nulls(planned))
+    /// Optimizes a bound query of this statement.
+    fn optimized(&self, query: BoundQuery) -> Result<BoundQuery> {
+        Ok(self.with_nulls(PlannedQuery::of_bound(&self.context(), query)?))
     }
 
     /// Returns the plan with literals in place of the parameters that are NULL.
@@ -218,14 +213,11 @@ impl ProgramCompiler<'_> {
         Some(StatementProgram { program: self.program(Body::Read(read)), schema, tag: "SELECT" })
     }
 
-    /// Returns the program of a change of rows, if it has one.
-    fn change(&self, change: &Sql) -> Result<Option<StatementProgram>> {
-        match change {
-            Sql::Insert(insert) => self.insert(insert),
-            Sql::Update(update) => self.update(update),
-            Sql::Delete(delete) => self.delete(delete),
-            _ => Ok(None),
-        }
+    /// Returns the program of a change of rows that is not bound yet, if it has one.
+    fn bound_change(&self, change: ChangeSyntax<'_>) -> Result<Option<StatementProgram>> {
+        let kinds = self.kinds();
+        let binder = WriteBinder::new(self.work, self.snapshot, &kinds);
+        self.change(&binder, binder.bind(change)?)
     }
 }
 

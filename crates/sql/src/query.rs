@@ -15,6 +15,7 @@ use std::time::Instant;
 use arrow::datatypes::SchemaRef;
 use rowmill_base::Result;
 use rowmill_plan::Constant;
+use rowmill_query::binder::BoundQuery;
 use rowmill_txn::Snapshot;
 use sqlparser::ast;
 
@@ -76,6 +77,16 @@ impl Work<'_> {
             let query = EngineQuery::new(planned, params, &context)?;
             Ok(ReadyQuery { query: Arc::new(query), context })
         })
+    }
+
+    /// Runs a bound query of this statement over `snapshot`, with the statement's parameters.
+    pub(crate) fn rows_of(&self, snapshot: Arc<Snapshot>, bound: BoundQuery) -> Result<RowStream> {
+        let context = self.context(snapshot);
+        let ready = self.with_planning_room(|| {
+            let query = EngineQuery::new(PlannedQuery::of_bound(&context, bound)?, self.params, &context)?;
+            Ok(ReadyQuery { query: Arc::new(query), context })
+        })?;
+        Ok(ready.start(self.progress().cloned(), self.started))
     }
 
     /// Runs a query of this statement over `snapshot`.

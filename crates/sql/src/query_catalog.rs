@@ -10,7 +10,7 @@ use rowmill_storage::TableSource;
 use rowmill_txn::ViewDef;
 use sqlparser::ast;
 
-use crate::catalog::{NEW_ROWS_SUFFIX, ROW_NUMBER_COLUMN, ROW_NUMBER_SUFFIX, StatementContext};
+use crate::catalog::StatementContext;
 use crate::files::{FileSet, ReadOptions, rows::FileRows};
 use crate::information_schema::{self, INFORMATION_SCHEMA};
 use crate::names::DEFAULT_SCHEMA;
@@ -51,15 +51,6 @@ impl QueryCatalog for ContextCatalog {
         let Some(schema) = catalog.schema(schema_name) else {
             return Ok(None);
         };
-        if let (Some(_), Some(rows)) = (name.name.strip_suffix(NEW_ROWS_SUFFIX), &self.context.new_rows) {
-            return Ok(Some(CatalogRelation::Table(Arc::clone(rows))));
-        }
-        if let Some(name) = name.name.strip_suffix(ROW_NUMBER_SUFFIX)
-            && let Some(table) = catalog.table(schema.id, name)
-        {
-            let table = self.context.snapshot.table(table.id).expect("a snapshot holds every table of its catalog");
-            return Ok(Some(CatalogRelation::NumberedTable { table, column: ROW_NUMBER_COLUMN.to_owned() }));
-        }
         if let Some(table) = catalog.table(schema.id, &name.name) {
             let table = self.context.snapshot.table(table.id).expect("a snapshot holds every table of its catalog");
             return Ok(Some(CatalogRelation::Table(table as Arc<dyn TableSource>)));

@@ -350,8 +350,7 @@ impl Binder<'_> {
             None => self.look_up(&relation_name, name)?,
         };
         let (plan, columns) = match known {
-            KnownRelation::Table(number) => self.scan(number, None),
-            KnownRelation::NumberedTable(number, column) => self.scan(number, Some(&column)),
+            KnownRelation::Table(number) => self.scan(number),
             KnownRelation::Source(number) => self.source(number),
             KnownRelation::View(view) => {
                 let rows = self.view(&view, &relation_name)?;
@@ -396,10 +395,6 @@ impl Binder<'_> {
                 self.tables.push(table);
                 KnownRelation::Table(self.tables.len() - 1)
             }
-            Some(CatalogRelation::NumberedTable { table, column }) => {
-                self.tables.push(table);
-                KnownRelation::NumberedTable(self.tables.len() - 1, column.into())
-            }
             Some(CatalogRelation::Source(source)) => {
                 self.sources.push(source);
                 KnownRelation::Source(self.sources.len() - 1)
@@ -428,8 +423,7 @@ impl Binder<'_> {
         suggest(error, &name.name, names.iter().chain(&withs).map(String::as_str))
     }
 
-    /// A scan of a table. If `row_number` is set, a last column of that name has the row numbers.
-    fn scan(&mut self, number: usize, row_number: Option<&str>) -> (Logical, Vec<NamedColumn>) {
+    fn scan(&mut self, number: usize) -> (Logical, Vec<NamedColumn>) {
         let table = std::sync::Arc::clone(self.tables[number].table());
         let mut columns = Vec::with_capacity(table.columns.len());
         let mut read = Vec::with_capacity(table.columns.len());
@@ -438,14 +432,7 @@ impl Binder<'_> {
             columns.push(NamedColumn::new(id, &column.name));
             read.push((id, place));
         }
-        let row_number = row_number.map(|name| {
-            // The rows of a keyed table are identified by their keys.
-            let kind = if table.keyed.is_some() { DataType::BinaryView } else { DataType::UInt64 };
-            let id = self.add_column(name, kind);
-            columns.push(NamedColumn::new(id, name));
-            id
-        });
-        let scan = LogicalScan { table: number, columns: read, conditions: Vec::new(), row_number };
+        let scan = LogicalScan { table: number, columns: read, conditions: Vec::new(), row_number: None };
         (Logical::Scan(scan), columns)
     }
 

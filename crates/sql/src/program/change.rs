@@ -1,257 +1,262 @@
-//! `INSERT`, `UPDATE` and `DELETE` as programs.
-
-use std::sync::Arc;
+//! The plan of a change as a program.
 
 use arrow::array::ArrayRef;
-use arrow::datatypes::{DataType, SchemaRef};
-use rowmill_base::{Result, SqlType};
+use arrow::datatypes::SchemaRef;
+use rowmill_base::{Result, SqlType, TableId};
 use rowmill_plan::program::{
-    Body, ConflictAction, Delete, Insert, OnConflict, ReadPlan, RowColumn, Scalar, ScalarOp, ScalarValue, TableCheck,
-    Update,
+    Body, ChangeTarget, ConflictAction, Delete, Insert, OnConflict, Program, ReadPlan, RowColumn, Scalar, ScalarOp,
+    ScalarValue, TableCheck, Update,
+};
+use rowmill_plan::write::{
+    ColumnValue, ConflictAssignments, NewRow, Write, WriteAction, WriteCheck, WriteConflict, WriteSource,
 };
 use rowmill_plan::{Constant, ScalarExpr};
-use rowmill_query::binder::{self, BoundExprs, ExprColumn};
+use rowmill_query::binder::BoundQuery;
+use rowmill_query::parameters::{set_null_parameters, set_parameters};
 use rowmill_query::program::{self, changed_rows, computed_values, constant, row_values};
-use rowmill_storage::TableDef;
-use sqlparser::ast;
+use rowmill_storage::{ColumnDef, TableDef};
 
 use super::{ProgramCompiler, StatementProgram, schema_of};
-use crate::names::lower;
-use crate::query_catalog::ContextCatalog;
-use crate::statement::program_parts::{self, InsertedRows, InsertedValue};
+use crate::statement::cell::LiteralCell;
+use crate::statement::on_conflict::give_type;
+use crate::statement::write::binder::WriteBinder;
+use crate::statement::write::{BoundWrite, ValueRows};
 
-/// The values and columns of a `RETURNING` clause.
-#[derive(Default)]
-struct Returning {
-    columns: Vec<Scalar>,
+/// What a program does with each row that it writes or removes.
+struct AfterRow {
+    checks: Vec<TableCheck>,
+    returning: Vec<Scalar>,
     schema: Option<SchemaRef>,
 }
 
+/// The rows of an `UPDATE`, and the columns that change with their values.
+type AssignedRows = (ChangeTarget, Vec<(usize, Scalar)>);
+
+/// The rows of an `INSERT`.
+struct InsertedRows {
+    rows: Vec<Vec<Scalar>>,
+    source: Option<ReadPlan>,
+    /// The number of the row, the column, and the sequence that it takes its value from.
+    sequences: Vec<(usize, usize, TableId)>,
+}
+
 impl ProgramCompiler<'_> {
-    fn changed(&self, body: Body, tag: &'static str, schema: Option<SchemaRef>) -> Option<StatementProgram> {
-        Some(StatementProgram { program: self.program(body), schema, tag })
+    /// Returns the program of a change of rows, if it has one.
+    pub(super) fn change(&self, binder: &WriteBinder<'_>, write: BoundWrite<'_>) -> Result<Option<StatementProgram>> {
+        let BoundWrite { tag, table, mut plan, values, reads_clock } = write;
+        // A program outlives the transaction whose time it would keep.
+        if reads_clock {
+            return Ok(None);
+        }
+        plan.each_expr(&mut |expr| set_null_parameters(expr, &|parameter| self.is_null(parameter)));
+        if let Some(returning) = &mut plan.returning {
+            returning.set_null_parameters(&|parameter| self.is_null(parameter));
+        }
+        let is_keyed = table.keyed.is_some();
+        let Some(after) = after_row(&table, &plan) else { return Ok(None) };
+        let AfterRow { checks, returning, schema } = after;
+        let [action] = plan.actions.as_slice() else { return Ok(None) };
+        let body = match (action, plan.source) {
+            (WriteAction::Insert(row), source) => {
+                let inserted = match (source, values) {
+                    (WriteSource::Values(_), Some(values)) => self.value_rows(binder, &table, row, &values)?,
+                    (WriteSource::Query(query), None) if is_keyed => self.query_rows(&table, row, query)?,
+                    _ => None,
+                };
+                let Some(InsertedRows { rows, source, sequences }) = inserted else { return Ok(None) };
+                let on_conflict = match &plan.conflict {
+                    None => None,
+                    Some(conflict) => match conflict_of(&table, conflict) {
+                        None => return Ok(None),
+                        on_conflict => on_conflict,
+                    },
+                };
+                Body::Insert(Insert { table: table.id, rows, source, sequences, on_conflict, checks, returning })
+            }
+            (WriteAction::Update(row), WriteSource::Target { rows, .. }) if is_keyed => {
+                let Some((target, assignments)) = self.assigned_rows(&table, row, rows)? else { return Ok(None) };
+                Body::Update(Update { target, assignments, checks, returning })
+            }
+            (WriteAction::Delete(_), WriteSource::Target { rows, .. }) if is_keyed => {
+                let Some(found) = changed_rows(&self.optimized(rows)?, false) else { return Ok(None) };
+                Body::Delete(Delete { target: found.target, returning })
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(StatementProgram { program: self.program(body), schema, tag }))
     }
 
-    pub(super) fn delete(&self, delete: &ast::Delete) -> Result<Option<StatementProgram>> {
-        let mut plain = delete.clone();
-        let returning = plain.returning.take();
-        let Some((table, query)) = program_parts::delete(self.work, self.snapshot, &plain)? else { return Ok(None) };
-        let found = changed_rows(&self.planned(&query)?, self.work.statement.is_for_program());
-        let Some(found) = found else { return Ok(None) };
-        let Some(returning) = self.returning(&table, returning)? else { return Ok(None) };
-        let delete = Delete { target: found.target, returning: returning.columns };
-        Ok(self.changed(Body::Delete(delete), "DELETE", returning.schema))
-    }
-
-    pub(super) fn update(&self, update: &ast::Update) -> Result<Option<StatementProgram>> {
-        let mut plain = update.clone();
-        let returning = plain.returning.take();
-        let Some((table, query)) = program_parts::update(self.work, self.snapshot, &plain)? else { return Ok(None) };
-        let found = changed_rows(&self.planned(&query)?, self.work.statement.is_for_program());
-        let Some(found) = found else { return Ok(None) };
+    /// Returns the rows of an `UPDATE`, and the values of the columns that change.
+    fn assigned_rows(&self, table: &TableDef, row: &NewRow, rows: BoundQuery) -> Result<Option<AssignedRows>> {
+        let Some(found) = changed_rows(&self.optimized(rows)?, false) else { return Ok(None) };
         let mut assignments = Vec::new();
-        for (column, value) in found.values.into_iter().enumerate() {
+        for (column, value) in row.columns.iter().enumerate() {
+            let Some(value) = source_value(value, &found.values) else { return Ok(None) };
             // The plan gives all columns of the row. A column that keeps its own value needs no assignment.
-            let itself = ScalarOp::Column(RowColumn { row: found.target.row, column });
-            if value.op != itself {
+            if value.op != ScalarOp::Column(RowColumn { row: found.target.row, column }) {
                 assignments.push((column, value));
             }
         }
         // A program changes one row after the other, so a key could be taken for a moment. SQL requires unique keys
         // only after all rows are changed, so the engine must run this statement.
-        if !found.is_point && assignments.iter().any(|(column, _)| is_unique(&table, *column)) {
-            return Ok(None);
-        }
-        let Some(checks) = self.checks(&table)? else { return Ok(None) };
-        let Some(returning) = self.returning(&table, returning)? else { return Ok(None) };
-        let update = Update { target: found.target, assignments, checks, returning: returning.columns };
-        Ok(self.changed(Body::Update(update), "UPDATE", returning.schema))
+        let takes_keys = !found.is_point && assignments.iter().any(|(column, _)| is_unique(table, *column));
+        Ok((!takes_keys).then_some((found.target, assignments)))
     }
 
-    pub(super) fn insert(&self, insert: &ast::Insert) -> Result<Option<StatementProgram>> {
-        let mut plain = insert.clone();
-        let (on, returning) = (plain.on.take(), plain.returning.take());
-        let Some(InsertedRows { table, rows, query }) = program_parts::insert(self.work, self.snapshot, &plain)? else {
-            return Ok(None);
-        };
-        let source = match query {
-            None => None,
-            Some(query) => match program::read(&self.planned(query)?) {
-                None => return Ok(None),
-                source => source,
-            },
-        };
-        let of_source = source.as_ref().map(ReadPlan::output).unwrap_or_default();
-        let mut scalars = Vec::with_capacity(rows.len());
+    fn query_rows(&self, table: &TableDef, row: &NewRow, query: BoundQuery) -> Result<Option<InsertedRows>> {
+        let Some(source) = program::read(&self.optimized(query)?) else { return Ok(None) };
+        let columns = source.output().into_iter().enumerate();
+        let columns: Vec<Scalar> = columns.map(|(number, kind)| Scalar::column(kind, 0, number)).collect();
         let mut sequences = Vec::new();
-        for (number, row) in rows.into_iter().enumerate() {
-            // The program asks sequences for their values in each run, so it needs to know their places.
-            let counted = row.iter().enumerate().filter_map(|(column, value)| match value {
-                InsertedValue::Sequence(sequence) => Some((number, column, *sequence)),
-                _ => None,
+        let mut scalars = Vec::with_capacity(row.columns.len());
+        for (column, value) in row.columns.iter().enumerate() {
+            scalars.push(match value {
+                ColumnValue::Sequence(sequence) => {
+                    sequences.push((0, column, *sequence));
+                    Some(null(&table.columns[column].kind))
+                }
+                value => source_value(value, &columns),
             });
-            sequences.extend(counted);
-            let Some(row) = self.inserted_row(&table, row, &of_source)? else { return Ok(None) };
-            scalars.push(row);
         }
-        let Some(checks) = self.checks(&table)? else { return Ok(None) };
-        let Some(returning) = self.returning(&table, returning)? else { return Ok(None) };
-        let on_conflict = match on {
-            None => None,
-            Some(on) => match self.on_conflict(&table, &on)? {
-                None => return Ok(None),
-                on_conflict => on_conflict,
-            },
-        };
-        let insert = Insert {
-            table: table.id,
-            rows: scalars,
-            source,
-            sequences,
-            on_conflict,
-            checks,
-            returning: returning.columns,
-        };
-        Ok(self.changed(Body::Insert(insert), "INSERT", returning.schema))
+        let row: Option<Vec<Scalar>> = scalars.into_iter().collect();
+        Ok(row.map(|row| InsertedRows { rows: vec![row], source: Some(source), sequences }))
     }
 
-    /// Binds expressions over rows of tables, each row under its own name.
-    fn bound(
+    fn value_rows(
         &self,
-        exprs: &[(&ast::Expr, Option<&DataType>)],
-        rows: &[(&str, &TableDef)],
-        clause: &'static str,
-    ) -> Result<BoundExprs> {
-        let scope: Vec<ExprColumn> = rows.iter().flat_map(|(name, table)| columns(name, table)).collect();
-        let catalog = ContextCatalog::new(self.context());
-        let spelling = |ident: &ast::Ident| self.work.statement.spellings().of(ident).to_owned();
-        let mut bound = binder::bind_exprs(exprs, &scope, clause, &catalog, &spelling, &self.kinds())?;
-        bound.set_null_parameters(&|parameter| self.is_null(parameter));
-        Ok(bound)
-    }
-
-    /// Binds `RETURNING items` over rows of the table.
-    fn returning(&self, table: &TableDef, items: Option<Vec<ast::SelectItem>>) -> Result<Option<Returning>> {
-        let Some(items) = items else { return Ok(Some(Returning::default())) };
-        if table.keyed.is_none() {
-            return Ok(None);
-        }
-        let catalog = ContextCatalog::new(self.context());
-        let spelling = |ident: &ast::Ident| self.work.statement.spellings().of(ident).to_owned();
-        let scope: Vec<ExprColumn> = columns(&lower(&table.name), table).collect();
-        let mut bound = binder::bind_items(&items, &scope, "RETURNING", &catalog, &spelling, &self.kinds())?;
-        bound.set_null_parameters(&|parameter| self.is_null(parameter));
-        let schema = schema_of(&bound);
-        Ok(computed_values(&bound, table).map(|columns| Returning { columns, schema: Some(schema) }))
-    }
-
-    fn on_conflict(&self, table: &TableDef, on: &ast::OnInsert) -> Result<Option<OnConflict>> {
-        let ast::OnInsert::OnConflict(ast::OnConflict { conflict_target, action }) = on else { return Ok(None) };
-        let target = program_parts::conflict_target(self.work, table, conflict_target.as_ref())?;
-        let action = match action {
-            ast::OnConflictAction::DoNothing => ConflictAction::Nothing,
-            ast::OnConflictAction::DoUpdate(update) => {
-                let assigned = program_parts::conflict_update(self.work, table, update)?;
-                let mut exprs: Vec<(&ast::Expr, Option<&DataType>)> =
-                    assigned.iter().map(|(_, expr)| (*expr, None)).collect();
-                exprs.extend(update.selection.iter().map(|condition| (condition, Some(&DataType::Boolean))));
-                let rows = [(&*lower(&table.name), table), ("excluded", table)];
-                let mut bound = self.bound(&exprs, &rows, "ON CONFLICT")?;
-                for ((column, _), expr) in assigned.iter().zip(&mut bound.exprs) {
-                    give_type(expr, &table.columns[*column].kind);
-                }
-                let Some(mut values) = values_of(&bound, &[table, table]) else { return Ok(None) };
-                // The assigned values come first, and the condition, if any, after them.
-                let conditions = values.split_off(assigned.len());
-                let assignments = assigned.into_iter().zip(values);
-                let assignments = assignments.map(|((column, _), value)| (column, value)).collect();
-                ConflictAction::Update { assignments, filter: Scalar::all_of(conditions) }
-            }
-        };
-        Ok(Some(OnConflict { target, action }))
-    }
-
-    /// Returns the values of one inserted row. A query that supplies values gives columns of the types `of_source`.
-    fn inserted_row(
-        &self,
+        binder: &WriteBinder<'_>,
         table: &TableDef,
-        row: Vec<InsertedValue>,
-        of_source: &[SqlType],
-    ) -> Result<Option<Vec<Scalar>>> {
-        let columns = row.iter().filter(|value| matches!(value, InsertedValue::Column(_))).count();
-        if columns != of_source.len() {
-            return Ok(None);
+        row: &NewRow,
+        values: &ValueRows<'_>,
+    ) -> Result<Option<InsertedRows>> {
+        let mut inserted = InsertedRows { rows: Vec::new(), source: None, sequences: Vec::new() };
+        for (number, given) in values.rows.iter().enumerate() {
+            let mut scalars = Vec::with_capacity(row.columns.len());
+            for (place, value) in row.columns.iter().enumerate() {
+                let column = &table.columns[place];
+                let cell = match value {
+                    ColumnValue::Source(input) => LiteralCell::of(&given[*input], &column.kind),
+                    _ => LiteralCell::Default,
+                };
+                let scalar = match (value, cell, table.identity(column.id)) {
+                    // The program asks sequences for their values in each run, so it needs to know their places.
+                    (_, LiteralCell::Default, Some(identity)) => {
+                        inserted.sequences.push((number, place, identity.sequence));
+                        Some(null(&column.kind))
+                    }
+                    (ColumnValue::Default(default), ..) => scalar_of(default, &column.kind),
+                    (_, LiteralCell::Default, None) => scalar_of(&binder.default(column)?, &column.kind),
+                    (_, cell, _) => self.cell(binder, cell, column)?,
+                };
+                let Some(scalar) = scalar else { return Ok(None) };
+                scalars.push(scalar);
+            }
+            inserted.rows.push(scalars);
         }
-        let mut scalars = Vec::with_capacity(row.len());
-        for (column, value) in row.into_iter().enumerate() {
-            let kind = &table.columns[column].kind;
-            let scalar = match value {
-                InsertedValue::Known(value) => known(value),
-                InsertedValue::Parameter(number) => self.parameter(number, kind),
-                InsertedValue::Column(number) => {
-                    of_source.get(number).map(|kind| Scalar::column(kind.clone(), 0, number))
-                }
-                InsertedValue::Sequence(_) => Some(Scalar::literal(kind.clone(), ScalarValue::Null)),
-                InsertedValue::Computed(expr) => {
-                    let mut bound = self.bound(&[(&*expr, None)], &[], "VALUES")?;
-                    bound.exprs.iter_mut().for_each(|expr| give_type(expr, kind));
-                    values_of(&bound, &[]).and_then(|mut values| values.pop())
-                }
-            };
-            let Some(scalar) = scalar else { return Ok(None) };
-            scalars.push(scalar);
-        }
-        Ok(Some(scalars))
+        Ok(Some(inserted))
+    }
+
+    /// Returns a value of a `VALUES` list that is not DEFAULT.
+    fn cell(&self, binder: &WriteBinder<'_>, cell: LiteralCell<'_>, column: &ColumnDef) -> Result<Option<Scalar>> {
+        Ok(match cell {
+            LiteralCell::Parameter(number) => self.parameter(number, &column.kind),
+            LiteralCell::Computed(expr) => {
+                let mut bound = binder.exprs(&[(expr, None)], &[], "VALUES")?;
+                let is_null = |parameter| self.is_null(parameter);
+                bound.exprs.iter_mut().for_each(|expr| set_null_parameters(expr, &is_null));
+                let value = bound.exprs.first().filter(|_| !bound.reads_clock);
+                value.and_then(|value| scalar_of(value, &column.kind))
+            }
+            // If the literal is wrong, the engine will find it too and name its place.
+            cell => cell.value(&column.kind, &column.name).ok().and_then(known),
+        })
     }
 
     fn parameter(&self, number: usize, kind: &SqlType) -> Option<Scalar> {
         match self.parameters.get(number)? {
             Some(given) => Some(Scalar::parameter(given.clone(), number)),
-            None => Some(Scalar::literal(kind.clone(), ScalarValue::Null)),
-        }
-    }
-
-    /// Returns the CHECK conditions of a table, over the columns of its rows.
-    fn checks(&self, table: &Arc<TableDef>) -> Result<Option<Vec<TableCheck>>> {
-        let Some(keyed) = table.keyed.as_ref().filter(|keyed| !keyed.checks.is_empty()) else {
-            return Ok(Some(Vec::new()));
-        };
-        let exprs = keyed.checks.iter().map(|check| program_parts::check(self.work, &check.sql));
-        let exprs: Vec<ast::Expr> = exprs.collect::<Result<_>>()?;
-        let wanted: Vec<_> = exprs.iter().map(|expr| (expr, Some(&DataType::Boolean))).collect();
-        let bound = self.bound(&wanted, &[(&lower(&table.name), table)], "CHECK")?;
-        let Some(conditions) = values_of(&bound, &[table]) else { return Ok(None) };
-        let checks = keyed.checks.iter().zip(conditions);
-        Ok(Some(checks.map(|(check, condition)| TableCheck { name: check.name.clone(), condition }).collect()))
-    }
-}
-
-/// Returns the columns of a table under a name.
-fn columns<'t>(name: &str, table: &'t TableDef) -> impl Iterator<Item = ExprColumn> + use<'t> {
-    let name = name.to_owned();
-    table.columns.iter().map(move |column| ExprColumn {
-        table: Some(name.clone()),
-        name: column.name.clone(),
-        kind: column.kind.arrow(),
-    })
-}
-
-/// Gives an expression without a type (which is NULL) the type of its column, because programs hold only values with
-/// SQL types.
-fn give_type(expr: &mut ScalarExpr, kind: &SqlType) {
-    if expr.kind == DataType::Null {
-        let value = std::mem::replace(expr, ScalarExpr::null(kind.arrow()));
-        if value.as_constant().is_none() {
-            *expr = value.cast(kind.arrow());
+            None => Some(null(kind)),
         }
     }
 }
 
-/// Returns expressions as program values, or `None` if they read the clock: a program outlives the transaction whose
-/// time it would keep.
-fn values_of(bound: &BoundExprs, rows: &[&TableDef]) -> Option<Vec<Scalar>> {
-    // A program is kept and run again later, when the time is different.
-    if bound.reads_clock { None } else { row_values(&bound.exprs, rows) }
+/// Returns the program that inserts one row of a table, whose columns are its parameters, with the conflict clause of
+/// `plan`. `values` are those of the statement's own parameters.
+pub(crate) fn insert_of_row(
+    table: &TableDef,
+    plan: &Write<BoundQuery>,
+    values: &[Constant],
+) -> Result<Option<StatementProgram>> {
+    let mut plan = Write { source: WriteSource::Values(1), ..plan.clone() };
+    let mut failed = Ok(());
+    plan.each_expr(&mut |expr| {
+        if let Err(error) = set_parameters(expr, values) {
+            failed = Err(error);
+        }
+    });
+    failed?;
+    if let Some(returning) = &mut plan.returning {
+        returning.set_parameters(values)?;
+    }
+    let on_conflict = plan.conflict.as_ref().and_then(|conflict| conflict_of(table, conflict));
+    let (Some(on_conflict), Some(after)) = (on_conflict, after_row(table, &plan)) else { return Ok(None) };
+    let AfterRow { checks, returning, schema } = after;
+    let parameters: Vec<SqlType> = table.columns.iter().map(|column| column.kind.clone()).collect();
+    let row = parameters.iter().enumerate().map(|(number, kind)| Scalar::parameter(kind.clone(), number)).collect();
+    let insert = Insert {
+        table: table.id,
+        rows: vec![row],
+        source: None,
+        sequences: Vec::new(),
+        on_conflict: Some(on_conflict),
+        checks,
+        returning,
+    };
+    Ok(Some(StatementProgram { program: Program { parameters, body: Body::Insert(insert) }, schema, tag: "INSERT" }))
+}
+
+fn after_row(table: &TableDef, plan: &Write<BoundQuery>) -> Option<AfterRow> {
+    let conditions = row_values(plan.checks.iter().map(|check| &check.condition), &[table])?;
+    let check = |(check, condition): (&WriteCheck, Scalar)| TableCheck { name: check.name.clone(), condition };
+    let checks = plan.checks.iter().zip(conditions).map(check).collect();
+    let Some(returning) = &plan.returning else { return Some(AfterRow { checks, returning: vec![], schema: None }) };
+    table.keyed.as_ref()?;
+    let schema = Some(schema_of(returning));
+    Some(AfterRow { checks, returning: computed_values(returning, table)?, schema })
+}
+
+fn conflict_of(table: &TableDef, conflict: &WriteConflict) -> Option<OnConflict> {
+    let WriteConflict { target, update } = conflict;
+    let action = match update {
+        None => ConflictAction::Nothing,
+        Some(ConflictAssignments { values, filter }) => {
+            let rows = [table, table];
+            let scalars = row_values(values.iter().map(|(_, value)| value), &rows)?;
+            let assignments = values.iter().map(|(column, _)| *column).zip(scalars).collect();
+            ConflictAction::Update { assignments, filter: Scalar::all_of(row_values(filter, &rows)?) }
+        }
+    };
+    Some(OnConflict { target: *target, action })
+}
+
+/// Returns the value of a column, where `source` has the values of the source's columns.
+fn source_value(value: &ColumnValue, source: &[Scalar]) -> Option<Scalar> {
+    match value {
+        ColumnValue::Source(number) => source.get(*number).cloned(),
+        ColumnValue::Default(expr) => row_values([expr], &[])?.pop(),
+        ColumnValue::Sequence(_) => None,
+    }
+}
+
+/// Returns an expression that reads no columns as a value for a column of the type `kind`.
+fn scalar_of(expr: &ScalarExpr, kind: &SqlType) -> Option<Scalar> {
+    let mut expr = expr.clone();
+    give_type(&mut expr, &kind.arrow());
+    row_values([&expr], &[])?.pop()
+}
+
+fn null(kind: &SqlType) -> Scalar {
+    Scalar::literal(kind.clone(), ScalarValue::Null)
 }
 
 /// Returns the only value of an array as a literal.

@@ -178,7 +178,7 @@ impl Session {
         match ran {
             // More rows than a program can hold. The program must not have changed anything, so the engine runs the
             // statement.
-            Err(error) if error.kind() == ErrorKind::Unsupported && !statement.is_for_program() => Ok(None),
+            Err(error) if error.kind() == ErrorKind::Unsupported => Ok(None),
             // A literal does not fit its type. We let the statement run again in the engine, whose error names the
             // place.
             Err(error) if parameters.is_empty() && is_of_a_value(error.kind()) => Ok(None),
@@ -200,7 +200,7 @@ impl Session {
         // A long text that was not prepared is usually an INSERT of many rows that never comes again. Keeping such
         // texts would fill the memory.
         let is_kept = origin == StatementOrigin::Prepared || statement.text().len() <= TEXT_BYTES_MAX;
-        if !is_kept && !statement.is_for_program() {
+        if !is_kept {
             return Ok(None);
         }
         let made_for = self.made_for(snapshot);
@@ -208,8 +208,7 @@ impl Session {
             KnownRun::Program(place) => Ok(Some(place)),
             KnownRun::NoProgram => Ok(None),
             KnownRun::Uncompiled { runs } => {
-                // Only programs can run some statements; those must be compiled at once.
-                let is_worth_it = origin == StatementOrigin::Prepared || runs > 1 || statement.is_for_program();
+                let is_worth_it = origin == StatementOrigin::Prepared || runs > 1;
                 if is_worth_it { self.compile(snapshot, statement, parameters) } else { Ok(None) }
             }
         }
@@ -229,11 +228,9 @@ impl Session {
             (None, open) => open.as_mut().expect(OPEN).transaction.view()?,
         };
         // The result is kept even if there is none, so that we do not compile again in every run.
-        let program = match self.work_on(statement, &[], |work| work.compiled_statement(&view, &kinds)) {
-            Err(error) if statement.is_for_program() => return Err(error),
-            // The engine runs the statement and reports the error.
-            compiled => compiled.unwrap_or_default(),
-        };
+        let compiled = self.work_on(statement, &[], |work| work.compiled_statement(&view, &kinds));
+        // After an error, the engine runs the statement and reports the error again.
+        let program = compiled.unwrap_or_default();
         let made_for = self.made_for(snapshot);
         Ok(self.statements.keep_program(statement, kinds, program, made_for))
     }

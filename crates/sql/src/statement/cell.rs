@@ -17,7 +17,7 @@ use rowmill_query::binder::type_name::sql_type;
 
 /// One value of a `VALUES` list.
 #[derive(Clone, Debug)]
-pub(super) enum LiteralCell<'a> {
+pub(crate) enum LiteralCell<'a> {
     Null,
     /// A text that the column's type parses.
     Text(Cow<'a, str>),
@@ -31,7 +31,7 @@ pub(super) enum LiteralCell<'a> {
 
 impl<'a> LiteralCell<'a> {
     /// Reads `expr` for a column of type `kind`.
-    pub(super) fn of(expr: &'a Expr, kind: &SqlType) -> LiteralCell<'a> {
+    pub(crate) fn of(expr: &'a Expr, kind: &SqlType) -> LiteralCell<'a> {
         match expr {
             Expr::Value(ValueWithSpan { value, .. }) => {
                 LiteralCell::of_value(value, kind).unwrap_or(LiteralCell::Computed(expr))
@@ -80,7 +80,7 @@ impl<'a> LiteralCell<'a> {
 
     /// Returns the value as one row of `column`. The caller must handle parameters, defaults and computed values
     /// itself.
-    pub(super) fn value(&self, kind: &SqlType, column: &str) -> Result<ArrayRef> {
+    pub(crate) fn value(&self, kind: &SqlType, column: &str) -> Result<ArrayRef> {
         match self {
             LiteralCell::Null => Ok(new_null_array(&kind.arrow(), 1)),
             LiteralCell::Text(text) => {

@@ -8,13 +8,15 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::DataType;
 use rowmill_base::{Error, ErrorKind, Result, SqlType};
+use rowmill_expr::evaluator::Evaluator;
 use rowmill_expr::text::writer::format_value;
-use rowmill_storage::{CheckDef, TableDef};
+use rowmill_plan::write::WriteCheck;
+use rowmill_storage::TableDef;
 use rowmill_txn::Transaction;
 use sqlparser::ast::Expr;
 
 use super::clause::unsupported;
-use super::row_expr::RowExpr;
+use super::row_expr::{RowExpr, evaluator};
 use crate::session::Work;
 use crate::walk::has_query;
 
@@ -49,31 +51,32 @@ pub(super) fn check(
     Ok(text)
 }
 
-/// Returns `CheckViolation` if a row of `rows`, which has the columns of `table`, fails one of its conditions.
-pub(super) fn verify(
-    work: &Work<'_>,
-    transaction: &mut Transaction,
-    table: &Arc<TableDef>,
-    rows: &RecordBatch,
-) -> Result<()> {
-    let Some(checks) = table.keyed.as_ref().map(|keyed| &keyed.checks).filter(|checks| !checks.is_empty()) else {
-        return Ok(());
-    };
-    for check in checks {
-        let condition =
-            RowExpr::of_text(work, transaction.view()?, &check.sql, Some(&DataType::Boolean), Some(table), "CHECK")?;
-        let met = condition.values(rows.columns(), rows.num_rows())?;
-        let met = met.as_boolean();
-        // An unknown condition counts as met, so only a valid `false` refuses the row.
-        if let Some(refused) = (0..rows.num_rows()).find(|row| met.is_valid(*row) && !met.value(*row)) {
-            return Err(violation(table, check, rows, refused));
-        }
+/// The conditions that the rows of a statement must meet, ready to be evaluated.
+#[derive(Debug, Default)]
+pub(super) struct RowChecks(Vec<(WriteCheck, Evaluator)>);
+
+impl RowChecks {
+    pub(super) fn new(work: &Work<'_>, checks: &[WriteCheck]) -> Result<RowChecks> {
+        let check = |check: &WriteCheck| Ok((check.clone(), evaluator(work, &check.condition)?));
+        checks.iter().map(check).collect::<Result<_>>().map(RowChecks)
     }
-    Ok(())
+
+    /// Returns `CheckViolation` if a row of `rows`, which has the columns of `table`, fails one of the conditions.
+    pub(super) fn verify(&self, table: &TableDef, rows: &RecordBatch) -> Result<()> {
+        for (check, condition) in &self.0 {
+            let met = condition.evaluate(rows.columns(), rows.num_rows())?;
+            let met = met.as_boolean();
+            // An unknown condition counts as met, so only a valid `false` refuses the row.
+            if let Some(refused) = (0..rows.num_rows()).find(|row| met.is_valid(*row) && !met.value(*row)) {
+                return Err(violation(table, check, rows, refused));
+            }
+        }
+        Ok(())
+    }
 }
 
-fn violation(table: &TableDef, check: &CheckDef, rows: &RecordBatch, row: usize) -> Error {
-    let CheckDef { name, sql } = check;
+fn violation(table: &TableDef, check: &WriteCheck, rows: &RecordBatch, row: usize) -> Error {
+    let WriteCheck { name, sql, condition: _ } = check;
     let value = |values: &ArrayRef| format_value(values, row).ok().flatten().unwrap_or_else(|| "NULL".into());
     let values = rows.columns().iter().map(value).collect::<Vec<String>>().join(", ");
     let mut shown: String = values.chars().take(SHOWN_CHARS_MAX).collect();

@@ -2,6 +2,8 @@
 
 use rowmill_base::{Error, ErrorKind, Result};
 
+use super::write::BoundWrite;
+use super::write::binder::WriteBinder;
 use super::{copy_from, copy_to};
 use crate::files::FileFormat;
 use crate::outcome::Outcome;
@@ -17,6 +19,11 @@ pub(crate) fn run(work: &mut Work<'_>, copy: &CopyStatement) -> Result<Outcome> 
         false => copy_to::run(work, source, path, options)?,
     };
     Ok(Outcome::Changed { tag: STATEMENT, rows })
+}
+
+/// Returns the plan of a `COPY ... FROM`.
+pub(crate) fn plan_of_load(binder: &WriteBinder<'_>, copy: &CopyStatement) -> Result<BoundWrite<'static>> {
+    copy_from::plan(binder, &copy.source, &copy.path, &copy.options)
 }
 
 /// Returns an option as a name and a text. A switch without a value has the empty text. The bare name of a format

@@ -9,14 +9,17 @@ use std::time::{Duration, Instant};
 
 use arrow::array::ArrayRef;
 use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_plan::write::{ColumnValue, NewRow, WriteAction, WriteSource};
 use rowmill_storage::{BlockSource, TableDef};
 use rowmill_txn::Transaction;
 
-use super::copy::{check_once, option_text};
-use super::default_value::DefaultValue;
+use super::copy::{STATEMENT, check_once, option_text};
+use super::default_value::{DefaultValue, default_of};
 use super::reject_table::{self, RejectTable};
-use super::relation;
-use super::row_sink::{ColumnSource, RowSink, default_of, targets};
+use super::row_sink::ColumnSource;
+use super::write::BoundWrite;
+use super::write::binder::WriteBinder;
+use super::write::executor::WriteExecutor;
 use crate::files::{FileSet, OnError, ParquetBlock, ParquetBlocks, ReadOptions, TargetColumn, unknown_option};
 use crate::names::qualified;
 use crate::outcome::{Progress, ProgressFn};
@@ -25,31 +28,51 @@ use crate::session::Work;
 
 /// Loads the files. Returns the number of rows that they gave.
 pub(super) fn run(work: &mut Work<'_>, source: &CopySource, path: &str, options: &[CopyOption]) -> Result<u64> {
-    let CopySource::Table { name, columns } = source else {
-        return Err(Error::internal("the parser reads a query only in front of TO"));
-    };
     let mut options = CopyFromOptions::read(options)?;
     options.read.cancel = work.cancel.clone();
-    let name = qualified(name, work.statement.spellings())?;
     work.write(|work, transaction| {
         let view = transaction.view()?;
-        let table = relation::table(view.catalog(), &name)?;
-        let targets = match columns.as_slice() {
-            [] => (0..table.columns.len()).collect(),
-            names => targets(&table, names.iter().map(|name| work.statement.spell(name)))?,
-        };
+        let binder = WriteBinder::new(work, &view, &[]);
+        let target = CopyTarget::of(&binder, source)?;
         // The reject table is opened first, so that a wrong one fails before any row is loaded.
         let rejects = match &options.reject_table {
             Some(name) => Some(reject_table::open(work, transaction, name)?),
             None => None,
         };
-        let files = FileSet::open(path, &options.read)?;
+        let (files, load) = Load::bind(&binder, target, path, &options)?;
         for notice in files.notices() {
             work.notice(notice);
         }
-        let load = Load::new(work, &table, &targets, &files)?;
-        load.run(work, transaction, rejects, &options)
+        load.run(work, transaction, &files, rejects, &options)
     })
+}
+
+/// Returns the plan of the statement, for EXPLAIN.
+pub(super) fn plan(
+    binder: &WriteBinder<'_>,
+    source: &CopySource,
+    path: &str,
+    options: &[CopyOption],
+) -> Result<BoundWrite<'static>> {
+    let options = CopyFromOptions::read(options)?;
+    Ok(Load::bind(binder, CopyTarget::of(binder, source)?, path, &options)?.1.write)
+}
+
+/// The table that the files are loaded into, and the columns that the statement names.
+struct CopyTarget {
+    table: Arc<TableDef>,
+    columns: Vec<usize>,
+}
+
+impl CopyTarget {
+    fn of(binder: &WriteBinder<'_>, source: &CopySource) -> Result<CopyTarget> {
+        let CopySource::Table { name, columns } = source else {
+            return Err(Error::internal("the parser reads a query only in front of TO"));
+        };
+        let table = binder.table(&qualified(name, binder.work.statement.spellings())?)?;
+        let columns = binder.targets(&table, &columns.iter().collect::<Vec<_>>())?;
+        Ok(CopyTarget { table, columns })
+    }
 }
 
 /// The options of `COPY ... FROM`.
@@ -95,122 +118,143 @@ fn with_reject_table(name: &str, error: Error) -> Error {
     unknown_option(name, &known)
 }
 
-/// A table, the files to load into it, and the source of each of its columns.
-struct Load<'a> {
-    table: &'a Arc<TableDef>,
-    files: &'a FileSet,
-    /// The columns that the files fill.
+/// The plan of a load, and the columns that the files fill.
+struct Load {
+    write: BoundWrite<'static>,
     columns: Vec<TargetColumn>,
-    sources: Vec<ColumnSource>,
 }
 
-impl<'a> Load<'a> {
-    fn new(work: &Work<'_>, table: &'a Arc<TableDef>, targets: &[usize], files: &'a FileSet) -> Result<Self> {
-        let mut load = Load { table, files, columns: Vec::new(), sources: Vec::new() };
+impl Load {
+    fn bind(
+        binder: &WriteBinder<'_>,
+        target: CopyTarget,
+        path: &str,
+        options: &CopyFromOptions,
+    ) -> Result<(FileSet, Load)> {
+        let CopyTarget { table, columns: targets } = target;
+        let files = FileSet::open(path, &options.read)?;
+        let mut columns = Vec::new();
+        let mut row = NewRow { columns: Vec::new(), assigned: targets.clone() };
         let mut inputs = vec![None; table.columns.len()];
         for target in targets {
-            let column = &table.columns[*target];
-            let default = default_of(work, column)?;
+            let column = &table.columns[target];
+            let default = default_of(binder.work, column)?;
             // A constant default can fill gaps of the file here. A volatile one must give each row its own value, so it
             // is evaluated when rows are written.
-            if default.is_volatile() && !load.has(&column.name) {
+            if default.is_volatile() && !has(&files, &column.name) {
                 continue;
             }
-            inputs[*target] = Some(load.columns.len());
-            load.columns.push(target_column(column, &default)?);
+            inputs[target] = Some(columns.len());
+            columns.push(target_column(column, &default)?);
         }
         for (column, input) in table.columns.iter().zip(inputs) {
-            load.sources.push(match input {
-                Some(input) => ColumnSource::Input(input),
-                None => ColumnSource::absent(work, table, column)?,
+            row.columns.push(match input {
+                Some(input) => ColumnValue::Source(input),
+                None => binder.absent(&table, column)?,
             });
         }
-        Ok(load)
-    }
-
-    /// Whether the files have a column of this name.
-    fn has(&self, name: &str) -> bool {
-        let name = name.to_lowercase();
-        self.files.columns().iter().any(|column| column.name.to_lowercase() == name)
+        let source = WriteSource::Files(path.to_owned());
+        let write = binder.plan(STATEMENT, table, source, vec![WriteAction::Insert(row)], None)?;
+        Ok((files, Load { write, columns }))
     }
 
     fn run(
         self,
         work: &mut Work<'_>,
         transaction: &mut Transaction,
+        files: &FileSet,
         rejects: Option<RejectTable>,
         options: &CopyFromOptions,
     ) -> Result<u64> {
+        let Load { write: BoundWrite { tag, table, plan, .. }, columns } = self;
         // A keyed table stores each row at its key, so it cannot take whole blocks.
-        let blocks = match &self.table.keyed {
+        let blocks = match &table.keyed {
             Some(_) => None,
-            None => self.files.parquet_blocks(&self.columns)?,
+            None => files.parquet_blocks(&columns)?,
         };
+        let mut load = RunningLoad { executor: WriteExecutor::new(work, tag, table, &plan)?, files };
         match blocks {
-            Some(blocks) => self.run_blocks(work, transaction, blocks),
-            None => self.run_batches(work, transaction, rejects, options),
+            Some(blocks) => load.run_blocks(work, transaction, blocks),
+            None => load.run_batches(work, transaction, &columns, rejects, options),
         }
     }
+}
 
+/// A load that writes.
+struct RunningLoad<'a> {
+    executor: WriteExecutor,
+    files: &'a FileSet,
+}
+
+impl RunningLoad<'_> {
     fn run_batches(
-        self,
+        &mut self,
         work: &mut Work<'_>,
         transaction: &mut Transaction,
+        columns: &[TargetColumn],
         mut rejects: Option<RejectTable>,
         options: &CopyFromOptions,
     ) -> Result<u64> {
         let threads = work.settings().number("threads") as usize;
         let skipped = reject_table::Skipped::new(rejects.is_some());
         let sink = (options.read.on_error == OnError::Skip).then(|| skipped.sink());
-        let batches = self.files.batches(&self.columns, threads, sink)?;
+        let batches = self.files.batches(columns, threads, sink)?;
         let read = batches.progress();
         let mut report = Report::new(work);
-        let mut rows = RowSink::new(Arc::clone(self.table), self.sources);
         for batch in batches {
             work.cancel.check()?;
-            rows.write(work, transaction, &batch?)?;
+            let batch = batch?;
+            self.executor.insert(transaction, batch.columns(), batch.num_rows())?;
             if let Some(table) = &mut rejects {
-                table.write(work, transaction, skipped.take())?;
+                table.write(transaction, skipped.take())?;
             }
-            let (done, total) = (read.bytes_read(), self.files.bytes());
-            report.make(rows.rows(), self.files.rows().or_else(|| rows_total(rows.rows(), done, total)));
+            let (rows, done, total) = (self.executor.changed(), read.bytes_read(), self.files.bytes());
+            report.make(rows, self.files.rows().or_else(|| rows_total(rows, done, total)));
         }
         if let Some(table) = &mut rejects {
-            table.write(work, transaction, skipped.take())?;
+            table.write(transaction, skipped.take())?;
         }
         // All batches are read, so the number of skipped lines is final.
         if let Some(notice) = skipped.notice(options.reject_table.as_deref()) {
             work.notice(notice);
         }
-        Ok(rows.rows())
+        Ok(self.executor.changed())
     }
 
-    fn run_blocks(self, work: &mut Work<'_>, transaction: &mut Transaction, mut blocks: ParquetBlocks) -> Result<u64> {
+    fn run_blocks(
+        &mut self,
+        work: &mut Work<'_>,
+        transaction: &mut Transaction,
+        mut blocks: ParquetBlocks,
+    ) -> Result<u64> {
         let settings = work.engine().settings();
         let rows_per_block = settings.number("rows_per_block") as usize;
         let small_block_rows = settings.number("small_block_rows") as usize;
         let mut report = Report::new(work);
         let total = blocks.rows();
         let mut rows_done = 0;
-        let mut rest = None;
         while let Some(block) = blocks.next_block(rows_per_block) {
             work.cancel.check()?;
             // A small last block goes to the open run, where later rows join it; as a block of its own it would stay
             // small.
             if block.rows() < rows_per_block && block.rows() <= small_block_rows {
-                rest = Some(block);
+                let rest = block.batch()?;
+                self.executor.insert(transaction, rest.columns(), rest.num_rows())?;
                 break;
             }
             rows_done += block.rows() as u64;
-            transaction.insert_block(self.table.id, &TableBlock { block, sources: &self.sources })?;
+            let sources = self.executor.inserted()?.sources();
+            transaction.insert_block(self.executor.table().id, &TableBlock { block, sources })?;
             report.make(rows_done, Some(total));
         }
-        let mut sink = RowSink::new(Arc::clone(self.table), self.sources);
-        if let Some(block) = rest {
-            sink.write(work, transaction, &block.batch()?)?;
-        }
-        Ok(rows_done + sink.rows())
+        Ok(rows_done + self.executor.changed())
     }
+}
+
+/// Whether the files have a column of this name.
+fn has(files: &FileSet, name: &str) -> bool {
+    let name = name.to_lowercase();
+    files.columns().iter().any(|column| column.name.to_lowercase() == name)
 }
 
 fn target_column(column: &rowmill_storage::ColumnDef, default: &DefaultValue) -> Result<TargetColumn> {

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use rowmill_base::{Error, ErrorKind, Result, SchemaId, SqlType};
+use rowmill_plan::write::{WriteAction, WriteSource};
 use rowmill_storage::TableDef;
 use rowmill_txn::{ColumnSpec, Transaction};
 use sqlparser::ast::{ColumnDef, CreateTable, CreateTableOptions, DataType, HiveDistributionStyle, Query};
@@ -15,10 +16,12 @@ use super::column_spec::{check_distinct, check_name, column_spec, spec_with_opti
 use super::dependents::Dependents;
 use super::key_clauses::{KeyClauses, def_of};
 use super::relation::{self, NamedRelation, RelationId, RelationKind, written};
-use super::row_sink::{ColumnSource, RowSink};
 use super::sequence::add_identities;
+use super::write::binder::WriteBinder;
+use super::write::executor::WriteExecutor;
 use crate::names::{QualifiedName, qualified};
 use crate::outcome::{Outcome, RowStream};
+use crate::query::kinds_of;
 use crate::session::Work;
 
 pub(super) const STATEMENT: &str = "CREATE TABLE";
@@ -68,14 +71,21 @@ fn create_from(
         return Ok(Outcome::Done { tag: STATEMENT });
     };
     // The query may read the table that OR REPLACE drops, so we must plan it before the drop.
-    let rows = work.rows(transaction.view()?, query)?;
+    let view = transaction.view()?;
+    let kinds = kinds_of(work.params);
+    let bound = work.with_planning_room(|| WriteBinder::new(work, &view, &kinds).query(query))?;
+    let rows = work.rows_of(view, bound.clone())?;
     let columns = columns_of_query(work, definition, &rows)?;
-    let sources = (0..columns.len()).map(ColumnSource::Input).collect();
+    let all: Vec<usize> = (0..columns.len()).collect();
     let table = place.create(work, transaction, columns, definition)?;
     // The rows are pulled only now, after the table exists.
-    let mut sink = RowSink::new(table, sources);
-    sink.write_all(work, transaction, rows)?;
-    Ok(Outcome::Changed { tag: STATEMENT, rows: sink.rows() })
+    let view = transaction.view()?;
+    let binder = WriteBinder::new(work, &view, &kinds);
+    let action = WriteAction::Insert(binder.row_of(&table, &all)?);
+    let write = binder.plan(STATEMENT, table, WriteSource::Query(bound), vec![action], None)?;
+    let mut executor = WriteExecutor::new(work, write.tag, write.table, &write.plan)?;
+    executor.insert_all(work, transaction, rows)?;
+    executor.finish(work, transaction, None)
 }
 
 /// The place of the new table.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, UInt32Array, new_null_array};
 use arrow::compute::take;
 use rowmill_base::{Error, ErrorKind, Result, SqlType};
+use rowmill_plan::ScalarExpr;
 use rowmill_storage::ColumnDef;
 use sqlparser::ast::Expr;
 
@@ -30,7 +31,7 @@ pub(super) fn check(work: &Work<'_>, expr: &Expr, column: &str, kind: &SqlType) 
         return Err(unsupported("DEFAULT", "a subquery").hint("a default can use literals, operators and functions"));
     }
     let text = expr.to_string();
-    match DefaultValue::literal_or_computed(work, expr, column, kind) {
+    match literal_or_computed(work, expr, column, kind) {
         Ok(_) => Ok(text),
         Err(error) if error.kind() == ErrorKind::Grouping => {
             let what = format!("{text} cannot be a default: {}", error.message());
@@ -61,29 +62,26 @@ enum ComputedDefault {
 }
 
 impl DefaultValue {
-    /// Returns NULL, the default of a column that declares none.
-    pub(super) fn null(column: &str, kind: &SqlType) -> Self {
-        let value = ComputedDefault::Same(new_null_array(&kind.arrow(), 1));
-        DefaultValue { column: column.into(), kind: kind.clone(), value }
+    /// Prepares the bound default `expr` of a column.
+    pub(super) fn new(work: &Work<'_>, expr: &ScalarExpr, column: &ColumnDef) -> Result<Self> {
+        let (name, kind) = (&column.name, &column.kind);
+        let value = match expr.as_constant() {
+            Some(value) => ComputedDefault::Same(assign(value.array(), kind, name)?),
+            None => evaluate(RowExpr::new(work, expr.clone())?, kind, name)?,
+        };
+        Ok(DefaultValue { column: name.clone(), kind: kind.clone(), value })
     }
 
     /// Reads the default with the text `text`.
     pub(super) fn of(work: &Work<'_>, text: &str, column: &str, kind: &SqlType) -> Result<Self> {
         // Parsing and dropping the tree both need the stack, so both happen inside of `read`.
-        let read = || DefaultValue::literal_or_computed(work, &sql_text::expr(text, work.settings())?, column, kind);
+        let read = || literal_or_computed(work, &sql_text::expr(text, work.settings())?, column, kind);
         let value = match text.len() <= SHORT_TEXT_BYTES {
             true => read()?,
             // The tree of a long text may be deep.
             false => with_room(work.statement.room_bytes(), read)?,
         };
         Ok(DefaultValue { column: column.into(), kind: kind.clone(), value })
-    }
-
-    fn literal_or_computed(work: &Work<'_>, expr: &Expr, column: &str, kind: &SqlType) -> Result<ComputedDefault> {
-        match literal(expr, kind, column)? {
-            Some(value) => Ok(ComputedDefault::Same(value)),
-            None => evaluate(work, expr, kind, column),
-        }
     }
 
     /// Whether the default gives every row its own value.
@@ -99,6 +97,18 @@ impl DefaultValue {
                 .map_err(|error| Error::internal(format!("one value is repeated: {error}"))),
             ComputedDefault::PerRow(_) if rows == 0 => Ok(new_null_array(&self.kind.arrow(), 0)),
             ComputedDefault::PerRow(expr) => assign(&expr.values(&[], rows)?, &self.kind, &self.column),
+        }
+    }
+}
+
+/// Returns the default of a column, or NULL if it declares none.
+pub(super) fn default_of(work: &Work<'_>, column: &ColumnDef) -> Result<DefaultValue> {
+    let (name, kind) = (&column.name, &column.kind);
+    match &column.default {
+        Some(text) => DefaultValue::of(work, text, name, kind),
+        None => {
+            let value = ComputedDefault::Same(new_null_array(&kind.arrow(), 1));
+            Ok(DefaultValue { column: name.clone(), kind: kind.clone(), value })
         }
     }
 }
@@ -124,10 +134,16 @@ fn literal(expr: &Expr, kind: &SqlType, column: &str) -> Result<Option<ArrayRef>
     }
 }
 
+fn literal_or_computed(work: &Work<'_>, expr: &Expr, column: &str, kind: &SqlType) -> Result<ComputedDefault> {
+    match literal(expr, kind, column)? {
+        Some(value) => Ok(ComputedDefault::Same(value)),
+        // A default reads no table, so the last commit serves as well as the transaction's view.
+        None => evaluate(RowExpr::bind(work, work.engine().snapshot()?, expr, None, None, "DEFAULT")?, kind, column),
+    }
+}
+
 /// Evaluates an expression once. A volatile one is kept, so that it can be evaluated for every row.
-fn evaluate(work: &Work<'_>, expr: &Expr, kind: &SqlType, column: &str) -> Result<ComputedDefault> {
-    // A default reads no table, so the last commit serves as well as the transaction's view.
-    let bound = RowExpr::bind(work, work.engine().snapshot()?, expr, None, None, "DEFAULT")?;
+fn evaluate(bound: RowExpr, kind: &SqlType, column: &str) -> Result<ComputedDefault> {
     // We evaluate a volatile expression too, so that a type or value that cannot be stored is found before any row is
     // written.
     let value = assign(&bound.values(&[], 1)?, kind, column)?;

@@ -4,107 +4,136 @@
 //! `VALUES` list reaches the planner only if a value must be computed: we read its literals and parameters column by
 //! column, as the column's type. A prepared `INSERT ... VALUES ($1, $2)` takes the same path.
 
-use std::sync::Arc;
-
 use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_plan::write::{WriteAction, WriteSource};
+use rowmill_query::binder::BoundQuery;
 use rowmill_storage::{ColumnDef, TableDef};
-use rowmill_txn::Transaction;
-use sqlparser::ast::{Ident, Insert, ObjectName, Query, SetExpr, TableObject, Values};
+use sqlparser::ast::{self, Ident, Insert, ObjectName, Query, SetExpr, TableObject, Values, With};
 
 use super::cell::LiteralCell;
 use super::clause::{refuse, unsupported};
-use super::conflict_rows;
-use super::relation;
-use super::returning::Returning;
-use super::row_sink::{self, RowSink, targets};
-use super::value_rows;
-use crate::names::{QualifiedName, identifiers, qualified};
-use crate::outcome::{Outcome, RowStream};
-use crate::session::Work;
+use super::row_sink;
+use super::write::binder::WriteBinder;
+use super::write::{BoundWrite, ValueRows};
+use crate::names::{identifiers, qualified};
 
 const STATEMENT: &str = "INSERT";
 
-/// The parts of the syntax tree that we execute. All others were refused.
-pub(super) struct InsertDefinition<'a> {
-    pub(super) table: QualifiedName,
-    pub(super) columns: Vec<&'a Ident>,
-    pub(super) source: InsertSource<'a>,
-    /// Whether it has an ON CONFLICT clause.
-    has_conflict: bool,
-    returning: Option<Returning<'a>>,
-}
+/// A row of a `VALUES` list.
+type RowSyntax<'s> = &'s [ast::Expr];
 
-pub(super) enum InsertSource<'a> {
-    Values(&'a Values),
-    Query(&'a Query),
-    /// `DEFAULT VALUES`
-    Defaults,
-}
-
-pub(crate) fn run(work: &mut Work<'_>, insert: &Insert) -> Result<Outcome> {
-    let definition = definition(work, insert)?;
-    work.write(|work, transaction| {
-        let view = transaction.view()?;
-        let table = relation::table(view.catalog(), &definition.table)?;
-        let targets = match definition.columns.as_slice() {
-            [] => (0..table.columns.len()).collect(),
-            names => targets(&table, names.iter().map(|name| work.statement.spell(name)))?,
+impl WriteBinder<'_> {
+    /// Binds an `INSERT`. Refuses the clauses that we do not execute.
+    pub(super) fn insert<'s>(&self, with: Option<&'s With>, insert: &'s Insert) -> Result<BoundWrite<'s>> {
+        let Insert {
+            insert_token: _,
+            optimizer_hints,
+            or,
+            ignore,
+            // Both words are optional and mean nothing.
+            into: _,
+            has_table_keyword: _,
+            table,
+            table_alias,
+            columns,
+            overwrite,
+            source,
+            assignments,
+            partitioned,
+            after_columns,
+            on,
+            returning,
+            output,
+            replace_into,
+            priority,
+            insert_alias,
+            settings,
+            format_clause,
+            multi_table_insert_type,
+            multi_table_into_clauses,
+            multi_table_when_clauses,
+            multi_table_else_clause,
+        } = insert;
+        let multi_table = multi_table_insert_type.is_some()
+            || !multi_table_into_clauses.is_empty()
+            || !multi_table_when_clauses.is_empty()
+            || multi_table_else_clause.is_some();
+        let clauses = [
+            (!optimizer_hints.is_empty(), "an optimizer hint"),
+            (or.is_some(), "OR"),
+            (*ignore, "IGNORE"),
+            (*overwrite, "OVERWRITE"),
+            (!assignments.is_empty(), "SET"),
+            (partitioned.is_some() || !after_columns.is_empty(), "PARTITION"),
+            (output.is_some(), "OUTPUT"),
+            (*replace_into, "REPLACE"),
+            (priority.is_some(), "a priority"),
+            (insert_alias.is_some(), "an alias of the row"),
+            (settings.is_some(), "SETTINGS"),
+            (format_clause.is_some(), "FORMAT"),
+            (multi_table, "several tables"),
+        ];
+        refuse(STATEMENT, clauses)?;
+        let TableObject::TableName(name) = table else {
+            return Err(unsupported(STATEMENT, "a target that is not a table"));
         };
-        // Only a program can handle conflicts row by row.
-        if definition.has_conflict {
-            let InsertSource::Query(query) = definition.source else { return Err(conflict_rows::too_much()) };
-            return conflict_rows::insert(work, transaction, &table, &targets, query, insert);
+        let name = qualified(name, self.work.statement.spellings())?;
+        let table = self.table(&name)?;
+        let alias = table_alias.as_ref().map_or(&*name.name, |alias| &*alias.alias.value);
+        let names = columns.iter().map(|name| column_name(STATEMENT, name)).collect::<Result<Vec<&Ident>>>()?;
+        let (source, targets, values) = self.inserted_rows(&table, &names, with, source.as_deref())?;
+        let row = self.row_of(&table, &targets)?;
+        let conflict = on.as_ref().map(|on| self.on_conflict(&table, alias, on)).transpose()?;
+        let returning = self.returning(&table, alias, returning.as_deref())?;
+        let write = self.plan(STATEMENT, table, source, vec![WriteAction::Insert(row)], returning)?;
+        Ok(self.insertion(write, conflict, values.map(|rows| ValueRows { targets, rows })))
+    }
+
+    /// Returns the source of the rows, the columns that it has values for, and the rows of a `VALUES` list.
+    fn inserted_rows<'s>(
+        &self,
+        table: &TableDef,
+        names: &[&Ident],
+        with: Option<&With>,
+        source: Option<&'s Query>,
+    ) -> Result<(WriteSource<BoundQuery>, Vec<usize>, Option<Vec<RowSyntax<'s>>>)> {
+        // DEFAULT VALUES is one row without values.
+        let Some(query) = source else { return Ok((WriteSource::Values(1), Vec::new(), Some(vec![&[]]))) };
+        let targets = self.targets(table, names)?;
+        if let Some(values) = plain_values(query).filter(|_| with.is_none()) {
+            let rows = value_rows(table, &targets, values)?;
+            return Ok((WriteSource::Values(rows.len()), targets, Some(rows)));
         }
-        let mut sink = match definition.source {
-            InsertSource::Defaults => RowSink::for_targets(work, &table, &[])?,
-            _ => RowSink::for_targets(work, &table, &targets)?,
-        };
-        if definition.returning.is_some() {
-            sink.keep_written();
-        }
-        match definition.source {
-            InsertSource::Defaults => sink.write_columns(work, transaction, &[], 1)?,
-            InsertSource::Values(values) => {
-                for row in &values.rows {
-                    check_width(&table, &targets, row.content.len())?;
-                }
-                // DEFAULT is allowed for a generated column, but only if every row says so.
-                check_generated(&table, &targets, |place, column| {
-                    values
-                        .rows
-                        .iter()
-                        .all(|row| matches!(LiteralCell::of(&row.content[place], &column.kind), LiteralCell::Default))
-                })?;
-                value_rows::insert(work, transaction, &mut sink, &table, &targets, values)?;
-            }
-            InsertSource::Query(query) => {
-                let rows = query_rows(work, transaction, &table, &targets, query)?;
-                sink.write_all(work, transaction, rows)?;
-            }
-        }
-        match definition.returning {
-            None => Ok(Outcome::Changed { tag: STATEMENT, rows: sink.rows() }),
-            Some(returning) => {
-                let alias = Ident::with_quote('"', &definition.table.name);
-                returning.outcome(work, transaction, &table, alias, &sink.take_written())
-            }
-        }
-    })
+        // A query gives every target a value, so none of them may be generated.
+        check_generated(table, &targets, |_, _| false)?;
+        let query = self.query(&with_outer(with, query)?)?;
+        check_width(table, &targets, query.query.output.len())?;
+        Ok((WriteSource::Query(query), targets, None))
+    }
 }
 
-/// Runs the query of an INSERT. Its rows go to the columns `targets`.
-pub(super) fn query_rows(
-    work: &Work<'_>,
-    transaction: &mut Transaction,
-    table: &Arc<TableDef>,
-    targets: &[usize],
-    query: &Query,
-) -> Result<RowStream> {
-    // A query gives every target a value, so none of them may be generated.
-    check_generated(table, targets, |_, _| false)?;
-    let rows = work.rows(transaction.view()?, query)?;
-    check_width(table, targets, rows.schema().fields().len())?;
+/// Returns the rows of a `VALUES` list, whose values must fit the columns `targets`.
+fn value_rows<'s>(table: &TableDef, targets: &[usize], values: &'s Values) -> Result<Vec<RowSyntax<'s>>> {
+    let Values { explicit_row: _, value_keyword: _, rows } = values;
+    let rows: Vec<RowSyntax<'s>> = rows.iter().map(|row| row.content.as_slice()).collect();
+    rows.iter().try_for_each(|row| check_width(table, targets, row.len()))?;
+    // DEFAULT is allowed for a generated column, but only if every row says so.
+    check_generated(table, targets, |place, column| {
+        rows.iter().all(|row| matches!(LiteralCell::of(&row[place], &column.kind), LiteralCell::Default))
+    })?;
     Ok(rows)
+}
+
+/// Returns the query with the names of a `WITH` clause before the statement, which its own clause may hide.
+fn with_outer(with: Option<&With>, query: &Query) -> Result<Query> {
+    let mut query = query.clone();
+    if let Some(outer) = with {
+        match &mut query.with {
+            None => query.with = Some(outer.clone()),
+            Some(_) => return Err(unsupported(STATEMENT, "WITH both before the statement and in its query")),
+        }
+    }
+    Ok(query)
 }
 
 /// Refuses values for a column that only its sequence may fill.
@@ -135,77 +164,11 @@ pub(super) fn check_width(table: &TableDef, targets: &[usize], found: usize) -> 
     Err(if names.len() <= 20 { error.hint(format!("the columns are {}", names.join(", "))) } else { error })
 }
 
-/// Destructures the syntax tree and refuses the clauses that we do not execute.
-pub(super) fn definition<'a>(work: &Work<'_>, insert: &'a Insert) -> Result<InsertDefinition<'a>> {
-    let Insert {
-        insert_token: _,
-        optimizer_hints,
-        or,
-        ignore,
-        // Both words are optional and mean nothing.
-        into: _,
-        has_table_keyword: _,
-        table,
-        table_alias,
-        columns,
-        overwrite,
-        source,
-        assignments,
-        partitioned,
-        after_columns,
-        on,
-        returning,
-        output,
-        replace_into,
-        priority,
-        insert_alias,
-        settings,
-        format_clause,
-        multi_table_insert_type,
-        multi_table_into_clauses,
-        multi_table_when_clauses,
-        multi_table_else_clause,
-    } = insert;
-    let multi_table = multi_table_insert_type.is_some()
-        || !multi_table_into_clauses.is_empty()
-        || !multi_table_when_clauses.is_empty()
-        || multi_table_else_clause.is_some();
-    let clauses = [
-        (!optimizer_hints.is_empty(), "an optimizer hint"),
-        (or.is_some(), "OR"),
-        (*ignore, "IGNORE"),
-        (table_alias.is_some(), "an alias of the table"),
-        (*overwrite, "OVERWRITE"),
-        (!assignments.is_empty(), "SET"),
-        (partitioned.is_some() || !after_columns.is_empty(), "PARTITION"),
-        (output.is_some(), "OUTPUT"),
-        (*replace_into, "REPLACE"),
-        (priority.is_some(), "a priority"),
-        (insert_alias.is_some(), "an alias of the row"),
-        (settings.is_some(), "SETTINGS"),
-        (format_clause.is_some(), "FORMAT"),
-        (multi_table, "several tables"),
-    ];
-    refuse(STATEMENT, clauses)?;
-    let TableObject::TableName(name) = table else {
-        return Err(unsupported(STATEMENT, "a target that is not a table"));
-    };
-    Ok(InsertDefinition {
-        table: qualified(name, work.statement.spellings())?,
-        columns: columns.iter().map(column_name).collect::<Result<_>>()?,
-        has_conflict: on.is_some(),
-        returning: returning.as_deref().map(Returning),
-        source: match source.as_deref() {
-            None => InsertSource::Defaults,
-            Some(query) => plain_values(query).map_or(InsertSource::Query(query), InsertSource::Values),
-        },
-    })
-}
-
-fn column_name(name: &ObjectName) -> Result<&Ident> {
+/// Reads the name of a column of the table.
+pub(super) fn column_name<'s>(statement: &str, name: &'s ObjectName) -> Result<&'s Ident> {
     match identifiers(name)?.as_slice() {
         [only] => Ok(only),
-        _ => Err(unsupported(STATEMENT, &format!("\"{name}\" as a target, a part of a column,"))),
+        _ => Err(unsupported(statement, &format!("\"{name}\" as a target, a part of a column,"))),
     }
 }
 

@@ -5,13 +5,15 @@
 
 use arrow::array::Array;
 use rowmill_base::{Error, Result};
-use sqlparser::ast::{Query, SelectItem, SetExpr};
+use sqlparser::ast::{Query, SetExpr};
 
 use super::clause::unsupported;
-use super::keyed_change::as_keys;
 use super::relation;
-use super::row_query::ChangedTable;
+use super::target_table::TargetTable;
+use super::write::binder::WriteBinder;
+use super::write::keys::as_keys;
 use crate::outcome::Outcome;
+use crate::query::kinds_of;
 use crate::session::Work;
 
 const STATEMENT: &str = "FOR UPDATE and FOR SHARE";
@@ -20,19 +22,19 @@ pub(crate) fn run(work: &mut Work<'_>, query: &Query) -> Result<Outcome> {
     let view = work.view()?;
     let SetExpr::Select(select) = &*query.body else { return Err(Error::internal("only a SELECT locks rows")) };
     let [from] = select.from.as_slice() else { return Err(Error::internal("rows of one table are locked")) };
-    let target = ChangedTable::of(work, STATEMENT, from)?;
+    let target = TargetTable::of(work, STATEMENT, from)?;
     if relation::table(view.catalog(), &target.name)?.keyed.is_none() {
         return Err(unsupported(STATEMENT, "a table without a primary key")
             .hint("with ISOLATION LEVEL SERIALIZABLE the commit fails if rows that were read have changed"));
     }
     // The recorded keys come from a second run of the query, with the key as one more column.
     if work.session.in_transaction() {
-        // The user's result must not show the key column, so we change a copy.
-        let mut keyed = query.clone();
-        let SetExpr::Select(select) = &mut *keyed.body else { return Err(Error::internal("it was a SELECT")) };
-        select.from = vec![target.twin()];
-        select.projection.push(SelectItem::UnnamedExpr(target.row_number()));
-        for batch in work.rows(view.clone(), &keyed)? {
+        let kinds = kinds_of(work.params);
+        let mut keyed = work.with_planning_room(|| WriteBinder::new(work, &view, &kinds).query(query))?;
+        if !keyed.add_row_key() {
+            return Err(unsupported(STATEMENT, "a query whose rows are not those of its table"));
+        }
+        for batch in work.rows_of(view.clone(), keyed)? {
             let batch = batch?;
             let keys = batch.columns().last().ok_or_else(|| Error::internal("the last column has the keys"))?;
             let keys = as_keys(keys)?;

@@ -8,10 +8,13 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Int64Array, StringViewBuilder};
 use parking_lot::Mutex;
 use rowmill_base::{Result, SqlType};
+use rowmill_plan::write::{WriteAction, WriteSource};
 use rowmill_txn::{ColumnSpec, Transaction};
 
+use super::copy::STATEMENT;
 use super::relation::{self, NamedRelation};
-use super::row_sink::{RowSink, targets};
+use super::write::binder::{WriteBinder, targets};
+use super::write::executor::WriteExecutor;
 use crate::files::{Reject, RejectSink};
 use crate::names::{DEFAULT_SCHEMA, QualifiedName, lower};
 use crate::session::Work;
@@ -27,7 +30,7 @@ const COLUMNS: [(&str, SqlType); 5] = [
 
 /// The table that stores rejects.
 pub(super) struct RejectTable {
-    sink: RowSink,
+    executor: WriteExecutor,
 }
 
 /// Opens the table `name` and creates it if it does not exist.
@@ -48,7 +51,12 @@ pub(super) fn open(work: &Work<'_>, transaction: &mut Transaction, name: &str) -
     let targets = targets(&table, COLUMNS.iter().map(|(name, _)| *name)).map_err(|error| {
         error.hint("a reject table has the columns file TEXT, line BIGINT, column_name TEXT, text TEXT, message TEXT")
     })?;
-    Ok(RejectTable { sink: RowSink::for_targets(work, &table, &targets)? })
+    let view = transaction.view()?;
+    let binder = WriteBinder::new(work, &view, &[]);
+    let row = binder.row_of(&table, &targets)?;
+    let source = WriteSource::Files("skipped lines".to_owned());
+    let write = binder.plan(STATEMENT, table, source, vec![WriteAction::Insert(row)], None)?;
+    Ok(RejectTable { executor: WriteExecutor::new(work, write.tag, write.table, &write.plan)? })
 }
 
 /// Reads `table` or `schema.table` from a text.
@@ -58,7 +66,7 @@ fn qualified_text(text: &str) -> QualifiedName {
 }
 
 impl RejectTable {
-    pub(super) fn write(&mut self, work: &Work<'_>, transaction: &mut Transaction, rejects: Vec<Reject>) -> Result<()> {
+    pub(super) fn write(&mut self, transaction: &mut Transaction, rejects: Vec<Reject>) -> Result<()> {
         if rejects.is_empty() {
             return Ok(());
         }
@@ -74,7 +82,7 @@ impl RejectTable {
             text(&|reject| Some(&reject.text)),
             text(&|reject| Some(&reject.message)),
         ];
-        self.sink.write_columns(work, transaction, &columns, rejects.len())
+        self.executor.insert(transaction, &columns, rejects.len())
     }
 }
 

@@ -14,7 +14,6 @@ use rowmill_storage::TableDef;
 use rowmill_txn::Snapshot;
 use sqlparser::ast;
 
-use super::sql_text;
 use crate::names::lower;
 use crate::query_catalog::ContextCatalog;
 use crate::session::Work;
@@ -43,23 +42,13 @@ impl RowExpr {
         let bound = work
             .with_planning_room(|| binder::bind_exprs(&[(expr, wanted)], &scope, clause, &catalog, &spelling, &[]))?;
         let expr = bound.exprs.into_iter().next().expect("one expression was bound");
-        let result_bytes_max = work.settings().number("result_value_max_bytes");
-        let evaluator =
-            functions::with_result_limit(result_bytes_max, || work.with_planning_room(|| Evaluator::new(&expr)))?;
-        Ok(RowExpr { expr, evaluator })
+        RowExpr::new(work, expr)
     }
 
-    /// Binds an expression that the catalog keeps as text.
-    pub(super) fn of_text(
-        work: &Work<'_>,
-        snapshot: Arc<Snapshot>,
-        text: &str,
-        wanted: Option<&DataType>,
-        table: Option<&TableDef>,
-        clause: &'static str,
-    ) -> Result<RowExpr> {
-        let expr = work.with_planning_room(|| sql_text::expr(text, work.settings()))?;
-        RowExpr::bind(work, snapshot, &expr, wanted, table, clause)
+    /// Prepares a bound expression.
+    pub(super) fn new(work: &Work<'_>, expr: ScalarExpr) -> Result<RowExpr> {
+        let evaluator = evaluator(work, &expr)?;
+        Ok(RowExpr { expr, evaluator })
     }
 
     /// Returns the type of the values.
@@ -76,6 +65,12 @@ impl RowExpr {
     pub(super) fn values(&self, columns: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
         self.evaluator.evaluate(columns, rows)
     }
+}
+
+/// Prepares a bound expression over the columns of a table.
+pub(super) fn evaluator(work: &Work<'_>, expr: &ScalarExpr) -> Result<Evaluator> {
+    let result_bytes_max = work.settings().number("result_value_max_bytes");
+    functions::with_result_limit(result_bytes_max, || work.with_planning_room(|| Evaluator::new(expr)))
 }
 
 fn columns(table: &TableDef) -> Vec<ExprColumn> {

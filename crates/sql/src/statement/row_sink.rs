@@ -1,22 +1,20 @@
-//! Brings rows into a table: orders the columns as in the table, fills in defaults and assigns values.
+//! Makes rows of a table: orders the columns as in the table, fills in defaults, assigns values and checks conditions.
 
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, RecordBatchOptions};
-use arrow::datatypes::{FieldRef, SchemaRef};
+use arrow::datatypes::{Field, FieldRef, Schema, SchemaRef};
 use rowmill_base::{Error, ErrorKind, Result, TableId};
+use rowmill_plan::write::{ColumnValue, NewRow};
 use rowmill_storage::{ColumnDef, TableDef};
 use rowmill_txn::Transaction;
 
-use super::check_clause;
+use super::check_clause::RowChecks;
 use super::default_value::DefaultValue;
-use super::relation;
-use super::returning::schema_of_rows;
 use crate::assign::{assign, check_pair};
-use crate::outcome::RowStream;
 use crate::session::Work;
 
-/// The source of the values of one column of the table.
+/// The source of the values of one column of the table, ready to be evaluated.
 #[derive(Debug)]
 pub(super) enum ColumnSource {
     /// The column at this position of the input.
@@ -27,42 +25,37 @@ pub(super) enum ColumnSource {
     Sequence(TableId),
 }
 
-impl ColumnSource {
-    /// Returns the source of a column that the statement does not name.
-    pub(super) fn absent(work: &Work<'_>, table: &TableDef, column: &ColumnDef) -> Result<Self> {
-        match table.identity(column.id) {
-            Some(identity) => Ok(ColumnSource::Sequence(identity.sequence)),
-            None => default_of(work, column).map(ColumnSource::Default),
-        }
-    }
-}
-
-/// A table that rows are written to.
+/// Makes rows of a table from the rows of a source.
 pub(super) struct RowSink {
     table: Arc<TableDef>,
     schema: SchemaRef,
     sources: Vec<ColumnSource>,
-    rows: u64,
-    /// The rows that were written, if the caller needs them.
-    written: Option<Vec<RecordBatch>>,
+    checks: Arc<RowChecks>,
 }
 
 impl RowSink {
-    /// Creates a sink for `table` with one source per column.
-    pub(super) fn new(table: Arc<TableDef>, sources: Vec<ColumnSource>) -> Self {
-        assert_eq!(table.columns.len(), sources.len(), "every column has a source");
-        RowSink { schema: schema_of_rows(&table), table, sources, rows: 0, written: None }
+    /// Prepares the values of `row`, which has one for each column of `table`.
+    pub(super) fn new(
+        work: &Work<'_>,
+        table: &Arc<TableDef>,
+        row: &NewRow,
+        checks: &Arc<RowChecks>,
+    ) -> Result<RowSink> {
+        assert_eq!(table.columns.len(), row.columns.len(), "every column has a value");
+        let sources = table.columns.iter().zip(&row.columns).map(|(column, value)| {
+            Ok(match value {
+                ColumnValue::Source(index) => ColumnSource::Input(*index),
+                ColumnValue::Default(expr) => ColumnSource::Default(DefaultValue::new(work, expr, column)?),
+                ColumnValue::Sequence(sequence) => ColumnSource::Sequence(*sequence),
+            })
+        });
+        let sources = sources.collect::<Result<_>>()?;
+        Ok(RowSink { schema: schema_of_rows(table), table: Arc::clone(table), sources, checks: Arc::clone(checks) })
     }
 
-    /// Creates a sink whose input has the columns `targets` in that order. The other columns get their defaults.
-    pub(super) fn for_targets(work: &Work<'_>, table: &Arc<TableDef>, targets: &[usize]) -> Result<Self> {
-        let sources = table.columns.iter().enumerate().map(|(index, column)| {
-            match targets.iter().position(|target| *target == index) {
-                Some(input) => Ok(ColumnSource::Input(input)),
-                None => ColumnSource::absent(work, table, column),
-            }
-        });
-        Ok(RowSink::new(Arc::clone(table), sources.collect::<Result<_>>()?))
+    /// The sources of the columns in the table's order.
+    pub(super) fn sources(&self) -> &[ColumnSource] {
+        &self.sources
     }
 
     /// Returns an error if values of the types of `input` can never be assigned to the columns.
@@ -75,48 +68,10 @@ impl RowSink {
         Ok(())
     }
 
-    /// Keeps all rows that are written from now on.
-    pub(super) fn keep_written(&mut self) {
-        self.written = Some(Vec::new());
-    }
-
-    /// Returns the rows that were kept.
-    pub(super) fn take_written(&mut self) -> Vec<RecordBatch> {
-        self.written.take().unwrap_or_default()
-    }
-
-    /// Returns the number of rows written so far.
-    pub(super) fn rows(&self) -> u64 {
-        self.rows
-    }
-
-    /// Assigns and writes the rows of `input`.
-    pub(super) fn write(&mut self, work: &Work<'_>, transaction: &mut Transaction, input: &RecordBatch) -> Result<()> {
-        self.write_columns(work, transaction, input.columns(), input.num_rows())
-    }
-
-    /// Assigns and writes `rows` rows with the columns `input`.
-    pub(super) fn write_columns(
-        &mut self,
-        work: &Work<'_>,
-        transaction: &mut Transaction,
-        input: &[ArrayRef],
-        rows: usize,
-    ) -> Result<()> {
-        let batch = self.assigned(work, transaction, input, rows)?;
-        transaction.insert(self.table.id, &batch)?;
-        self.rows += rows as u64;
-        if let Some(written) = &mut self.written {
-            written.push(batch);
-        }
-        Ok(())
-    }
-
     /// Assigns `rows` rows with the columns `input` and checks the conditions of the table. Returns the rows of the
     /// table.
     pub(super) fn assigned(
         &self,
-        work: &Work<'_>,
         transaction: &mut Transaction,
         input: &[ArrayRef],
         rows: usize,
@@ -131,27 +86,16 @@ impl RowSink {
         let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
             .map_err(|error| Error::internal(format!("assignment gives the columns of the table: {error}")))?;
         // Conditions read the values as they will be stored, so they come after the assignment.
-        check_clause::verify(work, transaction, &self.table, &batch)?;
+        self.checks.verify(&self.table, &batch)?;
         Ok(batch)
     }
+}
 
-    /// Writes all batches of `input`.
-    pub(super) fn write_all(&mut self, work: &Work<'_>, transaction: &mut Transaction, input: RowStream) -> Result<()> {
-        self.check_types(input.schema().fields())?;
-        if self.table.keyed.is_some() {
-            // A keyed table shows a transaction its own writes at once, but a statement must read the state before it.
-            // So we collect all rows first.
-            for batch in input.collect::<Result<Vec<_>>>()? {
-                self.write(work, transaction, &batch)?;
-            }
-            return Ok(());
-        }
-        for batch in input {
-            work.cancel.check()?;
-            self.write(work, transaction, &batch?)?;
-        }
-        Ok(())
-    }
+/// Returns the schema of rows that are about to enter a table.
+pub(super) fn schema_of_rows(table: &TableDef) -> SchemaRef {
+    // All columns are nullable here. The transaction checks NOT NULL, and its error names the column.
+    let fields = table.columns.iter().map(|column| Field::new(&column.name, column.kind.arrow(), true));
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
 /// Takes the next values of a sequence for a column.
@@ -163,30 +107,6 @@ pub(super) fn next_values(
 ) -> Result<ArrayRef> {
     let values: ArrayRef = Arc::new(Int64Array::from(transaction.next_values(sequence, rows)?));
     assign(&values, &column.kind, &column.name)
-}
-
-/// Returns the default of a column, or NULL if it declares none.
-pub(super) fn default_of(work: &Work<'_>, column: &ColumnDef) -> Result<DefaultValue> {
-    match &column.default {
-        Some(text) => DefaultValue::of(work, text, &column.name, &column.kind),
-        None => Ok(DefaultValue::null(&column.name, &column.kind)),
-    }
-}
-
-/// Returns the positions of the columns `names`. A name must not occur twice.
-pub(super) fn targets<'n>(table: &TableDef, names: impl IntoIterator<Item = &'n str>) -> Result<Vec<usize>> {
-    let mut targets = Vec::new();
-    for name in names {
-        let index = relation::column(table, name)?;
-        if targets.contains(&index) {
-            return Err(Error::new(
-                ErrorKind::DuplicateColumn,
-                format!("column \"{}\" is named twice", table.columns[index].name),
-            ));
-        }
-        targets.push(index);
-    }
-    Ok(targets)
 }
 
 /// Whether only a sequence may give the column values.

@@ -17,12 +17,14 @@ use arrow::compute::concat;
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_storage::{ColumnDef, TableDef};
 use rowmill_txn::Transaction;
-use sqlparser::ast::{Expr, SelectItem, SetExpr, Values};
+use sqlparser::ast::{Expr, SelectItem, SetExpr};
 
 use super::cell::{LiteralCell, parameter};
-use super::default_value::DefaultValue;
-use super::row_sink::{RowSink, default_of, next_values};
+use super::default_value::{DefaultValue, default_of};
+use super::row_sink::next_values;
 use super::sql_text;
+use super::write::ValueRows;
+use super::write::executor::WriteExecutor;
 use crate::assign::assign;
 use crate::deep::with_room;
 use crate::session::Work;
@@ -33,23 +35,20 @@ const ROWS_AT_ONCE: usize = 8192;
 /// The most values that one query computes. Each is a column of it.
 const COMPUTED_AT_ONCE: usize = 512;
 
-/// Writes the rows of `values` to `sink`, which takes the columns `targets` of `table`.
+/// Gives the rows of `values` to `executor`.
 pub(super) fn insert(
     work: &Work<'_>,
     transaction: &mut Transaction,
-    sink: &mut RowSink,
-    table: &Arc<TableDef>,
-    targets: &[usize],
-    values: &Values,
+    executor: &mut WriteExecutor,
+    values: &ValueRows<'_>,
 ) -> Result<()> {
-    let Values { explicit_row: _, value_keyword: _, rows } = values;
-    let rows: Vec<&[Expr]> = rows.iter().map(|row| row.content.as_slice()).collect();
+    let (table, ValueRows { targets, rows }) = (Arc::clone(executor.table()), values);
     // One default serves all rows of the statement, so `now()` is the same in all of them.
     let mut defaults = Defaults::default();
     // A statement may have many thousand rows, so we convert and write them in portions.
     for rows in rows.chunks(ROWS_AT_ONCE) {
         work.cancel.check()?;
-        let computed = ComputedValues::of(work, transaction, table, targets, rows)?;
+        let computed = ComputedValues::of(work, transaction, &table, targets, rows)?;
         let columns = targets.iter().enumerate().map(|(position, target)| {
             let column = &table.columns[*target];
             let cells = rows.iter().map(|row| LiteralCell::of(&row[position], &column.kind)).collect();
@@ -61,7 +60,7 @@ pub(super) fn insert(
             column_of(work, column, cells, &computed, default)
         });
         let columns = columns.collect::<Result<Vec<_>>>()?;
-        sink.write_columns(work, transaction, &columns, rows.len())?;
+        executor.insert(transaction, &columns, rows.len())?;
     }
     Ok(())
 }

@@ -1,0 +1,104 @@
+//! Statements that change rows: one binder, one plan, one executor.
+//!
+//! ```text
+//! INSERT, COPY FROM, UPDATE, DELETE, MERGE -> WriteBinder -> rowmill_plan::write -> WriteExecutor, in batches
+//!                                                                               -> crate::program, over keyed tables
+//! ```
+//!
+//! Each statement destructures its syntax tree in a file of its own, as methods of [`WriteBinder`].
+
+pub(crate) mod binder;
+pub(super) mod conflict;
+pub(super) mod executor;
+pub(super) mod keys;
+
+use std::sync::Arc;
+
+use rowmill_base::{Error, Result};
+use rowmill_plan::write::Write;
+use rowmill_query::binder::BoundQuery;
+use rowmill_storage::TableDef;
+use sqlparser::ast::{Expr, Query, SetExpr, Statement as Sql, With};
+
+use crate::outcome::Outcome;
+use crate::query::kinds_of;
+use crate::session::Work;
+use binder::WriteBinder;
+use executor::WriteExecutor;
+
+/// The plan of a statement that changes rows, and everything that the plan reads from outside of it.
+#[derive(Clone)]
+pub(crate) struct BoundWrite<'s> {
+    /// The kind of the statement, as drivers show it.
+    pub(crate) tag: &'static str,
+    pub(crate) table: Arc<TableDef>,
+    pub(crate) plan: Write<BoundQuery>,
+    /// The rows of `VALUES`.
+    pub(crate) values: Option<ValueRows<'s>>,
+    /// Whether an expression outside of the queries contains the time of the transaction.
+    pub(crate) reads_clock: bool,
+}
+
+/// The rows of `VALUES`, as the syntax tree has them.
+#[derive(Clone)]
+pub(crate) struct ValueRows<'s> {
+    /// The columns of the table that they give values for, in their order.
+    pub(crate) targets: Vec<usize>,
+    pub(crate) rows: Vec<&'s [Expr]>,
+}
+
+/// A statement that changes rows, with the `WITH` clause before it.
+#[derive(Clone, Copy)]
+pub(crate) struct ChangeSyntax<'s> {
+    pub(crate) with: Option<&'s With>,
+    pub(crate) change: &'s Sql,
+}
+
+impl<'s> ChangeSyntax<'s> {
+    /// Returns the change of rows that `sql` is. `WITH ... UPDATE` reaches us as a query whose body is the change.
+    pub(crate) fn of(sql: &'s Sql) -> Option<ChangeSyntax<'s>> {
+        match sql {
+            Sql::Insert(_) | Sql::Update(_) | Sql::Delete(_) | Sql::Merge(_) => {
+                Some(ChangeSyntax { with: None, change: sql })
+            }
+            Sql::Query(query) => match &**query {
+                Query {
+                    with,
+                    body,
+                    order_by: None,
+                    limit_clause: None,
+                    fetch: None,
+                    locks,
+                    for_clause: None,
+                    settings: None,
+                    format_clause: None,
+                    pipe_operators,
+                } if locks.is_empty() && pipe_operators.is_empty() => match &**body {
+                    SetExpr::Insert(change)
+                    | SetExpr::Update(change)
+                    | SetExpr::Delete(change)
+                    | SetExpr::Merge(change) => Some(ChangeSyntax { with: with.as_ref(), change }),
+                    _ => None,
+                },
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}
+
+/// Runs a statement that changes rows.
+pub(crate) fn run(work: &mut Work<'_>, syntax: ChangeSyntax<'_>) -> Result<Outcome> {
+    work.write(|work, transaction| {
+        let view = transaction.view()?;
+        let kinds = kinds_of(work.params);
+        let write = work.with_planning_room(|| WriteBinder::new(work, &view, &kinds).bind(syntax))?;
+        let BoundWrite { tag, table, plan, values, reads_clock: _ } = write;
+        WriteExecutor::new(work, tag, table, &plan)?.run(work, transaction, view, plan, values)
+    })
+}
+
+/// Returns the error for a plan that no statement makes.
+fn misfit(what: &str) -> Error {
+    Error::internal(format!("a plan of a change has {what}"))
+}

@@ -1,0 +1,210 @@
+//! Binds statements that change rows. This file has what they share: names, defaults, checks, RETURNING.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_plan::write::{ColumnValue, NewRow, Write, WriteAction, WriteCheck, WriteConflict, WriteSource};
+use rowmill_plan::{Constant, ScalarExpr};
+use rowmill_query::binder::target::{TargetRows, bind_target};
+use rowmill_query::binder::{self, BoundExprs, BoundQuery, ExprColumn};
+use rowmill_storage::{ColumnDef, TableDef};
+use rowmill_txn::Snapshot;
+use sqlparser::ast::{self, Expr, Ident, SelectItem, Statement as Sql};
+
+use super::{BoundWrite, ChangeSyntax, ValueRows};
+use crate::names::{QualifiedName, lower};
+use crate::query_catalog::ContextCatalog;
+use crate::session::Work;
+use crate::statement::default_value;
+use crate::statement::relation;
+use crate::statement::sql_text;
+
+/// Binds one statement over a snapshot, for parameters of given types. A statement should be bound once, and its plan
+/// should then be run or made a program.
+pub(crate) struct WriteBinder<'a> {
+    pub(crate) work: &'a Work<'a>,
+    pub(crate) snapshot: &'a Arc<Snapshot>,
+    /// The types of the parameters, the type NULL for a parameter whose value is NULL.
+    kinds: &'a [DataType],
+    reads_clock: Cell<bool>,
+}
+
+impl<'a> WriteBinder<'a> {
+    pub(crate) fn new(work: &'a Work<'a>, snapshot: &'a Arc<Snapshot>, kinds: &'a [DataType]) -> WriteBinder<'a> {
+        WriteBinder { work, snapshot, kinds, reads_clock: Cell::new(false) }
+    }
+
+    /// Binds a statement.
+    pub(crate) fn bind<'s>(&self, syntax: ChangeSyntax<'s>) -> Result<BoundWrite<'s>> {
+        let ChangeSyntax { with, change } = syntax;
+        match change {
+            Sql::Insert(insert) => self.insert(with, insert),
+            Sql::Update(update) => self.update(with, update),
+            Sql::Delete(delete) => self.delete(with, delete),
+            Sql::Merge(merge) => self.merge(with, merge),
+            _ => Err(Error::internal("only changes of rows have a plan of a change")),
+        }
+    }
+
+    /// Returns the plan of a change, with the checks of its table.
+    pub(in crate::statement) fn plan<'s>(
+        &self,
+        tag: &'static str,
+        table: Arc<TableDef>,
+        source: WriteSource<BoundQuery>,
+        actions: Vec<WriteAction>,
+        returning: Option<BoundQuery>,
+    ) -> Result<BoundWrite<'s>> {
+        let has_rows = actions.iter().any(|action| !matches!(action, WriteAction::Delete(_)));
+        let checks = if has_rows { self.checks(&table)? } else { Vec::new() };
+        let plan = Write { table: table.id, source, actions, conflict: None, checks, returning };
+        Ok(BoundWrite { tag, table, plan, values: None, reads_clock: self.reads_clock.get() })
+    }
+
+    /// Returns `write` with an ON CONFLICT clause and the rows of VALUES.
+    pub(in crate::statement) fn insertion<'s>(
+        &self,
+        mut write: BoundWrite<'s>,
+        conflict: Option<WriteConflict>,
+        values: Option<ValueRows<'s>>,
+    ) -> BoundWrite<'s> {
+        write.plan.conflict = conflict;
+        write.values = values;
+        write.reads_clock = self.reads_clock.get();
+        write
+    }
+
+    pub(in crate::statement) fn table(&self, name: &QualifiedName) -> Result<Arc<TableDef>> {
+        relation::table(self.snapshot.catalog(), name)
+    }
+
+    /// Returns the place of a column that the statement names.
+    pub(in crate::statement) fn column(&self, table: &TableDef, name: &Ident) -> Result<usize> {
+        relation::column(table, self.work.statement.spell(name))
+    }
+
+    fn catalog(&self) -> ContextCatalog {
+        ContextCatalog::new(self.work.context(Arc::clone(self.snapshot)))
+    }
+
+    fn spelling(&self, ident: &Ident) -> String {
+        self.work.statement.spell(ident).to_owned()
+    }
+
+    pub(in crate::statement) fn query(&self, query: &ast::Query) -> Result<BoundQuery> {
+        binder::bind(query, &self.catalog(), &|ident| self.spelling(ident), self.kinds)
+    }
+
+    pub(in crate::statement) fn target(&self, rows: &TargetRows<'_>, clause: &'static str) -> Result<BoundQuery> {
+        bind_target(rows, clause, &self.catalog(), &|ident| self.spelling(ident), self.kinds)
+    }
+
+    /// Binds expressions over rows of tables, each row under a name.
+    pub(crate) fn exprs(
+        &self,
+        exprs: &[(&Expr, Option<&DataType>)],
+        rows: &[(&str, &TableDef)],
+        clause: &'static str,
+    ) -> Result<BoundExprs> {
+        let scope: Vec<ExprColumn> = rows.iter().flat_map(|(name, table)| columns(name, table)).collect();
+        let catalog = self.catalog();
+        let bound = binder::bind_exprs(exprs, &scope, clause, &catalog, &|ident| self.spelling(ident), self.kinds)?;
+        self.reads_clock.set(self.reads_clock.get() || bound.reads_clock);
+        Ok(bound)
+    }
+
+    /// Binds `RETURNING items` over rows of the table, which the statement calls `alias`.
+    pub(in crate::statement) fn returning(
+        &self,
+        table: &TableDef,
+        alias: &str,
+        items: Option<&[SelectItem]>,
+    ) -> Result<Option<BoundQuery>> {
+        let Some(items) = items else { return Ok(None) };
+        let scope: Vec<ExprColumn> = columns(alias, table).collect();
+        let catalog = self.catalog();
+        binder::bind_items(items, &scope, "RETURNING", &catalog, &|ident| self.spelling(ident), self.kinds).map(Some)
+    }
+
+    /// Binds the conditions of a table.
+    pub(in crate::statement) fn checks(&self, table: &TableDef) -> Result<Vec<WriteCheck>> {
+        let Some(keyed) = table.keyed.as_ref().filter(|keyed| !keyed.checks.is_empty()) else { return Ok(Vec::new()) };
+        let parse = |sql: &str| sql_text::expr(sql, self.work.settings());
+        let exprs = keyed.checks.iter().map(|check| parse(&check.sql)).collect::<Result<Vec<Expr>>>()?;
+        let wanted: Vec<_> = exprs.iter().map(|expr| (expr, Some(&DataType::Boolean))).collect();
+        let bound = self.exprs(&wanted, &[(&lower(&table.name), table)], "CHECK")?;
+        let checks = keyed.checks.iter().zip(bound.exprs);
+        let check = |(def, condition): (&rowmill_storage::CheckDef, ScalarExpr)| WriteCheck {
+            name: def.name.clone(),
+            sql: def.sql.clone(),
+            condition,
+        };
+        Ok(checks.map(check).collect())
+    }
+
+    /// Binds the default of a column: NULL if it declares none.
+    pub(crate) fn default(&self, column: &ColumnDef) -> Result<ScalarExpr> {
+        if let Some(value) = default_value::literal_default(self.work, column)? {
+            return Ok(ScalarExpr::literal(Constant::new(value)));
+        }
+        let expr = default_value::computed_default(self.work, column)?;
+        let mut bound = self.exprs(&[(&expr, None)], &[], "DEFAULT")?;
+        bound.exprs.pop().ok_or_else(|| Error::internal("one default was bound"))
+    }
+
+    /// Returns the value of a column that the statement does not name.
+    pub(in crate::statement) fn absent(&self, table: &TableDef, column: &ColumnDef) -> Result<ColumnValue> {
+        match table.identity(column.id) {
+            Some(identity) => Ok(ColumnValue::Sequence(identity.sequence)),
+            None => self.default(column).map(ColumnValue::Default),
+        }
+    }
+
+    /// Returns the row whose columns `targets` come from the source, in that order. The others get their defaults.
+    pub(in crate::statement) fn row_of(&self, table: &TableDef, targets: &[usize]) -> Result<NewRow> {
+        let columns = table.columns.iter().enumerate().map(|(index, column)| {
+            match targets.iter().position(|target| *target == index) {
+                Some(input) => Ok(ColumnValue::Source(input)),
+                None => self.absent(table, column),
+            }
+        });
+        Ok(NewRow { columns: columns.collect::<Result<_>>()?, assigned: targets.to_vec() })
+    }
+
+    /// Returns the places of the columns `names`, or of all columns if there are no names.
+    pub(in crate::statement) fn targets(&self, table: &TableDef, names: &[&Ident]) -> Result<Vec<usize>> {
+        match names {
+            [] => Ok((0..table.columns.len()).collect()),
+            names => targets(table, names.iter().map(|name| self.work.statement.spell(name))),
+        }
+    }
+}
+
+/// Returns the places of the columns `names`. A name must not occur twice.
+pub(in crate::statement) fn targets<'n>(
+    table: &TableDef,
+    names: impl IntoIterator<Item = &'n str>,
+) -> Result<Vec<usize>> {
+    let mut targets = Vec::new();
+    for name in names {
+        let index = relation::column(table, name)?;
+        if targets.contains(&index) {
+            let column = &table.columns[index].name;
+            return Err(Error::new(ErrorKind::DuplicateColumn, format!("column \"{column}\" is named twice")));
+        }
+        targets.push(index);
+    }
+    Ok(targets)
+}
+
+/// Returns the columns of a table under a name.
+fn columns<'t>(name: &str, table: &'t TableDef) -> impl Iterator<Item = ExprColumn> + use<'t> {
+    let name = name.to_owned();
+    table.columns.iter().map(move |column| ExprColumn {
+        table: Some(name.clone()),
+        name: column.name.clone(),
+        kind: column.kind.arrow(),
+    })
+}

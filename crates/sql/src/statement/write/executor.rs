@@ -1,0 +1,333 @@
+//! Runs the plan of a change in batches.
+//!
+//! The rows of a columnar table stream. We read a batch of row numbers and values from the state before the statement.
+//! The numbers go into the delete vectors, and the new rows into the open block, which is sealed when it is full. So a
+//! change of every row of a large table holds only a few batches and the blocks that are being sealed.
+//!
+//! A keyed table shows a transaction its own writes at once. So we find all rows before we change the first one. Then
+//! we remove rows, change rows and add rows, in this order, so that a key that one row gives up is free for another.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray, BinaryArray, BooleanArray, RecordBatch};
+use arrow::datatypes::{FieldRef, Int64Type};
+use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_plan::write::{RepeatedRow, Write, WriteAction, WriteSource};
+use rowmill_program::meets_several;
+use rowmill_query::binder::BoundQuery;
+use rowmill_storage::TableDef;
+use rowmill_txn::{Snapshot, Transaction};
+
+use super::conflict::ConflictRows;
+use super::keys::{FoundRows, as_keys, filter, numbers};
+use super::{ValueRows, misfit};
+use crate::outcome::{Outcome, RowStream};
+use crate::session::Work;
+use crate::statement::check_clause::RowChecks;
+use crate::statement::returning;
+use crate::statement::row_sink::RowSink;
+use crate::statement::value_rows;
+
+/// A change that runs.
+pub(in crate::statement) struct WriteExecutor {
+    tag: &'static str,
+    table: Arc<TableDef>,
+    actions: Vec<Action>,
+    /// What to do with rows that are found again, and the rows that were found.
+    repeated: Option<(Repeated, FoundRows)>,
+    conflict: Option<ConflictRows>,
+    keyed: KeyedChanges,
+    changed: u64,
+    /// The rows for RETURNING.
+    written: Option<Vec<RecordBatch>>,
+}
+
+enum Action {
+    Insert(RowSink),
+    Update(RowSink),
+    /// With the sink of the removed rows, if RETURNING reads them.
+    Delete(Option<RowSink>),
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Repeated {
+    LeftOut,
+    Refused,
+    RefusedByMerge,
+}
+
+/// Changes of a keyed table that wait until all rows are found.
+#[derive(Default)]
+struct KeyedChanges {
+    deleted: Vec<BinaryArray>,
+    updated: Vec<(BinaryArray, RecordBatch)>,
+    inserted: Vec<RecordBatch>,
+}
+
+impl WriteExecutor {
+    /// Prepares the actions of `plan`.
+    pub(in crate::statement) fn new(
+        work: &Work<'_>,
+        tag: &'static str,
+        table: Arc<TableDef>,
+        plan: &Write<BoundQuery>,
+    ) -> Result<WriteExecutor> {
+        // A program that handles conflicts checks the rows itself, because it also makes rows.
+        let checks = if plan.conflict.is_some() { &[] } else { plan.checks.as_slice() };
+        let checks = Arc::new(RowChecks::new(work, checks)?);
+        let action = |action: &WriteAction| {
+            Ok(match action {
+                WriteAction::Insert(row) => Action::Insert(RowSink::new(work, &table, row, &checks)?),
+                WriteAction::Update(row) => Action::Update(RowSink::new(work, &table, row, &checks)?),
+                WriteAction::Delete(None) => Action::Delete(None),
+                WriteAction::Delete(Some(old)) => {
+                    Action::Delete(Some(RowSink::new(work, &table, old, &Arc::default())?))
+                }
+            })
+        };
+        let actions = plan.actions.iter().map(action).collect::<Result<_>>()?;
+        let repeated = match plan.source {
+            WriteSource::Target { repeated: RepeatedRow::Refused, .. } => Some(Repeated::Refused),
+            // The transaction counts a row that is deleted twice once, so only RETURNING needs to know.
+            WriteSource::Target { repeated: RepeatedRow::Once, .. } if plan.returning.is_some() => {
+                Some(Repeated::LeftOut)
+            }
+            WriteSource::Merge(_) => Some(Repeated::RefusedByMerge),
+            _ => None,
+        };
+        Ok(WriteExecutor {
+            tag,
+            actions,
+            repeated: repeated.map(|repeated| (repeated, FoundRows::new(table.keyed.is_some()))),
+            conflict: None,
+            keyed: KeyedChanges::default(),
+            changed: 0,
+            written: plan.returning.as_ref().map(|_| Vec::new()),
+            table,
+        })
+    }
+
+    /// Runs the plan over `view`, the state before the statement.
+    pub(super) fn run(
+        mut self,
+        work: &Work<'_>,
+        transaction: &mut Transaction,
+        view: Arc<Snapshot>,
+        plan: Write<BoundQuery>,
+        values: Option<ValueRows<'_>>,
+    ) -> Result<Outcome> {
+        if plan.conflict.is_some() {
+            self.conflict = Some(ConflictRows::new(work, &view, &self.table, &plan)?);
+        }
+        match (plan.source, values) {
+            (WriteSource::Values(_), Some(values)) => value_rows::insert(work, transaction, &mut self, &values)?,
+            (WriteSource::Query(query), None) => {
+                let rows = work.rows_of(view, query)?;
+                self.insert_all(work, transaction, rows)?;
+            }
+            (WriteSource::Target { rows, .. } | WriteSource::Merge(rows), None) => {
+                let rows = work.rows_of(view, rows)?;
+                self.change_all(work, transaction, rows)?;
+            }
+            _ => return Err(misfit("a source that it cannot read")),
+        }
+        self.finish(work, transaction, plan.returning)
+    }
+
+    /// The table that changes.
+    pub(in crate::statement) fn table(&self) -> &Arc<TableDef> {
+        &self.table
+    }
+
+    /// Returns the number of rows changed so far.
+    pub(in crate::statement) fn changed(&self) -> u64 {
+        self.changed
+    }
+
+    /// Returns the sink of the rows that an INSERT adds.
+    pub(in crate::statement) fn inserted(&self) -> Result<&RowSink> {
+        match self.actions.as_slice() {
+            [Action::Insert(sink)] => Ok(sink),
+            _ => Err(misfit("rows to insert, but another action")),
+        }
+    }
+
+    /// Adds `rows` rows of the source, whose columns are `input`.
+    pub(in crate::statement) fn insert(
+        &mut self,
+        transaction: &mut Transaction,
+        input: &[ArrayRef],
+        rows: usize,
+    ) -> Result<()> {
+        let batch = self.inserted()?.assigned(transaction, input, rows)?;
+        match &mut self.conflict {
+            Some(conflict) => conflict.add(&batch),
+            None => self.add(transaction, batch),
+        }
+    }
+
+    /// Adds all rows of the source.
+    pub(in crate::statement) fn insert_all(
+        &mut self,
+        work: &Work<'_>,
+        transaction: &mut Transaction,
+        rows: RowStream,
+    ) -> Result<()> {
+        self.inserted()?.check_types(rows.schema().fields())?;
+        for batch in self.before_writes(rows)? {
+            work.cancel.check()?;
+            let batch = batch?;
+            self.insert(transaction, batch.columns(), batch.num_rows())?;
+        }
+        Ok(())
+    }
+
+    /// Returns the rows of a query so that none of them shows a write of this statement.
+    fn before_writes(&self, rows: RowStream) -> Result<RowStream> {
+        match self.table.keyed {
+            None => Ok(rows),
+            Some(_) => {
+                let schema = rows.schema();
+                let found = rows.collect::<Result<Vec<_>>>()?;
+                Ok(RowStream::new(schema, found.into_iter().map(Ok)))
+            }
+        }
+    }
+
+    fn change_all(&mut self, work: &Work<'_>, transaction: &mut Transaction, rows: RowStream) -> Result<()> {
+        let leading = self.leading();
+        let schema = rows.schema();
+        self.check_types(&schema.fields()[leading..])?;
+        for batch in self.before_writes(rows)? {
+            work.cancel.check()?;
+            let batch = batch?;
+            if leading == 1 {
+                let batch = self.each_once(batch)?;
+                self.act(transaction, 0, &batch)?;
+                continue;
+            }
+            let clauses = batch.column(1).as_primitive::<Int64Type>().clone();
+            let batch = filter(&batch, &clauses.iter().map(|clause| Some(clause.is_some())).collect())?;
+            let batch = self.each_once(batch)?;
+            let clauses = batch.column(1).as_primitive::<Int64Type>();
+            for action in 0..self.actions.len() {
+                let is_met: BooleanArray = clauses.iter().map(|clause| Some(clause == Some(action as i64))).collect();
+                if is_met.true_count() > 0 {
+                    self.act(transaction, action, &filter(&batch, &is_met)?)?;
+                }
+            }
+        }
+        self.apply_keyed(transaction)
+    }
+
+    /// The number of columns before the values: the row, and for MERGE its action.
+    fn leading(&self) -> usize {
+        if matches!(self.repeated, Some((Repeated::RefusedByMerge, _))) { 2 } else { 1 }
+    }
+
+    /// Returns an error if a column of the source can never be assigned. Wrong types should fail before any row changes.
+    fn check_types(&self, fields: &[FieldRef]) -> Result<()> {
+        for action in &self.actions {
+            if let Action::Insert(sink) | Action::Update(sink) = action {
+                sink.check_types(fields)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn each_once(&mut self, batch: RecordBatch) -> Result<RecordBatch> {
+        match &mut self.repeated {
+            None => Ok(batch),
+            Some((Repeated::LeftOut, found)) => found.only_new(&batch),
+            Some((repeated, found)) => match found.all_new(batch.column(0))? {
+                true => Ok(batch),
+                false if *repeated == Repeated::Refused => Err(meets_several(&self.table)),
+                false => Err(meets_several_sources(&self.table)),
+            },
+        }
+    }
+
+    /// Applies an action to the rows of a batch.
+    fn act(&mut self, transaction: &mut Transaction, action: usize, batch: &RecordBatch) -> Result<()> {
+        let (rows, input) = (batch.column(0), &batch.columns()[self.leading()..]);
+        let made = match &self.actions[action] {
+            Action::Insert(sink) | Action::Update(sink) | Action::Delete(Some(sink)) => {
+                Some(sink.assigned(transaction, input, batch.num_rows())?)
+            }
+            Action::Delete(None) => None,
+        };
+        let is_keyed = self.table.keyed.is_some();
+        match (&self.actions[action], made) {
+            (Action::Insert(_), Some(new)) if is_keyed => self.keyed.inserted.push(new),
+            (Action::Insert(_), Some(new)) => self.add(transaction, new)?,
+            (Action::Update(_), Some(new)) => {
+                if is_keyed {
+                    self.keyed.updated.push((as_keys(rows)?, new.clone()));
+                } else {
+                    // The query reads the state before the statement, so it never finds the rows that we append.
+                    self.changed += transaction.delete(self.table.id, numbers(rows))?;
+                    transaction.insert(self.table.id, &new)?;
+                }
+                self.written.iter_mut().for_each(|written| written.push(new.clone()));
+            }
+            (_, old) => {
+                if is_keyed {
+                    self.keyed.deleted.push(as_keys(rows)?);
+                } else {
+                    self.changed += transaction.delete(self.table.id, numbers(rows))?;
+                }
+                self.written.iter_mut().for_each(|written| written.extend(old.clone()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds rows to the table.
+    fn add(&mut self, transaction: &mut Transaction, batch: RecordBatch) -> Result<()> {
+        transaction.insert(self.table.id, &batch)?;
+        self.changed += batch.num_rows() as u64;
+        if let Some(written) = &mut self.written {
+            written.push(batch);
+        }
+        Ok(())
+    }
+
+    fn apply_keyed(&mut self, transaction: &mut Transaction) -> Result<()> {
+        let KeyedChanges { deleted, updated, inserted } = std::mem::take(&mut self.keyed);
+        if !deleted.is_empty() {
+            self.changed += transaction.delete_keyed(self.table.id, &deleted)?;
+        }
+        // All updates are applied together, so that rows can exchange their keys.
+        if !updated.is_empty() {
+            self.changed += transaction.update_keyed(self.table.id, &updated)?;
+        }
+        inserted.into_iter().try_for_each(|batch| self.add(transaction, batch))
+    }
+
+    /// Writes what still waits and returns the outcome of the statement.
+    pub(in crate::statement) fn finish(
+        mut self,
+        work: &Work<'_>,
+        transaction: &mut Transaction,
+        returning: Option<BoundQuery>,
+    ) -> Result<Outcome> {
+        if let Some(conflict) = self.conflict.take() {
+            return conflict.finish(work, transaction, self.tag);
+        }
+        match returning {
+            None => Ok(Outcome::Changed { tag: self.tag, rows: self.changed }),
+            Some(query) => {
+                let written = self.written.unwrap_or_default();
+                returning::outcome(work, transaction, &self.table, query, &written)
+            }
+        }
+    }
+}
+
+/// The error for a row that several rows of a MERGE's source would change or remove. The result would depend on their
+/// order.
+fn meets_several_sources(table: &TableDef) -> Error {
+    let what = format!("a row of table \"{}\" meets several rows of the source", table.name);
+    Error::new(ErrorKind::CardinalityViolation, what)
+        .hint("narrow ON down, or aggregate the source, so that each row meets one")
+}

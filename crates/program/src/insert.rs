@@ -142,7 +142,7 @@ impl Insert {
         }
     }
 
-    /// Inserts one row for each row of `batches`, whose columns are the parameters. The rows are those of one statement.
+    /// Inserts one row for each row of `batches`, whose columns are the parameters. All rows belong to one statement.
     pub(crate) fn run_for_rows(
         &self,
         transaction: &mut Transaction,

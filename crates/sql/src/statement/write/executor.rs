@@ -225,7 +225,7 @@ impl WriteExecutor {
         if matches!(self.repeated, Some((Repeated::RefusedByMerge, _))) { 2 } else { 1 }
     }
 
-    /// Returns an error if a column of the source can never be assigned. Wrong types should fail before any row changes.
+    /// Returns an error if a column of the source can never be assigned. We check this before any row changes.
     fn check_types(&self, fields: &[FieldRef]) -> Result<()> {
         for action in &self.actions {
             if let Action::Insert(sink) | Action::Update(sink) = action {

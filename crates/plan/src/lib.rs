@@ -8,6 +8,7 @@
 //! - `join_order`: the order in which joined relations are read.
 //! - `node`: the physical plan, a tree of operators. `group`, `window`: its largest operators. `predicate`: conditions
 //!   that a scan checks itself. `text`: its text for EXPLAIN.
+//! - `write`: the plan of a statement that changes rows.
 //! - `program`: the plan of a prepared statement on keyed tables.
 
 pub mod aggregate;

@@ -8,7 +8,7 @@
 //!
 //! - `catalog`: what the binder asks the database.
 //! - `binder`: from the syntax tree to a logical plan. One file for each kind of clause or expression.
-//!   `parameters`: puts values in the places of parameters.
+//!   `parameters`: puts values in the places of parameters. `reading`: gives a bound query other rows to read.
 //! - `optimizer`: rules over the logical plan, one file each. `column_set`: sets of columns, which most rules use.
 //! - `estimate`: rows that an operator is expected to return.
 //! - `lower`: from the logical plan to the operators of the engine, one file for each kind of operator. `memory_rows`:

@@ -15,7 +15,8 @@
 //! - `guards`, `deep`: limits of a statement and room on the stack for its tree.
 //! - `dialect`, `parse`, `names`, `walk`: from text to a syntax tree, with names in lower case.
 //! - `program`: statements on keyed tables that run without a planner.
-//! - `statements`, `dispatch`: the list of statements, and the call of each. `statement`: one file for each statement.
+//! - `statements`, `dispatch`: the list of statements, and the call of each. `statement`: one file for each statement;
+//!   those that change rows share `statement/write`.
 //!   `settings`, `explain`: `SET`, `SHOW`, `RESET` and `EXPLAIN`.
 //! - `query`, `engine_query`, `workers`, `scan_progress`: queries that the engine runs, its threads, their progress.
 //! - `catalog`, `query_catalog`: what names mean in a statement. `information_schema`, `function_list`,

@@ -29,13 +29,17 @@ pub(crate) fn run(work: &mut Work<'_>) -> Result<Outcome> {
 }
 
 fn run_sql(work: &mut Work<'_>, sql: &Sql) -> Result<Outcome> {
-    if let Some(change) = ChangeSyntax::of(sql) {
-        return write::run(work, change);
-    }
     match sql {
+        Sql::Insert(_) | Sql::Update(_) | Sql::Delete(_) | Sql::Merge(_) => {
+            write::run(work, ChangeSyntax { with: None, change: sql })
+        }
         // The lock clause is no longer in the tree, so the statement must be asked.
         Sql::Query(query) if work.statement.locks_rows() => lock::run(work, query),
         Sql::Query(query) => {
+            // `WITH` before a change makes the change the body of a query.
+            if let Some(change) = ChangeSyntax::of(sql) {
+                return write::run(work, change);
+            }
             let view = work.view()?;
             let ready = work.ready_whole(view, query)?;
             Ok(Outcome::Rows(ready.start(work.progress().cloned(), work.started)))

@@ -86,7 +86,7 @@ impl WriteBinder<'_> {
         let conflict = on.as_ref().map(|on| self.on_conflict(&table, alias, on)).transpose()?;
         let returning = self.returning(&table, alias, returning.as_deref())?;
         let write = self.plan(STATEMENT, table, source, vec![WriteAction::Insert(row)], returning)?;
-        Ok(self.insertion(write, conflict, values.map(|rows| ValueRows { targets, rows })))
+        Ok(self.insertion(write, conflict, values))
     }
 
     /// Returns the source of the rows, the columns that it has values for, and the rows of a `VALUES` list.
@@ -96,13 +96,17 @@ impl WriteBinder<'_> {
         names: &[&Ident],
         with: Option<&With>,
         source: Option<&'s Query>,
-    ) -> Result<(WriteSource<BoundQuery>, Vec<usize>, Option<Vec<RowSyntax<'s>>>)> {
-        // DEFAULT VALUES is one row without values.
-        let Some(query) = source else { return Ok((WriteSource::Values(1), Vec::new(), Some(vec![&[]]))) };
+    ) -> Result<(WriteSource<BoundQuery>, Vec<usize>, Option<ValueRows<'s>>)> {
+        let Some(query) = source else {
+            // DEFAULT VALUES is one row without values.
+            let values = ValueRows { targets: Vec::new(), rows: vec![&[]] };
+            return Ok((WriteSource::Values(1), Vec::new(), Some(values)));
+        };
         let targets = self.targets(table, names)?;
         if let Some(values) = plain_values(query).filter(|_| with.is_none()) {
             let rows = value_rows(table, &targets, values)?;
-            return Ok((WriteSource::Values(rows.len()), targets, Some(rows)));
+            let values = ValueRows { targets: targets.clone(), rows };
+            return Ok((WriteSource::Values(values.rows.len()), targets, Some(values)));
         }
         // A query gives every target a value, so none of them may be generated.
         check_generated(table, &targets, |_, _| false)?;

@@ -98,13 +98,15 @@ impl Mapping {
     /// Returns the bytes from `offset`. Fails with `Corrupt` if the file is too short, is missing, or has been
     /// replaced by another file.
     ///
-    /// No thread may write, punch or cut the range while the slice lives (see the rules in `disk.rs`).
+    /// # Safety
+    ///
+    /// While the slice lives, no thread of any process may write, punch or cut the range (see the rules in `disk.rs`).
     #[inline]
-    pub fn slice(&self, offset: u64, len: usize) -> Result<&[u8]> {
+    pub unsafe fn slice(&self, offset: u64, len: usize) -> Result<&[u8]> {
         self.check(offset, len)?;
         // SAFETY: 1. [offset, offset + len) is inside the region and inside the file's length: checked above, and the
         // region lives as long as `self`. 2. u8 has no alignment and no invalid values. 3. No thread writes the range
-        // while the slice lives: this function and `Disk` require it of the caller.
+        // while the slice lives: the caller promises it.
         Ok(unsafe { std::slice::from_raw_parts(self.region.start.as_ptr().add(offset as usize), len) })
     }
 

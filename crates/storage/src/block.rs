@@ -132,8 +132,8 @@ impl StoredChunk {
 impl Drop for StoredChunk {
     fn drop(&mut self) {
         let fate = *self.fate.get_mut();
-        // No `Block` of this process has the chunk any longer, so this process does not read it. `reap` decides about
-        // other processes.
+        // No `Block` and no `ChunkBytes` of this process has the chunk any longer, so this process does not read it.
+        // `reap` decides about other processes.
         if fate != KEPT {
             self.freed.add(CommitId(fate), &self.file, self.extent);
         }
@@ -149,7 +149,7 @@ pub struct Block {
     end_row: RowNumber,
     rows: usize,
     /// Sorted by column id.
-    chunks: Arc<[StoredChunk]>,
+    chunks: Arc<[Arc<StoredChunk>]>,
     /// The positions of deleted rows.
     deleted: Option<Arc<RoaringBitmap>>,
 }
@@ -165,7 +165,8 @@ impl Block {
         deleted: Option<Arc<RoaringBitmap>>,
     ) -> Self {
         chunks.sort_by_key(StoredChunk::column);
-        let block = Block { id, first_row: numbers.start, end_row: numbers.end, rows, chunks: chunks.into(), deleted };
+        let chunks = chunks.into_iter().map(Arc::new).collect();
+        let block = Block { id, first_row: numbers.start, end_row: numbers.end, rows, chunks, deleted };
         assert!(
             block.numbers_are_dense() == (block.end_row.0 - block.first_row.0 == rows as u64),
             "a block must have a chunk of row numbers exactly if they have gaps"
@@ -204,7 +205,7 @@ impl Block {
     }
 
     /// The chunks, sorted by column id.
-    pub fn chunks(&self) -> &[StoredChunk] {
+    pub fn chunks(&self) -> &[Arc<StoredChunk>] {
         &self.chunks
     }
 
@@ -244,8 +245,8 @@ impl Block {
         }
     }
 
-    fn stored(&self, column: ColumnId) -> Option<&StoredChunk> {
-        self.chunks.binary_search_by_key(&column, StoredChunk::column).ok().map(|index| &self.chunks[index])
+    fn stored(&self, column: ColumnId) -> Option<&Arc<StoredChunk>> {
+        self.chunks.binary_search_by_key(&column, |chunk| chunk.column).ok().map(|index| &self.chunks[index])
     }
 
     /// The size on disk of a column's chunk, in bytes.
@@ -282,9 +283,8 @@ impl Block {
         head.map_err(|error| self.locate(error, table, ROW_NUMBERS_NAME, stored))
     }
 
-    fn open(&self, table: &TableDef, stored: &StoredChunk, kind: &SqlType) -> Result<Chunk> {
-        let mapping = stored.file.mapping(stored.extent)?;
-        let bytes = ChunkBytes::mapped(mapping, stored.extent.offset, stored.extent.len as usize);
+    fn open(&self, table: &TableDef, stored: &Arc<StoredChunk>, kind: &SqlType) -> Result<Chunk> {
+        let bytes = ChunkBytes::stored(stored)?;
         let memory = stored.file.memory().scratch("reading a block");
         // Parse the head only once per process.
         let head = match stored.head.get() {
@@ -313,7 +313,7 @@ impl Block {
         }
     }
 
-    fn open_verified(&self, table: &TableDef, stored: &StoredChunk, kind: &SqlType) -> Result<Chunk> {
+    fn open_verified(&self, table: &TableDef, stored: &Arc<StoredChunk>, kind: &SqlType) -> Result<Chunk> {
         let chunk = self.open(table, stored, kind)?;
         if stored.verified.load(Ordering::Relaxed) {
             // The file may have been truncated since the verification.

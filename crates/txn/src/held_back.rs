@@ -111,5 +111,5 @@ impl Core {
 }
 
 fn chunks(state: &Snapshot) -> impl Iterator<Item = &StoredChunk> {
-    state.tables.values().flat_map(|table| table.blocks.iter()).flat_map(|block| block.chunks())
+    state.tables.values().flat_map(|table| table.blocks.iter()).flat_map(|block| block.chunks()).map(|chunk| &**chunk)
 }

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use rowmill_base::ErrorKind;
 use rowmill_io::{Disk, OpenMode};
 
+use crate::copy_of;
+
 pub(crate) fn disk_conformance(disk: Arc<dyn Disk>) {
     for case in [
         absent_files_and_folders,
@@ -148,9 +150,9 @@ fn punched_ranges_are_zeros_and_keep_the_length(disk: &dyn Disk) {
     expected[99_999] = 0;
     assert_eq!(file.len().unwrap(), 100_000);
     assert_eq!(read(disk, "t/1/f", 0, 100_000), expected);
-    assert_eq!(mapping.slice(0, 100_000).unwrap(), expected);
+    assert_eq!(copy_of(&mapping, 0, 100_000).unwrap(), expected);
     file.write_all_at(&[2; 4], 20_000).unwrap();
-    assert_eq!(mapping.slice(19_999, 6).unwrap(), [0, 2, 2, 2, 2, 0]);
+    assert_eq!(copy_of(&mapping, 19_999, 6).unwrap(), [0, 2, 2, 2, 2, 0]);
 }
 
 fn read_handles_do_not_write(disk: &dyn Disk) {
@@ -179,14 +181,14 @@ fn mappings_follow_growth(disk: &dyn Disk) {
     let file = disk.open("t/1/f", OpenMode::Create).unwrap();
     let mapping = disk.map("t/1/f", 0).unwrap();
     assert!(mapping.capacity() >= GIB);
-    assert_eq!(mapping.slice(0, 0).unwrap(), [0u8; 0]);
+    assert_eq!(copy_of(&mapping, 0, 0).unwrap(), [0u8; 0]);
     for part in 0..20 {
         let written = bytes(10_000, part as u8);
         file.write_all_at(&written, part * 10_000).unwrap();
         mapping.populate(part * 10_000, 10_000).unwrap();
-        assert_eq!(mapping.slice(part * 10_000, 10_000).unwrap(), written);
+        assert_eq!(copy_of(&mapping, part * 10_000, 10_000).unwrap(), written);
     }
-    assert_eq!(mapping.slice(0, 200_000).unwrap(), read(disk, "t/1/f", 0, 200_000));
+    assert_eq!(copy_of(&mapping, 0, 200_000).unwrap(), read(disk, "t/1/f", 0, 200_000));
 }
 
 fn mappings_refuse_what_is_not_there(disk: &dyn Disk) {
@@ -194,7 +196,7 @@ fn mappings_refuse_what_is_not_there(disk: &dyn Disk) {
     file.write_all_at(&[1; 10], 0).unwrap();
     let mapping = disk.map("t/1/f", 0).unwrap();
     for (offset, len) in [(0, 11), (10, 1), (5_000, 1), (1 << 40, 1), (u64::MAX, 2), (0, usize::MAX)] {
-        let error = mapping.slice(offset, len).unwrap_err();
+        let error = copy_of(&mapping, offset, len).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt);
         assert!(error.message().contains(&disk.describe("t/1/f")), "{error}");
         assert_eq!(mapping.populate(offset, len).unwrap_err().kind(), ErrorKind::Corrupt);
@@ -202,20 +204,20 @@ fn mappings_refuse_what_is_not_there(disk: &dyn Disk) {
     // A range after the end of the mapping but inside the file is a bug of the caller, not damage.
     let beyond = mapping.capacity();
     file.write_all_at(&[1], beyond).unwrap();
-    assert_eq!(mapping.slice(beyond, 1).unwrap_err().kind(), ErrorKind::Internal);
+    assert_eq!(copy_of(&mapping, beyond, 1).unwrap_err().kind(), ErrorKind::Internal);
 }
 
 fn mappings_know_of_cuts(disk: &dyn Disk) {
     let file = disk.open("t/1/f", OpenMode::Create).unwrap();
     file.write_all_at(&[1; 100_000], 0).unwrap();
     let mapping = disk.map("t/1/f", 0).unwrap();
-    mapping.slice(0, 100_000).unwrap();
+    copy_of(&mapping, 0, 100_000).unwrap();
     disk.open("t/1/f", OpenMode::Write).unwrap().set_len(50_000).unwrap();
-    assert_eq!(mapping.slice(49_999, 2).unwrap_err().kind(), ErrorKind::Corrupt);
+    assert_eq!(copy_of(&mapping, 49_999, 2).unwrap_err().kind(), ErrorKind::Corrupt);
     assert_eq!(mapping.populate(90_000, 1).unwrap_err().kind(), ErrorKind::Corrupt);
-    assert_eq!(mapping.slice(0, 50_000).unwrap(), [1; 50_000]);
+    assert_eq!(copy_of(&mapping, 0, 50_000).unwrap(), [1; 50_000]);
     file.write_all_at(&[2; 10], 60_000).unwrap();
-    assert_eq!(mapping.slice(59_999, 11).unwrap(), [0, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2]);
+    assert_eq!(copy_of(&mapping, 59_999, 11).unwrap(), [0, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2]);
 }
 
 fn mappings_of_removed_files(disk: &dyn Disk) {
@@ -223,37 +225,37 @@ fn mappings_of_removed_files(disk: &dyn Disk) {
     file.write_all_at(&[1; 10_000], 0).unwrap();
     let mapping = disk.map("t/1/f", 0).unwrap();
     disk.remove("t/1/f").unwrap();
-    assert_eq!(mapping.slice(0, 10_000).unwrap(), [1; 10_000]);
+    assert_eq!(copy_of(&mapping, 0, 10_000).unwrap(), [1; 10_000]);
     mapping.populate(0, 10_000).unwrap();
     let new = disk.open("t/1/f", OpenMode::Create).unwrap();
     new.write_all_at(&[2; 20_000], 0).unwrap();
-    assert_eq!(mapping.slice(0, 20_000).unwrap_err().kind(), ErrorKind::Corrupt);
-    assert_eq!(mapping.slice(0, 10_000).unwrap(), [1; 10_000]);
-    assert_eq!(disk.map("t/1/f", 0).unwrap().slice(0, 20_000).unwrap(), [2; 20_000]);
+    assert_eq!(copy_of(&mapping, 0, 20_000).unwrap_err().kind(), ErrorKind::Corrupt);
+    assert_eq!(copy_of(&mapping, 0, 10_000).unwrap(), [1; 10_000]);
+    assert_eq!(copy_of(&disk.map("t/1/f", 0).unwrap(), 0, 20_000).unwrap(), [2; 20_000]);
 }
 
 fn a_longer_mapping_for_an_outgrown_one(disk: &dyn Disk) {
     let file = disk.open("t/1/f", OpenMode::Create).unwrap();
     file.write_all_at(&[1; 10_000], 0).unwrap();
     let short = disk.map("t/1/f", 0).unwrap();
-    let held = short.slice(0, 10_000).unwrap();
+    let held = copy_of(&short, 0, 10_000).unwrap();
     let end = short.capacity();
     // The file is sparse: only the written pages exist.
     file.write_all_at(&[2; 10_000], end - 5_000).unwrap();
     let long = disk.map("t/1/f", end + 5_000).unwrap();
     assert!(long.capacity() >= end + 5_000);
-    assert_eq!(long.slice(end - 5_000, 10_000).unwrap(), [2; 10_000]);
-    assert_eq!(long.slice(0, 10_000).unwrap(), held);
-    assert_eq!(short.slice(end - 5_000, 5_000).unwrap(), [2; 5_000]);
+    assert_eq!(copy_of(&long, end - 5_000, 10_000).unwrap(), [2; 10_000]);
+    assert_eq!(copy_of(&long, 0, 10_000).unwrap(), held);
+    assert_eq!(copy_of(&short, end - 5_000, 5_000).unwrap(), [2; 5_000]);
     // Writes below the old end must now be visible in both mappings.
     file.write_all_at(&[3; 10_000], 20_000).unwrap();
     file.punch(22_000, 1_000).unwrap();
-    assert_eq!(short.slice(20_000, 10_000).unwrap(), long.slice(20_000, 10_000).unwrap());
-    assert_eq!(short.slice(21_999, 2).unwrap(), [3, 0]);
+    assert_eq!(copy_of(&short, 20_000, 10_000).unwrap(), copy_of(&long, 20_000, 10_000).unwrap());
+    assert_eq!(copy_of(&short, 21_999, 2).unwrap(), [3, 0]);
     file.set_len(25_000).unwrap();
     file.set_len(30_000).unwrap();
-    assert_eq!(short.slice(24_999, 2).unwrap(), [3, 0]);
-    assert_eq!(long.slice(24_999, 2).unwrap(), [3, 0]);
+    assert_eq!(copy_of(&short, 24_999, 2).unwrap(), [3, 0]);
+    assert_eq!(copy_of(&long, 24_999, 2).unwrap(), [3, 0]);
 }
 
 fn many_threads_share_a_handle(disk: &dyn Disk) {
@@ -266,7 +268,7 @@ fn many_threads_share_a_handle(disk: &dyn Disk) {
                 for part in 0..50 {
                     let (written, offset) = (bytes(3_000, (thread * 50 + part) as u8), (part * 4 + thread) * 3_000);
                     file.write_all_at(&written, offset).unwrap();
-                    assert_eq!(mapping.slice(offset, 3_000).unwrap(), written);
+                    assert_eq!(copy_of(mapping, offset, 3_000).unwrap(), written);
                 }
             });
         }

@@ -1,10 +1,16 @@
 //! The bytes of a chunk: a range of a column file's mapping, or memory.
+//!
+//! Only this file of the crate reads mapped bytes. Therefore it has unsafe code.
+
+#![allow(unsafe_code)]
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use rowmill_base::{Error, Result};
 use rowmill_io::Mapping;
+
+use crate::block::StoredChunk;
 
 /// The extent of one chunk. Clones share the bytes.
 #[derive(Clone, Debug)]
@@ -17,13 +23,20 @@ pub struct ChunkBytes {
 #[derive(Clone, Debug)]
 enum ByteOrigin {
     Memory(Arc<[u8]>),
-    Mapped(Arc<Mapping>),
+    Mapped {
+        mapping: Arc<Mapping>,
+        /// Keeps the extent from being freed.
+        _owner: Arc<StoredChunk>,
+    },
 }
 
 impl ChunkBytes {
-    /// The chunk in `len` bytes from `offset` of a mapped file.
-    pub fn mapped(mapping: Arc<Mapping>, offset: u64, len: usize) -> ChunkBytes {
-        ChunkBytes { place: ByteOrigin::Mapped(mapping), offset, len }
+    /// The extent of `chunk` in its column file. These bytes keep `chunk`, so that the extent is not freed while a
+    /// reader has them.
+    pub fn stored(chunk: &Arc<StoredChunk>) -> Result<ChunkBytes> {
+        let extent = chunk.extent();
+        let place = ByteOrigin::Mapped { mapping: chunk.file().mapping(extent)?, _owner: Arc::clone(chunk) };
+        Ok(ChunkBytes { place, offset: extent.offset, len: extent.len as usize })
     }
 
     /// The chunk in bytes in memory.
@@ -65,7 +78,10 @@ impl ChunkBytes {
         let start = self.offset + range.start as u64;
         match &self.place {
             ByteOrigin::Memory(bytes) => Ok(&bytes[start as usize..start as usize + range.len()]),
-            ByteOrigin::Mapped(mapping) => mapping.slice(start, range.len()),
+            // SAFETY: the range is inside the extent of a `StoredChunk` (`check`, and `part` only narrows it). That
+            // owns the extent: the bytes were written before it was made, and they are freed only after it was
+            // dropped. `self`, from which the slice borrows, keeps it.
+            ByteOrigin::Mapped { mapping, .. } => unsafe { mapping.slice(start, range.len()) },
         }
     }
 
@@ -73,7 +89,7 @@ impl ChunkBytes {
     /// example if the file was truncated.
     pub(crate) fn fetch(&self, range: Range<usize>) -> Result<&[u8]> {
         self.check(&range)?;
-        if let ByteOrigin::Mapped(mapping) = &self.place {
+        if let ByteOrigin::Mapped { mapping, .. } = &self.place {
             // This reads the pages and reports a disk error or a truncated file as an error instead of a signal.
             mapping.populate(self.offset + range.start as u64, range.len())?;
         }

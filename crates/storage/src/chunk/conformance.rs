@@ -13,13 +13,16 @@ use arrow::datatypes::{DataType, Decimal128Type, IntervalMonthDayNano, IntervalM
 use proptest::prelude::*;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
-use rowmill_base::{Cancel, ErrorKind, NUMBERED_TYPES, TimeUnit};
+use rowmill_base::{Broker, Cancel, ColumnId, ErrorKind, NUMBERED_TYPES, TimeUnit};
 use rowmill_io::{Disk, MemoryDisk, OpenMode};
 
 use super::head::{FIXED_BYTES, PIECE_BYTES};
 use super::*;
 use crate::RowMask;
+use crate::block::StoredChunk;
+use crate::column_file::ColumnFile;
 use crate::encoding::{ENCODINGS, EncodingRef, newest_since};
+use crate::extent::Extent;
 use crate::sequence::Word;
 use crate::strings::{ByteStrings, LengthUnit, StringWindow};
 
@@ -842,11 +845,13 @@ fn a_chunk_in_a_file_reads_the_same_until_the_file_is_cut() {
     let mut bytes = encode(&column, &kind).unwrap();
     bytes.resize(bytes.len().next_multiple_of(4096), 0);
 
-    let disk = MemoryDisk::new();
+    let disk = Arc::new(MemoryDisk::new());
     let file = disk.open("column", OpenMode::Create).unwrap();
     file.write_all_at(&bytes, 8192).unwrap();
-    let mapping = disk.map("column", 1 << 20).unwrap();
-    let open = || Chunk::open(ChunkBytes::mapped(Arc::clone(&mapping), 8192, bytes.len()), &kind);
+    let extent = Extent { offset: 8192, len: bytes.len() as u64 };
+    let column_file = ColumnFile::new(disk, Broker::new(1 << 30), "column".to_owned(), vec![extent]).unwrap();
+    let stored = Arc::new(StoredChunk::kept(ColumnId(1), Arc::new(column_file), extent, Arc::default()));
+    let open = || Chunk::open(ChunkBytes::stored(&stored)?, &kind);
     assert_eq!(&open().unwrap().read(0..20_000).unwrap(), &column);
 
     // The mapping stays, so a chunk that was opened before the cut must report an error instead of faulting.

@@ -222,6 +222,7 @@ impl OpenBase {
     }
 
     /// Begins a read of the last commit of this file.
+    #[allow(unsafe_code)]
     pub(super) fn begin(self: &Arc<Self>) -> Result<LmdbRead> {
         let mut tried_again = false;
         for _ in 0..BEGINS_MAX {
@@ -230,7 +231,9 @@ impl OpenBase {
                 Ok(transaction) => {
                     // The transaction must begin before we look up the root: it protects the pages of its state from
                     // then on. If another commit has come since, the heads no longer name our root, so begin again.
-                    if let Some(tree) = self.tree.reader(transaction.id() as u64)? {
+                    // SAFETY: `transaction` is a read of that state, and `LmdbRead` drops it after its tree.
+                    let tree = unsafe { self.tree.reader(transaction.id() as u64)? };
+                    if let Some(tree) = tree {
                         return Ok(LmdbRead { tree, transaction, _entered: entered, base: Arc::clone(self) });
                     }
                 }
@@ -563,9 +566,9 @@ impl LmdbWrite<'_> {
 }
 
 pub(super) struct LmdbRead {
+    // The order of the fields matters: the tree must be dropped before the transaction ends, the transaction must end
+    // before its place inside the gate is given back, and both before the base is closed.
     tree: TreeReader,
-    // The order of the fields matters: the transaction must end before its place inside the gate is given back, and
-    // both before the base is closed.
     transaction: RoTxn<'static, WithoutTls>,
     _entered: Entered,
     base: Arc<OpenBase>,

@@ -63,9 +63,14 @@ impl MappedTree {
         Ok(MappedTree { pages, disk, name, newest: Mutex::new(NewestTree { mapping, root: None }) })
     }
 
-    /// Returns a reader of the state that `transaction` made. The caller must hold a read of that state, so that its
-    /// pages are not overwritten. Returns `None` if a later transaction committed after the caller began.
-    pub(super) fn reader(&self, transaction: u64) -> Result<Option<TreeReader>> {
+    /// Returns a reader of the state that `transaction` made. Returns `None` if a later transaction committed after the
+    /// caller began.
+    ///
+    /// # Safety
+    ///
+    /// The caller must hold a read of that state until the reader is dropped, so that its pages are not overwritten.
+    #[allow(unsafe_code)]
+    pub(super) unsafe fn reader(&self, transaction: u64) -> Result<Option<TreeReader>> {
         let mut newest = self.newest.lock();
         let root = match newest.root {
             // Usually the state is the one that was read last. Then its root is known without reading the heads.
@@ -491,7 +496,7 @@ impl TreeReader {
     #[inline]
     fn page(&self, number: u64, level: usize) -> Result<Page<'_>> {
         let page_len = self.root.page_len;
-        let bytes = self.mapping.slice(number.saturating_mul(page_len as u64), page_len)?;
+        let bytes = self.bytes(number, page_len)?;
         let kind = if self.is_leaf(level) { LEAF } else { BRANCH };
         // The file may be damaged, so check the page's number, kind and node table before any use.
         let (own_number, lower) = (u64_at(bytes, 0), usize::from(u16_at(bytes, 12)));
@@ -522,15 +527,24 @@ impl TreeReader {
 
     /// Reads a value that fills page `number` and the pages after it.
     fn big_value(&self, number: u64, len: usize) -> Result<&[u8]> {
-        let page_len = self.root.page_len;
-        let offset = number.saturating_mul(page_len as u64);
-        let header = self.mapping.slice(offset, HEADER_LEN)?;
+        let header = self.bytes(number, HEADER_LEN)?;
         // The header counts the pages of the value. They must have room for all of it.
-        let room = (u32_at(header, 12) as usize).saturating_mul(page_len);
+        let room = (u32_at(header, 12) as usize).saturating_mul(self.root.page_len);
         if u64_at(header, 0) != number || u16_at(header, 10) != OVERFLOW || room < HEADER_LEN + len {
             return Err(damage(number, "no long value of the expected length"));
         }
-        Ok(&self.mapping.slice(offset, HEADER_LEN + len)?[HEADER_LEN..])
+        Ok(&self.bytes(number, HEADER_LEN + len)?[HEADER_LEN..])
+    }
+
+    /// The first `len` bytes from page `number` on.
+    #[inline]
+    #[allow(unsafe_code)]
+    fn bytes(&self, number: u64, len: usize) -> Result<&[u8]> {
+        let offset = number.saturating_mul(self.root.page_len as u64);
+        // SAFETY: LMDB never writes a page of a state that a reader holds, and it only lets the file grow. The caller
+        // of `MappedTree::reader` holds the state, whose root leads to this page. Only a damaged pointer could lead to
+        // a page that LMDB writes; checksums (`sealed_value.rs`) find the damage before a value is used.
+        unsafe { self.mapping.slice(offset, len) }
     }
 }
 
@@ -573,6 +587,12 @@ mod tests {
         base.write(&batch, CommitId(1)).unwrap();
         drop(base);
         std::fs::read(dir.path().join(BASE_FILE)).unwrap()
+    }
+
+    #[allow(unsafe_code)]
+    fn reader_of(tree: &MappedTree, transaction: u64) -> Option<TreeReader> {
+        // SAFETY: the tests write a file only before they make a reader of it.
+        unsafe { tree.reader(transaction) }.unwrap()
     }
 
     /// Reads the tree in every way. Each read should return entries or report a damaged page.
@@ -621,7 +641,7 @@ mod tests {
             std::fs::write(&path, &damaged).unwrap();
             let tree = MappedTree::open(&path, 0).unwrap();
             let (transaction, _) = tree.pages.newest_root().unwrap();
-            let reader = tree.reader(transaction).unwrap().unwrap();
+            let reader = reader_of(&tree, transaction).unwrap();
             if let Err(error) = read(&reader, &mut rng) {
                 assert_eq!(error.kind(), ErrorKind::Corrupt, "round {round}: {error}");
                 refused += 1;
@@ -631,7 +651,7 @@ mod tests {
         std::fs::write(&path, &whole).unwrap();
         let tree = MappedTree::open(&path, 0).unwrap();
         let (transaction, _) = tree.pages.newest_root().unwrap();
-        read(&tree.reader(transaction).unwrap().unwrap(), &mut rng).unwrap();
-        assert!(tree.reader(transaction + 1).unwrap().is_none(), "a state that the file does not contain");
+        read(&reader_of(&tree, transaction).unwrap(), &mut rng).unwrap();
+        assert!(reader_of(&tree, transaction + 1).is_none(), "a state that the file does not contain");
     }
 }

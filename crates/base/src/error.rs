@@ -2,9 +2,12 @@
 //!
 //! An error has a kind. Kinds differ by the thing that a caller can do about the failure. Each kind has an SQLSTATE,
 //! so that drivers and scripts never need to parse the text. The message says what was asked and what was found. The
-//! hint says what helps.
+//! hint says what helps. The place of damage and the error below ours are fields, for the same reason.
 
 use std::fmt;
+use std::sync::Arc;
+
+use crate::BlockId;
 
 /// The result of an operation that can fail for an external reason, not because of a bug.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -128,21 +131,40 @@ kinds! {
     Internal = "XX000",
 }
 
+/// The place of damage in stored data, as far as it is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DamagePlace {
+    /// The damaged file: a whole path, or a path within the directory of the database.
+    pub file: Option<String>,
+    /// The block of a table.
+    pub block: Option<BlockId>,
+    /// Where in the file the damaged chunk, page or record begins.
+    pub offset: Option<u64>,
+}
+
 /// An error: its kind, the message that says what happened, and a hint if something helps.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct Error(Box<Inner>);
 
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 struct Inner {
     kind: ErrorKind,
     message: String,
     hint: Option<String>,
+    place: DamagePlace,
+    source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 
 impl Error {
     /// Makes an error of `kind`. The message should say what was asked and what was found.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Error(Box::new(Inner { kind, message: message.into(), hint: None }))
+        Error(Box::new(Inner {
+            kind,
+            message: message.into(),
+            hint: None,
+            place: DamagePlace::default(),
+            source: None,
+        }))
     }
 
     /// Makes an error for a bug. The message should name the broken invariant.
@@ -150,8 +172,8 @@ impl Error {
         Error::new(ErrorKind::Internal, message)
     }
 
-    /// Makes an error for stored bytes that are not what was written. The message should name the file, block and
-    /// offset.
+    /// Makes an error for stored bytes that are not what was written. The code that knows the place should add it
+    /// ([`Error::in_file`], [`Error::in_block`], [`Error::at_offset`]).
     pub fn corrupt(message: impl Into<String>) -> Self {
         Error::new(ErrorKind::Corrupt, message)
     }
@@ -165,7 +187,12 @@ impl Error {
             Some(23 | 24) => ErrorKind::OpenFiles,
             _ => ErrorKind::Io,
         };
-        let error = Error::new(kind, format!("{what}: {source}"));
+        // `io::Error` cannot be cloned.
+        let copy = match source.raw_os_error() {
+            Some(code) => std::io::Error::from_raw_os_error(code),
+            None => std::io::Error::new(source.kind(), source.to_string()),
+        };
+        let error = Error::new(kind, format!("{what}: {source}")).caused_by(copy);
         match kind {
             ErrorKind::OpenFiles => {
                 error.hint("the limit of open files is reached: raise it (ulimit -n), or close some files")
@@ -194,6 +221,39 @@ impl Error {
         self
     }
 
+    /// Sets the error below this one, for [`source`](std::error::Error::source). The message should contain its text.
+    #[must_use]
+    pub fn caused_by(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
+        self.0.source = Some(Arc::new(source));
+        self
+    }
+
+    /// Sets the file of the damage, unless code that is closer to it has set one.
+    #[must_use]
+    pub fn in_file(mut self, file: impl fmt::Display) -> Self {
+        self.0.place.file.get_or_insert_with(|| file.to_string());
+        self
+    }
+
+    /// Sets the block of the damage, unless code that is closer to it has set one.
+    #[must_use]
+    pub fn in_block(mut self, block: BlockId) -> Self {
+        self.0.place.block.get_or_insert(block);
+        self
+    }
+
+    /// Sets the place of the damage in its file, unless code that is closer to it has set one.
+    #[must_use]
+    pub fn at_offset(mut self, offset: u64) -> Self {
+        self.0.place.offset.get_or_insert(offset);
+        self
+    }
+
+    /// The place of the damage. `None` unless the kind is [`ErrorKind::Corrupt`].
+    pub fn damage(&self) -> Option<&DamagePlace> {
+        (self.0.kind == ErrorKind::Corrupt).then_some(&self.0.place)
+    }
+
     /// The kind, which tells a caller how to react.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
@@ -215,6 +275,17 @@ impl Error {
     }
 }
 
+impl PartialEq for Error {
+    /// Whether two errors say the same. Their sources need not be equal, because most errors of the system cannot be
+    /// compared.
+    fn eq(&self, other: &Self) -> bool {
+        let (own, other) = (&self.0, &other.0);
+        (own.kind, &own.message, &own.hint, &own.place) == (other.kind, &other.message, &other.hint, &other.place)
+    }
+}
+
+impl Eq for Error {}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.message)?;
@@ -231,4 +302,31 @@ impl fmt::Debug for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source.as_deref().map(|source| source as _)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+
+    use super::*;
+
+    #[test]
+    fn an_io_error_keeps_the_error_of_the_system_as_its_source() {
+        let error = Error::io("write f", &std::io::Error::from_raw_os_error(28)).context("commit");
+        assert_eq!(error.kind(), ErrorKind::DiskFull);
+        let source = error.source().and_then(|source| source.downcast_ref::<std::io::Error>()).expect("a source");
+        assert_eq!(source.raw_os_error(), Some(28));
+        assert!(error.damage().is_none());
+    }
+
+    #[test]
+    fn the_place_of_damage_is_the_one_that_was_set_first() {
+        let error = Error::corrupt("x").at_offset(8).in_file("a").in_file("b").at_offset(9).in_block(BlockId(3));
+        let place = DamagePlace { file: Some("a".into()), block: Some(BlockId(3)), offset: Some(8) };
+        assert_eq!(error.damage(), Some(&place));
+    }
+}

@@ -17,7 +17,7 @@ mod suggest;
 pub use broker::{Broker, Meter, Reservation, StepMemory};
 pub use cancel::Cancel;
 pub use durability::Durability;
-pub use error::{Error, ErrorKind, Result};
+pub use error::{DamagePlace, Error, ErrorKind, Result};
 pub use ids::{BlockId, ColumnId, CommitId, IndexId, RowNumber, SchemaId, TableId, ViewId};
 pub use isolation::Isolation;
 pub use settings::{SETTINGS, Setting, SettingKind, SettingScope, SettingValue, Settings};

@@ -151,7 +151,9 @@ impl Mapping {
             return Err(Error::corrupt(format!(
                 "{}: {len} bytes at offset {offset} were asked for, but the file ends at {length}",
                 self.name()
-            )));
+            ))
+            .in_file(self.name())
+            .at_offset(offset));
         }
         if end > self.capacity() {
             return Err(Error::internal(format!(
@@ -480,7 +482,7 @@ fn read_through(path: &Path, identity: (u64, u64), offset: u64, len: usize) -> R
     };
     match read() {
         Err(e) if e.kind() != io::ErrorKind::NotFound => {
-            Err(file_error(path, &e).context(format_args!("read {len} bytes at {offset}")))
+            Err(file_error(path, &e).context(format_args!("read {len} bytes at {offset}")).at_offset(offset))
         }
         _ => Ok(()),
     }
@@ -491,9 +493,10 @@ fn file_error(path: &Path, cause: &io::Error) -> Error {
     match cause.kind() {
         io::ErrorKind::NotFound => {
             Error::corrupt(format!("{}: the file was removed or replaced while it was in use", path.display()))
+                .in_file(path.display())
         }
         io::ErrorKind::UnexpectedEof => {
-            Error::corrupt(format!("{}: the file was cut while it was in use", path.display()))
+            Error::corrupt(format!("{}: the file was cut while it was in use", path.display())).in_file(path.display())
         }
         _ => Error::io(path.display(), cause),
     }
@@ -502,7 +505,7 @@ fn file_error(path: &Path, cause: &io::Error) -> Error {
 fn reserve_error(what: fmt::Arguments<'_>, cause: &io::Error) -> Error {
     let error = Error::io(what, cause);
     match cause.raw_os_error() {
-        Some(libc::ENOMEM) => Error::new(ErrorKind::MemoryLimit, error.message()).hint(
+        Some(libc::ENOMEM) => Error::new(ErrorKind::MemoryLimit, error.message().to_owned()).caused_by(error).hint(
             "the process is out of address space or of mappings: look at `ulimit -v` and at the kernel's \
              vm.max_map_count",
         ),

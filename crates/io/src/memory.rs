@@ -40,7 +40,8 @@ impl MemoryDisk {
     }
 
     fn missing(&self, call: &str, path: &str) -> Error {
-        Error::corrupt(format!("{call} {}: there is no such file or folder", self.describe(path)))
+        let file = self.describe(path);
+        Error::corrupt(format!("{call} {file}: there is no such file or folder")).in_file(file)
     }
 
     fn wrong_kind(&self, call: &str, path: &str, cause: io::ErrorKind) -> Error {
@@ -250,7 +251,9 @@ impl DiskFile for Handle {
                 "{}: {} bytes at offset {offset} were asked for, but the file ends at {len}",
                 self.file.name,
                 buf.len()
-            )));
+            ))
+            .in_file(&self.file.name)
+            .at_offset(offset));
         }
         bytes.current.read(buf, offset);
         Ok(())

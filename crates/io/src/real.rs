@@ -75,7 +75,9 @@ impl RealDisk {
     fn error(&self, call: &str, path: &str, cause: &io::Error) -> Error {
         let what = format!("{call} {}", self.describe(path));
         match cause.kind() {
-            io::ErrorKind::NotFound => Error::corrupt(format!("{what}: there is no such file or folder")),
+            io::ErrorKind::NotFound => {
+                Error::corrupt(format!("{what}: there is no such file or folder")).in_file(self.describe(path))
+            }
             _ => Error::io(what, cause),
         }
     }
@@ -192,7 +194,9 @@ impl DiskFile for RealFile {
                 "{}: {} bytes at offset {offset} were asked for, but the file ends before",
                 self.path.display(),
                 buf.len()
-            )),
+            ))
+            .in_file(self.path.display())
+            .at_offset(offset),
             _ => self.error("read", &e),
         })
     }

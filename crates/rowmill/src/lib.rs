@@ -44,7 +44,7 @@ pub use arrow;
 /// Counts allocations. A program whose allocator counts should report to it, so that `EXPLAIN ANALYZE` shows the
 /// numbers.
 pub use rowmill_base::allocations;
-pub use rowmill_base::{Error, ErrorKind, Result, SETTINGS, Setting, Settings};
+pub use rowmill_base::{DamagePlace, Error, ErrorKind, Result, SETTINGS, Setting, Settings};
 pub use rowmill_txn::base::BaseKind;
 /// Values as SQL text, and SQL text as a user types it.
 pub mod text {

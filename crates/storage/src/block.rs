@@ -395,13 +395,15 @@ impl Block {
     }
 
     fn locate(&self, error: Error, table: &TableDef, column: &str, stored: &StoredChunk) -> Error {
-        error.context(format_args!(
-            "table {}, column {column}, block {}, offset {} of {}",
-            table.name,
-            self.id,
-            stored.extent.offset,
-            stored.file.path()
-        ))
+        let (file, offset) = (stored.file.path(), stored.extent.offset);
+        error
+            .context(format_args!(
+                "table {}, column {column}, block {}, offset {offset} of {file}",
+                table.name, self.id
+            ))
+            .in_file(file)
+            .in_block(self.id)
+            .at_offset(offset)
     }
 
     fn numbers_are_dense(&self) -> bool {

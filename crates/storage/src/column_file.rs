@@ -144,7 +144,7 @@ impl ColumnFile {
             let file = self.disk.describe(&self.path);
             let Extent { offset, len: bytes } = extent;
             let message = format!("{file}: {bytes} bytes at offset {offset} are missing: the file ends at {len}");
-            return Err(Error::corrupt(message));
+            return Err(Error::corrupt(message).in_file(file).at_offset(offset));
         }
         let mut bytes = vec![0; extent.len as usize];
         self.disk.open(&self.path, OpenMode::Read)?.read_exact_at(&mut bytes, extent.offset)?;

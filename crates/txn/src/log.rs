@@ -535,7 +535,9 @@ fn published(disk: &dyn Disk) -> Result<Option<Position>> {
         return Ok(found);
     }
     let message = format!("{}: cannot tell how far the log is on disk", disk.describe(&published::path()));
-    Err(Error::corrupt(message).hint("opening the directory for writing does not need this file and rewrites it"))
+    Err(Error::corrupt(message)
+        .in_file(disk.describe(&published::path()))
+        .hint("opening the directory for writing does not need this file and rewrites it"))
 }
 
 /// Reads the published file. If it should have a position and has none, we look again for a while, because a write may

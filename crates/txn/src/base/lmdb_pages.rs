@@ -212,6 +212,7 @@ impl Pages {
 
     fn damage(&self, what: impl std::fmt::Display) -> Error {
         Error::corrupt(format!("{}: {what}", self.path.display()))
+            .in_file(self.path.display())
             .hint("the ordered base of this database is damaged; restore the directory from a backup")
     }
 

@@ -30,10 +30,10 @@ use rowmill_base::{Error, Result};
 use rowmill_io::{Disk, Mapping, RealDisk};
 
 pub(super) use self::lookups::LOOKUPS_AT_ONCE;
-use super::Visitor;
 use super::lmdb_pages::{
     BIG_VALUE, BRANCH, HEADER_LEN, LEAF, NO_PAGE, NODE_LEN, OVERFLOW, Pages, TreeRoot, u16_at, u32_at, u64_at,
 };
+use super::{BASE_FILE, Visitor};
 use crate::key_bytes::{common_bytes, compare, head_of};
 
 /// The file of a base, mapped for reading.
@@ -259,13 +259,15 @@ impl<'m> Page<'m> {
 
     #[cold]
     fn damage(&self, what: &str) -> Error {
-        damage(self.number, what)
+        damage(self.number, self.bytes.len(), what)
     }
 }
 
 #[cold]
-fn damage(page: u64, what: &str) -> Error {
+fn damage(page: u64, page_len: usize, what: &str) -> Error {
     Error::corrupt(format!("page {page} of the ordered base has {what}"))
+        .in_file(BASE_FILE)
+        .at_offset(page.saturating_mul(page_len as u64))
         .hint("the ordered base of this database is damaged; restore the directory from a backup")
 }
 
@@ -501,10 +503,10 @@ impl TreeReader {
         // The file may be damaged, so check the page's number, kind and node table before any use.
         let (own_number, lower) = (u64_at(bytes, 0), usize::from(u16_at(bytes, 12)));
         if own_number != number || u16_at(bytes, 10) != kind || level >= usize::from(self.root.depth) {
-            return Err(damage(number, "another number or kind than expected"));
+            return Err(damage(number, page_len, "another number or kind than expected"));
         }
         if !(HEADER_LEN + size_of::<u16>()..=page_len).contains(&lower) {
-            return Err(damage(number, "nodes that do not fit into it"));
+            return Err(damage(number, page_len, "nodes that do not fit into it"));
         }
         Ok(Page { number, bytes, nodes: (lower - HEADER_LEN) / size_of::<u16>() })
     }
@@ -531,7 +533,7 @@ impl TreeReader {
         // The header counts the pages of the value. They must have room for all of it.
         let room = (u32_at(header, 12) as usize).saturating_mul(self.root.page_len);
         if u64_at(header, 0) != number || u16_at(header, 10) != OVERFLOW || room < HEADER_LEN + len {
-            return Err(damage(number, "no long value of the expected length"));
+            return Err(damage(number, self.root.page_len, "no long value of the expected length"));
         }
         Ok(&self.bytes(number, HEADER_LEN + len)?[HEADER_LEN..])
     }

@@ -35,7 +35,8 @@ pub(super) fn unseal<'a>(key: &[u8], stored: &'a [u8], file: &Path) -> Result<&'
         file.display(),
         hex(key),
         stored.len()
-    )))
+    ))
+    .in_file(file.display()))
 }
 
 fn checksum(key: &[u8], value: &[u8]) -> u32 {

@@ -115,8 +115,9 @@ impl Segment {
         }
         let stretch = u64::from_le_bytes(found[16..24].try_into().expect("eight bytes"));
         if stretch != bytes.0 || file.len()? != STREAM_START + bytes.0 {
-            let message = format!("{} holds {stretch} bytes of the log, not {}", disk.describe(&path(slot)), bytes.0);
-            return Err(Error::corrupt(message));
+            let file = disk.describe(&path(slot));
+            let message = format!("{file} holds {stretch} bytes of the log, not {}", bytes.0);
+            return Err(Error::corrupt(message).in_file(file));
         }
         Ok(Some(Segment { number, slot, file }))
     }

@@ -118,7 +118,7 @@ fn benches(criterion: &mut Criterion) {
         bencher.iter(|| {
             let row = row();
             let parameters = [ValueRef::Int(1), ValueRef::Int(row % 10), ValueRef::Int(row / 10)];
-            point.run_read(&reader, &parameters, &mut scratch, &mut out).unwrap();
+            point.run_read(&reader, &parameters, &mut scratch, &mut out).unwrap().rows().unwrap();
             assert_eq!(out.len(), 1);
         });
     });
@@ -130,7 +130,7 @@ fn benches(criterion: &mut Criterion) {
         bencher.iter(|| {
             let row = row();
             let parameters = [ValueRef::Int(1), ValueRef::Int(row % 10), ValueRef::Int((row / 10).min(rows / 10 - 10))];
-            ten.run_read(&reader, &parameters, &mut scratch, &mut out).unwrap();
+            ten.run_read(&reader, &parameters, &mut scratch, &mut out).unwrap().rows().unwrap();
             assert_eq!(out.len(), 10);
         });
     });
@@ -155,7 +155,7 @@ fn benches(criterion: &mut Criterion) {
             let row = row();
             let parameters = [ValueRef::Int(1), ValueRef::Int(row % 10), ValueRef::Int(row / 10)];
             let transaction = open.get_or_insert_with(|| engine.begin().unwrap());
-            let changed = update.run_write(transaction, &parameters, &mut scratch, &mut out).unwrap();
+            let changed = update.run_write(transaction, &parameters, &mut scratch, &mut out).unwrap().rows().unwrap();
             assert_eq!(changed, 1);
             written += 1;
             if written % WRITES == 0 {
@@ -187,7 +187,7 @@ fn benches(criterion: &mut Criterion) {
             number += 1;
             let parameters = [ValueRef::Int(2), ValueRef::Int(number % 10), ValueRef::Int(number / 10)];
             let transaction = open.get_or_insert_with(|| engine.begin().unwrap());
-            insert.run_write(transaction, &parameters, &mut scratch, &mut out).unwrap();
+            insert.run_write(transaction, &parameters, &mut scratch, &mut out).unwrap().rows().unwrap();
             if number % WRITES == 0 {
                 open.take().unwrap().commit().unwrap();
             }

@@ -12,6 +12,7 @@ use rowmill_txn::{Catalog, Transaction};
 use crate::change::{Delete, Update};
 use crate::expr::is_of;
 use crate::insert::Insert;
+use crate::pace::end_of;
 use crate::read::CompiledRead;
 use crate::result_rows::ResultRows;
 use crate::scratch::ProgramScratch;
@@ -33,6 +34,27 @@ enum CompiledBody {
     Insert(Insert),
     Update(Update),
     Delete(Delete),
+}
+
+/// The end of a run that has not failed.
+#[derive(Debug)]
+#[must_use]
+pub enum RunEnd {
+    /// The program has changed this many rows. If it is a read, it has found this many.
+    Done(u64),
+    /// There are more rows than a program may hold. It has changed nothing, so the caller should run the statement with
+    /// the general engine. A caller without one can report this error.
+    GivenUp(Error),
+}
+
+impl RunEnd {
+    /// The number of rows, or the error of a program that has given up.
+    pub fn rows(self) -> Result<u64> {
+        match self {
+            RunEnd::Done(rows) => Ok(rows),
+            RunEnd::GivenUp(error) => Err(error),
+        }
+    }
 }
 
 impl Compiled {
@@ -103,20 +125,20 @@ impl Compiled {
     /// Runs a read with the data that `reader` sees and sets `out` to its rows. `parameters` must have the types of
     /// [`Compiled::parameters`], in that order. Any `scratch` will do, but only one run may use it at a time.
     ///
-    /// Returns the errors of the expressions, `Cancelled`, or `Deadline`. Returns `Unsupported` if the read holds too
-    /// many rows; the caller should then run it with the general engine. Returns `ReadOnly` if the program changes rows
-    /// or reads `FOR UPDATE`.
+    /// Returns the errors of the expressions, `Cancelled`, or `Deadline`. Returns `ReadOnly` if the program changes
+    /// rows or reads `FOR UPDATE`.
     pub fn run_read(
         &self,
         reader: &KeyedReader<'_>,
         parameters: &[ValueRef<'_>],
         scratch: &mut ProgramScratch,
         out: &mut ResultRows,
-    ) -> Result<()> {
+    ) -> Result<RunEnd> {
         self.start(parameters, out)?;
         match &self.body {
             CompiledBody::Read(read) if !read.for_update => {
-                read.run(reader, parameters, &mut scratch.read, &scratch.cancel, out)
+                let run = read.run(reader, parameters, &mut scratch.read, &scratch.cancel, out);
+                end_of(run.map(|()| out.len() as u64))
             }
             _ => Err(Error::new(ErrorKind::ReadOnly, "the statement changes or locks rows and must not run as a read")),
         }
@@ -128,27 +150,29 @@ impl Compiled {
     ///
     /// Returns the errors of the expressions and of the table: `UniqueViolation`, `NotNullViolation`, `CheckViolation`,
     /// `StringTooLong`, `NumericOutOfRange` and `KeyTooLong`. Returns `SerializationFailure` if the definitions that
-    /// the transaction sees are not those that the program was compiled for. `Cancelled`, `Deadline` and `Unsupported`
-    /// are returned as by [`Compiled::run_read`]. A statement that fails leaves the transaction unchanged.
+    /// the transaction sees are not those that the program was compiled for. `Cancelled` and `Deadline` are returned as
+    /// by [`Compiled::run_read`]. A statement that fails or gives up leaves the transaction unchanged.
     pub fn run_write(
         &self,
         transaction: &mut Transaction,
         parameters: &[ValueRef<'_>],
         scratch: &mut ProgramScratch,
         out: &mut ResultRows,
-    ) -> Result<u64> {
+    ) -> Result<RunEnd> {
         self.start(parameters, out)?;
-        match &self.body {
+        end_of(match &self.body {
             CompiledBody::Read(read) => {
-                read.run(&transaction.reader(), parameters, &mut scratch.read, &scratch.cancel, out)?;
-                // FOR UPDATE takes no locks: commit checks that no other transaction has written these keys.
-                scratch.read.keys.iter().for_each(|key| transaction.validate_read(key));
-                Ok(out.len() as u64)
+                let run = read.run(&transaction.reader(), parameters, &mut scratch.read, &scratch.cancel, out);
+                run.map(|()| {
+                    // FOR UPDATE takes no locks: commit checks that no other transaction has written these keys.
+                    scratch.read.keys.iter().for_each(|key| transaction.validate_read(key));
+                    out.len() as u64
+                })
             }
             CompiledBody::Insert(insert) => insert.run(transaction, parameters, scratch, out),
             CompiledBody::Update(update) => update.run(transaction, parameters, scratch, out),
             CompiledBody::Delete(delete) => delete.run(transaction, parameters, scratch, out),
-        }
+        })
     }
 
     /// Runs an INSERT of one row into a keyed table once for each row of `batches`, as one statement. A batch has one

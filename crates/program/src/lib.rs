@@ -19,9 +19,9 @@
 //! This crate has no unsafe code.
 //!
 //! The results must be the same as those of the general engine. A statement that a program could not run with the same
-//! result is not compiled. A statement that turns out to hold many rows stops before it has changed any of them. In
-//! both cases the error is [`Unsupported`](rowmill_base::ErrorKind), and the caller should run the statement with the
-//! general engine.
+//! result is not compiled: the error is [`Unsupported`](rowmill_base::ErrorKind). A statement that turns out to hold
+//! many rows stops before it has changed any of them ([`RunEnd::GivenUp`]). In both cases the caller should run the
+//! statement with the general engine.
 //!
 //! The modules, in the order in which a statement passes them:
 //!
@@ -54,7 +54,7 @@ mod texts;
 mod windows;
 
 pub use change::meets_several;
-pub use compiled::Compiled;
+pub use compiled::{Compiled, RunEnd};
 pub use read::ROUNDS_MAX;
 pub use result_rows::ResultRows;
 pub use scratch::ProgramScratch;

@@ -21,7 +21,7 @@ use crate::compiled::column_kinds;
 use crate::expr::{Env, Expr, ExprCompiler, RowsLayout, unsupported};
 use crate::nested_index::{Candidates, EqualColumn, NestedIndex};
 use crate::output::{CompiledOutput, OutputScratch, Sink};
-use crate::pace::{Pace, bounded};
+use crate::pace::{Pace, bounded, given_up};
 use crate::recycled::recycled;
 use crate::result_rows::ResultRows;
 use crate::texts::ComputedTexts;
@@ -557,7 +557,7 @@ impl ReadRun<'_> {
     fn come_upon_row(&mut self) -> Result<()> {
         match self.rows_left.checked_sub(1) {
             Some(left) => self.rows_left = left,
-            None => return Err(unsupported("a statement that reads a table that has grown")),
+            None => return Err(given_up("a statement that reads a table that has grown")),
         }
         self.pace.step()
     }
@@ -671,7 +671,7 @@ impl CompiledRecursion {
             next.start(self.step.kinds());
             Within { rounds: Some(&rounds), ..within }.add(&self.step, &mut step_scratch, &mut next)?;
         }
-        Err(unsupported(format_args!("a recursion of more than {ROUNDS_MAX} rounds")))
+        Err(given_up(format_args!("a recursion of more than {ROUNDS_MAX} rounds")))
     }
 }
 

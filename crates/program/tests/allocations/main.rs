@@ -77,7 +77,11 @@ impl World {
         let reader = snapshot.reader();
         let mut run = |row: i64| {
             let values = [ValueRef::Int(row / 10), ValueRef::Int(row % 10)];
-            compiled.run_read(&reader, &values[..parameters], &mut self.scratch, &mut self.out).unwrap();
+            compiled
+                .run_read(&reader, &values[..parameters], &mut self.scratch, &mut self.out)
+                .unwrap()
+                .rows()
+                .unwrap();
             assert!(!self.out.is_empty());
         };
         (0..RUNS).for_each(&mut run);
@@ -94,7 +98,7 @@ impl World {
             let mut transaction: Transaction = self.engine.begin().unwrap();
             let before = allocations();
             for values in &values {
-                compiled.run_write(&mut transaction, values, &mut self.scratch, &mut self.out).unwrap();
+                compiled.run_write(&mut transaction, values, &mut self.scratch, &mut self.out).unwrap().rows().unwrap();
             }
             total = allocations() - before;
             transaction.commit().unwrap();

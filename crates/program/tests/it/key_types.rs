@@ -100,7 +100,7 @@ fn compare_all(column: &SqlType, values: &[ScalarValue]) -> (usize, usize) {
         let read = ReadPlan::of_table(access, filter, ReadOutput::Rows(RowOutput::all(columns)));
         let program = Program { parameters: vec![kind.clone()], body: Body::Read(read) };
         let compiled = Compiled::new(&program, transaction.catalog())?;
-        compiled.run_read(&reader, &[borrowed(value)], &mut scratch, &mut out)?;
+        compiled.run_read(&reader, &[borrowed(value)], &mut scratch, &mut out)?.rows()?;
         Ok::<_, rowmill_base::Error>(shown(&out))
     };
     let (mut by_key, mut left) = (0, 0);

@@ -10,7 +10,7 @@ use rowmill_plan::program::{
     Access, ArithmeticOp, Body, GroupOutput, LookupKind, LookupSource, NestedLookup, OutputOrder, ReadOutput, ReadPlan,
     RowAggregate, RowFunction, RowOutput, Scalar, ScalarOp, ScalarValue, TextFunction,
 };
-use rowmill_program::{ProgramScratch, ResultRows};
+use rowmill_program::{ProgramScratch, ResultRows, RunEnd};
 use rowmill_storage::keyed::ValueRef;
 
 use crate::support::{
@@ -275,7 +275,7 @@ fn rows_become_a_batch() {
     let snapshot = world.engine.snapshot().expect("a snapshot");
     let (mut scratch, mut out) = (ProgramScratch::default(), ResultRows::default());
     for _ in 0..2 {
-        compiled.run_read(&snapshot.reader(), &[], &mut scratch, &mut out).expect("rows");
+        compiled.run_read(&snapshot.reader(), &[], &mut scratch, &mut out).and_then(RunEnd::rows).expect("rows");
     }
     let fields = compiled.output().iter().map(|kind| Field::new("c", kind.arrow(), true)).collect::<Vec<_>>();
     let batch = out.to_batch(&Arc::new(Schema::new(fields))).expect("a batch");
@@ -284,7 +284,8 @@ fn rows_become_a_batch() {
     assert!(batch.column(1).is_null(2));
     assert_eq!(batch.column(1).as_string_view().value(1), "bee");
     let write = compiled.run_write(&mut world.engine.begin().expect("a transaction"), &[], &mut scratch, &mut out);
-    assert_eq!((write.expect("a read within a transaction"), out.len()), (3, 3));
+    let rows = write.and_then(RunEnd::rows).expect("a read within a transaction");
+    assert_eq!((rows, out.len()), (3, 3));
 }
 
 #[test]
@@ -302,7 +303,7 @@ fn long_reads_end_when_cancelled_or_when_they_hold_too_much() {
         let compiled = world.compiled(&[SqlType::TEXT], Body::Read(read)).expect("compiled");
         let snapshot = world.engine.snapshot().expect("a snapshot");
         let mut out = ResultRows::default();
-        compiled.run_read(&snapshot.reader(), &[ValueRef::Text(&note)], scratch, &mut out).map(|()| out.len())
+        compiled.run_read(&snapshot.reader(), &[ValueRef::Text(&note)], scratch, &mut out).and_then(RunEnd::rows)
     };
     let text = Scalar::parameter(SqlType::TEXT, 0);
     let mut scratch = ProgramScratch::default();

@@ -112,7 +112,7 @@ impl World {
         let compiled = self.compiled(kinds, Body::Read(read))?;
         let mut out = ResultRows::default();
         let snapshot = self.engine.snapshot()?;
-        compiled.run_read(&snapshot.reader(), values, &mut ProgramScratch::default(), &mut out)?;
+        compiled.run_read(&snapshot.reader(), values, &mut ProgramScratch::default(), &mut out)?.rows()?;
         Ok(shown(&out))
     }
 
@@ -127,7 +127,7 @@ impl World {
     pub(crate) fn write_in(&self, transaction: &mut Transaction, body: Body) -> Result<(u64, Vec<String>)> {
         let compiled = self.compiled(&[], body)?;
         let mut out = ResultRows::default();
-        let changed = compiled.run_write(transaction, &[], &mut ProgramScratch::default(), &mut out)?;
+        let changed = compiled.run_write(transaction, &[], &mut ProgramScratch::default(), &mut out)?.rows()?;
         Ok((changed, shown(&out)))
     }
 

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use rowmill_base::{ErrorKind, Result, Settings};
 use rowmill_plan::Constant;
-use rowmill_program::{Compiled, ProgramScratch, ResultRows};
+use rowmill_program::{Compiled, ProgramScratch, ResultRows, RunEnd};
 use rowmill_storage::keyed::ValueRef;
 use rowmill_txn::{Engine, Snapshot};
 
@@ -176,14 +176,14 @@ impl Session {
             run(&parameters.iter().map(|parameter| parameter.to_ref()).collect::<Vec<_>>())
         };
         match ran {
-            // More rows than a program can hold. The program must not have changed anything, so the engine runs the
+            // More rows than a program can hold. The program has not changed anything, so the engine runs the
             // statement.
-            Err(error) if error.kind() == ErrorKind::Unsupported => Ok(None),
+            Ok(RunEnd::GivenUp(_)) => Ok(None),
             // A literal does not fit its type. We let the statement run again in the engine, whose error names the
             // place.
             Err(error) if parameters.is_empty() && is_of_a_value(error.kind()) => Ok(None),
             ran => {
-                let changed = ran?;
+                let changed = ran?.rows()?;
                 Ok(Some(Ran { program: place, changed: if program.schema.is_some() { 0 } else { changed } }))
             }
         }
@@ -259,23 +259,22 @@ struct ProgramData<'s> {
 }
 
 impl ProgramData<'_> {
-    /// Runs a program. Returns the number of changed rows.
+    /// Runs a program.
     fn run(
         &mut self,
         compiled: &Compiled,
         values: &[ValueRef<'_>],
         scratch: &mut ProgramScratch,
         rows: &mut ResultRows,
-    ) -> Result<u64> {
+    ) -> Result<RunEnd> {
         if compiled.is_read() {
-            match (self.snapshot, &self.transaction) {
-                (Some(snapshot), _) => compiled.run_read(&snapshot.reader(), values, scratch, rows)?,
+            return match (self.snapshot, &self.transaction) {
+                (Some(snapshot), _) => compiled.run_read(&snapshot.reader(), values, scratch, rows),
                 (None, open) => {
                     let reader = open.as_ref().expect(OPEN).transaction.reader();
-                    compiled.run_read(&reader, values, scratch, rows)?;
+                    compiled.run_read(&reader, values, scratch, rows)
                 }
-            }
-            return Ok(0);
+            };
         }
         if let Some(open) = self.transaction {
             return compiled.run_write(open.for_writing()?, values, scratch, rows);
@@ -284,9 +283,11 @@ impl ProgramData<'_> {
         // succeeded.
         let mut transaction = self.engine.begin()?;
         transaction.set_isolation(self.settings.isolation());
-        let changed = compiled.run_write(&mut transaction, values, scratch, rows)?;
-        transaction.commit()?;
-        Ok(changed)
+        let end = compiled.run_write(&mut transaction, values, scratch, rows)?;
+        if let RunEnd::Done(_) = end {
+            transaction.commit()?;
+        }
+        Ok(end)
     }
 }
 

@@ -49,7 +49,7 @@ pub mod share;
 pub mod shared;
 pub mod single_row;
 pub mod sort;
-pub mod spin;
+mod spin;
 #[cfg(test)]
 mod test_input;
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rowmill_base::{ErrorKind, Result, Settings};
-use rowmill_sql::Session;
+use rowmill_sql::{Session, Workers, query_threads};
 use rowmill_txn::base::BaseKind;
 use rowmill_txn::{Engine, OpenOptions};
 
@@ -55,9 +55,15 @@ impl Options {
 #[derive(Clone, Debug)]
 pub struct Database {
     engine: Arc<Engine>,
+    /// The threads that run the queries of all connections.
+    workers: Arc<Workers>,
 }
 
 impl Database {
+    fn new(engine: Arc<Engine>) -> Database {
+        Database { engine, workers: query_threads() }
+    }
+
     /// Opens the directory at `path`, and makes it if it is absent.
     ///
     /// Only one process can have a directory open for writing. A second one gets an error of kind
@@ -88,7 +94,7 @@ impl Database {
         let until = Instant::now() + CLOSING_PATIENCE;
         loop {
             match Engine::open(path.as_ref(), OpenOptions { read_only, settings: settings.clone(), base }) {
-                Ok(engine) => return Ok(Database { engine }),
+                Ok(engine) => return Ok(Database::new(engine)),
                 // A reader takes no lock, so this error means that this process itself has the directory open. For
                 // example, the last worker of a failed statement may be about to drop its handle of a database that the
                 // caller has dropped. So we try again for a while.
@@ -107,12 +113,12 @@ impl Database {
 
     /// Opens an empty database in memory with `options`.
     pub fn memory_with(options: Options) -> Result<Database> {
-        Ok(Database { engine: Engine::memory(options.settings)? })
+        Ok(Database::new(Engine::memory(options.settings)?))
     }
 
     /// Makes a new connection.
     pub fn connect(&self) -> Result<Connection> {
-        Connection::new(Session::new(Arc::clone(&self.engine))?)
+        Connection::new(Session::new(Arc::clone(&self.engine), Arc::clone(&self.workers))?)
     }
 
     /// The directory of the database, or `None` for a database in memory.

@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use rowmill_base::{Broker, Cancel, Settings};
 use rowmill_exec::scan::ScanMetrics;
+use rowmill_exec::workers::Workers;
 use rowmill_txn::{Engine, Snapshot};
 
 use crate::scan_progress::ScanProgress;
@@ -18,6 +19,8 @@ pub(crate) struct StatementContext {
     /// The database, for facts beside its rows. The reference is weak because a plan that outlives its statement must
     /// not keep the database open.
     pub(crate) engine: Weak<Engine>,
+    /// The threads that run the query.
+    pub(crate) workers: Arc<Workers>,
     /// Grants the memory of the engine's operators.
     pub(crate) broker: Broker,
     /// Notices of planning, shown beside the result.
@@ -34,12 +37,23 @@ impl StatementContext {
         cancel: Cancel,
         settings: Settings,
         engine: &Arc<Engine>,
+        workers: &Arc<Workers>,
         notices: Arc<Mutex<Vec<String>>>,
         now_us: i64,
     ) -> Arc<Self> {
         let (broker, engine) = (engine.broker().clone(), Arc::downgrade(engine));
         let scans = Mutex::default();
-        Arc::new(StatementContext { snapshot, cancel, settings, engine, broker, notices, scans, now_us })
+        Arc::new(StatementContext {
+            snapshot,
+            cancel,
+            settings,
+            engine,
+            workers: Arc::clone(workers),
+            broker,
+            notices,
+            scans,
+            now_us,
+        })
     }
 
     /// Lets `progress` count with `metrics` and makes it a part of the statement's progress.

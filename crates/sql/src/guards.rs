@@ -11,5 +11,5 @@ mod panics;
 mod statement;
 
 pub use expansion::check_expansion;
-pub use panics::{catch_panics, quiet_panics};
+pub use panics::catch_panics;
 pub use statement::{StatementLimits, check_statement, flatten_chains};

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use rowmill_base::{Cancel, Error, ErrorKind, Isolation, Result, SETTINGS, SettingScope, Settings};
+use rowmill_exec::workers::Workers;
 use rowmill_plan::Constant;
 use rowmill_program::{ProgramScratch, ResultRows};
 use rowmill_txn::{Engine, Snapshot, Transaction};
@@ -28,6 +29,8 @@ pub struct Session {
     engine: Arc<Engine>,
     settings: Settings,
     transaction: Option<OpenTransaction>,
+    /// The threads that run queries. The connections of a database share them.
+    pub(crate) workers: Arc<Workers>,
     running: Arc<Mutex<Cancel>>,
     progress: Option<ProgressFn>,
     notices: Arc<Mutex<Vec<String>>>,
@@ -61,11 +64,13 @@ impl CancelHandle {
 }
 
 impl Session {
-    /// Creates a connection to `engine` with the settings of the database.
-    pub fn new(engine: Arc<Engine>) -> Result<Session> {
+    /// Creates a connection to `engine` with the settings of the database. Queries run on `workers`, which the
+    /// connections of a database share ([`query_threads`](crate::query_threads)).
+    pub fn new(engine: Arc<Engine>, workers: Arc<Workers>) -> Result<Session> {
         let settings = engine.settings();
         Ok(Session {
             engine,
+            workers,
             settings,
             transaction: None,
             running: Arc::default(),

@@ -1,48 +1,21 @@
 //! Panics, caught where a statement begins.
+//!
+//! The panic hook belongs to the host program, so we leave it alone: it runs before the panic is caught here, and by
+//! default prints the panic to stderr. A panic is a bug of ours, and the backtrace that the hook can print helps to
+//! find it. The caller gets an error in any case.
 
 use std::any::Any;
-use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Once;
 
 use rowmill_base::Result;
 
 use crate::errors::from_panic;
 
-thread_local! {
-    static QUIET: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Runs `work` and turns a panic into an error with the panic's message. Prints nothing.
+/// Runs `work` and turns a panic into an error with the panic's message.
 pub fn catch_panics<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
-    install_hook();
-    let before = QUIET.replace(true);
     // The caller must discard or roll back everything that `work` may have left half done.
     let result = catch_unwind(AssertUnwindSafe(work));
-    // We restore the previous value, because an outer call on this thread may still be active.
-    QUIET.set(before);
     result.unwrap_or_else(|payload: Box<dyn Any + Send>| Err(from_panic(payload.as_ref())))
-}
-
-/// Stops printing the panics of this thread from now on. The code that catches them must report them.
-///
-/// Should be called in the start hook of a runtime whose threads run only statements.
-pub fn quiet_panics() {
-    install_hook();
-    QUIET.set(true);
-}
-
-/// Installs a panic hook that leaves all other threads to the hook of the host program.
-fn install_hook() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        let host = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |info| {
-            if !QUIET.get() {
-                host(info);
-            }
-        }));
-    });
 }
 
 #[cfg(test)]

@@ -15,15 +15,13 @@ use std::time::{Duration, Instant};
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
-use rowmill_base::{Cancel, Error, Result, Settings};
+use rowmill_base::{Cancel, Error, Result};
 use rowmill_exec::batch::Batches;
-use rowmill_exec::spin::set_spin_us;
 
 use super::ReadyQuery;
 use crate::catalog::StatementContext;
 use crate::guards::catch_panics;
 use crate::outcome::{Progress, ProgressFn};
-use crate::workers::workers;
 
 /// The most batches that wait for the consumer. The consumer should not wait for the operators, and results should not
 /// pile up.
@@ -58,7 +56,7 @@ impl Running {
     /// Starts the operators of `query`.
     pub(super) fn start(query: ReadyQuery, progress: Option<ProgressFn>, started: Instant) -> Self {
         let ReadyQuery { context, query } = query;
-        let work = Producer::start(query.begin(), &context.settings);
+        let work = Producer::start(query.begin(), &context);
         let schema = Arc::clone(query.schema());
         let report = progress.map(|tell| Report { tell, started, last: started });
         Running { work, schema, context, report, finished: false }
@@ -136,22 +134,22 @@ impl Drop for Running {
 }
 
 impl Producer {
-    fn start(running: Result<Arc<rowmill_exec::operator::Running>>, settings: &Settings) -> Producer {
-        let (threads, spin_us) = (settings.threads(), settings.number("exec.steal_spin_us"));
+    fn start(running: Result<Arc<rowmill_exec::operator::Running>>, context: &StatementContext) -> Producer {
+        let StatementContext { settings, workers, .. } = context;
+        let spin = Duration::from_micros(settings.number("exec.steal_spin_us"));
         // The queue is bounded, so a slow consumer slows down the operators instead of filling the memory.
         let (sender, batches) = sync_channel(BATCHES_AHEAD);
         let started = running.and_then(|running| {
-            let count = running.parallelism().min(threads);
+            let count = running.parallelism().min(settings.threads());
             // No parallelism means hardly any work: waking another thread would take longer than the query.
             if count == 0 {
                 return Ok(Some(catch_panics(|| Ok(running.worker()))?));
             }
-            set_spin_us(spin_us);
             for _ in 0..count {
                 // The original sender is dropped at the end of this function. So the channel closes when the last
                 // worker ends.
                 let (running, sender) = (Arc::clone(&running), sender.clone());
-                workers().start(move || pass_on(&running, &sender))?;
+                workers.start(spin, move || pass_on(&running, &sender))?;
             }
             Ok(None)
         });

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use rowmill_base::{ErrorKind, Result, Settings};
-use rowmill_sql::{Outcome, Session};
+use rowmill_sql::{Outcome, Session, query_threads};
 use rowmill_txn::Engine;
 
 use crate::support::run;
@@ -380,7 +380,7 @@ impl Drop for Watch {
 
 /// Opens a session with two threads.
 fn session(engine: &Arc<Engine>) -> Session {
-    let mut session = Session::new(Arc::clone(engine)).unwrap();
+    let mut session = Session::new(Arc::clone(engine), query_threads()).unwrap();
     run(&mut session, "SET threads = 2").unwrap();
     session
 }

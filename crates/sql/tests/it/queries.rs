@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, StringViewArray};
 use rowmill_base::SqlType;
-use rowmill_sql::Session;
+use rowmill_sql::{Session, query_threads};
 
 use crate::support::{engine, rows, run, small, sorted, table};
 
@@ -43,7 +43,7 @@ fn many_batches_arrive_whole() {
     let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..100_000));
     let texts: ArrayRef = Arc::new(StringViewArray::from_iter_values((0..100_000).map(|n| format!("text number {n}"))));
     table(&engine, "big", vec![("n", SqlType::Int64, numbers), ("s", SqlType::TEXT, texts)]);
-    let mut session = Session::new(engine).unwrap();
+    let mut session = Session::new(engine, query_threads()).unwrap();
     assert_eq!(rows(&mut session, "SELECT n FROM big").len(), 100_001);
     assert_eq!(
         rows(&mut session, "SELECT count(*), sum(n), max(s) FROM big")[1],

@@ -1,7 +1,7 @@
 //! `SET`, `SHOW` and `RESET`.
 
 use rowmill_base::ErrorKind;
-use rowmill_sql::Session;
+use rowmill_sql::{Session, query_threads};
 
 use crate::support::{error_kind, rows, run, small};
 
@@ -13,7 +13,7 @@ fn values_are_set_shown_and_reset() {
     run(&mut session, "RESET batch_rows").unwrap();
     assert_eq!(rows(&mut session, "SHOW batch_rows")[1], "8192");
     run(&mut session, "SET memory_limit TO '2GB'").unwrap();
-    let mut other = Session::new(engine).unwrap();
+    let mut other = Session::new(engine, query_threads()).unwrap();
     assert_eq!(rows(&mut other, "SHOW memory_limit")[1], "2000000000");
     run(&mut other, "SET memory_limit = '3GB'").unwrap();
     assert_eq!(rows(&mut session, "SHOW memory_limit")[1], "3000000000");

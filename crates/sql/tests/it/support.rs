@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use rowmill_base::{ErrorKind, SchemaId, Settings, SqlType};
-use rowmill_sql::{Outcome, Session};
+use rowmill_sql::{Outcome, Session, query_threads};
 use rowmill_txn::{ColumnSpec, Engine};
 
 /// Opens an empty database in memory.
@@ -36,7 +36,7 @@ pub(crate) fn small() -> (Arc<Engine>, Session) {
     let a = Arc::new(Int32Array::from(vec![Some(1), Some(2), Some(3), None, Some(2)]));
     let b = Arc::new(StringViewArray::from(vec![Some("x"), Some("y"), Some("x"), None, Some("z")]));
     table(&engine, "T", vec![("A", SqlType::Int32, a), ("B b", SqlType::TEXT, b)]);
-    let session = Session::new(Arc::clone(&engine)).unwrap();
+    let session = Session::new(Arc::clone(&engine), query_threads()).unwrap();
     (engine, session)
 }
 

@@ -297,6 +297,7 @@ impl OpenBase {
     }
 
     /// Tries a write once. Returns `Ok(false)` if the write does not fit into the mapping, or the mapping is outdated.
+    #[allow(unsafe_code)]
     fn try_write(&self, batch: &WriteBatch, at: CommitId) -> Result<bool> {
         // A remapping would unmap the pages of the write, so stay inside the gate until it ends.
         let _entered = self.gate.enter();
@@ -305,8 +306,13 @@ impl OpenBase {
             let before = self.env.read_txn().ok();
             let mut write = LmdbWrite { transaction, base: self, stored: Vec::new() };
             check_batch(batch, at, write.last_commit()?)?;
-            match before {
-                Some(before) => write.apply_in_runs(batch, before)?,
+            let tree = match &before {
+                // SAFETY: `before` is a read of that state, and is dropped after the tree.
+                Some(before) => unsafe { self.tree.reader(before.id() as u64)? },
+                None => None,
+            };
+            match tree {
+                Some(tree) => write.apply_in_runs(batch, &tree)?,
                 None => batch.operations().try_for_each(|operation| write.apply(operation))?,
             }
             // The commit number goes into the same transaction, so that data and number reach the disk together.
@@ -475,7 +481,7 @@ impl fmt::Debug for LmdbBase {
 }
 
 /// A failure inside a write. LMDB's may only mean that the mapping must grow.
-enum WriteFailure {
+pub(super) enum WriteFailure {
     Lmdb(heed::Error),
     Ours(Error),
 }
@@ -506,7 +512,7 @@ impl LmdbWrite<'_> {
     }
 
     /// Applies a batch and treats runs of new keys as runs. `before` reads the state that the transaction began with.
-    fn apply_in_runs(&mut self, batch: &WriteBatch, before: RoTxn<'_, WithoutTls>) -> Result<(), WriteFailure> {
+    fn apply_in_runs(&mut self, batch: &WriteBatch, before: &TreeReader) -> Result<(), WriteFailure> {
         let map = &self.base.map;
         let mut operations = batch.operations().peekable();
         // After a failed look for a run we pass more operations before the next look, so that batches without runs pay
@@ -520,7 +526,7 @@ impl LmdbWrite<'_> {
             };
             // The order matters: first take the entries after the run off their page, then append the run, then put the
             // entries back. See `lmdb_run.rs`.
-            let behind = take_out(map, &before, &mut self.transaction, first)?;
+            let behind = take_out(map, before, &mut self.transaction, first)?;
             operations.by_ref().take(keys).try_for_each(|operation| self.apply(operation))?;
             behind.put_back(map, &mut self.transaction)?;
             passed = 1;

@@ -11,12 +11,12 @@
 //!
 //! So before we put a run, we take out the entries that follow it on its page, and put them back after it.
 
-use std::ops::Bound;
-
-use heed::{RoTxn, RwTxn, WithoutTls};
+use heed::{RoTxn, RwTxn};
 
 use super::Operation;
+use super::lmdb::WriteFailure;
 use super::lmdb_file::Map;
+use super::lmdb_tree::TreeReader;
 
 /// The fewest keys for which taking out other entries pays off.
 pub(super) const RUN_KEYS_MIN: usize = 16;
@@ -52,33 +52,31 @@ pub(super) struct TakenOut(Vec<(Vec<u8>, Vec<u8>)>);
 
 /// Takes out the entries that follow the place of `key` on its page.
 ///
-/// Only addresses tell where a page ends. We use the addresses of the mapped pages that `before` reads, the state with
-/// which the transaction began. That is close enough, because batches change keys in ascending order. Entries of
-/// further pages must stay: LMDB would fill up a nearly empty page from its neighbour, which could move the last entry
-/// before the run.
+/// `before` reads the state with which the transaction began, because the pages of the transaction itself cannot be
+/// read. That is close enough, because batches change keys in ascending order. Entries of further pages must stay: LMDB
+/// would fill up a nearly empty page from its neighbour, which could move the last entry before the run.
 pub(super) fn take_out(
     map: &Map,
-    before: &RoTxn<'_, WithoutTls>,
+    before: &TreeReader,
     transaction: &mut RwTxn<'_>,
     key: &[u8],
-) -> heed::Result<TakenOut> {
+) -> Result<TakenOut, WriteFailure> {
+    let mut keys = Vec::new();
+    before.visit_rest_of_page(key, &mut |key, stored| {
+        let is_short = stored.len() <= VALUE_BYTES_MAX;
+        if is_short {
+            keys.push(key.to_vec());
+        }
+        Ok(is_short)
+    })?;
     let mut taken = TakenOut::default();
-    let Some((last, _)) = map.get_lower_than(before, key)? else { return Ok(taken) };
-    let page_bytes = map.stat(before)?.page_size as usize;
-    // LMDB returns keys in place, so the address of a key tells on which page it is.
-    let page_of = |key: &[u8]| key.as_ptr().addr() / page_bytes;
-    for entry in map.range(before, &(Bound::Excluded(key), Bound::Unbounded))? {
-        let (key, stored) = entry?;
-        if page_of(key) != page_of(last) || stored.len() > VALUE_BYTES_MAX {
-            break;
-        }
+    for key in keys {
         // The transaction may have changed or deleted the entry since it began, so take its current value.
-        if let Some(stored) = map.get(transaction, key)? {
-            taken.0.push((key.to_vec(), stored.to_vec()));
+        let stored = map.get(transaction, &key)?.map(<[u8]>::to_vec);
+        if let Some(stored) = stored {
+            map.delete(transaction, &key)?;
+            taken.0.push((key, stored));
         }
-    }
-    for (key, _) in &taken.0 {
-        map.delete(transaction, key)?;
     }
     Ok(taken)
 }

@@ -317,6 +317,25 @@ impl TreeReader {
         })
     }
 
+    /// Visits the entries that follow the place of `key` on its page, until the visitor returns `false`. None if the
+    /// key comes before all others.
+    pub(super) fn visit_rest_of_page(&self, key: &[u8], visit: &mut Visitor<'_>) -> Result<()> {
+        self.with_path(key, |path| {
+            // LMDB puts a key onto the page of the last key before it.
+            if !self.begin(path, &[], key, true)? {
+                return Ok(());
+            }
+            let (page, last) = self.leaf(path)?;
+            for node in last + 1..page.nodes {
+                let behind = page.key(node)?;
+                if behind != key && !visit(behind, self.value(&page, node)?)? {
+                    break;
+                }
+            }
+            Ok(())
+        })
+    }
+
     /// Skips the first keys of a range, at most `keys_max`, and returns how many it skipped. It counts whole leaves
     /// instead of looking at each key. If it skipped all `keys_max`, it sets `last` to the last of them.
     pub(super) fn pass(

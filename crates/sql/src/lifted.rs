@@ -37,9 +37,8 @@ const LITERALS_MAX: usize = 64;
 
 /// Returns the statement without its literals, or `None` if no program may run it or it has no literal to take.
 pub(crate) fn lift(sql: &str) -> Option<Lifted> {
-    // Byte offsets must be character offsets below, so we lift only ASCII.
-    let sql = sql.trim_end().trim_end_matches(';');
-    if sql.len() > TEXT_BYTES_MAX || !sql.is_ascii() {
+    let sql = sql.trim_ascii_end().trim_end_matches(';');
+    if sql.len() > TEXT_BYTES_MAX {
         return None;
     }
     let mut lexemes = lexemes(sql);
@@ -56,6 +55,18 @@ pub(crate) fn lift(sql: &str) -> Option<Lifted> {
 /// Whether `rest` begins with a cast of the value before it.
 fn is_cast(rest: &str) -> bool {
     rest.trim_ascii_start().starts_with("::")
+}
+
+/// Whether the parser surely sees a value or a name in a lexeme with signs other than ASCII. Some of these signs are
+/// blanks, and `ſelect` is a keyword to the parser, because its upper-case form is.
+fn is_plain(kind: LexemeKind, text: &str) -> bool {
+    match kind {
+        LexemeKind::Text | LexemeKind::QuotedName => true,
+        LexemeKind::Word => {
+            text.chars().all(|sign| sign.is_ascii() || sign.is_alphabetic()) && !text.to_uppercase().is_ascii()
+        }
+        _ => false,
+    }
 }
 
 /// The kind of the statement.
@@ -106,7 +117,7 @@ impl Lifting {
     fn take(&mut self, lexeme: Lexeme<'_>, is_cast: bool) -> Option<()> {
         let place = std::mem::replace(&mut self.place, LiteralContext::Taken);
         let Lexeme { kind, text, is_closed } = lexeme;
-        if !is_closed {
+        if !is_closed || !text.is_ascii() && !is_plain(kind, text) {
             return None;
         }
         match kind {
@@ -247,6 +258,11 @@ mod tests {
                  '2020-01-01'::DATE",
                 vec![Integer(3), Integer(5)],
             ),
+            (
+                "SELECT größe FROM \"städte\" WHERE name = 'Łódź ☃' AND größe > 7 AND b = 'ä'::TEXT",
+                "SELECT größe FROM \"städte\" WHERE name = $1 AND größe > $2 AND b = 'ä'::TEXT",
+                vec![text("Łódź ☃"), Integer(7)],
+            ),
             ("DELETE FROM t WHERE id = 9", "DELETE FROM t WHERE id = $1", vec![Integer(9)]),
             (
                 "SELECT a FROM t WHERE day = DATE '2020-01-01' AND a = 1 - 2",
@@ -274,7 +290,11 @@ mod tests {
             "SELECT a FROM t WHERE a = E'x'",
             "SELECT a FROM t WHERE a = 1e5",
             "SELECT a FROM t WHERE a = 'open",
-            "SELECT a FROM t WHERE a = 'ä'",
+            "SELECT a FROM t WHERE a = 1\u{a0}GROUP\u{a0}BY b",
+            "SELECT a FROM t WHERE a = 1 AND b\u{a0}= 2",
+            "SELECT a FROM t WHERE a = 1 havıng b = 2",
+            "ſelect a FROM t WHERE a = 1",
+            "SELECT a FROM t WHERE a = 1 AND b ≤ 2",
             "SELECT a FROM t WHERE (a = 1",
             "SELECT a FROM t WHERE a = 1)",
             "CREATE TABLE t (a INTEGER)",

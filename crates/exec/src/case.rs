@@ -1,5 +1,5 @@
-//! CASE expressions that choose among columns and constants. With them, a column need not be read for rows that do not
-//! choose it.
+//! CASE expressions by their branches. With them, a condition and a branch are computed only for the rows that reach
+//! them, and a column is read only for those rows.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::function::VectorFunction;
 /// the function of the expression reads.
 #[derive(Debug)]
 pub struct CaseFunction {
-    /// The conditions, which must not fail, each with the result of rows for which it is the first true condition.
+    /// The conditions, each with the result of rows for which it is the first true condition.
     pub arms: Vec<(Arc<dyn VectorFunction>, CaseBranch)>,
     /// The result of all other rows.
     pub otherwise: CaseBranch,
@@ -24,4 +24,6 @@ pub enum CaseBranch {
     Column(usize),
     /// The single value of an array.
     Constant(ArrayRef),
+    /// An expression of columns.
+    Computed(Arc<dyn VectorFunction>),
 }

@@ -197,28 +197,23 @@ fn unscaled(value: &Constant) -> Option<i128> {
     array.is_valid(0).then(|| array.value(0))
 }
 
-/// The branches of the expression, if it is a CASE over texts of columns and constants whose conditions cannot fail.
+/// The branches of the expression, if it is a CASE.
 fn case(expr: &ScalarExpr) -> Result<Option<CaseFunction>> {
     let ExprOp::Case { whens, otherwise } = &expr.op else { return Ok(None) };
-    if expr.kind != DataType::Utf8View {
-        return Ok(None);
-    }
-    let Some(otherwise) = branch(otherwise.as_deref()) else { return Ok(None) };
-    let mut arms = Vec::with_capacity(whens.len());
-    for (when, then) in whens {
-        let Some(branch) = branch(Some(then)).filter(|_| !can_fail(when)) else { return Ok(None) };
-        arms.push((Arc::new(ExpressionFunction::new(when)?) as Arc<dyn VectorFunction>, branch));
-    }
-    Ok(Some(CaseFunction { arms, otherwise }))
+    let arm = |(when, then): &(ScalarExpr, ScalarExpr)| {
+        Ok((Arc::new(ExpressionFunction::new(when)?) as Arc<dyn VectorFunction>, branch(then)?))
+    };
+    let otherwise = match otherwise {
+        Some(otherwise) => branch(otherwise)?,
+        None => CaseBranch::Constant(Arc::clone(Constant::null(&expr.kind).array())),
+    };
+    Ok(Some(CaseFunction { arms: whens.iter().map(arm).collect::<Result<_>>()?, otherwise }))
 }
 
-fn branch(expr: Option<&ScalarExpr>) -> Option<CaseBranch> {
-    match expr {
-        None => Some(CaseBranch::Constant(Arc::clone(Constant::null(&DataType::Utf8View).array()))),
-        Some(expr) => match &expr.op {
-            ExprOp::Column(column) => Some(CaseBranch::Column(*column)),
-            ExprOp::Literal(value) => Some(CaseBranch::Constant(Arc::clone(value.array()))),
-            _ => None,
-        },
-    }
+fn branch(expr: &ScalarExpr) -> Result<CaseBranch> {
+    Ok(match &expr.op {
+        ExprOp::Column(column) => CaseBranch::Column(*column),
+        ExprOp::Literal(value) => CaseBranch::Constant(Arc::clone(value.array())),
+        _ => CaseBranch::Computed(Arc::new(ExpressionFunction::new(expr)?)),
+    })
 }

@@ -36,8 +36,8 @@ pub trait VectorFunction: Send + Sync + fmt::Debug {
         None
     }
 
-    /// If the function chooses among texts of columns and constants by conditions that cannot fail, returns the
-    /// branches. The engine asks for them if several columns of a block are read.
+    /// If the function is a CASE, returns its branches. The engine asks for them if several columns of a block are
+    /// read.
     fn case(&self) -> Option<&CaseFunction> {
         None
     }

@@ -1,29 +1,35 @@
-//! The values of CASE expressions for rows of a block. A branch that is a column is read only for the rows that choose
-//! it.
+//! The values of CASE expressions for rows of a block. A condition or a branch is computed only for the rows that reach
+//! it. That is cheaper if a branch reads an expensive column for few rows, and it raises no error of other rows.
 
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
-use arrow::buffer::BooleanBuffer;
 use rowmill_base::Result;
 
-use super::rows::{PartRows, PartValues, by_row, concat, evaluate_in_pieces};
+use super::rows::{PartRows, PartValues, concat};
 use super::state::true_rows;
 use crate::case::{CaseBranch, CaseFunction};
 use crate::function::VectorFunction;
 
 impl PartRows<'_> {
-    /// The values of `case` for the rows that are in; `function` is the expression that contains it.
-    pub(super) fn chosen(&self, function: &dyn VectorFunction, case: &CaseFunction) -> Result<PartValues> {
-        let mut chosen = Chosen { rows: self, function, values: Vec::new(), len: 0, codes: vec![0; self.len()] };
+    /// The values of `case` for the rows that are in. Its place `i` means column `columns[i]`.
+    pub(super) fn chosen(&self, case: &CaseFunction, columns: &[usize]) -> Result<PartValues> {
+        let mut chosen = Chosen { rows: self, columns, values: Vec::new(), len: 0, codes: vec![0; self.len()] };
         let mut left: Vec<u32> = (0..self.len() as u32).collect();
         // Conditions are tried in order; a row that one of them takes must not be seen by the next branch.
         for (condition, branch) in &case.arms {
             if left.is_empty() {
                 break;
             }
-            let truth = self.truth(function, &**condition)?;
-            let (taken, others): (Vec<u32>, _) = left.into_iter().partition(|row| truth.value(*row as usize));
+            // All rows reach the first condition, so the columns that it reads are kept for other expressions.
+            let truth = match left.len() == self.len() {
+                true => true_rows(&self.of_places(&**condition, columns)?),
+                false => true_rows(&self.only(&left).of_places(&**condition, columns)?),
+            };
+            let (mut taken, mut others) = (Vec::new(), Vec::new());
+            for (row, is_true) in left.into_iter().zip(&truth) {
+                if is_true { taken.push(row) } else { others.push(row) }
+            }
             left = others;
             chosen.add(branch, taken)?;
         }
@@ -31,19 +37,17 @@ impl PartRows<'_> {
         chosen.finish()
     }
 
-    /// The rows for which a condition on columns of `function` is true.
-    fn truth(&self, function: &dyn VectorFunction, condition: &dyn VectorFunction) -> Result<BooleanBuffer> {
-        let column = |place: &usize| self.column_once(function.columns()[*place]).and_then(by_row);
-        let columns = condition.columns().iter().map(column).collect::<Result<Vec<_>>>()?;
-        let values = evaluate_in_pieces(condition, &columns, self.len())?;
-        Ok(true_rows(&PartValues { values, codes: None, is_list: false }))
+    /// The values of a function whose column `i` is column `columns[i]` of these rows.
+    fn of_places(&self, function: &dyn VectorFunction, columns: &[usize]) -> Result<PartValues> {
+        let columns: Vec<usize> = function.columns().iter().map(|place| columns[*place]).collect();
+        self.computed(function, &columns)
     }
 }
 
 /// The values that rows have chosen so far.
 struct Chosen<'r> {
     rows: &'r PartRows<'r>,
-    function: &'r dyn VectorFunction,
+    columns: &'r [usize],
     values: Vec<ArrayRef>,
     /// The number of values.
     len: u32,
@@ -56,11 +60,11 @@ impl Chosen<'_> {
         if rows.is_empty() {
             return Ok(());
         }
-        let (values, codes) = match branch {
-            CaseBranch::Constant(value) => (Arc::clone(value), Some(Arc::new(vec![0; rows.len()]))),
-            CaseBranch::Column(place) => {
-                let PartValues { values, codes, .. } = self.rows.only(&rows).column(self.function.columns()[*place])?;
-                (values, codes)
+        let PartValues { values, codes, .. } = match branch {
+            CaseBranch::Column(place) => self.rows.only(&rows).column(self.columns[*place])?,
+            CaseBranch::Computed(function) => self.rows.only(&rows).of_places(&**function, self.columns)?,
+            CaseBranch::Constant(value) => {
+                PartValues { values: Arc::clone(value), codes: Some(Arc::new(vec![0; rows.len()])), is_list: false }
             }
         };
         for (place, row) in rows.into_iter().enumerate() {

@@ -231,7 +231,10 @@ impl<'a> PartRows<'a> {
     pub(super) fn values(&self, expr: Expr) -> Result<PartValues> {
         match expr {
             Expr::Column(column) => self.column_once(column),
-            Expr::Function(function) => self.computed(&*self.functions[function]),
+            Expr::Function(function) => {
+                let function = &*self.functions[function];
+                self.computed(function, function.columns())
+            }
         }
     }
 
@@ -304,14 +307,14 @@ impl<'a> PartRows<'a> {
         }
     }
 
-    /// Computes a function for the rows that are in. It must not be computed for any other row, because it may fail
-    /// there.
-    fn computed(&self, function: &dyn VectorFunction) -> Result<PartValues> {
-        let [column] = function.columns() else {
+    /// Computes a function of `columns` for the rows that are in. It must not be computed for any other row, because it
+    /// may fail there.
+    pub(super) fn computed(&self, function: &dyn VectorFunction, columns: &[usize]) -> Result<PartValues> {
+        let [column] = columns else {
             if let (Some(case), GroupRowOrigin::Block(..), 1..) = (function.case(), &self.origin, self.len()) {
-                return self.chosen(function, case);
+                return self.chosen(case, columns);
             }
-            let columns = function.columns().iter().map(|column| self.column_once(*column));
+            let columns = columns.iter().map(|column| self.column_once(*column));
             let columns = columns.collect::<Result<Vec<PartValues>>>()?;
             if let Some(values) = self.computed_once_per_codes(function, &columns)? {
                 return Ok(values);

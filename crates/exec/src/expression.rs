@@ -1,15 +1,15 @@
 //! Typed expressions as functions of the engine.
 //!
-//! Operators ask a function for more than its values: whether it can fail, and whether it is a length, exact
-//! arithmetic or a CASE over texts. Scans and groupings can compute these from the stored form of a column. We find
-//! all of that out here, once, when the plan is built.
+//! Operators ask a function for more than its values: whether it can fail, and whether it is a function of lengths,
+//! exact arithmetic or a CASE. Scans and groupings can compute these from the stored form of a column. We find all of
+//! that out here, once, when the plan is built.
 
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Decimal128Type};
-use rowmill_base::Result;
+use rowmill_base::{LengthUnit, Result};
 use rowmill_expr::evaluator::Evaluator;
 use rowmill_expr::fold::can_fail;
 use rowmill_expr::functions::{result_bytes_max, with_result_limit};
@@ -18,7 +18,7 @@ use rowmill_plan::{Constant, ExprOp, ScalarExpr};
 
 use crate::arithmetic::{Arithmetic, ArithmeticStep, IntegerSpan, Operator};
 use crate::case::{CaseBranch, CaseFunction};
-use crate::function::{LengthUnit, VectorFunction};
+use crate::function::VectorFunction;
 
 /// An expression over some columns of an operator's input.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub struct ExpressionFunction {
     columns: Vec<usize>,
     kind: DataType,
     never_fails: bool,
-    length: Option<LengthUnit>,
+    of_lengths: Option<(LengthUnit, Box<ExpressionFunction>)>,
     arithmetic: Option<Arithmetic>,
     case: Option<CaseFunction>,
 }
@@ -43,7 +43,7 @@ impl ExpressionFunction {
             evaluator: Evaluator::new(&expr)?,
             result_bytes_max: result_bytes_max(),
             never_fails: !can_fail(&expr),
-            length: length(&expr),
+            of_lengths: of_lengths(&expr)?,
             arithmetic: arithmetic(&expr).filter(|arithmetic| matches!(arithmetic, Arithmetic::Step(_))),
             case: case(&expr)?,
             kind: expr.kind,
@@ -71,8 +71,8 @@ impl VectorFunction for ExpressionFunction {
         self.never_fails
     }
 
-    fn length(&self) -> Option<(LengthUnit, &DataType)> {
-        self.length.map(|unit| (unit, &self.kind))
+    fn of_lengths(&self) -> Option<(LengthUnit, &dyn VectorFunction)> {
+        self.of_lengths.as_ref().map(|(unit, function)| (*unit, &**function as &dyn VectorFunction))
     }
 
     fn arithmetic(&self) -> Option<&Arithmetic> {
@@ -100,21 +100,32 @@ fn compact(expr: &ScalarExpr) -> (ScalarExpr, Vec<usize>) {
     (expr, columns)
 }
 
-/// The unit, if the expression is the length of a single text column.
-fn length(expr: &ScalarExpr) -> Option<LengthUnit> {
-    match &expr.op {
-        ExprOp::Cast { value, .. } if expr.kind.is_integer() => length(value),
-        ExprOp::Call(function, arguments) => match (function.name, &**arguments) {
-            ("length", [text]) if is_text_column(text) => Some(LengthUnit::Characters),
-            ("octet_length", [text]) if is_text_column(text) => Some(LengthUnit::Bytes),
-            _ => None,
-        },
-        _ => None,
+/// The expression as a function of lengths, if it reads a single column and that only for the lengths of its texts.
+fn of_lengths(expr: &ScalarExpr) -> Result<Option<(LengthUnit, Box<ExpressionFunction>)>> {
+    let (mut units, mut of_lengths) = (Vec::new(), expr.clone());
+    of_lengths.rewrite(&mut |part| {
+        if let Some(unit) = length_unit(part) {
+            units.push(unit);
+            *part = ScalarExpr::column(0, part.kind.clone());
+        }
+    });
+    let reads_texts = |part: &ScalarExpr| part.as_column().is_some() && part.kind != DataType::Int32;
+    match units.as_slice() {
+        [unit, others @ ..] if others.iter().all(|other| other == unit) && !of_lengths.any(&reads_texts) => {
+            Ok(Some((*unit, Box::new(ExpressionFunction::new(&of_lengths)?))))
+        }
+        _ => Ok(None),
     }
 }
 
-fn is_text_column(expr: &ScalarExpr) -> bool {
-    expr.as_column().is_some() && expr.kind == DataType::Utf8View
+/// The unit, if the expression is the length of column 0 as an INTEGER.
+fn length_unit(expr: &ScalarExpr) -> Option<LengthUnit> {
+    let ExprOp::Call(function, arguments) = &expr.op else { return None };
+    let [text] = &**arguments else { return None };
+    let is_length = text.as_column() == Some(0) && expr.kind == DataType::Int32;
+    let unit = function.length_unit.filter(|_| is_length)?;
+    // A BLOB has no characters.
+    Some(if text.kind == DataType::BinaryView { LengthUnit::Bytes } else { unit })
 }
 
 /// The expression as exact arithmetic, if it consists only of sums, differences and products of integers and decimals.

@@ -3,9 +3,7 @@
 use std::fmt;
 
 use arrow::array::ArrayRef;
-use arrow::datatypes::DataType;
-use rowmill_base::Result;
-pub use rowmill_storage::strings::LengthUnit;
+use rowmill_base::{LengthUnit, Result};
 
 use crate::arithmetic::Arithmetic;
 use crate::case::CaseFunction;
@@ -25,9 +23,9 @@ pub trait VectorFunction: Send + Sync + fmt::Debug {
         false
     }
 
-    /// If the results are the lengths of the texts of its only column, returns their unit and type. Value lists know
-    /// these lengths without decoding the texts.
-    fn length(&self) -> Option<(LengthUnit, &DataType)> {
+    /// If the function depends only on the lengths of the texts of its only column, returns their unit and the function
+    /// of these lengths, which are INTEGERs. Value lists know the lengths without decoding the texts.
+    fn of_lengths(&self) -> Option<(LengthUnit, &dyn VectorFunction)> {
         None
     }
 

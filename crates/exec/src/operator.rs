@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, SchemaRef};
-use rowmill_base::{Broker, Cancel, Error, Result};
+use rowmill_base::{Broker, Cancel, Error, LengthUnit, Result};
 use rowmill_plan::{self as plan, AggregateRole, Expr, Group, JoinKind, Node, Predicate, Scan, SortKey};
 use rowmill_storage::TableSource;
 
@@ -28,7 +28,7 @@ use crate::case::CaseFunction;
 use crate::expand::Expand;
 use crate::filter::Filter;
 use crate::first_rows::FirstRows;
-use crate::function::{LengthUnit, VectorFunction};
+use crate::function::VectorFunction;
 use crate::group::{GroupRequest, GroupTop, group_batches, group_table};
 use crate::join::{HashJoin, JoinRequest};
 use crate::limit::Limit;
@@ -552,8 +552,8 @@ impl VectorFunction for Moved {
         self.function.never_fails()
     }
 
-    fn length(&self) -> Option<(LengthUnit, &DataType)> {
-        self.function.length()
+    fn of_lengths(&self) -> Option<(LengthUnit, &dyn VectorFunction)> {
+        self.function.of_lengths()
     }
 
     fn arithmetic(&self) -> Option<&Arithmetic> {

@@ -7,7 +7,7 @@ use std::fmt;
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
-use rowmill_base::Result;
+use rowmill_base::{LengthUnit, Result};
 
 use crate::Constant;
 
@@ -26,6 +26,9 @@ pub struct FunctionSpec {
     pub can_fail: bool,
     /// Whether the result is NULL as soon as one argument is NULL. The kernel still sees the NULLs.
     pub strict: bool,
+    /// If the result for a text is its length as an INTEGER, the unit. Storage knows lengths without decoding texts, so
+    /// the engine need not call the kernel for stored texts.
+    pub length_unit: Option<LengthUnit>,
     /// The types that the function takes and gives.
     pub signature: Signature,
     /// Computes the values.

@@ -7,10 +7,9 @@ use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, RecordBatch, UInt32Array, new_null_array};
+use arrow::array::{Array, ArrayRef, Int32Array, RecordBatch, UInt32Array, new_null_array};
 use arrow::buffer::BooleanBuffer;
-use arrow::datatypes::DataType;
-use rowmill_base::{Error, Result};
+use rowmill_base::{Error, LengthUnit, Result};
 use rowmill_plan::{Expr, Predicate};
 use rowmill_storage::chunk::{Chunk, ReadMeter};
 use rowmill_storage::{Block, OpenRun, TableDef};
@@ -21,7 +20,7 @@ use super::pieces::WordPieces;
 use super::texts::is_text;
 use super::value_list::ValueList;
 use crate::arithmetic::{Arithmetic, SharedSteps};
-use crate::function::{LengthUnit, VectorFunction};
+use crate::function::VectorFunction;
 use crate::predicate::evaluate;
 use crate::scan::block_state::BlockState;
 use crate::scan::filter::Filter;
@@ -324,12 +323,17 @@ impl<'a> PartRows<'a> {
             return Ok(PartValues { values, codes: None, is_list: false });
         };
         // The lengths of listed texts are read without decoding the texts in full.
-        if let Some((unit, kind)) = function.length()
-            && let Some(lengths) = self.lengths(*column, unit, kind)?
+        if let Some((unit, of_lengths)) = function.of_lengths()
+            && let Some(lengths) = self.lengths(*column, unit)?
         {
-            return Ok(lengths);
+            return self.computed_once_per_value(of_lengths, lengths);
         }
-        let PartValues { values, codes, .. } = self.column(*column)?;
+        self.computed_once_per_value(function, self.column(*column)?)
+    }
+
+    /// Computes a function of one column, given that column.
+    fn computed_once_per_value(&self, function: &dyn VectorFunction, column: PartValues) -> Result<PartValues> {
+        let PartValues { values, codes, .. } = column;
         let Some(codes) = codes else {
             return Ok(PartValues {
                 values: evaluate_in_pieces(function, &[values], self.len())?,
@@ -346,11 +350,12 @@ impl<'a> PartRows<'a> {
                 is_list: false,
             });
         }
-        let mut codes = Arc::unwrap_or_clone(codes);
-        let values = only_used(values, &mut codes)?;
+        // Computing some numbers in vain costs less than finding out which of them are used.
+        let are_cheap = function.never_fails() && width_of(values.data_type()).is_some();
+        let (values, codes) = if are_cheap { (values, codes) } else { only_used(values, codes)? };
         let rows = values.len();
         let values = evaluate_in_pieces(function, &[values], rows)?;
-        Ok(PartValues { values, codes: Some(Arc::new(codes)), is_list: false })
+        Ok(PartValues { values, codes: Some(codes), is_list: false })
     }
 
     /// Computes a function of several columns once per distinct combination of values. `None` where that saves little:
@@ -462,8 +467,9 @@ impl<'a> PartRows<'a> {
         Ok(pieces)
     }
 
-    /// The lengths of listed texts. `None` if there is no list, or if few of its texts belong to rows that are in.
-    fn lengths(&self, column: usize, unit: LengthUnit, kind: &DataType) -> Result<Option<PartValues>> {
+    /// The lengths of listed texts, as INTEGERs. `None` if there is no list, or if few of its texts belong to rows that
+    /// are in.
+    fn lengths(&self, column: usize, unit: LengthUnit) -> Result<Option<PartValues>> {
         let GroupRowOrigin::Block(shared, table) = &self.origin else { return Ok(None) };
         let Some(chunk) = shared.state.chunk(table, column)? else { return Ok(None) };
         if self.positions.as_ref().is_some_and(|positions| positions.len() < chunk.distinct().unwrap_or_default()) {
@@ -471,8 +477,9 @@ impl<'a> PartRows<'a> {
         }
         let Some(lengths) = chunk.lengths(unit)? else { return Ok(None) };
         let null = (chunk.null_count() > 0).then_some(None);
-        let lengths: UInt32Array = lengths.into_iter().map(Some).chain(null).collect();
-        let values = arrow::compute::cast(&lengths, kind).map_err(|error| Error::internal(error.to_string()))?;
+        // No text has two gigabytes, so its length fits an INTEGER.
+        let lengths = lengths.into_iter().map(|length| Some(length as i32)).chain(null);
+        let values = Arc::new(lengths.collect::<Int32Array>());
         Ok(Some(PartValues { values, codes: Some(Arc::new(self.codes_in(chunk)?)), is_list: false }))
     }
 
@@ -531,18 +538,19 @@ pub(super) fn evaluate_in_pieces(function: &dyn VectorFunction, columns: &[Array
     concat(&pieces.collect::<Result<Vec<_>>>()?)
 }
 
-/// The values that some code refers to. Renumbers `codes` to match.
-fn only_used(values: ArrayRef, codes: &mut [u32]) -> Result<ArrayRef> {
+/// The values that some code refers to, and the codes of these values.
+fn only_used(values: ArrayRef, codes: Arc<Vec<u32>>) -> Result<(ArrayRef, Arc<Vec<u32>>)> {
     let mut places = vec![u32::MAX; values.len()];
     codes.iter().for_each(|code| places[*code as usize] = 0);
     let used: Vec<u32> = (0..values.len() as u32).filter(|code| places[*code as usize] == 0).collect();
     if used.len() == values.len() {
-        return Ok(values);
+        return Ok((values, codes));
     }
     // Renumber the used values in their order.
     used.iter().enumerate().for_each(|(place, code)| places[*code as usize] = place as u32);
+    let mut codes = Arc::unwrap_or_clone(codes);
     codes.iter_mut().for_each(|code| *code = places[*code as usize]);
-    take(&values, &used)
+    Ok((take(&values, &used)?, Arc::new(codes)))
 }
 
 /// Expands values with codes to one value per row.

@@ -27,6 +27,7 @@ pub(super) const fn ordinary(family: &'static str) -> FunctionSpec {
         volatility: Volatility::Immutable,
         can_fail: false,
         strict: true,
+        length_unit: None,
         signature: |_| None,
         kernel: |_, _, _| Err(Error::internal("a function without a kernel was called")),
         doc: "",

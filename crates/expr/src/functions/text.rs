@@ -20,6 +20,7 @@ mod trim;
 #[cfg(test)]
 mod tests;
 
+use rowmill_base::LengthUnit;
 use rowmill_plan::FunctionSpec;
 
 use super::signatures::{
@@ -32,6 +33,7 @@ pub(super) static TEXT_FUNCTIONS: &[FunctionSpec] = &[
         name: "length",
         aliases: &["char_length", "character_length"],
         signature: |arguments| bytes(arguments, &[], INTEGER),
+        length_unit: Some(LengthUnit::Characters),
         kernel: length::length,
         doc: "The number of characters of a text, or of bytes of a BLOB.",
         example: ("length('мир')", "3"),
@@ -41,6 +43,7 @@ pub(super) static TEXT_FUNCTIONS: &[FunctionSpec] = &[
         name: "octet_length",
         aliases: &["strlen"],
         signature: |arguments| bytes(arguments, &[], INTEGER),
+        length_unit: Some(LengthUnit::Bytes),
         kernel: length::octet_length,
         doc: "The number of bytes of a text or a BLOB.",
         example: ("octet_length('мир')", "6"),

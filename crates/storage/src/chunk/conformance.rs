@@ -13,7 +13,7 @@ use arrow::datatypes::{DataType, Decimal128Type, IntervalMonthDayNano, IntervalM
 use proptest::prelude::*;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
-use rowmill_base::{Broker, Cancel, ColumnId, ErrorKind, NUMBERED_TYPES, TimeUnit};
+use rowmill_base::{Broker, Cancel, ColumnId, ErrorKind, LengthUnit, NUMBERED_TYPES, TimeUnit};
 use rowmill_io::{Disk, MemoryDisk, OpenMode};
 
 use super::head::{FIXED_BYTES, PIECE_BYTES};
@@ -24,7 +24,7 @@ use crate::column_file::ColumnFile;
 use crate::encoding::{ENCODINGS, EncodingRef, newest_since};
 use crate::extent::Extent;
 use crate::sequence::Word;
-use crate::strings::{ByteStrings, LengthUnit, StringWindow};
+use crate::strings::{ByteStrings, StringWindow};
 
 /// The shape of the values of a column.
 #[derive(Clone, Copy, Debug)]

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use arrow::array::{Array, ArrayRef};
 use arrow::buffer::NullBuffer;
 use parking_lot::Mutex;
-use rowmill_base::{Error, Result, SqlType, StepMemory};
+use rowmill_base::{Error, LengthUnit, Result, SqlType, StepMemory};
 
 use super::fixed_list::FixedList;
 use super::head::{Facts, ParsedHead, SectionKind};
@@ -19,7 +19,7 @@ use super::zone::{self, Zone};
 use super::{ChunkBytes, fixed_list};
 use crate::encoding::{EncodingRef, ListPlace, open_inner};
 use crate::sequence::Ints;
-use crate::strings::{DecodedList, LengthUnit, StringKind, StringList};
+use crate::strings::{DecodedList, StringKind, StringList};
 
 /// Checks that no code is above the highest valid one. Callers index into arrays by code, so an invalid code must be
 /// found here.

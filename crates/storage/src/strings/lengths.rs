@@ -4,20 +4,11 @@
 //! characters is the same if all bytes are ASCII, which the stored bytes of a group show without decoding. Only groups
 //! with other bytes are decoded, and their characters are counted.
 
-use rowmill_base::{Error, Result};
+use rowmill_base::{Error, LengthUnit, Result};
 
 use super::fsst::AsciiCodes;
 use super::windows::SlabScratch;
 use super::{DecodedList, StringList, front};
-
-/// The unit of a string's length.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum LengthUnit {
-    /// The bytes of the string, before encoding.
-    Bytes,
-    /// The UTF-8 characters of the string.
-    Characters,
-}
 
 impl StringList<'_> {
     /// The length of each value. Characters are only meaningful for text: bytes that are not UTF-8 give an arbitrary

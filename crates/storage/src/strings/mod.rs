@@ -44,7 +44,6 @@ pub use dictionary::Dictionary;
 pub use grams::{Grams, encode_grams};
 pub use groups::TextGroups;
 pub use input::ByteStrings;
-pub use lengths::LengthUnit;
 pub use list::{ListLayout, StringList};
 pub use list_writer::{GROUP_VALUES, encode_list, encode_list_as};
 pub use rows::{StringRows, encode_rows};

@@ -10,7 +10,7 @@ use arrow::array::{
 };
 use arrow::buffer::NullBuffer;
 use proptest::prelude::*;
-use rowmill_base::ErrorKind;
+use rowmill_base::{ErrorKind, LengthUnit};
 
 use super::*;
 

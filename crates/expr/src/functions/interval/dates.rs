@@ -4,47 +4,37 @@ use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Date32Type, Int64Type};
 use rowmill_base::Result;
 use rowmill_plan::function::{ArgumentKind, CallKinds};
-use rowmill_plan::{FunctionSpec, Operand, Volatility};
+use rowmill_plan::{FunctionSpec, Operand};
 
+use crate::functions::signatures::ordinary;
 use crate::functions::time::calendar::{FIRST_DAY, LAST_DAY};
 use crate::functions::time::columns::{each_row, is_literal_text, out_of_range, primitive, slots, strict_nulls};
 
 /// The function of `date + days`.
 pub(super) const DATE_PLUS_DAYS: FunctionSpec = FunctionSpec {
     name: "date_plus_days",
-    aliases: &[],
-    family: "interval",
-    volatility: Volatility::Immutable,
     can_fail: true,
-    strict: true,
     signature: date_and_days,
     kernel: |arguments, _, rows| shift_dates(arguments, rows, |date, days| date.checked_add(days)),
     doc: "The date a number of days after another, as `+` computes it.",
     example: ("date_plus_days(DATE '2012-02-28', 1)", "2012-02-29"),
+    ..ordinary("interval")
 };
 
 /// The function of `date - days`.
 pub(super) const DATE_MINUS_DAYS: FunctionSpec = FunctionSpec {
     name: "date_minus_days",
-    aliases: &[],
-    family: "interval",
-    volatility: Volatility::Immutable,
     can_fail: true,
-    strict: true,
     signature: date_and_days,
     kernel: |arguments, _, rows| shift_dates(arguments, rows, |date, days| date.checked_sub(days)),
     doc: "The date a number of days before another, as `-` computes it.",
     example: ("date_minus_days(DATE '2013-07-31', 31)", "2013-06-30"),
+    ..ordinary("interval")
 };
 
 /// The function of `date - date`.
 pub(super) const DATE_MINUS_DATE: FunctionSpec = FunctionSpec {
     name: "date_minus_date",
-    aliases: &[],
-    family: "interval",
-    volatility: Volatility::Immutable,
-    can_fail: false,
-    strict: true,
     signature: |arguments| match arguments {
         [a, b] if is_date(a) && is_date(b) => {
             Some(CallKinds { arguments: vec![DataType::Date32, DataType::Date32], result: DataType::Int64 })
@@ -54,6 +44,7 @@ pub(super) const DATE_MINUS_DATE: FunctionSpec = FunctionSpec {
     kernel: subtract_dates,
     doc: "The number of days from the second date to the first.",
     example: ("date_minus_date(DATE '2013-03-01', DATE '2012-03-01')", "365"),
+    ..ordinary("interval")
 };
 
 fn is_date(argument: &ArgumentKind<'_>) -> bool {

@@ -4,8 +4,9 @@ use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Float64Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType};
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_plan::function::{ArgumentKind, CallKinds};
-use rowmill_plan::{FunctionSpec, Operand, Volatility};
+use rowmill_plan::{FunctionSpec, Operand};
 
+use crate::functions::signatures::ordinary;
 use crate::functions::time::calendar::NANOS_PER_DAY;
 use crate::functions::time::columns::{
     INTERVAL_KIND, each_row, is_interval, out_of_range, primitive, slots, strict_nulls,
@@ -18,68 +19,52 @@ const DAYS_PER_MONTH: i64 = 30;
 /// The function of `interval + interval`.
 pub(super) const INTERVAL_PLUS_INTERVAL: FunctionSpec = FunctionSpec {
     name: "interval_plus_interval",
-    aliases: &[],
-    family: "interval",
-    volatility: Volatility::Immutable,
     can_fail: true,
-    strict: true,
     signature: two_intervals,
     kernel: |arguments, _, rows| combine(arguments, rows, add),
     doc: "The sum of two intervals: months, days and time are added separately.",
     example: ("interval_plus_interval(INTERVAL '1 day', INTERVAL '2 hours')", "1 day 02:00:00"),
+    ..ordinary("interval")
 };
 
 /// The function of `interval - interval`.
 pub(super) const INTERVAL_MINUS_INTERVAL: FunctionSpec = FunctionSpec {
     name: "interval_minus_interval",
-    aliases: &[],
-    family: "interval",
-    volatility: Volatility::Immutable,
     can_fail: true,
-    strict: true,
     signature: two_intervals,
     kernel: |arguments, _, rows| combine(arguments, rows, subtract),
     doc: "The difference of two intervals: months, days and time are subtracted separately.",
     example: ("interval_minus_interval(INTERVAL '3 days', INTERVAL '1 day')", "2 days"),
+    ..ordinary("interval")
 };
 
 /// The function of `interval * number`.
 pub(super) const INTERVAL_TIMES_NUMBER: FunctionSpec = FunctionSpec {
     name: "interval_times_number",
-    aliases: &[],
-    family: "interval",
-    volatility: Volatility::Immutable,
     can_fail: true,
-    strict: true,
     signature: |arguments| interval_and_number(arguments, true),
     kernel: multiply_all,
     doc: "An interval times a number. A part of a month becomes days, 30 to a month; a part of a day becomes time.",
     example: ("interval_times_number(INTERVAL '1 day', 2)", "2 days"),
+    ..ordinary("interval")
 };
 
 /// The function of `interval / number`.
 pub(super) const INTERVAL_DIVIDED_BY_NUMBER: FunctionSpec = FunctionSpec {
     name: "interval_divided_by_number",
-    aliases: &[],
-    family: "interval",
-    volatility: Volatility::Immutable,
     can_fail: true,
-    strict: true,
     signature: |arguments| interval_and_number(arguments, false),
     kernel: divide_all,
     doc: "An interval divided by a number. A part of a month becomes days, 30 to a month; a part of a day becomes \
         time.",
     example: ("interval_divided_by_number(INTERVAL '1 day', 2)", "12:00:00"),
+    ..ordinary("interval")
 };
 
 /// The function of `-interval`.
 pub(super) const NEGATE_INTERVAL: FunctionSpec = FunctionSpec {
     name: "negate_interval",
-    aliases: &[],
-    family: "interval",
-    volatility: Volatility::Immutable,
     can_fail: true,
-    strict: true,
     signature: |arguments| match arguments {
         [a] if is_interval(a) => Some(CallKinds { arguments: vec![INTERVAL_KIND], result: INTERVAL_KIND }),
         _ => None,
@@ -87,6 +72,7 @@ pub(super) const NEGATE_INTERVAL: FunctionSpec = FunctionSpec {
     kernel: negate_all,
     doc: "The interval with the opposite sign.",
     example: ("negate_interval(INTERVAL '1 day')", "-1 days"),
+    ..ordinary("interval")
 };
 
 fn two_intervals(arguments: &[ArgumentKind<'_>]) -> Option<CallKinds> {

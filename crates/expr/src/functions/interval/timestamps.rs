@@ -4,8 +4,9 @@ use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, IntervalMonthDayNano, IntervalMonthDayNanoType, TimeUnit};
 use rowmill_base::Result;
 use rowmill_plan::function::{ArgumentKind, CallKinds};
-use rowmill_plan::{FunctionSpec, Operand, Volatility};
+use rowmill_plan::{FunctionSpec, Operand};
 
+use crate::functions::signatures::ordinary;
 use crate::functions::time::calendar::{FIRST_DAY, LAST_DAY, MICROS_PER_DAY, add_months, units_per_day};
 use crate::functions::time::columns::{
     INTERVAL_KIND, TIME_KIND, TIMESTAMP_KIND, each_row, instant_kind, is_interval, is_literal_text, out_of_range,
@@ -16,38 +17,30 @@ use crate::functions::time::columns::{
 pub(super) const TIMESTAMP_PLUS_INTERVAL: FunctionSpec = FunctionSpec {
     name: "timestamp_plus_interval",
     aliases: &["date_add"],
-    family: "interval",
-    volatility: Volatility::Immutable,
     can_fail: true,
-    strict: true,
     signature: timestamp_and_interval,
     kernel: |arguments, kind, rows| shift_timestamps(arguments, kind, rows, 1),
     doc: "The point in time an interval after another, as `+` computes it. Months end at their last day.",
     example: ("timestamp_plus_interval(TIMESTAMP '2013-01-31 12:00:00', INTERVAL '1 month')", "2013-02-28 12:00:00"),
+    ..ordinary("interval")
 };
 
 /// The function of `timestamp - interval`.
 pub(super) const TIMESTAMP_MINUS_INTERVAL: FunctionSpec = FunctionSpec {
     name: "timestamp_minus_interval",
     aliases: &["date_sub", "date_subtract"],
-    family: "interval",
-    volatility: Volatility::Immutable,
     can_fail: true,
-    strict: true,
     signature: timestamp_and_interval,
     kernel: |arguments, kind, rows| shift_timestamps(arguments, kind, rows, -1),
     doc: "The point in time an interval before another, as `-` computes it. Months end at their last day.",
     example: ("timestamp_minus_interval(TIMESTAMP '2012-02-29 00:00:00', INTERVAL '1 year')", "2011-02-28 00:00:00"),
+    ..ordinary("interval")
 };
 
 /// The function of `timestamp - timestamp`.
 pub(super) const TIMESTAMP_MINUS_TIMESTAMP: FunctionSpec = FunctionSpec {
     name: "timestamp_minus_timestamp",
-    aliases: &[],
-    family: "interval",
-    volatility: Volatility::Immutable,
     can_fail: true,
-    strict: true,
     signature: two_timestamps,
     kernel: subtract_timestamps,
     doc: "The time between two timestamps, in days and the rest of a day.",
@@ -55,44 +48,32 @@ pub(super) const TIMESTAMP_MINUS_TIMESTAMP: FunctionSpec = FunctionSpec {
         "timestamp_minus_timestamp(TIMESTAMP '2013-07-31 12:00:00', TIMESTAMP '2013-07-01 00:00:00')",
         "30 days 12:00:00",
     ),
+    ..ordinary("interval")
 };
 
 /// The function of `time + interval`.
 pub(super) const TIME_PLUS_INTERVAL: FunctionSpec = FunctionSpec {
     name: "time_plus_interval",
-    aliases: &[],
-    family: "interval",
-    volatility: Volatility::Immutable,
-    can_fail: false,
-    strict: true,
     signature: time_and_interval,
     kernel: |arguments, _, rows| shift_times(arguments, rows, 1),
     doc: "The time of day an interval later, wrapping around midnight; days and months of the interval are ignored.",
     example: ("time_plus_interval(TIME '23:30:00', INTERVAL '1 hour')", "00:30:00"),
+    ..ordinary("interval")
 };
 
 /// The function of `time - interval`.
 pub(super) const TIME_MINUS_INTERVAL: FunctionSpec = FunctionSpec {
     name: "time_minus_interval",
-    aliases: &[],
-    family: "interval",
-    volatility: Volatility::Immutable,
-    can_fail: false,
-    strict: true,
     signature: time_and_interval,
     kernel: |arguments, _, rows| shift_times(arguments, rows, -1),
     doc: "The time of day an interval earlier, wrapping around midnight; days and months of the interval are ignored.",
     example: ("time_minus_interval(TIME '00:30:00', INTERVAL '1 hour')", "23:30:00"),
+    ..ordinary("interval")
 };
 
 /// The function of `time - time`.
 pub(super) const TIME_MINUS_TIME: FunctionSpec = FunctionSpec {
     name: "time_minus_time",
-    aliases: &[],
-    family: "interval",
-    volatility: Volatility::Immutable,
-    can_fail: false,
-    strict: true,
     signature: |arguments| match arguments {
         [a, b] if is_time(a) && is_time(b) => {
             Some(CallKinds { arguments: vec![TIME_KIND, TIME_KIND], result: INTERVAL_KIND })
@@ -102,6 +83,7 @@ pub(super) const TIME_MINUS_TIME: FunctionSpec = FunctionSpec {
     kernel: subtract_times,
     doc: "The time between two times of day.",
     example: ("time_minus_time(TIME '12:00:00', TIME '10:30:00')", "01:30:00"),
+    ..ordinary("interval")
 };
 
 fn is_time(argument: &ArgumentKind<'_>) -> bool {

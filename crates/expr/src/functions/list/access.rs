@@ -5,19 +5,16 @@ use arrow::compute::take;
 use arrow::datatypes::{DataType, Int64Type};
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_plan::function::{ArgumentKind, CallKinds};
-use rowmill_plan::{FunctionSpec, Operand, Volatility};
+use rowmill_plan::{FunctionSpec, Operand};
 
 use super::maker::{ListMaker, ListRanges, item_kind, list_of};
+use crate::functions::signatures::ordinary;
 use crate::functions::time::columns::{failed, slots, strict_nulls};
 
 /// The function of `list[position]`.
 pub(super) const ARRAY_ELEMENT: FunctionSpec = FunctionSpec {
     name: "array_element",
     aliases: &["array_extract", "list_element", "list_extract"],
-    family: "list",
-    volatility: Volatility::Immutable,
-    can_fail: false,
-    strict: true,
     signature: |arguments| match arguments {
         [list, position] if is_integer(position) => {
             let item = item_kind(list.kind)?;
@@ -35,16 +32,13 @@ pub(super) const ARRAY_ELEMENT: FunctionSpec = FunctionSpec {
     },
     doc: "The item at a position, counted from 1, or from -1 at the end; NULL if no item is there.",
     example: ("array_element([10, 20, 30], 2)", "20"),
+    ..ordinary("list")
 };
 
 /// `array_any_value(list)`
 pub(super) const ARRAY_ANY_VALUE: FunctionSpec = FunctionSpec {
     name: "array_any_value",
     aliases: &["list_any_value"],
-    family: "list",
-    volatility: Volatility::Immutable,
-    can_fail: false,
-    strict: true,
     signature: |arguments| match arguments {
         [list] => {
             let item = item_kind(list.kind)?;
@@ -66,16 +60,14 @@ pub(super) const ARRAY_ANY_VALUE: FunctionSpec = FunctionSpec {
     },
     doc: "The first item that is not NULL.",
     example: ("array_any_value([NULL, 1, 2])", "1"),
+    ..ordinary("list")
 };
 
 /// The function of `list[begin:end:stride]`.
 pub(super) const ARRAY_SLICE: FunctionSpec = FunctionSpec {
     name: "array_slice",
     aliases: &["list_slice"],
-    family: "list",
-    volatility: Volatility::Immutable,
     can_fail: true,
-    strict: true,
     signature: |arguments| match arguments {
         [list, positions @ ..] if (2..=3).contains(&positions.len()) && positions.iter().all(is_integer) => {
             let kind = list_of(item_kind(list.kind)?);
@@ -89,64 +81,52 @@ pub(super) const ARRAY_SLICE: FunctionSpec = FunctionSpec {
     doc: "The items from one position to another, both included, or every n-th of them; negative positions count from \
           the end, and a negative stride goes back.",
     example: ("array_slice([1, 2, 3, 4, 5], 2, -2)", "[2, 3, 4]"),
+    ..ordinary("list")
 };
 
 /// `array_pop_front(list)`
 pub(super) const ARRAY_POP_FRONT: FunctionSpec = FunctionSpec {
     name: "array_pop_front",
     aliases: &["list_pop_front"],
-    family: "list",
-    volatility: Volatility::Immutable,
-    can_fail: false,
-    strict: true,
     signature: same_list,
     kernel: |arguments, kind, rows| {
         reshape(&arguments[0], kind, rows, |items, maker| maker.extend(0, items.skip_first()))
     },
     doc: "The list without its first item.",
     example: ("array_pop_front([1, 2, 3])", "[2, 3]"),
+    ..ordinary("list")
 };
 
 /// `array_pop_back(list)`
 pub(super) const ARRAY_POP_BACK: FunctionSpec = FunctionSpec {
     name: "array_pop_back",
     aliases: &["list_pop_back"],
-    family: "list",
-    volatility: Volatility::Immutable,
-    can_fail: false,
-    strict: true,
     signature: same_list,
     kernel: |arguments, kind, rows| {
         reshape(&arguments[0], kind, rows, |items, maker| maker.extend(0, items.skip_last()))
     },
     doc: "The list without its last item.",
     example: ("array_pop_back([1, 2, 3])", "[1, 2]"),
+    ..ordinary("list")
 };
 
 /// `array_reverse(list)`
 pub(super) const ARRAY_REVERSE: FunctionSpec = FunctionSpec {
     name: "array_reverse",
     aliases: &["list_reverse"],
-    family: "list",
-    volatility: Volatility::Immutable,
-    can_fail: false,
-    strict: true,
     signature: same_list,
     kernel: |arguments, kind, rows| {
         reshape(&arguments[0], kind, rows, |items, maker| items.rev().for_each(|item| maker.push(0, item)))
     },
     doc: "The items from last to first.",
     example: ("array_reverse([1, 2, 3])", "[3, 2, 1]"),
+    ..ordinary("list")
 };
 
 /// `array_compact(list)`
 pub(super) const ARRAY_COMPACT: FunctionSpec = FunctionSpec {
     name: "array_compact",
     aliases: &["list_compact"],
-    family: "list",
-    volatility: Volatility::Immutable,
-    can_fail: false,
-    strict: true,
     signature: same_list,
     kernel: |arguments, kind, rows| {
         let nulls = ListRanges::of(&arguments[0]).items().logical_nulls();
@@ -157,14 +137,13 @@ pub(super) const ARRAY_COMPACT: FunctionSpec = FunctionSpec {
     },
     doc: "The items that are not NULL.",
     example: ("array_compact([1, NULL, 2])", "[1, 2]"),
+    ..ordinary("list")
 };
 
 /// `array_resize(list, size [, value])`
 pub(super) const ARRAY_RESIZE: FunctionSpec = FunctionSpec {
     name: "array_resize",
     aliases: &["list_resize"],
-    family: "list",
-    volatility: Volatility::Immutable,
     can_fail: true,
     strict: false,
     signature: |arguments| match arguments {
@@ -182,14 +161,13 @@ pub(super) const ARRAY_RESIZE: FunctionSpec = FunctionSpec {
     kernel: resize,
     doc: "The list with a given number of items: cut at its end, or filled up with a value, by default NULL.",
     example: ("array_resize([1, 2, 3], 5, 0)", "[1, 2, 3, 0, 0]"),
+    ..ordinary("list")
 };
 
 /// `array_repeat(value, times)`
 pub(super) const ARRAY_REPEAT: FunctionSpec = FunctionSpec {
     name: "array_repeat",
     aliases: &["list_repeat"],
-    family: "list",
-    volatility: Volatility::Immutable,
     can_fail: true,
     strict: false,
     signature: |arguments| match arguments {
@@ -215,16 +193,12 @@ pub(super) const ARRAY_REPEAT: FunctionSpec = FunctionSpec {
     },
     doc: "A list of one value, repeated a given number of times.",
     example: ("array_repeat(1, 3)", "[1, 1, 1]"),
+    ..ordinary("list")
 };
 
 /// `flatten(list)`
 pub(super) const FLATTEN: FunctionSpec = FunctionSpec {
     name: "flatten",
-    aliases: &[],
-    family: "list",
-    volatility: Volatility::Immutable,
-    can_fail: false,
-    strict: true,
     signature: |arguments| match arguments {
         [list] => {
             let kind = list_of(item_kind(list.kind)?);
@@ -239,6 +213,7 @@ pub(super) const FLATTEN: FunctionSpec = FunctionSpec {
     kernel: flatten,
     doc: "The items of the lists in a list, one list after another.",
     example: ("flatten([[1, 2], [3]])", "[1, 2, 3]"),
+    ..ordinary("list")
 };
 
 pub(super) fn is_integer(argument: &ArgumentKind<'_>) -> bool {

@@ -4,17 +4,15 @@ use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
 use rowmill_base::Result;
 use rowmill_plan::function::CallKinds;
-use rowmill_plan::{FunctionSpec, Operand, Volatility};
+use rowmill_plan::{FunctionSpec, Operand};
 
 use super::maker::{ListMaker, ListRanges, common_item, item_and_value, item_kind, list_of};
+use crate::functions::signatures::ordinary;
 
 /// The function of `[value, ...]`.
 pub(super) const MAKE_ARRAY: FunctionSpec = FunctionSpec {
     name: "make_array",
     aliases: &["make_list"],
-    family: "list",
-    volatility: Volatility::Immutable,
-    can_fail: false,
     strict: false,
     signature: |arguments| {
         let kinds: Vec<DataType> = arguments.iter().map(|argument| argument.kind.clone()).collect();
@@ -32,14 +30,13 @@ pub(super) const MAKE_ARRAY: FunctionSpec = FunctionSpec {
     },
     doc: "A list of values, as `[1, 2, 3]` makes it.",
     example: ("make_array(1, 2, 3)", "[1, 2, 3]"),
+    ..ordinary("list")
 };
 
 /// The function of `list || list`.
 pub(super) const ARRAY_CONCAT: FunctionSpec = FunctionSpec {
     name: "array_concat",
     aliases: &["array_cat", "list_concat", "list_cat"],
-    family: "list",
-    volatility: Volatility::Immutable,
     can_fail: true,
     strict: false,
     signature: |arguments| {
@@ -50,14 +47,13 @@ pub(super) const ARRAY_CONCAT: FunctionSpec = FunctionSpec {
     kernel: concat_lists,
     doc: "The items of all lists, one list after another. NULL counts as an empty list, unless all are NULL.",
     example: ("array_concat([1, 2], [3], [4, 5])", "[1, 2, 3, 4, 5]"),
+    ..ordinary("list")
 };
 
 /// The function of `list || item`.
 pub(super) const ARRAY_APPEND: FunctionSpec = FunctionSpec {
     name: "array_append",
     aliases: &["list_append", "array_push_back", "list_push_back"],
-    family: "list",
-    volatility: Volatility::Immutable,
     can_fail: true,
     strict: false,
     signature: |arguments| {
@@ -69,14 +65,13 @@ pub(super) const ARRAY_APPEND: FunctionSpec = FunctionSpec {
     kernel: |arguments, kind, rows| add_item(&arguments[0], &arguments[1], kind, rows, false),
     doc: "The list with one more item at its end. NULL counts as an empty list.",
     example: ("array_append([1, 2], 3)", "[1, 2, 3]"),
+    ..ordinary("list")
 };
 
 /// The function of `item || list`.
 pub(super) const ARRAY_PREPEND: FunctionSpec = FunctionSpec {
     name: "array_prepend",
     aliases: &["list_prepend", "array_push_front", "list_push_front"],
-    family: "list",
-    volatility: Volatility::Immutable,
     can_fail: true,
     strict: false,
     signature: |arguments| {
@@ -88,6 +83,7 @@ pub(super) const ARRAY_PREPEND: FunctionSpec = FunctionSpec {
     kernel: |arguments, kind, rows| add_item(&arguments[1], &arguments[0], kind, rows, true),
     doc: "The list with one more item before its first. NULL counts as an empty list.",
     example: ("array_prepend(1, [2, 3])", "[1, 2, 3]"),
+    ..ordinary("list")
 };
 
 fn concat_lists(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayRef> {

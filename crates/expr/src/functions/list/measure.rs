@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array};
 use arrow::datatypes::{DataType, Int64Type};
+use rowmill_plan::FunctionSpec;
 use rowmill_plan::function::{ArgumentKind, CallKinds};
-use rowmill_plan::{FunctionSpec, Volatility};
 
 use super::access::is_integer;
 use super::maker::{ListRanges, item_kind, list_of, lists_of};
+use crate::functions::signatures::ordinary;
 use crate::functions::time::columns::{slots, strict_nulls};
 
 /// Makes a spec of this file: all are immutable, strict, and cannot fail.
@@ -19,18 +20,7 @@ const fn measuring(
     doc: &'static str,
     example: (&'static str, &'static str),
 ) -> FunctionSpec {
-    FunctionSpec {
-        name,
-        aliases,
-        family: "list",
-        volatility: Volatility::Immutable,
-        can_fail: false,
-        strict: true,
-        signature,
-        kernel,
-        doc,
-        example,
-    }
+    FunctionSpec { name, aliases, signature, kernel, doc, example, ..ordinary("list") }
 }
 
 /// `array_length(list [, dimension])`

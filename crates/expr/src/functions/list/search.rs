@@ -6,11 +6,12 @@ use arrow::array::{Array, ArrayRef, BooleanArray, Int64Array};
 use arrow::datatypes::{DataType, Int64Type};
 use rowmill_base::Result;
 use rowmill_plan::function::{ArgumentKind, CallKinds};
-use rowmill_plan::{FunctionSpec, Operand, Volatility};
+use rowmill_plan::{FunctionSpec, Operand};
 
 use super::access::is_integer;
 use super::keys::{ItemEquality, equality_of, keys_of};
 use super::maker::{ListMaker, ListRanges, common_item, item_and_value, item_kind, kind_beside, list_of};
+use crate::functions::signatures::ordinary;
 use crate::functions::time::columns::{slots, strict_nulls};
 
 /// Makes a spec of this file: all are immutable and cannot fail.
@@ -22,18 +23,7 @@ const fn searching(
     doc: &'static str,
     example: (&'static str, &'static str),
 ) -> FunctionSpec {
-    FunctionSpec {
-        name,
-        aliases,
-        family: "list",
-        volatility: Volatility::Immutable,
-        can_fail: false,
-        strict,
-        signature,
-        kernel,
-        doc,
-        example,
-    }
+    FunctionSpec { name, aliases, strict, signature, kernel, doc, example, ..ordinary("list") }
 }
 
 /// `array_has(list, value)`

@@ -5,10 +5,11 @@ use arrow::array::NullBufferBuilder;
 use arrow::datatypes::{DataType, Date32Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType};
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_plan::function::{ArgumentKind, CallKinds};
-use rowmill_plan::{FunctionSpec, Operand, Volatility};
+use rowmill_plan::{FunctionSpec, Operand};
 
 use super::access::is_integer;
 use super::maker::{check_size, list_of, lists_of};
+use crate::functions::signatures::ordinary;
 use crate::functions::time::calendar::{NANOS_PER_DAY, add_months, units_per_day};
 use crate::functions::time::columns::{
     INTERVAL_KIND, is_interval, is_literal_text, primitive, slots, strict_nulls, tick_slots, unit_of,
@@ -17,31 +18,25 @@ use crate::functions::time::columns::{
 /// `range([start,] stop [, step])`
 pub(super) const RANGE: FunctionSpec = FunctionSpec {
     name: "range",
-    aliases: &[],
-    family: "list",
-    volatility: Volatility::Immutable,
     can_fail: true,
-    strict: true,
     signature,
     kernel: |arguments, kind, rows| series("range", arguments, kind, rows, false),
     doc: "A list of integers from 0 or a start up to but without a stop, by a step; or of dates or timestamps by \
           an interval.",
     example: ("range(2, 10, 3)", "[2, 5, 8]"),
+    ..ordinary("list")
 };
 
 /// `generate_series([start,] stop [, step])`
 pub(super) const GENERATE_SERIES: FunctionSpec = FunctionSpec {
     name: "generate_series",
-    aliases: &[],
-    family: "list",
-    volatility: Volatility::Immutable,
     can_fail: true,
-    strict: true,
     signature,
     kernel: |arguments, kind, rows| series("generate_series", arguments, kind, rows, true),
     doc: "A list of integers from 0 or a start up to and including a stop, by a step; or of dates or timestamps \
           by an interval.",
     example: ("generate_series(1, 3)", "[1, 2, 3]"),
+    ..ordinary("list")
 };
 
 fn signature(arguments: &[ArgumentKind<'_>]) -> Option<CallKinds> {

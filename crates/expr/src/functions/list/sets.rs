@@ -8,12 +8,13 @@ use arrow::compute::take;
 use arrow::datatypes::DataType;
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_plan::function::{ArgumentKind, CallKinds};
-use rowmill_plan::{FunctionSpec, Operand, Volatility};
+use rowmill_plan::{FunctionSpec, Operand};
 
 use super::access::same_list;
 use super::keys::keys_of;
 use super::maker::{ListMaker, ListRanges, item_kind, list_of};
 use super::search::two_lists;
+use crate::functions::signatures::ordinary;
 use crate::functions::time::columns::{failed, strict_nulls};
 
 /// Makes a spec of this file: all are immutable and strict.
@@ -25,18 +26,7 @@ const fn set_spec(
     doc: &'static str,
     example: (&'static str, &'static str),
 ) -> FunctionSpec {
-    FunctionSpec {
-        name,
-        aliases: alias,
-        family: "list",
-        volatility: Volatility::Immutable,
-        can_fail,
-        strict: true,
-        signature,
-        kernel,
-        doc,
-        example,
-    }
+    FunctionSpec { name, aliases: alias, can_fail, signature, kernel, doc, example, ..ordinary("list") }
 }
 
 /// `array_distinct(list)`

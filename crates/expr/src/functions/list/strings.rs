@@ -7,16 +7,15 @@ use arrow::array::{Array, ArrayBuilder, ArrayRef, AsArray, NullBufferBuilder, St
 use arrow::datatypes::DataType;
 use rowmill_base::Result;
 use rowmill_plan::function::{ArgumentKind, CallKinds};
-use rowmill_plan::{FunctionSpec, Operand, Volatility};
+use rowmill_plan::{FunctionSpec, Operand};
 
 use super::maker::{ListRanges, check_size, item_kind, list_of, lists_of};
+use crate::functions::signatures::ordinary;
 
 /// `array_to_string(list, separator [, null_text])`
 pub(super) const ARRAY_TO_STRING: FunctionSpec = FunctionSpec {
     name: "array_to_string",
     aliases: &["list_to_string", "array_join", "list_join"],
-    family: "list",
-    volatility: Volatility::Immutable,
     can_fail: true,
     strict: false,
     signature: |arguments| {
@@ -32,15 +31,13 @@ pub(super) const ARRAY_TO_STRING: FunctionSpec = FunctionSpec {
     doc: "The items of a list, and of the lists in it, as text with a separator between them. NULLs are left out, or \
           written as a text that is given for them.",
     example: ("array_to_string([1, NULL, 3], ', ', '-')", "1, -, 3"),
+    ..ordinary("list")
 };
 
 /// `string_to_array(text, separator [, null_text])`
 pub(super) const STRING_TO_ARRAY: FunctionSpec = FunctionSpec {
     name: "string_to_array",
     aliases: &["string_to_list"],
-    family: "list",
-    volatility: Volatility::Immutable,
-    can_fail: false,
     strict: false,
     signature: |arguments| {
         let fits = (2..=3).contains(&arguments.len()) && arguments.iter().all(is_text);
@@ -52,6 +49,7 @@ pub(super) const STRING_TO_ARRAY: FunctionSpec = FunctionSpec {
         the \
           parts are the characters.",
     example: ("string_to_array('a,b,c', ',')", "[\"a\", \"b\", \"c\"]"),
+    ..ordinary("list")
 };
 
 fn is_text(argument: &ArgumentKind<'_>) -> bool {

@@ -6,9 +6,10 @@ use arrow::array::{Array, ArrayRef, AsArray, Float64Array};
 use arrow::datatypes::{DataType, Float64Type};
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_plan::function::{ArgumentKind, CallKinds};
-use rowmill_plan::{FunctionSpec, Operand, Volatility};
+use rowmill_plan::{FunctionSpec, Operand};
 
 use super::maker::{ListRanges, item_kind, list_of, lists_of};
+use crate::functions::signatures::ordinary;
 use crate::functions::time::columns::{slots, strict_nulls};
 use crate::kinds::is_number;
 
@@ -21,18 +22,7 @@ const fn vector_spec(
     doc: &'static str,
     example: (&'static str, &'static str),
 ) -> FunctionSpec {
-    FunctionSpec {
-        name,
-        aliases,
-        family: "list",
-        volatility: Volatility::Immutable,
-        can_fail,
-        strict: true,
-        signature,
-        kernel,
-        doc,
-        example,
-    }
+    FunctionSpec { name, aliases, can_fail, signature, kernel, doc, example, ..ordinary("list") }
 }
 
 /// `array_sum(list)`

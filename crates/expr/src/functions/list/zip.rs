@@ -7,18 +7,16 @@ use arrow::compute::take;
 use arrow::datatypes::{DataType, Field};
 use rowmill_base::Result;
 use rowmill_plan::function::CallKinds;
-use rowmill_plan::{FunctionSpec, Operand, Volatility};
+use rowmill_plan::{FunctionSpec, Operand};
 
 use super::maker::{ListRanges, item_kind, list_of, lists_of};
+use crate::functions::signatures::ordinary;
 use crate::functions::time::columns::failed;
 
 /// `arrays_zip(list, ...)`
 pub(super) const ARRAYS_ZIP: FunctionSpec = FunctionSpec {
     name: "arrays_zip",
     aliases: &["list_zip"],
-    family: "list",
-    volatility: Volatility::Immutable,
-    can_fail: false,
     strict: false,
     signature: |arguments| {
         let items: Option<Vec<DataType>> = arguments.iter().map(|argument| item_kind(argument.kind)).collect();
@@ -33,6 +31,7 @@ pub(super) const ARRAYS_ZIP: FunctionSpec = FunctionSpec {
     kernel: zip,
     doc: "A list of structs with the items of all lists at one position; shorter lists are filled up with NULLs.",
     example: ("arrays_zip([1, 2], [3, 4])", "[{\"1\": 1, \"2\": 3}, {\"1\": 2, \"2\": 4}]"),
+    ..ordinary("list")
 };
 
 fn zip(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayRef> {

@@ -8,20 +8,18 @@ use arrow::compute::take;
 use arrow::datatypes::{DataType, Field};
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_plan::function::{ArgumentKind, CallKinds};
-use rowmill_plan::{FunctionSpec, Operand, Volatility};
+use rowmill_plan::{FunctionSpec, Operand};
 
 use crate::functions::list::keys::keys_of;
 use crate::functions::list::maker::{ListMaker, ListRanges, common_item, item_kind, kind_beside, list_of, lists_of};
+use crate::functions::signatures::ordinary;
 use crate::functions::time::columns::failed;
 
 /// `map(keys, values)`
 pub(super) const MAP: FunctionSpec = FunctionSpec {
     name: "map",
     aliases: &["make_map"],
-    family: "struct",
-    volatility: Volatility::Immutable,
     can_fail: true,
-    strict: true,
     signature: |arguments| match arguments {
         [keys, values] => {
             let (key, value) = (item_kind(keys.kind)?, item_kind(values.kind)?);
@@ -34,60 +32,45 @@ pub(super) const MAP: FunctionSpec = FunctionSpec {
     doc: "A map of keys and their values, which are lists of one length: a list of structs. Keys must be distinct and \
         not NULL.",
     example: ("map(['a', 'b'], [1, 2])", "[{\"key\": \"a\", \"value\": 1}, {\"key\": \"b\", \"value\": 2}]"),
+    ..ordinary("struct")
 };
 
 /// `map_keys(map)`
 pub(super) const MAP_KEYS: FunctionSpec = FunctionSpec {
     name: "map_keys",
-    aliases: &[],
-    family: "struct",
-    volatility: Volatility::Immutable,
-    can_fail: false,
-    strict: true,
     signature: |arguments| of_map(arguments, |key, _| list_of(key)),
     kernel: |arguments, kind, rows| column(&arguments[0], kind, rows, 0),
     doc: "The keys of a map.",
     example: ("map_keys(map(['a', 'b'], [1, 2]))", "[\"a\", \"b\"]"),
+    ..ordinary("struct")
 };
 
 /// `map_values(map)`
 pub(super) const MAP_VALUES: FunctionSpec = FunctionSpec {
     name: "map_values",
-    aliases: &[],
-    family: "struct",
-    volatility: Volatility::Immutable,
-    can_fail: false,
-    strict: true,
     signature: |arguments| of_map(arguments, |_, value| list_of(value)),
     kernel: |arguments, kind, rows| column(&arguments[0], kind, rows, 1),
     doc: "The values of a map.",
     example: ("map_values(map(['a', 'b'], [1, 2]))", "[1, 2]"),
+    ..ordinary("struct")
 };
 
 /// `map_entries(map)`
 pub(super) const MAP_ENTRIES: FunctionSpec = FunctionSpec {
     name: "map_entries",
-    aliases: &[],
-    family: "struct",
-    volatility: Volatility::Immutable,
-    can_fail: false,
-    strict: true,
     signature: |arguments| of_map(arguments, |key, value| list_of(entry_kind(key, value))),
     kernel: |arguments, _, rows| {
         crate::functions::time::columns::unary(&arguments[0], rows, |entries| Ok(entries.clone()))
     },
     doc: "The entries of a map as structs of a key and a value.",
     example: ("map_entries(map(['a'], [1]))", "[{\"key\": \"a\", \"value\": 1}]"),
+    ..ordinary("struct")
 };
 
 /// `map_extract(map, key)`
 pub(super) const MAP_EXTRACT: FunctionSpec = FunctionSpec {
     name: "map_extract",
     aliases: &["element_at"],
-    family: "struct",
-    volatility: Volatility::Immutable,
-    can_fail: false,
-    strict: true,
     signature: |arguments| {
         let [map, key] = arguments else { return None };
         let (given, value) = entry_of(map.kind)?;
@@ -99,6 +82,7 @@ pub(super) const MAP_EXTRACT: FunctionSpec = FunctionSpec {
     kernel: extract,
     doc: "A list with the value of a key of a map, or without items if the map does not have the key.",
     example: ("map_extract(map(['a', 'b'], [1, 2]), 'b')", "[2]"),
+    ..ordinary("struct")
 };
 
 fn entry_kind(key: DataType, value: DataType) -> DataType {

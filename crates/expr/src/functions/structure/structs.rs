@@ -7,17 +7,15 @@ use arrow::compute::nullif;
 use arrow::datatypes::{DataType, Field, Fields};
 use rowmill_base::Result;
 use rowmill_plan::function::{ArgumentKind, CallKinds};
-use rowmill_plan::{FunctionSpec, Operand, Volatility};
+use rowmill_plan::{FunctionSpec, Operand};
 
+use crate::functions::signatures::ordinary;
 use crate::functions::time::columns::{failed, repeated, unary};
 
 /// The function of `{'name': value, ...}`.
 pub(super) const NAMED_STRUCT: FunctionSpec = FunctionSpec {
     name: "named_struct",
     aliases: &["struct_pack"],
-    family: "struct",
-    volatility: Volatility::Immutable,
-    can_fail: false,
     strict: false,
     signature: |arguments| {
         if arguments.is_empty() || arguments.len() % 2 == 1 {
@@ -41,15 +39,13 @@ pub(super) const NAMED_STRUCT: FunctionSpec = FunctionSpec {
     },
     doc: "A struct of alternating names and values, as `{'a': 1, 'b': 2}` makes it. Names are literals.",
     example: ("named_struct('a', 1, 'b', 'x')", "{\"a\": 1, \"b\": \"x\"}"),
+    ..ordinary("struct")
 };
 
 /// `struct(value, ...)`
 pub(super) const STRUCT: FunctionSpec = FunctionSpec {
     name: "struct",
     aliases: &["row"],
-    family: "struct",
-    volatility: Volatility::Immutable,
-    can_fail: false,
     strict: false,
     signature: |arguments| {
         let fields: Vec<Field> = arguments
@@ -63,16 +59,13 @@ pub(super) const STRUCT: FunctionSpec = FunctionSpec {
     kernel: |arguments, kind, rows| struct_of(&arguments.iter().collect::<Vec<_>>(), kind, rows),
     doc: "A struct of values, whose fields have the names c0, c1 and so on.",
     example: ("struct(1, 'x')", "{\"c0\": 1, \"c1\": \"x\"}"),
+    ..ordinary("struct")
 };
 
 /// The function of `struct['name']`.
 pub(super) const GET_FIELD: FunctionSpec = FunctionSpec {
     name: "get_field",
     aliases: &["struct_extract"],
-    family: "struct",
-    volatility: Volatility::Immutable,
-    can_fail: false,
-    strict: true,
     signature: |arguments| {
         let [value, names @ ..] = arguments else { return None };
         if names.is_empty() {
@@ -100,6 +93,7 @@ pub(super) const GET_FIELD: FunctionSpec = FunctionSpec {
     },
     doc: "A field of a struct by its name, as `s['name']` and `s.name` give it; more names select nested fields.",
     example: ("get_field({'a': 1, 'b': 2}, 'b')", "2"),
+    ..ordinary("struct")
 };
 
 /// Returns the position of a field by name: an exact match first, otherwise a match that ignores case.

@@ -4,27 +4,25 @@ use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, IntervalMonthDayNano, IntervalMonthDayNanoType};
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_plan::function::{ArgumentKind, CallKinds};
-use rowmill_plan::{FunctionSpec, Operand, Volatility};
+use rowmill_plan::{FunctionSpec, Operand};
 
 use super::calendar::{NANOS_PER_DAY, add_months, date_of_days, units_per_day};
 use super::columns::{
     INTERVAL_KIND, TIME_KIND, TIMESTAMP_KIND, each_row, out_of_range, primitive, slots, strict_nulls, tick_slots,
     unit_of,
 };
+use crate::functions::signatures::ordinary;
 
 /// `date_bin(stride, source [, origin])`
 pub(super) const DATE_BIN: FunctionSpec = FunctionSpec {
     name: "date_bin",
-    aliases: &[],
-    family: "time",
-    volatility: Volatility::Immutable,
     can_fail: true,
-    strict: true,
     signature,
     kernel,
     doc: "The beginning of the stride of time that a timestamp or time falls in, counted from an origin, which is \
           1970-01-01 (or midnight) if absent.",
     example: ("date_bin(INTERVAL '15 minutes', TIMESTAMP '2013-07-31 12:40:45')", "2013-07-31 12:30:00"),
+    ..ordinary("time")
 };
 
 fn signature(arguments: &[ArgumentKind<'_>]) -> Option<CallKinds> {

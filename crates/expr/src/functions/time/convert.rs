@@ -7,7 +7,7 @@ use arrow::array::{ArrayRef, AsArray, StringViewArray};
 use arrow::datatypes::{DataType, Date32Type, Float64Type, Int64Type, TimeUnit};
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_plan::function::{ArgumentKind, CallKinds};
-use rowmill_plan::{FunctionSpec, Operand, Volatility};
+use rowmill_plan::{FunctionSpec, Operand};
 
 use super::calendar::{FIRST_DAY, LAST_DAY, SECONDS_PER_DAY, units_per_day, units_per_second};
 use super::columns::{
@@ -15,6 +15,7 @@ use super::columns::{
 };
 use super::read::{ReadFormat, ReadMoment};
 use super::zone::{shown_at, zone_called};
+use crate::functions::signatures::ordinary;
 use crate::kinds::is_number;
 
 /// Makes a spec of this file: all are strict, immutable and can fail.
@@ -25,18 +26,7 @@ const fn converting(
     doc: &'static str,
     example: (&'static str, &'static str),
 ) -> FunctionSpec {
-    FunctionSpec {
-        name,
-        aliases: &[],
-        family: "time",
-        volatility: Volatility::Immutable,
-        can_fail: true,
-        strict: true,
-        signature,
-        kernel,
-        doc,
-        example,
-    }
+    FunctionSpec { name, can_fail: true, signature, kernel, doc, example, ..ordinary("time") }
 }
 
 /// `to_timestamp(value [, format ...])`

@@ -4,50 +4,41 @@ use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Float64Type, Int32Type};
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_plan::function::{ArgumentKind, CallKinds};
-use rowmill_plan::{FunctionSpec, Operand, Volatility};
+use rowmill_plan::{FunctionSpec, Operand};
 
 use super::calendar::{FIRST_DAY, LAST_DAY, MICROS_PER_DAY, days_in_month, days_of_date};
 use super::columns::{SlotValues, TIME_KIND, TIMESTAMP_KIND, each_row, primitive, slots, strict_nulls};
+use crate::functions::signatures::ordinary;
 use crate::kinds::is_number;
 
 /// `make_date(year, month, day)`
 pub(super) const MAKE_DATE: FunctionSpec = FunctionSpec {
     name: "make_date",
-    aliases: &[],
-    family: "time",
-    volatility: Volatility::Immutable,
     can_fail: true,
-    strict: true,
     signature: |arguments| {
         of_numbers(arguments, &[DataType::Int32, DataType::Int32, DataType::Int32], DataType::Date32)
     },
     kernel: make_dates,
     doc: "The date of a year, month and day.",
     example: ("make_date(2013, 7, 31)", "2013-07-31"),
+    ..ordinary("time")
 };
 
 /// `make_time(hour, minute, second)`
 pub(super) const MAKE_TIME: FunctionSpec = FunctionSpec {
     name: "make_time",
-    aliases: &[],
-    family: "time",
-    volatility: Volatility::Immutable,
     can_fail: true,
-    strict: true,
     signature: |arguments| of_numbers(arguments, &[DataType::Int32, DataType::Int32, DataType::Float64], TIME_KIND),
     kernel: make_times,
     doc: "The time of an hour, minute and second; the second may have a fraction.",
     example: ("make_time(12, 30, 45.5)", "12:30:45.5"),
+    ..ordinary("time")
 };
 
 /// `make_timestamp(year, month, day, hour, minute, second)`
 pub(super) const MAKE_TIMESTAMP: FunctionSpec = FunctionSpec {
     name: "make_timestamp",
-    aliases: &[],
-    family: "time",
-    volatility: Volatility::Immutable,
     can_fail: true,
-    strict: true,
     signature: |arguments| {
         let int = DataType::Int32;
         of_numbers(
@@ -59,6 +50,7 @@ pub(super) const MAKE_TIMESTAMP: FunctionSpec = FunctionSpec {
     kernel: make_timestamps,
     doc: "The timestamp of a year, month, day, hour, minute and second.",
     example: ("make_timestamp(2013, 7, 31, 12, 30, 45.5)", "2013-07-31 12:30:45.5"),
+    ..ordinary("time")
 };
 
 /// Accepts numbers, or texts that are read as numbers.

@@ -5,27 +5,25 @@ use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Date32Type, IntervalMonthDayNano, IntervalMonthDayNanoType, TimeUnit};
 use rowmill_base::Result;
 use rowmill_plan::function::{ArgumentKind, CallKinds};
-use rowmill_plan::{FunctionSpec, Operand, Volatility};
+use rowmill_plan::{FunctionSpec, Operand};
 
 use super::calendar::{
     CivilDate, NEAR_DAYS, date_of_days, date_of_near_days, monday_of, units_per_second, week_of, weekday,
 };
 use super::columns::{INTERVAL_KIND, TIME_KIND, TIMESTAMP_KIND, failed, primitive, ticks_of, unary};
 use super::field::{TimeField, age_of_year};
+use crate::functions::signatures::ordinary;
 
 /// `extract(field FROM value)`
 pub(super) const DATE_PART: FunctionSpec = FunctionSpec {
     name: "date_part",
     aliases: &["datepart", "extract"],
-    family: "time",
-    volatility: Volatility::Immutable,
-    can_fail: false,
-    strict: true,
     signature,
     kernel,
     doc: "A field of a date, time, timestamp or interval, such as year, quarter, week, dow, second or epoch. \
           Milliseconds and microseconds include the seconds; epoch is in seconds.",
     example: ("date_part('year', DATE '2013-07-31')", "2013"),
+    ..ordinary("time")
 };
 
 /// The Julian day of 1970-01-01.

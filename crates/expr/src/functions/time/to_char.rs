@@ -8,27 +8,26 @@ use chrono::format::{Item, StrftimeItems};
 use chrono::{DateTime, NaiveTime};
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_plan::function::{ArgumentKind, CallKinds};
-use rowmill_plan::{FunctionSpec, Operand, Volatility};
+use rowmill_plan::{FunctionSpec, Operand};
 
 use super::calendar::{CivilDate, date_of_days, iso_week, monday_of, units_per_second, weekday};
 use super::columns::{TIME_KIND, TIMESTAMP_KIND, out_of_range, slots, strict_nulls, tick_slots, unit_of};
 use super::field::age_of_year;
 use super::pattern::{LetterCase, MONTHS, PatternPart, PatternPiece, ROMAN_MONTHS, WEEKDAYS, pieces_of};
+use crate::functions::signatures::ordinary;
 
 /// `to_char(value, pattern)`
 pub(super) const TO_CHAR: FunctionSpec = FunctionSpec {
     name: "to_char",
     aliases: &["date_format"],
-    family: "time",
-    volatility: Volatility::Immutable,
     can_fail: true,
-    strict: true,
     signature,
     kernel,
     doc: "A date, time or timestamp as text by a pattern: of PostgreSQL, such as 'YYYY-MM-DD HH24:MI:SS', or of \
         strftime \
           if there is a % in it, such as '%Y-%m-%d %H:%M:%S'.",
     example: ("to_char(TIMESTAMP '2013-07-31 12:30:45', 'DD.MM.YYYY HH24:MI')", "31.07.2013 12:30"),
+    ..ordinary("time")
 };
 
 fn signature(arguments: &[ArgumentKind<'_>]) -> Option<CallKinds> {

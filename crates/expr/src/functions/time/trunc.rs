@@ -4,22 +4,19 @@ use arrow::array::{Array, ArrayRef, AsArray, new_empty_array};
 use arrow::datatypes::{DataType, IntervalMonthDayNano, IntervalMonthDayNanoType, TimeUnit};
 use rowmill_base::Result;
 use rowmill_plan::function::{ArgumentKind, CallKinds};
-use rowmill_plan::{FunctionSpec, Operand, Volatility};
+use rowmill_plan::{FunctionSpec, Operand};
 
 use super::calendar::{
     CivilDate, NEAR_DAYS, date_of_days, date_of_near_days, days_of_date, first_of_year, monday_of, quarter_of,
 };
 use super::columns::{INTERVAL_KIND, TIME_KIND, TIMESTAMP_KIND, failed, primitive, ticks_of, unary};
 use super::field::{TimeField, age_of_year, first_year_of_age};
+use crate::functions::signatures::ordinary;
 
 /// `date_trunc(field, value)`
 pub(super) const DATE_TRUNC: FunctionSpec = FunctionSpec {
     name: "date_trunc",
     aliases: &["datetrunc"],
-    family: "time",
-    volatility: Volatility::Immutable,
-    can_fail: false,
-    strict: true,
     signature,
     kernel,
     doc: "The first point in time of the year, quarter, month, week, day, hour, minute or another field that a \
@@ -27,6 +24,7 @@ pub(super) const DATE_TRUNC: FunctionSpec = FunctionSpec {
           falls in; a date gives a timestamp. Weeks begin on Monday. A result before the first timestamp of the type \
           becomes that first timestamp.",
     example: ("date_trunc('month', TIMESTAMP '2013-07-31 12:30:45')", "2013-07-01 00:00:00"),
+    ..ordinary("time")
 };
 
 fn signature(arguments: &[ArgumentKind<'_>]) -> Option<CallKinds> {

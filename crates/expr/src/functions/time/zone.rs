@@ -6,21 +6,19 @@ use arrow::datatypes::{DataType, TimeUnit};
 use chrono::{DateTime, NaiveDateTime, Offset, TimeDelta, TimeZone};
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_plan::function::{ArgumentKind, CallKinds};
-use rowmill_plan::{FunctionSpec, Operand, Volatility};
+use rowmill_plan::{FunctionSpec, Operand};
 
 use super::calendar::units_per_second;
 use super::columns::{
     TIMESTAMP_KIND, each_row, instant_kind, out_of_range, primitive, strict_nulls, tick_slots, unit_of,
 };
+use crate::functions::signatures::ordinary;
 
 /// `time AT TIME ZONE zone`
 pub(super) const AT_TIME_ZONE: FunctionSpec = FunctionSpec {
     name: "at_time_zone",
     aliases: &["timestamp_at_zone", "instant_at_zone"],
-    family: "time",
-    volatility: Volatility::Immutable,
     can_fail: true,
-    strict: true,
     signature: |arguments| match arguments {
         [time, zone] if is_text(zone) => {
             let (given, result) = moved_kinds(time)?;
@@ -33,16 +31,13 @@ pub(super) const AT_TIME_ZONE: FunctionSpec = FunctionSpec {
         there \
           shows it, the earlier one of two.",
     example: ("at_time_zone(TIMESTAMP '2013-07-31 12:00:00', 'Europe/Berlin')", "2013-07-31 10:00:00+00"),
+    ..ordinary("time")
 };
 
 /// `timezone(zone, time)`
 pub(super) const TIMEZONE: FunctionSpec = FunctionSpec {
     name: "timezone",
-    aliases: &[],
-    family: "time",
-    volatility: Volatility::Immutable,
     can_fail: true,
-    strict: true,
     signature: |arguments| match arguments {
         [zone, time] if is_text(zone) => {
             let (given, result) = moved_kinds(time)?;
@@ -53,16 +48,12 @@ pub(super) const TIMEZONE: FunctionSpec = FunctionSpec {
     kernel: |arguments, kind, rows| shift(&arguments[1], &arguments[0], kind, rows),
     doc: "The function form of `time AT TIME ZONE zone`.",
     example: ("timezone('+02:00', TIMESTAMPTZ '2013-07-31 12:00:00Z')", "2013-07-31 14:00:00"),
+    ..ordinary("time")
 };
 
 /// `to_local_time(instant)`
 pub(super) const TO_LOCAL_TIME: FunctionSpec = FunctionSpec {
     name: "to_local_time",
-    aliases: &[],
-    family: "time",
-    volatility: Volatility::Immutable,
-    can_fail: false,
-    strict: true,
     signature: |arguments| match arguments {
         [time] => {
             let kind = DataType::Timestamp(local_unit(time).or_else(|| instant_unit(time))?, None);
@@ -73,6 +64,7 @@ pub(super) const TO_LOCAL_TIME: FunctionSpec = FunctionSpec {
     kernel: |arguments, _, rows| super::columns::unary(&arguments[0], rows, |values| Ok(values.clone())),
     doc: "The instant in UTC as a timestamp without time zone.",
     example: ("to_local_time(TIMESTAMPTZ '2013-07-31 12:00:00Z')", "2013-07-31 12:00:00"),
+    ..ordinary("time")
 };
 
 fn is_text(argument: &ArgumentKind<'_>) -> bool {

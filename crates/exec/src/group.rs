@@ -16,12 +16,12 @@ mod case_values;
 mod choice;
 mod distinct;
 mod facts;
-mod few;
 mod frequent;
 mod gather;
 mod index;
 mod key_values;
 mod layout;
+mod limited;
 mod local;
 mod merge;
 mod partition;
@@ -56,7 +56,6 @@ pub(crate) use self::bits::{Bits, array_of, bits_of, width_of};
 pub(crate) use self::choice::{group_batches, group_table};
 pub use self::distinct::DistinctCounts;
 use self::facts::Facts;
-use self::few::{Few, FewGroups, request_of_few};
 use self::gather::{Gatherer, Policy, Recipe};
 use self::layout::GroupLayout;
 use self::merge::{Merged, Merger};
@@ -140,8 +139,6 @@ pub struct GroupBy {
     /// Whether a worker has added the groups that exist even without rows.
     has_empty: AtomicBool,
     gathering: Arc<Phase<gather::WorkerGroups, GatheredGroups>>,
-    /// A grouping of the rows with a few chosen key values. It is tried before all rows are read.
-    few: Option<Few>,
     /// The value lists to group by ranges of values, if the grouping can be computed from them alone.
     lists: Option<Lists>,
     next_merge: AtomicUsize,
@@ -194,14 +191,7 @@ impl GroupBy {
     }
 
     fn with_policy(source: GroupSource, request: GroupRequest, policy: Option<Policy>) -> Result<Arc<GroupBy>> {
-        let mut group_by = GroupBy::of_all(source, request, policy)?;
-        if let (GroupSource::Table(table), None) = (&group_by.source, group_by.recipe.enough)
-            && let Some(request) = request_of_few(&**table, &group_by.request, &group_by.recipe.layout)?
-        {
-            let few = GroupBy::of_all(group_by.source.clone(), request, policy)?;
-            group_by.few = Some(Few::new(Arc::new(few)));
-        }
-        Ok(Arc::new(group_by))
+        Ok(Arc::new(GroupBy::of_all(source, request, policy)?))
     }
 
     /// Prepares a grouping of one column that takes its values from lists that were read before.
@@ -249,7 +239,6 @@ impl GroupBy {
             has_enough: AtomicBool::new(false),
             has_empty: AtomicBool::new(false),
             gathering: Arc::default(),
-            few: None,
             next_merge: AtomicUsize::new(0),
             offered: OfferedFilters::default(),
             source,
@@ -288,13 +277,6 @@ impl GroupBy {
     /// Runs the steps that must end before groups can be returned, and says where this worker takes its groups from.
     /// `None` if another worker failed; that worker reports the error.
     fn prepare(&self) -> Result<Option<PreparedGroups>> {
-        if let Some(few) = &self.few {
-            let enough = self.request.limit.unwrap_or(usize::MAX);
-            let Some(found) = few.groups(enough, &self.request.cancel)? else { return Ok(None) };
-            if found.is_enough {
-                return Ok(Some(PreparedGroups::Few(found)));
-            }
-        }
         match &self.lists {
             // If a join has offered a filter, reading the few matching rows is faster than merging whole lists.
             Some(lists) if self.offered.is_empty() => Ok(self.ranges(lists)?.map(PreparedGroups::Ranges)),
@@ -323,7 +305,6 @@ impl GroupBy {
     fn next_of(&self, prepared: &PreparedGroups) -> Result<Option<RecordBatch>> {
         self.request.cancel.check()?;
         match prepared {
-            PreparedGroups::Few(found) => Ok(found.batches.lock().pop()),
             _ if self.groups_left.load(Ordering::Relaxed) == 0 => Ok(None),
             PreparedGroups::Ranges(ranges) => self.group_range(ranges),
             PreparedGroups::Partitions(gathered) => self.merge_next(gathered),
@@ -525,7 +506,6 @@ fn ranges(rows: impl Iterator<Item = usize>) -> Vec<Range<usize>> {
 /// The place where workers take groups from.
 #[derive(Clone)]
 enum PreparedGroups {
-    Few(Arc<FewGroups>),
     Ranges(Arc<GroupRanges>),
     Partitions(Arc<GatheredGroups>),
 }

@@ -8,6 +8,7 @@ use rowmill_storage::TableSource;
 
 use super::distinct::has_many_groups;
 use super::frequent::{Frequent, Limits};
+use super::limited::LimitedGroups;
 use super::steps::in_two_steps;
 use super::{DistinctCounts, GroupBy, GroupRequest};
 use crate::batch::BatchSource;
@@ -15,6 +16,9 @@ use crate::forced::{DistinctWay, forced};
 
 /// Groups the rows of a table, which the grouping reads itself.
 pub(crate) fn group_table(table: &Arc<dyn TableSource>, request: GroupRequest) -> Result<Arc<dyn BatchSource>> {
+    if let Some(limited) = LimitedGroups::new(table, &request)? {
+        return Ok(limited);
+    }
     match Frequent::new(table, &request, group_all, Limits::default())? {
         Some(frequent) => Ok(frequent),
         None => group_all(table, request),

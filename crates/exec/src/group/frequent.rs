@@ -35,7 +35,8 @@ use rowmill_plan::{Aggregate, AggregateRole, Expr, Group, GroupKey};
 use rowmill_storage::TableSource;
 
 use self::list_counts::{CountedValues, PartCounts};
-use self::row_counts::{CountBound, ValueRowCounts, these_values};
+pub(super) use self::row_counts::these_values;
+use self::row_counts::{CountBound, ValueRowCounts};
 use super::facts::{Bounds, Facts};
 use super::texts::is_text;
 use super::value_list::ValueList;

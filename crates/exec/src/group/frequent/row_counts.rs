@@ -225,7 +225,7 @@ impl ValueRowCounts {
 }
 
 /// The condition that a column has one of `values`.
-pub(super) fn these_values(column: usize, values: &ArrayRef) -> Result<Predicate> {
+pub(in crate::group) fn these_values(column: usize, values: &ArrayRef) -> Result<Predicate> {
     let is_in = Predicate::In { column, values: without_null(values)?, negated: false };
     Ok(match values.null_count() {
         0 => is_in,

@@ -4,23 +4,22 @@
 //! collected in memory and go to private extents when they fill a block. Deletes are bitmaps, and definitions are a
 //! private catalog. The whole private state is cheap to clone, because everything large in it is shared. A savepoint is
 //! such a clone.
+//!
+//! This file has the life of a transaction: its view, savepoints, commit and rollback. Each other thing that a caller
+//! does with a transaction has a file of its own, named in the documentation of [`Transaction`].
+
+mod columnar_rows;
+mod definitions;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use arrow::compute::concat;
-use arrow::datatypes::DataType;
-use rowmill_base::{
-    Broker, Cancel, ColumnId, CommitId, Durability, Error, ErrorKind, Reservation, Result, RowNumber, SchemaId,
-    SqlType, TableId, ViewId,
-};
-use rowmill_storage::{
-    Block, BlockOwner, BlockSource, ColumnDef, ColumnSpec, OpenRun, TableDef, TableSource, value_bytes, write_block,
-};
+use rowmill_base::{Cancel, CommitId, Durability, Error, ErrorKind, Reservation, Result, TableId};
+use rowmill_storage::TableDef;
 
-use crate::catalog::{Catalog, MAIN_SCHEMA, SchemaDef, ViewDef};
-use crate::deletes::{self, DeletesByHolder, RowFinder};
+use self::columnar_rows::overlay;
+pub(crate) use self::columnar_rows::{TableChanges, join_tail};
+use crate::catalog::Catalog;
 use crate::engine::{Engine, NO_COMMIT};
 use crate::isolation::TransactionReads;
 use crate::keyed::WriteBuffers;
@@ -34,18 +33,29 @@ use crate::snapshot::{Snapshot, TableSnapshot};
 /// commit gives them their final numbers.
 pub(crate) const PRIVATE_ROWS: u64 = 1 << 62;
 
-/// When memory is short, pending rows become a block only if there are at least this many. Fewer rows are not worth a
-/// write to every column file.
-const EARLY_BLOCK_ROWS_MIN: usize = 1 << 12;
-
-/// Pending rows of more bytes become a block, even if they are few. A run is one value of the base and one piece of a
-/// log record, so it must not grow without bound.
-const RUN_BYTES_MAX: u64 = 32 << 20;
-
-/// Pending rows may take at most one part in this many of the memory limit.
-const PENDING_SHARE: u64 = 4;
-
 /// A unit of change over one snapshot. Dropping it rolls it back.
+///
+/// What a caller does with it, and the file that has the methods:
+///
+/// * **Read.** [`view`](Self::view), [`catalog`](Self::catalog); keyed rows: [`reader`](Self::reader),
+///   [`get`](Self::get), [`keyed_cursor`](Self::keyed_cursor) (`keyed_rows.rs`).
+/// * **Record reads**, which commit validates: [`set_isolation`](Self::set_isolation),
+///   [`validate_read`](Self::validate_read), [`validate_range`](Self::validate_range) (`isolation.rs`).
+/// * **Write rows of columnar tables.** [`insert`](Self::insert), [`insert_block`](Self::insert_block),
+///   [`delete`](Self::delete), [`truncate`](Self::truncate) (`transaction/columnar_rows.rs`).
+/// * **Write keyed rows**, one by one: [`insert_row`](Self::insert_row), [`update_row`](Self::update_row),
+///   [`delete_by_key`](Self::delete_by_key) (`keyed_writes.rs`); in batches: [`update_keyed`](Self::update_keyed),
+///   [`delete_keyed`](Self::delete_keyed) (`keyed_batches.rs`).
+/// * **End a statement.** [`settle_references`](Self::settle_references) (`references.rs`),
+///   [`savepoint`](Self::savepoint), [`rollback_to`](Self::rollback_to).
+/// * **Define** schemas, tables, columns and views: [`create_table`](Self::create_table),
+///   [`add_column`](Self::add_column), [`create_view`](Self::create_view) (`transaction/definitions.rs`); keyed tables
+///   and indexes: [`create_keyed_table`](Self::create_keyed_table), [`create_index`](Self::create_index)
+///   (`keyed_tables.rs`); constraints and sequences: [`add_foreign_key`](Self::add_foreign_key) (`foreign_keys.rs`),
+///   [`create_sequence`](Self::create_sequence) (`sequences.rs`). [`analyze`](Self::analyze) makes statistics
+///   (`analyze.rs`).
+/// * **End it.** [`commit`](Self::commit), [`rollback`](Self::rollback); [`set_durability`](Self::set_durability)
+///   before that.
 #[derive(Debug)]
 pub struct Transaction {
     pub(crate) engine: Arc<Engine>,
@@ -75,79 +85,6 @@ pub struct Transaction {
 pub(crate) struct Changes {
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) tables: HashMap<TableId, Arc<TableChanges>>,
-}
-
-/// The changes of a transaction to one table.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct TableChanges {
-    /// All rows of the base snapshot are deleted.
-    pub(crate) truncated: bool,
-    /// Deleted rows of the base snapshot.
-    pub(crate) deleted: DeletesByHolder,
-    /// Deleted rows that this transaction inserted itself.
-    pub(crate) own_deleted: DeletesByHolder,
-    /// Inserted rows that fill a block, under private row numbers.
-    pub(crate) blocks: Vec<Arc<Block>>,
-    /// Inserted rows that do not fill a block yet, under private row numbers.
-    pub(crate) runs: Vec<Arc<OpenRun>>,
-    /// Inserted batches that are not a run yet. Their rows come after the runs.
-    pending: Vec<RecordBatch>,
-    pending_rows: usize,
-    pending_bytes: u64,
-    /// All rows that were inserted, including the pending ones.
-    inserted: u64,
-}
-
-impl TableChanges {
-    fn next_row(&self) -> RowNumber {
-        // Pending rows have no numbers yet: they take theirs when they become a run or a block.
-        RowNumber(PRIVATE_ROWS + self.inserted - self.pending_rows as u64)
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        !self.truncated && self.deleted.is_empty() && self.inserted == 0
-    }
-
-    /// Makes one run of the pending batches.
-    fn flush(&mut self, table: &TableDef, memory: &Broker) -> Result<()> {
-        let batch = concat_batches(table, &self.pending, self.pending_rows)?;
-        let run = OpenRun::new(self.next_row(), table, &batch).counted(memory);
-        self.forget_pending();
-        self.runs.push(Arc::new(run));
-        for run in join_tail(table, &mut self.runs, memory)? {
-            self.move_own_deletes(run.first_row());
-        }
-        Ok(())
-    }
-
-    /// Moves the deletes of a run that started at `first_row` to the joined run that now holds its rows.
-    fn move_own_deletes(&mut self, first_row: RowNumber) {
-        let Some(positions) = self.own_deleted.remove(&first_row) else { return };
-        let holder = self.runs.iter().rfind(|run| run.first_row() <= first_row).expect("a joined run holds its parts");
-        let offset = (first_row.0 - holder.first_row().0) as u32;
-        let moved = self.own_deleted.entry(holder.first_row()).or_default();
-        moved.extend(positions.iter().map(|position| position + offset));
-    }
-
-    /// Forgets the pending rows, because they are now a run or a block.
-    fn forget_pending(&mut self) {
-        (self.pending_rows, self.pending_bytes) = (0, 0);
-        self.pending.clear();
-    }
-}
-
-/// Joins the last runs while enough runs of one size tier are at the end. Returns the runs that were replaced.
-pub(crate) fn join_tail(table: &TableDef, runs: &mut Vec<Arc<OpenRun>>, memory: &Broker) -> Result<Vec<Arc<OpenRun>>> {
-    let mut gone = Vec::new();
-    loop {
-        let tail = OpenRun::tail_to_join(runs);
-        if tail == 0 {
-            return Ok(gone);
-        }
-        let joined = OpenRun::join(table, &runs[runs.len() - tail..])?.counted(memory);
-        gone.extend(runs.drain(runs.len() - tail..));
-        runs.push(Arc::new(joined));
-    }
 }
 
 /// A point of a transaction to which it can roll back.
@@ -248,180 +185,6 @@ impl Transaction {
         })
     }
 
-    // Definitions.
-
-    /// Creates an empty schema.
-    pub fn create_schema(&mut self, name: &str) -> Result<SchemaId> {
-        let id = self.engine.ids().schema();
-        self.catalog_mut()?.put_schema(Arc::new(SchemaDef { id, name: name.to_owned() }))?;
-        Ok(id)
-    }
-
-    /// Drops a schema, which must be empty.
-    pub fn drop_schema(&mut self, id: SchemaId) -> Result<()> {
-        let catalog = self.catalog_mut()?;
-        let name = catalog.schema_by_id(id).ok_or_else(|| gone("schema"))?.name.clone();
-        if name == MAIN_SCHEMA {
-            return Err(Error::new(ErrorKind::InvalidDefinition, format!("the schema \"{name}\" cannot be dropped")));
-        }
-        if catalog.tables(id).next().is_some() || catalog.views(id).next().is_some() {
-            return Err(Error::new(ErrorKind::DependentObjects, format!("the schema \"{name}\" is not empty"))
-                .hint("DROP SCHEMA ... CASCADE drops its tables and views too"));
-        }
-        catalog.remove_schema(id);
-        Ok(())
-    }
-
-    /// Creates an empty columnar table.
-    pub fn create_table(&mut self, schema: SchemaId, name: &str, columns: Vec<ColumnSpec>) -> Result<TableId> {
-        if columns.is_empty() {
-            return Err(Error::new(ErrorKind::InvalidDefinition, format!("the table \"{name}\" has no columns")));
-        }
-        let id = self.engine.ids().table();
-        let next_column = ColumnId(columns.len() as u32);
-        let columns: Vec<ColumnDef> =
-            (0..).zip(columns).map(|(id, spec)| ColumnDef::from_spec(ColumnId(id), spec)).collect();
-        for (index, column) in columns.iter().enumerate() {
-            if columns[..index].iter().any(|other| other.name.to_lowercase() == column.name.to_lowercase()) {
-                return Err(duplicate_column(&column.name, name));
-            }
-        }
-        let def = TableDef { id, schema, name: name.to_owned(), version: 1, columns, next_column, keyed: None };
-        self.catalog_mut()?.put_table(Arc::new(def))?;
-        Ok(id)
-    }
-
-    /// Drops a table with its rows, its sequences and the foreign keys that refer to it.
-    pub fn drop_table(&mut self, id: TableId) -> Result<()> {
-        let def = self.table_def(id)?;
-        self.check_not_owned(&def)?;
-        self.drop_references_of(&def)?;
-        self.catalog_mut()?.remove_table(id);
-        self.drop_sequences_of(&def, |_| true)?;
-        if let Some(keyed) = &def.keyed {
-            self.forget_keyed(keyed);
-        }
-        self.changes.tables.remove(&id);
-        self.recount();
-        Ok(())
-    }
-
-    /// Gives a table another name.
-    pub fn rename_table(&mut self, id: TableId, name: &str) -> Result<()> {
-        self.alter(id, |table| {
-            table.name = name.to_owned();
-            Ok(())
-        })
-    }
-
-    /// Adds a column. Rows that exist already read its `missing` value.
-    pub fn add_column(&mut self, id: TableId, spec: ColumnSpec) -> Result<ColumnId> {
-        let mut column = ColumnId(0);
-        self.alter(id, |table| {
-            if table.column_index(&spec.name).is_some() {
-                return Err(duplicate_column(&spec.name, &table.name));
-            }
-            column = table.next_column;
-            table.next_column = ColumnId(column.0 + 1);
-            if let Some(keyed) = &mut table.keyed {
-                Arc::make_mut(keyed).stored.push((column, spec.kind.clone()));
-            }
-            table.columns.push(ColumnDef::from_spec(column, spec));
-            Ok(())
-        })?;
-        Ok(column)
-    }
-
-    /// Drops a column with its values.
-    pub fn drop_column(&mut self, id: TableId, column: ColumnId) -> Result<()> {
-        self.alter(id, |table| {
-            let index = table.column_by_id(column).ok_or_else(|| gone("column"))?;
-            if table.columns.len() == 1 {
-                return Err(Error::new(
-                    ErrorKind::InvalidDefinition,
-                    format!("\"{}\" is the last column of table \"{}\"", table.columns[index].name, table.name),
-                )
-                .hint("DROP TABLE drops the table"));
-            }
-            if table.keyed.as_ref().is_some_and(|keyed| keyed.has_key_of(column)) {
-                let what = format!("\"{}\" is in a key of table \"{}\"", table.columns[index].name, table.name);
-                return Err(Error::new(ErrorKind::DependentObjects, what));
-            }
-            table.columns.remove(index);
-            Ok(())
-        })?;
-        self.drop_identity(id, column)
-    }
-
-    /// Gives a column another name.
-    pub fn rename_column(&mut self, id: TableId, column: ColumnId, name: &str) -> Result<()> {
-        self.alter(id, |table| {
-            let index = table.column_by_id(column).ok_or_else(|| gone("column"))?;
-            if table.column_index(name).is_some_and(|other| other != index) {
-                return Err(duplicate_column(name, &table.name));
-            }
-            table.columns[index].name = name.to_owned();
-            Ok(())
-        })
-    }
-
-    /// Sets or drops the default of a column. Existing rows keep their values.
-    pub fn set_default(&mut self, id: TableId, column: ColumnId, default: Option<String>) -> Result<()> {
-        self.alter(id, |table| {
-            let index = table.column_by_id(column).ok_or_else(|| gone("column"))?;
-            table.columns[index].default = default;
-            Ok(())
-        })
-    }
-
-    /// Allows or forbids NULL in a column. The caller must have checked that the column has no NULL.
-    pub fn set_nullable(&mut self, id: TableId, column: ColumnId, nullable: bool) -> Result<()> {
-        self.alter(id, |table| {
-            let index = table.column_by_id(column).ok_or_else(|| gone("column"))?;
-            if nullable && table.keyed.as_ref().is_some_and(|keyed| keyed.key.iter().any(|part| part.column == column))
-            {
-                let what = format!("\"{}\" is in the primary key of \"{}\"", table.columns[index].name, table.name);
-                return Err(Error::new(ErrorKind::InvalidDefinition, what));
-            }
-            table.columns[index].nullable = nullable;
-            Ok(())
-        })
-    }
-
-    /// Creates a view. With `replace`, it takes the place of an existing view of that name.
-    pub fn create_view(
-        &mut self,
-        schema: SchemaId,
-        name: &str,
-        sql: &str,
-        column_names: Vec<String>,
-        replace: bool,
-    ) -> Result<ViewId> {
-        let older = self.changes.catalog.view(schema, name).filter(|_| replace).map(|view| view.id);
-        let id = older.unwrap_or_else(|| self.engine.ids().view());
-        let def = ViewDef { id, schema, name: name.to_owned(), sql: sql.to_owned(), column_names };
-        self.catalog_mut()?.put_view(Arc::new(def))?;
-        Ok(id)
-    }
-
-    /// Drops a view.
-    pub fn drop_view(&mut self, id: ViewId) -> Result<()> {
-        self.changes.catalog.view_by_id(id).ok_or_else(|| gone("view"))?;
-        self.catalog_mut()?.remove_view(id);
-        Ok(())
-    }
-
-    pub(crate) fn alter(&mut self, id: TableId, change: impl FnOnce(&mut TableDef) -> Result<()>) -> Result<()> {
-        let before = self.table_def(id)?;
-        // Pending rows must become a run first, because a run keeps the columns that its rows were inserted with.
-        self.flush_pending(&before)?;
-        self.recount();
-        let mut def = (*before).clone();
-        change(&mut def)?;
-        def.version += 1;
-        self.catalog_mut()?.put_table(Arc::new(def))
-    }
-
     pub(crate) fn catalog_mut(&mut self) -> Result<&mut Catalog> {
         self.start_change()?;
         Ok(Arc::make_mut(&mut self.changes.catalog))
@@ -440,182 +203,6 @@ impl Transaction {
     pub(crate) fn table_def(&self, id: TableId) -> Result<Arc<TableDef>> {
         self.changes.catalog.table_by_id(id).map(Arc::clone).ok_or_else(|| gone("table"))
     }
-
-    /// The definition of a columnar table. Returns an error if the table is keyed, because its rows have no numbers.
-    fn columnar_def(&self, id: TableId) -> Result<Arc<TableDef>> {
-        let def = self.table_def(id)?;
-        match def.keyed {
-            None => Ok(def),
-            Some(_) => Err(Error::new(ErrorKind::WrongObject, format!("rows of table {} have keys", def.name))),
-        }
-    }
-
-    // Rows.
-
-    /// Appends the rows of `batch`. Its columns must be those of the table, in order and in their Arrow types.
-    pub fn insert(&mut self, table: TableId, batch: &RecordBatch) -> Result<()> {
-        self.start_change()?;
-        let def = self.table_def(table)?;
-        check_batch(&def, batch)?;
-        if batch.num_rows() == 0 {
-            return Ok(());
-        }
-        if def.keyed.is_some() {
-            return self.insert_keyed(table, batch);
-        }
-        let block_rows = self.engine.rows_per_block();
-        let mut rest = batch.clone();
-        // A batch may be longer than the room in the current block, so it is split at block boundaries.
-        loop {
-            let room = block_rows - self.changes.tables.get(&table).map_or(0, |changes| changes.pending_rows);
-            let taken = rest.num_rows().min(room);
-            let part = rest.slice(0, taken);
-            let bytes = part.columns().iter().map(value_bytes).sum();
-            self.grow_pending(&def, bytes)?;
-            let changes = Arc::make_mut(self.changes.tables.entry(table).or_default());
-            changes.inserted += taken as u64;
-            changes.pending_rows += taken;
-            changes.pending_bytes += bytes;
-            changes.pending.push(part);
-            if changes.pending_rows == block_rows {
-                self.seal_pending(&def)?;
-            }
-            if taken == rest.num_rows() {
-                return Ok(());
-            }
-            rest = rest.slice(taken, rest.num_rows() - taken);
-        }
-    }
-
-    /// Reserves memory for rows to come. If memory is short, or would be during the encoding of a larger block, the
-    /// pending rows become a smaller block first.
-    fn grow_pending(&mut self, def: &Arc<TableDef>, bytes: u64) -> Result<()> {
-        let memory = self.engine.broker();
-        let waiting = self.changes.tables.get(&def.id).map_or(0, |changes| changes.pending_rows);
-        let is_much = self.memory.bytes() + bytes > memory.limit_bytes() / PENDING_SHARE;
-        let is_short = memory.used_bytes() + bytes > memory.limit_bytes();
-        if waiting >= EARLY_BLOCK_ROWS_MIN && (is_much || is_short) {
-            self.seal_pending(def)?;
-        }
-        self.memory.grow(bytes)
-    }
-
-    /// Accounts for the pending rows again, after some became a run or a block, or came back with a rollback.
-    fn recount(&mut self) {
-        self.memory.recount(self.changes.tables.values().map(|changes| changes.pending_bytes).sum());
-    }
-
-    /// Appends a whole block. The encoder's threads pull the columns from `source`.
-    ///
-    /// An error leaves the transaction as it was before the call.
-    pub fn insert_block(&mut self, table: TableId, source: &dyn BlockSource) -> Result<()> {
-        self.start_change()?;
-        let def = self.columnar_def(table)?;
-        self.flush_pending(&def)?;
-        let first_row = self.changes.tables.entry(table).or_default().next_row();
-        self.recount();
-        let block = self.write_block(&def, first_row, source, true)?;
-        let changes = Arc::make_mut(self.changes.tables.entry(table).or_default());
-        changes.inserted += block.rows() as u64;
-        changes.blocks.push(Arc::new(block));
-        Ok(())
-    }
-
-    /// Makes one run of the pending rows of a table, or a block if the run would be too long.
-    fn flush_pending(&mut self, def: &Arc<TableDef>) -> Result<()> {
-        match self.changes.tables.get_mut(&def.id).filter(|changes| changes.pending_rows > 0) {
-            None => Ok(()),
-            Some(changes) if changes.pending_bytes > RUN_BYTES_MAX => self.seal_pending(def),
-            Some(changes) => Arc::make_mut(changes).flush(def, self.engine.broker()),
-        }
-    }
-
-    fn seal_pending(&mut self, def: &Arc<TableDef>) -> Result<()> {
-        let changes = Arc::make_mut(self.changes.tables.entry(def.id).or_default());
-        let first_row = changes.next_row();
-        // The pending rows stay until the block is written, because a failure must not lose rows of earlier statements.
-        let waiting = PendingRows { batches: changes.pending.clone(), rows: changes.pending_rows };
-        let block = self.write_block(def, first_row, &waiting, false)?;
-        let changes = Arc::make_mut(self.changes.tables.entry(def.id).or_default());
-        changes.forget_pending();
-        changes.blocks.push(Arc::new(block));
-        self.recount();
-        Ok(())
-    }
-
-    fn write_block(
-        &self,
-        def: &Arc<TableDef>,
-        first_row: RowNumber,
-        source: &dyn BlockSource,
-        unchecked: bool,
-    ) -> Result<Block> {
-        let targets = self.engine.column_targets(def)?;
-        let check = |index: usize, values: &ArrayRef| match unchecked {
-            true => check_column(def, index, values),
-            false => Ok(()),
-        };
-        let threads = self.engine.threads();
-        let owner = BlockOwner { table: def.id, block: self.engine.ids().block() };
-        let chunks = write_block(owner, source, &targets, self.engine.freed(), threads, &self.cancel, &check)?;
-        let numbers = first_row..RowNumber(first_row.0 + source.rows() as u64);
-        Ok(Block::new(owner.block, numbers, source.rows(), chunks, None))
-    }
-
-    /// Turns the pending rows of each table into a block if there are more than the setting `small_block_rows`,
-    /// otherwise into a run.
-    pub(crate) fn finish_inserts(&mut self) -> Result<()> {
-        let small = self.engine.small_block_rows();
-        let ids: Vec<TableId> = self.changes.tables.keys().copied().collect();
-        for id in ids {
-            let def = self.table_def(id)?;
-            match self.changes.tables[&id].pending_rows > small {
-                true => self.seal_pending(&def)?,
-                false => self.flush_pending(&def)?,
-            }
-        }
-        self.recount();
-        Ok(())
-    }
-
-    /// Deletes the rows numbered `rows`, which may be the transaction's own. Returns how many were live before the
-    /// call.
-    pub fn delete(&mut self, table: TableId, rows: &[u64]) -> Result<u64> {
-        self.start_change()?;
-        let def = self.columnar_def(table)?;
-        let (private, committed): (Vec<u64>, Vec<u64>) = rows.iter().partition(|row| **row >= PRIVATE_ROWS);
-        // Pending rows cannot be among them, because they have no numbers yet: a view turns them into runs before it
-        // shows them.
-        let changes = Arc::make_mut(self.changes.tables.entry(table).or_default());
-        let mut marked = 0;
-        if !committed.is_empty() {
-            let base = self.base.tables.get(&table).ok_or_else(|| gone("table"))?;
-            let mut finder = RowFinder::new(&def, &base.blocks, &base.runs);
-            marked += deletes::mark(&mut finder, &mut changes.deleted, &committed)?;
-        }
-        if !private.is_empty() {
-            let mut finder = RowFinder::new(&def, &changes.blocks, &changes.runs);
-            marked += deletes::mark(&mut finder, &mut changes.own_deleted, &private)?;
-        }
-        Ok(marked)
-    }
-
-    /// Deletes every row and returns how many there were.
-    pub fn truncate(&mut self, table: TableId) -> Result<u64> {
-        if let Some(keyed) = self.table_def(table)?.keyed.clone() {
-            return self.truncate_keyed(table, &keyed);
-        }
-        let rows = self.view()?.table(table).ok_or_else(|| gone("table"))?.row_count();
-        self.start_change()?;
-        // The transaction's own rows go with the old changes. Committed rows exist only if the base snapshot has the
-        // table.
-        let changes = TableChanges { truncated: self.base.tables.contains_key(&table), ..TableChanges::default() };
-        self.changes.tables.insert(table, Arc::new(changes));
-        self.recount();
-        Ok(rows)
-    }
-
-    // Savepoints, commit and rollback.
 
     /// Takes a savepoint of the current state, so that a failing statement can be undone.
     pub fn savepoint(&self) -> Savepoint {
@@ -692,117 +279,6 @@ impl Drop for Transaction {
     }
 }
 
-/// The base's rows with a transaction's changes applied.
-fn overlay(def: &Arc<TableDef>, base: Option<&Arc<TableSnapshot>>, changes: &TableChanges) -> TableSnapshot {
-    assert_eq!(changes.pending_rows, 0, "a view is made of runs");
-    let (mut blocks, mut runs) = match base.filter(|_| !changes.truncated) {
-        Some(base) => deletes::apply(&base.blocks, &base.runs, &changes.deleted),
-        None => (Vec::new(), Vec::new()),
-    };
-    let (own_blocks, own_runs) = deletes::apply(&changes.blocks, &changes.runs, &changes.own_deleted);
-    blocks.extend(own_blocks);
-    runs.extend(own_runs);
-    let next_row = changes.next_row();
-    TableSnapshot { def: Arc::clone(def), blocks: blocks.into(), runs: runs.into(), next_row, _pin: None, keyed: None }
-}
-
-/// Collected rows that make a block.
-struct PendingRows {
-    batches: Vec<RecordBatch>,
-    rows: usize,
-}
-
-impl BlockSource for PendingRows {
-    fn rows(&self) -> usize {
-        self.rows
-    }
-
-    fn column(&self, index: usize) -> Result<ArrayRef> {
-        let parts: Vec<&dyn Array> = self.batches.iter().map(|batch| batch.column(index).as_ref()).collect();
-        concat(&parts).map_err(|error| Error::internal(error.to_string()))
-    }
-}
-
-fn concat_batches(table: &TableDef, batches: &[RecordBatch], rows: usize) -> Result<RecordBatch> {
-    let columns = (0..table.columns.len()).map(|index| {
-        let parts: Vec<ArrayRef> = batches.iter().map(|batch| Arc::clone(batch.column(index))).collect();
-        rowmill_storage::concat_values(&parts)
-    });
-    let batch = RecordBatch::try_new(table.arrow_schema(), columns.collect::<Result<_>>()?);
-    let batch = batch.map_err(|error| Error::internal(error.to_string()))?;
-    assert_eq!(batch.num_rows(), rows, "the pending batches hold the pending rows");
-    Ok(batch)
-}
-
-fn check_batch(def: &TableDef, batch: &RecordBatch) -> Result<()> {
-    if batch.num_columns() != def.columns.len() {
-        return Err(Error::new(
-            ErrorKind::CardinalityViolation,
-            format!("table {} has {} columns, the rows have {}", def.name, def.columns.len(), batch.num_columns()),
-        ));
-    }
-    batch.columns().iter().enumerate().try_for_each(|(index, values)| check_column(def, index, values))
-}
-
-/// Checks one column of new rows: its type, NOT NULL and the length of texts.
-fn check_column(def: &TableDef, index: usize, values: &ArrayRef) -> Result<()> {
-    let column = &def.columns[index];
-    let value_type = match values.data_type() {
-        DataType::Dictionary(_, value) => value,
-        kind => kind,
-    };
-    let wanted = column.kind.arrow();
-    if *value_type != wanted && !(matches!(wanted, DataType::Utf8View) && *value_type == DataType::Utf8) {
-        return Err(Error::new(
-            ErrorKind::DatatypeMismatch,
-            format!("column {} of table {} takes {}, not {}", column.name, def.name, column.kind, values.data_type()),
-        ));
-    }
-    if !column.nullable && values.logical_null_count() > 0 {
-        return Err(Error::new(
-            ErrorKind::NotNullViolation,
-            format!("NULL in column {} of table {}, which is NOT NULL", column.name, def.name),
-        ));
-    }
-    if let SqlType::Text { chars_max: Some(chars_max) } = column.kind {
-        check_length(def, &column.name, chars_max as usize, values)?;
-    }
-    Ok(())
-}
-
-fn check_length(def: &TableDef, column: &str, chars_max: usize, values: &ArrayRef) -> Result<()> {
-    let too_long = |text: &str| {
-        // A character has at least one byte, so the length in bytes is enough for most values.
-        (text.len() > chars_max && text.chars().count() > chars_max).then(|| {
-            let shown: String = text.chars().take(40).collect();
-            Error::new(
-                ErrorKind::StringTooLong,
-                format!(
-                    "a text of {} characters for column {column} of table {}, which takes {chars_max}: \"{shown}...\"",
-                    text.chars().count(),
-                    def.name
-                ),
-            )
-        })
-    };
-    let found = match values.data_type() {
-        DataType::Utf8View => values.as_string_view().iter().flatten().find_map(too_long),
-        DataType::Utf8 => values.as_string::<i32>().iter().flatten().find_map(too_long),
-        DataType::Dictionary(_, _) => {
-            let strings = arrow::compute::cast(values.as_any_dictionary().values(), &DataType::Utf8View)
-                .map_err(|error| Error::internal(error.to_string()))?;
-            strings.as_string_view().iter().flatten().find_map(too_long)
-        }
-        _ => None,
-    };
-    found.map_or(Ok(()), Err)
-}
-
 fn gone(what: &str) -> Error {
     Error::new(ErrorKind::UndefinedTable, format!("the {what} no longer exists"))
-}
-
-fn duplicate_column(column: &str, table: &str) -> Error {
-    Error::new(ErrorKind::DuplicateColumn, format!("table \"{table}\" has a column \"{column}\" already"))
-        .hint("names that differ only in upper and lower case are the same")
 }

@@ -1,0 +1,191 @@
+//! Changes of definitions: schemas, tables, columns and views. `keyed_tables.rs`, `foreign_keys.rs` and `sequences.rs`
+//! have those of keyed tables, indexes and constraints.
+//!
+//! A transaction has a private catalog, which is copied at its first change.
+
+use std::sync::Arc;
+
+use rowmill_base::{ColumnId, Error, ErrorKind, Result, SchemaId, TableId, ViewId};
+use rowmill_storage::{ColumnDef, ColumnSpec, TableDef};
+
+use super::{Transaction, gone};
+use crate::catalog::{MAIN_SCHEMA, SchemaDef, ViewDef};
+
+impl Transaction {
+    /// Creates an empty schema.
+    pub fn create_schema(&mut self, name: &str) -> Result<SchemaId> {
+        let id = self.engine.ids().schema();
+        self.catalog_mut()?.put_schema(Arc::new(SchemaDef { id, name: name.to_owned() }))?;
+        Ok(id)
+    }
+
+    /// Drops a schema, which must be empty.
+    pub fn drop_schema(&mut self, id: SchemaId) -> Result<()> {
+        let catalog = self.catalog_mut()?;
+        let name = catalog.schema_by_id(id).ok_or_else(|| gone("schema"))?.name.clone();
+        if name == MAIN_SCHEMA {
+            return Err(Error::new(ErrorKind::InvalidDefinition, format!("the schema \"{name}\" cannot be dropped")));
+        }
+        if catalog.tables(id).next().is_some() || catalog.views(id).next().is_some() {
+            return Err(Error::new(ErrorKind::DependentObjects, format!("the schema \"{name}\" is not empty"))
+                .hint("DROP SCHEMA ... CASCADE drops its tables and views too"));
+        }
+        catalog.remove_schema(id);
+        Ok(())
+    }
+
+    /// Creates an empty columnar table.
+    pub fn create_table(&mut self, schema: SchemaId, name: &str, columns: Vec<ColumnSpec>) -> Result<TableId> {
+        if columns.is_empty() {
+            return Err(Error::new(ErrorKind::InvalidDefinition, format!("the table \"{name}\" has no columns")));
+        }
+        let id = self.engine.ids().table();
+        let next_column = ColumnId(columns.len() as u32);
+        let columns: Vec<ColumnDef> =
+            (0..).zip(columns).map(|(id, spec)| ColumnDef::from_spec(ColumnId(id), spec)).collect();
+        for (index, column) in columns.iter().enumerate() {
+            if columns[..index].iter().any(|other| other.name.to_lowercase() == column.name.to_lowercase()) {
+                return Err(duplicate_column(&column.name, name));
+            }
+        }
+        let def = TableDef { id, schema, name: name.to_owned(), version: 1, columns, next_column, keyed: None };
+        self.catalog_mut()?.put_table(Arc::new(def))?;
+        Ok(id)
+    }
+
+    /// Drops a table with its rows, its sequences and the foreign keys that refer to it.
+    pub fn drop_table(&mut self, id: TableId) -> Result<()> {
+        let def = self.table_def(id)?;
+        self.check_not_owned(&def)?;
+        self.drop_references_of(&def)?;
+        self.catalog_mut()?.remove_table(id);
+        self.drop_sequences_of(&def, |_| true)?;
+        if let Some(keyed) = &def.keyed {
+            self.forget_keyed(keyed);
+        }
+        self.changes.tables.remove(&id);
+        self.recount();
+        Ok(())
+    }
+
+    /// Gives a table another name.
+    pub fn rename_table(&mut self, id: TableId, name: &str) -> Result<()> {
+        self.alter(id, |table| {
+            table.name = name.to_owned();
+            Ok(())
+        })
+    }
+
+    /// Adds a column. Rows that exist already read its `missing` value.
+    pub fn add_column(&mut self, id: TableId, spec: ColumnSpec) -> Result<ColumnId> {
+        let mut column = ColumnId(0);
+        self.alter(id, |table| {
+            if table.column_index(&spec.name).is_some() {
+                return Err(duplicate_column(&spec.name, &table.name));
+            }
+            column = table.next_column;
+            table.next_column = ColumnId(column.0 + 1);
+            if let Some(keyed) = &mut table.keyed {
+                Arc::make_mut(keyed).stored.push((column, spec.kind.clone()));
+            }
+            table.columns.push(ColumnDef::from_spec(column, spec));
+            Ok(())
+        })?;
+        Ok(column)
+    }
+
+    /// Drops a column with its values.
+    pub fn drop_column(&mut self, id: TableId, column: ColumnId) -> Result<()> {
+        self.alter(id, |table| {
+            let index = table.column_by_id(column).ok_or_else(|| gone("column"))?;
+            if table.columns.len() == 1 {
+                return Err(Error::new(
+                    ErrorKind::InvalidDefinition,
+                    format!("\"{}\" is the last column of table \"{}\"", table.columns[index].name, table.name),
+                )
+                .hint("DROP TABLE drops the table"));
+            }
+            if table.keyed.as_ref().is_some_and(|keyed| keyed.has_key_of(column)) {
+                let what = format!("\"{}\" is in a key of table \"{}\"", table.columns[index].name, table.name);
+                return Err(Error::new(ErrorKind::DependentObjects, what));
+            }
+            table.columns.remove(index);
+            Ok(())
+        })?;
+        self.drop_identity(id, column)
+    }
+
+    /// Gives a column another name.
+    pub fn rename_column(&mut self, id: TableId, column: ColumnId, name: &str) -> Result<()> {
+        self.alter(id, |table| {
+            let index = table.column_by_id(column).ok_or_else(|| gone("column"))?;
+            if table.column_index(name).is_some_and(|other| other != index) {
+                return Err(duplicate_column(name, &table.name));
+            }
+            table.columns[index].name = name.to_owned();
+            Ok(())
+        })
+    }
+
+    /// Sets or drops the default of a column. Existing rows keep their values.
+    pub fn set_default(&mut self, id: TableId, column: ColumnId, default: Option<String>) -> Result<()> {
+        self.alter(id, |table| {
+            let index = table.column_by_id(column).ok_or_else(|| gone("column"))?;
+            table.columns[index].default = default;
+            Ok(())
+        })
+    }
+
+    /// Allows or forbids NULL in a column. The caller must have checked that the column has no NULL.
+    pub fn set_nullable(&mut self, id: TableId, column: ColumnId, nullable: bool) -> Result<()> {
+        self.alter(id, |table| {
+            let index = table.column_by_id(column).ok_or_else(|| gone("column"))?;
+            if nullable && table.keyed.as_ref().is_some_and(|keyed| keyed.key.iter().any(|part| part.column == column))
+            {
+                let what = format!("\"{}\" is in the primary key of \"{}\"", table.columns[index].name, table.name);
+                return Err(Error::new(ErrorKind::InvalidDefinition, what));
+            }
+            table.columns[index].nullable = nullable;
+            Ok(())
+        })
+    }
+
+    /// Creates a view. With `replace`, it takes the place of an existing view of that name.
+    pub fn create_view(
+        &mut self,
+        schema: SchemaId,
+        name: &str,
+        sql: &str,
+        column_names: Vec<String>,
+        replace: bool,
+    ) -> Result<ViewId> {
+        let older = self.changes.catalog.view(schema, name).filter(|_| replace).map(|view| view.id);
+        let id = older.unwrap_or_else(|| self.engine.ids().view());
+        let def = ViewDef { id, schema, name: name.to_owned(), sql: sql.to_owned(), column_names };
+        self.catalog_mut()?.put_view(Arc::new(def))?;
+        Ok(id)
+    }
+
+    /// Drops a view.
+    pub fn drop_view(&mut self, id: ViewId) -> Result<()> {
+        self.changes.catalog.view_by_id(id).ok_or_else(|| gone("view"))?;
+        self.catalog_mut()?.remove_view(id);
+        Ok(())
+    }
+
+    pub(crate) fn alter(&mut self, id: TableId, change: impl FnOnce(&mut TableDef) -> Result<()>) -> Result<()> {
+        let before = self.table_def(id)?;
+        // Pending rows must become a run first, because a run keeps the columns that its rows were inserted with.
+        self.flush_pending(&before)?;
+        self.recount();
+        let mut def = (*before).clone();
+        change(&mut def)?;
+        def.version += 1;
+        self.catalog_mut()?.put_table(Arc::new(def))
+    }
+}
+
+fn duplicate_column(column: &str, table: &str) -> Error {
+    Error::new(ErrorKind::DuplicateColumn, format!("table \"{table}\" has a column \"{column}\" already"))
+        .hint("names that differ only in upper and lower case are the same")
+}

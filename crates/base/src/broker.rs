@@ -133,7 +133,7 @@ impl Broker {
     }
 
     /// Takes `bytes` that already exist, even past the limit.
-    pub fn take_always(&self, bytes: u64) {
+    pub(crate) fn take_always(&self, bytes: u64) {
         let used = self.account.used_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         self.taken(bytes, used);
     }

@@ -60,10 +60,10 @@ pub struct IntegerSpan {
 
 impl IntegerSpan {
     /// The values that 64 bits can hold.
-    pub const WORD: IntegerSpan = IntegerSpan { least: i64::MIN as i128, greatest: i64::MAX as i128 };
+    pub(crate) const WORD: IntegerSpan = IntegerSpan { least: i64::MIN as i128, greatest: i64::MAX as i128 };
 
     /// The values that a type of integers or decimals can hold. Decimals are taken without their point.
-    pub fn of_type(kind: &DataType) -> Option<IntegerSpan> {
+    pub(crate) fn of_type(kind: &DataType) -> Option<IntegerSpan> {
         if let DataType::Decimal128(digits, 0..) = kind {
             let end = 10_i128.checked_pow((*digits).into())?;
             return Some(IntegerSpan { least: 1 - end, greatest: end - 1 });
@@ -193,7 +193,7 @@ impl Arithmetic {
 
     /// The results for rows of arrays, as an array of type `kind`. A row is NULL if one of its columns is NULL. `None`
     /// if some result might not fit, or if the type of an array or of the result is not supported.
-    pub fn of_arrays(&self, arrays: &[ArrayRef], rows: usize, kind: &DataType) -> Option<ArrayRef> {
+    pub(crate) fn of_arrays(&self, arrays: &[ArrayRef], rows: usize, kind: &DataType) -> Option<ArrayRef> {
         let (mut columns, mut spans) = (Vec::with_capacity(arrays.len()), Vec::with_capacity(arrays.len()));
         let mut nulls: Option<NullBuffer> = None;
         for array in arrays {

@@ -94,7 +94,7 @@ enum KeyMembers {
 
 impl KeyFilter {
     /// Whether filters support values of a type.
-    pub fn is_for(kind: &DataType) -> bool {
+    pub(crate) fn is_for(kind: &DataType) -> bool {
         numbers::width_of(kind).is_some() || matches!(kind, DataType::Utf8View | DataType::BinaryView)
     }
 

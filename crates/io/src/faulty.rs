@@ -4,7 +4,7 @@
 //! "the third sync from now", "every write from the fifth on". A test of an algorithm should count the calls of a run
 //! without faults, then repeat the run with each of these calls failing in turn.
 //!
-//! Reads through a mapping are no calls. `populate` is a call and can fail. Only reads by call see a flipped byte.
+//! Reads through a mapping are no calls. `populate` is a call and can fail.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -90,7 +90,6 @@ pub struct FaultPlan(Arc<Mutex<FaultState>>);
 struct FaultState {
     armed: Vec<Armed>,
     counts: BTreeMap<Call, u64>,
-    flips: Vec<Flip>,
     records: Option<Vec<Record>>,
 }
 
@@ -102,13 +101,6 @@ struct Armed {
     left: u64,
     fault: Fault,
     lasting: bool,
-}
-
-#[derive(Debug)]
-struct Flip {
-    path: String,
-    offset: u64,
-    mask: u8,
 }
 
 impl FaultPlan {
@@ -127,16 +119,9 @@ impl FaultPlan {
         self.0.lock().armed.push(Armed { call, left, fault, lasting });
     }
 
-    /// Every call that reads the byte at `offset` of `path` sees it with the bits of `mask` flipped.
-    pub fn flip_on_read(&self, path: &str, offset: u64, mask: u8) {
-        self.0.lock().flips.push(Flip { path: path.to_owned(), offset, mask });
-    }
-
-    /// Removes all faults and flips. Counts and records stay.
+    /// Removes all faults. Counts and records stay.
     pub fn clear(&self) {
-        let mut state = self.0.lock();
-        state.armed.clear();
-        state.flips.clear();
+        self.0.lock().armed.clear();
     }
 
     /// The number of calls of one kind so far, including calls that failed.
@@ -183,15 +168,6 @@ impl FaultPlan {
     fn remember(&self, record: impl FnOnce() -> Record) {
         if let Some(records) = &mut self.0.lock().records {
             records.push(record());
-        }
-    }
-
-    fn flip(&self, path: &str, buf: &mut [u8], offset: u64) {
-        for flip in self.0.lock().flips.iter().filter(|flip| flip.path == path) {
-            let at = flip.offset.checked_sub(offset).and_then(|at| buf.get_mut(at as usize));
-            if let Some(byte) = at {
-                *byte ^= flip.mask;
-            }
         }
     }
 }
@@ -351,10 +327,7 @@ impl FaultyFile {
 impl DiskFile for FaultyFile {
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<()> {
         self.meet(Call::Read)?;
-        self.inner.read_exact_at(buf, offset)?;
-        // We flip only the copy that the caller gets. The file itself stays intact.
-        self.plan.flip(&self.path, buf, offset);
-        Ok(())
+        self.inner.read_exact_at(buf, offset)
     }
 
     fn write_all_at(&self, buf: &[u8], offset: u64) -> Result<()> {
@@ -445,22 +418,6 @@ mod tests {
         assert_eq!(file.len().unwrap(), 3);
         plan.fail(Call::Write, 1, Fault::Interrupted);
         assert!(file.write_all_at(b"abcdef", 0).unwrap_err().message().contains("write memory:f"));
-    }
-
-    #[test]
-    fn flipped_bytes_are_seen_by_every_read_that_covers_them() {
-        let (disk, plan) = disk();
-        let file = disk.open("f", OpenMode::Create).unwrap();
-        file.write_all_at(b"abcdef", 0).unwrap();
-        plan.flip_on_read("f", 3, 0x20);
-        let mut buf = [0; 4];
-        file.read_exact_at(&mut buf, 0).unwrap();
-        assert_eq!(&buf, b"abcD");
-        disk.open("f", OpenMode::Read).unwrap().read_exact_at(&mut buf[..2], 3).unwrap();
-        assert_eq!(&buf[..2], b"De");
-        plan.clear();
-        file.read_exact_at(&mut buf, 0).unwrap();
-        assert_eq!(&buf, b"abcd");
     }
 
     #[test]

@@ -304,12 +304,12 @@ impl JoinKind {
     }
 
     /// Whether the result has rows with NULL in all columns of the build side, for probe rows without a match.
-    pub fn fills_build(self) -> bool {
+    pub(crate) fn fills_build(self) -> bool {
         matches!(self, JoinKind::ProbeOuter | JoinKind::ProbeSingle | JoinKind::FullOuter)
     }
 
     /// Whether the result has rows with NULL in all columns of the probe side, for build rows without a match.
-    pub fn fills_probe(self) -> bool {
+    pub(crate) fn fills_probe(self) -> bool {
         matches!(self, JoinKind::BuildOuter | JoinKind::FullOuter)
     }
 

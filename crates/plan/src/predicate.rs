@@ -116,16 +116,6 @@ impl Predicate {
         }
     }
 
-    /// The one column that the condition reads, if it reads only one.
-    pub fn single_column(&self) -> Option<usize> {
-        let mut columns = Vec::new();
-        self.collect_columns(&mut columns);
-        match columns[..] {
-            [column] => Some(column),
-            _ => None,
-        }
-    }
-
     /// The condition as SQL, with `name` naming the columns.
     pub fn display<'a>(&'a self, name: &'a dyn Fn(usize) -> String) -> impl fmt::Display + 'a {
         Displayed { predicate: self, name }
@@ -213,6 +203,5 @@ mod tests {
         ]);
         let name = |column: usize| ["n", "s"][column].to_owned();
         assert_eq!(predicate.display(&name).to_string(), "(n >= 5 AND NOT s IN ('a', 'it''s') AND s NOT LIKE '%x%')");
-        assert_eq!(predicate.single_column(), None);
     }
 }

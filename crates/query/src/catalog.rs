@@ -92,7 +92,7 @@ pub trait RowSource: Send + Sync + fmt::Debug {
 }
 
 /// Levels of an expression at most, by default.
-pub const EXPRESSION_DEPTH_DEFAULT: usize = 1_000;
+pub(crate) const EXPRESSION_DEPTH_DEFAULT: usize = 1_000;
 
 /// The database that runs a statement.
 pub trait QueryCatalog {

@@ -27,7 +27,8 @@ use std::sync::Arc;
 use rowmill_plan::{Expr, Join, JoinKind, Node, Predicate, ScalarExpr, Scan};
 use rowmill_storage::{KeyedDef, TableSource};
 
-pub use self::matching::{KeyValues, Matches, matches, share_of_pairs};
+pub(crate) use self::matching::share_of_pairs;
+pub use self::matching::{KeyValues, Matches, matches};
 
 use self::selectivity::selectivity;
 use self::zones::{ZoneStatistics, column_statistics};
@@ -37,7 +38,7 @@ const FILTER_SHARE: f64 = 0.2;
 /// The number of groups per row that we assume if we know nothing about the keys.
 const GROUP_SHARE: f64 = 0.1;
 /// The least share of rows without a match. That all rows match would only be a guess.
-pub const LEAST_SHARE: f64 = 1e-3;
+pub(crate) const LEAST_SHARE: f64 = 1e-3;
 /// The number of distinct values per row from which we treat a column as unique.
 const UNIQUE_SHARE: f64 = 0.95;
 
@@ -168,7 +169,7 @@ impl<'t> Estimator<'t> {
     }
 
     /// The rows that `node` would give without any condition.
-    pub fn whole_count(&self, node: &Node) -> f64 {
+    pub(crate) fn whole_count(&self, node: &Node) -> f64 {
         match node {
             Node::Scan(scan) => self.tables[scan.table].row_count() as f64,
             Node::Filter { input, .. } | Node::Project { input, .. } => self.whole_count(input),
@@ -181,12 +182,12 @@ impl<'t> Estimator<'t> {
     }
 
     /// The rows of `input` for which a condition over its columns is true.
-    pub fn filter_count(&self, input: &Node, condition: &ScalarExpr, positions: Positions<'_>) -> f64 {
+    pub(crate) fn filter_count(&self, input: &Node, condition: &ScalarExpr, positions: Positions<'_>) -> f64 {
         (self.row_count(input) * self.share_of_rows(input, condition, positions)).max(1.0)
     }
 
     /// The sets of columns of `node`, as positions, that a key or a unique index makes unique.
-    pub fn unique_keys(&self, node: &Node) -> Vec<Vec<usize>> {
+    pub(crate) fn unique_keys(&self, node: &Node) -> Vec<Vec<usize>> {
         match node {
             Node::Scan(scan) => {
                 let place = |column: usize| scan.columns.iter().position(|scanned| *scanned == column);
@@ -207,7 +208,7 @@ impl<'t> Estimator<'t> {
     }
 
     /// Whether an index finds the rows of `node` by a value of a column.
-    pub fn is_found_by(&self, node: &Node, column: usize) -> bool {
+    pub(crate) fn is_found_by(&self, node: &Node, column: usize) -> bool {
         match node {
             Node::Scan(scan) => {
                 let def = self.tables[scan.table].table();

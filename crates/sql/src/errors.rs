@@ -5,7 +5,7 @@ use std::any::Any;
 use rowmill_base::Error;
 
 /// Makes an internal error of the panic of a statement, with the panic's message. Such a panic is a bug.
-pub fn from_panic(payload: &(dyn Any + Send)) -> Error {
+pub(crate) fn from_panic(payload: &(dyn Any + Send)) -> Error {
     let message = payload
         .downcast_ref::<&str>()
         .map(|text| text.to_string())

@@ -10,6 +10,6 @@ mod expansion;
 mod panics;
 mod statement;
 
-pub use expansion::check_expansion;
-pub use panics::catch_panics;
-pub use statement::{StatementLimits, check_statement, flatten_chains};
+pub(crate) use expansion::check_expansion;
+pub(crate) use panics::catch_panics;
+pub(crate) use statement::{StatementLimits, check_statement, flatten_chains};

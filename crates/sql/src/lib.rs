@@ -34,7 +34,7 @@ mod engine_query;
 pub mod errors;
 mod explain;
 mod function_list;
-pub mod guards;
+mod guards;
 mod information_schema;
 mod lexer;
 mod lifted;

@@ -160,7 +160,7 @@ impl Transaction {
     }
 
     /// Deletes the row `old`, which the transaction sees.
-    pub fn delete_row(&mut self, table: TableId, old: &KeyedRow) -> Result<()> {
+    pub(crate) fn delete_row(&mut self, table: TableId, old: &KeyedRow) -> Result<()> {
         let codec = self.keyed_codec(table)?;
         self.delete_values(&codec, &old.key, &old.row)
     }

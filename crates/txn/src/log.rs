@@ -284,7 +284,7 @@ impl Log {
     }
 
     /// Appends a record whose payload is produced while it is written. See [`Log::append`] for errors.
-    pub fn append_slices(&self, payload: &(impl Payload + ?Sized)) -> Result<Position> {
+    pub(crate) fn append_slices(&self, payload: &(impl Payload + ?Sized)) -> Result<Position> {
         let payload_bytes = payload.bytes();
         if payload_bytes > PAYLOAD_BYTES_MAX {
             let message =
@@ -446,7 +446,7 @@ impl Log {
 
     /// Checks the published file: it must name a position at or after the known synced one, and none after the end of
     /// the log.
-    pub fn check_published(&self) -> Result<()> {
+    pub(crate) fn check_published(&self) -> Result<()> {
         // The file may still have a position from before this log, which is not after its beginning. It stays until the
         // first sync.
         let known = (self.counts.syncs.load(Ordering::Acquire) > 0).then(|| self.synced());
@@ -469,7 +469,7 @@ impl Log {
     }
 
     /// Names in the log's folder that do not belong to the log.
-    pub fn strays(disk: &dyn Disk) -> Result<Vec<String>> {
+    pub(crate) fn strays(disk: &dyn Disk) -> Result<Vec<String>> {
         let names = disk.list(FOLDER)?.into_iter();
         let names = names.filter(|name| slot_of(name).is_none() && *name != published::NAME);
         Ok(names.map(|name| format!("{FOLDER}/{name}")).collect())

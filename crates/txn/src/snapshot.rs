@@ -138,7 +138,7 @@ impl Snapshot {
     }
 
     /// The definitions, for callers that keep them longer than the snapshot.
-    pub fn catalog_arc(&self) -> Arc<Catalog> {
+    pub(crate) fn catalog_arc(&self) -> Arc<Catalog> {
         Arc::clone(&self.catalog)
     }
 

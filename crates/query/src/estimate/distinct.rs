@@ -79,7 +79,7 @@ fn is_on(predicate: &Predicate, column: usize) -> bool {
 impl Estimator<'_> {
     /// The number of distinct values that a column of `node` would have if only conditions on the column itself
     /// applied; at least one.
-    pub fn distinct_count(&self, node: &Node, column: usize) -> f64 {
+    pub(crate) fn distinct_count(&self, node: &Node, column: usize) -> f64 {
         let rows = self.whole_count(node).max(1.0);
         self.known_distinct(node, column).unwrap_or(rows).clamp(1.0, rows)
     }
@@ -93,7 +93,7 @@ impl Estimator<'_> {
     }
 
     /// The number of distinct values of an expression that is not a column of `node`.
-    pub fn distinct_of_expression(&self, node: &Node) -> f64 {
+    pub(crate) fn distinct_of_expression(&self, node: &Node) -> f64 {
         let rows = self.whole_count(node).max(1.0);
         match node {
             Node::Scan(scan) if self.tables[scan.table].keyed().is_some() => rows.sqrt(),
@@ -127,7 +127,7 @@ impl Estimator<'_> {
     }
 
     /// The number of distinct values of a column in the rows that `node` gives, if we know anything about it.
-    pub fn distinct_left(&self, node: &Node, column: usize) -> Option<f64> {
+    pub(crate) fn distinct_left(&self, node: &Node, column: usize) -> Option<f64> {
         let rows = self.row_count(node);
         let among = |input: &Node, column: usize| {
             let distinct = self.distinct_left(input, column)?;

@@ -24,7 +24,7 @@ impl ScanColumn<'_> {
 
 impl Estimator<'_> {
     /// The number of groups of `input` by `keys`, which are expressions over its columns.
-    pub fn group_count(&self, input: &Node, keys: &[ScalarExpr], positions: Positions<'_>) -> f64 {
+    pub(crate) fn group_count(&self, input: &Node, keys: &[ScalarExpr], positions: Positions<'_>) -> f64 {
         let of_keys: Vec<(Option<usize>, f64)> = keys
             .iter()
             .map(|key| {

@@ -84,7 +84,7 @@ fn together(mut distinct: Vec<f64>) -> f64 {
 }
 
 /// The share of pairs for which a condition over both sides is true, if it is not a key of the join.
-pub fn share_of_pairs(condition: &ScalarExpr) -> f64 {
+pub(crate) fn share_of_pairs(condition: &ScalarExpr) -> f64 {
     match &condition.op {
         ExprOp::Compare(CompareOp::Equal, _) => EQUAL_SHARE,
         ExprOp::Compare(CompareOp::NotEqual, _) => 1.0 - EQUAL_SHARE,

@@ -19,7 +19,7 @@ const TERMS_PER_TABLE: u64 = 100;
 /// query.
 ///
 /// Names are compared byte by byte: the caller must have brought them into one case.
-pub fn check_expansion(tree: &impl Visit, limits: &StatementLimits) -> Result<()> {
+pub(crate) fn check_expansion(tree: &impl Visit, limits: &StatementLimits) -> Result<()> {
     let mut counter = ExpansionCounter { levels: vec![QueryLevel::default()] };
     let _ = walk(tree, &mut counter);
     let terms = counter.levels[0].terms;

@@ -12,7 +12,7 @@ use rowmill_base::Result;
 use crate::errors::from_panic;
 
 /// Runs `work` and turns a panic into an error with the panic's message.
-pub fn catch_panics<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+pub(crate) fn catch_panics<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     // The caller must discard or roll back everything that `work` may have left half done.
     let result = catch_unwind(AssertUnwindSafe(work));
     result.unwrap_or_else(|payload: Box<dyn Any + Send>| Err(from_panic(payload.as_ref())))

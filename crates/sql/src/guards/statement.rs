@@ -19,13 +19,13 @@ use crate::walk::walk_mut;
 
 /// The limits of one statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StatementLimits {
+pub(crate) struct StatementLimits {
     /// Bytes of its text (`statement_length_max_bytes`).
-    pub length_bytes: u64,
+    pub(crate) length_bytes: u64,
     /// Levels of its tree (`expression_depth_max`).
-    pub depth: u64,
+    pub(crate) depth: u64,
     /// Operators, values and names in it (`expression_terms_max`).
-    pub terms: u64,
+    pub(crate) terms: u64,
 }
 
 impl From<&Settings> for StatementLimits {
@@ -39,7 +39,7 @@ impl From<&Settings> for StatementLimits {
 }
 
 /// Returns the depth of a text in weighted levels. Refuses a text that is too long, too deep or has too many terms.
-pub fn check_statement(sql: &str, limits: &StatementLimits) -> Result<u64> {
+pub(crate) fn check_statement(sql: &str, limits: &StatementLimits) -> Result<u64> {
     if sql.len() as u64 > limits.length_bytes {
         return Err(too_complex(
             "is",
@@ -346,7 +346,7 @@ impl Gauge {
 /// The parser makes a tree that leans to the left and is as deep as the chain is long, and generated statements chain
 /// thousands of operands. All three operations are associative, so a balanced tree means the same. The order of the
 /// operands must stay, because errors and results may depend on it.
-pub fn flatten_chains(tree: &mut impl VisitMut) {
+pub(crate) fn flatten_chains(tree: &mut impl VisitMut) {
     let _ = walk_mut(tree, &mut Flatten);
 }
 

@@ -37,7 +37,7 @@ impl BaseKind {
 
     /// Returns `Unsupported` if a base of this kind in the directory `dir` cannot be opened. That is a RocksDB base
     /// opened for reading only, or by a build without RocksDB.
-    pub fn check_supported(self, dir: &Path, read_only: bool) -> Result<()> {
+    pub(crate) fn check_supported(self, dir: &Path, read_only: bool) -> Result<()> {
         let unsupported = |what: String, help: &str| Err(Error::new(ErrorKind::Unsupported, what).hint(help));
         match self {
             BaseKind::Lmdb => Ok(()),

@@ -50,7 +50,7 @@ pub use rocks::RocksBase;
 pub use write_batch::{Operation, WriteBatch};
 
 /// The longest key, in bytes: LMDB's limit on pages of 4 KiB, less a margin.
-pub const KEY_LEN_MAX: usize = 1_900;
+pub(crate) const KEY_LEN_MAX: usize = 1_900;
 
 /// An ordered map from byte strings to byte strings, with atomic batches and snapshots.
 ///

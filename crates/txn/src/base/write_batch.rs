@@ -79,7 +79,7 @@ impl WriteBatch {
     }
 
     /// Removes all keys that start with `prefix`, including those that this batch put before.
-    pub fn delete_prefix(&mut self, prefix: impl Into<Vec<u8>>) {
+    pub(crate) fn delete_prefix(&mut self, prefix: impl Into<Vec<u8>>) {
         let prefix = prefix.into();
         // Operations apply in order, so a deletion also ends the effect of earlier puts.
         self.puts.retain(|key| !key.starts_with(&prefix));
@@ -88,7 +88,7 @@ impl WriteBatch {
 
     /// Sets the row of a key, or removes the key if `row` is `None`. This is cheaper than [`WriteBatch::put`] and
     /// [`WriteBatch::delete`], because all rows share one buffer. [`WriteBatch::puts`] does not see these keys.
-    pub fn set_row(&mut self, key: &[u8], row: Option<&[u8]>) {
+    pub(crate) fn set_row(&mut self, key: &[u8], row: Option<&[u8]>) {
         let at = self.rows.len();
         self.rows.extend_from_slice(key);
         // The row follows its key in the shared buffer. Two ranges remember where both are.

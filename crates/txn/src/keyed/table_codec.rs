@@ -233,7 +233,7 @@ impl TableCodec {
     ///
     /// Errors: `NotNullViolation`, `StringTooLong`, `NumericOutOfRange`, `KeyTooLong`, and `CardinalityViolation` if
     /// the number of values is wrong.
-    pub fn encode_row(&self, values: &[ValueRef<'_>], key: &mut Vec<u8>, row: &mut Vec<u8>) -> Result<()> {
+    pub(crate) fn encode_row(&self, values: &[ValueRef<'_>], key: &mut Vec<u8>, row: &mut Vec<u8>) -> Result<()> {
         self.check(values)?;
         row.clear();
         // Columns that the table has dropped are stored as NULL.

@@ -148,7 +148,7 @@ impl Versions {
     }
 
     /// Whether the newest version of `key` is a deletion by a commit after `after`.
-    pub fn is_deleted_after(&self, key: &[u8], after: CommitId) -> bool {
+    pub(crate) fn is_deleted_after(&self, key: &[u8], after: CommitId) -> bool {
         let hash = hash(key, &self.secrets);
         let table = self.table.read();
         let newest = table.find(hash, key).map(|indexed| indexed.newest);
@@ -157,7 +157,7 @@ impl Versions {
     }
 
     /// Returns a key of `range` that a commit after `after` changed, if there is one.
-    pub fn changed_in(&self, range: &KeyRange, after: CommitId) -> Option<Vec<u8>> {
+    pub(crate) fn changed_in(&self, range: &KeyRange, after: CommitId) -> Option<Vec<u8>> {
         let mut rest: Option<KeyRange> = None;
         // Each round looks at a part of the range under the lock, then releases it so that commits can go on.
         loop {

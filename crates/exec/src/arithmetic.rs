@@ -14,6 +14,8 @@ use arrow::datatypes::{
     DataType, Decimal128Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type,
 };
 
+use crate::cache::L1_BYTES;
+
 /// An arithmetic expression over integer columns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Arithmetic {
@@ -127,8 +129,8 @@ enum StepOperand<'a> {
 }
 
 impl Arithmetic {
-    /// The rows that are computed at once. The intermediate results for that many rows should stay in a cache.
-    pub const ROWS_AT_ONCE: usize = 1 << 11;
+    /// The rows that are computed at once. One intermediate result should fit half of the first-level cache.
+    pub const ROWS_AT_ONCE: usize = L1_BYTES / 2 / size_of::<i64>();
 
     /// The span of the results, from the spans of the columns. `None` if the span of a column is unknown, or if some
     /// intermediate result might not fit 64 bits or its type.

@@ -89,8 +89,8 @@ const OWNER: &str = "GROUP BY";
 
 /// The most partitions, a power of two. The groups of one partition should fit a core's caches.
 const PARTITIONS_MAX: usize = 256;
-/// The number of rows that a partition should have. With more rows we make more partitions, and we merge neighbouring
-/// partitions as one up to this many rows.
+/// The number of rows that a partition should have: with four words for a row and its slot, half of the second-level
+/// cache. With more rows we make more partitions, and we merge neighbouring partitions as one up to this many rows.
 const ROWS_PER_PARTITION: usize = 1 << 14;
 
 /// Describes a grouping: its keys and aggregates, its result, and its resources.

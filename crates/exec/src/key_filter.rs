@@ -18,20 +18,24 @@ use rowmill_base::{Error, Reservation, Result, SqlType};
 use rowmill_storage::chunk::{ValueSet, Zone};
 
 use self::bloom::Bloom;
+use crate::cache::{L1_BYTES, L2_BYTES};
 use crate::hash::{hash_of_bytes, mix};
 use crate::numbers::{self, Width};
 
-/// We use one bit per number of the range if that takes at most this many bits per value of the build side.
+/// We use one bit per number of the range if that takes at most this many bits per value of the build side. The value
+/// itself takes as many, so the bits never take more memory than the build side.
 const BITS_PER_VALUE_MAX: u64 = 64;
-/// The most bits per value if all bits together are at most [`BITS_NEAR_MAX`].
+/// The most bits per value if all bits together are at most [`BITS_NEAR_MAX`]. It only bounds the time to clear bits
+/// that hardly any value sets; memory is bounded already.
 const BITS_PER_VALUE_NEAR_MAX: u64 = 256;
 /// Bits that should fit the second-level cache. Looking one up then takes no longer than a Bloom filter and is exact.
-const BITS_NEAR_MAX: u64 = 1 << 23;
+const BITS_NEAR_MAX: u64 = 8 * L2_BYTES as u64;
 /// A range of at most this many numbers always gets one bit per number, because the bits fit the first-level cache.
-const BITS_ALWAYS: u64 = 1 << 18;
-/// With more values than this, a Bloom filter would not fit any cache.
+const BITS_ALWAYS: u64 = 8 * L1_BYTES as u64;
+/// With more values than this, a Bloom filter (24 MiB) would not fit any cache.
 const BLOOM_VALUES_MAX: usize = 1 << 24;
-/// With at most this many values we keep the values themselves, so that a keyed table can be read by them.
+/// With at most this many values we keep the values themselves, so that a keyed table can be read by them. It bounds
+/// the ranges that such a scan reads.
 const FEW_VALUES_MAX: usize = 1 << 14;
 /// Searching a list for one value takes about as long as looking at this many values of the list.
 const LISTED_PER_SEARCH: usize = 32;
@@ -330,8 +334,8 @@ fn without_nulls(values: &ArrayRef) -> Option<ArrayRef> {
     }
 }
 
-/// The rows that are looked at together, a multiple of 64. Their intermediate results should fit the first-level cache.
-const ROWS_AT_ONCE: usize = 1 << 11;
+/// The rows that are looked at together, a multiple of 64. Their values should fit half of the first-level cache.
+const ROWS_AT_ONCE: usize = L1_BYTES / 2 / size_of::<u64>();
 
 /// Collects the bits that `keep` appends for pieces of `values`.
 fn in_pieces(values: &ArrayRef, mut keep: impl FnMut(&ArrayRef, &mut Vec<u64>) -> Result<()>) -> Result<BooleanBuffer> {

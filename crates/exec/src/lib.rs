@@ -18,6 +18,7 @@
 pub mod aggregate;
 pub mod arithmetic;
 pub mod batch;
+mod cache;
 pub mod case;
 pub mod collect;
 pub mod expand;

@@ -25,7 +25,8 @@ use crate::share::share;
 /// The holder of the filters' memory in errors.
 const OWNER: &str = "JOIN";
 
-/// The most rows that are read ahead, apart from the rest of their last batch.
+/// The most rows that are read ahead, apart from the rest of their last batch. One thread reads them before the other
+/// side starts, so this bounds a wait; a filter of more values would also keep more rows.
 const ROWS_AHEAD_MAX: usize = 1_000;
 
 /// The probe side of a join. Some of its rows may be read ahead.

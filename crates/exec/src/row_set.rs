@@ -10,7 +10,7 @@ use crate::row_keys::KeyRows;
 
 /// Marks an empty slot of the table.
 const EMPTY: u32 = u32::MAX;
-/// The number of slots of the smallest table.
+/// The number of slots of the smallest table. It doubles as needed.
 const PLACES_MIN: usize = 16;
 
 /// Distinct rows.

@@ -52,7 +52,8 @@ use crate::share::{share, with_nulls};
 /// The name of the operator in errors.
 const OWNER: &str = "ORDER BY";
 
-/// A worker keeps only the first rows if at most this many are asked for. Otherwise it keeps all rows.
+/// A worker keeps only the first rows if at most this many are asked for. Otherwise it keeps all rows. Kept rows are
+/// not spilled, so this bounds what a worker holds.
 const TOP_ROWS_MAX: usize = 1 << 16;
 
 /// The options of a sort key in Arrow's terms.

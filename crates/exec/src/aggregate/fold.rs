@@ -50,8 +50,10 @@ pub(crate) fn merge<F: Fold>(pairs: &[(u32, u32)], rows: &[u64], groups: &mut [u
     is_bad
 }
 
-/// Groups up to which [`add_to_few`] is used. It gives each group one cell per lane.
+/// Groups up to which [`add_to_few`] is used. It gives each group one cell per lane, so all cells together take at most
+/// 2 KiB on the stack. With more groups, neighbouring rows hit the same cell too rarely for lanes to help.
 const FEW: usize = 32;
+/// Additions to one cell wait for each other. The additions to four lanes overlap, which hides their latency.
 const LANES: usize = 4;
 const LANE_WORDS_MAX: usize = 2;
 

@@ -27,6 +27,7 @@ use super::rows::{PartRows, PartValues};
 use super::state::{Beside, Grouped, Groups, Inputs, States};
 use super::table::GroupTable;
 use super::texts::TextStore;
+use crate::cache::L2_BYTES;
 use crate::forced::{GroupWay, forced};
 
 /// With fewer rows, adding them piece by piece by group takes longer than it saves.
@@ -48,12 +49,12 @@ pub(super) struct Policy {
 }
 
 impl Policy {
-    /// Half of the second-level cache of a common core.
-    const TABLE_BYTES_MAX: usize = 1 << 19;
+    /// The rows that are added need the other half.
+    const TABLE_BYTES_MAX: usize = L2_BYTES / 2;
 
-    /// A little more than the second-level cache of a core. With half of it, the search for the borders of ranges takes
-    /// longer than the nearer cache saves.
-    const RANGE_BYTES: usize = 1 << 21;
+    /// A range is a little larger than the cache. With half of it, the search for the borders of ranges takes longer
+    /// than the nearer cache saves.
+    const RANGE_BYTES: usize = 2 * L2_BYTES;
 
     /// Small enough that tests with little data have several ranges.
     const RANGE_BYTES_FORCED: usize = 1 << 7;

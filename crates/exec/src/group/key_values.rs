@@ -11,7 +11,8 @@ use super::layout::{Bit, GroupLayout, KeyValuePlace, put_view, view_at};
 use super::rows::PartValues;
 use super::texts::{TextStore, bytes_in, is_long, len_of, marked, moved, texts_of};
 
-/// Texts whose bytes are touched before any of them is hashed.
+/// Texts whose bytes are touched before any of them is hashed, so that the processor fetches them at the same time. It
+/// should be more than the fetches that a core can have under way, and few enough that none is evicted before its turn.
 const TEXTS_AT_ONCE: usize = 32;
 
 /// The values of all key columns.

@@ -64,14 +64,8 @@ impl LimitedGroups {
         let predicates = predicates.iter().cloned().chain([not_null]).collect();
         let group = Group { keys: vec![key.clone()], aggregates: Vec::new(), predicates, always: Vec::new() };
         let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("", key.kind.clone(), true)]));
-        let of_values = GroupRequest {
-            group,
-            functions: Vec::new(),
-            schema,
-            top: None,
-            only_presence: false,
-            ..request.clone()
-        };
+        let of_values =
+            GroupRequest { group, functions: Vec::new(), schema, top: None, only_presence: false, ..request.clone() };
         let values = GroupBy::of_all(GroupSource::Table(Arc::clone(table)), of_values, None)?;
         Ok(values.recipe.enough.is_some().then(|| {
             let (table, request, values) = (Arc::clone(table), request.clone(), Arc::new(values));

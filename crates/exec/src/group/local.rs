@@ -15,10 +15,10 @@ use super::bits::{Bits, bits_of, hash_of_bytes, mix};
 use super::rows::PartValues;
 use super::texts::texts_of;
 
-/// Numbers of at most this many bits index an array.
+/// Numbers of at most this many bits index an array. It bounds the array to 4 MiB.
 const DENSE_BITS_MAX: u32 = 20;
 
-/// Rows that show whether a key is nearly unique.
+/// Rows that show whether a key is nearly unique: less than a hundredth of a full block, so looking costs little.
 const SAMPLE_ROWS: usize = 1 << 12;
 
 /// The group of each row.

@@ -11,10 +11,11 @@ use super::partition::Partition;
 use super::state::States;
 use super::texts::{TextStore, is_long};
 
-/// Rows that are looked up before any is added to its group.
+/// Rows that are looked up before any is added to its group, so that the look-ups overlap. Their numbers fit the
+/// first-level cache.
 const ROWS_AT_ONCE: usize = 1 << 8;
 
-/// Groups for which a merge makes room at first.
+/// Groups for which a merge makes room at first. The table doubles as needed.
 const GROUPS_MIN: usize = 1 << 8;
 
 /// The groups of some partitions, each once.

@@ -18,18 +18,23 @@ use rowmill_storage::chunk::Chunk;
 
 use super::rows::IntegerWords;
 use crate::arithmetic::SharedSteps;
+use crate::cache::L1_BYTES;
 
-/// Rows of a piece. It must be a power of two and a multiple of the rows that are unpacked at once.
-pub(super) const PIECE_ROWS: usize = 1 << 11;
+/// Rows of a piece. It must be a power of two and a multiple of the rows that are unpacked at once. The numbers of one
+/// column should fit half of the first-level cache.
+pub(super) const PIECE_ROWS: usize = L1_BYTES / 2 / size_of::<i64>();
+const _: () = assert!(PIECE_ROWS.is_power_of_two() && PIECE_ROWS.is_multiple_of(1024));
 
-/// The greatest number of groups that are added up this way.
+/// The greatest number of groups that are added up this way. Each has a cell in each lane, and all rows of a piece are
+/// sorted by group; with more groups a lane has only a few rows for each.
 pub(super) const GROUPS_MAX: usize = 32;
 
 /// Neighbouring rows go into different lanes, because the next place in a lane depends on the row before.
 const LANES: usize = 4;
 const LANE_ROWS: usize = PIECE_ROWS / LANES;
 
-/// All rows of a piece are computed if at least one in this many is in.
+/// All rows of a piece are computed if at least one in this many is in. At most one row is then computed in vain for
+/// each one that is needed, and no row must be picked.
 const ALL_FROM_ONE_OF: usize = 2;
 
 /// Expressions that are computed for one piece of a block at a time.

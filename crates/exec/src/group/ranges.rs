@@ -31,7 +31,7 @@ use super::value_list::ValueList;
 const SHARED_RANGES: usize = 16;
 const SHARED_VALUES: usize = 1 << 12;
 
-/// Sampled values per range.
+/// Sampled values per range. Uneven ranges cost only balance between workers, so few are enough.
 const SAMPLES_PER_RANGE: usize = 4;
 
 /// The values of all blocks in ranges.

@@ -28,7 +28,7 @@ use crate::scan::offered::{BlockFilters, OfferedFilters};
 use crate::scan::part::SharedBlock;
 use crate::scan::{FRAME_ROWS_MAX, cut, live_rows, positions_of, rows_of_run, values_of_run};
 
-/// Rows for which a function is called at once.
+/// Rows for which a function is called at once. Its intermediate results are then at most 64 KiB for each number.
 const ROWS_PER_PIECE: usize = 1 << 13;
 
 /// The values of rows: one per row, or fewer values and, for each row, the code of its value.

@@ -9,7 +9,7 @@ use super::key_values::KeyValues;
 use super::layout::{GroupLayout, KeyShape, with_shape};
 use super::texts::{TextStore, is_long};
 
-/// Groups for which there is room at first.
+/// Groups for which there is room at first. The table doubles as needed.
 const GROUPS_MIN: usize = 1 << 8;
 
 /// Groups, each once, with an index to find them by their keys.

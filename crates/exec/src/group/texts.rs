@@ -15,7 +15,8 @@ use rowmill_base::{Error, Reservation, Result};
 /// Bytes that fit a view.
 const INLINE_BYTES_MAX: usize = 12;
 
-/// Bytes of the first page, and of the largest page that is not made for a single text.
+/// Bytes of the first page, and of the largest page that is not made for a single text. Pages double in between, so at
+/// most half of the memory is unused.
 const PAGE_BYTES: std::ops::Range<usize> = 1 << 12..1 << 20;
 
 /// Most bytes of a buffer of a result, because offsets in it have 32 bits.

@@ -15,7 +15,8 @@ use rowmill_base::{Broker, Error, ErrorKind, Reservation, Result};
 
 use super::OWNER;
 
-/// Texts that keep more than this many times their bytes alive are copied when they are added.
+/// Texts that keep more than this many times their bytes alive are copied when they are added. The factor bounds the
+/// memory that a build side holds in vain.
 const HELD_FACTOR_GATHERED: usize = 4;
 /// Texts that keep more than this many times their bytes alive are copied when the parts are joined.
 const HELD_FACTOR_JOINED: usize = 2;

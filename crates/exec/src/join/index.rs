@@ -25,6 +25,7 @@ use self::hashed::{HashTable, Hashed};
 use self::lists::{Keys, LIST};
 use self::ranked::{Ranked, RankedKeys};
 use super::packing::NO_KEY;
+use crate::cache::{L1_BYTES, L2_BYTES};
 use crate::forced::{JoinWay, forced, rows_per_partition};
 
 /// The entry of a key that no row has.
@@ -33,21 +34,24 @@ pub(super) const NONE: u32 = u32::MAX;
 /// Most rows of the build side. The places of their lists must fit an entry.
 pub(super) const ROWS_MAX: usize = lists::ROWS_MAX;
 
-/// Rows per partition, so that the table of a partition fits the second-level cache.
-const ROWS_PER_PARTITION: usize = if cfg!(test) { 1 << 3 } else { 1 << 15 };
+/// Rows per partition, so that the table of a partition fits the second-level cache: a key has up to two slots of a
+/// word and a place.
+const ROWS_PER_PARTITION: usize = if cfg!(test) { 1 << 3 } else { L2_BYTES / (2 * size_of::<(u64, u32)>()) };
 /// Most partitions, so that rows can be put into all of them at once.
 const PARTITIONS_MAX: usize = 1 << 10;
 
-/// Up to this number of possible keys per row, each key has an entry.
+/// Up to this number of possible keys per row, each key has an entry. A hash table has up to two slots of four times
+/// the size for each row, so the entries take no more memory.
 const DIRECT_KEYS_PER_ROW: u64 = 4;
-/// Up to this number of possible keys, each key has an entry, however few rows there are.
-const DIRECT_KEYS_ALWAYS: u64 = if cfg!(test) { 1 << 3 } else { 1 << 12 };
-/// Up to this number of possible keys per row, each key has a bit.
+/// Up to this number of possible keys, each key has an entry, however few rows there are: the entries fit half of the
+/// first-level cache.
+const DIRECT_KEYS_ALWAYS: u64 = if cfg!(test) { 1 << 3 } else { (L1_BYTES / 2 / size_of::<u32>()) as u64 };
+/// Up to this number of possible keys per row, each key has a bit. A key itself takes as many bits.
 const RANKED_KEYS_PER_ROW: u64 = 64;
 /// Up to this number of possible keys, a test can force an entry or a bit for each.
 const KEYS_FORCED_MAX: u64 = 1 << 24;
-/// Keys of a partition of bits. While it is built, its entries should fit the second-level cache.
-const RANKED_KEYS_PER_PARTITION: u64 = if cfg!(test) { 1 << 4 } else { 1 << 17 };
+/// Keys of a partition of bits. While it is built, its entries should fit half of the second-level cache.
+const RANKED_KEYS_PER_PARTITION: u64 = if cfg!(test) { 1 << 4 } else { (L2_BYTES / 2 / size_of::<u32>()) as u64 };
 
 /// Says how words are cut into partitions.
 #[derive(Clone, Copy, Debug)]

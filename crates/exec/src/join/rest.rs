@@ -11,7 +11,7 @@ use super::marks::Marks;
 use super::prepare::Built;
 use super::{HashJoin, JoinKind};
 
-/// Rows of the build side in a piece of work.
+/// Rows of the build side in a piece of work: small enough that workers end at about the same time.
 const ROWS_PER_PIECE: usize = if cfg!(test) { 1 << 3 } else { 1 << 16 };
 
 /// A worker's pieces of the build side.

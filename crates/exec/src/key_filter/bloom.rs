@@ -2,9 +2,10 @@
 
 use rowmill_base::{Reservation, Result};
 
-/// The number of bits per value.
+/// The number of bits per value. All bits of a value are in one word. With fewer, a word gets crowded; with more, the
+/// filter leaves the cache sooner. A value that passes wrongly costs one look-up in the table of the join.
 const BITS_PER_VALUE: usize = 12;
-/// The number of bits that a value sets.
+/// The number of bits that a value sets. Each takes six bits of the hash.
 const BITS_SET: u32 = 4;
 
 /// The bits in words of 64. Each value sets a few bits of one word.

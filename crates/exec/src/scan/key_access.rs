@@ -29,9 +29,11 @@ use super::key_limits::{Alternative, ColumnLimit, KeyLimits, ValueSet};
 const SEEK_ROWS: f64 = 4.0;
 /// The cost of checking whether a row was given before.
 const SEEN_ROWS: f64 = 2.0;
-/// The most ranges that a scan reads. Only a key prefix that gives fewer ranges should be used.
+/// The most ranges that a scan reads. Only a key prefix that gives fewer ranges should be used. This bounds the memory
+/// of the ranges; their cost decides long before.
 const RANGES_MAX: usize = 1 << 16;
-/// The most values of a set that we look up in the statistics. We assume that the others are like them.
+/// The most values of a set that we look up in the statistics. We assume that the others are like them. This bounds the
+/// time of planning.
 const VALUES_ASKED_MAX: usize = 64;
 /// The assumed share of rows that pass a condition that we cannot estimate.
 const OTHER_SHARE: f64 = 0.5;

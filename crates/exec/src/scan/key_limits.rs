@@ -17,7 +17,8 @@ use rowmill_plan::{CompareOp, Predicate};
 use rowmill_storage::TableDef;
 use rowmill_storage::keyed::{ColumnValues, ValueRef};
 
-/// Most alternatives that are kept apart.
+/// Most alternatives that are kept apart. Beyond them the limits describe one range, and the rows of the range are
+/// checked by the condition. This bounds the time and memory of planning.
 const ALTERNATIVES_MAX: usize = 1 << 14;
 
 /// A set of values. The column must have one of them.

@@ -44,7 +44,7 @@ use crate::batch::{BatchSource, Batches};
 use crate::key_filter::KeyFilter;
 use crate::predicate::evaluate;
 
-/// Most rows of a page frame.
+/// Most rows of a page frame. A row mask of it has 8 KiB and stays in the first-level cache.
 pub(crate) const FRAME_ROWS_MAX: usize = 1 << 16;
 
 /// The name of the column of row numbers. No column of a table can have it.

@@ -19,9 +19,10 @@ use rowmill_storage::{RowMask, TableDef};
 use super::block_state::{BlockState, is_cheaper_by_rows};
 use crate::key_filter::KeyFilter;
 
-/// A filter rests if it keeps more than one row in this many.
+/// A filter rests if it keeps more than one row in this many. The join looks up the rows that it keeps a second time.
 const REST_ABOVE_ONE_OF: usize = 2;
-/// Frames for which a filter rests.
+/// Frames for which a filter rests. After that, one frame tells whether the data have changed. A filter without use must
+/// therefore be asked for only one in this number of frames.
 const FRAMES_OF_REST: usize = 16;
 
 /// Returns the values of a column for some rows.

@@ -9,7 +9,8 @@ use super::entry::{Entry, Wide};
 use super::long::{ENTRY_BYTES, LongKeys, bits_of, goes_on};
 use super::radix;
 
-/// Up to this number of entries, comparing their remaining bytes is cheaper than sorting by the next bytes.
+/// Up to this number of entries, comparing their remaining bytes is cheaper than sorting by the next bytes, which costs
+/// a pass over all of them to read the bytes.
 const COMPARED_MAX: usize = 16;
 
 /// The order of entries.

@@ -7,6 +7,7 @@
 
 use super::entry::Entry;
 
+/// The bits of a digit: the counters of three digits fit the first-level cache.
 const DIGIT_BITS: u32 = 11;
 const DIGITS_MAX: u32 = 3;
 

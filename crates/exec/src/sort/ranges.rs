@@ -18,11 +18,14 @@ use super::OWNER;
 use super::entry::{Entry, RowPlace};
 use super::order::EntryOrder;
 use super::run::{RunFormat, SortedRun, gather};
+use crate::cache::L2_BYTES;
 use crate::share::batch_of;
 
-/// The number of rows that a range should have. It is small in tests, so that they have many ranges.
-const RANGE_ROWS: usize = if cfg!(test) { 1 << 7 } else { 1 << 15 };
-/// The number of keys in the sample for each range.
+/// The number of rows that a range should have, so that its entries and the scratch memory that they are sorted into
+/// fit the second-level cache. It is small in tests, so that they have many ranges.
+const RANGE_ROWS: usize = if cfg!(test) { 1 << 7 } else { L2_BYTES / (2 * size_of::<u128>()) };
+/// The number of keys in the sample for each range. More samples make ranges more even; uneven ranges cost only balance
+/// between workers, which take the next range when they are done.
 const SAMPLES_PER_RANGE: usize = 16;
 
 /// All runs, and the positions at which they are cut.

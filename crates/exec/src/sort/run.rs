@@ -22,13 +22,14 @@ use super::long::LongKeys;
 use super::order::EntryOrder;
 use crate::share::batch_of;
 
-/// The number of rows that a run should have. The last batch may add more. It is small in tests, so that they have many
-/// runs.
+/// The number of rows that a run should have. The last batch may add more. Longer runs mean fewer runs to merge, but a
+/// worker that sorts its last run alone lets the others wait. It is small in tests, so that they have many runs.
 pub(super) const RUN_ROWS: usize = if cfg!(test) { 1 << 8 } else { 1 << 18 };
-/// Batches with this many bytes become a run even if they have fewer rows.
+/// Batches with this many bytes become a run even if they have fewer rows, which bounds what a worker holds unsorted.
 const RUN_BYTES: usize = 1 << 26;
 
-/// The bytes that batches may keep alive beyond their own rows before we copy the rows of a batch.
+/// The bytes that batches may keep alive beyond their own rows before we copy the rows of a batch. This bounds the
+/// memory that a run holds in vain.
 const UNUSED_BYTES_MAX: usize = 1 << 24;
 
 const _: () = assert!(2 * RUN_ROWS <= PART_ROWS_MAX, "every row of a run must have a place, whatever the last batch");

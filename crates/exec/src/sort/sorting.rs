@@ -28,10 +28,12 @@ use super::{OWNER, SortRequest};
 use crate::batch::{BatchSource, Batches};
 use crate::share::share;
 
-/// How often a waiting worker checks whether the statement was cancelled.
+/// How often a waiting worker checks whether the statement was cancelled. A cancelled statement should end within a
+/// tenth of a second.
 const CANCEL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// The number of ranges per worker that may be taken before the first of them is returned.
+/// The number of ranges per worker that may be taken before the first of them is returned. One is being sorted and one
+/// waits for its turn; more would only hold memory.
 const AHEAD_PER_WORKER: usize = 2;
 
 /// One sort, shared by its workers.

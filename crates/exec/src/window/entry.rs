@@ -69,6 +69,7 @@ macro_rules! window_entry {
 window_entry!(u64);
 window_entry!(u128);
 
+/// The bits of a digit: the counters of three digits fit the first-level cache.
 const DIGIT_BITS: u32 = 11;
 const DIGITS_MAX: u32 = 3;
 

@@ -4,11 +4,11 @@
 //! slot. If two partitions fall into the same slot, the newer one replaces the older one, and the table forgets what
 //! it knew about the older one. That is safe, because it only lets more rows pass.
 
-/// The most rows of a partition that are remembered.
+/// The most rows of a partition that are remembered. Each row that passes moves up to this many codes.
 const KEPT_MAX: usize = 32;
-/// The most bits of a partition's code that choose a slot.
+/// The most bits of a partition's code that choose a slot. Partitions that share a slot only let more rows pass.
 const SLOT_BITS_MAX: u32 = 18;
-/// The most order codes in the table.
+/// The most order codes in the table, which bounds it to 16 MiB for each worker.
 const TABLE_MAX: usize = 1 << 21;
 
 /// Marks an empty place for a row. All codes must be less.

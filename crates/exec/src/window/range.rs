@@ -143,6 +143,7 @@ fn with_values(values: &ArrayRef, partition: &Range<usize>) -> Range<usize> {
 /// The first position of `range` that is not before a bound. The search starts at the bound of the previous row,
 /// because the next bound is usually near.
 fn bound_near(ordered: &[i128], range: &Range<usize>, last: usize, is_before: impl Fn(&i128) -> bool) -> usize {
+    // Up to this distance a search in steps of one takes no more comparisons than a search by halves.
     const NEAR: usize = 8;
     let last = last.clamp(range.start, range.end);
     // Look at the next few positions one by one. Only then search the rest by bisection.

@@ -22,7 +22,8 @@ use crate::group::{GroupRequest, group_batches};
 use crate::share::batch_of;
 use crate::values::ReadyBatches;
 
-/// The rows of frames that are grouped at once, not counting the rest of the last frame.
+/// The rows of frames that are grouped at once, not counting the rest of the last frame. It bounds the memory of a
+/// worker; fewer rows would start more groupings.
 const ROWS_AT_ONCE: usize = 1 << 16;
 
 /// The columns of a row before the columns that the aggregate reads: the frame number, and the position of the row.

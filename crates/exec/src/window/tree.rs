@@ -13,10 +13,12 @@ use arrow::buffer::BooleanBuffer;
 use super::frame::{FrameShape, Frames};
 use crate::aggregate::Fold;
 
-/// The number of children of a node.
+/// The number of children of a node. The partial nodes at the two ends of a frame have up to this many values on each
+/// level, and the tree has a fifteenth as many nodes as rows.
 const FAN: usize = 16;
 
-/// Frames are folded one by one if they have at most this many rows on average.
+/// Frames are folded one by one if they have at most this many rows on average, because the tree would look at as many
+/// values.
 const SHORT_ROWS: usize = 2 * FAN;
 
 /// The state that values are folded into.

@@ -34,18 +34,20 @@ use super::prune::BestRows;
 use super::sorted::{Arranger, SortedRows, boundaries};
 use super::{OWNER, WindowRequest, failed};
 use crate::batch::{BatchSource, Batches};
+use crate::cache::L2_BYTES;
 use crate::phase::Phase;
 use crate::share::{batch_of, share};
 use crate::sort::{HeldBuffers, Sort, SortRequest, canonical, width_of};
 use crate::values::ReadyBatches;
 
-/// The number of rows that a bucket should have, so that its entries stay in the caches of the core that sorts them.
-/// It is small in tests, so that there are many buckets.
-const BUCKET_ROWS: usize = if cfg!(test) { 1 << 5 } else { 1 << 15 };
-/// The most bits of a bucket's number.
+/// The number of rows that a bucket should have, so that its entries and the scratch memory that they are sorted into
+/// fit the second-level cache. It is small in tests, so that there are many buckets.
+const BUCKET_ROWS: usize = if cfg!(test) { 1 << 5 } else { L2_BYTES / (2 * size_of::<u128>()) };
+/// The most bits of a bucket's number. More buckets than this cannot be filled at once without missing the caches.
 const BUCKET_BITS_MAX: u32 = 10;
 
-/// The approximate bytes that we need to compute each row of a bucket, without the bytes for its calls.
+/// The approximate bytes that we need to compute each row of a bucket, without the bytes for its calls: two entries,
+/// the row's place and its bounds. The estimate is only used to ask for memory early.
 const BYTES_OF_ROW: usize = 64;
 /// The approximate bytes that we need to compute one call for one row.
 const BYTES_OF_CALL: usize = 64;

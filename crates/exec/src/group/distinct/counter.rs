@@ -6,7 +6,7 @@ use rowmill_base::{Reservation, Result};
 
 use crate::group::bits::mix;
 
-/// The first number of slots, a power of two.
+/// The first number of slots, a power of two. They double as needed.
 const SLOTS_MIN: usize = 1 << 10;
 
 /// A value, and a word with the number of the round in its high half and the group in its low half.

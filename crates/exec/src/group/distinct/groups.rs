@@ -16,7 +16,7 @@ use crate::group::rows::{PartRows, PartValues};
 use crate::group::table::GroupTable;
 use crate::group::texts::TextStore;
 
-/// Groups whose keys are written at once.
+/// Groups whose keys are written at once. It bounds the scratch memory.
 const GROUPS_AT_ONCE: usize = 1 << 12;
 
 /// The groups of rows.

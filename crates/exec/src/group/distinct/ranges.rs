@@ -15,7 +15,7 @@ const ENTRIES_PER_LIST: usize = 1 << 10;
 const ENTRIES_PER_RANGE_MAX: usize = 1 << 16;
 const RANGES_MAX: usize = 1 << 12;
 
-/// Entries per sample when ranges are chosen.
+/// Entries per sample when ranges are chosen. Uneven ranges cost only balance between workers.
 pub(super) const ENTRIES_PER_SAMPLE: usize = 1 << 9;
 
 /// The start or end of a range.

@@ -13,7 +13,7 @@ use super::super::rows::concat;
 use super::super::value_list::ValueList;
 use super::super::{GroupBy, Lists};
 
-/// Places of a list that are kept with their rows.
+/// Places of a list that are kept with their rows. It bounds the memory for each list.
 const KEPT_MAX: usize = 1 << 15;
 
 /// The lists that one worker has read.

@@ -15,7 +15,7 @@ use super::{Inputs, StateCell, States};
 use crate::aggregate::{Count, Fold, add_to_many, add_to_one};
 use crate::group::texts::TextStore;
 
-/// Rows whose numbers are looked up at once.
+/// Rows whose numbers are looked up at once, into scratch memory that fits the first-level cache.
 const ROWS_AT_ONCE: usize = 1 << 10;
 
 /// Rows of a block or batch that go into groups.

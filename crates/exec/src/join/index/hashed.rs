@@ -11,11 +11,13 @@ use super::lists::{Entries, Keys};
 use super::{NONE, PartitionPart};
 use crate::hash::mix;
 
-/// Least number of slots per key, in fourths.
+/// Least number of slots per key, in fourths. Slots are a power of two, so there are up to twice as many. Fewer slots
+/// make long probe sequences of linear probing.
 const SLOTS_PER_KEY_FOURTHS: usize = 7;
 /// Slots of an empty table.
 const SLOTS_MIN: usize = 16;
-/// Words that are looked up at a time.
+/// Words that are looked up at a time. Their slots are all fetched before the first is compared, so that the fetches
+/// overlap; the words and slots fit the first-level cache.
 const WORDS_AT_ONCE: usize = 256;
 
 /// The way in which words are hashed.

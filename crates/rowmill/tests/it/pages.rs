@@ -1,6 +1,6 @@
 //! The project's documents must only name paths that exist.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::source_root;
 
@@ -75,4 +75,85 @@ fn every_crate_is_on_the_map() {
         let name = entry.expect("an entry").file_name().to_string_lossy().into_owned();
         assert!(map.contains(&format!("`crates/{name}`")), "ARCHITECTURE.md does not name crates/{name}");
     }
+}
+
+/// A row of the table in CONTRIBUTING.md that names the files to touch for a change.
+struct ChangeRow {
+    change: String,
+    /// Paths of files, or of folders that get a file.
+    paths: Vec<String>,
+    /// A word of the code that an earlier change of this kind has added.
+    example: String,
+}
+
+/// The rows of the table "Where changes go".
+fn change_rows(page: &str) -> Vec<ChangeRow> {
+    let section = page.split("\n## Where changes go\n").nth(1).expect("the section exists");
+    let rows = section.lines().skip_while(|line| !line.starts_with("| ---")).skip(1);
+    let row = |line: &str| {
+        let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
+        let [change, files, example] = cells[..] else { panic!("a row has three cells: {line}") };
+        let paths = files.split('`').skip(1).step_by(2).map(str::to_owned).collect();
+        ChangeRow { change: change.to_owned(), paths, example: example.trim_matches('`').to_owned() }
+    };
+    rows.take_while(|line| line.starts_with('|')).map(row).collect()
+}
+
+/// The source files of the product below a folder, without tests.
+fn product_files(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).expect("a folder of the sources") {
+        let path = entry.expect("an entry").path();
+        let name = path.file_name().and_then(|name| name.to_str()).expect("a name in UTF-8");
+        if path.is_dir() && name != "tests" {
+            product_files(&path, found);
+        } else if name.ends_with(".rs") && !name.ends_with("tests.rs") {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn a_change_touches_no_other_file_than_the_table_says() {
+    let root = source_root();
+    let page = std::fs::read_to_string(root.join("CONTRIBUTING.md")).expect("CONTRIBUTING.md can be read");
+    let rows = change_rows(&page);
+    assert_eq!(rows.len(), 10, "the table has ten kinds of changes");
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(root.join("crates")).expect("the crates") {
+        product_files(&entry.expect("a crate").path().join("src"), &mut files);
+    }
+    let mut wrong = Vec::new();
+    for ChangeRow { change, paths, example } in rows {
+        let files_max = match &*change {
+            "aggregate" | "SQL function" => 2,
+            "encoding" => 3,
+            _ => 6,
+        };
+        if paths.len() > files_max {
+            wrong.push(format!("{change}: {} files are too many", paths.len()));
+        }
+        let missing = paths.iter().filter(|path| !root.join(path).exists());
+        wrong.extend(missing.map(|path| format!("{change}: {path} does not exist")));
+        // The word must occur in the files of the table, and in no other.
+        let has_word = |path: &&PathBuf| {
+            let text = std::fs::read_to_string(path).expect("a source file");
+            let text = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+            let is_part = |byte: Option<char>| byte.is_some_and(|byte| byte.is_alphanumeric() || byte == '_');
+            text.match_indices(&*example).any(|(at, _)| {
+                !is_part(text[..at].chars().next_back()) && !is_part(text[at + example.len()..].chars().next())
+            })
+        };
+        let found: Vec<String> = files
+            .iter()
+            .filter(has_word)
+            .map(|path| path.strip_prefix(&root).expect("below the root").to_string_lossy().replace('\\', "/"))
+            .collect();
+        if found.is_empty() {
+            wrong.push(format!("{change}: no file has the word {example}"));
+        }
+        let is_listed = |file: &&String| paths.iter().any(|path| file.starts_with(&**path));
+        wrong
+            .extend(found.iter().filter(|file| !is_listed(file)).map(|file| format!("{change}: {file} has {example}")));
+    }
+    assert!(wrong.is_empty(), "the table in CONTRIBUTING.md is wrong:\n{}", wrong.join("\n"));
 }

@@ -49,7 +49,7 @@ pub(super) const FRAMEWORK_PAGES: &[Statement] = &[
         &[Number(5_000, 20_000)],
     ),
     read("next row", "SELECT id, name FROM users WHERE id > ? ORDER BY id LIMIT 1", &[User]),
-    read("previous row", "SELECT id, name FROM users WHERE id < ? ORDER BY id DESC LIMIT 1", &[User]),
+    read("previous record", "SELECT id, name FROM users WHERE id < ? ORDER BY id DESC LIMIT 1", &[User]),
     read(
         "page after two key columns",
         "SELECT order_id, line, quantity FROM order_items WHERE (order_id, line) > (?, ?) ORDER BY order_id, line \

@@ -12,7 +12,7 @@
 //! - `group`, `aggregate`, `expand`, `first_rows`: groupings. `window`: windows.
 //! - `join`, `single_row`: joins, and the check of scalar subqueries. `union`, `set_all`: set operations.
 //! - `sort`, `limit`: orders and limits.
-//! - `hash`, `numbers`, `row_keys`, `row_set`: keys of rows, which the operators above share.
+//! - `hash`, `numbers`, `row_keys`, `row_set`: keys of rows, which the operators above share. `cache`: sizes of caches.
 //! - `forced`: makes operators take a certain way, for tests.
 
 pub mod aggregate;

@@ -13,7 +13,8 @@
 //! - `column_file`, `extent`: the file of a column, and the allocator of its space.
 //! - `open_run`, `run_codec`: recent rows, in memory and as bytes.
 //! - `block_writer`: makes a block of rows.
-//! - `keyed`: the bytes of keys and rows of keyed tables. `statistics`: what ANALYZE finds in them.
+//! - `keyed`: the bytes of keys and rows of keyed tables. `statistics`: the results of ANALYZE.
+//! - `unique_integers`: proves that a column is unique.
 
 mod block;
 mod block_owner;

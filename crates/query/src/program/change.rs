@@ -23,9 +23,8 @@ pub struct ChangedRows {
 }
 
 /// Finds the rows to change with a program. The first column of the bound and optimized query must be the number or the
-/// key of a row of a stored table. Returns `None` if no program finds them. With `any_row`, the program may read the
-/// whole table.
-pub fn changed_rows(bound: &BoundQuery, any_row: bool) -> Option<ChangedRows> {
+/// key of a row of a stored table. Returns `None` if no program finds them.
+pub fn changed_rows(bound: &BoundQuery) -> Option<ChangedRows> {
     if bound.reads_clock || !bound.sources.is_empty() || is_unrepeatable(bound) {
         return None;
     }
@@ -38,8 +37,7 @@ pub fn changed_rows(bound: &BoundQuery, any_row: bool) -> Option<ChangedRows> {
     let add_column = |of: &ScalarExpr| builder.definitions.add_column(of);
     let of = |stage: &Stage<'_>| {
         let relation = &stage.relation;
-        let wanted = Wanted { reads_all: any_row, ..Wanted::default() };
-        let (lookups, filter) = builder.lookups(relation, &Scope::default(), 0, wanted)?;
+        let (lookups, filter) = builder.lookups(relation, &Scope::default(), 0, Wanted::default())?;
         // With another table besides the target, a row of the target could be found twice.
         let may_repeat = relation.sources.iter().filter(|source| !source.is_of_keys()).count() > 1;
         Some((lookups, filter, may_repeat))

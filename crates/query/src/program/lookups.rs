@@ -49,8 +49,6 @@ pub(super) struct Wanted<'a> {
     pub(super) cut: Option<&'a Scalar>,
     /// Whether the stage only counts the rows and reads none of their columns.
     pub(super) is_count: bool,
-    /// Whether the program must read all rows because no other executor can.
-    pub(super) reads_all: bool,
     /// Whether the lookup is the first one, so it reads its table only once.
     pub(super) may_read_all: bool,
 }
@@ -426,8 +424,6 @@ impl<'p> ProgramBuilder<'p> {
                 is_searched = true;
             } else if wanted.is_count && conditions.is_empty() {
                 chosen = choices.iter().find(|choice| choice.access.index.is_some()).unwrap_or(chosen);
-            } else if wanted.reads_all {
-                is_small = false;
             } else if source.row_count() <= SMALL_ROWS {
                 is_small = true;
             } else {

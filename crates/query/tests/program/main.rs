@@ -91,7 +91,7 @@ fn only_a_result_column_may_be_volatile() {
 fn changed(sql: &str) -> Option<String> {
     let mut bound = bound_change(sql);
     optimize(&mut bound).unwrap_or_else(|error| panic!("{sql}: {error}"));
-    let changed = changed_rows(&bound, false)?;
+    let changed = changed_rows(&bound)?;
     let assignments = changed.values.into_iter().enumerate().collect();
     let update = Update { target: changed.target, assignments, checks: vec![], returning: vec![] };
     Some(Body::Update(update).text(&DefinitionNames(&catalog::tables())))

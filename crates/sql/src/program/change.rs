@@ -78,7 +78,7 @@ impl ProgramCompiler<'_> {
                 Body::Update(Update { target, assignments, checks, returning })
             }
             (WriteAction::Delete(_), WriteSource::Target { rows, .. }) if is_keyed => {
-                let Some(found) = changed_rows(&self.optimized(rows)?, false) else { return Ok(None) };
+                let Some(found) = changed_rows(&self.optimized(rows)?) else { return Ok(None) };
                 Body::Delete(Delete { target: found.target, returning })
             }
             _ => return Ok(None),
@@ -88,7 +88,7 @@ impl ProgramCompiler<'_> {
 
     /// Returns the rows of an `UPDATE`, and the values of the columns that change.
     fn assigned_rows(&self, table: &TableDef, row: &NewRow, rows: BoundQuery) -> Result<Option<AssignedRows>> {
-        let Some(found) = changed_rows(&self.optimized(rows)?, false) else { return Ok(None) };
+        let Some(found) = changed_rows(&self.optimized(rows)?) else { return Ok(None) };
         let mut assignments = Vec::new();
         for (column, value) in row.columns.iter().enumerate() {
             let Some(value) = source_value(value, &found.values) else { return Ok(None) };

@@ -98,7 +98,8 @@ impl WriteBinder<'_> {
         source: Option<&'s Query>,
     ) -> Result<(WriteSource<BoundQuery>, Vec<usize>, Option<ValueRows<'s>>)> {
         let Some(query) = source else {
-            // DEFAULT VALUES is one row without values.
+            // DEFAULT VALUES is one row without values, and reads no query.
+            refuse(STATEMENT, [(with.is_some(), "WITH before DEFAULT VALUES")])?;
             let values = ValueRows { targets: Vec::new(), rows: vec![&[]] };
             return Ok((WriteSource::Values(1), Vec::new(), Some(values)));
         };

@@ -21,8 +21,8 @@ use crate::key_filter::KeyFilter;
 
 /// A filter rests if it keeps more than one row in this many. The join looks up the rows that it keeps a second time.
 const REST_ABOVE_ONE_OF: usize = 2;
-/// Frames for which a filter rests. After that, one frame tells whether the data have changed. A filter without use must
-/// therefore be asked for only one in this number of frames.
+/// Frames for which a filter rests. After that, one frame tells whether the data have changed. A filter without use
+/// must therefore be asked for only one in this number of frames.
 const FRAMES_OF_REST: usize = 16;
 
 /// Returns the values of a column for some rows.

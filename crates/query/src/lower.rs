@@ -197,7 +197,33 @@ fn shared_columns(root: &Logical) -> HashMap<usize, Vec<ColumnId>> {
     shared
 }
 
+/// The lengths of the lists of a [`Lowerer`] before a plan is lowered for trial.
+struct LoweringMark {
+    functions: usize,
+    sources: usize,
+    shared_nodes: HashMap<usize, Arc<Node>>,
+}
+
 impl Lowerer<'_> {
+    /// The state to which [`Lowerer::undo`] goes back.
+    fn mark(&self) -> LoweringMark {
+        debug_assert_eq!(self.functions.len(), self.texts.len(), "every function has a text");
+        LoweringMark {
+            functions: self.functions.len(),
+            sources: self.sources.len(),
+            shared_nodes: self.shared_nodes.clone(),
+        }
+    }
+
+    /// Removes the functions, sources and shared operators that were added after `mark`. The operators that use them
+    /// must not be used afterwards.
+    fn undo(&mut self, mark: LoweringMark) {
+        self.functions.truncate(mark.functions);
+        self.texts.truncate(mark.functions);
+        self.sources.truncate(mark.sources);
+        self.shared_nodes = mark.shared_nodes;
+    }
+
     /// Lowers `plan`. The result has the columns of `needed` that the plan makes, and possibly others.
     fn lower(&mut self, plan: &Logical, needed: &ColumnSet) -> Result<LoweredRelation> {
         match plan {

@@ -189,6 +189,7 @@ impl Lowerer<'_> {
         let mut late = self.late_tables(input, keys, needed);
         while !late.is_empty() {
             let (plan, read) = without_late(input, &late, needed);
+            let before = self.mark();
             let first = self.sort(&plan, keys, Some((skip, Some(rows))), &read)?;
             let carried = self.carried_rows(first.node());
             let chosen: Vec<LateTable> =
@@ -196,6 +197,8 @@ impl Lowerer<'_> {
             if chosen.len() == late.len() {
                 return self.with_late(first, keys, late, needed).map(Some);
             }
+            // The lists must not keep the parts of a plan that does not run, because every source in them is opened.
+            self.undo(before);
             late = chosen;
         }
         Ok(None)

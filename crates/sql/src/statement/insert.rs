@@ -14,7 +14,7 @@ use super::cell::LiteralCell;
 use super::clause::{refuse, unsupported};
 use super::row_sink;
 use super::write::binder::WriteBinder;
-use super::write::{BoundWrite, ValueRows};
+use super::write::{BoundWrite, ValueRows, only_body};
 use crate::names::{identifiers, qualified};
 
 const STATEMENT: &str = "INSERT";
@@ -184,23 +184,8 @@ pub(crate) fn is_of_values(insert: &Insert) -> bool {
 
 /// Returns the `VALUES` list of a query that has no other part.
 fn plain_values(query: &Query) -> Option<&Values> {
-    let Query {
-        with: None,
-        body,
-        order_by: None,
-        limit_clause: None,
-        fetch: None,
-        locks,
-        for_clause: None,
-        settings: None,
-        format_clause: None,
-        pipe_operators,
-    } = query
-    else {
-        return None;
-    };
-    match &**body {
-        SetExpr::Values(values) if locks.is_empty() && pipe_operators.is_empty() => Some(values),
+    match only_body(query)? {
+        (None, SetExpr::Values(values)) => Some(values),
         _ => None,
     }
 }

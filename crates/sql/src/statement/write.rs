@@ -61,30 +61,39 @@ impl<'s> ChangeSyntax<'s> {
             Sql::Insert(_) | Sql::Update(_) | Sql::Delete(_) | Sql::Merge(_) => {
                 Some(ChangeSyntax { with: None, change: sql })
             }
-            Sql::Query(query) => match &**query {
-                Query {
+            Sql::Query(query) => match only_body(query)? {
+                (
                     with,
-                    body,
-                    order_by: None,
-                    limit_clause: None,
-                    fetch: None,
-                    locks,
-                    for_clause: None,
-                    settings: None,
-                    format_clause: None,
-                    pipe_operators,
-                } if locks.is_empty() && pipe_operators.is_empty() => match &**body {
                     SetExpr::Insert(change)
                     | SetExpr::Update(change)
                     | SetExpr::Delete(change)
-                    | SetExpr::Merge(change) => Some(ChangeSyntax { with: with.as_ref(), change }),
-                    _ => None,
-                },
+                    | SetExpr::Merge(change),
+                ) => Some(ChangeSyntax { with, change }),
                 _ => None,
             },
             _ => None,
         }
     }
+}
+
+/// Returns the `WITH` clause and the body of a query that has no other part.
+pub(super) fn only_body(query: &Query) -> Option<(Option<&With>, &SetExpr)> {
+    let Query {
+        with,
+        body,
+        order_by: None,
+        limit_clause: None,
+        fetch: None,
+        locks,
+        for_clause: None,
+        settings: None,
+        format_clause: None,
+        pipe_operators,
+    } = query
+    else {
+        return None;
+    };
+    (locks.is_empty() && pipe_operators.is_empty()).then_some((with.as_ref(), &**body))
 }
 
 /// Runs a statement that changes rows.

@@ -23,11 +23,11 @@ mod window;
 
 use rowmill_base::{SqlType, TableId};
 
-pub use access::{Access, AccessBound, TextPrefix};
+pub use access::{Access, AccessBound, DistinctKeys, TextPrefix};
 pub use change::{ChangeTarget, ConflictAction, ConflictTarget, Delete, Insert, OnConflict, TableCheck, Update};
 pub use read::{
-    GroupOutput, LookupKind, LookupSource, NestedLookup, OutputOrder, ReadOutput, ReadPlan, Recursion, RowAggregate,
-    RowFunction, RowOutput, sum_kind,
+    FewRows, GroupOutput, LookupKind, LookupSource, NestedLookup, OutputOrder, ReadOutput, ReadPlan, Recursion,
+    RowAggregate, RowFunction, RowOutput, sum_kind,
 };
 pub use scalar::{ArithmeticOp, RowColumn, Scalar, ScalarOp, ScalarValue, TextFunction};
 pub use text::ProgramNames;

@@ -10,12 +10,14 @@
 //! An index entry holds the index columns and the primary key. If the statement needs no other columns, we read them
 //! from the entry and do not fetch the row, unless the entry holds a short key because its values were too long.
 
+mod distinct;
+
 use std::ops::Bound;
 use std::sync::Arc;
 
 use rowmill_base::{Cancel, ColumnId, Error, ErrorKind, IndexId, Result, SqlType};
 use rowmill_expr::kernels::like::{LikeRange, literal_prefix};
-use rowmill_plan::program::{self, Scalar};
+use rowmill_plan::program::{self, DistinctKeys, Scalar};
 use rowmill_storage::TableDef;
 use rowmill_storage::keyed::{KeyCodec, KeyRange, ValueRef};
 use rowmill_txn::Catalog;
@@ -40,6 +42,7 @@ pub(crate) struct Access {
     /// Whether at most one row can match: all columns of a unique key are given.
     is_single: bool,
     columns: ReadColumns,
+    distinct: Option<DistinctKeys>,
     texts: usize,
 }
 
@@ -94,6 +97,9 @@ pub(crate) struct AccessScratch {
     equal: Vec<ValueRef<'static>>,
     /// Buffers for values that the key stores in another form and that must be decoded.
     values: Vec<Vec<u8>>,
+    /// The first entry after the rows with the same values.
+    next: Vec<u8>,
+    next_row: Vec<u8>,
     texts: ComputedTexts,
 }
 
@@ -116,6 +122,8 @@ pub(crate) struct FoundEntry<'a> {
     pub(crate) row: &'a [u8],
     /// The columns that the statement needs.
     pub(crate) columns: FoundColumns<'a>,
+    /// Number of rows that the entry is given for, if the access counts them.
+    pub(crate) rows: usize,
 }
 
 /// The columns of a found row, not yet decoded. They can be read once.
@@ -182,13 +190,27 @@ impl Access {
             true => key.entry_columns(wanted).unwrap_or_else(|| ReadColumns::OfRow(wanted.into())),
             false => ReadColumns::OfRow(wanted.into()),
         };
+        let distinct = access.distinct;
+        if let Some(distinct) = distinct
+            && (is_point || distinct.columns < given || distinct.columns > key.columns.len())
+        {
+            return Err(Error::internal("the program compares other columns of a key than it has"));
+        }
+        if distinct.is_some() && access.index.is_some() && matches!(columns, ReadColumns::OfRow(_)) {
+            return Err(Error::internal("the program reads distinct entries of an index for columns that it lacks"));
+        }
         let (index, backward, texts) = (access.index, access.backward, compiler.texts());
-        Ok(Access { index, equal, alternatives, limit, backward, is_point, is_single, columns, texts, codec })
+        Ok(Access { index, equal, alternatives, limit, backward, is_point, is_single, columns, distinct, texts, codec })
     }
 
     /// The codec of the table's keys and rows.
     pub(crate) fn codec(&self) -> &Arc<TableCodec> {
         &self.codec
+    }
+
+    /// Whether it gives one row for several rows with the same values.
+    pub(crate) fn is_distinct(&self) -> bool {
+        self.distinct.is_some()
     }
 
     /// Number of columns that are read of a row.
@@ -333,6 +355,9 @@ impl Access {
         unread: &mut Unread<'_>,
         each: &mut impl FnMut(FoundEntry<'_>) -> Result<bool>,
     ) -> Result<bool> {
+        if let Some(distinct) = self.distinct {
+            return self.run_distinct(distinct, reader, scratch, unread.cancel, each);
+        }
         let AccessScratch { key, row, range, scan, index_scan, values, .. } = scratch;
         // A full count of a table is looked up in the cache of the reader, or computed once and then cached.
         let counted = (self.is_whole() && unread.rows == usize::MAX).then(|| self.codec.row_index());
@@ -401,7 +426,7 @@ impl Access {
 
     fn found<'a>(&'a self, key: &'a [u8], row: Option<&'a [u8]>, scratch: &'a mut Vec<Vec<u8>>) -> FoundEntry<'a> {
         let columns = FoundColumns { access: self, key, row, scratch };
-        FoundEntry { key, row: row.unwrap_or_default(), columns }
+        FoundEntry { key, row: row.unwrap_or_default(), columns, rows: 1 }
     }
 
     /// Builds the key or the range to read. Returns `false` if no row can be in it.
@@ -552,7 +577,12 @@ impl<'c> Unread<'c> {
 
     /// Skips one row if there is one, and ends then.
     pub(crate) fn any(cancel: &'c Cancel) -> Unread<'c> {
-        Unread { rows: 1, is_all: true, cancel }
+        Unread::more_than(0, cancel)
+    }
+
+    /// Skips one row more than `rows` if there are that many, and ends then. Otherwise some of its rows are left.
+    pub(crate) fn more_than(rows: usize, cancel: &'c Cancel) -> Unread<'c> {
+        Unread { rows: rows.saturating_add(1), is_all: true, cancel }
     }
 
     /// Whether the access has skipped everything that it should find.

@@ -107,7 +107,7 @@ impl RowsToChange {
             _ => {
                 let output = program::ReadOutput::Rows(program::RowOutput::all(assigned.collect()));
                 let (lookups, filter) = (lookups.clone(), filter.clone());
-                let read = program::ReadPlan { lookups, filter, output, for_update: false, rows_max: None };
+                let read = program::ReadPlan { lookups, filter, output, for_update: false, rows_max: None, few: None };
                 let read = Box::new(CompiledRead::of_target(&read, catalog, parameters, *row)?);
                 TargetRows::Lookups { read, lookup: *row }
             }

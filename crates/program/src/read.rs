@@ -39,6 +39,17 @@ pub(crate) struct CompiledRead {
     kinds: Arc<[SqlType]>,
     pub(crate) for_update: bool,
     rows_max: u64,
+    few: Option<Box<CompiledFewRows>>,
+}
+
+/// A read that runs in place of another one if few rows match.
+#[derive(Debug)]
+struct CompiledFewRows {
+    plan: program::FewRows,
+    counted: Access,
+    needed: Expr,
+    texts: usize,
+    read: CompiledRead,
 }
 
 /// One level of the nested loops: a source of rows, and how they are joined with the rows of the levels before.
@@ -55,8 +66,9 @@ struct Lookup {
     texts: usize,
     /// Number of columns of the source that the statement needs.
     columns: usize,
-    /// Whether the statement needs the mark of a mark join, which comes after those columns.
-    has_mark: bool,
+    /// Whether the statement needs a further value after those columns: the mark of a mark join, or the number of rows
+    /// of an access with distinct keys.
+    has_more: bool,
 }
 
 #[derive(Debug)]
@@ -205,9 +217,10 @@ impl CompiledRead {
             let row = outer.len() + at;
             let of_source = source_columns(lookup, catalog)?;
             let wanted = layout.wanted(row);
-            // The mark is the column after those of the source. Everything before it is read from the row.
+            // The mark or the number of rows is the column after those of the source. Everything before it is read from
+            // the row.
             let columns = wanted.iter().take_while(|column| **column < of_source).count();
-            let has_mark = columns < wanted.len();
+            let has_more = columns < wanted.len();
             let wanted = &wanted[..columns];
             let source = match &lookup.source {
                 LookupSource::Table(access) => {
@@ -261,13 +274,16 @@ impl CompiledRead {
             let (like, compared) = (condition(&like)?, condition(&lookup.compared)?);
             let condition = condition(&others)?;
             let texts = compiler.texts();
-            lookups.push(Lookup { kind: lookup.kind, source, condition, like, compared, texts, columns, has_mark });
+            lookups.push(Lookup { kind: lookup.kind, source, condition, like, compared, texts, columns, has_more });
         }
         let compiler = ExprCompiler::new(parameters, &layout, layout.len());
         let output = CompiledOutput::new(&read.output, &read.filter, compiler)?;
         let rows_max = read.rows_max.unwrap_or(u64::MAX);
         let kinds = read.output().into();
-        Ok(CompiledRead { lookups: lookups.into(), output, kinds, for_update: read.for_update, rows_max })
+        let few =
+            read.few.as_ref().map(|few| CompiledFewRows::new(few, catalog, parameters, outer, whole)).transpose()?;
+        let few = few.map(Box::new);
+        Ok(CompiledRead { lookups: lookups.into(), output, kinds, for_update: read.for_update, rows_max, few })
     }
 
     /// The types of the columns of its result.
@@ -332,6 +348,11 @@ impl CompiledRead {
         if levels.len() < self.lookups.len() {
             levels.resize_with(self.lookups.len(), LoopLevel::default);
         }
+        if let Some(few) = &self.few
+            && few.are_few(outer, reader, parameters, &mut levels[0].access, cancel, self.rows_max)?
+        {
+            return few.read.run_over(outer, captured, last_rounds, reader, parameters, (levels, output), cancel, out);
+        }
         for nested in levels.iter_mut().filter_map(|level| level.nested.as_mut()) {
             // Rows of nested reads are valid for one run only, because a snapshot and parameters are.
             nested.are_there = false;
@@ -345,6 +366,47 @@ impl CompiledRead {
             run.loop_over(&self.lookups, levels, outer)?;
         }
         run.sink.finish(parameters)
+    }
+}
+
+impl CompiledFewRows {
+    fn new(
+        few: &program::FewRows,
+        catalog: &Catalog,
+        parameters: &[SqlType],
+        outer: &RowsLayout,
+        whole: Option<usize>,
+    ) -> Result<CompiledFewRows> {
+        let counted = Access::new(&few.counted, catalog, parameters, outer, outer.len(), &[], false)?;
+        let mut compiler = ExprCompiler::new(parameters, outer, 0);
+        let needed = compiler.expr(&few.needed)?;
+        let texts = compiler.texts();
+        let read = CompiledRead::within(&few.read, catalog, parameters, outer, whole)?;
+        Ok(CompiledFewRows { plan: few.clone(), counted, needed, texts, read })
+    }
+
+    /// Counts the matching rows, up to a number that is too large. `searched_max` is the number of rows that the other
+    /// read may visit.
+    fn are_few(
+        &self,
+        outer: &[ValueRef<'_>],
+        reader: &KeyedReader<'_>,
+        parameters: &[ValueRef<'_>],
+        scratch: &mut AccessScratch,
+        cancel: &Cancel,
+        searched_max: u64,
+    ) -> Result<bool> {
+        let mut texts = ComputedTexts::default();
+        texts.clear(self.texts);
+        let needed = match self.needed.value(Env { columns: &[], parameters, texts: &texts })? {
+            ValueRef::Int(needed) => u64::try_from(needed).unwrap_or(0),
+            _ => u64::MAX,
+        };
+        let few = usize::try_from(self.plan.rows_max(needed, searched_max)).unwrap_or(usize::MAX);
+        let mut more = Unread::more_than(few, cancel);
+        let env = Env { columns: outer, parameters, texts: &texts };
+        self.counted.run(env, reader, scratch, 1, &mut more, |_| Ok(false))?;
+        Ok(more.rows > 0)
     }
 }
 
@@ -414,7 +476,7 @@ impl ReadRun<'_> {
                 if !passes {
                     return Ok(true);
                 }
-                let mark = lookup.has_mark.then(|| is_match.map_or(ValueRef::Null, ValueRef::Bool));
+                let mark = lookup.has_more.then(|| is_match.map_or(ValueRef::Null, ValueRef::Bool));
                 self.without_values(lookup, level, outer, mark, |run, row| run.loop_over(lookups, levels, row))
             }
         }
@@ -427,6 +489,7 @@ impl ReadRun<'_> {
         let parameters = self.parameters;
         // Any row that the access finds is a match, so no row needs to be read.
         if let (CompiledSource::Table(access), None, None) = (&lookup.source, &lookup.condition, &lookup.compared)
+            && !access.is_distinct()
             && !lookup.asks_like(outer, parameters)?
         {
             let env = Env { columns: outer, parameters, texts: &ComputedTexts::default() };
@@ -470,7 +533,8 @@ impl ReadRun<'_> {
     ) -> Result<bool> {
         let mut values: Vec<ValueRef<'_>> = recycled(std::mem::take(&mut level.columns));
         values.extend_from_slice(outer);
-        values.resize(outer.len() + lookup.columns, ValueRef::Null);
+        let columns = lookup.columns + usize::from(lookup.has_more && mark.is_none());
+        values.resize(outer.len() + columns, ValueRef::Null);
         values.extend(mark);
         let goes_on = go_on(self, &values)?;
         level.columns = recycled(values);
@@ -508,6 +572,9 @@ impl ReadRun<'_> {
                     let mut values: Vec<ValueRef<'_>> = recycled(std::mem::take(columns));
                     values.extend_from_slice(outer);
                     found.columns.read(&mut values)?;
+                    if lookup.has_more && lookup.kind != LookupKind::Mark {
+                        values.push(ValueRef::Int(i64::try_from(found.rows).unwrap_or(i64::MAX)));
+                    }
                     let is_match = lookup.matches(&values, parameters, texts)?
                         && (!asks_like || lookup.is_like(&values, parameters, texts)?);
                     let goes_on = !is_match || each(self, Match { values: &values, key: found.key, row: found.row })?;
@@ -678,7 +745,9 @@ impl CompiledRecursion {
 impl Lookup {
     /// Whether every row that its access finds in the table is a match.
     fn gives_every_row(&self) -> bool {
-        self.kind == LookupKind::Inner && self.condition.is_none() && matches!(self.source, CompiledSource::Table(_))
+        self.kind == LookupKind::Inner
+            && self.condition.is_none()
+            && matches!(&self.source, CompiledSource::Table(access) if !access.is_distinct())
     }
 
     fn matches(&self, row: &[ValueRef<'_>], parameters: &[ValueRef<'_>], texts: &mut ComputedTexts) -> Result<bool> {
@@ -749,8 +818,12 @@ fn layout(read: &program::ReadPlan, catalog: &Catalog, outer: &RowsLayout) -> Re
             LookupSource::Table(access) => column_kinds(catalog, access.table)?,
             source => columns_in_memory(source)?,
         };
-        if lookup.kind == LookupKind::Mark {
-            kinds.push(SqlType::Boolean);
+        match &lookup.source {
+            _ if lookup.kind == LookupKind::Mark => kinds.push(SqlType::Boolean),
+            LookupSource::Table(access) if access.distinct.is_some_and(|distinct| distinct.counts) => {
+                kinds.push(SqlType::Int64);
+            }
+            _ => {}
         }
         layout.add_row(kinds);
     }
@@ -780,6 +853,11 @@ fn each_scalar(
     first: usize,
     each: &mut dyn FnMut(&Scalar, usize) -> Result<()>,
 ) -> Result<()> {
+    if let Some(few) = &read.few {
+        // The rows of the other read have the same numbers as those of this read.
+        few.counted.scalars().try_for_each(|scalar| each(scalar, first))?;
+        each_scalar(&few.read, first, &mut |scalar, known| each(scalar, known.min(first)))?;
+    }
     for (at, lookup) in read.lookups.iter().enumerate() {
         match &lookup.source {
             LookupSource::Table(access) => access.scalars().try_for_each(|scalar| each(scalar, usize::MAX))?,

@@ -15,12 +15,13 @@
 //! | comparisons of columns without NULLs are simplified | `nulls.rs` |
 //! | operators without an effect are removed | `redundant.rs`, `unique.rs` |
 //! | equal subplans are computed once | `common.rs` |
-//! | columns that no operator reads are removed | `prune.rs` |
+//! | columns that no operator reads are removed, and left joins that find no match become anti joins | `prune.rs`, `anti_join.rs` |
 //! | joins that keys make redundant are removed | `key_joins.rs` |
 //! | sorts without an effect are removed, limits are pushed down | `order.rs` |
 //! | windows learn which rows are read | `top_rows.rs` |
 
 mod alias;
+mod anti_join;
 mod column_set;
 mod common;
 mod context;

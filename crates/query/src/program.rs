@@ -4,6 +4,8 @@
 //! logical plan -> stages: a relation, its groups, an order, a limit (stage.rs, relation.rs)
 //!              -> lookups within lookups (lookups.rs), each by a key of its table (access.rs), or over rows in memory:
 //!                 of other stages, of unions, of windows (windows.rs), of recursions (recursion.rs)
+//!              -> groups by one row each, if a key has their columns first (distinct.rs)
+//!              -> a second read if few rows match (few_rows.rs)
 //!              -> the output that is made of their rows (output.rs, scalar.rs): rowmill_plan::program
 //! ```
 //!
@@ -14,6 +16,8 @@
 mod access;
 mod change;
 mod definitions;
+mod distinct;
+mod few_rows;
 mod key_condition;
 mod lookups;
 mod names;

@@ -66,6 +66,13 @@ pub trait KeyedSource: Send + Sync + Debug {
     /// Starts to read the rows of several ranges, one range after another.
     fn read_ranges(&self, ranges: KeyRanges) -> Result<Box<dyn KeyedRows>>;
 
+    /// Splits ranges into about `parts` parts with similar numbers of rows, which several threads can read at the same
+    /// time. The parts are in the order of the ranges. A source that cannot tell where to split returns one part.
+    fn split(&self, ranges: KeyRanges, parts: usize) -> Result<Vec<KeyRanges>> {
+        let _ = parts;
+        Ok(vec![ranges])
+    }
+
     /// Decodes rows that were read: the columns at `columns` of the table.
     fn decode(&self, keys: &ByteRows, rows: &ByteRows, columns: &[usize]) -> Result<Vec<ArrayRef>>;
 }

@@ -1,9 +1,10 @@
 //! Scans of keyed tables.
 //!
 //! The ranges of the primary key or of indexes that are read follow from the conditions (`key_access.rs`). They are
-//! chosen again if a join offers a few keys before the first row is read. Workers take turns to read the next rows as
-//! bytes, in one merge of memory and base. The more expensive work, making arrays and checking conditions, each worker
-//! does on its own. If the key has the rows in the wanted order, a turn lasts until the conditions are checked, so that
+//! chosen again if a join offers a few keys before the first row is read. The rows of a whole table are split into parts
+//! by the pages of the base, and each worker reads a part at a time. Otherwise workers take turns to read the next rows
+//! as bytes, in one merge of memory and base. Making arrays and checking conditions each worker does on its own. If the
+//! key has the rows in the wanted order, a turn lasts until the conditions are checked, so that
 //! reading stops as soon as enough rows are found.
 
 use std::collections::HashSet;
@@ -37,6 +38,10 @@ const ROWS_AT_FIRST: usize = 1 << 5;
 /// With fewer rows than this, one worker is enough.
 const ROWS_OF_ONE_WORKER: f64 = 16_384.0;
 
+/// Rows of a part of a table that one worker reads by itself. More parts than workers share the work evenly.
+const ROWS_OF_PART: f64 = 32_768.0;
+const PARTS_MAX: usize = 64;
+
 /// Up to this number of rows, the caller should read them itself, because starting a worker takes longer.
 const ROWS_OF_NO_WORKER: f64 = 64.0;
 
@@ -62,6 +67,8 @@ pub(crate) struct KeyedScan {
 #[derive(Default)]
 struct Reading {
     is_begun: bool,
+    /// Whether each worker takes ranges from `left` and reads them by itself.
+    is_split: bool,
     /// The ranges that are being read.
     rows: Option<Box<dyn KeyedRows>>,
     /// The ranges that follow, in reverse: the next is the last.
@@ -129,12 +136,23 @@ impl KeyedScan {
         &self.metrics
     }
 
-    /// Reads the next rows. Returns whether there were any.
-    fn take(&self, taken: &mut Taken) -> Result<bool> {
+    /// Reads the next rows. Returns whether there were any. `own` are the ranges that the worker reads by itself.
+    fn take(&self, taken: &mut Taken, own: &mut Option<Box<dyn KeyedRows>>) -> Result<bool> {
         self.request.cancel.check()?;
+        if own.is_some() {
+            return self.take_own(taken, own);
+        }
         let mut reading = self.rows.lock();
         if reading.is_done {
             return Ok(false);
+        }
+        if !std::mem::replace(&mut reading.is_begun, true) {
+            // After an error no worker should read on, so the scan is done.
+            self.begin(&mut reading).inspect_err(|_| reading.is_done = true)?;
+        }
+        if reading.is_split {
+            drop(reading);
+            return self.take_own(taken, own);
         }
         let read = self.read(&mut reading, taken);
         // After an error no worker should read on, so the scan is done.
@@ -143,10 +161,28 @@ impl KeyedScan {
         Ok(!taken.keys.is_empty())
     }
 
-    fn read(&self, reading: &mut Reading, taken: &mut Taken) -> Result<()> {
-        if !std::mem::replace(&mut reading.is_begun, true) {
-            self.begin(reading)?;
+    /// Reads the next rows of the worker's own ranges, or of the next ranges that no worker has taken.
+    fn take_own(&self, taken: &mut Taken, own: &mut Option<Box<dyn KeyedRows>>) -> Result<bool> {
+        let rows_max = self.request.batch_rows.clamp(1, ROWS_AT_ONCE);
+        loop {
+            let rows = match own {
+                Some(rows) => rows,
+                None => {
+                    let Some(ranges) = self.rows.lock().left.pop() else { return Ok(false) };
+                    own.insert(keyed(&*self.source).read_ranges(ranges)?)
+                }
+            };
+            rows.next(rows_max, &mut taken.keys, &mut taken.rows)?;
+            if taken.keys.len() < rows_max {
+                *own = None;
+            }
+            if !taken.keys.is_empty() {
+                return Ok(true);
+            }
         }
+    }
+
+    fn read(&self, reading: &mut Reading, taken: &mut Taken) -> Result<()> {
         // Without conditions every row counts, so more than the limit need not be read.
         let few = if self.filter.is_empty() { reading.rows_left } else { usize::MAX };
         let rows_max = self.request.batch_rows.clamp(1, ROWS_AT_ONCE).min(reading.rows_at_once).min(few);
@@ -187,7 +223,17 @@ impl KeyedScan {
         // Joins have offered a few values by now, which may make another key cheaper.
         let chosen = if offered.is_empty() { None } else { Some(choose(&*self.source, &self.request, &offered)?) };
         let access = chosen.as_ref().unwrap_or(&self.access);
-        reading.left = access.ranges(keyed(&*self.source), def)?;
+        let source = keyed(&*self.source);
+        reading.left = access.ranges(source, def)?;
+        // Workers can read parts of the ranges at the same time if neither the order nor the number of rows matters.
+        let is_partial = access.backward.is_some() || self.request.limit.is_some();
+        if !is_partial && !access.finds_twice() && access.rows >= ROWS_OF_ONE_WORKER {
+            let parts = ((access.rows / ROWS_OF_PART) as usize).clamp(2, PARTS_MAX);
+            let split: Result<Vec<Vec<KeyRanges>>> =
+                std::mem::take(&mut reading.left).into_iter().map(|ranges| source.split(ranges, parts)).collect();
+            reading.left = split?.into_iter().flatten().collect();
+            reading.is_split = reading.left.len() > 1;
+        }
         // Ranges are popped from the end.
         reading.left.reverse();
         reading.seen = access.finds_twice().then(HashSet::new);
@@ -295,11 +341,11 @@ impl BatchSource for KeyedScan {
     }
 
     fn worker(self: Arc<Self>) -> Batches {
-        let (mut taken, mut has_read) = (Taken::default(), false);
+        let (mut taken, mut own, mut has_read) = (Taken::default(), None, false);
         let mut next = move || -> Result<Option<RecordBatch>> {
             // In key order only one worker may read and check at a time, or a later row could be returned first.
             let _turn = self.access.backward.map(|_| self.turn.lock());
-            while self.take(&mut taken)? {
+            while self.take(&mut taken, &mut own)? {
                 if !std::mem::replace(&mut has_read, true) {
                     self.metrics.workers.fetch_add(1, Ordering::Relaxed);
                 }

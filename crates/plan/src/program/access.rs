@@ -31,6 +31,18 @@ pub struct Access {
     pub not_null: bool,
     /// Whether the rows are given in descending order of the key.
     pub backward: bool,
+    /// If set, one row is given for all rows that have the same values in the first columns of the key: the first one
+    /// in the order of the access.
+    pub distinct: Option<DistinctKeys>,
+}
+
+/// The values for which an access gives one row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DistinctKeys {
+    /// Number of columns of the key whose values are compared, at least as many as have given values.
+    pub columns: usize,
+    /// Whether the access gives the number of rows with these values: a BIGINT, after the columns of the table.
+    pub counts: bool,
 }
 
 /// An end of a range of values.
@@ -68,6 +80,7 @@ impl Access {
             prefix: None,
             not_null: false,
             backward: false,
+            distinct: None,
         }
     }
 

@@ -23,6 +23,23 @@ pub struct ReadPlan {
     pub for_update: bool,
     /// How many rows of its lookups the read may visit before it gives up, if it was planned for a small table.
     pub rows_max: Option<u64>,
+    /// Another read with the same result, for values of the parameters with which few rows match.
+    pub few: Option<Box<FewRows>>,
+}
+
+/// A read by a key that answers conditions, in place of one that finds rows in the wanted order and stops early. With
+/// few matching rows, a search in that order takes long and this read is short. The matching rows are counted when the
+/// read runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FewRows {
+    /// The access whose rows are counted.
+    pub counted: Access,
+    /// The number of rows that the statement needs: a BIGINT without columns, or NULL if it needs all.
+    pub needed: Scalar,
+    /// The number of rows of the table.
+    pub table_rows: u64,
+    /// The read for few rows.
+    pub read: ReadPlan,
 }
 
 /// One lookup: a source of rows that are joined with the rows of the lookups before.
@@ -170,13 +187,13 @@ impl ReadPlan {
     /// A read of the rows of one access.
     pub fn of_table(access: Access, filter: Option<Scalar>, output: ReadOutput) -> ReadPlan {
         let lookups = vec![NestedLookup::inner(access, None)];
-        ReadPlan { lookups, filter, output, for_update: false, rows_max: None }
+        ReadPlan { lookups, filter, output, for_update: false, rows_max: None, few: None }
     }
 
     /// A read of one row with these values: `VALUES`.
     pub fn of_values(columns: Vec<Scalar>) -> ReadPlan {
         let output = ReadOutput::Rows(RowOutput::all(columns));
-        ReadPlan { lookups: Vec::new(), filter: None, output, for_update: false, rows_max: None }
+        ReadPlan { lookups: Vec::new(), filter: None, output, for_update: false, rows_max: None, few: None }
     }
 
     /// The types of the columns of its result.
@@ -199,6 +216,16 @@ impl ReadPlan {
             matches!(lookup.source, LookupSource::Recursion(_))
                 || lookup.source.reads().into_iter().any(ReadPlan::is_recursive)
         })
+    }
+}
+
+impl FewRows {
+    /// Whether `rows` matching rows are few. A search that needs `needed` rows visits about `table_rows / rows` rows
+    /// for each of them, so it is longer than a read of all matching rows if `rows * rows` is less than
+    /// `needed * table_rows`. It must also end before it has visited `searched_max` rows.
+    pub fn rows_max(&self, needed: u64, searched_max: u64) -> u64 {
+        let searched = needed as f64 * self.table_rows as f64;
+        searched.sqrt().max(searched / searched_max.max(1) as f64) as u64
     }
 }
 

@@ -157,6 +157,13 @@ impl ProgramWriter<'_> {
         if let Some(rows) = read.rows_max {
             self.line(&format!("Up to {rows} rows"));
         }
+        if let Some(few) = &read.few {
+            let line = format!("With few rows in {}", self.access(&few.counted));
+            let outer = read.lookups.len();
+            let own = self.rows.split_off(self.rows.len() - outer);
+            self.nested(&line, &few.read);
+            self.rows.extend(own);
+        }
     }
 
     fn lookups(&mut self, lookups: &[NestedLookup]) {
@@ -269,9 +276,14 @@ impl ProgramWriter<'_> {
         }
         let table = self.names.table(access.table);
         let backward = if access.backward { " backward" } else { "" };
+        let distinct = access.distinct.map_or_else(String::new, |distinct| {
+            let names: Vec<String> = (0..distinct.columns).map(&column).collect();
+            let counted = if distinct.counts { "counted, " } else { "" };
+            format!(" {counted}one row for each {}", parenthesized(&names))
+        });
         match parts.is_empty() {
-            true => format!("{table} by {key}{backward}"),
-            false => format!("{table} by {key}{backward}: {}", parts.join(", ")),
+            true => format!("{table} by {key}{backward}{distinct}"),
+            false => format!("{table} by {key}{backward}{distinct}: {}", parts.join(", ")),
         }
     }
 

@@ -240,7 +240,8 @@ fn a_lookup_has_the_rows_of_another_read() {
     let of_name = Access { equal: vec![Scalar::column(SqlType::TEXT, 0, 0)], ..by_name(&world) };
     let lookups = vec![first, NestedLookup::inner(of_name, None)];
     let output = ReadOutput::Rows(RowOutput::all(vec![of_row(1, NAMED), of_row(1, PRICE)]));
-    let read = ReadPlan { lookups: lookups.clone(), filter: None, output, for_update: false, rows_max: None };
+    let read =
+        ReadPlan { lookups: lookups.clone(), filter: None, output, for_update: false, rows_max: None, few: None };
     let mut found = world.read(read);
     found.sort();
     assert_eq!(found, ["ant 150", "ant 450", "bee 250", "bee 650"]);
@@ -278,8 +279,14 @@ fn a_read_without_lookups_is_one_row() {
         let columns = vec![int(7), Scalar::parameter(SqlType::TEXT, 0)];
         ReadOutput::Rows(RowOutput { columns, order: vec![], skip: None, limit: limit.map(big) })
     };
-    let read =
-        |limit| ReadPlan { lookups: vec![], filter: None, output: output(limit), for_update: false, rows_max: None };
+    let read = |limit| ReadPlan {
+        lookups: vec![],
+        filter: None,
+        output: output(limit),
+        for_update: false,
+        rows_max: None,
+        few: None,
+    };
     let run = |limit| {
         let value = [rowmill_storage::keyed::ValueRef::Text("x")];
         world.read_with(read(limit), &[SqlType::TEXT], &value).expect("rows")

@@ -7,6 +7,7 @@ use rowmill_plan::function::Volatility;
 use rowmill_plan::logical::{LogicalJoinKind, SetOperationKind};
 use rowmill_plan::{ColumnId, Logical};
 
+use super::anti_join::filter_to_anti_join;
 use super::column_set::ColumnSet;
 use super::context::RewriteContext;
 use super::unique::matches_at_most_once;
@@ -88,6 +89,8 @@ impl SharedReads {
 }
 
 fn prune(plan: &mut Logical, read: &ColumnSet, shared: &mut SharedReads, context: &RewriteContext<'_>) {
+    // Only here we know which columns are read above a filter.
+    filter_to_anti_join(plan, read, context);
     match plan {
         Logical::Map { exprs, input } => {
             exprs.retain(|(id, expr)| read.contains(*id) || expr.volatility() == Volatility::Volatile);

@@ -36,7 +36,7 @@ const WAYS_MAX: usize = 16;
 const COMPARED_COST: f64 = 0.1;
 
 /// Rows that a search for a few matching rows may visit. With more, another way of reading should be faster.
-const SEARCHED_ROWS: u64 = 50_000;
+pub(super) const SEARCHED_ROWS: u64 = 50_000;
 
 /// The requirements of a stage on its first lookup.
 #[derive(Clone, Copy, Debug, Default)]
@@ -377,7 +377,7 @@ impl<'p> ProgramBuilder<'p> {
         Some(lookups)
     }
 
-    fn add_columns(&self, scan: &LogicalScan, row: usize, scope: &mut Scope) {
+    pub(super) fn add_columns(&self, scan: &LogicalScan, row: usize, scope: &mut Scope) {
         let def = self.tables[scan.table].table();
         for (id, column) in &scan.columns {
             scope.add(id.0, def.columns[*column].kind.clone(), row, *column);
@@ -512,7 +512,7 @@ impl<'p> ProgramBuilder<'p> {
         let column = |(_, column): &(ColumnId, usize)| Scalar::column(def.columns[*column].kind.clone(), row, *column);
         let output = ReadOutput::Rows(RowOutput { limit, ..RowOutput::all(scan.columns.iter().map(column).collect()) });
         let lookups = vec![NestedLookup::inner(key.access, condition)];
-        Some((ReadPlan { lookups, filter: None, output, for_update: false, rows_max: None }, key.rows, cost))
+        Some((ReadPlan { lookups, filter: None, output, for_update: false, rows_max: None, few: None }, key.rows, cost))
     }
 
     /// Plans a read for a condition such as `a = 1 OR b = 2`, where each part has its own key. Returns the reads and
@@ -678,7 +678,7 @@ impl RelationStep<'_> {
 
 impl KeyChoice {
     /// Whether the key gives the rows in this order. If so, returns whether the key must be read backward.
-    fn gives(&self, order: &[LogicalSortKey], own: &OwnColumns<'_>) -> Option<bool> {
+    pub(super) fn gives(&self, order: &[LogicalSortKey], own: &OwnColumns<'_>) -> Option<bool> {
         if order.is_empty() {
             return Some(false);
         }

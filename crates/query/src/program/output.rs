@@ -3,8 +3,8 @@
 use rowmill_base::SqlType;
 use rowmill_plan::logical::{AggregateCall, LogicalSortKey};
 use rowmill_plan::program::{
-    ArithmeticOp, GroupOutput, OutputOrder, ReadOutput, ReadPlan, RowAggregate, RowFunction, RowOutput, Scalar,
-    ScalarOp, ScalarValue,
+    ArithmeticOp, GroupOutput, LookupKind, LookupSource, NestedLookup, OutputOrder, ReadOutput, ReadPlan, RowAggregate,
+    RowFunction, RowOutput, Scalar, ScalarOp, ScalarValue,
 };
 use rowmill_plan::{AggregateRole, ColumnId, CompareOp, ExprOp, ScalarExpr};
 
@@ -13,6 +13,13 @@ use super::relation::{JoinedSources, RelationSource};
 use super::scalar::Scope;
 use super::stage::{Grouping, Stage};
 use super::{ProgramBuilder, READS_MAX};
+
+/// The cost from which on a statement should run in the engine, which has several threads. The unit is a row that is
+/// read in order, about 50 ns.
+const ENGINE_COST: f64 = 100_000.0;
+
+/// Aggregates at most that are each computed by a read of their own.
+const ENDS_MAX: usize = 8;
 
 /// The number of groups per row that we assume.
 const GROUP_SHARE: f64 = 0.1;
@@ -27,6 +34,11 @@ pub(super) struct StageRead {
 }
 
 impl StageRead {
+    /// A read without a limit.
+    pub(super) fn of_all(read: ReadPlan, rows: f64, cost: f64) -> StageRead {
+        StageRead { read, rows, cost, all: (rows, cost) }
+    }
+
     /// The cost if there are `matches` rows without the limit. A read that stops at its limit visits the fewer rows the
     /// more of them match.
     fn cost_among(&self, matches: f64) -> f64 {
@@ -72,6 +84,24 @@ impl<'p> ProgramBuilder<'p> {
 
     fn read_in_order(&self, stage: &Stage<'p>, outer: &Scope, first_row: usize, ids: &[ColumnId]) -> Option<StageRead> {
         let Some(grouping) = &stage.grouping else { return self.read_rows(stage, outer, first_row, ids) };
+        let plain = self.read_groups(stage, grouping, outer, first_row, ids);
+        let by_key = self.read_distinct(stage, outer, first_row, ids);
+        let by_ends = self.read_ends(stage, grouping, outer, first_row, ids);
+        [by_key, by_ends].into_iter().flatten().fold(plain, |best, other| {
+            let is_cheaper = other.cost < best.as_ref().map_or(ENGINE_COST, |best| best.cost);
+            if is_cheaper { Some(other) } else { best }
+        })
+    }
+
+    /// Groups all rows.
+    fn read_groups(
+        &self,
+        stage: &Stage<'p>,
+        grouping: &Grouping<'p>,
+        outer: &Scope,
+        first_row: usize,
+        ids: &[ColumnId],
+    ) -> Option<StageRead> {
         let mut relation = stage.relation.clone();
         let known = relation.known(outer);
         // MIN and MAX over all rows can stop at the first value if a key gives the order.
@@ -128,8 +158,46 @@ impl<'p> ProgramBuilder<'p> {
             output: ReadOutput::Groups(groups),
             for_update: false,
             rows_max,
+            few: None,
         };
         Some(StageRead { read, rows, cost, all: (rows, lookups.cost) })
+    }
+
+    /// Minima, maxima and counts of all rows, each by a read of its own that needs few rows.
+    fn read_ends(
+        &self,
+        stage: &Stage<'p>,
+        grouping: &Grouping<'p>,
+        outer: &Scope,
+        first_row: usize,
+        ids: &[ColumnId],
+    ) -> Option<StageRead> {
+        let aggregates = grouping.aggregates;
+        if !grouping.keys.is_empty() || !(2..=ENDS_MAX).contains(&aggregates.len()) {
+            return None;
+        }
+        let (mut scope, mut lookups, mut cost) = (outer.clone(), Vec::with_capacity(aggregates.len()), 0.0);
+        for (at, (id, _)) in aggregates.iter().enumerate() {
+            let own = Grouping { keys: Vec::new(), aggregates: &aggregates[at..=at] };
+            let row = first_row + at;
+            let read = self.read_groups(&stage.of_grouping(own.clone()), &own, outer, row, &[*id])?;
+            let is_short = match &read.read.output {
+                ReadOutput::Groups(groups) => groups.ends_at_value || own.counts_rows(),
+                ReadOutput::Rows(_) => false,
+            };
+            if !is_short {
+                return None;
+            }
+            scope.add(id.0, read.read.output().pop()?, row, 0);
+            cost += read.cost;
+            let source = LookupSource::Reads(vec![read.read]);
+            lookups.push(NestedLookup { kind: LookupKind::Inner, source, condition: None, compared: None });
+        }
+        let having = stage.having.iter().map(|condition| self.scalar(condition, &scope)).collect::<Option<Vec<_>>>()?;
+        let (rows, _) = self.rows(stage, &scope, ids, true)?;
+        let (filter, output) = (Scalar::all_of(having), ReadOutput::Rows(rows));
+        let read = ReadPlan { lookups, filter, output, for_update: false, rows_max: None, few: None };
+        Some(StageRead::of_all(read, 1.0, cost))
     }
 
     fn read_rows(&self, stage: &Stage<'p>, outer: &Scope, first_row: usize, ids: &[ColumnId]) -> Option<StageRead> {
@@ -145,12 +213,13 @@ impl<'p> ProgramBuilder<'p> {
         let rows = limit.map_or(rows, |limit| rows.min(limit));
         let cost = if is_ordered { limit.map_or(cost, |limit| cost.min(limit * SOUGHT_COST)) } else { cost };
         let output = ReadOutput::Rows(output);
-        let read = ReadPlan { lookups, filter, output, for_update: false, rows_max };
-        Some(StageRead { read, rows, cost, all })
+        let read = ReadPlan { lookups, filter, output, for_update: false, rows_max, few: None };
+        let both = self.with_few_rows(stage, (&order, is_ordered), outer, first_row, ids, read.clone());
+        Some(StageRead { read: both.unwrap_or(read), rows, cost, all })
     }
 
     /// The output of a stage over rows whose columns are in `scope`, and its limit, if it is known.
-    fn rows(
+    pub(super) fn rows(
         &self,
         stage: &Stage<'p>,
         scope: &Scope,
@@ -176,7 +245,7 @@ impl<'p> ProgramBuilder<'p> {
         Some((RowOutput { columns, order, skip, limit }, known))
     }
 
-    fn scalar(&self, expr: &ScalarExpr, scope: &Scope) -> Option<Scalar> {
+    pub(super) fn scalar(&self, expr: &ScalarExpr, scope: &Scope) -> Option<Scalar> {
         scope.scalar(&self.definitions.resolve(expr, &|id| scope.has(id)))
     }
 
@@ -210,7 +279,7 @@ impl Grouping<'_> {
 }
 
 /// Whether an aggregate is `count(*)`, or the count of a constant.
-fn counts_rows(call: &AggregateCall) -> bool {
+pub(super) fn counts_rows(call: &AggregateCall) -> bool {
     let is_value = |argument: &ScalarExpr| argument.as_constant().is_some_and(|value| !value.is_null());
     call.function.is_count() && !call.distinct && call.arguments.iter().all(is_value)
 }
@@ -262,7 +331,7 @@ pub(super) fn row_aggregate(
 
 impl Stage<'_> {
     /// The number of rows that are given, plus the rows skipped before them. Returns `None` if all rows are read.
-    fn cut(&self) -> Option<Scalar> {
+    pub(super) fn cut(&self) -> Option<Scalar> {
         // The lookup must read the skipped rows as well.
         let limit = row_number(self.limit.as_ref()?)?;
         let Some(skip) = &self.skip else { return Some(limit) };

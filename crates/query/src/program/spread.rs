@@ -15,7 +15,7 @@ pub(super) struct TableFacts {
     pub(super) rows: f64,
     /// For each column, the average share of rows that have one of its values.
     by_column: Vec<Option<f64>>,
-    was_analyzed: bool,
+    pub(super) was_analyzed: bool,
 }
 
 impl TableFacts {

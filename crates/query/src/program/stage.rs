@@ -135,6 +135,11 @@ impl<'p> Stage<'p> {
         }
     }
 
+    /// The rows of this stage in another grouping, and no more.
+    pub(super) fn of_grouping(&self, grouping: Grouping<'p>) -> Stage<'p> {
+        Stage { grouping: Some(grouping), ..Stage::on(self.relation.clone()) }
+    }
+
     /// A stage that reads the rows of a nested plan.
     fn over(plan: &'p Logical) -> Stage<'p> {
         Stage::on(JoinedSources::of_source(RelationSource::Plan(plan)))

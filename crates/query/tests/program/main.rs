@@ -135,8 +135,8 @@ fn rows_that_change_are_found_by_keys() {
     check(
         "SELECT 'gone' FROM orders WHERE user_id IN (SELECT id FROM users WHERE name = 'Ada')",
         Some(
-            "Update rows of lookup 1\nRead rows of\n  Read users by index by_name: name = 'Ada'\n  Group by 0.id\n  \
-             Give 0.0\nRead orders by index by_user_id,created: user_id = 0.0\nSet id = 'gone'\n",
+            "Update rows of lookup 1\nRead rows of\n  Read users by index by_name one row for each (name, id): \
+             name = 'Ada'\n  Give 0.id\nRead orders by index by_user_id,created: user_id = 0.0\nSet id = 'gone'\n",
         ),
     );
     check("SELECT 1 FROM users WHERE city = 'Rome'", None);

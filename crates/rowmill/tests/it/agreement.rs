@@ -327,6 +327,52 @@ const QUERIES: &[(&str, &[&str])] = &[
          ORDER BY created, id LIMIT 5",
         &["i150", "i1", "n"],
     ),
+    // One row for each group, by a key that has its columns first.
+    ("SELECT DISTINCT age FROM users", &[""]),
+    ("SELECT age, count(*) FROM users GROUP BY age ORDER BY age DESC LIMIT 5 OFFSET 1", &[""]),
+    ("SELECT age, count(*) FROM users WHERE age > $1 GROUP BY age ORDER BY age NULLS FIRST", &["i10", "f20.5", "n"]),
+    ("SELECT status, count(*) FROM orders GROUP BY status HAVING count(*) > $1 ORDER BY 2 DESC, 1", &["i5", "i400"]),
+    ("SELECT status, min(id), count(*) FROM orders WHERE status IN ($1, $2) GROUP BY status", &["tpaid topen", "n tx"]),
+    ("SELECT status, max(id) FROM orders WHERE status >= $1 GROUP BY status ORDER BY status", &["tp", "tz"]),
+    ("SELECT user_id, max(created) FROM orders GROUP BY user_id ORDER BY user_id LIMIT 9", &[""]),
+    ("SELECT user_id, min(created), max(created) FROM orders WHERE user_id < $1 GROUP BY user_id", &["i30", "n"]),
+    ("SELECT user_id, count(*) FROM orders WHERE user_id = $1 GROUP BY user_id", &["i7", "i9999", "n"]),
+    (
+        "SELECT user_id, count(*) FROM orders WHERE user_id = $1 AND created > $2 GROUP BY user_id",
+        &["i7 t2024-02-01T00:30:00", "i7 t2025-01-01T00:00:00"],
+    ),
+    ("SELECT order_id, count(*), max(line) FROM lines WHERE order_id > $1 GROUP BY order_id", &["i390", "i400"]),
+    ("SELECT forum, max(created) FROM posts GROUP BY forum ORDER BY forum DESC", &[""]),
+    ("SELECT forum, min(created) FROM posts GROUP BY forum", &[""]),
+    ("SELECT forum, created, count(*) FROM posts WHERE forum < $1 GROUP BY forum, created", &["i2"]),
+    ("SELECT score, count(*) FROM users GROUP BY score ORDER BY score DESC NULLS LAST LIMIT 3", &[""]),
+    ("SELECT count(DISTINCT age), count(DISTINCT age) + 1 FROM users WHERE age < $1", &["i20", "n"]),
+    ("SELECT count(DISTINCT status) FROM orders", &[""]),
+    ("SELECT count(DISTINCT user_id) FROM orders HAVING count(DISTINCT user_id) > $1", &["i5", "i5000"]),
+    ("SELECT max(user_id), min(user_id), count(*) FROM orders WHERE user_id > $1", &["i5", "i5000"]),
+    ("SELECT max(created), min(created) FROM orders WHERE user_id = $1", &["i7", "i5000", "n"]),
+    (
+        "SELECT o.id FROM orders o WHERE o.user_id IN ($1, $2) AND o.created = (SELECT max(x.created) FROM orders x \
+         WHERE x.user_id = o.user_id)",
+        &["i7 i14", "i7 n"],
+    ),
+    ("SELECT id FROM users WHERE age IN (SELECT DISTINCT age FROM users WHERE age > $1) AND id < 100", &["i50"]),
+    // The order and the conditions have different keys.
+    (
+        "SELECT id, created FROM users WHERE age IN ($1, $2) ORDER BY created DESC, id LIMIT $3 OFFSET $4",
+        &["i5 i9 i3 i1", "i5 n i3 i0", "i70 i71 i3 i0", "i5 i9 n n"],
+    ),
+    (
+        "SELECT id, total FROM orders WHERE status = $1 AND total > $2 ORDER BY user_id, created, id LIMIT 7",
+        &["tpaid i10", "tgone i1"],
+    ),
+    ("SELECT id FROM users WHERE name = $1 ORDER BY score DESC NULLS LAST, id LIMIT 4", &["tAda", "tname7", "tnone"]),
+    ("SELECT id FROM users WHERE name LIKE $1 ORDER BY created, id LIMIT 4 OFFSET 2", &["tname1%", "tA%", "t%"]),
+    (
+        "SELECT id FROM users u WHERE id < 40 AND (SELECT o.id FROM orders o WHERE o.status = u.name ORDER BY o.user_id \
+      LIMIT 1) IS NULL",
+        &[""],
+    ),
     // Windows.
     (
         "SELECT id, sum(total) OVER (ORDER BY created), count(*) OVER (), avg(total) OVER (ORDER BY created, id ROWS \

@@ -239,6 +239,9 @@ fn a_large_tree_is_searched_in_any_order(base: &dyn OrderedBase) {
         if limit > 0 && wanted.len() == limit {
             assert_eq!(&last, wanted[limit - 1].0, "{i}");
         }
+        let keys = read.split_keys(&start, &end, limit).unwrap();
+        assert!(keys.len() < limit.max(1) && keys.is_sorted_by(|one, next| one < next), "{i}: {keys:?}");
+        assert!(keys.iter().all(|key| *key > start && (end.is_empty() || *key < end)), "{i}: {keys:?}");
     }
 }
 

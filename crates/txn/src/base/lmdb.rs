@@ -650,6 +650,13 @@ impl BaseRead for LmdbRead {
         }
     }
 
+    fn split_keys(&self, start: &[u8], end: &[u8], parts: usize) -> Result<Vec<Vec<u8>>> {
+        match has_keys(start, end)? {
+            true => self.tree.split_keys(start, end, parts),
+            false => Ok(Vec::new()),
+        }
+    }
+
     fn commit_id(&self) -> Result<CommitId> {
         Ok(CommitId(self.number(LAST_COMMIT_KEY)?.map_or(0, u64::from_le_bytes)))
     }

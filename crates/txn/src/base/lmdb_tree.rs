@@ -110,6 +110,9 @@ pub(super) struct TreeReader {
 /// The number of paths that a reader keeps.
 const PATHS: usize = 8;
 
+/// Keys of branches at least for each part into which a range is split, so that the parts have similar sizes.
+const SPLIT_KEYS_PER_PART: usize = 4;
+
 /// The place of the byte that selects a path: in the keys of keyed tables, the last byte of the index's id.
 const PATH_BYTE: usize = 4;
 
@@ -376,6 +379,36 @@ impl TreeReader {
             }
             Ok(passed)
         })
+    }
+
+    /// Keys that split a range into about `parts` parts with similar numbers of leaves, ascending. They are inside of
+    /// the range, and none of them is its start.
+    pub(super) fn split_keys(&self, start: &[u8], end: &[u8], parts: usize) -> Result<Vec<Vec<u8>>> {
+        let is_below_end = |key: &[u8]| end.is_empty() || key < end;
+        let (mut keys, mut pages, mut level) = (Vec::new(), vec![self.root.page], 0);
+        // Go down until the branches of a level have enough keys. The first key of a branch is not kept, but a branch
+        // above has it, so the keys of all levels together separate the children.
+        while self.root.page != NO_PAGE && !self.is_leaf(level) && keys.len() < SPLIT_KEYS_PER_PART * parts {
+            let mut below = Vec::new();
+            for number in pages.drain(..) {
+                let page = self.page(number, level)?;
+                for node in 0..page.nodes {
+                    let key = if node == 0 { &[][..] } else { page.key(node)? };
+                    let is_last = node + 1 == page.nodes;
+                    if is_below_end(key) && (is_last || page.key(node + 1)? > start) {
+                        below.push(page.child(node)?);
+                    }
+                    if key > start && is_below_end(key) {
+                        keys.push(key.to_vec());
+                    }
+                }
+            }
+            (pages, level) = (below, level + 1);
+        }
+        keys.sort_unstable();
+        keys.dedup();
+        let wanted = parts.saturating_sub(1).min(keys.len());
+        Ok((1..=wanted).map(|part| keys[part * keys.len() / (wanted + 1)].clone()).collect())
     }
 
     /// Goes to the first entry of a range, or with `backward` to the last one. If the range has no entry, the path may

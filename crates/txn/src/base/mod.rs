@@ -252,6 +252,13 @@ pub trait BaseRead: Send {
         Ok(passed)
     }
 
+    /// Keys that split a range into about `parts` parts with similar numbers of keys, ascending. They are greater than
+    /// `start` and less than `end`, if it is not empty. Empty if the base cannot tell without reading the range.
+    fn split_keys(&self, start: &[u8], end: &[u8], parts: usize) -> Result<Vec<Vec<u8>>> {
+        let _ = (start, end, parts);
+        Ok(Vec::new())
+    }
+
     /// The id of the last write that this state includes.
     fn commit_id(&self) -> Result<CommitId>;
 }

@@ -63,9 +63,12 @@ impl RowBatch {
     /// Replaces the content by the next keys of `scan`, at most `keys_max`. Fewer mean that the range is at its end.
     pub(crate) fn fill(&mut self, scan: &mut RangeScan, reader: &KeyedReader<'_>, keys_max: usize) -> Result<()> {
         self.clear();
-        while self.len() < keys_max
-            && let Some((key, row)) = scan.next(reader)?
-        {
+        while self.len() < keys_max {
+            // If only the base has keys left, its rows need no copy in between.
+            if scan.append_base(reader, keys_max - self.len(), self)? > 0 {
+                continue;
+            }
+            let Some((key, row)) = scan.next(reader)? else { break };
             self.push(key, row);
         }
         Ok(())

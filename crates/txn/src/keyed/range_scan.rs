@@ -8,6 +8,7 @@
 use rowmill_base::{CommitId, Result};
 use rowmill_storage::keyed::KeyRange;
 
+use super::cursor::RowBatch;
 use super::dead_ranges::DEAD_KEYS_MIN;
 use super::read_set::NotedRange;
 use super::reader::KeyedReader;
@@ -206,15 +207,48 @@ impl RangeScan {
         }
     }
 
+    /// Appends the next rows to `out`, at most `rows_max`, if only the base has keys left, the batch of the base is used
+    /// up, and reads are not recorded. Returns how many rows it appended. 0 says nothing about further rows.
+    pub(super) fn append_base(
+        &mut self,
+        reader: &KeyedReader<'_>,
+        rows_max: usize,
+        out: &mut RowBatch,
+    ) -> Result<usize> {
+        let (whole, backward, base) = (&self.whole, self.backward, &mut self.feeds[BASE]);
+        if !self.is_of_base || base.at + usize::from(base.is_given) < base.batch.len() {
+            return Ok(0);
+        }
+        (base.at, base.is_given) = (base.batch.len(), false);
+        base.leave_batch(whole, backward);
+        if base.is_done || rows_max == 0 {
+            return Ok(0);
+        }
+        let before = out.len();
+        let (start, end) = base.rest.of(whole, backward);
+        reader.base().read((), |tree| {
+            tree.range(start, end, backward, &mut |key, row| {
+                out.push(key, row);
+                Ok(out.len() - before < rows_max)
+            })
+        })?;
+        let appended = out.len() - before;
+        base.is_done = appended < rows_max;
+        if !base.is_done {
+            base.rest.go_past(out.keys().get(out.len() - 1), backward);
+            base.is_done = base.rest.is_empty(whole, backward);
+        }
+        Ok(appended)
+    }
+
     /// Skips the next rows, at most `rows_max`, as if the caller had asked for each, and returns how many it skipped.
     /// This may be fewer than `rows_max` although more rows follow, but 0 only at the end of the range.
     pub fn pass(&mut self, reader: &KeyedReader<'_>, rows_max: usize) -> Result<usize> {
         if rows_max == 0 {
             return Ok(0);
         }
-        // If other feeds have keys, or reads are recorded, we look at each key.
         if !self.is_of_base && !self.begin_in_base(reader) {
-            return Ok(usize::from(self.next_of_all(reader)?));
+            return self.pass_between(reader, rows_max);
         }
         let (whole, backward) = (&self.whole, self.backward);
         let base = &mut self.feeds[BASE];
@@ -241,6 +275,68 @@ impl RangeScan {
             base.rest.go_past(&last, backward);
             base.is_done = base.rest.is_empty(whole, backward);
         }
+        Ok(passed)
+    }
+
+    /// Skips rows like [`pass`](Self::pass) if other feeds than the base have keys. The rows of the base before the
+    /// next key of those feeds are skipped in the tree.
+    fn pass_between(&mut self, reader: &KeyedReader<'_>, rows_max: usize) -> Result<usize> {
+        // Under SERIALIZABLE each key is recorded, so we must look at each.
+        if reader.reads().is_some() {
+            return Ok(usize::from(self.next_of_all(reader)?));
+        }
+        self.pass_given();
+        self.fill_recent(reader);
+        let passed = self.pass_base(reader, rows_max)?;
+        if passed == 0 {
+            return Ok(usize::from(self.next_of_all(reader)?));
+        }
+        // The base has a live key before the first key of the versions.
+        self.dead.is_over = true;
+        Ok(passed)
+    }
+
+    /// Skips rows of the base that come before the next key of the other feeds, at most `rows_max`, and returns how
+    /// many it skipped.
+    fn pass_base(&mut self, reader: &KeyedReader<'_>, rows_max: usize) -> Result<usize> {
+        let (whole, backward) = (&self.whole, self.backward);
+        let (recent, base) = self.feeds.split_at_mut(BASE);
+        let (recent, base) = (recent.iter().filter_map(Feed::key), &mut base[0]);
+        let next = if backward { recent.max() } else { recent.min() };
+        base.leave_batch(whole, backward);
+        if base.at < base.batch.len() {
+            let is_before = |key: &[u8]| next.is_none_or(|next| if backward { key > next } else { key < next });
+            let left = (base.at..base.batch.len()).take(rows_max);
+            let passed = left.take_while(|at| is_before(base.batch.get(*at).0)).count();
+            base.at += passed;
+            return Ok(passed);
+        }
+        // The scan comes back to the base after each key of the other feeds, so its batches must stay small.
+        base.keys_at_once = 1;
+        let (start, end) = base.rest.of(whole, backward);
+        let mut after = Vec::new();
+        let (start, end) = match next {
+            Some(next) if backward => {
+                go_past(next, false, &mut after);
+                (start.max(&after[..]), end)
+            }
+            Some(next) => (start, if end.is_empty() { next } else { end.min(next) }),
+            None => (start, end),
+        };
+        if base.is_done || !end.is_empty() && start >= end {
+            return Ok(0);
+        }
+        let mut last = Vec::new();
+        let passed = reader.base().read(0, |tree| tree.pass(start, end, backward, rows_max, &mut last))?;
+        if passed == rows_max {
+            base.rest.go_past(&last, backward);
+        } else {
+            // All rows up to the next key of the other feeds were skipped.
+            let edge = if backward { start } else { end }.to_vec();
+            base.rest = RestOfRange { bound: edge, is_set: true };
+        }
+        // Without an edge, the range had no upper end and was skipped as a whole.
+        base.is_done = base.rest.bound.is_empty() || base.rest.is_empty(whole, backward);
         Ok(passed)
     }
 

@@ -123,6 +123,24 @@ impl KeyedSource for KeyedTable {
         })
     }
 
+    fn split(&self, ranges: KeyRanges, parts: usize) -> Result<Vec<KeyRanges>> {
+        // A stored entry of an index can be shortened, so it is no bound of a range of complete entries.
+        if ranges.index.is_some() || ranges.are_points || parts < 2 {
+            return Ok(vec![ranges]);
+        }
+        let (reader, order) = (self.view.reader(), ranges.order);
+        let mut split = Vec::with_capacity(ranges.ranges.len());
+        for KeyRange { mut start, end } in ranges.ranges {
+            let keys = reader.base().read(Vec::new(), |base| base.split_keys(&start, &end, parts))?;
+            for key in keys {
+                split.push(KeyRange { start: std::mem::replace(&mut start, key.clone()), end: key });
+            }
+            split.push(KeyRange { start, end });
+        }
+        let part = |range| KeyRanges { index: None, ranges: vec![range], are_points: false, order };
+        Ok(split.into_iter().map(part).collect())
+    }
+
     fn decode(&self, keys: &ByteRows, rows: &ByteRows, columns: &[usize]) -> Result<Vec<ArrayRef>> {
         self.codec()?.decode(keys, rows, columns)
     }

@@ -564,6 +564,38 @@ fn numbers(transaction: &Transaction, table: TableId, first: i64, rows_max: usiz
     numbers
 }
 
+/// The numbers that a transaction sees after `skipped` others, in the order of the scan, the first few of them.
+fn numbers_after(
+    transaction: &Transaction,
+    table: TableId,
+    skipped: usize,
+    backward: bool,
+    rows_max: usize,
+) -> Vec<i64> {
+    let codec = transaction.keyed_codec(table).expect("a codec");
+    let all = KeyRange::of_prefix(codec.keys(None).expect("its keys").0);
+    let (mut scan, reader) = (RangeScan::default(), transaction.reader());
+    scan.start(&all.start, &all.end, backward, rows_max);
+    let mut left = skipped;
+    while left > 0 {
+        let passed = scan.pass(&reader, left).expect("skipped");
+        assert!(passed <= left, "{passed} rows were skipped instead of {left}");
+        if passed == 0 {
+            break;
+        }
+        left -= passed;
+    }
+    let mut numbers = Vec::new();
+    while numbers.len() < rows_max
+        && let Some((key, row)) = scan.next(&reader).expect("read")
+    {
+        let mut scratch = Vec::new();
+        let Ok(ValueRef::Int(number)) = codec.column(key, row, 0, &mut scratch) else { panic!("a number") };
+        numbers.push(number);
+    }
+    numbers
+}
+
 /// A table that is used as a queue: rows are deleted at the front, and some come back, while older snapshots look on.
 #[test]
 fn scans_begin_behind_deleted_keys_and_miss_nothing() {
@@ -614,6 +646,13 @@ fn scans_begin_behind_deleted_keys_and_miss_nothing() {
                 held.remove(random.random_range(0..held.len()));
             }
             let now = engine.begin().expect("a transaction");
+            let skipped = random.random_range(0..=known.len() + 1);
+            for (transaction, known) in held.iter().map(|(then, known)| (then, known)).chain([(&now, &known)]) {
+                let forward: Vec<i64> = known.iter().skip(skipped).take(3).copied().collect();
+                let backward: Vec<i64> = known.iter().rev().skip(skipped).take(3).copied().collect();
+                assert_eq!(numbers_after(transaction, table, skipped, false, 3), forward, "after {skipped} rows");
+                assert_eq!(numbers_after(transaction, table, skipped, true, 3), backward, "after {skipped} rows");
+            }
             for first in [0, random.random_range(0..=next.max(1))] {
                 assert_eq!(numbers(&now, table, first, 3), seen(&known, first));
                 held.iter().for_each(|(then, known)| assert_eq!(numbers(then, table, first, 3), seen(known, first)));

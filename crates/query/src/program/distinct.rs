@@ -1,0 +1,261 @@
+//! Groups by the first columns of a key: the key is read with one row for each group.
+//!
+//! ```text
+//! GROUP BY country, min(created), count(*)   by the index (country, created): its first entry of each country
+//! GROUP BY user_id, max(created)             by (user_id, created) backward
+//! count(DISTINCT country)                    over one entry of each country
+//! ```
+//!
+//! All conditions must be answered by the key or concern its grouped columns. The aggregates must be counts of rows, or
+//! the minimum or maximum of the next column of the key.
+
+use rowmill_base::SqlType;
+use rowmill_plan::logical::{AggregateCall, LogicalScan, LogicalSortKey};
+use rowmill_plan::program::{DistinctKeys, GroupOutput, NestedLookup, ReadOutput, ReadPlan, Scalar};
+use rowmill_plan::{AggregateRole, ColumnId, ScalarExpr};
+
+use super::ProgramBuilder;
+use super::access::{KeyChoice, choices};
+use super::key_condition::OwnColumns;
+use super::output::{StageRead, counts_rows, row_aggregate};
+use super::relation::RelationSource;
+use super::scalar::Scope;
+use super::spread::TableFacts;
+use super::stage::{Grouping, Stage};
+
+/// The cost of seeking the next group after many rows of one. The unit is an entry that is read in order.
+const SEEK_COST: f64 = 40.0;
+
+/// A read visits at least this number of groups before it gives up, and `GROWTH` times the estimated number.
+const GROUPS_MIN: f64 = 1_000.0;
+const GROWTH: f64 = 4.0;
+
+/// The values that a read with one row per group gives.
+struct GroupValues {
+    /// The grouped columns, by their positions in the table.
+    keys: Vec<usize>,
+    /// Whether the rows of a group are counted.
+    counts: bool,
+    /// The column whose least value, or with `true` greatest value, is wanted.
+    extreme: Option<(usize, bool)>,
+}
+
+/// A key that is read with one row per group.
+struct GroupedKey {
+    choice: KeyChoice,
+    /// Number of columns of the key that form a group.
+    columns: usize,
+    groups: f64,
+    cost: f64,
+}
+
+impl<'p> ProgramBuilder<'p> {
+    /// The read of a stage whose groups are found by a key, if there is such a key.
+    pub(super) fn read_distinct(
+        &self,
+        stage: &Stage<'p>,
+        outer: &Scope,
+        first_row: usize,
+        ids: &[ColumnId],
+    ) -> Option<StageRead> {
+        let (grouping, scan) = (stage.grouping.as_ref()?, stage.only_scan()?);
+        let known = |id: usize| scan.columns.iter().any(|(own, _)| own.0 == id) || outer.has(id);
+        let resolved = |expr: &ScalarExpr| self.definitions.resolve(expr, &known);
+        let column = |expr: &ScalarExpr| {
+            let id = resolved(expr).as_column()?;
+            scan.columns.iter().find(|(own, _)| own.0 == id).map(|(_, column)| *column)
+        };
+        let distinct_value = grouping.distinct_value();
+        let mut values = GroupValues { keys: Vec::new(), counts: false, extreme: None };
+        let keys = grouping.keys.iter().map(|(_, key)| key).chain(distinct_value);
+        values.keys = keys.map(column).collect::<Option<_>>()?;
+        if values.keys.is_empty() {
+            return None;
+        }
+        if distinct_value.is_none() {
+            grouping.aggregates.iter().try_for_each(|(_, call)| values.add(call, &column))?;
+        }
+        let conditions = scan.conditions.iter().chain(&stage.relation.conditions);
+        let conditions: Vec<ScalarExpr> = conditions.map(resolved).collect();
+        let order = stage.order.iter().map(|key| grouping.order_of_rows(key, &resolved)).collect::<Option<Vec<_>>>();
+        let key = self.grouped_key(scan, &conditions, &values, order.as_deref().unwrap_or_default(), outer)?;
+        let source = &*self.tables[scan.table];
+        let own = OwnColumns { def: source.table(), columns: &scan.columns, known: outer };
+        let backward = order.as_deref().and_then(|order| key.choice.gives(order, &own));
+        let is_ordered = distinct_value.is_none() && backward == Some(key.choice.access.backward);
+
+        // With many groups of a whole table, the engine is faster.
+        let rows_max = (!key.choice.narrows()).then_some((key.groups * GROWTH).max(GROUPS_MIN) as u64);
+        let mut access = key.choice.access;
+        access.distinct = Some(DistinctKeys { columns: key.columns, counts: values.counts });
+        let mut scope = outer.clone();
+        self.add_columns(scan, first_row, &mut scope);
+        let others = conditions.iter().enumerate().filter(|(at, _)| !key.choice.answered.contains(at));
+        let condition = Scalar::all_of(scope.scalars(others.map(|(_, expr)| expr))?);
+        let lookups = vec![NestedLookup::inner(access, condition)];
+        if distinct_value.is_some() {
+            let aggregates = grouping.aggregates.iter().map(|(_, call)| row_aggregate(call, &scope, &resolved));
+            let aggregates = aggregates.collect::<Option<Vec<_>>>()?;
+            let mut of_group = Scope::default();
+            for (at, ((id, _), aggregate)) in grouping.aggregates.iter().zip(&aggregates).enumerate() {
+                of_group.add(id.0, aggregate.kind()?, 0, at);
+            }
+            let filter = self.conditions(&stage.having, &of_group)?;
+            let (rows, _) = self.rows(stage, &of_group, ids, false)?;
+            let groups = GroupOutput { keys: Vec::new(), aggregates, ends_at_value: false, filter, rows };
+            let output = ReadOutput::Groups(groups);
+            let read = ReadPlan { lookups, filter: None, output, for_update: false, rows_max, few: None };
+            return Some(StageRead::of_all(read, 1.0, key.cost));
+        }
+        let def = source.table();
+        for ((id, _), column) in grouping.keys.iter().zip(&values.keys) {
+            scope.add(id.0, def.columns[*column].kind.clone(), first_row, *column);
+        }
+        for (id, call) in grouping.aggregates {
+            match (counts_rows(call), values.extreme) {
+                (true, _) => scope.add(id.0, SqlType::Int64, first_row, def.columns.len()),
+                (false, Some((column, _))) => {
+                    let kind = def.columns[column].kind.clone();
+                    if kind.arrow() != call.kind {
+                        return None;
+                    }
+                    scope.add(id.0, kind, first_row, column);
+                }
+                (false, None) => return None,
+            }
+        }
+        let filter = self.conditions(&stage.having, &scope)?;
+        let (rows, limit) = self.rows(stage, &scope, ids, is_ordered)?;
+        let read = ReadPlan { lookups, filter, output: ReadOutput::Rows(rows), for_update: false, rows_max, few: None };
+        let groups = limit.map_or(key.groups, |limit| key.groups.min(limit));
+        Some(StageRead::of_all(read, groups, key.cost))
+    }
+
+    /// The cheapest key that has the grouped columns first. If it can, it also gives `order`.
+    fn grouped_key(
+        &self,
+        scan: &LogicalScan,
+        conditions: &[ScalarExpr],
+        values: &GroupValues,
+        order: &[LogicalSortKey],
+        outer: &Scope,
+    ) -> Option<GroupedKey> {
+        let source = &*self.tables[scan.table];
+        let own = OwnColumns { def: source.table(), columns: &scan.columns, known: outer };
+        let facts = TableFacts::of(source);
+        let borrowed: Vec<&ScalarExpr> = conditions.iter().collect();
+        let keys = choices(&own, &borrowed, &facts).into_iter().filter_map(|mut choice| {
+            let columns = values.prefix(&mut choice, &own)?;
+            if values.extreme.is_none() {
+                choice.access.backward = choice.gives(order, &own).unwrap_or(false);
+            }
+            // The condition is tested on one row of a group, so it must be the same for all of them.
+            let is_of_group = |condition: &ScalarExpr| {
+                !condition.any(&|part| {
+                    let id = part.as_column();
+                    let column = id.and_then(|id| own.columns.iter().find(|(own, _)| own.0 == id));
+                    column.is_some_and(|(_, at)| !values.keys.contains(at) && !choice.fixed.contains(at))
+                })
+            };
+            let mut others = conditions.iter().enumerate().filter(|(at, _)| !choice.answered.contains(at));
+            if !others.all(|(_, condition)| is_of_group(condition)) {
+                return None;
+            }
+            let given = choice.access.equal.len();
+            let among: f64 =
+                choice.ordered[..columns - given].iter().map(|(at, _)| 1.0 / facts.of_value(*at)).product();
+            let lists = choice.access.alternatives.len();
+            let groups = if lists > 0 { among.min(lists as f64) } else { among };
+            let groups = groups.clamp(1.0, choice.rows.max(1.0));
+            let cost = groups * (choice.rows / groups).clamp(1.0, SEEK_COST);
+            Some(GroupedKey { choice, columns, groups, cost })
+        });
+        keys.min_by(|left, right| left.cost.total_cmp(&right.cost))
+    }
+
+    fn conditions(&self, having: &[ScalarExpr], scope: &Scope) -> Option<Option<Scalar>> {
+        let conditions = having.iter().map(|condition| self.scalar(condition, scope)).collect::<Option<Vec<_>>>()?;
+        Some(Scalar::all_of(conditions))
+    }
+}
+
+impl GroupValues {
+    /// Adds an aggregate. Returns `None` if one row of a group does not give its value.
+    fn add(&mut self, call: &AggregateCall, column: &dyn Fn(&ScalarExpr) -> Option<usize>) -> Option<()> {
+        if call.filter.is_some() || !call.order.is_empty() {
+            return None;
+        }
+        if counts_rows(call) {
+            self.counts = true;
+            return Some(());
+        }
+        let is_greatest = match call.function.role {
+            AggregateRole::Min => false,
+            AggregateRole::Max => true,
+            _ => return None,
+        };
+        let [argument] = &call.arguments[..] else { return None };
+        let extreme = (column(argument)?, is_greatest);
+        (*self.extreme.get_or_insert(extreme) == extreme).then_some(())
+    }
+
+    /// The number of columns of a key that form a group, if these are the grouped columns. Chooses the direction in
+    /// which the first row of a group has the wanted value.
+    fn prefix(&self, choice: &mut KeyChoice, own: &OwnColumns<'_>) -> Option<usize> {
+        let given = choice.access.equal.len();
+        let mut left: Vec<usize> = self.keys.iter().copied().filter(|key| !choice.fixed.contains(key)).collect();
+        left.sort_unstable();
+        left.dedup();
+        let count = left.len();
+        let grouped = choice.ordered.get(..count)?;
+        if !grouped.iter().all(|(column, _)| left.contains(column)) {
+            return None;
+        }
+        // Each list of values must belong to groups of its own.
+        if choice.access.alternatives.first().is_some_and(|list| list.len() > count) {
+            return None;
+        }
+        if let Some((column, is_greatest)) = self.extreme {
+            let (next, descending) = *choice.ordered.get(count)?;
+            // NULLs sort as the greatest values, so the first row of a group could be one.
+            if next != column || is_greatest && own.def.columns[column].nullable {
+                return None;
+            }
+            choice.access.backward = is_greatest != descending;
+        }
+        Some(given + count)
+    }
+}
+
+impl Grouping<'_> {
+    /// The argument of `count(DISTINCT x)`, if that is all that a grouping without keys computes.
+    fn distinct_value(&self) -> Option<&ScalarExpr> {
+        let (true, [(_, call)]) = (self.keys.is_empty(), self.aggregates) else { return None };
+        let is_plain = call.distinct && call.filter.is_none() && call.order.is_empty();
+        match &call.arguments[..] {
+            [argument] if is_plain && call.function.is_count() => Some(argument),
+            _ => None,
+        }
+    }
+
+    /// An order of groups as an order of the rows that they consist of.
+    fn order_of_rows(
+        &self,
+        key: &LogicalSortKey,
+        resolved: &dyn Fn(&ScalarExpr) -> ScalarExpr,
+    ) -> Option<LogicalSortKey> {
+        let id = key.expr.as_column()?;
+        let (_, of_rows) = self.keys.iter().find(|(own, _)| own.0 == id)?;
+        Some(LogicalSortKey { expr: resolved(of_rows), ..key.clone() })
+    }
+}
+
+impl<'p> Stage<'p> {
+    /// The only source of the stage, if it is a table that the stage does not change.
+    pub(super) fn only_scan(&self) -> Option<&'p LogicalScan> {
+        match &self.relation.sources[..] {
+            [RelationSource::Scan(scan)] if self.relation.steps.is_empty() && scan.row_number.is_none() => Some(scan),
+            _ => None,
+        }
+    }
+}

@@ -14,6 +14,7 @@ use rowmill_storage::keyed::ValueRef;
 use crate::expr::{Env, Expr, ExprCompiler, compare_values, unsupported};
 use crate::groups::{CompiledGroups, GroupsScratch};
 use crate::pace::bounded;
+use crate::recycled::recycled;
 use crate::result_rows::ResultRows;
 use crate::texts::ComputedTexts;
 
@@ -68,6 +69,8 @@ pub(crate) struct RowsScratch {
     kept: ResultRows,
     spare: ResultRows,
     places: Vec<usize>,
+    /// The values by which the newest row is ordered.
+    order: Vec<ValueRef<'static>>,
     /// Whether the rows were sorted and cut, so row `limit - 1` is the last one that is still wanted.
     is_cut: bool,
 }
@@ -175,17 +178,12 @@ impl OrderedRows {
         orders.fold(Ordering::Equal, Ordering::then).then(left.cmp(&right))
     }
 
-    /// Whether the row of `env`, the newest one, does not sort before row `at` of `kept`. Equal rows keep their order,
-    /// so it sorts after that row.
-    fn is_after(&self, kept: &ResultRows, at: usize, env: Env<'_>) -> Result<bool> {
-        for (column, (way, order)) in (self.columns.len()..).zip(self.ways.iter().zip(&self.order)) {
-            match way.compare(order.value(env)?, kept.get(at, column)) {
-                Ordering::Less => return Ok(false),
-                Ordering::Greater => return Ok(true),
-                Ordering::Equal => {}
-            }
-        }
-        Ok(true)
+    /// Whether the newest row, which has these values to order by, does not sort before row `at` of `kept`. Equal rows
+    /// keep their order, so it sorts after that row.
+    fn is_after(&self, kept: &ResultRows, at: usize, order: &[ValueRef<'_>]) -> bool {
+        let pairs = (self.columns.len()..).zip(self.ways.iter().zip(order));
+        let orders = pairs.map(|(column, (way, value))| way.compare(*value, kept.get(at, column)));
+        orders.fold(Ordering::Equal, Ordering::then) != Ordering::Less
     }
 }
 
@@ -229,12 +227,24 @@ impl RowSink<'_> {
             return Ok(*limit > 0);
         }
         let most = skip.saturating_add(*limit);
-        let RowsScratch { kept, is_cut, .. } = &mut **scratch;
+        let RowsScratch { kept, order, is_cut, .. } = &mut **scratch;
+        let mut values: Vec<ValueRef<'_>> = recycled(std::mem::take(order));
+        for value in &rows.order {
+            values.push(value.value(env)?);
+        }
         // `most` rows that sort before this one are already there, so it can not be in the result.
-        if *is_cut && rows.is_after(kept, most - 1, env)? {
+        let is_wanted = !*is_cut || !rows.is_after(kept, most - 1, &values);
+        if is_wanted {
+            for column in &rows.columns {
+                kept.push(column.value(env)?);
+            }
+            values.iter().for_each(|value| kept.push(*value));
+            kept.end_row();
+        }
+        *order = recycled(values);
+        if !is_wanted {
             return Ok(true);
         }
-        put(kept, rows.columns.iter().chain(&rows.order), env)?;
         bounded(kept.bytes())?;
         // Sorting only at twice the limit keeps the cost per row low.
         if kept.len() >= most.saturating_mul(2).max(SORTED_MIN) {
@@ -245,7 +255,7 @@ impl RowSink<'_> {
 
     /// Sorts the collected rows and keeps the first `most`.
     fn cut(&mut self, most: usize) {
-        let (rows, RowsScratch { kept, spare, places, is_cut }) = (self.rows, &mut *self.scratch);
+        let (rows, RowsScratch { kept, spare, places, is_cut, .. }) = (self.rows, &mut *self.scratch);
         *is_cut = true;
         sort(rows, kept, places);
         spare.start(&rows.sorted);

@@ -19,7 +19,8 @@ use super::{Access, AccessScratch, FoundEntry, Unread};
 use crate::pace::given_up;
 
 /// Rows with the same values that the scan steps over before it seeks the next values. A seek takes as long as this
-/// number of steps, within a factor of two (1 to 2 us against 40 ns).
+/// number of steps, within a factor of two (1 to 2 us against 40 ns). After many rows of one group, the next group
+/// probably has many too, so the scan steps over fewer.
 const STEPS_MAX: usize = 24;
 
 /// The entries of a range of a key.
@@ -78,8 +79,8 @@ impl Access {
         let AccessScratch { key, row, next, next_row, range, longer, scan, index_scan, values, .. } = scratch;
         let (codec, index, backward) = (&*self.codec, self.index, self.backward);
         let mut entries = Entries { codec, index, backward, reader, scan, index_scan };
-        let first = STEPS_MAX + 1;
-        entries.start(range, first)?;
+        let mut steps = STEPS_MAX;
+        entries.start(range, steps + 1)?;
         let mut has_next = copy_entry(entries.next()?, next, next_row);
         while has_next {
             std::mem::swap(key, next);
@@ -91,9 +92,10 @@ impl Access {
                 match entries.next()? {
                     None => break false,
                     Some((entry, entry_row)) if !entry.starts_with(same) => {
+                        steps = (2 * steps).min(STEPS_MAX);
                         break copy_entry(Some((entry, entry_row)), next, next_row);
                     }
-                    Some(_) if rows < STEPS_MAX => rows += 1,
+                    Some(_) if rows < steps => rows += 1,
                     Some(_) => {
                         // Many rows have these values: count them by pages, and seek the first row after them.
                         longer.set_prefix(same);
@@ -108,7 +110,8 @@ impl Access {
                         if range.is_empty() || !backward && range.start.is_empty() {
                             break false;
                         }
-                        entries.start(range, first)?;
+                        steps = (steps / 4).max(1);
+                        entries.start(range, steps + 1)?;
                         break copy_entry(entries.next()?, next, next_row);
                     }
                 }

@@ -1,11 +1,12 @@
 //! Tells windows about filters that keep only the first rows of each partition.
 //!
-//! The filter stays. The window may leave out rows beyond the bound, so it need not keep all rows of a partition.
+//! The filter stays. The window may leave out rows beyond the bound, so it need not keep all rows of a partition. Other
+//! conditions of the filter move to a filter above it, so that the bound and its window are next to each other.
 
 use rowmill_plan::logical::{LogicalWindow, LogicalWindowFunction, RankFunction, WindowTop};
 use rowmill_plan::{CompareOp, ExprOp, Logical, ScalarExpr};
 
-use super::walk::inputs_mut;
+use super::walk::{inputs_mut, take};
 
 /// Records in the windows of a plan which rows the filters directly above them keep.
 pub(crate) fn note_top_rows(plan: &mut Logical) {
@@ -16,6 +17,17 @@ pub(crate) fn note_top_rows(plan: &mut Logical) {
         }
         if let Logical::Window(window) = below {
             window.top = conditions.iter().filter_map(|condition| bound(condition, window)).min_by_key(|top| top.most);
+        }
+        if let Logical::Window(window) = &**input {
+            let is_bound = |condition: &ScalarExpr| bound(condition, window).is_some();
+            let (bounds, others): (Vec<_>, Vec<_>) = std::mem::take(conditions).into_iter().partition(is_bound);
+            *conditions = bounds;
+            if conditions.is_empty() {
+                *conditions = others;
+            } else if !others.is_empty() {
+                let bounded = Box::new(take(plan));
+                *plan = Logical::Filter { input: bounded, conditions: others };
+            }
         }
     }
     inputs_mut(plan).into_iter().for_each(note_top_rows);

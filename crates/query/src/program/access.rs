@@ -12,7 +12,7 @@ use rowmill_plan::{ColumnId, CompareOp, ScalarExpr};
 use rowmill_storage::{KeyColumn, LOOKED_UP_ROWS, TableDef};
 
 use super::key_condition::{ALTERNATIVES_MAX, KeyCondition, OwnColumns};
-use super::spread::TableFacts;
+use super::spread::ValueSpread;
 
 /// The shares of rows that we assume in a range with one end, and in a range with two ends.
 const OPEN_RANGE_SHARE: f64 = 0.1;
@@ -37,6 +37,8 @@ pub(super) struct KeyChoice {
     pub(super) rows: f64,
     /// The cost of reading them.
     pub(super) cost: f64,
+    /// The cost of reading one of them, after its key was found.
+    of_row: f64,
 }
 
 impl KeyChoice {
@@ -50,6 +52,12 @@ impl KeyChoice {
         self.access.equal.len() + self.access.alternatives.first().map_or(0, Vec::len)
     }
 
+    /// The cost of reading its rows until `wanted` of them have met all conditions, if `matches` rows of the table do.
+    pub(super) fn cost_of_first(&self, wanted: f64, matches: f64) -> f64 {
+        let visited = wanted * (self.rows / matches.max(1.0)).max(1.0);
+        self.cost.min(SEEK_ROWS + visited * self.of_row)
+    }
+
     fn rank(&self) -> (bool, Reverse<u64>, usize, bool, bool) {
         let is_primary = self.access.index.is_none();
         (self.is_point, Reverse(self.cost as u64), self.given(), self.is_range, is_primary)
@@ -57,7 +65,7 @@ impl KeyChoice {
 }
 
 /// All ways to read a table, the best first.
-pub(super) fn choices(own: &OwnColumns<'_>, conditions: &[&ScalarExpr], spread: &TableFacts) -> Vec<KeyChoice> {
+pub(super) fn choices(own: &OwnColumns<'_>, conditions: &[&ScalarExpr], spread: &ValueSpread<'_>) -> Vec<KeyChoice> {
     let Some(keyed) = &own.def.keyed else { return Vec::new() };
     let facts: Vec<(usize, KeyCondition)> = conditions
         .iter()
@@ -105,7 +113,7 @@ impl TableKey<'_> {
         self.parts.iter().chain(self.more).map_while(place).collect()
     }
 
-    fn choice(&self, facts: &[(usize, KeyCondition)], spread: &TableFacts) -> KeyChoice {
+    fn choice(&self, facts: &[(usize, KeyCondition)], spread: &ValueSpread<'_>) -> KeyChoice {
         let places = self.places();
         let mut choice = KeyChoice {
             access: Access { index: self.index, ..Access::all(self.def.id) },
@@ -116,6 +124,7 @@ impl TableKey<'_> {
             is_range: false,
             rows: spread.rows,
             cost: 0.0,
+            of_row: 1.0,
         };
         let mut next = 0;
         // Use equalities as long as they cover a prefix of the key.
@@ -124,7 +133,7 @@ impl TableKey<'_> {
             choice.access.equal.push(value.clone());
             choice.answered.push(condition);
             choice.fixed.push(place.column);
-            choice.rows *= spread.of_value(place.column);
+            choice.rows *= spread.of_value(place.column, value);
             next += 1;
         }
         choice.ordered = places[next..].iter().map(|place| (place.column, place.descending)).collect();
@@ -140,8 +149,8 @@ impl TableKey<'_> {
         choice.rows = choice.rows.max(1.0);
         // An index that has all columns saves fetching the rows.
         let is_covering = self.read.iter().all(|(_, column)| places.iter().any(|place| place.column == *column));
-        let of_row = if self.index.is_some() && !is_covering { LOOKED_UP_ROWS } else { 1.0 };
-        choice.cost = lists * SEEK_ROWS + choice.rows * of_row;
+        choice.of_row = if self.index.is_some() && !is_covering { LOOKED_UP_ROWS } else { 1.0 };
+        choice.cost = lists * SEEK_ROWS + choice.rows * choice.of_row;
         choice
     }
 
@@ -152,7 +161,7 @@ impl TableKey<'_> {
         facts: &[(usize, KeyCondition)],
         places: &[KeyPlace],
         mut next: usize,
-        spread: &TableFacts,
+        spread: &ValueSpread<'_>,
     ) -> usize {
         let mut lists: Vec<Vec<Scalar>> = vec![Vec::new()];
         while next < places.len() {
@@ -161,7 +170,7 @@ impl TableKey<'_> {
             {
                 lists.iter_mut().for_each(|list| list.push(value.clone()));
                 choice.answered.push(condition);
-                choice.rows *= spread.of_value(places[next].column);
+                choice.rows *= spread.of_value(places[next].column, value);
                 next += 1;
                 continue;
             }
@@ -175,8 +184,11 @@ impl TableKey<'_> {
                 .flat_map(|list| more.iter().map(|values| list.iter().chain(values).cloned().collect::<Vec<Scalar>>()));
             lists = product.collect();
             choice.answered.push(condition);
-            let share: f64 = places[next..next + columns].iter().map(|place| spread.of_value(place.column)).product();
-            choice.rows *= (share * more.len() as f64).min(1.0);
+            let shares = more.iter().map(|values| {
+                let places = places[next..next + columns].iter().zip(values);
+                places.map(|(place, value)| spread.of_value(place.column, value)).product::<f64>()
+            });
+            choice.rows *= shares.sum::<f64>().min(1.0);
             next += columns;
         }
         if !lists[0].is_empty() {

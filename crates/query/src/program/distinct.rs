@@ -20,7 +20,7 @@ use super::key_condition::OwnColumns;
 use super::output::{StageRead, counts_rows, row_aggregate};
 use super::relation::RelationSource;
 use super::scalar::Scope;
-use super::spread::TableFacts;
+use super::spread::ValueSpread;
 use super::stage::{Grouping, Stage};
 
 /// The cost of seeking the next group after many rows of one. The unit is an entry that is read in order.
@@ -142,7 +142,7 @@ impl<'p> ProgramBuilder<'p> {
     ) -> Option<GroupedKey> {
         let source = &*self.tables[scan.table];
         let own = OwnColumns { def: source.table(), columns: &scan.columns, known: outer };
-        let facts = TableFacts::of(source);
+        let facts = ValueSpread::of(source);
         let borrowed: Vec<&ScalarExpr> = conditions.iter().collect();
         let keys = choices(&own, &borrowed, &facts).into_iter().filter_map(|mut choice| {
             let columns = values.prefix(&mut choice, &own)?;
@@ -163,7 +163,7 @@ impl<'p> ProgramBuilder<'p> {
             }
             let given = choice.access.equal.len();
             let among: f64 =
-                choice.ordered[..columns - given].iter().map(|(at, _)| 1.0 / facts.of_value(*at)).product();
+                choice.ordered[..columns - given].iter().map(|(at, _)| 1.0 / facts.of_any_value(*at)).product();
             let lists = choice.access.alternatives.len();
             let groups = if lists > 0 { among.min(lists as f64) } else { among };
             let groups = groups.clamp(1.0, choice.rows.max(1.0));

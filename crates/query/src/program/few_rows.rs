@@ -17,7 +17,7 @@ use super::key_condition::OwnColumns;
 use super::lookups::SEARCHED_ROWS;
 use super::output::ROWS_OF_A_PAGE;
 use super::scalar::Scope;
-use super::spread::TableFacts;
+use super::spread::ValueSpread;
 use super::stage::Stage;
 
 /// By this factor, fewer rows than the limit must be expected for a read by the conditions alone.
@@ -46,7 +46,7 @@ impl<'p> ProgramBuilder<'p> {
         let known = |id: usize| scan.columns.iter().any(|(own, _)| own.0 == id) || outer.has(id);
         let conditions = scan.conditions.iter().chain(&stage.relation.conditions);
         let conditions: Vec<ScalarExpr> = conditions.map(|expr| self.definitions.resolve(expr, &known)).collect();
-        let facts = TableFacts::of(source);
+        let facts = ValueSpread::of(source);
         let choices = choices(&own, &conditions.iter().collect::<Vec<_>>(), &facts);
         let by_conditions = choices.iter().find(|choice| choice.narrows())?;
         let by_order = choices.iter().find(|choice| !choice.narrows() && choice.gives(order, &own).is_some())?;
@@ -57,7 +57,7 @@ impl<'p> ProgramBuilder<'p> {
             read: self.read_by(stage, scan, &conditions, by_conditions.clone(), false, outer, first_row, ids)?,
         };
         let rows_max = few.rows_max(ROWS_OF_A_PAGE as u64, SEARCHED_ROWS) as f64;
-        let are_few = facts.was_analyzed && by_conditions.rows * CERTAINLY_FEW < rows_max;
+        let are_few = facts.is_known() && by_conditions.rows * CERTAINLY_FEW < rows_max;
         if by_conditions.is_point || !is_ordered && are_few {
             return None;
         }

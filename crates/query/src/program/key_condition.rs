@@ -2,7 +2,7 @@
 
 use arrow::datatypes::DataType;
 use rowmill_base::SqlType;
-use rowmill_plan::program::Scalar;
+use rowmill_plan::program::{Scalar, ScalarOp, ScalarValue};
 use rowmill_plan::{CompareOp, ExprOp, ScalarExpr};
 use rowmill_storage::TableDef;
 
@@ -55,7 +55,11 @@ impl OwnColumns<'_> {
                 let column = self.column(value)?;
                 let pattern = self.value(pattern, column)?;
                 let is_text = matches!(self.def.columns[column].kind, SqlType::Text { .. });
-                is_text.then_some(KeyCondition::Prefix { column, pattern, escape: *escape })
+                (is_text && !has_no_prefix(&pattern)).then_some(KeyCondition::Prefix {
+                    column,
+                    pattern,
+                    escape: *escape,
+                })
             }
             ExprOp::IsNull { value, negated: true } => Some(KeyCondition::NotNull { column: self.column(value)? }),
             ExprOp::Column(_) if condition.kind == DataType::Boolean => self.truth(condition, true),
@@ -180,6 +184,11 @@ impl OwnColumns<'_> {
         let value = self.known.scalar(expr)?;
         is_compared(&value.kind, &self.def.columns[column].kind).then_some(value)
     }
+}
+
+/// Whether a pattern that is a literal begins with a wildcard, so that it says nothing about the beginning of a text.
+fn has_no_prefix(pattern: &Scalar) -> bool {
+    matches!(&pattern.op, ScalarOp::Literal(ScalarValue::Text(pattern)) if pattern.starts_with(['%', '_']))
 }
 
 /// Whether a key can look up values of this type in a column of another type.

@@ -10,10 +10,10 @@ use rowmill_plan::{ColumnId, CompareOp, ExprOp, Logical, ScalarExpr};
 use super::ProgramBuilder;
 use super::access::{KeyChoice, choices};
 use super::key_condition::OwnColumns;
-use super::output::{ROWS_OF_A_PAGE, SOUGHT_COST};
+use super::output::page_rows;
 use super::relation::{JoinedSources, RelationSource, RelationStep};
 use super::scalar::Scope;
-use super::spread::TableFacts;
+use super::spread::ValueSpread;
 use super::stage::Stage;
 use crate::optimizer::facts::{is_movable, is_true_of, split_and};
 use crate::optimizer::pushdown::inferred;
@@ -222,7 +222,7 @@ impl<'p> ProgramBuilder<'p> {
                 let cut = wanted.cut.filter(|_| is_alone && relation.steps.is_empty());
                 let any_of = self.any_of(scan, &usable, &lookups.scope, row, Wanted { cut, ..wanted });
                 if let Some((listed, condition)) =
-                    any_of.filter(|(listed, _)| choice.as_ref().is_none_or(|choice| listed.cost < choice.cost(wanted)))
+                    any_of.filter(|(listed, _)| choice.as_ref().is_none_or(|choice| listed.cost < choice.cost))
                 {
                     self.add_in_memory(&columns, row, wanted, &mut lookups)?;
                     (rows, cost, answered) = (listed.rows, listed.cost, vec![condition]);
@@ -327,7 +327,7 @@ impl<'p> ProgramBuilder<'p> {
                 conditions.extend(scan.conditions.iter().map(resolved));
                 let asks_for_any = conditions.is_empty() && step.kind != LookupKind::Left;
                 let key = match asks_for_any {
-                    true => self.whole(scan),
+                    true => self.whole(scan)?,
                     false => self.choice(scan, &conditions, &scope, None)?.key,
                 };
                 // With many outer rows, reading the right side once may be cheaper than a lookup for each row.
@@ -342,7 +342,14 @@ impl<'p> ProgramBuilder<'p> {
                 } else {
                     self.add_columns(scan, row, &mut scope);
                     width = self.tables[scan.table].table().columns.len();
-                    cost = key.cost;
+                    let others = lookups.others(&conditions, &key.answered).len();
+                    cost = match step.kind {
+                        // One match is enough.
+                        LookupKind::Semi | LookupKind::Anti | LookupKind::Mark => {
+                            key.cost_of_first(1.0, key.rows * OTHER_SHARE.powi(others.min(3) as i32))
+                        }
+                        _ => key.cost,
+                    };
                     answered = key.answered;
                     source = LookupSource::Table(key.access);
                 }
@@ -384,12 +391,12 @@ impl<'p> ProgramBuilder<'p> {
         }
     }
 
-    /// Reads all rows of a table.
-    fn whole(&self, scan: &LogicalScan) -> KeyChoice {
+    /// Reads all rows of a table. Returns `None` if the table has no key.
+    fn whole(&self, scan: &LogicalScan) -> Option<KeyChoice> {
         let source = &*self.tables[scan.table];
         let own = OwnColumns { def: source.table(), columns: &scan.columns, known: &Scope::default() };
-        let spread = TableFacts::of(source);
-        choices(&own, &[], &spread).pop().expect("a keyed table has a key")
+        let spread = ValueSpread::of(source);
+        choices(&own, &[], &spread).pop()
     }
 
     /// Chooses how a table is read, given the columns that are known. `wanted` is set for the first lookup.
@@ -403,16 +410,35 @@ impl<'p> ProgramBuilder<'p> {
         let source = &*self.tables[scan.table];
         let own = OwnColumns { def: source.table(), columns: &scan.columns, known };
         let conditions: Vec<&ScalarExpr> = conditions.iter().collect();
-        let choices = choices(&own, &conditions, &TableFacts::of(source));
+        let choices = choices(&own, &conditions, &ValueSpread::of(source));
         let best = choices.first()?;
         let Some(wanted) = wanted else { return best.narrows().then(|| TableChoice::new(best.clone())) };
         let may_read_all = wanted.may_read_all;
         let backward = |choice: &KeyChoice| choice.gives(wanted.order, &own);
-        // A key that gives the wanted order can stop at the limit, so we prefer it among keys that narrow equally well.
-        // An order is worth nothing if its key reads many more rows.
-        let is_alike = |choice: &&KeyChoice| choice.given() == best.given() && (choice.narrows() || !best.narrows());
-        let in_order = choices.iter().filter(is_alike).find(|choice| backward(choice).is_some());
-        let mut chosen = if best.is_point { best } else { in_order.unwrap_or(best) };
+        let page = page_rows(wanted.cut);
+        // Most rows meet a negated condition.
+        let is_selective = |at: &usize| !matches!(conditions[*at].op, ExprOp::Not(_));
+        let other_share = |choice: &KeyChoice| {
+            let others = (0..conditions.len()).filter(|at| !choice.answered.contains(at)).filter(is_selective);
+            OTHER_SHARE.powi(others.count().min(3) as i32)
+        };
+        let matches = choices.iter().map(|choice| choice.rows * other_share(choice)).fold(f64::INFINITY, f64::min);
+        let cost = |choice: &KeyChoice| match wanted.is_cut && backward(choice).is_some() {
+            true => choice.cost_of_first(page, matches),
+            false => choice.cost,
+        };
+        let mut chosen = if best.is_point {
+            best
+        } else if wanted.is_cut {
+            // A key in the wanted order stops at the limit. Any other key must answer a condition.
+            let useful = choices.iter().filter(|choice| choice.narrows() || backward(choice).is_some());
+            useful.min_by(|left, right| cost(left).total_cmp(&cost(right))).unwrap_or(best)
+        } else {
+            // The order saves a sort, so we prefer it among keys that narrow equally well.
+            let is_alike =
+                |choice: &&KeyChoice| choice.given() == best.given() && (choice.narrows() || !best.narrows());
+            choices.iter().filter(is_alike).find(|choice| backward(choice).is_some()).unwrap_or(best)
+        };
         let mut is_searched = false;
         let mut is_small = false;
         // No condition helps. Programs should not read large tables, so only a few cases are allowed.
@@ -430,8 +456,8 @@ impl<'p> ProgramBuilder<'p> {
                 return None;
             }
         }
-        let backward = backward(chosen);
-        let mut choice = TableChoice::new(chosen.clone());
+        let (backward, cost) = (backward(chosen), cost(chosen));
+        let mut choice = TableChoice { cost, ..TableChoice::new(chosen.clone()) };
         choice.key.access.backward = backward.unwrap_or(false);
         choice.is_ordered = backward.is_some();
         choice.is_small = is_small;
@@ -502,7 +528,7 @@ impl<'p> ProgramBuilder<'p> {
         let choice = self.choice(scan, conditions, known, wanted)?;
         // If the rows come in order, the read needs no more rows than the stage gives.
         let limit = wanted.and_then(|wanted| wanted.cut).filter(|_| choice.is_ordered).cloned();
-        let cost = wanted.filter(|_| limit.is_some()).map_or(choice.key.cost, |wanted| choice.cost(wanted));
+        let cost = if limit.is_some() { choice.cost } else { choice.key.cost };
         let key = choice.key;
         let mut scope = known.clone();
         self.add_columns(scan, row, &mut scope);
@@ -620,6 +646,8 @@ impl From<ListedReads> for RowsInMemory {
 /// The chosen access to a table.
 struct TableChoice {
     key: KeyChoice,
+    /// The cost of reading the rows that the stage needs.
+    cost: f64,
     is_ordered: bool,
     is_small: bool,
     rows_max: Option<u64>,
@@ -654,18 +682,8 @@ fn names_rows_from(access: &Access, row: usize) -> bool {
 }
 
 impl TableChoice {
-    /// The cost of reading the rows that the stage needs.
-    fn cost(&self, wanted: Wanted<'_>) -> f64 {
-        match self.is_ordered && wanted.is_cut {
-            true if self.key.narrows() => self.key.cost.min(ROWS_OF_A_PAGE * SOUGHT_COST),
-            // Rows that meet the conditions may be anywhere in that order.
-            true => self.key.cost.min(SEARCHED_ROWS as f64),
-            false => self.key.cost,
-        }
-    }
-
     fn new(key: KeyChoice) -> TableChoice {
-        TableChoice { key, is_ordered: false, is_small: false, rows_max: None }
+        TableChoice { cost: key.cost, key, is_ordered: false, is_small: false, rows_max: None }
     }
 }
 

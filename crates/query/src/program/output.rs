@@ -150,7 +150,13 @@ impl<'p> ProgramBuilder<'p> {
         let (rows, _) = self.rows(stage, &of_groups, ids, false)?;
         let groups = GroupOutput { keys, aggregates, ends_at_value, filter: Scalar::all_of(having), rows };
         let rows = if groups.keys.is_empty() { 1.0 } else { (lookups.rows * GROUP_SHARE).max(1.0) };
-        let cost = if ends_at_value { lookups.cost.min(SOUGHT_COST) } else { lookups.cost };
+        // Rows that a key answers alone are counted by pages.
+        let is_counted =
+            is_count && filter.is_none() && lookups.lookups.iter().all(|lookup| lookup.condition.is_none());
+        let cost = match ends_at_value || is_counted {
+            true => lookups.cost.min(SOUGHT_COST),
+            false => lookups.cost,
+        };
         let rows_max = lookups.rows_max;
         let read = ReadPlan {
             lookups: lookups.lookups,
@@ -238,10 +244,7 @@ impl<'p> ProgramBuilder<'p> {
             Some(expr) => row_number(expr).map(Some),
         };
         let (skip, limit) = (number(&stage.skip)?, number(&stage.limit)?);
-        let known = limit.as_ref().map(|limit| match limit.op {
-            ScalarOp::Literal(ScalarValue::Int(rows)) => rows as f64,
-            _ => ROWS_OF_A_PAGE,
-        });
+        let known = limit.as_ref().map(|limit| page_rows(Some(limit)));
         Some((RowOutput { columns, order, skip, limit }, known))
     }
 
@@ -256,6 +259,14 @@ impl<'p> ProgramBuilder<'p> {
 
 /// The rows that we assume for a page whose size is a parameter.
 pub(super) const ROWS_OF_A_PAGE: f64 = 100.0;
+
+/// The number of rows that are read until a limit, as far as it is known.
+pub(super) fn page_rows(cut: Option<&Scalar>) -> f64 {
+    match cut.map(|cut| &cut.op) {
+        Some(ScalarOp::Literal(ScalarValue::Int(rows))) => (*rows as f64).max(1.0),
+        _ => ROWS_OF_A_PAGE,
+    }
+}
 
 /// The cost of finding the next row that is given, if the rows come in order.
 pub(super) const SOUGHT_COST: f64 = 10.0;

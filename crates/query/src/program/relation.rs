@@ -8,6 +8,7 @@ use rowmill_plan::program::LookupKind;
 use rowmill_plan::{ColumnId, Logical, ScalarExpr};
 
 use super::Definitions;
+use super::stage::row_number_limit;
 use crate::optimizer::facts::split_and;
 use crate::optimizer::walk::output;
 
@@ -76,6 +77,12 @@ impl<'p> JoinedSources<'p> {
                 Some(JoinedSources::of_source(RelationSource::LastRound(*number, columns)))
             }
             Logical::Filter { input, conditions } => {
+                // The first rows of each partition need a stage of their own.
+                if let (Logical::Window(window), [condition]) = (&**input, &conditions[..])
+                    && row_number_limit(window, condition).is_some()
+                {
+                    return Some(JoinedSources::of_source(RelationSource::Plan(plan)));
+                }
                 let mut relation = JoinedSources::of(input, definitions)?;
                 relation.conditions.extend(split_and(conditions.clone()));
                 Some(relation)

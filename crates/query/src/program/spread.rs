@@ -1,6 +1,9 @@
-//! Estimates the share of a table's rows that have one value of a column, when the value itself is not known yet.
+//! Estimates the share of a table's rows that have one value of a column. The value is known only if it is a literal.
 
-use rowmill_storage::{EQUAL_SHARE, TableSource};
+use rowmill_base::SqlType;
+use rowmill_plan::program::{Scalar, ScalarOp, ScalarValue};
+use rowmill_storage::keyed::ValueRef;
+use rowmill_storage::{EQUAL_SHARE, TableDef, TableSource, TableStatistics};
 
 /// With fewer rows than this any key will do, because a program saves more than a better key would.
 const ROWS_MIN: u64 = 10_000;
@@ -9,30 +12,58 @@ const ROWS_MIN: u64 = 10_000;
 /// have the value, because a key on the column would not have been created otherwise.
 const UNSEEN_SHARE: f64 = 0.001;
 
-/// The facts about a table that costs are based on.
+/// The number of rows of a table and the spread of its values, on which costs are based.
 #[derive(Clone, Debug)]
-pub(super) struct TableFacts {
+pub(super) struct ValueSpread<'t> {
     pub(super) rows: f64,
     /// For each column, the average share of rows that have one of its values.
     by_column: Vec<Option<f64>>,
-    pub(super) was_analyzed: bool,
+    analyzed: Option<(&'t TableDef, &'t TableStatistics)>,
 }
 
-impl TableFacts {
-    pub(super) fn of(source: &dyn TableSource) -> TableFacts {
+impl<'t> ValueSpread<'t> {
+    pub(super) fn of(source: &'t dyn TableSource) -> ValueSpread<'t> {
         let Some(statistics) = source.statistics().filter(|statistics| statistics.rows >= ROWS_MIN) else {
-            return TableFacts { rows: ROWS_MIN as f64, by_column: Vec::new(), was_analyzed: false };
+            return ValueSpread { rows: ROWS_MIN as f64, by_column: Vec::new(), analyzed: None };
         };
         let by_column = source.table().columns.iter().map(|column| {
             let known = statistics.column(column.id)?;
             Some((1.0 - known.null_share) / known.distinct.max(1) as f64)
         });
-        TableFacts { rows: statistics.rows as f64, by_column: by_column.collect(), was_analyzed: true }
+        let analyzed = Some((&**source.table(), statistics));
+        ValueSpread { rows: statistics.rows as f64, by_column: by_column.collect(), analyzed }
     }
 
-    /// The share of rows in which the column at this position has one particular value.
-    pub(super) fn of_value(&self, column: usize) -> f64 {
-        let unknown = if self.was_analyzed { EQUAL_SHARE } else { UNSEEN_SHARE };
+    /// Whether the table has statistics.
+    pub(super) fn is_known(&self) -> bool {
+        self.analyzed.is_some()
+    }
+
+    /// The average share of rows in which the column at this position has one particular value.
+    pub(super) fn of_any_value(&self, column: usize) -> f64 {
+        let unknown = if self.is_known() { EQUAL_SHARE } else { UNSEEN_SHARE };
         self.by_column.get(column).copied().flatten().unwrap_or(unknown)
+    }
+
+    /// The share of rows in which the column at this position equals `value`.
+    pub(super) fn of_value(&self, column: usize, value: &Scalar) -> f64 {
+        let known = self.analyzed.and_then(|(def, statistics)| {
+            let def = &def.columns[column];
+            statistics.share_equal(def, literal_of(value, &def.kind)?)
+        });
+        known.unwrap_or_else(|| self.of_any_value(column))
+    }
+}
+
+/// The value of a literal, if it has the form in which a column of type `kind` keeps its values.
+fn literal_of<'s>(value: &'s Scalar, kind: &SqlType) -> Option<ValueRef<'s>> {
+    let ScalarOp::Literal(literal) = &value.op else { return None };
+    let is_integer = kind.arrow().is_signed_integer();
+    let is_text = matches!(kind, SqlType::Text { .. });
+    match literal {
+        ScalarValue::Int(number) if is_integer || value.kind == *kind => Some(ValueRef::Int(*number)),
+        ScalarValue::Text(text) if is_text => Some(ValueRef::Text(text)),
+        ScalarValue::Bool(truth) if value.kind == *kind => Some(ValueRef::Bool(*truth)),
+        _ => None,
     }
 }

@@ -31,6 +31,15 @@ pub(super) struct Stage<'p> {
     of_partition: Vec<ScalarExpr>,
 }
 
+/// The limit per partition that a condition on the only value of a window states: `row_number() <= constant`.
+pub(super) fn row_number_limit<'c>(window: &LogicalWindow, condition: &'c ScalarExpr) -> Option<&'c ScalarExpr> {
+    let [(number, call)] = &window.calls[..] else { return None };
+    let ExprOp::Compare(CompareOp::LessOrEqual, pair) = &condition.op else { return None };
+    let LogicalWindowFunction::Rank(RankFunction::RowNumber) = call.function else { return None };
+    let is_limit = pair[0].as_column() == Some(number.0) && pair[1].as_constant().is_some();
+    (is_limit && !window.partition.is_empty()).then_some(&pair[1])
+}
+
 /// A grouping of a relation.
 #[derive(Clone, Debug)]
 pub(super) struct Grouping<'p> {
@@ -162,18 +171,12 @@ impl<'p> Stage<'p> {
         condition: &ScalarExpr,
         definitions: &Definitions,
     ) -> Option<Stage<'p>> {
-        // Only `row_number() <= constant` can be read as a limit per partition.
-        let [(number, call)] = &window.calls[..] else { return None };
-        let ExprOp::Compare(CompareOp::LessOrEqual, pair) = &condition.op else { return None };
-        let LogicalWindowFunction::Rank(RankFunction::RowNumber) = call.function else { return None };
-        if pair[0].as_column() != Some(number.0) || pair[1].as_constant().is_none() || window.partition.is_empty() {
-            return None;
-        }
+        let limit = row_number_limit(window, condition)?;
         let stage = Stage::of(&window.input, definitions)?;
         let stage = if stage.is_final() { Stage::over(&window.input) } else { stage };
         let partition = window.partition.iter().map(ScalarExpr::as_column).collect::<Option<_>>()?;
         let numbered = Some((window, condition.clone()));
-        Some(Stage { order: window.order.clone(), limit: Some(pair[1].clone()), partition, numbered, ..stage })
+        Some(Stage { order: window.order.clone(), limit: Some(limit.clone()), partition, numbered, ..stage })
     }
 
     /// Whether it gives only some rows.

@@ -327,6 +327,8 @@ const QUERIES: &[(&str, &[&str])] = &[
          ORDER BY created, id LIMIT 5",
         &["i150", "i1", "n"],
     ),
+    // An order by a text that is computed, with more rows than the first cut keeps.
+    ("SELECT id, name FROM users WHERE id < $1 ORDER BY lower(name), upper(email), id LIMIT 5", &["i200", "i5"]),
     // One row for each group, by a key that has its columns first.
     ("SELECT DISTINCT age FROM users", &[""]),
     ("SELECT age, count(*) FROM users GROUP BY age ORDER BY age DESC LIMIT 5 OFFSET 1", &[""]),

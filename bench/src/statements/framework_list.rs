@@ -153,7 +153,7 @@ pub(super) const FRAMEWORK_RELATIONS: &[Statement] = &[
     read(
         "feed of two tables",
         "SELECT id, created FROM orders WHERE user_id = ? UNION ALL SELECT id, moment FROM events WHERE user_id = ? \
-         ORDER BY 2 DESC LIMIT 10",
+         ORDER BY 2 DESC, 1 LIMIT 10",
         &[Buyer, Again(0)],
     ),
     read(

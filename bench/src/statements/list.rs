@@ -1,5 +1,6 @@
 //! Ordinary statements of applications on the tables of a [shop](super::shop).
 
+use super::back_office_list::{BACK_OFFICE_CHANGES, BACK_OFFICE_FIGURES, BACK_OFFICE_LISTS};
 use super::draw::Draw::{
     Again, Buyer, Category, Cents, Counter, Country, Email, Fresh, FreshBlock, FreshEmail, Later, Moment, More, Name,
     NamePattern, Number, OneOf, Order, OrderCreated, Product, SameOrder, Sku, Times, User, UserCreated,
@@ -32,6 +33,9 @@ pub static SHOP: &[(&str, &[Statement])] = &[
     ("frameworks: relations", FRAMEWORK_RELATIONS),
     ("frameworks: figures", FRAMEWORK_FIGURES),
     ("frameworks: changes", FRAMEWORK_CHANGES),
+    ("back office: figures", BACK_OFFICE_FIGURES),
+    ("back office: lists", BACK_OFFICE_LISTS),
+    ("back office: changes", BACK_OFFICE_CHANGES),
 ];
 
 const CONSTANTS: &[Statement] = &[

@@ -16,6 +16,7 @@ pub mod shop;
 pub mod statement;
 pub mod tpcc_list;
 
+mod back_office_list;
 mod contender;
 mod framework_list;
 mod measure;

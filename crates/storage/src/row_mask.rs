@@ -10,6 +10,31 @@ use arrow::buffer::BooleanBuffer;
 /// The number of rows of a word.
 pub(crate) const WORD_ROWS: usize = 64;
 
+/// The number of rows of a byte.
+const BYTE_ROWS: usize = 8;
+
+/// The places of the bits that are set in a byte.
+#[derive(Clone, Copy)]
+struct BytePlaces {
+    /// The places, ascending, and zeros after them.
+    places: [u8; BYTE_ROWS],
+    count: u8,
+}
+
+static BYTE_PLACES: [BytePlaces; 256] = {
+    let mut all = [BytePlaces { places: [0; BYTE_ROWS], count: 0 }; 256];
+    let mut entry = 0;
+    while entry < all.len() * BYTE_ROWS {
+        let (byte, bit) = (entry / BYTE_ROWS, entry % BYTE_ROWS);
+        if byte >> bit & 1 == 1 {
+            all[byte].places[all[byte].count as usize] = bit as u8;
+            all[byte].count += 1;
+        }
+        entry += 1;
+    }
+    all
+};
+
 /// Some rows of a range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowMask {
@@ -147,35 +172,57 @@ impl RowMask {
     /// order.
     pub fn keep(&mut self, bits: &BooleanBuffer) {
         assert_eq!(bits.len(), self.count(), "a bit for each row that is in");
-        let mut place = 0;
+        let mut chunks = bits.bit_chunks().iter_padded();
+        let (mut pending, mut pending_bits) = (0_u128, 0);
         for word in &mut self.words {
-            let mut left = *word;
+            let rows = word.count_ones();
+            if pending_bits < rows {
+                pending |= u128::from(chunks.next().unwrap_or(0)) << pending_bits;
+                pending_bits += u64::BITS;
+            }
+            let mut bits = pending as u64;
+            (pending, pending_bits) = (pending >> rows, pending_bits - rows);
+            let mut left = std::mem::take(word);
             while left != 0 {
-                if !bits.value(place) {
-                    // `left & -left` is the lowest set bit: the row in question.
-                    *word ^= left & left.wrapping_neg();
-                }
-                left &= left - 1;
-                place += 1;
+                // The lowest set bit is the next row. Whether it stays is unpredictable, so we do not branch on it.
+                let row = left & left.wrapping_neg();
+                *word |= row & (bits & 1).wrapping_neg();
+                left ^= row;
+                bits >>= 1;
             }
         }
     }
 
     /// The rows of the mask, ascending.
     pub fn positions(&self) -> Vec<u32> {
+        let mut positions = Vec::new();
+        self.append_positions(&mut positions);
+        positions
+    }
+
+    /// Appends the rows of the mask, ascending.
+    pub fn append_positions(&self, positions: &mut Vec<u32>) {
         let count = self.count();
         // A full mask needs no look at its bits.
         if count == self.rows.len() {
-            return (self.rows.start as u32..self.rows.end as u32).collect();
+            return positions.extend(self.rows.start as u32..self.rows.end as u32);
         }
-        let mut positions = vec![0; count];
-        let mut left = positions.iter_mut();
-        self.for_each(|row| {
-            if let Some(position) = left.next() {
-                *position = row as u32;
+        if count * BYTE_ROWS < self.rows.len() {
+            positions.reserve(count);
+            return self.for_each(|row| positions.push(row as u32));
+        }
+        // Each byte writes eight positions, and the next byte writes over those that are too many.
+        let mut at = positions.len();
+        positions.resize(at + count + BYTE_ROWS, 0);
+        for (word, first) in self.words.iter().zip((self.first_row()..).step_by(WORD_ROWS)) {
+            for (byte, first) in word.to_le_bytes().into_iter().zip((first as u32..).step_by(BYTE_ROWS)) {
+                let BytePlaces { places, count } = BYTE_PLACES[usize::from(byte)];
+                let out = positions[at..].first_chunk_mut().expect("there is room for eight positions");
+                *out = places.map(|place| first + u32::from(place));
+                at += usize::from(count);
             }
-        });
-        positions
+        }
+        positions.truncate(at);
     }
 
     /// Calls `each` with every row of the mask, ascending.

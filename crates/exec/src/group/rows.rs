@@ -124,7 +124,7 @@ impl<'a> PartRows<'a> {
                         let mut mask = live_rows(&frame, deleted);
                         state.filter(table, filter, &mut mask)?;
                         filters.keep(table, state, &mut mask)?;
-                        positions.extend(mask.positions());
+                        mask.append_positions(&mut positions);
                     }
                 }
                 Some(positions).filter(|positions| positions.len() < range.len())

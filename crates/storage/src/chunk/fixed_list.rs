@@ -1,13 +1,16 @@
 //! The value list of a type with a fixed size: decoded as a whole or in part, and searched without decoding it.
 
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use arrow::array::ArrayRef;
 use arrow::buffer::Buffer;
+use arrow::datatypes::ArrowNativeType;
 use rowmill_base::Result;
 
 use super::Chunk;
 use super::borders::Borders;
+use super::even_steps::EvenSteps;
 use super::head::SectionKind;
 use super::kinds::Kind;
 use super::stored_keys::{DecodedRows, Scale, append_keys, constant_key, low_scale};
@@ -21,6 +24,7 @@ pub(crate) struct FixedList {
     natives: Buffer,
     /// The values, in the same memory.
     pub(super) array: ArrayRef,
+    steps: OnceLock<Option<EvenSteps>>,
 }
 
 impl FixedList {
@@ -28,6 +32,20 @@ impl FixedList {
     pub(crate) fn natives<K: Kind>(&self) -> &[K::Native] {
         self.natives.typed_data()
     }
+
+    /// The steps between the values, which must be integers. `None` if they are not evenly spaced.
+    pub(crate) fn steps<K: Kind>(&self) -> Option<EvenSteps> {
+        let values = &self.natives::<K>()[..self.array.len()];
+        *self.steps.get_or_init(|| EvenSteps::of(values.iter().map(|value| value.as_usize() as i64)))
+    }
+}
+
+/// The low 64 bits of the values of a list of decimals.
+#[derive(Debug)]
+pub(crate) struct LowWords {
+    pub(crate) words: Vec<i64>,
+    /// `None` if the words are not evenly spaced.
+    pub(crate) steps: Option<EvenSteps>,
 }
 
 /// The memory that [`list`] takes, in bytes.
@@ -53,7 +71,7 @@ pub(super) fn list<K: Kind>(chunk: &Chunk) -> Result<FixedList> {
     natives.push(K::Native::default());
     let natives = Buffer::from_vec(natives);
     let array = K::array(natives.slice_with_length(0, value_bytes), None, &chunk.kind.arrow())?;
-    Ok(FixedList { natives, array })
+    Ok(FixedList { natives, array, steps: OnceLock::new() })
 }
 
 /// Decodes the values of a range of codes.
@@ -93,9 +111,9 @@ pub(super) fn places<K: Kind>(chunk: &Chunk, keys: &Borders<u128>) -> Result<Bor
 }
 
 /// Decodes the low words of a list of decimals.
-pub(super) fn low_words(chunk: &Chunk, values: Ints<'_>) -> Result<Vec<i64>> {
+pub(super) fn low_words(chunk: &Chunk, values: Ints<'_>) -> Result<LowWords> {
     let scale = low_scale(chunk);
     let mut words = Vec::with_capacity(values.len());
     values.for_each(0..values.len(), |stored| scale.apply(stored, &mut words, |key| key as i64))?;
-    Ok(words)
+    Ok(LowWords { steps: EvenSteps::of(words.iter().copied()), words })
 }

@@ -20,6 +20,7 @@ mod borders;
 mod bytes;
 mod check;
 mod code_set;
+mod even_steps;
 mod filter;
 mod fixed_list;
 mod head;

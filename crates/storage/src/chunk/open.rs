@@ -9,7 +9,7 @@ use arrow::buffer::NullBuffer;
 use parking_lot::Mutex;
 use rowmill_base::{Error, LengthUnit, Result, SqlType, StepMemory};
 
-use super::fixed_list::FixedList;
+use super::fixed_list::{FixedList, LowWords};
 use super::head::{Facts, ParsedHead, SectionKind};
 use super::kinds::{Physical, with_kind};
 use super::nulls::Nulls;
@@ -56,7 +56,7 @@ pub struct Chunk {
     verified: AtomicBool,
     fixed: OnceLock<FixedList>,
     /// Low words of the values of a 128-bit type, decoded while no caller has needed the whole values.
-    low_words: OnceLock<Vec<i64>>,
+    low_words: OnceLock<LowWords>,
     pub(super) strings: OnceLock<DecodedList>,
     /// Values that could have been decoded in the time already spent on single strings. When it reaches the length of
     /// the list, decoding the whole list is cheaper.
@@ -405,7 +405,7 @@ impl Chunk {
     }
 
     /// The low words of the value list of a 128-bit type. Decoded once.
-    pub(crate) fn low_words(&self) -> Result<&[i64]> {
+    pub(crate) fn low_words(&self) -> Result<&LowWords> {
         if let Some(words) = self.low_words.get() {
             return Ok(words);
         }
@@ -419,7 +419,7 @@ impl Chunk {
         self.check_list(values.len())?;
         self.need_memory(values.len() * size_of::<i64>())?;
         let words = fixed_list::low_words(self, values)?;
-        self.count_decoded(words.len());
+        self.count_decoded(words.words.len());
         Ok(self.low_words.get_or_init(|| words))
     }
 

@@ -87,9 +87,15 @@ fn integers(chunk: &Chunk, rows: DecodedRows<'_>, out: &mut Vec<i64>) -> Result<
 }
 
 fn integers_of<K: Kind>(chunk: &Chunk, rows: DecodedRows<'_>, out: &mut Vec<i64>) -> Result<()> {
-    if K::Key::BYTES > u64::BYTES {
-        let values = chunk.low_words()?;
-        return chunk.encoding().codes(chunk, rows, &mut |codes| append_values(values, codes, out));
+    let (words, steps) = match K::Key::BYTES > u64::BYTES {
+        true => chunk.low_words().map(|list| (Some(&*list.words), list.steps))?,
+        false => (None, chunk.fixed_list()?.steps::<K>()),
+    };
+    if let Some(steps) = steps {
+        return chunk.encoding().codes(chunk, rows, &mut |codes| steps.append(codes, out));
+    }
+    if let Some(words) = words {
+        return chunk.encoding().codes(chunk, rows, &mut |codes| append_values(words, codes, out));
     }
     let values = chunk.fixed_list()?.natives::<K>();
     chunk.encoding().codes(chunk, rows, &mut |codes| {

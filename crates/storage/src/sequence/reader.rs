@@ -270,8 +270,9 @@ impl<'a> Ints<'a> {
     }
 }
 
-/// With more rows per gap than this, the rows of a vector are passed run by run.
-const ROWS_PER_GAP: usize = 16;
+/// With more rows per gap than this, the rows of a vector are passed run by run. Finding the end of a run takes as long
+/// as copying about this many values.
+const ROWS_PER_GAP: usize = 128;
 
 fn pick_rows<W: Word>(buffer: &[W; VECTOR], rows: &[u32], picked: &mut [W]) {
     picked.iter_mut().zip(rows).for_each(|(value, row)| *value = buffer[*row as usize % VECTOR]);
@@ -326,7 +327,9 @@ const STEPS_MAX: usize = 4;
 /// Searches an ascending sequence for ascending targets. Keeps the vector that it unpacked last.
 pub(crate) struct SortedCursor<'a> {
     ints: Ints<'a>,
-    buffer: [u32; VECTOR],
+    /// The values of a vector, and greatest numbers after them. One step more than a vector, so that a step never ends
+    /// early: the loop over a fixed number of values has no branch.
+    buffer: [u32; VECTOR + STEP],
     /// The vector in the buffer, and the number of its values.
     loaded: Option<(usize, usize)>,
     /// The number of values in the buffer that are at most the last target.
@@ -336,7 +339,7 @@ pub(crate) struct SortedCursor<'a> {
 impl<'a> SortedCursor<'a> {
     /// Makes a cursor over `ints`, which must ascend. If it does not, answers are wrong but nothing worse happens.
     pub(crate) fn new(ints: Ints<'a>) -> SortedCursor<'a> {
-        SortedCursor { ints, buffer: [0; VECTOR], loaded: None, inside: 0 }
+        SortedCursor { ints, buffer: [u32::MAX; VECTOR + STEP], loaded: None, inside: 0 }
     }
 
     /// The number of values that are at most `target`, and the last one of them.
@@ -351,7 +354,10 @@ impl<'a> SortedCursor<'a> {
                     Some((loaded, count)) if loaded == vector => (vector, count),
                     _ => {
                         self.inside = 0;
-                        (vector, self.ints.vector(vector, &mut self.buffer)?)
+                        let values = self.buffer.first_chunk_mut().expect("the buffer has room for a vector");
+                        let count = self.ints.vector(vector, values)?;
+                        self.buffer[count..].fill(u32::MAX);
+                        (vector, count)
                     }
                 }
             }
@@ -369,9 +375,10 @@ impl<'a> SortedCursor<'a> {
         let is_behind = self.inside > 0 && self.buffer[self.inside - 1] > target;
         let mut inside = if is_behind { 0 } else { self.inside };
         for _ in 0..STEPS_MAX {
-            let step = &self.buffer[inside..count.min(inside + STEP)];
-            let at_most = step.iter().map(|value| usize::from(*value <= target)).sum::<usize>();
-            inside += at_most;
+            let step: &[u32; STEP] = self.buffer[inside..].first_chunk().expect("a step follows the last value");
+            let at_most = step.iter().map(|value| u32::from(*value <= target)).sum::<u32>() as usize;
+            // The numbers after the last value are at most the greatest target.
+            inside = count.min(inside + at_most);
             if at_most < STEP {
                 return inside;
             }

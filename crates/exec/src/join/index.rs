@@ -17,6 +17,8 @@ mod hashed;
 mod lists;
 mod ranked;
 
+use std::ops::Range;
+
 use rowmill_base::{Reservation, Result};
 
 use self::direct::Direct;
@@ -50,8 +52,6 @@ const DIRECT_KEYS_ALWAYS: u64 = if cfg!(test) { 1 << 3 } else { (L1_BYTES / 2 / 
 const RANKED_KEYS_PER_ROW: u64 = 64;
 /// Up to this number of possible keys, a test can force an entry or a bit for each.
 const KEYS_FORCED_MAX: u64 = 1 << 24;
-/// Keys of a partition of bits. While it is built, its entries should fit half of the second-level cache.
-const RANKED_KEYS_PER_PARTITION: u64 = if cfg!(test) { 1 << 4 } else { (L2_BYTES / 2 / size_of::<u32>()) as u64 };
 
 /// Says how words are cut into partitions.
 #[derive(Clone, Copy, Debug)]
@@ -96,14 +96,10 @@ impl Partitioning {
             Some(JoinWay::Ranked) => (0, KEYS_FORCED_MAX),
             Some(JoinWay::Hashed) => (0, 0),
         };
-        let shift = |keys: u64, partitions: u64| keys.div_ceil(partitions).max(1).next_power_of_two().ilog2();
+        let shift = |keys: u64| keys.div_ceil(partitions as u64).max(1).next_power_of_two().ilog2();
         match keys {
-            Some(keys) if keys <= direct_max => Partitioning::Direct { keys, shift: shift(keys, partitions as u64) },
-            Some(keys) if keys <= ranked_max => {
-                // Ranked partitions are cut by keys, not by rows, because they first build an entry per key.
-                let partitions = keys.div_ceil(RANKED_KEYS_PER_PARTITION).min(PARTITIONS_MAX as u64);
-                Partitioning::Ranked { keys, shift: shift(keys, partitions) }
-            }
+            Some(keys) if keys <= direct_max => Partitioning::Direct { keys, shift: shift(keys) },
+            Some(keys) if keys <= ranked_max => Partitioning::Ranked { keys, shift: shift(keys) },
             _ => Partitioning::Hashed { bits: partitions.next_power_of_two().ilog2(), hashing },
         }
     }
@@ -146,18 +142,17 @@ impl Partitioning {
         // We reserve for the worst case, because the number of distinct keys is not known yet.
         memory.grow((Keys::bytes_max(rows) + lists::bytes_max(rows)) as u64)?;
         let (slots, lists) = match *self {
-            Partitioning::Direct { keys, shift } | Partitioning::Ranked { keys, shift } => {
-                let first_key = (partition as u64) << shift;
-                let keys = (keys - first_key).min(1 << shift) as usize;
-                memory.grow((keys * size_of::<u32>()) as u64)?;
-                let (entries, lists) = direct::build(parts, first_key, keys, lists_start);
-                match self {
-                    Partitioning::Ranked { .. } => {
-                        memory.grow(RankedKeys::bytes_max(keys, rows) as u64)?;
-                        (Slots::Ranked(RankedKeys::new(&entries)), lists)
-                    }
-                    _ => (Slots::Direct(entries), lists),
-                }
+            Partitioning::Direct { keys, shift } => {
+                let keys = keys_of(partition, keys, shift);
+                memory.grow((keys.end - keys.start) * size_of::<u32>() as u64)?;
+                let (entries, lists) = direct::build(parts, keys, lists_start);
+                (Slots::Direct(entries), lists)
+            }
+            Partitioning::Ranked { keys, shift } => {
+                let keys = keys_of(partition, keys, shift);
+                memory.grow(RankedKeys::bytes_max((keys.end - keys.start) as usize, rows) as u64)?;
+                let (keys, lists) = ranked::build(parts, keys, lists_start);
+                (Slots::Ranked(keys), lists)
             }
             Partitioning::Hashed { hashing, .. } => {
                 let (table, lists) = hashed::build(parts, hashing, lists_start, is_same, memory)?;
@@ -169,6 +164,12 @@ impl Partitioning {
         memory.recount(before + table.bytes());
         Ok(table)
     }
+}
+
+/// The possible keys of a partition of `1 << shift` keys, out of `keys` keys.
+fn keys_of(partition: usize, keys: u64, shift: u32) -> Range<u64> {
+    let start = (partition as u64) << shift;
+    start..keys.min(start + (1 << shift))
 }
 
 /// Words that are put into partitions at once. There should be enough that each partition gets several in a row,

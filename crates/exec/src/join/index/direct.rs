@@ -1,5 +1,7 @@
 //! An array with an entry for every possible key, in partitions.
 
+use std::ops::Range;
+
 use super::lists::{Entries, Keys};
 use super::{NONE, PartitionPart};
 
@@ -34,13 +36,13 @@ impl Direct {
     }
 }
 
-/// The entries and lists of a partition of `keys` keys, starting with `first_key`.
-pub(super) fn build(parts: &[&PartitionPart], first_key: u64, keys: usize, lists_start: u32) -> (Vec<u32>, Vec<u32>) {
-    let mut numbers = vec![NONE; keys];
+/// The entries and lists of the partition of the possible keys `keys`.
+pub(super) fn build(parts: &[&PartitionPart], keys: Range<u64>, lists_start: u32) -> (Vec<u32>, Vec<u32>) {
+    let mut numbers = vec![NONE; (keys.end - keys.start) as usize];
     let mut met = Keys::new(parts.iter().map(|part| part.rows.len()).sum());
     for part in parts {
         for (key, row) in part.words.iter().zip(&part.rows) {
-            met.add(&mut numbers[(key - first_key) as usize], *row);
+            met.add(&mut numbers[(key - keys.start) as usize], *row);
         }
     }
     let Entries { mut of_keys, lists } = met.finish(lists_start);

@@ -3,7 +3,10 @@
 //! The number of keys before a key is the index of its entry. We keep this number for every 64 bits. So a missing key
 //! costs one access to a small table, and an existing key one more access.
 
-use super::NONE;
+use std::ops::Range;
+
+use super::lists::{Entries, Keys};
+use super::{NONE, PartitionPart};
 
 /// Keys of a group of bits.
 const GROUP_KEYS: usize = u64::BITS as usize;
@@ -23,29 +26,47 @@ pub(super) struct RankedKeys {
     entries: Vec<u32>,
 }
 
-impl RankedKeys {
-    /// Makes the partition from the entries of all its possible keys.
-    pub(super) fn new(direct: &[u32]) -> RankedKeys {
-        let mut groups = Vec::with_capacity(direct.len().div_ceil(GROUP_KEYS));
-        // One entry more, because the rank of a key after the last one is an index too.
-        let mut entries = vec![NONE; direct.iter().map(|entry| usize::from(*entry != NONE)).sum::<usize>() + 1];
-        let mut len = 0;
-        for direct in direct.chunks(GROUP_KEYS) {
-            let before = len as u32;
-            let mut bits = 0;
-            for entry in direct.iter().rev() {
-                bits = bits << 1 | u64::from(*entry != NONE);
-            }
-            // The processor cannot predict which keys occur, so we write missing entries too and overwrite them.
-            for entry in direct {
-                entries[len] = *entry;
-                len += usize::from(*entry != NONE);
-            }
-            groups.push(RankedBits { bits, before });
-        }
-        RankedKeys { groups, entries }
+impl RankedBits {
+    /// The rank of the key that has this bit: the number of keys before it.
+    #[inline]
+    fn rank(self, bit: u32) -> u32 {
+        self.before + (self.bits & !(u64::MAX << bit)).count_ones()
     }
+}
 
+/// The group of a key within its partition, and its bit there.
+fn place(key: u64) -> (usize, u32) {
+    (key as usize / GROUP_KEYS, (key % GROUP_KEYS as u64) as u32)
+}
+
+/// The entries and lists of the partition of the possible keys `keys`. Takes two passes over the rows and one over the
+/// groups of bits, and never looks at single possible keys, because most of them have no row.
+pub(super) fn build(parts: &[&PartitionPart], keys: Range<u64>, lists_start: u32) -> (RankedKeys, Vec<u32>) {
+    let mut groups = vec![RankedBits { bits: 0, before: 0 }; ((keys.end - keys.start) as usize).div_ceil(GROUP_KEYS)];
+    for key in parts.iter().flat_map(|part| &part.words) {
+        let (group, bit) = place(key - keys.start);
+        groups[group].bits |= 1 << bit;
+    }
+    let mut len = 0;
+    for group in &mut groups {
+        group.before = len;
+        len += group.bits.count_ones();
+    }
+    // One entry more, because the rank of a key after the last one is an index too.
+    let mut entries = vec![NONE; len as usize + 1];
+    let mut met = Keys::new(parts.iter().map(|part| part.rows.len()).sum());
+    for part in parts {
+        for (key, row) in part.words.iter().zip(&part.rows) {
+            let (group, bit) = place(key - keys.start);
+            met.add(&mut entries[groups[group].rank(bit) as usize], *row);
+        }
+    }
+    let Entries { of_keys, lists } = met.finish(lists_start);
+    entries[..len as usize].iter_mut().for_each(|entry| *entry = of_keys[*entry as usize]);
+    (RankedKeys { groups, entries }, lists)
+}
+
+impl RankedKeys {
     /// Most bytes for `keys` possible keys if at most `rows` of them occur.
     pub(super) fn bytes_max(keys: usize, rows: usize) -> usize {
         keys.div_ceil(GROUP_KEYS) * size_of::<RankedBits>() + (rows.min(keys) + 1) * size_of::<u32>()
@@ -72,14 +93,12 @@ impl Ranked {
     #[inline]
     fn entry(&self, key: u64) -> u32 {
         let Some(partition) = self.partitions.get((key >> self.shift) as usize) else { return NONE };
-        let place = (key & ((1 << self.shift) - 1)) as usize;
-        let Some(RankedBits { bits, before }) = partition.groups.get(place / GROUP_KEYS).copied() else { return NONE };
-        let bit = (place % GROUP_KEYS) as u32;
-        let rank = before + (bits & !(u64::MAX << bit)).count_ones();
+        let (group, bit) = place(key & ((1 << self.shift) - 1));
+        let Some(group) = partition.groups.get(group).copied() else { return NONE };
         // The processor cannot predict whether a key occurs, so we must not branch: a missing key sets all bits of the
         // entry.
-        let missing = ((bits >> bit & 1) as u32).wrapping_sub(1);
-        partition.entries[rank as usize] | missing
+        let missing = ((group.bits >> bit & 1) as u32).wrapping_sub(1);
+        partition.entries[group.rank(bit) as usize] | missing
     }
 
     /// Appends the entries of keys.
@@ -94,11 +113,21 @@ mod tests {
 
     #[test]
     fn every_key_has_its_entry() {
-        let direct: Vec<u32> = (0..1_000).map(|key| if key % 7 == 3 || key > 990 { key * 2 } else { NONE }).collect();
-        let partitions = direct.chunks(256).map(RankedKeys::new).collect();
+        let is_in = |key: u64| key < 1_000 && (key % 7 == 3 || key > 990);
+        let row = |key: u64| if is_in(key) { key as u32 * 2 } else { NONE };
+        let partition = |first_key: u64| {
+            // Two workers each have a part of the rows, in no order of keys.
+            let part = |keys: &mut dyn Iterator<Item = u64>| {
+                let words: Vec<u64> = keys.filter(|key| is_in(*key)).collect();
+                PartitionPart { rows: words.iter().map(|key| row(*key)).collect(), words }
+            };
+            let keys = first_key..(first_key + 256).min(1_000);
+            let parts = [part(&mut keys.clone().rev().step_by(2)), part(&mut keys.clone().rev().skip(1).step_by(2))];
+            build(&[&parts[0], &parts[1]], keys, 0).0
+        };
         let mut entries = Vec::new();
-        Ranked::new(partitions, 8).find(&(0..1_100).chain([u64::MAX]).collect::<Vec<_>>(), &mut entries);
-        assert_eq!(entries[..1_000], direct);
-        assert!(entries[1_000..].iter().all(|entry| *entry == NONE));
+        let keys: Vec<u64> = (0..1_100).chain([u64::MAX]).collect();
+        Ranked::new((0..1_000).step_by(256).map(partition).collect(), 8).find(&keys, &mut entries);
+        assert!(keys.iter().map(|key| row(*key)).eq(entries));
     }
 }

@@ -116,7 +116,7 @@ impl Operator {
         match self {
             Operator::Plus => combine(left, right, rows, out, i64::wrapping_add),
             Operator::Minus => combine(left, right, rows, out, i64::wrapping_sub),
-            Operator::Times => combine(left, right, rows, out, i64::wrapping_mul),
+            Operator::Times => multiply(left, right, rows, out),
         }
     }
 }
@@ -315,13 +315,27 @@ impl StepOperand<'_> {
     }
 }
 
+/// Appends products. Processors multiply several numbers of 32 bits at once, but numbers of 64 bits only in several
+/// steps. So we take all operands for numbers of 32 bits, and multiply again if a bit of some operand was lost.
+fn multiply(left: &StepOperand<'_>, right: &StepOperand<'_>, rows: usize, out: &mut Vec<i64>) {
+    let (before, mut bits) = (out.len(), 0);
+    combine(left, right, rows, out, |left, right| {
+        bits |= left | right;
+        (u64::from(left as u32) * u64::from(right as u32)) as i64
+    });
+    if u32::try_from(bits).is_err() {
+        out.truncate(before);
+        combine(left, right, rows, out, i64::wrapping_mul);
+    }
+}
+
 #[inline]
 fn combine(
     left: &StepOperand<'_>,
     right: &StepOperand<'_>,
     rows: usize,
     out: &mut Vec<i64>,
-    of: impl Fn(i64, i64) -> i64,
+    mut of: impl FnMut(i64, i64) -> i64,
 ) {
     match (left.values(), right.values()) {
         (Ok(left), Ok(right)) => out.extend(left.iter().zip(right).map(|(left, right)| of(*left, *right))),

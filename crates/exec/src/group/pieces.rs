@@ -33,6 +33,9 @@ pub(super) const GROUPS_MAX: usize = 32;
 const LANES: usize = 4;
 const LANE_ROWS: usize = PIECE_ROWS / LANES;
 
+/// Totals that are added up together. More would not fit the registers of a processor.
+const TOTALS_AT_ONCE: usize = 5;
+
 /// All rows of a piece are computed if at least one in this many is in. At most one row is then computed in vain for
 /// each one that is needed, and no row must be picked.
 const ALL_FROM_ONE_OF: usize = 2;
@@ -153,23 +156,14 @@ impl ByGroup {
     }
 
     /// Replaces the rows of the previous piece by those of another.
-    fn fill(&mut self, groups: &[u32], mut places: impl Iterator<Item = usize>) {
+    fn fill(&mut self, groups: &[u32], places: impl Iterator<Item = usize>) {
         self.lens.fill(0);
-        let mut put = |lane: usize, group: u32, place: usize| {
-            // The modulos change nothing. They spare the bounds checks.
-            let slot = group as usize % GROUPS_MAX * LANES + lane;
+        for (row, (group, place)) in groups.iter().zip(places).enumerate() {
+            // The modulos of group and length change nothing. They spare the bounds checks.
+            let slot = *group as usize % GROUPS_MAX * LANES + row % LANES;
             let len = &mut self.lens[slot];
             self.places[slot * LANE_ROWS + *len % LANE_ROWS] = place as u16;
             *len += 1;
-        };
-        let (chunks, rest) = groups.as_chunks::<LANES>();
-        for groups in chunks {
-            for (lane, group) in groups.iter().enumerate() {
-                put(lane, *group, places.next().unwrap_or_default());
-            }
-        }
-        for (lane, (group, place)) in rest.iter().zip(places).enumerate() {
-            put(lane, *group, place);
         }
     }
 
@@ -183,12 +177,32 @@ impl ByGroup {
         self.lens[group * LANES..(group + 1) * LANES].iter().sum()
     }
 
-    /// The total of the values of a group's rows. The total must fit 64 bits, though a part of it may wrap around.
-    pub(super) fn total(&self, group: usize, values: &[i64; PIECE_ROWS]) -> i64 {
-        let total = |places: &[u16]| {
-            places.iter().fold(0_i64, |total, place| total.wrapping_add(values[*place as usize % PIECE_ROWS]))
-        };
-        self.lanes(group).map(total).fold(0, i64::wrapping_add)
+    /// Replaces `totals` by the totals of the values of a group's rows, one for each of `values`. A total must fit 64
+    /// bits, though a part of it may wrap around.
+    pub(super) fn totals(&self, group: usize, values: &[&[i64; PIECE_ROWS]], totals: &mut Vec<i64>) {
+        totals.clear();
+        // Several totals share the load of a place.
+        let (chunks, rest) = values.as_chunks();
+        chunks.iter().for_each(|values| totals.extend(self.totals_of::<TOTALS_AT_ONCE>(group, values)));
+        match *rest {
+            [a] => totals.extend(self.totals_of(group, &[a])),
+            [a, b] => totals.extend(self.totals_of(group, &[a, b])),
+            [a, b, c] => totals.extend(self.totals_of(group, &[a, b, c])),
+            [a, b, c, d] => totals.extend(self.totals_of(group, &[a, b, c, d])),
+            _ => {}
+        }
+    }
+
+    fn totals_of<const N: usize>(&self, group: usize, values: &[&[i64; PIECE_ROWS]; N]) -> [i64; N] {
+        let mut totals = [0_i64; N];
+        for places in self.lanes(group) {
+            for place in places {
+                for (total, values) in totals.iter_mut().zip(values) {
+                    *total = total.wrapping_add(values[*place as usize % PIECE_ROWS]);
+                }
+            }
+        }
+        totals
     }
 }
 
@@ -208,7 +222,12 @@ mod tests {
                 let places: Vec<usize> =
                     (0..rows).filter(|row| of_rows[*row] as usize == group).map(|row| row * step).collect();
                 assert_eq!(by_group.count(group), places.len());
-                assert_eq!(by_group.total(group, values), places.iter().map(|place| values[*place]).sum::<i64>());
+                let mut totals = Vec::new();
+                for values_count in [0, 3, 6] {
+                    by_group.totals(group, &vec![values; values_count], &mut totals);
+                    let total: i64 = places.iter().map(|place| values[*place]).sum();
+                    assert_eq!(totals, vec![total; values_count]);
+                }
             }
         }
     }

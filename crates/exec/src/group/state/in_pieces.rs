@@ -57,6 +57,7 @@ impl States {
         numbers: &[u32],
         groups: &mut Groups<'_>,
     ) -> Result<()> {
+        let mut totals_of_group = Vec::new();
         pieces.for_each(of_rows, numbers.len(), |by_group, values| {
             for (group, number) in numbers.iter().enumerate() {
                 let rows = by_group.count(group);
@@ -64,9 +65,9 @@ impl States {
                     continue;
                 }
                 counts.iter().for_each(|cell| groups.cell(*number, self.cells[*cell].offset)[0] += rows as u64);
+                by_group.totals(group, values, &mut totals_of_group);
                 for (cell, result) in totals {
-                    let cell = &self.cells[*cell];
-                    let total = by_group.total(group, values[*result]);
+                    let (cell, total) = (&self.cells[*cell], totals_of_group[*result]);
                     let words = groups.cell(*number, cell.offset);
                     let is_bad = match cell.operation {
                         Operation::SumSigned => take::<SumSigned>(words, total),

@@ -75,8 +75,12 @@ fn packed(left: &mut LocalNumbers, right: &mut LocalNumbers) -> LocalNumbers {
             *wide = renumbered(wide);
         }
     }
-    let shift = right.bits;
+    let (bits, shift) = (left.bits + right.bits, right.bits);
     let of_rows = match (&left.of_rows, &right.of_rows) {
+        (OfRows::Codes(left), OfRows::Codes(right)) if bits < u32::BITS => {
+            let packed = left.iter().zip(&**right).map(|(left, right)| left << shift | right).collect();
+            return LocalNumbers { bits, of_rows: OfRows::Codes(Arc::new(packed)) };
+        }
         (OfRows::Codes(left), OfRows::Codes(right)) => {
             left.iter().zip(&**right).map(|(left, right)| u64::from(*left) << shift | u64::from(*right)).collect()
         }
@@ -90,7 +94,7 @@ fn packed(left: &mut LocalNumbers, right: &mut LocalNumbers) -> LocalNumbers {
             left.iter().zip(&**right).map(|(left, right)| left << shift | right).collect()
         }
     };
-    LocalNumbers { bits: left.bits + right.bits, of_rows: OfRows::Numbers(of_rows) }
+    LocalNumbers { bits, of_rows: OfRows::Numbers(of_rows) }
 }
 
 /// Whether hardly any number of a wide key repeats, judged by a sample.
@@ -173,17 +177,16 @@ fn bits_for(count: usize) -> u32 {
     usize::BITS - count.saturating_sub(1).leading_zeros()
 }
 
-/// Groups rows by their packed number; groups are numbered in the order in which they are met. `None` if hardly any
-/// number is met twice.
+/// Groups rows by their packed number. `None` if hardly any number is met twice.
 fn places(packed: &LocalNumbers) -> Option<LocalGroups> {
     // Choose the fastest table: an array for a small range, then slots that hold the number, then a general hash table.
     let bits = packed.bits;
     match &packed.of_rows {
         OfRows::Codes(codes) if is_dense(bits, codes.len()) => {
-            Some(places_of_dense(codes.iter().map(|code| *code as usize), bits))
+            Some(places_of_dense(codes, |code| *code as usize, bits))
         }
         OfRows::Numbers(numbers) if is_dense(bits, numbers.len()) => {
-            Some(places_of_dense(numbers.iter().map(|number| *number as usize), bits))
+            Some(places_of_dense(numbers, |number| *number as usize, bits))
         }
         OfRows::Codes(codes) if codes.len() <= SlotTable::ROWS_MAX => {
             SlotTable::places(codes.iter().map(|code| u64::from(*code)))
@@ -200,18 +203,23 @@ fn is_dense(bits: u32, rows: usize) -> bool {
     bits <= DENSE_BITS_MAX && 1 << bits <= rows.max(512) * 4
 }
 
-fn places_of_dense(numbers: impl Iterator<Item = usize>, bits: u32) -> LocalGroups {
-    let mut known = vec![u32::MAX; 1 << bits];
-    let mut found = LocalGroups { groups: Vec::with_capacity(numbers.size_hint().0), first_rows: Vec::new() };
-    for (row, number) in numbers.enumerate() {
-        let group = &mut known[number];
-        if *group == u32::MAX {
-            *group = found.first_rows.len() as u32;
-            found.first_rows.push(row as u32);
-        }
-        found.groups.push(*group);
+/// Groups rows by numbers of `bits` bits. Groups are numbered in the order of their numbers. Where a number occurs for
+/// the first time is unpredictable, so none of the three passes branches on it.
+fn places_of_dense<T>(numbers: &[T], index: impl Fn(&T) -> usize, bits: u32) -> LocalGroups {
+    let mut of_numbers = vec![u32::MAX; 1 << bits];
+    // From the last row to the first one, so that the first row of each number is written last.
+    for (row, number) in numbers.iter().enumerate().rev() {
+        of_numbers[index(number)] = row as u32;
     }
-    found
+    let (mut first_rows, mut groups) = (vec![0; of_numbers.len().min(numbers.len()) + 1], 0);
+    for of_number in &mut of_numbers {
+        let row = std::mem::replace(of_number, groups as u32);
+        // If no row has the number, the next number writes over this.
+        first_rows[groups] = row;
+        groups += usize::from(row != u32::MAX);
+    }
+    first_rows.truncate(groups);
+    LocalGroups { groups: numbers.iter().map(|number| of_numbers[index(number)]).collect(), first_rows }
 }
 
 /// A hash table of numbers. A slot holds both number and group, so finding one takes a single memory access.

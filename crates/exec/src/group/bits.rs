@@ -101,11 +101,14 @@ pub(crate) fn array_of(
     if *kind == DataType::Boolean {
         return Ok(Arc::new(BooleanArray::new(bits.map(|bit| bit != 0).collect(), nulls)));
     }
-    let bytes = width as usize / 8;
-    let mut buffer = Vec::with_capacity(bits.size_hint().0 * bytes);
-    bits.for_each(|bits| buffer.extend_from_slice(&bits.to_le_bytes()[..bytes]));
-    let rows = buffer.len() / bytes;
-    let data = ArrayData::builder(kind.clone()).len(rows).add_buffer(Buffer::from_vec(buffer)).nulls(nulls);
-    // The bytes were written one after the other, so the buffer may need another alignment.
-    data.align_buffers(true).build().map(make_array).map_err(|error| Error::internal(error.to_string()))
+    let buffer = match width {
+        8 => Buffer::from_vec(bits.map(|bits| bits as i8).collect()),
+        16 => Buffer::from_vec(bits.map(|bits| bits as i16).collect()),
+        32 => Buffer::from_vec(bits.map(|bits| bits as i32).collect()),
+        64 => Buffer::from_vec(bits.map(|bits| bits as i64).collect()),
+        _ => Buffer::from_vec(bits.map(|bits| bits as i128).collect()),
+    };
+    let rows = buffer.len() * 8 / width as usize;
+    let data = ArrayData::builder(kind.clone()).len(rows).add_buffer(buffer).nulls(nulls).build();
+    data.map(make_array).map_err(|error| Error::internal(error.to_string()))
 }

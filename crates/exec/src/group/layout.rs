@@ -16,7 +16,7 @@
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
-use arrow::buffer::NullBuffer;
+use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::datatypes::DataType;
 use rowmill_base::{Error, Result};
 use rowmill_plan::{Expr, GroupKey};
@@ -414,8 +414,10 @@ impl KeyColumn {
     }
 
     fn nulls(&self, rows: &[u64], stride: usize) -> Option<NullBuffer> {
-        let nulls = self.null.map(|_| NullBuffer::from_iter(rows.chunks_exact(stride).map(|row| !self.is_null(row))));
-        nulls.filter(|nulls| nulls.null_count() > 0)
+        self.null?;
+        let is_valid = |group: usize| !self.is_null(&rows[group * stride..][..stride]);
+        let nulls = NullBuffer::new(BooleanBuffer::collect_bool(rows.len() / stride, is_valid));
+        Some(nulls).filter(|nulls| nulls.null_count() > 0)
     }
 
     fn array(&self, rows: &[u64], stride: usize, texts: &TextStore) -> Result<ArrayRef> {

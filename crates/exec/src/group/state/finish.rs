@@ -73,6 +73,10 @@ impl States {
         if let Some(result) = output.result {
             return result.column(cells, nulls, kind);
         }
+        if value.operation == Operation::SumNarrow && output.shift == 0 {
+            // A total of one word fits the type of every total.
+            return array_of(kind, cells.map(|words| i128::from(words[0] as i64) as u128), nulls);
+        }
         let counts = counts.map(|counts| counts.collect::<Vec<_>>());
         let count = |group: usize| counts.as_ref().map_or(0, |counts| counts[group]);
         let totals = cells.enumerate().map(|(group, words)| output.total(value, words, count(group)));

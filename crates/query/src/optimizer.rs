@@ -22,7 +22,6 @@
 
 mod alias;
 mod anti_join;
-mod column_set;
 mod common;
 mod context;
 mod domain;
@@ -46,7 +45,7 @@ mod tests;
 use rowmill_base::Result;
 
 use crate::binder::BoundQuery;
-use column_set::ColumnSet;
+use crate::column_set::ColumnSet;
 use context::{RewriteContext, SharedPlans};
 
 /// Optimizes a query: removes subqueries in expressions and correlation, pushes conditions and columns down to the

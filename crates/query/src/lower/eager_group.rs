@@ -82,7 +82,7 @@ impl Lowerer<'_> {
         let mut graph = graph.clone();
         graph.replace(eager.relation, grouped);
         let mut needed: ColumnSet = aggregates.iter().flat_map(|total| total.parts.iter().copied()).collect();
-        group.keys.iter().for_each(|(_, key)| needed.insert_all(key));
+        group.keys.iter().for_each(|(_, key)| needed.add_columns_of(key));
         let ids = graph.ids();
         let joined = LoweredRelation { source: RelationSource::Joins(Box::new(graph)), ids, derived: input.derived };
         let joined = self.settled(joined, &needed)?;
@@ -108,7 +108,7 @@ impl Lowerer<'_> {
         }
         // The columns that are read by anything other than the aggregates.
         let mut read = graph.read();
-        read.extend(&columns_of(&keys));
+        read.add_all(&columns_of(&keys));
         let mut without = None;
         let mut cheapest: Option<(f64, EagerGroup)> = None;
         for relation in graph.inner_relations() {

@@ -31,8 +31,8 @@ impl Lowerer<'_> {
         let mut group = group.clone();
         group.aggregates.retain(|(id, _)| needed.contains(*id));
         let mut read = ColumnSet::default();
-        group.keys.iter().for_each(|(_, key)| read.insert_all(key));
-        group.aggregates.iter().flat_map(|(_, call)| call_exprs(call)).for_each(|expr| read.insert_all(expr));
+        group.keys.iter().for_each(|(_, key)| read.add_columns_of(key));
+        group.aggregates.iter().flat_map(|(_, call)| call_exprs(call)).for_each(|expr| read.add_columns_of(expr));
         let mut input = self.lower(&group.input, &read)?;
         // Grouping below the joins may be cheaper, and must be decided before the joins are ordered.
         if group.sets.is_none() {

@@ -69,7 +69,7 @@ pub(super) struct SplitConditions {
 impl Lowerer<'_> {
     pub(super) fn join(&mut self, join: &LogicalJoin, needed: &ColumnSet) -> Result<LoweredRelation> {
         let mut read = needed.clone();
-        join.conditions.iter().chain(&join.compared).for_each(|condition| read.insert_all(condition));
+        join.conditions.iter().chain(&join.compared).for_each(|condition| read.add_columns_of(condition));
         let left = self.lower(&join.left, &read)?;
         let right = self.lower(&join.right, &read)?;
         if join.kind == LogicalJoinKind::Inner {
@@ -154,7 +154,7 @@ impl Lowerer<'_> {
             derived.extend(right.derived.iter().cloned());
         }
         let mut kept = kept;
-        derived.iter().for_each(|(_, expr)| kept.insert_all(expr));
+        derived.iter().for_each(|(_, expr)| kept.add_columns_of(expr));
         let on: Vec<(ColumnId, ColumnId)> = match build_left {
             true => of_left.into_iter().zip(of_right).collect(),
             false => of_right.into_iter().zip(of_left).collect(),
@@ -192,8 +192,8 @@ impl Lowerer<'_> {
         let may_be = self.columns.add("may match", DataType::Boolean);
         let mut kept = kept;
         kept.insert(is_match);
-        left.derived.iter().for_each(|(_, expr)| kept.insert_all(expr));
-        may_match.iter().for_each(|condition| kept.insert_all(condition));
+        left.derived.iter().for_each(|(_, expr)| kept.add_columns_of(expr));
+        may_match.iter().for_each(|condition| kept.add_columns_of(condition));
         let rows = self.mark_join(is_match, left, right.clone(), matches, &kept)?;
         let mut rows = self.mark_join(may_be, rows, right, may_match, &kept)?;
         let column = |id: ColumnId| ScalarExpr::id(id, DataType::Boolean);
@@ -221,7 +221,7 @@ impl Lowerer<'_> {
         let derived = left.derived.clone();
         // The columns that wait read the keys that were just made, so the join must keep those.
         let mut kept = kept.clone();
-        derived.iter().for_each(|(_, expr)| kept.insert_all(expr));
+        derived.iter().for_each(|(_, expr)| kept.add_columns_of(expr));
         let spec = JoinSpec {
             kind: JoinKind::ProbeMark,
             nulls_equal,
@@ -311,7 +311,7 @@ impl Lowerer<'_> {
         let RelationSource::Operator(node) = &relation.source else { return relation };
         let Node::Join(join) = &**node else { return relation };
         let mut read = needed.clone();
-        relation.derived.iter().for_each(|(_, expr)| read.insert_all(expr));
+        relation.derived.iter().for_each(|(_, expr)| read.add_columns_of(expr));
         // A join that makes a mark must always give it.
         let is_mark = |place: usize| join.output[place] >= join.columns();
         let kept: Vec<usize> =

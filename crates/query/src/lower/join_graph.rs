@@ -254,8 +254,8 @@ impl Lowerer<'_> {
         })?;
         // The joins must also give the columns that waiting expressions and late conditions read.
         let mut wanted = needed.clone();
-        derived.iter().for_each(|(_, expr)| wanted.insert_all(expr));
-        graph.late.iter().for_each(|condition| wanted.insert_all(condition));
+        derived.iter().for_each(|(_, expr)| wanted.add_columns_of(expr));
+        graph.late.iter().for_each(|condition| wanted.add_columns_of(condition));
         let mut joined = self.in_order(&tree, &graph, &wanted)?;
         if !graph.late.is_empty() {
             joined = self.with_filter(joined, graph.late)?;
@@ -450,7 +450,7 @@ impl Lowerer<'_> {
         let conditions: Vec<ScalarExpr> =
             join.predicates.iter().map(|place| graph.conditions[*place].clone()).collect();
         let mut below = wanted.clone();
-        below.extend(&columns_of(of_build.iter().chain(&of_probe).chain(&conditions)));
+        below.add_all(&columns_of(of_build.iter().chain(&of_probe).chain(&conditions)));
         let build = self.in_order(&join.build, graph, &below)?;
         let probe = self.in_order(&join.probe, graph, &below)?;
         // An equality of expressions over several relations is a key of the join whose two sides each have all
@@ -477,9 +477,9 @@ impl Lowerer<'_> {
         let spec = &graph.operators[join.operator].spec;
         let above: Vec<ScalarExpr> = join.predicates.iter().map(|place| graph.conditions[*place].clone()).collect();
         let mut kept = wanted.clone();
-        kept.extend(&columns_of(&above));
+        kept.add_all(&columns_of(&above));
         let mut below = kept.clone();
-        below.extend(&columns_of(&spec.conditions));
+        below.add_all(&columns_of(&spec.conditions));
         let left = self.in_order(&join.left, graph, &below)?;
         let right = self.in_order(&join.right, graph, &below)?;
         // Conditions above the join leave fewer rows than the join itself gives, so its estimate does not apply.

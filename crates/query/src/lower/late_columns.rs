@@ -102,7 +102,7 @@ struct CarryingPart<'p> {
 impl<'p> CarryingPart<'p> {
     fn of(input: &'p Logical, keys: &[LogicalSortKey]) -> CarryingPart<'p> {
         let mut part = CarryingPart::default();
-        keys.iter().for_each(|key| part.used.insert_all(&key.expr));
+        keys.iter().for_each(|key| part.used.add_columns_of(&key.expr));
         let mut below = input;
         while let Logical::Map { input, .. } | Logical::Filter { input, .. } = below {
             part.use_all(below);
@@ -115,8 +115,8 @@ impl<'p> CarryingPart<'p> {
                 .keys
                 .iter()
                 .filter(|(_, key)| key.as_column().is_none())
-                .for_each(|(_, key)| part.used.insert_all(key));
-            exprs(below).into_iter().skip(group.keys.len()).for_each(|expr| part.used.insert_all(expr));
+                .for_each(|(_, key)| part.used.add_columns_of(key));
+            exprs(below).into_iter().skip(group.keys.len()).for_each(|expr| part.used.add_columns_of(expr));
             part.group = Some(group);
             below = &group.input;
         }
@@ -125,7 +125,7 @@ impl<'p> CarryingPart<'p> {
     }
 
     fn use_all(&mut self, operator: &Logical) {
-        exprs(operator).into_iter().for_each(|expr| self.used.insert_all(expr));
+        exprs(operator).into_iter().for_each(|expr| self.used.add_columns_of(expr));
     }
 
     fn descend(&mut self, plan: &'p Logical) {
@@ -300,9 +300,9 @@ impl Lowerer<'_> {
         needed: &ColumnSet,
     ) -> Result<LoweredRelation> {
         let mut kept = needed.clone();
-        keys.iter().for_each(|key| kept.insert_all(&first.resolve(&key.expr)));
-        first.derived.iter().for_each(|(_, expr)| kept.insert_all(expr));
-        late.iter().for_each(|table| kept.insert(table.key));
+        keys.iter().for_each(|key| kept.add_columns_of(&first.resolve(&key.expr)));
+        first.derived.iter().for_each(|(_, expr)| kept.add_columns_of(expr));
+        kept.extend(late.iter().map(|table| table.key));
         let mut rows = first;
         for table in late {
             let unique = self.columns.add(self.columns.get(table.key).name.clone(), self.kind(table.key).clone());
@@ -328,7 +328,7 @@ fn without_late(input: &Logical, late: &[LateTable], needed: &ColumnSet) -> (Log
     let mut plan = input.clone();
     remove_columns(&mut plan, &scanned, &shown);
     let mut read: ColumnSet = late.iter().map(|table| table.key).collect();
-    needed.iter().filter(|id| !shown.contains(*id)).for_each(|id| read.insert(id));
+    read.extend(needed.iter().filter(|id| !shown.contains(*id)));
     (plan, read)
 }
 

@@ -43,7 +43,7 @@ impl Lowerer<'_> {
             }
         }
         let mut read = needed.clone();
-        others.iter().for_each(|condition| read.insert_all(condition));
+        others.iter().for_each(|condition| read.add_columns_of(condition));
         let kept: Vec<(ColumnId, usize)> = scan.columns.iter().copied().filter(|(id, _)| read.contains(*id)).collect();
         let row_number = scan.row_number.filter(|id| read.contains(*id));
         let ids: Vec<ColumnId> = kept.iter().map(|(id, _)| *id).chain(row_number).collect();
@@ -77,7 +77,7 @@ impl Lowerer<'_> {
         let predicates = source.conditions.iter().filter_map(|condition| predicate::translate(condition, &column));
         let predicates = predicates.collect();
         let mut read = needed.clone();
-        source.conditions.iter().for_each(|condition| read.insert_all(condition));
+        source.conditions.iter().for_each(|condition| read.add_columns_of(condition));
         let kept: Vec<(ColumnId, usize)> =
             source.columns.iter().copied().filter(|(id, _)| read.contains(*id)).collect();
         let ids: Vec<ColumnId> = kept.iter().map(|(id, _)| *id).collect();
@@ -125,7 +125,7 @@ impl Lowerer<'_> {
         needed: &ColumnSet,
     ) -> Result<LoweredRelation> {
         let mut read = needed.clone();
-        conditions.iter().for_each(|condition| read.insert_all(condition));
+        conditions.iter().for_each(|condition| read.add_columns_of(condition));
         let input = self.lower(input, &read)?;
         self.filtered(input, conditions.to_vec())
     }
@@ -160,7 +160,7 @@ impl Lowerer<'_> {
     ) -> Result<LoweredRelation> {
         let used: Vec<&(ColumnId, ScalarExpr)> = exprs.iter().filter(|(id, _)| needed.contains(*id)).collect();
         let mut read = needed.clone();
-        used.iter().for_each(|(_, expr)| read.insert_all(expr));
+        used.iter().for_each(|(_, expr)| read.add_columns_of(expr));
         let mut relation = self.lower(input, &read)?;
         let mut made_here = Vec::new();
         for (id, expr) in used {
@@ -189,7 +189,7 @@ impl Lowerer<'_> {
         needed: &ColumnSet,
     ) -> Result<LoweredRelation> {
         let mut read = needed.clone();
-        keys.iter().for_each(|key| read.insert_all(&key.expr));
+        keys.iter().for_each(|key| read.add_columns_of(&key.expr));
         let input = self.lower(input, &read)?;
         let input = self.settled(input, &read)?;
         self.sorted(input, keys, bounds.unwrap_or((0, None)))

@@ -43,7 +43,7 @@ impl Lowerer<'_> {
         needed: &ColumnSet,
     ) -> Result<(LoweredRelation, Vec<usize>)> {
         let mut read = needed.clone();
-        ids.iter().for_each(|id| read.insert(*id));
+        read.extend(ids.iter().copied());
         let rows = self.lower(input, &read)?;
         let rows = self.settled(rows, &read)?;
         let exprs: Vec<ScalarExpr> = ids.iter().map(|id| self.columns.expr(*id)).collect();
@@ -67,14 +67,14 @@ impl Lowerer<'_> {
             return self.series(input, *id, bounds, needed);
         }
         let mut read = needed.clone();
-        lists.iter().for_each(|(_, list)| read.insert_all(list));
+        lists.iter().for_each(|(_, list)| read.add_columns_of(list));
         let rows = self.lower(input, &read)?;
         let rows = self.settled(rows, &read)?;
         let exprs: Vec<ScalarExpr> = lists.iter().map(|(_, list)| list.clone()).collect();
         let (mut rows, made) = self.with_columns(rows, &exprs)?;
         rows.keep_derived(needed);
         let mut kept = needed.clone();
-        rows.derived.iter().for_each(|(_, expr)| kept.insert_all(expr));
+        rows.derived.iter().for_each(|(_, expr)| kept.add_columns_of(expr));
         let keep: Vec<usize> = (0..rows.ids.len()).filter(|place| kept.contains(rows.ids[*place])).collect();
         let mut ids: Vec<ColumnId> = keep.iter().map(|place| rows.ids[*place]).collect();
         ids.extend(lists.iter().map(|(id, _)| *id));
@@ -100,14 +100,14 @@ impl Lowerer<'_> {
     ) -> Result<LoweredRelation> {
         let exprs: Vec<ScalarExpr> = [bounds.start, bounds.stop].into_iter().chain(bounds.step).collect();
         let mut read = needed.clone();
-        exprs.iter().for_each(|expr| read.insert_all(expr));
+        exprs.iter().for_each(|expr| read.add_columns_of(expr));
         let rows = self.lower(input, &read)?;
         let rows = self.settled(rows, &read)?;
         let (mut rows, made) = self.with_columns(rows, &exprs)?;
         rows.keep_derived(needed);
         let places: Vec<usize> = made.iter().map(|id| rows.position(*id).expect("the column exists")).collect();
         let mut kept = needed.clone();
-        rows.derived.iter().for_each(|(_, expr)| kept.insert_all(expr));
+        rows.derived.iter().for_each(|(_, expr)| kept.add_columns_of(expr));
         let keep: Vec<usize> = (0..rows.ids.len()).filter(|place| kept.contains(rows.ids[*place])).collect();
         let ids: Vec<ColumnId> = keep.iter().map(|place| rows.ids[*place]).chain([id]).collect();
         let node = plan::Series {

@@ -24,7 +24,7 @@ impl Lowerer<'_> {
         exprs.extend(window.order.iter().map(|key| key.expr.clone()));
         calls.iter().for_each(|(_, call)| call_columns(call, &mut exprs));
         let mut read = needed.clone();
-        exprs.iter().for_each(|expr| read.insert_all(expr));
+        exprs.iter().for_each(|expr| read.add_columns_of(expr));
         let input = self.lower(&window.input, &read)?;
         let input = self.settled(input, &read)?;
         // Every value that the window reads becomes a column of its input. Some of these were derived columns that no

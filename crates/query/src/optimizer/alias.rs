@@ -7,6 +7,7 @@ use rowmill_plan::{ColumnId, Logical, ScalarExpr};
 
 use super::context::RewriteContext;
 use super::walk::{inputs_mut, substitute_operator, take};
+use crate::column_set::ColumnSet;
 
 /// The expressions that replace removed columns.
 pub(crate) type ColumnAliases = HashMap<ColumnId, ScalarExpr>;
@@ -32,7 +33,7 @@ pub(crate) fn remove_aliases(plan: &mut Logical, aliases: &mut ColumnAliases) ->
             }
         }
         Logical::Distinct { columns, .. } => {
-            let mut seen = super::column_set::ColumnSet::default();
+            let mut seen = ColumnSet::default();
             columns.retain(|id| seen.insert(*id));
         }
         _ => {}

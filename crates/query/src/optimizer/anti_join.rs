@@ -10,11 +10,11 @@
 use rowmill_plan::logical::LogicalJoinKind;
 use rowmill_plan::{ExprOp, Logical, ScalarExpr};
 
-use super::column_set::ColumnSet;
 use super::context::RewriteContext;
 use super::facts::add_required;
 use super::nulls::columns_with_values;
 use super::walk::{add_named, output};
+use crate::column_set::ColumnSet;
 
 /// Turns the join below a filter into an anti join, if that gives the same rows. `read` are the columns that are read
 /// above the filter.

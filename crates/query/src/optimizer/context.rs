@@ -11,8 +11,8 @@ use rowmill_base::Result;
 use rowmill_plan::{ColumnId, ColumnNames, ExprOp, Logical, ScalarExpr};
 use rowmill_storage::TableSource;
 
-use super::column_set::ColumnSet;
 use super::walk::{add_named, copy_column, each_operator, exprs, exprs_mut, free, inputs_mut, renumber, substitute};
+use crate::column_set::ColumnSet;
 
 /// The state that the rewrites of one statement share.
 pub(crate) struct RewriteContext<'a> {

@@ -23,7 +23,6 @@ use rowmill_plan::logical::{
 };
 use rowmill_plan::{ColumnId, ExprOp, Logical, ScalarExpr, is_key_kind};
 
-use super::column_set::ColumnSet;
 use super::context::RewriteContext;
 use super::facts::{is_movable, is_volatile, same};
 use super::pull_up::empty_group_values;
@@ -32,6 +31,7 @@ use super::walk::{
     add_named, copy_column, each_operator, free, inputs_mut, named, output, renumber, substitute, substitute_operator,
     substitute_plan, take,
 };
+use crate::column_set::ColumnSet;
 
 /// Removes the remaining dependent joins from a plan.
 pub(crate) fn remove_dependent_joins(plan: &mut Logical, context: &mut RewriteContext<'_>) -> Result<()> {

@@ -5,7 +5,7 @@ use rowmill_plan::function::Volatility;
 use rowmill_plan::logical::AggregateCall;
 use rowmill_plan::{AggregateOrdering, ColumnId, ColumnNames, CompareOp, ExprOp, ScalarExpr};
 
-use super::column_set::ColumnSet;
+use crate::column_set::ColumnSet;
 
 /// Whether an expression is volatile, so a rewrite must neither move nor copy it.
 pub(crate) fn is_volatile(expr: &ScalarExpr) -> bool {

@@ -16,11 +16,11 @@ use rowmill_plan::logical::{LogicalJoin, LogicalJoinKind, LogicalScan};
 use rowmill_plan::{ColumnId, ExprOp, Logical, ScalarExpr};
 use rowmill_storage::TableDef;
 
-use super::column_set::ColumnSet;
 use super::context::RewriteContext;
 use super::facts::equality;
 use super::nulls::columns_with_values;
 use super::walk::{each_operator, inputs_mut, named, output, substitute, take};
+use crate::column_set::ColumnSet;
 
 /// Removes the redundant joins of a plan. Returns whether it removed any.
 pub(crate) fn remove_key_joins(plan: &mut Logical, context: &RewriteContext<'_>) -> Result<bool> {

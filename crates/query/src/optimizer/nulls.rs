@@ -7,10 +7,10 @@ use rowmill_base::Result;
 use rowmill_plan::logical::{LogicalGroup, LogicalJoinKind, LogicalWindowFunction};
 use rowmill_plan::{AggregateRole, ColumnId, CompareOp, ExprOp, Logical, ScalarExpr};
 
-use super::column_set::ColumnSet;
 use super::context::RewriteContext;
 use super::facts::{add_required, is_volatile};
 use super::walk::{each_operator, output};
+use crate::column_set::ColumnSet;
 
 /// Simplifies the comparisons of a plan whose columns are never NULL.
 pub(crate) fn simplify_comparisons(plan: &mut Logical, context: &RewriteContext<'_>) -> Result<()> {

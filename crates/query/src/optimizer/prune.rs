@@ -8,10 +8,10 @@ use rowmill_plan::logical::{LogicalJoinKind, SetOperationKind};
 use rowmill_plan::{ColumnId, Logical};
 
 use super::anti_join::filter_to_anti_join;
-use super::column_set::ColumnSet;
 use super::context::RewriteContext;
 use super::unique::matches_at_most_once;
 use super::walk::{add_named, add_read, each_operator, inputs_mut, take};
+use crate::column_set::ColumnSet;
 
 /// Removes the columns that are neither in `read` nor needed to compute those.
 pub(crate) fn prune_columns(root: &mut Logical, read: &ColumnSet, context: &mut RewriteContext<'_>) {

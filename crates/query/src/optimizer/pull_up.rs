@@ -21,13 +21,13 @@ use rowmill_base::Result;
 use rowmill_plan::logical::{LogicalGroup, LogicalJoin, LogicalJoinKind};
 use rowmill_plan::{ColumnId, ExprOp, Logical, ScalarExpr};
 
-use super::column_set::ColumnSet;
 use super::context::RewriteContext;
 use super::facts::{can_fail, equality, is_true_of, is_volatile, reads_order, split_and, value_if};
 use super::subquery::{numbered_limit, without_order};
 use super::walk::{
     add_read, exprs, free, inputs_mut, made, named, output, renumber, substitute, substitute_plan, take,
 };
+use crate::column_set::ColumnSet;
 
 /// Pulls correlation out of the right sides of all joins of a plan, the innermost first.
 pub(crate) fn pull_up(plan: &mut Logical, context: &mut RewriteContext<'_>) -> Result<()> {

@@ -12,11 +12,11 @@ use rowmill_base::Result;
 use rowmill_plan::logical::{LogicalGroup, LogicalJoin, LogicalJoinKind, SetOperationKind};
 use rowmill_plan::{ColumnId, ExprOp, Logical, ScalarExpr};
 
-use super::column_set::ColumnSet;
 use super::context::RewriteContext;
 use super::facts::{add_required, equality, is_movable, is_never_true, is_volatile, rejects_nulls, size, split_and};
 use super::simplify::simplify;
 use super::walk::{inputs_mut, named, output, substitute, take};
+use crate::column_set::ColumnSet;
 
 /// Pushes all conditions of a plan down.
 pub(crate) fn push_conditions(plan: &mut Logical, _context: &mut RewriteContext<'_>) -> Result<()> {

@@ -3,10 +3,10 @@
 use rowmill_plan::logical::{LogicalJoin, LogicalJoinKind};
 use rowmill_plan::{ColumnId, ExprOp, Logical, ScalarExpr};
 
-use super::column_set::ColumnSet;
 use super::context::RewriteContext;
 use super::facts::equality;
 use super::walk::{named, output};
+use crate::column_set::ColumnSet;
 
 /// Whether a plan never gives more than one row.
 pub(crate) fn gives_at_most_one_row(plan: &Logical) -> bool {

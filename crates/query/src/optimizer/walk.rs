@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use rowmill_plan::logical::{AggregateCall, FrameBound, FrameRow, LogicalWindowCall, LogicalWindowFunction};
 use rowmill_plan::{ColumnId, ColumnNames, ExprOp, Logical, ScalarExpr};
 
-use super::column_set::ColumnSet;
+use crate::column_set::ColumnSet;
 
 /// Moves a plan out of its place and leaves an empty plan there.
 pub(crate) fn take(plan: &mut Logical) -> Logical {

@@ -46,49 +46,29 @@ pub struct Replacer {
 
 impl Replacer {
     /// Compiles a pattern, its replacement and the flags. Patterns and flags are those of the `regex` library, with the
-    /// flag `g` for all matches instead of the first. In the replacement, `\1`, `$1`, `${1}` and `$name` mean the text
-    /// of a group; `$$` is a dollar sign.
+    /// flag `g` for all matches instead of the first. In the replacement, `\1` to `\9` mean groups, `\0` and `\&` the
+    /// match, and `\\` a backslash.
     ///
     /// Errors: [`ErrorKind::InvalidParameter`] if pattern or flags are not valid (flags may be missing but not empty),
     /// [`ErrorKind::ResultTooLarge`] if the pattern is too large.
     pub fn new(pattern: &str, replacement: &str, flags: Option<&str>) -> Result<Replacer> {
-        Replacer::with(pattern, flags, |regex| Template::new(replacement, regex))
-    }
-
-    /// Compiles a pattern and the flags as [`Replacer::new`] does, and a replacement in the syntax of SQL: `\1` to `\9`
-    /// mean groups, `\0` and `\&` the match, `\\` a backslash, and `$` is an ordinary character. SQL functions should
-    /// use this form.
-    pub fn sql(pattern: &str, replacement: &str, flags: Option<&str>) -> Result<Replacer> {
-        Replacer::with(pattern, flags, |regex| Template::sql(replacement, regex))
-    }
-
-    fn with(pattern: &str, flags: Option<&str>, template: impl FnOnce(&Regex) -> Template) -> Result<Replacer> {
         let pattern = match flags {
             None | Some("g") => pattern.to_string(),
             Some(flags) => format!("(?{}){pattern}", flags.replace('g', "")),
         };
         let (regex, hir) = read(&pattern)?;
-        let template = template(&regex);
+        let template = Template::new(replacement, &regex);
         let search = RegexSearch::places(regex, &hir, &template.groups());
         Ok(Replacer { search, template, is_global: flags.is_some_and(|flags| flags.contains('g')) })
     }
 
     /// Returns the texts with their matches replaced; NULL stays NULL. The result shares the buffers of `texts` for
     /// unchanged texts and for pieces of texts, and so keeps these buffers in memory. It takes about 64 bytes per row
-    /// while it runs.
+    /// while it runs. We call `check` with the bytes of all new texts so far, also while a text grows, so that a single
+    /// text cannot take all memory.
     ///
-    /// Errors: [`ErrorKind::ResultTooLarge`] if a text would exceed 2 GiB.
-    pub fn replace(&self, texts: &StringViewArray) -> Result<StringViewArray> {
-        self.replace_within(texts, &|_| Ok(()))
-    }
-
-    /// Does the work of [`Replacer::replace`] and calls `check` with the bytes of all new texts so far. It also calls
-    /// `check` while a text grows, so that a single text cannot take all memory.
-    pub fn replace_within(
-        &self,
-        texts: &StringViewArray,
-        check: &dyn Fn(usize) -> Result<()>,
-    ) -> Result<StringViewArray> {
+    /// Errors: [`ErrorKind::ResultTooLarge`] if a text would exceed 2 GiB, and those of `check`.
+    pub fn replace(&self, texts: &StringViewArray, check: &dyn Fn(usize) -> Result<()>) -> Result<StringViewArray> {
         let mut new_bytes = 0;
         let mut searcher = self.search.searcher();
         let mut rewrite = Rewrite::default();

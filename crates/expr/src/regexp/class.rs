@@ -62,10 +62,6 @@ impl Class {
             HirKind::Class(hir::Class::Unicode(class)) => {
                 Some(Class::new(&class.iter().map(|range| (range.start(), range.end())).collect::<Vec<_>>()))
             }
-            HirKind::Class(hir::Class::Bytes(class)) => {
-                let ranges = class.iter().map(|range| (char::from(range.start()), char::from(range.end())));
-                class.is_ascii().then(|| Class::new(&ranges.collect::<Vec<_>>()))
-            }
             _ => None,
         }
     }

@@ -1,6 +1,7 @@
 //! Compiles patterns to programs, and finds out which choices of a program the next byte decides.
 //!
-//! Patterns that would become long, or that repeat a part that can be empty, have no program.
+//! Some patterns have no program, because the library is as fast or faster: those whose matches have no fast search for
+//! their beginnings, those that repeat anything but a class, those with assertions inside, and long ones.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +9,7 @@ use regex_syntax::hir::{Hir, HirKind, Look, Repetition};
 
 use super::class::Class;
 use super::first::First;
-use super::program::{ClassRun, Literal, Op, Program, RegexBranch, Start};
+use super::program::{BranchSide, ClassRun, Op, Program, RegexBranch, Start};
 
 /// The most operations of a program.
 const OPS_MAX: usize = 128;
@@ -16,12 +17,13 @@ const OPS_MAX: usize = 128;
 impl Program {
     /// Compiles a pattern. The program records the positions of `groups`. Returns `None` if the pattern is too complex.
     pub(super) fn new(pattern: &Hir, groups: &BTreeSet<usize>) -> Option<Program> {
+        let start = Start::of(pattern)?;
         let mut compiler = RegexCompiler { ops: Vec::new(), classes: Vec::new(), groups };
         compiler.node(pattern)?;
         compiler.push(Op::Match)?;
         let RegexCompiler { ops, classes, .. } = compiler;
         let bytes_min = pattern.properties().minimum_len().unwrap_or(0);
-        let mut program = Program { ops, classes, start: Start::of(pattern), bytes_min };
+        let mut program = Program { ops, classes, start, bytes_min };
         program.look_ahead();
         Some(program)
     }
@@ -39,9 +41,9 @@ impl Program {
                     }
                 }
                 Op::Branch(branch) => {
-                    let (preferred, other) = (self.first(branch.preferred), self.first(branch.other));
+                    let (preferred, other) = (self.first(branch.preferred.op), self.first(branch.other.op));
                     if let Op::Branch(branch) = &mut self.ops[at] {
-                        branch.set_sides(&preferred, &other);
+                        (branch.preferred.first, branch.other.first) = (preferred, other);
                     }
                 }
                 _ => {}
@@ -53,27 +55,23 @@ impl Program {
     fn first(&self, from: usize) -> First {
         let mut first = First::NOTHING;
         let mut seen = vec![false; self.ops.len()];
-        // A search over the operations that consume no character. `seen` ends loops.
+        // A search over the operations that consume no character. `seen` keeps the paths few.
         let mut open = vec![from];
         while let Some(at) = open.pop() {
             if std::mem::replace(&mut seen[at], true) {
                 continue;
             }
             match &self.ops[at] {
-                Op::Literal(literal) => first.add([literal.first_byte()]),
+                Op::Literal(literal) => first.add([literal[0]]),
                 Op::Char(class) => first.add(self.classes[*class].first_bytes()),
                 Op::Run(run) => {
                     first.add(self.classes[run.class].first_bytes());
                     open.extend((run.min == 0).then_some(at + 1));
                 }
-                Op::Look(Look::End) => first.add_end(),
-                Op::Look(Look::EndLF) => {
-                    first.add_end();
-                    first.add([b'\n']);
-                }
-                Op::Save(_) | Op::Look(_) => open.push(at + 1),
+                Op::End => first.add_end(),
+                Op::Save(_) | Op::Start => open.push(at + 1),
                 Op::Jump(to) => open.push(*to),
-                Op::Branch(branch) => open.extend([branch.preferred, branch.other]),
+                Op::Branch(branch) => open.extend([branch.preferred.op, branch.other.op]),
                 Op::Match => first.add_all(),
             }
         }
@@ -107,7 +105,8 @@ impl RegexCompiler<'_> {
                 let class = self.class(Class::of(node)?);
                 self.push(Op::Char(class))
             }
-            HirKind::Look(look) if is_known(*look) => self.push(Op::Look(*look)),
+            HirKind::Look(Look::Start) => self.push(Op::Start),
+            HirKind::Look(Look::End) => self.push(Op::End),
             HirKind::Look(_) => None,
             HirKind::Repetition(repetition) => self.repetition(repetition),
             HirKind::Capture(capture) => {
@@ -135,8 +134,7 @@ impl RegexCompiler<'_> {
     fn literal(&mut self, bytes: &[u8]) -> Option<()> {
         // Every operation except the inside of a literal must begin at a character.
         std::str::from_utf8(bytes).ok()?;
-        // Eight bytes are compared as one word.
-        bytes.chunks(8).try_for_each(|chunk| self.push(Op::Literal(Literal::new(chunk))))
+        self.push(Op::Literal(bytes.into()))
     }
 
     fn alternation(&mut self, parts: &[Hir]) -> Option<()> {
@@ -163,40 +161,19 @@ impl RegexCompiler<'_> {
             let run = ClassRun { class, min, max, is_greedy: greedy, follow: First::NOTHING, is_forced: false };
             return self.push(Op::Run(Box::new(run)));
         }
-        // Only the library knows the exact meaning of a loop with an empty round.
-        let can_be_empty = sub.properties().minimum_len()? == 0;
-        if can_be_empty && (min, max) != (0, Some(1)) {
+        if (min, max) != (0, Some(1)) {
             return None;
         }
-        (0..min).try_for_each(|_| self.node(sub))?;
-        match max {
-            None => self.unbounded(sub, greedy),
-            Some(max) => self.optional(sub, greedy, max - min),
-        }
-    }
-
-    fn unbounded(&mut self, sub: &Hir, is_greedy: bool) -> Option<()> {
         let branch = self.branch()?;
         self.node(sub)?;
-        self.push(Op::Jump(branch))?;
-        self.lead(branch, is_greedy);
-        Some(())
-    }
-
-    /// Compiles up to `count` repetitions, each inside of the one before.
-    fn optional(&mut self, sub: &Hir, is_greedy: bool, count: u32) -> Option<()> {
-        let mut branches = Vec::new();
-        for _ in 0..count {
-            branches.push(self.branch()?);
-            self.node(sub)?;
-        }
-        branches.into_iter().for_each(|branch| self.lead(branch, is_greedy));
+        self.lead(branch, greedy);
         Some(())
     }
 
     fn branch(&mut self) -> Option<usize> {
         let at = self.ops.len();
-        self.push(Op::Branch(Box::new(RegexBranch::new(at + 1))))?;
+        let side = || BranchSide { op: at + 1, first: First::NOTHING };
+        self.push(Op::Branch(Box::new(RegexBranch { preferred: side(), other: side() })))?;
         Some(at)
     }
 
@@ -206,15 +183,10 @@ impl RegexCompiler<'_> {
         let end = self.ops.len();
         if let Op::Branch(branch) = &mut self.ops[branch] {
             if prefers_inside {
-                branch.other = end;
+                branch.other.op = end;
             } else {
-                branch.preferred = end;
+                branch.preferred.op = end;
             }
         }
     }
-}
-
-/// Whether the machine supports this assertion.
-fn is_known(look: Look) -> bool {
-    matches!(look, Look::Start | Look::End | Look::StartLF | Look::EndLF | Look::WordUnicode | Look::WordUnicodeNegate)
 }

@@ -50,9 +50,10 @@ impl First {
         self.bytes[usize::from(byte)]
     }
 
-    /// Whether the part can match at the end of the text.
-    pub(super) fn has_end(&self) -> bool {
-        self.at_end
+    /// Whether the part can continue at a position.
+    #[inline]
+    pub(super) fn is_at(&self, text: &[u8], at: usize) -> bool {
+        text.get(at).map_or(self.at_end, |&byte| self.has(byte))
     }
 
     /// Returns the first position of `from..end` at which the part can continue. The end of the text is a position too.

@@ -4,10 +4,7 @@
 //! Backtracking can take exponential time, so we count steps. After a few steps per byte of the text the machine gives
 //! up. Then the library must answer, whose time is linear.
 
-use regex_syntax::hir::Look;
-use regex_syntax::is_word_character;
-
-use super::program::{ClassRun, Op, Program, RegexBranch, Sides};
+use super::program::{ClassRun, Op, Program, RegexBranch};
 
 /// The steps per byte of a text, and per text. Each byte that a run passes is a step, and so is each choice. Ordinary
 /// patterns should need far fewer.
@@ -105,14 +102,15 @@ impl Machine {
         let (mut op, mut at) = (0, start);
         loop {
             let next = match &program.ops[op] {
-                Op::Literal(literal) => literal.behind(bytes, at).map(|at| (op + 1, at)),
+                Op::Literal(literal) => bytes[at..].starts_with(literal).then(|| (op + 1, at + literal.len())),
                 Op::Char(class) => program.classes[*class].step(text, at).map(|at| (op + 1, at)),
                 Op::Run(run) => self.run(program, run, text, op, at).map(|at| (op + 1, at)),
                 Op::Save(slot) => {
                     self.save(*slot, at);
                     Some((op + 1, at))
                 }
-                Op::Look(look) => holds(*look, text, at).then_some((op + 1, at)),
+                Op::Start => (at == 0).then_some((op + 1, at)),
+                Op::End => (at == bytes.len()).then_some((op + 1, at)),
                 Op::Branch(branch) => self.branch(branch, bytes, at).map(|op| (op, at)),
                 Op::Jump(to) => Some((*to, at)),
                 Op::Match => return Some(at),
@@ -145,13 +143,14 @@ impl Machine {
     /// Returns the operation to continue with.
     fn branch(&mut self, branch: &RegexBranch, text: &[u8], at: usize) -> Option<usize> {
         self.spend(1);
-        match branch.sides(text, at) {
-            Sides::Neither => None,
-            Sides::Preferred => Some(branch.preferred),
-            Sides::Other => Some(branch.other),
-            Sides::Both => {
-                self.keep(Frame::Branch { op: branch.other, at });
-                Some(branch.preferred)
+        let RegexBranch { preferred, other } = branch;
+        match (preferred.first.is_at(text, at), other.first.is_at(text, at)) {
+            (false, false) => None,
+            (true, false) => Some(preferred.op),
+            (false, true) => Some(other.op),
+            (true, true) => {
+                self.keep(Frame::Branch { op: other.op, at });
+                Some(preferred.op)
             }
         }
     }
@@ -199,24 +198,4 @@ impl Machine {
         }
         None
     }
-}
-
-/// Whether an assertion holds at `at`.
-fn holds(look: Look, text: &str, at: usize) -> bool {
-    let bytes = text.as_bytes();
-    match look {
-        Look::Start => at == 0,
-        Look::End => at == bytes.len(),
-        Look::StartLF => at == 0 || bytes[at - 1] == b'\n',
-        Look::EndLF => bytes.get(at).is_none_or(|&byte| byte == b'\n'),
-        Look::WordUnicode => is_word_border(text, at),
-        Look::WordUnicodeNegate => !is_word_border(text, at),
-        _ => unreachable!("the compiler refuses every other assertion"),
-    }
-}
-
-fn is_word_border(text: &str, at: usize) -> bool {
-    let before = text[..at].chars().next_back().is_some_and(is_word_character);
-    let behind = text[at..].chars().next().is_some_and(is_word_character);
-    before != behind
 }

@@ -3,8 +3,8 @@
 //! ```text
 //! ^https?://(?:www\.)?([^/]+)/.*$
 //!
-//!   look ^ | "http" | run s{0,1} | "://" | branch: "www." or on
-//!     | save | run [^/]+ | save | "/" | run . * | look $ | match
+//!   start | "http" | run s{0,1} | "://" | branch: "www." or on
+//!     | save | run [^/]+ | save | "/" | run . * | end | match
 //! ```
 //!
 //! A run of one class is one operation: its end is found by a search for a byte. Most choices need no backtracking, for
@@ -33,24 +33,19 @@ pub(super) struct Program {
 /// One operation. Positions refer to other operations.
 #[derive(Debug)]
 pub(super) enum Op {
-    Literal(Literal),
+    Literal(Box<[u8]>),
     /// One character of a class.
     Char(usize),
     Run(Box<ClassRun>),
     /// Saves the position in a slot: 2g where group g begins, 2g + 1 where it ends.
     Save(usize),
-    Look(Look),
+    /// The beginning of the text.
+    Start,
+    /// The end of the text.
+    End,
     Branch(Box<RegexBranch>),
     Jump(usize),
     Match,
-}
-
-/// A text of up to eight bytes.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Literal {
-    word: u64,
-    mask: u64,
-    length: usize,
 }
 
 /// A run of characters of one class.
@@ -69,20 +64,15 @@ pub(super) struct ClassRun {
 /// Two ways to continue.
 #[derive(Debug)]
 pub(super) struct RegexBranch {
-    pub(super) preferred: usize,
-    pub(super) other: usize,
-    /// For each next byte, the sides that can match.
-    sides: [Sides; 256],
-    sides_at_end: Sides,
+    pub(super) preferred: BranchSide,
+    pub(super) other: BranchSide,
 }
 
-/// The sides of a branch that can match.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sides {
-    Neither,
-    Preferred,
-    Other,
-    Both,
+/// The operation to continue with, and the bytes with which it can match.
+#[derive(Debug)]
+pub(super) struct BranchSide {
+    pub(super) op: usize,
+    pub(super) first: First,
 }
 
 /// How to find positions at which a match may begin.
@@ -92,70 +82,17 @@ pub(super) enum Start {
     Text,
     /// Where one of some literals occurs.
     Literals(Prefilter),
-    /// Anywhere. The library is better at finding such matches.
-    Anywhere,
-}
-
-impl Literal {
-    /// Makes a literal of one to eight bytes.
-    pub(super) fn new(bytes: &[u8]) -> Literal {
-        let mut word = [0; 8];
-        word[..bytes.len()].copy_from_slice(bytes);
-        Literal { word: u64::from_le_bytes(word), mask: u64::MAX >> (64 - 8 * bytes.len()), length: bytes.len() }
-    }
-
-    /// Returns the first byte of the literal.
-    pub(super) fn first_byte(&self) -> u8 {
-        self.word.to_le_bytes()[0]
-    }
-
-    /// Returns the position after the literal, if it occurs at `at`.
-    #[inline]
-    pub(super) fn behind(&self, text: &[u8], at: usize) -> Option<usize> {
-        let rest = &text[at..];
-        let stands = match rest.first_chunk::<8>() {
-            // With eight bytes left, one masked comparison decides.
-            Some(&eight) => u64::from_le_bytes(eight) & self.mask == self.word,
-            None => rest.starts_with(&self.word.to_le_bytes()[..self.length]),
-        };
-        stands.then_some(at + self.length)
-    }
-}
-
-impl RegexBranch {
-    /// Makes a branch between the next operation and one that is set later.
-    pub(super) fn new(next: usize) -> RegexBranch {
-        RegexBranch { preferred: next, other: next, sides: [Sides::Neither; 256], sides_at_end: Sides::Neither }
-    }
-
-    /// Sets the bytes with which each side can continue.
-    pub(super) fn set_sides(&mut self, preferred: &First, other: &First) {
-        let sides = |preferred, other| match (preferred, other) {
-            (false, false) => Sides::Neither,
-            (true, false) => Sides::Preferred,
-            (false, true) => Sides::Other,
-            (true, true) => Sides::Both,
-        };
-        for (byte, side) in (0..=u8::MAX).zip(&mut self.sides) {
-            *side = sides(preferred.has(byte), other.has(byte));
-        }
-        self.sides_at_end = sides(preferred.has_end(), other.has_end());
-    }
-
-    /// Returns the sides that can match at `at`.
-    #[inline]
-    pub(super) fn sides(&self, text: &[u8], at: usize) -> Sides {
-        text.get(at).map_or(self.sides_at_end, |&byte| self.sides[usize::from(byte)])
-    }
 }
 
 impl Start {
-    /// Returns where matches of a pattern can begin.
-    pub(super) fn of(pattern: &Hir) -> Start {
+    /// Returns where matches of a pattern can begin. `None` if there is no fast search for these positions; the library
+    /// is better at finding such matches.
+    pub(super) fn of(pattern: &Hir) -> Option<Start> {
         if pattern.properties().look_set_prefix().contains(Look::Start) {
-            return Start::Text;
+            return Some(Start::Text);
         }
-        Prefilter::from_hir_prefix(MatchKind::LeftmostFirst, pattern).map_or(Start::Anywhere, Start::Literals)
+        let literals = Prefilter::from_hir_prefix(MatchKind::LeftmostFirst, pattern)?;
+        literals.is_fast().then_some(Start::Literals(literals))
     }
 
     /// Returns the first position from `from` on at which a match may begin. `from` must be at most the length of the
@@ -165,7 +102,6 @@ impl Start {
         match self {
             Start::Text => (from == 0).then_some(0),
             Start::Literals(literals) => Some(literals.find(text.as_bytes(), (from..text.len()).into())?.start),
-            Start::Anywhere => (from..=text.len()).find(|&at| text.is_char_boundary(at)),
         }
     }
 }

@@ -1,8 +1,7 @@
 //! Finds matches with a program if that is faster, otherwise with the library.
 //!
 //! A program is fast at trying a position, but the library is faster at finding one, because it knows more ways to rule
-//! out whole texts. So a program searches alone only if matches begin with the text or with certain literals. Otherwise
-//! the library finds the match, and the program finds its groups, which is the most expensive work for the library.
+//! out whole texts. So there is a program only if matches begin with the text or with literals that a fast search finds.
 
 use std::collections::BTreeSet;
 
@@ -39,21 +38,19 @@ pub(super) struct Searcher<'s> {
 impl RegexSearch {
     /// Makes a search that only tells whether `regex`, which was parsed to `hir`, matches.
     pub(super) fn whether(regex: Regex, hir: &Hir) -> RegexSearch {
-        let groups = BTreeSet::new();
         let is_of_use = |program: &Program| match program.start {
             Start::Text => true,
             // The library would search these literals itself, unless something comes before them.
-            Start::Literals(_) => matches!(Start::of(hir), Start::Anywhere),
-            Start::Anywhere => false,
+            Start::Literals(_) => Start::of(hir).is_none(),
         };
+        let groups = BTreeSet::new();
         RegexSearch { program: Program::new(&without_empty_ends(hir), &groups).filter(is_of_use), regex, groups }
     }
 
     /// Makes a search for the positions of matches of `regex`, which was parsed to `hir`, and of some of its groups.
     pub(super) fn places(regex: Regex, hir: &Hir, groups: &BTreeSet<usize>) -> RegexSearch {
         let groups: BTreeSet<usize> = groups.iter().copied().filter(|&group| group > 0).collect();
-        let is_of_use = |program: &Program| !groups.is_empty() || !matches!(program.start, Start::Anywhere);
-        RegexSearch { program: Program::new(hir, &groups).filter(is_of_use), regex, groups }
+        RegexSearch { program: Program::new(hir, &groups), regex, groups }
     }
 
     /// Leaves everything to the library.
@@ -115,11 +112,6 @@ impl Searcher<'_> {
     #[inline]
     fn find(&mut self, text: &str, from: usize) -> bool {
         let Some(program) = self.program else { return self.by_library(text, from) };
-        let from = match program.start {
-            Start::Text | Start::Literals(_) => Some(from),
-            Start::Anywhere => self.place(text, from).map(|(start, _)| start),
-        };
-        let Some(from) = from else { return false };
         self.by_program(program, text, from).unwrap_or_else(|| self.by_library(text, from))
     }
 

@@ -1,16 +1,10 @@
 //! The replacement of a match: text and references to groups.
 
 use std::collections::BTreeSet;
-use std::sync::LazyLock;
 
 use regex::Regex;
-use regex_automata::util::interpolate;
 
 use super::rewrite::Rewrite;
-
-/// Matches the references of a replacement in SQL.
-static REFERENCE: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"\\{1,2}(\d+)").expect("the pattern of a reference is valid"));
 
 /// A parsed replacement.
 #[derive(Debug)]
@@ -21,22 +15,9 @@ pub(super) struct Template {
 }
 
 impl Template {
-    /// Parses a replacement of matches of `regex`. `\1` (or `\\1`, as doubled by an escape) means group 1, and so do
-    /// the forms of the `regex` library: `$1`, `${1}`, `$name`, with `$$` for a dollar sign. Groups that the pattern
-    /// does not have are empty.
-    pub(super) fn new(replacement: &str, regex: &Regex) -> Template {
-        let replacement = REFERENCE.replace_all(replacement, "$${$1}");
-        let mut text = String::new();
-        let mut references = Vec::new();
-        let named = |name: &str| regex.capture_names().position(|group| group == Some(name));
-        interpolate::string(&replacement, |group, text| references.push((text.len(), group)), named, &mut text);
-        references.retain(|&(_, group)| group < regex.captures_len());
-        Template { text, references }
-    }
-
     /// Parses a replacement in which `\1` to `\9` mean groups, `\0` and `\&` the match, and `\\` a backslash. Groups
-    /// that the pattern does not have are empty.
-    pub(super) fn sql(replacement: &str, regex: &Regex) -> Template {
+    /// that `regex` does not have are empty.
+    pub(super) fn new(replacement: &str, regex: &Regex) -> Template {
         let mut text = String::new();
         let mut references = Vec::new();
         let mut chars = replacement.chars();

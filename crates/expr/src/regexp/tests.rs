@@ -14,9 +14,13 @@ fn long() -> bool {
     std::env::var_os("ROWMILL_LONG").is_some()
 }
 
+fn unlimited(_: usize) -> Result<()> {
+    Ok(())
+}
+
 fn replaced(text: &str, pattern: &str, replacement: &str, flags: Option<&str>) -> String {
     let texts = StringViewArray::from(vec![text]);
-    Replacer::new(pattern, replacement, flags).unwrap().replace(&texts).unwrap().value(0).to_string()
+    Replacer::new(pattern, replacement, flags).unwrap().replace(&texts, &unlimited).unwrap().value(0).to_string()
 }
 
 #[test]
@@ -27,7 +31,7 @@ fn replacements_are_those_of_sql() {
     assert_eq!(replaced("http:///a", host, r"\1", None), "http:///a");
     assert_eq!(replaced("http://a/\n", host, r"\1", None), "http://a/\n");
     assert_eq!(replaced("foobarbaz", "b(..)", r"X\1Y", None), "fooXarYbaz");
-    assert_eq!(replaced("foobarbaz", "b(..)", r"X\\1Y", Some("g")), "fooXarYXazY");
+    assert_eq!(replaced("foobarbaz", "b(..)", r"X\1Y", Some("g")), "fooXarYXazY");
     assert_eq!(replaced("aBc", "(b|d)", r"Ab\1a", Some("i")), "aAbBac");
     assert_eq!(replaced("aBcB", "b", "-", Some("gi")), "a-c-");
     assert_eq!(replaced("a\nb", "^b", "-", Some("m")), "a\n-");
@@ -35,8 +39,8 @@ fn replacements_are_those_of_sql() {
     assert_eq!(replaced("ab", "a b", "-", Some("x")), "-");
     assert_eq!(replaced("abc", "", "-", Some("g")), "-a-b-c-");
     assert_eq!(replaced("abc", "b", r"[\0]", None), "a[b]c");
-    assert_eq!(replaced("abc", "b", r"$0$$\n\", None), r"ab$\n\c");
-    assert_eq!(replaced("abc", "(?P<n>b)", "$n$n ${n}$1x $9", None), "abb b c");
+    assert_eq!(replaced("abc", "b", r"$0$$\n\", None), r"a$0$$\n\c");
+    assert_eq!(replaced("abc", "b", r"\&\\1\9", None), r"ab\1c");
 }
 
 #[test]
@@ -59,11 +63,11 @@ fn invalid_patterns_are_refused() {
 fn null_stays_null() {
     let long = "a text that is too long for its view";
     let texts = StringViewArray::from(vec![Some("none"), Some("ab"), None, Some(long), None]).slice(1, 4);
-    let results = Replacer::new("^a", "", None).unwrap().replace(&texts).unwrap();
+    let results = Replacer::new("^a", "", None).unwrap().replace(&texts, &unlimited).unwrap();
     assert_eq!(results, StringViewArray::from(vec![Some("b"), None, Some(&long[1..]), None]));
     let found = Matcher::new("^a b*t", None).unwrap().is_match(&texts);
     assert_eq!(found, BooleanArray::from(vec![Some(false), None, Some(true), None]));
-    assert!(Replacer::new("a", "", None).unwrap().replace(&texts.slice(0, 0)).unwrap().is_empty());
+    assert!(Replacer::new("a", "", None).unwrap().replace(&texts.slice(0, 0), &unlimited).unwrap().is_empty());
 }
 
 #[test]
@@ -87,7 +91,7 @@ fn long_texts() -> StringViewArray {
 #[test]
 fn pieces_of_texts_are_not_copied() {
     let texts = long_texts();
-    let results = Replacer::new("^http://([^/]*)/.*$", r"\1", None).unwrap().replace(&texts).unwrap();
+    let results = Replacer::new("^http://([^/]*)/.*$", r"\1", None).unwrap().replace(&texts, &unlimited).unwrap();
     assert_eq!(results.value(0), "first.example.org");
     assert_eq!(results.value(2), texts.value(2));
     for row in [0, 2] {
@@ -100,7 +104,7 @@ fn pieces_of_texts_are_not_copied() {
 fn buffers_without_views_are_released() {
     let texts = long_texts();
     let shared = |pattern, replacement| {
-        let results = Replacer::new(pattern, replacement, None).unwrap().replace(&texts).unwrap();
+        let results = Replacer::new(pattern, replacement, None).unwrap().replace(&texts, &unlimited).unwrap();
         let bytes = |buffers: &[arrow::buffer::Buffer]| buffers.iter().map(|buffer| buffer.len()).collect::<Vec<_>>();
         (bytes(results.data_buffers()), bytes(texts.data_buffers()))
     };
@@ -115,7 +119,7 @@ fn buffers_without_views_are_released() {
 #[test]
 fn new_texts_fill_many_buffers() {
     let texts = StringViewArray::from_iter_values((0..5_000).map(|row| format!("{row} ").repeat(1 + row % 700)));
-    let results = Replacer::new(" ", "; ", Some("g")).unwrap().replace(&texts).unwrap();
+    let results = Replacer::new(" ", "; ", Some("g")).unwrap().replace(&texts, &unlimited).unwrap();
     assert!(results.data_buffers().len() > 5);
     for (text, result) in texts.iter().zip(&results) {
         assert_eq!(text.unwrap().replace(' ', "; "), result.unwrap());
@@ -258,7 +262,7 @@ fn programs_find_what_the_library_finds() {
         }
     }
     println!("{programs} programs of {rounds} patterns, {matches} matches, {given_up} given up");
-    assert!(programs > rounds / 2 && matches > programs && given_up < matches / 100);
+    assert!(programs > rounds / 5 && matches > programs && given_up < matches / 100);
 }
 
 /// Makes a column of texts in one to three buffers, with NULLs and with rows before its first one.
@@ -277,7 +281,7 @@ fn column(patterns: &mut Patterns, rows: usize) -> StringViewArray {
 #[test]
 fn columns_are_replaced_and_matched_as_the_library_does() {
     let mut patterns = Patterns(StdRng::seed_from_u64(SEED + 1));
-    let reference = Regex::new(r"\\{1,2}(\d+)").unwrap();
+    let reference = Regex::new(r"\\(\\|\d)").unwrap();
     for _ in 0..if long() { 100_000 } else { 1_500 } {
         let (pattern, replacement) = (patterns.pattern(), patterns.replacement());
         let flags = ["", "", "g", "g", "i", "gi", "ms", "gU", "xg"].choose(&mut patterns.0).copied().unwrap();
@@ -287,10 +291,14 @@ fn columns_are_replaced_and_matched_as_the_library_does() {
         let texts = column(&mut patterns, 8);
 
         let replacer = Replacer::new(&pattern, &replacement, (!flags.is_empty()).then_some(flags)).unwrap();
-        let template = reference.replace_all(&replacement, "$${$1}").to_string();
+        let dollars = replacement.replace('$', "$$");
+        let template = reference.replace_all(&dollars, |found: &regex::Captures<'_>| match &found[1] {
+            r"\" => r"\".to_string(),
+            group => format!("${{{group}}}"),
+        });
         let limit = if flags.contains('g') { 0 } else { 1 };
-        let results = replacer.replace(&texts).unwrap();
-        let wanted = texts.iter().map(|text| Some(regex.replacen(text?, limit, &template).into_owned()));
+        let results = replacer.replace(&texts, &unlimited).unwrap();
+        let wanted = texts.iter().map(|text| Some(regex.replacen(text?, limit, &*template).into_owned()));
         assert_eq!(results, wanted.collect::<StringViewArray>(), "{pattern:?} by {replacement:?}, {flags:?}");
 
         let matcher = Matcher::new(&pattern, Some(&options)).unwrap();
@@ -304,7 +312,7 @@ fn one_replacer_serves_many_threads() {
     let replacer = Replacer::new("(?:a|ab)(c|bcd)", r"\1", None).unwrap();
     let texts = StringViewArray::from_iter_values((0..1000).map(|row| format!("{row} abcd")));
     std::thread::scope(|scope| {
-        let run = || replacer.replace(&texts).unwrap();
+        let run = || replacer.replace(&texts, &unlimited).unwrap();
         let others: Vec<_> = (0..3).map(|_| scope.spawn(run)).collect();
         others.into_iter().for_each(|other| assert_eq!(other.join().unwrap(), run()));
     });

@@ -30,7 +30,7 @@ pub(super) fn regexp_replace(arguments: &[Operand], kind: &DataType, rows: usize
     {
         let check = |bytes: usize| limit.check(bytes as u128);
         let texts = arguments[0].values.as_string_view();
-        return Ok(Arc::new(replacer(pattern, replacement, flags)?.replace_within(texts, &check)?));
+        return Ok(Arc::new(replacer(pattern, replacement, flags)?.replace(texts, &check)?));
     }
     let texts = arguments[0].values.as_string_view();
     let mut made = StringViewBuilder::with_capacity(rows);
@@ -43,7 +43,7 @@ pub(super) fn regexp_replace(arguments: &[Operand], kind: &DataType, rows: usize
         let replacer = replacer(patterns.at(row), replacements.at(row), flags.map_or("", |flags| flags.at(row)))?;
         // Each row is a call of its own, so the limit must count the rows before it.
         let check = |more: usize| limit.check((bytes + more) as u128);
-        let replaced = replacer.replace_within(&texts.slice(arguments[0].at(row), 1), &check)?;
+        let replaced = replacer.replace(&texts.slice(arguments[0].at(row), 1), &check)?;
         bytes += replaced.value(0).len();
         made.try_append_value(replaced.value(0)).map_err(too_long)?;
     }
@@ -53,6 +53,6 @@ pub(super) fn regexp_replace(arguments: &[Operand], kind: &DataType, rows: usize
 fn replacer(pattern: &str, replacement: &str, flags: &str) -> Result<Rc<Replacer>> {
     prepared(&REPLACERS, &[pattern, replacement, flags], || {
         let flags = library_flags(flags);
-        Replacer::sql(pattern, replacement, (!flags.is_empty()).then_some(&flags))
+        Replacer::new(pattern, replacement, (!flags.is_empty()).then_some(&flags))
     })
 }

@@ -143,15 +143,17 @@ pub struct PlainType {
     pub name: &'static str,
     /// Other names in SQL, in upper case.
     pub aliases: &'static [&'static str],
+    /// A sentence for the user about how values are written, if that is not obvious.
+    pub hint: Option<&'static str>,
 }
 
 const fn plain(kind: SqlType, code: u8, name: &'static str, aliases: &'static [&'static str]) -> PlainType {
-    PlainType { kind, code, name, aliases }
+    PlainType { kind, code, name, aliases, hint: None }
 }
 
 /// Every type without parameters, except the numbered ones.
 pub static PLAIN_TYPES: &[PlainType] = &[
-    plain(SqlType::Boolean, 1, "BOOLEAN", &["BOOL"]),
+    plain(SqlType::Boolean, 1, "BOOLEAN", &["BOOL"]).hinted("a BOOLEAN is written true or false"),
     plain(SqlType::Int8, 2, "TINYINT", &["INT1"]),
     plain(SqlType::Int16, 3, "SMALLINT", &["INT2", "INT16"]),
     plain(SqlType::Int32, 4, "INTEGER", &["INT", "INT4", "INT32", "MEDIUMINT"]),
@@ -167,20 +169,26 @@ pub static PLAIN_TYPES: &[PlainType] = &[
     plain(SqlType::UInt64, 9, "BIGINT UNSIGNED", &["INT8 UNSIGNED", "UBIGINT", "UINT64"]),
     plain(SqlType::Float32, 10, "REAL", &["FLOAT4", "FLOAT32"]),
     plain(SqlType::Float64, 11, "DOUBLE", &["DOUBLE PRECISION", "FLOAT8", "FLOAT64"]),
-    plain(SqlType::Date, 13, "DATE", &["DATE32"]),
-    plain(SqlType::Time, 14, "TIME", &[]),
-    plain(SqlType::Interval, 16, "INTERVAL", &[]),
+    plain(SqlType::Date, 13, "DATE", &["DATE32"]).hinted("a DATE is written 2013-07-31"),
+    plain(SqlType::Time, 14, "TIME", &[]).hinted("a TIME is written 12:30:45"),
+    plain(SqlType::Interval, 16, "INTERVAL", &[]).hinted("an INTERVAL is written 1 year 2 mons 3 days 04:05:06"),
     plain(SqlType::TEXT, 17, "TEXT", &["STRING", "CLOB", "TINYTEXT", "MEDIUMTEXT", "LONGTEXT"]),
     plain(
         SqlType::Blob,
         19,
         "BLOB",
         &["BYTEA", "BINARY", "VARBINARY", "BYTES", "TINYBLOB", "MEDIUMBLOB", "LONGBLOB", "VARBINARY(MAX)"],
-    ),
-    plain(SqlType::Uuid, 20, "UUID", &[]),
+    )
+    .hinted("a BLOB that starts with \\x goes on with pairs of hexadecimal digits"),
+    plain(SqlType::Uuid, 20, "UUID", &[]).hinted("a UUID is written 550e8400-e29b-41d4-a716-446655440000"),
 ];
 
 impl PlainType {
+    const fn hinted(mut self, hint: &'static str) -> PlainType {
+        self.hint = Some(hint);
+        self
+    }
+
     fn of(kind: &SqlType) -> Option<&'static PlainType> {
         PLAIN_TYPES.iter().find(|plain| plain.kind == *kind)
     }
@@ -202,6 +210,20 @@ impl SqlType {
         let is_name = |other: &&str| other.eq_ignore_ascii_case(name);
         let plain = PLAIN_TYPES.iter().find(|plain| is_name(&plain.name) || plain.aliases.iter().any(is_name));
         plain.map(|plain| plain.kind.clone()).or_else(|| NumberedType::of_name(name).map(SqlType::Numbered))
+    }
+
+    /// A sentence for the user about how values are written, if that is not obvious.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            SqlType::Timestamp { zoned: false, .. } => Some("a TIMESTAMP is written 2013-07-31 12:30:45"),
+            SqlType::Timestamp { zoned: true, .. } => {
+                Some("a TIMESTAMP WITH TIME ZONE is written 2013-07-31 12:30:45+02")
+            }
+            SqlType::Numbered(kind) => Some(kind.hint),
+            SqlType::List(_) => Some("a list is written as JSON: [1, 2, null]"),
+            SqlType::Struct(_) => Some("a STRUCT is written as JSON: {\"name\": 1}"),
+            other => PlainType::of(other)?.hint,
+        }
     }
 
     /// `TEXT` without a limit.

@@ -4,7 +4,8 @@
 //! must all use them. The table of text forms is in [`writer`]; [`reader`] lists the further forms that we accept.
 
 pub mod calendar;
-mod nested;
+pub mod column_builder;
+pub mod json;
 mod read_column;
 pub mod reader;
 pub mod writer;

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::column_builder::{BuilderTexts, ColumnBuilder};
 use crate::mapping::TargetColumn;
 use crate::report::Complaint;
+use rowmill_expr::text::column_builder::{BuilderTexts, ColumnBuilder};
 use rowmill_expr::text::reader::Problem;
 
 /// The texts of one column of a block. Knows the rows with NULLs that the column does not allow.

@@ -20,8 +20,8 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, ListArray, PrimitiveArray, StringViewArray,
-    StringViewBuilder, StructArray, new_null_array,
+    Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, ListArray, PrimitiveArray, StringViewBuilder, StructArray,
+    new_null_array,
 };
 use arrow::buffer::{BooleanBuffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::compute::{CastOptions, cast_with_options};
@@ -31,8 +31,8 @@ use arrow::datatypes::{
 };
 use rowmill_base::{NumberedType, SqlType};
 
-use crate::column_builder::{BuilderTexts, ColumnBuilder, fits, timestamps};
 use rowmill_expr::text::calendar::units_per_second;
+use rowmill_expr::text::column_builder::{ColumnBuilder, fits, timestamps};
 use rowmill_expr::text::reader::Problem;
 use rowmill_expr::text::writer::TextColumn;
 
@@ -268,15 +268,6 @@ fn limited(texts: ArrayRef, chars_max: Option<u32>) -> Converted {
     Ok(texts)
 }
 
-/// The rows of a text array, as input of a [`ColumnBuilder`].
-struct Views<'a>(&'a StringViewArray);
-
-impl BuilderTexts for Views<'_> {
-    fn text(&mut self, row: usize) -> Option<&str> {
-        self.0.is_valid(row).then(|| self.0.value(row))
-    }
-}
-
 fn parse_texts(array: &ArrayRef, to: &SqlType) -> Converted {
     let texts = plain_cast(array, &DataType::Utf8View)?;
     let mut builder = ColumnBuilder::new(to, texts.len());
@@ -284,7 +275,7 @@ fn parse_texts(array: &ArrayRef, to: &SqlType) -> Converted {
     let mut found = |row: usize, problem: Problem| {
         first.get_or_insert((row, problem));
     };
-    builder.append_all(&mut Views(texts.as_string_view()), texts.len(), &mut found);
+    builder.append_all(&mut texts.as_string_view(), texts.len(), &mut found);
     match first {
         Some((row, problem)) => Err(misfit(&texts, row, problem)),
         None => Ok(builder.finish()),
@@ -575,8 +566,8 @@ fn hidden(column: &ArrayRef, nulls: Option<&NullBuffer>) -> Converted {
 mod tests {
     use arrow::array::{
         BinaryArray, Date32Array, Date64Array, Decimal256Array, DictionaryArray, DurationSecondArray, Float64Array,
-        Int8Array, Int32Array, Int64Array, LargeStringArray, StringArray, Time32SecondArray, TimestampNanosecondArray,
-        TimestampSecondArray, UInt64Array,
+        Int8Array, Int32Array, Int64Array, LargeStringArray, StringArray, StringViewArray, Time32SecondArray,
+        TimestampNanosecondArray, TimestampSecondArray, UInt64Array,
     };
     use arrow::datatypes::{Int32Type, i256};
     use rowmill_base::TimeUnit;

@@ -12,13 +12,13 @@ use arrow::datatypes::SchemaRef;
 use rowmill_base::{Error, Result, SqlType};
 
 use crate::bad_rows::{BadRows, BlockTexts, Nulls};
-use crate::column_builder::{BuilderTexts, ColumnBuilder};
 use crate::csv_scan::{BadRecord, Dialect, FieldSpan, RecordPlace, RecordScanner, trimmed, undo_escapes};
 use crate::jobs::{Job, Jobs};
 use crate::kept_rows::KeptRows;
 use crate::mapping::{TargetColumn, batch_of, schema_of};
 use crate::report::{Complaint, Quoted, Reporter};
 use crate::text_source::{CheckedText, ChunkQueue, TextChunk};
+use rowmill_expr::text::column_builder::{BuilderTexts, ColumnBuilder};
 
 /// The number of spans that are scanned before they are parsed.
 const FIELDS_PER_BLOCK: usize = 1 << 15;

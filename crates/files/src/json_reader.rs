@@ -19,9 +19,7 @@ use arrow::datatypes::SchemaRef;
 use rowmill_base::Result;
 
 use crate::bad_rows::{BadRows, BlockTexts, Nulls};
-use crate::column_builder::{BuilderTexts, ColumnBuilder};
 use crate::jobs::{Job, Jobs, ReadProgress};
-use crate::json_scan::{JsonKind, NotJson, Scanner, next_member_in, unescape};
 use crate::kept_rows::KeptRows;
 use crate::mapping::{TargetColumn, batch_of, schema_of, unknown_column};
 use crate::options::{OnError, ReadOptions, SampleSize};
@@ -29,6 +27,8 @@ use crate::report::{Complaint, Quoted, Reporter};
 use crate::source_file::SourceFile;
 use crate::text_source::{Boundary, CheckedText, ChunkQueue, TextChunk, TextSource, count_lines};
 use crate::type_guess::{Guess, plain_key};
+use rowmill_expr::text::column_builder::{BuilderTexts, ColumnBuilder};
+use rowmill_expr::text::json::{JsonKind, NotJson, Scanner, next_member_in, unescape};
 use rowmill_expr::text::writer::format_value;
 
 /// The number of bytes that are examined to find out how a file is laid out.

@@ -34,8 +34,8 @@
 //! - `parquet_file`, `parquet_blocks`: Parquet column by column. `parquet_scan`, `parquet_zones`, `bloom_filter`:
 //!   Parquet by row groups, and the parts that need not be read.
 //! - `ipc_file`: Arrow.
-//! - `text_source`, `csv_dialect`, `csv_scan`, `csv_reader`, `json_scan`, `json_reader`: text in chunks, then fields,
-//!   then columns. `type_guess` finds the types, and `column_builder` parses the values.
+//! - `text_source`, `csv_dialect`, `csv_scan`, `csv_reader`, `json_reader`: text in chunks, then fields, then columns.
+//!   `type_guess` finds the types.
 //! - `jobs`, `piece_rows`, `rows`: the threads that decode the pieces, in a load or in a query.
 //! - `convert`: from the types of files to SQL types. `guard`: limits the effects of damaged files.
 //! - `report`, `bad_rows`, `kept_rows`: errors and rejects for lines that cannot be read, and the remaining rows.
@@ -43,7 +43,6 @@
 
 mod bad_rows;
 mod bloom_filter;
-mod column_builder;
 pub mod convert;
 mod csv_dialect;
 mod csv_reader;
@@ -53,7 +52,6 @@ mod guard;
 mod ipc_file;
 mod jobs;
 mod json_reader;
-mod json_scan;
 mod kept_rows;
 mod mapping;
 mod options;
@@ -78,7 +76,7 @@ pub use mapping::TargetColumn;
 pub use options::{Compression, FileFormat, OnError, ReadOptions, unknown_option};
 pub use parquet_blocks::{ParquetBlock, ParquetBlocks};
 pub use report::{Reject, RejectSink};
-pub use write::{BatchWriter, WriteCompression, WriteOptions, Written, writer, writer_to};
+pub use write::{BatchWriter, WriteCompression, WriteOptions, Written, writer};
 
 #[cfg(test)]
 mod tests;

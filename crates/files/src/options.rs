@@ -43,7 +43,7 @@ impl FileFormat {
     }
 
     /// The format and the compression that a path's ending tells.
-    pub fn of_path(path: &Path) -> (Option<FileFormat>, Compression) {
+    pub(crate) fn of_path(path: &Path) -> (Option<FileFormat>, Compression) {
         let name = path.file_name().map(|name| name.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
         let (stem, compression) = if let Some(stem) = name.strip_suffix(".gz") {
             (stem, Compression::Gzip)

@@ -57,7 +57,7 @@ impl Complaint {
             text: text.to_owned(),
             message,
             // The form helps only if the text does not have it.
-            hint: form_of(kind).filter(|_| matches!(problem, Problem::Malformed)).map(str::to_owned),
+            hint: kind.hint().filter(|_| matches!(problem, Problem::Malformed)).map(str::to_owned),
         }
     }
 
@@ -158,24 +158,6 @@ fn kind_of(kind: &SqlType, problem: Problem) -> ErrorKind {
         Problem::TooLong => ErrorKind::StringTooLong,
         Problem::Null => ErrorKind::NotNullViolation,
     }
-}
-
-/// The form of values, for types whose form is not obvious.
-fn form_of(kind: &SqlType) -> Option<&'static str> {
-    Some(match kind {
-        SqlType::Boolean => "a BOOLEAN is written true or false",
-        SqlType::Date => "a DATE is written 2013-07-31",
-        SqlType::Time => "a TIME is written 12:30:45",
-        SqlType::Timestamp { zoned: false, .. } => "a TIMESTAMP is written 2013-07-31 12:30:45",
-        SqlType::Timestamp { zoned: true, .. } => "a TIMESTAMP WITH TIME ZONE is written 2013-07-31 12:30:45+02",
-        SqlType::Interval => "an INTERVAL is written 1 year 2 mons 3 days 04:05:06",
-        SqlType::Uuid => "a UUID is written 550e8400-e29b-41d4-a716-446655440000",
-        SqlType::Numbered(kind) => kind.hint,
-        SqlType::Blob => "a BLOB that starts with \\x goes on with pairs of hexadecimal digits",
-        SqlType::List(_) => "a list is written as JSON: [1, 2, null]",
-        SqlType::Struct(_) => "a STRUCT is written as JSON: {\"name\": 1}",
-        _ => return None,
-    })
 }
 
 /// A text in quotes, shortened, with control characters made visible.

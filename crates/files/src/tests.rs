@@ -6,14 +6,12 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, Int32Array, Int64Array, RecordBatch, StringArray, StringViewArray};
 use arrow::compute::concat_batches;
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use parking_lot::Mutex;
 use rowmill_base::{Cancel, Error, ErrorKind, Result, SqlType, TimeUnit};
 use tempfile::TempDir;
 
 use super::*;
-use crate::column_builder::ColumnBuilder;
-use crate::column_builder::tests::samples;
+use rowmill_expr::text::column_builder::ColumnBuilder;
 use rowmill_expr::text::writer::TextColumn;
 use rowmill_query::catalog::RowSource;
 
@@ -25,6 +23,58 @@ fn folder() -> TempDir {
 
 fn path(folder: &TempDir, name: &str) -> String {
     folder.path().join(name).display().to_string()
+}
+
+/// Every type with some texts, each in the form in which the writer writes it.
+fn samples() -> Vec<(SqlType, Vec<&'static str>)> {
+    let point = SqlType::Struct(vec![("x".to_owned(), SqlType::Int32), ("Tag".to_owned(), SqlType::TEXT)]);
+    vec![
+        (SqlType::Boolean, vec!["true", "false"]),
+        (SqlType::Int8, vec!["-128", "127"]),
+        (SqlType::Int16, vec!["-32768", "0"]),
+        (SqlType::Int32, vec!["2147483647"]),
+        (SqlType::Int64, vec!["-9223372036854775808"]),
+        (SqlType::UInt8, vec!["255"]),
+        (SqlType::UInt16, vec!["65535"]),
+        (SqlType::UInt32, vec!["4294967295"]),
+        (SqlType::UInt64, vec!["18446744073709551615"]),
+        (SqlType::Float32, vec!["0.1", "-0.5", "NaN", "1e30"]),
+        (SqlType::Float64, vec!["0.1", "1e300", "-Infinity", "5e-324"]),
+        (SqlType::Decimal { precision: 38, scale: 10 }, vec!["-12345678901234567890.0123456789", "0.0000000000"]),
+        (SqlType::Date, vec!["2013-07-31", "-0001-12-31", "12345-01-01"]),
+        (SqlType::Time, vec!["00:00:00", "23:59:59.999999"]),
+        (SqlType::Timestamp { unit: TimeUnit::Second, zoned: false }, vec!["2013-07-31 12:30:45"]),
+        (SqlType::Timestamp { unit: TimeUnit::Millisecond, zoned: false }, vec!["1969-12-31 23:59:59.999"]),
+        (SqlType::Timestamp { unit: TimeUnit::Microsecond, zoned: true }, vec!["2013-07-31 12:30:45.123456+00"]),
+        (SqlType::Timestamp { unit: TimeUnit::Nanosecond, zoned: true }, vec!["1677-09-21 00:12:43.145224192+00"]),
+        (SqlType::Interval, vec!["00:00:00", "-1 years -2 mons 3 days -04:05:06.000000001"]),
+        (SqlType::TEXT, vec!["", "grün", "a\nb\"c,d'"]),
+        (SqlType::Text { chars_max: Some(3) }, vec!["", "äöü"]),
+        (SqlType::Blob, vec!["\\x", "\\x00ff"]),
+        (SqlType::Uuid, vec!["550e8400-e29b-41d4-a716-446655440000"]),
+        (SqlType::List(Box::new(SqlType::Int64)), vec!["[]", "[1, null, -3]"]),
+        (point.clone(), vec!["{\"x\": 1, \"Tag\": \"a\\\"b\"}", "{\"x\": null, \"Tag\": null}"]),
+        (SqlType::List(Box::new(point)), vec!["[{\"x\": 1, \"Tag\": \"\"}, null]"]),
+    ]
+}
+
+#[test]
+fn every_type_reads_back_its_written_values() {
+    for (kind, texts) in samples() {
+        let mut with_null: Vec<Option<&str>> = texts.iter().copied().map(Some).collect();
+        with_null.insert(1, None);
+        let mut builder = ColumnBuilder::new(&kind, with_null.len());
+        let mut found = |row, problem| panic!("{kind}: row {row}: {problem:?}");
+        builder.append_all(&mut &StringViewArray::from(with_null.clone()), with_null.len(), &mut found);
+        let array = builder.finish();
+        assert_eq!(array.data_type(), &kind.arrow());
+        let column = TextColumn::new(&array).expect("text");
+        for (row, text) in with_null.iter().enumerate() {
+            let mut written = String::new();
+            let valid = column.write(row, &mut written);
+            assert_eq!(valid.then_some(written.as_str()), *text, "{kind}");
+        }
+    }
 }
 
 /// Makes a batch with a nullable column of every type.
@@ -559,30 +609,6 @@ fn set_format(format: &str) -> WriteOptions {
     let mut options = WriteOptions::default();
     options.set("format", format).expect("known");
     options
-}
-
-#[test]
-fn text_formats_can_be_written_to_a_stream() {
-    #[derive(Clone, Default)]
-    struct SharedBuffer(Arc<Mutex<Vec<u8>>>);
-    impl std::io::Write for SharedBuffer {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-    let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("UserID", DataType::Int64, false)]));
-    let batch = RecordBatch::try_new(Arc::clone(&schema), vec![Arc::new(Int64Array::from(vec![1]))]).expect("a batch");
-    for (format, expected) in [(FileFormat::Csv, "UserID\n1\n"), (FileFormat::Json, "{\"UserID\": 1}\n")] {
-        let out = SharedBuffer::default();
-        let mut writer = writer_to(Box::new(out.clone()), format, &schema, &WriteOptions::default()).expect("a writer");
-        writer.write(&batch).expect("written");
-        assert_eq!(writer.finish().expect("finished"), Written { rows: 1, bytes: expected.len() as u64 });
-        assert_eq!(String::from_utf8_lossy(&out.0.lock()), expected);
-    }
 }
 
 /// Reads as much of a file as possible. Only returning matters, not the result.

@@ -16,9 +16,10 @@
 use std::io::Read;
 use std::sync::Arc;
 
-use memchr::{memchr, memchr_iter, memchr2, memrchr};
+use memchr::{memchr, memchr_iter, memrchr};
 use parking_lot::Mutex;
 use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_expr::text::json::closing_quote;
 
 use crate::guard::damaged;
 use crate::jobs::ReadProgress;
@@ -92,24 +93,6 @@ fn cut_quoted(bytes: &[u8], delimiter: u8, quote: u8, escape: u8, last: bool) ->
             Some(closing) if closing + 1 < bytes.len() || last => outside = closing + 1,
             _ => return Cut { whole, open: true },
         }
-    }
-}
-
-/// The position of the quote that closes a field. The text of the field starts at `from`.
-#[inline]
-pub(crate) fn closing_quote(bytes: &[u8], from: usize, quote: u8, escape: u8) -> Option<usize> {
-    let mut at = from;
-    loop {
-        at += memchr2(quote, escape, bytes.get(at..)?)?;
-        if quote == escape {
-            if bytes.get(at + 1) != Some(&quote) {
-                return Some(at);
-            }
-        } else if bytes[at] == quote {
-            return Some(at);
-        }
-        // Skip the escape and the character that it protects.
-        at += 2;
     }
 }
 

@@ -16,7 +16,7 @@
 
 use rowmill_base::{SqlType, TimeUnit};
 
-use crate::json_scan::{JsonKind, items, members, unescape};
+use rowmill_expr::text::json::{JsonKind, items, members, unescape};
 use rowmill_expr::text::reader::{parse_date, parse_f64, parse_int, parse_timestamp};
 
 /// The narrowest type of the texts seen so far.

@@ -148,19 +148,6 @@ pub fn writer(path: &str, schema: &SchemaRef, options: &WriteOptions) -> Result<
     Ok(Box::new(FormatWriter { encoder, target: Some(target), rows: 0, name: path.display().to_string() }))
 }
 
-/// Makes a writer for any stream, such as standard output.
-pub fn writer_to(
-    out: Box<dyn Write + Send>,
-    format: FileFormat,
-    schema: &SchemaRef,
-    options: &WriteOptions,
-) -> Result<Box<dyn BatchWriter>> {
-    let bytes = Arc::default();
-    let target = WriteTarget { path: PathBuf::new(), temporary: None, bytes: Arc::clone(&bytes) };
-    let encoder = encoder(format, CountedStream { out, bytes }, schema, options)?;
-    Ok(Box::new(FormatWriter { encoder, target: Some(target), rows: 0, name: "the output".to_owned() }))
-}
-
 /// Encodes batches in one format.
 pub(crate) trait Encoder: Send {
     fn encode(&mut self, batch: &RecordBatch) -> io::Result<()>;

@@ -33,7 +33,7 @@ use arrow::datatypes::{
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use rowmill_base::{Error, NumberedType, Result};
 
-use crate::text::calendar::{date_of_days, units_per_second};
+use crate::text::calendar::{CivilDate, date_of_days, units_per_second};
 
 /// Returns the text of the value in `row` of `array`, or `None` for NULL. [`TextColumn`] is faster for more than one
 /// value of an array. Loops should use that.
@@ -445,7 +445,7 @@ fn write_decimal(value: i128, scale: i8, out: &mut String) {
 }
 
 fn write_date(days: i64, out: &mut String) {
-    let (year, month, day) = date_of_days(days);
+    let CivilDate { year, month, day, .. } = date_of_days(days);
     if (0..=9_999).contains(&year) {
         write_two(year as u32 / 100, out);
         write_two(year as u32 % 100, out);

@@ -3,44 +3,54 @@
 //! [`Scanner`] walks over a text and returns the text of each value after checking that it is JSON (RFC 8259). Nested
 //! objects and arrays are walked without recursion, so that their depth needs no stack. The column that a value goes to
 //! decides its meaning.
+//!
+//! [`items`] and [`members`] take the texts of lists and structs apart. People write these by hand, so their values may
+//! be words without quotes, as in `[2013-07-31, NULL]`.
 
 use memchr::memchr2;
-
-use crate::text_source::closing_quote;
 
 /// The maximum depth of nesting.
 const DEPTH_MAX: usize = 512;
 
 /// The position where a text stops being JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct NotJson {
+pub struct NotJson {
     /// The byte position in the text.
-    pub(crate) at: usize,
-    pub(crate) expected: &'static str,
+    pub at: usize,
+    /// The part that is missing there.
+    pub expected: &'static str,
 }
 
 type Scanned<T> = Result<T, NotJson>;
 
 /// A walk over a text.
 #[derive(Clone, Debug)]
-pub(crate) struct Scanner<'a> {
+pub struct Scanner<'a> {
     text: &'a str,
     at: usize,
+    /// Whether values may be words without quotes.
+    takes_words: bool,
 }
 
 impl<'a> Scanner<'a> {
     /// Starts at byte `at` of `text`.
-    pub(crate) fn new(text: &'a str, at: usize) -> Scanner<'a> {
-        Scanner { text, at }
+    pub fn new(text: &'a str, at: usize) -> Scanner<'a> {
+        Scanner { text, at, takes_words: false }
     }
 
-    pub(crate) fn position(&self) -> usize {
+    /// Starts at the beginning of `text`, whose values may be words without quotes.
+    fn with_words(text: &'a str) -> Scanner<'a> {
+        Scanner { text, at: 0, takes_words: true }
+    }
+
+    /// The byte position in the text.
+    pub fn position(&self) -> usize {
         self.at
     }
 
     /// The next byte that is not white space. Does not skip it.
     #[inline]
-    pub(crate) fn peek(&mut self) -> Option<u8> {
+    pub fn peek(&mut self) -> Option<u8> {
         let bytes = self.text.as_bytes();
         while let Some(byte) = bytes.get(self.at) {
             if !matches!(byte, b' ' | b'\t' | b'\n' | b'\r') {
@@ -53,24 +63,26 @@ impl<'a> Scanner<'a> {
 
     /// Skips the next byte if it is `byte`, and returns whether it was.
     #[inline]
-    pub(crate) fn pass(&mut self, byte: u8) -> bool {
+    pub fn pass(&mut self, byte: u8) -> bool {
         let found = self.peek() == Some(byte);
         self.at += usize::from(found);
         found
     }
 
+    /// Skips the next byte, which must be `byte`.
     #[inline]
-    pub(crate) fn expect(&mut self, byte: u8, expected: &'static str) -> Scanned<()> {
+    pub fn expect(&mut self, byte: u8, expected: &'static str) -> Scanned<()> {
         if self.pass(byte) { Ok(()) } else { Err(self.error(expected)) }
     }
 
-    pub(crate) fn error(&self, expected: &'static str) -> NotJson {
+    /// The error for a text that ends or goes on differently here.
+    pub fn error(&self, expected: &'static str) -> NotJson {
         NotJson { at: self.at, expected }
     }
 
     /// The inside of the string that comes next, with its escapes.
     #[inline]
-    pub(crate) fn string(&mut self, expected: &'static str) -> Scanned<&'a str> {
+    pub fn string(&mut self, expected: &'static str) -> Scanned<&'a str> {
         self.expect(b'"', expected)?;
         let start = self.at;
         let bytes = self.text.as_bytes();
@@ -88,7 +100,7 @@ impl<'a> Scanner<'a> {
 
     /// The text of the value that comes next, without the white space around it.
     #[inline]
-    pub(crate) fn value(&mut self) -> Scanned<&'a str> {
+    pub fn value(&mut self) -> Scanned<&'a str> {
         let first = self.peek();
         let start = self.at;
         match first {
@@ -102,6 +114,7 @@ impl<'a> Scanner<'a> {
     fn scalar(&mut self) -> Scanned<()> {
         match self.peek() {
             Some(b'"') => self.string("a string").map(drop),
+            _ if self.takes_words => self.bare_word(),
             Some(b'-' | b'0'..=b'9') => self.number(),
             Some(b't') => self.word("true"),
             Some(b'f') => self.word("false"),
@@ -116,6 +129,15 @@ impl<'a> Scanner<'a> {
         }
         self.at += word.len();
         Ok(())
+    }
+
+    /// Skips a word without quotes. It ends at a comma, a bracket or a quote.
+    fn bare_word(&mut self) -> Scanned<()> {
+        let rest = &self.text[self.at..];
+        let end = rest.find([',', ']', '}', '[', '{', '"']).unwrap_or(rest.len());
+        let word = rest[..end].trim_ascii_end();
+        self.at += word.len();
+        if word.is_empty() { Err(self.error("a value")) } else { Ok(()) }
     }
 
     fn number(&mut self) -> Scanned<()> {
@@ -197,19 +219,25 @@ impl<'a> Scanner<'a> {
 
 /// The kind of a value, as its first byte tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum JsonKind {
+pub enum JsonKind {
+    /// `null`
     Null,
+    /// `true` or `false`
     Boolean,
+    /// A number.
     Number,
+    /// A text in quotes.
     String,
+    /// Values in brackets.
     Array,
+    /// Keys and values in braces.
     Object,
 }
 
 impl JsonKind {
     /// The kind of a value whose text was checked.
     #[inline]
-    pub(crate) fn of(value: &str) -> JsonKind {
+    pub fn of(value: &str) -> JsonKind {
         match value.as_bytes().first() {
             Some(b'n') | None => JsonKind::Null,
             Some(b't' | b'f') => JsonKind::Boolean,
@@ -222,8 +250,8 @@ impl JsonKind {
 }
 
 /// The texts of the items of an array.
-pub(crate) fn items(array: &str) -> impl Iterator<Item = Scanned<&str>> {
-    let mut scanner = Scanner::new(array, 0);
+pub fn items(array: &str) -> impl Iterator<Item = Scanned<&str>> {
+    let mut scanner = Scanner::with_words(array);
     let mut started = false;
     let mut ended = false;
     std::iter::from_fn(move || {
@@ -253,8 +281,8 @@ fn next_item<'a>(scanner: &mut Scanner<'a>, started: &mut bool) -> Scanned<Optio
 }
 
 /// The keys, with their escapes, and the values of an object.
-pub(crate) fn members(object: &str) -> impl Iterator<Item = Scanned<(&str, &str)>> {
-    let mut scanner = Scanner::new(object, 0);
+pub fn members(object: &str) -> impl Iterator<Item = Scanned<(&str, &str)>> {
+    let mut scanner = Scanner::with_words(object);
     let mut started = false;
     let mut ended = false;
     std::iter::from_fn(move || {
@@ -269,7 +297,7 @@ pub(crate) fn members(object: &str) -> impl Iterator<Item = Scanned<(&str, &str)
 
 /// The next key and value of the object that `scanner` is in. `None` after its closing bracket.
 #[inline]
-pub(crate) fn next_member_in<'a>(scanner: &mut Scanner<'a>, started: &mut bool) -> Scanned<Option<(&'a str, &'a str)>> {
+pub fn next_member_in<'a>(scanner: &mut Scanner<'a>, started: &mut bool) -> Scanned<Option<(&'a str, &'a str)>> {
     if *started {
         if scanner.pass(b'}') {
             return Ok(None);
@@ -301,8 +329,26 @@ fn ended<T>(scanner: &mut Scanner<'_>) -> Scanned<Option<T>> {
     }
 }
 
+/// The position of the quote that closes a string, or a field of a CSV file. Its text starts at `from`.
+#[inline]
+pub fn closing_quote(bytes: &[u8], from: usize, quote: u8, escape: u8) -> Option<usize> {
+    let mut at = from;
+    loop {
+        at += memchr2(quote, escape, bytes.get(at..)?)?;
+        if quote == escape {
+            if bytes.get(at + 1) != Some(&quote) {
+                return Some(at);
+            }
+        } else if bytes[at] == quote {
+            return Some(at);
+        }
+        // Skip the escape and the character that it protects.
+        at += 2;
+    }
+}
+
 /// Appends the meaning of the inside of a string to `out`. The error has the position of an invalid escape.
-pub(crate) fn unescape(inside: &str, out: &mut String) -> Scanned<()> {
+pub fn unescape(inside: &str, out: &mut String) -> Scanned<()> {
     let mut rest = inside;
     while let Some(at) = memchr2(b'\\', b'\\', rest.as_bytes()) {
         out.push_str(&rest[..at]);
@@ -401,6 +447,18 @@ mod tests {
         assert!(items("[1] 2").any(|item| item.is_err()));
         assert!(items("[1").any(|item| item.is_err()));
         assert!(members("[1]").any(|member| member.is_err()));
+    }
+
+    #[test]
+    fn items_may_be_words_without_quotes() {
+        let list: Result<Vec<_>, _> = items("[ 2013-07-31 , NULL, [a b, nan], \"c\" ]").collect();
+        assert_eq!(list, Ok(vec!["2013-07-31", "NULL", "[a b, nan]", "\"c\""]));
+        let pairs: Result<Vec<_>, _> = members("{\"a\": 12:30:45}").collect();
+        assert_eq!(pairs, Ok(vec![("a", "12:30:45")]));
+        for bad in ["[a,]", "[a \"b\"]", "[,]", "[a", "[a}", "[a]b"] {
+            assert!(items(bad).any(|item| item.is_err()), "{bad}");
+        }
+        assert!(value("[a]").is_err());
     }
 
     #[test]

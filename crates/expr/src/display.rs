@@ -31,7 +31,7 @@ pub fn sql_text(expr: &ScalarExpr, name: &dyn Fn(usize) -> String) -> String {
 }
 
 /// Formats a value as SQL text: `5`, `'it''s'`, `DATE '2013-07-31'`.
-pub fn literal_text(value: &Constant) -> String {
+pub(crate) fn literal_text(value: &Constant) -> String {
     let Some(shown) = text::format(value.array(), 0).filter(|_| !value.is_null()) else {
         return "NULL".to_owned();
     };

@@ -5,8 +5,7 @@ mod failure;
 mod nulls;
 mod simplify;
 
-pub use bounds::integer_range;
-pub use failure::{can_fail, cast_can_fail, operator_can_fail};
+pub use failure::{can_fail, operator_can_fail};
 pub use nulls::{is_nullable, rejects_nulls};
 pub use simplify::fold;
 

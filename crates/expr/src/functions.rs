@@ -25,8 +25,9 @@ use std::sync::LazyLock;
 
 use rowmill_plan::FunctionSpec;
 
-pub use self::call_failure::call_can_fail;
-pub use self::result_limit::{FOLDED_BYTES_MAX, result_bytes_max, with_result_limit};
+pub(crate) use self::call_failure::call_can_fail;
+pub(crate) use self::result_limit::FOLDED_BYTES_MAX;
+pub use self::result_limit::{result_bytes_max, with_result_limit};
 
 /// The families, in the order of the documentation. A new family should be added where its readers expect it.
 pub static FAMILIES: &[&[FunctionSpec]] = &[

@@ -34,7 +34,7 @@ pub fn is_number(kind: &DataType) -> bool {
 }
 
 /// Returns the digits that hold every value of an integer type.
-pub fn digits_of_integer(kind: &DataType) -> Option<u8> {
+pub(crate) fn digits_of_integer(kind: &DataType) -> Option<u8> {
     Some(match kind {
         DataType::Int8 | DataType::UInt8 => 3,
         DataType::Int16 | DataType::UInt16 => 5,
@@ -51,7 +51,7 @@ pub fn digits_of(value: i128) -> u8 {
 }
 
 /// Returns the least and the greatest value of an integer type.
-pub fn integer_bounds(kind: &DataType) -> Option<(i128, i128)> {
+pub(crate) fn integer_bounds(kind: &DataType) -> Option<(i128, i128)> {
     Some(match kind {
         DataType::Int8 => (i8::MIN.into(), i8::MAX.into()),
         DataType::Int16 => (i16::MIN.into(), i16::MAX.into()),
@@ -66,7 +66,7 @@ pub fn integer_bounds(kind: &DataType) -> Option<(i128, i128)> {
 }
 
 /// Returns the digits and scale of an exact number: of a DECIMAL, or of the decimals that hold an integer type.
-pub fn digits_and_scale(kind: &DataType) -> Option<(u8, i8)> {
+pub(crate) fn digits_and_scale(kind: &DataType) -> Option<(u8, i8)> {
     match kind {
         DataType::Decimal128(digits, scale @ 0..) => Some((*digits, *scale)),
         other => digits_of_integer(other).map(|digits| (digits, 0)),

@@ -16,9 +16,12 @@ mod common;
 mod decimal_digits;
 mod operators;
 
-pub use casts::{can_cast, cast, cast_to_sql_type, coerce};
+#[cfg(test)]
+pub(crate) use casts::can_cast;
+pub use casts::{cast, cast_to_sql_type, coerce};
 pub use common::{common_kind, comparison_kind};
-pub use decimal_digits::decimal_result;
+#[cfg(test)]
+pub(crate) use decimal_digits::decimal_result;
 pub use operators::{arithmetic, call, compare, concat, is_distinct, negate};
 
 #[cfg(test)]

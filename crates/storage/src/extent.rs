@@ -26,13 +26,13 @@ impl Extent {
 }
 
 /// Rounds `bytes` up to whole pages.
-pub fn whole_pages(bytes: u64) -> u64 {
+pub(crate) fn whole_pages(bytes: u64) -> u64 {
     bytes.div_ceil(PAGE_BYTES) * PAGE_BYTES
 }
 
 /// The free space of one column file.
 #[derive(Debug, Default)]
-pub struct ExtentAllocator {
+pub(crate) struct ExtentAllocator {
     /// Every byte from here on is free.
     end: u64,
     /// Free ranges before `end`, from offset to length. No two of them may touch, and none may touch `end`.
@@ -42,7 +42,7 @@ pub struct ExtentAllocator {
 impl ExtentAllocator {
     /// Makes an allocator in which exactly the extents `named` are taken. Fails with the first two extents that
     /// overlap.
-    pub fn new(mut named: Vec<Extent>) -> Result<Self, (Extent, Extent)> {
+    pub(crate) fn new(mut named: Vec<Extent>) -> Result<Self, (Extent, Extent)> {
         named.sort();
         for pair in named.windows(2) {
             if pair[0].end() > pair[1].offset {
@@ -60,29 +60,29 @@ impl ExtentAllocator {
     }
 
     /// The offset after the last taken extent.
-    pub fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         self.end
     }
 
     /// The number of bytes that are taken.
-    pub fn taken_bytes(&self) -> u64 {
+    pub(crate) fn taken_bytes(&self) -> u64 {
         self.end - self.free.values().sum::<u64>()
     }
 
     /// The free ranges before the end of the last taken extent.
-    pub fn gaps(&self) -> impl Iterator<Item = Extent> + '_ {
+    pub(crate) fn gaps(&self) -> impl Iterator<Item = Extent> + '_ {
         self.free.iter().map(|(&offset, &len)| Extent { offset, len })
     }
 
     /// Whether no part of `extent` is free.
-    pub fn is_taken(&self, extent: Extent) -> bool {
+    pub(crate) fn is_taken(&self, extent: Extent) -> bool {
         // Free ranges do not touch, so only the last one that starts before the end of `extent` can overlap it.
         let before = self.free.range(..extent.end()).next_back();
         extent.end() <= self.end && before.is_none_or(|(offset, len)| offset + len <= extent.offset)
     }
 
     /// Takes an extent of `bytes`, rounded up to whole pages.
-    pub fn allocate(&mut self, bytes: u64) -> Extent {
+    pub(crate) fn allocate(&mut self, bytes: u64) -> Extent {
         let len = whole_pages(bytes.max(1));
         // Best fit: large ranges stay whole.
         let fit = self.free.iter().filter(|(_, free)| **free >= len).min_by_key(|(_, free)| **free);
@@ -99,7 +99,7 @@ impl ExtentAllocator {
     }
 
     /// Takes all free ranges before `end` and returns them.
-    pub fn take_free(&mut self, end: u64) -> Vec<Extent> {
+    pub(crate) fn take_free(&mut self, end: u64) -> Vec<Extent> {
         let mut taken: Vec<Extent> = self.gaps().collect();
         self.free.clear();
         if end > self.end {
@@ -110,7 +110,7 @@ impl ExtentAllocator {
     }
 
     /// Frees `extent`, and joins it with the free ranges next to it.
-    pub fn release(&mut self, extent: Extent) {
+    pub(crate) fn release(&mut self, extent: Extent) {
         let Extent { mut offset, mut len } = extent;
         assert!(extent.end() <= self.end, "only a taken extent can be freed");
         if let Some((&before, &before_len)) = self.free.range(..offset).next_back() {

@@ -39,7 +39,7 @@ pub use block::{Block, FreedExtents, ROW_NUMBERS, ROW_NUMBERS_NAME, RowNumbers, 
 pub use block_owner::BlockOwner;
 pub use block_writer::{BlockSource, ColumnTarget, ROWS_PER_BLOCK_MAX, write_block};
 pub use column_file::ColumnFile;
-pub use extent::{Extent, ExtentAllocator, PAGE_BYTES, whole_pages};
+pub use extent::{Extent, PAGE_BYTES};
 pub use floats::canonical_floats;
 pub use open_run::{OpenRun, RunsInBytes, concat_values, repeat_missing, value_bytes};
 pub use row_mask::RowMask;

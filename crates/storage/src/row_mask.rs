@@ -108,13 +108,8 @@ impl RowMask {
     }
 
     /// Adds the part of `rows` that is in the range.
-    pub fn insert_range(&mut self, rows: Range<usize>) {
+    pub(crate) fn insert_range(&mut self, rows: Range<usize>) {
         self.for_words_of(rows, |word, bits| *word |= bits);
-    }
-
-    /// Removes `rows`.
-    pub fn remove_range(&mut self, rows: Range<usize>) {
-        self.for_words_of(rows, |word, bits| *word &= !bits);
     }
 
     /// Removes all rows.
@@ -123,7 +118,7 @@ impl RowMask {
     }
 
     /// Inverts every row of the range.
-    pub fn invert(&mut self) {
+    pub(crate) fn invert(&mut self) {
         let rows = self.rows();
         self.for_words_of(rows, |word, bits| *word ^= bits);
     }
@@ -317,10 +312,6 @@ mod tests {
             prop_assert_eq!(
                 changed(&|mask| mask.insert_range(part.clone())),
                 expect(&|row| row % 3 == 0 || part.contains(&row))
-            );
-            prop_assert_eq!(
-                changed(&|mask| mask.remove_range(part.clone())),
-                expect(&|row| row % 3 == 0 && !part.contains(&row))
             );
             prop_assert_eq!(changed(&RowMask::clear), vec![false; len]);
             prop_assert_eq!(members(&RowMask::all(rows.clone())), vec![true; len]);

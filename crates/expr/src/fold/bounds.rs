@@ -9,7 +9,7 @@ use crate::kinds::{exact_value, integer_bounds};
 const DEPTH_MAX: usize = 8;
 
 /// Returns the least and the greatest value that an integer expression can have, or `None` for other types.
-pub fn integer_range(expr: &ScalarExpr) -> Option<(i128, i128)> {
+pub(crate) fn integer_range(expr: &ScalarExpr) -> Option<(i128, i128)> {
     range(expr, DEPTH_MAX)
 }
 

@@ -82,7 +82,7 @@ fn value_cast_can_fail(value: &ScalarExpr, kind: &DataType) -> bool {
 }
 
 /// Whether some value of type `from` cannot be cast to `to`.
-pub fn cast_can_fail(from: &DataType, to: &DataType) -> bool {
+pub(crate) fn cast_can_fail(from: &DataType, to: &DataType) -> bool {
     use DataType::{Boolean, Date32, Decimal128, Float64, List, Null, Struct, Time64, Timestamp, Utf8View};
     match (from, to) {
         (from, to) if from == to => false,

@@ -2,6 +2,7 @@ use arrow::datatypes::DataType;
 use rowmill_plan::program::ArithmeticOp;
 use rowmill_plan::{CompareOp, Constant, ExprOp, ScalarExpr};
 
+use super::bounds::integer_range;
 use super::*;
 use crate::typing::{arithmetic, cast, compare};
 

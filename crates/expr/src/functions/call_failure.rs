@@ -39,7 +39,7 @@ const TRIAL_BYTES_MAX: u64 = 1 << 12;
 
 /// Whether a call of `function` can fail for some values of the arguments that are not literals. We do not count a
 /// result that exceeds the limit on results, because it needs arguments that are almost as large.
-pub fn call_can_fail(function: &FunctionSpec, arguments: &[ScalarExpr]) -> bool {
+pub(crate) fn call_can_fail(function: &FunctionSpec, arguments: &[ScalarExpr]) -> bool {
     if !function.can_fail || !FAIL_BY_LATER_ARGUMENTS.contains(&function.name) {
         return function.can_fail;
     }

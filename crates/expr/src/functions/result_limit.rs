@@ -12,7 +12,7 @@ use rowmill_base::{Error, ErrorKind, Result};
 
 /// The largest result of a call of constants that becomes a constant itself. The optimizer copies and compares
 /// constants many times, so they should be small.
-pub const FOLDED_BYTES_MAX: u64 = 1 << 16;
+pub(crate) const FOLDED_BYTES_MAX: u64 = 1 << 16;
 
 /// The default of the setting `result_value_max_bytes`.
 const DEFAULT_BYTES_MAX: u64 = 256 << 20;

@@ -12,10 +12,6 @@ use rowmill_plan::program::ArithmeticOp;
 
 use crate::kinds::{is_decimal, type_name};
 
-pub use decimals::decimal_value;
-pub use floats::float_value;
-pub use integers::integer_value;
-
 /// Computes `left op right` as `kind`. The operands must have the types that [`rowmill_plan::ExprOp::Arithmetic`]
 /// takes.
 pub fn arithmetic(op: ArithmeticOp, left: &Operand, right: &Operand, kind: &DataType, rows: usize) -> Result<ArrayRef> {

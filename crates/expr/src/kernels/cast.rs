@@ -21,8 +21,7 @@ use rowmill_base::{Error, ErrorKind, NumberedType, Result};
 use crate::kinds::{arrow_failed, is_number, type_name};
 use crate::text::{TextColumn, Unreadable, read_column};
 
-pub use nested::struct_places;
-pub use numbers::rescale;
+pub(crate) use nested::struct_places;
 
 /// Casts the values of `array` to `kind`. With `or_null`, a value that cannot be cast becomes NULL.
 pub fn cast(array: &ArrayRef, kind: &DataType, or_null: bool) -> Result<ArrayRef> {

@@ -59,7 +59,7 @@ pub fn satisfies(order: Ordering, op: CompareOp) -> bool {
 }
 
 /// Returns the order of two floats.
-pub fn float_order(left: f64, right: f64) -> Ordering {
+pub(crate) fn float_order(left: f64, right: f64) -> Ordering {
     left.partial_cmp(&right).unwrap_or_else(|| left.is_nan().cmp(&right.is_nan()))
 }
 

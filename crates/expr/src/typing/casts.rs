@@ -15,7 +15,7 @@ use crate::text;
 use crate::typing::call;
 
 /// Whether values of `from` can be cast to `to`, as far as the types tell.
-pub fn can_cast(from: &DataType, to: &DataType) -> bool {
+pub(crate) fn can_cast(from: &DataType, to: &DataType) -> bool {
     use DataType::{BinaryView, Boolean, Date32, FixedSizeBinary, List, Null, Struct, Time64, Timestamp, Utf8View};
     if from == to {
         return true;

@@ -18,7 +18,7 @@ use crate::kinds::DIGITS_MAX;
 
 /// Returns the type of `op` on `DECIMAL(p1,s1)` and `DECIMAL(p2,s2)`. Fails if a product needs more than 38 digits
 /// after the point.
-pub fn decimal_result(op: ArithmeticOp, (p1, s1): (u8, i8), (p2, s2): (u8, i8)) -> Result<DataType> {
+pub(crate) fn decimal_result(op: ArithmeticOp, (p1, s1): (u8, i8), (p2, s2): (u8, i8)) -> Result<DataType> {
     let (whole1, whole2) = (i16::from(p1) - i16::from(s1), i16::from(p2) - i16::from(s2));
     let (whole, scale) = match op {
         ArithmeticOp::Plus | ArithmeticOp::Minus => (whole1.max(whole2) + 1, s1.max(s2)),

@@ -111,7 +111,7 @@ impl CodeSet {
     }
 
     /// For each code, whether it is in the set.
-    pub fn to_truth(&self) -> Vec<bool> {
+    pub(crate) fn to_truth(&self) -> Vec<bool> {
         if let CodeMembers::Table(truth) = &self.members {
             return truth.clone();
         }
@@ -122,7 +122,7 @@ impl CodeSet {
 
     /// The complement among the codes of the chunk.
     #[must_use]
-    pub fn other_codes(&self) -> CodeSet {
+    pub(crate) fn other_codes(&self) -> CodeSet {
         match &self.members {
             CodeMembers::Ranges(ranges) => {
                 CodeSet::of_ranges(self.codes, ranges.clone().not().and(&Borders::before(Some(self.codes))))

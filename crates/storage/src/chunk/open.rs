@@ -95,7 +95,7 @@ impl Chunk {
     }
 
     /// Opens a chunk whose head the caller already read from these bytes.
-    pub fn with_head(bytes: ChunkBytes, ChunkHead(head): ChunkHead, kind: &SqlType) -> Result<Chunk> {
+    pub(crate) fn with_head(bytes: ChunkBytes, ChunkHead(head): ChunkHead, kind: &SqlType) -> Result<Chunk> {
         if head.facts.physical != Physical::of(kind) {
             return Err(Error::corrupt(format!("byte 7 of the chunk: {:?} instead of {kind}", head.facts.physical)));
         }
@@ -117,7 +117,7 @@ impl Chunk {
 
     /// Returns this chunk with an account: the memory it keeps is counted in `memory`.
     #[must_use]
-    pub fn with_memory(self, memory: StepMemory) -> Chunk {
+    pub(crate) fn with_memory(self, memory: StepMemory) -> Chunk {
         Chunk { memory: Some(Mutex::new(memory)), ..self }
     }
 
@@ -200,11 +200,6 @@ impl Chunk {
         &self.kind
     }
 
-    /// The length in bytes, without the padding.
-    pub fn stored_bytes(&self) -> usize {
-        self.head.body.end
-    }
-
     /// The least and the greatest value that is not NULL. `None` if all rows are NULL or the type has no order.
     pub fn zone(&self) -> Option<Zone> {
         // An invalid bound under a valid checksum was written that way. We ignore such a zone map: it is only a hint.
@@ -222,13 +217,13 @@ impl Chunk {
 
     /// Checks that the file still has the last byte of the chunk. A read beyond the end of a mapped file would raise a
     /// signal. If the file was truncated, the last byte is the first to go, so one check is enough.
-    pub fn look_for(&self) -> Result<()> {
+    pub(crate) fn look_for(&self) -> Result<()> {
         let len = self.bytes.len();
         self.bytes.fetch(len.saturating_sub(1)..len).map(|_| ())
     }
 
     /// Skips the checksums. The caller must know that these bytes were verified before.
-    pub fn assume_verified(&self) {
+    pub(crate) fn assume_verified(&self) {
         self.verified.store(true, Ordering::Release);
     }
 

@@ -107,12 +107,17 @@ pub(crate) trait Encoding: Sync {
         facts.distinct.is_some() || self.list_place(facts.physical) == ListPlace::Missing
     }
 
-    /// Reads rows as an array of the column's Arrow type.
-    fn read(&self, chunk: &Chunk, rows: DecodedRows<'_>) -> Result<ArrayRef>;
+    /// Reads rows as an array of the column's Arrow type. An encoding without a value list must do it itself.
+    fn read(&self, chunk: &Chunk, rows: DecodedRows<'_>) -> Result<ArrayRef> {
+        list::read(chunk, rows)
+    }
 
     /// Appends the low 64 bits of rows of integers or decimals. A NULL row appends an arbitrary integer.
-    fn integers(&self, chunk: &Chunk, _rows: DecodedRows<'_>, _out: &mut Vec<i64>) -> Result<()> {
-        Err(chunk.unsuited())
+    fn integers(&self, chunk: &Chunk, rows: DecodedRows<'_>, out: &mut Vec<i64>) -> Result<()> {
+        match self.list_place(chunk.physical()) {
+            ListPlace::Section => list::integers(chunk, rows, out),
+            _ => Err(chunk.unsuited()),
+        }
     }
 
     /// Calls `each` with the codes of rows, in order and a piece at a time. The codes may be above the list.

@@ -54,7 +54,7 @@ impl ByteRows {
     }
 
     /// Adds the bytes that `write` appends. Adds nothing if it fails.
-    pub fn push_with<E>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>) -> Result<(), E> {
+    pub(crate) fn push_with<E>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>) -> Result<(), E> {
         let start = self.bytes.len();
         match write(&mut self.bytes) {
             Ok(()) => self.ends.push(self.bytes.len()),

@@ -6,7 +6,7 @@ use rowmill_base::{Error, Result, SqlType};
 use crate::chunk::{self, Chunk, ChunkBytes};
 
 /// Encodes the one value of `array`.
-pub fn encode_nested(array: &ArrayRef) -> Result<Vec<u8>> {
+pub(crate) fn encode_nested(array: &ArrayRef) -> Result<Vec<u8>> {
     assert_eq!(array.len(), 1, "the array must have exactly one row");
     let kind = SqlType::from_arrow(array.data_type())
         .ok_or_else(|| Error::internal(format!("no SQL type is stored as {}", array.data_type())))?;

@@ -172,7 +172,7 @@ pub(super) fn values(kind: &SqlType) -> BoxedStrategy<SampleValue> {
             let nested = lists.prop_map(|items| {
                 let list =
                     arrow::array::ListArray::from_iter_primitive::<arrow::datatypes::Int32Type, _, _>([Some(items)]);
-                super::encode_nested(&(std::sync::Arc::new(list) as ArrayRef)).expect("a list is written")
+                super::nested::encode_nested(&(std::sync::Arc::new(list) as ArrayRef)).expect("a list is written")
             });
             nested.prop_map(SampleValue::Bytes).boxed()
         }

@@ -28,7 +28,7 @@ use super::key_range::{KeyRange, key_behind_prefix};
 pub const SHORT_PREFIX_BYTES: usize = 1024;
 
 /// The size of the hash in bytes.
-pub const SHORT_HASH_BYTES: usize = 16;
+pub(crate) const SHORT_HASH_BYTES: usize = 16;
 
 /// The size of shortened columns in bytes.
 pub const SHORT_BYTES: usize = SHORT_PREFIX_BYTES + SHORT_HASH_BYTES;

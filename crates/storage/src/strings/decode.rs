@@ -24,14 +24,14 @@ impl StringList<'_> {
     }
 
     /// Decodes a range of the values, for work that is shared between threads. Panics if the list is shorter.
-    pub fn decode_range(&self, values: Range<usize>, kind: StringKind) -> Result<DecodedList> {
+    pub(crate) fn decode_range(&self, values: Range<usize>, kind: StringKind) -> Result<DecodedList> {
         let mut sink = Sink::new(kind, values.len(), self.likely_bytes(values.len()));
         self.decode_into(values, None, &mut sink)?;
         Ok(DecodedList::new(sink))
     }
 
     /// Decodes the values with the indexes `wanted`, which must ascend and be distinct. Panics if the list is shorter.
-    pub fn decode_wanted(&self, wanted: &[u32], kind: StringKind) -> Result<DecodedList> {
+    pub(crate) fn decode_wanted(&self, wanted: &[u32], kind: StringKind) -> Result<DecodedList> {
         let mut sink = Sink::new(kind, wanted.len(), self.likely_bytes(wanted.len()));
         self.for_each_wanted(wanted, |window| sink.append(window.bytes(), window.offsets(), None))?;
         Ok(DecodedList::new(sink))

@@ -39,7 +39,7 @@ const GROUPS_COUNTED: usize = 64;
 const WORD_BITS: usize = u64::BITS as usize;
 
 /// The encoded grams of a list's groups.
-pub struct EncodedGrams {
+pub(crate) struct EncodedGrams {
     /// The number of bits of a group.
     pub bits: usize,
     /// For each bit, the groups that have it: the first one in the lowest bit of the first word, in whole words.
@@ -48,7 +48,7 @@ pub struct EncodedGrams {
 
 /// Encodes the grams of ascending `values`, which are stored in groups of [`GROUP_VALUES`]. Returns `None` if they
 /// would not help.
-pub fn encode_grams(values: &[&[u8]]) -> Option<EncodedGrams> {
+pub(crate) fn encode_grams(values: &[&[u8]]) -> Option<EncodedGrams> {
     let groups = values.len().div_ceil(GROUP_VALUES as usize);
     if groups < GROUPS_MIN {
         return None;
@@ -140,7 +140,7 @@ impl<'a> Grams<'a> {
     }
 
     /// The groups in which a value may contain `needle`: all groups if `needle` is shorter than a gram.
-    pub fn groups_with(&self, needle: &[u8]) -> TextGroups {
+    pub(crate) fn groups_with(&self, needle: &[u8]) -> TextGroups {
         let row_bytes = row_bytes(self.groups);
         let mut found = TextGroups::all(self.groups);
         // A value can only contain the needle if it has all of its grams.

@@ -139,7 +139,7 @@ impl<'a> StringList<'a> {
     }
 
     /// The number of bytes of all decoded values, according to the header. Callers can reserve memory before decoding.
-    pub fn decoded_bytes(&self) -> usize {
+    pub(crate) fn decoded_bytes(&self) -> usize {
         self.decoded_bytes
     }
 
@@ -165,12 +165,12 @@ impl<'a> StringList<'a> {
     }
 
     /// The set of all groups.
-    pub fn all_groups(&self) -> TextGroups {
+    pub(crate) fn all_groups(&self) -> TextGroups {
         TextGroups::all(self.groups())
     }
 
     /// Keeps only those of `values` that are in some groups.
-    pub fn retain_in(&self, groups: &TextGroups, values: &mut Vec<u32>) {
+    pub(crate) fn retain_in(&self, groups: &TextGroups, values: &mut Vec<u32>) {
         values.retain(|value| groups.has(*value as usize >> self.group_log2));
     }
 

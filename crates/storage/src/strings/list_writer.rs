@@ -7,7 +7,7 @@
 use fsst::Compressor;
 use rowmill_base::{Error, Result};
 
-use super::layout_choice::{Choice, bytes_of, sample};
+use super::layout_choice::{Choice, bytes_of};
 use super::list::HEADER_BYTES;
 use super::{LIST_BYTES_MAX, ListLayout, VALUES_MAX, front, fsst as symbols, packed};
 
@@ -16,7 +16,7 @@ use super::{LIST_BYTES_MAX, ListLayout, VALUES_MAX, front, fsst as symbols, pack
 const GROUP_LOG2: u8 = 4;
 
 /// The number of values that are decoded together.
-pub const GROUP_VALUES: u32 = 1 << GROUP_LOG2;
+pub(crate) const GROUP_VALUES: u32 = 1 << GROUP_LOG2;
 
 /// The number of values of a slab.
 const SLAB: usize = 64 << GROUP_LOG2;
@@ -35,8 +35,10 @@ pub(super) fn encode_in_row_order(values: &[&[u8]]) -> Result<Vec<u8>> {
 }
 
 /// Encodes `values` in a given layout. The values of a list must ascend. Rows need not.
-pub fn encode_list_as(values: &[&[u8]], layout: ListLayout) -> Result<Vec<u8>> {
-    let compressor = layout.is_fsst().then(|| symbols::train(&sample(values, layout.is_front_coded())));
+#[cfg(test)]
+pub(super) fn encode_list_as(values: &[&[u8]], layout: ListLayout) -> Result<Vec<u8>> {
+    let sample = || super::layout_choice::sample(values, layout.is_front_coded());
+    let compressor = layout.is_fsst().then(|| symbols::train(&sample()));
     write(values, layout, compressor.as_ref())
 }
 

@@ -41,11 +41,15 @@ mod windows;
 
 pub use decoded::DecodedList;
 pub use dictionary::Dictionary;
-pub use grams::{Grams, encode_grams};
+pub use grams::Grams;
+pub(crate) use grams::encode_grams;
 pub use groups::TextGroups;
 pub use input::ByteStrings;
 pub use list::{ListLayout, StringList};
-pub use list_writer::{GROUP_VALUES, encode_list, encode_list_as};
+pub(crate) use list_writer::GROUP_VALUES;
+pub use list_writer::encode_list;
+#[cfg(test)]
+use list_writer::encode_list_as;
 pub use rows::{StringRows, encode_rows};
 pub use windows::StringWindow;
 
@@ -57,7 +61,7 @@ use layout_choice::Choice;
 pub const VALUES_MAX: usize = 1 << 19;
 
 /// The maximum number of decoded bytes of a list. Arrow addresses the bytes of a buffer with 31 bits.
-pub const LIST_BYTES_MAX: usize = i32::MAX as usize;
+pub(crate) const LIST_BYTES_MAX: usize = i32::MAX as usize;
 
 /// The kind of the strings, which decides the Arrow type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -87,11 +87,6 @@ impl<'a> StringRows<'a> {
         self.rows == 0
     }
 
-    /// The number of bytes of all decoded rows, according to the headers.
-    pub fn decoded_bytes(&self) -> u64 {
-        self.parts.iter().map(|(_, part)| part.decoded_bytes() as u64).sum()
-    }
-
     /// Calls `each` with windows of a range of rows. Panics if the rows are fewer.
     pub fn for_each_window(
         &self,

@@ -121,7 +121,7 @@ impl StringList<'_> {
     }
 
     /// Calls `each` with windows of the values of some groups, in order.
-    pub fn for_each_window_of(
+    pub(crate) fn for_each_window_of(
         &self,
         groups: &TextGroups,
         mut each: impl FnMut(StringWindow<'_>) -> Result<()>,
@@ -139,7 +139,11 @@ impl StringList<'_> {
 
     /// Calls `each` with windows of the values with the indexes `wanted`, which must ascend and be distinct. Decodes
     /// only groups that have a wanted value, and no more of them than necessary. Panics if the list is shorter.
-    pub fn for_each_wanted(&self, wanted: &[u32], mut each: impl FnMut(StringWindow<'_>) -> Result<()>) -> Result<()> {
+    pub(crate) fn for_each_wanted(
+        &self,
+        wanted: &[u32],
+        mut each: impl FnMut(StringWindow<'_>) -> Result<()>,
+    ) -> Result<()> {
         debug_assert!(wanted.is_sorted_by(|a, b| a < b), "the wanted values must ascend, each at most once");
         let (mut scratch, mut picked) = (SlabScratch::default(), Picked::default());
         let mut room = self.decoded_bytes();

@@ -191,14 +191,3 @@ fn exact_values(operand: &Operand) -> Result<Cow<'_, [i128]>> {
         other => return Err(Error::internal(format!("decimal arithmetic on {other}"))),
     })
 }
-
-/// Computes `left op right` as a decimal of type `kind`. Each operand is a value and its type.
-pub fn decimal_value(
-    op: ArithmeticOp,
-    left: (i128, &DataType),
-    right: (i128, &DataType),
-    kind: &DataType,
-) -> Result<i128> {
-    let formula = DecimalFormula::new(op, left.1, right.1, kind)?;
-    formula.one(left.0, right.0).ok_or_else(|| formula.failure(left.0, right.0))
-}

@@ -78,15 +78,3 @@ pub(super) fn negate(value: &ArrayRef) -> Result<ArrayRef> {
         _ => typed::<Float64Type>(value),
     })
 }
-
-/// Computes `left op right` of two DOUBLEs.
-pub fn float_value(op: ArithmeticOp, left: f64, right: f64) -> f64 {
-    let value = match op {
-        ArithmeticOp::Plus => left + right,
-        ArithmeticOp::Minus => left - right,
-        ArithmeticOp::Times => left * right,
-        ArithmeticOp::Divide => left / right,
-        ArithmeticOp::Remainder => left % right,
-    };
-    value.canonical()
-}

@@ -15,7 +15,7 @@ use rowmill_plan::Operand;
 use rowmill_plan::program::ArithmeticOp;
 
 use crate::kernels::sides::{OperandSide, Sides, sides};
-use crate::kinds::{division_by_zero, integer_bounds, out_of_range};
+use crate::kinds::{division_by_zero, out_of_range};
 
 /// The operations on an integer that the loops need. The second value of a result has its highest bit set if the result
 /// wrapped.
@@ -190,24 +190,4 @@ where
     };
     let values = gathered::<T>(ArithmeticOp::Minus, &sides, Wrapping::minus)?;
     Ok(Arc::new(PrimitiveArray::<T>::new(values.into(), sides.nulls)))
-}
-
-/// Computes `left op right` of two integers of type `kind`.
-pub fn integer_value(op: ArithmeticOp, left: i128, right: i128, kind: &DataType) -> Result<i128> {
-    if right == 0 && matches!(op, ArithmeticOp::Divide | ArithmeticOp::Remainder) {
-        return Err(division_by_zero());
-    }
-    // Of values with at most 64 bits, only a product of two unsigned ones can need more than 127 bits.
-    let value = match op {
-        ArithmeticOp::Plus => Some(left + right),
-        ArithmeticOp::Minus => Some(left - right),
-        ArithmeticOp::Times => left.checked_mul(right),
-        ArithmeticOp::Divide => Some(left / right),
-        ArithmeticOp::Remainder => Some(left % right),
-    };
-    let bounds = integer_bounds(kind);
-    match value.filter(|value| bounds.is_some_and(|(least, most)| (least..=most).contains(value))) {
-        Some(value) => Ok(value),
-        None => Err(out_of_range(format!("{left} {op} {right}"), kind)),
-    }
 }

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int8Array, Int64Array, StringViewArray, UInt64Array};
-use arrow::datatypes::DataType;
+use arrow::array::{ArrayRef, AsArray, Float64Array, Int8Array, Int64Array, StringViewArray, UInt64Array};
+use arrow::datatypes::{DataType, Float64Type, Int8Type};
 use rowmill_base::{ErrorKind, Result};
 use rowmill_plan::Operand;
 use rowmill_plan::program::ArithmeticOp;
@@ -34,31 +34,34 @@ fn message(result: Result<Vec<String>>) -> String {
 
 #[test]
 fn every_pair_of_bytes_gives_its_result_or_an_error() {
+    let all: ArrayRef = Arc::new(Int8Array::from_iter_values(i8::MIN..=i8::MAX));
     for op in OPS {
         for left in i8::MIN..=i8::MAX {
-            let all: ArrayRef = Arc::new(Int8Array::from_iter_values(i8::MIN..=i8::MAX));
-            for right in i8::MIN..=i8::MAX {
-                let expected = integer_value(op, left.into(), right.into(), &DataType::Int8);
-                let direct = match op {
-                    ArithmeticOp::Plus => left.checked_add(right),
-                    ArithmeticOp::Minus => left.checked_sub(right),
-                    ArithmeticOp::Times => left.checked_mul(right),
-                    ArithmeticOp::Divide => left.checked_div(right),
-                    ArithmeticOp::Remainder if right == -1 => Some(0),
-                    ArithmeticOp::Remainder => left.checked_rem(right),
-                };
-                assert_eq!(expected.ok(), direct.map(i128::from), "{left} {op} {right}");
-            }
-            // We also test a constant beside a column, over the rows that have a result.
-            let left_operand = Operand::constant(Arc::new(Int8Array::from(vec![left])));
-            let fine: ArrayRef = Arc::new(Int8Array::from_iter_values(
-                (i8::MIN..=i8::MAX)
-                    .filter(|right| integer_value(op, left.into(), (*right).into(), &DataType::Int8).is_ok()),
-            ));
-            let result = arithmetic(op, &left_operand, &Operand::rows(Arc::clone(&fine)), &DataType::Int8, fine.len());
-            assert!(result.is_ok(), "{left} {op}");
-            let result = arithmetic(op, &left_operand, &Operand::rows(Arc::clone(&all)), &DataType::Int8, all.len());
+            let direct = |right: i8| match op {
+                ArithmeticOp::Plus => left.checked_add(right),
+                ArithmeticOp::Minus => left.checked_sub(right),
+                ArithmeticOp::Times => left.checked_mul(right),
+                ArithmeticOp::Divide => left.checked_div(right),
+                ArithmeticOp::Remainder if right == -1 => Some(0),
+                ArithmeticOp::Remainder => left.checked_rem(right),
+            };
+            let fine: Vec<i8> = (i8::MIN..=i8::MAX).filter(|right| direct(*right).is_some()).collect();
+            let expected = Int8Array::from_iter_values(fine.iter().filter_map(|right| direct(*right)));
+            // A constant beside a column, over the rows that have a result.
+            let constant = Operand::constant(Arc::new(Int8Array::from(vec![left])));
+            let rows = Operand::rows(Arc::new(Int8Array::from(fine.clone())));
+            let result = arithmetic(op, &constant, &rows, &DataType::Int8, fine.len()).expect("fits");
+            assert_eq!(result.as_primitive::<Int8Type>(), &expected, "{left} {op}");
+            let rows = Operand::rows(Arc::clone(&all));
+            let result = arithmetic(op, &constant, &rows, &DataType::Int8, all.len());
             assert_eq!(result.is_ok(), fine.len() == all.len(), "{left} {op}");
+            // Two columns, one row at a time.
+            for right in i8::MIN..=i8::MAX {
+                let [one, other] = [left, right].map(|value| Operand::rows(Arc::new(Int8Array::from(vec![value]))));
+                let result = arithmetic(op, &one, &other, &DataType::Int8, 1).ok();
+                let result = result.map(|array| array.as_primitive::<Int8Type>().value(0));
+                assert_eq!(result, direct(right), "{left} {op} {right}");
+            }
         }
     }
 }
@@ -161,8 +164,9 @@ fn an_integer_beside_a_decimal_becomes_a_decimal() {
     let wide = DataType::Decimal128(20, 0);
     let (left, right) = (values(&[Some("-7")], &wide), values(&[Some("2")], &wide));
     assert_eq!(run(ArithmeticOp::Divide, &left, &right, &wide).expect("fits"), ["-3"]);
-    let value = decimal_value(ArithmeticOp::Times, (150, &DataType::Decimal128(5, 2)), (3, &DataType::Int64), &kind);
-    assert_eq!(value.expect("fits"), 450);
+    let three = values(&[Some("3"), Some("3")], &DataType::Int64);
+    let kind = DataType::Decimal128(25, 2);
+    assert_eq!(run(ArithmeticOp::Times, &decimals, &three, &kind).expect("fits"), ["4.50", "NULL"]);
 }
 
 #[test]
@@ -172,7 +176,11 @@ fn floats_have_one_nan_and_one_zero() {
     let quotient = run(ArithmeticOp::Divide, &left, &right, &DataType::Float64).expect("no error");
     assert_eq!(quotient, ["NaN", "-Infinity", "NaN", "Infinity", "NULL"]);
     assert_eq!(shown(&negate(&right).expect("no error")), ["0.0", "0.0", "-1.0", "0.0", "-1.0"]);
-    let bits = float_value(ArithmeticOp::Divide, 0.0, 0.0).to_bits();
-    assert_eq!(bits, f64::NAN.to_bits());
-    assert_eq!(float_value(ArithmeticOp::Times, -1.0, 0.0).to_bits(), 0);
+    let bits = |op, left: f64| {
+        let [left, right] = [left, 0.0].map(|value| Operand::rows(Arc::new(Float64Array::from(vec![value]))));
+        let result = arithmetic(op, &left, &right, &DataType::Float64, 1).expect("no error");
+        result.as_primitive::<Float64Type>().value(0).to_bits()
+    };
+    assert_eq!(bits(ArithmeticOp::Divide, 0.0), f64::NAN.to_bits());
+    assert_eq!(bits(ArithmeticOp::Times, -1.0), 0);
 }

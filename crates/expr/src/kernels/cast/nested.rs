@@ -12,7 +12,7 @@ use crate::kinds::arrow_failed;
 
 /// Returns the positions in `from` of the fields of `to`, found by name. A field that `from` lacks becomes NULL.
 /// Returns `None` if the cast would lose a field of `from`.
-pub fn struct_places(from: &Fields, to: &Fields) -> Option<Vec<Option<usize>>> {
+pub(crate) fn struct_places(from: &Fields, to: &Fields) -> Option<Vec<Option<usize>>> {
     let find = |name: &str, fields: &Fields| {
         let exact = fields.iter().position(|field| field.name() == name);
         exact.or_else(|| fields.iter().position(|field| field.name().to_lowercase() == name.to_lowercase()))

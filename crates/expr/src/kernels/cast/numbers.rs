@@ -96,7 +96,7 @@ pub(super) fn to_boolean(array: &ArrayRef) -> Result<ArrayRef> {
 /// Returns `value * 10^-from` as a multiple of `10^-to`, rounded half away from zero, or `None` if it is not less than
 /// `bound`.
 #[inline]
-pub fn rescale(value: i128, from: i8, to: i8, bound: i128) -> Option<i128> {
+pub(crate) fn rescale(value: i128, from: i8, to: i8, bound: i128) -> Option<i128> {
     let shift = i32::from(to) - i32::from(from);
     let value = match shift {
         0 => value,

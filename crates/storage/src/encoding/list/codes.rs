@@ -1,10 +1,9 @@
 //! A value list and a bit-packed code per row.
 
-use arrow::array::ArrayRef;
 use rowmill_base::Result;
 
 use super::new_list::{NewCodes, StoredCodes};
-use super::{integers, read, retain_packed};
+use super::retain_packed;
 use crate::chunk::{Chunk, CodeSet, DecodedRows, NewSection, Physical, SectionKind, for_each_of};
 use crate::encoding::scaled::each_width;
 use crate::encoding::{Analysis, Cheapest, Encoding, ListPlace, NewColumn};
@@ -34,14 +33,6 @@ impl Encoding for ListCodes {
 
     fn has_code_per_row(&self) -> bool {
         true
-    }
-
-    fn read(&self, chunk: &Chunk, rows: DecodedRows<'_>) -> Result<ArrayRef> {
-        read(chunk, rows)
-    }
-
-    fn integers(&self, chunk: &Chunk, rows: DecodedRows<'_>, out: &mut Vec<i64>) -> Result<()> {
-        integers(chunk, rows, out)
     }
 
     fn codes(&self, chunk: &Chunk, rows: DecodedRows<'_>, each: &mut dyn FnMut(&[u32])) -> Result<()> {

@@ -82,7 +82,7 @@ fn append_values<T: Copy + Default>(values: &[T], codes: &[u32], out: &mut Vec<T
 }
 
 /// Appends the low 64 bits of rows of integers or decimals.
-fn integers(chunk: &Chunk, rows: DecodedRows<'_>, out: &mut Vec<i64>) -> Result<()> {
+pub(super) fn integers(chunk: &Chunk, rows: DecodedRows<'_>, out: &mut Vec<i64>) -> Result<()> {
     with_kind!(chunk.physical(), K => integers_of::<K>(chunk, rows, out), else Err(chunk.unsuited()))
 }
 

@@ -6,12 +6,11 @@
 
 use std::ops::Range;
 
-use arrow::array::ArrayRef;
 use rowmill_base::Result;
 
 use super::new_list::{NewCodes, StoredCodes, section};
 use super::runs::for_each_run;
-use super::{PIECE_ROWS, expand_pieces, gather_of, integers, places, read, retain_packed};
+use super::{PIECE_ROWS, expand_pieces, gather_of, places, retain_packed};
 use crate::chunk::{Chunk, CodeSet, DecodedRows, NewSection, Physical, SectionKind};
 use crate::encoding::scaled::each_width;
 use crate::encoding::{Analysis, Cheapest, Encoding, ListPlace, NewColumn};
@@ -59,14 +58,6 @@ impl Encoding for ListRows {
 
     fn list_place(&self, _: Physical) -> ListPlace {
         ListPlace::Section
-    }
-
-    fn read(&self, chunk: &Chunk, rows: DecodedRows<'_>) -> Result<ArrayRef> {
-        read(chunk, rows)
-    }
-
-    fn integers(&self, chunk: &Chunk, rows: DecodedRows<'_>, out: &mut Vec<i64>) -> Result<()> {
-        integers(chunk, rows, out)
     }
 
     fn codes(&self, chunk: &Chunk, rows: DecodedRows<'_>, each: &mut dyn FnMut(&[u32])) -> Result<()> {

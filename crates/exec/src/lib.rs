@@ -12,7 +12,8 @@
 //! - `group`, `aggregate`, `expand`, `first_rows`: groupings. `window`: windows.
 //! - `join`, `single_row`: joins, and the check of scalar subqueries. `union`, `set_all`: set operations.
 //! - `sort`, `limit`: orders and limits.
-//! - `hash`, `numbers`, `row_keys`, `row_set`: keys of rows, which the operators above share. `cache`: sizes of caches.
+//! - `hash`, `numbers`, `row_keys`, `row_set`: keys of rows, which the operators above share. `radix`: sorts entries.
+//!   `cache`: sizes of caches.
 //! - `forced`: makes operators take a certain way, for tests.
 
 pub mod aggregate;
@@ -39,13 +40,13 @@ pub mod operator;
 mod phase;
 pub mod predicate;
 pub mod project;
-pub use rowmill_expr::regexp;
+mod radix;
 pub mod recursive;
 mod row_keys;
 mod row_set;
 pub mod scan;
 pub mod series;
-pub mod set_all;
+mod set_all;
 pub mod share;
 pub mod shared;
 pub mod single_row;

@@ -21,7 +21,7 @@ use crate::spin::spin_until;
 
 /// How often a waiting worker checks whether the statement was cancelled. A cancelled statement should end within a
 /// tenth of a second.
-const CANCEL_INTERVAL: Duration = Duration::from_millis(10);
+pub(crate) const CANCEL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// One phase. Parts of type `P` make a whole of type `W`.
 pub(crate) struct Phase<P, W> {

@@ -77,8 +77,10 @@ fn fold(
     Ok(result.unwrap_or_else(|| BooleanArray::from(vec![empty; rows])))
 }
 
-/// A list of at most this many values is checked by one vectorized comparison per value. A longer one is hashed.
-const COMPARED_ONE_BY_ONE: usize = 8;
+/// A list of at most this many values is checked by one vectorized comparison per value. A longer one is hashed. With
+/// 8, 16 and 32 values, a batch of long texts takes 19, 38 and 77 ns per row compared, and 36 to 46 ns hashed. One of
+/// integers takes 4, 8 and 16 ns, and 28.
+const COMPARED_ONE_BY_ONE: usize = 16;
 
 fn is_in(values: &ArrayRef, list: &ArrayRef) -> Result<BooleanArray, ArrowError> {
     if list.len() <= COMPARED_ONE_BY_ONE {

@@ -21,7 +21,7 @@ use crate::row_set::RowSet;
 use crate::share::share;
 
 /// Returns rows of its first input depending on how often they occur in the second one.
-pub struct SetAll {
+pub(crate) struct SetAll {
     left: Arc<dyn BatchSource>,
     right: Arc<dyn BatchSource>,
     except: bool,
@@ -48,7 +48,7 @@ impl fmt::Debug for SetAll {
 impl SetAll {
     /// Makes `left EXCEPT ALL right` or `left INTERSECT ALL right`. Both inputs must have columns of the same types.
     /// NULL equals NULL. Workers check `cancel` once per batch. `broker` grants the memory for the rows of `right`.
-    pub fn new(
+    pub(crate) fn new(
         left: Arc<dyn BatchSource>,
         right: Arc<dyn BatchSource>,
         except: bool,

@@ -18,6 +18,6 @@ pub mod fold;
 pub mod functions;
 pub mod kernels;
 pub mod kinds;
-pub mod regexp;
+mod regexp;
 pub mod text;
 pub mod typing;

@@ -38,7 +38,7 @@ use self::views::{Views, check_length};
 /// Replaces matches: `regexp_replace(text, pattern, replacement, flags)` with a constant pattern, replacement and
 /// flags.
 #[derive(Debug)]
-pub struct Replacer {
+pub(crate) struct Replacer {
     search: RegexSearch,
     template: Template,
     is_global: bool,
@@ -51,7 +51,7 @@ impl Replacer {
     ///
     /// Errors: [`ErrorKind::InvalidParameter`] if pattern or flags are not valid (flags may be missing but not empty),
     /// [`ErrorKind::ResultTooLarge`] if the pattern is too large.
-    pub fn new(pattern: &str, replacement: &str, flags: Option<&str>) -> Result<Replacer> {
+    pub(crate) fn new(pattern: &str, replacement: &str, flags: Option<&str>) -> Result<Replacer> {
         let pattern = match flags {
             None | Some("g") => pattern.to_string(),
             Some(flags) => format!("(?{}){pattern}", flags.replace('g', "")),
@@ -68,7 +68,11 @@ impl Replacer {
     /// text cannot take all memory.
     ///
     /// Errors: [`ErrorKind::ResultTooLarge`] if a text would exceed 2 GiB, and those of `check`.
-    pub fn replace(&self, texts: &StringViewArray, check: &dyn Fn(usize) -> Result<()>) -> Result<StringViewArray> {
+    pub(crate) fn replace(
+        &self,
+        texts: &StringViewArray,
+        check: &dyn Fn(usize) -> Result<()>,
+    ) -> Result<StringViewArray> {
         let mut new_bytes = 0;
         let mut searcher = self.search.searcher();
         let mut rewrite = Rewrite::default();
@@ -123,7 +127,7 @@ impl Replacer {
 /// Tells which texts match: `text ~ pattern`, `text ~* pattern` (flag `i`) and `regexp_like(text, pattern, flags)` with
 /// a constant pattern and flags.
 #[derive(Debug)]
-pub struct Matcher {
+pub(crate) struct Matcher {
     search: RegexSearch,
 }
 
@@ -132,7 +136,7 @@ impl Matcher {
     ///
     /// Errors: [`ErrorKind::InvalidParameter`] if pattern or flags are not valid, [`ErrorKind::ResultTooLarge`] if the
     /// pattern is too large.
-    pub fn new(pattern: &str, flags: Option<&str>) -> Result<Matcher> {
+    pub(crate) fn new(pattern: &str, flags: Option<&str>) -> Result<Matcher> {
         let pattern = match flags {
             None | Some("") => pattern.to_string(),
             Some(flags) if flags.contains('g') => {
@@ -146,7 +150,7 @@ impl Matcher {
     }
 
     /// Returns whether each text has a match; NULL stays NULL.
-    pub fn is_match(&self, texts: &StringViewArray) -> BooleanArray {
+    pub(crate) fn is_match(&self, texts: &StringViewArray) -> BooleanArray {
         let mut searcher = self.search.searcher();
         let found =
             BooleanBuffer::collect_bool(texts.len(), |row| !texts.is_null(row) && searcher.any(texts.value(row)));

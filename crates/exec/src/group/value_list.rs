@@ -220,8 +220,10 @@ impl ValueList {
 
 /// The distinct codes, ascending, and how often each occurs.
 fn counted(mut codes: Vec<u32>) -> (Vec<u32>, Vec<u64>) {
-    /// The number of counter cells that can be filled in the time in which one code is sorted.
-    const CELLS_PER_CODE: usize = 16;
+    /// The number of counter cells that can be filled in the time in which one code is sorted. With 4, 8 and 16 cells,
+    /// 100,000 codes take 8.6, 10.2 and 12.8 ns each, and 10.7 ns by sorting; 1,000 codes take 2.3, 3.3 and 5.4 ns, and
+    /// 6.0 ns.
+    const CELLS_PER_CODE: usize = 8;
     let cells = codes.iter().max().map_or(0, |greatest| *greatest as usize + 1);
     if codes.len() * CELLS_PER_CODE < cells {
         codes.sort_unstable();

@@ -462,17 +462,8 @@ impl RowPairs {
     /// Adds pairs of several build rows with one probe row.
     #[inline]
     fn extend(&mut self, build: &[u32], probe: u32) {
-        /// Up to this number of rows, a call to copy takes longer than copying one by one.
-        const FEW: usize = 8;
-        if build.len() <= FEW {
-            for row in build {
-                self.build.push(*row);
-                self.probe.push(probe);
-            }
-        } else {
-            self.build.extend_from_slice(build);
-            self.probe.resize(self.build.len(), probe);
-        }
+        self.build.extend_from_slice(build);
+        self.probe.resize(self.build.len(), probe);
     }
 
     /// The pairs of entries that are rows. `matches` is the number of rows with a match.

@@ -14,7 +14,6 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -26,11 +25,8 @@ use super::run::{RUN_ROWS, RunBuilder, RunFormat, SortedRun};
 use super::top::{SharedBound, TopOfSort};
 use super::{OWNER, SortRequest};
 use crate::batch::{BatchSource, Batches};
+use crate::phase::CANCEL_INTERVAL;
 use crate::share::share;
-
-/// How often a waiting worker checks whether the statement was cancelled. A cancelled statement should end within a
-/// tenth of a second.
-const CANCEL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The number of ranges per worker that may be taken before the first of them is returned. One is being sorted and one
 /// waits for its turn; more would only hold memory.

@@ -9,6 +9,8 @@
 
 use std::fmt;
 
+use crate::radix::{RADIX_ROWS_MIN, sort_by_bits, sorted_bits};
+
 /// The bits of a row's keys above the place of the row.
 pub(super) trait WindowEntry: Copy + Ord + Default + fmt::Debug + Send + Sync + 'static {
     /// An entry with `bits` above `shift` lower bits. Bits that do not fit must be zero.
@@ -69,18 +71,8 @@ macro_rules! window_entry {
 window_entry!(u64);
 window_entry!(u128);
 
-/// The bits of a digit: the counters of three digits fit the first-level cache.
-const DIGIT_BITS: u32 = 11;
-const DIGITS_MAX: u32 = 3;
-
-/// With fewer rows than this, sorting by comparison is faster than counting digits.
-const RADIX_ROWS_MIN: usize = 1 << 9;
-
 /// Sorts entries that differ only in the bits from `low` to `high`, as far as their order matters. `scratch` is memory
 /// to move them to.
-///
-/// We sort by only as many of the highest digits as are needed to separate most entries, the lowest of these digits
-/// first, by counting. That leaves groups of a few entries, which we sort by comparison.
 pub(super) fn sort_entries<E: WindowEntry>(entries: &mut Vec<E>, scratch: &mut Vec<E>, low: u32, high: u32) {
     if high <= low || entries.is_sorted() {
         return;
@@ -90,37 +82,9 @@ pub(super) fn sort_entries<E: WindowEntry>(entries: &mut Vec<E>, scratch: &mut V
     }
     // About log2(rows) + 2 bits separate most entries if the bits are evenly distributed.
     let wanted = (usize::BITS - entries.len().leading_zeros() + 2).min(high - low);
-    let digits = wanted.div_ceil(DIGIT_BITS).clamp(1, DIGITS_MAX);
-    let shift = low.max(high.saturating_sub(digits * DIGIT_BITS));
-    let digit =
-        |entry: E, digit: u32| (entry.above(shift + digit * DIGIT_BITS).low() & ((1 << DIGIT_BITS) - 1)) as usize;
-    let mut counts = vec![0_u32; (digits as usize) << DIGIT_BITS];
-    for entry in entries.iter() {
-        for number in 0..digits {
-            counts[((number as usize) << DIGIT_BITS) + digit(*entry, number)] += 1;
-        }
-    }
-    scratch.resize(entries.len(), E::default());
-    for (number, counts) in (0..).zip(counts.chunks_exact_mut(1 << DIGIT_BITS)) {
-        // Turn the counts into the positions at which the entries of each digit start.
-        let mut start = 0;
-        for count in counts.iter_mut() {
-            start += std::mem::replace(count, start);
-        }
-        for entry in entries.iter() {
-            let next = &mut counts[digit(*entry, number)];
-            scratch[*next as usize] = *entry;
-            *next += 1;
-        }
-        std::mem::swap(entries, scratch);
-    }
-    if shift > low {
-        for same in entries.chunk_by_mut(|left, right| left.above(shift) == right.above(shift)) {
-            if same.len() > 1 {
-                same.sort_unstable();
-            }
-        }
-    }
+    let sorted = sorted_bits(wanted);
+    let shift = low.max(high.saturating_sub(sorted));
+    sort_by_bits(entries, scratch, sorted, shift > low, |entry| entry.above(shift).low());
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! Finds matches with a program if that is faster, otherwise with the library.
 //!
 //! A program is fast at trying a position, but the library is faster at finding one, because it knows more ways to rule
-//! out whole texts. So there is a program only if matches begin with the text or with literals that a fast search finds.
+//! out whole texts. So there is a program only if matches begin with the text, or with literals that a fast search
+//! finds.
 
 use std::collections::BTreeSet;
 

@@ -7,6 +7,7 @@ use arrow::datatypes::DataType;
 use rowmill_base::{Error, ErrorKind, Result, SqlType};
 
 use super::column_builder::ColumnBuilder;
+use crate::kernels::cast::cast;
 use crate::kinds::type_name;
 
 /// What to do with a text that is not a value of the type.
@@ -25,7 +26,9 @@ pub fn read_column(texts: &StringViewArray, kind: &DataType, unreadable: Unreada
         DataType::Utf8View => return Ok(Arc::new(texts.clone())),
         _ => {}
     }
-    let Some(sql_type) = SqlType::from_arrow(kind).filter(|sql_type| sql_type.arrow() == *kind) else {
+    // A list or struct may have parts of no type, as the list `[]` does. No column has such a type.
+    let fits = |sql_type: &SqlType| kind.is_nested() || sql_type.arrow() == *kind;
+    let Some(sql_type) = SqlType::from_arrow(kind).filter(fits) else {
         let message = format!("TEXT cannot be cast to {}", type_name(kind));
         return Err(Error::new(ErrorKind::DatatypeMismatch, message));
     };
@@ -39,7 +42,7 @@ pub fn read_column(texts: &StringViewArray, kind: &DataType, unreadable: Unreada
         Some((row, problem)) if unreadable == Unreadable::Fails => {
             Err(super::unreadable(texts.value(row), kind, problem))
         }
-        _ => Ok(builder.finish()),
+        _ => cast(&builder.finish(), kind, unreadable == Unreadable::IsNull),
     }
 }
 
@@ -65,6 +68,7 @@ mod tests {
             assert_eq!(again(text, &ints).as_deref(), Some(text));
         }
         assert_eq!(again(" [ 1,2 , NULL ] ", &ints).as_deref(), Some("[1, 2, null]"));
+        assert_eq!(again("[null]", &list(DataType::Null)).as_deref(), Some("[null]"));
         let texts = list(list(DataType::Utf8View));
         let text = r#"[["x", "a \"b\" \\ , ]", null], [], null]"#;
         assert_eq!(again(text, &texts).as_deref(), Some(text));

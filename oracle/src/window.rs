@@ -66,7 +66,11 @@ impl Generator<'_> {
             }
             6 => {
                 let name = self.random.pick(&["lag", "lead"]);
-                let default = kind.literal(&mut self.random);
+                // DuckDB casts the default to the type of the value. Rowmill, like PostgreSQL, gives both a common type.
+                let default = match kind {
+                    Kind::Decimal => "1".to_owned(),
+                    kind => kind.literal(&mut self.random),
+                };
                 (format!("{name}({value}, {}, {default})", self.random.below(4)), false)
             }
             _ => (self.plain_aggregate(kind, scope), true),

@@ -37,6 +37,7 @@ struct RowsToChange {
 
 /// How the rows are found.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "most changes read their table by one access")]
 enum TargetRows {
     /// By an access to the table itself, with a condition on its own columns.
     Table { access: Access, filter: Option<Expr>, texts: usize },

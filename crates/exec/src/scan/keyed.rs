@@ -21,6 +21,7 @@ use rowmill_plan::Predicate;
 use rowmill_storage::keyed::ByteRows;
 use rowmill_storage::{KeyRanges, KeyedRows, KeyedSource, RowMask, TableSource};
 
+use super::decoded_rows::DecodedRows;
 use super::filter::Filter;
 use super::key_access::{KeyAccess, Wanted};
 use super::key_limits::{ColumnLimit, ValueSet};
@@ -52,6 +53,8 @@ pub(crate) struct KeyedScan {
     filter: Filter,
     /// The columns that are read, each once, by their positions in the table.
     read: Vec<usize>,
+    /// The columns that conditions read, each once.
+    tested: Vec<usize>,
     offered: OfferedFilters,
     /// Limits that were offered before the first row was read.
     offered_limits: Mutex<Vec<ColumnLimit>>,
@@ -111,11 +114,14 @@ impl KeyedScan {
                 read.push(*column);
             }
         }
-        request.predicates.iter().for_each(|predicate| predicate.collect_columns(&mut read));
+        let mut tested = Vec::new();
+        request.predicates.iter().for_each(|predicate| predicate.collect_columns(&mut tested));
+        read.extend(tested.iter().filter(|column| !request.columns.contains(column)));
         Ok(Arc::new(KeyedScan {
             filter: Filter::new(&table, request.predicates.clone()),
             schema: output_schema(&table, &request),
             read,
+            tested,
             offered: OfferedFilters::default(),
             offered_limits: Mutex::default(),
             access,
@@ -255,13 +261,10 @@ impl KeyedScan {
     /// The rows of `taken` that pass, as a batch; `None` if no row passes.
     fn batch(&self, taken: &Taken) -> Result<Option<RecordBatch>> {
         let rows = 0..taken.keys.len();
-        let columns = keyed(&*self.source).decode(&taken.keys, &taken.rows, &self.read)?;
-        let of = |column: usize| {
-            let at = self.read.iter().position(|read| *read == column);
-            columns[at.expect("columns of conditions and filters are read")].clone()
-        };
+        let mut decoded = DecodedRows::new(keyed(&*self.source), [&taken.keys, &taken.rows], &self.read);
+        decoded.decode(&self.tested)?;
         let mut mask = RowMask::all(rows.clone());
-        let mut values = |column: usize, rows: Range<usize>| Ok(of(column).slice(rows.start, rows.len()));
+        let mut values = |column: usize, rows: Range<usize>| decoded.values(column, rows);
         keep_matching(&self.filter, &mut mask, &rows, &mut values)?;
         self.offered.keep_rows(&mut mask, &mut values)?;
         add(&self.metrics.rows_read, rows.len() as u64);
@@ -277,14 +280,16 @@ impl KeyedScan {
             all.truncate(granted);
         }
         let places = positions.map(UInt32Array::from);
-        let wanted = |values: ArrayRef| match &places {
-            None => Ok(values),
-            Some(places) => arrow::compute::take(&values, places, None).map_err(|e| Error::internal(e.to_string())),
-        };
-        let mut output =
-            self.request.columns.iter().map(|column| wanted(of(*column))).collect::<Result<Vec<ArrayRef>>>()?;
+        let mut output = decoded.pick(&self.request.columns, places.as_ref())?;
         if self.request.row_numbers {
-            output.push(wanted(Arc::new(BinaryArray::from_iter_values(taken.keys.iter())))?);
+            let keys: ArrayRef = match &places {
+                None => Arc::new(BinaryArray::from_iter_values(taken.keys.iter())),
+                Some(places) => {
+                    let keys = places.values().iter().map(|at| taken.keys.get(*at as usize));
+                    Arc::new(BinaryArray::from_iter_values(keys))
+                }
+            };
+            output.push(keys);
         }
         let options = RecordBatchOptions::new().with_row_count(Some(granted));
         let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), output, &options);

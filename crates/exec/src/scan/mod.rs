@@ -7,6 +7,7 @@
 
 pub(crate) mod block_state;
 pub mod condition;
+mod decoded_rows;
 pub(crate) mod filter;
 mod key_access;
 mod key_limits;

@@ -32,14 +32,14 @@ pub struct Access {
     /// Whether the rows are given in descending order of the key.
     pub backward: bool,
     /// If set, one row is given for all rows that have the same values in the first columns of the key: the first one
-    /// in the order of the access.
+    /// in the order of the access. For example, `SELECT DISTINCT country` should read one entry of each country.
     pub distinct: Option<DistinctKeys>,
 }
 
 /// The values for which an access gives one row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DistinctKeys {
-    /// Number of columns of the key whose values are compared, at least as many as have given values.
+    /// Number of columns of the key whose values are compared. All columns with given values must be among them.
     pub columns: usize,
     /// Whether the access gives the number of rows with these values: a BIGINT, after the columns of the table.
     pub counts: bool,

@@ -28,8 +28,9 @@ pub struct ReadPlan {
 }
 
 /// A read by a key that answers conditions, in place of one that finds rows in the wanted order and stops early. With
-/// few matching rows, a search in that order takes long and this read is short. The matching rows are counted when the
-/// read runs.
+/// few matching rows, a search in that order takes long and this read is short. For example, few orders may have the
+/// status of a parameter, while an index on the moment of the order gives the order of the page. The matching rows must
+/// be counted when the read runs, because the plan does not know the parameter.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FewRows {
     /// The access whose rows are counted.
@@ -58,6 +59,7 @@ pub struct NestedLookup {
 
 /// The source of the rows of a lookup.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "most lookups read a table")]
 pub enum LookupSource {
     /// A table.
     Table(Access),

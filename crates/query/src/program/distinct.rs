@@ -40,7 +40,7 @@ struct GroupValues {
     extreme: Option<(usize, bool)>,
 }
 
-/// A key that is read with one row per group.
+/// A key that is read with one row per group. For example, the index on (country, created) for the groups by country.
 struct GroupedKey {
     choice: KeyChoice,
     /// Number of columns of the key that form a group.
@@ -149,7 +149,7 @@ impl<'p> ProgramBuilder<'p> {
             if values.extreme.is_none() {
                 choice.access.backward = choice.gives(order, &own).unwrap_or(false);
             }
-            // The condition is tested on one row of a group, so it must be the same for all of them.
+            // We test the condition on one row of a group, so it must be the same for all rows of it.
             let is_of_group = |condition: &ScalarExpr| {
                 !condition.any(&|part| {
                     let id = part.as_column();

@@ -5,7 +5,8 @@
 //! ```
 //!
 //! A search by `created` is short if many rows match, a read by `status` if few do. Only the values of the parameters
-//! tell, so the program has both reads, and counts the rows by `status` before it chooses.
+//! tell, so the program must have both reads, and counts the rows by `status` before it chooses. It should not count
+//! if statistics say that few rows match any value.
 
 use rowmill_plan::logical::{LogicalScan, LogicalSortKey};
 use rowmill_plan::program::{FewRows, LookupSource, NestedLookup, ReadOutput, ReadPlan, Scalar};

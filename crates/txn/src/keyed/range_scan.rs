@@ -297,7 +297,8 @@ impl RangeScan {
     }
 
     /// Skips rows of the base that come before the next key of the other feeds, at most `rows_max`, and returns how
-    /// many it skipped.
+    /// many it skipped. For example, if the next recent version has key 900 and the base goes on with key 5, the rows 5
+    /// to 899 are skipped in the tree.
     fn pass_base(&mut self, reader: &KeyedReader<'_>, rows_max: usize) -> Result<usize> {
         let (whole, backward) = (&self.whole, self.backward);
         let (recent, base) = self.feeds.split_at_mut(BASE);

@@ -66,7 +66,7 @@ impl Generator<'_> {
             }
             6 => {
                 let name = self.random.pick(&["lag", "lead"]);
-                // DuckDB casts the default to the type of the value. Rowmill, like PostgreSQL, gives both a common type.
+                // DuckDB casts the default to the type of the value. Rowmill and PostgreSQL give both a common type.
                 let default = match kind {
                     Kind::Decimal => "1".to_owned(),
                     kind => kind.literal(&mut self.random),

@@ -4,6 +4,7 @@
 
 use super::draw::Draw::{
     Again, Buyer, Category, Cents, Country, Fresh, Later, Moment, More, Number, OneOf, Order, Product, Times, User,
+    UserCreated,
 };
 use super::statement::{Statement, change, read};
 
@@ -145,7 +146,8 @@ pub(super) const BACK_OFFICE_LISTS: &[Statement] = &[
     read("distinct buyers", "SELECT DISTINCT user_id FROM orders WHERE product_id = ? ORDER BY user_id", &[Product]),
     read(
         "having a sum",
-        "SELECT product_id, sum(amount) FROM orders WHERE user_id = ? GROUP BY product_id HAVING sum(product_id) > 5000",
+        "SELECT product_id, sum(amount) FROM orders WHERE user_id = ? GROUP BY product_id \
+         HAVING sum(product_id) > 5000",
         &[Buyer],
     ),
     read(
@@ -215,6 +217,142 @@ pub(super) const BACK_OFFICE_LISTS: &[Statement] = &[
     ),
 ];
 
+/// Questions of single screens, with several tables, orders and conditions.
+pub(super) const BACK_OFFICE_SCREENS: &[Statement] = &[
+    read("last row of a user", "SELECT * FROM orders WHERE user_id = ? ORDER BY id DESC LIMIT 1", &[Buyer]),
+    read(
+        "newest users with their last order",
+        "SELECT u.id, u.name, (SELECT max(o.created) FROM orders o WHERE o.user_id = u.id) FROM users u \
+         WHERE u.country = ? ORDER BY u.created DESC LIMIT 10",
+        &[Country],
+    ),
+    read(
+        "orders of a country",
+        "SELECT o.id FROM orders o JOIN users u ON u.id = o.user_id WHERE u.country = ? \
+         ORDER BY o.created DESC, o.id DESC LIMIT 10",
+        &[Country],
+    ),
+    read(
+        "orders of users in a query",
+        "SELECT o.id FROM orders o WHERE o.user_id IN (SELECT id FROM users WHERE country = ?) \
+         ORDER BY o.created DESC, o.id DESC LIMIT 10",
+        &[Country],
+    ),
+    read(
+        "users of a country with a new order",
+        "SELECT count(*) FROM users u WHERE u.country = ? AND u.created > ? AND EXISTS (SELECT 1 FROM orders o \
+         WHERE o.user_id = u.id AND o.status = 'new')",
+        &[Country, UserCreated],
+    ),
+    read(
+        "best of a category",
+        "SELECT p.id, p.name, count(o.id) AS n FROM products p LEFT JOIN orders o ON o.product_id = p.id \
+         WHERE p.category = ? AND p.price < ? GROUP BY p.id, p.name ORDER BY n DESC, p.id LIMIT 5",
+        &[Category, Cents(1_000, 3_000)],
+    ),
+    read(
+        "users with the most orders",
+        "SELECT user_id, count(*) AS n FROM orders GROUP BY user_id ORDER BY n DESC, user_id LIMIT 10",
+        &[],
+    ),
+    read(
+        "products with the most lines",
+        "SELECT product_id, sum(quantity) AS n FROM order_items GROUP BY product_id \
+         ORDER BY n DESC, product_id LIMIT 10",
+        &[],
+    ),
+    read(
+        "users from a number",
+        "SELECT id, name FROM users WHERE id > ? AND country = ? ORDER BY id LIMIT 20",
+        &[User, Country],
+    ),
+    read(
+        "some users of a country",
+        "SELECT id, name FROM users WHERE created >= ? AND country = ? ORDER BY created LIMIT 5",
+        &[UserCreated, Country],
+    ),
+    read(
+        "first order of a user",
+        "SELECT id, amount FROM orders WHERE user_id = ? \
+         AND created = (SELECT min(created) FROM orders WHERE user_id = ?)",
+        &[Buyer, Again(0)],
+    ),
+    read(
+        "figures of a product",
+        "SELECT count(*), count(DISTINCT status), min(amount), max(amount) FROM orders WHERE product_id = ?",
+        &[Product],
+    ),
+    read(
+        "dearer products of a category",
+        "SELECT b.id, b.price FROM products a JOIN products b ON a.category = b.category AND a.price < b.price \
+         WHERE a.id = ? ORDER BY b.price, b.id LIMIT 3",
+        &[Product],
+    ),
+    read("names from a letter", "SELECT id, name FROM users WHERE name >= 'Mar' ORDER BY name, id LIMIT 10", &[]),
+    read("names between letters", "SELECT count(*) FROM users WHERE name BETWEEN 'Ma' AND 'Mb'", &[]),
+    read(
+        "cities of two countries",
+        "SELECT country, city, count(*) AS n FROM users WHERE country IN (?, ?) GROUP BY country, city \
+         ORDER BY n DESC, country, city LIMIT 10",
+        &[Country, Country],
+    ),
+    read("cities of a country", "SELECT DISTINCT country, city FROM users WHERE country = ?", &[Country]),
+    read("sum of a cart", "SELECT coalesce((SELECT sum(quantity) FROM carts WHERE user_id = ?), 0)", &[User]),
+    read(
+        "three dearest of a user",
+        "SELECT id, amount FROM (SELECT id, amount, rank() OVER (ORDER BY amount DESC) AS r FROM orders \
+         WHERE user_id = ?) x WHERE r <= 3",
+        &[Buyer],
+    ),
+    read(
+        "names of the best customers",
+        "WITH t AS (SELECT user_id, sum(amount) AS s FROM orders WHERE created >= ? AND created < ? GROUP BY user_id) \
+         SELECT u.name, t.s FROM t JOIN users u ON u.id = t.user_id ORDER BY t.s DESC, u.id LIMIT 10",
+        &[Moment(DAY_S), Later(DAY_S)],
+    ),
+    read(
+        "orders from a moment with names",
+        "SELECT o.id, u.name FROM orders o, users u WHERE o.user_id = u.id AND o.created >= ? ORDER BY o.created, o.id \
+         LIMIT 20",
+        &[Moment(DAY_S)],
+    ),
+    read(
+        "last orders of products",
+        "SELECT p.category, max(o.created) FROM products p JOIN orders o ON o.product_id = p.id WHERE p.id IN (?*5) \
+         GROUP BY p.category",
+        &[Times(5, &Product)],
+    ),
+    read(
+        "full carts",
+        "SELECT user_id, count(*) FROM carts GROUP BY user_id HAVING count(*) > 1 ORDER BY user_id LIMIT 10",
+        &[],
+    ),
+    read("dearest orders", "SELECT id, amount FROM orders ORDER BY amount DESC, id LIMIT 5", &[]),
+    read(
+        "orders per user",
+        "SELECT max(n) FROM (SELECT count(*) AS n FROM orders WHERE user_id BETWEEN ? AND ? GROUP BY user_id) x",
+        &[User, More(50)],
+    ),
+    read(
+        "users by a remainder",
+        "SELECT id, name FROM users WHERE id % 1000 = ? ORDER BY id LIMIT 5",
+        &[Number(0, 999)],
+    ),
+    change("delete of old events", "DELETE FROM events WHERE user_id = ? AND moment < ?", &[User, Moment(DAY_S)]),
+    change(
+        "update of the last order",
+        "UPDATE orders SET status = 'done' WHERE id = (SELECT max(id) FROM orders WHERE user_id = ?)",
+        &[Buyer],
+    ),
+    change(
+        "update by a limited query",
+        "UPDATE orders SET note = status WHERE product_id IN (SELECT id FROM products WHERE category = ? \
+         ORDER BY price, id LIMIT 1)",
+        &[Category],
+    ),
+    change("delete of part of an order", "DELETE FROM order_items WHERE order_id = ? AND line > 1", &[Order]),
+];
+
 /// Changes of several rows.
 pub(super) const BACK_OFFICE_CHANGES: &[Statement] = &[
     change(
@@ -261,8 +399,9 @@ pub(super) const BACK_OFFICE_CHANGES: &[Statement] = &[
     ),
     change(
         "insert of ten rows",
-        "INSERT INTO order_items (order_id, line, product_id, quantity, price) SELECT ?, i.line + 100, i.product_id, 1, i.price \
-         FROM order_items i WHERE i.order_id BETWEEN ? AND ? AND i.line = 1",
+        "INSERT INTO order_items (order_id, line, product_id, quantity, price) \
+         SELECT ?, i.line + 100, i.product_id, 1, i.price FROM order_items i \
+         WHERE i.order_id BETWEEN ? AND ? AND i.line = 1",
         &[Fresh, Order, More(0)],
     ),
 ];

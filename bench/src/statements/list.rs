@@ -1,6 +1,6 @@
 //! Ordinary statements of applications on the tables of a [shop](super::shop).
 
-use super::back_office_list::{BACK_OFFICE_CHANGES, BACK_OFFICE_FIGURES, BACK_OFFICE_LISTS};
+use super::back_office_list::{BACK_OFFICE_CHANGES, BACK_OFFICE_FIGURES, BACK_OFFICE_LISTS, BACK_OFFICE_SCREENS};
 use super::draw::Draw::{
     Again, Buyer, Category, Cents, Counter, Country, Email, Fresh, FreshBlock, FreshEmail, Later, Moment, More, Name,
     NamePattern, Number, OneOf, Order, OrderCreated, Product, SameOrder, Sku, Times, User, UserCreated,
@@ -35,6 +35,7 @@ pub static SHOP: &[(&str, &[Statement])] = &[
     ("frameworks: changes", FRAMEWORK_CHANGES),
     ("back office: figures", BACK_OFFICE_FIGURES),
     ("back office: lists", BACK_OFFICE_LISTS),
+    ("back office: screens", BACK_OFFICE_SCREENS),
     ("back office: changes", BACK_OFFICE_CHANGES),
 ];
 

@@ -15,7 +15,8 @@
 //! | comparisons of columns without NULLs are simplified | `nulls.rs` |
 //! | operators without an effect are removed | `redundant.rs`, `unique.rs` |
 //! | equal subplans are computed once | `common.rs` |
-//! | columns that no operator reads are removed, and left joins that find no match become anti joins | `prune.rs`, `anti_join.rs` |
+//! | columns that no operator reads are removed | `prune.rs` |
+//! | left joins whose rows without a match alone are wanted become anti joins | `anti_join.rs` |
 //! | joins that keys make redundant are removed | `key_joins.rs` |
 //! | sorts without an effect are removed, limits are pushed down | `order.rs` |
 //! | windows learn which rows are read | `top_rows.rs` |

@@ -1,8 +1,8 @@
 //! The columns of rows that were read as bytes. Each is decoded when it is needed.
 //!
 //! The columns of conditions must be decoded for all rows. If few rows pass the conditions, the other columns should be
-//! decoded for those rows alone. For example, `SELECT name FROM users WHERE city = 'Oslo'` decodes the city of each row,
-//! and the names of the users in Oslo.
+//! decoded for those rows alone. For example, `SELECT name FROM users WHERE city = 'Oslo'` decodes the city of each
+//! row, and the names of the users in Oslo.
 
 use std::ops::Range;
 

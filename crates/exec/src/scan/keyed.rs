@@ -1,11 +1,11 @@
 //! Scans of keyed tables.
 //!
 //! The ranges of the primary key or of indexes that are read follow from the conditions (`key_access.rs`). They are
-//! chosen again if a join offers a few keys before the first row is read. The rows of a whole table are split into parts
-//! by the pages of the base, and each worker reads a part at a time. Otherwise workers take turns to read the next rows
-//! as bytes, in one merge of memory and base. Making arrays and checking conditions each worker does on its own. If the
-//! key has the rows in the wanted order, a turn lasts until the conditions are checked, so that
-//! reading stops as soon as enough rows are found.
+//! chosen again if a join offers a few keys before the first row is read. The rows of a whole table are split into
+//! parts by the pages of the base, and each worker reads a part at a time. Otherwise workers take turns to read the
+//! next rows as bytes, in one merge of memory and base. Making arrays and checking conditions each worker does on its
+//! own. If the key has the rows in the wanted order, a turn lasts until the conditions are checked, so that reading
+//! stops as soon as enough rows are found.
 
 use std::collections::HashSet;
 use std::fmt;

@@ -5,7 +5,8 @@
 //! ```
 //!
 //! The tested column must have a value in every matching row, because the filter keeps a matching row with NULL in it.
-//! For example, `b.y IS NULL` does not do if `b.y` can be NULL. No operator above may read a column of the right side, because an anti join does not give them.
+//! For example, `b.y IS NULL` does not do if `b.y` can be NULL. No operator above may read a column of the right side,
+//! because an anti join does not give them.
 
 use rowmill_plan::logical::LogicalJoinKind;
 use rowmill_plan::{ExprOp, Logical, ScalarExpr};

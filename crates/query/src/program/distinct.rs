@@ -11,8 +11,9 @@
 
 use rowmill_base::SqlType;
 use rowmill_plan::logical::{AggregateCall, LogicalScan, LogicalSortKey};
-use rowmill_plan::program::{DistinctKeys, GroupOutput, NestedLookup, ReadOutput, ReadPlan, Scalar};
+use rowmill_plan::program::{DistinctKeys, GroupOutput, ReadOutput, ReadPlan, Scalar};
 use rowmill_plan::{AggregateRole, ColumnId, ScalarExpr};
+use rowmill_storage::TableDef;
 
 use super::ProgramBuilder;
 use super::access::{KeyChoice, choices};
@@ -31,7 +32,7 @@ const GROUPS_MIN: f64 = 1_000.0;
 const GROWTH: f64 = 4.0;
 
 /// The values that a read with one row per group gives.
-struct GroupValues {
+struct GroupedColumns {
     /// The grouped columns, by their positions in the table.
     keys: Vec<usize>,
     /// Whether the rows of a group are counted.
@@ -66,7 +67,7 @@ impl<'p> ProgramBuilder<'p> {
             scan.columns.iter().find(|(own, _)| own.0 == id).map(|(_, column)| *column)
         };
         let distinct_value = grouping.distinct_value();
-        let mut values = GroupValues { keys: Vec::new(), counts: false, extreme: None };
+        let mut values = GroupedColumns { keys: Vec::new(), counts: false, extreme: None };
         let keys = grouping.keys.iter().map(|(_, key)| key).chain(distinct_value);
         values.keys = keys.map(column).collect::<Option<_>>()?;
         if values.keys.is_empty() {
@@ -86,49 +87,39 @@ impl<'p> ProgramBuilder<'p> {
 
         // With many groups of a whole table, the engine is faster.
         let rows_max = (!key.choice.narrows()).then_some((key.groups * GROWTH).max(GROUPS_MIN) as u64);
-        let mut access = key.choice.access;
-        access.distinct = Some(DistinctKeys { columns: key.columns, counts: values.counts });
+        let GroupedKey { mut choice, columns, groups, cost } = key;
+        choice.access.distinct = Some(DistinctKeys { columns, counts: values.counts });
         let mut scope = outer.clone();
-        self.add_columns(scan, first_row, &mut scope);
-        let others = conditions.iter().enumerate().filter(|(at, _)| !key.choice.answered.contains(at));
-        let condition = Scalar::all_of(scope.scalars(others.map(|(_, expr)| expr))?);
-        let lookups = vec![NestedLookup::inner(access, condition)];
+        let lookups = vec![self.lookup_by(choice, scan, &conditions, first_row, &mut scope)?];
+        let read = |filter, output| ReadPlan { lookups, filter, output, for_update: false, rows_max, few: None };
         if distinct_value.is_some() {
-            let aggregates = grouping.aggregates.iter().map(|(_, call)| row_aggregate(call, &scope, &resolved));
-            let aggregates = aggregates.collect::<Option<Vec<_>>>()?;
-            let mut of_group = Scope::default();
-            for (at, ((id, _), aggregate)) in grouping.aggregates.iter().zip(&aggregates).enumerate() {
-                of_group.add(id.0, aggregate.kind()?, 0, at);
-            }
-            let filter = self.conditions(&stage.having, &of_group)?;
-            let (rows, _) = self.rows(stage, &of_group, ids, false)?;
-            let groups = GroupOutput { keys: Vec::new(), aggregates, ends_at_value: false, filter, rows };
-            let output = ReadOutput::Groups(groups);
-            let read = ReadPlan { lookups, filter: None, output, for_update: false, rows_max, few: None };
-            return Some(StageRead::of_all(read, 1.0, key.cost));
+            let groups = self.count_of_values(stage, grouping, (&scope, &resolved), ids)?;
+            return Some(StageRead::of_all(read(None, ReadOutput::Groups(groups)), 1.0, cost));
         }
-        let def = source.table();
-        for ((id, _), column) in grouping.keys.iter().zip(&values.keys) {
-            scope.add(id.0, def.columns[*column].kind.clone(), first_row, *column);
-        }
-        for (id, call) in grouping.aggregates {
-            match (counts_rows(call), values.extreme) {
-                (true, _) => scope.add(id.0, SqlType::Int64, first_row, def.columns.len()),
-                (false, Some((column, _))) => {
-                    let kind = def.columns[column].kind.clone();
-                    if kind.arrow() != call.kind {
-                        return None;
-                    }
-                    scope.add(id.0, kind, first_row, column);
-                }
-                (false, None) => return None,
-            }
-        }
+        values.add_columns(grouping, source.table(), first_row, &mut scope)?;
         let filter = self.conditions(&stage.having, &scope)?;
         let (rows, limit) = self.rows(stage, &scope, ids, is_ordered)?;
-        let read = ReadPlan { lookups, filter, output: ReadOutput::Rows(rows), for_update: false, rows_max, few: None };
-        let groups = limit.map_or(key.groups, |limit| key.groups.min(limit));
-        Some(StageRead::of_all(read, groups, key.cost))
+        let groups = limit.map_or(groups, |limit| groups.min(limit));
+        Some(StageRead::of_all(read(filter, ReadOutput::Rows(rows)), groups, cost))
+    }
+
+    /// The output of `count(DISTINCT x)` over rows whose columns are in `scope`.
+    fn count_of_values(
+        &self,
+        stage: &Stage<'p>,
+        grouping: &Grouping<'p>,
+        (scope, resolved): (&Scope, &dyn Fn(&ScalarExpr) -> ScalarExpr),
+        ids: &[ColumnId],
+    ) -> Option<GroupOutput> {
+        let aggregates = grouping.aggregates.iter().map(|(_, call)| row_aggregate(call, scope, resolved));
+        let aggregates = aggregates.collect::<Option<Vec<_>>>()?;
+        let mut of_group = Scope::default();
+        for (at, ((id, _), aggregate)) in grouping.aggregates.iter().zip(&aggregates).enumerate() {
+            of_group.add(id.0, aggregate.kind()?, 0, at);
+        }
+        let filter = self.conditions(&stage.having, &of_group)?;
+        let (rows, _) = self.rows(stage, &of_group, ids, false)?;
+        Some(GroupOutput { keys: Vec::new(), aggregates, ends_at_value: false, filter, rows })
     }
 
     /// The cheapest key that has the grouped columns first. If it can, it also gives `order`.
@@ -136,7 +127,7 @@ impl<'p> ProgramBuilder<'p> {
         &self,
         scan: &LogicalScan,
         conditions: &[ScalarExpr],
-        values: &GroupValues,
+        values: &GroupedColumns,
         order: &[LogicalSortKey],
         outer: &Scope,
     ) -> Option<GroupedKey> {
@@ -179,7 +170,7 @@ impl<'p> ProgramBuilder<'p> {
     }
 }
 
-impl GroupValues {
+impl GroupedColumns {
     /// Adds an aggregate. Returns `None` if one row of a group does not give its value.
     fn add(&mut self, call: &AggregateCall, column: &dyn Fn(&ScalarExpr) -> Option<usize>) -> Option<()> {
         if call.filter.is_some() || !call.order.is_empty() {
@@ -197,6 +188,26 @@ impl GroupValues {
         let [argument] = &call.arguments[..] else { return None };
         let extreme = (column(argument)?, is_greatest);
         (*self.extreme.get_or_insert(extreme) == extreme).then_some(())
+    }
+
+    /// Adds the columns of a grouping to `scope`: those of the first row of a group, and the number of its rows.
+    fn add_columns(&self, grouping: &Grouping<'_>, def: &TableDef, row: usize, scope: &mut Scope) -> Option<()> {
+        for ((id, _), column) in grouping.keys.iter().zip(&self.keys) {
+            scope.add(id.0, def.columns[*column].kind.clone(), row, *column);
+        }
+        for (id, call) in grouping.aggregates {
+            if counts_rows(call) {
+                scope.add(id.0, SqlType::Int64, row, def.columns.len());
+                continue;
+            }
+            let (column, _) = self.extreme?;
+            let kind = &def.columns[column].kind;
+            if kind.arrow() != call.kind {
+                return None;
+            }
+            scope.add(id.0, kind.clone(), row, column);
+        }
+        Some(())
     }
 
     /// The number of columns of a key that form a group, if these are the grouped columns. Chooses the direction in

@@ -9,7 +9,7 @@
 //! if statistics say that few rows match any value.
 
 use rowmill_plan::logical::{LogicalScan, LogicalSortKey};
-use rowmill_plan::program::{FewRows, LookupSource, NestedLookup, ReadOutput, ReadPlan, Scalar};
+use rowmill_plan::program::{FewRows, LookupSource, NestedLookup, ReadOutput, ReadPlan};
 use rowmill_plan::{ColumnId, ScalarExpr};
 
 use super::ProgramBuilder;
@@ -82,11 +82,8 @@ impl<'p> ProgramBuilder<'p> {
         ids: &[ColumnId],
     ) -> Option<ReadPlan> {
         let mut scope = outer.clone();
-        self.add_columns(scan, first_row, &mut scope);
-        let others = conditions.iter().enumerate().filter(|(at, _)| !key.answered.contains(at)).map(|(_, expr)| expr);
-        let condition = Scalar::all_of(scope.scalars(others)?);
+        let lookups = vec![self.lookup_by(key, scan, conditions, first_row, &mut scope)?];
         let (output, _) = self.rows(stage, &scope, ids, is_ordered)?;
-        let lookups = vec![NestedLookup::inner(key.access, condition)];
         let output = ReadOutput::Rows(output);
         Some(ReadPlan { lookups, filter: None, output, for_update: false, rows_max: None, few: None })
     }

@@ -384,7 +384,7 @@ impl<'p> ProgramBuilder<'p> {
         Some(lookups)
     }
 
-    pub(super) fn add_columns(&self, scan: &LogicalScan, row: usize, scope: &mut Scope) {
+    fn add_columns(&self, scan: &LogicalScan, row: usize, scope: &mut Scope) {
         let def = self.tables[scan.table].table();
         for (id, column) in &scan.columns {
             scope.add(id.0, def.columns[*column].kind.clone(), row, *column);
@@ -529,16 +529,29 @@ impl<'p> ProgramBuilder<'p> {
         // If the rows come in order, the read needs no more rows than the stage gives.
         let limit = wanted.and_then(|wanted| wanted.cut).filter(|_| choice.is_ordered).cloned();
         let cost = if limit.is_some() { choice.cost } else { choice.key.cost };
-        let key = choice.key;
-        let mut scope = known.clone();
-        self.add_columns(scan, row, &mut scope);
-        let others = conditions.iter().enumerate().filter(|(at, _)| !key.answered.contains(at)).map(|(_, expr)| expr);
-        let condition = Scalar::all_of(scope.scalars(others)?);
+        let (rows, mut scope) = (choice.key.rows, known.clone());
+        let lookup = self.lookup_by(choice.key, scan, conditions, row, &mut scope)?;
         let def = self.tables[scan.table].table();
         let column = |(_, column): &(ColumnId, usize)| Scalar::column(def.columns[*column].kind.clone(), row, *column);
         let output = ReadOutput::Rows(RowOutput { limit, ..RowOutput::all(scan.columns.iter().map(column).collect()) });
-        let lookups = vec![NestedLookup::inner(key.access, condition)];
-        Some((ReadPlan { lookups, filter: None, output, for_update: false, rows_max: None, few: None }, key.rows, cost))
+        let lookups = vec![lookup];
+        Some((ReadPlan { lookups, filter: None, output, for_update: false, rows_max: None, few: None }, rows, cost))
+    }
+
+    /// The lookup of a table by `key`, which tests the conditions that the key does not answer. Adds the columns of the
+    /// table to `scope`.
+    pub(super) fn lookup_by(
+        &self,
+        key: KeyChoice,
+        scan: &LogicalScan,
+        conditions: &[ScalarExpr],
+        row: usize,
+        scope: &mut Scope,
+    ) -> Option<NestedLookup> {
+        self.add_columns(scan, row, scope);
+        let others = conditions.iter().enumerate().filter(|(at, _)| !key.answered.contains(at)).map(|(_, expr)| expr);
+        let condition = Scalar::all_of(scope.scalars(others)?);
+        Some(NestedLookup::inner(key.access, condition))
     }
 
     /// Plans a read for a condition such as `a = 1 OR b = 2`, where each part has its own key. Returns the reads and

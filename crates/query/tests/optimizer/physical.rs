@@ -201,9 +201,9 @@ fn columns_are_carried_if_the_order_reads_them_or_hardly_more_rows_carry_them_th
 fn a_plan_that_was_lowered_for_trial_leaves_no_functions() {
     let functions = |limit: usize| {
         let sql = format!(
-            "select c_custkey, c_name, sum(o_totalprice * o_custkey) from customer, orders where c_custkey = o_custkey \
-             and o_orderkey in (1, 2, 3) and length(o_clerk) > o_custkey + 1 group by c_custkey, c_name order by 3 desc \
-             limit {limit}"
+            "select c_custkey, c_name, sum(o_totalprice * o_custkey) from customer, orders \
+             where c_custkey = o_custkey and o_orderkey in (1, 2, 3) and length(o_clerk) > o_custkey + 1 \
+             group by c_custkey, c_name order by 3 desc limit {limit}"
         );
         let mut bound = bound_in(&sql, &TpchCatalog { keyed: true, sized: true });
         optimize(&mut bound).expect("the query can be optimized");

@@ -371,8 +371,8 @@ const QUERIES: &[(&str, &[&str])] = &[
     ("SELECT id FROM users WHERE name = $1 ORDER BY score DESC NULLS LAST, id LIMIT 4", &["tAda", "tname7", "tnone"]),
     ("SELECT id FROM users WHERE name LIKE $1 ORDER BY created, id LIMIT 4 OFFSET 2", &["tname1%", "tA%", "t%"]),
     (
-        "SELECT id FROM users u WHERE id < 40 AND (SELECT o.id FROM orders o WHERE o.status = u.name ORDER BY o.user_id \
-      LIMIT 1) IS NULL",
+        "SELECT id FROM users u WHERE id < 40 AND (SELECT o.id FROM orders o WHERE o.status = u.name \
+         ORDER BY o.user_id LIMIT 1) IS NULL",
         &[""],
     ),
     // Windows.

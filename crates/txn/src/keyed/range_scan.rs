@@ -207,8 +207,8 @@ impl RangeScan {
         }
     }
 
-    /// Appends the next rows to `out`, at most `rows_max`, if only the base has keys left, the batch of the base is used
-    /// up, and reads are not recorded. Returns how many rows it appended. 0 says nothing about further rows.
+    /// Appends the next rows to `out`, at most `rows_max`, if only the base has keys left, the batch of the base is
+    /// used up, and reads are not recorded. Returns how many rows it appended. 0 says nothing about further rows.
     pub(super) fn append_base(
         &mut self,
         reader: &KeyedReader<'_>,

@@ -12,7 +12,7 @@ use rowmill_base::{Cancel, ColumnId, Error, ErrorKind, SqlType, TableId};
 use rowmill_io::MemoryDisk;
 use rowmill_storage::keyed::{KeyRange, ValueRef};
 use rowmill_txn::base::{LmdbBase, LmdbOptions, MemoryBase, OrderedBase, WriteBatch};
-use rowmill_txn::keyed::{RangeScan, RowBatch};
+use rowmill_txn::keyed::{KeyedReader, RangeScan, RowBatch, TableCodec};
 use rowmill_txn::{ColumnSpec, Engine, IndexSpec, KeyColumn, OpenOptions, Transaction};
 
 use crate::check::problems;
@@ -545,6 +545,19 @@ fn the_base_outgrows_its_mapping_while_a_transaction_reads_it() {
     assert!(found.is_some());
 }
 
+/// The numbers of the next rows of a scan, the first few of them.
+fn next_numbers(codec: &TableCodec, scan: &mut RangeScan, reader: &KeyedReader<'_>, rows_max: usize) -> Vec<i64> {
+    let mut numbers = Vec::new();
+    while numbers.len() < rows_max
+        && let Some((key, row)) = scan.next(reader).expect("read")
+    {
+        let mut scratch = Vec::new();
+        let Ok(ValueRef::Int(number)) = codec.column(key, row, 0, &mut scratch) else { panic!("a number") };
+        numbers.push(number);
+    }
+    numbers
+}
+
 /// The numbers that a snapshot or transaction sees from `first` on, the first few of them.
 fn numbers(transaction: &Transaction, table: TableId, first: i64, rows_max: usize) -> Vec<i64> {
     let codec = transaction.keyed_codec(table).expect("a codec");
@@ -552,16 +565,7 @@ fn numbers(transaction: &Transaction, table: TableId, first: i64, rows_max: usiz
     codec.encode_key(None, &[ValueRef::Int(first)], &mut start).expect("a key");
     let mut scan = RangeScan::default();
     scan.start(&start, &all.end, false, rows_max);
-    let mut numbers = Vec::new();
-    let reader = transaction.reader();
-    while numbers.len() < rows_max
-        && let Some((key, row)) = scan.next(&reader).expect("read")
-    {
-        let mut scratch = Vec::new();
-        let Ok(ValueRef::Int(number)) = codec.column(key, row, 0, &mut scratch) else { panic!("a number") };
-        numbers.push(number);
-    }
-    numbers
+    next_numbers(&codec, &mut scan, &transaction.reader(), rows_max)
 }
 
 /// The numbers that a transaction sees after `skipped` others, in the order of the scan, the first few of them.
@@ -585,15 +589,7 @@ fn numbers_after(
         }
         left -= passed;
     }
-    let mut numbers = Vec::new();
-    while numbers.len() < rows_max
-        && let Some((key, row)) = scan.next(&reader).expect("read")
-    {
-        let mut scratch = Vec::new();
-        let Ok(ValueRef::Int(number)) = codec.column(key, row, 0, &mut scratch) else { panic!("a number") };
-        numbers.push(number);
-    }
-    numbers
+    next_numbers(&codec, &mut scan, &reader, rows_max)
 }
 
 /// A table that is used as a queue: rows are deleted at the front, and some come back, while older snapshots look on.

@@ -292,8 +292,8 @@ pub(super) const BACK_OFFICE_SCREENS: &[Statement] = &[
     read("names between letters", "SELECT count(*) FROM users WHERE name BETWEEN 'Ma' AND 'Mb'", &[]),
     read(
         "cities of two countries",
-        "SELECT country, city, count(*) AS n FROM users WHERE country IN (?, ?) GROUP BY country, city \
-         ORDER BY n DESC, country, city LIMIT 10",
+        "SELECT country, city, count(*) AS n FROM users WHERE country IN (?, ?) AND city IS NOT NULL \
+         GROUP BY country, city ORDER BY n DESC, country, city LIMIT 10",
         &[Country, Country],
     ),
     read("cities of a country", "SELECT DISTINCT country, city FROM users WHERE country = ?", &[Country]),

@@ -33,7 +33,7 @@ use crate::key_filter::KeyFilter;
 /// Rows that a worker reads in one turn: a batch. It bounds the memory of the rows.
 const ROWS_AT_ONCE: usize = 1 << 13;
 
-/// Rows of the first turn if few rows may be enough. Further turns double, so at most twice the needed rows are read.
+/// Rows of the first turn if few rows may be enough. Each further turn is four times as long.
 const ROWS_AT_FIRST: usize = 1 << 5;
 
 /// With fewer rows than this, one worker is enough.

@@ -9,12 +9,12 @@
 //! because an anti join does not give them.
 
 use rowmill_plan::logical::LogicalJoinKind;
-use rowmill_plan::{ExprOp, Logical, ScalarExpr};
+use rowmill_plan::{ColumnId, ExprOp, Logical, ScalarExpr};
 
 use super::context::RewriteContext;
 use super::facts::add_required;
 use super::nulls::columns_with_values;
-use super::walk::{add_named, output};
+use super::walk::{add_named, output, take};
 use crate::column_set::ColumnSet;
 
 /// Turns the join below a filter into an anti join, if that gives the same rows. `read` are the columns that are read
@@ -36,7 +36,7 @@ pub(crate) fn filter_to_anti_join(plan: &mut Logical, read: &ColumnSet, context:
         named.intersects(&right)
     };
     let tested = |condition: &ScalarExpr| match &condition.op {
-        ExprOp::IsNull { value, negated: false } => value.as_column().map(rowmill_plan::ColumnId),
+        ExprOp::IsNull { value, negated: false } => value.as_column().map(ColumnId),
         _ => None,
     };
     // Without a match all columns of the right side are NULL, so one such test is as good as all of them.
@@ -52,6 +52,6 @@ pub(crate) fn filter_to_anti_join(plan: &mut Logical, read: &ColumnSet, context:
     join.kind = LogicalJoinKind::Anti;
     conditions.retain(|condition| !is_of_right(condition));
     if conditions.is_empty() {
-        *plan = super::walk::take(input);
+        *plan = take(input);
     }
 }

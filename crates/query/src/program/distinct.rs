@@ -11,14 +11,14 @@
 
 use rowmill_base::SqlType;
 use rowmill_plan::logical::{AggregateCall, LogicalScan, LogicalSortKey};
-use rowmill_plan::program::{DistinctKeys, GroupOutput, ReadOutput, ReadPlan, Scalar};
+use rowmill_plan::program::{DistinctKeys, ReadOutput, ReadPlan};
 use rowmill_plan::{AggregateRole, ColumnId, ScalarExpr};
 use rowmill_storage::TableDef;
 
 use super::ProgramBuilder;
 use super::access::{KeyChoice, choices};
 use super::key_condition::OwnColumns;
-use super::output::{StageRead, counts_rows, row_aggregate};
+use super::output::{StageRead, counts_rows};
 use super::relation::RelationSource;
 use super::scalar::Scope;
 use super::spread::ValueSpread;
@@ -76,8 +76,7 @@ impl<'p> ProgramBuilder<'p> {
         if distinct_value.is_none() {
             grouping.aggregates.iter().try_for_each(|(_, call)| values.add(call, &column))?;
         }
-        let conditions = scan.conditions.iter().chain(&stage.relation.conditions);
-        let conditions: Vec<ScalarExpr> = conditions.map(resolved).collect();
+        let conditions: Vec<ScalarExpr> = stage.conditions_of(scan).map(resolved).collect();
         let order = stage.order.iter().map(|key| grouping.order_of_rows(key, &resolved)).collect::<Option<Vec<_>>>();
         let key = self.grouped_key(scan, &conditions, &values, order.as_deref().unwrap_or_default(), outer)?;
         let source = &*self.tables[scan.table];
@@ -93,33 +92,14 @@ impl<'p> ProgramBuilder<'p> {
         let lookups = vec![self.lookup_by(choice, scan, &conditions, first_row, &mut scope)?];
         let read = |filter, output| ReadPlan { lookups, filter, output, for_update: false, rows_max, few: None };
         if distinct_value.is_some() {
-            let groups = self.count_of_values(stage, grouping, (&scope, &resolved), ids)?;
+            let groups = self.group_output(stage, grouping, &scope, ids, false)?;
             return Some(StageRead::of_all(read(None, ReadOutput::Groups(groups)), 1.0, cost));
         }
         values.add_columns(grouping, source.table(), first_row, &mut scope)?;
-        let filter = self.conditions(&stage.having, &scope)?;
+        let filter = self.all_of(&stage.having, &scope)?;
         let (rows, limit) = self.rows(stage, &scope, ids, is_ordered)?;
         let groups = limit.map_or(groups, |limit| groups.min(limit));
         Some(StageRead::of_all(read(filter, ReadOutput::Rows(rows)), groups, cost))
-    }
-
-    /// The output of `count(DISTINCT x)` over rows whose columns are in `scope`.
-    fn count_of_values(
-        &self,
-        stage: &Stage<'p>,
-        grouping: &Grouping<'p>,
-        (scope, resolved): (&Scope, &dyn Fn(&ScalarExpr) -> ScalarExpr),
-        ids: &[ColumnId],
-    ) -> Option<GroupOutput> {
-        let aggregates = grouping.aggregates.iter().map(|(_, call)| row_aggregate(call, scope, resolved));
-        let aggregates = aggregates.collect::<Option<Vec<_>>>()?;
-        let mut of_group = Scope::default();
-        for (at, ((id, _), aggregate)) in grouping.aggregates.iter().zip(&aggregates).enumerate() {
-            of_group.add(id.0, aggregate.kind()?, 0, at);
-        }
-        let filter = self.conditions(&stage.having, &of_group)?;
-        let (rows, _) = self.rows(stage, &of_group, ids, false)?;
-        Some(GroupOutput { keys: Vec::new(), aggregates, ends_at_value: false, filter, rows })
     }
 
     /// The cheapest key that has the grouped columns first. If it can, it also gives `order`.
@@ -140,7 +120,7 @@ impl<'p> ProgramBuilder<'p> {
             if values.extreme.is_none() {
                 choice.access.backward = choice.gives(order, &own).unwrap_or(false);
             }
-            // We test the condition on one row of a group, so it must be the same for all rows of it.
+            // All rows of a group must agree on a condition, because we test it on one of them.
             let is_of_group = |condition: &ScalarExpr| {
                 !condition.any(&|part| {
                     let id = part.as_column();
@@ -162,11 +142,6 @@ impl<'p> ProgramBuilder<'p> {
             Some(GroupedKey { choice, columns, groups, cost })
         });
         keys.min_by(|left, right| left.cost.total_cmp(&right.cost))
-    }
-
-    fn conditions(&self, having: &[ScalarExpr], scope: &Scope) -> Option<Option<Scalar>> {
-        let conditions = having.iter().map(|condition| self.scalar(condition, scope)).collect::<Option<Vec<_>>>()?;
-        Some(Scalar::all_of(conditions))
     }
 }
 
@@ -268,5 +243,10 @@ impl<'p> Stage<'p> {
             [RelationSource::Scan(scan)] if self.relation.steps.is_empty() && scan.row_number.is_none() => Some(scan),
             _ => None,
         }
+    }
+
+    /// The conditions on the rows of its only source.
+    pub(super) fn conditions_of<'s>(&'s self, scan: &'s LogicalScan) -> impl Iterator<Item = &'s ScalarExpr> {
+        scan.conditions.iter().chain(&self.relation.conditions)
     }
 }

@@ -25,7 +25,7 @@ use super::stage::Stage;
 const CERTAINLY_FEW: f64 = 10.0;
 
 impl<'p> ProgramBuilder<'p> {
-    /// `read` with a second read beside it, if the stage can be read both by its conditions and in its order. `order`
+    /// Two reads in place of `read`, if the stage can be read both by its conditions and in its order. `order`
     /// is the order of the stage over the columns of its scan, and `is_ordered` says whether `read` follows it.
     pub(super) fn with_few_rows(
         &self,
@@ -34,7 +34,7 @@ impl<'p> ProgramBuilder<'p> {
         outer: &Scope,
         first_row: usize,
         ids: &[ColumnId],
-        read: ReadPlan,
+        read: &ReadPlan,
     ) -> Option<ReadPlan> {
         let (scan, needed) = (stage.only_scan()?, stage.cut()?);
         let [NestedLookup { source: LookupSource::Table(_), .. }] = &read.lookups[..] else { return None };
@@ -45,8 +45,8 @@ impl<'p> ProgramBuilder<'p> {
         let source = &*self.tables[scan.table];
         let own = OwnColumns { def: source.table(), columns: &scan.columns, known: outer };
         let known = |id: usize| scan.columns.iter().any(|(own, _)| own.0 == id) || outer.has(id);
-        let conditions = scan.conditions.iter().chain(&stage.relation.conditions);
-        let conditions: Vec<ScalarExpr> = conditions.map(|expr| self.definitions.resolve(expr, &known)).collect();
+        let conditions = stage.conditions_of(scan).map(|expr| self.definitions.resolve(expr, &known));
+        let conditions: Vec<ScalarExpr> = conditions.collect();
         let facts = ValueSpread::of(source);
         let choices = choices(&own, &conditions.iter().collect::<Vec<_>>(), &facts);
         let by_conditions = choices.iter().find(|choice| choice.narrows())?;

@@ -128,27 +128,7 @@ impl<'p> ProgramBuilder<'p> {
             }
         };
         let ends_at_value = !order.is_empty() && lookups.is_ordered;
-        let scope = &lookups.scope;
-        let resolved = |expr: &ScalarExpr| self.definitions.resolve(expr, &|id| scope.has(id));
-        let keys: Vec<Scalar> =
-            grouping.keys.iter().map(|(_, key)| scope.scalar(&resolved(key))).collect::<Option<_>>()?;
-        // Programs find groups by their key bytes, which only ordered types have.
-        if keys.iter().any(|key| !key.kind.is_ordered()) {
-            return None;
-        }
-        let aggregates = grouping.aggregates.iter().map(|(_, call)| row_aggregate(call, scope, &resolved));
-        let aggregates: Vec<RowAggregate> = aggregates.collect::<Option<_>>()?;
-        let mut of_groups = Scope::default();
-        for (at, ((id, _), key)) in grouping.keys.iter().zip(&keys).enumerate() {
-            of_groups.add(id.0, key.kind.clone(), 0, at);
-        }
-        for (at, ((id, _), aggregate)) in grouping.aggregates.iter().zip(&aggregates).enumerate() {
-            of_groups.add(id.0, aggregate.kind()?, 0, keys.len() + at);
-        }
-        let having: Vec<Scalar> =
-            stage.having.iter().map(|condition| self.scalar(condition, &of_groups)).collect::<Option<_>>()?;
-        let (rows, _) = self.rows(stage, &of_groups, ids, false)?;
-        let groups = GroupOutput { keys, aggregates, ends_at_value, filter: Scalar::all_of(having), rows };
+        let groups = self.group_output(stage, grouping, &lookups.scope, ids, ends_at_value)?;
         let rows = if groups.keys.is_empty() { 1.0 } else { (lookups.rows * GROUP_SHARE).max(1.0) };
         // Rows that a key answers alone are counted by pages.
         let is_counted =
@@ -167,6 +147,36 @@ impl<'p> ProgramBuilder<'p> {
             few: None,
         };
         Some(StageRead { read, rows, cost, all: (rows, lookups.cost) })
+    }
+
+    /// The groups of a stage over rows whose columns are in `scope`.
+    pub(super) fn group_output(
+        &self,
+        stage: &Stage<'p>,
+        grouping: &Grouping<'p>,
+        scope: &Scope,
+        ids: &[ColumnId],
+        ends_at_value: bool,
+    ) -> Option<GroupOutput> {
+        let resolved = |expr: &ScalarExpr| self.definitions.resolve(expr, &|id| scope.has(id));
+        let keys: Vec<Scalar> =
+            grouping.keys.iter().map(|(_, key)| scope.scalar(&resolved(key))).collect::<Option<_>>()?;
+        // Programs find groups by their key bytes, which only ordered types have.
+        if keys.iter().any(|key| !key.kind.is_ordered()) {
+            return None;
+        }
+        let aggregates = grouping.aggregates.iter().map(|(_, call)| row_aggregate(call, scope, &resolved));
+        let aggregates: Vec<RowAggregate> = aggregates.collect::<Option<_>>()?;
+        let mut of_groups = Scope::default();
+        for (at, ((id, _), key)) in grouping.keys.iter().zip(&keys).enumerate() {
+            of_groups.add(id.0, key.kind.clone(), 0, at);
+        }
+        for (at, ((id, _), aggregate)) in grouping.aggregates.iter().zip(&aggregates).enumerate() {
+            of_groups.add(id.0, aggregate.kind()?, 0, keys.len() + at);
+        }
+        let filter = self.all_of(&stage.having, &of_groups)?;
+        let (rows, _) = self.rows(stage, &of_groups, ids, false)?;
+        Some(GroupOutput { keys, aggregates, ends_at_value, filter, rows })
     }
 
     /// Minima, maxima and counts of all rows, each by a read of its own that needs few rows.
@@ -199,9 +209,9 @@ impl<'p> ProgramBuilder<'p> {
             let source = LookupSource::Reads(vec![read.read]);
             lookups.push(NestedLookup { kind: LookupKind::Inner, source, condition: None, compared: None });
         }
-        let having = stage.having.iter().map(|condition| self.scalar(condition, &scope)).collect::<Option<Vec<_>>>()?;
+        let filter = self.all_of(&stage.having, &scope)?;
         let (rows, _) = self.rows(stage, &scope, ids, true)?;
-        let (filter, output) = (Scalar::all_of(having), ReadOutput::Rows(rows));
+        let output = ReadOutput::Rows(rows);
         let read = ReadPlan { lookups, filter, output, for_update: false, rows_max: None, few: None };
         Some(StageRead::of_all(read, 1.0, cost))
     }
@@ -220,7 +230,7 @@ impl<'p> ProgramBuilder<'p> {
         let cost = if is_ordered { limit.map_or(cost, |limit| cost.min(limit * SOUGHT_COST)) } else { cost };
         let output = ReadOutput::Rows(output);
         let read = ReadPlan { lookups, filter, output, for_update: false, rows_max, few: None };
-        let both = self.with_few_rows(stage, (&order, is_ordered), outer, first_row, ids, read.clone());
+        let both = self.with_few_rows(stage, (&order, is_ordered), outer, first_row, ids, &read);
         Some(StageRead { read: both.unwrap_or(read), rows, cost, all })
     }
 
@@ -248,7 +258,14 @@ impl<'p> ProgramBuilder<'p> {
         Some((RowOutput { columns, order, skip, limit }, known))
     }
 
-    pub(super) fn scalar(&self, expr: &ScalarExpr, scope: &Scope) -> Option<Scalar> {
+    /// All of `conditions` as one scalar. The inner `None` says that there are none.
+    pub(super) fn all_of(&self, conditions: &[ScalarExpr], scope: &Scope) -> Option<Option<Scalar>> {
+        let conditions =
+            conditions.iter().map(|condition| self.scalar(condition, scope)).collect::<Option<Vec<_>>>()?;
+        Some(Scalar::all_of(conditions))
+    }
+
+    fn scalar(&self, expr: &ScalarExpr, scope: &Scope) -> Option<Scalar> {
         scope.scalar(&self.definitions.resolve(expr, &|id| scope.has(id)))
     }
 

@@ -71,8 +71,8 @@ pub enum EngineName {
 /// The store in which Rowmill keeps its rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Base {
-    /// A B-tree.
-    Lmdb,
+    /// A B-tree in a file of its own.
+    Tree,
     /// A log-structured merge tree.
     Rocksdb,
 }
@@ -91,7 +91,7 @@ impl Base {
     /// The name of the option's value.
     pub fn name(self) -> &'static str {
         match self {
-            Base::Lmdb => "lmdb",
+            Base::Tree => "tree",
             Base::Rocksdb => "rocksdb",
         }
     }
@@ -99,7 +99,7 @@ impl Base {
     /// The name in Rowmill's library.
     pub fn kind(self) -> BaseKind {
         match self {
-            Base::Lmdb => BaseKind::Lmdb,
+            Base::Tree => BaseKind::Tree,
             Base::Rocksdb => BaseKind::RocksDb,
         }
     }

@@ -7,9 +7,9 @@ use rowmill_bench::tpcc::rowmill_client::Rowmill;
 #[test]
 fn a_database_keeps_the_base_that_it_was_made_with() {
     let folder = tempfile::tempdir().unwrap();
-    for base in [Some(BaseKind::Lmdb), Some(BaseKind::Lmdb), None] {
+    for base in [Some(BaseKind::Tree), Some(BaseKind::Tree), None] {
         drop(Rowmill::open(folder.path(), false, base).unwrap());
-        assert_eq!(BaseKind::of(folder.path()).unwrap(), Some(BaseKind::Lmdb));
+        assert_eq!(BaseKind::of(folder.path()).unwrap(), Some(BaseKind::Tree));
     }
     let error = Rowmill::open(folder.path(), false, Some(BaseKind::RocksDb)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidParameter);

@@ -8,8 +8,8 @@
 //! longer than the file, in which pages appear as the file grows. The kernel's page cache is therefore the buffer
 //! pool, and a chunk is a slice. Only the mapping's file has unsafe code.
 //!
-//! Two things bypass this interface: the ordered base, which maps its own file, and [`DirectoryLock`], which must name
-//! a real process.
+//! Two things bypass this interface: the names of the ordered base's files and its table of readers, and
+//! [`DirectoryLock`], because they concern real processes.
 
 mod crash;
 mod disk;

@@ -169,9 +169,9 @@ impl RunningCheck<'_> {
         Ok(is_whole)
     }
 
-    /// Loads the state of the base by system calls.
+    /// Loads the state of the base, and checks what it reads again.
     fn load(&self) -> Result<Snapshot> {
-        let read = self.engine.base().read_by_calls()?;
+        let read = self.engine.base().read_again()?;
         let state = recovery::load(&*read, &self.files, &self.freed, None)?.0;
         let store = KeyedStore::new(Generation::of_read(state.commit, read), self.files.memory());
         let keyed = store.state(state.commit, &store.current());

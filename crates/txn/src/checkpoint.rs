@@ -166,8 +166,6 @@ fn try_checkpoint(engine: &Core, stored: &mut Arc<Snapshot>) -> Result<()> {
     let keyed = latest.keyed.store();
     let has_keyed = latest.keyed.commit() != stored.keyed.commit() || !dropped_indexes(stored, &latest).is_empty();
     let before = Arc::clone(&keyed.current());
-    // Room must be made before `end` opens a read that stays open, because open reads keep pages from being reused.
-    make_room(engine, &before, batch.bytes())?;
     if has_keyed {
         // The write replaces keyed rows, so older snapshots need a read that keeps the state of now.
         before.end()?;
@@ -204,22 +202,6 @@ fn try_checkpoint(engine: &Core, stored: &mut Arc<Snapshot>) -> Result<()> {
     Ok(())
 }
 
-/// Makes room in the base for a write of `bytes`. This must happen before a read of the base is kept, and while seats
-/// have no read, because the write would wait for such reads in vain. If no moment without reads comes in time, the
-/// caller tries the write all the same.
-fn make_room(engine: &Core, before: &Generation, bytes: usize) -> Result<()> {
-    let base = engine.base();
-    if !base.make_room(bytes, Duration::ZERO)? {
-        before.alone(ROOM_PATIENCE, || base.make_room(bytes, ROOM_MOMENT))?;
-    }
-    Ok(())
-}
-
-/// For this long at most, a checkpoint that needs room keeps new reads of the base from opening.
-const ROOM_PATIENCE: Duration = Duration::from_secs(2);
-/// Duration of one wait for the reads that are open.
-const ROOM_MOMENT: Duration = Duration::from_millis(5);
-
 /// Makes snapshots from `latest` on read the base as it is now, because it has the keyed rows of `latest`. Older
 /// snapshots keep the previous state of the base, because the base now has rows that they must not see. Returns the
 /// commit of the base's keyed rows.
@@ -236,8 +218,6 @@ fn stand_on(engine: &Core, latest: &Snapshot) -> CommitId {
 /// Makes the batch that turns a base with the state `before` into one with the state `after`.
 pub(crate) fn difference(before: &Snapshot, after: &Snapshot) -> Result<WriteBatch> {
     let mut difference = Difference { batch: WriteBatch::behind(before.commit) };
-    // Keyed rows must come first. Otherwise long values after them would be stored behind the rows of the last index
-    // and could not be moved out of their way.
     difference.keyed(before, after);
     for Definition { kind, id, value } in definitions(&before.catalog, &after.catalog)? {
         match value {

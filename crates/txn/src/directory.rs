@@ -15,7 +15,7 @@ pub(crate) fn check_no_foreign_files(dir: &Path) -> Result<()> {
     for entry in std::fs::read_dir(dir).map_err(failed)? {
         let name = entry.map_err(failed)?.file_name();
         let name = name.to_string_lossy();
-        let is_base = name.starts_with("base") && name.contains(".lmdb");
+        let is_base = name.starts_with("base") && (name.contains(".tree") || name.contains(".lmdb"));
         if !is_base && !OWN_NAMES.contains(&&*name) {
             let what = format!("{} holds no database but other files, for example {name}", dir.display());
             return Err(Error::new(ErrorKind::UndefinedFile, what)

@@ -1,4 +1,4 @@
-//! The writing transactions of TPC-C and their single operations, without SQL, over LMDB with `relaxed` durability.
+//! The writing transactions of TPC-C and their single operations, without SQL, over a tree with `relaxed` durability.
 //! This is the lower bound for the time of compiled statements.
 //!
 //! `cargo bench -p rowmill-txn --bench tpcc` prints nanoseconds. We take the lowest tenth of many short rounds, because

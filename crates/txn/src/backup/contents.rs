@@ -211,7 +211,7 @@ mod tests {
             len,
             sums: vec![7; len.div_ceil(PIECE_BYTES as u64) as usize],
         };
-        let files = vec![file("base.lmdb", 8_192), file("tables/1/0.col", 3 << 20), file("tables/2/0.col", 0)];
+        let files = vec![file("base.tree", 8_192), file("tables/1/0.col", 3 << 20), file("tables/2/0.col", 0)];
         Contents { commit: CommitId(77), made_ms: 1_700_000_000_123, files }
     }
 

@@ -15,8 +15,10 @@ use super::no_backup;
 use crate::check::Checked;
 use crate::engine::{Engine, OpenOptions};
 
-/// Files that readers leave in a backup's folder.
-const OF_READERS: [&str; 3] = ["LOCK", "base.lmdb-lock", "base.lmdb-probe"];
+/// Files that processes that read a backup, or an earlier version, leave in its folder, and the start of the names of
+/// others.
+const OF_READERS: [&str; 4] = ["LOCK", "base.tree-made", "base.lmdb-lock", "base.lmdb-probe"];
+const OF_A_READER: &str = "base.tree-reader-";
 
 /// A restored database.
 #[derive(Clone, Debug)]
@@ -65,7 +67,8 @@ fn check_names(source: &RealDisk, contents: &Contents) -> Result<()> {
         }
     }
     found.remove(contents::NAME);
-    match found.iter().find(|name| !OF_READERS.contains(&name.as_str())) {
+    let is_left = |name: &String| OF_READERS.contains(&name.as_str()) || name.starts_with(OF_A_READER);
+    match found.iter().find(|name| !is_left(name)) {
         None => Ok(()),
         Some(name) => Err(Error::corrupt(format!("{} does not belong to the backup", source.describe(name)))
             .hint("remove it if it was put there by mistake, or use another backup")),

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use rowmill_base::{Cancel, CommitId, Error, ErrorKind};
 use rowmill_storage::keyed::ByteRows;
 
-use super::{BaseChecked, BaseRead, KEY_LEN_MAX, LmdbBase, LmdbOptions, MemoryBase, OrderedBase, Reader, WriteBatch};
+use super::{BaseChecked, BaseRead, KEY_LEN_MAX, MemoryBase, OrderedBase, Reader, TreeBase, WriteBatch};
 
 type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 
@@ -50,19 +50,19 @@ fn base_conformance(make: &dyn Fn() -> Box<dyn OrderedBase>) {
         let base = make();
         case(&*base);
         base.verify().unwrap();
-        calls_read_the_same(&*base);
+        a_second_look_reads_the_same(&*base);
     }
 }
 
-fn calls_read_the_same(base: &dyn OrderedBase) {
-    let (read, by_calls) = (base.read().unwrap(), base.read_by_calls().unwrap());
-    assert_eq!(by_calls.commit_id().unwrap(), read.commit_id().unwrap());
-    assert_eq!(by_calls.get(b"a key that does not exist").unwrap(), None);
+fn a_second_look_reads_the_same(base: &dyn OrderedBase) {
+    let (read, again) = (base.read().unwrap(), base.read_again().unwrap());
+    assert_eq!(again.commit_id().unwrap(), read.commit_id().unwrap());
+    assert_eq!(again.get(b"a key that does not exist").unwrap(), None);
     let all = entries(&*read, b"");
-    assert_eq!(entries(&*by_calls, b""), all);
+    assert_eq!(entries(&*again, b""), all);
     for (key, value) in &all {
-        assert_eq!(by_calls.get(key).unwrap().as_ref(), Some(value));
-        assert_eq!(entries(&*by_calls, &key[..1]), entries(&*read, &key[..1]));
+        assert_eq!(again.get(key).unwrap().as_ref(), Some(value));
+        assert_eq!(entries(&*again, &key[..1]), entries(&*read, &key[..1]));
     }
     // Keys that do not exist are between those that do. Each is asked for twice, in a strange order.
     let mut keys = ByteRows::new();
@@ -83,7 +83,7 @@ fn calls_read_the_same(base: &dyn OrderedBase) {
     let mut expected: Vec<_> = expected.collect();
     expected.sort();
     assert_eq!(found(&*read), expected);
-    assert_eq!(found(&*by_calls), expected);
+    assert_eq!(found(&*again), expected);
 }
 
 fn a_new_base_is_empty(base: &dyn OrderedBase) {
@@ -354,14 +354,10 @@ fn readers_and_a_writer_at_once(base: &dyn OrderedBase) {
     });
 }
 
-fn lmdb(map_bytes: usize) -> impl Fn() -> Box<dyn OrderedBase> {
-    move || {
-        // The directory is deleted when `InDirectory` is dropped, after the base that has files in it.
-        let dir = tempfile::tempdir().unwrap();
-        let options = LmdbOptions { map_bytes, ..LmdbOptions::default() };
-        let base = LmdbBase::open_with(dir.path(), false, options).unwrap();
-        Box::new(InDirectory { base, _dir: dir })
-    }
+fn tree() -> Box<dyn OrderedBase> {
+    // The directory is deleted when `InDirectory` is dropped, after the base that has files in it.
+    let dir = tempfile::tempdir().unwrap();
+    Box::new(InDirectory { base: TreeBase::open(dir.path(), false).unwrap(), _dir: dir })
 }
 
 /// A base together with its temporary directory.
@@ -396,25 +392,19 @@ impl<B: OrderedBase> OrderedBase for InDirectory<B> {
         self.base.check(cancel)
     }
 
-    fn read_by_calls(&self) -> rowmill_base::Result<Box<dyn BaseRead>> {
-        self.base.read_by_calls()
+    fn read_again(&self) -> rowmill_base::Result<Box<dyn BaseRead>> {
+        self.base.read_again()
     }
 }
 
 #[test]
-fn a_large_tree_of_lmdb_is_searched_in_any_order() {
-    a_large_tree_is_searched_in_any_order(&*lmdb(1 << 30)());
+fn a_large_tree_in_a_file_is_searched_in_any_order() {
+    a_large_tree_is_searched_in_any_order(&*tree());
 }
 
 #[test]
-fn lmdb_base_conforms() {
-    base_conformance(&lmdb(LmdbOptions::default().map_bytes));
-}
-
-#[test]
-fn lmdb_base_conforms_while_its_mapping_grows() {
-    // 3 MB do not fit into a mapping of this length.
-    base_conformance(&lmdb(1 << 20));
+fn tree_base_conforms() {
+    base_conformance(&tree);
 }
 
 #[test]
@@ -535,7 +525,7 @@ proptest! {
     #[test]
     fn bases_behave_like_a_map(steps in prop::collection::vec(step(), 1..40)) {
         run(&MemoryBase::new(), &steps);
-        run(&*lmdb(1 << 30)(), &steps);
+        run(&*tree(), &steps);
         #[cfg(feature = "rocksdb")]
         run(&*rocks(), &steps);
     }

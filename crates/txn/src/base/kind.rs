@@ -6,19 +6,23 @@ use std::sync::Arc;
 
 use rowmill_base::{Error, ErrorKind, Result};
 
-use super::lmdb_file::is_there;
-use super::{LmdbBase, OrderedBase};
+use super::{OrderedBase, TreeBase};
 
 /// The name of RocksDB's directory in the directory of a database. Builds without RocksDB need it too, to recognise
 /// one.
 pub(super) const ROCKS_DIR: &str = "base.rocksdb";
 
+/// Whether `path` exists. Returns an error if the system does not tell.
+pub(super) fn is_there(path: &Path) -> Result<bool> {
+    path.try_exists().map_err(|e| Error::io(format_args!("look for {}", path.display()), &e))
+}
+
 /// The key-value store that keeps the ordered base of a directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BaseKind {
-    /// A file of LMDB: a B-tree, which other processes can read too.
+    /// A file of our own: a B-tree, which other processes can read too.
     #[default]
-    Lmdb,
+    Tree,
     /// A directory of RocksDB: a merge tree, for one process only. Requires a build with the feature `rocksdb`.
     RocksDb,
 }
@@ -26,10 +30,10 @@ pub enum BaseKind {
 impl BaseKind {
     /// The kind of base that the directory `dir` has. Returns `Corrupt` if it has two.
     pub fn of(dir: &Path) -> Result<Option<BaseKind>> {
-        match (LmdbBase::exists(dir)?, is_there(&dir.join(ROCKS_DIR))?) {
-            (true, true) => Err(Error::corrupt(format!("{} has a base of LMDB and one of RocksDB", dir.display()))
+        match (TreeBase::exists(dir)?, is_there(&dir.join(ROCKS_DIR))?) {
+            (true, true) => Err(Error::corrupt(format!("{} has a base of its own and one of RocksDB", dir.display()))
                 .hint("one belongs to another database: restore the directory from a backup")),
-            (true, false) => Ok(Some(BaseKind::Lmdb)),
+            (true, false) => Ok(Some(BaseKind::Tree)),
             (false, true) => Ok(Some(BaseKind::RocksDb)),
             (false, false) => Ok(None),
         }
@@ -40,9 +44,9 @@ impl BaseKind {
     pub(crate) fn check_supported(self, dir: &Path, read_only: bool) -> Result<()> {
         let unsupported = |what: String, help: &str| Err(Error::new(ErrorKind::Unsupported, what).hint(help));
         match self {
-            BaseKind::Lmdb => Ok(()),
+            BaseKind::Tree => Ok(()),
             BaseKind::RocksDb if !cfg!(feature = "rocksdb") => unsupported(
-                format!("{}: the ordered base is in RocksDB, and this build supports only LMDB", dir.display()),
+                format!("{}: the ordered base is in RocksDB, and this build has no RocksDB", dir.display()),
                 "build with `--features rocksdb`, which needs a C++ compiler and libclang",
             ),
             // RocksDB locks its directory for one process, so a second one cannot follow the writer.
@@ -51,7 +55,7 @@ impl BaseKind {
                     "{} cannot be opened for reading only: its base is in RocksDB, which only one process can open",
                     dir.display()
                 ),
-                "read it in the process that writes, or read a backup of it, which always has an LMDB base",
+                "read it in the process that writes, or read a backup of it, which never has a base in RocksDB",
             ),
             BaseKind::RocksDb => Ok(()),
         }
@@ -62,7 +66,7 @@ impl BaseKind {
     pub fn open(self, dir: &Path, read_only: bool) -> Result<Arc<dyn OrderedBase>> {
         self.check_supported(dir, read_only)?;
         match self {
-            BaseKind::Lmdb => Ok(Arc::new(LmdbBase::open(dir, read_only)?)),
+            BaseKind::Tree => Ok(Arc::new(TreeBase::open(dir, read_only)?)),
             #[cfg(feature = "rocksdb")]
             BaseKind::RocksDb => Ok(Arc::new(super::RocksBase::open(dir)?)),
             #[cfg(not(feature = "rocksdb"))]
@@ -74,7 +78,7 @@ impl BaseKind {
 impl fmt::Display for BaseKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            BaseKind::Lmdb => "LMDB",
+            BaseKind::Tree => "a tree",
             BaseKind::RocksDb => "RocksDB",
         })
     }
@@ -92,10 +96,10 @@ mod tests {
         assert_eq!(BaseKind::of(dir.path()).unwrap(), None);
         std::fs::create_dir(dir.path().join(ROCKS_DIR)).unwrap();
         assert_eq!(BaseKind::of(dir.path()).unwrap(), Some(BaseKind::RocksDb));
-        drop(BaseKind::Lmdb.open(dir.path(), false).unwrap());
+        drop(BaseKind::Tree.open(dir.path(), false).unwrap());
         assert_eq!(BaseKind::of(dir.path()).unwrap_err().kind(), ErrorKind::Corrupt);
         std::fs::remove_dir(dir.path().join(ROCKS_DIR)).unwrap();
-        assert_eq!(BaseKind::of(dir.path()).unwrap(), Some(BaseKind::Lmdb));
+        assert_eq!(BaseKind::of(dir.path()).unwrap(), Some(BaseKind::Tree));
     }
 
     #[test]

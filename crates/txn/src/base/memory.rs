@@ -13,10 +13,9 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use rowmill_base::{Cancel, CommitId, Result};
 
-use super::lmdb_copy::LmdbCopy;
 use super::{
-    BASE_FILE, BaseChecked, BaseCopy, BaseRead, Operation, OrderedBase, Reader, Visitor, WriteBatch, check_batch,
-    check_key, key_bounds, prefix_range,
+    BaseChecked, BaseCopy, BaseRead, Operation, OrderedBase, Reader, Visitor, WriteBatch, check_batch, check_key,
+    key_bounds, prefix_range, tree,
 };
 
 /// The number of entries that a scan copies at a time. It holds no lock while it passes them to the visitor.
@@ -141,9 +140,9 @@ impl OrderedBase for MemoryBase {
         Ok(state.reads.values().flat_map(of).collect())
     }
 
-    /// Begins a copy, which is always an LMDB base because it must outlive the process.
+    /// Begins a copy, which is always a tree because it must outlive the process.
     fn begin_copy(&self, dir: &Path) -> Result<Box<dyn BaseCopy>> {
-        Ok(Box::new(LmdbCopy::begin(dir.join(BASE_FILE))?))
+        tree::begin_copy(dir)
     }
 
     fn check(&self, cancel: &Cancel) -> Result<BaseChecked> {
@@ -157,7 +156,7 @@ impl OrderedBase for MemoryBase {
         Ok(checked)
     }
 
-    fn read_by_calls(&self) -> Result<Box<dyn BaseRead>> {
+    fn read_again(&self) -> Result<Box<dyn BaseRead>> {
         self.read()
     }
 }

@@ -7,28 +7,19 @@
 //! * A read sees one committed state for as long as it lives, and never waits for a writer.
 //! * The oldest state that any process still reads is known, so that we can free space that no later state names.
 //!
-//! [`LmdbBase`] keeps the map in one LMDB file, [`MemoryBase`] keeps it in memory, and with the feature `rocksdb`
+//! [`TreeBase`] keeps the map in one file of pages, [`MemoryBase`] keeps it in memory, and with the feature `rocksdb`
 //! `RocksBase` keeps it in a directory of RocksDB. One conformance suite tests all of them. [`BaseKind`] tells which
 //! kind a directory has.
 
-mod gate;
 mod kind;
 mod lmdb;
-mod lmdb_by_calls;
-mod lmdb_compaction;
-mod lmdb_copy;
-mod lmdb_file;
-mod lmdb_numbers;
-mod lmdb_pages;
-mod lmdb_readers;
-mod lmdb_run;
-mod lmdb_tree;
 mod memory;
 #[cfg(feature = "rocksdb")]
 mod rocks;
 #[cfg(feature = "rocksdb")]
 mod rocks_snapshot;
 mod sealed_value;
+mod tree;
 mod write_batch;
 
 #[cfg(test)]
@@ -37,19 +28,18 @@ mod conformance;
 use std::fmt::Debug;
 use std::ops::Bound;
 use std::path::Path;
-use std::time::Duration;
 
 use rowmill_base::{Cancel, CommitId, Error, ErrorKind, Result};
 use rowmill_storage::keyed::ByteRows;
 
 pub use kind::BaseKind;
-pub use lmdb::{BASE_FILE, LmdbBase, LmdbOptions};
 pub use memory::MemoryBase;
 #[cfg(feature = "rocksdb")]
 pub use rocks::RocksBase;
+pub use tree::{BASE_FILE, TreeBase};
 pub use write_batch::{Operation, WriteBatch};
 
-/// The longest key, in bytes: LMDB's limit on pages of 4 KiB, less a margin.
+/// The longest key, in bytes: a page of 4 KiB must have room for two.
 pub(crate) const KEY_LEN_MAX: usize = 1_900;
 
 /// An ordered map from byte strings to byte strings, with atomic batches and snapshots.
@@ -67,17 +57,10 @@ pub trait OrderedBase: Send + Sync + Debug {
     /// be lower than the previous one. The batch is on disk when this returns. Writers wait for each other. A batch
     /// that was made for another last commit (see [`WriteBatch::behind`]) is refused.
     ///
-    /// Errors: `ReadOnly` if the base was opened for reading only; `DiskFull` and `Io` from the disk; `Locked` if the
-    /// file's mapping must grow and a reader of this process holds it for too long. Nothing is applied then. After an
-    /// `Io` error we refuse all writes until the base is opened again, because we no longer know what the disk holds.
+    /// Errors: `ReadOnly` if the base was opened for reading only; `DiskFull` and `Io` from the disk; `Corrupt` if a page
+    /// to change is damaged. Nothing is applied then. After an `Io` error we refuse all writes until the base is opened
+    /// again, because we no longer know what the disk holds.
     fn write(&self, batch: &WriteBatch, at: CommitId) -> Result<()>;
-
-    /// Makes room for a write of the given bytes of keys and values. This may need a moment in which no thread of this
-    /// process reads; returns `false` if none came within the given time. A write makes room by itself, so only a
-    /// caller that will hold a read while it writes should call this first.
-    fn make_room(&self, _bytes: usize, _patience: Duration) -> Result<bool> {
-        Ok(true)
-    }
 
     /// The id that the last write recorded, or 0 before the first write.
     fn commit_id(&self) -> Result<CommitId>;
@@ -93,13 +76,12 @@ pub trait OrderedBase: Send + Sync + Debug {
     /// All reads in all processes, after entries of dead processes were cleared.
     fn readers(&self) -> Result<Vec<Reader>>;
 
-    /// Checks everything in the last commit and reports every damage. A base with a file reads it with read calls
-    /// instead of the mapping, so that no file content can raise a signal.
+    /// Checks everything in the last commit and reports every damage. Whatever a file contains, this raises no signal.
     fn check(&self, cancel: &Cancel) -> Result<BaseChecked>;
 
-    /// Reads the last commit with read calls, as [`OrderedBase::check`] does. This read does not protect its pages from
-    /// reuse, so either no process may write to the base, or the caller must hold another read of it.
-    fn read_by_calls(&self) -> Result<Box<dyn BaseRead>>;
+    /// Returns a snapshot of the last commit that checks what it reads again, even if another read has checked it
+    /// before.
+    fn read_again(&self) -> Result<Box<dyn BaseRead>>;
 
     /// Returns the free space of the base to the file system; `false` if this kind of base cannot do that. Reads
     /// continue, writes wait. The replaced file stays while any process reads it (see [`BaseSpace::older_bytes`]).
@@ -120,7 +102,7 @@ pub trait OrderedBase: Send + Sync + Debug {
         Ok(BaseSpace::default())
     }
 
-    /// Begins a copy of the base in the directory `dir`, which must not have one. The copy is always an LMDB base, so
+    /// Begins a copy of the base in the directory `dir`, which must not have one. The copy is always a tree, so
     /// that it can also be opened for reading only. Returns `Unsupported` if this base cannot be copied.
     fn begin_copy(&self, dir: &Path) -> Result<Box<dyn BaseCopy>> {
         let message = format!("this kind of ordered base cannot be copied to {}", dir.display());
@@ -149,6 +131,19 @@ pub struct BaseChecked {
     pub entry_bytes: u64,
     /// Entries whose value differs from the one written.
     pub entry_problems: Vec<Error>,
+}
+
+/// Adds a problem to `problems`, up to the limit. A cancellation or deadline is not a problem: it ends the check.
+fn note_problem(problems: &mut Vec<Error>, error: Error) -> Result<()> {
+    match error.kind() {
+        ErrorKind::Cancelled | ErrorKind::Deadline => Err(error),
+        _ => {
+            if problems.len() < PROBLEMS_MAX {
+                problems.push(error);
+            }
+            Ok(())
+        }
+    }
 }
 
 impl BaseChecked {

@@ -31,12 +31,10 @@ use rocksdb::{
 };
 use rowmill_base::{Cancel, CommitId, Error, ErrorKind, Result};
 
-use super::kind::ROCKS_DIR;
-use super::lmdb::{BASE_FILE, LAST_COMMIT_KEY, VERSION_KEY, number};
-use super::lmdb_copy::LmdbCopy;
-use super::lmdb_file::{check_never_made, is_full, is_there, with_suffix};
+use super::kind::{ROCKS_DIR, is_there};
 use super::rocks_snapshot::OwnedSnapshot;
-use super::sealed_value::{seal, unseal};
+use super::sealed_value::{LAST_COMMIT_KEY, VERSION_KEY, seal, unseal, unseal_number};
+use super::tree;
 use super::{
     BaseChecked, BaseCopy, BaseRead, BaseSpace, FIRST_KEY, KEY_LEN_MAX, Operation, OrderedBase, PROBLEMS_MAX, Reader,
     Visitor, WriteBatch, check_batch, check_key, has_keys, keys_of_prefix, prefix_end,
@@ -47,6 +45,9 @@ const LAYOUT_VERSION: u32 = 1;
 
 /// The suffix of the name of a base that is being created.
 const NEW_SUFFIX: &str = "-new";
+/// The suffix of the name of a file that is written to find out whether the disk is full.
+const PROBE_SUFFIX: &str = "-probe";
+const PROBE_BYTES: usize = 1 << 20;
 /// A file that every directory of RocksDB has.
 const CURRENT_FILE: &str = "CURRENT";
 
@@ -68,6 +69,15 @@ pub struct RocksBase {
     is_poisoned: AtomicBool,
 }
 
+/// Whether the disk of `file` is full. Finds out by writing a probe file.
+fn is_full(file: &Path) -> bool {
+    let probe = tree::with_suffix(file, PROBE_SUFFIX);
+    let written = fs::write(&probe, vec![1; PROBE_BYTES]);
+    // If the probe cannot be removed, the next one overwrites it. It is not part of the database.
+    drop(fs::remove_file(&probe));
+    written.is_err_and(|e| e.kind() == std::io::ErrorKind::StorageFull)
+}
+
 /// The number of held reads, by the commit that they see.
 #[derive(Debug, Default)]
 struct Readers(Mutex<BTreeMap<CommitId, usize>>);
@@ -83,8 +93,8 @@ impl RocksBase {
     pub fn open(dir: &Path) -> Result<RocksBase> {
         let path = dir.join(ROCKS_DIR);
         if !RocksBase::exists(dir)? {
-            // If an LMDB base was lost here, an empty RocksDB base must not take its place.
-            check_never_made(&dir.join(BASE_FILE))?;
+            // If a tree was lost here, an empty RocksDB base must not take its place.
+            tree::check_never_made(dir)?;
             make(&path)?;
         }
         if !is_there(&path.join(CURRENT_FILE))? {
@@ -235,7 +245,7 @@ impl OrderedBase for RocksBase {
         Ok(checked)
     }
 
-    fn read_by_calls(&self) -> Result<Box<dyn BaseRead>> {
+    fn read_again(&self) -> Result<Box<dyn BaseRead>> {
         // RocksDB maps no file, so an ordinary read raises no signal.
         self.read()
     }
@@ -258,7 +268,7 @@ impl OrderedBase for RocksBase {
     }
 
     fn begin_copy(&self, dir: &Path) -> Result<Box<dyn BaseCopy>> {
-        Ok(Box::new(LmdbCopy::begin(dir.join(BASE_FILE))?))
+        tree::begin_copy(dir)
     }
 }
 
@@ -283,7 +293,7 @@ impl RocksRead {
 
     fn number<const LEN: usize>(&self, key: &[u8]) -> Result<Option<[u8; LEN]>> {
         let stored = self.snapshot.get().get_pinned(key).map_err(|e| self.failed(&e))?;
-        number(key, stored.as_deref(), &self.path)
+        stored.map(|stored| unseal_number(key, &stored, &self.path)).transpose()
     }
 
     fn stored_commit(&self) -> Result<CommitId> {
@@ -359,7 +369,7 @@ impl Drop for RocksRead {
 
 /// Creates an empty base, completely or not at all.
 fn make(path: &Path) -> Result<()> {
-    let new = with_suffix(path, NEW_SUFFIX);
+    let new = tree::with_suffix(path, NEW_SUFFIX);
     let failed = |e: &io::Error| Error::io(format_args!("make {}", path.display()), e);
     if is_there(&new)? {
         // Remove a base whose creation did not finish.

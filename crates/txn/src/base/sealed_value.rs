@@ -1,20 +1,28 @@
-//! Stored values with a checksum.
+//! Stored values with a checksum, for bases that do not check their pages: RocksDB's, and LMDB's of earlier versions.
 //!
 //! ```text
 //! value (any length) | CRC-32 of key and value (4 bytes, little endian)
 //! ```
 //!
-//! LMDB does not check what it reads. The checksum covers the key too, so that a value under the wrong key is also
-//! found.
+//! The checksum covers the key too, so that a value under the wrong key is also found. Such a base reserves keys:
+//!
+//! ```text
+//! 00 'c'    the last commit (u64)
+//! 00 'v'    the version of the base's layout (u32)
+//! ```
 
 use std::fmt::Write;
 use std::path::Path;
 
 use rowmill_base::{Error, Result};
 
+pub(super) const VERSION_KEY: &[u8] = b"\0v";
+pub(super) const LAST_COMMIT_KEY: &[u8] = b"\0c";
+
 const CHECKSUM_LEN: usize = size_of::<u32>();
 
 /// Clears `stored`, then writes `value` and its checksum to it.
+#[cfg(any(test, feature = "rocksdb"))]
 pub(super) fn seal(key: &[u8], value: &[u8], stored: &mut Vec<u8>) {
     stored.clear();
     stored.reserve(value.len() + CHECKSUM_LEN);
@@ -37,6 +45,14 @@ pub(super) fn unseal<'a>(key: &[u8], stored: &'a [u8], file: &Path) -> Result<&'
         stored.len()
     ))
     .in_file(file.display()))
+}
+
+/// Returns the number of `LEN` bytes in `stored`, the value of a reserved key.
+pub(super) fn unseal_number<const LEN: usize>(key: &[u8], stored: &[u8], file: &Path) -> Result<[u8; LEN]> {
+    let value = unseal(key, stored, file)?;
+    value.try_into().map_err(|_| {
+        Error::corrupt(format!("{}: a number must have {LEN} bytes and has {}", file.display(), value.len()))
+    })
 }
 
 fn checksum(key: &[u8], value: &[u8]) -> u32 {

@@ -103,16 +103,6 @@ impl WriteBatch {
         self.puts.contains(key)
     }
 
-    /// Approximate bytes of the keys and values in the batch.
-    pub(crate) fn bytes(&self) -> usize {
-        let of = |operation: Operation<'_>| match operation {
-            Operation::Put { key, value } => key.len() + value.len(),
-            Operation::Delete { key } => key.len(),
-            Operation::DeletePrefix { prefix } => prefix.len(),
-        };
-        self.operations().map(of).sum()
-    }
-
     /// Whether the batch changes nothing.
     pub fn is_empty(&self) -> bool {
         self.operations.is_empty()

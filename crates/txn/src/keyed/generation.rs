@@ -12,7 +12,6 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use rowmill_base::{CommitId, Error, Result};
@@ -20,8 +19,7 @@ use rowmill_base::{CommitId, Error, Result};
 use super::seat::Seat;
 use crate::base::{BaseRead, OrderedBase};
 
-/// The most seats with a read of their own. Without a seat, each look-up opens a read. All processes together may hold
-/// 1,024 reads.
+/// The most seats with a read of their own. Without a seat, each look-up opens a read.
 const SEATS_MAX: usize = 256;
 
 /// One state of the base for keyed tables. See the module header.
@@ -131,27 +129,6 @@ impl Generation {
     pub(crate) fn let_go(&self) {
         let all = self.seats.lock().all.clone();
         all.iter().for_each(|seat| seat.let_go());
-    }
-
-    /// Does work that needs a moment in which no thread reads the state. It closes the reads of idle seats and calls
-    /// `work`, which returns whether the moment has come, until that succeeds or `patience` ends. Seats open new reads
-    /// afterwards.
-    pub(crate) fn alone(&self, patience: Duration, mut work: impl FnMut() -> Result<bool>) -> Result<bool> {
-        let deadline = Instant::now() + patience;
-        // While we hold this lock, no thread can open a read.
-        let _reads = self.reads.lock();
-        loop {
-            // A thread that holds the lock of a seat reads for a moment, or waits for the lock that we hold. So skip
-            // it.
-            let all = self.seats.lock().all.clone();
-            all.iter().for_each(|seat| seat.let_go_if_idle());
-            if work()? {
-                return Ok(true);
-            }
-            if Instant::now() > deadline {
-                return Ok(false);
-            }
-        }
     }
 
     /// Keeps the state readable from now on, even if the base moves on.

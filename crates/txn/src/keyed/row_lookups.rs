@@ -1,7 +1,7 @@
 //! Rows that are looked up together by their keys.
 //!
 //! A look-up in a large base mostly waits for memory. Looking up several rows at once lets them wait together
-//! (`base/lmdb_tree/lookups.rs`).
+//! (`base/tree/lookups.rs`).
 
 use rowmill_storage::keyed::ByteRows;
 

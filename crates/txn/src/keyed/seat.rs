@@ -22,13 +22,6 @@ impl Seat {
     pub(super) fn let_go(&self) {
         *self.read.lock() = None;
     }
-
-    /// Closes the read unless a thread is using it now.
-    pub(super) fn let_go_if_idle(&self) {
-        if let Some(mut read) = self.read.try_lock() {
-            *read = None;
-        }
-    }
 }
 
 /// Reads a state of the base for one transaction or one statement.

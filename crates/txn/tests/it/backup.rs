@@ -34,7 +34,7 @@ fn files(dir: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir).expect("a folder").map(|entry| entry.expect("an entry").path());
     let mut files: Vec<PathBuf> =
         entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect();
-    files.retain(|path| !path.ends_with("base.lmdb-lock"));
+    files.retain(|path| !path.ends_with("base.tree-made"));
     files.sort();
     files
 }

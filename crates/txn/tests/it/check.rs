@@ -234,7 +234,7 @@ fn what_is_damaged_under_an_open_database_is_told_by_name_and_raises_no_signal()
     let used = bytes.iter().rposition(|byte| *byte != 0).expect("there is something") as u64;
     write(&folder.path().join("log/0000")).write_all_at(b"damage", used - 100).expect("written");
     assert_found(&engine, &["log", "table main.Many, column Text", "space"]);
-    let base = write(&folder.path().join("base.lmdb"));
+    let base = write(&folder.path().join("base.tree"));
     base.write_all_at(&[0xFF; 4_096], 8_192).expect("written");
     base.write_all_at(&[0xFF; 4_096], 12_288).expect("written");
     base.set_len(3 * 4_096).expect("cut");

@@ -73,8 +73,8 @@ impl OrderedBase for NotedBase {
         self.base.check(cancel)
     }
 
-    fn read_by_calls(&self) -> Result<Box<dyn BaseRead>> {
-        self.base.read_by_calls()
+    fn read_again(&self) -> Result<Box<dyn BaseRead>> {
+        self.base.read_again()
     }
 }
 

@@ -55,7 +55,7 @@ fn damage(dir: &Path, dice: &mut Dice) -> String {
             .into_iter()
             .filter(|path| fs::metadata(path).is_ok_and(|m| m.len() > 0))
             .collect(),
-        _ => vec![dir.join("base.lmdb")],
+        _ => vec![dir.join("base.tree")],
     };
     let path = &choices[dice.place(choices.len())];
     let mut bytes = fs::read(path).expect("read");
@@ -249,7 +249,7 @@ fn make(made: &Path) {
     let engine = open(open_folder.path(), ROWS_PER_BLOCK);
     fill(&engine);
     copy(open_folder.path(), made);
-    fs::remove_file(made.join("base.lmdb-lock")).expect("it is there");
+    fs::remove_file(made.join("base.tree-made")).expect("it is there");
 }
 
 #[test]

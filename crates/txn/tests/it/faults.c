@@ -1,4 +1,4 @@
-/* Makes chosen calls on chosen files fail: LMDB makes its calls itself, and no disk of ours sees them.
+/* Makes chosen calls on chosen files fail, also those that no disk of ours sees.
  *
  * A process of the tests has this in front of the system's library. Its environment says what fails:
  *

@@ -1,5 +1,4 @@
-//! Calls that fail below every disk of ours: LMDB makes its own, and so do the lock and whatever looks at the files of
-//! the base before it.
+//! Calls that fail below every disk of ours, among them those of the lock and of the names of the base's files.
 //! A library in front of the system's (`faults.c`) counts them and has the one or the other fail.
 //!
 //! A process with that library makes a directory, works on it, closes and opens it, and says what each transaction led
@@ -23,7 +22,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use rowmill_base::{Cancel, Error, ErrorKind, Result};
 use rowmill_io::FaultPlan;
-use rowmill_txn::base::{LmdbBase, OrderedBase};
+use rowmill_txn::base::{OrderedBase, TreeBase};
 use rowmill_txn::{Engine, OpenOptions, Transaction};
 
 use crate::support::{settings, times};
@@ -315,7 +314,7 @@ impl Case<'_> {
     /// Opens the directory without the library: it has what was acknowledged, and perhaps the commit behind that.
     fn look(&self, dir: &Path, read_only: bool, acknowledged: &str, unknown: Option<&str>, what: &dyn Fn() -> String) {
         let empty = digest(&Content::new());
-        if read_only && !LmdbBase::exists(dir).expect("it can be seen") {
+        if read_only && !TreeBase::exists(dir).expect("it can be seen") {
             assert_eq!(acknowledged, empty, "{}", what());
             return;
         }
@@ -345,7 +344,7 @@ impl Case<'_> {
         assert_eq!(workload.errors, [], "{}", what());
         let content = workload.content.clone();
         drop(workload);
-        LmdbBase::open(dir, true)
+        TreeBase::open(dir, true)
             .and_then(|base| base.verify())
             .unwrap_or_else(|error| panic!("{error:?}: {}", what()));
         let engine = Engine::open(dir, options(true)).unwrap_or_else(|error| panic!("{error:?}: {}", what()));
@@ -387,12 +386,12 @@ fn fail_calls(part: &str, writes: bool, samples: usize, meant: fn(&str, Fault) -
 
 #[test]
 fn a_call_on_the_base_that_fails_loses_nothing() {
-    fail_calls("base.lmdb", false, times("ROWMILL_FAULTS", 30, usize::MAX), |_, _| true);
+    fail_calls("base.tree", false, times("ROWMILL_FAULTS", 30, usize::MAX), |_, _| true);
 }
 
 #[test]
 fn a_call_on_the_file_that_a_vacuum_makes_that_fails_loses_nothing() {
-    fail_calls("base-1.lmdb", false, times("ROWMILL_FAULTS", 60, usize::MAX), |_, _| true);
+    fail_calls("base-1.tree", false, times("ROWMILL_FAULTS", 60, usize::MAX), |_, _| true);
 }
 
 #[test]
@@ -409,7 +408,7 @@ fn a_record_that_is_there_though_its_write_failed_has_what_it_names() {
 
 #[test]
 fn a_base_that_is_not_seen_is_not_made_anew() {
-    fail_calls("base.lmdb", false, times("ROWMILL_FAULTS", 20, usize::MAX), |call, fault| {
+    fail_calls("base.tree", false, times("ROWMILL_FAULTS", 20, usize::MAX), |call, fault| {
         call.starts_with("stat") && fault.times == A_FEW
     });
 }

@@ -103,7 +103,7 @@ fn pages_of_the_base_and_versions_that_older_states_keep_are_told() {
     assert!(engine.held_back().expect("a look").version_bytes > 0);
     engine.checkpoint().expect("a checkpoint");
     let base = engine.held_back().expect("a look").base;
-    let file = std::fs::metadata(Path::join(folder.path(), "base.lmdb")).expect("a file").len();
+    let file = std::fs::metadata(Path::join(folder.path(), "base.tree")).expect("a file").len();
     assert!(base.file_bytes <= file && base.held_bytes > 100_000 && base.held_bytes <= base.free_bytes, "{base:?}");
     reader.release("old");
     let base = engine.held_back().expect("a look").base;

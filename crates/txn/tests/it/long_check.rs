@@ -51,8 +51,8 @@ impl OrderedBase for LongChecked {
         self.base.check(cancel)
     }
 
-    fn read_by_calls(&self) -> Result<Box<dyn BaseRead>> {
-        self.base.read_by_calls()
+    fn read_again(&self) -> Result<Box<dyn BaseRead>> {
+        self.base.read_again()
     }
 }
 

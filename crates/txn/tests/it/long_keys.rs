@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use rowmill_base::{Cancel, ColumnId, ErrorKind, IndexId, Isolation, SqlType, TableId};
 use rowmill_storage::keyed::{KeyRange, ValueRef};
-use rowmill_txn::base::{LmdbBase, OrderedBase, WriteBatch};
+use rowmill_txn::base::{OrderedBase, TreeBase, WriteBatch};
 use rowmill_txn::keyed::{RowBatch, TableCodec};
 use rowmill_txn::{ColumnSpec, Engine, IndexSpec, KeyColumn, MAIN_SCHEMA, OpenOptions, Snapshot, Transaction};
 
@@ -565,8 +565,8 @@ fn a_directory_of_version_3_is_read_and_its_indexes_take_what_they_took_until_th
     drop(engine);
 
     // What version 3 would have written: another head, and of an index whether it is unique.
-    let head = |base: &LmdbBase| base.read().expect("a read").get(b"m").expect("read").expect("the head");
-    let base = LmdbBase::open(folder.path(), false).expect("the base opens");
+    let head = |base: &TreeBase| base.read().expect("a read").get(b"m").expect("read").expect("the head");
+    let base = TreeBase::open(folder.path(), false).expect("the base opens");
     let (of_this, mut key) = (head(&base), b"T".to_vec());
     key.extend_from_slice(&table.0.to_be_bytes());
     let mut def = base.read().expect("a read").get(&key).expect("read").expect("the table");
@@ -604,6 +604,6 @@ fn a_directory_of_version_3_is_read_and_its_indexes_take_what_they_took_until_th
         let checked = engine.check(&Cancel::new()).expect("a check");
         assert!(checked.iter().all(|found| found.problem.is_none()), "{checked:?}");
     }
-    let base = LmdbBase::open(folder.path(), false).expect("the base opens");
+    let base = TreeBase::open(folder.path(), false).expect("the base opens");
     assert_eq!(head(&base)[..4], of_this[..4], "a version that knows no short keys must not write here");
 }

@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rowmill_base::{Error, ErrorKind, Result};
-use rowmill_txn::base::{BASE_FILE, LmdbBase, OrderedBase, WriteBatch};
+use rowmill_txn::base::{BASE_FILE, OrderedBase, TreeBase, WriteBatch};
 use rowmill_txn::{Engine, OpenOptions};
 
 use crate::space::copy;
 use crate::support::{TestRow, create, insert, open, read, settings, values};
 
 /// What each of the two who open a directory writes for the other, and is no part of it.
-const LOCK_FILES: [&str; 2] = ["LOCK", "base.lmdb-lock"];
+const LOCK_FILES: [&str; 2] = ["LOCK", "base.tree-made"];
 
 const ROWS: i64 = 250;
 
@@ -71,28 +71,17 @@ fn set_version(head: &mut [u8], at: usize, version: &[u8]) {
 type MakeNewer = fn(&Path);
 
 fn newer_layout(dir: &Path) {
-    let stored = |version: u32| {
-        let entry = [b"\0v".as_slice(), &version.to_le_bytes()].concat();
-        let sum = crc32fast::hash(&entry);
-        [entry, sum.to_le_bytes().to_vec()].concat()
-    };
+    /// The pages of the heads, the length of a head with its checksum, and where it has the version of its layout.
+    const PAGE: usize = 4_096;
+    const HEAD: usize = 88;
+    const LAYOUT_AT: usize = 8;
     patch(&dir.join(BASE_FILE), |bytes| {
-        let places: Vec<usize> =
-            bytes.windows(10).enumerate().filter(|(_, it)| **it == stored(1)).map(|it| it.0).collect();
-        assert!(!places.is_empty(), "the base has its version");
-        places.into_iter().for_each(|at| bytes[at..at + 10].copy_from_slice(&stored(77)));
+        (0..4).for_each(|page| set_version(&mut bytes[page * PAGE..][..HEAD], LAYOUT_AT, &77_u32.to_le_bytes()));
     });
 }
 
-fn newer_lmdb(dir: &Path) {
-    /// The pages of the two heads, and where each has its version.
-    const PAGE: usize = 4_096;
-    const VERSION_AT: usize = 20;
-    patch(&dir.join(BASE_FILE), |bytes| [0, PAGE].into_iter().for_each(|page| bytes[page + VERSION_AT] = 77));
-}
-
 fn newer_head(dir: &Path) {
-    let base = LmdbBase::open(dir, false).expect("the base opens");
+    let base = TreeBase::open(dir, false).expect("the base opens");
     let mut head = base.read().expect("a read").get(b"m").expect("read").expect("the head");
     head[..4].copy_from_slice(&77_u32.to_le_bytes());
     let mut batch = WriteBatch::new();
@@ -124,9 +113,8 @@ fn check(error: &Error, file: &str, what: &str) {
 fn a_directory_of_a_newer_version_is_refused_and_not_written() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (original, dir) = (prepare(folder.path()), folder.path().join("newer"));
-    let cases: [(&str, MakeNewer, &str); 4] = [
+    let cases: [(&str, MakeNewer, &str); 3] = [
         ("layout of the base", newer_layout, BASE_FILE),
-        ("format of LMDB", newer_lmdb, BASE_FILE),
         ("format of the directory", newer_head, BASE_FILE),
         ("log", newer_log, "log/0000"),
     ];

@@ -91,7 +91,7 @@ fn a_file_system_that_takes_no_writes_is_read() {
     };
     check(&mount.0);
     // Also if no process ever opened the copied directory.
-    for name in ["LOCK", "base.lmdb-lock"] {
+    for name in ["LOCK", "base.tree-made"] {
         fs::remove_file(dir.join(name)).expect("it is there");
     }
     let engine = Engine::open(&mount.0, options(true)).expect("it can be read");
@@ -168,7 +168,7 @@ fn a_user_that_may_not_write_reads() {
         return;
     }
     assert!(process(&dir, "read", &nobody), "who may only read reads");
-    for name in ["LOCK", "base.lmdb-lock"] {
+    for name in ["LOCK", "base.tree-made"] {
         fs::remove_file(dir.join(name)).expect("it is there");
     }
     assert!(process(&dir, "read", &nobody), "where nobody ever opened it");

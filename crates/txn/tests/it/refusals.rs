@@ -9,7 +9,7 @@ use std::time::Duration;
 use rowmill_base::{Cancel, ColumnId, CommitId, Error, ErrorKind, Result, SqlType, TableId};
 use rowmill_io::{Call, Disk, Fault, FaultyDisk, MemoryDisk};
 use rowmill_storage::keyed::ValueRef;
-use rowmill_txn::base::{BaseChecked, BaseRead, LmdbBase, LmdbOptions, MemoryBase, OrderedBase, Reader, WriteBatch};
+use rowmill_txn::base::{BaseChecked, BaseRead, MemoryBase, OrderedBase, Reader, WriteBatch};
 use rowmill_txn::{ColumnSpec, Engine, IndexSpec, KeyColumn, MAIN_SCHEMA, Transaction};
 
 use crate::support::{TestRow, create_keyed, settings, values};
@@ -274,8 +274,8 @@ impl OrderedBase for FullBase {
         self.base.check(cancel)
     }
 
-    fn read_by_calls(&self) -> Result<Box<dyn BaseRead>> {
-        self.base.read_by_calls()
+    fn read_again(&self) -> Result<Box<dyn BaseRead>> {
+        self.base.read_again()
     }
 }
 
@@ -335,40 +335,4 @@ fn a_full_disk_refuses_commits_and_checkpoints_of_keyed_rows_and_heals() {
         is_behind = false;
         assert_eq!(found(&engine, table), there, "round {round}, opened again");
     }
-}
-
-#[test]
-fn a_mapping_that_a_reader_keeps_from_growing_refuses_checkpoints_and_no_commits() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let options = LmdbOptions { map_bytes: 1 << 21, patience: Duration::from_millis(50), ..LmdbOptions::default() };
-    let base = Arc::new(LmdbBase::open_with(folder.path(), false, options).expect("a base"));
-    let disk = Arc::new(MemoryDisk::new());
-    let open = || Engine::over(Arc::clone(&disk) as _, Arc::clone(&base) as _, settings(50)).expect("opened");
-    let engine = open();
-    let table = keyed(&engine);
-    let text = "long ".repeat(200);
-    let held = base.read().expect("a read");
-    let mut there: Vec<TestRow> = Vec::new();
-    let mut refused = 0;
-    for part in 0..8_i64 {
-        let mut transaction = engine.begin().expect("a transaction");
-        for number in part * 500..part * 500 + 500 {
-            put(&mut transaction, table, number, &text).expect("inserted");
-            there.push((number, Some(text.clone())));
-        }
-        transaction.commit().expect("the log has room");
-        if let Err(error) = engine.checkpoint() {
-            assert_eq!(error.kind(), ErrorKind::Locked, "{error}");
-            says(&error, "55006", &["base.lmdb"]);
-            assert!(error.hint_text().is_some(), "{error}");
-            refused += 1;
-        }
-        assert_eq!(found(&engine, table), there);
-    }
-    assert!(refused > 0, "the mapping was large enough");
-    drop(held);
-    engine.checkpoint().expect("no reader is left");
-    assert_eq!(found(&engine, table), there);
-    drop(engine);
-    assert_eq!(found(&open(), table), there);
 }

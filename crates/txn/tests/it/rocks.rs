@@ -72,7 +72,7 @@ fn it_is_opened_by_one_process_to_write_and_by_none_to_read() {
 }
 
 #[test]
-fn a_backup_of_it_is_read_and_restored_and_has_a_base_of_lmdb() {
+fn a_backup_of_it_is_read_and_restored_and_has_a_tree() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = |name: &str| folder.path().join(name);
     let engine = make(&path("database"));
@@ -85,7 +85,7 @@ fn a_backup_of_it_is_read_and_restored_and_has_a_base_of_lmdb() {
     restore(&path("backup"), &path("restored"), &Cancel::new()).expect("restored");
     for (name, read_only) in [("backup", true), ("restored", false)] {
         let copy = Engine::open(&path(name), OpenOptions { read_only, ..options() }).expect("it opens");
-        assert_eq!(BaseKind::of(&path(name)), Ok(Some(BaseKind::Lmdb)));
+        assert_eq!(BaseKind::of(&path(name)), Ok(Some(BaseKind::Tree)));
         assert_eq!(values(&copy.snapshot().expect("a snapshot"), table), rows);
     }
 }

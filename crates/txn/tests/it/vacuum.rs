@@ -82,7 +82,7 @@ fn space_of_rows_that_are_gone_is_given_back() {
     assert!(base_bytes(folder.path()) < full / 4);
     assert!(vacuumed.bytes_after + full / 2 < vacuumed.bytes_before, "{vacuumed:?}");
     assert_eq!(vacuumed.bytes_held, 0);
-    assert_eq!(base_files(folder.path()), ["base-1.lmdb"]);
+    assert_eq!(base_files(folder.path()), ["base-1.tree"]);
     assert_eq!(content_of(&engine), content);
     assert_whole(&engine);
     // It is written and opened like any other.
@@ -95,7 +95,7 @@ fn space_of_rows_that_are_gone_is_given_back() {
     assert_eq!(content_of(&engine), content);
     let again = engine.vacuum(&go_on()).expect("a vacuum");
     assert!(again.bytes_after <= again.bytes_before, "{again:?}");
-    assert_eq!(base_files(folder.path()), ["base-2.lmdb"]);
+    assert_eq!(base_files(folder.path()), ["base-2.tree"]);
     assert_whole(&engine);
 }
 
@@ -137,7 +137,7 @@ fn who_reads_an_older_state_goes_on_in_this_process_and_in_others() {
     holds.release("old");
     let vacuumed = engine.vacuum(&go_on()).expect("a vacuum");
     assert_eq!(vacuumed.bytes_held, 0);
-    assert_eq!(base_files(folder.path()), ["base-5.lmdb"]);
+    assert_eq!(base_files(folder.path()), ["base-5.tree"]);
     for reader in [&mut holds, &mut idle, &mut late] {
         assert_eq!([reader.now(table), reader.now(columnar)], [now(&engine, table), now(&engine, columnar)]);
         assert_eq!(reader.check(), "");
@@ -170,7 +170,7 @@ fn readers_of_a_file_that_was_replaced_are_seen_by_the_next_process_that_writes(
     }
     reader.kill();
     let engine = open(folder.path(), ROWS_PER_BLOCK);
-    assert_eq!(base_files(folder.path()), ["base-4.lmdb"]);
+    assert_eq!(base_files(folder.path()), ["base-4.tree"]);
     assert_whole(&engine);
 }
 
@@ -227,32 +227,29 @@ fn whatever_a_crash_leaves_of_a_vacuum_is_opened_as_one_of_the_two() {
     engine.vacuum(&go_on()).expect("a vacuum");
     let content = content_of(&engine);
     drop(engine);
-    let new = fs::read(made.join("base-1.lmdb")).expect("read");
+    let new = fs::read(made.join("base-1.tree")).expect("read");
     type Crash<'a> = (&'a str, &'a dyn Fn(), &'a str);
     let crashes: [Crash<'_>; 5] = [
         (
             "half of the new file",
-            &|| fs::write(dir.join("base-1.lmdb-new"), &new[..5_000]).expect("written"),
-            "base.lmdb",
+            &|| fs::write(dir.join("base-1.tree-new"), &new[..5_000]).expect("written"),
+            "base.tree",
         ),
         (
             "the new file without its name",
-            &|| {
-                fs::write(dir.join("base-1.lmdb-new"), &new).expect("written");
-                fs::write(dir.join("base-1.lmdb-new-lock"), b"x").expect("written");
-            },
-            "base.lmdb",
+            &|| fs::write(dir.join("base-1.tree-new"), &new).expect("written"),
+            "base.tree",
         ),
-        ("both files", &|| fs::write(dir.join("base-1.lmdb"), &new).expect("written"), "base-1.lmdb"),
+        ("both files", &|| fs::write(dir.join("base-1.tree"), &new).expect("written"), "base-1.tree"),
         (
             "the file before is gone",
             &|| {
-                fs::write(dir.join("base-1.lmdb"), &new).expect("written");
-                fs::remove_file(dir.join("base.lmdb")).expect("removed");
+                fs::write(dir.join("base-1.tree"), &new).expect("written");
+                fs::remove_file(dir.join("base.tree")).expect("removed");
             },
-            "base-1.lmdb",
+            "base-1.tree",
         ),
-        ("nothing", &|| {}, "base.lmdb"),
+        ("nothing", &|| {}, "base.tree"),
     ];
     for (what, leave, expected) in crashes {
         for read_first in [false, true] {
@@ -274,7 +271,7 @@ fn whatever_a_crash_leaves_of_a_vacuum_is_opened_as_one_of_the_two() {
     }
     // A base that is lost is not made again.
     copy(&made, &dir);
-    fs::remove_file(dir.join("base-1.lmdb")).expect("removed");
+    fs::remove_file(dir.join("base-1.tree")).expect("removed");
     let error = Engine::open(&dir, OpenOptions::default()).expect_err("its base is lost");
     assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
 }
@@ -352,7 +349,7 @@ fn a_vacuum_that_is_refused_or_ended_changes_nothing() {
     let cancelled = Cancel::new();
     cancelled.cancel();
     assert_eq!(engine.vacuum(&cancelled).expect_err("cancelled").kind(), ErrorKind::Cancelled);
-    assert_eq!(base_files(folder.path()), ["base.lmdb"]);
+    assert_eq!(base_files(folder.path()), ["base.tree"]);
     let again = Engine::open(folder.path(), OpenOptions { read_only: true, ..OpenOptions::default() });
     // The file is open in this process: what it is called does not matter.
     assert_eq!(again.expect_err("it is open").kind(), ErrorKind::Locked);
@@ -411,7 +408,7 @@ fn a_disk_without_room_for_a_copy_is_an_error_and_nothing_more() {
         };
         let error = error.expect_err(what);
         assert_eq!(error.kind(), ErrorKind::DiskFull, "{what}: {error}");
-        assert_eq!(base_files(&dir), ["base.lmdb"]);
+        assert_eq!(base_files(&dir), ["base.tree"]);
         assert!(!to.exists());
         assert_eq!(content_of(&engine), content);
         assert_whole(&engine);

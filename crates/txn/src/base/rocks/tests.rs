@@ -37,7 +37,7 @@ fn reopening_finds_all_entries() {
 #[test]
 fn an_unfinished_base_is_replaced_and_a_lost_base_is_not() {
     let dir = tempfile::tempdir().unwrap();
-    let new = with_suffix(&dir.path().join(ROCKS_DIR), NEW_SUFFIX);
+    let new = tree::with_suffix(&dir.path().join(ROCKS_DIR), NEW_SUFFIX);
     fs::create_dir(&new).unwrap();
     fs::write(new.join("MANIFEST-000001"), b"nothing").unwrap();
     drop(RocksBase::open(dir.path()).unwrap());
@@ -46,8 +46,8 @@ fn an_unfinished_base_is_replaced_and_a_lost_base_is_not() {
     assert_eq!(RocksBase::open(dir.path()).unwrap_err().kind(), ErrorKind::Corrupt);
 
     let dir = tempfile::tempdir().unwrap();
-    drop(crate::base::LmdbBase::open(dir.path(), false).unwrap());
-    fs::remove_file(dir.path().join(BASE_FILE)).unwrap();
+    drop(crate::base::TreeBase::open(dir.path(), false).unwrap());
+    fs::remove_file(dir.path().join(crate::base::BASE_FILE)).unwrap();
     assert_eq!(RocksBase::open(dir.path()).unwrap_err().kind(), ErrorKind::Corrupt);
 }
 

@@ -1,0 +1,83 @@
+//! Makes and stores the next state of a tree.
+//!
+//! ```text
+//! write   new pages and the new list of free pages, to places that neither the newest state nor a held read uses
+//! sync    everything that the new state names is on disk
+//! head    store the new head in place of the one before the newest; until this is on disk, the newest state counts
+//! sync
+//! copy    store the copy of the new head; the sync of the next commit makes it durable
+//! ```
+
+use std::sync::Arc;
+
+use rowmill_base::{CommitId, Result};
+
+use super::changes::Changes;
+use super::file::TreeFile;
+use super::free_pages::{ENCODED_MORE_MAX, FreePages};
+use super::head::{TreeState, head_offsets};
+use super::mapped_pages::MappedPages;
+use super::page::{LongValue, PAGE_BYTES};
+use super::page_writer::PageWriter;
+use super::reader::TreeReader;
+use super::write::apply;
+
+/// A file is cut when this part of it, as a divisor, is free at its end.
+const CUT_DIVISOR: u64 = 8;
+/// The least number of pages to cut off a file.
+const CUT_PAGES_MIN: u64 = 256;
+
+/// Writes the pages of the state that follows `state`, and returns that state and its free pages.
+///
+/// # Safety
+///
+/// The caller must be the only writer of the file. No read may need the ready pages of `free`.
+#[allow(unsafe_code)]
+pub(super) unsafe fn write_next(
+    file: &TreeFile,
+    mapped: Arc<MappedPages>,
+    (state, free): (&TreeState, FreePages),
+    changes: &Changes<'_>,
+    at: CommitId,
+) -> Result<(TreeState, FreePages)> {
+    // SAFETY: only the caller could overwrite pages, and it writes only to pages that are ready, which the state does
+    // not use.
+    let reader = unsafe { TreeReader::new(mapped, *state) };
+    let generation = state.generation + 1;
+    let mut pages = PageWriter::new(file.handle(), generation, free, state.pages);
+    let mut tree = apply(&reader, changes, &mut pages)?;
+    if state.free.len > 0 {
+        tree.freed.push((state.free.first.number, state.free.pages()));
+    }
+    pages.free.hold(generation, tree.freed);
+    let at_end = pages.free.count_at_end(pages.pages);
+    if at_end >= (pages.pages / CUT_DIVISOR).max(CUT_PAGES_MIN) {
+        pages.pages = pages.free.cut(pages.pages);
+    }
+    let free = write_free_list(&mut pages)?;
+    pages.flush()?;
+    let (root, levels, entries) = (tree.root, tree.levels, tree.entries);
+    let next = TreeState { generation, commit: at, root, levels, entries, pages: pages.pages, free };
+    Ok((next, pages.free))
+}
+
+/// Writes the list of free pages. Its own pages are taken from the free ones, which changes the list.
+fn write_free_list(pages: &mut PageWriter<'_>) -> Result<LongValue> {
+    if pages.free.count() == 0 {
+        return Ok(TreeState::empty().free);
+    }
+    let bytes = pages.free.encode().len() + ENCODED_MORE_MAX;
+    let first = pages.take_run(bytes.div_ceil(PAGE_BYTES) as u64);
+    let mut list = pages.free.encode();
+    list.resize(bytes.next_multiple_of(PAGE_BYTES), 0);
+    pages.write_long_at(first, &list)
+}
+
+/// Stores the head of a state whose pages are written, and makes both durable.
+pub(super) fn store_head(file: &TreeFile, state: &TreeState) -> Result<()> {
+    let (head, [first, copy]) = (state.encode(), head_offsets(state.generation));
+    file.handle().sync()?;
+    file.handle().write_all_at(&head, first)?;
+    file.handle().sync()?;
+    file.handle().write_all_at(&head, copy)
+}

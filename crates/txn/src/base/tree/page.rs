@@ -1,0 +1,584 @@
+//! The pages of a tree.
+//!
+//! ```text
+//! page     number (u64) | generation (u64) | kind (u8) | level (u8) | nodes (u16) | common (u16) | used (u16)
+//!          | slots | nodes, in the order of their keys | zeros
+//! slot     offset of the node (u16) | length of its key (u16) | head (u32)
+//! node     in a leaf:   key | length of the value (u16) | value
+//!          or:          key | 65535 (u16) | first page (u64) | length of the value (u64) | checksum (u32)
+//!          in a branch: key | page (48 bits) | checksum (u32) | entries below (48 bits)
+//! ```
+//!
+//! Numbers are little endian. `used` is the offset at which the last node ends. The key of a branch's node is not
+//! greater than any key below it, and greater than all keys below the nodes before it. The first node of a branch has
+//! an empty key, because the branch above separates it.
+//!
+//! **Heads.** All keys of a page, except the first one of a branch, begin with the same `common` bytes. The head of a
+//! key is the next four bytes as a number. A search compares heads, which are next to each other, and looks at keys
+//! only where heads are equal.
+//!
+//! **Checksums.** Whatever names a page also has its checksum: a branch for the pages below it, the head of the file
+//! for the root. So a page that was exchanged, damaged, written to a wrong place or not written at all does not match.
+
+use std::cmp::Ordering;
+
+use super::super::KEY_LEN_MAX;
+use crate::key_bytes::{common_bytes, compare};
+
+/// The length of a page in bytes.
+pub(super) const PAGE_BYTES: usize = 4_096;
+
+/// The bytes of a page.
+pub(super) type PageBytes = [u8; PAGE_BYTES];
+
+pub(super) const HEADER_LEN: usize = 24;
+pub(super) const SLOT_LEN: usize = 8;
+
+const LEAF: u8 = 1;
+const BRANCH: u8 = 2;
+
+/// The length of a value that has pages of its own, as a leaf stores it.
+const LONG: u16 = u16::MAX;
+
+/// Bytes of a branch's node after its key.
+const CHILD_LEN: usize = 16;
+/// Bytes of the node of a long value after its key and its length.
+const LONG_LEN: usize = 20;
+
+/// The longest node, so that a page has room for two.
+pub(super) const NODE_LEN_MAX: usize = (PAGE_BYTES - HEADER_LEN) / 2 - SLOT_LEN;
+
+const _: () = assert!(KEY_LEN_MAX + size_of::<u16>() + LONG_LEN <= NODE_LEN_MAX);
+
+/// The most levels of a tree. A page has at least two nodes, so no tree is deeper.
+pub(super) const LEVELS_MAX: u32 = 48;
+
+/// The checksum of a page or a long value. It is never 0, which means "not checked" (`mapped_pages.rs`).
+pub(super) fn checksum_of(bytes: &[u8]) -> u32 {
+    crc32fast::hash(bytes).max(1)
+}
+
+/// The place of a page and the checksum of its bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct PagePointer {
+    pub(super) number: u64,
+    pub(super) checksum: u32,
+}
+
+/// A page below a branch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ChildPage {
+    pub(super) page: PagePointer,
+    /// The number of entries below it.
+    pub(super) entries: u64,
+}
+
+/// The pages of a long value. They follow one another and have no headers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LongValue {
+    /// The first page, and the checksum of the value.
+    pub(super) first: PagePointer,
+    /// The length of the value in bytes.
+    pub(super) len: u64,
+}
+
+impl LongValue {
+    /// The number of pages.
+    pub(super) fn pages(&self) -> u64 {
+        self.len.div_ceil(PAGE_BYTES as u64)
+    }
+}
+
+/// A value as a leaf has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LeafValue<'m> {
+    InPage(&'m [u8]),
+    Long(LongValue),
+}
+
+/// A page whose bytes match their checksum and whose structure was checked.
+#[derive(Clone, Copy)]
+pub(super) struct Page<'m> {
+    pub(super) number: u64,
+    bytes: &'m PageBytes,
+    nodes: usize,
+    is_branch: bool,
+}
+
+impl<'m> Page<'m> {
+    /// Takes bytes that [`check_page`] accepted for this number.
+    #[inline]
+    pub(super) fn of_checked(number: u64, bytes: &'m PageBytes) -> Page<'m> {
+        Page { number, bytes, nodes: usize::from(u16_at(bytes, 18)), is_branch: bytes[16] == BRANCH }
+    }
+
+    /// The number of nodes, at least 1.
+    #[inline]
+    pub(super) fn nodes(&self) -> usize {
+        self.nodes
+    }
+
+    /// The level: 0 for a leaf.
+    #[inline]
+    pub(super) fn level(&self) -> u32 {
+        u32::from(self.bytes[17])
+    }
+
+    /// Bytes of the page that slots and nodes take.
+    pub(super) fn filled(&self) -> usize {
+        usize::from(u16_at(self.bytes, 22)) - HEADER_LEN
+    }
+
+    fn common(&self) -> usize {
+        usize::from(u16_at(self.bytes, 20))
+    }
+
+    #[inline]
+    fn head(&self, at: usize) -> u32 {
+        u32_at(self.bytes, HEADER_LEN + at * SLOT_LEN + 4)
+    }
+
+    /// Where the key of a node begins and ends.
+    #[inline]
+    fn key_range(&self, at: usize) -> (usize, usize) {
+        let slot = HEADER_LEN + at * SLOT_LEN;
+        let start = usize::from(u16_at(self.bytes, slot));
+        (start, start + usize::from(u16_at(self.bytes, slot + 2)))
+    }
+
+    #[inline]
+    pub(super) fn key(&self, at: usize) -> &'m [u8] {
+        let (start, end) = self.key_range(at);
+        &self.bytes[start..end]
+    }
+
+    /// The child of a branch's node.
+    #[inline]
+    pub(super) fn child(&self, at: usize) -> ChildPage {
+        debug_assert!(self.is_branch, "only a branch has children");
+        let (_, end) = self.key_range(at);
+        let page = PagePointer { number: u48_at(self.bytes, end), checksum: u32_at(self.bytes, end + 6) };
+        ChildPage { page, entries: u48_at(self.bytes, end + 10) }
+    }
+
+    /// The value of a leaf's node.
+    #[inline]
+    pub(super) fn value(&self, at: usize) -> LeafValue<'m> {
+        debug_assert!(!self.is_branch, "only a leaf has values");
+        let (_, end) = self.key_range(at);
+        let start = end + size_of::<u16>();
+        match u16_at(self.bytes, end) {
+            LONG => {
+                let first = PagePointer { number: u64_at(self.bytes, start), checksum: u32_at(self.bytes, start + 16) };
+                LeafValue::Long(LongValue { first, len: u64_at(self.bytes, start + 8) })
+            }
+            len => LeafValue::InPage(&self.bytes[start..start + usize::from(len)]),
+        }
+    }
+
+    /// The first node that a search looks at. A branch's first node has no key.
+    #[inline]
+    fn first_key(&self) -> usize {
+        usize::from(self.is_branch)
+    }
+
+    /// Returns the first node whose key is not less than `key`; in a branch, the first one whose key is greater.
+    #[inline]
+    pub(super) fn search(&self, key: &[u8]) -> usize {
+        let first = self.first_key();
+        if first == self.nodes {
+            return first;
+        }
+        let common = self.common();
+        let prefix = &self.key(first)[..common];
+        match compare(&key[..common.min(key.len())], prefix) {
+            Ordering::Less => return first,
+            Ordering::Greater => return self.nodes,
+            Ordering::Equal => {}
+        }
+        let head = head_of(&key[common..]);
+        let low = self.heads_before(first, self.nodes, |other| other < head);
+        // Most keys have a head of their own.
+        if low == self.nodes || self.head(low) != head {
+            return low;
+        }
+        let high = self.heads_before(low, self.nodes, |other| other == head);
+        self.search_keys(low, high, key)
+    }
+
+    /// Returns the first node of `low..high` whose head fails `is_before`, or `high`. Has no branches that depend on the
+    /// heads.
+    #[inline]
+    fn heads_before(&self, mut low: usize, high: usize, is_before: impl Fn(u32) -> bool) -> usize {
+        let mut len = high - low;
+        while len > 0 {
+            let half = len / 2;
+            let goes_up = is_before(self.head(low + half));
+            low = if goes_up { low + half + 1 } else { low };
+            len = if goes_up { len - half - 1 } else { half };
+        }
+        low
+    }
+
+    /// Does the work of [`Page::search`] in `low..high` by whole keys.
+    fn search_keys(&self, mut low: usize, mut high: usize, key: &[u8]) -> usize {
+        while low < high {
+            let middle = low.midpoint(high);
+            let is_before = match compare(self.key(middle), key) {
+                Ordering::Less => true,
+                Ordering::Equal => self.is_branch,
+                Ordering::Greater => false,
+            };
+            (low, high) = if is_before { (middle + 1, high) } else { (low, middle) };
+        }
+        low
+    }
+
+    /// The node of a branch whose page has `key`, if any page has it.
+    #[inline]
+    pub(super) fn search_child(&self, key: &[u8]) -> usize {
+        self.search(key) - 1
+    }
+
+    /// Whether `key` certainly belongs below this branch, judged by the branch's own keys.
+    #[inline]
+    pub(super) fn is_around(&self, key: &[u8]) -> bool {
+        // A key before the second node may be in an earlier page, and one after the last node in a later page.
+        self.nodes > 1 && compare(self.key(1), key).is_le() && compare(self.key(self.nodes - 1), key).is_gt()
+    }
+
+    #[inline]
+    fn is_before(&self, at: usize, key: &[u8]) -> bool {
+        compare(self.key(at), key).is_lt()
+    }
+
+    /// Returns the first node of this leaf whose key is not less than `key`. Looks near node `from` first, because the
+    /// next key is usually near. Returns `None` if the node may be in another leaf.
+    #[inline]
+    pub(super) fn search_near(&self, from: usize, key: &[u8]) -> Option<usize> {
+        if self.is_before(from, key) {
+            // Keys in order often follow one another directly.
+            if from + 1 < self.nodes && !self.is_before(from + 1, key) {
+                return Some(from + 1);
+            }
+            return (!self.is_before(self.nodes - 1, key)).then(|| self.search(key));
+        }
+        if from > 0 && self.is_before(from - 1, key) {
+            return Some(from);
+        }
+        compare(self.key(0), key).is_le().then(|| self.search(key))
+    }
+
+    /// The number of entries below the nodes before `at` of a branch.
+    pub(super) fn entries_before(&self, at: usize) -> u64 {
+        (0..at).map(|node| self.child(node).entries).sum()
+    }
+}
+
+/// The first four bytes of `rest` as a number that compares like the bytes. Missing bytes count as zeros.
+#[inline]
+fn head_of(rest: &[u8]) -> u32 {
+    match rest.first_chunk() {
+        Some(bytes) => u32::from_be_bytes(*bytes),
+        None => {
+            let mut bytes = [0; 4];
+            bytes[..rest.len()].copy_from_slice(rest);
+            u32::from_be_bytes(bytes)
+        }
+    }
+}
+
+/// A node to be written to a page.
+pub(super) trait PageNode {
+    const IS_BRANCH: bool;
+
+    fn key(&self) -> &[u8];
+
+    /// The bytes of the node after its key.
+    fn rest_len(&self) -> usize;
+
+    fn write_rest(&self, out: &mut [u8]);
+
+    /// The entries that the node counts for: 1 in a leaf.
+    fn entries(&self) -> u64;
+
+    /// Whether the current write added the node.
+    fn is_new(&self) -> bool;
+
+    /// The bytes that the node takes in a page, with its slot.
+    fn page_len(&self) -> usize {
+        SLOT_LEN + self.key().len() + self.rest_len()
+    }
+}
+
+/// An entry of a leaf.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LeafNode<'w> {
+    pub(super) key: &'w [u8],
+    pub(super) value: LeafValue<'w>,
+    /// Whether the current write added the key.
+    pub(super) is_new: bool,
+}
+
+/// A child of a branch.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BranchNode<'w> {
+    /// Not greater than any key below the child, and greater than all keys below the children before it.
+    pub(super) key: &'w [u8],
+    pub(super) child: ChildPage,
+    /// Whether the current write added the page, in addition to those that it replaced.
+    pub(super) is_new: bool,
+}
+
+impl PageNode for LeafNode<'_> {
+    const IS_BRANCH: bool = false;
+
+    fn key(&self) -> &[u8] {
+        self.key
+    }
+
+    fn rest_len(&self) -> usize {
+        size_of::<u16>()
+            + match self.value {
+                LeafValue::InPage(value) => value.len(),
+                LeafValue::Long(_) => LONG_LEN,
+            }
+    }
+
+    fn write_rest(&self, out: &mut [u8]) {
+        let (len, rest) = out.split_at_mut(size_of::<u16>());
+        match self.value {
+            LeafValue::InPage(value) => {
+                len.copy_from_slice(&(value.len() as u16).to_le_bytes());
+                rest.copy_from_slice(value);
+            }
+            LeafValue::Long(value) => {
+                len.copy_from_slice(&LONG.to_le_bytes());
+                rest[..8].copy_from_slice(&value.first.number.to_le_bytes());
+                rest[8..16].copy_from_slice(&value.len.to_le_bytes());
+                rest[16..].copy_from_slice(&value.first.checksum.to_le_bytes());
+            }
+        }
+    }
+
+    fn entries(&self) -> u64 {
+        1
+    }
+
+    fn is_new(&self) -> bool {
+        self.is_new
+    }
+}
+
+impl PageNode for BranchNode<'_> {
+    const IS_BRANCH: bool = true;
+
+    fn key(&self) -> &[u8] {
+        self.key
+    }
+
+    fn rest_len(&self) -> usize {
+        CHILD_LEN
+    }
+
+    fn write_rest(&self, out: &mut [u8]) {
+        out[..6].copy_from_slice(&self.child.page.number.to_le_bytes()[..6]);
+        out[6..10].copy_from_slice(&self.child.page.checksum.to_le_bytes());
+        out[10..].copy_from_slice(&self.child.entries.to_le_bytes()[..6]);
+    }
+
+    fn entries(&self) -> u64 {
+        self.child.entries
+    }
+
+    fn is_new(&self) -> bool {
+        self.is_new
+    }
+}
+
+/// Whether a leaf has room for an entry with its value, or the value needs pages of its own.
+pub(super) fn fits_in_page(key: &[u8], value: &[u8]) -> bool {
+    key.len() + size_of::<u16>() + value.len() <= NODE_LEN_MAX
+}
+
+/// Writes a page with these nodes, which must fit, and returns what a branch must know of it.
+pub(super) fn build_page<N: PageNode>(
+    number: u64,
+    generation: u64,
+    level: u32,
+    nodes: &[N],
+    page: &mut PageBytes,
+) -> ChildPage {
+    let first = usize::from(N::IS_BRANCH);
+    let common = match (nodes.get(first), nodes.last()) {
+        (Some(one), Some(last)) => common_bytes(one.key(), last.key()),
+        _ => 0,
+    };
+    page.fill(0);
+    let mut end = HEADER_LEN + nodes.len() * SLOT_LEN;
+    for (at, node) in nodes.iter().enumerate() {
+        let key = if at < first { &[][..] } else { node.key() };
+        let slot = &mut page[HEADER_LEN + at * SLOT_LEN..][..SLOT_LEN];
+        slot[..2].copy_from_slice(&(end as u16).to_le_bytes());
+        slot[2..4].copy_from_slice(&(key.len() as u16).to_le_bytes());
+        slot[4..].copy_from_slice(&key.get(common..).map_or(0, head_of).to_le_bytes());
+        page[end..end + key.len()].copy_from_slice(key);
+        end += key.len();
+        let rest = node.rest_len();
+        node.write_rest(&mut page[end..end + rest]);
+        end += rest;
+    }
+    page[..8].copy_from_slice(&number.to_le_bytes());
+    page[8..16].copy_from_slice(&generation.to_le_bytes());
+    page[16] = if N::IS_BRANCH { BRANCH } else { LEAF };
+    page[17] = level as u8;
+    page[18..20].copy_from_slice(&(nodes.len() as u16).to_le_bytes());
+    page[20..22].copy_from_slice(&(common as u16).to_le_bytes());
+    page[22..24].copy_from_slice(&(end as u16).to_le_bytes());
+    let page = PagePointer { number, checksum: checksum_of(page) };
+    ChildPage { page, entries: nodes.iter().map(PageNode::entries).sum() }
+}
+
+/// Checks the structure of a page, so that every read of it stays inside of it. Returns what is wrong.
+///
+/// A page with the right checksum has the right structure, unless it was forged. Checking costs little, because each
+/// page is checked once.
+pub(super) fn check_page(number: u64, level: u32, bytes: &PageBytes) -> Result<(), &'static str> {
+    let (kind, nodes) = (bytes[16], usize::from(u16_at(bytes, 18)));
+    let (common, used) = (usize::from(u16_at(bytes, 20)), usize::from(u16_at(bytes, 22)));
+    if u64_at(bytes, 0) != number {
+        return Err("has the number of another page");
+    }
+    if kind != if level == 0 { LEAF } else { BRANCH } || u32::from(bytes[17]) != level {
+        return Err("is on the wrong level of the tree");
+    }
+    let mut end = HEADER_LEN + nodes * SLOT_LEN;
+    if nodes == 0 || end > used || used > PAGE_BYTES {
+        return Err("has nodes that do not fit into it");
+    }
+    let page = Page::of_checked(number, bytes);
+    for at in 0..nodes {
+        let (start, key_end) = page.key_range(at);
+        let rest = match kind {
+            BRANCH => CHILD_LEN,
+            _ if key_end + size_of::<u16>() > used => return Err("has a node outside of it"),
+            _ => {
+                size_of::<u16>()
+                    + if u16_at(bytes, key_end) == LONG { LONG_LEN } else { usize::from(u16_at(bytes, key_end)) }
+            }
+        };
+        // Nodes follow each other without gaps, in the order of their slots.
+        if start != end || key_end + rest > used {
+            return Err("has a node outside of it");
+        }
+        end = key_end + rest;
+    }
+    if end != used {
+        return Err("has bytes that belong to no node");
+    }
+    let first = page.first_key();
+    let prefix = if first < nodes { page.key(first).get(..common) } else { Some(&[][..]) };
+    let Some(prefix) = prefix else { return Err("has keys without their common bytes") };
+    for at in first..nodes {
+        let key = page.key(at);
+        if !key.starts_with(prefix) || page.head(at) != head_of(&key[common..]) {
+            return Err("has a key without its head");
+        }
+        if at > first && compare(page.key(at - 1), key).is_ge() {
+            return Err("has keys out of order");
+        }
+    }
+    Ok(())
+}
+
+#[inline]
+pub(super) fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes(*bytes[at..].first_chunk().expect("the field is inside the page"))
+}
+
+#[inline]
+pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(*bytes[at..].first_chunk().expect("the field is inside the page"))
+}
+
+#[inline]
+pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(*bytes[at..].first_chunk().expect("the field is inside the page"))
+}
+
+#[inline]
+fn u48_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from(u32_at(bytes, at)) | u64::from(u16_at(bytes, at + 4)) << 32
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn leaf(keys: &[Vec<u8>]) -> Box<PageBytes> {
+        let mut bytes = Box::new([0; PAGE_BYTES]);
+        let nodes = keys.iter().map(|key| LeafNode { key, value: LeafValue::InPage(&key[..1]), is_new: true });
+        let child = build_page(7, 1, 0, &nodes.collect::<Vec<_>>(), &mut bytes);
+        assert_eq!(child.entries, keys.len() as u64);
+        bytes
+    }
+
+    fn branch(keys: &[Vec<u8>]) -> Box<PageBytes> {
+        let mut bytes = Box::new([0; PAGE_BYTES]);
+        let child = ChildPage { page: PagePointer { number: 1 << 40, checksum: 5 }, entries: 1 << 41 };
+        let nodes: Vec<_> = keys.iter().map(|key| BranchNode { key, child, is_new: false }).collect();
+        build_page(7, 1, 3, &nodes, &mut bytes);
+        assert_eq!(Page::of_checked(7, &bytes).child(keys.len() - 1), child);
+        bytes
+    }
+
+    fn key_sets() -> Vec<Vec<Vec<u8>>> {
+        let numbers = |step: u32| (1..40_u32).map(|n| [&b"id"[..], &(n * step).to_be_bytes()].concat()).collect();
+        let texts = (1..40).map(|n| vec![b'x'; n]).collect();
+        let zeros = (1..30).map(|n| [&b"k"[..], &vec![0; n]].concat()).collect();
+        vec![numbers(1), numbers(1 << 20), texts, zeros, vec![b"one".to_vec()], vec![b"a".to_vec(), b"b".to_vec()]]
+    }
+
+    #[test]
+    fn searches_find_what_a_scan_finds() {
+        for keys in key_sets() {
+            let (leaf, branch) = (leaf(&keys), branch(&keys));
+            check_page(7, 0, &leaf).unwrap();
+            check_page(7, 3, &branch).unwrap();
+            let (leaf, branch) = (Page::of_checked(7, &leaf), Page::of_checked(7, &branch));
+            let near =
+                |key: &Vec<u8>| [key.clone(), [&key[..], &[0]].concat(), key[..key.len() - 1].to_vec(), b"~".to_vec()];
+            for key in keys.iter().flat_map(near) {
+                assert_eq!(leaf.search(&key), keys.partition_point(|other| *other < key), "{key:?}");
+                let below = keys[1..].partition_point(|other| *other <= key);
+                assert_eq!(branch.search_child(&key), below, "{key:?}");
+                for from in 0..keys.len() {
+                    if let Some(found) = leaf.search_near(from, &key) {
+                        assert_eq!(found, leaf.search(&key), "{key:?} from {from}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_page_of_a_wrong_structure_is_refused() {
+        for keys in key_sets() {
+            let whole = leaf(&keys);
+            for at in 0..usize::from(u16_at(&*whole, 22)) {
+                let mut bytes = whole.clone();
+                bytes[at] ^= 0x80;
+                if check_page(7, 0, &bytes).is_ok() {
+                    // What passes can be read without leaving the page.
+                    let page = Page::of_checked(7, &bytes);
+                    (0..page.nodes())
+                        .for_each(|node| assert!(page.key(node).len() <= PAGE_BYTES, "{:?}", page.value(node)));
+                }
+            }
+            check_page(8, 0, &whole).unwrap_err();
+            check_page(7, 1, &whole).unwrap_err();
+        }
+    }
+}

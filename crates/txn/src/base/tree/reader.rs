@@ -1,0 +1,411 @@
+//! Reads one state of a tree.
+//!
+//! A [`TreeReader`] keeps, for each of a few indexes, the path from the root to the last entry that it returned,
+//! because the next key is usually near:
+//!
+//! ```text
+//! root         | m | t |            a key between the first and the last key of a page on the path is searched for
+//! branch       | n | p | r |        from that page down: mostly from the leaf, where keys come near one another
+//! leaf         | p1 | p4 | p9 |
+//!                     ^             the next entry is the next node
+//! ```
+//!
+//! Branches know the numbers of entries below their nodes. So the rank of a key, which is the number of keys before it,
+//! takes one look at each level, and with ranks ranges are counted, skipped and split.
+
+use std::cell::Cell;
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use rowmill_base::Result;
+
+use super::super::Visitor;
+use super::head::TreeState;
+use super::mapped_pages::MappedPages;
+use super::page::{LeafValue, Page, PagePointer};
+use crate::key_bytes::compare;
+
+/// Reads one state of a tree. Only one thread at a time may search it.
+pub(super) struct TreeReader {
+    mapped: Arc<MappedPages>,
+    state: TreeState,
+    /// The paths to the entries that were visited last. A join reads several indexes in turns, so each has its own
+    /// path, or shares one with few others.
+    paths: [Cell<Path>; PATHS],
+}
+
+/// The number of paths that a reader keeps.
+const PATHS: usize = 8;
+
+/// The place of the byte that selects a path: in the keys of keyed tables, the last byte of the index's id.
+const PATH_BYTE: usize = 4;
+
+/// Leaves that a skip counts one by one before it uses ranks. A rank costs about as much as two searches.
+const LEAVES_PASSED_MAX: usize = 4;
+
+/// The nodes that lead to an entry, root first. Empty before the first search and after a failed one.
+#[derive(Debug, Default)]
+pub(super) struct Path(pub(super) Vec<PathStep>);
+
+/// A node of a page.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PathStep {
+    pub(super) page: PagePointer,
+    pub(super) node: usize,
+}
+
+impl Path {
+    fn stand_at(&mut self, node: usize) {
+        self.0.last_mut().expect("the path leads to an entry").node = node;
+    }
+}
+
+impl TreeReader {
+    /// Makes a reader of `state`.
+    ///
+    /// # Safety
+    ///
+    /// No thread of any process may overwrite pages of the state while the reader exists.
+    #[allow(unsafe_code)]
+    pub(super) unsafe fn new(mapped: Arc<MappedPages>, state: TreeState) -> TreeReader {
+        TreeReader { mapped, state, paths: Default::default() }
+    }
+
+    pub(super) fn state(&self) -> &TreeState {
+        &self.state
+    }
+
+    /// Returns the value of `key`.
+    pub(super) fn get(&self, key: &[u8]) -> Result<Option<&[u8]>> {
+        self.with_path(key, |path| match self.seek(path, key)? {
+            true => self.value_at(path, key),
+            false => Ok(None),
+        })
+    }
+
+    /// The value of the entry to which the path leads, if its key is `key`.
+    pub(super) fn value_at(&self, path: &Path, key: &[u8]) -> Result<Option<&[u8]>> {
+        let (page, node) = self.leaf(path)?;
+        match compare(page.key(node), key) {
+            Ordering::Equal => self.value(&page, node).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Visits the entries from `start` up to, but not including, `end` (no upper bound if it is empty) until the
+    /// visitor returns `false`. With `backward` it begins with the last entry and goes down.
+    pub(super) fn visit(&self, start: &[u8], end: &[u8], backward: bool, visit: &mut Visitor<'_>) -> Result<()> {
+        self.with_path(start, |path| {
+            let mut is_there = self.begin(path, start, end, backward)?;
+            while is_there {
+                let (page, mut node) = self.leaf(path)?;
+                // If the last entry of the leaf in this direction is inside of the range, all of them are.
+                let last = if backward { 0 } else { page.nodes() - 1 };
+                let is_whole = !is_outside(page.key(last), start, end, backward);
+                loop {
+                    let key = page.key(node);
+                    if !is_whole && is_outside(key, start, end, backward) {
+                        return Ok(());
+                    }
+                    path.stand_at(node);
+                    if !visit(key, self.value(&page, node)?)? {
+                        return Ok(());
+                    }
+                    match if backward { node.checked_sub(1) } else { Some(node + 1) } {
+                        Some(next) if next < page.nodes() => node = next,
+                        _ => break,
+                    }
+                }
+                is_there = self.advance(path, backward)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Skips the first keys of a range, at most `keys_max`, and returns how many it skipped. If it skipped all
+    /// `keys_max`, it sets `last` to the last of them.
+    pub(super) fn pass(
+        &self,
+        start: &[u8],
+        end: &[u8],
+        backward: bool,
+        keys_max: usize,
+        last: &mut Vec<u8>,
+    ) -> Result<usize> {
+        self.with_path(start, |path| {
+            let (mut passed, mut leaves) = (0, 0);
+            let mut is_there = keys_max > 0 && self.begin(path, start, end, backward)?;
+            while is_there {
+                if leaves == LEAVES_PASSED_MAX {
+                    return self.pass_by_ranks(path, (start, end), backward, (passed, keys_max), last);
+                }
+                leaves += 1;
+                let (page, node) = self.leaf(path)?;
+                // How many entries of this leaf are left in the direction of the scan, from the current node on, and
+                // how many of those are wanted. If the last of these is inside of the range, all of them are, and no
+                // search is needed.
+                let left = if backward { node + 1 } else { page.nodes() - node };
+                let wanted = left.min(keys_max - passed);
+                let last_wanted = if backward { node + 1 - wanted } else { node + wanted - 1 };
+                let taken = match backward {
+                    _ if !is_outside(page.key(last_wanted), start, end, backward) => wanted,
+                    _ if is_outside(page.key(node), start, end, backward) => 0,
+                    true => node + 1 - page.search(start),
+                    false => page.search(end) - node,
+                };
+                passed += taken;
+                if taken > 0 {
+                    path.stand_at(if backward { node + 1 - taken } else { node + taken - 1 });
+                }
+                if passed == keys_max {
+                    last.clear();
+                    last.extend_from_slice(page.key(self.leaf(path)?.1));
+                    break;
+                }
+                is_there = taken == left && self.advance(path, backward)?;
+            }
+            Ok(passed)
+        })
+    }
+
+    /// Continues [`TreeReader::pass`] from the entry to which the path leads, after `passed` keys of `keys_max`.
+    fn pass_by_ranks(
+        &self,
+        path: &Path,
+        (start, end): (&[u8], &[u8]),
+        backward: bool,
+        (passed, keys_max): (usize, usize),
+        last: &mut Vec<u8>,
+    ) -> Result<usize> {
+        let (page, node) = self.leaf(path)?;
+        let here = self.rank(page.key(node))?;
+        let left = match backward {
+            true => (here + 1).saturating_sub(self.rank(start)?),
+            false => self.rank_of_end(end)?.saturating_sub(here),
+        };
+        let taken = left.min((keys_max - passed) as u64);
+        if taken > 0 && passed + taken as usize == keys_max {
+            let at = if backward { here + 1 - taken } else { here + taken - 1 };
+            last.clear();
+            last.extend_from_slice(self.key_of_rank(at)?);
+        }
+        Ok(passed + taken as usize)
+    }
+
+    /// Keys that split a range into about `parts` parts with the same numbers of keys, ascending. They are inside of
+    /// the range, and none of them is its start.
+    pub(super) fn split_keys(&self, start: &[u8], end: &[u8], parts: usize) -> Result<Vec<Vec<u8>>> {
+        let (from, to) = (self.rank(start)?, self.rank_of_end(end)?);
+        let count = to.saturating_sub(from);
+        let parts = (parts as u64).min(count);
+        let keys = (1..parts).map(|part| Ok(self.key_of_rank(from + count * part / parts)?.to_vec()));
+        let mut keys = keys.collect::<Result<Vec<_>>>()?;
+        keys.retain(|key| &key[..] > start);
+        Ok(keys)
+    }
+
+    fn rank_of_end(&self, end: &[u8]) -> Result<u64> {
+        if end.is_empty() { Ok(self.state.entries) } else { self.rank(end) }
+    }
+
+    /// The number of keys less than `key`.
+    fn rank(&self, key: &[u8]) -> Result<u64> {
+        let Some((mut pointer, mut level)) = self.root() else { return Ok(0) };
+        let mut rank = 0;
+        loop {
+            let page = self.page(pointer, level)?;
+            if level == 0 {
+                return Ok(rank + page.search(key) as u64);
+            }
+            let node = page.search_child(key);
+            rank += page.entries_before(node);
+            (pointer, level) = (page.child(node).page, level - 1);
+        }
+    }
+
+    /// The key that has `rank` keys before it. The tree must have more than `rank` entries.
+    fn key_of_rank(&self, mut rank: u64) -> Result<&[u8]> {
+        let (mut pointer, mut level) = self.root().expect("a tree with entries has a root");
+        loop {
+            let page = self.page(pointer, level)?;
+            if level == 0 {
+                let node = usize::try_from(rank).ok().filter(|node| *node < page.nodes());
+                return match node {
+                    Some(node) => Ok(page.key(node)),
+                    None => Err(self.mapped.damage(page.number, "has fewer entries than its branch says")),
+                };
+            }
+            let mut node = 0;
+            while node + 1 < page.nodes() && rank >= page.child(node).entries {
+                rank -= page.child(node).entries;
+                node += 1;
+            }
+            (pointer, level) = (page.child(node).page, level - 1);
+        }
+    }
+
+    /// Goes to the first entry of a range, or with `backward` to the last one. If the range has no entry, the path may
+    /// lead to an entry outside of it. Returns whether the path leads to an entry.
+    fn begin(&self, path: &mut Path, start: &[u8], end: &[u8], backward: bool) -> Result<bool> {
+        match backward {
+            false => self.seek(path, start),
+            true if end.is_empty() => self.to_edge(path, true),
+            true => match self.seek(path, end)? {
+                true => self.advance(path, true),
+                false => self.to_edge(path, true),
+            },
+        }
+    }
+
+    /// Calls `search` with the path of the last search in the index of `key`. After an error the path stays empty,
+    /// because it may be invalid.
+    pub(super) fn with_path<T>(&self, key: &[u8], search: impl FnOnce(&mut Path) -> Result<T>) -> Result<T> {
+        let kept = &self.paths[usize::from(key.get(PATH_BYTE).copied().unwrap_or_default()) % PATHS];
+        let mut path = kept.take();
+        let found = search(&mut path)?;
+        kept.set(path);
+        Ok(found)
+    }
+
+    /// Goes to the first entry whose key is not less than `key` if the path leads to its leaf already. Returns whether
+    /// it does.
+    #[inline]
+    pub(super) fn goes_near(&self, path: &mut Path, key: &[u8]) -> Result<bool> {
+        if path.0.is_empty() || path.0.len() < self.state.levels as usize {
+            return Ok(false);
+        }
+        let (page, node) = self.leaf(path)?;
+        let near = page.search_near(node, key);
+        if let Some(near) = near {
+            path.stand_at(near);
+        }
+        Ok(near.is_some())
+    }
+
+    /// Goes to the first entry whose key is not less than `key`. Returns whether such an entry exists.
+    pub(super) fn seek(&self, path: &mut Path, key: &[u8]) -> Result<bool> {
+        if self.goes_near(path, key)? {
+            return Ok(true);
+        }
+        let mut levels = path.0.len().min((self.state.levels as usize).saturating_sub(1));
+        // Climb to the lowest branch that certainly covers `key`. The root needs no check.
+        while levels > 1 && !self.page_of(path, levels - 1)?.is_around(key) {
+            levels -= 1;
+        }
+        path.0.truncate(levels);
+        let from = path.0.pop().map(|step| step.page);
+        let Some(mut pointer) = from.or(self.root().map(|(root, _)| root)) else { return Ok(false) };
+        loop {
+            let level = self.level_below(path);
+            let page = self.page(pointer, level)?;
+            if level == 0 {
+                let node = page.search(key);
+                path.0.push(PathStep { page: pointer, node });
+                return if node < page.nodes() { Ok(true) } else { self.advance_leaf(path, false) };
+            }
+            let node = page.search_child(key);
+            path.0.push(PathStep { page: pointer, node });
+            pointer = page.child(node).page;
+        }
+    }
+
+    /// Goes to the next entry, or with `backward` to the previous one. Returns whether such an entry exists.
+    fn advance(&self, path: &mut Path, backward: bool) -> Result<bool> {
+        let (page, node) = self.leaf(path)?;
+        match if backward { node.checked_sub(1) } else { Some(node + 1) } {
+            Some(next) if next < page.nodes() => {
+                path.stand_at(next);
+                Ok(true)
+            }
+            _ => self.advance_leaf(path, backward),
+        }
+    }
+
+    /// Goes to the first entry of the next leaf, or with `backward` to the last entry of the previous leaf. Returns
+    /// whether such an entry exists.
+    fn advance_leaf(&self, path: &mut Path, backward: bool) -> Result<bool> {
+        // Climb until a branch has another child in this direction, then descend along its edge.
+        path.0.pop();
+        while !path.0.is_empty() {
+            let page = self.page_of(path, path.0.len() - 1)?;
+            let step = path.0.last_mut().expect("the path has a step");
+            match if backward { step.node.checked_sub(1) } else { Some(step.node + 1) } {
+                Some(next) if next < page.nodes() => {
+                    step.node = next;
+                    return self.descend(path, page.child(next).page, backward);
+                }
+                _ => drop(path.0.pop()),
+            }
+        }
+        Ok(false)
+    }
+
+    /// Goes to the first entry of the tree, or with `to_last` to the last one. Returns whether there is one.
+    fn to_edge(&self, path: &mut Path, to_last: bool) -> Result<bool> {
+        path.0.clear();
+        match self.root() {
+            Some((root, _)) => self.descend(path, root, to_last),
+            None => Ok(false),
+        }
+    }
+
+    /// Goes to the first entry below the page `pointer`, to which the path leads, or with `to_last` to the last one.
+    fn descend(&self, path: &mut Path, mut pointer: PagePointer, to_last: bool) -> Result<bool> {
+        loop {
+            let level = self.level_below(path);
+            let page = self.page(pointer, level)?;
+            let node = if to_last { page.nodes() - 1 } else { 0 };
+            path.0.push(PathStep { page: pointer, node });
+            if level == 0 {
+                return Ok(true);
+            }
+            pointer = page.child(node).page;
+        }
+    }
+
+    /// The level of the page to which a path of branches leads.
+    fn level_below(&self, path: &Path) -> u32 {
+        self.state.levels - 1 - path.0.len() as u32
+    }
+
+    /// The page of a step of a path.
+    fn page_of(&self, path: &Path, step: usize) -> Result<Page<'_>> {
+        self.page(path.0[step].page, self.state.levels - 1 - step as u32)
+    }
+
+    /// The leaf that a path leads to, and the node in the leaf.
+    #[inline]
+    fn leaf(&self, path: &Path) -> Result<(Page<'_>, usize)> {
+        let PathStep { page, node } = *path.0.last().expect("the path leads to an entry");
+        Ok((self.page(page, 0)?, node))
+    }
+
+    /// The root and its level; `None` if the tree is empty.
+    pub(super) fn root(&self) -> Option<(PagePointer, u32)> {
+        self.state.levels.checked_sub(1).map(|level| (self.state.root, level))
+    }
+
+    /// Returns a page of the state.
+    #[inline]
+    #[allow(unsafe_code)]
+    pub(super) fn page(&self, pointer: PagePointer, level: u32) -> Result<Page<'_>> {
+        // SAFETY: pointers come from the state's root, and the creator of this reader keeps the pages of the state.
+        unsafe { self.mapped.page(pointer, level) }
+    }
+
+    /// Returns the value of a leaf's node.
+    #[inline]
+    #[allow(unsafe_code)]
+    pub(super) fn value<'m>(&'m self, page: &Page<'m>, at: usize) -> Result<&'m [u8]> {
+        match page.value(at) {
+            LeafValue::InPage(value) => Ok(value),
+            // SAFETY: the value belongs to the state, and the creator of this reader keeps the pages of the state.
+            LeafValue::Long(value) => unsafe { self.mapped.long_value(value) },
+        }
+    }
+}
+
+#[inline]
+fn is_outside(key: &[u8], start: &[u8], end: &[u8], backward: bool) -> bool {
+    if backward { compare(key, start).is_lt() } else { !end.is_empty() && compare(key, end).is_ge() }
+}

@@ -1,0 +1,331 @@
+//! Makes the next state of a tree from the current one and a batch of changes.
+//!
+//! Pages are never changed. The walk goes down to each leaf with a change, and writes new pages for the leaf and for
+//! the branches above it, at free places. Each of them is written once, however many changes it has.
+//!
+//! ```text
+//! before                          after a batch that changes leaves 2 and 3
+//! root -- branch -- leaf 1        new root -- new branch -- leaf 1
+//!                |- leaf 2                               |- leaf 5  \  the entries of leaves 2 and 3,
+//!                |- leaf 3                               |- leaf 6   | packed together
+//!                |- leaf 4                               |- leaf 7  /
+//!                                                        |- leaf 4
+//! ```
+//!
+//! **Packing.** The entries of neighbouring leaves that change are packed together. If they no longer fit:
+//! * New entries that follow one another, such as the next orders of a district, will probably be followed by more. So
+//!   the pages before the last one get full, and the last one gets the rest.
+//! * Other new entries are as likely in one place as in another, so all pages get equally full.
+//!
+//! A few entries that are left of a leaf join a neighbour if it has room.
+
+use rowmill_base::Result;
+
+use super::changes::{Changes, KeyChange};
+use super::free_pages::PageRun;
+use super::page::{BranchNode, LeafNode, LeafValue, Page, PageNode, PagePointer};
+use super::page_writer::{PageWriter, ROOM};
+use super::reader::TreeReader;
+use crate::key_bytes::common_bytes;
+
+/// Nodes of fewer bytes join a neighbour if it has room for them.
+const FEW_BYTES: usize = ROOM / 4;
+
+/// The new pages of new entries get full if at least this many of them follow one another.
+const RUN_NODES_MIN: usize = 2;
+
+/// A new state of a tree: its root, levels and entries.
+#[derive(Debug)]
+pub(super) struct NewTree {
+    pub(super) root: PagePointer,
+    pub(super) levels: u32,
+    pub(super) entries: u64,
+    /// The pages that the new state no longer uses.
+    pub(super) freed: Vec<PageRun>,
+}
+
+/// The changes of the keys from `lower` up to `upper`.
+#[derive(Clone, Copy)]
+struct KeySpan<'w, 'c> {
+    lower: &'w [u8],
+    upper: Option<&'w [u8]>,
+    changes: &'c [KeyChange<'w>],
+}
+
+struct TreeWrite<'w, 'c, 'f> {
+    reader: &'w TreeReader,
+    changes: &'c Changes<'w>,
+    pages: &'c mut PageWriter<'f>,
+    freed: Vec<PageRun>,
+}
+
+/// Applies `changes` to the state of `reader`, and writes the new pages with `pages`.
+pub(super) fn apply<'w>(reader: &'w TreeReader, changes: &Changes<'w>, pages: &mut PageWriter<'_>) -> Result<NewTree> {
+    let state = reader.state();
+    if changes.is_empty() {
+        return Ok(NewTree { root: state.root, levels: state.levels, entries: state.entries, freed: Vec::new() });
+    }
+    let span = KeySpan { lower: &[], upper: None, changes: &changes.changes };
+    let mut write = TreeWrite { reader, changes, pages, freed: Vec::new() };
+    let mut children = Vec::new();
+    // The level of the pages that get `children` as nodes.
+    let mut level = match reader.root() {
+        Some((root, level)) if level > 0 => {
+            write.branch_nodes(root, level, span, &mut children)?;
+            level
+        }
+        root => {
+            let mut nodes = Vec::new();
+            match root {
+                Some((root, _)) => write.leaf_nodes(root, span, &mut nodes)?,
+                None => write.merge_leaf(None, span, &mut nodes)?,
+            }
+            write.pack(&nodes, &[], 0, &mut children)?;
+            1
+        }
+    };
+    while children.len() > 1 {
+        let nodes = std::mem::take(&mut children);
+        write.pack(&nodes, &[], level, &mut children)?;
+        level += 1;
+    }
+    let freed = write.freed;
+    Ok(match children.first() {
+        Some(root) => NewTree { root: root.child.page, levels: level, entries: root.child.entries, freed },
+        None => NewTree { root: PagePointer::default(), levels: 0, entries: 0, freed },
+    })
+}
+
+/// A node that pages of one level have.
+trait LevelNode<'w>: PageNode + Sized {
+    /// Appends the nodes of a page after the changes of `span`, and frees the page.
+    fn collect(
+        write: &mut TreeWrite<'w, '_, '_>,
+        page: PagePointer,
+        level: u32,
+        span: KeySpan<'w, '_>,
+        out: &mut Vec<Self>,
+    ) -> Result<()>;
+
+    /// A short key that is greater than the key of `before` and not greater than the key of `self`.
+    fn separator(&self, before: &Self) -> &'w [u8];
+}
+
+impl<'w> LevelNode<'w> for LeafNode<'w> {
+    fn collect(
+        write: &mut TreeWrite<'w, '_, '_>,
+        page: PagePointer,
+        _level: u32,
+        span: KeySpan<'w, '_>,
+        out: &mut Vec<Self>,
+    ) -> Result<()> {
+        write.leaf_nodes(page, span, out)
+    }
+
+    fn separator(&self, before: &Self) -> &'w [u8] {
+        let common = common_bytes(before.key, self.key);
+        &self.key[..common + 1]
+    }
+}
+
+impl<'w> LevelNode<'w> for BranchNode<'w> {
+    fn collect(
+        write: &mut TreeWrite<'w, '_, '_>,
+        page: PagePointer,
+        level: u32,
+        span: KeySpan<'w, '_>,
+        out: &mut Vec<Self>,
+    ) -> Result<()> {
+        write.branch_nodes(page, level, span, out)
+    }
+
+    fn separator(&self, _before: &Self) -> &'w [u8] {
+        self.key
+    }
+}
+
+impl<'w> TreeWrite<'w, '_, '_> {
+    /// Appends the entries of a leaf after the changes of `span`.
+    fn leaf_nodes(&mut self, leaf: PagePointer, span: KeySpan<'w, '_>, out: &mut Vec<LeafNode<'w>>) -> Result<()> {
+        let page = self.reader.page(leaf, 0)?;
+        self.freed.push((leaf.number, 1));
+        self.merge_leaf(Some(page), span, out)
+    }
+
+    /// Merges the entries of a leaf, if there is one, with changes.
+    fn merge_leaf(&mut self, leaf: Option<Page<'w>>, span: KeySpan<'w, '_>, out: &mut Vec<LeafNode<'w>>) -> Result<()> {
+        let removes_some = self.changes.removes_some(span.lower, span.upper);
+        let mut changes = span.changes.iter().peekable();
+        for (page, at) in leaf.iter().flat_map(|page| (0..page.nodes()).map(move |at| (page, at))) {
+            let (key, value) = (page.key(at), page.value(at));
+            while let Some(change) = changes.next_if(|change| change.key < key) {
+                self.put(change, true, out)?;
+            }
+            if let Some(change) = changes.next_if(|change| change.key == key) {
+                self.free_value(value);
+                self.put(change, false, out)?;
+            } else if removes_some && self.changes.removes(key) {
+                self.free_value(value);
+            } else {
+                out.push(LeafNode { key, value, is_new: false });
+            }
+        }
+        changes.try_for_each(|change| self.put(change, true, out))
+    }
+
+    fn put(&mut self, change: &KeyChange<'w>, is_new: bool, out: &mut Vec<LeafNode<'w>>) -> Result<()> {
+        if let Some(value) = change.value {
+            let value = self.pages.value(change.key, value)?;
+            out.push(LeafNode { key: change.key, value, is_new });
+        }
+        Ok(())
+    }
+
+    fn free_value(&mut self, value: LeafValue<'_>) {
+        if let LeafValue::Long(value) = value {
+            self.freed.push((value.first.number, value.pages()));
+        }
+    }
+
+    /// Appends the nodes of a branch after the changes of `span`. Writes the pages below them.
+    fn branch_nodes(
+        &mut self,
+        branch: PagePointer,
+        level: u32,
+        span: KeySpan<'w, '_>,
+        out: &mut Vec<BranchNode<'w>>,
+    ) -> Result<()> {
+        let page = self.reader.page(branch, level)?;
+        self.freed.push((branch.number, 1));
+        match level {
+            1 => self.children::<LeafNode<'w>>(page, span, out),
+            _ => self.children::<BranchNode<'w>>(page, span, out),
+        }
+    }
+
+    /// Does the work of [`TreeWrite::branch_nodes`] for a branch whose children have nodes of the type `N`.
+    fn children<N: LevelNode<'w>>(
+        &mut self,
+        branch: Page<'w>,
+        mut span: KeySpan<'w, '_>,
+        out: &mut Vec<BranchNode<'w>>,
+    ) -> Result<()> {
+        let level = branch.level() - 1;
+        // The nodes of neighbouring children with changes, and the lower bound of their keys.
+        let (mut changed, mut changed_from): (Vec<N>, _) = (Vec::new(), span.lower);
+        let mut is_last_unchanged = false;
+        for at in 0..branch.nodes() {
+            let child = branch.child(at);
+            let part = self.part(&branch, at, &mut span);
+            if part.changes.is_empty() && !self.changes.removes_some(part.lower, part.upper) {
+                if !changed.is_empty() && self.has_room(child.page, level, &changed)? {
+                    N::collect(self, child.page, level, part, &mut changed)?;
+                    continue;
+                }
+                self.pack(&changed, changed_from, level, out)?;
+                changed.clear();
+                out.push(BranchNode { key: part.lower, child, is_new: false });
+                is_last_unchanged = true;
+                continue;
+            }
+            if changed.is_empty() {
+                changed_from = part.lower;
+            }
+            match part.changes.is_empty() && self.changes.removes_all(part.lower, part.upper) {
+                true => self.free_below(child.page, level)?,
+                false => N::collect(self, child.page, level, part, &mut changed)?,
+            }
+        }
+        // Few nodes at the end can only join the child before them.
+        if !changed.is_empty()
+            && is_last_unchanged
+            && let Some(before) = out.last().copied()
+            && self.has_room(before.child.page, level, &changed)?
+        {
+            out.pop();
+            let part = KeySpan { lower: before.key, upper: Some(changed_from), changes: &[] };
+            let mut joined = Vec::new();
+            N::collect(self, before.child.page, level, part, &mut joined)?;
+            joined.append(&mut changed);
+            (changed, changed_from) = (joined, before.key);
+        }
+        self.pack(&changed, changed_from, level, out)
+    }
+
+    /// The part of `span` that belongs to a node of a branch. Takes its changes off the start of `span`.
+    fn part<'c>(&self, branch: &Page<'w>, at: usize, span: &mut KeySpan<'w, 'c>) -> KeySpan<'w, 'c> {
+        let lower = if at == 0 { span.lower } else { branch.key(at) };
+        let upper = if at + 1 < branch.nodes() { Some(branch.key(at + 1)) } else { span.upper };
+        let count = match upper {
+            Some(upper) if at + 1 < branch.nodes() => span.changes.partition_point(|change| change.key < upper),
+            _ => span.changes.len(),
+        };
+        let (changes, rest) = span.changes.split_at(count);
+        span.changes = rest;
+        KeySpan { lower, upper, changes }
+    }
+
+    /// Whether `nodes` are few and fit into the page `neighbour`.
+    fn has_room<N: PageNode>(&self, neighbour: PagePointer, level: u32, nodes: &[N]) -> Result<bool> {
+        let bytes = nodes.iter().map(PageNode::page_len).sum::<usize>();
+        Ok(bytes < FEW_BYTES && bytes + self.reader.page(neighbour, level)?.filled() <= ROOM)
+    }
+
+    /// Frees a page and everything below it.
+    fn free_below(&mut self, pointer: PagePointer, level: u32) -> Result<()> {
+        let page = self.reader.page(pointer, level)?;
+        self.freed.push((pointer.number, 1));
+        for at in 0..page.nodes() {
+            match level {
+                0 => self.free_value(page.value(at)),
+                _ => self.free_below(page.child(at).page, level - 1)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes pages with `nodes` and appends a node for each of them to `out`. `lower` is the lower bound of the keys.
+    fn pack<N: LevelNode<'w>>(
+        &mut self,
+        nodes: &[N],
+        lower: &'w [u8],
+        level: u32,
+        out: &mut Vec<BranchNode<'w>>,
+    ) -> Result<()> {
+        let mut left: usize = nodes.iter().map(PageNode::page_len).sum();
+        let (mut from, is_run) = (0, left > ROOM && is_run(nodes));
+        while from < nodes.len() {
+            // Without a run, the pages that are needed for the rest get equal parts of it.
+            let wanted = if is_run { ROOM } else { left.div_ceil(left.div_ceil(ROOM)) };
+            let (count, bytes) = count_for(&nodes[from..], wanted);
+            let key = if from == 0 { lower } else { nodes[from].separator(&nodes[from - 1]) };
+            let child = self.pages.write_page(level, &nodes[from..from + count])?;
+            out.push(BranchNode { key, child, is_new: from > 0 });
+            (from, left) = (from + count, left - bytes);
+        }
+        Ok(())
+    }
+}
+
+/// Returns how many of the first nodes a page of about `wanted` bytes gets, at least one, and their bytes.
+fn count_for<N: PageNode>(nodes: &[N], wanted: usize) -> (usize, usize) {
+    let mut bytes = 0;
+    for (count, node) in nodes.iter().enumerate() {
+        let len = node.page_len();
+        // A node that ends after the wanted bytes belongs to the page that gets the greater part of it.
+        let is_too_much = bytes + len > ROOM || bytes + len > wanted && bytes + len / 2 >= wanted;
+        if count > 0 && is_too_much {
+            return (count, bytes);
+        }
+        bytes += len;
+    }
+    (nodes.len(), bytes)
+}
+
+/// Whether the new nodes follow one another, so that more nodes after them are probable.
+fn is_run<N: PageNode>(nodes: &[N]) -> bool {
+    let Some(first) = nodes.iter().position(PageNode::is_new) else { return false };
+    let count = nodes[first..].iter().take_while(|node| node.is_new()).count();
+    let is_alone = nodes[first + count..].iter().all(|node| !node.is_new());
+    is_alone && (count >= RUN_NODES_MIN || first + count == nodes.len())
+}

@@ -82,6 +82,9 @@ pub trait DiskFile: Send + Sync + Debug {
     /// Makes the bytes and the length of the file durable (fdatasync).
     fn sync(&self) -> Result<()>;
 
+    /// Has the system begin to store what was written, so that a later `sync` has less to wait for. Promises nothing.
+    fn begin_store(&self) {}
+
     /// The length of the file in bytes.
     fn len(&self) -> Result<u64>;
 

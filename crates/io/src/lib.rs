@@ -23,6 +23,6 @@ pub use crash::{Fate, Record, crash_state};
 pub use disk::{Disk, DiskFile, OpenMode};
 pub use faulty::{Call, Fault, FaultPlan, FaultyDisk};
 pub use lock::DirectoryLock;
-pub use mapping::{Mapping, reserve_file};
+pub use mapping::Mapping;
 pub use memory::MemoryDisk;
 pub use real::RealDisk;

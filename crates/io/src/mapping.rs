@@ -20,7 +20,7 @@
 //! must not cut a file that this one reads. The engine's own processes agree on that through the ordered base.
 //!
 //! Only this file of the crate has unsafe code. Therefore it also contains the anonymous memory for the memory disk,
-//! and `fallocate`, which the standard library does not have.
+//! and system calls that the standard library does not have.
 
 #![allow(unsafe_code)]
 
@@ -426,12 +426,12 @@ pub(crate) fn punch_hole(file: &File, offset: u64, len: u64) -> io::Result<bool>
     fallocate(file, libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE, offset, len)
 }
 
-/// Makes a file at least `len` bytes long and allocates disk space for each byte. After that, writing to a mapping of
-/// the file can no longer meet a full disk, which would be SIGBUS. The contents of the file stay. Returns false if the
-/// system or the file system cannot.
+/// Has the system begin to store the changed pages of a file, without waiting for them.
 #[cfg(target_os = "linux")]
-pub fn reserve_file(file: &File, len: u64) -> io::Result<bool> {
-    fallocate(file, 0, 0, len)
+pub(crate) fn begin_store(file: &File) {
+    // The call is only a hint, so its outcome is of no interest: a sync follows, and reports errors.
+    // SAFETY: a call on an open descriptor that touches no memory of ours. A length of 0 means up to the end.
+    let _ = unsafe { libc::sync_file_range(file.as_raw_fd(), 0, 0, libc::SYNC_FILE_RANGE_WRITE) };
 }
 
 #[cfg(target_os = "linux")]
@@ -456,12 +456,9 @@ pub(crate) fn punch_hole(_file: &File, _offset: u64, _len: u64) -> io::Result<bo
     Ok(false)
 }
 
-/// Makes a file at least `len` bytes long and allocates disk space for each byte. Returns false if the system or the
-/// file system cannot.
+/// Does nothing: the system has no such call.
 #[cfg(not(target_os = "linux"))]
-pub fn reserve_file(_file: &File, _len: u64) -> io::Result<bool> {
-    Ok(false)
-}
+pub(crate) fn begin_store(_file: &File) {}
 
 /// Reads a range of a file by calls, to find the error that touching its mapping would have raised. A file that has
 /// lost its name can be read only through its mapping, and no process can cut it by name, so it passes.

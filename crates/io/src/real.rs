@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use rowmill_base::{Error, Result};
 
 use crate::disk::assert_inside;
-use crate::mapping::{FileLength, punch_hole};
+use crate::mapping::{FileLength, begin_store, punch_hole};
 use crate::{Disk, DiskFile, Mapping, OpenMode};
 
 /// Zeros to write where the file system cannot punch holes.
@@ -208,6 +208,10 @@ impl DiskFile for RealFile {
     fn sync(&self) -> Result<()> {
         // This is fdatasync on Linux and F_FULLFSYNC on macOS.
         self.file.sync_data().map_err(|e| self.error("sync", &e))
+    }
+
+    fn begin_store(&self) {
+        begin_store(&self.file);
     }
 
     fn len(&self) -> Result<u64> {

@@ -16,6 +16,10 @@ use super::page::{
 /// Bytes of neighbouring pages to gather before a call.
 const WRITE_BYTES: usize = 1 << 20;
 
+/// Bytes to write before the system is asked to begin to store them. A sync of everything at once would make commits
+/// wait that sync the log meanwhile.
+const STORE_BYTES: usize = 4 << 20;
+
 /// The bytes of a page that nodes and slots can take.
 pub(super) const ROOM: usize = PAGE_BYTES - HEADER_LEN;
 
@@ -31,12 +35,14 @@ pub(super) struct PageWriter<'f> {
     /// Neighbouring pages that are not written yet, and the number of the first of them.
     pending: Vec<u8>,
     pending_at: u64,
+    /// Bytes that were written since the system was last asked to store some.
+    unstored: usize,
 }
 
 impl<'f> PageWriter<'f> {
     /// A writer of the state `generation`, which may use the ready pages of `free` and grow a file of `pages` pages.
     pub(super) fn new(file: &'f dyn DiskFile, generation: u64, free: FreePages, pages: u64) -> PageWriter<'f> {
-        PageWriter { file, generation, free, pages, pending: Vec::new(), pending_at: 0 }
+        PageWriter { file, generation, free, pages, pending: Vec::new(), pending_at: 0, unstored: 0 }
     }
 
     /// Writes a page with these nodes, which must fit.
@@ -72,13 +78,13 @@ impl<'f> PageWriter<'f> {
         let whole = value.len() / PAGE_BYTES * PAGE_BYTES;
         let offset = first * PAGE_BYTES as u64;
         if whole > 0 {
-            self.file.write_all_at(&value[..whole], offset)?;
+            self.write(&value[..whole], offset)?;
         }
         // The rest of the last page is written too, so that the file has all of its pages.
         if whole < value.len() {
             let mut last: PageBytes = [0; PAGE_BYTES];
             last[..value.len() - whole].copy_from_slice(&value[whole..]);
-            self.file.write_all_at(&last, offset + whole as u64)?;
+            self.write(&last, offset + whole as u64)?;
         }
         let first = PagePointer { number: first, checksum: checksum_of(value) };
         Ok(LongValue { first, len: value.len() as u64 })
@@ -103,8 +109,20 @@ impl<'f> PageWriter<'f> {
     /// Writes the gathered pages.
     pub(super) fn flush(&mut self) -> Result<()> {
         if !self.pending.is_empty() {
-            self.file.write_all_at(&self.pending, self.pending_at * PAGE_BYTES as u64)?;
+            let pending = std::mem::take(&mut self.pending);
+            self.write(&pending, self.pending_at * PAGE_BYTES as u64)?;
+            self.pending = pending;
             self.pending.clear();
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, bytes: &[u8], offset: u64) -> Result<()> {
+        self.file.write_all_at(bytes, offset)?;
+        self.unstored += bytes.len();
+        if self.unstored >= STORE_BYTES {
+            self.file.begin_store();
+            self.unstored = 0;
         }
         Ok(())
     }

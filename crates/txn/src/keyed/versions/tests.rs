@@ -387,7 +387,10 @@ fn readers_see_one_snapshot_beside_a_writer_and_a_checkpoint() {
             let (begin, end, read_all, stop, reads, key) = (&begin, &end, &read_all, &stop, &reads, &key);
             let versions = &versions;
             scope.spawn(move || {
-                while !stop.load(Ordering::Relaxed) {
+                // A busy machine may start this thread late. It must read once even then.
+                let mut is_last = false;
+                while !is_last {
+                    is_last = stop.load(Ordering::Relaxed);
                     let snapshot = begin();
                     let amounts = read_all(snapshot.0, &snapshot.1.1, reader == 0);
                     assert_eq!(amounts.iter().sum::<i64>(), 0);

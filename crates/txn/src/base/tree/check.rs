@@ -4,8 +4,8 @@
 use rowmill_base::{Cancel, Error, Result};
 
 use super::super::{BaseChecked, note_problem};
-use super::TreeRead;
 use super::head::HEAD_PAGES;
+use super::open_tree::TreeRead;
 use super::page::{LeafValue, PAGE_BYTES, Page, PagePointer};
 
 /// Checks the state of a read. The read must not have checked any page before, so that each of them is read again.
@@ -112,17 +112,12 @@ impl<'r> CheckWalk<'r> {
     }
 
     /// Checks that each page that the tree does not use is free, and no other one.
-    #[allow(unsafe_code)]
     fn free_pages(&mut self) -> Result<()> {
         let state = *self.read.reader.state();
         if state.free.len > 0 && !self.take(state.free.first.number, state.free.pages())? {
             return Ok(());
         }
-        let open = &self.read.open;
-        // SAFETY: the read keeps the state.
-        let free =
-            open.file.mapped(&state).and_then(|mapped| unsafe { open.file.free_pages(&mapped.unchecked(), &state) });
-        let free = match free {
+        let free = match self.read.reader.free_pages() {
             Ok(free) => free,
             Err(error) => return note_problem(&mut self.checked.page_problems, error),
         };

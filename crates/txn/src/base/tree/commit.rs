@@ -8,15 +8,12 @@
 //! copy    store the copy of the new head; the sync of the next commit makes it durable
 //! ```
 
-use std::sync::Arc;
-
 use rowmill_base::{CommitId, Result};
 
 use super::changes::Changes;
 use super::file::TreeFile;
 use super::free_pages::{ENCODED_MORE_MAX, FreePages};
 use super::head::{TreeState, head_offsets};
-use super::mapped_pages::MappedPages;
 use super::page::{LongValue, PAGE_BYTES};
 use super::page_writer::PageWriter;
 use super::reader::TreeReader;
@@ -27,25 +24,24 @@ const CUT_DIVISOR: u64 = 8;
 /// The least number of pages to cut off a file.
 const CUT_PAGES_MIN: u64 = 256;
 
-/// Writes the pages of the state that follows `state`, and returns that state and its free pages.
+/// Writes the pages of the state that follows the one of `reader`, and returns that state and its free pages.
 ///
 /// # Safety
 ///
-/// The caller must be the only writer of the file. No read may need the ready pages of `free`.
+/// The caller must be the only writer of the file, `free` must be the free pages of the state, and no read of any
+/// process may need those that are ready.
 #[allow(unsafe_code)]
 pub(super) unsafe fn write_next(
     file: &TreeFile,
-    mapped: Arc<MappedPages>,
-    (state, free): (&TreeState, FreePages),
+    reader: &TreeReader,
+    free: FreePages,
     changes: &Changes<'_>,
     at: CommitId,
 ) -> Result<(TreeState, FreePages)> {
-    // SAFETY: only the caller could overwrite pages, and it writes only to pages that are ready, which the state does
-    // not use.
-    let reader = unsafe { TreeReader::new(mapped, *state) };
+    let state = reader.state();
     let generation = state.generation + 1;
     let mut pages = PageWriter::new(file.handle(), generation, free, state.pages);
-    let mut tree = apply(&reader, changes, &mut pages)?;
+    let mut tree = apply(reader, changes, &mut pages)?;
     if state.free.len > 0 {
         tree.freed.push((state.free.first.number, state.free.pages()));
     }

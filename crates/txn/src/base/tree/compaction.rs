@@ -26,14 +26,15 @@ use rowmill_io::{Disk, RealDisk};
 
 use super::super::kind::is_there;
 use super::super::{BaseCopy, BaseRead, Visitor, WriteBatch};
+use super::TreeBase;
 use super::copy::TreeCopy;
 use super::file::TreeFile;
 use super::names::{
     BASE_FILE, NEW_SUFFIX, check_never_made, is_newest, name_of, note_made, numbers, path_of, remove_leftovers,
     remove_older, rename_new, sync_names,
 };
+use super::open_tree::{OpenTree, TreeRead};
 use super::upgrade::{is_older_base, upgrade};
-use super::{OpenTree, TreeBase, TreeRead};
 
 /// The most times that we try again because files came or went during an open.
 const TRIES: usize = 64;

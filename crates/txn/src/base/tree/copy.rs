@@ -16,6 +16,7 @@ use super::commit::{store_head, write_next};
 use super::file::TreeFile;
 use super::free_pages::FreePages;
 use super::head::TreeState;
+use super::reader::TreeReader;
 
 /// Bytes of keys and values that one step writes.
 const STEP_BYTES: usize = 16 << 20;
@@ -48,9 +49,12 @@ impl TreeCopy {
         let (mapped, mut free) = (self.file.mapped(&self.state)?, std::mem::take(&mut self.free));
         // No read exists, and no head names a state that a crash could bring back.
         free.release(self.state.generation);
-        // SAFETY: the file is not known to any other thread or process, so no read exists.
-        (self.state, self.free) =
-            unsafe { write_next(&self.file, mapped, (&self.state, free), &Changes::of(batch), at)? };
+        // SAFETY: the file is not known to any other thread or process. So no one overwrites pages of the state, this is
+        // the only writer, and no read exists.
+        (self.state, self.free) = unsafe {
+            let reader = TreeReader::new(mapped, self.state);
+            write_next(&self.file, &reader, free, &Changes::of(batch), at)?
+        };
         Ok(())
     }
 

@@ -8,7 +8,6 @@ use parking_lot::RwLock;
 use rowmill_base::{Error, Result};
 use rowmill_io::{Disk, DiskFile, OpenMode};
 
-use super::free_pages::FreePages;
 use super::head::{HEAD_PAGES, TreeState, has_both_heads, head_offsets, newest_state};
 use super::mapped_pages::MappedPages;
 use super::page::PAGE_BYTES;
@@ -116,21 +115,6 @@ impl TreeFile {
     /// The error for a damaged page.
     pub(super) fn damage(&self, number: u64, what: impl fmt::Display) -> Error {
         self.mapped.read().damage(number, what)
-    }
-
-    /// Reads the free pages of a state.
-    ///
-    /// # Safety
-    ///
-    /// No thread of any process may overwrite pages of the state meanwhile.
-    #[allow(unsafe_code)]
-    pub(super) unsafe fn free_pages(&self, mapped: &MappedPages, state: &TreeState) -> Result<FreePages> {
-        if state.free.len == 0 {
-            return Ok(FreePages::default());
-        }
-        // SAFETY: the list belongs to the state, whose pages are not overwritten.
-        let list = unsafe { mapped.long_value(state.free)? };
-        FreePages::decode(list, state.pages).map_err(|error| mapped.damage(state.free.first.number, error.message()))
     }
 }
 

@@ -103,11 +103,6 @@ impl HeldReads {
         }
     }
 
-    /// Begins another read of a generation that has a read.
-    pub(super) fn begin_again(&self, generation: u64) {
-        self.held.lock().get_mut(&generation).expect("the generation has a read").reads += 1;
-    }
-
     /// Ends a read of a generation.
     pub(super) fn end(&self, generation: u64) {
         let mut held = self.held.lock();

@@ -27,6 +27,7 @@ mod held_reads;
 mod lookups;
 mod mapped_pages;
 mod names;
+mod open_tree;
 mod page;
 mod page_writer;
 mod reader;
@@ -40,32 +41,25 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use parking_lot::{Mutex, RwLock};
-use rowmill_base::{Cancel, CommitId, Error, ErrorKind, Result};
-use rowmill_io::{DirectoryLock, Disk, RealDisk};
+use rowmill_base::{Cancel, CommitId, ErrorKind, Result};
 use rowmill_storage::keyed::ByteRows;
 
-use self::changes::Changes;
 use self::check::check_state;
-use self::commit::{store_head, write_next};
 use self::compaction::{open_newest, open_older};
 use self::copy::TreeCopy;
-use self::file::TreeFile;
-use self::free_pages::FreePages;
-use self::head::TreeState;
-use self::held_reads::HeldReads;
 use self::lookups::LOOKUPS_AT_ONCE;
 pub use self::names::BASE_FILE;
 use self::names::numbers;
 #[cfg(feature = "rocksdb")]
 pub(super) use self::names::{check_never_made, with_suffix};
+use self::open_tree::{OpenTree, TreeRead};
 use self::page::PAGE_BYTES;
-use self::reader::TreeReader;
 use super::{
-    BaseChecked, BaseCopy, BaseRead, BaseSpace, OrderedBase, Reader, Visitor, WriteBatch, check_batch, check_key,
-    has_keys, keys_of_prefix,
+    BaseChecked, BaseCopy, BaseRead, BaseSpace, OrderedBase, Reader, Visitor, WriteBatch, check_key, has_keys,
+    keys_of_prefix,
 };
 
 /// An ordered base in a file of our own.
@@ -77,23 +71,6 @@ pub struct TreeBase {
     older: Mutex<Vec<Arc<OpenTree>>>,
     /// Locked by the writer.
     writing: Mutex<()>,
-}
-
-/// An open file of a base, shared by the base and its reads. It is closed when the last of them is dropped.
-struct OpenTree {
-    file: TreeFile,
-    /// The newest state, if this process writes. Otherwise the newest state is in the file.
-    newest: RwLock<TreeState>,
-    /// The free pages of the newest state. Only a writer uses them.
-    free: Mutex<FreePages>,
-    reads: HeldReads,
-    /// Set if this process cannot tell a writer of its reads. This lock keeps writers out.
-    _without_writers: Option<DirectoryLock>,
-    path: PathBuf,
-    /// The number in the file's name.
-    number: u64,
-    read_only: bool,
-    poisoned: AtomicBool,
 }
 
 impl TreeBase {
@@ -124,105 +101,6 @@ impl TreeBase {
     /// The file that was the base when this process last looked.
     fn now(&self) -> Arc<OpenTree> {
         Arc::clone(&self.open.read())
-    }
-}
-
-impl OpenTree {
-    #[allow(unsafe_code)]
-    fn open(dir: &Path, number: u64, read_only: bool) -> Result<Arc<OpenTree>> {
-        let disk: Arc<dyn Disk> = Arc::new(RealDisk::new(dir));
-        let path = names::path_of(dir, number);
-        let (file, state) = TreeFile::open(&disk, &names::name_of(number), read_only)?;
-        if !read_only {
-            file.repair_heads(&state)?;
-        }
-        let mut without_writers = None;
-        let reads = match read_only {
-            false => HeldReads::untold(&path),
-            true => match HeldReads::told(&path) {
-                Ok(reads) => reads,
-                Err(e)
-                    if matches!(
-                        e.kind(),
-                        std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem
-                    ) =>
-                {
-                    without_writers = Some(DirectoryLock::keep_writers_out(dir)?);
-                    HeldReads::untold(&path)
-                }
-                Err(e) => return Err(Error::io(format_args!("make a reader file of {}", path.display()), &e)),
-            },
-        };
-        // SAFETY: a process that writes holds the directory's lock, so only this one could overwrite pages.
-        let free = match read_only {
-            false => unsafe { file.free_pages(&*file.mapped(&state)?, &state)? },
-            true => FreePages::default(),
-        };
-        Ok(Arc::new(OpenTree {
-            file,
-            newest: RwLock::new(state),
-            free: Mutex::new(free),
-            reads,
-            _without_writers: without_writers,
-            path,
-            number,
-            read_only,
-            poisoned: AtomicBool::new(false),
-        }))
-    }
-
-    /// The newest state. A process that only reads looks into the file, because another one may have committed.
-    fn newest(&self) -> Result<TreeState> {
-        if self.read_only { self.file.newest_state() } else { Ok(*self.newest.read()) }
-    }
-
-    /// Begins a read of the newest state of this file.
-    #[allow(unsafe_code)]
-    fn begin(self: &Arc<Self>) -> Result<TreeRead> {
-        let state = self.reads.begin(|| self.newest())?;
-        let mapped = self.file.mapped(&state).inspect_err(|_| self.reads.end(state.generation))?;
-        // SAFETY: `reads` has the generation until the read is dropped, after its reader. So no writer reuses pages of
-        // the state.
-        let reader = unsafe { TreeReader::new(mapped, state) };
-        Ok(TreeRead { reader, open: Arc::clone(self) })
-    }
-
-    #[allow(unsafe_code)]
-    fn write(&self, batch: &WriteBatch, at: CommitId) -> Result<()> {
-        let state = *self.newest.read();
-        check_batch(batch, at, state.commit)?;
-        // Pages that a generation freed belong to the states before it. A crash during this write leaves `state`.
-        let oldest = self.reads.oldest_generation()?.unwrap_or(state.generation).min(state.generation);
-        let mut free = self.free.lock().clone();
-        free.release(oldest);
-        let mapped = self.file.mapped(&state)?;
-        // SAFETY: the caller holds the writer's lock, and this process holds the directory's lock. The ready pages were
-        // freed by a generation that is not newer than the oldest read, so no read needs them.
-        let (next, free) = unsafe { write_next(&self.file, mapped, (&state, free), &Changes::of(batch), at)? };
-        let stored = store_head(&self.file, &next);
-        // From here on the head may be on disk, whatever the calls said. Then the pages of `state` count for nothing.
-        self.poisoned.fetch_or(stored.is_err(), Ordering::AcqRel);
-        stored?;
-        if next.pages < state.pages {
-            // Only free pages are cut off. If this fails, the file stays longer than it must be.
-            let _ = self.file.handle().set_len(next.pages * PAGE_BYTES as u64);
-        }
-        *self.free.lock() = free;
-        *self.newest.write() = next;
-        Ok(())
-    }
-
-    fn check_writable(&self) -> Result<()> {
-        let path = self.path.display();
-        if self.read_only {
-            return Err(Error::new(ErrorKind::ReadOnly, format!("{path} is open for reading only")));
-        }
-        if self.poisoned.load(Ordering::Acquire) {
-            let message = format!("{path}: an earlier write failed, so the content of the disk is unknown");
-            return Err(Error::new(ErrorKind::Io, message)
-                .hint("open the database again to continue from the last commit that reached the disk"));
-        }
-        Ok(())
     }
 }
 
@@ -259,26 +137,28 @@ impl OrderedBase for TreeBase {
     }
 
     fn check(&self, cancel: &Cancel) -> Result<BaseChecked> {
-        check_state(&self.begin()?.unchecked()?, cancel)
+        let mut read = self.begin()?;
+        read.reader.check_again();
+        check_state(&read, cancel)
     }
 
     fn read_again(&self) -> Result<Box<dyn BaseRead>> {
-        Ok(Box::new(self.begin()?.unchecked()?))
+        let mut read = self.begin()?;
+        read.reader.check_again();
+        Ok(Box::new(read))
     }
 
-    #[allow(unsafe_code)]
     fn space(&self) -> Result<BaseSpace> {
         let read = self.begin()?;
-        let (open, state) = (&read.open, read.reader.state());
-        // The oldest read includes the one above, so look at the others without it.
-        let oldest = open.reads.oldest_generation()?.unwrap_or(state.generation);
-        // SAFETY: `read` keeps the state.
-        let free = unsafe { open.file.free_pages(&*open.file.mapped(state)?, state)? };
+        let (open, generation) = (&read.open, read.reader.state().generation);
+        let oldest = open.reads.oldest_generation()?.unwrap_or(generation);
+        let free = read.reader.free_pages()?;
         let older = self.older.lock().clone();
         let bytes = |pages: u64| pages * PAGE_BYTES as u64;
         Ok(BaseSpace {
             file_bytes: open.file.handle().len()?,
             free_bytes: bytes(free.count()),
+            // A read needs the pages that later generations freed.
             held_bytes: bytes(free.count_held_from(oldest + 1)),
             older_bytes: older.iter().filter_map(|open| Some(fs::metadata(&open.path).ok()?.len())).sum(),
         })
@@ -306,32 +186,6 @@ impl fmt::Debug for TreeBase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let OpenTree { path, read_only, .. } = &*self.now();
         f.debug_struct("TreeBase").field("file", path).field("read_only", read_only).finish_non_exhaustive()
-    }
-}
-
-struct TreeRead {
-    // Must be dropped before `open`, which ends the read.
-    reader: TreeReader,
-    open: Arc<OpenTree>,
-}
-
-impl Drop for TreeRead {
-    fn drop(&mut self) {
-        // References into the pages borrow `self`, so none is left.
-        self.open.reads.end(self.reader.state().generation);
-    }
-}
-
-impl TreeRead {
-    /// The same read, which checks each page again.
-    #[allow(unsafe_code)]
-    fn unchecked(self) -> Result<TreeRead> {
-        let state = *self.reader.state();
-        let mapped = Arc::new(self.open.file.mapped(&state)?.unchecked());
-        self.open.reads.begin_again(state.generation);
-        // SAFETY: `reads` has the generation for the new read too.
-        let reader = unsafe { TreeReader::new(mapped, state) };
-        Ok(TreeRead { reader, open: Arc::clone(&self.open) })
     }
 }
 

@@ -20,9 +20,10 @@ use std::sync::Arc;
 use rowmill_base::Result;
 
 use super::super::Visitor;
+use super::free_pages::FreePages;
 use super::head::TreeState;
 use super::mapped_pages::MappedPages;
-use super::page::{LeafValue, Page, PagePointer};
+use super::page::{LeafValue, LongValue, Page, PagePointer};
 use crate::key_bytes::compare;
 
 /// Reads one state of a tree. Only one thread at a time may search it.
@@ -69,6 +70,11 @@ impl TreeReader {
     #[allow(unsafe_code)]
     pub(super) unsafe fn new(mapped: Arc<MappedPages>, state: TreeState) -> TreeReader {
         TreeReader { mapped, state, paths: Default::default() }
+    }
+
+    /// Forgets which pages were checked, so that each of them is checked again.
+    pub(super) fn check_again(&mut self) {
+        self.mapped = Arc::new(self.mapped.unchecked());
     }
 
     pub(super) fn state(&self) -> &TreeState {
@@ -395,13 +401,27 @@ impl TreeReader {
 
     /// Returns the value of a leaf's node.
     #[inline]
-    #[allow(unsafe_code)]
     pub(super) fn value<'m>(&'m self, page: &Page<'m>, at: usize) -> Result<&'m [u8]> {
         match page.value(at) {
             LeafValue::InPage(value) => Ok(value),
-            // SAFETY: the value belongs to the state, and the creator of this reader keeps the pages of the state.
-            LeafValue::Long(value) => unsafe { self.mapped.long_value(value) },
+            LeafValue::Long(value) => self.long_value(value),
         }
+    }
+
+    /// Returns the free pages of the state.
+    pub(super) fn free_pages(&self) -> Result<FreePages> {
+        let TreeState { free, pages, .. } = self.state;
+        if free.len == 0 {
+            return Ok(FreePages::default());
+        }
+        let list = FreePages::decode(self.long_value(free)?, pages);
+        list.map_err(|error| self.mapped.damage(free.first.number, error.message()))
+    }
+
+    #[allow(unsafe_code)]
+    fn long_value(&self, value: LongValue) -> Result<&[u8]> {
+        // SAFETY: the value belongs to the state, and the creator of this reader keeps the pages of the state.
+        unsafe { self.mapped.long_value(value) }
     }
 }
 

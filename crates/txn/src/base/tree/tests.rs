@@ -9,8 +9,15 @@ use std::time::Duration;
 
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
-use rowmill_io::{Fate, Fault, FaultyDisk, MemoryDisk, Record, crash_state};
+use rowmill_base::Error;
+use rowmill_io::{Disk, Fate, Fault, FaultyDisk, MemoryDisk, Record, crash_state};
 
+use super::changes::Changes;
+use super::commit::{store_head, write_next};
+use super::file::TreeFile;
+use super::free_pages::FreePages;
+use super::head::TreeState;
+use super::reader::TreeReader;
 use super::*;
 
 fn put(key: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>) -> WriteBatch {
@@ -238,32 +245,34 @@ struct BareTree {
 }
 
 impl BareTree {
-    #[allow(unsafe_code)]
     fn open(disk: &Arc<dyn Disk>) -> Result<BareTree> {
         let (file, state) = TreeFile::open(disk, BASE_FILE, false)?;
-        // SAFETY: the test has no other writer.
-        let free = unsafe { file.free_pages(&*file.mapped(&state)?, &state)? };
-        Ok(BareTree { file, state, free })
+        let mut tree = BareTree { file, state, free: FreePages::default() };
+        tree.free = tree.reader()?.free_pages()?;
+        Ok(tree)
+    }
+
+    #[allow(unsafe_code)]
+    fn reader(&self) -> Result<TreeReader> {
+        // SAFETY: the test has no other writer, and `write` keeps no older state.
+        Ok(unsafe { TreeReader::new(self.file.mapped(&self.state)?, self.state) })
     }
 
     #[allow(unsafe_code)]
     fn write(&mut self, batch: &WriteBatch, at: CommitId) -> Result<()> {
         let mut free = self.free.clone();
         free.release(self.state.generation);
-        let mapped = self.file.mapped(&self.state)?;
-        // SAFETY: the test has no other writer and holds no read.
-        let (state, free) = unsafe { write_next(&self.file, mapped, (&self.state, free), &Changes::of(batch), at)? };
+        let reader = self.reader()?;
+        // SAFETY: the test has no other writer and holds no other read.
+        let (state, free) = unsafe { write_next(&self.file, &reader, free, &Changes::of(batch), at)? };
         store_head(&self.file, &state)?;
         (self.state, self.free) = (state, free);
         Ok(())
     }
 
-    #[allow(unsafe_code)]
     fn content(&self) -> Result<Entries> {
         let mut content = Vec::new();
-        // SAFETY: the test has no other writer, and writes only after the read.
-        let reader = unsafe { TreeReader::new(self.file.mapped(&self.state)?, self.state) };
-        reader.visit(b"a", b"", false, &mut |key, value| {
+        self.reader()?.visit(b"a", b"", false, &mut |key, value| {
             content.push((key.to_vec(), value.to_vec()));
             Ok(true)
         })?;

@@ -57,9 +57,9 @@ pub trait OrderedBase: Send + Sync + Debug {
     /// be lower than the previous one. The batch is on disk when this returns. Writers wait for each other. A batch
     /// that was made for another last commit (see [`WriteBatch::behind`]) is refused.
     ///
-    /// Errors: `ReadOnly` if the base was opened for reading only; `DiskFull` and `Io` from the disk; `Corrupt` if a page
-    /// to change is damaged. Nothing is applied then. After an `Io` error we refuse all writes until the base is opened
-    /// again, because we no longer know what the disk holds.
+    /// Errors: `ReadOnly` if the base was opened for reading only; `DiskFull` and `Io` from the disk; `Corrupt` if a
+    /// page to change is damaged. Nothing is applied then. After an `Io` error we refuse all writes until the base is
+    /// opened again, because we no longer know what the disk holds.
     fn write(&self, batch: &WriteBatch, at: CommitId) -> Result<()>;
 
     /// The id that the last write recorded, or 0 before the first write.

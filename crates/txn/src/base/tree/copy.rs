@@ -49,8 +49,8 @@ impl TreeCopy {
         let (mapped, mut free) = (self.file.mapped(&self.state)?, std::mem::take(&mut self.free));
         // No read exists, and no head names a state that a crash could bring back.
         free.release(self.state.generation);
-        // SAFETY: the file is not known to any other thread or process. So no one overwrites pages of the state, this is
-        // the only writer, and no read exists.
+        // SAFETY: no other thread or process knows the file. So nothing overwrites pages of the state, this is the only
+        // writer, and no read exists.
         (self.state, self.free) = unsafe {
             let reader = TreeReader::new(mapped, self.state);
             write_next(&self.file, &reader, free, &Changes::of(batch), at)?

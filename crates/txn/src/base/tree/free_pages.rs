@@ -134,7 +134,7 @@ impl FreePages {
         bytes
     }
 
-    /// Reads a list of a state with `pages` pages. Returns what is wrong with it as the error's message.
+    /// Reads a list of a state with `pages` pages. The error's message names the damage.
     pub(super) fn decode(mut bytes: &[u8], pages: u64) -> Result<FreePages> {
         let damaged = || Error::corrupt("the list of free pages is damaged");
         let mut free = FreePages::default();

@@ -84,8 +84,8 @@ impl TreeState {
         let layout = u32_at(head, 8);
         if layout != LAYOUT || u32_at(head, 12) != PAGE_BYTES as u32 {
             return Err(Error::newer_format(format!(
-                "{name}: the base has layout {layout} with pages of {} bytes, and this build reads layout {LAYOUT} with \
-                 pages of {PAGE_BYTES} bytes",
+                "{name}: the base has layout {layout} with pages of {} bytes, and this build reads layout {LAYOUT} \
+                 with pages of {PAGE_BYTES} bytes",
                 u32_at(head, 12)
             )));
         }
@@ -117,7 +117,7 @@ pub(super) fn newest_state(file: &dyn DiskFile, name: &str) -> Result<TreeState>
         return Err(damaged("the file is too short for the heads of a base"));
     }
     let mut heads = [[0; PAGE_BYTES]; HEAD_PAGES as usize];
-    // One call, so that heads that a writer stores meanwhile are seen in the order in which they are stored, or torn.
+    // One call reads all heads. A head that a writer stores at this moment may be torn, and is then invalid.
     file.read_exact_at(heads.as_flattened_mut(), 0)?;
     let mut newest: Option<TreeState> = None;
     for head in &heads {

@@ -88,7 +88,7 @@ impl MappedPages {
             self.note_checked(pointer);
         }
         let page = Page::of_checked(pointer.number, bytes);
-        // A checked page can be asked for on another level only if a pointer to it stands in a wrong place.
+        // A checked page can be asked for on another level only if a pointer to it is in a wrong place.
         if page.level() != level {
             return Err(self.damage(pointer.number, "is on the wrong level of the tree"));
         }

@@ -206,8 +206,8 @@ impl<'m> Page<'m> {
         self.search_keys(low, high, key)
     }
 
-    /// Returns the first node of `low..high` whose head fails `is_before`, or `high`. Has no branches that depend on the
-    /// heads.
+    /// Returns the first node of `low..high` whose head fails `is_before`, or `high`. No branch depends on the heads,
+    /// because the processor could not predict it.
     #[inline]
     fn heads_before(&self, mut low: usize, high: usize, is_before: impl Fn(u32) -> bool) -> usize {
         let mut len = high - low;
@@ -439,10 +439,11 @@ pub(super) fn build_page<N: PageNode>(
     ChildPage { page, entries: nodes.iter().map(PageNode::entries).sum() }
 }
 
-/// Checks the structure of a page, so that every read of it stays inside of it. Returns what is wrong.
+/// Checks the structure of a page, so that no read of it can leave it. Returns the damage, for example "has keys out of
+/// order".
 ///
-/// A page with the right checksum has the right structure, unless it was forged. Checking costs little, because each
-/// page is checked once.
+/// A page with the right checksum should have the right structure, unless it was forged. Checking costs little, because
+/// each page is checked once.
 pub(super) fn check_page(number: u64, level: u32, bytes: &PageBytes) -> Result<(), &'static str> {
     let (kind, nodes) = (bytes[16], usize::from(u16_at(bytes, 18)));
     let (common, used) = (usize::from(u16_at(bytes, 20)), usize::from(u16_at(bytes, 22)));

@@ -17,7 +17,7 @@ use super::page::{
 const WRITE_BYTES: usize = 1 << 20;
 
 /// Bytes to write before the system is asked to begin to store them. A sync of everything at once would make commits
-/// wait that sync the log meanwhile.
+/// wait that should sync the log at the same time.
 const STORE_BYTES: usize = 4 << 20;
 
 /// The bytes of a page that nodes and slots can take.

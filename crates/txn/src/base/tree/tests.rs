@@ -237,6 +237,71 @@ fn no_damage_changes_an_answer() {
     assert!(found > rounds / 3 && harmless > rounds / 10);
 }
 
+/// Damages pages of a file in place, and repairs them after each round. A check must find each damage of a page in use,
+/// and look-ups must give the right values or an error.
+#[test]
+fn no_damage_changes_an_answer_of_a_large_base() {
+    let is_long = std::env::var_os("ROWMILL_LONG").is_some();
+    // 100,000 pages, or some 700.
+    let (keys, rounds) = if is_long { (2_900_000_u32, 1_000) } else { (20_000, 150) };
+    let key = |n: u32| format!("key{:09}", n * 3).into_bytes();
+    let value = |n: u32| n.to_le_bytes().repeat(30);
+    let dir = tempfile::tempdir().unwrap();
+    let base = open(dir.path());
+    for (commit, first) in (1..).zip((0..keys).step_by(200_000)) {
+        let mut batch = WriteBatch::new();
+        (first..keys.min(first + 200_000)).for_each(|n| batch.set_row(&key(n), Some(&value(n))));
+        base.write(&batch, CommitId(commit)).unwrap();
+    }
+    drop(base);
+    let file = fs::OpenOptions::new().read(true).write(true).open(dir.path().join(BASE_FILE)).unwrap();
+    let pages = file.metadata().unwrap().len() / PAGE_BYTES as u64;
+    let page = |number: u64| {
+        let mut bytes = [0; PAGE_BYTES];
+        file.read_exact_at(&mut bytes, number * PAGE_BYTES as u64).unwrap();
+        bytes
+    };
+    let store = |number: u64, bytes: &[u8]| file.write_all_at(bytes, number * PAGE_BYTES as u64).unwrap();
+    let mut rng = SmallRng::seed_from_u64(3);
+    let mut found = 0;
+    for round in 0..rounds {
+        let (one, other) = (rng.random_range(0..pages), rng.random_range(4..pages));
+        let kept = [page(one), page(other)];
+        match round % 3 {
+            0 => {
+                store(one, &kept[1]);
+                store(other, &kept[0]);
+            }
+            1 => store(other, &kept[0]),
+            _ => {
+                let mut bytes = kept[0];
+                bytes[rng.random_range(0..PAGE_BYTES)] ^= 1 << rng.random_range(0..8);
+                store(one, &bytes);
+            }
+        }
+        match TreeBase::open(dir.path(), true) {
+            Ok(base) => {
+                let is_whole = base.check(&Cancel::new()).unwrap().is_whole();
+                found += u32::from(!is_whole);
+                let read = base.read().unwrap();
+                for _ in 0..100 {
+                    let n = rng.random_range(0..keys);
+                    match read.get(&key(n)) {
+                        Ok(read) => assert_eq!(read, Some(value(n)), "round {round}, pages {one} and {other}"),
+                        Err(error) => assert!(error.kind() == ErrorKind::Corrupt && !is_whole, "{round}: {error:?}"),
+                    }
+                }
+            }
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Corrupt, "round {round}: {error:?}"),
+        }
+        store(one, &kept[0]);
+        store(other, &kept[1]);
+    }
+    println!("{found} of {rounds} damages of {pages} pages found");
+    assert!(found * 2 > rounds);
+    TreeBase::open(dir.path(), true).unwrap().verify().unwrap();
+}
+
 /// A tree over any disk, with one writer and no reads.
 struct BareTree {
     file: TreeFile,
@@ -574,7 +639,7 @@ fn another_process() {
             }
             "verify" => answer(&base.verify().err().map_or(String::new(), |error| error.to_string())),
             "follow" => {
-                // Each state must be whole, however many commits come meanwhile.
+                // Each state must be whole, however many commits come in between.
                 let mut seen = std::collections::BTreeSet::new();
                 while seen.len() < 40 {
                     let read = base.read().unwrap();

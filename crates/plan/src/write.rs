@@ -9,8 +9,8 @@
 
 use rowmill_base::TableId;
 
-use crate::program::ConflictTarget;
-use crate::{ColumnNames, ScalarExpr};
+use crate::ScalarExpr;
+use crate::program::{ConflictTarget, ProgramNames};
 
 /// A change of the rows of one table. `Q` is a bound query, whose tables the front end knows.
 ///
@@ -150,11 +150,13 @@ impl<Q> Write<Q> {
         }
     }
 
-    /// The lines of EXPLAIN, without those of the source's operators. `table` is the name of the table, and `columns`
-    /// are its columns.
-    pub fn lines(&self, table: &str, columns: &ColumnNames) -> Vec<String> {
-        let name = |column: &usize| columns.get(crate::ColumnId(*column)).name.clone();
-        let list = |named: &[usize]| named.iter().map(name).collect::<Vec<_>>().join(", ");
+    /// The lines of EXPLAIN, without those of the source's operators.
+    pub fn lines(&self, names: &dyn ProgramNames) -> Vec<String> {
+        let table = names.table(self.table);
+        let list = |named: &[usize]| {
+            let named: Vec<String> = named.iter().map(|column| names.column(self.table, *column)).collect();
+            named.join(", ")
+        };
         let mut lines = Vec::new();
         for action in &self.actions {
             lines.push(match action {
@@ -164,11 +166,7 @@ impl<Q> Write<Q> {
             });
         }
         if let Some(WriteConflict { target, update }) = &self.conflict {
-            let key = match target {
-                ConflictTarget::Any => "any key".to_owned(),
-                ConflictTarget::PrimaryKey => "primary key".to_owned(),
-                ConflictTarget::Index(id) => format!("index {}", id.0),
-            };
+            let key = target.name(self.table, names);
             match update {
                 None => lines.push(format!("On conflict of {key}: nothing")),
                 Some(ConflictAssignments { values, .. }) => {

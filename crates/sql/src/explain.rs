@@ -22,7 +22,6 @@ use std::time::Duration;
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
 use rowmill_base::{Error, ErrorKind, Result, SqlType};
-use rowmill_plan::ColumnNames;
 use rowmill_plan::program::Program;
 use rowmill_query::program::DefinitionNames;
 use rowmill_txn::Snapshot;
@@ -132,12 +131,8 @@ fn explain_change<'s>(
 /// Returns the plan of a change that the engine runs as lines: the table, the action of a taken key, the conditions,
 /// and then the operators of its source.
 fn write_lines(work: &Work<'_>, view: &Arc<Snapshot>, write: &BoundWrite<'_>) -> Result<Vec<String>> {
-    let mut columns = ColumnNames::default();
-    for column in &write.table.columns {
-        columns.add(&column.name, column.kind.arrow());
-    }
     let mut lines = vec!["Executor: engine".to_owned()];
-    lines.extend(write.plan.lines(&write.table.name, &columns));
+    lines.extend(write.plan.lines(&DefinitionNames(std::slice::from_ref(&write.table))));
     if let Some(query) = write.plan.query() {
         let context = work.context(Arc::clone(view));
         let planned = PlannedQuery::of_bound(&context, query.clone())?;

@@ -2,7 +2,7 @@
 
 use rowmill_base::{IndexId, TableId};
 
-use super::{Access, NestedLookup, ReadPlan, Scalar};
+use super::{Access, NestedLookup, ProgramNames, ReadPlan, Scalar};
 
 /// The rows of a keyed table that a statement changes. Each row is changed at most once.
 #[derive(Clone, Debug, PartialEq)]
@@ -73,6 +73,17 @@ pub enum ConflictTarget {
     PrimaryKey,
     /// A unique index.
     Index(IndexId),
+}
+
+impl ConflictTarget {
+    /// The key's name for EXPLAIN.
+    pub(crate) fn name(self, table: TableId, names: &dyn ProgramNames) -> String {
+        match self {
+            ConflictTarget::Any => "any key".to_owned(),
+            ConflictTarget::PrimaryKey => names.key(table, None).0,
+            ConflictTarget::Index(index) => names.key(table, Some(index)).0,
+        }
+    }
 }
 
 /// The action for a row whose key is taken.

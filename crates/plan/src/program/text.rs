@@ -94,11 +94,11 @@ impl ProgramWriter<'_> {
                     self.line(&format!("Sequence {} for {column} of row {row}", sequence.0));
                 }
                 if let Some(on_conflict) = &insert.on_conflict {
-                    let target = format!("{:?}", on_conflict.target);
+                    let key = on_conflict.target.name(insert.table, self.names);
                     match &on_conflict.action {
-                        ConflictAction::Nothing => self.line(&format!("On conflict {target} nothing")),
+                        ConflictAction::Nothing => self.line(&format!("On conflict of {key}: nothing")),
                         ConflictAction::Update { assignments, filter } => {
-                            self.line(&format!("On conflict {target}"));
+                            self.line(&format!("On conflict of {key}"));
                             self.assignments(Some(insert.table), assignments);
                             self.filter("Where", filter);
                         }

@@ -1,5 +1,5 @@
-//! The commands of the shell itself. They start with a backslash. [`COMMANDS`] lists them; the help and the completion
-//! read that list.
+//! The commands of the shell itself. They start with a backslash, at the prompt and in scripts. [`COMMANDS`] lists them;
+//! the help and the completion read that list.
 
 use std::path::Path;
 
@@ -113,13 +113,13 @@ fn mode(format: &str, runner: &mut Runner) -> Result<Next> {
 fn all(_: &str, runner: &mut Runner) -> Result<Next> {
     runner.view.all = !runner.view.all;
     let what = if runner.view.all { "all rows and columns" } else { "the rows and columns that fit the screen" };
-    say(&format!("Tables show {what}.\n"))?;
+    runner.tell(&format!("Tables show {what}.\n"))?;
     Ok(Next::Continue)
 }
 
 fn timing(_: &str, runner: &mut Runner) -> Result<Next> {
     runner.timing = !runner.timing;
-    say(&format!("Timing is {}.\n", if runner.timing { "on" } else { "off" }))?;
+    runner.tell(&format!("Timing is {}.\n", if runner.timing { "on" } else { "off" }))?;
     Ok(Next::Continue)
 }
 

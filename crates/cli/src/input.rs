@@ -121,9 +121,13 @@ impl SqlStream {
     }
 
     /// Adds to an error of `statement`, the last one returned, where the statement is. Places inside of the statement
-    /// become places in the stream.
+    /// become places in the stream. Places in an error of a command are those of another file.
     pub(crate) fn locate(&self, error: &Error, statement: &TextStatement) -> Error {
-        let located = Error::new(error.kind(), with_places_in_stream(error.message(), statement));
+        let message = match statement.is_shell_command() {
+            true => error.message().to_owned(),
+            false => with_places_in_stream(error.message(), statement),
+        };
+        let located = Error::new(error.kind(), message);
         let located = located.context(format!("{}, line {}, statement {}", self.name, statement.line, self.statements));
         match error.hint_text() {
             Some(hint) => located.hint(hint),

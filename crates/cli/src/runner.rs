@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use rowmill::arrow::datatypes::Schema;
-use rowmill::{CancelHandle, Connection, Error, Outcome, Result, RowStream};
+use rowmill::{CancelHandle, Connection, Error, ErrorKind, Outcome, Result, RowStream};
 
+use crate::commands::{self, Next};
 use crate::input::{OpenInput, SqlStream};
 use crate::output::{Format, Printer};
 use crate::pager::Pager;
@@ -20,7 +21,12 @@ pub(crate) struct Runner {
     pub(crate) view: ResultView,
     pub(crate) timing: bool,
     bar: Bar,
+    /// Files and standard inputs that are being run. A file can run another one.
+    open_streams: usize,
 }
+
+/// The most streams that are open at a time. A file that runs itself must not use up the stack.
+const OPEN_STREAMS_MAX: usize = 100;
 
 /// The way in which results are printed.
 #[derive(Clone, Copy, Debug)]
@@ -41,29 +47,52 @@ impl Runner {
         let after = Duration::from_millis(connection.settings().number("progress_ms"));
         connection.set_progress(bar.reporter(after));
         cancel_on_interrupt()?;
-        Ok(Runner { connection, view, timing: false, bar })
+        Ok(Runner { connection, view, timing: false, bar, open_streams: 0 })
     }
 
     /// Runs a source of SQL. The first error ends it.
     pub(crate) fn run_input(&mut self, input: OpenInput) -> Result<()> {
         match input {
+            OpenInput::Text(sql) if sql.trim_start().starts_with('\\') => commands::run(&sql, self).map(|_| ()),
             OpenInput::Text(sql) => self.run_text(&sql),
             OpenInput::Stream(stream) => self.run_stream(stream),
         }
     }
 
-    /// Runs each statement of a stream as soon as it is complete.
+    /// Runs each statement and command of a stream as soon as it is complete. The command that quits ends the stream.
     pub(crate) fn run_stream(&mut self, mut stream: SqlStream) -> Result<()> {
+        if self.open_streams == OPEN_STREAMS_MAX {
+            let message = format!("files that run each other are nested more than {OPEN_STREAMS_MAX} deep");
+            return Err(Error::new(ErrorKind::StatementTooComplex, message));
+        }
+        self.open_streams += 1;
+        let result = self.run_to_end(&mut stream);
+        self.open_streams -= 1;
+        result
+    }
+
+    fn run_to_end(&mut self, stream: &mut SqlStream) -> Result<()> {
         while let Some(statement) = stream.next()? {
-            self.run_text(&statement.text).map_err(|error| stream.locate(&error, &statement))?;
+            let ran = match statement.is_shell_command() {
+                true => commands::run(&statement.text, self),
+                false => self.run_text(&statement.text).map(|()| Next::Continue),
+            };
+            if ran.map_err(|error| stream.locate(&error, &statement))? == Next::Quit {
+                break;
+            }
         }
         Ok(())
+    }
+
+    /// Tells a person that something was done. Programs that read the output want only results.
+    pub(crate) fn tell(&self, text: &str) -> Result<()> {
+        if self.view.format.is_for_people() { say(text) } else { Ok(()) }
     }
 
     /// Runs the statements of `sql` and prints each outcome as soon as it is there. If one of them cannot be parsed,
     /// none is run.
     pub(crate) fn run_text(&mut self, sql: &str) -> Result<()> {
-        let Runner { connection, view, timing, bar } = self;
+        let Runner { connection, view, timing, bar, .. } = self;
         let running = RunningStatement::begin(connection.cancel_handle());
         let mut watch = Stopwatch::started();
         let result = connection.run(sql, |outcome| {

@@ -1,16 +1,25 @@
-//! Cuts a text that arrives in pieces into its statements, so that each can run as soon as it is complete.
+//! Cuts a text that arrives in pieces into its statements and commands of the shell, so that each can run as soon as
+//! it is complete. A command begins with a backslash and ends with its line.
 
 use crate::lexer::lexemes;
 
-/// A statement of a longer text, with the place where it begins.
+/// A statement or command of a longer text, with the place where it begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextStatement {
-    /// The statement, without blanks and comments in front of it, with its semicolon.
+    /// The statement, without blanks and comments in front of it, with its semicolon. Or the command, without the end
+    /// of its line.
     pub text: String,
     /// The line where it begins, counted from 1.
     pub line: usize,
     /// The column where it begins, in characters, counted from 1.
     pub column: usize,
+}
+
+impl TextStatement {
+    /// Whether it is a command of the shell.
+    pub fn is_shell_command(&self) -> bool {
+        self.text.starts_with('\\')
+    }
 }
 
 /// Finds the statements of a text that arrives in pieces.
@@ -59,6 +68,10 @@ impl SqlSplitter {
             // A lexeme at the end may go on in the next piece.
             if !lexeme.is_closed || end == self.text.len() {
                 break;
+            }
+            if self.code.is_none() && lexeme.text.starts_with('\\') {
+                let line_end = at + self.text[at..].find('\n')?;
+                return self.take(Some(at), line_end);
             }
             if lexeme.is_code() {
                 self.code.get_or_insert(at);
@@ -121,6 +134,18 @@ mod tests {
         found.extend(splitter.rest());
         assert_eq!(splitter.rest(), None);
         found
+    }
+
+    #[test]
+    fn a_command_begins_like_a_statement_and_ends_with_its_line() {
+        let text = "\\d 't;\nSELECT 1; \\timing -- x\n/* ; */ \\q";
+        let texts = |found: Vec<TextStatement>| found.into_iter().map(|found| found.text).collect::<Vec<_>>();
+        let expected = ["\\d 't;", "SELECT 1;", "\\timing -- x", "\\q"];
+        for cut in 0..text.len() {
+            assert_eq!(texts(split(&[&text[..cut], &text[cut..]])), expected, "cut at {cut}");
+        }
+        // Inside of a statement, a backslash is SQL.
+        assert_eq!(texts(split(&["SELECT\n\\d\n;"])), ["SELECT\n\\d\n;"]);
     }
 
     const TEXT: &str = "-- a; b\n ;; SELECT 'é;''' ; /* ; /* ; */ */\nSELECT E'\\';', $a$ ; $$ ; $a$, \"x;\"\n;\n\

@@ -186,6 +186,42 @@ fn files_and_the_standard_input_run_in_order() {
 }
 
 #[test]
+fn commands_work_in_files_and_pipes() {
+    let folder = folder();
+    let inner = "SELECT 'inner' AS x;\n\\q\nSELECT 'never';";
+    std::fs::write(folder.path().join("inner.sql"), inner).expect("written");
+    let mut shell = Conversation::begin(folder.path(), &[]);
+    shell.say("CREATE TABLE t (a INTEGER); \\d\n");
+    assert_eq!((shell.line(), shell.line()), ("schema,name,kind".into(), "main,t,table".into()));
+    shell.say("-- a comment\n  \\d t;\n\\mode ndjson\n");
+    assert_eq!((shell.line(), shell.line()), ("column_name,column_type,null,default".into(), "a,INTEGER,YES,".into()));
+    // A command in the middle of a line begins after its statement. `\q` ends only its own file.
+    shell.say("SELECT 1 AS a; \\i inner.sql\nSELECT 2 AS a;\n\\timing\nSELECT 3 AS a;\n");
+    for expected in ["{\"a\":1}", "{\"x\":\"inner\"}", "{\"a\":2}", "{\"a\":3}"] {
+        assert_eq!(shell.line(), expected);
+    }
+    let time = shell.line();
+    assert!(time.starts_with("Time: "), "{time}");
+    shell.say("\\q\nSELECT 'never';\n");
+    assert_eq!(shell.end().status.code(), Some(0));
+    assert_eq!(printed(&run(folder.path(), &["-c", "\\i inner.sql", "-c", "SELECT 1 AS a"], "")), "x\ninner\na\n1\n");
+}
+
+#[test]
+fn errors_of_commands_in_files_name_the_line() {
+    let folder = folder();
+    std::fs::write(folder.path().join("self.sql"), "SELECT 1;\n\\i self.sql\n").expect("written");
+    let text = failed(&run(folder.path(), &["-f", "self.sql"], "")).to_owned();
+    assert!(text.contains("self.sql, line 2, statement 2: ") && text.contains("100 deep"), "{text}");
+    std::fs::write(folder.path().join("bad.sql"), "\n\nSELECT 1 + );\n").expect("written");
+    let text = failed(&run(folder.path(), &[], "SELECT 1;\n \\i bad.sql\n")).to_owned();
+    assert!(text.contains("the standard input, line 2, statement 2: bad.sql, line 3, statement 1: "), "{text}");
+    assert!(text.contains("line 3, column"), "{text}");
+    let text = failed(&run(folder.path(), &[], "\\nonsense\n")).to_owned();
+    assert!(text.contains("line 1, statement 1: there is no command \\nonsense"), "{text}");
+}
+
+#[test]
 fn an_error_names_its_file_line_and_statement() {
     let folder = folder();
     let sql = "CREATE TABLE t (a INTEGER);\n-- more;\n\n  INSERT INTO t\n  SELECT * FROM nowhere;\nSELECT 1;";

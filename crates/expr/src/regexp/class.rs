@@ -1,6 +1,8 @@
 //! Classes of characters over UTF-8. The first byte of a character tells whether the character belongs to the class, or
 //! that its ranges must decide.
 
+use std::ops::Range;
+
 use memchr::{memchr, memchr2, memchr3};
 use regex_syntax::hir::{self, Hir, HirKind};
 
@@ -44,6 +46,11 @@ fn char_bytes(byte: u8) -> usize {
     if byte < 0x80 { 1 } else { byte.leading_ones() as usize }
 }
 
+/// Returns the byte that a character begins with.
+fn lead_byte(one: char) -> u8 {
+    one.encode_utf8(&mut [0; 4]).as_bytes()[0]
+}
+
 fn is_in(ranges: &[(char, char)], one: char) -> bool {
     // The first range that does not end before the character is the only candidate.
     let range = ranges.partition_point(|&(_, end)| end < one);
@@ -79,8 +86,10 @@ impl Class {
             // Every character beyond ASCII belongs, so no ranges are needed.
             members[0x80..].fill(Member::Yes);
             wide.clear();
-        } else if !wide.is_empty() {
-            members[0xC0..].fill(Member::Ask);
+        } else {
+            for &(start, end) in &wide {
+                members[usize::from(lead_byte(start.max('\u{80}')))..=usize::from(lead_byte(end))].fill(Member::Ask);
+            }
         }
         let stop = Stop::of(&members);
         Class { members, wide: wide.into(), stop }
@@ -105,6 +114,19 @@ impl Class {
     fn step_wide(&self, text: &str, at: usize) -> Option<usize> {
         let next = text[at..].chars().next()?;
         is_in(&self.wide, next).then(|| at + next.len_utf8())
+    }
+
+    /// Returns the position of the first character that belongs and begins in a range of bytes.
+    pub(super) fn find(&self, text: &str, mut range: Range<usize>) -> Option<usize> {
+        loop {
+            let bytes = &text.as_bytes()[range.clone()];
+            range.start += bytes.iter().position(|byte| self.members[usize::from(*byte)] != Member::No)?;
+            // If all characters beyond ASCII belong, their continuation bytes do too, but no match begins with one.
+            if text.is_char_boundary(range.start) && self.step(text, range.start).is_some() {
+                return Some(range.start);
+            }
+            range.start += 1;
+        }
     }
 
     /// Returns the position after the run of characters that belong, from `at` on.

@@ -15,7 +15,7 @@
 
 use regex_automata::MatchKind;
 use regex_automata::util::prefilter::Prefilter;
-use regex_syntax::hir::{Hir, Look};
+use regex_syntax::hir::{Capture, Hir, HirKind, Look, Repetition};
 
 use super::class::Class;
 use super::first::First;
@@ -75,6 +75,9 @@ pub(super) struct BranchSide {
     pub(super) first: First,
 }
 
+/// A search for literals takes longer to begin than looking at this number of bytes.
+const NEAR_BYTES: usize = 64;
+
 /// How to find positions at which a match may begin.
 #[derive(Debug)]
 pub(super) enum Start {
@@ -82,6 +85,9 @@ pub(super) enum Start {
     Text,
     /// Where one of some literals occurs.
     Literals(Prefilter),
+    /// At a character of a class, if each of them begins a match. Otherwise, the library is better at finding the ones
+    /// that do. Few characters also have a search for distant ones.
+    Class(Box<Class>, Option<Prefilter>),
 }
 
 impl Start {
@@ -91,8 +97,22 @@ impl Start {
         if pattern.properties().look_set_prefix().contains(Look::Start) {
             return Some(Start::Text);
         }
-        let literals = Prefilter::from_hir_prefix(MatchKind::LeftmostFirst, pattern)?;
-        literals.is_fast().then_some(Start::Literals(literals))
+        let literals = Prefilter::from_hir_prefix(MatchKind::LeftmostFirst, pattern);
+        match literals {
+            Some(literals) if literals.is_fast() => Some(Start::Literals(literals)),
+            literals => Start::of_class(pattern, literals),
+        }
+    }
+
+    /// Returns the start of a pattern that is one run of a class, or one character of it.
+    fn of_class(mut pattern: &Hir, literals: Option<Prefilter>) -> Option<Start> {
+        while let HirKind::Capture(Capture { sub, .. }) | HirKind::Repetition(Repetition { min: 1, sub, .. }) =
+            pattern.kind()
+        {
+            pattern = sub;
+        }
+        let HirKind::Class(_) = pattern.kind() else { return None };
+        Some(Start::Class(Box::new(Class::of(pattern)?), literals))
     }
 
     /// Returns the first position from `from` on at which a match may begin. `from` must be at most the length of the
@@ -102,6 +122,12 @@ impl Start {
         match self {
             Start::Text => (from == 0).then_some(0),
             Start::Literals(literals) => Some(literals.find(text.as_bytes(), (from..text.len()).into())?.start),
+            Start::Class(class, far) => {
+                let near = from..text.len().min(from + far.as_ref().map_or(text.len(), |_| NEAR_BYTES));
+                class
+                    .find(text, near.clone())
+                    .or_else(|| Some(far.as_ref()?.find(text.as_bytes(), (near.end..text.len()).into())?.start))
+            }
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A program is fast at trying a position, but the library is faster at finding one, because it knows more ways to rule
 //! out whole texts. So there is a program only if matches begin with the text, or with literals that a fast search
-//! finds.
+//! finds, or if the pattern is one run of a class.
 
 use std::collections::BTreeSet;
 
@@ -43,6 +43,7 @@ impl RegexSearch {
             Start::Text => true,
             // The library would search these literals itself, unless something comes before them.
             Start::Literals(_) => Start::of(hir).is_none(),
+            Start::Class(..) => false,
         };
         let groups = BTreeSet::new();
         RegexSearch { program: Program::new(&without_empty_ends(hir), &groups).filter(is_of_use), regex, groups }

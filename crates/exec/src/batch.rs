@@ -29,18 +29,29 @@ pub trait BatchSource: Send + Sync + fmt::Debug {
     /// Returns one worker's share.
     fn worker(self: Arc<Self>) -> Batches;
 
+    /// The input and its column whose values are those of `column`, if the reader's filters on `column` may leave out
+    /// rows of that input. It is what [`BatchSource::accepts`], [`BatchSource::offer`] and [`BatchSource::narrows`] ask
+    /// unless the source has an answer of its own.
+    fn passes(&self, _column: usize) -> Option<(&dyn BatchSource, usize)> {
+        None
+    }
+
     /// Whether a filter on a column would be useful: see [`BatchSource::offer`].
-    fn accepts(&self, _column: usize) -> bool {
-        false
+    fn accepts(&self, column: usize) -> bool {
+        self.passes(column).is_some_and(|(input, column)| input.accepts(column))
     }
 
     /// Offers a filter on a column: the reader does not need rows whose value `filter` does not keep, so the source
     /// may leave out any of them. Must be called before the first batch is asked for.
-    fn offer(&self, _column: usize, _filter: &Arc<KeyFilter>) {}
+    fn offer(&self, column: usize, filter: &Arc<KeyFilter>) {
+        if let Some((input, column)) = self.passes(column) {
+            input.offer(column, filter);
+        }
+    }
 
     /// Whether a filter with few values on a column would let the source skip most of its rows, because it can find
     /// these values by a key of a table. The filter must be offered before the first batch is asked for.
-    fn narrows(&self, _column: usize) -> bool {
-        false
+    fn narrows(&self, column: usize) -> bool {
+        self.passes(column).is_some_and(|(input, column)| input.narrows(column))
     }
 }

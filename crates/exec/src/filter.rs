@@ -14,7 +14,6 @@ use rowmill_base::{Cancel, Error, Result};
 
 use crate::batch::{BatchSource, Batches};
 use crate::group::VectorFunction;
-use crate::key_filter::KeyFilter;
 use crate::project::evaluate;
 use crate::share::share;
 
@@ -71,19 +70,9 @@ impl BatchSource for Filter {
         share(move || filtered.next_batch())
     }
 
-    fn accepts(&self, column: usize) -> bool {
+    fn passes(&self, column: usize) -> Option<(&dyn BatchSource, usize)> {
         // If the condition may fail for a row, that row must not be left out before, or the error would be lost.
-        self.condition.never_fails() && self.input.accepts(column)
-    }
-
-    fn offer(&self, column: usize, filter: &Arc<KeyFilter>) {
-        if self.accepts(column) {
-            self.input.offer(column, filter);
-        }
-    }
-
-    fn narrows(&self, column: usize) -> bool {
-        self.accepts(column) && self.input.narrows(column)
+        self.condition.never_fails().then_some((&*self.input, column))
     }
 }
 

@@ -137,16 +137,8 @@ impl BatchSource for Narrowed {
         })
     }
 
-    fn accepts(&self, column: usize) -> bool {
-        self.input.accepts(column)
-    }
-
-    fn offer(&self, column: usize, filter: &Arc<KeyFilter>) {
-        self.input.offer(column, filter);
-    }
-
-    fn narrows(&self, column: usize) -> bool {
-        self.input.narrows(column)
+    fn passes(&self, column: usize) -> Option<(&dyn BatchSource, usize)> {
+        Some((&*self.input, column))
     }
 }
 
@@ -184,16 +176,8 @@ impl BatchSource for Lookahead {
         })
     }
 
-    fn accepts(&self, column: usize) -> bool {
-        self.input.accepts(column)
-    }
-
-    fn offer(&self, column: usize, filter: &Arc<KeyFilter>) {
-        self.input.offer(column, filter);
-    }
-
-    fn narrows(&self, column: usize) -> bool {
-        self.input.narrows(column)
+    fn passes(&self, column: usize) -> Option<(&dyn BatchSource, usize)> {
+        Some((&*self.input, column))
     }
 }
 

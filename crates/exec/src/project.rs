@@ -9,7 +9,6 @@ use rowmill_base::{Cancel, Error, Result};
 
 use crate::batch::{BatchSource, Batches};
 use crate::group::VectorFunction;
-use crate::key_filter::KeyFilter;
 use crate::share::{batch_of, share, with_nulls};
 
 /// The source of a result column.
@@ -84,18 +83,8 @@ impl BatchSource for Project {
             batch_of("a projection", &self.schema, columns, batch.num_rows()).map(Some)
         })
     }
-    fn accepts(&self, column: usize) -> bool {
-        self.source_of(column).is_some_and(|column| self.input.accepts(column))
-    }
-
-    fn offer(&self, column: usize, filter: &Arc<KeyFilter>) {
-        if let Some(column) = self.source_of(column) {
-            self.input.offer(column, filter);
-        }
-    }
-
-    fn narrows(&self, column: usize) -> bool {
-        self.source_of(column).is_some_and(|column| self.input.narrows(column))
+    fn passes(&self, column: usize) -> Option<(&dyn BatchSource, usize)> {
+        Some((&*self.input, self.source_of(column)?))
     }
 }
 

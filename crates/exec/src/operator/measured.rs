@@ -9,7 +9,6 @@ use rowmill_base::{Meter, allocations};
 
 use crate::batch::{BatchSource, Batches};
 use crate::join::JoinMetrics;
-use crate::key_filter::KeyFilter;
 use crate::scan::ScanMetrics;
 
 /// The measurements of an operator and of the operators below it. The tree has the shape of the plan.
@@ -145,16 +144,8 @@ impl BatchSource for Watched {
         }))
     }
 
-    fn accepts(&self, column: usize) -> bool {
-        self.takes_filters && self.source.accepts(column)
-    }
-
-    fn offer(&self, column: usize, filter: &Arc<KeyFilter>) {
-        self.source.offer(column, filter);
-    }
-
-    fn narrows(&self, column: usize) -> bool {
-        self.takes_filters && self.source.narrows(column)
+    fn passes(&self, column: usize) -> Option<(&dyn BatchSource, usize)> {
+        self.takes_filters.then_some((&*self.source, column))
     }
 }
 

@@ -65,7 +65,7 @@ static FAMILIES: &[&[Aggregation]] = &[
 ];
 
 /// An aggregate and the way to compute it.
-pub struct Aggregation {
+pub(crate) struct Aggregation {
     /// The facts for the binder, the optimizer and the documentation.
     pub spec: AggregateSpec,
     pub(crate) state: AggregateState,

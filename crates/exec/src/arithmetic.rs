@@ -78,7 +78,7 @@ impl IntegerSpan {
     }
 
     /// Whether all of `other` is in this span.
-    pub fn holds(self, other: IntegerSpan) -> bool {
+    pub(crate) fn holds(self, other: IntegerSpan) -> bool {
         self.least <= other.least && other.greatest <= self.greatest
     }
 

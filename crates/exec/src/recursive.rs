@@ -27,10 +27,10 @@ use crate::share::{batch_of, share, with_nulls};
 use crate::shared::KeptBatches;
 
 /// Builds the operators of a round over the rows of the round before.
-pub type BuildStep = Box<dyn Fn(Vec<RecordBatch>) -> Result<Arc<dyn BatchSource>> + Send + Sync>;
+pub(crate) type BuildStep = Box<dyn Fn(Vec<RecordBatch>) -> Result<Arc<dyn BatchSource>> + Send + Sync>;
 
 /// The inputs of a recursive query.
-pub struct RecursiveRequest {
+pub(crate) struct RecursiveRequest {
     /// The rows of the first round.
     pub base: Arc<dyn BatchSource>,
     /// The rows of each later round.
@@ -52,7 +52,7 @@ pub struct RecursiveRequest {
 }
 
 /// Returns the rows of all rounds.
-pub struct RecursiveQuery {
+pub(crate) struct RecursiveQuery {
     request: RecursiveRequest,
     schema: SchemaRef,
     distinct: Option<DistinctRows>,
@@ -83,7 +83,7 @@ impl fmt::Debug for RecursiveQuery {
 
 impl RecursiveQuery {
     /// Prepares the first round. Reads no rows.
-    pub fn new(request: RecursiveRequest) -> Result<Arc<RecursiveQuery>> {
+    pub(crate) fn new(request: RecursiveRequest) -> Result<Arc<RecursiveQuery>> {
         let schema = with_nulls(&request.schema);
         let kinds = schema.fields().iter().map(|field| field.data_type().clone());
         let distinct = request.distinct.then(|| DistinctRows::new(kinds, OWNER, &request.broker)).transpose()?;

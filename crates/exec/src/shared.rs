@@ -19,7 +19,7 @@ use crate::sort::HeldBuffers;
 
 /// Rows that several readers share.
 #[derive(Debug)]
-pub struct SharedRows {
+pub(crate) struct SharedRows {
     input: Arc<dyn BatchSource>,
     phase: SharedPhase,
     cancel: Cancel,
@@ -70,12 +70,12 @@ impl KeptBatches {
 
 impl SharedRows {
     /// Shares the rows of `input`. `broker` grants the memory that keeps them. Workers check `cancel` once per batch.
-    pub fn new(input: Arc<dyn BatchSource>, cancel: Cancel, broker: Broker) -> Arc<SharedRows> {
+    pub(crate) fn new(input: Arc<dyn BatchSource>, cancel: Cancel, broker: Broker) -> Arc<SharedRows> {
         Arc::new(SharedRows { input, phase: SharedPhase(Arc::default()), cancel, broker })
     }
 
     /// Makes one more reader of all rows.
-    pub fn reader(self: &Arc<SharedRows>) -> Arc<dyn BatchSource> {
+    pub(crate) fn reader(self: &Arc<SharedRows>) -> Arc<dyn BatchSource> {
         Arc::new(SharedReader { rows: Arc::clone(self), next: AtomicUsize::new(0) })
     }
 

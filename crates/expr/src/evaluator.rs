@@ -58,7 +58,7 @@ impl Evaluator {
     }
 
     /// Evaluates the expression for `rows` rows, which must not be 0. Returns a single value if it holds for all rows.
-    pub fn evaluate_operand(&self, columns: &[ArrayRef], rows: usize) -> Result<Operand> {
+    pub(crate) fn evaluate_operand(&self, columns: &[ArrayRef], rows: usize) -> Result<Operand> {
         let operand = self.root.evaluate(InputRows { columns, rows })?;
         // A kernel with a wrong result type would corrupt later operators, so we check it here once per batch.
         if operand.values.data_type() != &self.root.kind {

@@ -57,7 +57,7 @@ pub enum NotConverted {
 }
 
 /// The converted array, or the reason why there is none.
-pub type Converted = Result<ArrayRef, NotConverted>;
+pub(crate) type Converted = Result<ArrayRef, NotConverted>;
 
 /// Classes of Arrow types. The types of a class are converted in the same way.
 #[derive(Clone, Copy, PartialEq, Eq)]

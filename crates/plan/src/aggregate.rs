@@ -43,7 +43,7 @@ pub struct AggregateSpec {
 /// Chooses the types to which the arguments without the parameter are cast, and the type of the result.
 ///
 /// Returns `None` if the aggregate does not take such arguments. An argument of type `Null` is the literal `NULL`.
-pub type AggregateSignature = fn(arguments: &[DataType]) -> Option<(Vec<DataType>, DataType)>;
+pub(crate) type AggregateSignature = fn(arguments: &[DataType]) -> Option<(Vec<DataType>, DataType)>;
 
 /// The function of an aggregate. Compare functions by [`AggregateSpec::role`] where a rule needs to know one of them.
 pub type AggregateFunction = &'static AggregateSpec;

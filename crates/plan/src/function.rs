@@ -43,7 +43,7 @@ pub struct FunctionSpec {
 ///
 /// Returns `None` if the function does not take such arguments. An argument of type `Null` is the literal `NULL`: the
 /// signature chooses the type that it is cast to.
-pub type Signature = fn(arguments: &[ArgumentKind<'_>]) -> Option<CallKinds>;
+pub(crate) type Signature = fn(arguments: &[ArgumentKind<'_>]) -> Option<CallKinds>;
 
 /// Computes a function for a batch. `rows` is the number of rows of the result. Every operand that is not constant must
 /// have this number of rows.

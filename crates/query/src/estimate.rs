@@ -84,7 +84,7 @@ impl<'e> TableFacts<'e> {
 }
 
 /// Maps a column that an expression reads to its position in an operator.
-pub type Positions<'p> = &'p dyn Fn(usize) -> Option<usize>;
+pub(crate) type Positions<'p> = &'p dyn Fn(usize) -> Option<usize>;
 
 impl<'t> Estimator<'t> {
     /// An estimator for plans over `tables`.

@@ -122,7 +122,7 @@ pub fn decode(bytes: &[u8], kind: impl Fn(ColumnId) -> Option<SqlType>) -> Resul
 /// Decodes the bytes of one run, or of many runs with the same columns, into one array per column. Decoding each run by
 /// itself and joining the arrays would take far longer.
 #[derive(Debug, Default)]
-pub struct RunDecoder {
+pub(crate) struct RunDecoder {
     rows: usize,
     /// In the order of the bytes. A column that no longer exists has no values: its bytes are skipped.
     columns: Vec<(ColumnId, Option<RunValues>)>,
@@ -130,14 +130,14 @@ pub struct RunDecoder {
 
 impl RunDecoder {
     /// The number of rows so far.
-    pub fn rows(&self) -> usize {
+    pub(crate) fn rows(&self) -> usize {
         self.rows
     }
 
     /// Appends the rows of a run and returns their number. Returns `None` without any change if the run has other
     /// columns than the runs before. `kind` must return a column's type, or `None` if the column no longer exists.
     /// After an error the decoder must not be used again.
-    pub fn push(&mut self, bytes: &[u8], kind: impl Fn(ColumnId) -> Option<SqlType>) -> Result<Option<usize>> {
+    pub(crate) fn push(&mut self, bytes: &[u8], kind: impl Fn(ColumnId) -> Option<SqlType>) -> Result<Option<usize>> {
         let mut input = RunInput { bytes, at: 0 };
         let rows = input.u32()? as usize;
         let column_count = input.u32()? as usize;
@@ -176,7 +176,7 @@ impl RunDecoder {
     }
 
     /// The rows, and the columns that still exist.
-    pub fn finish(self) -> Result<(usize, Vec<(ColumnId, ArrayRef)>)> {
+    pub(crate) fn finish(self) -> Result<(usize, Vec<(ColumnId, ArrayRef)>)> {
         let rows = self.rows;
         let columns = self.columns.into_iter().filter_map(|(id, values)| Some((id, values?)));
         let columns = columns.map(|(id, values)| Ok((id, values.finish(rows)?))).collect::<Result<_>>()?;

@@ -52,7 +52,7 @@ const PUBLISHED_PAUSE: Duration = Duration::from_millis(1);
 const COPIED_BYTES_MAX: usize = 64 << 10;
 
 /// The content of a record, produced as consecutive slices, so that a long payload need not be in memory at once.
-pub trait Payload {
+pub(crate) trait Payload {
     /// The total length of all slices. It must be exact, because the head of the record is written first.
     fn bytes(&self) -> usize;
 

@@ -275,7 +275,7 @@ impl ColumnBuilder {
     }
 
     /// Appends the value of a JSON text, or of a word, which a scanner must have delimited.
-    pub fn append_json(&mut self, json: &str, scratch: &mut String) -> Result<(), Problem> {
+    pub(crate) fn append_json(&mut self, json: &str, scratch: &mut String) -> Result<(), Problem> {
         let Some(inside) = json.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) else {
             if json.eq_ignore_ascii_case("null") {
                 self.append_null();

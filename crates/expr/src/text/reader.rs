@@ -106,7 +106,7 @@ pub fn parse_f64(text: &str) -> Parsed<f64> {
 /// Reads a REAL: decimal or scientific notation, `NaN`, `inf`, `Infinity`. A finite number that is too large is out of
 /// range rather than infinite.
 #[inline]
-pub fn parse_f32(text: &str) -> Parsed<f32> {
+pub(crate) fn parse_f32(text: &str) -> Parsed<f32> {
     let value: f32 = text.parse().map_err(|_| Problem::Malformed)?;
     if value.is_infinite() && names_a_finite(text) {
         return Err(Problem::OutOfRange);
@@ -119,7 +119,7 @@ fn names_a_finite(text: &str) -> bool {
 }
 
 /// Reads a number in decimal or scientific notation as an integer of 10^-`scale` with at most `precision` digits.
-pub fn parse_decimal(text: &str, precision: u8, scale: u8) -> Parsed<i128> {
+pub(crate) fn parse_decimal(text: &str, precision: u8, scale: u8) -> Parsed<i128> {
     let (negative, bytes) = split_sign(text.as_bytes());
     let (mantissa, exponent) = match bytes.iter().position(|byte| matches!(byte, b'e' | b'E')) {
         None => (bytes, 0),
@@ -173,7 +173,7 @@ pub fn parse_date(text: &str) -> Parsed<i32> {
 
 /// Reads a time (`12:30`, `12:30:45`, `12:30:45.123456`) as microseconds since midnight.
 #[inline]
-pub fn parse_time(text: &str) -> Parsed<i64> {
+pub(crate) fn parse_time(text: &str) -> Parsed<i64> {
     let (nanos, rest) = time_prefix(text.as_bytes())?;
     if rest.is_empty() { Ok(nanos / 1_000) } else { Err(Problem::Malformed) }
 }
@@ -297,7 +297,7 @@ fn zone(bytes: &[u8]) -> Parsed<i64> {
 /// Reads an interval, for example `1 year 2 mons -3 days 04:05:06.789`, with its parts in any order and number. Also
 /// reads `2 hours 30 min`, `1.5 days`, `1 02:00` (a number before a time counts days), `90` (a number alone counts
 /// seconds), and ISO 8601 as in `P1Y2M3DT4H5M6.5S`.
-pub fn parse_interval(text: &str) -> Parsed<IntervalMonthDayNano> {
+pub(crate) fn parse_interval(text: &str) -> Parsed<IntervalMonthDayNano> {
     let mut sum = IntervalSum::default();
     match text.strip_prefix("-P") {
         Some(parts) => {
@@ -447,12 +447,12 @@ fn clock_nanos(text: &str) -> Parsed<i128> {
 }
 
 /// Reads a value of a numbered type as the number that arrays hold.
-pub fn parse_numbered(text: &str, kind: &NumberedType) -> Parsed<i128> {
+pub(crate) fn parse_numbered(text: &str, kind: &NumberedType) -> Parsed<i128> {
     kind.read_native(text).ok_or(Problem::Malformed)
 }
 
 /// Reads a UUID: 32 hexadecimal digits, with optional hyphens between bytes and optional braces around them.
-pub fn parse_uuid(text: &str) -> Parsed<[u8; 16]> {
+pub(crate) fn parse_uuid(text: &str) -> Parsed<[u8; 16]> {
     let bytes = text.as_bytes();
     let bytes = match bytes {
         [b'{', inner @ .., b'}'] => inner,
@@ -475,7 +475,7 @@ pub fn parse_uuid(text: &str) -> Parsed<[u8; 16]> {
 }
 
 /// Reads a BLOB: `\x` and hexadecimal digits, or any other text, whose bytes are the value.
-pub fn parse_blob(text: &str, out: &mut Vec<u8>) -> Parsed<()> {
+pub(crate) fn parse_blob(text: &str, out: &mut Vec<u8>) -> Parsed<()> {
     out.clear();
     let Some(hex) = text.strip_prefix("\\x") else {
         out.extend_from_slice(text.as_bytes());

@@ -74,7 +74,7 @@ pub enum StringKind {
 
 impl StringKind {
     /// The Arrow type of decoded arrays.
-    pub fn data_type(self) -> DataType {
+    pub(crate) fn data_type(self) -> DataType {
         match self {
             StringKind::Text => DataType::Utf8View,
             StringKind::Binary => DataType::BinaryView,

@@ -75,6 +75,7 @@ pub use self::top::GroupTop;
 use self::top::{TopGroups, rows_at};
 use self::value_list::ValueList;
 use crate::batch::{BatchSource, Batches};
+use crate::cache::L2_BYTES;
 use crate::forced::rows_per_partition;
 pub use crate::function::VectorFunction;
 use crate::key_filter::KeyFilter;
@@ -91,7 +92,7 @@ const OWNER: &str = "GROUP BY";
 const PARTITIONS_MAX: usize = 256;
 /// The number of rows that a partition should have: with four words for a row and its slot, half of the second-level
 /// cache. With more rows we make more partitions, and we merge neighbouring partitions as one up to this many rows.
-const ROWS_PER_PARTITION: usize = 1 << 14;
+const ROWS_PER_PARTITION: usize = L2_BYTES / 2 / (4 * size_of::<u64>());
 
 /// Describes a grouping: its keys and aggregates, its result, and its resources.
 #[derive(Clone, Debug)]

@@ -26,7 +26,8 @@ use crate::numbers::{self, Width};
 /// itself takes as many, so the bits never take more memory than the build side.
 const BITS_PER_VALUE_MAX: u64 = 64;
 /// The most bits per value if all bits together are at most [`BITS_NEAR_MAX`]. It only bounds the time to clear bits
-/// that hardly any value sets; memory is bounded already.
+/// that hardly any value sets; memory is bounded already. Without it (64 bits), TPC-H's Q4, Q5 and Q12 take 14, 18 and
+/// 12 ms instead of 12, 16 and 11.
 const BITS_PER_VALUE_NEAR_MAX: u64 = 256;
 /// Bits that should fit the second-level cache. Looking one up then takes no longer than a Bloom filter and is exact.
 const BITS_NEAR_MAX: u64 = 8 * L2_BYTES as u64;
@@ -37,9 +38,12 @@ const BLOOM_VALUES_MAX: usize = 1 << 24;
 /// With at most this many values we keep the values themselves, so that a keyed table can be read by them. It bounds
 /// the ranges that such a scan reads.
 const FEW_VALUES_MAX: usize = 1 << 14;
-/// Searching a list for one value takes about as long as looking at this many values of the list.
-const LISTED_PER_SEARCH: usize = 32;
+/// Searching a list for one value takes about as long as looking at this many values of the list. For 1,000 values,
+/// each search takes 40 ns in a list of 10,000 numbers and 89 ns in one of 100,000, and a number is decoded in 0.5 to
+/// 0.7 ns.
+const LISTED_PER_SEARCH: usize = 64;
 /// With at most this many values we also keep a sorted list of them, so that whole blocks can be skipped.
+/// With 32 values, Q11 of TPC-H takes 3.0 ms instead of 2.6.
 const LIST_VALUES_MAX: usize = 1 << 10;
 
 /// Counts the effect of filters.
@@ -167,7 +171,7 @@ impl KeyFilter {
     }
 
     /// Marks the values that may have a match. Fails if `values` have another type than the filter.
-    pub fn keep(&self, values: &ArrayRef) -> Result<BooleanBuffer> {
+    pub(crate) fn keep(&self, values: &ArrayRef) -> Result<BooleanBuffer> {
         if *values.data_type() != self.kind {
             let (found, kind) = (values.data_type(), &self.kind);
             return Err(Error::internal(format!("got values of {found} for a filter of values of {kind}")));

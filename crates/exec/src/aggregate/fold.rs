@@ -51,9 +51,12 @@ pub(crate) fn merge<F: Fold>(pairs: &[(u32, u32)], rows: &[u64], groups: &mut [u
 }
 
 /// Groups up to which [`add_to_few`] is used. It gives each group one cell per lane, so all cells together take at most
-/// 2 KiB on the stack. With more groups, neighbouring rows hit the same cell too rarely for lanes to help.
+/// 2 KiB on the stack. With more groups, neighbouring rows hit the same cell too rarely for lanes to help: random
+/// groups take 0.6 ns per row instead of 1.0 for 2 groups, 0.55 instead of 0.6 for 8, and as long as without lanes for
+/// 64.
 const FEW: usize = 32;
-/// Additions to one cell wait for each other. The additions to four lanes overlap, which hides their latency.
+/// Additions to one cell wait for each other. The additions to four lanes overlap, which hides their latency. For 2
+/// groups, 2 lanes take 0.71 to 0.75 ns per row, 4 lanes 0.70 to 0.76 and 8 lanes 0.70 to 0.79, all with 128 cells.
 const LANES: usize = 4;
 const LANE_WORDS_MAX: usize = 2;
 

@@ -44,7 +44,8 @@ use crate::scan::filter::Filter;
 use crate::scan::offered::{BlockFilters, OfferedFilters};
 use crate::share::share;
 
-/// Greatest number of groups of one block, judged by value lists. More groups would not fit a cache.
+/// Greatest number of groups of one block, judged by value lists. More groups would not fit a cache. With
+/// 1,024, ClickBench's Q9 and Q10 take 163 and 187 ms instead of 46 and 80.
 const GROUPS_PER_BLOCK_MAX: usize = 1 << 15;
 
 /// One count, shared by its workers.

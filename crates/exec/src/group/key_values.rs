@@ -10,10 +10,7 @@ use super::bits::{Bits, bits_of, hash_of_bytes};
 use super::layout::{Bit, GroupLayout, KeyValuePlace, put_view, view_at};
 use super::rows::PartValues;
 use super::texts::{TextStore, bytes_in, is_long, len_of, marked, moved, texts_of};
-
-/// Texts whose bytes are touched before any of them is hashed, so that the processor fetches them at the same time. It
-/// should be more than the fetches that a core can have under way, and few enough that none is evicted before its turn.
-const TEXTS_AT_ONCE: usize = 32;
+use crate::cache::LOOKUPS_AT_ONCE;
 
 /// The values of all key columns.
 pub(super) struct KeyValues<'a> {
@@ -153,9 +150,9 @@ impl KeptKeyColumn {
                 Some(marked) => with_places.for_each(|(row, place)| put_view(row, texts.word, marked[place])),
                 None => {
                     let mut left = places.clone();
-                    for rows in rows.chunks_mut(stride * TEXTS_AT_ONCE) {
+                    for rows in rows.chunks_mut(stride * LOOKUPS_AT_ONCE) {
                         // `black_box` must keep the compiler from dropping these reads.
-                        std::hint::black_box(texts.glance(left.clone().take(TEXTS_AT_ONCE)));
+                        std::hint::black_box(texts.glance(left.clone().take(LOOKUPS_AT_ONCE)));
                         let with_places = rows.chunks_exact_mut(stride).zip(left.by_ref());
                         with_places.for_each(|(row, place)| put_view(row, texts.word, texts.marked(place)));
                     }

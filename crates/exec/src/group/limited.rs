@@ -28,6 +28,7 @@ use crate::share::share;
 
 /// The least number of values of a key per group asked for, in one block. With fewer values, their rows would be so
 /// large a share of all that finding the values first saves nothing: it costs one more pass over the key.
+/// With 1, ClickBench's Q18 takes 3.1 ms instead of 1.8.
 const VALUES_PER_GROUP_MIN: usize = 16;
 
 /// A grouping that may stop at some of its groups. For example, below a LIMIT.

@@ -14,6 +14,7 @@ use rowmill_base::Result;
 use super::bits::{Bits, bits_of, hash_of_bytes, mix};
 use super::rows::PartValues;
 use super::texts::texts_of;
+use crate::cache::LOOKUPS_AT_ONCE;
 
 /// Numbers of at most this many bits index an array. It bounds the array to 4 MiB.
 const DENSE_BITS_MAX: u32 = 20;
@@ -235,17 +236,14 @@ impl SlotTable {
     const NUMBER_BITS_MAX: u32 = 64 - SlotTable::PLACE_BITS;
     const ROWS_MAX: usize = (1 << SlotTable::PLACE_BITS) - 1;
 
-    /// Rows whose slots are read before any is searched, so that the processor fetches them at the same time.
-    const ROWS_AT_ONCE: usize = 32;
-
     /// The groups of the numbers; `None` if hardly any of the first eighth is met twice.
     fn places(mut numbers: impl ExactSizeIterator<Item = u64>) -> Option<LocalGroups> {
         let rows = numbers.len();
         let mut table = SlotTable { slots: vec![0; (rows * 2).next_power_of_two().clamp(1 << 8, 1 << 14)], len: 0 };
         let mut found = LocalGroups { groups: Vec::with_capacity(rows), first_rows: Vec::new() };
-        let (mut some, mut hashes) = ([0; SlotTable::ROWS_AT_ONCE], [0; SlotTable::ROWS_AT_ONCE]);
-        for start in (0..rows).step_by(SlotTable::ROWS_AT_ONCE) {
-            let count = SlotTable::ROWS_AT_ONCE.min(rows - start);
+        let (mut some, mut hashes) = ([0; LOOKUPS_AT_ONCE], [0; LOOKUPS_AT_ONCE]);
+        for start in (0..rows).step_by(LOOKUPS_AT_ONCE) {
+            let count = LOOKUPS_AT_ONCE.min(rows - start);
             let mask = table.slots.len() as u64 - 1;
             let mut glances = 0;
             // First only read the slots, without a branch. `black_box` must keep the compiler from dropping these
@@ -263,11 +261,11 @@ impl SlotTable {
                 found.groups.push(place as u32);
             }
             // Leave room for the next batch, so that `place` need not check the load of the table.
-            if table.len + SlotTable::ROWS_AT_ONCE > table.slots.len() / 2 {
+            if table.len + LOOKUPS_AT_ONCE > table.slots.len() / 2 {
                 table.grow();
             }
             let met = start + count;
-            let is_time_to_tell = met == (rows / 8).next_multiple_of(SlotTable::ROWS_AT_ONCE) && met >= SAMPLE_ROWS;
+            let is_time_to_tell = met == (rows / 8).next_multiple_of(LOOKUPS_AT_ONCE) && met >= SAMPLE_ROWS;
             if is_time_to_tell && found.first_rows.len() * 16 > met * 15 {
                 return None;
             }

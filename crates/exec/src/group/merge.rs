@@ -10,10 +10,7 @@ use super::layout::{GroupLayout, KeyShape, view_at, with_shape};
 use super::partition::Partition;
 use super::state::States;
 use super::texts::{TextStore, is_long};
-
-/// Rows that are looked up before any is added to its group, so that the look-ups overlap. Their numbers fit the
-/// first-level cache.
-const ROWS_AT_ONCE: usize = 1 << 8;
+use crate::cache::LOOKUPS_AT_ONCE;
 
 /// Groups for which a merge makes room at first. The table doubles as needed.
 const GROUPS_MIN: usize = 1 << 8;
@@ -55,7 +52,7 @@ impl<'a> Merger<'a> {
         let words = rows.max(1) * layout.stride;
         memory.grow((words * size_of::<u64>()) as u64 + Index::bytes_for(rows.max(GROUPS_MIN)))?;
         let index = Index::with_room_for(rows.clamp(1, GROUPS_MIN));
-        let pairs = Vec::with_capacity(ROWS_AT_ONCE);
+        let pairs = Vec::with_capacity(LOOKUPS_AT_ONCE);
         Ok(Merger {
             layout,
             states,
@@ -64,7 +61,7 @@ impl<'a> Merger<'a> {
             rows: Vec::with_capacity(words),
             len: 0,
             rows_max: rows,
-            hashes: Vec::with_capacity(ROWS_AT_ONCE),
+            hashes: Vec::with_capacity(LOOKUPS_AT_ONCE),
             pairs,
             numbers: Vec::new(),
             logs: states.logs().iter().map(|_| Vec::new()).collect(),
@@ -82,7 +79,7 @@ impl<'a> Merger<'a> {
                 states.move_texts(&mut page, (layout.stride, layout.key_words), more);
             }
             with_shape!(layout.shape, shape => {
-                for rows in page.chunks(ROWS_AT_ONCE * layout.stride) {
+                for rows in page.chunks(LOOKUPS_AT_ONCE * layout.stride) {
                     self.add_rows(shape, rows)?;
                 }
             });
@@ -108,7 +105,7 @@ impl<'a> Merger<'a> {
         let stride = self.layout.stride;
         // Growth is bounded by the rows of all partitions; `new` has accounted for an index of that size.
         if self.len + rows.len() / stride > self.index.room() {
-            let room = (self.index.room() * 4).max(self.len + ROWS_AT_ONCE).min(self.rows_max);
+            let room = (self.index.room() * 4).max(self.len + LOOKUPS_AT_ONCE).min(self.rows_max);
             self.index.grow(room, |group| shape.hash(&self.rows[group as usize * stride..]));
         }
         self.hashes.clear();

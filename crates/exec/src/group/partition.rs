@@ -8,11 +8,7 @@ use std::mem::size_of;
 use rowmill_base::{Reservation, Result};
 
 use super::layout::{GroupLayout, KeyShape, with_shape};
-
-/// Rows that are put into partitions at once. There should be enough that each partition gets several in a row, because
-/// writing to hundreds of places in turn misses the caches and the TLB. They should also be few enough to fit a cache
-/// themselves.
-pub(super) const ROWS_PER_CHUNK: usize = 1 << 12;
+use crate::cache::ROWS_PARTITIONED_AT_ONCE;
 
 /// Rows of the first and of the largest page of a partition.
 const PAGE_ROWS: std::ops::Range<usize> = 1 << 5..1 << 10;
@@ -129,7 +125,7 @@ impl Partitions {
         let stride = layout.stride;
         // We shift twice because one shift by all 64 bits, with a single partition, is not allowed.
         let shift = 63 - self.partitions.len().ilog2();
-        for rows in rows.chunks(ROWS_PER_CHUNK * stride) {
+        for rows in rows.chunks(ROWS_PARTITIONED_AT_ONCE * stride) {
             self.numbers.clear();
             with_shape!(layout.shape, shape => {
                 self.numbers.extend(rows.chunks_exact(stride).map(|row| (shape.hash(row) >> shift >> 1) as u32));
@@ -150,8 +146,8 @@ impl Partitions {
 
     /// Puts the rows of a log into the partitions of their groups. `homes` is indexed by the number of the group.
     pub(super) fn scatter_log(&mut self, log: usize, rows: &[u64], stride: usize, homes: &Homes) -> Result<()> {
-        let mut chunk = Vec::with_capacity(ROWS_PER_CHUNK.min(rows.len()) * stride);
-        for rows in rows.chunks(ROWS_PER_CHUNK * stride) {
+        let mut chunk = Vec::with_capacity(ROWS_PARTITIONED_AT_ONCE.min(rows.len()) * stride);
+        for rows in rows.chunks(ROWS_PARTITIONED_AT_ONCE * stride) {
             self.numbers.clear();
             chunk.clear();
             chunk.extend_from_slice(rows);

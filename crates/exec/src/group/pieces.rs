@@ -26,18 +26,22 @@ pub(super) const PIECE_ROWS: usize = L1_BYTES / 2 / size_of::<i64>();
 const _: () = assert!(PIECE_ROWS.is_power_of_two() && PIECE_ROWS.is_multiple_of(1024));
 
 /// The greatest number of groups that are added up this way. Each has a cell in each lane, and all rows of a piece are
-/// sorted by group; with more groups a lane has only a few rows for each.
+/// sorted by group; with more groups a lane has only a few rows for each. Sorting by 32, 64 and 128 groups takes 0.6,
+/// 0.7 and 1.1 ns per row.
 pub(super) const GROUPS_MAX: usize = 32;
 
-/// Neighbouring rows go into different lanes, because the next place in a lane depends on the row before.
+/// Neighbouring rows go into different lanes, because the next place in a lane depends on the row before. By 2
+/// groups, a row takes 1.0, 0.8, 0.6 and 0.5 ns with 1, 2, 4 and 8 lanes, and by 32 groups 5.2, 2.6, 0.6 and 0.5.
 const LANES: usize = 4;
 const LANE_ROWS: usize = PIECE_ROWS / LANES;
 
-/// Totals that are added up together. More would not fit the registers of a processor.
+/// Totals that are added up together. More do not fit the registers of a processor: with 1, 2, 4, 5, 6, 8 and 10 at
+/// once, each takes 0.23, 0.14, 0.13, 0.12, 0.12, 0.14 and 0.16 ns per row.
 const TOTALS_AT_ONCE: usize = 5;
 
 /// All rows of a piece are computed if at least one in this many is in. At most one row is then computed in vain for
-/// each one that is needed, and no row must be picked.
+/// each one that is needed, and no row must be picked. With 1, 2 and 8, TPC-H's Q1 takes
+/// 31, 26 and 26 ms.
 const ALL_FROM_ONE_OF: usize = 2;
 
 /// Expressions that are computed for one piece of a block at a time.

@@ -20,6 +20,7 @@ use super::pieces::WordPieces;
 use super::texts::is_text;
 use super::value_list::ValueList;
 use crate::arithmetic::{Arithmetic, SharedSteps};
+use crate::cache::L2_BYTES;
 use crate::function::VectorFunction;
 use crate::predicate::evaluate;
 use crate::scan::block_state::BlockState;
@@ -28,8 +29,9 @@ use crate::scan::offered::{BlockFilters, OfferedFilters};
 use crate::scan::part::SharedBlock;
 use crate::scan::{FRAME_ROWS_MAX, cut, live_rows, positions_of, rows_of_run, values_of_run};
 
-/// Rows for which a function is called at once. Its intermediate results are then at most 64 KiB for each number.
-const ROWS_PER_PIECE: usize = 1 << 13;
+/// The rows for which a function is called at once. Each of its intermediate results takes a sixteenth of the
+/// second-level cache.
+const ROWS_PER_PIECE: usize = L2_BYTES / 16 / size_of::<u64>();
 
 /// The values of rows: one per row, or fewer values and, for each row, the code of its value.
 #[derive(Clone)]

@@ -555,7 +555,8 @@ fn operation(function: AggregateFunction, kind: &DataType) -> Result<(Operation,
 
 /// Replaces the total of a column plus a constant by the total of the column, and returns the constant. For example,
 /// the totals of `x + 1` and `x + 2` then share one cell. We do this only where no value can leave the type of the sum,
-/// because that must be an error.
+/// because that must be an error. It cannot be a rule of the optimizer: only the zone maps of a snapshot tell that no
+/// value leaves the type, and a plan is kept for many snapshots.
 fn without_shift(aggregate: &Aggregate, facts: Facts<'_>) -> Result<(Aggregate, i128)> {
     let is_total = matches!(aggregate.function.role, AggregateRole::Sum | AggregateRole::Average);
     if let (true, Some((expr, kind))) = (is_total, &aggregate.argument)

@@ -9,16 +9,10 @@ use rowmill_storage::chunk::{Chunk, CodeSet, ReadMeter, ValueSet};
 use rowmill_storage::{Block, TableDef};
 
 use super::rows::{PartRows, listed, take};
-use crate::scan::block_state::{BlockState, codes_that_pass};
+use crate::scan::block_state::{BlockState, VALUES_PER_PICK, codes_that_pass};
 use crate::scan::filter::Filter;
 use crate::scan::offered::BlockFilters;
 use crate::scan::part::SharedBlock;
-
-/// Picking one value out of a range costs as much as decoding this number of neighbouring values.
-const PICK_COST: usize = 8;
-
-/// Picking one count costs as much as decoding this number of neighbouring counts.
-const COUNTS_PER_PICK: usize = 4;
 
 /// The values of the rows that are in. Clones share the data.
 #[derive(Clone)]
@@ -179,7 +173,7 @@ impl ValueList {
         let ([first, .., last] | [first @ last]) = &codes[places.clone()] else { return self.chunk.values_in(0..0) };
         let (codes, span) = (&codes[places], (last - first) as usize + 1);
         // Decode a few scattered codes one by one, but dense codes as one range that is then thinned out.
-        if codes.len() * PICK_COST < span {
+        if codes.len() * VALUES_PER_PICK < span {
             return self.chunk.values_at(codes);
         }
         let values = self.chunk.values_in(*first as usize..*last as usize + 1)?;
@@ -200,7 +194,7 @@ impl ValueList {
                 [] => return Ok(()),
                 codes @ ([first, .., last] | [first @ last]) => {
                     let span = (last - first) as usize + 1;
-                    if span > codes.len() * COUNTS_PER_PICK {
+                    if span > codes.len() * VALUES_PER_PICK {
                         self.chunk.take_counts(codes)?
                     } else {
                         let counts = self.chunk.counts_in(*first as usize..*last as usize + 1)?;

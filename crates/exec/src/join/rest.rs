@@ -10,9 +10,10 @@ use super::emit::{BuildSide, ProbeSide};
 use super::marks::Marks;
 use super::prepare::Built;
 use super::{HashJoin, JoinKind};
+use crate::scan::FRAME_ROWS_MAX;
 
-/// Rows of the build side in a piece of work: small enough that workers end at about the same time.
-const ROWS_PER_PIECE: usize = if cfg!(test) { 1 << 3 } else { 1 << 16 };
+/// Rows of the build side in a piece of work: at most a page frame, so that workers end at about the same time.
+const ROWS_PER_PIECE: usize = if cfg!(test) { 1 << 3 } else { FRAME_ROWS_MAX };
 
 /// A worker's pieces of the build side.
 #[derive(Debug)]

@@ -2,10 +2,12 @@
 
 use rowmill_base::{Reservation, Result};
 
-/// The number of bits per value. All bits of a value are in one word. With fewer, a word gets crowded; with more, the
-/// filter leaves the cache sooner. A value that passes wrongly costs one look-up in the table of the join.
+/// The number of bits per value. All bits of a value are in one word. With 8, 12, 16 and 24 bits, 3.4, 1.2, 0.5 and 0.2
+/// % of other values pass; each costs one look-up in the table of the join. With more bits, the filter leaves the cache
+/// sooner.
 const BITS_PER_VALUE: usize = 12;
-/// The number of bits that a value sets. Each takes six bits of the hash.
+/// The number of bits that a value sets. Each takes six bits of the hash. With 2, 3, 4, 5 and 6 of them, 2.7, 1.5, 1.2,
+/// 1.1 and 1.0 % of other values pass.
 const BITS_SET: u32 = 4;
 
 /// The bits in words of 64. Each value sets a few bits of one word.

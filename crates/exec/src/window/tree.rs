@@ -1,9 +1,9 @@
 //! Folds the values of frames.
 //!
 //! Frames that are whole partitions are folded once, growing frames value by value, and short frames each by itself.
-//! For the others we build a tree: a node is the fold of 16 neighbouring values, a node above it is the fold of 16
+//! For the others we build a tree: a node is the fold of 8 neighbouring values, a node above it is the fold of 8
 //! such nodes, and so on (Leis and others, "Efficient Processing of Window Functions in Analytical SQL Queries"). For
-//! example, a frame of 5,000 values needs at most about 100 values and nodes. We never take a value out of a fold,
+//! example, a frame of 5,000 values needs at most about 70 values and nodes. We never take a value out of a fold,
 //! because floats would lose digits by that.
 
 use std::ops::Range;
@@ -14,8 +14,10 @@ use super::frame::{FrameShape, Frames};
 use crate::aggregate::Fold;
 
 /// The number of children of a node. The partial nodes at the two ends of a frame have up to this many values on each
-/// level, and the tree has a fifteenth as many nodes as rows.
-const FAN: usize = 16;
+/// level, and the tree has a seventh as many nodes as rows. With 4, 8, 16 and 32 children, the greatest value of a
+/// frame of 256 rows takes 9, 9, 13 and 15 ns, and of 65,536 rows 47, 31, 44 and 75 ns; the tree takes 1.4, 0.9, 0.7
+/// and 0.8 ns per row.
+const FAN: usize = 8;
 
 /// Frames are folded one by one if they have at most this many rows on average, because the tree would look at as many
 /// values.

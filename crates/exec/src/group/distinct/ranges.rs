@@ -5,14 +5,17 @@ use rowmill_base::{Error, Result, SqlType};
 use rowmill_storage::chunk::ValueSet;
 
 use super::pairs::DistinctPairs;
+use crate::cache::L2_BYTES;
 use crate::group::state::signed_array;
 
-/// Entries of a range. The set of its values should fit the second-level cache of a common core.
-const ENTRIES_PER_RANGE: usize = 1 << 14;
+/// The entries of a range at most. The set of its values has up to two slots of a word for each, and must fit the
+/// second-level cache.
+const ENTRIES_PER_RANGE_MAX: usize = L2_BYTES / (2 * size_of::<u64>());
+/// The entries of a range if that is enough for the lists. The other columns of the range then fit the cache too.
+const ENTRIES_PER_RANGE: usize = ENTRIES_PER_RANGE_MAX / 4;
 /// With many lists, a range has more entries, because each list is unpacked 1,024 entries at a time and fewer cost as
-/// much. Above the maximum, caches matter more.
+/// much.
 const ENTRIES_PER_LIST: usize = 1 << 10;
-const ENTRIES_PER_RANGE_MAX: usize = 1 << 16;
 const RANGES_MAX: usize = 1 << 12;
 
 /// Entries per sample when ranges are chosen. Uneven ranges cost only balance between workers.

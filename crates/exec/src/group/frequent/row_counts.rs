@@ -112,7 +112,8 @@ impl ValueRowCounts {
     /// Whether finding the groups of `values` values with `rows` rows takes at most about one part in `share` of the
     /// time for all groups.
     fn are_few(&self, values: usize, rows: u64, share: u64) -> bool {
-        /// The number of values that a scan of all lists decodes in the time of one search in a list.
+        /// The number of values that a scan of all lists puts into groups in the time of one search in a list. With 1
+        /// and 8, ClickBench's Q37 and Q38 take 2.3 and 2.5 ms, with 64 3.5 and 5.6 ms.
         const VALUES_PER_SEARCH: usize = 8;
         if self.reads_rows {
             return rows.saturating_mul(share) <= self.histogram.rows_of_all;

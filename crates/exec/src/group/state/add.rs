@@ -13,10 +13,12 @@ use super::numbers::StateNumbers;
 use super::text::BestTexts;
 use super::{Inputs, StateCell, States};
 use crate::aggregate::{Count, Fold, add_to_many, add_to_one};
+use crate::cache::L1_BYTES;
 use crate::group::texts::TextStore;
 
-/// Rows whose numbers are looked up at once, into scratch memory that fits the first-level cache.
-const ROWS_AT_ONCE: usize = 1 << 10;
+/// The rows whose numbers are looked up or written at once. The numbers have up to 16 bytes and fit half of the
+/// first-level cache.
+pub(super) const ROWS_AT_ONCE: usize = L1_BYTES / 2 / size_of::<i128>();
 
 /// Rows of a block or batch that go into groups.
 #[derive(Clone)]

@@ -24,11 +24,12 @@ use arrow::error::ArrowError;
 use rowmill_base::{Error, Reservation, Result};
 use rowmill_plan::{Aggregate, AggregateOrder, AggregateOrdering, Expr, GroupKey, SortKey};
 
-use super::add::{Grouped, Groups};
+use super::add::{Grouped, Groups, ROWS_AT_ONCE};
 use super::first::{Direction, Firsts, OrderColumn};
-use super::registers::{self, STRIDE, estimates, put, registers};
+use super::registers::{self, SLOT_BITS, STRIDE, estimates, put, registers};
 use super::{Finished, States};
 use crate::aggregate::{AggregateState, GroupValues, KeptValues, ValuesState, state_of};
+use crate::cache::L2_BYTES;
 use crate::group::facts::Facts;
 use crate::group::index::Index;
 use crate::group::key_values::KeyValues;
@@ -38,19 +39,16 @@ use crate::group::texts::{TextStore, is_long};
 use crate::hash::mix;
 use crate::sort::places_in_order;
 
-/// Rows that are written at once, from scratch memory that fits the first-level cache.
-const ROWS_AT_ONCE: usize = 1 << 10;
+/// Rows that the table of recently met rows remembers: few enough for the second-level cache, because a row and its
+/// slots take about 64 bytes. A forgotten row is only written once more.
+const ROWS_REMEMBERED: usize = L2_BYTES / 64;
 
-/// Rows that the table of recently met rows remembers: few enough for the second-level cache. A forgotten row is only
-/// written once more.
-const ROWS_REMEMBERED: usize = 1 << 14;
-
-/// Registers that the table of used registers remembers: enough for those of a dozen large groups.
-const REGISTERS_REMEMBERED: usize = 1 << 18;
+/// Registers that the table of used registers remembers: enough for all those of 16 groups.
+const REGISTERS_REMEMBERED: usize = 16 << SLOT_BITS;
 
 /// Rows that skip the lookup once the remembered rows turned out to repeat rarely: sixteen times the remembered ones,
 /// so that at most one lookup in seventeen is in vain.
-const ROWS_PAST_TABLE: usize = 1 << 18;
+const ROWS_PAST_TABLE: usize = 16 * ROWS_REMEMBERED;
 
 /// A result that is computed from a log.
 #[derive(Debug)]

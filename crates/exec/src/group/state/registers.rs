@@ -24,7 +24,7 @@ use crate::group::texts::texts_of;
 use crate::hash::{mix, stable_hash, stable_hash_of_bytes};
 
 /// Bits of a hash that choose a register.
-const SLOT_BITS: u32 = 14;
+pub(super) const SLOT_BITS: u32 = 14;
 /// Low bits of a register's row word that hold its rank.
 const RANK_BITS: u32 = 6;
 /// The greatest rank: that of a hash whose bits after the slot are all zero.

@@ -9,16 +9,16 @@ use rowmill_base::{Reservation, Result};
 
 use super::lists::{Entries, Keys};
 use super::{NONE, PartitionPart};
+use crate::cache::LOOKUPS_AT_ONCE;
 use crate::hash::mix;
 
-/// Least number of slots per key, in fourths. Slots are a power of two, so there are up to twice as many. Fewer slots
-/// make long probe sequences of linear probing.
+/// Least number of slots per key, in fourths. Slots are a power of two, so there are up to twice as many. At 4 keys
+/// for 7 slots, linear probing looks at 1.7 slots for a key of the table and at 3.2 for another one; with 3 keys for 4
+/// slots it would be 2.5 and 8.5 (Knuth, "The Art of Computer Programming", volume 3, section 6.4).
 const SLOTS_PER_KEY_FOURTHS: usize = 7;
 /// Slots of an empty table.
 const SLOTS_MIN: usize = 16;
-/// Words that are looked up at a time. Their slots are all fetched before the first is compared, so that the fetches
-/// overlap; the words and slots fit the first-level cache.
-const WORDS_AT_ONCE: usize = 256;
+const _: () = assert!(LOOKUPS_AT_ONCE <= 1 << u8::BITS, "the row of a look-up is a byte");
 
 /// The way in which words are hashed.
 #[derive(Clone, Copy, Debug, Default)]
@@ -197,24 +197,24 @@ impl Hashed {
     pub(super) fn find(&self, words: &[u64], entries: &mut Vec<u32>) {
         let start = entries.len();
         entries.resize(start + words.len(), NONE);
-        for (words, entries) in words.chunks(WORDS_AT_ONCE).zip(entries[start..].chunks_mut(WORDS_AT_ONCE)) {
+        for (words, entries) in words.chunks(LOOKUPS_AT_ONCE).zip(entries[start..].chunks_mut(LOOKUPS_AT_ONCE)) {
             self.find_few(words, entries);
         }
     }
 
     /// Finds few enough words that the cache lines of their slots fit the first-level cache.
     fn find_few(&self, words: &[u64], entries: &mut [u32]) {
-        let mut homes = [Home { table: 0, slot: 0 }; WORDS_AT_ONCE];
+        let mut homes = [Home { table: 0, slot: 0 }; LOOKUPS_AT_ONCE];
         for (home, word) in homes.iter_mut().zip(words) {
             *home = self.home(*word);
         }
         // Only memory reads in this loop: the less work is between them, the more of them are in flight at once.
-        let mut slots = [FREE; WORDS_AT_ONCE];
+        let mut slots = [FREE; LOOKUPS_AT_ONCE];
         for (slot, home) in slots.iter_mut().zip(&homes[..words.len()]) {
             *slot = self.slot(*home, 0);
         }
         // `late` collects the words whose slot has another word. Each is written, but `left` advances only past those.
-        let (mut late, mut left) = ([0_u8; WORDS_AT_ONCE], 0);
+        let (mut late, mut left) = ([0_u8; LOOKUPS_AT_ONCE], 0);
         for (row, ((slot, word), entry)) in slots.iter().zip(words).zip(entries.iter_mut()).enumerate() {
             *entry = slot.entry_of(*word);
             late[left] = row as u8;

@@ -16,7 +16,7 @@ use rowmill_storage::keyed::{KeyRange, RangeFit, SHORT_PREFIX_BYTES};
 
 use super::alike::Alike;
 use super::index_codec::IndexCodec;
-use super::range_scan::RangeScan;
+use super::range_scan::{RangeScan, RowTest};
 use super::reader::KeyedReader;
 use super::table_codec::{HEAD_BYTES, TableCodec};
 
@@ -139,6 +139,18 @@ impl IndexScan {
             FoundIn::Whole => IndexEntry::Whole(&self.entry),
             FoundIn::Row => IndexEntry::Row(&self.found.key, &self.found.row),
         }))
+    }
+
+    /// Whether [`next_passing`](Self::next_passing) can be used: all entries of the index are complete.
+    pub fn is_plain(&self) -> bool {
+        self.is_plain
+    }
+
+    /// The next entry that passes `test`, of a scan that [is plain](Self::is_plain). See
+    /// [`RangeScan::next_passing`].
+    pub fn next_passing(&mut self, reader: &KeyedReader<'_>, test: &mut RowTest<'_>) -> Result<Option<&[u8]>> {
+        debug_assert!(self.is_plain, "shortened entries must be read as rows");
+        Ok(self.scan.next_passing(reader, test)?.map(|(entry, _)| entry))
     }
 
     /// Skips the next entries, at most `entries_max`, and returns how many it skipped. See [`RangeScan::pass`].

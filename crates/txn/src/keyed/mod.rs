@@ -47,7 +47,7 @@ pub use cursor::{KeyedCursor, KeyedRow, RowBatch};
 pub(crate) use index_codec::IndexCodec;
 pub use index_scan::{IndexEntry, IndexOrder, IndexScan};
 pub(crate) use key_path::REFERENCE_COLUMNS_MAX;
-pub use range_scan::RangeScan;
+pub use range_scan::{RangeScan, RowTest};
 pub use reader::{KeyedReader, KeyedView};
 pub use row_lookups::RowLookups;
 pub use row_reader::RowReader;

@@ -20,6 +20,12 @@ const KEYS_AT_ONCE: usize = 256;
 /// The factor by which each batch of a source is larger than the one before.
 const GROWTH: usize = 4;
 
+/// Rows of the base that are tested in one look-up. A checkpoint waits for the look-up.
+const ROWS_TESTED_AT_ONCE: usize = 4096;
+
+/// Tells whether a row is wanted, by its key and its bytes. It must not read the table.
+pub type RowTest<'t> = dyn FnMut(&[u8], &[u8]) -> Result<bool> + 't;
+
 /// A position in a range of keys. It holds no lock and no read between calls: the caller that started it continues with
 /// it, and sees what the transaction wrote in the meantime to keys that are still to come. A scan should be started
 /// again and again, because it keeps its memory.
@@ -34,6 +40,8 @@ pub struct RangeScan {
     dead: Passed,
     /// Whether only the base has keys left and reads are not recorded.
     is_of_base: bool,
+    /// Number of rows at the beginning of the base's batch that come before the next key of the other feeds.
+    undisputed: usize,
     /// The feed of the last returned key.
     newest: usize,
     /// A buffer that becomes a bound of the rest of the versions.
@@ -65,6 +73,8 @@ struct Feed {
     keys_at_once: usize,
     /// Whether its next key is the one that was returned last.
     is_given: bool,
+    /// Whether the batch has only rows that passed the caller's test. `rest` then begins after the last tested row.
+    is_tested: bool,
 }
 
 /// The start of the keys that are not in a batch yet, or backward their end.
@@ -113,7 +123,7 @@ impl RangeScan {
     /// belong to one index. `first` is the expected number of keys that the caller will ask for. If it asks for more,
     /// the scan reads another batch.
     pub fn start(&mut self, start: &[u8], end: &[u8], backward: bool, first: usize) {
-        (self.backward, self.noted, self.is_of_base) = (backward, None, false);
+        (self.backward, self.noted, self.is_of_base, self.undisputed) = (backward, None, false, 0);
         self.whole.start.clear();
         self.whole.start.extend_from_slice(start);
         self.whole.end.clear();
@@ -141,7 +151,20 @@ impl RangeScan {
     /// Goes to the next key. Returns whether there is one.
     #[inline]
     pub(super) fn advance(&mut self, reader: &KeyedReader<'_>) -> Result<bool> {
-        Ok(self.next_of_base() || self.next_of_all(reader)?)
+        Ok(self.next_of_base() || self.next_of_all(reader, None)?)
+    }
+
+    /// Returns the next key whose row passes `test`, and the row. Calls `test` once for each row up to there, in order,
+    /// except that it may already have called it for later rows. If only the base has keys left, rows are tested where
+    /// they are stored, so rows that fail are not copied. All calls of one scan must pass the same test.
+    pub fn next_passing(&mut self, reader: &KeyedReader<'_>, test: &mut RowTest<'_>) -> Result<Option<(&[u8], &[u8])>> {
+        while self.next_of_base() || self.next_of_all(reader, Some(test))? {
+            let (key, row) = self.current();
+            if self.feeds[self.newest].is_tested || test(key, row)? {
+                return Ok(Some(self.current()));
+            }
+        }
+        Ok(None)
     }
 
     /// The key to which the scan went last, and its row.
@@ -152,13 +175,14 @@ impl RangeScan {
         (key, row.unwrap_or_default())
     }
 
-    /// Goes to the next key in the base's batch if only the base has keys left and reads are not recorded. Returns
+    /// Goes to the next key in the base's batch if no other feed has keys before it and reads are not recorded. Returns
     /// whether there is one. This is the fast path: it compares no keys.
     #[inline]
     fn next_of_base(&mut self) -> bool {
         let base = &mut self.feeds[BASE];
         let next = base.at + usize::from(base.is_given);
-        if !self.is_of_base || next >= base.batch.len() {
+        let end = if self.is_of_base { base.batch.len() } else { self.undisputed };
+        if next >= end {
             return false;
         }
         (base.at, base.is_given) = (next, true);
@@ -167,10 +191,13 @@ impl RangeScan {
 
     /// Goes to the first key of the base's next batch, when only the base has keys left and reads are not recorded.
     /// Returns whether there is one.
-    fn next_batch_of_base(&mut self, reader: &KeyedReader<'_>) -> Result<bool> {
+    fn next_batch_of_base(&mut self, reader: &KeyedReader<'_>, test: Option<&mut RowTest<'_>>) -> Result<bool> {
         let base = &mut self.feeds[BASE];
         base.at += usize::from(std::mem::take(&mut base.is_given));
-        self.fill_base(reader)?;
+        match test {
+            Some(test) => self.fill_base_with_passing(reader, test)?,
+            None => self.fill_base(reader)?,
+        }
         let base = &mut self.feeds[BASE];
         base.is_given = !base.is_at_end();
         self.newest = BASE;
@@ -178,11 +205,12 @@ impl RangeScan {
     }
 
     /// Goes to the next key of all three feeds. Returns whether there is one.
-    fn next_of_all(&mut self, reader: &KeyedReader<'_>) -> Result<bool> {
+    fn next_of_all(&mut self, reader: &KeyedReader<'_>, test: Option<&mut RowTest<'_>>) -> Result<bool> {
         // Most scans meet no recent write, so they have no keys to compare.
         if self.is_of_base || self.begin_in_base(reader) {
-            return self.next_batch_of_base(reader);
+            return self.next_batch_of_base(reader, test);
         }
+        self.undisputed = 0;
         // Each round takes the next key of all feeds. Deleted keys are counted and skipped.
         loop {
             self.pass_given();
@@ -200,11 +228,36 @@ impl RangeScan {
                 let is_alone = newest == BASE && self.feeds[..BASE].iter().all(Feed::is_at_end);
                 self.is_of_base = is_alone && reader.reads().is_none();
                 self.newest = newest;
+                if newest == BASE && !is_alone && reader.reads().is_none() {
+                    self.undisputed = self.rows_before_recent();
+                }
                 return Ok(true);
             }
             self.dead.keys += 1;
             self.dead.is_over |= newest == OWN;
         }
+    }
+
+    /// The number of rows at the beginning of the base's batch that come before the next key of the other feeds.
+    fn rows_before_recent(&self) -> usize {
+        let backward = self.backward;
+        let base = &self.feeds[BASE];
+        let recent = self.feeds[..BASE].iter().filter_map(Feed::key);
+        let Some(next) = (if backward { recent.max() } else { recent.min() }) else { return 0 };
+        let is_before = |at: usize| {
+            let key = base.batch.get(at).0;
+            if backward { key > next } else { key < next }
+        };
+        // The rows are in order, so we search for the first one that is not before.
+        let (mut from, mut to) = (base.at, base.batch.len());
+        while from < to {
+            let middle = from.midpoint(to);
+            match is_before(middle) {
+                true => from = middle + 1,
+                false => to = middle,
+            }
+        }
+        from
     }
 
     /// Appends the next rows to `out`, at most `rows_max`, if only the base has keys left, the batch of the base is
@@ -263,7 +316,7 @@ impl RangeScan {
         (base.at, base.is_given) = (next, false);
         base.leave_batch(whole, backward);
         if base.is_done {
-            return Ok(usize::from(self.next_of_all(reader)?));
+            return Ok(usize::from(self.next_of_all(reader, None)?));
         }
         // The batch is used up, so skip keys in the tree of the base and remember only the last one.
         let mut last = Vec::new();
@@ -283,13 +336,14 @@ impl RangeScan {
     fn pass_between(&mut self, reader: &KeyedReader<'_>, rows_max: usize) -> Result<usize> {
         // Under SERIALIZABLE each key is recorded, so we must look at each.
         if reader.reads().is_some() {
-            return Ok(usize::from(self.next_of_all(reader)?));
+            return Ok(usize::from(self.next_of_all(reader, None)?));
         }
+        self.undisputed = 0;
         self.pass_given();
         self.fill_recent(reader);
         let passed = self.pass_base(reader, rows_max)?;
         if passed == 0 {
-            return Ok(usize::from(self.next_of_all(reader)?));
+            return Ok(usize::from(self.next_of_all(reader, None)?));
         }
         // The base has a live key before the first key of the versions.
         self.dead.is_over = true;
@@ -470,13 +524,49 @@ impl RangeScan {
         }
         Ok(())
     }
+
+    /// Fills the batch of the base, like [`fill_base`](Self::fill_base), with rows that pass `test`.
+    fn fill_base_with_passing(&mut self, reader: &KeyedReader<'_>, test: &mut RowTest<'_>) -> Result<()> {
+        let (whole, backward) = (&self.whole, self.backward);
+        let feed = &mut self.feeds[BASE];
+        feed.leave_batch(whole, backward);
+        let Some(keys_max) = feed.start_batch() else { return Ok(()) };
+        let mut last = Vec::new();
+        while feed.batch.is_empty() && !feed.is_done {
+            let batch = &mut feed.batch;
+            let (start, end) = feed.rest.of(whole, backward);
+            let mut left = ROWS_TESTED_AT_ONCE;
+            let mut is_stopped = false;
+            reader.base().read((), |base| {
+                base.range(start, end, backward, &mut |key, row| {
+                    if test(key, row)? {
+                        batch.push(key, Some(row));
+                    }
+                    left -= 1;
+                    is_stopped = left == 0 || batch.len() == keys_max;
+                    if is_stopped {
+                        last.clear();
+                        last.extend_from_slice(key);
+                    }
+                    Ok(!is_stopped)
+                })
+            })?;
+            feed.is_done = !is_stopped;
+            if is_stopped {
+                feed.rest.go_past(&last, backward);
+                feed.is_done = feed.rest.is_empty(whole, backward);
+            }
+        }
+        feed.is_tested = true;
+        Ok(())
+    }
 }
 
 impl Feed {
     fn start(&mut self, first: usize, is_done: bool) {
         self.batch.clear();
         (self.at, self.is_given, self.keys_at_once) = (0, false, first);
-        (self.rest.is_set, self.is_done) = (false, is_done);
+        (self.rest.is_set, self.is_done, self.is_tested) = (false, is_done, false);
     }
 
     fn key(&self) -> Option<&[u8]> {
@@ -489,8 +579,11 @@ impl Feed {
         if self.is_done || self.batch.is_empty() || self.at < self.batch.len() {
             return;
         }
-        self.rest.go_past(self.batch.get(self.batch.len() - 1).0, backward);
-        self.is_done = self.rest.is_empty(whole, backward);
+        // After a batch of tested rows the rest begins after the last row that was tested.
+        if !std::mem::take(&mut self.is_tested) {
+            self.rest.go_past(self.batch.get(self.batch.len() - 1).0, backward);
+            self.is_done = self.rest.is_empty(whole, backward);
+        }
         self.batch.clear();
         self.at = 0;
     }

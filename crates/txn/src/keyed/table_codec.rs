@@ -279,6 +279,26 @@ impl TableCodec {
         RowReader::new(self, key, row)
     }
 
+    /// Whether a column is part of the primary key, so that rows are read without their bytes.
+    pub fn is_of_key(&self, column: usize) -> bool {
+        matches!(self.fields[column], StoredField::Key(_))
+    }
+
+    /// The value of a column of the primary key. The bytes of the row are not needed for it. See [`RowReader::get`] for
+    /// the use of `scratch`.
+    #[inline]
+    pub fn key_column<'s, 'a: 's>(
+        &'a self,
+        key: &'a [u8],
+        column: usize,
+        scratch: &'s mut Vec<u8>,
+    ) -> Result<ValueRef<'s>> {
+        match self.fields[column] {
+            StoredField::Key(part) => self.key.value(key.get(HEAD_BYTES..).unwrap_or_default(), part, scratch),
+            StoredField::Row(_) => Err(Error::internal("the column is not part of the primary key")),
+        }
+    }
+
     /// The value of one column of a row. See [`RowReader::get`] for the use of `scratch`.
     pub fn column<'s, 'a: 's>(
         &'a self,

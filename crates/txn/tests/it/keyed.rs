@@ -655,3 +655,80 @@ fn scans_begin_behind_deleted_keys_and_miss_nothing() {
         }
     }
 }
+
+/// The numbers that a transaction sees and that pass a test, in the order of the scan, the first few of them. The other
+/// result says how often a row was tested.
+fn passing(
+    transaction: &Transaction,
+    table: TableId,
+    backward: bool,
+    rows_max: usize,
+    is_wanted: impl Fn(i64) -> bool,
+) -> (Vec<i64>, usize) {
+    let codec = transaction.keyed_codec(table).expect("a codec");
+    let all = KeyRange::of_prefix(codec.keys(None).expect("its keys").0);
+    let number = |key: &[u8], row: &[u8]| match codec.column(key, row, 0, &mut Vec::new()) {
+        Ok(ValueRef::Int(number)) => number,
+        other => panic!("{other:?} is not a number"),
+    };
+    let (mut scan, reader, mut tests, mut numbers) = (RangeScan::default(), transaction.reader(), 0, Vec::new());
+    scan.start(&all.start, &all.end, backward, rows_max);
+    let mut test = |key: &[u8], row: &[u8]| {
+        tests += 1;
+        Ok(is_wanted(number(key, row)))
+    };
+    while numbers.len() < rows_max
+        && let Some((key, row)) = scan.next_passing(&reader, &mut test).expect("read")
+    {
+        numbers.push(number(key, row));
+    }
+    (numbers, tests)
+}
+
+#[test]
+fn a_scan_with_a_test_gives_the_rows_that_pass_of_all_sources() {
+    let mut random = StdRng::seed_from_u64(17);
+    for (rows, changes) in [(300, 0), (300, 5), (300, 200), (20_000, 0), (20_000, 3)] {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let engine = open(folder.path(), 50);
+        let table = keyed(&engine);
+        let mut known: BTreeSet<i64> = (0..rows).collect();
+        let mut transaction = engine.begin().expect("a transaction");
+        known.iter().for_each(|number| put(&mut transaction, table, *number, "base").expect("put"));
+        transaction.commit().expect("committed");
+        engine.checkpoint().expect("a checkpoint");
+        // First as versions of another transaction, then as own writes.
+        let mut transaction = engine.begin().expect("a transaction");
+        for turn in 0..2 {
+            for _ in 0..changes {
+                let number = random.random_range(0..rows + 50);
+                transaction.delete_by_key(table, &[ValueRef::Int(number)]).expect("deleted");
+                match random.random_range(0..2) {
+                    0 => drop(known.remove(&number)),
+                    _ => {
+                        known.insert(number);
+                        put(&mut transaction, table, number, "changed").expect("put");
+                    }
+                }
+            }
+            if turn == 0 {
+                transaction.commit().expect("committed");
+                transaction = engine.begin().expect("a transaction");
+            }
+            for step in [1, 2, 97, 9_999, i64::MAX] {
+                for (backward, rows_max) in [(false, 1), (false, 7), (false, usize::MAX), (true, 3), (true, usize::MAX)]
+                {
+                    let is_wanted = |number: i64| number % step == step / 2;
+                    let wanted = known.iter().copied().filter(|number| is_wanted(*number));
+                    let wanted: Vec<i64> = match backward {
+                        false => wanted.take(rows_max).collect(),
+                        true => wanted.rev().take(rows_max).collect(),
+                    };
+                    let (found, tests) = passing(&transaction, table, backward, rows_max, is_wanted);
+                    assert_eq!(found, wanted, "{rows} rows, {changes} changes, every {step}, backward {backward}");
+                    assert!(tests <= known.len(), "a row was tested twice");
+                }
+            }
+        }
+    }
+}

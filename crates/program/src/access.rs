@@ -10,6 +10,7 @@
 //! An index entry holds the index columns and the primary key. If the statement needs no other columns, we read them
 //! from the entry and do not fetch the row, unless the entry holds a short key because its values were too long.
 
+mod columns;
 mod distinct;
 
 use std::ops::Bound;
@@ -23,6 +24,8 @@ use rowmill_storage::keyed::{KeyCodec, KeyRange, ValueRef};
 use rowmill_txn::Catalog;
 use rowmill_txn::keyed::{IndexEntry, IndexOrder, IndexScan, KeyedReader, RangeScan, RowLookups, TableCodec};
 
+pub(crate) use self::columns::FoundColumns;
+use self::columns::{ColumnReads, FoundBytes};
 use crate::expr::{Env, Expr, ExprCompiler, RowsLayout};
 use crate::key_value::{KeyValue, RangeSide};
 use crate::read::CONDITIONED_FIRST;
@@ -41,7 +44,14 @@ pub(crate) struct Access {
     is_point: bool,
     /// Whether at most one row can match: all columns of a unique key are given.
     is_single: bool,
-    columns: ReadColumns,
+    /// The columns of the condition.
+    tested: ColumnReads,
+    /// The other columns that the statement needs.
+    others: ColumnReads,
+    /// Both, for rows whose columns are all needed.
+    all: ColumnReads,
+    /// Whether each row that is given must have its bytes.
+    whole: bool,
     distinct: Option<DistinctKeys>,
     texts: usize,
 }
@@ -70,16 +80,6 @@ struct ValueEnd {
     inclusive: bool,
 }
 
-/// Which columns are read of a row, and where they are found.
-#[derive(Debug)]
-enum ReadColumns {
-    /// Read from the key and the row. The numbers are places in the table.
-    OfRow(Box<[usize]>),
-    /// Read from an index entry: for each key part up to the last one that is needed, the column of the result that it
-    /// fills, if any. `of_row` is used for an entry that does not hold its values, so the row must be fetched.
-    OfEntry { parts: Box<[Option<usize>]>, of_row: Box<[usize]> },
-}
-
 /// Memory that reading one table needs, kept from one statement to the next.
 #[derive(Debug, Default)]
 pub(crate) struct AccessScratch {
@@ -92,7 +92,7 @@ pub(crate) struct AccessScratch {
     ranges: Vec<KeyRange>,
     scan: RangeScan,
     index_scan: IndexScan,
-    lookups: RowLookups,
+    pub(crate) lookups: RowLookups,
     /// The values of the key columns that are compared for equality.
     equal: Vec<ValueRef<'static>>,
     /// Buffers for values that the key stores in another form and that must be decoded.
@@ -115,6 +115,37 @@ pub(crate) struct Unread<'c> {
 /// Rows that are skipped between two checks for cancellation and the deadline.
 const ROWS_PASSED_AT_ONCE: usize = 4096;
 
+/// The columns that a statement needs of a table, by their positions.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WantedColumns<'w> {
+    pub(crate) all: &'w [usize],
+    /// Those of them that the condition needs.
+    pub(crate) tested: &'w [usize],
+}
+
+/// Receives the rows that an access finds.
+pub(crate) trait RowTaker {
+    /// Whether rows must meet a condition. If not, [`test`](Self::test) need not be called.
+    fn has_test(&self) -> bool {
+        false
+    }
+
+    /// Whether a row meets the condition. It is called before [`take`](Self::take), for rows and for index entries
+    /// that hold the columns of the condition.
+    fn test(&mut self, _columns: FoundColumns<'_>) -> Result<bool> {
+        Ok(true)
+    }
+
+    /// Takes a row. If it was not tested, tests it first. Returns whether more rows are wanted.
+    fn take(&mut self, found: FoundEntry<'_>, is_tested: bool) -> Result<bool>;
+}
+
+impl<F: FnMut(FoundEntry<'_>) -> Result<bool>> RowTaker for F {
+    fn take(&mut self, found: FoundEntry<'_>, _is_tested: bool) -> Result<bool> {
+        self(found)
+    }
+}
+
 /// A row or an index entry that an access found.
 pub(crate) struct FoundEntry<'a> {
     /// The key of the row, or the index entry if the row was not fetched.
@@ -124,15 +155,6 @@ pub(crate) struct FoundEntry<'a> {
     pub(crate) columns: FoundColumns<'a>,
     /// Number of rows that the entry is given for, if the access counts them.
     pub(crate) rows: usize,
-}
-
-/// The columns of a found row, not yet decoded. They can be read once.
-pub(crate) struct FoundColumns<'a> {
-    access: &'a Access,
-    key: &'a [u8],
-    /// The bytes of the row, or `None` if `key` is an index entry that holds all columns.
-    row: Option<&'a [u8]>,
-    scratch: &'a mut Vec<Vec<u8>>,
 }
 
 /// A key of a table: its codec and, for each of its parts, the place of the column in the table.
@@ -152,7 +174,7 @@ impl Access {
         parameters: &[SqlType],
         layout: &RowsLayout,
         row: usize,
-        wanted: &[usize],
+        wanted: WantedColumns<'_>,
         whole: bool,
     ) -> Result<Access> {
         let codec = catalog.codec(access.table)?;
@@ -186,21 +208,39 @@ impl Access {
         // All columns of the primary key have values, so we can build the key itself.
         let is_point = access.index.is_none() && given == key.columns.len();
         let is_single = key.unique_parts.is_some_and(|parts| given >= parts);
-        let columns = match access.index.is_some() && !whole {
-            true => key.entry_columns(wanted).unwrap_or_else(|| ReadColumns::OfRow(wanted.into())),
-            false => ReadColumns::OfRow(wanted.into()),
-        };
+        let of_index = access.index.is_some().then_some(&key);
+        let is_of_key = |column: usize| codec.is_of_key(column);
+        let is_tested = |column: usize| wanted.tested.contains(&column);
+        let tested = ColumnReads::new(wanted.all, is_tested, is_of_key, of_index);
+        let others = ColumnReads::new(wanted.all, |column| !is_tested(column), is_of_key, of_index);
+        let all = ColumnReads::new(wanted.all, |_| true, is_of_key, of_index);
+        let needs_rows = whole || !all.are_in_entry();
         let distinct = access.distinct;
         if let Some(distinct) = distinct
             && (is_point || distinct.columns < given || distinct.columns > key.columns.len())
         {
             return Err(Error::internal("the program compares other columns of a key than it has"));
         }
-        if distinct.is_some() && access.index.is_some() && matches!(columns, ReadColumns::OfRow(_)) {
+        if distinct.is_some() && access.index.is_some() && needs_rows {
             return Err(Error::internal("the program reads distinct entries of an index for columns that it lacks"));
         }
         let (index, backward, texts) = (access.index, access.backward, compiler.texts());
-        Ok(Access { index, equal, alternatives, limit, backward, is_point, is_single, columns, distinct, texts, codec })
+        Ok(Access {
+            index,
+            equal,
+            alternatives,
+            limit,
+            backward,
+            is_point,
+            is_single,
+            tested,
+            others,
+            all,
+            whole,
+            distinct,
+            texts,
+            codec,
+        })
     }
 
     /// The codec of the table's keys and rows.
@@ -211,14 +251,6 @@ impl Access {
     /// Whether it gives one row for several rows with the same values.
     pub(crate) fn is_distinct(&self) -> bool {
         self.distinct.is_some()
-    }
-
-    /// Number of columns that are read of a row.
-    pub(crate) fn columns(&self) -> usize {
-        match &self.columns {
-            ReadColumns::OfRow(columns) => columns.len(),
-            ReadColumns::OfEntry { of_row, .. } => of_row.len(),
-        }
     }
 
     /// The column whose prefix gives the range of keys, by its place in the table.
@@ -238,8 +270,8 @@ impl Access {
         })
     }
 
-    /// Skips the rows that `unread` asks for, then calls `each` with all further rows in order until it returns
-    /// `false`. Returns whether it never did. `env` has the columns of the lookups before this one. `first` is the
+    /// Skips the rows that `unread` asks for, then hands all further rows in order to `taker` until it wants no more.
+    /// Returns whether it wants more. `env` has the columns of the lookups before this one. `first` is the
     /// number of rows that the caller will probably need, so the scan fetches no more at first.
     pub(crate) fn run(
         &self,
@@ -248,11 +280,11 @@ impl Access {
         scratch: &mut AccessScratch,
         first: usize,
         unread: &mut Unread<'_>,
-        mut each: impl FnMut(FoundEntry<'_>) -> Result<bool>,
+        taker: &mut impl RowTaker,
     ) -> Result<bool> {
         if self.alternatives.is_empty() {
             return match self.find(env, scratch)? {
-                true => self.run_range(reader, scratch, first, unread, &mut each),
+                true => self.run_range(reader, scratch, first, unread, taker),
                 false => Ok(true),
             };
         }
@@ -262,12 +294,12 @@ impl Access {
             scratch.ranges[..ranges].reverse();
         }
         if self.is_point {
-            return self.run_points(ranges, reader, scratch, first, unread, &mut each);
+            return self.run_points(ranges, reader, scratch, first, unread, taker);
         }
         for at in 0..ranges {
             let AccessScratch { range, ranges, .. } = &mut *scratch;
             std::mem::swap(range, &mut ranges[at]);
-            if !self.run_range(reader, scratch, first, unread, &mut each)? {
+            if !self.run_range(reader, scratch, first, unread, taker)? {
                 return Ok(false);
             }
         }
@@ -282,11 +314,11 @@ impl Access {
         scratch: &mut AccessScratch,
         first: usize,
         unread: &mut Unread<'_>,
-        each: &mut impl FnMut(FoundEntry<'_>) -> Result<bool>,
+        taker: &mut impl RowTaker,
     ) -> Result<bool> {
         let AccessScratch { ranges, lookups, values, .. } = scratch;
         let mut rest = &ranges[..points];
-        let mut pace = LookupPace::new(first);
+        let mut pace = RowPace::new(first);
         while !rest.is_empty() {
             let (now, later) = rest.split_at(pace.next().min(rest.len()));
             rest = later;
@@ -300,7 +332,7 @@ impl Access {
                     if unread.is_over() {
                         return Ok(false);
                     }
-                } else if !each(self.found(key, Some(row), values))? {
+                } else if !taker.take(self.found(FoundBytes::Row(key, row), values), false)? {
                     return Ok(false);
                 }
             }
@@ -308,22 +340,32 @@ impl Access {
         Ok(true)
     }
 
-    /// Reads the rows of the entries of a scan that was started. The entries lack columns that the statement needs.
+    /// Reads the rows of the entries of a scan that was started. The entries lack columns that the statement needs. If
+    /// they have those of the condition, we look up only the rows of entries that meet it.
     fn run_rows(
         &self,
         index: IndexId,
         reader: &KeyedReader<'_>,
         scratch: &mut AccessScratch,
         first: usize,
-        each: &mut impl FnMut(FoundEntry<'_>) -> Result<bool>,
+        taker: &mut impl RowTaker,
     ) -> Result<bool> {
         let AccessScratch { key, index_scan, lookups, values, .. } = scratch;
-        let mut pace = LookupPace::new(first);
+        let mut pace = RowPace::new(first);
+        let tests_entries = taker.has_test() && self.tested.are_in_entry() && index_scan.is_plain();
         loop {
             let wanted = pace.next();
             lookups.clear();
             while lookups.len() < wanted {
-                match index_scan.next(&self.codec, reader)? {
+                let next = match tests_entries {
+                    false => index_scan.next(&self.codec, reader)?,
+                    true => {
+                        let mut test =
+                            |entry: &[u8], _: &[u8]| taker.test(self.found(FoundBytes::Entry(entry), values).columns);
+                        index_scan.next_passing(reader, &mut test)?.map(IndexEntry::Whole)
+                    }
+                };
+                match next {
                     None => break,
                     Some(IndexEntry::Row(key, row)) => lookups.push_found(key, row),
                     Some(IndexEntry::Whole(entry)) => {
@@ -336,7 +378,7 @@ impl Access {
             for at in 0..lookups.len() {
                 let (key, row) = lookups.get(at);
                 let row = row.ok_or_else(|| self.without_row())?;
-                if !each(self.found(key, Some(row), values))? {
+                if !taker.take(self.found(FoundBytes::Row(key, row), values), tests_entries)? {
                     return Ok(false);
                 }
             }
@@ -353,10 +395,10 @@ impl Access {
         scratch: &mut AccessScratch,
         first: usize,
         unread: &mut Unread<'_>,
-        each: &mut impl FnMut(FoundEntry<'_>) -> Result<bool>,
+        taker: &mut impl RowTaker,
     ) -> Result<bool> {
         if let Some(distinct) = self.distinct {
-            return self.run_distinct(distinct, reader, scratch, unread.cancel, each);
+            return self.run_distinct(distinct, reader, scratch, unread.cancel, taker);
         }
         let AccessScratch { key, row, range, scan, index_scan, values, .. } = scratch;
         // A full count of a table is looked up in the cache of the reader, or computed once and then cached.
@@ -372,7 +414,7 @@ impl Access {
                     unread.rows -= 1;
                     Ok(!unread.is_over())
                 }
-                true => each(self.found(key, Some(row), values)),
+                true => taker.take(self.found(FoundBytes::Row(key, row), values), false),
                 false => Ok(true),
             };
         }
@@ -387,12 +429,21 @@ impl Access {
             if let Some(table) = counted {
                 reader.note_row_count(table, (usize::MAX - unread.rows) as u64);
             }
-            while let Some((key, row)) = scan.next(reader)? {
-                if !each(self.found(key, Some(row), values))? {
+            let has_test = taker.has_test();
+            loop {
+                let next = match has_test {
+                    false => scan.next(reader)?,
+                    true => {
+                        let mut test =
+                            |key: &[u8], row: &[u8]| taker.test(self.found(FoundBytes::Row(key, row), values).columns);
+                        scan.next_passing(reader, &mut test)?
+                    }
+                };
+                let Some((key, row)) = next else { return Ok(true) };
+                if !taker.take(self.found(FoundBytes::Row(key, row), values), has_test)? {
                     return Ok(false);
                 }
             }
-            return Ok(true);
         };
         // The caller only counts the rows, so any order will do.
         let order = if unread.rows == usize::MAX { IndexOrder::Kept } else { IndexOrder::FewAlike };
@@ -404,19 +455,28 @@ impl Access {
         if let Some(table) = counted {
             reader.note_row_count(table, (usize::MAX - unread.rows) as u64);
         }
-        if matches!(self.columns, ReadColumns::OfRow(_)) {
-            return self.run_rows(index, reader, scratch, first, each);
+        if self.whole || !self.all.are_in_entry() {
+            return self.run_rows(index, reader, scratch, first, taker);
         }
-        while let Some(entry) = index_scan.next(&self.codec, reader)? {
-            let goes_on = match entry {
-                IndexEntry::Row(key, row) => each(self.found(key, Some(row), values))?,
-                IndexEntry::Whole(entry) => each(self.found(entry, None, values))?,
+        let tests_entries = taker.has_test() && index_scan.is_plain();
+        loop {
+            let next = match tests_entries {
+                false => index_scan.next(&self.codec, reader)?,
+                true => {
+                    let mut test =
+                        |entry: &[u8], _: &[u8]| taker.test(self.found(FoundBytes::Entry(entry), values).columns);
+                    index_scan.next_passing(reader, &mut test)?.map(IndexEntry::Whole)
+                }
             };
-            if !goes_on {
+            let found = match next {
+                None => return Ok(true),
+                Some(IndexEntry::Row(key, row)) => FoundBytes::Row(key, row),
+                Some(IndexEntry::Whole(entry)) => FoundBytes::Entry(entry),
+            };
+            if !taker.take(self.found(found, values), tests_entries)? {
                 return Ok(false);
             }
         }
-        Ok(true)
     }
 
     /// Whether the access finds every row of its table.
@@ -424,9 +484,43 @@ impl Access {
         self.equal.is_empty() && self.alternatives.is_empty() && matches!(self.limit, NextColumn::Nothing)
     }
 
-    fn found<'a>(&'a self, key: &'a [u8], row: Option<&'a [u8]>, scratch: &'a mut Vec<Vec<u8>>) -> FoundEntry<'a> {
-        let columns = FoundColumns { access: self, key, row, scratch };
-        FoundEntry { key, row: row.unwrap_or_default(), columns, rows: 1 }
+    #[inline]
+    fn found<'a>(&'a self, bytes: FoundBytes<'a>, scratch: &'a mut Vec<Vec<u8>>) -> FoundEntry<'a> {
+        let columns = self.all.len();
+        if scratch.len() < columns {
+            scratch.resize_with(columns, Vec::new);
+        }
+        let columns = FoundColumns::new(self, bytes, &mut scratch[..columns]);
+        let (key, row) = match bytes {
+            FoundBytes::Row(key, row) => (key, row),
+            FoundBytes::Entry(entry) => (entry, &[][..]),
+        };
+        FoundEntry { key, row, columns, rows: 1 }
+    }
+
+    /// Whether it finds the row of one primary key.
+    pub(crate) fn is_one_point(&self) -> bool {
+        self.is_point && self.alternatives.is_empty() && self.distinct.is_none()
+    }
+
+    /// Whether it finds at most one row.
+    pub(crate) fn is_one_row(&self) -> bool {
+        self.is_single && self.alternatives.is_empty()
+    }
+
+    /// The key of the only row that an access by [one primary key](Self::is_one_point) can find.
+    pub(crate) fn find_point<'s>(&self, env: Env<'_>, scratch: &'s mut AccessScratch) -> Result<Option<&'s [u8]>> {
+        Ok(self.find(env, scratch)?.then_some(&scratch.key[..]))
+    }
+
+    /// A row that was looked up by its key.
+    pub(crate) fn found_row<'a>(
+        &'a self,
+        key: &'a [u8],
+        row: &'a [u8],
+        scratch: &'a mut AccessScratch,
+    ) -> FoundEntry<'a> {
+        self.found(FoundBytes::Row(key, row), &mut scratch.values)
     }
 
     /// Builds the key or the range to read. Returns `false` if no row can be in it.
@@ -548,20 +642,21 @@ impl Access {
 const LOOKUPS_AT_ONCE: usize = 16;
 
 /// How many rows to look up together. A statement that needs few rows should not look up many.
-struct LookupPace {
+#[derive(Debug, Default)]
+pub(crate) struct RowPace {
     /// Rows that the statement will probably still need.
     wanted: usize,
     next: usize,
 }
 
-impl LookupPace {
+impl RowPace {
     /// `first` is the number of rows that the statement will probably need. If it needs very few, already the first one
     /// may be sufficient.
-    fn new(first: usize) -> LookupPace {
-        LookupPace { wanted: first, next: if first <= CONDITIONED_FIRST { 1 } else { LOOKUPS_AT_ONCE } }
+    pub(crate) fn new(first: usize) -> RowPace {
+        RowPace { wanted: first, next: if first <= CONDITIONED_FIRST { 1 } else { LOOKUPS_AT_ONCE } }
     }
 
-    fn next(&mut self) -> usize {
+    pub(crate) fn next(&mut self) -> usize {
         let next = if self.wanted == 0 { self.next } else { self.next.min(self.wanted) };
         self.wanted -= self.wanted.min(next);
         self.next = (2 * self.next).min(LOOKUPS_AT_ONCE);
@@ -604,46 +699,6 @@ impl<'c> Unread<'c> {
     }
 }
 
-impl<'a> FoundColumns<'a> {
-    /// Appends the values of the columns that the statement needs.
-    #[inline]
-    pub(crate) fn read(self, out: &mut Vec<ValueRef<'a>>) -> Result<()> {
-        let FoundColumns { access, key, row, scratch } = self;
-        let columns = access.columns();
-        if scratch.len() < columns {
-            scratch.resize_with(columns, Vec::new);
-        }
-        let scratch = &mut scratch[..columns];
-        let (parts, of_row) = match &access.columns {
-            ReadColumns::OfRow(of_row) => (&[][..], of_row),
-            ReadColumns::OfEntry { parts, of_row } => (&parts[..], of_row),
-        };
-        if let Some(row) = row {
-            let row = access.codec.row(key, row)?;
-            for (column, scratch) in of_row.iter().zip(scratch) {
-                out.push(row.get(*column, scratch)?);
-            }
-            return Ok(());
-        }
-        let (head, codec) = access.codec.keys(access.index)?;
-        let mut reader = codec.reader(&key[head.len()..]);
-        let first = out.len();
-        out.resize(first + columns, ValueRef::Null);
-        let mut scratch = scratch.iter_mut();
-        for part in parts {
-            match part {
-                None => reader.skip()?,
-                Some(column) => {
-                    let scratch = scratch.next().expect("there is one buffer for each column");
-                    let ends_early = || Error::corrupt("an index entry ends before its last column");
-                    out[first + column] = reader.next(scratch)?.ok_or_else(ends_early)?;
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
 impl AccessKey<'_> {
     /// Compiles `scalars` as values of the key columns from `first` on.
     fn values(&self, scalars: &[Scalar], first: usize, compiler: &mut ExprCompiler<'_>) -> Result<Box<[KeyValue]>> {
@@ -675,17 +730,6 @@ impl AccessKey<'_> {
             Some(index) => index.unique.then_some(index.parts.len()),
         };
         Ok(AccessKey { codec: key, columns, unique_parts })
-    }
-
-    /// How the columns `wanted` are read from an index entry, or `None` if the entry does not hold all of them.
-    fn entry_columns(&self, wanted: &[usize]) -> Option<ReadColumns> {
-        let mut parts = vec![None; self.columns.len()];
-        for (at, column) in wanted.iter().enumerate() {
-            parts[self.columns.iter().position(|part| part == column)?] = Some(at);
-        }
-        let read = parts.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
-        parts.truncate(read);
-        Some(ReadColumns::OfEntry { parts: parts.into(), of_row: wanted.into() })
     }
 }
 

@@ -8,11 +8,11 @@ use arrow::util::display::array_value_to_string;
 use rowmill_base::{Cancel, Error, ErrorKind, Result, SqlType};
 use rowmill_plan::program::{self, LookupKind, LookupSource, NestedLookup, Scalar};
 use rowmill_storage::TableDef;
-use rowmill_storage::keyed::ValueRef;
+use rowmill_storage::keyed::{ByteRows, ValueRef};
 use rowmill_txn::keyed::{KeyedReader, TableCodec};
 use rowmill_txn::{Catalog, Transaction};
 
-use crate::access::{Access, Unread};
+use crate::access::{Access, FoundColumns, FoundEntry, RowTaker, Unread, WantedColumns};
 use crate::arrays::array_of;
 use crate::compiled::column_kinds;
 use crate::expr::{Env, Expr, ExprCompiler, RowsLayout};
@@ -138,33 +138,55 @@ impl RowsToChange {
                 return read.gather(*lookup, [keys, rows], reader, parameters, of_read, cancel, assigned);
             }
         };
-        let mut pace = Pace::new(cancel);
         keys.clear();
         rows.clear();
         let env = Env { columns: &[], parameters, texts: &ComputedTexts::default() };
-        access.run(env, reader, scratch, usize::MAX, &mut Unread::new(0, cancel), |found| {
-            pace.step()?;
-            let (key, row) = (found.key, found.row);
-            let passes = match filter {
-                None => true,
-                Some(filter) => {
-                    let mut values: Vec<ValueRef<'_>> = recycled(std::mem::take(before));
-                    found.columns.read(&mut values)?;
-                    texts.clear(places);
-                    let passes = filter.is_true(Env { columns: &values, parameters, texts })?;
-                    *before = recycled(values);
-                    passes
-                }
-            };
-            if passes {
-                // Copy the row: the statement must have found all rows before it changes the first.
-                keys.push(key);
-                rows.push(row);
-            }
-            bounded(keys.total_bytes() + rows.total_bytes())?;
-            Ok(true)
-        })?;
+        let (filter, pace) = (filter.as_ref(), Pace::new(cancel));
+        let mut taker = TargetTaker { filter, parameters, values: before, texts, places, pace, keys, rows };
+        access.run(env, reader, scratch, usize::MAX, &mut Unread::new(0, cancel), &mut taker)?;
         Ok(())
+    }
+}
+
+/// Copies the rows that pass the filter.
+struct TargetTaker<'t> {
+    filter: Option<&'t Expr>,
+    parameters: &'t [ValueRef<'t>],
+    values: &'t mut Vec<ValueRef<'static>>,
+    texts: &'t mut ComputedTexts,
+    /// Number of texts that the filter makes.
+    places: usize,
+    pace: Pace<'t>,
+    keys: &'t mut ByteRows,
+    rows: &'t mut ByteRows,
+}
+
+impl RowTaker for TargetTaker<'_> {
+    fn has_test(&self) -> bool {
+        self.filter.is_some()
+    }
+
+    fn test(&mut self, columns: FoundColumns<'_>) -> Result<bool> {
+        self.pace.step()?;
+        let Some(filter) = self.filter else { return Ok(true) };
+        let mut values: Vec<ValueRef<'_>> = recycled(std::mem::take(self.values));
+        values.resize(columns.len(), ValueRef::Null);
+        columns.read_tested(&mut values)?;
+        self.texts.clear(self.places);
+        let passes = filter.is_true(Env { columns: &values, parameters: self.parameters, texts: self.texts })?;
+        *self.values = recycled(values);
+        Ok(passes)
+    }
+
+    fn take(&mut self, found: FoundEntry<'_>, is_tested: bool) -> Result<bool> {
+        let FoundEntry { key, row, columns, .. } = found;
+        if is_tested || self.test(columns)? {
+            // The statement must have found all rows before it changes the first.
+            self.keys.push(key);
+            self.rows.push(row);
+            bounded(self.keys.total_bytes() + self.rows.total_bytes())?;
+        }
+        Ok(true)
     }
 }
 
@@ -177,7 +199,8 @@ impl TargetRows {
     ) -> Result<TargetRows> {
         let mut layout = RowsLayout::new([column_kinds(catalog, access.table)?]);
         filter.iter().try_for_each(|filter| layout.want(filter))?;
-        let access = Access::new(access, catalog, parameters, &layout, 0, layout.wanted(0), true)?;
+        let wanted = WantedColumns { all: layout.wanted(0), tested: layout.wanted(0) };
+        let access = Access::new(access, catalog, parameters, &layout, 0, wanted, true)?;
         let mut compiler = ExprCompiler::new(parameters, &layout, 1);
         let filter = filter.as_ref().map(|filter| compiler.condition(filter)).transpose()?;
         Ok(TargetRows::Table { access, filter, texts: compiler.texts() })

@@ -100,15 +100,42 @@ impl Expr {
         }
     }
 
+    /// The value of a signed integer that is a column, a parameter, a literal, or made of such by operators. Returns
+    /// `None` for NULL, if the expression is something else, and if it fails; [`value`](Self::value) tells which.
+    #[inline]
+    fn signed(&self, env: Env<'_>) -> Option<i64> {
+        match self {
+            Expr::Column(place) => signed_of(env.columns[*place]),
+            Expr::Parameter(number) => signed_of(env.parameters[*number]),
+            Expr::Literal(ScalarValue::Int(value)) => Some(*value),
+            Expr::Arithmetic(step) => step.signed(env),
+            _ => None,
+        }
+    }
+
     /// Whether the condition is true for a row, not false or NULL.
     #[inline]
     pub(crate) fn is_true(&self, env: Env<'_>) -> Result<bool> {
+        // Most conditions compare integers, and those need no list of cases.
+        if let Expr::Compare(comparison) = self
+            && let Some(is) = comparison.of_signed(env)
+        {
+            return Ok(is);
+        }
         Ok(truth(self.value(env)?) == Some(true))
     }
 
     /// Whether the condition is false for a row, not true or NULL.
     pub(crate) fn is_false(&self, env: Env<'_>) -> Result<bool> {
         Ok(truth(self.value(env)?) == Some(false))
+    }
+}
+
+#[inline]
+fn signed_of(value: ValueRef<'_>) -> Option<i64> {
+    match value {
+        ValueRef::Int(value) => Some(value),
+        _ => None,
     }
 }
 
@@ -127,7 +154,12 @@ fn truth(value: ValueRef<'_>) -> Option<bool> {
 fn decided<'a>(all: &'a [Expr], env: Env<'a>, decisive: bool) -> Result<ValueRef<'a>> {
     let mut has_null = false;
     for condition in all {
-        match truth(condition.value(env)?) {
+        let is = match condition {
+            Expr::Compare(comparison) => comparison.of_signed(env),
+            _ => None,
+        };
+        let is = if is.is_some() { is } else { truth(condition.value(env)?) };
+        match is {
             // Stop at the first deciding condition: later operands must not be evaluated, because they may fail.
             Some(is) if is == decisive => return Ok(ValueRef::Bool(decisive)),
             Some(_) => {}

@@ -28,7 +28,8 @@
 //! - `compiled`: a program that is ready to run, and the entries to its runs.
 //! - `scratch`, `recycled`: memory that is kept from run to run. `pace`: when a run must stop.
 //! - `key_value`, `access`: the key or range of a lookup, and its rows.
-//! - `read`, `nested_index`: nested loops over lookups. `expr`, `number`, `texts`: values of rows.
+//! - `read`, `read/pending`, `nested_index`: nested loops over lookups.
+//! - `expr`, `number`, `texts`: values of rows.
 //! - `groups`, `aggregate`, `windows`: values over several rows.
 //! - `output`, `result_rows`, `arrays`: the result, its memory, and its form outside of the program.
 //! - `change`, `insert`: statements that write.

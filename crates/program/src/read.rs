@@ -7,6 +7,8 @@
 //! first and keeps its rows. It does this once per run, unless the nested read refers to columns of the lookups before
 //! it: then it must run again for every row of those lookups.
 
+mod pending;
+
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -16,7 +18,8 @@ use rowmill_storage::keyed::{ByteRows, ValueRef};
 use rowmill_txn::Catalog;
 use rowmill_txn::keyed::{KeyedReader, TableCodec};
 
-use crate::access::{Access, AccessScratch, Unread};
+use self::pending::PendingRows;
+use crate::access::{Access, AccessScratch, FoundColumns, FoundEntry, RowTaker, Unread, WantedColumns};
 use crate::compiled::column_kinds;
 use crate::expr::{Env, Expr, ExprCompiler, RowsLayout, unsupported};
 use crate::nested_index::{Candidates, EqualColumn, NestedIndex};
@@ -66,6 +69,9 @@ struct Lookup {
     texts: usize,
     /// Number of columns of the source that the statement needs.
     columns: usize,
+    /// If the next lookup finds one row by a primary key for each row of this one: the types of the values of a row, so
+    /// that rows can wait for each other.
+    pending: Option<Arc<[SqlType]>>,
     /// Whether the statement needs a further value after those columns: the mark of a mark join, or the number of rows
     /// of an access with distinct keys.
     has_more: bool,
@@ -133,6 +139,7 @@ struct LoopLevel {
     columns: Vec<ValueRef<'static>>,
     texts: ComputedTexts,
     compared_texts: ComputedTexts,
+    pending: PendingRows,
     nested: Option<Box<NestedRows>>,
 }
 
@@ -166,8 +173,6 @@ struct ReadRun<'r> {
     sink: Sink<'r>,
     captured: Option<Captured<'r>>,
     lookups: usize,
-    /// How many rows of the first lookup the statement will need, as far as we know.
-    first: usize,
     /// How many rows the run may still visit before it gives up.
     rows_left: u64,
     cancel: &'r Cancel,
@@ -225,7 +230,16 @@ impl CompiledRead {
             let source = match &lookup.source {
                 LookupSource::Table(access) => {
                     let whole = whole == Some(at);
-                    CompiledSource::Table(Access::new(access, catalog, parameters, &layout, row, wanted, whole)?)
+                    let mut tested = Vec::new();
+                    let mut note = |column: RowColumn| {
+                        if column.row == row {
+                            tested.push(column.column);
+                        }
+                    };
+                    lookup.condition.iter().for_each(|condition| condition.each_column(&mut note));
+                    let wanted = WantedColumns { all: wanted, tested: &tested };
+                    let access = Access::new(access, catalog, parameters, &layout, row, wanted, whole)?;
+                    CompiledSource::Table(access)
                 }
                 nested => {
                     let before = layout.first_rows(row);
@@ -274,7 +288,13 @@ impl CompiledRead {
             let (like, compared) = (condition(&like)?, condition(&lookup.compared)?);
             let condition = condition(&others)?;
             let texts = compiler.texts();
-            lookups.push(Lookup { kind: lookup.kind, source, condition, like, compared, texts, columns, has_more });
+            let kind = lookup.kind;
+            lookups.push(Lookup { kind, source, condition, like, compared, texts, columns, pending: None, has_more });
+        }
+        for at in 1..lookups.len() {
+            if lookups[at].finds_one_by_key() && lookups[at - 1].gives_several() {
+                lookups[at - 1].pending = Some(layout.first_rows(outer.len() + at).wanted_kinds());
+            }
         }
         let compiler = ExprCompiler::new(parameters, &layout, layout.len());
         let output = CompiledOutput::new(&read.output, &read.filter, compiler)?;
@@ -358,10 +378,9 @@ impl CompiledRead {
             nested.are_there = false;
         }
         let sink = Sink::new(&self.output, parameters, output, out)?;
-        let (lookups, rows_left, first) = (self.lookups.len(), self.rows_max, sink.rows_wanted());
+        let (lookups, rows_left) = (self.lookups.len(), self.rows_max);
         let pace = Pace::new(cancel);
-        let mut run =
-            ReadRun { reader, parameters, sink, captured, lookups, first, rows_left, cancel, pace, last_rounds };
+        let mut run = ReadRun { reader, parameters, sink, captured, lookups, rows_left, cancel, pace, last_rounds };
         if run.sink.wants_rows() {
             run.loop_over(&self.lookups, levels, outer)?;
         }
@@ -377,7 +396,15 @@ impl CompiledFewRows {
         outer: &RowsLayout,
         whole: Option<usize>,
     ) -> Result<CompiledFewRows> {
-        let counted = Access::new(&few.counted, catalog, parameters, outer, outer.len(), &[], false)?;
+        let counted = Access::new(
+            &few.counted,
+            catalog,
+            parameters,
+            outer,
+            outer.len(),
+            WantedColumns { all: &[], tested: &[] },
+            false,
+        )?;
         let mut compiler = ExprCompiler::new(parameters, outer, 0);
         let needed = compiler.expr(&few.needed)?;
         let texts = compiler.texts();
@@ -405,7 +432,7 @@ impl CompiledFewRows {
         let few = usize::try_from(self.plan.rows_max(needed, searched_max)).unwrap_or(usize::MAX);
         let mut more = Unread::more_than(few, cancel);
         let env = Env { columns: outer, parameters, texts: &texts };
-        self.counted.run(env, reader, scratch, 1, &mut more, |_| Ok(false))?;
+        self.counted.run(env, reader, scratch, 1, &mut more, &mut |_: FoundEntry<'_>| Ok(false))?;
         Ok(more.rows > 0)
     }
 }
@@ -443,6 +470,11 @@ impl ReadRun<'_> {
                     true => self.sink.begin_unread(),
                     false => 0,
                 };
+                let waits = lookup.pending.as_ref().filter(|_| self.captured.is_none());
+                let mut pending = std::mem::take(&mut level.pending);
+                if let Some(kinds) = waits {
+                    pending.start(kinds, self.sink.rows_wanted());
+                }
                 let goes_on = self.each_match(lookup, level, outer, unread, |run, found| {
                     matches += 1;
                     // A scalar subquery may give at most one row.
@@ -456,8 +488,17 @@ impl ReadRun<'_> {
                         captured.row.clear();
                         captured.row.extend_from_slice(found.row);
                     }
-                    run.loop_over(lookups, levels, found.values)
+                    match waits {
+                        None => run.loop_over(lookups, levels, found.values),
+                        Some(_) if pending.push(found.values) => run.go_on(&mut pending, lookups, levels),
+                        Some(_) => Ok(true),
+                    }
                 })?;
+                let goes_on = match goes_on && waits.is_some() && !pending.is_empty() {
+                    true => self.go_on(&mut pending, lookups, levels)?,
+                    false => goes_on,
+                };
+                level.pending = pending;
                 // An outer join still gives a row, with NULL in the columns of this lookup.
                 match matches == 0 && lookup.kind != LookupKind::Inner {
                     true => {
@@ -494,7 +535,7 @@ impl ReadRun<'_> {
         {
             let env = Env { columns: outer, parameters, texts: &ComputedTexts::default() };
             let mut any = Unread::any(self.cancel);
-            access.run(env, self.reader, &mut level.access, 1, &mut any, |_| Ok(false))?;
+            access.run(env, self.reader, &mut level.access, 1, &mut any, &mut |_: FoundEntry<'_>| Ok(false))?;
             if any.rows == 0 {
                 self.come_upon_row()?;
             }
@@ -561,26 +602,14 @@ impl ReadRun<'_> {
                         None => 1,
                     },
                     LookupKind::Single => 2,
-                    // The limit applies to the first lookup only, and only the first time.
-                    _ => std::mem::replace(&mut self.first, usize::MAX),
+                    // No lookup needs more rows than the result.
+                    _ => self.sink.rows_wanted(),
                 };
                 let env = Env { columns: outer, parameters, texts: &ComputedTexts::default() };
                 let asks_like = lookup.asks_like(outer, parameters)?;
                 let mut left = Unread::new(unread, self.cancel);
-                let goes_on = access.run(env, reader, scratch, first, &mut left, |found| {
-                    self.come_upon_row()?;
-                    let mut values: Vec<ValueRef<'_>> = recycled(std::mem::take(columns));
-                    values.extend_from_slice(outer);
-                    found.columns.read(&mut values)?;
-                    if lookup.has_more && lookup.kind != LookupKind::Mark {
-                        values.push(ValueRef::Int(i64::try_from(found.rows).unwrap_or(i64::MAX)));
-                    }
-                    let is_match = lookup.matches(&values, parameters, texts)?
-                        && (!asks_like || lookup.is_like(&values, parameters, texts)?);
-                    let goes_on = !is_match || each(self, Match { values: &values, key: found.key, row: found.row })?;
-                    *columns = recycled(values);
-                    Ok(goes_on)
-                })?;
+                let mut taker = MatchTaker { run: self, lookup, outer, asks_like, columns, texts, each };
+                let goes_on = access.run(env, reader, scratch, first, &mut left, &mut taker)?;
                 if unread > 0 {
                     self.sink.pass(unread - left.rows, left.rows);
                 }
@@ -640,6 +669,70 @@ impl ReadRun<'_> {
             bounded(keys.total_bytes() + rows.total_bytes())?;
         }
         self.sink.take(row, self.parameters)
+    }
+}
+
+/// Takes the rows that the access of a lookup finds: tests its condition, and calls `each` with the matching ones.
+struct MatchTaker<'t, 'r, E> {
+    run: &'t mut ReadRun<'r>,
+    lookup: &'t Lookup,
+    outer: &'t [ValueRef<'t>],
+    asks_like: bool,
+    columns: &'t mut Vec<ValueRef<'static>>,
+    texts: &'t mut ComputedTexts,
+    each: E,
+}
+
+impl<E> MatchTaker<'_, '_, E> {
+    #[inline]
+    fn is_match(&mut self, values: &[ValueRef<'_>]) -> Result<bool> {
+        let (lookup, parameters) = (self.lookup, self.run.parameters);
+        Ok(lookup.matches(values, parameters, self.texts)?
+            && (!self.asks_like || lookup.is_like(values, parameters, self.texts)?))
+    }
+}
+
+impl<'r, E: FnMut(&mut ReadRun<'r>, Match<'_>) -> Result<bool>> RowTaker for MatchTaker<'_, 'r, E> {
+    fn has_test(&self) -> bool {
+        self.lookup.condition.is_some() || self.asks_like
+    }
+
+    fn test(&mut self, columns: FoundColumns<'_>) -> Result<bool> {
+        self.run.come_upon_row()?;
+        let mut values: Vec<ValueRef<'_>> = recycled(std::mem::take(self.columns));
+        values.extend_from_slice(self.outer);
+        values.resize(self.outer.len() + self.lookup.columns, ValueRef::Null);
+        columns.read_tested(&mut values[self.outer.len()..])?;
+        let is_match = self.is_match(&values)?;
+        *self.columns = recycled(values);
+        Ok(is_match)
+    }
+
+    fn take(&mut self, found: FoundEntry<'_>, is_tested: bool) -> Result<bool> {
+        let FoundEntry { key, row, columns, rows } = found;
+        let mut values: Vec<ValueRef<'_>> = recycled(std::mem::take(self.columns));
+        values.extend_from_slice(self.outer);
+        values.resize(self.outer.len() + self.lookup.columns, ValueRef::Null);
+        if self.lookup.has_more && self.lookup.kind != LookupKind::Mark {
+            values.push(ValueRef::Int(i64::try_from(rows).unwrap_or(i64::MAX)));
+        }
+        if !is_tested {
+            self.run.come_upon_row()?;
+        }
+        let is_match = if is_tested || !self.has_test() || columns.are_of_entry() {
+            columns.read_all(&mut values[self.outer.len()..])?;
+            is_tested || self.is_match(&values)?
+        } else {
+            let others = columns.read_tested(&mut values[self.outer.len()..])?;
+            let is_match = self.is_match(&values)?;
+            if is_match {
+                others.read_others(&mut values[self.outer.len()..])?;
+            }
+            is_match
+        };
+        let goes_on = !is_match || (self.each)(self.run, Match { values: &values, key, row })?;
+        *self.columns = recycled(values);
+        Ok(goes_on)
     }
 }
 

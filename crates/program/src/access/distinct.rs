@@ -15,7 +15,8 @@ use rowmill_plan::program::DistinctKeys;
 use rowmill_storage::keyed::KeyRange;
 use rowmill_txn::keyed::{IndexEntry, IndexOrder, IndexScan, KeyedReader, RangeScan, TableCodec};
 
-use super::{Access, AccessScratch, FoundEntry, Unread};
+use super::columns::FoundBytes;
+use super::{Access, AccessScratch, FoundEntry, RowTaker, Unread};
 use crate::pace::given_up;
 
 /// Rows with the same values that the scan steps over before it seeks the next values. A seek takes as long as this
@@ -73,7 +74,7 @@ impl Access {
         reader: &KeyedReader<'_>,
         scratch: &mut AccessScratch,
         cancel: &Cancel,
-        each: &mut impl FnMut(FoundEntry<'_>) -> Result<bool>,
+        taker: &mut impl RowTaker,
     ) -> Result<bool> {
         let (head, key_codec) = self.codec.keys(self.index)?;
         let AccessScratch { key, row, next, next_row, range, longer, scan, index_scan, values, .. } = scratch;
@@ -116,8 +117,8 @@ impl Access {
                     }
                 }
             };
-            let found_row = self.index.is_none().then_some(&row[..]);
-            if !each(FoundEntry { rows, ..self.found(key, found_row, values) })? {
+            let found = if self.index.is_none() { FoundBytes::Row(key, row) } else { FoundBytes::Entry(key) };
+            if !taker.take(FoundEntry { rows, ..self.found(found, values) }, false)? {
                 return Ok(false);
             }
         }

@@ -88,12 +88,24 @@ impl NumberStep {
                 let double = |value, scale| Number::Decimal(Digits { all: 38, scale }).double(value);
                 return Ok(ValueRef::Float(double(left, left_scale) / double(right, right_scale) + 0.0));
             }
-            On::Integers(kind) => integers(op, exact(left), exact(right)).and_then(|made| kind.value(made)),
+            On::Integers(kind) => match (left, right) {
+                (ValueRef::Int(left), ValueRef::Int(right)) => small_integers(op, left, right, kind).map(ValueRef::Int),
+                _ => integers(op, exact(left), exact(right)).and_then(|made| kind.value(made)),
+            },
             On::Decimals(left_scale, right_scale, kind) => {
                 decimals(op, (exact(left), left_scale), (exact(right), right_scale)).and_then(|made| kind.value(made))
             }
         };
         made.ok_or_else(|| self.out_of_range(left, right))
+    }
+
+    /// The result for signed integers, if there is one: no operand is NULL, and no error comes up.
+    #[inline]
+    pub(super) fn signed(&self, env: Env<'_>) -> Option<i64> {
+        let On::Integers(kind) = self.on else { return None };
+        let [left, right] = &self.operands;
+        let (left, right) = (left.signed(env)?, right.signed(env)?);
+        small_integers(self.op, left, right, kind)
     }
 
     #[cold]
@@ -104,6 +116,23 @@ impl NumberStep {
         };
         out_of_range(format_args!("{} {} {}", Said(left, left_scale), self.op, Said(right, right_scale)), &self.kind)
     }
+}
+
+/// Computes an operator on signed integers. Returns `None` if the type does not have the result, or for a division by
+/// zero. A division of 128 bits would take several times as long.
+#[inline]
+fn small_integers(op: ArithmeticOp, left: i64, right: i64, kind: Integer) -> Option<i64> {
+    let made = match op {
+        ArithmeticOp::Plus => left.checked_add(right)?,
+        ArithmeticOp::Minus => left.checked_sub(right)?,
+        ArithmeticOp::Times => left.checked_mul(right)?,
+        ArithmeticOp::Divide => left.checked_div(right)?,
+        // The remainder of a division by -1 is 0 also where the quotient would overflow.
+        ArithmeticOp::Remainder if right == 0 => return None,
+        ArithmeticOp::Remainder => left.wrapping_rem(right),
+    };
+    let unused = 64 - u32::from(kind.bits);
+    (made << unused >> unused == made).then_some(made)
 }
 
 /// Computes an operator on integers of at most 64 bits. In 128 bits, only a product can overflow.

@@ -1,6 +1,8 @@
 //! Compiles scalars to expressions: finds the places of columns and texts, and checks the types that the program
 //! promises.
 
+use std::sync::Arc;
+
 use rowmill_base::{Error, ErrorKind, Result, SqlType};
 use rowmill_expr::typing;
 use rowmill_plan::ScalarExpr;
@@ -73,6 +75,12 @@ impl RowsLayout {
     /// The layout of the first rows, with the same needed columns.
     pub(crate) fn first_rows(&self, rows: usize) -> RowsLayout {
         RowsLayout { rows: self.rows[..rows].to_vec() }
+    }
+
+    /// The types of the needed columns of all rows, in the order of their places.
+    pub(crate) fn wanted_kinds(&self) -> Arc<[SqlType]> {
+        let kinds = self.rows.iter().flat_map(|row| row.wanted.iter().map(|column| row.kinds[*column].clone()));
+        kinds.collect()
     }
 
     /// Number of rows.

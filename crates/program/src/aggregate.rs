@@ -3,6 +3,7 @@
 //! Totals of integers and decimals are exact, with 128 bits. If the type of a total cannot hold it, the result is an
 //! error, never a wrong number.
 
+use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -13,6 +14,7 @@ use rowmill_storage::keyed::ValueRef;
 
 use crate::expr::{Env, Expr, ExprCompiler, compare_values, unsupported};
 use crate::number::{Number, canonical, exact, out_of_range};
+use crate::output::Way;
 use crate::pace::bounded;
 use crate::result_rows::ResultRows;
 
@@ -27,6 +29,12 @@ pub(crate) struct Aggregate {
     pub(crate) filter: Option<Expr>,
     /// The type of the argument.
     of: SqlType,
+    /// The order of joined texts, and the text between them.
+    order: Box<[Expr]>,
+    ways: Box<[Way]>,
+    separator: String,
+    /// The types of the values that are held: of a minimum, a maximum, or of a text and the values that order it.
+    held: Arc<[SqlType]>,
     /// The type of the result.
     pub(crate) kind: Arc<[SqlType]>,
 }
@@ -40,8 +48,10 @@ pub(crate) struct Total {
     float: f64,
     /// Whether the exact total has overflowed.
     is_lost: bool,
-    /// The least or the greatest value so far.
+    /// The least or the greatest value so far, or texts and the values that order them.
     held: ResultRows,
+    /// The joined text.
+    joined: String,
     /// The values for COUNT(DISTINCT). Some may be there more than once, until they are sorted and deduplicated.
     numbers: Vec<i128>,
     /// The length at which the list is sorted and deduplicated next.
@@ -52,13 +62,17 @@ pub(crate) struct Total {
 
 impl Aggregate {
     pub(crate) fn new(aggregate: &RowAggregate, compiler: &mut ExprCompiler<'_>) -> Result<Aggregate> {
-        let RowAggregate { function, argument, filter } = aggregate;
+        let RowAggregate { function, argument, filter, order, separator } = aggregate;
         let kind = aggregate.kind().ok_or_else(|| unsupported(format_args!("{function}({})", argument.kind)))?;
         Ok(Aggregate {
             function: *function,
             argument: compiler.expr(argument)?,
             filter: filter.as_ref().map(|filter| compiler.condition(filter)).transpose()?,
             of: argument.kind.clone(),
+            order: order.iter().map(|by| compiler.expr(&by.value)).collect::<Result<_>>()?,
+            ways: order.iter().map(Way::of).collect(),
+            separator: separator.clone(),
+            held: std::iter::once(kind.clone()).chain(order.iter().map(|by| by.value.kind.clone())).collect(),
             kind: [kind].into(),
         })
     }
@@ -82,10 +96,47 @@ impl Aggregate {
             RowFunction::CountRows | RowFunction::Count => {}
             RowFunction::CountDistinct => total.note(value)?,
             RowFunction::Sum | RowFunction::Average => total.add(value),
-            RowFunction::Min => total.hold(value, &self.kind, |held| compare_values(value, held).is_lt()),
-            RowFunction::Max => total.hold(value, &self.kind, |held| compare_values(value, held).is_gt()),
+            RowFunction::Min => total.hold(value, &self.held, |held| compare_values(value, held).is_lt()),
+            RowFunction::Max => total.hold(value, &self.held, |held| compare_values(value, held).is_gt()),
+            RowFunction::Join => self.join(total, value, env)?,
         }
         Ok(())
+    }
+
+    /// Adds a text: to the joined text, or to the texts that are to be sorted.
+    fn join(&self, total: &mut Total, text: ValueRef<'_>, env: Env<'_>) -> Result<()> {
+        if self.order.is_empty() {
+            total.append(text, &self.separator);
+            return bounded(total.joined.len());
+        }
+        total.held.push(text);
+        for value in &self.order {
+            total.held.push(value.value(env)?);
+        }
+        total.held.end_row();
+        bounded(total.held.bytes())
+    }
+
+    /// Completes the state after the last row.
+    pub(crate) fn settle(&self, total: &mut Total) -> Result<()> {
+        total.settle();
+        if self.function != RowFunction::Join || self.order.is_empty() {
+            return Ok(());
+        }
+        let held = std::mem::take(&mut total.held);
+        let mut places: Vec<usize> = (0..held.len()).collect();
+        places.sort_by(|left, right| {
+            let orders = self.ways.iter().zip(1..);
+            let mut orders = orders.map(|(way, column)| way.compare(held.get(*left, column), held.get(*right, column)));
+            orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+        });
+        total.count = 0;
+        for place in places {
+            total.count += 1;
+            total.append(held.get(place, 0), &self.separator);
+        }
+        total.held = held;
+        bounded(total.held.bytes() + total.joined.len())
     }
 
     /// The result of the aggregate.
@@ -95,7 +146,8 @@ impl Aggregate {
             RowFunction::CountDistinct => ValueRef::Int((total.numbers.len() + total.strings.len()) as i64),
             RowFunction::Min | RowFunction::Max if total.held.is_empty() => ValueRef::Null,
             RowFunction::Min | RowFunction::Max => total.held.get(0, 0),
-            RowFunction::Sum | RowFunction::Average if total.count == 0 => ValueRef::Null,
+            RowFunction::Sum | RowFunction::Average | RowFunction::Join if total.count == 0 => ValueRef::Null,
+            RowFunction::Join => ValueRef::Text(&total.joined),
             RowFunction::Sum => self.total(total)?,
             RowFunction::Average => match self.total(total)? {
                 ValueRef::Float(total_of_floats) => ValueRef::Float(canonical(total_of_floats / total.count as f64)),
@@ -124,7 +176,8 @@ impl Total {
     /// Resets the state.
     pub(crate) fn start(&mut self, aggregate: &Aggregate) {
         (self.count, self.exact, self.float, self.is_lost) = (0, 0, 0.0, false);
-        self.held.start(&aggregate.kind);
+        self.held.start(&aggregate.held);
+        self.joined.clear();
         self.numbers.clear();
         self.numbers_max = DISTINCT_MIN;
         self.strings.clear();
@@ -149,6 +202,16 @@ impl Total {
             self.held.start(kind);
             self.held.push(value);
             self.held.end_row();
+        }
+    }
+
+    /// Appends a text to the joined text. It must have been counted.
+    fn append(&mut self, text: ValueRef<'_>, separator: &str) {
+        if self.count > 1 {
+            self.joined.push_str(separator);
+        }
+        if let ValueRef::Text(text) = text {
+            self.joined.push_str(text);
         }
     }
 
@@ -180,7 +243,7 @@ impl Total {
     }
 
     /// Removes duplicates from the distinct values. The count is right only after this.
-    pub(crate) fn settle(&mut self) {
+    fn settle(&mut self) {
         self.numbers.sort_unstable();
         self.numbers.dedup();
     }

@@ -146,7 +146,10 @@ impl CompiledGroups {
         if !sink.wants_rows() {
             return Ok(());
         }
-        totals[..*count * self.aggregates.len()].iter_mut().for_each(Total::settle);
+        // A list of groups without aggregates has no totals.
+        for totals in totals[..*count * self.aggregates.len()].chunks_mut(self.aggregates.len().max(1)) {
+            self.aggregates.iter().zip(totals).try_for_each(|(aggregate, total)| aggregate.settle(total))?;
+        }
         for group in 0..*count {
             values.clear();
             values.extend((0..self.keys.len()).map(|key| keys.get(group, key)));

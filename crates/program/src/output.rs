@@ -106,7 +106,10 @@ impl CompiledOutput {
             }
             program::ReadOutput::Groups(groups) => {
                 let of_aggregates = groups.aggregates.iter();
-                let of_aggregates = of_aggregates.flat_map(|one| std::iter::once(&one.argument).chain(&one.filter));
+                let of_aggregates = of_aggregates.flat_map(|one| {
+                    let order = one.order.iter().map(|by| &by.value);
+                    std::iter::once(&one.argument).chain(&one.filter).chain(order)
+                });
                 groups.keys.iter().chain(of_aggregates).collect()
             }
         }
@@ -133,7 +136,7 @@ impl OrderedRows {
             return Err(unsupported(format_args!("an order by {}", by.value.kind)));
         }
         let order = rows.order.iter().map(|order| compiler.expr(&order.value)).collect::<Result<_>>()?;
-        let ways = rows.order.iter().map(|by| Way { descending: by.descending, nulls_first: by.nulls_first });
+        let ways = rows.order.iter().map(Way::of);
         let mut number = |scalar: &Option<Scalar>| match scalar {
             Some(scalar) if scalar.kind != SqlType::Int64 => {
                 Err(Error::internal(format!("the program has a LIMIT or OFFSET of type {}", scalar.kind)))
@@ -188,6 +191,10 @@ impl OrderedRows {
 }
 
 impl Way {
+    pub(crate) fn of(order: &program::OutputOrder) -> Way {
+        Way { descending: order.descending, nulls_first: order.nulls_first }
+    }
+
     /// Compares two values of one type. Each may be NULL.
     pub(crate) fn compare(self, left: ValueRef<'_>, right: ValueRef<'_>) -> Ordering {
         match (left.is_null(), right.is_null()) {

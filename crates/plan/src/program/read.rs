@@ -163,6 +163,10 @@ pub struct RowAggregate {
     pub argument: Scalar,
     /// `FILTER`: only rows for which it is true count.
     pub filter: Option<Scalar>,
+    /// The order of the texts that are joined. Without it they come in the order of the rows.
+    pub order: Vec<OutputOrder>,
+    /// The text between two texts that are joined.
+    pub separator: String,
 }
 
 /// The function of an aggregate.
@@ -183,6 +187,8 @@ pub enum RowFunction {
     Min,
     /// `MAX(x)`
     Max,
+    /// `STRING_AGG(x, separator)`: a text.
+    Join,
 }
 
 impl ReadPlan {
@@ -286,7 +292,7 @@ impl RowOutput {
 impl RowAggregate {
     /// An aggregate without a filter.
     pub fn new(function: RowFunction, argument: Scalar) -> RowAggregate {
-        RowAggregate { function, argument, filter: None }
+        RowAggregate { function, argument, filter: None, order: Vec::new(), separator: String::new() }
     }
 
     /// The type of the result, or `None` if the function does not take such an argument.
@@ -298,6 +304,7 @@ impl RowAggregate {
             RowFunction::Min | RowFunction::Max => argument.is_ordered().then(|| argument.clone()),
             RowFunction::Sum => sum_kind(argument),
             RowFunction::Average => sum_kind(argument).map(|_| SqlType::Float64),
+            RowFunction::Join => matches!(argument, SqlType::Text { .. }).then_some(SqlType::TEXT),
         }
     }
 }
@@ -315,6 +322,7 @@ impl fmt::Display for RowFunction {
             RowFunction::Average => "avg",
             RowFunction::Min => "min",
             RowFunction::Max => "max",
+            RowFunction::Join => "string_agg",
         })
     }
 }

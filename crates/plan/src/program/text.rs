@@ -9,8 +9,8 @@ use rowmill_base::{IndexId, SqlType, TableId};
 
 use super::{
     Access, AccessBound, Body, ChangeTarget, ColumnOrder, ConflictAction, GroupOutput, LookupKind, LookupSource,
-    NestedLookup, Program, ReadOutput, ReadPlan, RowAggregate, RowColumn, RowFrame, RowFunction, RowOutput, Scalar,
-    ScalarOp, ScalarValue, TextFunction, WindowRows, WindowValue,
+    NestedLookup, OutputOrder, Program, ReadOutput, ReadPlan, RowAggregate, RowColumn, RowFrame, RowFunction,
+    RowOutput, Scalar, ScalarOp, ScalarValue, TextFunction, WindowRows, WindowValue,
 };
 
 /// Resolves the ids and numbers of a program to names.
@@ -299,16 +299,7 @@ impl ProgramWriter<'_> {
 
     fn rows(&mut self, rows: &RowOutput) {
         if !rows.order.is_empty() {
-            let order = rows.order.iter().map(|order| {
-                let down = if order.descending { " DESC" } else { "" };
-                let nulls = match (order.descending, order.nulls_first) {
-                    (false, true) => " NULLS FIRST",
-                    (true, false) => " NULLS LAST",
-                    _ => "",
-                };
-                format!("{}{down}{nulls}", self.scalar(&order.value))
-            });
-            let text = format!("Sort by {}", order.collect::<Vec<_>>().join(", "));
+            let text = format!("Sort by {}", self.order(&rows.order));
             self.line(&text);
         }
         if let Some(skip) = &rows.skip {
@@ -340,10 +331,28 @@ impl ProgramWriter<'_> {
         let argument = match of.function {
             RowFunction::CountRows => "*".to_owned(),
             RowFunction::CountDistinct => format!("DISTINCT {}", self.scalar(&of.argument)),
+            RowFunction::Join => format!("{}, '{}'", self.scalar(&of.argument), of.separator),
             _ => self.scalar(&of.argument),
+        };
+        let argument = match of.order.is_empty() {
+            true => argument,
+            false => format!("{argument} ORDER BY {}", self.order(&of.order)),
         };
         let filter = of.filter.as_ref().map(|filter| format!(" where {}", self.scalar(filter))).unwrap_or_default();
         format!("{}({argument}{filter})", of.function)
+    }
+
+    fn order(&self, order: &[OutputOrder]) -> String {
+        let order = order.iter().map(|order| {
+            let down = if order.descending { " DESC" } else { "" };
+            let nulls = match (order.descending, order.nulls_first) {
+                (false, true) => " NULLS FIRST",
+                (true, false) => " NULLS LAST",
+                _ => "",
+            };
+            format!("{}{down}{nulls}", self.scalar(&order.value))
+        });
+        order.collect::<Vec<_>>().join(", ")
     }
 
     fn list(&self, scalars: &[Scalar]) -> String {

@@ -47,7 +47,7 @@ pub enum WindowValue {
         default: Option<usize>,
     },
     /// An aggregate over a frame. Its scalars refer to the columns of the read as row 0.
-    Aggregate(RowAggregate, RowFrame),
+    Aggregate(Box<RowAggregate>, RowFrame),
 }
 
 /// The rows around a row that an aggregate reads.

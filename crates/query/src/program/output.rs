@@ -6,7 +6,7 @@ use rowmill_plan::program::{
     ArithmeticOp, GroupOutput, LookupKind, LookupSource, NestedLookup, OutputOrder, ReadOutput, ReadPlan, RowAggregate,
     RowFunction, RowOutput, Scalar, ScalarOp, ScalarValue,
 };
-use rowmill_plan::{AggregateRole, ColumnId, CompareOp, ExprOp, ScalarExpr};
+use rowmill_plan::{AggregateParameter, AggregateRole, ColumnId, CompareOp, ExprOp, ScalarExpr};
 
 use super::lookups::{Lookups, Wanted};
 use super::relation::{JoinedSources, RelationSource};
@@ -331,7 +331,9 @@ pub(super) fn row_aggregate(
     scope: &Scope,
     resolved: &dyn Fn(&ScalarExpr) -> ScalarExpr,
 ) -> Option<RowAggregate> {
-    if !call.order.is_empty() || call.parameter.is_some() || call.skips_nulls {
+    // The only constant that programs know is the text between joined texts, and only those have an order.
+    let joins = call.function.parameter == AggregateParameter::Separator && !call.distinct;
+    if call.skips_nulls || !joins && (!call.order.is_empty() || call.parameter.is_some()) {
         return None;
     }
     let filter = match &call.filter {
@@ -341,7 +343,7 @@ pub(super) fn row_aggregate(
     let function = match (call.function.role, call.distinct) {
         (AggregateRole::Count, false) if counts_rows(call) => {
             let argument = Scalar::literal(SqlType::Int64, ScalarValue::Int(0));
-            return Some(RowAggregate { function: RowFunction::CountRows, argument, filter });
+            return Some(RowAggregate { filter, ..RowAggregate::new(RowFunction::CountRows, argument) });
         }
         (AggregateRole::Count, false) => RowFunction::Count,
         (AggregateRole::Count, true) => RowFunction::CountDistinct,
@@ -349,11 +351,22 @@ pub(super) fn row_aggregate(
         (AggregateRole::Average, false) => RowFunction::Average,
         (AggregateRole::Min, _) => RowFunction::Min,
         (AggregateRole::Max, _) => RowFunction::Max,
+        _ if joins => RowFunction::Join,
         _ => return None,
     };
     let [argument] = &call.arguments[..] else { return None };
     let argument = scope.scalar(&resolved(argument))?;
-    let aggregate = RowAggregate { function, argument, filter };
+    let order = call.order.iter().map(|key| {
+        let value = scope.scalar(&resolved(&key.expr))?;
+        let (descending, nulls_first) = (key.descending, key.nulls_first);
+        value.kind.is_ordered().then_some(OutputOrder { value, descending, nulls_first })
+    });
+    let order = order.collect::<Option<_>>()?;
+    let separator = match &call.parameter {
+        Some(separator) if !separator.is_null() => separator.as_text()?.to_owned(),
+        _ => String::new(),
+    };
+    let aggregate = RowAggregate { function, argument, filter, order, separator };
     (aggregate.kind()?.arrow() == call.kind).then_some(aggregate)
 }
 

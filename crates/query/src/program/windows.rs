@@ -80,9 +80,9 @@ impl<'p> ProgramBuilder<'p> {
             },
             (LogicalWindowFunction::Aggregate(aggregate), None) => {
                 let aggregate = row_aggregate(aggregate, &scope, &resolved)?;
-                // The set of distinct values cannot be continued from row to row.
-                let is_running = aggregate.function != RowFunction::CountDistinct;
-                is_running.then_some(WindowValue::Aggregate(aggregate, frame(&call.frame)?))
+                // The set of distinct values and a joined text cannot be continued from row to row.
+                let is_running = !matches!(aggregate.function, RowFunction::CountDistinct | RowFunction::Join);
+                is_running.then_some(WindowValue::Aggregate(Box::new(aggregate), frame(&call.frame)?))
             }
             _ => None,
         });

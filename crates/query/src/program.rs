@@ -5,7 +5,9 @@
 //!              -> lookups within lookups (lookups.rs), each by a key of its table (access.rs), or over rows in memory:
 //!                 of other stages, of unions, of windows (windows.rs), of recursions (recursion.rs)
 //!              -> groups by one row each, if a key has their columns first (distinct.rs)
+//!              -> distinct primary keys of several keys, if rows are only counted (counted_union.rs)
 //!              -> a second read if few rows match (few_rows.rs)
+//!              -> rows that are looked up after their index entries are sorted and cut (late_rows.rs)
 //!              -> the output that is made of their rows (output.rs, scalar.rs): rowmill_plan::program
 //! ```
 //!
@@ -15,10 +17,12 @@
 
 mod access;
 mod change;
+mod counted_union;
 mod definitions;
 mod distinct;
 mod few_rows;
 mod key_condition;
+mod late_rows;
 mod lookups;
 mod names;
 mod output;

@@ -3,21 +3,25 @@
 //! ```text
 //! GROUP BY country, min(created), count(*)   by the index (country, created): its first entry of each country
 //! GROUP BY user_id, max(created)             by (user_id, created) backward
+//! GROUP BY country, min(created), max(created)   its first entry of each country, and for each of these the last one
 //! count(DISTINCT country)                    over one entry of each country
 //! ```
 //!
 //! All conditions must be answered by the key or concern its grouped columns. The aggregates must be counts of rows, or
-//! the minimum or maximum of the next column of the key.
+//! the minimum and maximum of the next column of the key.
 
 use rowmill_base::SqlType;
 use rowmill_plan::logical::{AggregateCall, LogicalScan, LogicalSortKey};
-use rowmill_plan::program::{DistinctKeys, ReadOutput, ReadPlan};
+use rowmill_plan::program::{
+    Access, DistinctKeys, LookupKind, LookupSource, NestedLookup, ReadOutput, ReadPlan, RowOutput, Scalar, ScalarValue,
+};
 use rowmill_plan::{AggregateRole, ColumnId, ScalarExpr};
 use rowmill_storage::TableDef;
 
 use super::ProgramBuilder;
 use super::access::{KeyChoice, choices};
 use super::key_condition::OwnColumns;
+use super::late_rows::key_columns;
 use super::output::{StageRead, counts_rows};
 use super::relation::RelationSource;
 use super::scalar::Scope;
@@ -39,6 +43,8 @@ struct GroupedColumns {
     counts: bool,
     /// The column whose least value, or with `true` greatest value, is wanted.
     extreme: Option<(usize, bool)>,
+    /// Whether the value at the other end of that column is wanted too.
+    has_other_end: bool,
 }
 
 /// A key that is read with one row per group. For example, the index on (country, created) for the groups by country.
@@ -67,7 +73,7 @@ impl<'p> ProgramBuilder<'p> {
             scan.columns.iter().find(|(own, _)| own.0 == id).map(|(_, column)| *column)
         };
         let distinct_value = grouping.distinct_value();
-        let mut values = GroupedColumns { keys: Vec::new(), counts: false, extreme: None };
+        let mut values = GroupedColumns { keys: Vec::new(), counts: false, extreme: None, has_other_end: false };
         let keys = grouping.keys.iter().map(|(_, key)| key).chain(distinct_value);
         values.keys = keys.map(column).collect::<Option<_>>()?;
         if values.keys.is_empty() {
@@ -85,11 +91,18 @@ impl<'p> ProgramBuilder<'p> {
         let is_ordered = distinct_value.is_none() && backward == Some(key.choice.access.backward);
 
         // With many groups of a whole table, the engine is faster.
-        let rows_max = (!key.choice.narrows()).then_some((key.groups * GROWTH).max(GROUPS_MIN) as u64);
+        let rows_of_group = 1.0 + f64::from(values.has_other_end);
+        let groups_max = (key.groups * GROWTH).max(GROUPS_MIN);
+        let rows_max = (!key.choice.narrows()).then_some((groups_max * rows_of_group) as u64);
         let GroupedKey { mut choice, columns, groups, cost } = key;
         choice.access.distinct = Some(DistinctKeys { columns, counts: values.counts });
         let mut scope = outer.clone();
-        let lookups = vec![self.lookup_by(choice, scan, &conditions, first_row, &mut scope)?];
+        let other_end = match values.has_other_end {
+            true => Some(values.other_end(&choice.access, source.table(), columns, first_row)?),
+            false => None,
+        };
+        let lookup = self.lookup_by(choice, scan, &conditions, first_row, &mut scope)?;
+        let lookups: Vec<NestedLookup> = std::iter::once(lookup).chain(other_end).collect();
         let read = |filter, output| ReadPlan { lookups, filter, output, for_update: false, rows_max, few: None };
         if distinct_value.is_some() {
             let groups = self.group_output(stage, grouping, &scope, ids, false)?;
@@ -138,7 +151,8 @@ impl<'p> ProgramBuilder<'p> {
             let lists = choice.access.alternatives.len();
             let groups = if lists > 0 { among.min(lists as f64) } else { among };
             let groups = groups.clamp(1.0, choice.rows.max(1.0));
-            let cost = groups * (choice.rows / groups).clamp(1.0, SEEK_COST);
+            let of_other_end = if values.has_other_end { SEEK_COST } else { 0.0 };
+            let cost = groups * ((choice.rows / groups).clamp(1.0, SEEK_COST) + of_other_end);
             Some(GroupedKey { choice, columns, groups, cost })
         });
         keys.min_by(|left, right| left.cost.total_cmp(&right.cost))
@@ -155,14 +169,31 @@ impl GroupedColumns {
             self.counts = true;
             return Some(());
         }
-        let is_greatest = match call.function.role {
-            AggregateRole::Min => false,
-            AggregateRole::Max => true,
-            _ => return None,
-        };
         let [argument] = &call.arguments[..] else { return None };
-        let extreme = (column(argument)?, is_greatest);
-        (*self.extreme.get_or_insert(extreme) == extreme).then_some(())
+        let extreme = (column(argument)?, is_greatest(call)?);
+        let first = *self.extreme.get_or_insert(extreme);
+        self.has_other_end |= first.1 != extreme.1;
+        (first.0 == extreme.0).then_some(())
+    }
+
+    /// The lookup of the value at the other end, for each group that `access` gives by the first `columns` columns of
+    /// its key. It is the lookup after `row`.
+    fn other_end(&self, access: &Access, def: &TableDef, columns: usize, row: usize) -> Option<NestedLookup> {
+        let (column, _) = self.extreme?;
+        let kind = |column: usize| def.columns[column].kind.clone();
+        let group = key_columns(def, access.index)?.into_iter().take(columns);
+        let equal = group.map(|column| Scalar::column(kind(column), row, column)).collect();
+        let given = access.equal.len() + access.alternatives.first().map_or(0, Vec::len);
+        // If the group is all that is given, the bounds are those of the column whose ends are wanted.
+        let bounds = if given == columns { access.clone() } else { Access::all(access.table) };
+        let (index, backward, alternatives) = (access.index, !access.backward, Vec::new());
+        let access = Access { index, backward, equal, alternatives, distinct: None, ..bounds };
+        let output = RowOutput {
+            limit: Some(Scalar::literal(SqlType::Int64, ScalarValue::Int(1))),
+            ..RowOutput::all(vec![Scalar::column(kind(column), row + 1, column)])
+        };
+        let source = LookupSource::Reads(vec![ReadPlan::of_table(access, None, ReadOutput::Rows(output))]);
+        Some(NestedLookup { kind: LookupKind::Inner, source, condition: None, compared: None })
     }
 
     /// Adds the columns of a grouping to `scope`: those of the first row of a group, and the number of its rows.
@@ -175,11 +206,13 @@ impl GroupedColumns {
                 scope.add(id.0, SqlType::Int64, row, def.columns.len());
                 continue;
             }
-            let (column, _) = self.extreme?;
+            let (column, is_first_greatest) = self.extreme?;
             let kind = &def.columns[column].kind;
             if kind.arrow() != call.kind {
                 return None;
             }
+            let is_first = is_greatest(call)? == is_first_greatest;
+            let (row, column) = if is_first { (row, column) } else { (row + 1, 0) };
             scope.add(id.0, kind.clone(), row, column);
         }
         Some(())
@@ -204,12 +237,26 @@ impl GroupedColumns {
         if let Some((column, is_greatest)) = self.extreme {
             let (next, descending) = *choice.ordered.get(count)?;
             // NULLs sort as the greatest values, so the first row of a group could be one.
-            if next != column || is_greatest && own.def.columns[column].nullable {
+            let reads_greatest = is_greatest || self.has_other_end;
+            if next != column || reads_greatest && own.def.columns[column].nullable {
+                return None;
+            }
+            // The other end is found by the values of the group, and no key finds NULL.
+            if self.has_other_end && self.keys.iter().any(|key| own.def.columns[*key].nullable) {
                 return None;
             }
             choice.access.backward = is_greatest != descending;
         }
         Some(given + count)
+    }
+}
+
+/// Whether an aggregate is a maximum. Returns `None` if it is no minimum either.
+fn is_greatest(call: &AggregateCall) -> Option<bool> {
+    match call.function.role {
+        AggregateRole::Min => Some(false),
+        AggregateRole::Max => Some(true),
+        _ => None,
     }
 }
 

@@ -15,7 +15,7 @@ use rowmill_plan::{ColumnId, ScalarExpr};
 use super::ProgramBuilder;
 use super::access::{KeyChoice, choices};
 use super::key_condition::OwnColumns;
-use super::lookups::SEARCHED_ROWS;
+use super::lookups::searched_max;
 use super::output::ROWS_OF_A_PAGE;
 use super::scalar::Scope;
 use super::spread::ValueSpread;
@@ -37,9 +37,9 @@ impl<'p> ProgramBuilder<'p> {
         read: &ReadPlan,
     ) -> Option<ReadPlan> {
         let (scan, needed) = (stage.only_scan()?, stage.cut()?);
-        let [NestedLookup { source: LookupSource::Table(_), .. }] = &read.lookups[..] else { return None };
+        let [NestedLookup { source: LookupSource::Table(searched), .. }] = &read.lookups[..] else { return None };
         // A read by a key that gives both conditions and order needs no second one.
-        if order.is_empty() || is_ordered && read.rows_max != Some(SEARCHED_ROWS) {
+        if order.is_empty() || is_ordered && read.rows_max != Some(searched_max(searched)) {
             return None;
         }
         let source = &*self.tables[scan.table];
@@ -51,21 +51,24 @@ impl<'p> ProgramBuilder<'p> {
         let choices = choices(&own, &conditions.iter().collect::<Vec<_>>(), &facts);
         let by_conditions = choices.iter().find(|choice| choice.narrows())?;
         let by_order = choices.iter().find(|choice| !choice.narrows() && choice.gives(order, &own).is_some())?;
+        let by_key = self.read_by(stage, scan, &conditions, by_conditions.clone(), false, outer, first_row, ids)?;
+        let late = self.with_late_rows(stage, outer, first_row, ids, &by_key);
         let few = FewRows {
             counted: by_conditions.access.clone(),
             needed,
             table_rows: source.row_count(),
-            read: self.read_by(stage, scan, &conditions, by_conditions.clone(), false, outer, first_row, ids)?,
+            read: late.unwrap_or(by_key),
         };
-        let rows_max = few.rows_max(ROWS_OF_A_PAGE as u64, SEARCHED_ROWS) as f64;
-        let are_few = facts.is_known() && by_conditions.rows * CERTAINLY_FEW < rows_max;
+        let searched_max = searched_max(&by_order.access);
+        let few_max = few.rows_max(ROWS_OF_A_PAGE as u64, searched_max) as f64;
+        let are_few = facts.is_known() && by_conditions.rows * CERTAINLY_FEW < few_max;
         if by_conditions.is_point || !is_ordered && are_few {
             return None;
         }
         let mut by_order = by_order.clone();
         by_order.access.backward = by_order.gives(order, &own)?;
         let searched = self.read_by(stage, scan, &conditions, by_order, true, outer, first_row, ids)?;
-        Some(ReadPlan { rows_max: Some(SEARCHED_ROWS), few: Some(Box::new(few)), ..searched })
+        Some(ReadPlan { rows_max: Some(searched_max), few: Some(Box::new(few)), ..searched })
     }
 
     /// The read of a stage by one key of its only table.

@@ -30,13 +30,15 @@ const SMALL_ROWS: u64 = 1_000;
 const GROWTH: u64 = 4;
 
 /// Parts of an OR up to which we read each part by its own key.
-const WAYS_MAX: usize = 16;
+pub(super) const WAYS_MAX: usize = 16;
 
 /// The cost of comparing two rows in memory. The unit is a row that is read.
 const COMPARED_COST: f64 = 0.1;
 
-/// Rows that a search for a few matching rows may visit. With more, another way of reading should be faster.
-pub(super) const SEARCHED_ROWS: u64 = 50_000;
+/// Rows that a search for a few matching rows may visit in the order of the primary key, and entries of an index whose
+/// rows are looked up. With more, another way of reading should be faster.
+const SEARCHED_ROWS: u64 = 1 << 18;
+const SEARCHED_ENTRIES: u64 = 50_000;
 
 /// The requirements of a stage on its first lookup.
 #[derive(Clone, Copy, Debug, Default)]
@@ -220,6 +222,16 @@ impl<'p> ProgramBuilder<'p> {
                 let choice = self.choice(scan, &usable, &lookups.scope, is_first.then_some(wanted));
                 let is_alone = relation.sources.len() == 1 && usable.len() == lookups.pending.iter().flatten().count();
                 let cut = wanted.cut.filter(|_| is_alone && relation.steps.is_empty());
+                if is_alone
+                    && wanted.is_count
+                    && let Some(listed) = self.counted_any_of(scan, &usable, &lookups.scope, row)
+                    && choice.as_ref().is_none_or(|choice| listed.cost < choice.cost)
+                {
+                    (lookups.is_ordered, lookups.is_point) = (wanted.order.is_empty(), false);
+                    (rows, cost, answered) = (listed.rows, listed.cost, (0..usable.len()).collect());
+                    found = LookupSource::Reads(listed.reads);
+                    return self.with_found(lookups, (places, usable), (found, answered), (rows, cost));
+                }
                 let any_of = self.any_of(scan, &usable, &lookups.scope, row, Wanted { cut, ..wanted });
                 if let Some((listed, condition)) =
                     any_of.filter(|(listed, _)| choice.as_ref().is_none_or(|choice| listed.cost < choice.cost))
@@ -235,6 +247,10 @@ impl<'p> ProgramBuilder<'p> {
                     lookups.is_point = choice.key.is_point && choice.key.access.alternatives.len() <= 1;
                     let has_others = choice.key.answered.len() < usable.len() || relation.sources.len() > 1;
                     lookups.rows_max = choice.rows_max.filter(|_| has_others || choice.is_small);
+                    // Further lookups are made for each row.
+                    if relation.sources.len() > 1 || !relation.steps.is_empty() {
+                        lookups.rows_max = lookups.rows_max.map(|rows| rows.min(SEARCHED_ENTRIES));
+                    }
                 }
                 if scan.row_number.is_some() {
                     lookups.target = Some(row - first_row);
@@ -384,7 +400,7 @@ impl<'p> ProgramBuilder<'p> {
         Some(lookups)
     }
 
-    fn add_columns(&self, scan: &LogicalScan, row: usize, scope: &mut Scope) {
+    pub(super) fn add_columns(&self, scan: &LogicalScan, row: usize, scope: &mut Scope) {
         let def = self.tables[scan.table].table();
         for (id, column) in &scan.columns {
             scope.add(id.0, def.columns[*column].kind.clone(), row, *column);
@@ -400,7 +416,7 @@ impl<'p> ProgramBuilder<'p> {
     }
 
     /// Chooses how a table is read, given the columns that are known. `wanted` is set for the first lookup.
-    fn choice(
+    pub(super) fn choice(
         &self,
         scan: &LogicalScan,
         conditions: &[ScalarExpr],
@@ -463,7 +479,7 @@ impl<'p> ProgramBuilder<'p> {
         choice.is_small = is_small;
         choice.rows_max = match (is_small, is_searched) {
             (true, _) => Some(SMALL_ROWS * GROWTH),
-            (_, true) => Some(SEARCHED_ROWS),
+            (_, true) => Some(searched_max(&choice.key.access)),
             _ => None,
         };
         Some(choice)
@@ -637,10 +653,10 @@ impl<'p> ProgramBuilder<'p> {
 
 /// Several reads whose rows are given one read after another.
 #[derive(Default)]
-struct ListedReads {
-    reads: Vec<ReadPlan>,
-    rows: f64,
-    cost: f64,
+pub(super) struct ListedReads {
+    pub(super) reads: Vec<ReadPlan>,
+    pub(super) rows: f64,
+    pub(super) cost: f64,
 }
 
 /// The rows of a lookup whose source is not a table.
@@ -657,8 +673,8 @@ impl From<ListedReads> for RowsInMemory {
 }
 
 /// The chosen access to a table.
-struct TableChoice {
-    key: KeyChoice,
+pub(super) struct TableChoice {
+    pub(super) key: KeyChoice,
     /// The cost of reading the rows that the stage needs.
     cost: f64,
     is_ordered: bool,
@@ -685,6 +701,11 @@ impl NestedPlan {
     fn cost_once(&self, rows: f64) -> f64 {
         self.cost / rows + self.rows * COMPARED_COST
     }
+}
+
+/// The number of rows that a search by a key may visit.
+pub(super) fn searched_max(access: &Access) -> u64 {
+    if access.index.is_none() { SEARCHED_ROWS } else { SEARCHED_ENTRIES }
 }
 
 /// Whether an access refers to columns of lookups from `row` on.

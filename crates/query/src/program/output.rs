@@ -231,7 +231,11 @@ impl<'p> ProgramBuilder<'p> {
         let output = ReadOutput::Rows(output);
         let read = ReadPlan { lookups, filter, output, for_update: false, rows_max, few: None };
         let both = self.with_few_rows(stage, (&order, is_ordered), outer, first_row, ids, &read);
-        Some(StageRead { read: both.unwrap_or(read), rows, cost, all })
+        let read = both.unwrap_or(read);
+        // If all rows are given, each of them is looked up anyway.
+        let is_page = limit.is_some_and(|limit| all.0 > limit);
+        let late = is_page.then(|| self.with_late_rows(stage, outer, first_row, ids, &read)).flatten();
+        Some(StageRead { read: late.unwrap_or(read), rows, cost, all })
     }
 
     /// The output of a stage over rows whose columns are in `scope`, and its limit, if it is known.

@@ -1,0 +1,90 @@
+//! Counts the rows that meet one of several conditions, when each condition has its own key.
+//!
+//! ```text
+//! SELECT count(*) FROM orders WHERE user_id = $1 OR product_id = $2     with an index on each column
+//! ```
+//!
+//! An index entry holds the primary key of its row. So the entries of all conditions, with each primary key once, give
+//! the number of rows, and no row is read.
+
+use rowmill_plan::logical::LogicalScan;
+use rowmill_plan::program::{
+    Access, GroupOutput, LookupKind, LookupSource, NestedLookup, ReadOutput, ReadPlan, RowOutput, Scalar,
+};
+use rowmill_plan::{ExprOp, ScalarExpr};
+use rowmill_storage::TableDef;
+
+use super::ProgramBuilder;
+use super::late_rows::key_columns;
+use super::lookups::{ListedReads, WAYS_MAX, Wanted};
+use super::scalar::Scope;
+use crate::optimizer::facts::{is_movable, split_and};
+
+impl ProgramBuilder<'_> {
+    /// Plans one read of the distinct primary keys of the rows that meet `conditions`, one of which must be an OR. Its
+    /// lookups are numbered from `row`. Returns `None` if a part of the OR has no key whose entries answer all
+    /// conditions.
+    pub(super) fn counted_any_of(
+        &self,
+        scan: &LogicalScan,
+        conditions: &[ScalarExpr],
+        known: &Scope,
+        row: usize,
+    ) -> Option<ListedReads> {
+        let def = self.tables[scan.table].table();
+        let key = key_columns(def, None)?;
+        let kind = |column: usize| def.columns[column].kind.clone();
+        let (at, parts) = conditions.iter().enumerate().find_map(|(at, condition)| match &condition.op {
+            ExprOp::Or(parts) if parts.len() <= WAYS_MAX && is_movable(condition) => Some((at, parts)),
+            _ => None,
+        })?;
+        let others = conditions.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, other)| other);
+        let mut listed = ListedReads::default();
+        let mut reads = Vec::with_capacity(parts.len());
+        for part in parts {
+            let own: Vec<ScalarExpr> =
+                split_and(vec![part.clone()]).into_iter().chain(others.clone().cloned()).collect();
+            let wanted = Wanted { is_count: true, ..Wanted::default() };
+            let choice = self.choice(scan, &own, known, Some(wanted))?.key;
+            listed.rows += choice.rows;
+            listed.cost += choice.cost;
+            let lookup = self.lookup_by(choice, scan, &own, row, &mut known.clone())?;
+            if !is_answered_by_entries(&lookup, def, row) {
+                return None;
+            }
+            let columns = key.iter().map(|column| Scalar::column(kind(*column), row, *column)).collect();
+            reads.push(read(lookup, ReadOutput::Rows(RowOutput::all(columns))));
+        }
+        let columns = |row| key.iter().enumerate().map(|(at, column)| Scalar::column(kind(*column), row, at)).collect();
+        let groups = GroupOutput {
+            keys: columns(row),
+            aggregates: Vec::new(),
+            ends_at_value: false,
+            filter: None,
+            rows: RowOutput::all(columns(0)),
+        };
+        let source = LookupSource::Reads(reads);
+        let all = NestedLookup { kind: LookupKind::Inner, source, condition: None, compared: None };
+        listed.reads = vec![read(all, ReadOutput::Groups(groups))];
+        Some(listed)
+    }
+}
+
+/// Whether what a lookup of a table reads by its key has all columns of its condition: the entries of an index, or the
+/// rows.
+fn is_answered_by_entries(lookup: &NestedLookup, def: &TableDef, row: usize) -> bool {
+    let LookupSource::Table(Access { index, .. }) = &lookup.source else { return false };
+    if index.is_none() {
+        return true;
+    }
+    let Some(columns) = key_columns(def, *index) else { return false };
+    let mut has_all = true;
+    lookup.condition.iter().for_each(|condition| {
+        condition.each_column(&mut |column| has_all &= column.row != row || columns.contains(&column.column));
+    });
+    has_all
+}
+
+fn read(lookup: NestedLookup, output: ReadOutput) -> ReadPlan {
+    ReadPlan { lookups: vec![lookup], filter: None, output, for_update: false, rows_max: None, few: None }
+}

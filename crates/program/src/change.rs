@@ -54,6 +54,8 @@ pub(crate) struct Update {
     /// The columns of the old row that the statement needs. All of them if an assignment may move the row, or if the
     /// table has constraints.
     read: Box<[usize]>,
+    /// Whether a row may take the primary key or the unique values of another row.
+    takes_keys: bool,
 }
 
 /// A `DELETE` that is ready to run.
@@ -230,8 +232,9 @@ impl Update {
         };
         let compiler = ExprCompiler::new(parameters, &layout, 1);
         let after = AfterChange::new(&update.checks, &update.returning, def, compiler)?;
+        let takes_keys = assignments.assigned.iter().any(|column| is_unique(def, *column));
         // The error of a constraint shows the whole row.
-        let read = match target.codec.stays_in_place(&assignments.assigned) && update.checks.is_empty() {
+        let read = match !takes_keys && target.codec.stays_in_place(&assignments.assigned) && update.checks.is_empty() {
             false => (0..def.columns.len()).collect(),
             true => {
                 let mut needed = RowsLayout::new([column_kinds(catalog, def.id)?]);
@@ -241,7 +244,7 @@ impl Update {
                 needed.wanted(0).into()
             }
         };
-        Ok(Update { target, assignments, after, read })
+        Ok(Update { target, assignments, after, read, takes_keys })
     }
 
     pub(crate) fn run(
@@ -259,7 +262,13 @@ impl Update {
         if self.target.may_repeat && !keys.iter().all(first_of_each()) {
             return Err(meets_several(codec.def()));
         }
+        // SQL requires unique keys only after all rows are changed. So several rows are removed before the first of them
+        // gets its new values.
+        let takes_out = self.takes_keys && keys.len() > 1;
         all_or_none(transaction, |transaction| {
+            if takes_out {
+                keys.iter().zip(rows.iter()).try_for_each(|(key, row)| transaction.take_out(codec, key, row))?;
+            }
             for (number, (key, row)) in keys.iter().zip(rows.iter()).enumerate() {
                 let mut old: Vec<ValueRef<'_>> = recycled(std::mem::take(before));
                 old.resize(codec.def().columns.len(), ValueRef::Null);
@@ -280,7 +289,10 @@ impl Update {
                 // Constraints must hold before the row is written and before RETURNING sees it.
                 self.after.check(&new, parameters, after_texts)?;
                 self.after.give(&new, parameters, after_texts, out)?;
-                transaction.update_columns(codec, key, row, &self.assignments.assigned, &new)?;
+                match takes_out {
+                    true => transaction.put_back(codec, (key, row), &new)?,
+                    false => transaction.update_columns(codec, key, row, &self.assignments.assigned, &new)?,
+                }
                 *after = recycled(new);
                 *before = recycled(old);
             }
@@ -335,6 +347,13 @@ impl Delete {
 fn first_of_each() -> impl FnMut(&[u8]) -> bool {
     let mut met: HashSet<Box<[u8]>> = HashSet::new();
     move |key| met.insert(key.into())
+}
+
+/// Whether a column is part of the primary key or of a unique index.
+fn is_unique(table: &TableDef, column: usize) -> bool {
+    let Some(keyed) = &table.keyed else { return false };
+    let unique = keyed.indexes.iter().filter(|index| index.unique).flat_map(|index| &index.parts);
+    keyed.key.iter().chain(unique).any(|part| part.column == table.columns[column].id)
 }
 
 /// The error if a row would be changed in several ways because it matches several rows of the FROM clause.

@@ -111,19 +111,17 @@ impl Transaction {
         })
     }
 
-    /// Removes a row that will be put back with other values by [`Transaction::put_back`].
-    pub(crate) fn take_out(&mut self, codec: &Arc<TableCodec>, key: &[u8], row: &[u8]) -> Result<()> {
+    /// Removes a row that the transaction sees and that will be put back with other values by
+    /// [`Transaction::put_back`]. A statement that changes keys of several rows takes out all of them first, because a
+    /// row may take the key of another one.
+    pub fn take_out(&mut self, codec: &Arc<TableCodec>, key: &[u8], row: &[u8]) -> Result<()> {
         self.start_keyed_change(codec)?;
         self.whole(|transaction, buffers| transaction.remove(codec, key, row, buffers))
     }
 
-    /// Puts back a row that was removed by [`Transaction::take_out`], with other values.
-    pub(crate) fn put_back(
-        &mut self,
-        codec: &Arc<TableCodec>,
-        old: (&[u8], &[u8]),
-        values: &[ValueRef<'_>],
-    ) -> Result<()> {
+    /// Puts back the row `old` that was removed by [`Transaction::take_out`], with other values. Errors are those of
+    /// [`Transaction::insert_values`].
+    pub fn put_back(&mut self, codec: &Arc<TableCodec>, old: (&[u8], &[u8]), values: &[ValueRef<'_>]) -> Result<()> {
         self.start_keyed_change(codec)?;
         self.whole(|transaction, buffers| {
             transaction.put_new(codec, values, buffers)?;

@@ -18,8 +18,6 @@ pub struct ChangedRows {
     pub target: ChangeTarget,
     /// The values of the result after the row number, over the columns of the lookups.
     pub values: Vec<Scalar>,
-    /// Whether at most one row is changed.
-    pub is_point: bool,
 }
 
 /// Finds the rows to change with a program. The first column of the bound and optimized query must be the number or the
@@ -62,8 +60,7 @@ pub fn changed_rows(bound: &BoundQuery) -> Option<ChangedRows> {
         scope.scalar(&builder.definitions.resolve(&expr, &|id| scope.has(id)))
     });
     let values = values.collect::<Option<_>>()?;
-    let is_point = lookups.lookups.len() == 1 && lookups.is_point;
-    Some(ChangedRows { target: ChangeTarget { lookups: lookups.lookups, row, filter, may_repeat }, values, is_point })
+    Some(ChangedRows { target: ChangeTarget { lookups: lookups.lookups, row, filter, may_repeat }, values })
 }
 
 /// Expressions over the columns of rows, where the columns are numbered consecutively: first those of the first table,

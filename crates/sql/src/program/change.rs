@@ -74,7 +74,7 @@ impl ProgramCompiler<'_> {
                 Body::Insert(Insert { table: table.id, rows, source, sequences, on_conflict, checks, returning })
             }
             (WriteAction::Update(row), WriteSource::Target { rows, .. }) if is_keyed => {
-                let Some((target, assignments)) = self.assigned_rows(&table, row, rows)? else { return Ok(None) };
+                let Some((target, assignments)) = self.assigned_rows(row, rows)? else { return Ok(None) };
                 Body::Update(Update { target, assignments, checks, returning })
             }
             (WriteAction::Delete(_), WriteSource::Target { rows, .. }) if is_keyed => {
@@ -87,7 +87,7 @@ impl ProgramCompiler<'_> {
     }
 
     /// Returns the rows of an `UPDATE`, and the values of the columns that change.
-    fn assigned_rows(&self, table: &TableDef, row: &NewRow, rows: BoundQuery) -> Result<Option<AssignedRows>> {
+    fn assigned_rows(&self, row: &NewRow, rows: BoundQuery) -> Result<Option<AssignedRows>> {
         let Some(found) = changed_rows(&self.optimized(rows)?) else { return Ok(None) };
         let mut assignments = Vec::new();
         for (column, value) in row.columns.iter().enumerate() {
@@ -97,10 +97,7 @@ impl ProgramCompiler<'_> {
                 assignments.push((column, value));
             }
         }
-        // A program changes one row after the other, so a key could be taken for a moment. SQL requires unique keys
-        // only after all rows are changed, so the engine must run this statement.
-        let takes_keys = !found.is_point && assignments.iter().any(|(column, _)| is_unique(table, *column));
-        Ok((!takes_keys).then_some((found.target, assignments)))
+        Ok(Some((found.target, assignments)))
     }
 
     fn query_rows(&self, table: &TableDef, row: &NewRow, query: BoundQuery) -> Result<Option<InsertedRows>> {
@@ -262,11 +259,4 @@ fn null(kind: &SqlType) -> Scalar {
 /// Returns the only value of an array as a literal.
 fn known(value: ArrayRef) -> Option<Scalar> {
     constant(&Constant::new(value))
-}
-
-/// Whether a column is part of the primary key or of a unique index.
-fn is_unique(table: &TableDef, column: usize) -> bool {
-    let Some(keyed) = &table.keyed else { return false };
-    let unique = keyed.indexes.iter().filter(|index| index.unique).flat_map(|index| &index.parts);
-    keyed.key.iter().chain(unique).any(|part| part.column == table.columns[column].id)
 }

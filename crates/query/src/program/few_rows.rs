@@ -15,7 +15,7 @@ use rowmill_plan::{ColumnId, ScalarExpr};
 use super::ProgramBuilder;
 use super::access::{KeyChoice, choices};
 use super::key_condition::OwnColumns;
-use super::lookups::searched_max;
+use super::lookups::SEARCHED_ROWS;
 use super::output::ROWS_OF_A_PAGE;
 use super::scalar::Scope;
 use super::spread::ValueSpread;
@@ -37,9 +37,9 @@ impl<'p> ProgramBuilder<'p> {
         read: &ReadPlan,
     ) -> Option<ReadPlan> {
         let (scan, needed) = (stage.only_scan()?, stage.cut()?);
-        let [NestedLookup { source: LookupSource::Table(searched), .. }] = &read.lookups[..] else { return None };
+        let [NestedLookup { source: LookupSource::Table(_), .. }] = &read.lookups[..] else { return None };
         // A read by a key that gives both conditions and order needs no second one.
-        if order.is_empty() || is_ordered && read.rows_max != Some(searched_max(searched)) {
+        if order.is_empty() || is_ordered && read.rows_max != Some(SEARCHED_ROWS) {
             return None;
         }
         let source = &*self.tables[scan.table];
@@ -59,8 +59,7 @@ impl<'p> ProgramBuilder<'p> {
             table_rows: source.row_count(),
             read: late.unwrap_or(by_key),
         };
-        let searched_max = searched_max(&by_order.access);
-        let few_max = few.rows_max(ROWS_OF_A_PAGE as u64, searched_max) as f64;
+        let few_max = few.rows_max(ROWS_OF_A_PAGE as u64, SEARCHED_ROWS) as f64;
         let are_few = facts.is_known() && by_conditions.rows * CERTAINLY_FEW < few_max;
         if by_conditions.is_point || !is_ordered && are_few {
             return None;
@@ -68,7 +67,7 @@ impl<'p> ProgramBuilder<'p> {
         let mut by_order = by_order.clone();
         by_order.access.backward = by_order.gives(order, &own)?;
         let searched = self.read_by(stage, scan, &conditions, by_order, true, outer, first_row, ids)?;
-        Some(ReadPlan { rows_max: Some(searched_max), few: Some(Box::new(few)), ..searched })
+        Some(ReadPlan { rows_max: Some(SEARCHED_ROWS), few: Some(Box::new(few)), ..searched })
     }
 
     /// The read of a stage by one key of its only table.

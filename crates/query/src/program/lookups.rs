@@ -35,10 +35,8 @@ pub(super) const WAYS_MAX: usize = 16;
 /// The cost of comparing two rows in memory. The unit is a row that is read.
 const COMPARED_COST: f64 = 0.1;
 
-/// Rows that a search for a few matching rows may visit in the order of the primary key, and entries of an index whose
-/// rows are looked up. With more, another way of reading should be faster.
-const SEARCHED_ROWS: u64 = 1 << 18;
-const SEARCHED_ENTRIES: u64 = 50_000;
+/// Rows that a search for a few matching rows may visit. With more, another way of reading should be faster.
+pub(super) const SEARCHED_ROWS: u64 = 50_000;
 
 /// The requirements of a stage on its first lookup.
 #[derive(Clone, Copy, Debug, Default)]
@@ -247,10 +245,6 @@ impl<'p> ProgramBuilder<'p> {
                     lookups.is_point = choice.key.is_point && choice.key.access.alternatives.len() <= 1;
                     let has_others = choice.key.answered.len() < usable.len() || relation.sources.len() > 1;
                     lookups.rows_max = choice.rows_max.filter(|_| has_others || choice.is_small);
-                    // Further lookups are made for each row.
-                    if relation.sources.len() > 1 || !relation.steps.is_empty() {
-                        lookups.rows_max = lookups.rows_max.map(|rows| rows.min(SEARCHED_ENTRIES));
-                    }
                 }
                 if scan.row_number.is_some() {
                     lookups.target = Some(row - first_row);
@@ -479,7 +473,7 @@ impl<'p> ProgramBuilder<'p> {
         choice.is_small = is_small;
         choice.rows_max = match (is_small, is_searched) {
             (true, _) => Some(SMALL_ROWS * GROWTH),
-            (_, true) => Some(searched_max(&choice.key.access)),
+            (_, true) => Some(SEARCHED_ROWS),
             _ => None,
         };
         Some(choice)
@@ -701,11 +695,6 @@ impl NestedPlan {
     fn cost_once(&self, rows: f64) -> f64 {
         self.cost / rows + self.rows * COMPARED_COST
     }
-}
-
-/// The number of rows that a search by a key may visit.
-pub(super) fn searched_max(access: &Access) -> u64 {
-    if access.index.is_none() { SEARCHED_ROWS } else { SEARCHED_ENTRIES }
 }
 
 /// Whether an access refers to columns of lookups from `row` on.

@@ -44,6 +44,7 @@ fn fill(dir: &Path) {
 }
 
 type Entries = Vec<(Vec<u8>, Vec<u8>)>;
+type EntryMap = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// All entries of a base.
 fn content(base: &TreeBase) -> Result<Entries> {
@@ -347,7 +348,7 @@ impl BareTree {
 
 /// Writes some commits that replace and remove entries, until a write fails. Adds the content after each one.
 fn write_commits(tree: &mut BareTree, contents: &mut Vec<Entries>) -> Result<()> {
-    let mut model: BTreeMap<Vec<u8>, Vec<u8>> = contents.last().cloned().unwrap_or_default().into_iter().collect();
+    let mut model: EntryMap = contents.last().cloned().unwrap_or_default().into_iter().collect();
     let first = contents.len() as u64;
     for commit in first..first + 5 {
         let mut batch = WriteBatch::new();
@@ -484,7 +485,7 @@ fn random_batches_change_what_they_say_and_lose_no_page() {
         let base = open(dir.path());
         let mut rng = SmallRng::seed_from_u64(seed);
         let mut model = BTreeMap::new();
-        let mut held: Vec<(Box<dyn BaseRead>, BTreeMap<Vec<u8>, Vec<u8>>)> = Vec::new();
+        let mut held: Vec<(Box<dyn BaseRead>, EntryMap)> = Vec::new();
         for commit in 1..=60 {
             let mut batch = WriteBatch::new();
             let key = |rng: &mut SmallRng| {

@@ -84,9 +84,11 @@ impl Runner {
         Ok(())
     }
 
-    /// Tells a person that something was done. Programs that read the output want only results.
+    /// Tells a person that something was done. A person types at the prompt, or reads the output of a script in a format
+    /// for people. Programs that read the output of a script want only results.
     pub(crate) fn tell(&self, text: &str) -> Result<()> {
-        if self.view.format.is_for_people() { say(text) } else { Ok(()) }
+        let is_at_prompt = self.open_streams == 0;
+        if is_at_prompt || self.view.format.is_for_people() { say(text) } else { Ok(()) }
     }
 
     /// Runs the statements of `sql` and prints each outcome as soon as it is there. If one of them cannot be parsed,

@@ -34,7 +34,7 @@ const SUFFIX: &str = ".tree";
 const LISTS_MAX: usize = 3;
 
 /// The path of `file` with `suffix` appended to its name.
-pub(super) fn with_suffix(file: &Path, suffix: &str) -> PathBuf {
+pub(in crate::base) fn with_suffix(file: &Path, suffix: &str) -> PathBuf {
     let mut name = file.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)
@@ -112,7 +112,7 @@ pub(super) fn remove_older(dir: &Path, number: u64) -> Result<()> {
 
 /// Returns an error if the directory had a base before. An empty base in its place would make the rest of the database
 /// unusable too.
-pub(super) fn check_never_made(dir: &Path) -> Result<()> {
+pub(in crate::base) fn check_never_made(dir: &Path) -> Result<()> {
     if is_there(&dir.join(MADE_FILE))? {
         return Err(Error::corrupt(format!("{} is missing, and it was there before", dir.join(BASE_FILE).display()))
             .hint("restore the directory from a backup; its column files cannot be read without this file"));

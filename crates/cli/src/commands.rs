@@ -1,5 +1,5 @@
-//! The commands of the shell itself. They start with a backslash, at the prompt and in scripts. [`COMMANDS`] lists them;
-//! the help and the completion read that list.
+//! The commands of the shell itself. They start with a backslash, at the prompt and in scripts. [`COMMANDS`] lists
+//! them; the help and the completion read that list.
 
 use std::path::Path;
 

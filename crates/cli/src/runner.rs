@@ -84,8 +84,8 @@ impl Runner {
         Ok(())
     }
 
-    /// Tells a person that something was done. A person types at the prompt, or reads the output of a script in a format
-    /// for people. Programs that read the output of a script want only results.
+    /// Tells a person that something was done. A person types at the prompt, or reads the output of a script in a
+    /// format for people. Programs that read the output of a script want only results.
     pub(crate) fn tell(&self, text: &str) -> Result<()> {
         let is_at_prompt = self.open_streams == 0;
         if is_at_prompt || self.view.format.is_for_people() { say(text) } else { Ok(()) }

@@ -262,8 +262,8 @@ impl Update {
         if self.target.may_repeat && !keys.iter().all(first_of_each()) {
             return Err(meets_several(codec.def()));
         }
-        // SQL requires unique keys only after all rows are changed. So several rows are removed before the first of them
-        // gets its new values.
+        // SQL requires unique keys only after all rows are changed. So several rows are removed before the first of
+        // them gets its new values.
         let takes_out = self.takes_keys && keys.len() > 1;
         all_or_none(transaction, |transaction| {
             if takes_out {

@@ -21,9 +21,8 @@ use super::scalar::Scope;
 use crate::optimizer::facts::{is_movable, split_and};
 
 impl ProgramBuilder<'_> {
-    /// Plans one read of the distinct primary keys of the rows that meet `conditions`, among them an OR. Its lookups are
-    /// numbered from `row`. Returns `None` if a part of the OR has no key whose entries answer all
-    /// conditions.
+    /// Plans one read of the distinct primary keys of the rows that meet `conditions`, among them an OR. Its lookups
+    /// are numbered from `row`. Returns `None` if a part of the OR has no key whose entries answer all conditions.
     pub(super) fn counted_any_of(
         &self,
         scan: &LogicalScan,

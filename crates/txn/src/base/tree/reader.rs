@@ -41,8 +41,8 @@ const PATHS: usize = 8;
 /// The place of the byte that selects a path: in the keys of keyed tables, the last byte of the index's id.
 const PATH_BYTE: usize = 4;
 
-/// Leaves that a skip counts one by one before it uses ranks. Three ranks take about 1 µs, and a leaf about 50 ns: groups
-/// of some ten leaves each took 50 µs with 4 and 26 µs without ranks.
+/// Leaves that a skip counts one by one before it uses ranks. Three ranks take about 1 µs, and a leaf about 50 ns. For
+/// example, groups of some ten leaves each took 50 µs with 4 and 26 µs without ranks.
 const LEAVES_PASSED_MAX: usize = 16;
 
 /// The nodes that lead to an entry, root first. Empty before the first search and after a failed one.

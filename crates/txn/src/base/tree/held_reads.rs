@@ -30,7 +30,7 @@ use rowmill_base::{CommitId, Error, Result};
 
 use super::super::Reader;
 use super::head::TreeState;
-use super::names::{READER_SUFFIX, with_suffix};
+use super::names::{READER_SUFFIX, names, with_suffix};
 
 /// The most processes that may read a file at once.
 const PROCESSES_MAX: usize = 1 << 12;
@@ -148,7 +148,7 @@ impl HeldReads {
     fn others(&self) -> Result<Vec<OtherReader>> {
         let failed = |e: &io::Error| Error::io(format_args!("look for readers of {}", self.base.display()), e);
         let mut others = Vec::new();
-        for path in reader_files(&self.base).map_err(|e| failed(&e))? {
+        for path in reader_files(&self.base)? {
             if self.told.as_ref().is_some_and(|told| told.path == path) {
                 continue;
             }
@@ -170,19 +170,14 @@ fn end_in(held: &mut BTreeMap<u64, HeldGeneration>, generation: u64) -> bool {
 }
 
 /// The paths of all reader files of a base.
-fn reader_files(base: &Path) -> io::Result<Vec<PathBuf>> {
+fn reader_files(base: &Path) -> Result<Vec<PathBuf>> {
     let dir = base.parent().expect("a file in a directory has a parent");
-    let name = base.file_name().expect("a file has a name").to_string_lossy();
-    let mut files = Vec::new();
-    for entry in fs::read_dir(dir)? {
-        let entry = entry?;
-        let number = entry.file_name();
-        let number = number.to_str().and_then(|other| other.strip_prefix(&*name)?.strip_prefix(READER_SUFFIX));
-        if number.is_some_and(|number| number.parse::<usize>().is_ok()) {
-            files.push(entry.path());
-        }
-    }
-    Ok(files)
+    let base = base.file_name().expect("a file has a name").to_string_lossy();
+    let is_of_reader = |name: &String| {
+        let number = name.strip_prefix(&*base).and_then(|rest| rest.strip_prefix(READER_SUFFIX));
+        number.is_some_and(|number| number.parse::<usize>().is_ok())
+    };
+    Ok(names(dir)?.iter().filter(|name| is_of_reader(name)).map(|name| dir.join(name)).collect())
 }
 
 /// Reads the entry of another process. Removes the file if its process has ended.

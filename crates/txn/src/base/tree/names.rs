@@ -62,7 +62,8 @@ fn number_of(name: &str) -> Option<u64> {
     digits.parse().ok().filter(|number: &u64| *number > 0 && number.to_string() == digits)
 }
 
-fn names(dir: &Path) -> Result<Vec<String>> {
+/// The names of everything in a directory.
+pub(super) fn names(dir: &Path) -> Result<Vec<String>> {
     let failed = |e: &std::io::Error| Error::io(format_args!("list {}", dir.display()), e);
     let mut names = Vec::new();
     for entry in fs::read_dir(dir).map_err(|e| failed(&e))? {
@@ -140,7 +141,8 @@ pub(super) fn sync_names(dir: &Path) -> Result<()> {
     synced.map_err(|e| Error::io(format_args!("sync {}", dir.display()), &e))
 }
 
-fn remove(path: &Path) -> Result<()> {
+/// Removes a file. Does nothing if there is no such file.
+pub(super) fn remove(path: &Path) -> Result<()> {
     match fs::remove_file(path) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
             Err(Error::io(format_args!("remove {}", path.display()), &e))

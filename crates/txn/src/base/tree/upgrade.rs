@@ -8,15 +8,13 @@
 //!
 //! A crash before the rename leaves the old base, and one after it leaves the new one.
 
-use std::fs;
-use std::io;
 use std::path::Path;
 
 use rowmill_base::{Cancel, Error, ErrorKind, Result};
 
 use super::super::lmdb::LmdbFile;
 use super::compaction::copy_entries;
-use super::names::{BASE_FILE, note_made, numbers, remove_leftovers, rename_new, sync_names};
+use super::names::{BASE_FILE, note_made, numbers, remove, remove_leftovers, rename_new, sync_names};
 
 /// Whether `dir` has a base of an earlier version and no tree.
 pub(super) fn is_older_base(dir: &Path) -> Result<bool> {
@@ -41,13 +39,5 @@ pub(super) fn upgrade(dir: &Path) -> Result<()> {
         sync_names(dir)?;
     }
     // The files of LMDB are also removed if an earlier conversion was killed after the rename.
-    for path in LmdbFile::all_in(dir)? {
-        match fs::remove_file(&path) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => {
-                return Err(Error::io(format_args!("remove {}", path.display()), &e));
-            }
-            _ => {}
-        }
-    }
-    Ok(())
+    LmdbFile::all_in(dir)?.iter().try_for_each(|path| remove(path))
 }

@@ -15,7 +15,12 @@
 //!
 //! **Heads.** All keys of a page, except the first one of a branch, begin with the same `common` bytes. The head of a
 //! key is the next four bytes as a number. A search compares heads, which are next to each other, and looks at keys
-//! only where heads are equal.
+//! only where heads are equal. In many pages the heads are evenly spread, for example those of numbers that were given
+//! one after another. A bit of the kind marks such a page. There the head tells about where its node is:
+//!
+//! ```text
+//! heads   100  110  119  131  140        120: (120 - 100) / (140 - 100) of 4 nodes = node 2, and its neighbours
+//! ```
 //!
 //! **Checksums.** Whatever names a page also has its checksum: a branch for the pages below it, the head of the file
 //! for the root. So a page that was exchanged, damaged, written to a wrong place or not written at all does not match.
@@ -36,6 +41,17 @@ pub(super) const SLOT_LEN: usize = 8;
 
 const LEAF: u8 = 1;
 const BRANCH: u8 = 2;
+
+/// The bit of the kind that marks a page with evenly spread heads.
+const EVEN: u8 = 0x80;
+
+/// The most nodes between a node and the place that its head tells, in a page with evenly spread heads. A search of such
+/// a page compares the eight heads around that place, which are mostly in one line of memory. In pages of 70 numbers, a
+/// search took 5 ns and not 33 ns by halves, and outside of the caches 82 and 150 ns.
+const EVEN_ERROR_MAX: usize = 3;
+
+/// With fewer nodes, a search by halves takes few steps.
+const EVEN_NODES_MIN: usize = 8;
 
 /// The length of a value that has pages of its own, as a leaf stores it.
 const LONG: u16 = u16::MAX;
@@ -103,13 +119,16 @@ pub(super) struct Page<'m> {
     bytes: &'m PageBytes,
     nodes: usize,
     is_branch: bool,
+    is_even: bool,
 }
 
 impl<'m> Page<'m> {
     /// Takes bytes that [`check_page`] accepted for this number.
     #[inline]
     pub(super) fn of_checked(number: u64, bytes: &'m PageBytes) -> Page<'m> {
-        Page { number, bytes, nodes: usize::from(u16_at(bytes, 18)), is_branch: bytes[16] == BRANCH }
+        let kind = bytes[16];
+        let (is_branch, is_even) = (kind & !EVEN == BRANCH, kind & EVEN != 0);
+        Page { number, bytes, nodes: usize::from(u16_at(bytes, 18)), is_branch, is_even }
     }
 
     /// The number of nodes, at least 1.
@@ -164,15 +183,22 @@ impl<'m> Page<'m> {
     /// The value of a leaf's node.
     #[inline]
     pub(super) fn value(&self, at: usize) -> LeafValue<'m> {
+        self.entry(at).1
+    }
+
+    /// The key and the value of a leaf's node.
+    #[inline]
+    pub(super) fn entry(&self, at: usize) -> (&'m [u8], LeafValue<'m>) {
         debug_assert!(!self.is_branch, "only a leaf has values");
-        let (_, end) = self.key_range(at);
+        let (key, end) = self.key_range(at);
+        let key = &self.bytes[key..end];
         let start = end + size_of::<u16>();
         match u16_at(self.bytes, end) {
             LONG => {
                 let first = PagePointer { number: u64_at(self.bytes, start), checksum: u32_at(self.bytes, start + 16) };
-                LeafValue::Long(LongValue { first, len: u64_at(self.bytes, start + 8) })
+                (key, LeafValue::Long(LongValue { first, len: u64_at(self.bytes, start + 8) }))
             }
-            len => LeafValue::InPage(&self.bytes[start..start + usize::from(len)]),
+            len => (key, LeafValue::InPage(&self.bytes[start..start + usize::from(len)])),
         }
     }
 
@@ -197,13 +223,47 @@ impl<'m> Page<'m> {
             Ordering::Equal => {}
         }
         let head = head_of(&key[common..]);
-        let low = self.heads_before(first, self.nodes, |other| other < head);
-        // Most keys have a head of their own.
+        let low = match self.is_even {
+            true => self.first_even(first, head),
+            false => self.heads_before(first, self.nodes, |other| other < head),
+        };
         if low == self.nodes || self.head(low) != head {
             return low;
         }
-        let high = self.heads_before(low, self.nodes, |other| other == head);
+        // Most keys have a head of their own.
+        let is_alone = low + 1 == self.nodes || self.head(low + 1) != head;
+        let high = if is_alone { low + 1 } else { self.heads_before(low + 1, self.nodes, |other| other == head) };
         self.search_keys(low, high, key)
+    }
+
+    /// Returns the first node from `first` on whose head is not less than `head`, in a page with evenly spread heads.
+    #[inline]
+    fn first_even(&self, first: usize, head: u32) -> usize {
+        let (least, most) = (self.head(first), self.head(self.nodes - 1));
+        if head <= least {
+            return first;
+        }
+        if head > most {
+            return self.nodes;
+        }
+        let about = first + place_of_head(head, least, most, self.nodes - first);
+        let from = about.saturating_sub(EVEN_ERROR_MAX).max(first);
+        let to = (from + 2 * EVEN_ERROR_MAX + 2).min(self.nodes);
+        // No branch depends on the heads.
+        from + (from..to).map(|at| usize::from(self.head(at) < head)).sum::<usize>()
+    }
+
+    /// Whether each head tells about where its node is.
+    fn has_even_heads(&self) -> bool {
+        let first = self.first_key();
+        let nodes = self.nodes - first;
+        if nodes < EVEN_NODES_MIN {
+            return false;
+        }
+        let (least, most) = (self.head(first), self.head(self.nodes - 1));
+        let is_near =
+            |at: usize| place_of_head(self.head(first + at), least, most, nodes).abs_diff(at) <= EVEN_ERROR_MAX;
+        least < most && (0..nodes).all(is_near)
     }
 
     /// Returns the first node of `low..high` whose head fails `is_before`, or `high`. No branch depends on the heads,
@@ -273,6 +333,14 @@ impl<'m> Page<'m> {
     pub(super) fn entries_before(&self, at: usize) -> u64 {
         (0..at).map(|node| self.child(node).entries).sum()
     }
+}
+
+/// The place among `nodes` heads that `head` has if they are evenly spread from `least` to `most`. A greater head has no
+/// smaller place.
+#[inline]
+fn place_of_head(head: u32, least: u32, most: u32, nodes: usize) -> usize {
+    let places = (nodes - 1) as f32 / (most - least) as f32;
+    (((head - least) as f32 * places) as usize).min(nodes - 1)
 }
 
 /// The first four bytes of `rest` as a number that compares like the bytes. Missing bytes count as zeros.
@@ -435,6 +503,9 @@ pub(super) fn build_page<N: PageNode>(
     page[18..20].copy_from_slice(&(nodes.len() as u16).to_le_bytes());
     page[20..22].copy_from_slice(&(common as u16).to_le_bytes());
     page[22..24].copy_from_slice(&(end as u16).to_le_bytes());
+    if Page::of_checked(number, page).has_even_heads() {
+        page[16] |= EVEN;
+    }
     let page = PagePointer { number, checksum: checksum_of(page) };
     ChildPage { page, entries: nodes.iter().map(PageNode::entries).sum() }
 }
@@ -445,7 +516,7 @@ pub(super) fn build_page<N: PageNode>(
 /// A page with the right checksum should have the right structure, unless it was forged. Checking costs little, because
 /// each page is checked once.
 pub(super) fn check_page(number: u64, level: u32, bytes: &PageBytes) -> Result<(), &'static str> {
-    let (kind, nodes) = (bytes[16], usize::from(u16_at(bytes, 18)));
+    let (kind, nodes) = (bytes[16] & !EVEN, usize::from(u16_at(bytes, 18)));
     let (common, used) = (usize::from(u16_at(bytes, 20)), usize::from(u16_at(bytes, 22)));
     if u64_at(bytes, 0) != number {
         return Err("has the number of another page");
@@ -488,6 +559,9 @@ pub(super) fn check_page(number: u64, level: u32, bytes: &PageBytes) -> Result<(
         if at > first && compare(page.key(at - 1), key).is_ge() {
             return Err("has keys out of order");
         }
+    }
+    if page.is_even && !page.has_even_heads() {
+        return Err("is marked as having evenly spread heads, but has none");
     }
     Ok(())
 }
@@ -537,9 +611,22 @@ mod tests {
 
     fn key_sets() -> Vec<Vec<Vec<u8>>> {
         let numbers = |step: u32| (1..40_u32).map(|n| [&b"id"[..], &(n * step).to_be_bytes()].concat()).collect();
+        // Some keys have equal heads, and others are missing.
+        let pairs = |n: u32| [&b"id"[..], &(n / 3).to_be_bytes(), &n.to_be_bytes()].concat();
+        let uneven = (1..90_u32).filter(|n| n % 7 != 3 && n % 11 != 5).map(pairs).collect();
+        let far = (0..30_u32).map(|n| [&b"id"[..], &n.pow(5).to_be_bytes()].concat()).collect();
         let texts = (1..40).map(|n| vec![b'x'; n]).collect();
         let zeros = (1..30).map(|n| [&b"k"[..], &vec![0; n]].concat()).collect();
-        vec![numbers(1), numbers(1 << 20), texts, zeros, vec![b"one".to_vec()], vec![b"a".to_vec(), b"b".to_vec()]]
+        vec![
+            numbers(1),
+            numbers(1 << 20),
+            uneven,
+            far,
+            texts,
+            zeros,
+            vec![b"one".to_vec()],
+            vec![b"a".to_vec(), b"b".to_vec()],
+        ]
     }
 
     #[test]
@@ -562,6 +649,22 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn pages_of_evenly_spread_heads_are_marked() {
+        let is_even = |keys: &[Vec<u8>]| {
+            let (leaf, branch) = (leaf(keys), branch(keys));
+            let is_even = Page::of_checked(7, &leaf).is_even;
+            assert_eq!(Page::of_checked(7, &branch).is_even, is_even);
+            is_even
+        };
+        let marked: Vec<bool> = key_sets().iter().map(|keys| is_even(keys)).collect();
+        assert_eq!(marked, [true, true, true, false, false, false, false, false]);
+        // A mark without evenly spread heads would lead searches to wrong nodes.
+        let mut far = leaf(&key_sets()[3]);
+        far[16] |= EVEN;
+        check_page(7, 0, &far).unwrap_err();
     }
 
     #[test]

@@ -14,9 +14,9 @@ use rowmill_storage::keyed::ValueRef;
 
 use crate::expr::{Env, Expr, ExprCompiler, compare_values, unsupported};
 use crate::number::{Number, canonical, exact, out_of_range};
-use crate::output::Way;
 use crate::pace::bounded;
 use crate::result_rows::ResultRows;
+use crate::way::Way;
 
 /// Values that are collected for COUNT(DISTINCT) before duplicates are first removed.
 const DISTINCT_MIN: usize = 1024;

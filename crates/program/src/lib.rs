@@ -52,6 +52,7 @@ mod recycled;
 mod result_rows;
 mod scratch;
 mod texts;
+mod way;
 mod windows;
 
 pub use change::meets_several;

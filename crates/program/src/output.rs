@@ -7,16 +7,16 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use rowmill_base::{Error, ErrorKind, Result, SqlType};
+use rowmill_base::{Error, ErrorKind, Result, SqlType, recycled};
 use rowmill_plan::program::{self, Scalar};
 use rowmill_storage::keyed::ValueRef;
 
-use crate::expr::{Env, Expr, ExprCompiler, compare_values, unsupported};
+use crate::expr::{Env, Expr, ExprCompiler, unsupported};
 use crate::groups::{CompiledGroups, GroupsScratch};
 use crate::pace::bounded;
-use crate::recycled::recycled;
 use crate::result_rows::ResultRows;
 use crate::texts::ComputedTexts;
+use crate::way::Way;
 
 /// Rows that are collected at least before they are sorted and cut.
 const SORTED_MIN: usize = 32;
@@ -48,13 +48,6 @@ pub(crate) struct OrderedRows {
     limit: Option<Expr>,
 }
 
-/// The direction in which values are ordered.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Way {
-    pub(crate) descending: bool,
-    pub(crate) nulls_first: bool,
-}
-
 /// Memory that an output needs, kept from one run to the next.
 #[derive(Debug, Default)]
 pub(crate) struct OutputScratch {
@@ -68,11 +61,19 @@ pub(crate) struct OutputScratch {
 pub(crate) struct RowsScratch {
     kept: ResultRows,
     spare: ResultRows,
-    places: Vec<usize>,
+    /// The rows of `kept`. After a cut, the first `limit` of them are in order.
+    ranked: Vec<RankedRow>,
     /// The values by which the newest row is ordered.
     order: Vec<ValueRef<'static>>,
     /// Whether the rows were sorted and cut, so row `limit - 1` is the last one that is still wanted.
     is_cut: bool,
+}
+
+/// A collected row, and the rank of the first value that it is ordered by. Most comparisons need no other value.
+#[derive(Clone, Copy, Debug)]
+struct RankedRow {
+    rank: u64,
+    row: usize,
 }
 
 /// Takes the rows of one run.
@@ -168,17 +169,26 @@ impl OrderedRows {
         let skip = rows_asked(&self.skip, env, "OFFSET")?.unwrap_or(0);
         let limit = rows_asked(&self.limit, env, "LIMIT")?.unwrap_or(usize::MAX);
         scratch.kept.start(&self.sorted);
+        scratch.ranked.clear();
         scratch.is_cut = false;
         Ok(RowSink { rows: self, scratch, skip, limit })
     }
 
     fn compare(&self, rows: &ResultRows, left: usize, right: usize) -> Ordering {
-        let orders = self.ways.iter().enumerate().map(|(at, way)| {
-            let column = self.columns.len() + at;
-            way.compare(rows.get(left, column), rows.get(right, column))
-        });
+        for (column, way) in (self.columns.len()..).zip(&self.ways) {
+            let order = way.compare(rows.get(left, column), rows.get(right, column));
+            if order.is_ne() {
+                return order;
+            }
+        }
         // Rows that compare equal keep the order in which they came.
-        orders.fold(Ordering::Equal, Ordering::then).then(left.cmp(&right))
+        left.cmp(&right)
+    }
+
+    fn sort(&self, kept: &ResultRows, ranked: &mut [RankedRow]) {
+        ranked.sort_unstable_by(|left, right| {
+            left.rank.cmp(&right.rank).then_with(|| self.compare(kept, left.row, right.row))
+        });
     }
 
     /// Whether the newest row, which has these values to order by, does not sort before row `at` of `kept`. Equal rows
@@ -187,25 +197,6 @@ impl OrderedRows {
         let pairs = (self.columns.len()..).zip(self.ways.iter().zip(order));
         let orders = pairs.map(|(column, (way, value))| way.compare(*value, kept.get(at, column)));
         orders.fold(Ordering::Equal, Ordering::then) != Ordering::Less
-    }
-}
-
-impl Way {
-    pub(crate) fn of(order: &program::OutputOrder) -> Way {
-        Way { descending: order.descending, nulls_first: order.nulls_first }
-    }
-
-    /// Compares two values of one type. Each may be NULL.
-    pub(crate) fn compare(self, left: ValueRef<'_>, right: ValueRef<'_>) -> Ordering {
-        match (left.is_null(), right.is_null()) {
-            (true, true) => Ordering::Equal,
-            (true, false) if self.nulls_first => Ordering::Less,
-            (true, false) => Ordering::Greater,
-            (false, true) if self.nulls_first => Ordering::Greater,
-            (false, true) => Ordering::Less,
-            (false, false) if self.descending => compare_values(right, left),
-            (false, false) => compare_values(left, right),
-        }
     }
 }
 
@@ -234,14 +225,20 @@ impl RowSink<'_> {
             return Ok(*limit > 0);
         }
         let most = skip.saturating_add(*limit);
-        let RowsScratch { kept, order, is_cut, .. } = &mut **scratch;
+        let RowsScratch { kept, ranked, order, is_cut, .. } = &mut **scratch;
         let mut values: Vec<ValueRef<'_>> = recycled(std::mem::take(order));
         for value in &rows.order {
             values.push(value.value(env)?);
         }
-        // `most` rows that sort before this one are already there, so it can not be in the result.
-        let is_wanted = !*is_cut || !rows.is_after(kept, most - 1, &values);
+        let rank = rows.ways[0].rank(values[0]);
+        // If `most` rows that sort before this one are already there, it can not be in the result.
+        let is_wanted = match ranked.get(most - 1).filter(|_| *is_cut) {
+            None => true,
+            Some(last) if last.rank != rank => rank < last.rank,
+            Some(last) => !rows.is_after(kept, last.row, &values),
+        };
         if is_wanted {
+            ranked.push(RankedRow { rank, row: kept.len() });
             for column in &rows.columns {
                 kept.push(column.value(env)?);
             }
@@ -262,27 +259,29 @@ impl RowSink<'_> {
 
     /// Sorts the collected rows and keeps the first `most`.
     fn cut(&mut self, most: usize) {
-        let (rows, RowsScratch { kept, spare, places, is_cut, .. }) = (self.rows, &mut *self.scratch);
+        let (rows, RowsScratch { kept, spare, ranked, is_cut, .. }) = (self.rows, &mut *self.scratch);
         *is_cut = true;
-        sort(rows, kept, places);
+        rows.sort(kept, ranked);
+        ranked.truncate(most);
         spare.start(&rows.sorted);
         // Copy the kept rows into the spare buffer, then swap, so no memory is allocated.
-        for place in places.iter().take(most) {
-            (0..rows.sorted.len()).for_each(|column| spare.push(kept.get(*place, column)));
+        for (at, RankedRow { row, .. }) in ranked.iter_mut().enumerate() {
+            (0..rows.sorted.len()).for_each(|column| spare.push(kept.get(*row, column)));
             spare.end_row();
+            *row = at;
         }
         std::mem::swap(kept, spare);
     }
 
     /// Gives the collected rows.
     pub(crate) fn finish(self, out: &mut ResultRows) {
-        let RowSink { rows, scratch: RowsScratch { kept, places, .. }, skip, limit } = self;
+        let RowSink { rows, scratch: RowsScratch { kept, ranked, .. }, skip, limit } = self;
         if rows.order.is_empty() {
             return;
         }
-        sort(rows, kept, places);
-        for place in places.iter().skip(skip).take(limit) {
-            (0..rows.columns.len()).for_each(|column| out.push(kept.get(*place, column)));
+        rows.sort(kept, ranked);
+        for RankedRow { row, .. } in ranked.iter().skip(skip).take(limit) {
+            (0..rows.columns.len()).for_each(|column| out.push(kept.get(*row, column)));
             out.end_row();
         }
     }
@@ -380,12 +379,6 @@ pub(crate) fn put<'a>(out: &mut ResultRows, exprs: impl Iterator<Item = &'a Expr
     }
     out.end_row();
     Ok(())
-}
-
-fn sort(rows: &OrderedRows, kept: &ResultRows, places: &mut Vec<usize>) {
-    places.clear();
-    places.extend(0..kept.len());
-    places.sort_unstable_by(|left, right| rows.compare(kept, *left, *right));
 }
 
 /// The number of rows of a LIMIT or OFFSET. NULL means that there is none.

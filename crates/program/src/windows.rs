@@ -15,10 +15,10 @@ use rowmill_storage::keyed::ValueRef;
 
 use crate::aggregate::{Aggregate, Total};
 use crate::expr::{Env, ExprCompiler, RowsLayout, unsupported};
-use crate::output::Way;
 use crate::pace::{Pace, bounded};
 use crate::result_rows::ResultRows;
 use crate::texts::ComputedTexts;
+use crate::way::Way;
 
 /// Rows that frames may read again in total. With more, the batch engine is better, because it keeps partial results.
 const FRAME_ROWS_MAX: usize = 1 << 20;

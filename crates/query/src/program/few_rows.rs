@@ -7,16 +7,27 @@
 //! A search by `created` is short if many rows match, a read by `status` if few do. Only the values of the parameters
 //! tell, so the program must have both reads, and counts the rows by `status` before it chooses. It should not count
 //! if statistics say that few rows match any value.
+//!
+//! The condition and the order may belong to different tables of a join. Then a search by the order looks up the other
+//! table for each row:
+//!
+//! ```text
+//! orders JOIN users ... WHERE users.country = $1 ORDER BY orders.created DESC LIMIT 20
+//!
+//! few users of the country      those users, the orders of each of them, sort
+//! many users of the country     orders by created, the user of each of them, until 20 are of the country
+//! ```
 
 use rowmill_plan::logical::{LogicalScan, LogicalSortKey};
-use rowmill_plan::program::{FewRows, LookupSource, NestedLookup, ReadOutput, ReadPlan};
+use rowmill_plan::program::{Access, FewRows, LookupKind, LookupSource, NestedLookup, ReadOutput, ReadPlan};
 use rowmill_plan::{ColumnId, ScalarExpr};
 
 use super::ProgramBuilder;
 use super::access::{KeyChoice, choices};
 use super::key_condition::OwnColumns;
-use super::lookups::SEARCHED_ROWS;
+use super::lookups::{SEARCHED_ROWS, Wanted};
 use super::output::ROWS_OF_A_PAGE;
+use super::relation::RelationSource;
 use super::scalar::Scope;
 use super::spread::ValueSpread;
 use super::stage::Stage;
@@ -70,6 +81,57 @@ impl<'p> ProgramBuilder<'p> {
         Some(ReadPlan { rows_max: Some(SEARCHED_ROWS), few: Some(Box::new(few)), ..searched })
     }
 
+    /// Two reads in place of `read`, if the stage joins tables and can also be read in its order. `read` begins with a
+    /// key that answers conditions, and gives about `rows_of_each` rows for each row of that key.
+    pub(super) fn with_few_joined(
+        &self,
+        stage: &Stage<'p>,
+        wanted: Wanted<'_>,
+        outer: &Scope,
+        first_row: usize,
+        ids: &[ColumnId],
+        (read, rows_of_each): (&ReadPlan, f64),
+    ) -> Option<ReadPlan> {
+        let changes =
+            |source: &RelationSource<'_>| matches!(source, RelationSource::Scan(scan) if scan.row_number.is_some());
+        if wanted.order.is_empty() || stage.relation.sources.iter().any(changes) {
+            return None;
+        }
+        let few = self.few_rows(stage, read, rows_of_each)?;
+        let wanted = Wanted { needs_order: true, ..wanted };
+        let (searched, filter) = self.lookups(&stage.relation, outer, first_row, wanted)?;
+        let (output, _) = self.rows(stage, &searched.scope, ids, true)?;
+        let (lookups, output) = (searched.lookups, ReadOutput::Rows(output));
+        let few = Some(Box::new(few));
+        Some(ReadPlan { lookups, filter, output, for_update: false, rows_max: Some(SEARCHED_ROWS), few })
+    }
+
+    /// `searched`, which finds the rows of a stage in its order, with `turned` in its place if few rows match. `turned`
+    /// begins with the values of a semi join.
+    pub(super) fn with_few_values(
+        &self,
+        stage: &Stage<'p>,
+        searched: &ReadPlan,
+        turned: &ReadPlan,
+    ) -> Option<ReadPlan> {
+        let ReadOutput::Rows(rows) = &searched.output else { return None };
+        if searched.few.is_some() || stage.order.is_empty() || !rows.order.is_empty() {
+            return None;
+        }
+        let few = self.few_rows(stage, turned, 1.0)?;
+        Some(ReadPlan { few: Some(Box::new(few)), rows_max: Some(SEARCHED_ROWS), ..searched.clone() })
+    }
+
+    /// `read` for few rows of the key with which it begins. It gives about `rows_of_each` rows for each of them.
+    fn few_rows(&self, stage: &Stage<'p>, read: &ReadPlan, rows_of_each: f64) -> Option<FewRows> {
+        let needed = stage.cut()?;
+        let counted = counted_access(read)?;
+        // The rows of the join count as if the table had fewer rows: each row of the key costs more.
+        let table_rows = self.tables.iter().find(|table| table.table().id == counted.table)?.row_count();
+        let table_rows = (table_rows as f64 / rows_of_each.max(1.0)) as u64;
+        Some(FewRows { counted: counted.clone(), needed, table_rows, read: read.clone() })
+    }
+
     /// The read of a stage by one key of its only table.
     #[expect(clippy::too_many_arguments, reason = "a stage, its key, and the rows around it")]
     fn read_by(
@@ -88,5 +150,18 @@ impl<'p> ProgramBuilder<'p> {
         let (output, _) = self.rows(stage, &scope, ids, is_ordered)?;
         let output = ReadOutput::Rows(output);
         Some(ReadPlan { lookups, filter: None, output, for_update: false, rows_max: None, few: None })
+    }
+}
+
+/// The access with which a read begins, if its key answers conditions.
+fn counted_access(read: &ReadPlan) -> Option<&Access> {
+    let NestedLookup { kind: LookupKind::Inner, source, .. } = read.lookups.first()? else { return None };
+    match source {
+        LookupSource::Table(access) => (!access.equal.is_empty() || !access.alternatives.is_empty()).then_some(access),
+        LookupSource::Reads(reads) => match &reads[..] {
+            [read] => counted_access(read),
+            _ => None,
+        },
+        _ => None,
     }
 }

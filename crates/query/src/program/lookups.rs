@@ -51,6 +51,8 @@ pub(super) struct Wanted<'a> {
     pub(super) is_count: bool,
     /// Whether the lookup is the first one, so it reads its table only once.
     pub(super) may_read_all: bool,
+    /// Whether only a plan whose rows come in the wanted order will do.
+    pub(super) needs_order: bool,
 }
 
 /// The lookups that were added so far.
@@ -62,8 +64,9 @@ pub(super) struct Lookups {
     pending: Vec<Option<PendingCondition>>,
     /// Conditions that are true for all rows.
     held: Vec<ScalarExpr>,
-    /// Estimated number of rows.
+    /// Estimated number of rows: of all lookups, and of the first one.
     pub(super) rows: f64,
+    pub(super) first_rows: f64,
     pub(super) cost: f64,
     /// Whether the rows come in the order that the stage wants.
     pub(super) is_ordered: bool,
@@ -126,6 +129,7 @@ impl<'p> ProgramBuilder<'p> {
             pending: of_scans.chain(of_relation).map(Some).collect(),
             held: Vec::new(),
             rows: 1.0,
+            first_rows: 1.0,
             cost: 0.0,
             is_ordered: true,
             is_point: true,
@@ -164,7 +168,7 @@ impl<'p> ProgramBuilder<'p> {
         }
         let more = left.iter().filter_map(|at| {
             let lookups = self.with_source(before.clone(), relation, *at, first_row, wanted)?;
-            Some((*at, lookups))
+            (lookups.is_ordered || !wanted.needs_order).then_some((*at, lookups))
         });
         let mut more: Vec<(usize, Lookups)> = more.collect();
         // Trying the cheapest source first should give a good bound early.
@@ -312,6 +316,9 @@ impl<'p> ProgramBuilder<'p> {
         lookups.held.extend(usable);
         lookups.cost += lookups.rows * cost;
         lookups.rows = (lookups.rows * rows * OTHER_SHARE.powi(conditions.len().min(3) as i32)).max(1.0);
+        if lookups.lookups.is_empty() {
+            lookups.first_rows = lookups.rows;
+        }
         let condition = Scalar::all_of(conditions);
         lookups.lookups.push(NestedLookup { kind: LookupKind::Inner, source: found, condition, compared: None });
         Some(lookups)
@@ -439,6 +446,8 @@ impl<'p> ProgramBuilder<'p> {
         };
         let mut chosen = if best.is_point {
             best
+        } else if wanted.needs_order {
+            choices.iter().find(|choice| backward(choice).is_some())?
         } else if wanted.is_cut {
             // A key in the wanted order stops at the limit. Any other key must answer a condition.
             let useful = choices.iter().filter(|choice| choice.narrows() || backward(choice).is_some());

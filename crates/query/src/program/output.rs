@@ -75,6 +75,9 @@ impl<'p> ProgramBuilder<'p> {
         match (plain, turned) {
             // Only the values of the right side tell how many rows match.
             (Some(plain), Some(turned)) => {
+                if let Some(read) = self.with_few_values(stage, &plain.read, &turned.read) {
+                    return Some(StageRead { read, cost: plain.cost.min(turned.cost), ..plain });
+                }
                 let is_cheaper = turned.cost < plain.cost_among(turned.all.0);
                 Some(if is_cheaper { turned } else { plain })
             }
@@ -223,14 +226,18 @@ impl<'p> ProgramBuilder<'p> {
         let cut = cut.as_ref();
         let wanted = Wanted { order: &order, is_cut: stage.limit.is_some(), cut, ..Wanted::default() };
         let (lookups, filter) = self.lookups(&stage.relation, outer, first_row, wanted)?;
-        let Lookups { lookups, scope, rows, cost, is_ordered, rows_max, .. } = lookups;
+        let Lookups { lookups, scope, rows, first_rows, cost, is_ordered, rows_max, .. } = lookups;
         let (output, limit) = self.rows(stage, &scope, ids, is_ordered)?;
         let all = (rows, cost);
         let rows = limit.map_or(rows, |limit| rows.min(limit));
         let cost = if is_ordered { limit.map_or(cost, |limit| cost.min(limit * SOUGHT_COST)) } else { cost };
         let output = ReadOutput::Rows(output);
         let read = ReadPlan { lookups, filter, output, for_update: false, rows_max, few: None };
-        let both = self.with_few_rows(stage, (&order, is_ordered), outer, first_row, ids, &read);
+        let both = match stage.only_scan() {
+            Some(_) => self.with_few_rows(stage, (&order, is_ordered), outer, first_row, ids, &read),
+            None if is_ordered => None,
+            None => self.with_few_joined(stage, wanted, outer, first_row, ids, (&read, all.0 / first_rows)),
+        };
         let read = both.unwrap_or(read);
         // If all rows are given, each of them is looked up anyway.
         let is_page = limit.is_some_and(|limit| all.0 > limit);

@@ -1,6 +1,6 @@
 //! The base of all other crates: errors that a caller can act on, ids as types, the SQL types, the table of settings,
-//! the broker that grants memory, the flag that cancels a statement, exact averages that all engines share, and the
-//! count of allocations, if there is one.
+//! the broker that grants memory, the flag that cancels a statement, exact averages that all engines share, lists that
+//! keep their memory, and the count of allocations, if there is one.
 
 pub mod allocations;
 mod broker;
@@ -11,6 +11,7 @@ mod ids;
 mod isolation;
 mod length_unit;
 pub mod quotient;
+mod recycled;
 mod settings;
 mod sql_type;
 mod suggest;
@@ -22,6 +23,7 @@ pub use error::{DamagePlace, Error, ErrorKind, Result};
 pub use ids::{BlockId, ColumnId, CommitId, IndexId, RowNumber, SchemaId, TableId, ViewId};
 pub use isolation::Isolation;
 pub use length_unit::LengthUnit;
+pub use recycled::recycled;
 pub use settings::{SETTINGS, Setting, SettingKind, SettingScope, SettingValue, Settings};
 pub use sql_type::{NUMBERED_TYPES, NumberedType, PLAIN_TYPES, Physical, PlainType, SqlType, TimeUnit};
 pub use suggest::nearest;

@@ -16,20 +16,20 @@ mod distinct;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use rowmill_base::{Cancel, ColumnId, Error, ErrorKind, IndexId, Result, SqlType};
+use arrow::array::ArrayRef;
+use rowmill_base::{Cancel, ColumnId, Error, ErrorKind, IndexId, Result, SqlType, recycled};
 use rowmill_expr::kernels::like::{LikeRange, literal_prefix};
 use rowmill_plan::program::{self, DistinctKeys, Scalar};
 use rowmill_storage::TableDef;
 use rowmill_storage::keyed::{KeyCodec, KeyRange, ValueRef};
 use rowmill_txn::Catalog;
-use rowmill_txn::keyed::{IndexEntry, IndexOrder, IndexScan, KeyedReader, RangeScan, RowLookups, TableCodec};
+use rowmill_txn::keyed::{IndexEntry, IndexOrder, IndexScan, KeyedReader, RangeScan, RowLookups, RowTest, TableCodec};
 
 pub(crate) use self::columns::FoundColumns;
 use self::columns::{ColumnReads, FoundBytes};
 use crate::expr::{Env, Expr, ExprCompiler, RowsLayout};
 use crate::key_value::{KeyValue, RangeSide};
 use crate::read::CONDITIONED_FIRST;
-use crate::recycled::recycled;
 use crate::texts::ComputedTexts;
 
 /// An access that is ready to run.
@@ -53,6 +53,8 @@ pub(crate) struct Access {
     /// Whether each row that is given must have its bytes.
     whole: bool,
     distinct: Option<DistinctKeys>,
+    /// The columns of an index entry, by their positions in the table. Empty without an index.
+    entry_columns: Box<[usize]>,
     texts: usize,
 }
 
@@ -136,6 +138,12 @@ pub(crate) trait RowTaker {
         Ok(true)
     }
 
+    /// Tests many rows at once: appends the places of the matching ones to `wanted`, ascending. Returns `false` if it
+    /// cannot, and then has done nothing.
+    fn test_run(&mut self, _access: &Access, _rows: RunRows<'_>, _wanted: &mut Vec<u32>) -> Result<bool> {
+        Ok(false)
+    }
+
     /// Takes a row. If it was not tested, tests it first. Returns whether more rows are wanted.
     fn take(&mut self, found: FoundEntry<'_>, is_tested: bool) -> Result<bool>;
 }
@@ -143,6 +151,65 @@ pub(crate) trait RowTaker {
 impl<F: FnMut(FoundEntry<'_>) -> Result<bool>> RowTaker for F {
     fn take(&mut self, found: FoundEntry<'_>, _is_tested: bool) -> Result<bool> {
         self(found)
+    }
+}
+
+/// Consecutive rows or index entries that an access found.
+#[derive(Clone, Copy)]
+pub(crate) enum RunRows<'a> {
+    /// The keys and the bytes of rows.
+    Rows(&'a [&'a [u8]], &'a [&'a [u8]]),
+    /// Index entries with the values of all their columns.
+    Entries(&'a [&'a [u8]]),
+}
+
+impl<'a> RunRows<'a> {
+    /// Number of rows.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            RunRows::Rows(keys, _) | RunRows::Entries(keys) => keys.len(),
+        }
+    }
+
+    fn get(&self, at: usize) -> FoundBytes<'a> {
+        match self {
+            RunRows::Rows(keys, rows) => FoundBytes::Row(keys[at], rows[at]),
+            RunRows::Entries(entries) => FoundBytes::Entry(entries[at]),
+        }
+    }
+}
+
+/// The test of a scan's rows or index entries by a taker.
+struct TakerTest<'t, T> {
+    access: &'t Access,
+    taker: &'t mut T,
+    values: &'t mut Vec<Vec<u8>>,
+    /// Whether the scan gives index entries.
+    is_of_entries: bool,
+}
+
+impl<T: RowTaker> TakerTest<'_, T> {
+    fn test_found(&mut self, bytes: FoundBytes<'_>) -> Result<bool> {
+        self.taker.test(self.access.found(bytes, self.values).columns)
+    }
+}
+
+impl<T: RowTaker> RowTest for TakerTest<'_, T> {
+    fn test(&mut self, key: &[u8], row: &[u8]) -> Result<bool> {
+        self.test_found(if self.is_of_entries { FoundBytes::Entry(key) } else { FoundBytes::Row(key, row) })
+    }
+
+    fn test_run(&mut self, keys: &[&[u8]], rows: &[&[u8]], wanted: &mut Vec<u32>) -> Result<()> {
+        let run = if self.is_of_entries { RunRows::Entries(keys) } else { RunRows::Rows(keys, rows) };
+        if self.taker.test_run(self.access, run, wanted)? {
+            return Ok(());
+        }
+        for at in 0..run.len() {
+            if self.test_found(run.get(at))? {
+                wanted.push(at as u32);
+            }
+        }
+        Ok(())
     }
 }
 
@@ -225,6 +292,7 @@ impl Access {
             return Err(Error::internal("the program reads distinct entries of an index for columns that it lacks"));
         }
         let (index, backward, texts) = (access.index, access.backward, compiler.texts());
+        let entry_columns = if index.is_some() { key.columns.as_slice().into() } else { Box::default() };
         Ok(Access {
             index,
             equal,
@@ -238,6 +306,7 @@ impl Access {
             all,
             whole,
             distinct,
+            entry_columns,
             texts,
             codec,
         })
@@ -360,8 +429,7 @@ impl Access {
                 let next = match tests_entries {
                     false => index_scan.next(&self.codec, reader)?,
                     true => {
-                        let mut test =
-                            |entry: &[u8], _: &[u8]| taker.test(self.found(FoundBytes::Entry(entry), values).columns);
+                        let mut test = TakerTest { access: self, taker, values, is_of_entries: true };
                         index_scan.next_passing(reader, &mut test)?.map(IndexEntry::Whole)
                     }
                 };
@@ -434,8 +502,7 @@ impl Access {
                 let next = match has_test {
                     false => scan.next(reader)?,
                     true => {
-                        let mut test =
-                            |key: &[u8], row: &[u8]| taker.test(self.found(FoundBytes::Row(key, row), values).columns);
+                        let mut test = TakerTest { access: self, taker, values, is_of_entries: false };
                         scan.next_passing(reader, &mut test)?
                     }
                 };
@@ -463,8 +530,7 @@ impl Access {
             let next = match tests_entries {
                 false => index_scan.next(&self.codec, reader)?,
                 true => {
-                    let mut test =
-                        |entry: &[u8], _: &[u8]| taker.test(self.found(FoundBytes::Entry(entry), values).columns);
+                    let mut test = TakerTest { access: self, taker, values, is_of_entries: true };
                     index_scan.next_passing(reader, &mut test)?.map(IndexEntry::Whole)
                 }
             };
@@ -477,6 +543,23 @@ impl Access {
                 return Ok(false);
             }
         }
+    }
+
+    /// Decodes the columns `columns` of the table, each as one array. Entries must have all of them.
+    pub(crate) fn decode(&self, rows: RunRows<'_>, columns: &[usize]) -> Result<Vec<ArrayRef>> {
+        let entries = match rows {
+            RunRows::Rows(keys, rows) => return self.codec.decode(keys, rows, columns),
+            RunRows::Entries(entries) => entries,
+        };
+        let (head, codec) = self.codec.keys(self.index)?;
+        let lacks = || Error::internal("an index entry lacks a column of the program");
+        let parts: Option<Vec<usize>> =
+            columns.iter().map(|column| self.entry_columns.iter().position(|part| part == column)).collect();
+        let parts = parts.ok_or_else(lacks)?;
+        let mut wanted = vec![false; codec.parts().len()];
+        parts.iter().for_each(|part| wanted[*part] = true);
+        let decoded = codec.decode_columns(entries, head.len(), &wanted)?;
+        parts.iter().map(|part| decoded[*part].clone().ok_or_else(lacks)).collect()
     }
 
     /// Whether the access finds every row of its table.

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::util::display::array_value_to_string;
-use rowmill_base::{Cancel, Error, ErrorKind, Result, SqlType};
+use rowmill_base::{Cancel, Error, ErrorKind, Result, SqlType, recycled};
 use rowmill_plan::program::{self, LookupKind, LookupSource, NestedLookup, Scalar};
 use rowmill_storage::TableDef;
 use rowmill_storage::keyed::{ByteRows, ValueRef};
@@ -19,7 +19,6 @@ use crate::expr::{Env, Expr, ExprCompiler, RowsLayout};
 use crate::output::put;
 use crate::pace::{Pace, bounded};
 use crate::read::CompiledRead;
-use crate::recycled::recycled;
 use crate::result_rows::ResultRows;
 use crate::scratch::{ProgramScratch, WriteScratch};
 use crate::texts::ComputedTexts;

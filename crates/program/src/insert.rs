@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
-use rowmill_base::{Error, ErrorKind, IndexId, Result, SqlType, TableId};
+use rowmill_base::{Error, ErrorKind, IndexId, Result, SqlType, TableId, recycled};
 use rowmill_plan::program::{self, ConflictAction, ConflictTarget};
 use rowmill_storage::keyed::{ByteRows, ColumnValues, KeyRange, ValueRef};
 use rowmill_storage::{KeyColumn, KeyedDef, TableDef};
@@ -18,7 +18,6 @@ use crate::compiled::gone;
 use crate::expr::{Env, Expr, ExprCompiler, RowsLayout, unsupported};
 use crate::pace::Pace;
 use crate::read::CompiledRead;
-use crate::recycled::recycled;
 use crate::result_rows::ResultRows;
 use crate::scratch::{ProgramScratch, WriteScratch};
 use crate::texts::ComputedTexts;

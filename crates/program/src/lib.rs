@@ -15,7 +15,7 @@
 //! ```
 //!
 //! Values are borrowed from rows, parameters and literals. Lists of such values are reused from row to row. The borrow
-//! checker allows that because each list is emptied and then collected into a list with a new lifetime (`recycled.rs`).
+//! checker allows that because each list is emptied and then collected into a list with a new lifetime ([`recycled`](rowmill_base::recycled)).
 //! This crate has no unsafe code.
 //!
 //! The results must be the same as those of the general engine. A statement that a program could not run with the same
@@ -26,12 +26,12 @@
 //! The modules, in the order in which a statement passes them:
 //!
 //! - `compiled`: a program that is ready to run, and the entries to its runs.
-//! - `scratch`, `recycled`: memory that is kept from run to run. `pace`: when a run must stop.
+//! - `scratch`: memory that is kept from run to run. `pace`: when a run must stop.
 //! - `key_value`, `access`: the key or range of a lookup, and its rows.
-//! - `read`, `read/pending`, `nested_index`: nested loops over lookups.
+//! - `read`, `read/pending`, `nested_index`: nested loops over lookups. `run_condition`: conditions for many rows at once.
 //! - `expr`, `number`, `texts`: values of rows.
 //! - `groups`, `aggregate`, `windows`: values over several rows.
-//! - `output`, `result_rows`, `arrays`: the result, its memory, and its form outside of the program.
+//! - `way`: the order of rows. `output`, `result_rows`, `arrays`: the result, its memory, and its form outside of the program.
 //! - `change`, `insert`: statements that write.
 
 mod access;
@@ -48,8 +48,8 @@ mod number;
 mod output;
 mod pace;
 mod read;
-mod recycled;
 mod result_rows;
+mod run_condition;
 mod scratch;
 mod texts;
 mod way;

@@ -24,7 +24,7 @@ const ROWS_MIN: usize = 4;
 #[derive(Debug)]
 pub(crate) struct EqualColumn {
     /// The column of the nested rows.
-    column: usize,
+    pub(crate) column: usize,
     value: Expr,
     texts: usize,
     /// Whether a NULL makes the comparison unknown, so that rows with NULL must be compared too.

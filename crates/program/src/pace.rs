@@ -31,7 +31,13 @@ impl<'c> Pace<'c> {
     /// Counts one more row. Returns `Cancelled` or `Deadline` if the statement must end.
     #[inline]
     pub(crate) fn step(&mut self) -> Result<()> {
-        self.rows += 1;
+        self.steps(1)
+    }
+
+    /// Counts `rows` more rows. Returns `Cancelled` or `Deadline` if the statement must end.
+    #[inline]
+    pub(crate) fn steps(&mut self, rows: u32) -> Result<()> {
+        self.rows += rows;
         // Reading the clock for every row should be avoided.
         if self.rows < ROWS_UNWATCHED {
             return Ok(());

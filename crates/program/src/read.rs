@@ -12,21 +12,21 @@ mod pending;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use rowmill_base::{Cancel, Error, ErrorKind, Result, SqlType};
-use rowmill_plan::program::{self, LookupKind, LookupSource, RowColumn, Scalar, ScalarOp, TextPrefix};
+use rowmill_base::{Cancel, Error, ErrorKind, Result, SqlType, recycled};
+use rowmill_plan::program::{self, LookupKind, LookupSource, ReadOutput, RowColumn, Scalar, ScalarOp, TextPrefix};
 use rowmill_storage::keyed::{ByteRows, ValueRef};
 use rowmill_txn::Catalog;
 use rowmill_txn::keyed::{KeyedReader, TableCodec};
 
 use self::pending::PendingRows;
-use crate::access::{Access, AccessScratch, FoundColumns, FoundEntry, RowTaker, Unread, WantedColumns};
+use crate::access::{Access, AccessScratch, FoundColumns, FoundEntry, RowTaker, RunRows, Unread, WantedColumns};
 use crate::compiled::column_kinds;
 use crate::expr::{Env, Expr, ExprCompiler, RowsLayout, unsupported};
 use crate::nested_index::{Candidates, EqualColumn, NestedIndex};
 use crate::output::{CompiledOutput, OutputScratch, Sink};
 use crate::pace::{Pace, bounded, given_up};
-use crate::recycled::recycled;
 use crate::result_rows::ResultRows;
+use crate::run_condition::{PreparedCondition, RunCondition};
 use crate::texts::ComputedTexts;
 use crate::windows::{WindowScratch, Windows};
 
@@ -65,6 +65,9 @@ struct Lookup {
     /// the range alone already proves it when the pattern is only a prefix. For example, `a LIKE 'x%'` needs no check
     /// per row.
     like: Option<Expr>,
+    /// The condition and the LIKE, for many rows at once, where the evaluator of batches has them.
+    run_condition: Option<RunCondition>,
+    run_like: Option<RunCondition>,
     compared: Option<Expr>,
     texts: usize,
     /// Number of columns of the source that the statement needs.
@@ -247,6 +250,7 @@ impl CompiledRead {
                         |read: &program::ReadPlan| CompiledRead::within(read, catalog, parameters, &before, None);
                     let all =
                         |reads: &[program::ReadPlan]| reads.iter().map(within).collect::<Result<Box<[CompiledRead]>>>();
+                    let mut has_only_wanted = false;
                     let of = match nested {
                         LookupSource::Windows(of) => {
                             NestedSource::Windows(Box::new((within(&of.read)?, Windows::new(of, parameters)?)))
@@ -257,7 +261,13 @@ impl CompiledRead {
                             distinct: of.distinct,
                         })),
                         LookupSource::LastRound(outwards, _) => NestedSource::LastRound(*outwards),
-                        LookupSource::Reads(reads) => NestedSource::Reads(all(reads)?),
+                        LookupSource::Reads(reads) => match with_columns(reads, wanted) {
+                            Some(reads) => {
+                                has_only_wanted = true;
+                                NestedSource::Reads(all(&reads)?)
+                            }
+                            None => NestedSource::Reads(all(reads)?),
+                        },
                         LookupSource::Table(_) => unreachable!("a table source was handled above"),
                     };
                     let are_correlated = nested.reads().into_iter().any(|read| names_rows_before(read, row));
@@ -268,8 +278,15 @@ impl CompiledRead {
                     };
                     let compiler = || ExprCompiler::new(parameters, &layout, row);
                     let equal = equal.map(|(of, meets_null)| EqualColumn::of(of.as_ref(), row, meets_null, compiler()));
-                    let equal = equal.transpose()?.flatten();
-                    CompiledSource::Reads(NestedReads { of, wanted: wanted.into(), are_correlated, equal })
+                    let mut equal = equal.transpose()?.flatten();
+                    let mut given: Box<[usize]> = wanted.into();
+                    if has_only_wanted {
+                        given = (0..wanted.len()).collect();
+                        if let Some(equal) = &mut equal {
+                            equal.column = wanted.partition_point(|column| *column < equal.column);
+                        }
+                    }
+                    CompiledSource::Reads(NestedReads { of, wanted: given, are_correlated, equal })
                 }
             };
             let mut compiler = ExprCompiler::new(parameters, &layout, row + 1);
@@ -285,11 +302,29 @@ impl CompiledRead {
                 }
                 _ => (None, lookup.condition.clone()),
             };
-            let (like, compared) = (condition(&like)?, condition(&lookup.compared)?);
+            let (like_scalar, kind) = (like, lookup.kind);
+            let (like, compared) = (condition(&like_scalar)?, condition(&lookup.compared)?);
             let condition = condition(&others)?;
+            let mut given = ExprCompiler::new(parameters, &layout, row);
+            let mut of_run = |scalar: Option<Scalar>| RunCondition::new(&scalar?, row, &mut given);
+            let (run_condition, run_like) = match source {
+                CompiledSource::Table(_) => (of_run(others), of_run(like_scalar)),
+                CompiledSource::Reads(_) => (None, None),
+            };
             let texts = compiler.texts();
-            let kind = lookup.kind;
-            lookups.push(Lookup { kind, source, condition, like, compared, texts, columns, pending: None, has_more });
+            lookups.push(Lookup {
+                kind,
+                source,
+                condition,
+                like,
+                run_condition,
+                run_like,
+                compared,
+                texts,
+                columns,
+                pending: None,
+                has_more,
+            });
         }
         for at in 1..lookups.len() {
             if lookups[at].finds_one_by_key() && lookups[at - 1].gives_several() {
@@ -608,7 +643,8 @@ impl ReadRun<'_> {
                 let env = Env { columns: outer, parameters, texts: &ComputedTexts::default() };
                 let asks_like = lookup.asks_like(outer, parameters)?;
                 let mut left = Unread::new(unread, self.cancel);
-                let mut taker = MatchTaker { run: self, lookup, outer, asks_like, columns, texts, each };
+                let of_run = RunTests::Unknown;
+                let mut taker = MatchTaker { run: self, lookup, outer, asks_like, columns, texts, of_run, each };
                 let goes_on = access.run(env, reader, scratch, first, &mut left, &mut taker)?;
                 if unread > 0 {
                     self.sink.pass(unread - left.rows, left.rows);
@@ -651,11 +687,15 @@ impl ReadRun<'_> {
     }
 
     fn come_upon_row(&mut self) -> Result<()> {
-        match self.rows_left.checked_sub(1) {
+        self.come_upon_rows(1)
+    }
+
+    fn come_upon_rows(&mut self, rows: u32) -> Result<()> {
+        match self.rows_left.checked_sub(u64::from(rows)) {
             Some(left) => self.rows_left = left,
             None => return Err(given_up("a statement that reads a table that has grown")),
         }
-        self.pace.step()
+        self.pace.steps(rows)
     }
 
     /// Hands the row of all lookups to the sink if it passes the filter. Returns whether the sink wants more rows.
@@ -680,10 +720,44 @@ struct MatchTaker<'t, 'r, E> {
     asks_like: bool,
     columns: &'t mut Vec<ValueRef<'static>>,
     texts: &'t mut ComputedTexts,
+    of_run: RunTests,
     each: E,
 }
 
+/// The conditions of a lookup for many rows at once.
+enum RunTests {
+    /// No run of rows was tested yet.
+    Unknown,
+    /// Each row must be tested by itself.
+    Unusable,
+    /// A row matches if it meets all of them.
+    Prepared(Vec<PreparedCondition>),
+}
+
+/// With fewer rows, a test of each row is faster than the evaluator of batches.
+const RUN_ROWS_MIN: usize = 64;
+
 impl<E> MatchTaker<'_, '_, E> {
+    /// Prepares the conditions for many rows.
+    fn prepare_run(&self) -> Result<RunTests> {
+        let (texts, parameters) = (ComputedTexts::default(), self.run.parameters);
+        let env = Env { columns: self.outer, parameters, texts: &texts };
+        let lookup = self.lookup;
+        let asked = [(&lookup.condition, &lookup.run_condition), (&lookup.like, &lookup.run_like)];
+        let mut prepared = Vec::new();
+        for (condition, of_run) in &asked[..1 + usize::from(self.asks_like)] {
+            match (condition, of_run) {
+                (None, _) => {}
+                (Some(_), Some(of_run)) => match of_run.prepare(env)? {
+                    Some(of_run) => prepared.push(of_run),
+                    None => return Ok(RunTests::Unusable),
+                },
+                (Some(_), None) => return Ok(RunTests::Unusable),
+            }
+        }
+        Ok(RunTests::Prepared(prepared))
+    }
+
     #[inline]
     fn is_match(&mut self, values: &[ValueRef<'_>]) -> Result<bool> {
         let (lookup, parameters) = (self.lookup, self.run.parameters);
@@ -706,6 +780,22 @@ impl<'r, E: FnMut(&mut ReadRun<'r>, Match<'_>) -> Result<bool>> RowTaker for Mat
         let is_match = self.is_match(&values)?;
         *self.columns = recycled(values);
         Ok(is_match)
+    }
+
+    fn test_run(&mut self, access: &Access, rows: RunRows<'_>, wanted: &mut Vec<u32>) -> Result<bool> {
+        if rows.len() < RUN_ROWS_MIN {
+            return Ok(false);
+        }
+        if matches!(self.of_run, RunTests::Unknown) {
+            self.of_run = self.prepare_run()?;
+        }
+        let RunTests::Prepared(conditions) = &self.of_run else { return Ok(false) };
+        self.run.come_upon_rows(rows.len() as u32)?;
+        let mut matching = conditions.iter().map(|condition| condition.selected(access, rows));
+        let Some(first) = matching.next().transpose()? else { return Ok(false) };
+        let matching = matching.try_fold(first, |all, one| Ok(&all & &one?))?;
+        wanted.extend(matching.set_indices().map(|at| at as u32));
+        Ok(true)
     }
 
     fn take(&mut self, found: FoundEntry<'_>, is_tested: bool) -> Result<bool> {
@@ -873,6 +963,25 @@ impl Lookup {
             _ => Ok(false),
         }
     }
+}
+
+/// Reads that give only the columns `wanted` of `reads`, so that the others are neither computed nor copied. Returns
+/// `None` if a read gives groups.
+fn with_columns(reads: &[program::ReadPlan], wanted: &[usize]) -> Option<Vec<program::ReadPlan>> {
+    let with_columns = |read: &program::ReadPlan| {
+        let ReadOutput::Rows(rows) = &read.output else { return None };
+        let columns = wanted.iter().map(|column| rows.columns.get(*column).cloned()).collect::<Option<_>>()?;
+        let few = match &read.few {
+            None => None,
+            Some(few) => {
+                let [read] = <[_; 1]>::try_from(with_columns(std::slice::from_ref(&few.read), wanted)?).ok()?;
+                Some(Box::new(program::FewRows { read, ..(**few).clone() }))
+            }
+        };
+        let output = ReadOutput::Rows(program::RowOutput { columns, ..rows.clone() });
+        Some(program::ReadPlan { output, few, ..read.clone() })
+    };
+    reads.iter().map(with_columns).collect()
 }
 
 /// Splits the condition of an access into the LIKE of `column` whose pattern gives the range, and all other parts.

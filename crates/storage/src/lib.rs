@@ -47,7 +47,7 @@ pub use schema::{
     CheckDef, ColumnDef, ColumnSpec, ForeignKeyDef, IdentityDef, IndexDef, KeyColumn, KeyedDef, ReferentialAction,
     Referrer, SequenceDef, TableDef,
 };
-pub use source::{KeyBounds, KeyOrder, KeyRanges, KeyedRows, KeyedSource, TableSource};
+pub use source::{KeyBounds, KeyOrder, KeyRanges, KeyedRows, KeyedSource, RowRunTaker, TableSource};
 pub use statistics::{
     BUCKETS_MAX, ColumnStatistics, EQUAL_SHARE, FREQUENT_MAX, LOOKED_UP_ROWS, RANGE_SHARE, SAMPLE_ROWS,
     StatisticsCollector, TableStatistics, VALUE_KEY_BYTES_MAX, ValueKeys, cardinality, place_between,

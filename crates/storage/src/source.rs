@@ -74,14 +74,28 @@ pub trait KeyedSource: Send + Sync + Debug {
     }
 
     /// Decodes rows that were read: the columns at `columns` of the table.
-    fn decode(&self, keys: &ByteRows, rows: &ByteRows, columns: &[usize]) -> Result<Vec<ArrayRef>>;
+    fn decode(&self, keys: &[&[u8]], rows: &[&[u8]], columns: &[usize]) -> Result<Vec<ArrayRef>>;
 }
 
 /// A scan of a keyed table in progress.
 pub trait KeyedRows: Send {
     /// Replaces `keys` and `rows` by the next rows, at most `rows_max`. They are empty at the end.
     fn next(&mut self, rows_max: usize, keys: &mut ByteRows, rows: &mut ByteRows) -> Result<()>;
+
+    /// Hands the next rows, at most `rows_max`, to `take`, where they are stored, or as a copy if the source cannot do
+    /// that. Returns the number of rows; 0 means that there are no more. `take` must not read the table.
+    fn next_in_place(&mut self, rows_max: usize, take: &mut RowRunTaker<'_>) -> Result<usize> {
+        let (mut keys, mut rows) = (ByteRows::new(), ByteRows::new());
+        self.next(rows_max, &mut keys, &mut rows)?;
+        if !keys.is_empty() {
+            take(&keys.iter().collect::<Vec<_>>(), &rows.iter().collect::<Vec<_>>())?;
+        }
+        Ok(keys.len())
+    }
 }
+
+/// Takes consecutive rows: their keys and their bytes.
+pub type RowRunTaker<'t> = dyn FnMut(&[&[u8]], &[&[u8]]) -> Result<()> + 't;
 
 /// Selects rows of a keyed table: the first parts of the key must equal some values, and the next part must be within
 /// bounds. For example, `a = 1 AND b > 5` for a key on `(a, b)`.

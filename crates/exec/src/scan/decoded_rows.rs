@@ -9,7 +9,6 @@ use std::ops::Range;
 use arrow::array::{ArrayRef, UInt32Array};
 use rowmill_base::{Error, Result};
 use rowmill_storage::KeyedSource;
-use rowmill_storage::keyed::ByteRows;
 
 /// If at most one of this number of rows passes, the passing rows are copied before their other columns are decoded. To
 /// copy a row takes about as long as to decode a text.
@@ -18,8 +17,8 @@ const ROWS_PER_PASSING_ROW: usize = 2;
 /// Rows and their columns, as far as these are decoded.
 pub(super) struct DecodedRows<'r> {
     source: &'r dyn KeyedSource,
-    keys: &'r ByteRows,
-    rows: &'r ByteRows,
+    keys: &'r [&'r [u8]],
+    rows: &'r [&'r [u8]],
     /// The columns that may be needed, each once, by their positions in the table.
     read: &'r [usize],
     columns: Vec<Option<ArrayRef>>,
@@ -28,7 +27,7 @@ pub(super) struct DecodedRows<'r> {
 impl<'r> DecodedRows<'r> {
     pub(super) fn new(
         source: &'r dyn KeyedSource,
-        [keys, rows]: [&'r ByteRows; 2],
+        [keys, rows]: [&'r [&'r [u8]]; 2],
         read: &'r [usize],
     ) -> DecodedRows<'r> {
         DecodedRows { source, keys, rows, read, columns: vec![None; read.len()] }
@@ -74,12 +73,12 @@ impl<'r> DecodedRows<'r> {
         self.columns =
             self.columns.iter().map(|values| values.as_ref().map(take).transpose()).collect::<Result<_>>()?;
         // The columns that are still missing are decoded for the picked rows alone.
-        let (mut keys, mut rows) = (ByteRows::new(), ByteRows::new());
+        let (mut keys, mut rows) = (Vec::new(), Vec::new());
         let is_missing = |column: &&usize| self.place(**column).is_ok_and(|at| self.columns[at].is_none());
         if wanted.iter().any(|column| is_missing(&column)) {
             for at in positions.values() {
-                keys.push(self.keys.get(*at as usize));
-                rows.push(self.rows.get(*at as usize));
+                keys.push(self.keys[*at as usize]);
+                rows.push(self.rows[*at as usize]);
             }
         }
         let mut picked = DecodedRows { keys: &keys, rows: &rows, ..self };

@@ -33,6 +33,9 @@ use crate::key_filter::KeyFilter;
 /// Rows that a worker reads in one turn: a batch. It bounds the memory of the rows.
 const ROWS_AT_ONCE: usize = 1 << 13;
 
+/// Rows that are decoded together where they are stored.
+const ROWS_IN_PLACE: usize = 1 << 12;
+
 /// Rows of the first turn if few rows may be enough. Each further turn is four times as long.
 const ROWS_AT_FIRST: usize = 1 << 5;
 
@@ -83,6 +86,12 @@ struct Reading {
     /// Rows that may still be returned before the scan ends.
     rows_left: usize,
     is_done: bool,
+}
+
+/// One turn of a worker.
+struct ScanStep {
+    /// The rows that passed, if any.
+    batch: Option<RecordBatch>,
 }
 
 /// Rows as bytes.
@@ -142,15 +151,16 @@ impl KeyedScan {
         &self.metrics
     }
 
-    /// Reads the next rows. Returns whether there were any. `own` are the ranges that the worker reads by itself.
-    fn take(&self, taken: &mut Taken, own: &mut Option<Box<dyn KeyedRows>>) -> Result<bool> {
+    /// Reads the next rows, and returns those that pass as a batch. The batch is absent if no row passes, and the step
+    /// if there are no more rows. `own` are the ranges that the worker reads by itself.
+    fn step(&self, taken: &mut Taken, own: &mut Option<Box<dyn KeyedRows>>) -> Result<Option<ScanStep>> {
         self.request.cancel.check()?;
         if own.is_some() {
-            return self.take_own(taken, own);
+            return self.step_within(own);
         }
         let mut reading = self.rows.lock();
         if reading.is_done {
-            return Ok(false);
+            return Ok(None);
         }
         if !std::mem::replace(&mut reading.is_begun, true) {
             // After an error no worker should read on, so the scan is done.
@@ -158,42 +168,91 @@ impl KeyedScan {
         }
         if reading.is_split {
             drop(reading);
-            return self.take_own(taken, own);
+            return self.step_within(own);
+        }
+        // In key order, only this worker reads, so it need not copy the rows.
+        if self.access.backward.is_some() && reading.seen.is_none() {
+            drop(reading);
+            let step = self.step_in_order();
+            self.rows.lock().is_done |= step.is_err();
+            return step;
         }
         let read = self.read(&mut reading, taken);
         // After an error no worker should read on, so the scan is done.
         reading.is_done |= read.is_err();
         read?;
-        Ok(!taken.keys.is_empty())
-    }
-
-    /// Reads the next rows of the worker's own ranges, or of the next ranges that no worker has taken.
-    fn take_own(&self, taken: &mut Taken, own: &mut Option<Box<dyn KeyedRows>>) -> Result<bool> {
-        let rows_max = self.request.batch_rows.clamp(1, ROWS_AT_ONCE);
-        loop {
-            let rows = match own {
-                Some(rows) => rows,
-                None => {
-                    let Some(ranges) = self.rows.lock().left.pop() else { return Ok(false) };
-                    own.insert(keyed(&*self.source).read_ranges(ranges)?)
-                }
-            };
-            rows.next(rows_max, &mut taken.keys, &mut taken.rows)?;
-            if taken.keys.len() < rows_max {
-                *own = None;
-            }
-            if !taken.keys.is_empty() {
-                return Ok(true);
-            }
+        // The other workers read on while this one decodes its copy of the rows.
+        drop(reading);
+        if taken.keys.is_empty() {
+            return Ok(None);
         }
+        let (keys, rows): (Vec<_>, Vec<_>) = (taken.keys.iter().collect(), taken.rows.iter().collect());
+        Ok(Some(ScanStep { batch: self.batch(&keys, &rows)? }))
     }
 
-    fn read(&self, reading: &mut Reading, taken: &mut Taken) -> Result<()> {
+    /// Reads the next rows in the order of their keys, and decodes them where they are stored. The caller must hold the
+    /// turn.
+    fn step_in_order(&self) -> Result<Option<ScanStep>> {
+        let mut reading = self.rows.lock();
+        let rows_max = self.next_turn(&mut reading).clamp(1, ROWS_IN_PLACE);
+        let mut rows = match reading.rows.take() {
+            Some(rows) => rows,
+            None => match reading.left.pop() {
+                Some(ranges) => keyed(&*self.source).read_ranges(ranges)?,
+                None => {
+                    reading.is_done = true;
+                    return Ok(None);
+                }
+            },
+        };
+        drop(reading);
+        let mut batch = None;
+        let read = rows.next_in_place(rows_max, &mut |keys, rows| {
+            batch = self.batch(keys, rows)?;
+            Ok(())
+        })?;
+        if read > 0 {
+            self.rows.lock().rows = Some(rows);
+        }
+        Ok(Some(ScanStep { batch }))
+    }
+
+    /// The number of rows of the next turn.
+    fn next_turn(&self, reading: &mut Reading) -> usize {
         // Without conditions every row counts, so more than the limit need not be read.
         let few = if self.filter.is_empty() { reading.rows_left } else { usize::MAX };
         let rows_max = self.request.batch_rows.clamp(1, ROWS_AT_ONCE).min(reading.rows_at_once).min(few);
         // Turns grow: the first rows come soon, and later turns cost less per row.
         reading.rows_at_once = (reading.rows_at_once * 4).min(ROWS_AT_ONCE);
+        rows_max
+    }
+
+    /// Reads the next rows of the worker's own ranges, or of the next ranges that no worker has taken. The rows are
+    /// decoded where they are stored.
+    fn step_within(&self, own: &mut Option<Box<dyn KeyedRows>>) -> Result<Option<ScanStep>> {
+        let rows_max = self.request.batch_rows.clamp(1, ROWS_IN_PLACE);
+        loop {
+            let rows = match own {
+                Some(rows) => rows,
+                None => {
+                    let Some(ranges) = self.rows.lock().left.pop() else { return Ok(None) };
+                    own.insert(keyed(&*self.source).read_ranges(ranges)?)
+                }
+            };
+            let mut batch = None;
+            let read = rows.next_in_place(rows_max, &mut |keys, rows| {
+                batch = self.batch(keys, rows)?;
+                Ok(())
+            })?;
+            if read > 0 {
+                return Ok(Some(ScanStep { batch }));
+            }
+            *own = None;
+        }
+    }
+
+    fn read(&self, reading: &mut Reading, taken: &mut Taken) -> Result<()> {
+        let rows_max = self.next_turn(reading);
         loop {
             if reading.rows.is_none() {
                 let Some(ranges) = reading.left.pop() else {
@@ -258,10 +317,10 @@ impl KeyedScan {
         granted
     }
 
-    /// The rows of `taken` that pass, as a batch; `None` if no row passes.
-    fn batch(&self, taken: &Taken) -> Result<Option<RecordBatch>> {
-        let rows = 0..taken.keys.len();
-        let mut decoded = DecodedRows::new(keyed(&*self.source), [&taken.keys, &taken.rows], &self.read);
+    /// The rows that pass, as a batch; `None` if no row passes.
+    fn batch(&self, keys: &[&[u8]], stored: &[&[u8]]) -> Result<Option<RecordBatch>> {
+        let rows = 0..keys.len();
+        let mut decoded = DecodedRows::new(keyed(&*self.source), [keys, stored], &self.read);
         decoded.decode(&self.tested)?;
         let mut mask = RowMask::all(rows.clone());
         let mut values = |column: usize, rows: Range<usize>| decoded.values(column, rows);
@@ -283,9 +342,9 @@ impl KeyedScan {
         let mut output = decoded.pick(&self.request.columns, places.as_ref())?;
         if self.request.row_numbers {
             let keys: ArrayRef = match &places {
-                None => Arc::new(BinaryArray::from_iter_values(taken.keys.iter())),
+                None => Arc::new(BinaryArray::from_iter_values(keys)),
                 Some(places) => {
-                    let keys = places.values().iter().map(|at| taken.keys.get(*at as usize));
+                    let keys = places.values().iter().map(|at| keys[*at as usize]);
                     Arc::new(BinaryArray::from_iter_values(keys))
                 }
             };
@@ -350,12 +409,12 @@ impl BatchSource for KeyedScan {
         let mut next = move || -> Result<Option<RecordBatch>> {
             // In key order only one worker may read and check at a time, or a later row could be returned first.
             let _turn = self.access.backward.map(|_| self.turn.lock());
-            while self.take(&mut taken, &mut own)? {
+            while let Some(ScanStep { batch }) = self.step(&mut taken, &mut own)? {
                 if !std::mem::replace(&mut has_read, true) {
                     self.metrics.workers.fetch_add(1, Ordering::Relaxed);
                 }
-                if let Some(batch) = self.batch(&taken)? {
-                    return Ok(Some(batch));
+                if batch.is_some() {
+                    return Ok(batch);
                 }
             }
             Ok(None)

@@ -6,14 +6,13 @@
 
 use std::sync::Arc;
 
-use rowmill_base::{Result, SqlType};
+use rowmill_base::{Result, SqlType, recycled};
 use rowmill_plan::program::LookupKind;
 use rowmill_storage::keyed::ValueRef;
 
-use super::{CompiledSource, Lookup, LoopLevel, Match, MatchTaker, ReadRun};
+use super::{CompiledSource, Lookup, LoopLevel, Match, MatchTaker, ReadRun, RunTests};
 use crate::access::{RowPace, RowTaker};
 use crate::expr::Env;
-use crate::recycled::recycled;
 use crate::result_rows::ResultRows;
 use crate::texts::ComputedTexts;
 
@@ -111,7 +110,8 @@ impl ReadRun<'_> {
                     run.loop_over(lookups, levels, found.values)
                 };
                 let outer = &values[..];
-                let mut taker = MatchTaker { run: self, lookup, outer, asks_like: false, columns, texts, each };
+                let of_run = RunTests::Unusable;
+                let mut taker = MatchTaker { run: self, lookup, outer, asks_like: false, columns, texts, of_run, each };
                 goes_on = taker.take(access.found_row(key, row, scratch), false)?;
             }
             if matches == 0 && lookup.kind == LookupKind::Left {

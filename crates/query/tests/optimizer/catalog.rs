@@ -6,7 +6,7 @@ use arrow::array::ArrayRef;
 use rowmill_base::{ColumnId, IndexId, Result, SchemaId, SqlType, TableId};
 use rowmill_plan::{Constant, DynamicFunction};
 use rowmill_query::catalog::{CatalogRelation, QueryCatalog, RelationName, RowSource};
-use rowmill_storage::keyed::{ByteRows, KeyRange};
+use rowmill_storage::keyed::KeyRange;
 use rowmill_storage::{
     Block, ColumnDef, ColumnStatistics, ForeignKeyDef, KeyBounds, KeyColumn, KeyRanges, KeyedDef, KeyedRows,
     KeyedSource, OpenRun, ReferentialAction, TableDef, TableSource, TableStatistics,
@@ -58,7 +58,7 @@ impl KeyedSource for PlannedTable {
         unreachable!("plans are not run")
     }
 
-    fn decode(&self, _keys: &ByteRows, _rows: &ByteRows, _columns: &[usize]) -> Result<Vec<ArrayRef>> {
+    fn decode(&self, _keys: &[&[u8]], _rows: &[&[u8]], _columns: &[usize]) -> Result<Vec<ArrayRef>> {
         unreachable!("plans are not run")
     }
 }

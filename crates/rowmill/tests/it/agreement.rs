@@ -490,16 +490,75 @@ const QUERIES: &[(&str, &[&str])] = &[
     ("SELECT count(*) FROM lines WHERE order_id BETWEEN $1 AND $2", &["i5 i300", "i9 i1"]),
     ("SELECT count(*) FROM users WHERE name LIKE 'name1%'", &[""]),
     ("SELECT id FROM users WHERE name = $1 AND age > $2 LIMIT $3", &["tAda i10 i0", "tAda i70 i5"]),
+    // Scans that test many rows at once.
+    ("SELECT id FROM orders WHERE id % 137 = $1 ORDER BY id LIMIT 4", &["i7", "i136", "n", "i500"]),
+    ("SELECT id, note FROM orders WHERE note LIKE $1 ORDER BY id LIMIT 30", &["t%11%", "tn\\_4%", "t%", "n"]),
+    (
+        "SELECT id FROM orders WHERE lower(status) = $1 AND coalesce(total, 0) > $2 ORDER BY id DESC LIMIT 40",
+        &["tpaid i700", "tsent i899", "tPAID i1"],
+    ),
+    (
+        "SELECT id FROM orders WHERE CASE WHEN total IS NULL THEN id % 2 = 0 ELSE total = $1 END ORDER BY id LIMIT 9",
+        &["f1.5", "i600", "n"],
+    ),
+    ("SELECT id FROM orders WHERE 1000 / (id - $1) = $2 ORDER BY id LIMIT 2", &["i5 i5", "i1300 i-1", "i800 i-5"]),
+    ("SELECT id FROM orders WHERE NOT (status IN ('paid', $1) OR user_id > $2) ORDER BY id LIMIT 5", &["topen i9"]),
+    ("SELECT count(*) FROM orders WHERE created > $1 AND note IS NOT NULL", &["t2024-02-01T00:59:00"]),
+    // The first rows of an order, with a condition on another table.
+    (
+        "SELECT o.id, u.id FROM orders o JOIN users u ON u.id = o.user_id WHERE u.name = $1 ORDER BY o.id DESC LIMIT 5",
+        &["tAda", "tname7", "tnone"],
+    ),
+    (
+        "SELECT o.id FROM orders o JOIN users u ON u.id = o.user_id WHERE u.age = $1 AND u.active ORDER BY o.id \
+         LIMIT 7 OFFSET $2",
+        &["i4 i0", "i20 i3", "i8 i90"],
+    ),
+    (
+        "SELECT o.id FROM orders o WHERE o.user_id IN (SELECT id FROM users WHERE name = $1) ORDER BY o.id DESC LIMIT 9",
+        &["tAda", "tname12"],
+    ),
+    (
+        "SELECT u.id, u.created, o.id FROM users u JOIN orders o ON o.user_id = u.id WHERE o.status = $1 ORDER BY \
+         u.created, u.id, o.id LIMIT 12",
+        &["tpaid", "tgone"],
+    ),
 ];
+
+/// Changes that leave recent rows among those of a checkpoint.
+const RECENT: &str = "
+    UPDATE users SET balance = balance + 1 WHERE id % 7 = 3;
+    UPDATE orders SET note = 'n_11', total = 600 WHERE id % 11 = 5;
+    DELETE FROM orders WHERE id % 97 = 1 OR id BETWEEN 300 AND 330;
+    INSERT INTO orders SELECT n, n % 300, 'paid', 1.5, TIMESTAMP '2024-02-01 00:30:00', NULL
+        FROM generate_series(310, 320) AS s(n);
+    DELETE FROM users WHERE id < 4;
+";
 
 #[test]
 fn prepared_queries_answer_as_the_batch_engine_does() {
-    let (recent, checkpointed) = (filled(), filled());
+    let (recent, checkpointed, mixed, settled) = (filled(), filled(), filled(), filled());
     checkpointed.connect().unwrap().execute("CHECKPOINT").unwrap();
+    for database in [&mixed, &settled] {
+        let mut connection = database.connect().unwrap();
+        connection.execute("CHECKPOINT").unwrap();
+        connection.execute(RECENT).unwrap();
+    }
+    settled.connect().unwrap().execute("CHECKPOINT").unwrap();
     let mut failed = Vec::new();
-    for (sql, parameters, database) in QUERIES
-        .iter()
-        .flat_map(|(sql, parameters)| [&recent, &checkpointed].map(|database| (sql, parameters, database)))
+    for (sql, parameters) in QUERIES {
+        for parameters in *parameters {
+            let params = values(parameters);
+            let [one, other] =
+                [&mixed, &settled].map(|database| answer(&mut database.connect().unwrap(), sql, &params, false));
+            if one != other {
+                failed.push(format!("{sql}\nwith {params:?}: {one:?} before a checkpoint, {other:?} after it"));
+            }
+        }
+    }
+    let databases = [&recent, &checkpointed, &mixed];
+    for (sql, parameters, database) in
+        QUERIES.iter().flat_map(|(sql, parameters)| databases.map(|database| (sql, parameters, database)))
     {
         for parameters in *parameters {
             let params = values(parameters);

@@ -88,7 +88,7 @@ pub(crate) fn benches(criterion: &mut Criterion) {
     group.bench_function("key: four integers, to arrays", |bencher| {
         bencher.iter(|| {
             for keys in headless.chunks(1024) {
-                black_box(codec.decode_columns(keys, &[true; 4]).unwrap());
+                black_box(codec.decode_columns(keys, 0, &[true; 4]).unwrap());
             }
         });
     });
@@ -106,7 +106,7 @@ pub(crate) fn benches(criterion: &mut Criterion) {
     group.bench_function("key: text and integer, to arrays", |bencher| {
         bencher.iter(|| {
             for keys in text_keys.chunks(1024) {
-                black_box(by_text.decode_columns(keys, &[true; 2]).unwrap());
+                black_box(by_text.decode_columns(keys, 0, &[true; 2]).unwrap());
             }
         });
     });

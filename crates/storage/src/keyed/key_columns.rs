@@ -31,16 +31,16 @@ impl KeyCodec {
         Ok(())
     }
 
-    /// Decodes the parts of `keys` that are `wanted` (one flag per part) into one array each. The keys must not have a
-    /// head.
-    pub fn decode_columns(&self, keys: &[&[u8]], wanted: &[bool]) -> Result<Vec<Option<ArrayRef>>> {
+    /// Decodes the parts of `keys` that are `wanted` (one flag per part) into one array each. The parts of a key begin
+    /// after a head of `head_bytes`.
+    pub fn decode_columns(&self, keys: &[&[u8]], head_bytes: usize, wanted: &[bool]) -> Result<Vec<Option<ArrayRef>>> {
         assert_eq!(wanted.len(), self.parts.len(), "there must be a flag for every part");
         // Parts after the last wanted one need not be read. Parts before it must be skipped, because they have no fixed
         // length.
         let parts = wanted.iter().rposition(|wanted| *wanted).map_or(0, |last| last + 1);
         let mut columns = vec![None; wanted.len()];
         // The offset of each key's next part.
-        let mut places = vec![0; keys.len()];
+        let mut places = vec![head_bytes; keys.len()];
         for part in 0..parts {
             let cursor = PartCursor { codec: self, part, keys, places: &mut places };
             match wanted[part] {
@@ -184,7 +184,7 @@ impl PartCursor<'_> {
                 each(*place, None)?;
                 continue;
             }
-            let found = stored_string(&key[*place..], part.descending);
+            let found = stored_string(key.get(*place..).unwrap_or_default(), part.descending);
             let (stored, len) = found.ok_or_else(|| damaged(self.part, *place, "a string has no end"))?;
             each(*place, Some(stored.value(&mut scratch)))?;
             *place += len;

@@ -164,6 +164,21 @@ fn ranges_are_read_both_ways(base: &dyn OrderedBase) {
         .unwrap();
         found
     };
+    let in_runs = |start: &[u8], end: &[u8], backward: bool, limit: usize| {
+        let (mut found, mut wanted) = (Vec::new(), 1);
+        read.range_in_runs(start, end, backward, wanted, &mut |keys, values| {
+            // Only the last run may be shorter than wanted.
+            assert!(keys.len() == wanted || wanted > keys.len() && keys.len() + found.len() < limit);
+            for (key, value) in keys.iter().zip(values) {
+                assert_eq!(*key, [b'k', value[0]]);
+                found.push(value[0]);
+            }
+            wanted = (wanted * 2).min(limit - found.len());
+            Ok(wanted)
+        })
+        .unwrap();
+        found
+    };
     let passed = |start: &[u8], end: &[u8], backward: bool, keys_max: usize| {
         let mut last = Vec::new();
         let passed = read.pass(start, end, backward, keys_max, &mut last).unwrap();
@@ -175,12 +190,15 @@ fn ranges_are_read_both_ways(base: &dyn OrderedBase) {
             let mut keys: Vec<u8> = (0..200).filter(|i| *i != 70).collect();
             keys.retain(|i| start <= &[b'k', *i][..] && (end.is_empty() || &[b'k', *i][..] < end));
             assert_eq!(found(start, end, false, 1_000), keys, "{start:?}..{end:?}");
+            assert_eq!(in_runs(start, end, false, 1_000), keys, "{start:?}..{end:?}");
             check_passes(&keys, |keys_max| passed(start, end, false, keys_max));
             keys.reverse();
             assert_eq!(found(start, end, true, 1_000), keys, "{start:?}..{end:?}");
+            assert_eq!(in_runs(start, end, true, 1_000), keys, "{start:?}..{end:?}");
             check_passes(&keys, |keys_max| passed(start, end, true, keys_max));
             keys.truncate(3);
             assert_eq!(found(start, end, true, 3), keys, "{start:?}..{end:?}");
+            assert_eq!(in_runs(start, end, true, 3), keys, "{start:?}..{end:?}");
         }
     }
 }

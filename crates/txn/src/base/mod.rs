@@ -193,6 +193,10 @@ pub trait BaseCopy {
 /// Receives a key and its value, and returns whether to continue.
 pub type Visitor<'a> = dyn FnMut(&[u8], &[u8]) -> Result<bool> + 'a;
 
+/// Receives consecutive keys and their values. Returns the most entries that it takes in the next call; 0 ends the
+/// visit.
+pub type RunVisitor<'a> = dyn FnMut(&[&[u8]], &[&[u8]]) -> Result<usize> + 'a;
+
 /// One committed state of a base.
 pub trait BaseRead: Send {
     /// The value of `key`. Returns `Corrupt` if it differs from the value written.
@@ -226,6 +230,40 @@ pub trait BaseRead: Send {
     /// `false` or fails. An empty `end` means no upper bound. The order is ascending, or descending if `backward` is
     /// set. `start` must not be empty or reserved.
     fn range(&self, start: &[u8], end: &[u8], backward: bool, visit: &mut Visitor<'_>) -> Result<()>;
+
+    /// Visits the entries of a range like [`BaseRead::range`], several in one call: `first` entries in the first call,
+    /// and fewer than asked for only in the last one. Keys and values have the same numbers.
+    fn range_in_runs(
+        &self,
+        start: &[u8],
+        end: &[u8],
+        backward: bool,
+        first: usize,
+        visit: &mut RunVisitor<'_>,
+    ) -> Result<()> {
+        let (mut keys, mut values, mut wanted) = (ByteRows::new(), ByteRows::new(), first);
+        let mut hand_over = |keys: &mut ByteRows, values: &mut ByteRows| {
+            let wanted = visit(&keys.iter().collect::<Vec<_>>(), &values.iter().collect::<Vec<_>>())?;
+            keys.clear();
+            values.clear();
+            Ok(wanted)
+        };
+        if wanted == 0 {
+            return Ok(());
+        }
+        self.range(start, end, backward, &mut |key, value| {
+            keys.push(key);
+            values.push(value);
+            if keys.len() == wanted {
+                wanted = hand_over(&mut keys, &mut values)?;
+            }
+            Ok(wanted > 0)
+        })?;
+        if !keys.is_empty() {
+            hand_over(&mut keys, &mut values)?;
+        }
+        Ok(())
+    }
 
     /// Skips the first keys of a range, at most `keys_max`, in the order of [`BaseRead::range`], and returns how many
     /// it skipped. If it skipped all `keys_max`, it sets `last` to the last of them. It does not look at values, so a

@@ -7,6 +7,9 @@ use super::index_scan::IndexScan;
 use super::range_scan::RangeScan;
 use super::reader::KeyedReader;
 
+/// The most rows that are copied in one look-up. A checkpoint waits for the look-up.
+const ROWS_AT_ONCE: usize = 4096;
+
 /// A row of a keyed table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyedRow {
@@ -64,9 +67,16 @@ impl RowBatch {
     pub(crate) fn fill(&mut self, scan: &mut RangeScan, reader: &KeyedReader<'_>, keys_max: usize) -> Result<()> {
         self.clear();
         while self.len() < keys_max {
-            // If only the base has keys left, its rows need no copy in between.
-            if scan.append_base(reader, keys_max - self.len(), self)? > 0 {
-                continue;
+            // Rows of a run need no copy in between.
+            let rows_max = (keys_max - self.len()).min(ROWS_AT_ONCE);
+            let passed = scan.take_run(reader, rows_max, &mut |keys, rows| {
+                keys.iter().zip(rows).for_each(|(key, row)| self.push(key, row));
+                Ok(())
+            })?;
+            match passed {
+                Some(0) => break,
+                Some(_) => continue,
+                None => {}
             }
             let Some((key, row)) = scan.next(reader)? else { break };
             self.push(key, row);

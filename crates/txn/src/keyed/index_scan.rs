@@ -148,7 +148,7 @@ impl IndexScan {
 
     /// The next entry that passes `test`, of a scan that [is plain](Self::is_plain). See
     /// [`RangeScan::next_passing`].
-    pub fn next_passing(&mut self, reader: &KeyedReader<'_>, test: &mut RowTest<'_>) -> Result<Option<&[u8]>> {
+    pub fn next_passing(&mut self, reader: &KeyedReader<'_>, test: &mut dyn RowTest) -> Result<Option<&[u8]>> {
         debug_assert!(self.is_plain, "shortened entries must be read as rows");
         Ok(self.scan.next_passing(reader, test)?.map(|(entry, _)| entry))
     }

@@ -5,10 +5,12 @@
 //! of the scan is the smallest of the sources' next keys, or the greatest if the scan goes backward. If several sources
 //! have that key, the one that was written last hides the others.
 
+use std::cell::Cell;
+
 use rowmill_base::{CommitId, Result};
+use rowmill_storage::RowRunTaker;
 use rowmill_storage::keyed::KeyRange;
 
-use super::cursor::RowBatch;
 use super::dead_ranges::DEAD_KEYS_MIN;
 use super::read_set::NotedRange;
 use super::reader::KeyedReader;
@@ -20,11 +22,30 @@ const KEYS_AT_ONCE: usize = 256;
 /// The factor by which each batch of a source is larger than the one before.
 const GROWTH: usize = 4;
 
-/// Rows of the base that are tested in one look-up. A checkpoint waits for the look-up.
-const ROWS_TESTED_AT_ONCE: usize = 4096;
+/// The most rows that a test gets in one call. With 1,024 the lists of their columns fit into the first-level cache.
+const RUN_ROWS_MAX: usize = 1024;
 
-/// Tells whether a row is wanted, by its key and its bytes. It must not read the table.
-pub type RowTest<'t> = dyn FnMut(&[u8], &[u8]) -> Result<bool> + 't;
+/// Tells which rows are wanted, by their keys and their bytes. It must not read the table.
+pub trait RowTest {
+    /// Whether a row is wanted.
+    fn test(&mut self, key: &[u8], row: &[u8]) -> Result<bool>;
+
+    /// Appends the places of the wanted rows to `wanted`, ascending. `keys` and `rows` have the same length.
+    fn test_run(&mut self, keys: &[&[u8]], rows: &[&[u8]], wanted: &mut Vec<u32>) -> Result<()> {
+        for (at, (key, row)) in keys.iter().zip(rows).enumerate() {
+            if self.test(key, row)? {
+                wanted.push(at as u32);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<F: FnMut(&[u8], &[u8]) -> Result<bool>> RowTest for F {
+    fn test(&mut self, key: &[u8], row: &[u8]) -> Result<bool> {
+        self(key, row)
+    }
+}
 
 /// A position in a range of keys. It holds no lock and no read between calls: the caller that started it continues with
 /// it, and sees what the transaction wrote in the meantime to keys that are still to come. A scan should be started
@@ -37,11 +58,15 @@ pub struct RangeScan {
     whole: KeyRange,
     /// Under SERIALIZABLE, the part of the range that was recorded as read.
     noted: Option<NotedRange>,
-    dead: Passed,
+    dead: DeadKeys,
     /// Whether only the base has keys left and reads are not recorded.
     is_of_base: bool,
     /// Number of rows at the beginning of the base's batch that come before the next key of the other feeds.
     undisputed: usize,
+    /// The number of rows of the next run that is tested.
+    run_rows: usize,
+    /// The memory of rows that passed a test.
+    passing: VersionBatch,
     /// The feed of the last returned key.
     newest: usize,
     /// A buffer that becomes a bound of the rest of the versions.
@@ -50,7 +75,7 @@ pub struct RangeScan {
 
 /// Deleted keys at the beginning of a range that is read forward.
 #[derive(Debug, Default)]
-struct Passed {
+struct DeadKeys {
     /// Where to start if all keys before it are known to be dead.
     from: Vec<u8>,
     has_from: bool,
@@ -114,6 +139,92 @@ impl Feed {
     }
 }
 
+/// The keys that a run of rows has passed.
+struct PassedKeys {
+    keys: usize,
+    last: Vec<u8>,
+    /// Whether the run ended because it had enough rows.
+    is_full: bool,
+}
+
+/// The recent keys of a run of rows, and where each of the two feeds is.
+struct RecentRun<'f> {
+    feeds: [&'f Feed; BASE],
+    at: [usize; BASE],
+    backward: bool,
+}
+
+impl<'f> RecentRun<'f> {
+    /// The next recent key and its row, or `None` for the row if the key is deleted.
+    fn peek(&self) -> Option<(&'f [u8], Option<&'f [u8]>)> {
+        let key = |feed: usize| {
+            (self.at[feed] < self.feeds[feed].batch.len()).then(|| self.feeds[feed].batch.get(self.at[feed]))
+        };
+        match (key(OWN), key(VERSIONS)) {
+            (Some(own), Some(version)) if own.0 == version.0 || (own.0 > version.0) == self.backward => Some(own),
+            (own, None) => own,
+            (_, version) => version,
+        }
+    }
+
+    /// Leaves a key that was returned by [`peek`](Self::peek).
+    fn pass(&mut self, key: &[u8]) {
+        for (feed, at) in self.feeds.iter().zip(&mut self.at) {
+            *at += usize::from(*at < feed.batch.len() && feed.batch.get(*at).0 == key);
+        }
+    }
+
+    /// Hands rows of the base, and the recent rows up to `horizon` between them, to `take`, at most `rows_max`.
+    fn merge(
+        &mut self,
+        keys: &[&[u8]],
+        rows: &[&[u8]],
+        horizon: Option<&[u8]>,
+        rows_max: usize,
+        passed: &mut PassedKeys,
+        take: &mut RowRunTaker<'_>,
+    ) -> Result<()> {
+        let backward = self.backward;
+        let is_beyond =
+            |key: &[u8]| horizon.is_some_and(|horizon| if backward { key < horizon } else { key > horizon });
+        // Most runs have no recent key.
+        if self.peek().is_none_or(|(key, _)| is_beyond(key)) {
+            passed.keys = keys.len();
+            passed.last.extend_from_slice(keys.last().copied().unwrap_or_default());
+            return if keys.is_empty() { Ok(()) } else { take(keys, rows) };
+        }
+        let (mut merged_keys, mut merged_rows) = (Vec::with_capacity(rows_max), Vec::with_capacity(rows_max));
+        let (mut of_base, mut last): (usize, &[u8]) = (0, &[]);
+        while merged_keys.len() < rows_max {
+            let recent = self.peek().filter(|(key, _)| !is_beyond(key));
+            let left = &keys[of_base..];
+            let before = match recent {
+                None => left.len(),
+                Some((next, _)) => left.partition_point(|key| if backward { *key > next } else { *key < next }),
+            };
+            let before = before.min(rows_max - merged_keys.len());
+            merged_keys.extend_from_slice(&left[..before]);
+            merged_rows.extend_from_slice(&rows[of_base..of_base + before]);
+            of_base += before;
+            passed.keys += before;
+            last = merged_keys.last().copied().filter(|_| before > 0).unwrap_or(last);
+            let Some((key, row)) = recent.filter(|_| merged_keys.len() < rows_max) else { break };
+            self.pass(key);
+            // A recent row hides the row of the base with the same key.
+            of_base += usize::from(keys.get(of_base).is_some_and(|of_base| *of_base == key));
+            if let Some(row) = row {
+                merged_keys.push(key);
+                merged_rows.push(row);
+            }
+            passed.keys += 1;
+            last = key;
+        }
+        passed.is_full = merged_keys.len() == rows_max;
+        passed.last.extend_from_slice(last);
+        if merged_keys.is_empty() { Ok(()) } else { take(&merged_keys, &merged_rows) }
+    }
+}
+
 const OWN: usize = 0;
 const VERSIONS: usize = 1;
 const BASE: usize = 2;
@@ -128,6 +239,7 @@ impl RangeScan {
         self.whole.start.extend_from_slice(start);
         self.whole.end.clear();
         self.whole.end.extend_from_slice(end);
+        self.run_rows = first.clamp(1, KEYS_AT_ONCE);
         let is_empty = self.whole.is_empty();
         for feed in &mut self.feeds {
             feed.start(first.clamp(1, KEYS_AT_ONCE), is_empty);
@@ -151,20 +263,60 @@ impl RangeScan {
     /// Goes to the next key. Returns whether there is one.
     #[inline]
     pub(super) fn advance(&mut self, reader: &KeyedReader<'_>) -> Result<bool> {
-        Ok(self.next_of_base() || self.next_of_all(reader, None)?)
+        Ok(self.next_of_base() || self.next_of_all(reader)?)
     }
 
     /// Returns the next key whose row passes `test`, and the row. Calls `test` once for each row up to there, in order,
-    /// except that it may already have called it for later rows. If only the base has keys left, rows are tested where
-    /// they are stored, so rows that fail are not copied. All calls of one scan must pass the same test.
-    pub fn next_passing(&mut self, reader: &KeyedReader<'_>, test: &mut RowTest<'_>) -> Result<Option<(&[u8], &[u8])>> {
-        while self.next_of_base() || self.next_of_all(reader, Some(test))? {
+    /// except that it may already have called it for later rows. Rows of the base are tested where they are stored, so
+    /// rows that fail are not copied. All calls of one scan must pass the same test.
+    pub fn next_passing(&mut self, reader: &KeyedReader<'_>, test: &mut dyn RowTest) -> Result<Option<(&[u8], &[u8])>> {
+        loop {
+            let is_there = self.next_of_base()
+                || match self.next_tested(reader, test)? {
+                    Some(is_there) => is_there,
+                    None => self.next_of_all(reader)?,
+                };
+            if !is_there {
+                return Ok(None);
+            }
             let (key, row) = self.current();
-            if self.feeds[self.newest].is_tested || test(key, row)? {
+            if self.feeds[self.newest].is_tested || test.test(key, row)? {
                 return Ok(Some(self.current()));
             }
         }
-        Ok(None)
+    }
+
+    /// Goes to the next row that passes `test`. Returns whether there is one, or `None` if the scan must look at each key
+    /// by itself.
+    fn next_tested(&mut self, reader: &KeyedReader<'_>, test: &mut dyn RowTest) -> Result<Option<bool>> {
+        let mut passing = std::mem::take(&mut self.passing);
+        let mut wanted = Vec::new();
+        passing.clear();
+        let mut has_run = None;
+        while passing.is_empty() {
+            let tested = self.take_run(reader, self.run_rows, &mut |keys, rows| {
+                wanted.clear();
+                test.test_run(keys, rows, &mut wanted)?;
+                wanted.iter().for_each(|at| passing.push(keys[*at as usize], Some(rows[*at as usize])));
+                Ok(())
+            })?;
+            has_run = tested.map(|tested| tested > 0);
+            if has_run != Some(true) {
+                break;
+            }
+            // A run that may end the scan should be small. A scan whose rows fail goes on with larger runs.
+            self.run_rows = (self.run_rows * GROWTH).min(RUN_ROWS_MAX);
+        }
+        if passing.is_empty() {
+            self.passing = passing;
+            return Ok(has_run);
+        }
+        // The rows that passed become the batch of the base: they come before all keys that are left.
+        let base = &mut self.feeds[BASE];
+        self.passing = std::mem::replace(&mut base.batch, passing);
+        (base.at, base.is_given, base.is_tested) = (0, true, true);
+        (self.newest, self.undisputed) = (BASE, base.batch.len());
+        Ok(Some(true))
     }
 
     /// The key to which the scan went last, and its row.
@@ -191,13 +343,10 @@ impl RangeScan {
 
     /// Goes to the first key of the base's next batch, when only the base has keys left and reads are not recorded.
     /// Returns whether there is one.
-    fn next_batch_of_base(&mut self, reader: &KeyedReader<'_>, test: Option<&mut RowTest<'_>>) -> Result<bool> {
+    fn next_batch_of_base(&mut self, reader: &KeyedReader<'_>) -> Result<bool> {
         let base = &mut self.feeds[BASE];
         base.at += usize::from(std::mem::take(&mut base.is_given));
-        match test {
-            Some(test) => self.fill_base_with_passing(reader, test)?,
-            None => self.fill_base(reader)?,
-        }
+        self.fill_base(reader)?;
         let base = &mut self.feeds[BASE];
         base.is_given = !base.is_at_end();
         self.newest = BASE;
@@ -205,10 +354,10 @@ impl RangeScan {
     }
 
     /// Goes to the next key of all three feeds. Returns whether there is one.
-    fn next_of_all(&mut self, reader: &KeyedReader<'_>, test: Option<&mut RowTest<'_>>) -> Result<bool> {
+    fn next_of_all(&mut self, reader: &KeyedReader<'_>) -> Result<bool> {
         // Most scans meet no recent write, so they have no keys to compare.
         if self.is_of_base || self.begin_in_base(reader) {
-            return self.next_batch_of_base(reader, test);
+            return self.next_batch_of_base(reader);
         }
         self.undisputed = 0;
         // Each round takes the next key of all feeds. Deleted keys are counted and skipped.
@@ -260,38 +409,80 @@ impl RangeScan {
         from
     }
 
-    /// Appends the next rows to `out`, at most `rows_max`, if only the base has keys left, the batch of the base is
-    /// used up, and reads are not recorded. Returns how many rows it appended. 0 says nothing about further rows.
-    pub(super) fn append_base(
+    /// Hands the next rows, at most `rows_max`, to `take`, in order: those of the base where they are stored, and between
+    /// them the recent ones. Returns the number of keys that it has passed, with deleted ones; 0 means that there are no
+    /// more. Returns `None` if the scan must look at each key by itself, or has rows in the batch of the base.
+    pub(super) fn take_run(
         &mut self,
         reader: &KeyedReader<'_>,
         rows_max: usize,
-        out: &mut RowBatch,
-    ) -> Result<usize> {
-        let (whole, backward, base) = (&self.whole, self.backward, &mut self.feeds[BASE]);
-        if !self.is_of_base || base.at + usize::from(base.is_given) < base.batch.len() {
-            return Ok(0);
+        take: &mut RowRunTaker<'_>,
+    ) -> Result<Option<usize>> {
+        let base = &self.feeds[BASE];
+        if reader.reads().is_some() || base.at + usize::from(base.is_given) < base.batch.len() {
+            return Ok(None);
         }
-        (base.at, base.is_given) = (base.batch.len(), false);
+        if !self.is_of_base && !self.begin_in_base(reader) {
+            // Deleted keys at the beginning of the range are counted one by one.
+            if !self.dead.is_over {
+                return Ok(None);
+            }
+            self.undisputed = 0;
+            self.pass_given();
+            self.fill_recent(reader);
+        }
+        let (whole, backward) = (&self.whole, self.backward);
+        let (recent, base) = self.feeds.split_at_mut(BASE);
+        let base = &mut base[0];
+        base.at += usize::from(std::mem::take(&mut base.is_given));
         base.leave_batch(whole, backward);
-        if base.is_done || rows_max == 0 {
-            return Ok(0);
+        // The other feeds know their keys up to the last one of their batches, so the run must end there.
+        let is_before = |left: &[u8], right: &[u8]| if backward { left > right } else { left < right };
+        let known = recent.iter().filter(|feed| !feed.is_done).map(|feed| feed.batch.get(feed.batch.len() - 1).0);
+        let horizon = known.reduce(|one, other| if is_before(one, other) { one } else { other });
+        let mut run =
+            RecentRun { feeds: [&recent[OWN], &recent[VERSIONS]], at: [recent[OWN].at, recent[VERSIONS].at], backward };
+        let mut passed = PassedKeys { keys: 0, last: Vec::new(), is_full: false };
+        if base.is_done {
+            run.merge(&[], &[], horizon, rows_max, &mut passed, take)?;
+        } else {
+            let (start, end) = base.rest.of(whole, backward);
+            let mut beyond = Vec::new();
+            let (start, end) = match horizon {
+                None => (start, end),
+                Some(horizon) if backward => (start.max(horizon), end),
+                Some(horizon) => {
+                    go_past(horizon, false, &mut beyond);
+                    (start, if end.is_empty() { &beyond[..] } else { end.min(&beyond[..]) })
+                }
+            };
+            let has_merged = Cell::new(false);
+            let mut merge = |keys: &[&[u8]], rows: &[&[u8]]| {
+                has_merged.set(true);
+                // If the base has more rows, the run ends with the last one of these.
+                let horizon = if keys.len() == rows_max { keys.last().copied() } else { horizon };
+                run.merge(keys, rows, horizon, rows_max, &mut passed, take)?;
+                passed.is_full |= keys.len() == rows_max;
+                Ok(0)
+            };
+            if end.is_empty() || start < end {
+                reader.base().read((), |tree| tree.range_in_runs(start, end, backward, rows_max, &mut merge))?;
+            }
+            if !has_merged.get() {
+                merge(&[], &[])?;
+            }
+            match horizon {
+                _ if passed.is_full => base.rest.go_past(&passed.last, backward),
+                None => base.is_done = true,
+                Some(horizon) => base.rest.go_past(horizon, backward),
+            }
+            base.is_done |= base.rest.is_empty(whole, backward);
         }
-        let before = out.len();
-        let (start, end) = base.rest.of(whole, backward);
-        reader.base().read((), |tree| {
-            tree.range(start, end, backward, &mut |key, row| {
-                out.push(key, row);
-                Ok(out.len() - before < rows_max)
-            })
-        })?;
-        let appended = out.len() - before;
-        base.is_done = appended < rows_max;
-        if !base.is_done {
-            base.rest.go_past(out.keys().get(out.len() - 1), backward);
-            base.is_done = base.rest.is_empty(whole, backward);
+        let at = run.at;
+        for (feed, at) in recent.iter_mut().zip(at) {
+            feed.at = at;
         }
-        Ok(appended)
+        Ok(Some(passed.keys))
     }
 
     /// Skips the next rows, at most `rows_max`, as if the caller had asked for each, and returns how many it skipped.
@@ -316,7 +507,7 @@ impl RangeScan {
         (base.at, base.is_given) = (next, false);
         base.leave_batch(whole, backward);
         if base.is_done {
-            return Ok(usize::from(self.next_of_all(reader, None)?));
+            return Ok(usize::from(self.next_of_all(reader)?));
         }
         // The batch is used up, so skip keys in the tree of the base and remember only the last one.
         let mut last = Vec::new();
@@ -336,14 +527,14 @@ impl RangeScan {
     fn pass_between(&mut self, reader: &KeyedReader<'_>, rows_max: usize) -> Result<usize> {
         // Under SERIALIZABLE each key is recorded, so we must look at each.
         if reader.reads().is_some() {
-            return Ok(usize::from(self.next_of_all(reader, None)?));
+            return Ok(usize::from(self.next_of_all(reader)?));
         }
         self.undisputed = 0;
         self.pass_given();
         self.fill_recent(reader);
         let passed = self.pass_base(reader, rows_max)?;
         if passed == 0 {
-            return Ok(usize::from(self.next_of_all(reader, None)?));
+            return Ok(usize::from(self.next_of_all(reader)?));
         }
         // The base has a live key before the first key of the versions.
         self.dead.is_over = true;
@@ -507,57 +698,22 @@ impl RangeScan {
         }
     }
 
+    /// Fills the batch of the base if it is used up.
     fn fill_base(&mut self, reader: &KeyedReader<'_>) -> Result<()> {
         let (whole, backward) = (&self.whole, self.backward);
         let feed = &mut self.feeds[BASE];
         feed.leave_batch(whole, backward);
-        if let Some(keys_max) = feed.start_batch() {
-            let batch = &mut feed.batch;
-            let (start, end) = feed.rest.of(whole, backward);
-            reader.base().read((), |base| {
-                base.range(start, end, backward, &mut |key, row| {
-                    batch.push(key, Some(row));
-                    Ok(batch.len() < keys_max)
-                })
-            })?;
-            feed.is_done = feed.batch.len() < keys_max;
-        }
-        Ok(())
-    }
-
-    /// Fills the batch of the base, like [`fill_base`](Self::fill_base), with rows that pass `test`.
-    fn fill_base_with_passing(&mut self, reader: &KeyedReader<'_>, test: &mut RowTest<'_>) -> Result<()> {
-        let (whole, backward) = (&self.whole, self.backward);
-        let feed = &mut self.feeds[BASE];
-        feed.leave_batch(whole, backward);
         let Some(keys_max) = feed.start_batch() else { return Ok(()) };
-        let mut last = Vec::new();
-        while feed.batch.is_empty() && !feed.is_done {
-            let batch = &mut feed.batch;
-            let (start, end) = feed.rest.of(whole, backward);
-            let mut left = ROWS_TESTED_AT_ONCE;
-            let mut is_stopped = false;
-            reader.base().read((), |base| {
-                base.range(start, end, backward, &mut |key, row| {
-                    if test(key, row)? {
-                        batch.push(key, Some(row));
-                    }
-                    left -= 1;
-                    is_stopped = left == 0 || batch.len() == keys_max;
-                    if is_stopped {
-                        last.clear();
-                        last.extend_from_slice(key);
-                    }
-                    Ok(!is_stopped)
-                })
-            })?;
-            feed.is_done = !is_stopped;
-            if is_stopped {
-                feed.rest.go_past(&last, backward);
-                feed.is_done = feed.rest.is_empty(whole, backward);
-            }
-        }
-        feed.is_tested = true;
+        feed.is_tested = false;
+        let batch = &mut feed.batch;
+        let (start, end) = feed.rest.of(whole, backward);
+        reader.base().read((), |base| {
+            base.range_in_runs(start, end, backward, keys_max, &mut |keys, rows| {
+                keys.iter().zip(rows).for_each(|(key, row)| batch.push(key, Some(row)));
+                Ok(0)
+            })
+        })?;
+        feed.is_done = feed.batch.len() < keys_max;
         Ok(())
     }
 }

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
-use rowmill_base::{IndexId, Result};
+use rowmill_base::{Error, IndexId, Result};
 use rowmill_storage::keyed::{ByteRows, KeyRange};
-use rowmill_storage::{KeyBounds, KeyOrder, KeyRanges, KeyedRows, KeyedSource, TableStatistics, place_between};
+use rowmill_storage::{
+    KeyBounds, KeyOrder, KeyRanges, KeyedRows, KeyedSource, RowRunTaker, TableStatistics, place_between,
+};
 
-use super::cursor::{KeyedCursor, RowBatch};
+use super::cursor::{CursorPlace, KeyedCursor, RowBatch};
 use super::index_scan::IndexOrder;
 use super::reader::KeyedView;
 use super::table_codec::TableCodec;
@@ -141,7 +143,7 @@ impl KeyedSource for KeyedTable {
         Ok(split.into_iter().map(part).collect())
     }
 
-    fn decode(&self, keys: &ByteRows, rows: &ByteRows, columns: &[usize]) -> Result<Vec<ArrayRef>> {
+    fn decode(&self, keys: &[&[u8]], rows: &[&[u8]], columns: &[usize]) -> Result<Vec<ArrayRef>> {
         self.codec()?.decode(keys, rows, columns)
     }
 }
@@ -161,41 +163,32 @@ struct Reading {
 }
 
 impl Reading {
-    /// Appends the next rows to `keys` and `rows` until they have `rows_max`.
-    fn append(&mut self, rows_max: usize, keys: &mut ByteRows, rows: &mut ByteRows) -> Result<()> {
-        let codec = self.table.codec()?;
-        let reader = self.table.view.reader();
-        // One cursor serves all ranges: it is restarted for each range.
-        while keys.len() < rows_max {
-            let wanted = rows_max - keys.len();
-            let order = if self.order == KeyOrder::Any { IndexOrder::Kept } else { IndexOrder::Values };
-            let backward = self.order == KeyOrder::Backward;
-            let place = match &mut self.cursor {
-                Some(place) if self.is_within => place,
-                place => {
-                    let Some(range) = self.left.pop() else { break };
-                    let place = match place {
-                        None => place.insert(cursor(codec, self.index, KeyRange::default(), backward, order)?),
-                        Some(place) => place,
-                    };
-                    restart(codec, self.index, place, range, backward, order, wanted)?;
-                    self.is_within = true;
-                    place
-                }
-            };
-            // Read directly into the caller's buffers if they are empty, else append a copy.
-            if keys.is_empty() {
-                self.batch.swap(keys, rows);
-                let read = next_rows(codec, &reader, place, wanted, &mut self.batch);
-                self.batch.swap(keys, rows);
-                read?;
-            } else {
-                next_rows(codec, &reader, place, wanted, &mut self.batch)?;
-                self.batch.keys().iter().for_each(|key| keys.push(key));
-                self.batch.rows().iter().for_each(|row| rows.push(row));
-            }
-            self.is_within = keys.len() == rows_max;
+    /// Starts the next range, unless one is being read. Returns whether a range is being read. `wanted` is the number of
+    /// rows that the caller expects to read.
+    fn begin_range(&mut self, wanted: usize) -> Result<bool> {
+        if self.is_within {
+            return Ok(true);
         }
+        let Some(range) = self.left.pop() else { return Ok(false) };
+        let codec = self.table.codec()?;
+        let order = if self.order == KeyOrder::Any { IndexOrder::Kept } else { IndexOrder::Values };
+        let backward = self.order == KeyOrder::Backward;
+        // One cursor serves all ranges: it is restarted for each range.
+        let place = match &mut self.cursor {
+            None => self.cursor.insert(cursor(codec, self.index, KeyRange::default(), backward, order)?),
+            Some(place) => place,
+        };
+        restart(codec, self.index, place, range, backward, order, wanted)?;
+        self.is_within = true;
+        Ok(true)
+    }
+
+    /// Replaces the batch by the next rows of the range, at most `rows_max`.
+    fn fill_batch(&mut self, rows_max: usize) -> Result<()> {
+        let (codec, reader) = (self.table.codec()?, self.table.view.reader());
+        let place = self.cursor.as_mut().ok_or_else(|| Error::internal("no range of rows was started"))?;
+        next_rows(codec, &reader, place, rows_max, &mut self.batch)?;
+        self.is_within = self.batch.len() == rows_max;
         Ok(())
     }
 }
@@ -204,7 +197,42 @@ impl KeyedRows for Reading {
     fn next(&mut self, rows_max: usize, keys: &mut ByteRows, rows: &mut ByteRows) -> Result<()> {
         keys.clear();
         rows.clear();
-        self.append(rows_max, keys, rows)
+        while keys.len() < rows_max && self.begin_range(rows_max - keys.len())? {
+            // Read directly into the caller's buffers if they are empty, else append a copy.
+            if keys.is_empty() {
+                self.batch.swap(keys, rows);
+                let read = self.fill_batch(rows_max);
+                self.batch.swap(keys, rows);
+                read?;
+            } else {
+                self.fill_batch(rows_max - keys.len())?;
+                self.batch.keys().iter().for_each(|key| keys.push(key));
+                self.batch.rows().iter().for_each(|row| rows.push(row));
+            }
+        }
+        Ok(())
+    }
+
+    fn next_in_place(&mut self, rows_max: usize, take: &mut RowRunTaker<'_>) -> Result<usize> {
+        while self.begin_range(rows_max)? {
+            if let Some(KeyedCursor { place: CursorPlace::Rows(scan), .. }) = &mut self.cursor
+                && let Some(passed) = scan.take_run(&self.table.view.reader(), rows_max, take)?
+            {
+                if passed > 0 {
+                    return Ok(passed);
+                }
+                self.is_within = false;
+                continue;
+            }
+            // The scan looks at each row by itself, or reads entries of an index.
+            self.fill_batch(rows_max.min(ROWS_AT_ONCE))?;
+            if !self.batch.is_empty() {
+                let (keys, rows) = (self.batch.keys(), self.batch.rows());
+                take(&keys.iter().collect::<Vec<_>>(), &rows.iter().collect::<Vec<_>>())?;
+                return Ok(keys.len());
+            }
+        }
+        Ok(0)
     }
 }
 

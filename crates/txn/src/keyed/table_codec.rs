@@ -12,9 +12,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch};
 use rowmill_base::{ColumnId, Error, ErrorKind, IndexId, Result, SqlType};
-use rowmill_storage::keyed::{
-    ByteRows, ColumnValues, KeyCodec, KeyPart, RowLayout, RowView, SHORT_PREFIX_BYTES, ValueRef,
-};
+use rowmill_storage::keyed::{ColumnValues, KeyCodec, KeyPart, RowLayout, RowView, SHORT_PREFIX_BYTES, ValueRef};
 use rowmill_storage::{ColumnDef, KeyColumn, TableDef};
 
 use super::cursor::RowBatch;
@@ -405,12 +403,13 @@ impl TableCodec {
     /// Decodes all columns of rows to an Arrow batch.
     pub fn record_batch(&self, rows: &RowBatch) -> Result<RecordBatch> {
         let all: Vec<usize> = (0..self.fields.len()).collect();
-        let columns = self.decode(rows.keys(), rows.rows(), &all)?;
+        let (keys, bytes): (Vec<_>, Vec<_>) = (rows.keys().iter().collect(), rows.rows().iter().collect());
+        let columns = self.decode(&keys, &bytes, &all)?;
         RecordBatch::try_new(self.def.arrow_schema(), columns).map_err(|error| Error::corrupt(error.to_string()))
     }
 
     /// Decodes the columns at `columns` of rows. Returns `Corrupt` if the bytes differ from those written.
-    pub(crate) fn decode(&self, keys: &ByteRows, rows: &ByteRows, columns: &[usize]) -> Result<Vec<ArrayRef>> {
+    pub fn decode(&self, keys: &[&[u8]], rows: &[&[u8]], columns: &[usize]) -> Result<Vec<ArrayRef>> {
         // Keys and rows are decoded separately, each for all wanted columns at once.
         let mut wanted_parts = vec![false; self.key_columns.len()];
         let mut wanted_fields: Vec<(usize, ValueRef<'_>)> = Vec::new();
@@ -421,15 +420,12 @@ impl TableCodec {
             }
         }
         let of_keys = match wanted_parts.contains(&true) {
-            true => {
-                let keys: Vec<&[u8]> = keys.iter().map(|key| key.get(HEAD_BYTES..).unwrap_or_default()).collect();
-                self.key.decode_columns(&keys, &wanted_parts)?
-            }
+            true => self.key.decode_columns(keys, HEAD_BYTES, &wanted_parts)?,
             false => Vec::new(),
         };
         let mut of_rows = match wanted_fields.is_empty() {
             true => Vec::new(),
-            false => self.layout.decode_columns(&rows.iter().collect::<Vec<_>>(), &wanted_fields)?,
+            false => self.layout.decode_columns(rows, &wanted_fields)?,
         }
         .into_iter();
         // Put the two results together in the requested order.

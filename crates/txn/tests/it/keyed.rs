@@ -685,10 +685,29 @@ fn passing(
     (numbers, tests)
 }
 
+/// The numbers of all rows, read in batches of `rows_max` rows.
+fn numbers_by_batches(transaction: &Transaction, table: TableId, backward: bool, rows_max: usize) -> Vec<i64> {
+    let codec = transaction.keyed_codec(table).expect("a codec");
+    let mut cursor = transaction.keyed_cursor(table, None, KeyRange::default(), backward).expect("a cursor");
+    let (mut rows, mut numbers) = (RowBatch::default(), Vec::new());
+    loop {
+        transaction.next_rows(&mut cursor, rows_max, &mut rows).expect("read");
+        for (key, row) in rows.keys().iter().zip(rows.rows().iter()) {
+            match codec.column(key, row, 0, &mut Vec::new()) {
+                Ok(ValueRef::Int(number)) => numbers.push(number),
+                other => panic!("{other:?} is not a number"),
+            }
+        }
+        if rows.len() < rows_max {
+            return numbers;
+        }
+    }
+}
+
 #[test]
 fn a_scan_with_a_test_gives_the_rows_that_pass_of_all_sources() {
     let mut random = StdRng::seed_from_u64(17);
-    for (rows, changes) in [(300, 0), (300, 5), (300, 200), (20_000, 0), (20_000, 3)] {
+    for (rows, changes) in [(300, 0), (300, 5), (300, 200), (20_000, 0), (20_000, 3), (20_000, 900)] {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let engine = open(folder.path(), 50);
         let table = keyed(&engine);
@@ -728,6 +747,11 @@ fn a_scan_with_a_test_gives_the_rows_that_pass_of_all_sources() {
                     assert_eq!(found, wanted, "{rows} rows, {changes} changes, every {step}, backward {backward}");
                     assert!(tests <= known.len(), "a row was tested twice");
                 }
+            }
+            for (backward, rows_max) in [(false, 100), (false, 1_024), (true, 3_000)] {
+                let known = known.iter().copied();
+                let expected: Vec<i64> = if backward { known.rev().collect() } else { known.collect() };
+                assert!(numbers_by_batches(&transaction, table, backward, rows_max) == expected, "{rows}, {changes}");
             }
         }
     }

@@ -67,7 +67,7 @@ fn decode(codec: &KeyCodec, key: &[u8]) -> Result<Vec<SampleValue>> {
 fn decode_column(codec: &KeyCodec, keys: &[&[u8]], part: usize) -> Result<Vec<SampleValue>> {
     let mut wanted = vec![false; codec.parts().len()];
     wanted[part] = true;
-    let array = codec.decode_columns(keys, &wanted)?[part].clone().expect("a wanted part");
+    let array = codec.decode_columns(keys, 0, &wanted)?[part].clone().expect("a wanted part");
     let values = ColumnValues::new(&array, &codec.parts()[part].kind)?;
     Ok((0..array.len()).map(|row| SampleValue::of(values.get(row))).collect())
 }
@@ -104,7 +104,7 @@ proptest! {
             prop_assert_eq!(decode_column(&codec, &keys, part).unwrap(), column);
         }
         // Decode all columns together, and encode them to the same keys again.
-        let columns = codec.decode_columns(&keys, &vec![true; parts.len()]).unwrap();
+        let columns = codec.decode_columns(&keys, 0, &vec![true; parts.len()]).unwrap();
         let columns: Vec<ArrayRef> = columns.into_iter().map(Option::unwrap).collect();
         let mut again = ByteRows::new();
         codec.encode_rows(b"head", &columns, &mut again).unwrap();
@@ -172,15 +172,15 @@ proptest! {
         for cut in 0..key.len() {
             prop_assert!(decode(&codec, &key[..cut]).is_err(), "cut at {}", cut);
             prop_assert!(codec.prefix_bytes(&key[..cut], parts.len()).is_err());
-            prop_assert!(codec.decode_columns(&[&key, &key[..cut]], &vec![true; parts.len()]).is_err());
+            prop_assert!(codec.decode_columns(&[&key, &key[..cut]], 0, &vec![true; parts.len()]).is_err());
         }
         let longer = [&key[..], &[0]].concat();
         prop_assert!(decode(&codec, &longer).is_err());
-        prop_assert!(codec.decode_columns(&[&longer], &vec![true; parts.len()]).is_err());
+        prop_assert!(codec.decode_columns(&[&longer], 0, &vec![true; parts.len()]).is_err());
         let mut damaged = key;
         let place = place.index(damaged.len());
         damaged[place] ^= flip;
-        let columns = codec.decode_columns(&[&damaged], &vec![true; parts.len()]);
+        let columns = codec.decode_columns(&[&damaged], 0, &vec![true; parts.len()]);
         prop_assert_eq!(decode(&codec, &damaged).is_ok(), columns.is_ok());
         let _ = codec.prefix_bytes(&damaged, parts.len());
     }

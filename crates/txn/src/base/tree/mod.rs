@@ -58,8 +58,8 @@ pub(super) use self::names::{check_never_made, with_suffix};
 use self::open_tree::{OpenTree, TreeRead};
 use self::page::PAGE_BYTES;
 use super::{
-    BaseChecked, BaseCopy, BaseRead, BaseSpace, OrderedBase, Reader, Visitor, WriteBatch, check_key, has_keys,
-    keys_of_prefix,
+    BaseChecked, BaseCopy, BaseRead, BaseSpace, OrderedBase, Reader, RunVisitor, Visitor, WriteBatch, check_key,
+    has_keys, keys_of_prefix,
 };
 
 /// An ordered base in a file of our own.
@@ -222,6 +222,20 @@ impl BaseRead for TreeRead {
     fn range(&self, start: &[u8], end: &[u8], backward: bool, visit: &mut Visitor<'_>) -> Result<()> {
         match has_keys(start, end)? {
             true => self.reader.visit(start, end, backward, visit),
+            false => Ok(()),
+        }
+    }
+
+    fn range_in_runs(
+        &self,
+        start: &[u8],
+        end: &[u8],
+        backward: bool,
+        first: usize,
+        visit: &mut RunVisitor<'_>,
+    ) -> Result<()> {
+        match has_keys(start, end)? {
+            true => self.reader.visit_runs(start, end, backward, first, visit),
             false => Ok(()),
         }
     }

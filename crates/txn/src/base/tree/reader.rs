@@ -17,9 +17,9 @@ use std::cell::Cell;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use rowmill_base::Result;
+use rowmill_base::{Result, recycled};
 
-use super::super::Visitor;
+use super::super::{RunVisitor, Visitor};
 use super::free_pages::FreePages;
 use super::head::TreeState;
 use super::mapped_pages::MappedPages;
@@ -33,6 +33,8 @@ pub(super) struct TreeReader {
     /// The paths to the entries that were visited last. A join reads several indexes in turns, so each has its own
     /// path, or shares one with few others.
     paths: [Cell<Path>; PATHS],
+    /// The memory of the lists of [`TreeReader::visit_runs`].
+    run: Cell<[Vec<&'static [u8]>; 2]>,
 }
 
 /// The number of paths that a reader keeps.
@@ -70,7 +72,7 @@ impl TreeReader {
     /// No thread of any process may overwrite pages of the state while the reader exists.
     #[allow(unsafe_code)]
     pub(super) unsafe fn new(mapped: Arc<MappedPages>, state: TreeState) -> TreeReader {
-        TreeReader { mapped, state, paths: Default::default() }
+        TreeReader { mapped, state, paths: Default::default(), run: Cell::default() }
     }
 
     /// Forgets which pages were checked, so that each of them is checked again.
@@ -129,6 +131,56 @@ impl TreeReader {
         })
     }
 
+    /// Visits the entries of a range like [`TreeReader::visit`], several in one call. See [`BaseRead::range_in_runs`].
+    ///
+    /// [`BaseRead::range_in_runs`]: super::super::BaseRead::range_in_runs
+    pub(super) fn visit_runs(
+        &self,
+        start: &[u8],
+        end: &[u8],
+        backward: bool,
+        first: usize,
+        visit: &mut RunVisitor<'_>,
+    ) -> Result<()> {
+        self.with_path(start, |path| {
+            let ([mut keys, mut values], mut wanted) = (self.run.take().map(recycled), first);
+            let mut is_there = wanted > 0 && self.begin(path, start, end, backward)?;
+            while is_there {
+                let (page, node) = self.leaf(path)?;
+                let left = if backward { node + 1 } else { page.nodes() - node };
+                let within = nodes_within(&page, node, left, start, end, backward);
+                let mut taken = 0;
+                while taken < within {
+                    let to = within.min(taken + wanted - keys.len());
+                    for at in taken..to {
+                        let (key, value) = page.entry(if backward { node - at } else { node + at });
+                        keys.push(key);
+                        values.push(match value {
+                            LeafValue::InPage(value) => value,
+                            LeafValue::Long(value) => self.long_value(value)?,
+                        });
+                    }
+                    taken = to;
+                    if keys.len() == wanted {
+                        wanted = visit(&keys, &values)?;
+                        keys.clear();
+                        values.clear();
+                    }
+                    if wanted == 0 {
+                        path.stand_at(if backward { node + 1 - taken } else { node + taken - 1 });
+                        break;
+                    }
+                }
+                is_there = wanted > 0 && within == left && self.advance_leaf(path, backward)?;
+            }
+            if !keys.is_empty() {
+                visit(&keys, &values)?;
+            }
+            self.run.set([keys, values].map(recycled));
+            Ok(())
+        })
+    }
+
     /// Skips the first keys of a range, at most `keys_max`, and returns how many it skipped. If it skipped all
     /// `keys_max`, it sets `last` to the last of them.
     pub(super) fn pass(
@@ -149,17 +201,10 @@ impl TreeReader {
                 leaves += 1;
                 let (page, node) = self.leaf(path)?;
                 // How many entries of this leaf are left in the direction of the scan, from the current node on, and
-                // how many of those are wanted. If the last of these is inside of the range, all of them are, and no
-                // search is needed.
+                // how many of those are wanted.
                 let left = if backward { node + 1 } else { page.nodes() - node };
                 let wanted = left.min(keys_max - passed);
-                let last_wanted = if backward { node + 1 - wanted } else { node + wanted - 1 };
-                let taken = match backward {
-                    _ if !is_outside(page.key(last_wanted), start, end, backward) => wanted,
-                    _ if is_outside(page.key(node), start, end, backward) => 0,
-                    true => node + 1 - page.search(start),
-                    false => page.search(end) - node,
-                };
+                let taken = nodes_within(&page, node, wanted, start, end, backward);
                 passed += taken;
                 if taken > 0 {
                     path.stand_at(if backward { node + 1 - taken } else { node + taken - 1 });
@@ -423,6 +468,19 @@ impl TreeReader {
     fn long_value(&self, value: LongValue) -> Result<&[u8]> {
         // SAFETY: the value belongs to the state, and the creator of this reader keeps the pages of the state.
         unsafe { self.mapped.long_value(value) }
+    }
+}
+
+/// How many of `wanted` nodes of a leaf, from `node` on in the direction of the scan, are inside of the range.
+#[inline]
+fn nodes_within(page: &Page<'_>, node: usize, wanted: usize, start: &[u8], end: &[u8], backward: bool) -> usize {
+    let last = if backward { node + 1 - wanted } else { node + wanted - 1 };
+    match backward {
+        // If the last one is inside of the range, all of them are, and no search is needed.
+        _ if !is_outside(page.key(last), start, end, backward) => wanted,
+        _ if is_outside(page.key(node), start, end, backward) => 0,
+        true => node + 1 - page.search(start),
+        false => page.search(end) - node,
     }
 }
 

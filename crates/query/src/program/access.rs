@@ -132,8 +132,11 @@ impl TableKey<'_> {
             let Some((condition, value)) = equal(facts, place.column) else { break };
             choice.access.equal.push(value.clone());
             choice.answered.push(condition);
-            choice.fixed.push(place.column);
-            choice.rows *= spread.of_value(place.column, value);
+            // The primary key at the end of an index repeats columns of the index. They leave no fewer rows.
+            if !choice.fixed.contains(&place.column) {
+                choice.fixed.push(place.column);
+                choice.rows *= spread.of_value(place.column, value);
+            }
             next += 1;
         }
         choice.ordered = places[next..].iter().map(|place| (place.column, place.descending)).collect();
@@ -164,13 +167,21 @@ impl TableKey<'_> {
         spread: &ValueSpread<'_>,
     ) -> usize {
         let mut lists: Vec<Vec<Scalar>> = vec![Vec::new()];
+        let first = next;
         while next < places.len() {
+            // The primary key at the end of an index repeats a column with a list. The product of the two lists would
+            // mostly be ranges without rows.
+            if places[first..next].iter().any(|place| place.column == places[next].column) {
+                break;
+            }
             if !lists[0].is_empty()
                 && let Some((condition, value)) = equal(facts, places[next].column)
             {
                 lists.iter_mut().for_each(|list| list.push(value.clone()));
                 choice.answered.push(condition);
-                choice.rows *= spread.of_value(places[next].column, value);
+                if !choice.fixed.contains(&places[next].column) {
+                    choice.rows *= spread.of_value(places[next].column, value);
+                }
                 next += 1;
                 continue;
             }

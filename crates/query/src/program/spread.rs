@@ -3,13 +3,14 @@
 use rowmill_base::SqlType;
 use rowmill_plan::program::{Scalar, ScalarOp, ScalarValue};
 use rowmill_storage::keyed::ValueRef;
-use rowmill_storage::{EQUAL_SHARE, TableDef, TableSource, TableStatistics};
+use rowmill_storage::{ColumnDef, EQUAL_SHARE, TableDef, TableSource, TableStatistics};
 
 /// With fewer rows than this any key will do, because a program saves more than a better key would.
 const ROWS_MIN: u64 = 10_000;
 
-/// The share of rows with one value of a column that we assume for a table without statistics. We assume that few rows
-/// have the value, because a key on the column would not have been created otherwise.
+/// The share of rows with one value of a column that we assume for a table without statistics, if the column is not
+/// part of the primary key. We assume that few rows have the value, because an index on the column would not have been
+/// created otherwise.
 const UNSEEN_SHARE: f64 = 0.001;
 
 /// The number of rows of a table and the spread of its values, on which costs are based.
@@ -24,7 +25,8 @@ pub(super) struct ValueSpread<'t> {
 impl<'t> ValueSpread<'t> {
     pub(super) fn of(source: &'t dyn TableSource) -> ValueSpread<'t> {
         let Some(statistics) = source.statistics().filter(|statistics| statistics.rows >= ROWS_MIN) else {
-            return ValueSpread { rows: ROWS_MIN as f64, by_column: Vec::new(), analyzed: None };
+            let rows = ROWS_MIN as f64;
+            return ValueSpread { rows, by_column: unseen_by_column(source.table(), rows), analyzed: None };
         };
         let by_column = source.table().columns.iter().map(|column| {
             let known = statistics.column(column.id)?;
@@ -53,6 +55,21 @@ impl<'t> ValueSpread<'t> {
         });
         known.unwrap_or_else(|| self.of_any_value(column))
     }
+}
+
+/// The shares that we assume for a table without statistics: the columns of the primary key divide the rows evenly. So
+/// a part of the key finds several rows, and an index that gives one more column a value finds fewer.
+///
+/// ```text
+/// 10,000 rows, PRIMARY KEY (region, city, street), INDEX (region, city, mayor)
+/// region = ?, city = ?               21 rows by the primary key
+/// region = ?, city = ?, mayor = ?    1 row by the index
+/// ```
+fn unseen_by_column(table: &TableDef, rows: f64) -> Vec<Option<f64>> {
+    let key = table.keyed.as_ref().map_or(&[][..], |keyed| &keyed.key);
+    let share = rows.powf(-1.0 / key.len().max(1) as f64);
+    let is_of_key = |column: &ColumnDef| key.iter().any(|part| part.column == column.id);
+    table.columns.iter().map(|column| is_of_key(column).then_some(share)).collect()
 }
 
 /// The value of a literal, if it has the form in which a column of type `kind` keeps its values.

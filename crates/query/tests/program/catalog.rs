@@ -39,6 +39,7 @@ const TABLES: &[(&str, &str, &str, &str)] = &[
     ("lines", "order_id:i line:i product_id:i quantity:i price:d", "order_id,line", "product_id"),
     ("products", "id:i name:t price:d weight:f?", "id", ""),
     ("posts", "forum:i created:T id:i text:t", "forum,-created,-id", ""),
+    ("seats", "hall:i row:i seat:i guest:i? sold:T?", "hall,row,seat", "hall,row,guest row,hall"),
     ("settings", "name:t value:t", "name", ""),
     ("events", "id:b kind:t?", "", ""),
 ];

@@ -396,7 +396,8 @@ fn lower_name(token: &mut TokenWithSpan, spellings: &mut Spellings) {
     }
 }
 
-/// The parameters of one statement: either `?`, counted in order, or `$n`. A statement must not mix them.
+/// The parameters of one statement: either `?`, counted in order, or numbered: `$n`, or `?n` as in SQLite. A statement
+/// must not mix counted and numbered ones.
 #[derive(Default)]
 struct Parameters {
     marks: usize,
@@ -411,19 +412,20 @@ impl Parameters {
             *text = format!("${}", self.marks);
             return Ok(());
         }
-        match text[1..].parse::<usize>() {
-            Ok(number @ 1..=65_535) => self.highest = self.highest.max(number),
-            _ => {
-                return Err(Error::new(ErrorKind::Syntax, format!("\"{text}\" is not a parameter"))
-                    .hint("parameters are $1, $2, ... or ?"));
+        match text.strip_prefix(['$', '?']).map(str::parse) {
+            Some(Ok(number @ 1..=65_535)) => {
+                self.highest = self.highest.max(number);
+                *text = format!("${number}");
+                Ok(())
             }
+            _ => Err(Error::new(ErrorKind::Syntax, format!("\"{text}\" is not a parameter"))
+                .hint("parameters are $1, $2, ..., ?1, ?2, ... or ?")),
         }
-        Ok(())
     }
 
     fn count(&self) -> Result<usize> {
         if self.marks > 0 && self.highest > 0 {
-            return Err(Error::new(ErrorKind::Syntax, "parameters are written as ? and as $n in one statement")
+            return Err(Error::new(ErrorKind::Syntax, "parameters are written as ? and with numbers in one statement")
                 .hint("use one of the two forms"));
         }
         Ok(self.marks.max(self.highest))
@@ -502,9 +504,12 @@ mod tests {
     }
 
     #[test]
-    fn both_forms_of_parameters_are_counted_but_not_mixed() {
+    fn all_forms_of_parameters_are_counted_but_not_mixed() {
         assert_eq!(statements("SELECT ?, ?")[0].parameter_count(), 2);
         assert_eq!(statements("SELECT $2")[0].parameter_count(), 2);
+        assert_eq!(statements("SELECT ?2, ?1, $1")[0].parameter_count(), 2);
+        assert_eq!(error("SELECT ?1, ?").kind(), ErrorKind::Syntax);
+        assert_eq!(error("SELECT ?0").kind(), ErrorKind::Syntax);
         assert_eq!(error("SELECT ?, $1").kind(), ErrorKind::Syntax);
         assert_eq!(error("SELECT $0").kind(), ErrorKind::Syntax);
     }

@@ -12,7 +12,7 @@ use rowmill_base::{Error, Physical, Result, SqlType};
 use rowmill_storage::keyed::{ValueRef, decode_nested};
 
 /// Collects values of one type in an array of [its Arrow type](SqlType::arrow).
-pub(crate) fn array_of<'a>(kind: &SqlType, values: impl Iterator<Item = ValueRef<'a>>) -> Result<ArrayRef> {
+pub(crate) fn array_of<'a>(kind: &SqlType, values: impl Iterator<Item = ValueRef<'a>> + Clone) -> Result<ArrayRef> {
     let int = |value| match value {
         ValueRef::Int(value) => Some(value),
         _ => None,
@@ -57,7 +57,7 @@ pub(crate) fn array_of<'a>(kind: &SqlType, values: impl Iterator<Item = ValueRef
             _ => None,
         }))),
         Physical::Text => {
-            let mut texts = StringViewBuilder::new();
+            let mut texts = StringViewBuilder::new().with_fixed_block_size(block_bytes(values.clone()));
             values.for_each(|value| match value {
                 ValueRef::Text(text) => texts.append_value(text),
                 _ => texts.append_null(),
@@ -65,7 +65,7 @@ pub(crate) fn array_of<'a>(kind: &SqlType, values: impl Iterator<Item = ValueRef
             Arc::new(texts.finish())
         }
         Physical::Blob => {
-            let mut blobs = BinaryViewBuilder::new();
+            let mut blobs = BinaryViewBuilder::new().with_fixed_block_size(block_bytes(values.clone()));
             values.for_each(|value| match value {
                 ValueRef::Bytes(bytes) => blobs.append_value(bytes),
                 _ => blobs.append_null(),
@@ -84,6 +84,23 @@ pub(crate) fn array_of<'a>(kind: &SqlType, values: impl Iterator<Item = ValueRef
         }
         Physical::Nested => return nested(kind, values),
     })
+}
+
+/// Bytes that a view holds itself.
+const INLINE_BYTES: usize = 12;
+/// Bytes of one block of a long array.
+const BLOCK_BYTES_MAX: usize = 1 << 20;
+
+/// The size of the blocks for the texts or bytes of an array: one block for all, unless they are many. Most results are
+/// a few short texts, and the builder's own first block would be a hundred times as large.
+fn block_bytes<'a>(values: impl Iterator<Item = ValueRef<'a>>) -> u32 {
+    let bytes = values.map(|value| match value {
+        ValueRef::Text(text) => text.len(),
+        ValueRef::Bytes(bytes) => bytes.len(),
+        _ => 0,
+    });
+    let stored: usize = bytes.filter(|bytes| *bytes > INLINE_BYTES).sum();
+    stored.clamp(1, BLOCK_BYTES_MAX) as u32
 }
 
 /// Changes the type of an array of integers. Arrow stores dates, times and timestamps as integers.

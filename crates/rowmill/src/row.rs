@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Float64Type, Int64Type};
+use arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use rowmill_base::{Error, ErrorKind, Result};
 
@@ -70,8 +70,12 @@ impl Row {
                 })?
             }
         };
-        let values = self.batch.column(index).slice(self.row, 1);
-        T::from_value(&values).map_err(|error| error.context(format_args!("column {}", schema.field(index).name())))
+        let column = self.batch.column(index);
+        if let Some(value) = T::in_place(column, self.row) {
+            return Ok(value);
+        }
+        T::from_value(&column.slice(self.row, 1))
+            .map_err(|error| error.context(format_args!("column {}", schema.field(index).name())))
     }
 }
 
@@ -79,6 +83,27 @@ impl Row {
 pub trait FromValue: Sized {
     /// Reads the only row of `value`.
     fn from_value(value: &ArrayRef) -> Result<Self>;
+
+    /// Reads a row of `column` without an array of its own, if the type is one that a column keeps as it is. Returns
+    /// `None` for all other values; [`from_value`](Self::from_value) then reads or refuses them.
+    #[doc(hidden)]
+    fn in_place(_column: &ArrayRef, _row: usize) -> Option<Self> {
+        None
+    }
+}
+
+/// The whole number in a row of a column of integers, if it is not NULL.
+fn integer_in_place(column: &ArrayRef, row: usize) -> Option<i64> {
+    if column.is_null(row) {
+        return None;
+    }
+    Some(match column.data_type() {
+        DataType::Int64 => column.as_primitive::<Int64Type>().value(row),
+        DataType::Int32 => column.as_primitive::<Int32Type>().value(row).into(),
+        DataType::Int16 => column.as_primitive::<Int16Type>().value(row).into(),
+        DataType::Int8 => column.as_primitive::<Int8Type>().value(row).into(),
+        _ => return None,
+    })
 }
 
 fn converted(value: &ArrayRef, kind: &DataType) -> Result<ArrayRef> {
@@ -96,17 +121,31 @@ impl FromValue for i64 {
     fn from_value(value: &ArrayRef) -> Result<Self> {
         Ok(converted(value, &DataType::Int64)?.as_primitive::<Int64Type>().value(0))
     }
+
+    fn in_place(column: &ArrayRef, row: usize) -> Option<Self> {
+        integer_in_place(column, row)
+    }
 }
 
 impl FromValue for f64 {
     fn from_value(value: &ArrayRef) -> Result<Self> {
         Ok(converted(value, &DataType::Float64)?.as_primitive::<Float64Type>().value(0))
     }
+
+    fn in_place(column: &ArrayRef, row: usize) -> Option<Self> {
+        let doubles = column.as_primitive_opt::<Float64Type>()?;
+        doubles.is_valid(row).then(|| doubles.value(row))
+    }
 }
 
 impl FromValue for bool {
     fn from_value(value: &ArrayRef) -> Result<Self> {
         Ok(converted(value, &DataType::Boolean)?.as_boolean().value(0))
+    }
+
+    fn in_place(column: &ArrayRef, row: usize) -> Option<Self> {
+        let truths = column.as_boolean_opt()?;
+        truths.is_valid(row).then(|| truths.value(row))
     }
 }
 
@@ -118,11 +157,27 @@ impl FromValue for String {
         let formatter = ArrayFormatter::try_new(value, &FormatOptions::default());
         formatter.map(|formatter| formatter.value(0).to_string()).map_err(|error| Error::internal(error.to_string()))
     }
+
+    fn in_place(column: &ArrayRef, row: usize) -> Option<Self> {
+        if column.is_null(row) {
+            return None;
+        }
+        match column.data_type() {
+            DataType::Utf8View => Some(column.as_string_view().value(row).to_owned()),
+            DataType::Decimal128(..) => Some(column.as_primitive::<Decimal128Type>().value_as_string(row)),
+            _ => integer_in_place(column, row).map(|number| number.to_string()),
+        }
+    }
 }
 
 impl FromValue for Vec<u8> {
     fn from_value(value: &ArrayRef) -> Result<Self> {
         Ok(converted(value, &DataType::Binary)?.as_binary::<i32>().value(0).to_vec())
+    }
+
+    fn in_place(column: &ArrayRef, row: usize) -> Option<Self> {
+        let blobs = column.as_binary_view_opt()?;
+        blobs.is_valid(row).then(|| blobs.value(row).to_vec())
     }
 }
 
@@ -132,5 +187,49 @@ impl<T: FromValue> FromValue for Option<T> {
             return Ok(None);
         }
         T::from_value(value).map(Some)
+    }
+
+    fn in_place(column: &ArrayRef, row: usize) -> Option<Self> {
+        T::in_place(column, row).map(Some)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::Database;
+
+    /// Checks that both ways to read a value agree, for each value that can be read in place.
+    fn agree<T: FromValue + PartialEq + std::fmt::Debug>(rows: &[Row]) {
+        for row in rows {
+            for column in row.batch.columns() {
+                if let Some(value) = T::in_place(column, row.row) {
+                    assert_eq!(T::from_value(&column.slice(row.row, 1)).unwrap(), value, "{}", column.data_type());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn values_are_read_in_place_as_they_are_read_otherwise() {
+        let mut connection = Database::memory().unwrap().connect().unwrap();
+        let sql = "SELECT * FROM (VALUES
+            (CAST(-3 AS TINYINT), CAST(-300 AS SMALLINT), -70000, CAST(-1 AS BIGINT), CAST(9 AS UINTEGER),
+                0.5::DOUBLE, 1.25::REAL, true, 'a text that is longer than a view', '\\x00ff'::BLOB, -12.30,
+                DATE '2024-02-29', TIMESTAMP '2024-02-29 12:00:00', NULL),
+            (NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)) AS t";
+        let rows = connection.query(sql).unwrap().rows().unwrap();
+        agree::<i64>(&rows);
+        agree::<f64>(&rows);
+        agree::<bool>(&rows);
+        agree::<String>(&rows);
+        agree::<Vec<u8>>(&rows);
+        agree::<Option<i64>>(&rows);
+        agree::<Option<String>>(&rows);
+        assert_eq!(rows[0].get::<i64>(2).unwrap(), -70000);
+        assert_eq!(rows[0].get::<String>(10).unwrap(), "-12.30");
+        assert_eq!(rows[1].get::<Option<String>>(8).unwrap(), None);
+        assert!(rows[1].get::<i64>(0).is_err());
     }
 }

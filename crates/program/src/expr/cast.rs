@@ -95,7 +95,7 @@ impl Cast {
             CastForm::Moment(from, to) => {
                 let moment = match value {
                     ValueRef::Int(value) if to >= from => value.checked_mul(to / from),
-                    // to)),/ Euclidean division rounds towards the past, also before 1970.
+                    // Euclidean division rounds towards the past, also before 1970.
                     ValueRef::Int(value) => Some(value.div_euclid(from / to)),
                     _ => unreachable!("a moment was promised"),
                 };

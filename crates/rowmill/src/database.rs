@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rowmill_base::{ErrorKind, Result, Settings};
-use rowmill_sql::{Session, Workers, query_threads};
+use rowmill_sql::{IdleStatements, Session, Workers, query_threads};
 use rowmill_txn::base::BaseKind;
 use rowmill_txn::{Engine, OpenOptions};
 
@@ -57,11 +57,13 @@ pub struct Database {
     engine: Arc<Engine>,
     /// The threads that run the queries of all connections.
     workers: Arc<Workers>,
+    /// The cached statements of closed connections.
+    idle: Arc<IdleStatements>,
 }
 
 impl Database {
     fn new(engine: Arc<Engine>) -> Database {
-        Database { engine, workers: query_threads() }
+        Database { engine, workers: query_threads(), idle: Arc::default() }
     }
 
     /// Opens the directory at `path`, and makes it if it is absent.
@@ -116,9 +118,11 @@ impl Database {
         Ok(Database::new(Engine::memory(options.settings)?))
     }
 
-    /// Makes a new connection.
+    /// Makes a new connection. This is cheap: a connection goes on with the statements that closed ones have prepared,
+    /// so a program may open one for each transaction.
     pub fn connect(&self) -> Result<Connection> {
-        Connection::new(Session::new(Arc::clone(&self.engine), Arc::clone(&self.workers))?)
+        let session = Session::new(Arc::clone(&self.engine), Arc::clone(&self.workers))?;
+        Connection::new(session.reusing(&self.idle))
     }
 
     /// The directory of the database, or `None` for a database in memory.

@@ -12,6 +12,7 @@
 //! - `session`: a connection: settings, transaction, and the path of a statement. `open_transaction`: the
 //!   transaction between `BEGIN` and `COMMIT`.
 //! - `lifted`, `statement_cache`, `prepared`, `param`: what a connection keeps of earlier statements, by their text.
+//!   `idle_statements`: what it leaves to later connections.
 //! - `guards`, `deep`: limits of a statement and room on the stack for its tree.
 //! - `dialect`, `parse`, `names`, `walk`: from text to a syntax tree, with names in lower case.
 //! - `program`: statements on keyed tables that run without a planner.
@@ -35,6 +36,7 @@ pub mod errors;
 mod explain;
 mod function_list;
 mod guards;
+mod idle_statements;
 mod information_schema;
 mod lexer;
 mod lifted;
@@ -61,6 +63,7 @@ mod storage_function;
 mod walk;
 mod workers;
 
+pub use idle_statements::IdleStatements;
 pub use lexer::is_complete;
 pub use outcome::{Outcome, Progress, ProgressFn, RowStream, TransactionState};
 pub use outside::outside_batch;

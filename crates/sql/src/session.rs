@@ -19,6 +19,7 @@ use rowmill_txn::{Engine, Snapshot, Transaction};
 use crate::deep::with_room;
 use crate::dispatch;
 use crate::guards::catch_panics;
+use crate::idle_statements::IdleStatements;
 use crate::open_transaction::{OpenTransaction, now_us};
 use crate::outcome::{Outcome, ProgressFn, TransactionState};
 use crate::parse::{self, Statement};
@@ -35,6 +36,8 @@ pub struct Session {
     progress: Option<ProgressFn>,
     notices: Arc<Mutex<Vec<String>>>,
     statements: StatementCache,
+    /// Where the statements go when the connection closes.
+    idle: Option<Arc<IdleStatements>>,
     /// A number that changes with every change of a setting.
     settings_version: u64,
     /// The cancel flag of the programs that have run since the last other statement.
@@ -77,11 +80,22 @@ impl Session {
             progress: None,
             notices: Arc::default(),
             statements: StatementCache::default(),
+            idle: None,
             settings_version: 0,
             program_cancel: None,
             scratch: ProgramScratch::default(),
             rows: ResultRows::default(),
         })
+    }
+
+    /// Lets the session begin with the statements of a closed connection, and leave its own for a later one. Must be
+    /// called before the first statement.
+    #[must_use]
+    pub fn reusing(mut self, idle: &Arc<IdleStatements>) -> Session {
+        self.statements = idle.take(&self.settings);
+        self.statements.set_settings_version(self.settings_version);
+        self.idle = Some(Arc::clone(idle));
+        self
     }
 
     /// Parses one or several statements. If one of them cannot be parsed, no statement is returned.
@@ -275,6 +289,17 @@ impl Session {
         // From now on a cancel handle reaches this statement and no longer the previous one.
         *self.running.lock() = cancel.clone();
         cancel
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // Statements that were made before the last change of a setting serve no settings that we still know.
+        if let Some(idle) = &self.idle
+            && self.statements.settings_version() == self.settings_version
+        {
+            idle.give_back(self.settings.clone(), std::mem::take(&mut self.statements));
+        }
     }
 }
 

@@ -49,7 +49,8 @@ pub(crate) enum CachedPlan {
     Planned(Arc<PlannedQuery>),
 }
 
-/// The cached statements of one connection.
+/// The cached statements of one connection. [`IdleStatements`](crate::idle_statements::IdleStatements) keeps those of
+/// closed ones.
 #[derive(Default)]
 pub(crate) struct StatementCache {
     /// The index in `statements` for the hash of each text: texts of statements, and texts as written.
@@ -121,6 +122,16 @@ pub(crate) struct ProgramPlace {
 }
 
 impl StatementCache {
+    /// The version of the settings that the statements were made for.
+    pub(crate) fn settings_version(&self) -> u64 {
+        self.made_for.settings
+    }
+
+    /// Gives the settings that the statements were made for the version that another connection has for them.
+    pub(crate) fn set_settings_version(&mut self, version: u64) {
+        self.made_for.settings = version;
+    }
+
     /// Returns the result of parsing `sql` if it was parsed under the same settings.
     pub(crate) fn parsed(&mut self, sql: &str, settings: u64) -> Option<ParsedText> {
         let text = without_end(sql);

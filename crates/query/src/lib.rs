@@ -14,6 +14,7 @@
 //! - `lower`: from the logical plan to the operators of the engine, one file for each kind of operator. `memory_rows`:
 //!   rows that are in memory already, as an input of a plan.
 //! - `program`: from the logical plan to a program, if the statement is on keyed tables.
+//! - `widening`: casts that lose nothing, which keys and scans see through.
 //! - `reuse`: plans that later runs of a statement can use.
 //!
 //! The catalog is a trait, so this crate does not depend on sessions and transactions and its tests need no
@@ -30,5 +31,6 @@ pub mod parameters;
 pub mod program;
 mod reading;
 mod reuse;
+mod widening;
 
 pub use lower::{PhysicalQuery, lower};

@@ -49,6 +49,7 @@ use stage::Stage;
 pub use change::{ChangedRows, changed_rows, computed_values, row_values};
 pub use names::DefinitionNames;
 pub use scalar::literal as constant;
+pub(crate) use scalar::sql_type;
 
 /// The program of a bound and optimized query that still contains its parameters. Returns `None` if it has no program.
 pub fn read(bound: &BoundQuery) -> Option<ReadPlan> {

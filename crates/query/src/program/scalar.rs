@@ -157,7 +157,7 @@ impl Scope {
 }
 
 /// The SQL type of an Arrow type, if it is the only type with these values.
-pub(super) fn sql_type(kind: &DataType) -> Option<SqlType> {
+pub(crate) fn sql_type(kind: &DataType) -> Option<SqlType> {
     SqlType::from_arrow(kind).filter(|sql| sql.arrow() == *kind)
 }
 

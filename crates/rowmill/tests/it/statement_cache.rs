@@ -83,3 +83,33 @@ fn a_text_answers_alike_with_and_without_a_semicolon_and_with_parameters() {
         assert_eq!(rows[0].get::<String>(0).expect("a text"), expected);
     }
 }
+
+#[test]
+fn a_connection_goes_on_with_the_statements_of_a_closed_one() {
+    let database = Database::memory().expect("memory");
+    let asked = |number: i64| {
+        // The values of the parameters have other types than the columns.
+        let sql = "SELECT name FROM t WHERE id = ?1 AND part IN (?2, 9)";
+        let mut connection = database.connect().expect("a connection");
+        let rows = connection.query_with(sql, &[number.into(), 2.into()]).expect("a query").rows().expect("rows");
+        rows.iter().map(|row| row.get::<String>("name").expect("a text")).collect::<Vec<_>>().join(" ")
+    };
+    let execute = |sql: &str| database.connect().expect("a connection").execute(sql).expect(sql);
+    execute("CREATE TABLE t (id SMALLINT, part TINYINT, name TEXT, PRIMARY KEY (id, part))");
+    execute("INSERT INTO t VALUES (7, 2, 'a'), (7, 3, 'b'), (7, 9, 'c')");
+    assert_eq!((asked(7), asked(7), asked(8)), ("a c".into(), "a c".into(), String::new()));
+    // A number that is no SMALLINT is a value like any other.
+    assert_eq!(asked(70_000), "");
+    execute("INSERT INTO t VALUES (8, 2, 'd')");
+    assert_eq!(asked(8), "d");
+    execute("DROP TABLE t");
+    execute("CREATE TABLE t (name TEXT, id BIGINT PRIMARY KEY, part BIGINT)");
+    execute("INSERT INTO t VALUES ('e', 7, 9)");
+    assert_eq!(asked(7), "e");
+    // A setting of a connection must not outlive it.
+    let mut connection = database.connect().expect("a connection");
+    connection.execute("SET statement_timeout_ms = 1").expect("a setting");
+    drop(connection);
+    let rows = database.connect().expect("a connection").query("SHOW statement_timeout_ms").expect("it").rows();
+    assert_eq!(rows.expect("rows")[0].get::<String>(0).expect("a text"), "0");
+}

@@ -5,9 +5,10 @@
 //!                                          └─ no ───> dispatch: the engine, and all other code of statements
 //! ```
 //!
-//! We compile a prepared statement at its first run. We compile any other statement when its text runs for the second
-//! time, because compiling takes about as long as planning, and a text that runs only once would pay for both. Texts
-//! that differ only in literals are one statement, whose parameters are those literals.
+//! We compile a statement that was prepared, or that was given with values for its parameters, at its first run. We
+//! compile any other statement when its text runs for the second time, because compiling takes about as long as planning,
+//! and a text that runs only once would pay for both. Texts that differ only in literals are one statement, whose
+//! parameters are those literals.
 //!
 //! A program that meets more rows than it can hold must not have changed anything, so the engine can run the statement
 //! instead.
@@ -39,6 +40,9 @@ const PARAMETERS_ON_STACK: usize = 24;
 enum StatementOrigin {
     /// It was prepared, so it will run again.
     Prepared,
+    /// It was given as text with values for its parameters. Programs give such texts, and they give them again and
+    /// again.
+    TextWithValues,
     /// It was given as text, so it may run only once.
     Text,
 }
@@ -64,7 +68,8 @@ impl Session {
             return Ok(outcome);
         }
         let statement = self.parse_one(sql)?;
-        self.run_from(StatementOrigin::Text, &statement, parameters)
+        let origin = if parameters.is_empty() { StatementOrigin::Text } else { StatementOrigin::TextWithValues };
+        self.run_from(origin, &statement, parameters)
     }
 
     /// Runs the statements of a text in order and passes each outcome to `each`. If one of them cannot be parsed, none
@@ -208,7 +213,7 @@ impl Session {
             KnownRun::Program(place) => Ok(Some(place)),
             KnownRun::NoProgram => Ok(None),
             KnownRun::Uncompiled { runs } => {
-                let is_worth_it = origin == StatementOrigin::Prepared || runs > 1;
+                let is_worth_it = origin != StatementOrigin::Text || runs > 1;
                 if is_worth_it { self.compile(snapshot, statement, parameters) } else { Ok(None) }
             }
         }

@@ -5,8 +5,9 @@
 //! ```
 //!
 //! We take whole numbers, decimals and texts only where a parameter means the same: values that columns are compared
-//! with or assigned, and the values of an INSERT. All others stay in the text, for example literals that name columns,
-//! count rows or are part of a type or pattern. The lifter may miss a literal, but it must never take one in doubt.
+//! with or assigned, numbers that an UPDATE adds to a column, and the values of an INSERT. All others stay in the text,
+//! for example literals that name columns, count rows or are part of a type or pattern. The lifter may miss a literal,
+//! but it must never take one in doubt.
 
 use crate::lexer::{Lexeme, LexemeKind, lexemes};
 
@@ -46,7 +47,7 @@ pub(crate) fn lift(sql: &str) -> Option<Lifted> {
     let mut at = lifting.text.len();
     for lexeme in lexemes {
         at += lexeme.text.len();
-        lifting.take(lexeme, is_cast(&sql[at..]))?;
+        lifting.take(lexeme, &sql[at..])?;
     }
     let literals = lifting.literals;
     (!literals.is_empty() && lifting.depth == 0).then_some(Lifted { text: lifting.text, literals })
@@ -55,6 +56,14 @@ pub(crate) fn lift(sql: &str) -> Option<Lifted> {
 /// Whether `rest` begins with a cast of the value before it.
 fn is_cast(rest: &str) -> bool {
     rest.trim_ascii_start().starts_with("::")
+}
+
+/// Whether `rest` begins after the end of an assigned value.
+fn is_after_value(rest: &str) -> bool {
+    let rest = rest.trim_ascii_start();
+    let word = &rest[..rest.find(|sign: char| !sign.is_ascii_alphabetic()).unwrap_or(rest.len())];
+    let clauses = ["where", "from", "returning"];
+    rest.is_empty() || rest.starts_with(',') || clauses.iter().any(|clause| clause.eq_ignore_ascii_case(word))
 }
 
 /// Whether the parser surely sees a value or a name in a lexeme with signs other than ASCII. Some of these signs are
@@ -85,7 +94,33 @@ enum LiteralContext {
     Free,
     /// After a minus that may be the literal's sign.
     Negative,
+    /// After `a = a +` in an assignment. A number may be taken if nothing else follows it.
+    Added,
     Taken,
+}
+
+/// How far the text is in an assignment that adds to a column, such as `a = a + 1`. The sum must fit the column whose
+/// value it changes, so the type of the number cannot change the result: a sum that overflows in one of two types does
+/// not fit the column.
+#[derive(Debug, Default)]
+enum SumStep {
+    #[default]
+    Other,
+    /// The name of the column comes next.
+    Begin,
+    Named(String),
+    Assigned(String),
+    /// The same name came after the equals sign.
+    Repeated,
+}
+
+/// A query: the statement itself, or one within it.
+#[derive(Clone, Copy, Debug)]
+struct LiftedQuery {
+    /// The number of open parentheses around its clauses.
+    depth: usize,
+    /// Whether the text is in a clause in which literals may be taken.
+    is_inside: bool,
 }
 
 struct Lifting {
@@ -94,9 +129,12 @@ struct Lifting {
     literals: Vec<Literal>,
     /// The number of open parentheses.
     depth: usize,
-    /// Whether the text is in the part of the statement in which literals may be taken.
-    is_inside: bool,
+    /// The queries around this place, the innermost last. The first is the statement.
+    queries: Vec<LiftedQuery>,
     place: LiteralContext,
+    sum: SumStep,
+    /// Whether a parenthesis was opened just before.
+    is_opened: bool,
 }
 
 impl Lifting {
@@ -110,26 +148,55 @@ impl Lifting {
         ];
         let (_, kind) = kinds.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(word))?;
         let text = word.to_owned();
-        Some(Lifting { kind, text, literals: Vec::new(), depth: 0, is_inside: false, place: LiteralContext::Taken })
+        let statement = LiftedQuery { depth: 0, is_inside: false };
+        Some(Lifting {
+            kind,
+            text,
+            literals: Vec::new(),
+            depth: 0,
+            queries: vec![statement],
+            place: LiteralContext::Taken,
+            sum: SumStep::Other,
+            is_opened: false,
+        })
     }
 
-    /// Processes the next lexeme. Returns `None` in doubt. `is_cast` says whether a cast follows.
-    fn take(&mut self, lexeme: Lexeme<'_>, is_cast: bool) -> Option<()> {
+    /// The innermost query around this place.
+    fn query(&mut self) -> &mut LiftedQuery {
+        self.queries.last_mut().expect("the statement is never removed")
+    }
+
+    /// Processes the next lexeme. Returns `None` in doubt. `rest` is the text after it.
+    fn take(&mut self, lexeme: Lexeme<'_>, rest: &str) -> Option<()> {
         let place = std::mem::replace(&mut self.place, LiteralContext::Taken);
         let Lexeme { kind, text, is_closed } = lexeme;
         if !is_closed || !text.is_ascii() && !is_plain(kind, text) {
             return None;
         }
+        if kind == LexemeKind::Blank {
+            self.text.push(' ');
+            self.place = place;
+            return Some(());
+        }
+        let (step, is_opened) = (std::mem::take(&mut self.sum), std::mem::take(&mut self.is_opened));
         match kind {
-            LexemeKind::Blank => {
-                self.text.push(' ');
-                self.place = place;
+            LexemeKind::Blank => unreachable!("a blank changes nothing"),
+            LexemeKind::Word => {
+                self.sum = step.after_name(&text.to_ascii_lowercase());
+                self.word(text, is_opened)?;
             }
-            LexemeKind::Word => self.word(text)?,
-            LexemeKind::QuotedName => self.text.push_str(text),
-            LexemeKind::Symbol => self.sign(text, place)?,
+            LexemeKind::QuotedName => {
+                self.sum = step.after_name(text);
+                self.text.push_str(text);
+            }
+            LexemeKind::Symbol => self.sign(text, place, step)?,
             LexemeKind::Number | LexemeKind::Text => {
-                let is_free = self.is_inside && place != LiteralContext::Taken && !is_cast;
+                let is_free = self.query().is_inside
+                    && match place {
+                        LiteralContext::Taken => false,
+                        LiteralContext::Added => is_addend(lexeme) && is_after_value(rest),
+                        LiteralContext::Free | LiteralContext::Negative => !is_cast(rest),
+                    };
                 match literal(lexeme, place == LiteralContext::Negative).filter(|_| is_free) {
                     Some(literal) if self.literals.len() < LITERALS_MAX => {
                         // The minus belongs to the literal now, so it must leave the text.
@@ -149,24 +216,28 @@ impl Lifting {
         Some(())
     }
 
-    fn word(&mut self, word: &str) -> Option<()> {
+    fn word(&mut self, word: &str, is_opened: bool) -> Option<()> {
         let lower = word.to_ascii_lowercase();
         self.text.push_str(word);
+        let is_clause = self.depth == self.query().depth;
+        let is_nested = self.queries.len() > 1;
         match (&lower[..], self.kind) {
-            // A query within the statement has its own clauses, which we do not track.
-            ("select" | "with" | "from", LiftedKind::Insert) | ("select" | "with" | "merge", _) => return None,
-            ("where", LiftedKind::Select | LiftedKind::Delete)
-            | ("set", LiftedKind::Update)
-            | ("values", LiftedKind::Insert)
-                if self.depth == 0 =>
-            {
-                self.is_inside = true;
+            ("select" | "from", LiftedKind::Insert) | ("with" | "merge", _) => return None,
+            // A query within the statement has its own clauses.
+            ("select", _) if is_opened => self.queries.push(LiftedQuery { depth: self.depth, is_inside: false }),
+            ("select", _) => return None,
+            ("where", _) if is_clause && is_nested => self.query().is_inside = true,
+            ("where", LiftedKind::Select | LiftedKind::Delete) if is_clause => self.query().is_inside = true,
+            ("set", LiftedKind::Update) if is_clause && !is_nested => {
+                self.query().is_inside = true;
+                self.sum = SumStep::Begin;
             }
+            ("values", LiftedKind::Insert) if is_clause => self.query().is_inside = true,
             (
                 "group" | "order" | "limit" | "offset" | "fetch" | "having" | "window" | "qualify" | "union" | "except"
                 | "intersect" | "for" | "returning" | "on" | "using",
                 _,
-            ) if self.depth == 0 => self.is_inside = false,
+            ) if is_clause => self.query().is_inside = false,
             // A value may follow these words, for example in `BETWEEN 1 AND 2`.
             ("between" | "and" | "or" | "not", _) => self.place = LiteralContext::Free,
             _ => {}
@@ -174,7 +245,7 @@ impl Lifting {
         Some(())
     }
 
-    fn sign(&mut self, sign: &str, place: LiteralContext) -> Option<()> {
+    fn sign(&mut self, sign: &str, place: LiteralContext, step: SumStep) -> Option<()> {
         // These begin parameters, further statements and operators of only some dialects.
         if sign.starts_with(['?', ';', '`', '\\', '#']) {
             return None;
@@ -183,11 +254,28 @@ impl Lifting {
         match sign {
             "(" => {
                 self.depth += 1;
-                self.place = self.in_row();
+                self.is_opened = true;
+                // A value may be in parentheses.
+                self.place = if place == LiteralContext::Free { place } else { self.in_row() };
             }
-            ")" => self.depth = self.depth.checked_sub(1)?,
-            "," => self.place = self.in_row(),
-            "=" | "<" | ">" | "<=" | ">=" | "<>" | "!=" => self.place = LiteralContext::Free,
+            ")" => {
+                self.depth = self.depth.checked_sub(1)?;
+                let depth = self.depth;
+                self.queries.retain(|query| query.depth <= depth);
+            }
+            "," => {
+                self.place = self.in_row();
+                if self.kind == LiftedKind::Update && self.depth == 0 {
+                    self.sum = SumStep::Begin;
+                }
+            }
+            "+" | "-" if matches!(step, SumStep::Repeated) => self.place = LiteralContext::Added,
+            "=" | "<" | ">" | "<=" | ">=" | "<>" | "!=" => {
+                self.place = LiteralContext::Free;
+                if let (SumStep::Named(name), "=") = (step, sign) {
+                    self.sum = SumStep::Assigned(name);
+                }
+            }
             "-" if place == LiteralContext::Free => self.place = LiteralContext::Negative,
             _ => {}
         }
@@ -199,6 +287,23 @@ impl Lifting {
     fn in_row(&self) -> LiteralContext {
         if self.kind == LiftedKind::Insert && self.depth == 1 { LiteralContext::Free } else { LiteralContext::Taken }
     }
+}
+
+impl SumStep {
+    fn after_name(self, name: &str) -> SumStep {
+        match self {
+            SumStep::Begin => SumStep::Named(name.to_owned()),
+            SumStep::Assigned(column) if column == name => SumStep::Repeated,
+            _ => SumStep::Other,
+        }
+    }
+}
+
+/// The most digits of a number that a double holds exactly, so that it has the same double in every form.
+const ADDEND_DIGITS_MAX: usize = 15;
+
+fn is_addend(lexeme: Lexeme<'_>) -> bool {
+    lexeme.kind == LexemeKind::Number && lexeme.text.len() <= ADDEND_DIGITS_MAX
 }
 
 fn literal(lexeme: Lexeme<'_>, is_negative: bool) -> Option<Literal> {
@@ -254,9 +359,27 @@ mod tests {
             (
                 "UPDATE t SET a = 3, b = b + 1 WHERE \"Id\" = 5 AND c LIKE 'x%' AND d IN (1, 2) AND e = \
                  '2020-01-01'::DATE",
-                "UPDATE t SET a = $1, b = b + 1 WHERE \"Id\" = $2 AND c LIKE 'x%' AND d IN (1, 2) AND e = \
+                "UPDATE t SET a = $1, b = b + $2 WHERE \"Id\" = $3 AND c LIKE 'x%' AND d IN (1, 2) AND e = \
                  '2020-01-01'::DATE",
-                vec![Integer(3), Integer(5)],
+                vec![Integer(3), Integer(1), Integer(5)],
+            ),
+            (
+                "UPDATE t SET a = A - 1.5, \"b\" = \"b\" + 7, c = b + 1, d = d + 1 * 2, e = e * 3, f = f + 1 + g",
+                "UPDATE t SET a = A - $1, \"b\" = \"b\" + $2, c = b + 1, d = d + 1 * 2, e = e * 3, f = f + 1 + g",
+                vec![Decimal(15, 1), Integer(7)],
+            ),
+            (
+                "SELECT a FROM t WHERE a = (SELECT max(a) + 1 FROM t WHERE b = 1 LIMIT 1) AND (c >= (30 - 20) OR c = \
+                 (-4))",
+                "SELECT a FROM t WHERE a = (SELECT max(a) + 1 FROM t WHERE b = $1 LIMIT 1) AND (c >= ($2 - 20) OR c = \
+                 ($3))",
+                vec![Integer(1), Integer(30), Integer(-4)],
+            ),
+            (
+                "SELECT (SELECT 5 FROM u WHERE b = 6), 7 FROM t WHERE EXISTS (SELECT 1 FROM u GROUP BY c HAVING c = 2)",
+                "SELECT (SELECT 5 FROM u WHERE b = $1), 7 FROM t WHERE EXISTS (SELECT 1 FROM u GROUP BY c HAVING c = \
+                 2)",
+                vec![Integer(6)],
             ),
             (
                 "SELECT größe FROM \"städte\" WHERE name = 'Łódź ☃' AND größe > 7 AND b = 'ä'::TEXT",
@@ -284,7 +407,8 @@ mod tests {
             "SELECT a FROM t WHERE a = $1 AND b = 2",
             "SELECT a FROM t WHERE a = 1 -- all",
             "SELECT a FROM t WHERE a = 1; SELECT 2",
-            "SELECT a FROM t WHERE a = (SELECT max(a) FROM t WHERE b = 1)",
+            "SELECT a FROM t WHERE a = 1 UNION SELECT 2",
+            "SELECT a FROM t WHERE a = (WITH x AS (SELECT 1) SELECT 1)",
             "WITH x AS (SELECT 1) SELECT * FROM x WHERE a = 1",
             "INSERT INTO t SELECT 1, 2",
             "SELECT a FROM t WHERE a = E'x'",

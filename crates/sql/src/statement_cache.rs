@@ -34,7 +34,7 @@ use crate::program::{CompiledStatement, ParameterKind};
 const STATEMENTS_MAX: usize = 1024;
 /// The most texts that lead to statements.
 const TEXTS_MAX: usize = 2 * STATEMENTS_MAX;
-/// The most programs, and plans, of one statement. For further lists of types the engine plans the statement again.
+/// The most programs, and plans, of one statement. Those for further lists of types replace earlier ones.
 const KINDS_MAX: usize = 8;
 /// The longest text that is kept, in bytes, unless it was prepared.
 pub(crate) const TEXT_BYTES_MAX: usize = 1 << 14;
@@ -174,8 +174,16 @@ impl StatementCache {
                 KnownRun::Program(ProgramPlace { statement, program })
             }
             Some(_) => KnownRun::NoProgram,
-            None if known.programs.len() >= KINDS_MAX => KnownRun::NoProgram,
+            // If there is no program for some types, trying others each time would cost more than it saves.
+            None if known.programs.len() >= KINDS_MAX && known.programs.iter().any(KnownProgram::is_none) => {
+                KnownRun::NoProgram
+            }
             None => {
+                // Decimals with different numbers of digits after the point make many lists of types. The oldest
+                // program makes room.
+                if known.programs.len() >= KINDS_MAX {
+                    known.programs.remove(0);
+                }
                 known.runs += 1;
                 KnownRun::Uncompiled { runs: known.runs }
             }
@@ -299,6 +307,11 @@ impl KnownStatement {
 }
 
 impl KnownProgram {
+    /// Whether the statement has no program for these types.
+    fn is_none(&self) -> bool {
+        self.program.is_none()
+    }
+
     /// Whether the program accepts these parameters. A NULL fits every type.
     #[inline]
     fn fits(&self, parameters: &[Param<'_>]) -> bool {

@@ -30,7 +30,7 @@ fn filled() -> Database {
 
 #[test]
 fn a_text_answers_alike_however_often_others_like_it_have_run() {
-    let shapes: [(&str, [&str; 4]); 12] = [
+    let shapes: [(&str, [&str; 4]); 16] = [
         ("SELECT id, name FROM t WHERE id = {}", ["3", "'4'", "5.0", "-1"]),
         ("SELECT id FROM t WHERE day = {}", ["'2020-01-05'", "'2020-01-06'", "'nothing'", "7"]),
         ("SELECT id, price FROM t WHERE id > 5 AND price = {}", ["12.5", "12.50", "25", "'25'"]),
@@ -42,6 +42,13 @@ fn a_text_answers_alike_however_often_others_like_it_have_run() {
         ("UPDATE t SET price = {} WHERE id = 8 RETURNING price", ["1", "1.005", "'2.5'", "12345678.9"]),
         ("UPDATE t SET small = small + 1 WHERE id = {} RETURNING small", ["9", "10", "'11'", "12.0"]),
         ("DELETE FROM t WHERE id = {} RETURNING id", ["30", "31", "'32'", "33.5"]),
+        ("UPDATE t SET small = small + {} WHERE id = 9 RETURNING small", ["1", "32765", "32766", "2.5"]),
+        (
+            "UPDATE t SET price = price - {}, small = small - 1 WHERE id = 9 RETURNING *",
+            ["1", "0.125", "1e3", "99999999"],
+        ),
+        ("SELECT id FROM t WHERE id = (SELECT max(id) FROM t WHERE small = {})", ["3", "70000", "2.5", "'3'"]),
+        ("SELECT id FROM t WHERE id >= ({} - 1) AND id < 9", ["3", "7.5", "2147483648", "'4'"]),
         ("SELECT sum(price) FROM t WHERE id >= {} AND id <= 40", ["10", "20", "30.0", "'35'"]),
     ];
     for (shape, literals) in shapes {
@@ -60,6 +67,20 @@ fn a_text_answers_alike_however_often_others_like_it_have_run() {
                 assert_eq!(answer(&mut connection, &sql), alone[at], "{sql}, in turn {turn}");
                 connection.rollback().expect("rolled back");
             }
+        }
+    }
+}
+
+/// More lists of types than a statement keeps programs.
+#[test]
+fn decimals_with_many_numbers_of_digits_answer_alike() {
+    let mut connection = filled().connect().expect("a connection");
+    for turn in 0..3 {
+        for digits in 1..=12 {
+            let price = format!("1.{}", "2".repeat(digits));
+            let sql = format!("UPDATE t SET price = {price} WHERE id = {digits} RETURNING price");
+            let expected = if digits == 1 { "1.20" } else { "1.22" };
+            assert_eq!(answer(&mut connection, &sql), format!("Ok(Some(\"{expected}\"))"), "{sql}, in turn {turn}");
         }
     }
 }

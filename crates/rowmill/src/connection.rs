@@ -20,7 +20,7 @@ impl Connection {
         self.query_with(sql, &[])
     }
 
-    /// Runs one statement with values for its parameters, `$1` or `?`.
+    /// Runs one statement with values for its parameters, `$1`, `?1` or `?`.
     ///
     /// ```
     /// # use rowmill::{Database, Result};

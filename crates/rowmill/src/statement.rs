@@ -22,7 +22,7 @@ impl Statement {
         self.parsed.text()
     }
 
-    /// The number of parameters (`$1` or `?`).
+    /// The number of parameters (`$1`, `?1` or `?`).
     pub fn parameter_count(&self) -> usize {
         self.parsed.parameter_count()
     }

@@ -99,7 +99,7 @@ impl Statement {
         self.text_hash
     }
 
-    /// Returns the number of parameters (`$1` or `?`) that the statement takes.
+    /// Returns the number of parameters (`$1`, `?1` or `?`) that the statement takes.
     #[inline]
     pub fn parameter_count(&self) -> usize {
         self.parameters

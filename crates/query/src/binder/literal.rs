@@ -82,7 +82,7 @@ impl Binder<'_> {
         let number = name.trim_start_matches('$').parse::<usize>().ok().filter(|number| (1..=65_535).contains(number));
         let Some(number) = number else {
             return Err(Error::new(ErrorKind::Syntax, format!("\"{name}\" is not a parameter"))
-                .hint("parameters are $1, $2, ... or ?"));
+                .hint("parameters are $1, $2, ..., ?1, ?2, ... or ?"));
         };
         if self.parameters.len() < number {
             self.parameters.resize(number, None);

@@ -18,8 +18,12 @@ use crate::column_set::ColumnSet;
 
 impl Lowerer<'_> {
     pub(super) fn window(&mut self, window: &LogicalWindow, needed: &ColumnSet) -> Result<LoweredRelation> {
-        let calls: Vec<&(ColumnId, LogicalWindowCall)> =
+        let mut calls: Vec<&(ColumnId, LogicalWindowCall)> =
             window.calls.iter().filter(|(id, _)| needed.contains(*id)).collect();
+        // The limit of a window is one of its first call.
+        let top = window.top.filter(|top| needed.contains(top.call));
+        calls.sort_by_key(|(id, _)| top.is_none_or(|top| top.call != *id));
+        let limit = top.map(|top| usize::try_from(top.most).unwrap_or(usize::MAX));
         let mut exprs: Vec<ScalarExpr> = window.partition.clone();
         exprs.extend(window.order.iter().map(|key| key.expr.clone()));
         calls.iter().for_each(|(_, call)| call_columns(call, &mut exprs));
@@ -50,22 +54,10 @@ impl Lowerer<'_> {
         for (_, call) in &calls {
             lowered.push(self.window_call(call, &position, &exprs, &made, &input)?);
         }
-        self.window_node(input, partition, order, lowered, calls.iter().map(|(id, _)| *id), None)
-    }
-
-    fn window_node(
-        &mut self,
-        input: LoweredRelation,
-        partition: Vec<usize>,
-        order: Vec<SortKey>,
-        calls: Vec<WindowCall>,
-        made: impl IntoIterator<Item = ColumnId>,
-        limit: Option<usize>,
-    ) -> Result<LoweredRelation> {
         let mut ids = input.ids.clone();
-        ids.extend(made);
+        ids.extend(calls.iter().map(|(id, _)| *id));
         let schema = self.schema(&ids);
-        let node = Window { input: Arc::clone(input.node()), partition, order, calls, limit, schema };
+        let node = Window { input: Arc::clone(input.node()), partition, order, calls: lowered, limit, schema };
         Ok(LoweredRelation { derived: input.derived, ..LoweredRelation::new(Node::Window(node), ids) })
     }
 

@@ -75,9 +75,6 @@ pub(super) struct BranchSide {
     pub(super) first: First,
 }
 
-/// A search for literals takes longer to begin than looking at this number of bytes.
-const NEAR_BYTES: usize = 64;
-
 /// How to find positions at which a match may begin.
 #[derive(Debug)]
 pub(super) enum Start {
@@ -86,8 +83,8 @@ pub(super) enum Start {
     /// Where one of some literals occurs.
     Literals(Prefilter),
     /// At a character of a class, if each of them begins a match. Otherwise, the library is better at finding the ones
-    /// that do. Few characters also have a search for distant ones.
-    Class(Box<Class>, Option<Prefilter>),
+    /// that do.
+    Class(Box<Class>),
 }
 
 impl Start {
@@ -100,19 +97,25 @@ impl Start {
         let literals = Prefilter::from_hir_prefix(MatchKind::LeftmostFirst, pattern);
         match literals {
             Some(literals) if literals.is_fast() => Some(Start::Literals(literals)),
-            literals => Start::of_class(pattern, literals),
+            literals => {
+                let class = Start::of_class(pattern)?;
+                // The few characters of such a class are found faster as literals. Looking at the next 64 bytes by
+                // class first saves an eighth of the time for digits in URLs, but costs half as much for rare
+                // characters.
+                Some(literals.map_or(class, Start::Literals))
+            }
         }
     }
 
     /// Returns the start of a pattern that is one run of a class, or one character of it.
-    fn of_class(mut pattern: &Hir, literals: Option<Prefilter>) -> Option<Start> {
+    fn of_class(mut pattern: &Hir) -> Option<Start> {
         while let HirKind::Capture(Capture { sub, .. }) | HirKind::Repetition(Repetition { min: 1, sub, .. }) =
             pattern.kind()
         {
             pattern = sub;
         }
         let HirKind::Class(_) = pattern.kind() else { return None };
-        Some(Start::Class(Box::new(Class::of(pattern)?), literals))
+        Some(Start::Class(Box::new(Class::of(pattern)?)))
     }
 
     /// Returns the first position from `from` on at which a match may begin. `from` must be at most the length of the
@@ -122,12 +125,7 @@ impl Start {
         match self {
             Start::Text => (from == 0).then_some(0),
             Start::Literals(literals) => Some(literals.find(text.as_bytes(), (from..text.len()).into())?.start),
-            Start::Class(class, far) => {
-                let near = from..text.len().min(from + far.as_ref().map_or(text.len(), |_| NEAR_BYTES));
-                class
-                    .find(text, near.clone())
-                    .or_else(|| Some(far.as_ref()?.find(text.as_bytes(), (near.end..text.len()).into())?.start))
-            }
+            Start::Class(class) => class.find(text, from..text.len()),
         }
     }
 }

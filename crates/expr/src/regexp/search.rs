@@ -43,7 +43,7 @@ impl RegexSearch {
             Start::Text => true,
             // The library would search these literals itself, unless something comes before them.
             Start::Literals(_) => Start::of(hir).is_none(),
-            Start::Class(..) => false,
+            Start::Class(_) => false,
         };
         let groups = BTreeSet::new();
         RegexSearch { program: Program::new(&without_empty_ends(hir), &groups).filter(is_of_use), regex, groups }

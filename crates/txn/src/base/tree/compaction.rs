@@ -64,6 +64,7 @@ pub(super) fn open_newest(dir: &Path, read_only: bool) -> Result<Arc<OpenTree>> 
             Err(_) if read_only && tries > 0 && !is_newest(dir, number)? => tries -= 1,
             Ok(open) => {
                 if !read_only {
+                    open.prepare_to_write()?;
                     note_made(dir)?;
                 }
                 return Ok(open);
@@ -169,7 +170,12 @@ impl TreeBase {
         }
         // The rename must be synced before the first write to the new file. Otherwise a power cut could bring back the
         // old file, without that write.
-        let next = match sync_names(&self.dir).and_then(|()| OpenTree::open(&self.dir, number, false)) {
+        let open_next = || {
+            sync_names(&self.dir)?;
+            let next = OpenTree::open(&self.dir, number, false)?;
+            next.prepare_to_write().map(|()| next)
+        };
+        let next = match open_next() {
             Ok(next) => next,
             Err(error) => {
                 // Other processes already read the new file and would not see writes to the old one.

@@ -56,7 +56,7 @@ impl OpenTree {
             }
             Err(e) => return Err(Error::io(format_args!("make a file of reads of {}", path.display()), &e)),
         };
-        let open = Arc::new(OpenTree {
+        Ok(Arc::new(OpenTree {
             file,
             newest: RwLock::new(state),
             free: Mutex::default(),
@@ -66,12 +66,15 @@ impl OpenTree {
             number,
             read_only,
             poisoned: AtomicBool::new(false),
-        });
-        if !read_only {
-            open.file.repair_heads(&state)?;
-            *open.free.lock() = open.begin()?.reader.free_pages()?;
-        }
-        Ok(open)
+        }))
+    }
+
+    /// Makes the file ready for writes. The caller must hold the directory's lock.
+    pub(super) fn prepare_to_write(self: &Arc<Self>) -> Result<()> {
+        let read = self.begin()?;
+        self.file.repair_heads(read.reader.state())?;
+        *self.free.lock() = read.reader.free_pages()?;
+        Ok(())
     }
 
     /// The newest state. A process that only reads looks into the file, because another one may have committed.

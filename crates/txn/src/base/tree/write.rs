@@ -44,9 +44,11 @@ pub(super) struct NewTree {
     pub(super) freed: Vec<PageRun>,
 }
 
-/// The changes of the keys from `lower` up to `upper`.
+/// A page with the keys from `lower` up to `upper`, and their changes.
 #[derive(Clone, Copy)]
 struct KeySpan<'w, 'c> {
+    page: PagePointer,
+    level: u32,
     lower: &'w [u8],
     upper: Option<&'w [u8]>,
     changes: &'c [KeyChange<'w>],
@@ -65,25 +67,23 @@ pub(super) fn apply<'w>(reader: &'w TreeReader, changes: &Changes<'w>, pages: &m
     if changes.is_empty() {
         return Ok(NewTree { root: state.root, levels: state.levels, entries: state.entries, freed: Vec::new() });
     }
-    let span = KeySpan { lower: &[], upper: None, changes: &changes.changes };
+    let (page, level) = reader.root().unwrap_or_default();
+    let span = KeySpan { page, level, lower: &[], upper: None, changes: &changes.changes };
     let mut write = TreeWrite { reader, changes, pages, freed: Vec::new() };
     let mut children = Vec::new();
     // The level of the pages that get `children` as nodes.
-    let mut level = match reader.root() {
-        Some((root, level)) if level > 0 => {
-            write.branch_nodes(root, level, span, &mut children)?;
-            level
-        }
+    let mut level = level.max(1);
+    match reader.root() {
+        Some((_, 1..)) => write.branch_nodes(span, &mut children)?,
         root => {
             let mut nodes = Vec::new();
             match root {
-                Some((root, _)) => write.leaf_nodes(root, span, &mut nodes)?,
+                Some(_) => write.leaf_nodes(span, &mut nodes)?,
                 None => write.merge_leaf(None, span, &mut nodes)?,
             }
             write.pack(&nodes, &[], 0, &mut children)?;
-            1
         }
-    };
+    }
     while children.len() > 1 {
         let nodes = std::mem::take(&mut children);
         write.pack(&nodes, &[], level, &mut children)?;
@@ -98,28 +98,16 @@ pub(super) fn apply<'w>(reader: &'w TreeReader, changes: &Changes<'w>, pages: &m
 
 /// A node that pages of one level have.
 trait LevelNode<'w>: PageNode + Sized {
-    /// Appends the nodes of a page after the changes of `span`, and frees the page.
-    fn collect(
-        write: &mut TreeWrite<'w, '_, '_>,
-        page: PagePointer,
-        level: u32,
-        span: KeySpan<'w, '_>,
-        out: &mut Vec<Self>,
-    ) -> Result<()>;
+    /// Appends the nodes of the page of `span` after the changes, and frees the page.
+    fn collect(write: &mut TreeWrite<'w, '_, '_>, span: KeySpan<'w, '_>, out: &mut Vec<Self>) -> Result<()>;
 
     /// A short key that is greater than the key of `before` and not greater than the key of `self`.
     fn separator(&self, before: &Self) -> &'w [u8];
 }
 
 impl<'w> LevelNode<'w> for LeafNode<'w> {
-    fn collect(
-        write: &mut TreeWrite<'w, '_, '_>,
-        page: PagePointer,
-        _level: u32,
-        span: KeySpan<'w, '_>,
-        out: &mut Vec<Self>,
-    ) -> Result<()> {
-        write.leaf_nodes(page, span, out)
+    fn collect(write: &mut TreeWrite<'w, '_, '_>, span: KeySpan<'w, '_>, out: &mut Vec<Self>) -> Result<()> {
+        write.leaf_nodes(span, out)
     }
 
     fn separator(&self, before: &Self) -> &'w [u8] {
@@ -129,14 +117,8 @@ impl<'w> LevelNode<'w> for LeafNode<'w> {
 }
 
 impl<'w> LevelNode<'w> for BranchNode<'w> {
-    fn collect(
-        write: &mut TreeWrite<'w, '_, '_>,
-        page: PagePointer,
-        level: u32,
-        span: KeySpan<'w, '_>,
-        out: &mut Vec<Self>,
-    ) -> Result<()> {
-        write.branch_nodes(page, level, span, out)
+    fn collect(write: &mut TreeWrite<'w, '_, '_>, span: KeySpan<'w, '_>, out: &mut Vec<Self>) -> Result<()> {
+        write.branch_nodes(span, out)
     }
 
     fn separator(&self, _before: &Self) -> &'w [u8] {
@@ -146,9 +128,9 @@ impl<'w> LevelNode<'w> for BranchNode<'w> {
 
 impl<'w> TreeWrite<'w, '_, '_> {
     /// Appends the entries of a leaf after the changes of `span`.
-    fn leaf_nodes(&mut self, leaf: PagePointer, span: KeySpan<'w, '_>, out: &mut Vec<LeafNode<'w>>) -> Result<()> {
-        let page = self.reader.page(leaf, 0)?;
-        self.freed.push((leaf.number, 1));
+    fn leaf_nodes(&mut self, span: KeySpan<'w, '_>, out: &mut Vec<LeafNode<'w>>) -> Result<()> {
+        let page = self.reader.page(span.page, 0)?;
+        self.freed.push((span.page.number, 1));
         self.merge_leaf(Some(page), span, out)
     }
 
@@ -188,16 +170,10 @@ impl<'w> TreeWrite<'w, '_, '_> {
     }
 
     /// Appends the nodes of a branch after the changes of `span`. Writes the pages below them.
-    fn branch_nodes(
-        &mut self,
-        branch: PagePointer,
-        level: u32,
-        span: KeySpan<'w, '_>,
-        out: &mut Vec<BranchNode<'w>>,
-    ) -> Result<()> {
-        let page = self.reader.page(branch, level)?;
-        self.freed.push((branch.number, 1));
-        match level {
+    fn branch_nodes(&mut self, span: KeySpan<'w, '_>, out: &mut Vec<BranchNode<'w>>) -> Result<()> {
+        let page = self.reader.page(span.page, span.level)?;
+        self.freed.push((span.page.number, 1));
+        match span.level {
             1 => self.children::<LeafNode<'w>>(page, span, out),
             _ => self.children::<BranchNode<'w>>(page, span, out),
         }
@@ -219,7 +195,7 @@ impl<'w> TreeWrite<'w, '_, '_> {
             let part = self.part(&branch, at, &mut span);
             if part.changes.is_empty() && !self.changes.removes_some(part.lower, part.upper) {
                 if !changed.is_empty() && self.has_room(child.page, level, &changed)? {
-                    N::collect(self, child.page, level, part, &mut changed)?;
+                    N::collect(self, part, &mut changed)?;
                     continue;
                 }
                 self.pack(&changed, changed_from, level, out)?;
@@ -233,7 +209,7 @@ impl<'w> TreeWrite<'w, '_, '_> {
             }
             match part.changes.is_empty() && self.changes.removes_all(part.lower, part.upper) {
                 true => self.free_below(child.page, level)?,
-                false => N::collect(self, child.page, level, part, &mut changed)?,
+                false => N::collect(self, part, &mut changed)?,
             }
         }
         // Few nodes at the end can only join the child before them.
@@ -243,9 +219,10 @@ impl<'w> TreeWrite<'w, '_, '_> {
             && self.has_room(before.child.page, level, &changed)?
         {
             out.pop();
-            let part = KeySpan { lower: before.key, upper: Some(changed_from), changes: &[] };
+            let page = before.child.page;
+            let part = KeySpan { page, level, lower: before.key, upper: Some(changed_from), changes: &[] };
             let mut joined = Vec::new();
-            N::collect(self, before.child.page, level, part, &mut joined)?;
+            N::collect(self, part, &mut joined)?;
             joined.append(&mut changed);
             (changed, changed_from) = (joined, before.key);
         }
@@ -262,7 +239,7 @@ impl<'w> TreeWrite<'w, '_, '_> {
         };
         let (changes, rest) = span.changes.split_at(count);
         span.changes = rest;
-        KeySpan { lower, upper, changes }
+        KeySpan { page: branch.child(at).page, level: branch.level() - 1, lower, upper, changes }
     }
 
     /// Whether `nodes` are few and fit into the page `neighbour`.

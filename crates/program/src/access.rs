@@ -426,14 +426,7 @@ impl Access {
             let wanted = pace.next();
             lookups.clear();
             while lookups.len() < wanted {
-                let next = match tests_entries {
-                    false => index_scan.next(&self.codec, reader)?,
-                    true => {
-                        let mut test = TakerTest { access: self, taker, values, is_of_entries: true };
-                        index_scan.next_passing(reader, &mut test)?.map(IndexEntry::Whole)
-                    }
-                };
-                match next {
+                match self.next_entry(tests_entries, reader, index_scan, values, taker)? {
                     None => break,
                     Some(IndexEntry::Row(key, row)) => lookups.push_found(key, row),
                     Some(IndexEntry::Whole(entry)) => {
@@ -454,6 +447,24 @@ impl Access {
                 return Ok(true);
             }
         }
+    }
+
+    /// Returns the next entry of a scan that was started. With `tests_entries`, entries that do not meet the condition
+    /// are passed over where they are stored.
+    #[inline]
+    fn next_entry<'s>(
+        &self,
+        tests_entries: bool,
+        reader: &KeyedReader<'_>,
+        scan: &'s mut IndexScan,
+        values: &mut Vec<Vec<u8>>,
+        taker: &mut impl RowTaker,
+    ) -> Result<Option<IndexEntry<'s>>> {
+        if !tests_entries {
+            return scan.next(&self.codec, reader);
+        }
+        let mut test = TakerTest { access: self, taker, values, is_of_entries: true };
+        Ok(scan.next_passing(reader, &mut test)?.map(IndexEntry::Whole))
     }
 
     /// Reads the rows of the key or the range that `scratch` holds.
@@ -527,14 +538,7 @@ impl Access {
         }
         let tests_entries = taker.has_test() && index_scan.is_plain();
         loop {
-            let next = match tests_entries {
-                false => index_scan.next(&self.codec, reader)?,
-                true => {
-                    let mut test = TakerTest { access: self, taker, values, is_of_entries: true };
-                    index_scan.next_passing(reader, &mut test)?.map(IndexEntry::Whole)
-                }
-            };
-            let found = match next {
+            let found = match self.next_entry(tests_entries, reader, index_scan, values, taker)? {
                 None => return Ok(true),
                 Some(IndexEntry::Row(key, row)) => FoundBytes::Row(key, row),
                 Some(IndexEntry::Whole(entry)) => FoundBytes::Entry(entry),

@@ -18,7 +18,7 @@ use crate::share::{batch_of, share, with_nulls};
 
 /// Returns each row of its input once for each set.
 #[derive(Debug)]
-pub struct Expand {
+pub(crate) struct Expand {
     input: Arc<dyn BatchSource>,
     sets: Vec<KeySet>,
     schema: SchemaRef,
@@ -28,7 +28,12 @@ pub struct Expand {
 impl Expand {
     /// Makes the operator over `input` for `sets`. `schema` must have the columns of the input, followed by the column
     /// of set numbers. Workers check `cancel` once per batch.
-    pub fn new(input: Arc<dyn BatchSource>, sets: Vec<KeySet>, schema: &SchemaRef, cancel: Cancel) -> Arc<Expand> {
+    pub(crate) fn new(
+        input: Arc<dyn BatchSource>,
+        sets: Vec<KeySet>,
+        schema: &SchemaRef,
+        cancel: Cancel,
+    ) -> Arc<Expand> {
         let columns = input.schema().fields().len();
         assert_eq!(columns + 1, schema.fields().len(), "the schema must have a column for the number of the set");
         assert!(sets.iter().all(|set| set.columns.len() <= columns), "the keys of a set must be columns of the input");

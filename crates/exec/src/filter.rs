@@ -19,7 +19,7 @@ use crate::share::share;
 
 /// Returns the rows of its input for which a condition is true. Rows for which it is false or NULL are left out.
 #[derive(Debug)]
-pub struct Filter {
+pub(crate) struct Filter {
     input: Arc<dyn BatchSource>,
     condition: Arc<dyn VectorFunction>,
     batch_rows: usize,
@@ -29,7 +29,7 @@ pub struct Filter {
 impl Filter {
     /// Makes a filter of `input`. `condition` is a function of its columns and must return Booleans. Batches that are
     /// put together have at most `batch_rows` rows (at least one). Workers check `cancel` once per batch.
-    pub fn new(
+    pub(crate) fn new(
         input: Arc<dyn BatchSource>,
         condition: Arc<dyn VectorFunction>,
         batch_rows: usize,

@@ -19,7 +19,7 @@ use crate::share::share;
 
 /// Returns the first row of each combination of values in its input.
 #[derive(Debug)]
-pub struct FirstRows {
+pub(crate) struct FirstRows {
     input: Arc<dyn BatchSource>,
     by: Vec<usize>,
     distinct: DistinctRows,
@@ -29,7 +29,12 @@ pub struct FirstRows {
 impl FirstRows {
     /// Makes the operator over `input`. Rows are compared by the columns `by`, where NULL equals NULL. Workers check
     /// `cancel` once per batch. `broker` grants the memory for the combinations.
-    pub fn new(input: Arc<dyn BatchSource>, by: Vec<usize>, cancel: Cancel, broker: &Broker) -> Result<Arc<FirstRows>> {
+    pub(crate) fn new(
+        input: Arc<dyn BatchSource>,
+        by: Vec<usize>,
+        cancel: Cancel,
+        broker: &Broker,
+    ) -> Result<Arc<FirstRows>> {
         let kinds = by.iter().map(|column| input.schema().field(*column).data_type().clone());
         let distinct = DistinctRows::new(kinds, "DISTINCT ON", broker)?;
         Ok(Arc::new(FirstRows { input, by, distinct, cancel }))

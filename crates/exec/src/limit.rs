@@ -14,7 +14,7 @@ use crate::share::share;
 
 /// Returns a part of the rows of its input.
 #[derive(Debug)]
-pub struct Limit {
+pub(crate) struct Limit {
     input: Arc<dyn BatchSource>,
     /// The rows to return, as numbers in the order in which rows are taken from the input.
     given: Range<u64>,
@@ -23,7 +23,7 @@ pub struct Limit {
 
 impl Limit {
     /// Skips the first `skip` rows of `input` and returns at most `rows` of the others, or all if `rows` is absent.
-    pub fn new(input: Arc<dyn BatchSource>, skip: usize, rows: Option<usize>) -> Arc<Limit> {
+    pub(crate) fn new(input: Arc<dyn BatchSource>, skip: usize, rows: Option<usize>) -> Arc<Limit> {
         let end = rows.map_or(u64::MAX, |rows| (skip as u64).saturating_add(rows as u64));
         Arc::new(Limit { input, given: skip as u64..end, taken: AtomicU64::new(0) })
     }

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, RecordBatch, UInt32Array};
-use arrow::compute::take;
+use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::SchemaRef;
-use rowmill_base::{Cancel, Error, Result};
+use rowmill_base::{Cancel, Result};
 
 use crate::batch::{BatchSource, Batches};
 use crate::group::VectorFunction;
@@ -13,18 +12,16 @@ use crate::share::{batch_of, share, with_nulls};
 
 /// The source of a result column.
 #[derive(Clone, Debug)]
-pub enum Projected {
+pub(crate) enum Projected {
     /// The column of the input at this position.
     Column(usize),
     /// A function of columns of the input.
     Function(Arc<dyn VectorFunction>),
-    /// The single value of an array with one row, repeated for every row.
-    Constant(ArrayRef),
 }
 
 /// Returns the rows of its input with other columns.
 #[derive(Debug)]
-pub struct Project {
+pub(crate) struct Project {
     input: Arc<dyn BatchSource>,
     columns: Vec<Projected>,
     schema: SchemaRef,
@@ -34,7 +31,7 @@ pub struct Project {
 impl Project {
     /// Makes the operator over `input`. `columns` must match the fields of `schema`. Workers check `cancel` once per
     /// batch.
-    pub fn new(
+    pub(crate) fn new(
         input: Arc<dyn BatchSource>,
         columns: Vec<Projected>,
         schema: &SchemaRef,
@@ -49,7 +46,7 @@ impl Project {
     fn source_of(&self, column: usize) -> Option<usize> {
         let never_fails = |column: &Projected| match column {
             Projected::Function(function) => function.never_fails(),
-            Projected::Column(_) | Projected::Constant(_) => true,
+            Projected::Column(_) => true,
         };
         match self.columns.get(column)? {
             Projected::Column(column) if self.columns.iter().all(never_fails) => Some(*column),
@@ -69,15 +66,12 @@ impl BatchSource for Project {
 
     fn worker(self: Arc<Self>) -> Batches {
         let mut input = Arc::clone(&self.input).worker();
-        // One array per constant column, as long as the longest batch so far.
-        let mut constants: Vec<Option<ArrayRef>> = vec![None; self.columns.len()];
         share(move || {
             self.cancel.check()?;
             let Some(batch) = input.next().transpose()? else { return Ok(None) };
-            let made = self.columns.iter().zip(&mut constants).map(|(column, constant)| match column {
+            let made = self.columns.iter().map(|column| match column {
                 Projected::Column(column) => Ok(Arc::clone(batch.column(*column))),
                 Projected::Function(function) => evaluate(&**function, &batch),
-                Projected::Constant(value) => repeated(value, batch.num_rows(), constant),
             });
             let columns = made.collect::<Result<_>>()?;
             batch_of("a projection", &self.schema, columns, batch.num_rows()).map(Some)
@@ -94,20 +88,9 @@ pub(crate) fn evaluate(function: &dyn VectorFunction, batch: &RecordBatch) -> Re
     function.evaluate(&columns, batch.num_rows())
 }
 
-/// Repeats a value `rows` times, as a slice of `longest`. Makes a longer array first if that is too short.
-fn repeated(value: &ArrayRef, rows: usize, longest: &mut Option<ArrayRef>) -> Result<ArrayRef> {
-    // Slicing shares the buffer, so a constant costs nothing per batch.
-    if let Some(values) = longest.as_ref().filter(|values| values.len() >= rows) {
-        return Ok(values.slice(0, rows));
-    }
-    let values = take(value, &UInt32Array::from(vec![0; rows]), None)
-        .map_err(|error| Error::internal(format!("cannot repeat a constant of a projection: {error}")))?;
-    Ok(Arc::clone(longest.insert(values)))
-}
-
 #[cfg(test)]
 mod tests {
-    use arrow::array::{AsArray, Int64Array, StringViewArray};
+    use arrow::array::AsArray;
     use arrow::datatypes::{DataType, Field, Int64Type, Schema};
     use rowmill_base::ErrorKind;
 
@@ -120,27 +103,19 @@ mod tests {
             let numbers = columns[0].as_primitive::<Int64Type>();
             Ok(Arc::new(numbers.unary::<_, Int64Type>(|n| 2 * n)))
         });
-        let columns = vec![
-            Projected::Function(double),
-            Projected::Column(0),
-            Projected::Constant(Arc::new(StringViewArray::from(vec!["x"]))),
-            Projected::Constant(Arc::new(Int64Array::from(vec![None]))),
-        ];
-        let kinds = [DataType::Int64, DataType::Int64, DataType::Utf8View, DataType::Int64];
-        let fields: Vec<Field> = kinds.into_iter().map(|kind| Field::new("c", kind, false)).collect();
+        let columns = vec![Projected::Function(double), Projected::Column(0)];
+        let fields = vec![Field::new("c", DataType::Int64, false); 2];
         Project::new(input, columns, &Arc::new(Schema::new(fields)), Cancel::new())
     }
 
     #[test]
-    fn a_projection_may_mix_columns_functions_and_constants() {
+    fn a_projection_may_mix_columns_and_functions() {
         let batches = collect(&projected(numbers(0..25, 10)), 3).expect("nothing fails");
         assert_eq!(batches.iter().map(RecordBatch::num_rows).sum::<usize>(), 25);
         for batch in &batches {
             for row in 0..batch.num_rows() {
                 let number = |column: usize| batch.column(column).as_primitive::<Int64Type>().value(row);
                 assert_eq!(number(0), 2 * number(1));
-                assert_eq!(batch.column(2).as_string_view().value(row), "x");
-                assert!(batch.column(3).is_null(row));
             }
         }
     }

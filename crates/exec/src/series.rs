@@ -18,7 +18,7 @@ use crate::share::{batch_of, share, with_nulls};
 
 /// A request to repeat each row for the values of a series.
 #[derive(Clone, Debug)]
-pub struct SeriesRequest {
+pub(crate) struct SeriesRequest {
     /// The columns of the input to keep.
     pub keep: Vec<usize>,
     /// The column of the first value: 64-bit numbers or timestamps in microseconds.
@@ -39,7 +39,7 @@ pub struct SeriesRequest {
 
 /// Returns each row of its input once for each value of its series.
 #[derive(Debug)]
-pub struct Series {
+pub(crate) struct Series {
     input: Arc<dyn BatchSource>,
     request: SeriesRequest,
     schema: SchemaRef,
@@ -49,7 +49,7 @@ pub struct Series {
 
 impl Series {
     /// Makes the operator over `input`. Fails if the types of the bounds allow no series.
-    pub fn new(input: Arc<dyn BatchSource>, request: SeriesRequest) -> Result<Arc<Series>> {
+    pub(crate) fn new(input: Arc<dyn BatchSource>, request: SeriesRequest) -> Result<Arc<Series>> {
         let kind = |column: usize| input.schema().field(column).data_type();
         let step = match kind(request.start) {
             DataType::Int64 => DataType::Int64,

@@ -15,7 +15,7 @@ use crate::share::share;
 
 /// Returns the rows of its input. Fails if two of them have the same values in some columns.
 #[derive(Debug)]
-pub struct SingleRow {
+pub(crate) struct SingleRow {
     input: Arc<dyn BatchSource>,
     by: Vec<usize>,
     keys: RowKeys,
@@ -29,7 +29,12 @@ pub struct SingleRow {
 impl SingleRow {
     /// Makes the operator over `input`, which may have at most one row per combination of the columns `by`. NULL
     /// equals NULL. Workers check `cancel` once per batch. `broker` grants the memory for the combinations.
-    pub fn new(input: Arc<dyn BatchSource>, by: Vec<usize>, cancel: Cancel, broker: &Broker) -> Result<Arc<SingleRow>> {
+    pub(crate) fn new(
+        input: Arc<dyn BatchSource>,
+        by: Vec<usize>,
+        cancel: Cancel,
+        broker: &Broker,
+    ) -> Result<Arc<SingleRow>> {
         let keys = RowKeys::new(by.iter().map(|column| input.schema().field(*column).data_type().clone()))?;
         let known = Mutex::new(RowSet::new(broker.reservation("SINGLE ROW")));
         Ok(Arc::new(SingleRow { input, by, keys, known, has_row: AtomicBool::new(false), cancel }))

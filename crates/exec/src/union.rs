@@ -15,7 +15,7 @@ use crate::share::share;
 
 /// Returns the rows of all its inputs.
 #[derive(Debug)]
-pub struct Union {
+pub(crate) struct Union {
     inputs: Vec<UnionInput>,
     schema: SchemaRef,
 }
@@ -29,7 +29,7 @@ struct UnionInput {
 
 impl Union {
     /// Makes the operator over `inputs`. Their columns must have the types of `schema`.
-    pub fn new(inputs: Vec<Arc<dyn BatchSource>>, schema: SchemaRef) -> Arc<Union> {
+    pub(crate) fn new(inputs: Vec<Arc<dyn BatchSource>>, schema: SchemaRef) -> Arc<Union> {
         let kinds =
             |schema: &SchemaRef| schema.fields().iter().map(|field| field.data_type().clone()).collect::<Vec<_>>();
         for input in &inputs {

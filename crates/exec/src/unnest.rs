@@ -17,7 +17,7 @@ use crate::share::{batch_of, share, with_nulls};
 
 /// A request to repeat each row for the items of its lists.
 #[derive(Clone, Debug)]
-pub struct UnnestRequest {
+pub(crate) struct UnnestRequest {
     /// The columns of the input to keep.
     pub keep: Vec<usize>,
     /// The columns of the input with the lists.
@@ -36,7 +36,7 @@ pub struct UnnestRequest {
 
 /// Returns each row of its input once for each item of its lists.
 #[derive(Debug)]
-pub struct Unnest {
+pub(crate) struct Unnest {
     input: Arc<dyn BatchSource>,
     request: UnnestRequest,
     schema: SchemaRef,
@@ -44,7 +44,7 @@ pub struct Unnest {
 
 impl Unnest {
     /// Makes the operator over `input`. Fails if a column in `lists` is no list.
-    pub fn new(input: Arc<dyn BatchSource>, request: UnnestRequest) -> Result<Arc<Unnest>> {
+    pub(crate) fn new(input: Arc<dyn BatchSource>, request: UnnestRequest) -> Result<Arc<Unnest>> {
         for list in &request.lists {
             let kind = input.schema().field(*list).data_type();
             if !matches!(kind, DataType::List(_)) {

@@ -33,10 +33,13 @@ const BITS_PER_VALUE_NEAR_MAX: u64 = 256;
 const BITS_NEAR_MAX: u64 = 8 * L2_BYTES as u64;
 /// A range of at most this many numbers always gets one bit per number, because the bits fit the first-level cache.
 const BITS_ALWAYS: u64 = 8 * L1_BYTES as u64;
-/// With more values than this, a Bloom filter (24 MiB) would not fit any cache.
+/// With more values than this, a Bloom filter (24 MiB) would not fit any cache. One of 1.2 million values lets a join
+/// of ClickBench's table take 105 ms instead of 254.
 const BLOOM_VALUES_MAX: usize = 1 << 24;
 /// With at most this many values we keep the values themselves, so that a keyed table can be read by them. It bounds
-/// the ranges that such a scan reads.
+/// the ranges that such a scan reads. With 512 and 65,536, a join of 3,000 neighbouring keys with a table of 1.5
+/// million rows takes 17.2 and 0.9 ms instead of 0.8, one of 60,000 takes 24 and 11 ms instead of 24, and one of 50,000
+/// scattered keys 22 and 38 ms instead of 22.
 const FEW_VALUES_MAX: usize = 1 << 14;
 /// Searching a list for one value takes about as long as looking at this many values of the list. For 1,000 values,
 /// each search takes 40 ns in a list of 10,000 numbers and 89 ns in one of 100,000, and a number is decoded in 0.5 to

@@ -45,9 +45,13 @@ use crate::unnest::{Unnest, UnnestRequest};
 use crate::values::ReadyBatches;
 use crate::window::{WindowOperator, WindowRequest};
 
-/// The most rows that we ask a scan for as the first of an order. The scan keeps the keys of that many rows, which
-/// would cost too much memory and time above this.
+/// The most rows that we ask a scan for as the first of an order. The scan keeps the keys of that many rows. If it
+/// reads only numbers, that costs more than it saves: ClickBench's first 2,500 and 10,000 rows by WatchID take 13 and
+/// 42 ms instead of 11 and 30. For a keyed table, it saves reading the rows after these.
 const TOP_ROWS_MAX: usize = 10_000;
+/// The most such rows for a scan that reads texts besides the keys. It need not decode the texts of other rows. The
+/// first 10,000, 20,000, 32,768 and 65,536 rows take 68, 160, 351 and 572 ms instead of 374, 385, 581 and 512.
+const TOP_ROWS_WITH_TEXTS_MAX: usize = 1 << 15;
 
 /// Everything that a plan needs to run.
 pub struct Environment<'a> {
@@ -425,7 +429,12 @@ fn top_request(scan: &Scan, keys: &[SortKey], rows: usize) -> Option<TopRequest>
     // A scan has no bounds for row numbers, and inside lists it does not treat 0.0 and -0.0 as equal.
     let is_known =
         |key: &SortKey| key.column < scan.columns.len() && !scan.schema.field(key.column).data_type().is_nested();
-    if rows > TOP_ROWS_MAX || keys.is_empty() || rows == 0 || !keys.iter().all(is_known) {
+    let is_key = |column: usize| keys.iter().any(|key| key.column == column);
+    let reads_texts = scan.schema.fields().iter().enumerate().any(|(column, field)| {
+        !is_key(column) && matches!(field.data_type(), DataType::Utf8View | DataType::BinaryView)
+    });
+    let rows_max = if reads_texts { TOP_ROWS_WITH_TEXTS_MAX } else { TOP_ROWS_MAX };
+    if rows > rows_max || keys.is_empty() || rows == 0 || !keys.iter().all(is_known) {
         return None;
     }
     let keys = keys.iter().map(|key| TopKey {

@@ -44,6 +44,7 @@ use self::key::KeyLayout;
 pub(crate) use self::long::canonical;
 pub(crate) use self::numbers::{SortNumbers, numbers_of, width_of};
 pub(crate) use self::places::places_in_order;
+pub(crate) use self::ranges::SAMPLES_PER_RANGE;
 use self::run::RunFormat;
 use self::sorting::Sorting;
 use crate::batch::{BatchSource, Batches};

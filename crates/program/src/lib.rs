@@ -15,7 +15,8 @@
 //! ```
 //!
 //! Values are borrowed from rows, parameters and literals. Lists of such values are reused from row to row. The borrow
-//! checker allows that because each list is emptied and then collected into a list with a new lifetime ([`recycled`](rowmill_base::recycled)).
+//! checker allows that because each list is emptied and then collected into a list with a new lifetime
+//! ([`recycled`](rowmill_base::recycled)).
 //! This crate has no unsafe code.
 //!
 //! The results must be the same as those of the general engine. A statement that a program could not run with the same
@@ -28,10 +29,11 @@
 //! - `compiled`: a program that is ready to run, and the entries to its runs.
 //! - `scratch`: memory that is kept from run to run. `pace`: when a run must stop.
 //! - `key_value`, `access`: the key or range of a lookup, and its rows.
-//! - `read`, `read/pending`, `nested_index`: nested loops over lookups. `run_condition`: conditions for many rows at once.
+//! - `read`, `read/pending`, `nested_index`: nested loops over lookups. `run_condition`: conditions for many rows at
+//!   once.
 //! - `expr`, `number`, `texts`: values of rows.
 //! - `groups`, `aggregate`, `windows`: values over several rows.
-//! - `way`: the order of rows. `output`, `result_rows`, `arrays`: the result, its memory, and its form outside of the program.
+//! - `output`, `result_rows`, `arrays`: the result, its memory, and its form outside of the program. `way`: its order.
 //! - `change`, `insert`: statements that write.
 
 mod access;

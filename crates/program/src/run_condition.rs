@@ -1,8 +1,8 @@
 //! A condition that is tested for many rows at once, by the evaluator of batches.
 //!
 //! A step of a program costs one dispatch per operator and row. A scan that visits many rows to find a few should not
-//! pay that for each row, so its condition is also compiled for batches. The values that are the same for all rows of a
-//! scan, such as parameters and columns of the lookups before, become literals when the scan begins:
+//! pay that for each row, so its condition is also compiled for batches. Parameters and columns of the lookups before
+//! do not change during a scan. They become literals when it begins:
 //!
 //! ```text
 //! condition        id % ?1 = other.x        over one row
@@ -38,7 +38,7 @@ pub(crate) struct RunCondition {
 enum RunOperand {
     /// A column of the table.
     Column(usize),
-    /// A value that is the same for all rows of a scan.
+    /// A value that does not change during a scan.
     Given(Expr, SqlType),
 }
 

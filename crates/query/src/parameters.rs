@@ -56,7 +56,8 @@ fn set_value(expr: &mut ScalarExpr, values: &[Constant], failed: &mut Option<Err
 }
 
 /// Compares a column in its own type if the values allow it, as a comparison with literals does from the start. For
-/// example, `CAST(a AS BIGINT) = 5` becomes `a = 5`. Scans find rows by a key, and skip blocks, only for such conditions.
+/// example, `CAST(a AS BIGINT) = 5` becomes `a = 5`. Scans find rows by a key, and skip blocks, only for such
+/// conditions.
 fn compare_unwidened(expr: &mut ScalarExpr) {
     let unwidened = match &expr.op {
         ExprOp::Compare(op, pair) => {
@@ -80,8 +81,8 @@ fn compare_unwidened(expr: &mut ScalarExpr) {
     }
 }
 
-/// Returns `side` without casts that lose nothing, and `values` in its type. Returns `None` if there is no such cast, or
-/// if one of the values is no constant that the type has.
+/// Returns `side` without casts that lose nothing, and `values` in its type. Returns `None` if there is no such cast,
+/// or if one of the values is no constant that the type has.
 fn own_form(side: &ScalarExpr, values: &[&ScalarExpr]) -> Option<(ScalarExpr, Vec<ScalarExpr>)> {
     let own = without_widening(side);
     // A float changes its value if it becomes narrower.

@@ -129,7 +129,9 @@ impl<'p> ProgramBuilder<'p> {
         // The rows of the join count as if the table had fewer rows: each row of the key costs more.
         let table_rows = self.tables.iter().find(|table| table.table().id == counted.table)?.row_count();
         let table_rows = (table_rows as f64 / rows_of_each.max(1.0)) as u64;
-        Some(FewRows { counted: counted.clone(), needed, table_rows, read: read.clone() })
+        // The entries of the key are counted, not groups of them.
+        let counted = Access { distinct: None, ..counted.clone() };
+        Some(FewRows { counted, needed, table_rows, read: read.clone() })
     }
 
     /// The read of a stage by one key of its only table.

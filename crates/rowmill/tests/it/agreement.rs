@@ -515,7 +515,8 @@ const QUERIES: &[(&str, &[&str])] = &[
         &["i4 i0", "i20 i3", "i8 i90"],
     ),
     (
-        "SELECT o.id FROM orders o WHERE o.user_id IN (SELECT id FROM users WHERE name = $1) ORDER BY o.id DESC LIMIT 9",
+        "SELECT o.id FROM orders o WHERE o.user_id IN (SELECT id FROM users WHERE name = $1) ORDER BY o.id DESC \
+         LIMIT 9",
         &["tAda", "tname12"],
     ),
     (

@@ -6,9 +6,9 @@
 //! ```
 //!
 //! We compile a statement that was prepared, or that was given with values for its parameters, at its first run. We
-//! compile any other statement when its text runs for the second time, because compiling takes about as long as planning,
-//! and a text that runs only once would pay for both. Texts that differ only in literals are one statement, whose
-//! parameters are those literals.
+//! compile any other statement when its text runs for the second time, because compiling takes about as long as
+//! planning, and a text that runs only once would pay for both. Texts that differ only in literals are one statement,
+//! whose parameters are those literals.
 //!
 //! A program that meets more rows than it can hold must not have changed anything, so the engine can run the statement
 //! instead.

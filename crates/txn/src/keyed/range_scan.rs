@@ -286,8 +286,8 @@ impl RangeScan {
         }
     }
 
-    /// Goes to the next row that passes `test`. Returns whether there is one, or `None` if the scan must look at each key
-    /// by itself.
+    /// Goes to the next row that passes `test`. Returns whether there is one, or `None` if the scan must look at each
+    /// key by itself.
     fn next_tested(&mut self, reader: &KeyedReader<'_>, test: &mut dyn RowTest) -> Result<Option<bool>> {
         let mut passing = std::mem::take(&mut self.passing);
         let mut wanted = Vec::new();
@@ -409,9 +409,10 @@ impl RangeScan {
         from
     }
 
-    /// Hands the next rows, at most `rows_max`, to `take`, in order: those of the base where they are stored, and between
-    /// them the recent ones. Returns the number of keys that it has passed, with deleted ones; 0 means that there are no
-    /// more. Returns `None` if the scan must look at each key by itself, or has rows in the batch of the base.
+    /// Hands the next rows, at most `rows_max`, to `take`, in order: those of the base where they are stored, and
+    /// between them the recent ones. Returns the number of keys that it has passed, with deleted ones; 0 means that
+    /// there are no more. Returns `None` if the scan must look at each key by itself, or has rows in the batch of the
+    /// base.
     pub(super) fn take_run(
         &mut self,
         reader: &KeyedReader<'_>,

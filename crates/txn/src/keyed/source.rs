@@ -163,8 +163,8 @@ struct Reading {
 }
 
 impl Reading {
-    /// Starts the next range, unless one is being read. Returns whether a range is being read. `wanted` is the number of
-    /// rows that the caller expects to read.
+    /// Starts the next range, unless one is being read. Returns whether a range is being read. `wanted` is the number
+    /// of rows that the caller expects to read.
     fn begin_range(&mut self, wanted: usize) -> Result<bool> {
         if self.is_within {
             return Ok(true);

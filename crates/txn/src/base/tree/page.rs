@@ -45,9 +45,9 @@ const BRANCH: u8 = 2;
 /// The bit of the kind that marks a page with evenly spread heads.
 const EVEN: u8 = 0x80;
 
-/// The most nodes between a node and the place that its head tells, in a page with evenly spread heads. A search of such
-/// a page compares the eight heads around that place, which are mostly in one line of memory. In pages of 70 numbers, a
-/// search took 5 ns and not 33 ns by halves, and outside of the caches 82 and 150 ns.
+/// The most nodes between a node and the place that its head tells, in a page with evenly spread heads. A search of
+/// such a page compares the eight heads around that place, which are mostly in one line of memory. In pages of 70
+/// numbers, a search took 5 ns and not 33 ns by halves, and outside of the caches 82 and 150 ns.
 const EVEN_ERROR_MAX: usize = 3;
 
 /// With fewer nodes, a search by halves takes few steps.
@@ -335,8 +335,8 @@ impl<'m> Page<'m> {
     }
 }
 
-/// The place among `nodes` heads that `head` has if they are evenly spread from `least` to `most`. A greater head has no
-/// smaller place.
+/// The place among `nodes` heads that `head` has if they are evenly spread from `least` to `most`. A greater head has
+/// no smaller place.
 #[inline]
 fn place_of_head(head: u32, least: u32, most: u32, nodes: usize) -> usize {
     let places = (nodes - 1) as f32 / (most - least) as f32;

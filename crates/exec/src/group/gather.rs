@@ -31,6 +31,9 @@ use crate::cache::{L2_BYTES, ROWS_PARTITIONED_AT_ONCE};
 use crate::forced::{GroupWay, forced};
 use crate::scan::FRAME_ROWS_MAX;
 
+/// With fewer rows, adding them piece by piece by group takes longer than it saves.
+const ROWS_IN_PIECES_MIN: usize = 1 << 8;
+
 /// Says when the table is used.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Policy {
@@ -245,7 +248,7 @@ impl<'a> Gatherer<'a> {
     /// Adds all rows of a block, whose groups within the block are known.
     fn add_groups(&mut self, local: LocalGroups, keys: &KeyValues<'_>, rows: &PartRows<'_>) -> Result<()> {
         let states = &self.recipe.states;
-        let in_pieces = match local.first_rows.len() <= GROUPS_MAX {
+        let in_pieces = match local.first_rows.len() <= GROUPS_MAX && rows.len() >= ROWS_IN_PIECES_MIN {
             true => states.in_pieces(rows)?,
             false => None,
         };

@@ -30,7 +30,7 @@ use crate::sort::SAMPLES_PER_RANGE;
 /// Up to this many ranges are made even if fewer would be small enough, so that several workers can share them. With 4,
 /// 8, 16 and 64, two workers need 0.44, 0.61, 0.70 and 0.87 ms for ClickBench's groups by RegionID, and equally long
 /// for columns with more values. Fewer ranges would leave workers of a larger machine without one.
-const SHARED_RANGES: usize = 8;
+const SHARED_RANGES: usize = 16;
 /// The least number of values of such a range. With 1,024 to 16,384, the groups of small columns take equally long.
 const SHARED_VALUES: usize = 1 << 12;
 

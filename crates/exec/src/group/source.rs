@@ -25,7 +25,7 @@ use crate::scan::part::{PartOrigin, ScanPart, SharedBlock};
 /// If a column is grouped range by range, at most one row in this many may be outside of lists. Such rows are sorted
 /// first. With a 64th, 16th and 8th of two million rows outside, ClickBench's groups by UserID take 8.5, 10.5 and 7.5
 /// ms range by range and 18, 12 and 11 ms by rows; with a fifth outside, both take 10 ms.
-const LOOSE_SHARE: usize = 8;
+const LOOSE_SHARE: usize = 16;
 
 /// The rows of a grouping.
 #[derive(Clone, Debug)]

@@ -323,6 +323,9 @@ impl BlockState {
         /// Nanoseconds for evaluating a predicate on one value of a list, and for testing the code of a row.
         const VALUE_COST: f64 = 20.0;
         const CODE_COST: f64 = 0.3;
+        // Without this cost, codes of other columns are tested before runs: the queries 41 and 42 of ClickBench then
+        // take 2.3 and 2.6 ms instead of 1.5 and 1.6.
+        const RUN_COST: f64 = 0.1;
 
         let rows = self.block.rows().max(1) as f64;
         let BlockColumn::Stored(chunk) = self.column(table, condition.column)? else {
@@ -334,7 +337,10 @@ impl BlockState {
         }
         Ok(match self.settled(table, condition)? {
             Settled::All(all) => Estimate { cost: 0.0, share: f64::from(*all) },
-            Settled::Codes(codes) => Estimate { cost: CODE_COST, share: chunk.about_rows_of(codes)? as f64 / rows },
+            Settled::Codes(codes) => Estimate {
+                cost: if chunk.has_code_per_row() { CODE_COST } else { RUN_COST },
+                share: chunk.about_rows_of(codes)? as f64 / rows,
+            },
             Settled::Rows => Estimate { cost: 2.0 * CODE_COST, share: UNKNOWN_SHARE },
         })
     }

@@ -83,6 +83,7 @@ struct Reading {
 }
 
 /// One turn of a worker.
+#[derive(Default)]
 struct ScanStep {
     /// The rows that passed, if any.
     batch: Option<RecordBatch>,
@@ -200,15 +201,22 @@ impl KeyedScan {
             },
         };
         drop(reading);
-        let mut batch = None;
-        let read = rows.next_in_place(rows_max, &mut |keys, rows| {
-            batch = self.batch(keys, rows)?;
-            Ok(())
-        })?;
-        if read > 0 {
+        let step = self.next_in_place(&mut *rows, rows_max)?;
+        if step.is_some() {
             self.rows.lock().rows = Some(rows);
         }
-        Ok(Some(ScanStep { batch }))
+        // Other ranges may follow.
+        Ok(Some(step.unwrap_or_default()))
+    }
+
+    /// Decodes the next rows of some ranges where they are stored. Returns `None` if there are no more.
+    fn next_in_place(&self, rows: &mut dyn KeyedRows, rows_max: usize) -> Result<Option<ScanStep>> {
+        let mut step = ScanStep::default();
+        let read = rows.next_in_place(rows_max, &mut |keys, rows| {
+            step.batch = self.batch(keys, rows)?;
+            Ok(())
+        })?;
+        Ok((read > 0).then_some(step))
     }
 
     /// The number of rows of the next turn.
@@ -233,13 +241,8 @@ impl KeyedScan {
                     own.insert(keyed(&*self.source).read_ranges(ranges)?)
                 }
             };
-            let mut batch = None;
-            let read = rows.next_in_place(rows_max, &mut |keys, rows| {
-                batch = self.batch(keys, rows)?;
-                Ok(())
-            })?;
-            if read > 0 {
-                return Ok(Some(ScanStep { batch }));
+            if let Some(step) = self.next_in_place(&mut **rows, rows_max)? {
+                return Ok(Some(step));
             }
             *own = None;
         }

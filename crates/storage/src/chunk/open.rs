@@ -182,6 +182,11 @@ impl Chunk {
         self.encoding().name()
     }
 
+    /// Whether a condition on codes reads a code for each row. Runs and listed rows take less time.
+    pub fn has_code_per_row(&self) -> bool {
+        self.encoding().has_code_per_row()
+    }
+
     pub(crate) fn facts(&self) -> &Facts {
         &self.head.facts
     }

@@ -96,6 +96,11 @@ pub(crate) trait Encoding: Sync {
         ListPlace::Missing
     }
 
+    /// Whether a condition on codes reads a code for each row, and not for each run or listed row.
+    fn has_code_per_row(&self) -> bool {
+        false
+    }
+
     /// Whether the numbers of rows, NULLs and distinct values in a head are possible for this encoding. Those of every
     /// encoding are already checked.
     fn fits(&self, facts: &Facts) -> bool {

@@ -31,6 +31,10 @@ impl Encoding for ListCodes {
         ListPlace::Section
     }
 
+    fn has_code_per_row(&self) -> bool {
+        true
+    }
+
     fn codes(&self, chunk: &Chunk, rows: DecodedRows<'_>, each: &mut dyn FnMut(&[u32])) -> Result<()> {
         for_each_of(chunk.ints(SectionKind::Codes)?, rows, each)
     }

@@ -163,18 +163,11 @@ pub(crate) enum RunRows<'a> {
     Entries(&'a [&'a [u8]]),
 }
 
-impl<'a> RunRows<'a> {
+impl RunRows<'_> {
     /// Number of rows.
     pub(crate) fn len(&self) -> usize {
         match self {
             RunRows::Rows(keys, _) | RunRows::Entries(keys) => keys.len(),
-        }
-    }
-
-    fn get(&self, at: usize) -> FoundBytes<'a> {
-        match self {
-            RunRows::Rows(keys, rows) => FoundBytes::Row(keys[at], rows[at]),
-            RunRows::Entries(entries) => FoundBytes::Entry(entries[at]),
         }
     }
 }
@@ -188,28 +181,15 @@ struct TakerTest<'t, T> {
     is_of_entries: bool,
 }
 
-impl<T: RowTaker> TakerTest<'_, T> {
-    fn test_found(&mut self, bytes: FoundBytes<'_>) -> Result<bool> {
-        self.taker.test(self.access.found(bytes, self.values).columns)
-    }
-}
-
 impl<T: RowTaker> RowTest for TakerTest<'_, T> {
     fn test(&mut self, key: &[u8], row: &[u8]) -> Result<bool> {
-        self.test_found(if self.is_of_entries { FoundBytes::Entry(key) } else { FoundBytes::Row(key, row) })
+        let bytes = if self.is_of_entries { FoundBytes::Entry(key) } else { FoundBytes::Row(key, row) };
+        self.taker.test(self.access.found(bytes, self.values).columns)
     }
 
-    fn test_run(&mut self, keys: &[&[u8]], rows: &[&[u8]], wanted: &mut Vec<u32>) -> Result<()> {
+    fn test_run(&mut self, keys: &[&[u8]], rows: &[&[u8]], wanted: &mut Vec<u32>) -> Result<bool> {
         let run = if self.is_of_entries { RunRows::Entries(keys) } else { RunRows::Rows(keys, rows) };
-        if self.taker.test_run(self.access, run, wanted)? {
-            return Ok(());
-        }
-        for at in 0..run.len() {
-            if self.test_found(run.get(at))? {
-                wanted.push(at as u32);
-            }
-        }
-        Ok(())
+        self.taker.test_run(self.access, run, wanted)
     }
 }
 

@@ -245,13 +245,20 @@ impl CompiledRead {
                     CompiledSource::Table(access)
                 }
                 nested => {
+                    // Rows in memory should have no column that the statement does not need.
+                    let narrow = match nested {
+                        LookupSource::Reads(reads) => {
+                            let reads = reads.iter().map(|read| with_columns(read, wanted));
+                            reads.collect::<Option<_>>().map(LookupSource::Reads)
+                        }
+                        _ => None,
+                    };
                     let before = layout.first_rows(row);
                     let within =
                         |read: &program::ReadPlan| CompiledRead::within(read, catalog, parameters, &before, None);
                     let all =
                         |reads: &[program::ReadPlan]| reads.iter().map(within).collect::<Result<Box<[CompiledRead]>>>();
-                    let mut has_only_wanted = false;
-                    let of = match nested {
+                    let of = match narrow.as_ref().unwrap_or(nested) {
                         LookupSource::Windows(of) => {
                             NestedSource::Windows(Box::new((within(&of.read)?, Windows::new(of, parameters)?)))
                         }
@@ -261,13 +268,7 @@ impl CompiledRead {
                             distinct: of.distinct,
                         })),
                         LookupSource::LastRound(outwards, _) => NestedSource::LastRound(*outwards),
-                        LookupSource::Reads(reads) => match with_columns(reads, wanted) {
-                            Some(reads) => {
-                                has_only_wanted = true;
-                                NestedSource::Reads(all(&reads)?)
-                            }
-                            None => NestedSource::Reads(all(reads)?),
-                        },
+                        LookupSource::Reads(reads) => NestedSource::Reads(all(reads)?),
                         LookupSource::Table(_) => unreachable!("a table source was handled above"),
                     };
                     let are_correlated = nested.reads().into_iter().any(|read| names_rows_before(read, row));
@@ -280,7 +281,7 @@ impl CompiledRead {
                     let equal = equal.map(|(of, meets_null)| EqualColumn::of(of.as_ref(), row, meets_null, compiler()));
                     let mut equal = equal.transpose()?.flatten();
                     let mut given: Box<[usize]> = wanted.into();
-                    if has_only_wanted {
+                    if narrow.is_some() {
                         given = (0..wanted.len()).collect();
                         if let Some(equal) = &mut equal {
                             equal.column = wanted.partition_point(|column| *column < equal.column);
@@ -307,9 +308,9 @@ impl CompiledRead {
             let condition = condition(&others)?;
             let mut given = ExprCompiler::new(parameters, &layout, row);
             let mut of_run = |scalar: Option<Scalar>| RunCondition::new(&scalar?, row, &mut given);
-            let (run_condition, run_like) = match source {
-                CompiledSource::Table(_) => (of_run(others), of_run(like_scalar)),
-                CompiledSource::Reads(_) => (None, None),
+            let (run_condition, run_like) = match &source {
+                CompiledSource::Table(access) if !access.is_one_row() => (of_run(others), of_run(like_scalar)),
+                _ => (None, None),
             };
             let texts = compiler.texts();
             lookups.push(Lookup {
@@ -730,7 +731,7 @@ enum RunTests {
     Unknown,
     /// Each row must be tested by itself.
     Unusable,
-    /// A row matches if it meets all of them.
+    /// A row matches if it meets all of them. There is at least one.
     Prepared(Vec<PreparedCondition>),
 }
 
@@ -755,7 +756,7 @@ impl<E> MatchTaker<'_, '_, E> {
                 (Some(_), None) => return Ok(RunTests::Unusable),
             }
         }
-        Ok(RunTests::Prepared(prepared))
+        Ok(if prepared.is_empty() { RunTests::Unusable } else { RunTests::Prepared(prepared) })
     }
 
     #[inline]
@@ -791,10 +792,9 @@ impl<'r, E: FnMut(&mut ReadRun<'r>, Match<'_>) -> Result<bool>> RowTaker for Mat
         }
         let RunTests::Prepared(conditions) = &self.of_run else { return Ok(false) };
         self.run.come_upon_rows(rows.len() as u32)?;
-        let mut matching = conditions.iter().map(|condition| condition.selected(access, rows));
-        let Some(first) = matching.next().transpose()? else { return Ok(false) };
-        let matching = matching.try_fold(first, |all, one| Ok(&all & &one?))?;
-        wanted.extend(matching.set_indices().map(|at| at as u32));
+        let matching = conditions.iter().map(|condition| condition.selected(access, rows));
+        let matching = matching.reduce(|all, one| Ok(&all? & &one?)).transpose()?;
+        wanted.extend(matching.iter().flat_map(|matching| matching.set_indices()).map(|at| at as u32));
         Ok(true)
     }
 
@@ -965,23 +965,20 @@ impl Lookup {
     }
 }
 
-/// Reads that give only the columns `wanted` of `reads`, so that the others are neither computed nor copied. Returns
-/// `None` if a read gives groups.
-fn with_columns(reads: &[program::ReadPlan], wanted: &[usize]) -> Option<Vec<program::ReadPlan>> {
-    let with_columns = |read: &program::ReadPlan| {
-        let ReadOutput::Rows(rows) = &read.output else { return None };
-        let columns = wanted.iter().map(|column| rows.columns.get(*column).cloned()).collect::<Option<_>>()?;
-        let few = match &read.few {
-            None => None,
-            Some(few) => {
-                let [read] = <[_; 1]>::try_from(with_columns(std::slice::from_ref(&few.read), wanted)?).ok()?;
-                Some(Box::new(program::FewRows { read, ..(**few).clone() }))
-            }
-        };
-        let output = ReadOutput::Rows(program::RowOutput { columns, ..rows.clone() });
-        Some(program::ReadPlan { output, few, ..read.clone() })
+/// A read that gives only the columns `wanted` of `read`, so that the others are neither computed nor copied. Returns
+/// `None` if it gives groups.
+fn with_columns(read: &program::ReadPlan, wanted: &[usize]) -> Option<program::ReadPlan> {
+    let ReadOutput::Rows(rows) = &read.output else { return None };
+    let columns = wanted.iter().map(|column| rows.columns.get(*column).cloned()).collect::<Option<_>>()?;
+    let few = match &read.few {
+        None => None,
+        Some(few) => {
+            let read = with_columns(&few.read, wanted)?;
+            Some(Box::new(program::FewRows { read, ..(**few).clone() }))
+        }
     };
-    reads.iter().map(with_columns).collect()
+    let output = ReadOutput::Rows(program::RowOutput { columns, ..rows.clone() });
+    Some(program::ReadPlan { output, few, ..read.clone() })
 }
 
 /// Splits the condition of an access into the LIKE of `column` whose pattern gives the range, and all other parts.

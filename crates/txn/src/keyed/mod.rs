@@ -26,6 +26,7 @@ mod order;
 mod range_scan;
 pub(crate) mod read_set;
 mod reader;
+mod recent_keys;
 mod row_counts;
 mod row_lookups;
 mod row_reader;

@@ -5,8 +5,6 @@
 //! of the scan is the smallest of the sources' next keys, or the greatest if the scan goes backward. If several sources
 //! have that key, the one that was written last hides the others.
 
-use std::cell::Cell;
-
 use rowmill_base::{CommitId, Result};
 use rowmill_storage::RowRunTaker;
 use rowmill_storage::keyed::KeyRange;
@@ -14,6 +12,7 @@ use rowmill_storage::keyed::KeyRange;
 use super::dead_ranges::DEAD_KEYS_MIN;
 use super::read_set::NotedRange;
 use super::reader::KeyedReader;
+use super::recent_keys::RecentKeys;
 use super::version_cursor::{VersionBatch, VersionWindow, go_past};
 
 /// The most keys that a source copies in one batch.
@@ -30,14 +29,10 @@ pub trait RowTest {
     /// Whether a row is wanted.
     fn test(&mut self, key: &[u8], row: &[u8]) -> Result<bool>;
 
-    /// Appends the places of the wanted rows to `wanted`, ascending. `keys` and `rows` have the same length.
-    fn test_run(&mut self, keys: &[&[u8]], rows: &[&[u8]], wanted: &mut Vec<u32>) -> Result<()> {
-        for (at, (key, row)) in keys.iter().zip(rows).enumerate() {
-            if self.test(key, row)? {
-                wanted.push(at as u32);
-            }
-        }
-        Ok(())
+    /// Tests many rows at once: appends the places of the wanted ones to `wanted`, ascending. `keys` and `rows` have the
+    /// same length. Returns `false` if each row must be tested by itself, and then has done nothing.
+    fn test_run(&mut self, _keys: &[&[u8]], _rows: &[&[u8]], _wanted: &mut Vec<u32>) -> Result<bool> {
+        Ok(false)
     }
 }
 
@@ -139,92 +134,6 @@ impl Feed {
     }
 }
 
-/// The keys that a run of rows has passed.
-struct PassedKeys {
-    keys: usize,
-    last: Vec<u8>,
-    /// Whether the run ended because it had enough rows.
-    is_full: bool,
-}
-
-/// The recent keys of a run of rows, and where each of the two feeds is.
-struct RecentRun<'f> {
-    feeds: [&'f Feed; BASE],
-    at: [usize; BASE],
-    backward: bool,
-}
-
-impl<'f> RecentRun<'f> {
-    /// The next recent key and its row, or `None` for the row if the key is deleted.
-    fn peek(&self) -> Option<(&'f [u8], Option<&'f [u8]>)> {
-        let key = |feed: usize| {
-            (self.at[feed] < self.feeds[feed].batch.len()).then(|| self.feeds[feed].batch.get(self.at[feed]))
-        };
-        match (key(OWN), key(VERSIONS)) {
-            (Some(own), Some(version)) if own.0 == version.0 || (own.0 > version.0) == self.backward => Some(own),
-            (own, None) => own,
-            (_, version) => version,
-        }
-    }
-
-    /// Leaves a key that was returned by [`peek`](Self::peek).
-    fn pass(&mut self, key: &[u8]) {
-        for (feed, at) in self.feeds.iter().zip(&mut self.at) {
-            *at += usize::from(*at < feed.batch.len() && feed.batch.get(*at).0 == key);
-        }
-    }
-
-    /// Hands rows of the base, and the recent rows up to `horizon` between them, to `take`, at most `rows_max`.
-    fn merge(
-        &mut self,
-        keys: &[&[u8]],
-        rows: &[&[u8]],
-        horizon: Option<&[u8]>,
-        rows_max: usize,
-        passed: &mut PassedKeys,
-        take: &mut RowRunTaker<'_>,
-    ) -> Result<()> {
-        let backward = self.backward;
-        let is_beyond =
-            |key: &[u8]| horizon.is_some_and(|horizon| if backward { key < horizon } else { key > horizon });
-        // Most runs have no recent key.
-        if self.peek().is_none_or(|(key, _)| is_beyond(key)) {
-            passed.keys = keys.len();
-            passed.last.extend_from_slice(keys.last().copied().unwrap_or_default());
-            return if keys.is_empty() { Ok(()) } else { take(keys, rows) };
-        }
-        let (mut merged_keys, mut merged_rows) = (Vec::with_capacity(rows_max), Vec::with_capacity(rows_max));
-        let (mut of_base, mut last): (usize, &[u8]) = (0, &[]);
-        while merged_keys.len() < rows_max {
-            let recent = self.peek().filter(|(key, _)| !is_beyond(key));
-            let left = &keys[of_base..];
-            let before = match recent {
-                None => left.len(),
-                Some((next, _)) => left.partition_point(|key| if backward { *key > next } else { *key < next }),
-            };
-            let before = before.min(rows_max - merged_keys.len());
-            merged_keys.extend_from_slice(&left[..before]);
-            merged_rows.extend_from_slice(&rows[of_base..of_base + before]);
-            of_base += before;
-            passed.keys += before;
-            last = merged_keys.last().copied().filter(|_| before > 0).unwrap_or(last);
-            let Some((key, row)) = recent.filter(|_| merged_keys.len() < rows_max) else { break };
-            self.pass(key);
-            // A recent row hides the row of the base with the same key.
-            of_base += usize::from(keys.get(of_base).is_some_and(|of_base| *of_base == key));
-            if let Some(row) = row {
-                merged_keys.push(key);
-                merged_rows.push(row);
-            }
-            passed.keys += 1;
-            last = key;
-        }
-        passed.is_full = merged_keys.len() == rows_max;
-        passed.last.extend_from_slice(last);
-        if merged_keys.is_empty() { Ok(()) } else { take(&merged_keys, &merged_rows) }
-    }
-}
-
 const OWN: usize = 0;
 const VERSIONS: usize = 1;
 const BASE: usize = 2;
@@ -296,7 +205,13 @@ impl RangeScan {
         while passing.is_empty() {
             let tested = self.take_run(reader, self.run_rows, &mut |keys, rows| {
                 wanted.clear();
-                test.test_run(keys, rows, &mut wanted)?;
+                if !test.test_run(keys, rows, &mut wanted)? {
+                    for (at, (key, row)) in keys.iter().zip(rows).enumerate() {
+                        if test.test(key, row)? {
+                            wanted.push(at as u32);
+                        }
+                    }
+                }
                 wanted.iter().for_each(|at| passing.push(keys[*at as usize], Some(rows[*at as usize])));
                 Ok(())
             })?;
@@ -441,49 +356,44 @@ impl RangeScan {
         let is_before = |left: &[u8], right: &[u8]| if backward { left > right } else { left < right };
         let known = recent.iter().filter(|feed| !feed.is_done).map(|feed| feed.batch.get(feed.batch.len() - 1).0);
         let horizon = known.reduce(|one, other| if is_before(one, other) { one } else { other });
-        let mut run =
-            RecentRun { feeds: [&recent[OWN], &recent[VERSIONS]], at: [recent[OWN].at, recent[VERSIONS].at], backward };
-        let mut passed = PassedKeys { keys: 0, last: Vec::new(), is_full: false };
-        if base.is_done {
-            run.merge(&[], &[], horizon, rows_max, &mut passed, take)?;
-        } else {
-            let (start, end) = base.rest.of(whole, backward);
-            let mut beyond = Vec::new();
-            let (start, end) = match horizon {
-                None => (start, end),
-                Some(horizon) if backward => (start.max(horizon), end),
-                Some(horizon) => {
-                    go_past(horizon, false, &mut beyond);
-                    (start, if end.is_empty() { &beyond[..] } else { end.min(&beyond[..]) })
-                }
-            };
-            let has_merged = Cell::new(false);
-            let mut merge = |keys: &[&[u8]], rows: &[&[u8]]| {
-                has_merged.set(true);
-                // If the base has more rows, the run ends with the last one of these.
-                let horizon = if keys.len() == rows_max { keys.last().copied() } else { horizon };
-                run.merge(keys, rows, horizon, rows_max, &mut passed, take)?;
-                passed.is_full |= keys.len() == rows_max;
-                Ok(0)
-            };
-            if end.is_empty() || start < end {
-                reader.base().read((), |tree| tree.range_in_runs(start, end, backward, rows_max, &mut merge))?;
+        let feeds = [OWN, VERSIONS].map(|feed| (recent[feed].at, &recent[feed].batch));
+        let mut recent_keys = RecentKeys::new(feeds, horizon, backward);
+        let mut run = None;
+        let (start, end) = base.rest.of(whole, backward);
+        let mut beyond = Vec::new();
+        let (start, end) = match horizon {
+            None => (start, end),
+            Some(horizon) if backward => (start.max(horizon), end),
+            Some(horizon) => {
+                go_past(horizon, false, &mut beyond);
+                (start, if end.is_empty() { &beyond[..] } else { end.min(&beyond[..]) })
             }
-            if !has_merged.get() {
-                merge(&[], &[])?;
-            }
+        };
+        if !base.is_done && (end.is_empty() || start < end) {
+            reader.base().read((), |tree| {
+                tree.range_in_runs(start, end, backward, rows_max, &mut |keys, rows| {
+                    run = Some(recent_keys.merge(keys, rows, rows_max, take)?);
+                    Ok(0)
+                })
+            })?;
+        }
+        let run = match run {
+            Some(run) => run,
+            None => recent_keys.merge(&[], &[], rows_max, take)?,
+        };
+        if !base.is_done {
             match horizon {
-                _ if passed.is_full => base.rest.go_past(&passed.last, backward),
+                _ if run.is_full => base.rest.go_past(&run.last, backward),
                 None => base.is_done = true,
                 Some(horizon) => base.rest.go_past(horizon, backward),
             }
             base.is_done |= base.rest.is_empty(whole, backward);
         }
-        let at = run.at;
+        let at = recent_keys.places();
         for (feed, at) in recent.iter_mut().zip(at) {
             feed.at = at;
         }
-        Ok(Some(passed.keys))
+        Ok(Some(run.keys))
     }
 
     /// Skips the next rows, at most `rows_max`, as if the caller had asked for each, and returns how many it skipped.

@@ -3,9 +3,11 @@
 //! Code that holds state must ask before it takes memory. A reservation gives back its memory when it is dropped, so
 //! an error path cannot leak a grant.
 //!
-//! Memory comes in two forms:
+//! Memory comes in three forms:
 //!
 //! - A [`Reservation`] is for state that could grow without end. A request that would pass the limit is refused.
+//! - [`SpillableMemory`] is for state that its owner can write to disk. It is always granted, because the owner could
+//!   not stop in the middle of a batch. Between two batches the owner asks whether it must spill.
 //! - [`StepMemory`] is for memory that one step cannot do without and frees soon, for example the values of the block
 //!   that is being read. It is counted, so that operators that can spill do so earlier, but it may pass the limit for
 //!   a moment and never causes a refusal.
@@ -14,11 +16,14 @@
 //! fits would depend on the blocks that a background thread happens to merge at the same time.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::{Error, ErrorKind, Result};
 
 const RAISE_IT: &str = "raise it with SET memory_limit = '...'";
+
+/// Spilling less state than this would free too little for its costs.
+const SPILLED_BYTES_MIN: u64 = 1 << 20;
 
 /// Grants memory. Clones share one account.
 #[derive(Clone, Debug)]
@@ -26,6 +31,8 @@ pub struct Broker {
     account: Arc<Account>,
     /// Also counts the memory that is taken through this clone.
     meter: Option<Arc<Meter>>,
+    /// Grants every request of a reservation, because the state can be spilled soon.
+    spills: Option<Arc<Meter>>,
 }
 
 #[derive(Debug)]
@@ -35,6 +42,10 @@ struct Account {
     /// The part of `used_bytes` that is scratch.
     scratch_bytes: AtomicU64,
     peak_bytes: AtomicU64,
+    /// The number of holders of memory that can be spilled.
+    spillable_holders: AtomicU64,
+    /// Whether holders must spill whenever they are asked, for tests.
+    always_spills: AtomicBool,
 }
 
 /// Counts the memory granted to one holder, such as an operator.
@@ -68,15 +79,35 @@ impl Broker {
             used_bytes: AtomicU64::new(0),
             scratch_bytes: AtomicU64::new(0),
             peak_bytes: AtomicU64::new(0),
+            spillable_holders: AtomicU64::new(0),
+            always_spills: AtomicBool::new(false),
         };
-        Broker { account: Arc::new(account), meter: None }
+        Broker { account: Arc::new(account), meter: None, spills: None }
     }
 
     /// Returns a broker of the same account. Memory taken through it or its clones is counted in `meter`, and no
     /// longer in the meter of this broker.
     #[must_use]
     pub fn metered(&self, meter: &Arc<Meter>) -> Broker {
-        Broker { account: Arc::clone(&self.account), meter: Some(Arc::clone(meter)) }
+        Broker { account: Arc::clone(&self.account), meter: Some(Arc::clone(meter)), spills: self.spills.clone() }
+    }
+
+    /// Registers a holder of state that can be spilled.
+    pub fn spillable(&self) -> SpillableMemory {
+        self.account.spillable_holders.fetch_add(1, Ordering::Relaxed);
+        SpillableMemory { broker: Broker { spills: Some(Arc::default()), ..self.clone() } }
+    }
+
+    /// Makes holders of spillable state spill whenever they ask, however little they hold. For tests.
+    pub fn set_always_spills(&self, always: bool) {
+        self.account.always_spills.store(always, Ordering::Relaxed);
+    }
+
+    /// The bytes that one holder of spillable state may take for a step, such as reading spilled state back. The
+    /// holders share half of the limit.
+    pub fn step_share_bytes(&self) -> u64 {
+        let holders = self.account.spillable_holders.load(Ordering::Relaxed).max(1);
+        (self.limit_bytes() / 2 / holders).max(SPILLED_BYTES_MIN)
     }
 
     /// The limit, in bytes.
@@ -117,7 +148,7 @@ impl Broker {
         // Only memory that lasts counts against the limit. Scratch is about to be freed.
         let lasting = used.saturating_sub(self.account.scratch_bytes.load(Ordering::Relaxed));
         let limit = self.limit_bytes();
-        if lasting > limit {
+        if lasting > limit && self.spills.is_none() {
             self.account.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
             return Err(Error::new(
                 ErrorKind::MemoryLimit,
@@ -141,7 +172,7 @@ impl Broker {
     /// Updates peak and meter after `bytes` were taken, which brought the account to `used` bytes.
     fn taken(&self, bytes: u64, used: u64) {
         self.account.peak_bytes.fetch_max(used, Ordering::Relaxed);
-        if let Some(meter) = &self.meter {
+        for meter in self.meter.iter().chain(&self.spills) {
             meter.take(bytes);
         }
     }
@@ -150,9 +181,52 @@ impl Broker {
     pub fn give_back(&self, bytes: u64) {
         let before = self.account.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
         assert!(before >= bytes, "a reservation must not give back more than it was granted");
-        if let Some(meter) = &self.meter {
+        for meter in self.meter.iter().chain(&self.spills) {
             meter.give_back(bytes);
         }
+    }
+}
+
+/// A holder of state that it can write to disk. All memory that is taken through [`SpillableMemory::broker`] counts as
+/// such state.
+#[derive(Debug)]
+pub struct SpillableMemory {
+    broker: Broker,
+}
+
+impl SpillableMemory {
+    /// Grants the memory of the state.
+    pub fn broker(&self) -> &Broker {
+        &self.broker
+    }
+
+    /// The bytes of the state.
+    pub fn held_bytes(&self) -> u64 {
+        self.broker.spills.as_ref().map_or(0, |meter| meter.used_bytes.load(Ordering::Relaxed))
+    }
+
+    /// Whether the holder must spill its state now. This is so if memory is short and the holder has at least its share
+    /// of it, or if more memory is in use than the limit allows. A holder of little state never has to spill, because
+    /// that would free nothing.
+    pub fn must_spill(&self) -> bool {
+        let (account, held) = (&self.broker.account, self.held_bytes());
+        if account.always_spills.load(Ordering::Relaxed) {
+            return held > 0;
+        }
+        let (used, limit) = (self.broker.used_bytes(), self.broker.limit_bytes());
+        // The last quarter is for the memory that all holders take before they are asked again.
+        let spendable = limit / 4 * 3;
+        if used <= spendable || held < SPILLED_BYTES_MIN {
+            return false;
+        }
+        let share = spendable / account.spillable_holders.load(Ordering::Relaxed).max(1);
+        held >= share || used > limit
+    }
+}
+
+impl Drop for SpillableMemory {
+    fn drop(&mut self) {
+        self.broker.account.spillable_holders.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -168,6 +242,12 @@ impl Reservation {
     /// The bytes held.
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Makes an empty reservation for the same owner.
+    #[must_use]
+    pub fn another(&self) -> Reservation {
+        self.broker.reservation(self.owner)
     }
 
     /// Asks for `bytes` more. Fails and takes nothing if that would pass the limit.
@@ -292,6 +372,27 @@ mod tests {
         assert_eq!((meter.peak_bytes(), broker.used_bytes()), (20, 46));
         drop(held);
         assert_eq!((meter.used_bytes.load(Ordering::Relaxed), broker.used_bytes()), (0, 40));
+    }
+
+    #[test]
+    fn state_that_can_be_spilled_is_granted_and_the_larger_holder_must_spill() {
+        const MIB: u64 = 1 << 20;
+        let broker = Broker::new(16 * MIB);
+        let (large, small) = (broker.spillable(), broker.spillable());
+        let mut of_large = large.broker().reservation("sort");
+        let mut of_small = small.broker().reservation("group by");
+        of_large.grow(9 * MIB).expect("granted");
+        assert!(!large.must_spill());
+        of_small.grow(4 * MIB).expect("granted");
+        assert!(large.must_spill() && !small.must_spill());
+        of_large.grow(9 * MIB).expect("granted past the limit");
+        assert!(large.must_spill() && small.must_spill());
+        assert_eq!((large.held_bytes(), small.held_bytes(), broker.used_bytes()), (18 * MIB, 4 * MIB, 22 * MIB));
+        broker.reservation("join").grow(1).expect_err("other state is refused");
+        drop(of_large);
+        assert_eq!(large.held_bytes(), 0);
+        broker.set_always_spills(true);
+        assert!(small.must_spill() && !large.must_spill());
     }
 
     #[test]

@@ -5,6 +5,7 @@
 pub mod allocations;
 mod broker;
 mod cancel;
+mod disk_quota;
 mod durability;
 mod error;
 mod ids;
@@ -16,8 +17,9 @@ mod settings;
 mod sql_type;
 mod suggest;
 
-pub use broker::{Broker, Meter, Reservation, StepMemory};
+pub use broker::{Broker, Meter, Reservation, SpillableMemory, StepMemory};
 pub use cancel::Cancel;
+pub use disk_quota::{DiskCharge, DiskQuota};
 pub use durability::Durability;
 pub use error::{DamagePlace, Error, ErrorKind, Result};
 pub use ids::{BlockId, ColumnId, CommitId, IndexId, RowNumber, SchemaId, TableId, ViewId};

@@ -1,6 +1,6 @@
 //! The table of settings. `SET`, `SHOW`, the documentation and the code all use this one table.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use crate::{Durability, Error, ErrorKind, Isolation, Result, nearest};
 
@@ -32,10 +32,12 @@ pub enum SettingKind {
     Flag,
     /// One of these words.
     Choice(&'static [&'static str]),
+    /// The path of a folder.
+    Folder,
 }
 
 /// The value of a setting.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SettingValue {
     /// A number, or a number of bytes.
     Number(u64),
@@ -43,10 +45,12 @@ pub enum SettingValue {
     Flag(bool),
     /// A word, in the spelling of the table.
     Choice(&'static str),
+    /// A path; `None` if the database chooses.
+    Folder(Option<Arc<str>>),
 }
 
 /// One row of the table of settings.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Setting {
     /// The name in `SET` and `SHOW`.
     pub name: &'static str,
@@ -54,8 +58,8 @@ pub struct Setting {
     pub kind: SettingKind,
     /// Where it applies.
     pub scope: SettingScope,
-    /// The value before any `SET`. Zero for `memory_limit` and `threads` means that the machine decides when the
-    /// database is opened.
+    /// The value before any `SET`. Zero for `memory_limit`, `temp_disk_limit` and `threads` means that the machine
+    /// decides when the database is opened.
     pub default: SettingValue,
     /// The description in `SHOW ALL` and the documentation. It should be one sentence.
     pub doc: &'static str,
@@ -86,7 +90,30 @@ pub const SETTINGS: &[Setting] = &[
         kind: SettingKind::Bytes { min: 16 << 20 },
         scope: SettingScope::Database,
         default: SettingValue::Number(0),
-        doc: "Memory that all statements together may hold; by default 70 % of the machine's.",
+        doc: "Memory that all statements together may hold; by default half of the machine's or of the cgroup's.",
+    }),
+    database(Setting {
+        name: "temp_directory",
+        kind: SettingKind::Folder,
+        scope: SettingScope::Database,
+        default: SettingValue::Folder(None),
+        doc: "The folder for temporary files of statements that are short of memory; by default the folder temp of \
+              the database, or the system's for a database in memory or one that is opened read-only.",
+    }),
+    database(Setting {
+        name: "temp_disk_limit",
+        kind: SettingKind::Bytes { min: 0 },
+        scope: SettingScope::Database,
+        default: SettingValue::Number(0),
+        doc: "Disk space that temporary files may take together; by default half of the free space at opening.",
+    }),
+    database(Setting {
+        name: "spill_file_bytes_min",
+        kind: SettingKind::Bytes { min: 0 },
+        scope: SettingScope::Database,
+        default: SettingValue::Number(1 << 20),
+        doc: "Less spilled state than this is gathered in memory until it is worth a temporary file; with 0, each \
+              flush is a file.",
     }),
     Setting {
         name: "durability",
@@ -197,7 +224,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { values: SETTINGS.iter().map(|setting| setting.default).collect() }
+        Settings { values: SETTINGS.iter().map(|setting| setting.default.clone()).collect() }
     }
 }
 
@@ -249,6 +276,8 @@ impl Settings {
                 let word = words.iter().find(|word| word.eq_ignore_ascii_case(text.trim()));
                 SettingValue::Choice(word.ok_or_else(|| bad(format!("one of {}", words.join(", "))))?)
             }
+            SettingKind::Folder if text.is_empty() => SettingValue::Folder(None),
+            SettingKind::Folder => SettingValue::Folder(Some(text.into())),
         };
         Ok(())
     }
@@ -256,36 +285,37 @@ impl Settings {
     /// Sets a setting back to its default.
     pub fn reset(&mut self, name: &str) -> Result<()> {
         let index = Self::index(name)?;
-        self.values[index] = SETTINGS[index].default;
+        self.values[index] = SETTINGS[index].default.clone();
         Ok(())
     }
 
     /// Copies the value of one setting from `other`. Returns whether this changed the value.
     pub fn copy(&mut self, name: &str, other: &Settings) -> Result<bool> {
         let index = Self::index(name)?;
-        let before = std::mem::replace(&mut self.values[index], other.values[index]);
+        let before = std::mem::replace(&mut self.values[index], other.values[index].clone());
         Ok(self.values[index] != before)
     }
 
     /// Returns a value as `SHOW` prints it.
     pub fn show(&self, name: &str) -> Result<String> {
-        Ok(match self.values[Self::index(name)?] {
+        Ok(match &self.values[Self::index(name)?] {
             SettingValue::Number(value) => value.to_string(),
             SettingValue::Flag(value) => value.to_string(),
-            SettingValue::Choice(word) => word.to_owned(),
+            SettingValue::Choice(word) => (*word).to_owned(),
+            SettingValue::Folder(path) => path.as_deref().unwrap_or_default().to_owned(),
         })
     }
 
     /// Returns the value of a number setting. The name comes from the code, so an unknown name is a bug and panics.
     pub fn number(&self, name: &'static str) -> u64 {
         match self.value(name) {
-            SettingValue::Number(value) => value,
+            SettingValue::Number(value) => *value,
             other => panic!("the setting {name} must be a number, but it is {other:?}"),
         }
     }
 
-    fn value(&self, name: &'static str) -> SettingValue {
-        self.values[Self::index(name).expect("the code must only name settings of the table")]
+    fn value(&self, name: &'static str) -> &SettingValue {
+        &self.values[Self::index(name).expect("the code must only name settings of the table")]
     }
 
     /// Returns the point at which a commit returns.
@@ -314,10 +344,18 @@ impl Settings {
         }
     }
 
+    /// Returns the folder that a setting names; `None` if the database chooses.
+    pub fn folder(&self, name: &'static str) -> Option<&str> {
+        match self.value(name) {
+            SettingValue::Folder(path) => path.as_deref(),
+            other => panic!("the setting {name} must be a folder, but it is {other:?}"),
+        }
+    }
+
     /// Returns the value of a flag setting.
     pub fn flag(&self, name: &'static str) -> bool {
         match self.value(name) {
-            SettingValue::Flag(value) => value,
+            SettingValue::Flag(value) => *value,
             other => panic!("the setting {name} must be a flag, but it is {other:?}"),
         }
     }
@@ -359,15 +397,17 @@ mod tests {
             SettingKind::Bytes { min } => format!("bytes, at least {min}"),
             SettingKind::Flag => "true or false".to_owned(),
             SettingKind::Choice(words) => words.join(", "),
+            SettingKind::Folder => "a path".to_owned(),
         };
-        let default = match setting.default {
-            // For these two, 0 in the table stands for a value that depends on the machine.
-            SettingValue::Number(0) if matches!(setting.name, "memory_limit" | "threads") => {
+        let default = match &setting.default {
+            // For these, 0 in the table stands for a value that depends on the machine.
+            SettingValue::Number(0) if matches!(setting.name, "memory_limit" | "temp_disk_limit" | "threads") => {
                 "by the machine".to_owned()
             }
             SettingValue::Number(value) => value.to_string(),
             SettingValue::Flag(value) => value.to_string(),
-            SettingValue::Choice(word) => word.to_owned(),
+            SettingValue::Choice(word) => (*word).to_owned(),
+            SettingValue::Folder(path) => path.as_deref().unwrap_or("by the database").to_owned(),
         };
         (values, default)
     }

@@ -51,6 +51,7 @@ use parking_lot::Mutex;
 use rowmill_base::{Broker, Cancel, Error, Reservation, Result};
 use rowmill_plan::{Expr, Group, Predicate};
 use rowmill_storage::TableSource;
+use rowmill_storage::spill::TempSpace;
 
 pub(crate) use self::bits::{Bits, array_of, bits_of, width_of};
 pub(crate) use self::choice::{group_batches, group_table};
@@ -118,6 +119,8 @@ pub struct GroupRequest {
     pub cancel: Cancel,
     /// Grants the memory.
     pub broker: Broker,
+    /// The place of temporary files.
+    pub temp: TempSpace,
     /// Counts the blocks and rows that are read.
     pub metrics: Arc<ScanMetrics>,
 }

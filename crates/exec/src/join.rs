@@ -37,6 +37,7 @@ use std::sync::atomic::AtomicUsize;
 use arrow::datatypes::SchemaRef;
 use rowmill_base::{Broker, Cancel, Result};
 use rowmill_plan::JoinKind;
+use rowmill_storage::spill::TempSpace;
 
 use self::gather::{BuildBatches, BuildRows};
 use self::index::Hashing;
@@ -78,6 +79,8 @@ pub struct JoinRequest {
     pub cancel: Cancel,
     /// Grants the memory for the build side.
     pub broker: Broker,
+    /// The place of temporary files.
+    pub temp: TempSpace,
     /// Whether keys are compared as by `IN`. A row has a possible match if it would match with some values in place of
     /// the NULLs. Without a match but with a possible match, a mark is NULL, and an anti join leaves the row out (`NOT
     /// IN`).

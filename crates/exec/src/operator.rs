@@ -17,6 +17,7 @@ use arrow::datatypes::{DataType, SchemaRef};
 use rowmill_base::{Broker, Cancel, Error, LengthUnit, Result};
 use rowmill_plan::{self as plan, AggregateRole, Expr, Group, JoinKind, Node, Predicate, Scan, SortKey};
 use rowmill_storage::TableSource;
+use rowmill_storage::spill::TempSpace;
 
 use self::builder::Builder;
 use self::grouping::{AdaptedGroup, adapted};
@@ -69,6 +70,8 @@ pub struct Environment<'a> {
     pub cancel: &'a Cancel,
     /// Grants the memory.
     pub broker: &'a Broker,
+    /// The place of temporary files, for operators that are short of memory.
+    pub temp: &'a TempSpace,
     /// The most rounds of a recursive query.
     pub recursion_max: u64,
     /// Whether operators leave out rows that operators above them do not need.
@@ -200,6 +203,7 @@ impl Builder {
                     batch_rows: self.batch_rows,
                     cancel: self.cancel.clone(),
                     broker,
+                    temp: self.temp.clone(),
                 };
                 Sort::new(input, request)?
             }
@@ -214,6 +218,7 @@ impl Builder {
                     batch_rows: self.batch_rows,
                     cancel: self.cancel.clone(),
                     broker,
+                    temp: self.temp.clone(),
                 };
                 WindowOperator::new(input, request)
             }
@@ -277,6 +282,7 @@ impl Builder {
             batch_rows: self.batch_rows,
             cancel: self.cancel.clone(),
             broker,
+            temp: self.temp.clone(),
             null_aware: join.null_aware,
         }
     }
@@ -411,6 +417,7 @@ impl Builder {
             threads: self.threads,
             cancel: self.cancel.clone(),
             broker,
+            temp: self.temp.clone(),
             metrics: Arc::default(),
         }
     }

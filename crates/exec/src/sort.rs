@@ -37,6 +37,7 @@ use arrow::compute::SortOptions;
 use arrow::datatypes::SchemaRef;
 use rowmill_base::{Broker, Cancel, Result};
 use rowmill_plan::SortKey;
+use rowmill_storage::spill::TempSpace;
 
 use self::entry::Wide;
 pub(crate) use self::held::HeldBuffers;
@@ -81,6 +82,8 @@ pub struct SortRequest {
     pub cancel: Cancel,
     /// Grants the memory.
     pub broker: Broker,
+    /// The place of temporary files.
+    pub temp: TempSpace,
 }
 
 /// Returns the rows of its input in order. One worker returns all of them, but all workers share the work.

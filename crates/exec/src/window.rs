@@ -44,6 +44,7 @@ use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use rowmill_base::{Broker, Cancel, Error};
 use rowmill_plan::{SortKey, WindowCall};
+use rowmill_storage::spill::TempSpace;
 
 pub(crate) use self::frame::Frames;
 pub(crate) use self::tree::fold_words;
@@ -79,6 +80,8 @@ pub struct WindowRequest {
     pub cancel: Cancel,
     /// Grants the memory.
     pub broker: Broker,
+    /// The place of temporary files.
+    pub temp: TempSpace,
 }
 
 /// Returns the rows of its input in any order, together with values computed over other rows.

@@ -6,7 +6,8 @@
 //!
 //! Bytes are read in two ways. A [`DiskFile`] reads and writes ranges by calls. A [`Mapping`] is an address range
 //! longer than the file, in which pages appear as the file grows. The kernel's page cache is therefore the buffer
-//! pool, and a chunk is a slice. Only the mapping's file has unsafe code.
+//! pool, and a chunk is a slice. Only the mapping's file has unsafe code, and `machine`, which asks for the
+//! limits of the machine.
 //!
 //! Two things bypass this interface: the names of the ordered base's files and its table of readers, and
 //! [`DirectoryLock`], because they concern real processes.
@@ -15,6 +16,7 @@ mod crash;
 mod disk;
 mod faulty;
 mod lock;
+mod machine;
 mod mapping;
 mod memory;
 mod real;
@@ -23,6 +25,7 @@ pub use crash::{Fate, Record, crash_state};
 pub use disk::{Disk, DiskFile, OpenMode};
 pub use faulty::{Call, Fault, FaultPlan, FaultyDisk};
 pub use lock::DirectoryLock;
+pub use machine::{free_disk_bytes, memory_bytes};
 pub use mapping::Mapping;
 pub use memory::MemoryDisk;
 pub use real::RealDisk;

@@ -6,6 +6,7 @@ use parking_lot::Mutex;
 use rowmill_base::{Broker, Cancel, Settings};
 use rowmill_exec::scan::ScanMetrics;
 use rowmill_exec::workers::Workers;
+use rowmill_storage::spill::TempSpace;
 use rowmill_txn::{Engine, Snapshot};
 
 use crate::scan_progress::ScanProgress;
@@ -23,6 +24,8 @@ pub(crate) struct StatementContext {
     pub(crate) workers: Arc<Workers>,
     /// Grants the memory of the engine's operators.
     pub(crate) broker: Broker,
+    /// The place of temporary files.
+    pub(crate) temp: TempSpace,
     /// Notices of planning, shown beside the result.
     pub(crate) notices: Arc<Mutex<Vec<String>>>,
     /// The scans of the statement, from which its progress is computed.
@@ -41,7 +44,7 @@ impl StatementContext {
         notices: Arc<Mutex<Vec<String>>>,
         now_us: i64,
     ) -> Arc<Self> {
-        let (broker, engine) = (engine.broker().clone(), Arc::downgrade(engine));
+        let (broker, temp, engine) = (engine.broker().clone(), engine.temp().clone(), Arc::downgrade(engine));
         let scans = Mutex::default();
         Arc::new(StatementContext {
             snapshot,
@@ -50,6 +53,7 @@ impl StatementContext {
             engine,
             workers: Arc::clone(workers),
             broker,
+            temp,
             notices,
             scans,
             now_us,

@@ -192,6 +192,7 @@ impl EngineQuery {
             threads,
             cancel: &context.cancel,
             broker: &context.broker,
+            temp: &context.temp,
             recursion_max: context.settings.number("recursion_max"),
             early_filters: context.settings.flag("early_filters"),
         };

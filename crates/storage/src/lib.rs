@@ -15,6 +15,7 @@
 //! - `block_writer`: makes a block of rows.
 //! - `keyed`: the bytes of keys and rows of keyed tables. `statistics`: the results of ANALYZE.
 //! - `unique_integers`: proves that a column is unique.
+//! - `spill`: temporary files of operators that are short of memory.
 
 mod block;
 mod block_owner;
@@ -31,6 +32,7 @@ pub mod run_codec;
 mod schema;
 mod sequence;
 mod source;
+pub mod spill;
 mod statistics;
 pub mod strings;
 mod unique_integers;

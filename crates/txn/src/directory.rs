@@ -5,9 +5,11 @@ use std::path::Path;
 
 use rowmill_base::{Error, ErrorKind, Result};
 
+use crate::engine::TEMP;
+
 /// The names that a directory without a base may hold: remains of a database whose first opening was killed or whose
 /// base was lost, the mark of an unfinished restore, and the folder that some file systems keep in their root.
-const OWN_NAMES: &[&str] = &["LOCK", "UNFINISHED", "base.rocksdb", "log", "lost+found", "tables"];
+const OWN_NAMES: &[&str] = &["LOCK", "UNFINISHED", "base.rocksdb", "log", "lost+found", "tables", TEMP];
 
 /// Returns an error if `dir`, which has no base, holds files of someone else.
 pub(crate) fn check_no_foreign_files(dir: &Path) -> Result<()> {

@@ -14,7 +14,8 @@ use rowmill_base::{
     BlockId, Broker, ColumnId, CommitId, Durability, Error, ErrorKind, IndexId, Result, SchemaId, Settings, TableId,
     ViewId,
 };
-use rowmill_io::{DirectoryLock, Disk, MemoryDisk, RealDisk};
+use rowmill_io::{DirectoryLock, Disk, MemoryDisk, RealDisk, free_disk_bytes, memory_bytes};
+use rowmill_storage::spill::TempSpace;
 use rowmill_storage::{ColumnDef, ColumnFile, ColumnTarget, FreedExtents, ROWS_PER_BLOCK_MAX, TableDef};
 
 use crate::backup;
@@ -39,6 +40,9 @@ const SHORT_LOG: LogOptions = LogOptions { segment_bytes: 1 << 14 };
 
 /// Recent rows of keyed tables may take one part in this many of the memory limit. Above that, a checkpoint is due.
 const KEYED_SHARE: u64 = 8;
+
+/// The folder of temporary files within the database's directory.
+pub(crate) const TEMP: &str = "temp";
 
 /// How a directory is opened.
 #[derive(Clone, Debug, Default)]
@@ -69,6 +73,7 @@ pub struct Core {
     base: Arc<dyn OrderedBase>,
     settings: RwLock<Settings>,
     broker: Broker,
+    temp: TempSpace,
     ids: Ids,
     files: ColumnFiles,
     freed: Arc<FreedExtents>,
@@ -154,10 +159,14 @@ impl Engine {
         log_options: Option<LogOptions>,
     ) -> Result<Arc<Engine>> {
         let limit = match options.settings.number("memory_limit") {
-            0 => machine_memory_bytes() / 10 * 7,
+            0 => memory_bytes() / 2,
             limit => limit,
         };
         let broker = Broker::new(limit);
+        let temp = temp_space(path.as_deref().filter(|_| !options.read_only), &options.settings);
+        if !options.read_only {
+            temp.remove_orphans();
+        }
         let freed = Arc::new(FreedExtents::default());
         let files = ColumnFiles::new(Arc::clone(&disk), broker.clone());
         let replayed = match options.read_only {
@@ -198,6 +207,7 @@ impl Engine {
             base,
             settings: RwLock::new(options.settings),
             broker,
+            temp,
             ids: Ids::new(meta),
             files,
             freed,
@@ -269,6 +279,11 @@ impl Core {
         &self.broker
     }
 
+    /// The place of temporary files.
+    pub fn temp(&self) -> &TempSpace {
+        &self.temp
+    }
+
     /// A copy of the current settings.
     pub fn settings(&self) -> Settings {
         self.settings.read().clone()
@@ -289,6 +304,13 @@ impl Core {
         let limit = settings.number("memory_limit");
         if limit > 0 {
             self.broker.set_limit_bytes(limit);
+        }
+        if settings.number("temp_disk_limit") > 0 {
+            self.temp.quota().set_limit_bytes(settings.number("temp_disk_limit"));
+        }
+        self.temp.set_file_bytes_min(settings.number("spill_file_bytes_min"));
+        if name.eq_ignore_ascii_case("temp_directory") {
+            self.temp.set_folder(temp_folder(self.path.as_deref().filter(|_| !self.read_only), &settings));
         }
         Ok(())
     }
@@ -503,14 +525,27 @@ impl Core {
     }
 }
 
-fn machine_memory_bytes() -> u64 {
-    let from_proc = || {
-        let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-        let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
-        line.split_whitespace().nth(1)?.parse::<u64>().ok()
+/// The folder for temporary files, inside of which each process makes its own. `path` is that of a database that may
+/// be written.
+fn temp_folder(path: Option<&Path>, settings: &Settings) -> PathBuf {
+    match (settings.folder("temp_directory"), path) {
+        (Some(folder), _) => folder.into(),
+        (None, Some(path)) => path.join(TEMP),
+        (None, None) => std::env::temp_dir(),
+    }
+}
+
+fn temp_space(path: Option<&Path>, settings: &Settings) -> TempSpace {
+    let folder = temp_folder(path, settings);
+    let limit = match settings.number("temp_disk_limit") {
+        // The folder may not exist yet, so we ask for the space where it will be made. If the system does not tell,
+        // only the disk itself is a limit.
+        0 => folder.ancestors().find_map(free_disk_bytes).map_or(u64::MAX, |free| free / 2),
+        limit => limit,
     };
-    // If the system does not tell, we assume a small machine.
-    from_proc().map_or(4 << 30, |kib| kib * 1024)
+    let temp = TempSpace::in_folder(folder, limit);
+    temp.set_file_bytes_min(settings.number("spill_file_bytes_min"));
+    temp
 }
 
 /// The next ids. Ids taken by transactions that never commit are lost, which costs nothing.

@@ -10,6 +10,7 @@ use rowmill_exec::batch::BatchSource;
 use rowmill_exec::group::{GroupBy, GroupRequest, GroupSource};
 use rowmill_plan::{Aggregate, Expr, Group, GroupKey};
 use rowmill_storage::TableSource;
+use rowmill_storage::spill::TempSpace;
 
 use crate::size;
 use crate::table::{BATCH_ROWS, KINDS, Table, column, drain};
@@ -39,6 +40,7 @@ fn group(source: impl Into<GroupSource>, keys: &[(usize, usize)], summed: usize)
         threads: 2,
         cancel: Cancel::new(),
         broker: Broker::new(8 << 30),
+        temp: TempSpace::in_memory(),
         metrics: Arc::default(),
     };
     GroupBy::new(source, request).unwrap()

@@ -8,6 +8,7 @@ use rowmill_base::{Broker, Cancel};
 use rowmill_exec::batch::BatchSource;
 use rowmill_exec::join::{HashJoin, JoinRequest};
 use rowmill_plan::JoinKind;
+use rowmill_storage::spill::TempSpace;
 
 use crate::size;
 use crate::table::{BATCH_ROWS, KINDS, Memory, Table, column, drain};
@@ -24,6 +25,7 @@ fn join(build: Arc<Memory>, probe: Arc<Memory>, kind: JoinKind) -> Arc<dyn Batch
         batch_rows: BATCH_ROWS,
         cancel: Cancel::new(),
         broker: Broker::new(8 << 30),
+        temp: TempSpace::in_memory(),
         null_aware: false,
     };
     HashJoin::new(build, probe, request).unwrap()

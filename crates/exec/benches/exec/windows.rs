@@ -10,6 +10,7 @@ use rowmill_exec::batch::BatchSource;
 use rowmill_exec::window::{WindowOperator, WindowRequest};
 use rowmill_plan::logical::{FrameBound, FrameExclude, FrameUnit, RankFunction, WindowFrame};
 use rowmill_plan::{Aggregate, AggregateFunction, Constant, Expr, FrameOffset, SortKey, WindowCall, WindowFunction};
+use rowmill_storage::spill::TempSpace;
 
 use crate::size;
 use crate::table::{BATCH_ROWS, Memory, Table, column, drain};
@@ -27,6 +28,7 @@ fn window(input: Arc<Memory>, call: WindowCall, limit: Option<usize>) -> Arc<dyn
         batch_rows: BATCH_ROWS,
         cancel: Cancel::new(),
         broker: Broker::new(8 << 30),
+        temp: TempSpace::in_memory(),
     };
     WindowOperator::new(input, request)
 }

@@ -20,6 +20,7 @@ use rowmill_base::{Broker, Cancel, Error, ErrorKind, Result, Settings, SqlType};
 use rowmill_plan::{
     Aggregate, AggregateFunction, AggregateOrder, CompareOp, Expr, Group, GroupKey, Predicate, SortKey,
 };
+use rowmill_storage::spill::TempSpace;
 use rowmill_txn::{ColumnSpec, Engine, MAIN_SCHEMA};
 
 use super::choice::group_table;
@@ -578,6 +579,7 @@ fn request(group: Group, functions: Vec<Arc<dyn VectorFunction>>) -> GroupReques
         threads: 7,
         cancel,
         broker,
+        temp: TempSpace::in_memory(),
         metrics: Arc::default(),
     }
 }

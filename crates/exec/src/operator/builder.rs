@@ -8,6 +8,7 @@ use arrow::array::RecordBatch;
 use parking_lot::Mutex;
 use rowmill_base::{Broker, Cancel, Result};
 use rowmill_storage::TableSource;
+use rowmill_storage::spill::TempSpace;
 
 use super::measured::Operator;
 use super::{Environment, Wish};
@@ -24,6 +25,7 @@ pub(super) struct Builder {
     pub(super) threads: usize,
     pub(super) cancel: Cancel,
     pub(super) broker: Broker,
+    pub(super) temp: TempSpace,
     pub(super) recursion_max: u64,
     pub(super) early_filters: bool,
     /// The shared subplans by number. In a round, also the parts of the step whose rows are the same in every round,
@@ -61,6 +63,7 @@ impl Builder {
             threads: environment.threads,
             cancel: environment.cancel.clone(),
             broker: environment.broker.clone(),
+            temp: environment.temp.clone(),
             recursion_max: environment.recursion_max,
             early_filters: environment.early_filters,
             built: Mutex::default(),
@@ -84,6 +87,7 @@ impl Builder {
             threads: self.threads,
             cancel: self.cancel.clone(),
             broker: self.broker.clone(),
+            temp: self.temp.clone(),
             recursion_max: self.recursion_max,
             early_filters: self.early_filters,
             built: Mutex::new(built),

@@ -13,6 +13,7 @@ use rowmill_plan::{
     Aggregate, Expr, Group, GroupKey, Join, JoinKind, Names, Node, Recursive, Scan, Series, SetAll, SortKey, Unnest,
 };
 use rowmill_storage::TableSource;
+use rowmill_storage::spill::TempSpace;
 
 use super::{Environment, Running};
 use crate::collect::collect;
@@ -41,6 +42,7 @@ fn run(root: &Node, tables: &[Arc<dyn TableSource>], workers: usize) -> RecordBa
         threads: workers,
         cancel: &cancel,
         broker: &broker,
+        temp: &TempSpace::in_memory(),
         recursion_max: 100,
         early_filters: true,
     };

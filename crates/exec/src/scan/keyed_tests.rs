@@ -13,6 +13,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use rowmill_base::{Broker, Cancel, ColumnId, Reservation, Settings, SqlType};
 use rowmill_plan::{self as plan, Aggregate, CompareOp, Expr, Group, JoinKind, Node, Predicate, SortKey};
+use rowmill_storage::spill::TempSpace;
 use rowmill_storage::{KeyColumn, TableSource};
 use rowmill_txn::{ColumnSpec, Engine, IndexSpec, MAIN_SCHEMA};
 
@@ -295,6 +296,7 @@ fn run(root: &Node, table: &Arc<dyn TableSource>) -> (RecordBatch, u64) {
         threads: 2,
         cancel: &cancel,
         broker: &broker,
+        temp: &TempSpace::in_memory(),
         recursion_max: 100,
         early_filters: true,
     };

@@ -15,6 +15,7 @@ use rand::{Rng, SeedableRng};
 use roaring::RoaringBitmap;
 use rowmill_base::{Broker, Cancel, SqlType};
 use rowmill_plan::{Aggregate, CompareOp, Group, Predicate};
+use rowmill_storage::spill::TempSpace;
 use rowmill_storage::{TableSource, repeat_missing};
 
 use super::block_state::selected;
@@ -193,6 +194,7 @@ fn count(table: &Arc<TestTable>, predicates: Vec<Predicate>) -> i64 {
         threads: 2,
         cancel: Cancel::new(),
         broker: Broker::new(1 << 40),
+        temp: TempSpace::in_memory(),
         metrics: Arc::default(),
     };
     let group_by = GroupBy::new(Arc::clone(table) as Arc<dyn TableSource>, request).expect("a grouping");

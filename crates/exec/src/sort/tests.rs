@@ -16,6 +16,7 @@ use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use rowmill_base::ErrorKind;
+use rowmill_storage::spill::TempSpace;
 
 use super::*;
 use crate::collect::collect;
@@ -120,6 +121,7 @@ fn request(schema: &SchemaRef, keys: &[SortKey]) -> SortRequest {
         batch_rows: 100,
         cancel: Cancel::new(),
         broker: Broker::new(1 << 30),
+        temp: TempSpace::in_memory(),
     }
 }
 

@@ -11,7 +11,9 @@ use arrow::datatypes::DataType;
 use rowmill_base::{Broker, Cancel, Error, Result};
 use rowmill_plan::logical::FrameRow;
 use rowmill_plan::{Aggregate, Expr, SortKey, WindowCall, WindowFunction};
+use rowmill_storage::spill::TempSpace;
 
+use super::WindowRequest;
 use super::cells::{CellForm, Pick};
 use super::extreme::extremes;
 use super::failed;
@@ -32,6 +34,7 @@ pub(super) struct Evaluation<'a> {
     pub(super) rows: &'a SortedRows,
     pub(super) order: &'a [SortKey],
     pub(super) broker: &'a Broker,
+    pub(super) temp: &'a TempSpace,
     pub(super) cancel: &'a Cancel,
     /// Columns in the order of the rows. Each is gathered when it is first needed.
     columns: RefCell<BTreeMap<usize, ArrayRef>>,
@@ -101,11 +104,9 @@ impl<'a> Evaluation<'a> {
     pub(super) fn new(
         held: &'a HeldRows,
         rows: &'a SortedRows,
-        order: &'a [SortKey],
-        broker: &'a Broker,
-        cancel: &'a Cancel,
+        WindowRequest { order, broker, temp, cancel, .. }: &'a WindowRequest,
     ) -> Evaluation<'a> {
-        Evaluation { held, rows, order, broker, cancel, columns: RefCell::default() }
+        Evaluation { held, rows, order, broker, temp, cancel, columns: RefCell::default() }
     }
 
     /// Returns a column in the order of the rows.

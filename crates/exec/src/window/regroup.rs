@@ -164,6 +164,7 @@ impl<'a> Regrouping<'a> {
             threads: 1,
             cancel: self.evaluation.cancel.clone(),
             broker: self.evaluation.broker.clone(),
+            temp: self.evaluation.temp.clone(),
             metrics: Arc::default(),
         };
         let groups = group_batches(|_| Ok(input as Arc<dyn BatchSource>), request, |column| column >= COLUMNS_BEFORE)?;

@@ -15,6 +15,7 @@ use rowmill_plan::logical::{FrameBound, FrameExclude, FrameRow, FrameUnit, RankF
 use rowmill_plan::{
     Aggregate, AggregateFunction, AggregateOrder, Constant, Expr, FrameOffset, SortKey, WindowCall, WindowFunction,
 };
+use rowmill_storage::spill::TempSpace;
 
 use self::model::{ModelCell, cell, expected};
 use super::{WindowOperator, WindowRequest};
@@ -166,6 +167,7 @@ fn run_over(input: Arc<ReadyBatches>, case: &WindowCase, threads: usize, broker:
         batch_rows: 13,
         cancel: Cancel::new(),
         broker: broker.clone(),
+        temp: TempSpace::in_memory(),
     };
     let window: Arc<dyn BatchSource> = WindowOperator::new(input, request);
     let batches = collect(&window, threads)?;
@@ -599,6 +601,7 @@ fn failures_of_the_input_and_of_memory_end_the_window() {
         batch_rows: 100,
         cancel,
         broker,
+        temp: TempSpace::in_memory(),
     };
     for threads in [1, 4] {
         let failing = Arc::new(Failing(numbers(0..1_000, 10)));

@@ -310,6 +310,7 @@ impl Windowing {
             batch_rows: self.request.batch_rows,
             cancel: self.request.cancel.clone(),
             broker: self.request.broker.clone(),
+            temp: self.request.temp.clone(),
         };
         Sort::new(ReadyBatches::new(schema, batches), request)
     }
@@ -550,7 +551,7 @@ impl Windowing {
                 CallResults::Picks(picks) => write_picks(cells, call, &rows.places, &picks),
             }
         };
-        let WindowRequest { order, broker, cancel, calls, .. } = &self.request;
+        let WindowRequest { cancel, calls, .. } = &self.request;
         loop {
             let number = self.next_computed.fetch_add(1, Ordering::Relaxed);
             cancel.check()?;
@@ -559,13 +560,13 @@ impl Windowing {
                     break;
                 }
                 memory.grow(self.bytes_of(rows.len()) / calls.len() as u64)?;
-                write(number, 0, rows, &Evaluation::new(&gathered.held, rows, order, broker, cancel))?;
+                write(number, 0, rows, &Evaluation::new(&gathered.held, rows, &self.request))?;
             } else {
                 let Some(rows) = self.bucket(number, gathered, &scattered.rows, &mut room, &mut memory)? else {
                     break;
                 };
                 if rows.len() > 0 {
-                    let evaluation = Evaluation::new(&gathered.held, &rows, order, broker, cancel);
+                    let evaluation = Evaluation::new(&gathered.held, &rows, &self.request);
                     (0..calls.len()).try_for_each(|call| write(call, number, &rows, &evaluation))?;
                 }
             }
@@ -640,8 +641,8 @@ impl Windowing {
 
     /// Appends the rows whose first result is at most the limit, with the results of all calls, to `ready` as batches.
     fn first_rows(&self, rows: &SortedRows, gathered: &WindowInput, ready: &mut VecDeque<RecordBatch>) -> Result<()> {
-        let WindowRequest { order, broker, cancel, calls, limit, schema, batch_rows, .. } = &self.request;
-        let evaluation = Evaluation::new(&gathered.held, rows, order, broker, cancel);
+        let WindowRequest { calls, limit, schema, batch_rows, .. } = &self.request;
+        let evaluation = Evaluation::new(&gathered.held, rows, &self.request);
         let results = calls.iter().map(|call| evaluation.results(call)).collect::<Result<Vec<_>>>()?;
         let limit = limit.map_or(i64::MAX, |limit| i64::try_from(limit).unwrap_or(i64::MAX));
         let Some(CallResults::Values(first)) = results.first() else { return Ok(()) };

@@ -19,6 +19,7 @@ use rowmill_base::{Broker, Cancel};
 use rowmill_exec::batch::{BatchSource, Batches};
 use rowmill_exec::join::{HashJoin, JoinRequest};
 use rowmill_plan::JoinKind;
+use rowmill_storage::spill::TempSpace;
 
 use self::stored::Stored;
 
@@ -89,6 +90,7 @@ fn run(build: Arc<dyn BatchSource>, probe: Arc<dyn BatchSource>, kind: JoinKind)
         batch_rows: BATCH_ROWS,
         cancel: Cancel::new(),
         broker: Broker::new(8 << 30),
+        temp: TempSpace::in_memory(),
         null_aware: false,
     };
     let broker = request.broker.clone();

@@ -13,6 +13,7 @@ use rowmill_plan::{Constant, DynamicFunction};
 use rowmill_query::binder::bind;
 use rowmill_query::catalog::{CatalogRelation, QueryCatalog, RelationName, RowSource};
 use rowmill_query::{lower, optimizer};
+use rowmill_storage::spill::TempSpace;
 use sqlparser::ast::{Ident, Statement};
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
@@ -63,6 +64,7 @@ fn run(sql: &str, workers: usize, batch_rows: usize) -> Result<Vec<String>> {
         threads: workers,
         cancel: &cancel,
         broker: &broker,
+        temp: &TempSpace::in_memory(),
         recursion_max: 200,
         early_filters: true,
     };

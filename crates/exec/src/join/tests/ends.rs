@@ -6,6 +6,7 @@ use std::time::Duration;
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use rowmill_base::{Broker, Cancel, Error, ErrorKind, Result};
+use rowmill_storage::spill::TempSpace;
 
 use super::source::TestSource;
 use crate::batch::{BatchSource, Batches};
@@ -40,6 +41,7 @@ fn request(kind: JoinKind) -> JoinRequest {
         batch_rows: 1_000,
         cancel: Cancel::new(),
         broker: Broker::new(1 << 30),
+        temp: TempSpace::in_memory(),
         null_aware: false,
     }
 }

@@ -10,6 +10,7 @@ use arrow::datatypes::{DataType, Field, Float64Type, Int32Type, Schema, SchemaRe
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use rowmill_base::{Broker, Cancel, Result};
+use rowmill_storage::spill::TempSpace;
 
 use super::source::TestSource;
 use crate::batch::BatchSource;
@@ -241,6 +242,7 @@ impl JoinCase {
             batch_rows: self.batch_rows,
             cancel: Cancel::new(),
             broker: broker.clone(),
+            temp: TempSpace::in_memory(),
             null_aware: self.null_aware,
         };
         let hashing = Hashing { all_equal: self.hashes_equal };

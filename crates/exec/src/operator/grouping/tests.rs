@@ -9,6 +9,7 @@ use arrow::util::display::array_value_to_string;
 use rowmill_base::{Broker, Cancel, SqlType};
 use rowmill_plan::{Aggregate, AggregateOrder, Expr, Group, GroupKey, Node, Scan, SortKey};
 use rowmill_storage::TableSource;
+use rowmill_storage::spill::TempSpace;
 
 use crate::collect::collect;
 use crate::operator::{Environment, Running};
@@ -71,6 +72,7 @@ fn run_over(root: &Node, tables: &[Arc<dyn TableSource>], workers: usize, batch_
         threads: workers,
         cancel: &cancel,
         broker: &broker,
+        temp: &TempSpace::in_memory(),
         recursion_max: 1,
         early_filters: true,
     };
@@ -266,6 +268,7 @@ fn pairs_of_a_table_and_of_batches_agree_with_the_definitions() {
                 threads: workers,
                 cancel: &cancel,
                 broker: &broker,
+                temp: &TempSpace::in_memory(),
                 recursion_max: 1,
                 early_filters: true,
             };

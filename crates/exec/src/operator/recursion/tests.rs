@@ -6,6 +6,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use rowmill_base::{Broker, Cancel, Result};
 use rowmill_plan::{Foreign, Join, JoinKind, Node, Recursive};
+use rowmill_storage::spill::TempSpace;
 
 use crate::batch::{BatchSource, Batches};
 use crate::collect::collect;
@@ -63,6 +64,7 @@ fn run(root: &Node, foreign: &BTreeMap<usize, Arc<dyn BatchSource>>, workers: us
         threads: workers,
         cancel: &cancel,
         broker: &broker,
+        temp: &TempSpace::in_memory(),
         recursion_max: 1_000,
         early_filters: true,
     };

@@ -1,0 +1,35 @@
+//! Spilled state: bytes that an operator writes to temporary files because memory is short, and reads back later.
+//!
+//! ```text
+//!   writer ── frames ──► spill file: in memory while it is small, then on disk
+//!                           ▲
+//!   section ── reader ──────┘   a part of the file that is read from its start to its end
+//! ```
+//!
+//! - `space`: the folder of a database's temporary files, their quota, and the list of them.
+//! - `file`: one spill file. It never changes once it can be read.
+//! - `frame`: a piece of a file with its checksum, compressed if that makes it smaller.
+//! - `writer`, `section`: write and read.
+//! - `batches`: frames with batches of rows.
+//!
+//! A flush of few bytes is not worth a file, because a file costs some system calls. The writer therefore gathers
+//! flushes in memory until they have `spill_file_bytes_min` bytes. A large flush is written while it is made, so a
+//! writer never holds more than that setting and one write.
+//!
+//! Files are not synced: they are of no use after a crash. The folder of a process has a lock, so that another process
+//! can tell the folders of dead processes, and removes them.
+
+mod batches;
+mod file;
+mod folder;
+mod frame;
+mod section;
+mod space;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+pub use batches::BatchCodec;
+pub use section::{SectionReader, SpillSection};
+pub use space::{SpillFileInfo, TempSpace};
+pub use writer::SpillWriter;

@@ -7,6 +7,7 @@ use rowmill_base::{Broker, Cancel};
 use rowmill_exec::batch::BatchSource;
 use rowmill_exec::sort::{Sort, SortRequest};
 use rowmill_plan::SortKey;
+use rowmill_storage::spill::TempSpace;
 
 use crate::size;
 use crate::table::{BATCH_ROWS, Memory, Table, column, drain};
@@ -22,6 +23,7 @@ fn sort(input: Arc<Memory>, keys: usize, rows: Option<usize>) -> Arc<dyn BatchSo
         batch_rows: BATCH_ROWS,
         cancel: Cancel::new(),
         broker: Broker::new(8 << 30),
+        temp: TempSpace::in_memory(),
     };
     Sort::new(input, request).unwrap()
 }

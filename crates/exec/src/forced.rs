@@ -18,6 +18,8 @@ pub struct Forced {
     pub distinct: Option<DistinctWay>,
     /// The way in which rows of a join's build side are found.
     pub join: Option<JoinWay>,
+    /// Makes operators write their state to disk whenever they can.
+    pub spills: bool,
 }
 
 /// The way in which rows find their groups.

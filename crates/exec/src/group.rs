@@ -30,6 +30,7 @@ mod ranges;
 mod rank;
 mod rows;
 mod source;
+mod spilled;
 mod state;
 mod steps;
 mod table;
@@ -66,6 +67,7 @@ pub(crate) use self::rank::{Rank, float_rank};
 use self::rows::{PartRows, PartValues, take};
 pub use self::source::GroupSource;
 use self::source::add;
+use self::spilled::{MergePass, SpilledPiece};
 pub(crate) use self::state::{
     BitOrder, Grouped, Groups, NumberForm, StateNumbers, ValuePlaces, integers, signed_array, wide_array,
 };
@@ -170,8 +172,22 @@ struct KnownLists {
     condition: Option<(Predicate, Filter)>,
 }
 
-/// The partitions of all workers, ready to be merged.
-struct GatheredGroups {
+/// The groups of all workers, ready to be merged.
+enum GatheredGroups {
+    InMemory(HeldGroups),
+    OnDisk(SpilledGroups),
+}
+
+/// The partitions of all workers on disk.
+struct SpilledGroups {
+    /// For each partition its pieces. They are removed after the last merge.
+    partitions: Vec<Vec<SpilledPiece>>,
+    /// The partitions to merge together, and the part of them to merge.
+    merges: Vec<(Range<usize>, MergePass)>,
+}
+
+/// The partitions of all workers in memory.
+struct HeldGroups {
     /// For each partition its parts, and by how much the text views in each part are shifted. The worker that merges a
     /// partition takes its parts out.
     partitions: Vec<Mutex<Vec<(Partition, u32)>>>,
@@ -319,12 +335,12 @@ impl GroupBy {
     /// worker reports the error.
     fn gather(&self) -> Result<Option<Arc<GatheredGroups>>> {
         let gather = || {
-            let mut gatherer = Gatherer::new(&self.recipe, &self.request.broker);
+            let mut gatherer = Gatherer::new(&self.recipe, &self.request.broker, &self.request.temp);
             self.add_empty(&mut gatherer)?;
             self.read(&mut gatherer)?;
             gatherer.finish()
         };
-        self.gathering.run(&self.request.cancel, gather, |gathered| Ok(self.join(gathered)))
+        self.gathering.run(&self.request.cancel, gather, |gathered| self.join(gathered))
     }
 
     /// Reads the value lists of a column and splits the values into ranges. Each range is grouped by itself.
@@ -358,7 +374,7 @@ impl GroupBy {
     /// the groups are returned at once and are not merged with others.
     fn group_values(&self, column: usize, values: ArrayRef, weights: Vec<u64>) -> Result<RecordBatch> {
         let rows = PartRows::of_values(&self.request.functions, column, values, weights);
-        let (table, texts) = Gatherer::new(&self.recipe, &self.request.broker).group(&rows)?;
+        let (table, texts) = Gatherer::new(&self.recipe, &self.request.broker, &self.request.temp).group(&rows)?;
         let (rows, _memory) = table.into_rows();
         self.give(Merged { rows, logged: Vec::new() }, &texts)
     }
@@ -380,7 +396,47 @@ impl GroupBy {
     }
 
     /// Puts the partitions of all workers side by side and plans which of them to merge together.
-    fn join(&self, workers: Vec<gather::WorkerGroups>) -> GatheredGroups {
+    fn join(&self, workers: Vec<gather::WorkerGroups>) -> Result<GatheredGroups> {
+        match workers.iter().any(|worker| worker.spilled.is_some()) {
+            true => self.join_spilled(workers).map(GatheredGroups::OnDisk),
+            false => Ok(GatheredGroups::InMemory(self.join_held(workers))),
+        }
+    }
+
+    fn join_spilled(&self, workers: Vec<gather::WorkerGroups>) -> Result<SpilledGroups> {
+        let GroupRequest { broker, temp, .. } = &self.request;
+        let mut partitions: Vec<Vec<SpilledPiece>> = vec![Vec::new(); self.recipe.partitions];
+        for mut worker in workers {
+            if worker.spilled.is_none() {
+                worker.spill(&self.recipe, broker, temp)?;
+            }
+            for (all, pieces) in partitions.iter_mut().zip(worker.spilled.into_iter().flatten()) {
+                all.extend(pieces);
+            }
+        }
+        // All workers merge at the same time, each with the groups as they were gathered, the merged groups, and a
+        // batch of results. One group cannot be divided.
+        let bytes_max = match self.request.group.keys.is_empty() {
+            true => u64::MAX,
+            false => broker.limit_bytes() / 8 / self.request.threads.max(1) as u64,
+        };
+        let bits = self.recipe.partitions.ilog2();
+        let bytes: Vec<u64> = partitions.iter().map(|of| of.iter().map(|piece| piece.bytes).sum()).collect();
+        let rows = partitions.iter().map(|of| of.iter().map(|piece| piece.groups).sum());
+        let mut merges = Vec::new();
+        for range in ranges(rows) {
+            // Small partitions are merged together, unless that takes too much memory.
+            match bytes[range.clone()].iter().sum::<u64>() <= bytes_max {
+                true => merges.extend(MergePass::of(bits, 0, bytes_max).map(|pass| (range.clone(), pass))),
+                false => merges.extend(range.flat_map(|partition| {
+                    MergePass::of(bits, bytes[partition], bytes_max).map(move |pass| (partition..partition + 1, pass))
+                })),
+            }
+        }
+        Ok(SpilledGroups { partitions, merges })
+    }
+
+    fn join_held(&self, workers: Vec<gather::WorkerGroups>) -> HeldGroups {
         let mut partitions: Vec<Vec<(Partition, u32)>> = (0..self.recipe.partitions).map(|_| Vec::new()).collect();
         let (mut memory, mut all) = (Vec::new(), Vec::new());
         let (mut stores, mut of_workers) = (Vec::new(), Vec::new());
@@ -401,12 +457,37 @@ impl GroupBy {
         let rows = |parts: &Vec<(Partition, u32)>| parts.iter().map(|(part, _)| part.groups.len()).sum::<usize>();
         let merges = ranges(partitions.iter().map(rows));
         all.extend(partitions.into_iter().map(Mutex::new));
-        GatheredGroups { partitions: all, merges, texts, memory: Mutex::new(memory) }
+        HeldGroups { partitions: all, merges, texts, memory: Mutex::new(memory) }
     }
 
     /// Merges the next partitions and returns their groups. `None` when there are no more.
     fn merge_next(&self, gathered: &GatheredGroups) -> Result<Option<RecordBatch>> {
         let number = self.next_merge.fetch_add(1, Ordering::Relaxed);
+        match gathered {
+            GatheredGroups::InMemory(held) => self.merge_held(held, number),
+            GatheredGroups::OnDisk(spilled) => self.merge_spilled(spilled, number),
+        }
+    }
+
+    fn merge_spilled(&self, spilled: &SpilledGroups, number: usize) -> Result<Option<RecordBatch>> {
+        let Some((partitions, pass)) = spilled.merges.get(number) else { return Ok(None) };
+        // What was written to disk must be read back, even if others have taken the memory in between.
+        let held = self.request.broker.spillable();
+        let mut memory = held.broker().reservation(OWNER);
+        let mut texts = TextStore::new(held.broker().reservation(OWNER));
+        let mut merger = Merger::new(&self.recipe.layout, &self.recipe.states, 0, &mut memory)?;
+        for piece in spilled.partitions[partitions.clone()].iter().flatten() {
+            self.request.cancel.check()?;
+            let partition = piece.read(&self.recipe, *pass, &mut texts)?;
+            merger.expect(partition.groups.len(), &mut memory)?;
+            memory.grow(partition.log_bytes())?;
+            merger.add(partition, 0, &texts)?;
+        }
+        let groups = merger.finish(self.request.group.keys.is_empty(), &texts, &mut memory)?;
+        self.give(groups, &texts).map(Some)
+    }
+
+    fn merge_held(&self, gathered: &HeldGroups, number: usize) -> Result<Option<RecordBatch>> {
         let Some(partitions) = gathered.merges.get(number) else { return Ok(None) };
         let parts = gathered.partitions[partitions.clone()].iter().flat_map(|part| std::mem::take(&mut *part.lock()));
         let parts: Vec<(Partition, u32)> = parts.collect();
@@ -414,16 +495,16 @@ impl GroupBy {
         let Recipe { layout, states, .. } = &self.recipe;
         let texts = &gathered.texts;
         let mut memory = self.request.broker.reservation(OWNER);
-        let mut merger = Merger::new(layout, states, texts, rows, &mut memory)?;
+        let mut merger = Merger::new(layout, states, rows, &mut memory)?;
         // We free each part as soon as it is merged, so that the merge does not hold two copies of all groups.
         for (part, base) in parts {
             let bytes = part.bytes();
             // The rows of logs stay in memory until all parts of the partition are merged, so they are counted again.
             memory.grow(part.log_bytes())?;
-            merger.add(part, base)?;
+            merger.add(part, base, texts)?;
             gathered.give_back(bytes);
         }
-        let groups = merger.finish(self.request.group.keys.is_empty(), &mut memory)?;
+        let groups = merger.finish(self.request.group.keys.is_empty(), texts, &mut memory)?;
         self.give(groups, texts).map(Some)
     }
 
@@ -479,7 +560,7 @@ impl GroupBy {
     }
 }
 
-impl GatheredGroups {
+impl HeldGroups {
     /// Gives back `bytes` of memory. It does not matter which worker reserved them.
     fn give_back(&self, mut bytes: u64) {
         for memory in self.memory.lock().iter_mut() {

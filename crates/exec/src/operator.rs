@@ -29,6 +29,7 @@ use crate::case::CaseFunction;
 use crate::expand::Expand;
 use crate::filter::Filter;
 use crate::first_rows::FirstRows;
+use crate::forced::forced;
 use crate::function::VectorFunction;
 use crate::group::{GroupRequest, GroupTop, group_batches, group_table};
 use crate::join::{HashJoin, JoinRequest};
@@ -89,6 +90,9 @@ pub struct Running {
 impl Running {
     /// Prepares the operators of `root`. Reads no rows.
     pub fn new(root: &Node, environment: &Environment<'_>) -> Result<Running> {
+        if forced().spills {
+            environment.broker.set_always_spills(true);
+        }
         let (source, operator) = Builder::new(environment).build(root, Wish::All)?;
         Ok(Running { source, operator })
     }

@@ -7,6 +7,7 @@
 //! run.rs      sorted rows of one worker's share
 //! top.rs      the first rows of one worker's share, with a bound (bound.rs) that the workers share
 //! ranges.rs   all runs cut at the same keys, and the sorted rows between two cuts
+//! spilled.rs  sorted runs on disk, and their merge
 //! sorting.rs  the distribution of the work among the workers
 //! places.rs   the order of rows that are in memory as a whole
 //! ```
@@ -26,6 +27,7 @@ mod radix;
 mod ranges;
 mod run;
 mod sorting;
+mod spilled;
 #[cfg(test)]
 mod tests;
 mod top;
@@ -54,8 +56,7 @@ use crate::share::{share, with_nulls};
 /// The name of the operator in errors.
 const OWNER: &str = "ORDER BY";
 
-/// A worker keeps only the first rows if at most this many are asked for. Otherwise it keeps all rows. Kept rows are
-/// not spilled, so this bounds what a worker holds.
+/// A worker keeps only the first rows if at most this many are asked for. Otherwise it keeps all rows.
 const TOP_ROWS_MAX: usize = 1 << 16;
 
 /// The options of a sort key in Arrow's terms.
@@ -107,10 +108,12 @@ impl Sort {
         let layout = KeyLayout::new(request.keys.clone(), &schema)?;
         // The size of entries is fixed here, once, so that the loops are compiled for it.
         let is_narrow = layout.is_narrow();
-        let format = RunFormat { schema: Arc::clone(&schema), layout, broker: request.broker.clone() };
+        let held = request.broker.spillable();
+        let (layout, broker) = (Arc::new(layout), held.broker().clone());
+        let format = RunFormat { schema: Arc::clone(&schema), layout, broker };
         let form = match is_narrow {
-            true => EntryForm::Narrow(Sorting::new(Arc::clone(&input), format, &request)),
-            false => EntryForm::Wide(Sorting::new(Arc::clone(&input), format, &request)),
+            true => EntryForm::Narrow(Sorting::new(Arc::clone(&input), format, held, &request)),
+            false => EntryForm::Wide(Sorting::new(Arc::clone(&input), format, held, &request)),
         };
         Ok(Arc::new(Sort { schema, request, input, form }))
     }

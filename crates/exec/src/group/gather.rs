@@ -14,7 +14,8 @@
 use std::mem::size_of;
 use std::ops::Range;
 
-use rowmill_base::{Broker, Reservation, Result};
+use rowmill_base::{Broker, Reservation, Result, SpillableMemory};
+use rowmill_storage::spill::TempSpace;
 
 use super::OWNER;
 use super::key_values::KeyValues;
@@ -24,6 +25,7 @@ use super::local::{self, LocalGroups};
 use super::partition::{Homes, Partition, Partitions};
 use super::pieces::GROUPS_MAX;
 use super::rows::{PartRows, PartValues};
+use super::spilled::{GroupSpiller, SpilledPiece};
 use super::state::{Beside, Grouped, Groups, Inputs, States};
 use super::table::GroupTable;
 use super::texts::TextStore;
@@ -98,6 +100,21 @@ pub(super) struct WorkerGroups {
     pub(super) partitions: Vec<Partition>,
     pub(super) texts: TextStore,
     pub(super) memory: Reservation,
+    /// The groups on disk, by partition; `None` if all are in memory.
+    pub(super) spilled: Option<Vec<Vec<SpilledPiece>>>,
+}
+
+impl WorkerGroups {
+    /// Writes the groups that are still in memory to disk.
+    pub(super) fn spill(&mut self, recipe: &Recipe, broker: &Broker, temp: &TempSpace) -> Result<()> {
+        let mut spiller = GroupSpiller::new(recipe.partitions, temp, broker);
+        spiller.write(recipe, &self.partitions, &self.texts)?;
+        self.partitions.clear();
+        self.texts = TextStore::new(broker.reservation(OWNER));
+        self.memory.recount(0);
+        self.spilled = Some(spiller.finish()?);
+        Ok(())
+    }
 }
 
 /// A worker's groups while it gathers.
@@ -116,10 +133,16 @@ pub(super) struct Gatherer<'a> {
     chunk: Vec<u64>,
     numbers: Vec<u32>,
     memory: Reservation,
+    /// Everything above.
+    held: SpillableMemory,
+    temp: &'a TempSpace,
+    spiller: Option<GroupSpiller>,
 }
 
 impl<'a> Gatherer<'a> {
-    pub(super) fn new(recipe: &'a Recipe, broker: &Broker) -> Gatherer<'a> {
+    pub(super) fn new(recipe: &'a Recipe, broker: &Broker, temp: &'a TempSpace) -> Gatherer<'a> {
+        let held = broker.spillable();
+        let broker = held.broker();
         let mut empty = vec![0; recipe.layout.key_words];
         empty.extend_from_slice(recipe.states.initial());
         Gatherer {
@@ -134,6 +157,9 @@ impl<'a> Gatherer<'a> {
             chunk: Vec::new(),
             numbers: Vec::new(),
             memory: broker.reservation(OWNER),
+            held,
+            temp,
+            spiller: None,
         }
     }
 
@@ -142,6 +168,7 @@ impl<'a> Gatherer<'a> {
         if rows.len() == 0 {
             return Ok(());
         }
+        self.spill_if_short()?;
         let Recipe { layout, states, .. } = self.recipe;
         let all = 0..states.parts();
         if layout.columns.is_empty() {
@@ -418,6 +445,28 @@ impl<'a> Gatherer<'a> {
         Ok(())
     }
 
+    /// Writes everything that was gathered to disk, if memory is short.
+    fn spill_if_short(&mut self) -> Result<()> {
+        // A worker that may stop after some groups holds only these.
+        if !self.held.must_spill() || self.recipe.enough.is_some() {
+            return Ok(());
+        }
+        self.spill()
+    }
+
+    fn spill(&mut self) -> Result<()> {
+        self.flush()?;
+        let spiller = self
+            .spiller
+            .get_or_insert_with(|| GroupSpiller::new(self.recipe.partitions, self.temp, self.held.broker()));
+        spiller.write(self.recipe, self.partitions.all(), &self.beside.texts)?;
+        self.partitions.clear();
+        // No group is left, so no view refers to these texts. The tables that remember rows of logs were cleared with
+        // the logs.
+        self.beside.texts = TextStore::new(self.held.broker().reservation(OWNER));
+        Ok(())
+    }
+
     /// Whether the worker has gathered enough groups.
     pub(super) fn has_enough(&self) -> bool {
         self.recipe.enough.is_some_and(|enough| self.table.len() >= enough)
@@ -426,7 +475,12 @@ impl<'a> Gatherer<'a> {
     /// The result: everything that was gathered, in partitions.
     pub(super) fn finish(mut self) -> Result<WorkerGroups> {
         self.flush()?;
+        // Groups on disk and groups in memory are not merged together, because their texts are in different stores.
+        if self.spiller.is_some() {
+            self.spill()?;
+        }
+        let spilled = self.spiller.map(GroupSpiller::finish).transpose()?;
         let (partitions, memory) = self.partitions.finish();
-        Ok(WorkerGroups { partitions, texts: self.beside.texts, memory })
+        Ok(WorkerGroups { partitions, texts: self.beside.texts, memory, spilled })
     }
 }

@@ -255,10 +255,15 @@ impl GroupLayout {
 
     /// Adds `more` to the buffer numbers of all texts in the keys of rows.
     pub(super) fn move_texts(&self, rows: &mut [u64], more: u32) {
+        self.map_texts(rows, |view| moved(view, more));
+    }
+
+    /// Replaces the views of all texts in the keys of rows.
+    pub(super) fn map_texts(&self, rows: &mut [u64], mut map: impl FnMut(u128) -> u128) {
         for column in &self.columns {
             if let KeyValuePlace::Text { word } = column.place {
                 for row in rows.chunks_exact_mut(self.stride) {
-                    put_view(row, word, moved(view_at(row, word), more));
+                    put_view(row, word, map(view_at(row, word)));
                 }
             }
         }

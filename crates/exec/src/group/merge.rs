@@ -19,7 +19,6 @@ const GROUPS_MIN: usize = 1 << 8;
 pub(super) struct Merger<'a> {
     layout: &'a GroupLayout,
     states: &'a States,
-    texts: &'a TextStore,
     index: Index,
     rows: Vec<u64>,
     len: usize,
@@ -45,7 +44,6 @@ impl<'a> Merger<'a> {
     pub(super) fn new(
         layout: &'a GroupLayout,
         states: &'a States,
-        texts: &'a TextStore,
         rows: usize,
         memory: &mut Reservation,
     ) -> Result<Merger<'a>> {
@@ -56,7 +54,6 @@ impl<'a> Merger<'a> {
         Ok(Merger {
             layout,
             states,
-            texts,
             index,
             rows: Vec::with_capacity(words),
             len: 0,
@@ -68,9 +65,24 @@ impl<'a> Merger<'a> {
         })
     }
 
-    /// Adds the rows of a partition. The buffers of its texts have numbers that are higher by `more` in the joined
-    /// store.
-    pub(super) fn add(&mut self, partition: Partition, more: u32) -> Result<()> {
+    /// Makes room for `rows` more rows. Takes the memory from `memory`.
+    pub(super) fn expect(&mut self, rows: usize, memory: &mut Reservation) -> Result<()> {
+        let index_bytes = |rows: usize| Index::bytes_for(rows.max(GROUPS_MIN));
+        memory.grow(index_bytes(self.rows_max + rows) - index_bytes(self.rows_max))?;
+        self.rows_max += rows;
+        let (needed, capacity) = (self.rows.len() + rows * self.layout.stride, self.rows.capacity());
+        if needed > capacity {
+            // Doubling keeps the cost of copying groups constant for each of them.
+            let room = needed.max(2 * capacity);
+            memory.grow(((room - capacity) * size_of::<u64>()) as u64)?;
+            self.rows.reserve_exact(room - self.rows.len());
+        }
+        Ok(())
+    }
+
+    /// Adds the rows of a partition. The buffers of its texts have numbers that are higher by `more` in `texts`, which
+    /// must also have the texts of all rows that were added before.
+    pub(super) fn add(&mut self, partition: Partition, more: u32, texts: &TextStore) -> Result<()> {
         let (layout, states) = (self.layout, self.states);
         let Partition { groups, logs } = partition;
         for mut page in groups.pages {
@@ -80,7 +92,7 @@ impl<'a> Merger<'a> {
             }
             with_shape!(layout.shape, shape => {
                 for rows in page.chunks(LOOKUPS_AT_ONCE * layout.stride) {
-                    self.add_rows(shape, rows)?;
+                    self.add_rows(shape, rows, texts)?;
                 }
             });
         }
@@ -101,7 +113,7 @@ impl<'a> Merger<'a> {
         Ok(())
     }
 
-    fn add_rows<S: KeyShape>(&mut self, shape: S, rows: &[u64]) -> Result<()> {
+    fn add_rows<S: KeyShape>(&mut self, shape: S, rows: &[u64], texts: &TextStore) -> Result<()> {
         let stride = self.layout.stride;
         // Growth is bounded by the rows of all partitions; `new` has accounted for an index of that size.
         if self.len + rows.len() / stride > self.index.room() {
@@ -111,12 +123,11 @@ impl<'a> Merger<'a> {
         self.hashes.clear();
         self.hashes.extend(rows.chunks_exact(stride).map(|row| shape.hash(row)));
         // The texts of a whole batch are fetched while the hashes are at hand.
-        self.glance_at_texts(shape, rows);
+        self.glance_at_texts(shape, rows, texts);
         self.pairs.clear();
         for ((place, row), hash) in rows.chunks_exact(stride).enumerate().zip(&self.hashes) {
             let found = self.index.find(*hash, |group| {
-                shape
-                    .is_same(&self.rows[group as usize * stride..], row, |_, held, view| self.texts.is_same(held, view))
+                shape.is_same(&self.rows[group as usize * stride..], row, |_, held, view| texts.is_same(held, view))
             });
             // A new row becomes a group with its aggregates as they are. The others are added after the loop, cell by
             // cell.
@@ -132,23 +143,23 @@ impl<'a> Merger<'a> {
             }
         }
         let at = self.layout.key_words;
-        self.states.merge(&self.pairs, rows, &mut self.rows, (stride, at), self.texts)
+        self.states.merge(&self.pairs, rows, &mut self.rows, (stride, at), texts)
     }
 
     /// Makes the processor fetch the texts that will be compared.
-    fn glance_at_texts<S: KeyShape>(&mut self, shape: S, rows: &[u64]) {
-        let (stride, texts) = (self.layout.stride, shape.texts());
-        if texts.is_empty() {
+    fn glance_at_texts<S: KeyShape>(&mut self, shape: S, rows: &[u64], texts: &TextStore) {
+        let (stride, words) = (self.layout.stride, shape.texts());
+        if words.is_empty() {
             return;
         }
         let mut glances = 0;
         for (row, hash) in rows.chunks_exact(stride).zip(&self.hashes) {
             let Some(group) = self.index.first(*hash) else { continue };
             let held = &self.rows[group as usize * stride..];
-            for word in texts.clone().step_by(2) {
+            for word in words.clone().step_by(2) {
                 let (view, held) = (view_at(row, word), view_at(held, word));
                 if view as u64 == held as u64 && is_long(view) {
-                    glances ^= self.texts.glance(view) ^ self.texts.glance(held);
+                    glances ^= texts.glance(view) ^ texts.glance(held);
                 }
             }
         }
@@ -156,7 +167,7 @@ impl<'a> Merger<'a> {
     }
 
     /// The groups. If there is none and `always_one`, returns one empty group.
-    pub(super) fn finish(mut self, always_one: bool, memory: &mut Reservation) -> Result<Merged> {
+    pub(super) fn finish(mut self, always_one: bool, texts: &TextStore, memory: &mut Reservation) -> Result<Merged> {
         if always_one && self.len == 0 {
             // An aggregate without GROUP BY has one row even if its input is empty.
             self.rows.resize(self.layout.key_words, 0);
@@ -164,7 +175,7 @@ impl<'a> Merger<'a> {
             self.len = 1;
         }
         let logs = self.states.logs().iter().zip(self.logs);
-        let logged = logs.map(|(log, pages)| log.finish(pages, self.len, self.texts, memory));
+        let logged = logs.map(|(log, pages)| log.finish(pages, self.len, texts, memory));
         Ok(Merged { logged: logged.collect::<Result<_>>()?, rows: self.rows })
     }
 }

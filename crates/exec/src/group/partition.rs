@@ -41,6 +41,12 @@ impl Partition {
 }
 
 impl Pages {
+    /// Appends a page of rows.
+    pub(super) fn push(&mut self, page: Vec<u64>, stride: usize) {
+        self.rows += page.len() / stride;
+        self.pages.push(page);
+    }
+
     /// The number of rows.
     pub(super) fn len(&self) -> usize {
         self.rows
@@ -181,6 +187,20 @@ impl Partitions {
             pages(partition).extend(rows, places, stride);
         }
         Ok(())
+    }
+
+    /// The partitions.
+    pub(super) fn all(&self) -> &[Partition] {
+        &self.partitions
+    }
+
+    /// Removes all rows and gives their memory back.
+    pub(super) fn clear(&mut self) {
+        for Partition { groups, logs } in &mut self.partitions {
+            *groups = Pages::default();
+            logs.iter_mut().for_each(|log| *log = Pages::default());
+        }
+        self.memory.recount(0);
     }
 
     /// The partitions, and the memory that they hold.

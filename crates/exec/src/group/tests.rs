@@ -17,6 +17,7 @@ use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use rowmill_base::{Broker, Cancel, Error, ErrorKind, Result, Settings, SqlType};
+use rowmill_io::{Call, Disk, Fault, FaultyDisk, MemoryDisk};
 use rowmill_plan::{
     Aggregate, AggregateFunction, AggregateOrder, CompareOp, Expr, Group, GroupKey, Predicate, SortKey,
 };
@@ -646,6 +647,17 @@ fn as_dyn(functions: &[Arc<Alike>]) -> Vec<Arc<dyn VectorFunction>> {
     functions.iter().map(|function| Arc::clone(function) as Arc<dyn VectorFunction>).chain([filter]).collect()
 }
 
+/// Makes some requests spill after each batch, and some of these merge each partition in several passes.
+fn spill_sometimes(request: &GroupRequest, random: &mut StdRng) -> bool {
+    let is_spilled = random.random();
+    request.broker.set_always_spills(is_spilled);
+    if is_spilled && random.random() {
+        request.broker.set_limit_bytes(1 << 20);
+    }
+    request.temp.set_file_bytes_min([0, 1 << 12, 1 << 20][random.random_range(0..3)]);
+    is_spilled
+}
+
 #[test]
 fn random_batches_have_the_groups_of_the_model() {
     for seed in 0..60 {
@@ -658,13 +670,14 @@ fn random_batches_have_the_groups_of_the_model() {
         for policy in policies() {
             let hashes_meet = rows.len() < 500 && random.random();
             let request = request(group.clone(), as_dyn(&functions));
-            let broker = request.broker.clone();
+            let (broker, temp) = (request.broker.clone(), request.temp.clone());
+            let is_spilled = spill_sometimes(&request, &mut random);
             let group_by = GroupBy::with_policy(data.as_batches(), request, policy).expect("a grouping");
             let workers = random.random_range(1..5);
             let found = run(&group_by, workers, hashes_meet).expect("groups");
-            assert_eq!(found, expected, "seed {seed}, {policy:?}, {workers} workers: {group:?}");
+            assert_eq!(found, expected, "seed {seed}, {policy:?}, {workers} workers, {is_spilled}: {group:?}");
             drop(group_by);
-            assert_eq!(broker.used_bytes(), 0, "seed {seed}");
+            assert_eq!((broker.used_bytes(), temp.files().len()), (0, 0), "seed {seed}");
         }
     }
 }
@@ -702,10 +715,11 @@ fn random_tables_have_the_groups_of_the_model() {
         for policy in policies() {
             let hashes_meet = rows.len() < 500 && random.random();
             let request = request(group.clone(), as_dyn(&functions));
+            let is_spilled = spill_sometimes(&request, &mut random);
             let group_by = GroupBy::with_policy(source.clone(), request, policy).expect("a grouping");
             let workers = random.random_range(1..5);
             let found = run(&group_by, workers, hashes_meet).expect("groups");
-            assert_eq!(found, expected, "seed {seed}, {policy:?}, {workers} workers: {group:?}");
+            assert_eq!(found, expected, "seed {seed}, {policy:?}, {workers} workers, {is_spilled}: {group:?}");
         }
     }
 }
@@ -985,21 +999,52 @@ fn many() -> (Data, Group) {
 }
 
 #[test]
-fn too_many_groups_are_an_error_that_names_the_operator() {
+fn groups_that_do_not_fit_memory_are_written_to_disk() {
     let (data, group) = many();
-    // Listed values are grouped range by range, which takes little memory.
-    for (limits, is_table) in [(&[10_000, 100_000, 1_000_000, 5_000_000][..], false), (&[10_000, 100_000], true)] {
-        for limit in limits.iter().copied() {
-            let source = if is_table { data.as_table(20_000, &[]) } else { data.as_batches() };
-            let request = GroupRequest { broker: Broker::new(limit), ..request(group.clone(), Vec::new()) };
-            let broker = request.broker.clone();
-            let group_by = GroupBy::new(source, request).expect("a grouping");
-            let error = run(&group_by, 2, false).expect_err("too many");
-            assert_eq!(error.kind(), ErrorKind::MemoryLimit);
-            assert!(error.message().contains(OWNER), "{error}");
-            drop(group_by);
-            assert_eq!(broker.used_bytes(), 0);
+    let expected = data.rows().len();
+    for limit in [100_000, 1_000_000, 5_000_000] {
+        let request = GroupRequest { broker: Broker::new(limit), ..request(group.clone(), Vec::new()) };
+        let (broker, temp) = (request.broker.clone(), request.temp.clone());
+        let group_by = GroupBy::new(data.as_batches(), request).expect("a grouping");
+        assert_eq!(run(&group_by, 2, false).expect("groups").len(), expected);
+        assert!(temp.quota().peak_bytes() > 0, "with {limit} bytes of memory");
+        drop(group_by);
+        assert_eq!((broker.used_bytes(), temp.quota().used_bytes(), temp.files().len()), (0, 0, 0));
+    }
+}
+
+#[test]
+fn an_exhausted_disk_is_an_error_that_names_the_operator() {
+    let (data, group) = many();
+    let temp = TempSpace::on_disk(MemoryDisk::new(), 1 << 20);
+    let request = GroupRequest { broker: Broker::new(1_000_000), temp: temp.clone(), ..request(group, Vec::new()) };
+    let broker = request.broker.clone();
+    let group_by = GroupBy::new(data.as_batches(), request).expect("a grouping");
+    let error = run(&group_by, 2, false).expect_err("too many");
+    assert_eq!(error.kind(), ErrorKind::DiskFull);
+    assert!(error.message().contains(OWNER), "{error}");
+    drop(group_by);
+    assert_eq!((broker.used_bytes(), temp.quota().used_bytes(), temp.files().len()), (0, 0, 0));
+}
+
+#[test]
+fn a_failure_of_the_disk_is_an_error_and_leaves_no_file() {
+    let (data, mut group) = many();
+    group.aggregates.push(aggregate(named("count"), None));
+    for nth in 1..60 {
+        let (memory, broker) = (MemoryDisk::new(), Broker::new(2_000_000));
+        let disk = FaultyDisk::new(Arc::new(memory.clone()));
+        disk.plan().fail(None::<Call>, nth, Fault::Io);
+        let temp = TempSpace::on_disk(disk, 1 << 30);
+        let request = GroupRequest { broker: broker.clone(), temp: temp.clone(), ..request(group.clone(), Vec::new()) };
+        let group_by = GroupBy::new(data.as_batches(), request).expect("a grouping");
+        if let Ok(groups) = run(&group_by, 2, false) {
+            assert_eq!(groups.len(), data.rows().len(), "call {nth} failed");
         }
+        drop(group_by);
+        let left = memory.list("").expect("a list").len() as u64;
+        assert_eq!((broker.used_bytes(), temp.files().len()), (0, 0), "call {nth} failed");
+        assert!(left <= 1 && (temp.quota().used_bytes() > 0) == (left > 0), "only a file that cannot be removed stays");
     }
 }
 

@@ -68,6 +68,15 @@ pub(super) fn order_of_views(left: u128, right: u128) -> Ordering {
     first_bytes(left).cmp(&first_bytes(right))
 }
 
+/// Copies the bytes of a long text to the end of `bytes`, and returns its view in there. Short texts are in their views.
+#[inline]
+pub(super) fn copied_to(view: u128, text: impl FnOnce(ByteView) -> usize) -> u128 {
+    match is_long(view) {
+        true => u128::from(view as u64) | (text(ByteView::from(view)) as u128) << 96,
+        false => view,
+    }
+}
+
 /// The bytes of a text. The bytes of a short text are put into `inline`.
 #[inline]
 fn bytes_of<'a>(view: u128, inline: &'a mut [u8; 16], buffer: impl FnOnce(usize) -> &'a [u8]) -> &'a [u8] {
@@ -204,6 +213,24 @@ impl TextStore {
         let base = self.buffers.len() as u32;
         self.buffers.extend(array.data_buffers().iter().cloned().map(ViewBytes::Adopted));
         Ok(Some(base))
+    }
+
+    /// Copies a long text to the end of `bytes`. Returns its view there, as the only buffer. Short texts stay in their
+    /// views.
+    pub(super) fn copy_to(&self, view: u128, bytes: &mut Vec<u8>) -> u128 {
+        copied_to(view, |of| {
+            let offset = bytes.len();
+            let text = &self.buffers[of.buffer_index as usize].as_slice()[of.offset as usize..][..of.length as usize];
+            bytes.extend_from_slice(text);
+            offset
+        })
+    }
+
+    /// Keeps a buffer, and returns its number.
+    pub(super) fn keep(&mut self, buffer: Buffer) -> Result<u32> {
+        self.memory[0].grow(buffer.capacity() as u64)?;
+        self.buffers.push(ViewBytes::Adopted(buffer));
+        Ok(self.buffers.len() as u32 - 1)
     }
 
     /// Joins stores into one. Also returns by how much the views of each must be [`moved`].

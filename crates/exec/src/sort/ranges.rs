@@ -10,6 +10,7 @@
 //! inside a core's caches: its pieces are sorted together, and each of them is read from front to back.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use rowmill_base::{Reservation, Result};
@@ -24,6 +25,9 @@ use crate::share::batch_of;
 /// The number of rows that a range should have, so that its entries and the scratch memory that they are sorted into
 /// fit the second-level cache. It is small in tests, so that they have many ranges.
 const RANGE_ROWS: usize = if cfg!(test) { 1 << 7 } else { L2_BYTES / (2 * size_of::<u128>()) };
+/// The most bytes of a range with long rows. Each worker gathers one range at a time, beside the runs.
+const RANGE_BYTES_MAX: u64 = 8 << 20;
+
 /// The number of keys in the sample for each range, also for ranges of GROUP BY. With more samples, ranges are more
 /// even and fit their cache more often. With 1, 4, 8, 16 and 64, ClickBench's groups by UserID take 63, 32, 29, 27 and
 /// 27 ms, and those by Title 262, 248, 230, 227 and 225 ms; sorts take equally long with 4 to 64.
@@ -45,7 +49,8 @@ impl<E: Entry> RunRanges<E> {
     /// Cuts `runs` into ranges.
     pub(super) fn new(runs: Vec<SortedRun<E>>, format: &RunFormat) -> Result<RunRanges<E>> {
         let rows: usize = runs.iter().map(|run| run.entries.len()).sum();
-        let count = rows.div_ceil(RANGE_ROWS);
+        let bytes: u64 = runs.iter().map(|run| run.memory.bytes()).sum();
+        let count = rows.div_ceil(RANGE_ROWS).max(bytes.div_ceil(RANGE_BYTES_MAX) as usize).min(rows);
         let mut memory = format.reservation();
         memory.grow(
             (count * (runs.len() * size_of::<u32>() + size_of::<u64>() + SAMPLES_PER_RANGE * size_of::<E>())) as u64,
@@ -57,7 +62,6 @@ impl<E: Entry> RunRanges<E> {
         for ends in &ends {
             result_ends.iter_mut().zip(ends).for_each(|(sum, end)| *sum += u64::from(*end));
         }
-        let bytes: u64 = runs.iter().map(|run| run.memory.bytes()).sum();
         Ok(RunRanges { runs, ends, result_ends, row_bytes: bytes as usize / rows.max(1), _memory: memory })
     }
 }
@@ -88,24 +92,13 @@ impl<E: Entry> RunRanges<E> {
         let rows = self.rows_of(range);
         let position = |row: u64| (row.clamp(rows.start, rows.end) - rows.start) as usize;
         let given = position(window.start)..position(window.end);
-        let mut pieces = self.pieces(range).filter(|(_, piece)| !piece.is_empty());
-        if let (Some((run, piece)), None) = (pieces.next(), pieces.next()) {
-            // All rows come from one run, where they are already in order.
-            let batch = self.runs[run].batch.slice(piece.start + given.start, given.len());
-            return Ok(even(given.len(), batch_rows).map(|part| batch.slice(part.start, part.len())).collect());
-        }
-        let mut entries = Vec::with_capacity((rows.end - rows.start) as usize);
-        for (run, piece) in self.pieces(range) {
-            entries.extend(self.runs[run].entries[piece].iter().map(|entry| in_run(*entry, run)));
-        }
-        order_of(&self.runs, format).sort(&mut entries, &mut Vec::new());
-        let parts: Vec<&RecordBatch> = self.runs.iter().map(|run| &run.batch).collect();
-        let entries = &entries[given];
-        let batch = |part: Range<usize>| {
-            let rows = part.len();
-            batch_of(OWNER, &format.schema, gather(&parts, &entries[part])?, rows)
-        };
-        even(entries.len(), batch_rows).map(batch).collect()
+        let pieces: Vec<_> = self.pieces(range).map(|(run, rows)| (&self.runs[run], rows)).collect();
+        sorted_batches(&pieces, given, batch_rows, format)
+    }
+
+    /// The approximate bytes of a row of the result.
+    pub(super) fn row_bytes(&self) -> usize {
+        self.row_bytes
     }
 
     /// The positions in the result of the rows of a range.
@@ -121,6 +114,51 @@ impl<E: Entry> RunRanges<E> {
             (run, start as usize..ends[range] as usize)
         })
     }
+}
+
+/// Rows of a run.
+pub(super) struct RunPiece<E> {
+    pub(super) run: Arc<SortedRun<E>>,
+    pub(super) rows: Range<usize>,
+}
+
+/// Returns the rows of pieces, sorted, in batches of at most `batch_rows` rows.
+pub(super) fn in_order<E: Entry>(
+    pieces: &[RunPiece<E>],
+    batch_rows: usize,
+    format: &RunFormat,
+) -> Result<Vec<RecordBatch>> {
+    let pieces: Vec<_> = pieces.iter().map(|piece| (&*piece.run, piece.rows.clone())).collect();
+    let rows = pieces.iter().map(|(_, rows)| rows.len()).sum();
+    sorted_batches(&pieces, 0..rows, batch_rows, format)
+}
+
+/// Sorts the rows of pieces. Returns those at the positions `given`, in batches of at most `batch_rows` rows.
+fn sorted_batches<E: Entry>(
+    pieces: &[(&SortedRun<E>, Range<usize>)],
+    given: Range<usize>,
+    batch_rows: usize,
+    format: &RunFormat,
+) -> Result<Vec<RecordBatch>> {
+    let mut filled = pieces.iter().filter(|(_, piece)| !piece.is_empty());
+    if let (Some((run, piece)), None) = (filled.next(), filled.next()) {
+        // All rows come from one run, where they are already in order.
+        let batch = run.batch.slice(piece.start + given.start, given.len());
+        return Ok(even(given.len(), batch_rows).map(|part| batch.slice(part.start, part.len())).collect());
+    }
+    let mut entries = Vec::with_capacity(pieces.iter().map(|(_, piece)| piece.len()).sum());
+    for (number, (run, piece)) in pieces.iter().enumerate() {
+        entries.extend(run.entries[piece.clone()].iter().map(|entry| in_run(*entry, number)));
+    }
+    let order = format.order(pieces.iter().filter_map(|(run, _)| run.long.as_ref()));
+    order.sort(&mut entries, &mut Vec::new());
+    let parts: Vec<&RecordBatch> = pieces.iter().map(|(run, _)| &run.batch).collect();
+    let entries = &entries[given];
+    let batch = |part: Range<usize>| {
+        let rows = part.len();
+        batch_of(OWNER, &format.schema, gather(&parts, &entries[part])?, rows)
+    };
+    even(entries.len(), batch_rows).map(batch).collect()
 }
 
 /// The order of entries whose places refer to runs.

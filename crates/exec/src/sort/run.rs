@@ -29,6 +29,11 @@ pub(super) const RUN_ROWS: usize = if cfg!(test) { 1 << 8 } else { PART_ROWS_MAX
 /// Batches with this many bytes become a run even if they have fewer rows, which bounds what a worker holds unsorted.
 const RUN_BYTES: usize = 1 << 26;
 
+/// The most bytes of a run with short memory: making a run takes its bytes twice.
+fn run_bytes(broker: &Broker) -> usize {
+    RUN_BYTES.min(broker.limit_bytes() as usize / 16)
+}
+
 /// The bytes that batches may keep alive beyond their own rows before we copy the rows of a batch. This bounds the
 /// memory that a run holds in vain.
 const UNUSED_BYTES_MAX: usize = 1 << 24;
@@ -46,10 +51,10 @@ pub(super) struct SortedRun<E> {
 }
 
 /// The schema, the keys and the memory of a sort: everything that is needed to make runs.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct RunFormat {
     pub(super) schema: SchemaRef,
-    pub(super) layout: KeyLayout,
+    pub(super) layout: Arc<KeyLayout>,
     pub(super) broker: Broker,
 }
 
@@ -94,7 +99,23 @@ impl RunFormat {
     }
 }
 
+impl RunFormat {
+    /// Makes a run of rows that are in order.
+    pub(super) fn run_of_sorted<E: Entry>(&self, batch: RecordBatch) -> Result<SortedRun<E>> {
+        let mut entries = Vec::with_capacity(batch.num_rows());
+        let long = self.layout.add_entries(&self.layout.columns(&batch), 0, &mut entries)?;
+        let mut run = SortedRun { batch, entries, long, memory: self.reservation() };
+        run.memory.recount(run.bytes() as u64);
+        Ok(run)
+    }
+}
+
 impl<E> SortedRun<E> {
+    /// The order of the entries of this run.
+    pub(super) fn order(&self, format: &RunFormat) -> EntryOrder<'_> {
+        format.order(&self.long)
+    }
+
     /// The bytes of memory that the run holds.
     fn bytes(&self) -> usize {
         let mut held = HeldBuffers::default();
@@ -141,7 +162,7 @@ impl<'a, E: Entry> RunBuilder<'a, E> {
         self.memory.grow((self.held.bytes() as u64).saturating_sub(self.memory.bytes()))?;
         self.rows += batch.num_rows();
         self.batches.push(batch);
-        match self.rows >= RUN_ROWS || self.held.bytes() >= RUN_BYTES {
+        match self.rows >= RUN_ROWS || self.held.bytes() >= run_bytes(&self.format.broker) {
             true => self.finish(runs),
             false => Ok(()),
         }

@@ -17,11 +17,13 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use rowmill_base::{Cancel, Error, Result, StepMemory};
+use rowmill_base::{Cancel, Error, Result, SpillableMemory, StepMemory};
+use rowmill_storage::spill::TempSpace;
 
 use super::entry::Entry;
-use super::ranges::RunRanges;
+use super::ranges::{RunPiece, RunRanges, in_order};
 use super::run::{RUN_ROWS, RunBuilder, RunFormat, SortedRun};
+use super::spilled::{RunSpiller, SpillMerge, SpilledRun, within};
 use super::top::{SharedBound, TopOfSort};
 use super::{OWNER, SortRequest};
 use crate::batch::{BatchSource, Batches};
@@ -36,6 +38,9 @@ const AHEAD_PER_WORKER: usize = 2;
 pub(super) struct Sorting<E> {
     input: Arc<dyn BatchSource>,
     format: RunFormat,
+    /// The memory of all runs.
+    held: SpillableMemory,
+    temp: TempSpace,
     /// The positions in the order of the rows to return.
     window: Range<u64>,
     /// The number of first rows to gather, if not all rows are gathered.
@@ -53,7 +58,7 @@ struct SortState<E> {
     /// The number of workers that are gathering.
     gathering: usize,
     /// The runs of the workers that have finished gathering.
-    runs: Vec<SortedRun<E>>,
+    runs: GatheredRuns<E>,
     /// The number of workers that sort ranges, including the worker that returns the result.
     ordering: usize,
     /// Whether a worker returns the result.
@@ -65,13 +70,34 @@ struct SortState<E> {
     given: usize,
     /// Sorted ranges that wait to be returned.
     ready: BTreeMap<usize, Ready>,
+    /// The number of rows before the next range to return. Only counted for runs on disk.
+    given_rows: u64,
 }
 
 enum SortStage<E> {
     Gathering,
-    Giving(Arc<RunRanges<E>>),
+    Giving(Arc<SortedInput<E>>),
     Failed(Error),
     Over,
+}
+
+/// The runs of some workers.
+struct GatheredRuns<E> {
+    in_memory: Vec<SortedRun<E>>,
+    on_disk: Vec<SpilledRun>,
+}
+
+impl<E> Default for GatheredRuns<E> {
+    fn default() -> GatheredRuns<E> {
+        GatheredRuns { in_memory: Vec::new(), on_disk: Vec::new() }
+    }
+}
+
+/// All runs, ready to be sorted range by range.
+enum SortedInput<E> {
+    InMemory(RunRanges<E>),
+    /// The merge, and the number of its next step. A step is a range.
+    OnDisk(Mutex<(SpillMerge<E>, usize)>),
 }
 
 /// The sorted rows of a range.
@@ -82,11 +108,21 @@ struct Ready {
 
 impl<E> SortState<E> {
     /// The ranges to sort. `None` if the sort is over.
-    fn ranges(&self) -> Result<Option<&Arc<RunRanges<E>>>> {
+    fn ranges(&self) -> Result<Option<&Arc<SortedInput<E>>>> {
         match &self.stage {
             SortStage::Failed(error) => Err(error.clone()),
             SortStage::Giving(ranges) => Ok(Some(ranges)),
             SortStage::Gathering | SortStage::Over => Ok(None),
+        }
+    }
+
+    /// Adds a sorted range, or notes that there are no more ranges from this number on.
+    fn add(&mut self, (range, ready): (usize, Option<Ready>)) {
+        match ready {
+            Some(ready) => {
+                self.ready.insert(range, ready);
+            }
+            None => self.end = self.end.min(range),
         }
     }
 
@@ -101,22 +137,30 @@ impl<E> SortState<E> {
 
 impl<E: Entry> Sorting<E> {
     /// Prepares a sort. Reads nothing.
-    pub(super) fn new(input: Arc<dyn BatchSource>, format: RunFormat, request: &SortRequest) -> Arc<Sorting<E>> {
+    pub(super) fn new(
+        input: Arc<dyn BatchSource>,
+        format: RunFormat,
+        held: SpillableMemory,
+        request: &SortRequest,
+    ) -> Arc<Sorting<E>> {
         let end = request.rows.map_or(u64::MAX, |rows| (request.skip as u64).saturating_add(rows as u64));
         let state = SortState {
             stage: SortStage::Gathering,
             gathering: 0,
-            runs: Vec::new(),
+            runs: GatheredRuns::default(),
             ordering: 0,
             is_given: false,
             next: 0,
             end: 0,
             given: 0,
             ready: BTreeMap::new(),
+            given_rows: 0,
         };
         Arc::new(Sorting {
             input,
             format,
+            held,
+            temp: request.temp.clone(),
             window: request.skip as u64..end,
             top_rows: request.top_rows(),
             batch_rows: request.batch_rows.max(1),
@@ -134,7 +178,7 @@ impl<E: Entry> Sorting<E> {
     }
 
     /// Gathers this worker's share and waits for the other gathering workers. `None` if nothing is left to do.
-    fn gather(&self) -> Result<Option<Arc<RunRanges<E>>>> {
+    fn gather(&self) -> Result<Option<Arc<SortedInput<E>>>> {
         let mut state = self.state.lock();
         if !matches!(state.stage, SortStage::Gathering) {
             return Ok(state.ranges()?.cloned());
@@ -148,14 +192,14 @@ impl<E: Entry> Sorting<E> {
         if !matches!(state.stage, SortStage::Gathering) {
             return Ok(state.ranges()?.cloned());
         }
-        state.runs.extend(runs);
+        state.runs.in_memory.extend(runs.in_memory);
+        state.runs.on_disk.extend(runs.on_disk);
         // The last worker to finish cuts the runs into ranges, because only now all runs are known.
         if state.gathering == 0 {
-            // Only ranges with rows between OFFSET and LIMIT are sorted.
-            let ranges = RunRanges::new(std::mem::take(&mut state.runs), &self.format)?;
-            let taken = ranges.within(&self.window);
+            let runs = std::mem::take(&mut state.runs);
+            let (input, taken) = self.sorted_input(runs)?;
             (state.next, state.given, state.end) = (taken.start, taken.start, taken.end);
-            state.stage = SortStage::Giving(Arc::new(ranges));
+            state.stage = SortStage::Giving(Arc::new(input));
             self.changed.notify_all();
         }
         while matches!(state.stage, SortStage::Gathering) {
@@ -164,23 +208,68 @@ impl<E: Entry> Sorting<E> {
         Ok(state.ranges()?.cloned())
     }
 
+    /// Makes the ranges of all runs, and says which of them have rows of the result.
+    fn sorted_input(&self, mut runs: GatheredRuns<E>) -> Result<(SortedInput<E>, Range<usize>)> {
+        if runs.on_disk.is_empty() {
+            let ranges = RunRanges::new(runs.in_memory, &self.format)?;
+            // Only ranges with rows between OFFSET and LIMIT are sorted.
+            let taken = ranges.within(&self.window);
+            return Ok((SortedInput::InMemory(ranges), taken));
+        }
+        // Some workers may have spilled nothing. The merge only reads runs on disk.
+        self.spill(&mut runs)?;
+        let runs = self.spiller().reduce::<E>(runs.on_disk, &self.cancel)?;
+        let merge = SpillMerge::new(runs, &self.format)?;
+        // The number of steps is known only at their end.
+        Ok((SortedInput::OnDisk(Mutex::new((merge, 0))), 0..usize::MAX))
+    }
+
     /// Gathers the runs of one share of the input.
-    fn gather_runs(&self) -> Result<Vec<SortedRun<E>>> {
-        let mut runs = Vec::new();
+    fn gather_runs(&self) -> Result<GatheredRuns<E>> {
+        let mut runs = GatheredRuns::default();
         let input = Arc::clone(&self.input).worker();
         match self.top_rows {
             Some(rows) => {
                 let mut top = TopOfSort::new(&self.format, &self.bound, rows);
-                self.each_batch(input, |batch| top.add(batch))?;
-                top.finish(&mut runs)?;
+                self.each_batch(input, |batch| {
+                    top.add(batch)?;
+                    if self.held.must_spill() {
+                        top.finish(&mut runs.in_memory)?;
+                        self.spill(&mut runs)?;
+                    }
+                    Ok(())
+                })?;
+                top.finish(&mut runs.in_memory)?;
             }
             None => {
                 let mut builder = RunBuilder::new(&self.format);
-                self.each_batch(input, |batch| builder.add(batch, &mut runs))?;
-                builder.finish(&mut runs)?;
+                self.each_batch(input, |batch| {
+                    builder.add(batch, &mut runs.in_memory)?;
+                    if self.held.must_spill() {
+                        builder.finish(&mut runs.in_memory)?;
+                        self.spill(&mut runs)?;
+                    }
+                    Ok(())
+                })?;
+                builder.finish(&mut runs.in_memory)?;
             }
         }
+        if !runs.on_disk.is_empty() {
+            self.spill(&mut runs)?;
+        }
         Ok(runs)
+    }
+
+    /// Writes the runs that are in memory to disk, as one run.
+    fn spill(&self, runs: &mut GatheredRuns<E>) -> Result<()> {
+        if !runs.in_memory.is_empty() {
+            runs.on_disk.push(self.spiller().spill(std::mem::take(&mut runs.in_memory))?);
+        }
+        Ok(())
+    }
+
+    fn spiller(&self) -> RunSpiller<'_> {
+        RunSpiller::new(&self.format, &self.temp, self.window.end, self.batch_rows)
     }
 
     /// Reads a share to its end and passes it on in batches of at most as many rows as a run has.
@@ -206,7 +295,7 @@ impl<E: Entry> Sorting<E> {
     }
 
     /// Sorts ranges for the worker that returns the result, until all ranges are taken.
-    fn help(&self, ranges: &RunRanges<E>) -> Result<()> {
+    fn help(&self, ranges: &SortedInput<E>) -> Result<()> {
         let mut state = self.state.lock();
         while state.ranges()?.is_some() && state.next < state.end {
             match state.take_range() {
@@ -214,7 +303,7 @@ impl<E: Entry> Sorting<E> {
                 Some(range) => {
                     let ready = MutexGuard::unlocked(&mut state, || self.put_in_order(range, ranges))?;
                     if state.ranges()?.is_some() {
-                        state.ready.insert(range, ready);
+                        state.add(ready);
                         self.changed.notify_all();
                     }
                 }
@@ -225,20 +314,26 @@ impl<E: Entry> Sorting<E> {
     }
 
     /// Returns the next range of the result. Sorts ranges itself while the next one is not ready.
-    fn next_range(&self, ranges: &RunRanges<E>) -> Result<Option<Ready>> {
+    fn next_range(&self, ranges: &SortedInput<E>) -> Result<Option<Ready>> {
         let mut state = self.state.lock();
         while state.ranges()?.is_some() && state.given < state.end {
             let given = state.given;
-            if let Some(ready) = state.ready.remove(&given) {
+            if let Some(mut ready) = state.ready.remove(&given) {
                 // This lets the helpers take further ranges.
                 state.given += 1;
+                if matches!(ranges, SortedInput::OnDisk(_)) {
+                    ready.batches = within(ready.batches, &mut state.given_rows, &self.window);
+                    if state.given_rows >= self.window.end {
+                        state.end = state.given;
+                    }
+                }
                 self.changed.notify_all();
                 return Ok(Some(ready));
             }
             match state.take_range() {
                 Some(range) => {
                     let ready = MutexGuard::unlocked(&mut state, || self.put_in_order(range, ranges))?;
-                    state.ready.insert(range, ready);
+                    state.add(ready);
                 }
                 None => self.wait(&mut state)?,
             }
@@ -246,14 +341,37 @@ impl<E: Entry> Sorting<E> {
         Ok(None)
     }
 
-    fn put_in_order(&self, range: usize, ranges: &RunRanges<E>) -> Result<Ready> {
+    /// Sorts the rows of a range, and returns its number with them, or without rows if there are no more ranges.
+    fn put_in_order(&self, range: usize, ranges: &SortedInput<E>) -> Result<(usize, Option<Ready>)> {
         self.cancel.check()?;
+        let ranges = match ranges {
+            SortedInput::InMemory(ranges) => ranges,
+            SortedInput::OnDisk(merge) => {
+                let mut merge = merge.lock();
+                let pieces = merge.0.next_step()?;
+                let number = merge.1;
+                merge.1 += 1;
+                drop(merge);
+                return Ok((number, pieces.map(|pieces| self.put_step_in_order(&pieces)).transpose()?));
+            }
+        };
         // We take scratch memory, because few ranges exist at a time and they are small. Refusing it would keep the
         // runs in memory, which are much larger.
         let mut memory = self.format.broker.scratch(OWNER);
         memory.grow(ranges.bytes_of(range))?;
         let batches = ranges.batches(range, &self.window, self.batch_rows, &self.format)?;
-        Ok(Ready { batches, memory })
+        Ok((range, Some(Ready { batches, memory })))
+    }
+
+    fn put_step_in_order(&self, pieces: &[RunPiece<E>]) -> Result<Ready> {
+        let mut memory = self.format.broker.scratch(OWNER);
+        let rows_of = |piece: &RunPiece<E>| (piece.rows.len() as u64, piece.run.entries.len().max(1) as u64);
+        let bytes = pieces.iter().map(|piece| {
+            let (taken, all) = rows_of(piece);
+            piece.run.memory.bytes() * taken / all
+        });
+        memory.grow(bytes.sum())?;
+        Ok(Ready { batches: in_order(pieces, self.batch_rows, &self.format)?, memory })
     }
 
     fn wait(&self, state: &mut MutexGuard<'_, SortState<E>>) -> Result<()> {
@@ -269,7 +387,7 @@ impl<E: Entry> Sorting<E> {
             state.stage = error.map_or(SortStage::Over, SortStage::Failed);
         }
         state.ready.clear();
-        state.runs.clear();
+        state.runs = GatheredRuns::default();
         self.changed.notify_all();
     }
 }
@@ -278,7 +396,7 @@ impl<E: Entry> Sorting<E> {
 struct SortWorker<E: Entry> {
     sorting: Arc<Sorting<E>>,
     /// The ranges whose rows it returns, if this worker returns the result.
-    giving: Option<Arc<RunRanges<E>>>,
+    giving: Option<Arc<SortedInput<E>>>,
     batches: VecDeque<RecordBatch>,
     memory: Option<StepMemory>,
 }

@@ -171,13 +171,19 @@ fn check(batch: &RecordBatch, request: SortRequest, threads: usize, random: &mut
     let expected: Vec<usize> =
         expected.into_iter().skip(request.skip).take(request.rows.unwrap_or(usize::MAX)).collect();
 
-    let what = format!("{:?} {} {:?} {threads}", request.keys, request.skip, request.rows);
-    let (broker, batch_rows) = (request.broker.clone(), request.batch_rows);
+    let (broker, temp, batch_rows) = (request.broker.clone(), request.temp.clone(), request.batch_rows);
+    let is_spilled = random.random();
+    broker.set_always_spills(is_spilled);
+    // So little memory that runs on disk are merged in several steps.
+    if is_spilled && random.random() {
+        broker.set_limit_bytes(1 << 20);
+    }
+    let what = format!("{:?} {} {:?} {threads} {is_spilled}", request.keys, request.skip, request.rows);
     let sort: Arc<dyn BatchSource> = Sort::new(cut(batch, random), request).expect("keys with an order");
     let found = collect(&sort, threads).unwrap_or_else(|error| panic!("{what}: {error}"));
     assert!(found.iter().all(|found| (1..=batch_rows).contains(&found.num_rows())), "{what}");
     drop(sort);
-    assert_eq!(broker.used_bytes(), 0, "{what}");
+    assert_eq!((broker.used_bytes(), temp.files().len(), temp.quota().used_bytes()), (0, 0, 0), "{what}");
 
     let found = concat_batches(&batch.schema(), &found).expect("batches of one schema");
     let rows: Vec<usize> =
@@ -345,15 +351,34 @@ fn dropping_a_share_early_ends_the_helping_workers() {
 }
 
 #[test]
-fn the_memory_limit_and_cancelling_end_the_sort() {
+fn rows_that_do_not_fit_memory_are_sorted_on_disk() {
+    let keys = [SortKey { column: 0, descending: true, nulls_first: false }];
+    for (skip, rows) in [(0, None), (300_000, None), (0, Some(250_000)), (499_000, Some(70_000))] {
+        let limited = SortRequest { skip, rows, broker: Broker::new(4_000_000), ..request(&number_schema(), &keys) };
+        let (broker, temp) = (limited.broker.clone(), limited.temp.clone());
+        let sort: Arc<dyn BatchSource> = Sort::new(numbers(0..500_000, 1_000), limited).expect("an order");
+        let found = numbers_of(&collect(&sort, 2).expect("the disk has room"));
+        let expected = (0..500_000).rev().skip(skip).take(rows.unwrap_or(usize::MAX));
+        assert!(found.into_iter().eq(expected), "{skip} {rows:?}");
+        assert!(temp.quota().peak_bytes() > 0);
+        drop(sort);
+        assert_eq!((broker.used_bytes(), temp.files().len()), (0, 0));
+    }
+}
+
+#[test]
+fn the_disk_limit_and_cancelling_end_the_sort() {
     let keys = [SortKey { column: 0, descending: false, nulls_first: false }];
-    let limited = SortRequest { broker: Broker::new(50_000), ..request(&number_schema(), &keys) };
+    let temp = TempSpace::on_disk(rowmill_io::MemoryDisk::new(), 1 << 20);
+    let limited =
+        SortRequest { broker: Broker::new(4_000_000), temp: temp.clone(), ..request(&number_schema(), &keys) };
     let broker = limited.broker.clone();
-    let sort: Arc<dyn BatchSource> = Sort::new(numbers(0..100_000, 1_000), limited).expect("a number has an order");
+    let sort: Arc<dyn BatchSource> = Sort::new(numbers(0..1_000_000, 1_000), limited).expect("an order");
     let error = collect(&sort, 2).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::MemoryLimit);
+    assert_eq!(error.kind(), ErrorKind::DiskFull);
     assert!(error.message().contains("ORDER BY"), "{error}");
-    assert_eq!(broker.used_bytes(), 0);
+    drop(sort);
+    assert_eq!((broker.used_bytes(), temp.files().len(), temp.quota().used_bytes()), (0, 0, 0));
 
     let few = SortRequest { rows: Some(10), broker: Broker::new(50_000), ..request(&number_schema(), &keys) };
     let sort: Arc<dyn BatchSource> = Sort::new(numbers(0..100_000, 1_000), few).expect("a number has an order");

@@ -21,9 +21,9 @@ fn ways() -> Vec<Forced> {
         ..others
     };
     vec![
-        Forced { equal_hashes: true, distinct: Some(DistinctWay::Ranges), ..small },
+        Forced { equal_hashes: true, distinct: Some(DistinctWay::Ranges), spills: true, ..small },
         way(GroupWay::Table, DistinctWay::Ranges, JoinWay::Direct, plain),
-        way(GroupWay::SmallTable, DistinctWay::Steps, JoinWay::Ranked, small),
+        Forced { spills: true, ..way(GroupWay::SmallTable, DistinctWay::Steps, JoinWay::Ranked, small) },
         way(GroupWay::PastTable, DistinctWay::Group, JoinWay::Hashed, small),
         Forced { equal_hashes: true, ..way(GroupWay::PastTable, DistinctWay::Steps, JoinWay::Hashed, plain) },
     ]

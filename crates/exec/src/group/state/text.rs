@@ -129,11 +129,21 @@ pub(super) fn text_at(words: &[u64], at: usize) -> Option<u128> {
 
 impl States {
     /// Adds `more` to the buffer numbers of all texts in the cells of rows.
-    pub(in crate::group) fn move_texts(&self, rows: &mut [u64], (stride, at): (usize, usize), more: u32) {
+    pub(in crate::group) fn move_texts(&self, rows: &mut [u64], place: (usize, usize), more: u32) {
+        self.map_texts(rows, place, |view| moved(view, more));
+    }
+
+    /// Replaces the views of all texts in the cells of rows.
+    pub(in crate::group) fn map_texts(
+        &self,
+        rows: &mut [u64],
+        (stride, at): (usize, usize),
+        mut map: impl FnMut(u128) -> u128,
+    ) {
         for cell in self.cells.iter().filter(|cell| cell.operation.is_of_texts()) {
             for row in rows.chunks_exact_mut(stride) {
                 if let Some(view) = text_at(row, at + cell.offset) {
-                    put_view(row, at + cell.offset, !moved(view, more));
+                    put_view(row, at + cell.offset, !map(view));
                 }
             }
         }

@@ -29,6 +29,8 @@ unsafe extern "C" {
     /// Sets the default of an option, which the environment may override. It belongs to mimalloc's stable interface.
     /// The crate only exposes it with its `extended` feature and the dependencies of that.
     fn mi_option_set_default(option: c_int, value: c_long);
+    /// Frees what the calling thread no longer uses. If forced, gives all free pages of the process back to the system.
+    fn mi_collect(force: bool);
 }
 
 /// mimalloc with a counter of allocations.
@@ -66,6 +68,8 @@ impl CountingAllocator {
     /// while. A program with this global allocator must call it first in `main`.
     pub fn announce() {
         rowmill_base::allocations::count_with(|| OF_THREAD.with(Cell::get));
+        // SAFETY: this function of mimalloc may be called from any thread at any time.
+        rowmill_base::allocations::release_with(|| unsafe { mi_collect(true) });
         for (option, value) in [(PURGE_DELAY, PURGE_DELAY_MS), (ALLOW_LARGE_OS_PAGES, 1)] {
             // SAFETY: this function of mimalloc accepts any number for any of its options, from any thread.
             unsafe { mi_option_set_default(option, value) };

@@ -18,7 +18,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, allocations};
 
 const RAISE_IT: &str = "raise it with SET memory_limit = '...'";
 
@@ -205,6 +205,12 @@ impl SpillableMemory {
         self.broker.spills.as_ref().map_or(0, |meter| meter.used_bytes.load(Ordering::Relaxed))
     }
 
+    /// Must be called when the state is on disk and its memory is freed. Gives that memory back to the system, because
+    /// other code of the process, or another process, may need it now.
+    pub fn has_spilled(&self) {
+        allocations::release();
+    }
+
     /// Whether the holder must spill its state now. This is so if memory is short and the holder has at least its share
     /// of it, or if more memory is in use than the limit allows. A holder of little state never has to spill, because
     /// that would free nothing.
@@ -283,10 +289,11 @@ pub struct StepMemory {
 }
 
 impl StepMemory {
-    /// Takes `bytes` more. Fails and takes nothing only if `bytes` alone are more than the limit.
+    /// Takes `bytes` more. Fails and takes nothing only if `bytes` alone are more than the limit, and the owner cannot
+    /// spill.
     pub fn grow(&mut self, bytes: u64) -> Result<()> {
         let limit = self.broker.limit_bytes();
-        if bytes > limit {
+        if bytes > limit && self.broker.spills.is_none() {
             let message = format!("{} needs {bytes} bytes, more than the memory limit of {limit} bytes", self.owner);
             return Err(Error::new(ErrorKind::MemoryLimit, message).hint(RAISE_IT));
         }

@@ -31,6 +31,7 @@ mod rank;
 mod regroup;
 mod shift;
 mod sorted;
+mod spilled;
 #[cfg(test)]
 mod tests;
 mod total;

@@ -28,7 +28,7 @@ use super::ranges::{RunPiece, RunRanges, in_order};
 use super::run::{RunFormat, SortedRun};
 
 /// The bytes that a block should have. Smaller blocks take less memory in a merge, but cost more for each row.
-const BLOCK_BYTES: usize = 1 << 18;
+const BLOCK_BYTES: usize = 1 << 17;
 
 /// The fewest rows of a block, even if they are long.
 const BLOCK_ROWS_MIN: usize = 8;
@@ -115,8 +115,8 @@ impl<'a> RunSpiller<'a> {
 
 /// The most runs that are merged at once.
 fn runs_max(broker: &Broker) -> usize {
-    // A block takes memory as it is read, as it is decoded, and for its keys.
-    ((broker.limit_bytes() / MERGE_SHARE) as usize / (3 * BLOCK_BYTES)).max(2)
+    // A block takes memory as it is read and as it is decoded.
+    ((broker.limit_bytes() / MERGE_SHARE) as usize / (2 * BLOCK_BYTES)).max(2)
 }
 
 /// Merges runs that are on disk.

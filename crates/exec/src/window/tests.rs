@@ -149,9 +149,26 @@ struct WindowCase {
 }
 
 fn run(table: &RecordBatch, case: &WindowCase, batch_rows: usize, threads: usize) -> Result<RecordBatch> {
+    run_with(table, case, batch_rows, threads, &Broker::new(1 << 32))
+}
+
+/// Runs a window whose rows go to disk after the first batch. A few partitions are computed at once.
+fn run_spilled(table: &RecordBatch, case: &WindowCase, batch_rows: usize, threads: usize) -> Result<RecordBatch> {
+    let broker = Broker::new(1 << 19);
+    broker.set_always_spills(true);
+    run_with(table, case, batch_rows, threads, &broker)
+}
+
+fn run_with(
+    table: &RecordBatch,
+    case: &WindowCase,
+    batch_rows: usize,
+    threads: usize,
+    broker: &Broker,
+) -> Result<RecordBatch> {
     let starts = (0..table.num_rows()).step_by(batch_rows);
     let batches = starts.map(|start| table.slice(start, batch_rows.min(table.num_rows() - start))).collect();
-    run_over(ReadyBatches::new(table.schema(), batches), case, threads, &Broker::new(1 << 32))
+    run_over(ReadyBatches::new(table.schema(), batches), case, threads, broker)
 }
 
 fn run_over(input: Arc<ReadyBatches>, case: &WindowCase, threads: usize, broker: &Broker) -> Result<RecordBatch> {
@@ -177,8 +194,14 @@ fn run_over(input: Arc<ReadyBatches>, case: &WindowCase, threads: usize, broker:
 }
 
 fn check(table: &RecordBatch, case: &WindowCase, batch_rows: usize, threads: usize) {
-    let found = run(table, case, batch_rows, threads).unwrap_or_else(|error| panic!("{case:?}: {error:?}"));
     let expected = expected(table, &case.partition, &case.order, &case.calls);
+    for run in [run, run_spilled] {
+        let found = run(table, case, batch_rows, threads).unwrap_or_else(|error| panic!("{case:?}: {error:?}"));
+        check_found(table, case, &found, &expected);
+    }
+}
+
+fn check_found(table: &RecordBatch, case: &WindowCase, found: &RecordBatch, expected: &[Vec<ModelCell>]) {
     let first = |row: usize| match expected[0][row] {
         ModelCell::Integer(rank) => rank as usize,
         _ => panic!("a rank is a number"),
@@ -609,6 +632,10 @@ fn failures_of_the_input_and_of_memory_end_the_window() {
         assert_eq!(collect(&window, threads).unwrap_err().kind(), ErrorKind::Io);
         let window: Arc<dyn BatchSource> =
             WindowOperator::new(numbers(0..100_000, 10), request(Broker::new(1 << 16), Cancel::new()));
+        let rows: usize = collect(&window, threads).expect("the disk has room").iter().map(RecordBatch::num_rows).sum();
+        assert_eq!(rows, 100_000, "the rows of many partitions go to disk");
+        let one = WindowRequest { partition: Vec::new(), ..request(Broker::new(1 << 16), Cancel::new()) };
+        let window: Arc<dyn BatchSource> = WindowOperator::new(numbers(0..100_000, 10), one);
         assert_eq!(collect(&window, threads).unwrap_err().kind(), ErrorKind::MemoryLimit);
         let cancel = Cancel::new();
         cancel.cancel();

@@ -15,7 +15,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, UInt32Array};
 use arrow::compute::take;
@@ -32,6 +32,7 @@ use super::evaluate::{CallResults, Evaluation, call_needs_peers, picked_columns}
 use super::held::{HeldPlace, HeldRows};
 use super::prune::BestRows;
 use super::sorted::{Arranger, SortedRows, boundaries};
+use super::spilled::{HandedOver, SortedPartitions, sort_of_partitions};
 use super::{OWNER, WindowRequest, failed};
 use crate::batch::{BatchSource, Batches};
 use crate::cache::{L2_BYTES, PARTITIONS_MAX};
@@ -54,7 +55,11 @@ const BYTES_OF_CALL: usize = 64;
 pub(super) struct Windowing {
     input: Arc<dyn BatchSource>,
     request: WindowRequest,
-    gathered: Arc<Phase<GatheredPart, WindowInput>>,
+    /// Whether the rows may go to disk. The rows of a single partition may not.
+    may_spill: bool,
+    /// Whether memory is short, so that all workers hand over their rows to a sort.
+    is_short: AtomicBool,
+    gathered: Arc<Phase<GatheredPart, GatheredInput>>,
     scattered: Arc<Phase<ScatteredPart, PartitionedRows>>,
     computed: Arc<Phase<ComputedPart, WindowResults>>,
     /// The number of the next piece of work in each phase: the batch to scatter, the bucket or call to compute, and
@@ -69,6 +74,15 @@ struct GatheredPart {
     batches: Vec<RecordBatch>,
     ranges: Vec<Option<KeyRange>>,
     memory: Reservation,
+    /// The rest of the worker's input, if memory was short.
+    rest: Option<Batches>,
+}
+
+/// The result of the gather phase.
+enum GatheredInput {
+    Held(WindowInput),
+    /// The rows do not fit memory. A sort returns them partition by partition.
+    Sorting(Arc<Sort>),
 }
 
 /// All rows of the input, and the way in which they come into order.
@@ -152,9 +166,13 @@ impl fmt::Debug for Windowing {
 
 impl Windowing {
     pub(super) fn new(input: Arc<dyn BatchSource>, request: WindowRequest) -> Windowing {
+        // Without PARTITION BY there is a single partition.
+        let may_spill = !request.partition.is_empty();
         Windowing {
             input,
             request,
+            may_spill,
+            is_short: AtomicBool::new(false),
             gathered: Arc::default(),
             scattered: Arc::default(),
             computed: Arc::default(),
@@ -164,17 +182,22 @@ impl Windowing {
         }
     }
 
+    /// A window over rows that are in memory.
+    pub(super) fn of_held(input: Arc<dyn BatchSource>, request: WindowRequest) -> Windowing {
+        Windowing { may_spill: false, ..Windowing::new(input, request) }
+    }
+
     pub(super) fn input(&self) -> &Arc<dyn BatchSource> {
         &self.input
     }
 
     /// Returns the batches that one worker computes. All workers together return each row once.
     pub(super) fn share(self: Arc<Self>) -> Batches {
-        let mut ready = VecDeque::new();
+        let (mut ready, mut spilled) = (VecDeque::new(), None);
         share(move || {
             let batch = match ready.pop_front() {
                 Some(batch) => Some(batch),
-                None => self.next_batch(&mut ready)?,
+                None => self.next_batch(&mut ready, &mut spilled)?,
             };
             if batch.is_none() {
                 // All batches were returned or are with another worker. No worker needs the held rows after this.
@@ -186,22 +209,33 @@ impl Windowing {
         })
     }
 
-    fn next_batch(&self, ready: &mut VecDeque<RecordBatch>) -> Result<Option<RecordBatch>> {
+    fn next_batch(
+        &self,
+        ready: &mut VecDeque<RecordBatch>,
+        spilled: &mut Option<SortedPartitions>,
+    ) -> Result<Option<RecordBatch>> {
         let cancel = &self.request.cancel;
         cancel.check()?;
         // A phase returns `None` if another worker failed. That worker reports the error, so this one just ends.
         let gathered = self.gathered.run(cancel, || self.gather(), |parts| self.whole_input(parts))?;
         let Some(gathered) = gathered else { return Ok(None) };
+        let gathered = match &*gathered {
+            GatheredInput::Held(held) => held,
+            GatheredInput::Sorting(sort) => {
+                spilled.get_or_insert_with(|| SortedPartitions::new(sort, &self.request)).compute_next(ready)?;
+                return Ok(ready.pop_front());
+            }
+        };
         let scattered =
-            self.scattered.run(cancel, || self.scatter(&gathered), |parts| self.all_entries(parts, &gathered))?;
+            self.scattered.run(cancel, || self.scatter(gathered), |parts| self.all_entries(parts, gathered))?;
         let Some(scattered) = scattered else { return Ok(None) };
         if self.request.limit.is_some() {
-            return self.next_first_rows(&gathered, &scattered, ready);
+            return self.next_first_rows(gathered, &scattered, ready);
         }
         let computed = self.computed.run(
             cancel,
-            || self.compute(&gathered, &scattered),
-            |parts| Ok(self.all_results(parts, &gathered)),
+            || self.compute(gathered, &scattered),
+            |parts| Ok(self.all_results(parts, gathered)),
         )?;
         let Some(computed) = computed else { return Ok(None) };
         let number = self.next_given.fetch_add(1, Ordering::Relaxed);
@@ -224,14 +258,17 @@ impl Windowing {
 
     /// Holds this worker's share of the input in memory and notes the ranges of its keys.
     fn gather(&self) -> Result<GatheredPart> {
-        let mut memory = self.request.broker.reservation(OWNER);
-        let (mut batches, mut held) = (Vec::new(), HeldBuffers::default());
+        let spillable = self.may_spill.then(|| self.request.broker.spillable());
+        let broker = spillable.as_ref().map_or(&self.request.broker, |spillable| spillable.broker());
+        let mut memory = broker.reservation(OWNER);
+        let (mut batches, mut held, mut rest) = (Vec::new(), HeldBuffers::default(), None);
         let schema = self.input.schema();
         let range = |column: usize| width_of(schema.field(column).data_type()).map(|_| KeyRange::empty());
         let mut ranges: Vec<Option<KeyRange>> = self.key_columns().map(range).collect();
         // A window without PARTITION BY is sorted by the keys themselves and needs no entries.
         let needs_ranges = !self.request.partition.is_empty();
-        for batch in Arc::clone(&self.input).worker() {
+        let mut input = Arc::clone(&self.input).worker();
+        while let Some(batch) = input.next() {
             self.request.cancel.check()?;
             let batch = batch?;
             if self.gathered.is_over() {
@@ -249,11 +286,34 @@ impl Windowing {
                 }
             }
             batches.push(batch);
+            if spillable.as_ref().is_some_and(|spillable| spillable.must_spill()) {
+                self.is_short.store(true, Ordering::Relaxed);
+            }
+            if self.is_short.load(Ordering::Relaxed) {
+                rest = Some(input);
+                break;
+            }
         }
-        Ok(GatheredPart { batches, ranges, memory })
+        Ok(GatheredPart { batches, ranges, memory, rest })
     }
 
-    fn whole_input(&self, parts: Vec<GatheredPart>) -> Result<WindowInput> {
+    fn whole_input(&self, parts: Vec<GatheredPart>) -> Result<GatheredInput> {
+        match parts.iter().any(|part| part.rest.is_some()) {
+            true => self.sorting_input(parts).map(GatheredInput::Sorting),
+            false => self.held_input(parts).map(GatheredInput::Held),
+        }
+    }
+
+    /// Hands over the rows of all workers, and the rest of their inputs, to a sort that spills.
+    fn sorting_input(&self, parts: Vec<GatheredPart>) -> Result<Arc<Sort>> {
+        // The memory of the parts is given back here, because the sort counts the rows when it takes them.
+        let shares = parts.into_iter().map(|GatheredPart { batches, rest, .. }| {
+            Box::new(batches.into_iter().map(Ok).chain(rest.into_iter().flatten())) as Batches
+        });
+        sort_of_partitions(HandedOver::new(Arc::clone(self.input.schema()), shares), &self.request)
+    }
+
+    fn held_input(&self, parts: Vec<GatheredPart>) -> Result<WindowInput> {
         let (mut batches, mut memory) = (Vec::new(), Vec::new());
         let mut ranges: Vec<Option<KeyRange>> = Vec::new();
         for part in parts {

@@ -10,7 +10,7 @@ use super::file::SpillFile;
 use super::frame::{FrameHead, HEAD_BYTES};
 
 /// The bytes that a reader asks a file for at once.
-const READ_BYTES: usize = 1 << 18;
+const READ_BYTES: usize = 1 << 16;
 
 /// A part of a spill file that is read from its start to its end. The file lives as long as its sections.
 #[derive(Clone, Debug)]

@@ -1,0 +1,199 @@
+//! Windows over more rows than memory holds.
+//!
+//! The workers hand over the rows that they hold, and the rest of their input, to a sort by partition and order. The
+//! sort spills. Its result has each partition in one piece, so we take as many whole partitions as fit memory, and
+//! compute the window over them as usual.
+//!
+//! A single partition must fit memory, because its results may depend on any of its rows.
+
+use std::cmp::Ordering;
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, DynComparator, RecordBatch, make_comparator};
+use arrow::compute::SortOptions;
+use arrow::datatypes::SchemaRef;
+use parking_lot::Mutex;
+use rowmill_base::{Reservation, Result, SpillableMemory};
+use rowmill_plan::SortKey;
+
+use super::windowing::Windowing;
+use super::{OWNER, WindowRequest, failed};
+use crate::batch::{BatchSource, Batches};
+use crate::share::share;
+use crate::sort::{HeldBuffers, Sort, SortRequest, canonical};
+use crate::values::ReadyBatches;
+
+/// The memory limit divided by the bytes of partitions that are computed at once. The window over them needs about the
+/// same again for its entries and results, and the sort needs memory too.
+const CHUNK_SHARE: u64 = 16;
+
+/// Shares of an input that workers had begun to read.
+pub(super) struct HandedOver {
+    schema: SchemaRef,
+    shares: Mutex<VecDeque<Batches>>,
+}
+
+impl HandedOver {
+    pub(super) fn new(schema: SchemaRef, shares: impl IntoIterator<Item = Batches>) -> Arc<HandedOver> {
+        Arc::new(HandedOver { schema, shares: Mutex::new(shares.into_iter().collect()) })
+    }
+}
+
+impl fmt::Debug for HandedOver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HandedOver").field("schema", &self.schema).finish_non_exhaustive()
+    }
+}
+
+impl BatchSource for HandedOver {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn parallelism(&self) -> usize {
+        self.shares.lock().len()
+    }
+
+    fn worker(self: Arc<Self>) -> Batches {
+        let mut current: Option<Batches> = None;
+        share(move || {
+            loop {
+                if let Some(batch) = current.as_mut().and_then(Iterator::next) {
+                    return batch.map(Some);
+                }
+                // One worker may have to read the shares of several others.
+                current = self.shares.lock().pop_front();
+                if current.is_none() {
+                    return Ok(None);
+                }
+            }
+        })
+    }
+}
+
+/// Prepares a sort that puts each partition of a window in one piece, in the order of the window.
+pub(super) fn sort_of_partitions(input: Arc<HandedOver>, request: &WindowRequest) -> Result<Arc<Sort>> {
+    let of_partition = |column: &usize| SortKey { column: *column, descending: false, nulls_first: false };
+    let keys = request.partition.iter().map(of_partition).chain(request.order.iter().copied());
+    let sort = SortRequest {
+        keys: keys.collect(),
+        skip: 0,
+        rows: None,
+        schema: Arc::clone(input.schema()),
+        batch_rows: request.batch_rows,
+        cancel: request.cancel.clone(),
+        broker: request.broker.clone(),
+        temp: request.temp.clone(),
+    };
+    Sort::new(input, sort)
+}
+
+/// Computes a window over sorted rows, some partitions at a time.
+pub(super) struct SortedPartitions {
+    sorted: Option<Batches>,
+    request: WindowRequest,
+    schema: SchemaRef,
+    /// Rows of partitions that were not computed yet. Only the last partition may go on.
+    pending: Vec<RecordBatch>,
+    held: HeldBuffers,
+    memory: Reservation,
+    /// The memory for computing. Its bytes are bounded by those of the held rows, so it is always granted.
+    computing: SpillableMemory,
+}
+
+impl SortedPartitions {
+    pub(super) fn new(sort: &Arc<Sort>, request: &WindowRequest) -> SortedPartitions {
+        SortedPartitions {
+            schema: Arc::clone(sort.schema()),
+            sorted: Some((Arc::clone(sort) as Arc<dyn BatchSource>).worker()),
+            request: request.clone(),
+            pending: Vec::new(),
+            held: HeldBuffers::default(),
+            memory: request.broker.reservation(OWNER),
+            computing: request.broker.spillable(),
+        }
+    }
+
+    /// Computes the next partitions and appends their rows to `ready`. Appends nothing at the end.
+    pub(super) fn compute_next(&mut self, ready: &mut VecDeque<RecordBatch>) -> Result<()> {
+        while let Some(sorted) = &mut self.sorted {
+            let Some(batch) = sorted.next().transpose()? else {
+                self.sorted = None;
+                break;
+            };
+            let chunk_bytes = self.request.broker.limit_bytes() / CHUNK_SHARE;
+            let is_full = self.held.bytes() as u64 >= chunk_bytes;
+            // The rows up to the last partition of the batch complete all partitions before it.
+            let start = if is_full { self.start_of_last_partition(&batch)? } else { None };
+            let Some(start) = start else {
+                self.hold(batch)?;
+                continue;
+            };
+            if start > 0 {
+                self.hold(batch.slice(0, start))?;
+            }
+            let complete = std::mem::take(&mut self.pending);
+            self.compute(complete, ready)?;
+            self.held = HeldBuffers::default();
+            self.memory.recount(0);
+            self.hold(batch.slice(start, batch.num_rows() - start))?;
+            if !ready.is_empty() {
+                return Ok(());
+            }
+        }
+        let complete = std::mem::take(&mut self.pending);
+        self.compute(complete, ready)?;
+        self.memory.recount(0);
+        Ok(())
+    }
+
+    fn hold(&mut self, batch: RecordBatch) -> Result<()> {
+        self.held.add(&batch);
+        self.memory.grow((self.held.bytes() as u64).saturating_sub(self.memory.bytes()))?;
+        self.pending.push(batch);
+        Ok(())
+    }
+
+    /// The first row of the last partition of `batch`, unless that partition began in an earlier batch.
+    fn start_of_last_partition(&self, batch: &RecordBatch) -> Result<Option<usize>> {
+        let last = batch.num_rows() - 1;
+        let within = self.comparators(batch, batch)?;
+        // The batch is sorted, so the rows of the last partition are at its end.
+        let rows: Vec<usize> = (0..=last).collect();
+        let start = rows.partition_point(|row| !is_same(&within, *row, last));
+        if start > 0 {
+            return Ok(Some(start));
+        }
+        let Some(before) = self.pending.last() else { return Ok(None) };
+        let across = self.comparators(before, batch)?;
+        Ok((!is_same(&across, before.num_rows() - 1, 0)).then_some(0))
+    }
+
+    /// Compares the partition columns of rows of two batches.
+    fn comparators(&self, left: &RecordBatch, right: &RecordBatch) -> Result<Vec<DynComparator>> {
+        let of = |column: &usize| {
+            // Zeros of both signs are in one partition, and so are all NaNs.
+            let values = |batch: &RecordBatch| -> Result<ArrayRef> { canonical(batch.column(*column)) };
+            make_comparator(&values(left)?, &values(right)?, SortOptions::default()).map_err(failed)
+        };
+        self.request.partition.iter().map(of).collect()
+    }
+
+    fn compute(&self, batches: Vec<RecordBatch>, ready: &mut VecDeque<RecordBatch>) -> Result<()> {
+        if batches.is_empty() {
+            return Ok(());
+        }
+        let input = ReadyBatches::new(Arc::clone(&self.schema), batches);
+        let request = WindowRequest { broker: self.computing.broker().clone(), ..self.request.clone() };
+        for batch in Arc::new(Windowing::of_held(input, request)).share() {
+            ready.push_back(batch?);
+        }
+        Ok(())
+    }
+}
+
+fn is_same(comparators: &[DynComparator], left: usize, right: usize) -> bool {
+    comparators.iter().all(|compare| compare(left, right) == Ordering::Equal)
+}

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BinaryViewBuilder, BooleanBufferBuilder, FixedSizeBinaryBuilder, StringViewBuilder};
+use arrow::array::{ArrayRef, BinaryViewBuilder, BooleanBufferBuilder, FixedSizeBinaryBuilder};
 use arrow::array::{BooleanArray, NullBufferBuilder};
 use arrow::datatypes::ArrowNativeType;
 use rowmill_base::Result;
@@ -13,6 +13,7 @@ use rowmill_base::Result;
 use super::form::ValueForm;
 use super::key::{KeyCodec, NULL, VALUE, damaged, decimal16, float32, float64, inverted, sign_bit, stored_string};
 use super::natives::native_array;
+use super::unchecked_texts::TextViews;
 use super::{ByteRows, ColumnValues};
 
 impl KeyCodec {
@@ -100,13 +101,16 @@ impl PartCursor<'_> {
                 Ok(Arc::new(builder.finish()))
             }
             ValueForm::Text => {
-                let mut builder = StringViewBuilder::with_capacity(self.keys.len());
+                let mut texts = TextViews::with_capacity(self.keys.len());
                 self.each_string(|place, value| {
-                    let text = value.map(std::str::from_utf8).transpose();
-                    builder.append_option(text.map_err(|_| damaged(part, place, "a text is not UTF-8"))?);
+                    match value {
+                        None => texts.push_null(),
+                        Some(text) if texts.push(text) => {}
+                        Some(_) => return Err(damaged(part, place, "a text is not UTF-8")),
+                    }
                     Ok(())
                 })?;
-                Ok(Arc::new(builder.finish()))
+                Ok(Arc::new(texts.finish()))
             }
             ValueForm::Blob => {
                 let mut builder = BinaryViewBuilder::with_capacity(self.keys.len());

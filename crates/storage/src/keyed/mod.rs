@@ -18,6 +18,7 @@ mod row_columns;
 #[cfg(test)]
 mod samples;
 mod short_key;
+mod unchecked_texts;
 mod value;
 
 pub use byte_rows::ByteRows;

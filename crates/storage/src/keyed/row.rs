@@ -416,8 +416,13 @@ pub(super) fn interval_of(bytes: [u8; 16]) -> IntervalMonthDayNano {
     }
 }
 
-pub(super) fn text_of(bytes: &[u8]) -> Result<&str> {
-    std::str::from_utf8(bytes).map_err(|_| damaged("a text is not UTF-8"))
+fn text_of(bytes: &[u8]) -> Result<&str> {
+    std::str::from_utf8(bytes).map_err(|_| not_text())
+}
+
+#[cold]
+pub(super) fn not_text() -> Error {
+    damaged("a text is not UTF-8")
 }
 
 /// Makes an error without a location. Callers that read the row from somewhere should add where that is.

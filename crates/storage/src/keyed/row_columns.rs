@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arrow::array::{
     ArrayRef, BinaryViewBuilder, BooleanArray, BooleanBufferBuilder, FixedSizeBinaryBuilder, NullBufferBuilder,
-    StringViewBuilder, new_null_array,
+    new_null_array,
 };
 use arrow::datatypes::ArrowNativeType;
 use rowmill_base::{Error, Result, SqlType};
@@ -15,7 +15,8 @@ use rowmill_base::{Error, Result, SqlType};
 use super::form::ValueForm;
 use super::natives::native_array;
 use super::nested::decode_nested;
-use super::row::{ColumnInRow, RowLayout, RowView, bool_of, interval_of, text_of};
+use super::row::{ColumnInRow, RowLayout, RowView, bool_of, interval_of, not_text};
+use super::unchecked_texts::TextViews;
 use super::{ByteRows, ColumnValues, ValueRef};
 use crate::open_run::concat_values;
 
@@ -120,16 +121,19 @@ impl ColumnOfRows<'_> {
                 Ok(Arc::new(builder.finish()))
             }
             ValueForm::Text => {
-                let mut builder = StringViewBuilder::with_capacity(self.rows.len());
+                let mut texts = TextViews::with_capacity(self.rows.len());
                 self.each(|field| {
-                    match (field, missing) {
-                        (Field::At(place, row), _) => builder.append_value(text_of(place.string(row)?)?),
-                        (Field::Absent, ValueRef::Text(value)) => builder.append_value(value),
-                        _ => builder.append_null(),
-                    }
-                    Ok(())
+                    let text = match (field, missing) {
+                        (Field::At(place, row), _) => place.string(row)?,
+                        (Field::Absent, ValueRef::Text(value)) => value.as_bytes(),
+                        _ => {
+                            texts.push_null();
+                            return Ok(());
+                        }
+                    };
+                    if texts.push(text) { Ok(()) } else { Err(not_text()) }
                 })?;
-                Ok(Arc::new(builder.finish()))
+                Ok(Arc::new(texts.finish()))
             }
             ValueForm::Blob => {
                 let mut builder = BinaryViewBuilder::with_capacity(self.rows.len());

@@ -199,6 +199,16 @@ impl KeyAccess {
         self.keys.len() > 1
     }
 
+    /// Whether all rows of the table are read, in the order of the primary key.
+    pub(super) fn reads_table(&self) -> bool {
+        match &self.keys[..] {
+            [KeyPlans { index: None, plans }] => {
+                matches!(&plans[..], [KeyPlan { sets, range: None, .. }] if sets.is_empty())
+            }
+            _ => false,
+        }
+    }
+
     /// The access in words, for EXPLAIN.
     pub(super) fn text(&self, table: &TableDef) -> String {
         let Some(keyed) = &table.keyed else { return String::new() };

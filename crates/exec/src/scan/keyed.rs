@@ -296,6 +296,8 @@ impl KeyedScan {
             reading.left = split?.into_iter().flatten().collect();
             reading.is_split = reading.left.len() > 1;
         }
+        // One worker reads a small table alone, so it need not copy the rows for others.
+        reading.is_split |= !is_partial && access.rows < ROWS_OF_PART && access.reads_table();
         // Ranges are popped from the end.
         reading.left.reverse();
         reading.seen = access.finds_twice().then(HashSet::new);

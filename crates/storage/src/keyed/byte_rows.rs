@@ -21,6 +21,7 @@ impl ByteRows {
     }
 
     /// The number of strings.
+    #[inline]
     pub fn len(&self) -> usize {
         self.ends.len()
     }
@@ -36,6 +37,7 @@ impl ByteRows {
     }
 
     /// The string at `row`.
+    #[inline]
     pub fn get(&self, row: usize) -> &[u8] {
         // Only ends are kept: a string starts where the one before ends.
         let start = if row == 0 { 0 } else { self.ends[row - 1] };
@@ -48,6 +50,7 @@ impl ByteRows {
     }
 
     /// Adds a copy of `bytes`.
+    #[inline]
     pub fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
         self.ends.push(self.bytes.len());

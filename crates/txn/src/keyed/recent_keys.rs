@@ -75,7 +75,7 @@ impl<'k> RecentKeys<'k> {
             let left = &keys[of_base..];
             let before = match recent {
                 None => left.len(),
-                Some((next, _)) => left.partition_point(|key| if backward { *key > next } else { *key < next }),
+                Some((next, _)) => keys_before(left, next, backward),
             };
             let before = before.min(rows_max - merged_keys.len());
             merged_keys.extend_from_slice(&left[..before]);
@@ -114,6 +114,41 @@ impl<'k> RecentKeys<'k> {
     fn pass(&mut self, key: &[u8]) {
         for (at, batch) in &mut self.feeds {
             *at += usize::from(*at < batch.len() && batch.get(*at).0 == key);
+        }
+    }
+}
+
+/// The number of `keys` that come before `next`. The next recent key is mostly near, so we look near the first key
+/// before we halve: after 1, 2, 4, ... keys.
+fn keys_before(keys: &[&[u8]], next: &[u8], backward: bool) -> usize {
+    let is_before = |key: &[u8]| if backward { key > next } else { key < next };
+    let (mut from, mut step) = (0, 1);
+    while from + step <= keys.len() && is_before(keys[from + step - 1]) {
+        from += step;
+        step *= 2;
+    }
+    let end = keys.len().min(from + step - 1);
+    from + keys[from..end].partition_point(|key| is_before(key))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_before_another_are_counted_in_both_directions() {
+        for len in 0..40_u8 {
+            let stored: Vec<[u8; 1]> = (0..len).map(|key| [2 * key + 1]).collect();
+            let mut keys: Vec<&[u8]> = stored.iter().map(|key| &key[..]).collect();
+            for next in 0..=2 * len + 1 {
+                let before = stored.iter().filter(|key| key[0] < next).count();
+                assert_eq!(keys_before(&keys, &[next], false), before, "{next} among {len}");
+            }
+            keys.reverse();
+            for next in 0..=2 * len + 1 {
+                let before = stored.iter().filter(|key| key[0] > next).count();
+                assert_eq!(keys_before(&keys, &[next], true), before, "{next} among {len}, backward");
+            }
         }
     }
 }

@@ -24,6 +24,7 @@ pub struct VersionBatch {
 
 impl VersionBatch {
     /// The number of keys.
+    #[inline]
     pub fn len(&self) -> usize {
         self.keys.len()
     }
@@ -34,6 +35,7 @@ impl VersionBatch {
     }
 
     /// A key and its row; `None` if the key is deleted.
+    #[inline]
     pub fn get(&self, at: usize) -> (&[u8], Option<&[u8]>) {
         (self.keys.get(at), (!self.deleted[at]).then(|| self.rows.get(at)))
     }
@@ -44,6 +46,7 @@ impl VersionBatch {
         self.deleted.clear();
     }
 
+    #[inline]
     pub(super) fn push(&mut self, key: &[u8], row: Option<&[u8]>) {
         self.keys.push(key);
         self.rows.push(row.unwrap_or_default());

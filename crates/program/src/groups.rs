@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use rowmill_base::{Result, SqlType};
+use rowmill_base::{Result, SqlType, recycled};
 use rowmill_plan::program::{self, RowFunction};
 use rowmill_storage::keyed::ValueRef;
 
@@ -37,6 +37,10 @@ pub(crate) struct GroupsScratch {
     numbers: HashMap<Box<[u8]>, usize>,
     key_bytes: usize,
     key: Vec<u8>,
+    /// The group of the last row, and its key.
+    last: Option<usize>,
+    last_key: Vec<u8>,
+    values: Vec<ValueRef<'static>>,
     /// The totals of the first group, then those of the second, and so on.
     totals: Vec<Total>,
     count: usize,
@@ -83,7 +87,7 @@ impl CompiledGroups {
     pub(crate) fn start(&self, scratch: &mut GroupsScratch) {
         scratch.keys.start(&self.key_kinds);
         scratch.numbers.clear();
-        (scratch.count, scratch.key_bytes) = (0, 0);
+        (scratch.count, scratch.key_bytes, scratch.last) = (0, 0, None);
         if self.keys.is_empty() {
             self.add_group(scratch);
         }
@@ -110,17 +114,31 @@ impl CompiledGroups {
 
     /// The number of the group of a row. A new group gets the next number.
     fn group(&self, scratch: &mut GroupsScratch, env: Env<'_>) -> Result<usize> {
+        let mut values: Vec<ValueRef<'_>> = recycled(std::mem::take(&mut scratch.values));
         scratch.key.clear();
         for key in &self.keys {
             let value = key.value(env)?;
             append_key(value, &mut scratch.key);
-            // Push the keys first. If the group exists, we drop them again.
-            scratch.keys.push(value);
+            values.push(value);
         }
-        if let Some(number) = scratch.numbers.get(&scratch.key[..]) {
-            scratch.keys.drop_row();
-            return Ok(*number);
+        // The rows of a group often follow one another, so most of them need no hash.
+        let group = match scratch.last {
+            Some(last) if scratch.key == scratch.last_key => last,
+            _ => match scratch.numbers.get(&scratch.key[..]) {
+                Some(number) => *number,
+                None => self.new_group(scratch, &values)?,
+            },
+        };
+        if scratch.last.replace(group) != Some(group) {
+            std::mem::swap(&mut scratch.key, &mut scratch.last_key);
         }
+        scratch.values = recycled(values);
+        Ok(group)
+    }
+
+    /// Adds a group with the keys `values`, whose byte string is `scratch.key`, and returns its number.
+    fn new_group(&self, scratch: &mut GroupsScratch, values: &[ValueRef<'_>]) -> Result<usize> {
+        values.iter().for_each(|value| scratch.keys.push(*value));
         scratch.keys.end_row();
         let number = scratch.count;
         scratch.numbers.insert(scratch.key.as_slice().into(), number);

@@ -176,18 +176,6 @@ impl ResultRows {
         self.cells.push(cell);
     }
 
-    /// Removes the values of a row that was not ended.
-    pub(crate) fn drop_row(&mut self) {
-        // In reverse order, so the last truncation of a buffer is the shortest one.
-        for cell in self.cells.drain(self.rows * self.kinds.len()..).rev() {
-            match cell {
-                ResultCell::Text(start, _) => self.texts.truncate(start),
-                ResultCell::Bytes(start, _) => self.bytes.truncate(start),
-                _ => {}
-            }
-        }
-    }
-
     /// Ends a row. The caller must have pushed one value for each column.
     #[inline]
     pub(crate) fn end_row(&mut self) {

@@ -708,6 +708,10 @@ impl Access {
 /// The most rows that are looked up together.
 const LOOKUPS_AT_ONCE: usize = 16;
 
+/// The factor by which more rows are looked up if the first ones were not sufficient. Four rows together take little
+/// longer than one.
+const PACE_GROWTH: usize = 4;
+
 /// How many rows to look up together. A statement that needs few rows should not look up many.
 #[derive(Debug, Default)]
 pub(crate) struct RowPace {
@@ -726,7 +730,7 @@ impl RowPace {
     pub(crate) fn next(&mut self) -> usize {
         let next = if self.wanted == 0 { self.next } else { self.next.min(self.wanted) };
         self.wanted -= self.wanted.min(next);
-        self.next = (2 * self.next).min(LOOKUPS_AT_ONCE);
+        self.next = (PACE_GROWTH * self.next).min(LOOKUPS_AT_ONCE);
         next
     }
 }

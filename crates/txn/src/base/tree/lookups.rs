@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Keys near the last entry of the reader's path need no search from the root. The first key that is not near moves the
-//! path, so that keys in order are all found near each other.
+//! path if it is below the same branch, so that keys in order are all found near each other.
 
 use rowmill_base::Result;
 
@@ -46,12 +46,15 @@ impl TreeReader {
             for (at, key) in keys.iter().enumerate() {
                 if self.goes_near(path, key)? {
                     values[at] = self.value_at(path, key)?;
-                } else if std::mem::replace(&mut has_sought, true) {
+                } else if !has_sought && (keys.len() == 1 || self.is_below_same_branch(path, key)?) {
+                    has_sought = true;
+                    // The keys after this one may be in the next leaf, so the path goes there once.
+                    if self.seek(path, key)? {
+                        values[at] = self.value_at(path, key)?;
+                    }
+                } else {
                     (searches[far].at, searches[far].key) = (at, key);
                     far += 1;
-                } else if self.seek(path, key)? {
-                    // The keys after this one may be in the next leaf, so the path goes there once.
-                    values[at] = self.value_at(path, key)?;
                 }
             }
             let searches = &mut searches[..far];

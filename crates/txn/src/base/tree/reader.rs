@@ -334,6 +334,15 @@ impl TreeReader {
         Ok(near.is_some())
     }
 
+    /// Whether `key` certainly belongs below the branch of the leaf to which the path leads.
+    pub(super) fn is_below_same_branch(&self, path: &Path, key: &[u8]) -> Result<bool> {
+        let levels = self.state.levels as usize;
+        match levels > 1 && path.0.len() == levels {
+            true => Ok(self.page_of(path, levels - 2)?.is_around(key)),
+            false => Ok(false),
+        }
+    }
+
     /// Goes to the first entry whose key is not less than `key`. Returns whether such an entry exists.
     pub(super) fn seek(&self, path: &mut Path, key: &[u8]) -> Result<bool> {
         if self.goes_near(path, key)? {

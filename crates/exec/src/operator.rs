@@ -132,6 +132,7 @@ impl Builder {
         }
         let mut operator = Operator::default();
         let broker = self.broker.metered(&operator.memory);
+        let temp = self.temp.metered(&operator.spilled);
         let source: Arc<dyn BatchSource> = match node {
             Node::Scan(scan) => {
                 let ready = TableScan::new(Arc::clone(&self.tables[scan.table]), self.scan_request(scan, wish))?;
@@ -157,14 +158,14 @@ impl Builder {
             }
             Node::Group { input, group, schema, .. } => match adapted(group, schema, &self.functions)? {
                 None => {
-                    let request = self.group_request(input, (group, schema), &self.functions, wish, broker);
+                    let request = self.group_request(input, (group, schema), &self.functions, wish, (broker, temp));
                     self.group(input, request, &mut operator)?
                 }
                 Some(AdaptedGroup { group, functions, schema: own_schema, result }) => {
                     // The adapted group has other forms of values in place of some columns, and these may sort
                     // differently. We can therefore not pass an order on, but a number of rows we can.
                     let wish = if result.is_none() || matches!(wish, Wish::Any(_)) { wish } else { Wish::All };
-                    let request = self.group_request(input, (&group, &own_schema), &functions, wish, broker);
+                    let request = self.group_request(input, (&group, &own_schema), &functions, wish, (broker, temp));
                     let groups = self.group(input, request, &mut operator)?;
                     match result {
                         None => groups,
@@ -189,7 +190,7 @@ impl Builder {
                     true => looking_ahead(build, probe, &join.on, join.nulls_equal, broker.clone()),
                     false => (build, probe),
                 };
-                let join = HashJoin::new(build, probe, self.join_request(join, broker))?;
+                let join = HashJoin::new(build, probe, self.join_request(join, (broker, temp)))?;
                 operator.join = Some(Arc::clone(join.metrics()));
                 join
             }
@@ -207,7 +208,7 @@ impl Builder {
                     batch_rows: self.batch_rows,
                     cancel: self.cancel.clone(),
                     broker,
-                    temp: self.temp.clone(),
+                    temp,
                 };
                 Sort::new(input, request)?
             }
@@ -222,7 +223,7 @@ impl Builder {
                     batch_rows: self.batch_rows,
                     cancel: self.cancel.clone(),
                     broker,
-                    temp: self.temp.clone(),
+                    temp,
                 };
                 WindowOperator::new(input, request)
             }
@@ -275,7 +276,7 @@ impl Builder {
         Ok(source)
     }
 
-    fn join_request(&self, join: &plan::Join, broker: Broker) -> JoinRequest {
+    fn join_request(&self, join: &plan::Join, (broker, temp): (Broker, TempSpace)) -> JoinRequest {
         JoinRequest {
             kind: join.kind,
             on: join.on.clone(),
@@ -286,7 +287,7 @@ impl Builder {
             batch_rows: self.batch_rows,
             cancel: self.cancel.clone(),
             broker,
-            temp: self.temp.clone(),
+            temp,
             null_aware: join.null_aware,
         }
     }
@@ -397,7 +398,7 @@ impl Builder {
         (group, schema): (&Group, &SchemaRef),
         functions: &[Arc<dyn VectorFunction>],
         wish: Wish<'_>,
-        broker: Broker,
+        (broker, temp): (Broker, TempSpace),
     ) -> GroupRequest {
         let scan = self.columnar_scan(input);
         let (mut group, functions) = own_functions(group, functions, scan.map(|scan| &*scan.columns));
@@ -421,7 +422,7 @@ impl Builder {
             threads: self.threads,
             cancel: self.cancel.clone(),
             broker,
-            temp: self.temp.clone(),
+            temp,
             metrics: Arc::default(),
         }
     }

@@ -255,6 +255,8 @@ fn measures(operator: &Operator, estimate: f64) -> String {
     parts.push(format!("{workers} thread{}", if workers == 1 { "" } else { "s" }));
     let granted = Some(operator.memory.peak_bytes()).filter(|bytes| *bytes > 0);
     parts.extend(granted.map(|bytes| format!("{bytes} bytes granted")));
+    let spilled = Some(&operator.spilled).filter(|spilled| spilled.bytes() > 0);
+    parts.extend(spilled.map(|spilled| format!("{} bytes spilled to {} files", spilled.bytes(), spilled.files())));
     let allocations = operator.measured.as_ref().and_then(|measured| measured.allocations());
     parts.extend(allocations.map(|allocations| format!("{allocations} allocations")));
     parts.extend(operator.scan.as_ref().map(|scan| in_words(scan)));

@@ -41,6 +41,7 @@ mod information_schema;
 mod lexer;
 mod lifted;
 mod log_functions;
+mod memory_functions;
 mod names;
 mod open_transaction;
 mod outcome;

@@ -31,5 +31,5 @@ mod writer;
 
 pub use batches::BatchCodec;
 pub use section::{SectionReader, SpillSection};
-pub use space::{SpillFileInfo, TempSpace};
+pub use space::{SpillFileInfo, SpillMeter, TempSpace};
 pub use writer::SpillWriter;

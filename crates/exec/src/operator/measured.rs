@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use arrow::datatypes::SchemaRef;
 use rowmill_base::{Meter, allocations};
+use rowmill_storage::spill::SpillMeter;
 
 use crate::batch::{BatchSource, Batches};
 use crate::join::JoinMetrics;
@@ -18,6 +19,8 @@ pub struct Operator {
     pub measured: Option<Arc<Measured>>,
     /// The memory that was granted to it.
     pub memory: Arc<Meter>,
+    /// The state that it spilled.
+    pub spilled: Arc<SpillMeter>,
     /// The reads of a table, if it is a scan.
     pub scan: Option<Arc<ScanMetrics>>,
     /// The work of a join, if it is one.

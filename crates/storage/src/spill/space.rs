@@ -24,6 +24,27 @@ const FILE_BYTES_MIN: u64 = 1 << 20;
 #[derive(Clone, Debug)]
 pub struct TempSpace {
     shared: Arc<SharedSpace>,
+    /// Counts the files that are written through this clone.
+    meter: Option<Arc<SpillMeter>>,
+}
+
+/// Counts the spilled state of one operator.
+#[derive(Debug, Default)]
+pub struct SpillMeter {
+    bytes: AtomicU64,
+    files: AtomicU64,
+}
+
+impl SpillMeter {
+    /// The bytes spilled, compressed, in memory and on disk.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// The number of files on disk.
+    pub fn files(&self) -> u64 {
+        self.files.load(Ordering::Relaxed)
+    }
 }
 
 #[derive(Debug)]
@@ -81,7 +102,13 @@ impl TempSpace {
             open: Mutex::default(),
             files: Mutex::default(),
         };
-        TempSpace { shared: Arc::new(shared) }
+        TempSpace { shared: Arc::new(shared), meter: None }
+    }
+
+    /// The same place. Files that are written through it or its clones are counted in `meter`.
+    #[must_use]
+    pub fn metered(&self, meter: &Arc<SpillMeter>) -> TempSpace {
+        TempSpace { shared: Arc::clone(&self.shared), meter: Some(Arc::clone(meter)) }
     }
 
     /// The quota of the files.
@@ -132,6 +159,14 @@ impl TempSpace {
     pub(super) fn note(&self, number: u64, bytes: u64, is_on_disk: bool) {
         if let Some(info) = self.shared.files.lock().get_mut(&number) {
             (info.bytes, info.is_on_disk) = (bytes, is_on_disk);
+        }
+    }
+
+    /// Counts a file that is complete.
+    pub(super) fn count(&self, bytes: u64, is_on_disk: bool) {
+        if let Some(meter) = &self.meter {
+            meter.bytes.fetch_add(bytes, Ordering::Relaxed);
+            meter.files.fetch_add(is_on_disk.into(), Ordering::Relaxed);
         }
     }
 

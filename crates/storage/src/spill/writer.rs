@@ -135,6 +135,7 @@ impl SpillWriter {
         if on_disk && !file.buffer.is_empty() {
             file.store(&self.space, self.owner)?;
         }
+        self.space.count(file.bytes(), file.on_disk.is_some());
         match file.on_disk {
             Some((_, on_disk)) => file.file.complete(SpilledBytes::Disk(on_disk)),
             None => {

@@ -22,6 +22,9 @@ use crate::{Error, ErrorKind, Result, allocations};
 
 const RAISE_IT: &str = "raise it with SET memory_limit = '...'";
 
+/// Smaller pieces of freed memory are not counted, because the allocator soon uses them again.
+const FREED_BYTES_MIN: u64 = 1 << 16;
+
 /// Spilling less state than this would free too little for its costs.
 const SPILLED_BYTES_MIN: u64 = 1 << 20;
 
@@ -46,6 +49,8 @@ struct Account {
     spillable_holders: AtomicU64,
     /// Whether holders must spill whenever they are asked, for tests.
     always_spills: AtomicBool,
+    /// The bytes that were given back since freed memory was last released to the system.
+    freed_bytes: AtomicU64,
 }
 
 /// Counts the memory granted to one holder, such as an operator.
@@ -81,6 +86,7 @@ impl Broker {
             peak_bytes: AtomicU64::new(0),
             spillable_holders: AtomicU64::new(0),
             always_spills: AtomicBool::new(false),
+            freed_bytes: AtomicU64::new(0),
         };
         Broker { account: Arc::new(account), meter: None, spills: None }
     }
@@ -177,10 +183,24 @@ impl Broker {
         }
     }
 
+    /// Releases freed memory to the system if the allocator may keep so much of it that the process has more memory
+    /// than the limit. `used` bytes are in use, and `bytes` were freed just now.
+    #[cold]
+    fn release_if_much(&self, used: u64, bytes: u64) {
+        let freed = &self.account.freed_bytes;
+        if freed.fetch_add(bytes, Ordering::Relaxed) + bytes + used > self.limit_bytes() {
+            freed.store(0, Ordering::Relaxed);
+            allocations::release();
+        }
+    }
+
     /// Gives back `bytes` that were taken before.
     pub fn give_back(&self, bytes: u64) {
         let before = self.account.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
         assert!(before >= bytes, "a reservation must not give back more than it was granted");
+        if bytes >= FREED_BYTES_MIN {
+            self.release_if_much(before - bytes, bytes);
+        }
         for meter in self.meter.iter().chain(&self.spills) {
             meter.give_back(bytes);
         }
@@ -203,12 +223,6 @@ impl SpillableMemory {
     /// The bytes of the state.
     pub fn held_bytes(&self) -> u64 {
         self.broker.spills.as_ref().map_or(0, |meter| meter.used_bytes.load(Ordering::Relaxed))
-    }
-
-    /// Must be called when the state is on disk and its memory is freed. Gives that memory back to the system, because
-    /// other code of the process, or another process, may need it now.
-    pub fn has_spilled(&self) {
-        allocations::release();
     }
 
     /// Whether the holder must spill its state now. This is so if memory is short and the holder has at least its share

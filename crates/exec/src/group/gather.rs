@@ -464,7 +464,6 @@ impl<'a> Gatherer<'a> {
         // No group is left, so no view refers to these texts. The tables that remember rows of logs were cleared with
         // the logs.
         self.beside.texts = TextStore::new(self.held.broker().reservation(OWNER));
-        self.held.has_spilled();
         Ok(())
     }
 

@@ -264,7 +264,6 @@ impl<E: Entry> Sorting<E> {
     fn spill(&self, runs: &mut GatheredRuns<E>) -> Result<()> {
         if !runs.in_memory.is_empty() {
             runs.on_disk.push(self.spiller().spill(std::mem::take(&mut runs.in_memory))?);
-            self.held.has_spilled();
         }
         Ok(())
     }

@@ -15,7 +15,7 @@ use arrow::array::{ArrayRef, DynComparator, RecordBatch, make_comparator};
 use arrow::compute::SortOptions;
 use arrow::datatypes::SchemaRef;
 use parking_lot::Mutex;
-use rowmill_base::{Reservation, Result, SpillableMemory};
+use rowmill_base::{Error, ErrorKind, Reservation, Result, SpillableMemory};
 use rowmill_plan::SortKey;
 
 use super::windowing::Windowing;
@@ -151,7 +151,16 @@ impl SortedPartitions {
 
     fn hold(&mut self, batch: RecordBatch) -> Result<()> {
         self.held.add(&batch);
-        self.memory.grow((self.held.bytes() as u64).saturating_sub(self.memory.bytes()))?;
+        let (held, limit) = (self.held.bytes() as u64, self.request.broker.limit_bytes());
+        // Computing a partition takes about as much memory as its rows.
+        if held > limit / 2 {
+            let message = format!(
+                "{OWNER} has a partition whose rows have more than {held} bytes, more than half of the memory limit of \
+                 {limit} bytes"
+            );
+            return Err(Error::new(ErrorKind::MemoryLimit, message).hint("raise it with SET memory_limit = '...'"));
+        }
+        self.memory.recount(held);
         self.pending.push(batch);
         Ok(())
     }

@@ -306,9 +306,15 @@ impl Windowing {
 
     /// Hands over the rows of all workers, and the rest of their inputs, to a sort that spills.
     fn sorting_input(&self, parts: Vec<GatheredPart>) -> Result<Arc<Sort>> {
-        // The memory of the parts is given back here, because the sort counts the rows when it takes them.
-        let shares = parts.into_iter().map(|GatheredPart { batches, rest, .. }| {
-            Box::new(batches.into_iter().map(Ok).chain(rest.into_iter().flatten())) as Batches
+        let shares = parts.into_iter().map(|GatheredPart { batches, rest, mut memory, .. }| {
+            let mut left = batches.len() as u64;
+            let held = batches.into_iter().map(move |batch| {
+                // The sort counts the rows that it takes.
+                memory.recount(memory.bytes() / left * (left - 1));
+                left -= 1;
+                Ok(batch)
+            });
+            Box::new(held.chain(rest.into_iter().flatten())) as Batches
         });
         sort_of_partitions(HandedOver::new(Arc::clone(self.input.schema()), shares), &self.request)
     }

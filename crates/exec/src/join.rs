@@ -8,9 +8,11 @@
 //! rest     returns rows of the build side with a match, or without one, if the join kind asks for them     rest.rs
 //! ```
 //!
+//! If the build side does not fit into memory, both sides go to disk, and parts of them are joined in turn (spill.rs).
+//!
 //! The planner should choose the smaller input as the build side, because the build side is kept in memory while the
-//! probe side streams through. Rows of the probe side come out in the order of their batches. If a condition had to be
-//! evaluated, the rows of a batch without a match come after the pairs of that batch.
+//! probe side streams through. As long as nothing goes to disk, rows of the probe side come out in the order of their
+//! batches. If a condition had to be evaluated, the rows of a batch without a match come after the pairs of that batch.
 
 mod columns;
 mod emit;
@@ -25,6 +27,7 @@ mod packing;
 mod prepare;
 mod probe;
 mod rest;
+mod spill;
 #[cfg(test)]
 mod tests;
 mod uncertain;
@@ -32,18 +35,20 @@ mod worker;
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 
 use arrow::datatypes::SchemaRef;
-use rowmill_base::{Broker, Cancel, Result};
+use parking_lot::Mutex;
+use rowmill_base::{Broker, Cancel, Result, SpillableMemory};
 use rowmill_plan::JoinKind;
 use rowmill_storage::spill::TempSpace;
 
-use self::gather::{BuildBatches, BuildRows};
+use self::gather::{BuildRows, GatheredBuild};
 use self::index::Hashing;
 use self::layout::JoinLayout;
 pub use self::metrics::JoinMetrics;
 use self::prepare::{Built, Indexed, PreparedBuild, Scattered};
+use self::spill::{JoinPart, SpillSizes, SpilledSide, Stages};
 use self::worker::JoinWorker;
 use crate::batch::{BatchSource, Batches};
 use crate::function::VectorFunction;
@@ -98,10 +103,16 @@ pub struct HashJoin {
     probe: Arc<dyn BatchSource>,
     layout: JoinLayout,
     hashing: Hashing,
-    gathering: Arc<Phase<BuildRows, BuildBatches>>,
+    sizes: SpillSizes,
+    gathering: Arc<Phase<BuildRows, GatheredBuild>>,
     preparing: Arc<Phase<Scattered, PreparedBuild>>,
     indexing: Arc<Phase<Indexed, Built>>,
     probing: Arc<Phase<(), ()>>,
+    /// The step that replaces the later ones if the build side does not fit into memory.
+    scattering: Arc<Phase<SpilledSide, Stages>>,
+    is_spilling: AtomicBool,
+    memory: Mutex<Option<Arc<SpillableMemory>>>,
+    part: JoinPart,
     /// The next piece of the build side to search for the rest.
     next_rest: AtomicUsize,
     metrics: Arc<JoinMetrics>,
@@ -122,14 +133,16 @@ impl HashJoin {
         probe: Arc<dyn BatchSource>,
         request: JoinRequest,
     ) -> Result<Arc<HashJoin>> {
-        HashJoin::with_hashing(build, probe, request, Hashing::default())
+        HashJoin::of_part(build, probe, request, Default::default(), JoinPart::default())
     }
 
-    fn with_hashing(
+    /// Prepares the join of a part of the rows of a larger join.
+    fn of_part(
         build: Arc<dyn BatchSource>,
         probe: Arc<dyn BatchSource>,
         request: JoinRequest,
-        hashing: Hashing,
+        (hashing, sizes): (Hashing, SpillSizes),
+        part: JoinPart,
     ) -> Result<Arc<HashJoin>> {
         let layout = JoinLayout::new(&request, build.schema(), probe.schema())?;
         Ok(Arc::new(HashJoin {
@@ -138,10 +151,15 @@ impl HashJoin {
             probe,
             layout,
             hashing,
+            sizes,
             gathering: Arc::default(),
             preparing: Arc::default(),
             indexing: Arc::default(),
             probing: Arc::default(),
+            scattering: Arc::default(),
+            is_spilling: AtomicBool::new(false),
+            memory: Mutex::default(),
+            part,
             next_rest: AtomicUsize::new(0),
             metrics: Arc::default(),
         }))

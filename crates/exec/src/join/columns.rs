@@ -71,6 +71,16 @@ impl ColumnParts {
     pub(super) fn parts(&self) -> &[ArrayRef] {
         &self.parts
     }
+
+    /// The bytes of memory.
+    pub(super) fn bytes(&self) -> u64 {
+        self.memory.bytes()
+    }
+
+    /// The added values, and the memory that they take.
+    pub(super) fn into_parts(self) -> (Vec<ArrayRef>, Reservation) {
+        (self.parts, self.memory)
+    }
 }
 
 impl PartColumn {
@@ -163,6 +173,19 @@ impl Held {
 fn bytes_of(values: &ArrayRef) -> usize {
     let held = JoinTexts::of(values).map_or(0, |texts| Held::default().missing(texts.buffers));
     fixed_bytes(values) + held
+}
+
+/// Bytes of an array if its texts had buffers of their own.
+pub(super) fn own_bytes(values: &ArrayRef) -> usize {
+    fixed_bytes(values) + JoinTexts::of(values).map_or(0, |texts| texts.used)
+}
+
+/// Returns an array whose texts have buffers of their own.
+pub(super) fn with_own_texts(values: &ArrayRef) -> ArrayRef {
+    match JoinTexts::of(values) {
+        Some(_) => compact(values),
+        None => Arc::clone(values),
+    }
 }
 
 /// Bytes of an array without the buffers of texts.

@@ -5,21 +5,34 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow::array::{ArrayRef, RecordBatch};
 use parking_lot::Mutex;
-use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_base::{Reservation, Result};
 
 use super::columns::ColumnParts;
-use super::index::{Partitioning, ROWS_MAX};
+use super::index::Partitioning;
 use super::keys::{KeyForm, KeyRanges};
+use super::spill::{BucketWriter, SpilledSide};
 use super::{HashJoin, JoinKind, OWNER};
 
 /// The rows of the build side that one worker read.
 #[derive(Debug)]
 pub(super) struct BuildRows {
     /// By [`super::layout::JoinLayout::gathered`].
-    columns: Vec<ColumnParts>,
+    pub(super) columns: Vec<ColumnParts>,
     /// The number of rows of each batch.
-    batches: Vec<usize>,
-    ranges: KeyRanges,
+    pub(super) batches: Vec<usize>,
+    pub(super) rows: usize,
+    pub(super) ranges: KeyRanges,
+    /// Memory for the index of the rows.
+    pub(super) foreseen: Reservation,
+    /// The writer that has all rows, if they do not fit into memory.
+    pub(super) spilled: Option<BucketWriter>,
+}
+
+/// The build side after the first step.
+#[derive(Debug)]
+pub(super) enum GatheredBuild {
+    InMemory(BuildBatches),
+    OnDisk(SpilledSide),
 }
 
 /// The build side, in batches.
@@ -46,14 +59,24 @@ pub(super) struct BuildBatch {
     pub(super) keys: Vec<ArrayRef>,
 }
 
+impl BuildRows {
+    /// The bytes of the rows.
+    pub(super) fn held_bytes(&self) -> u64 {
+        self.columns.iter().map(ColumnParts::bytes).sum()
+    }
+}
+
 impl HashJoin {
     /// Reads batches of the build side until none are left.
     pub(super) fn gather(&self) -> Result<BuildRows> {
-        let broker = &self.request.broker;
+        let broker = self.broker();
         let mut read = BuildRows {
-            columns: self.layout.gathered.iter().map(|_| ColumnParts::new(broker)).collect(),
+            columns: self.layout.gathered.iter().map(|_| ColumnParts::new(&broker)).collect(),
             batches: Vec::new(),
+            rows: 0,
             ranges: KeyRanges::new(&self.layout.key_kinds),
+            foreseen: broker.reservation(OWNER),
+            spilled: None,
         };
         for batch in Arc::clone(&self.build).worker() {
             self.request.cancel.check()?;
@@ -65,31 +88,49 @@ impl HashJoin {
                 self.gather_batch(&batch, &mut read)?;
             }
         }
+        // Another worker may have found that memory is short since this worker's last batch.
+        if self.is_spilling.load(Ordering::Relaxed) {
+            self.spill_gathered(&mut read)?;
+        }
         Ok(read)
     }
 
     fn gather_batch(&self, batch: &RecordBatch, read: &mut BuildRows) -> Result<()> {
         let rows = batch.num_rows();
         let before = self.metrics.build_rows.fetch_add(rows as u64, Ordering::Relaxed);
-        // The count is shared by all workers, so the sum of their rows is checked.
-        if before + rows as u64 > ROWS_MAX as u64 {
-            let message =
-                format!("{OWNER} keeps one side in memory, at most {ROWS_MAX} rows of it, but there are more");
-            return Err(Error::new(ErrorKind::ResultTooLarge, message));
+        if let Some(writer) = &mut read.spilled {
+            let columns = self.layout.gathered.iter().map(|column| Arc::clone(batch.column(*column)));
+            return writer.add(columns.collect(), rows);
         }
         for (parts, column) in read.columns.iter_mut().zip(&self.layout.gathered) {
-            // This accounts for the memory and fails before the batch is kept.
+            // This accounts for the memory before the batch is kept.
             parts.push(batch.column(*column))?;
         }
         let key = |key: &usize| Arc::clone(batch.column(self.layout.gathered[*key]));
         let keys: Vec<ArrayRef> = self.layout.build_keys.iter().map(key).collect();
         read.ranges.add(&keys)?;
         read.batches.push(rows);
-        Ok(())
+        read.rows += rows;
+        // The count is shared by all workers, so the sum of their rows is checked.
+        match self.must_spill(read, before + rows as u64) {
+            true => self.spill_gathered(read),
+            false => Ok(()),
+        }
     }
 
     /// Joins the rows that all workers read.
-    pub(super) fn gathered(&self, read: Vec<BuildRows>) -> BuildBatches {
+    pub(super) fn gathered(&self, mut read: Vec<BuildRows>) -> Result<GatheredBuild> {
+        if !self.is_spilling.load(Ordering::Relaxed) {
+            return Ok(GatheredBuild::InMemory(self.gathered_in_memory(read)));
+        }
+        // A worker may have left before another one found that memory is short.
+        read.iter_mut().try_for_each(|read| self.spill_gathered(read))?;
+        let writers = read.into_iter().filter_map(|read| read.spilled);
+        let sides = writers.map(|writer| self.finish_writer(writer)).collect::<Result<_>>()?;
+        Ok(GatheredBuild::OnDisk(SpilledSide::merge(sides)))
+    }
+
+    fn gathered_in_memory(&self, read: Vec<BuildRows>) -> BuildBatches {
         let mut ranges = KeyRanges::new(&self.layout.key_kinds);
         read.iter().for_each(|read| ranges.merge(&read.ranges));
         let mut batches = Vec::new();

@@ -103,6 +103,11 @@ impl Partitioning {
         }
     }
 
+    /// Whether the keys of a partition are in a hash table.
+    pub(super) fn is_hashed(&self) -> bool {
+        matches!(self, Partitioning::Hashed { .. })
+    }
+
     /// The number of partitions.
     pub(super) fn count(&self) -> usize {
         match self {

@@ -27,6 +27,8 @@ pub(super) struct JoinLayout {
     pub(super) build_keys: Vec<usize>,
     /// The keys as columns of the probe side.
     pub(super) probe_keys: Vec<usize>,
+    /// The columns of the probe side that are needed.
+    pub(super) probe_used: Vec<usize>,
     /// The types of the keys.
     pub(super) key_kinds: Vec<DataType>,
     /// The columns of the result, with their types.
@@ -45,6 +47,7 @@ impl JoinLayout {
             stored_kinds: Vec::new(),
             build_keys: Vec::new(),
             probe_keys: request.on.iter().map(|(_, probe)| *probe).collect(),
+            probe_used: Vec::new(),
             key_kinds: request.on.iter().map(|(_, column)| probe.field(*column).data_type().clone()).collect(),
             output: Vec::new(),
             residual: Vec::new(),
@@ -54,7 +57,20 @@ impl JoinLayout {
         layout.residual = layout.origins(residual, build, probe);
         // A key that the result needs too is gathered only once.
         layout.build_keys = request.on.iter().map(|(column, _)| place(&mut layout.gathered, *column)).collect();
+        let of_probe = |(origin, _): &(PairColumnOrigin, DataType)| match origin {
+            PairColumnOrigin::Probe(column) => Some(*column),
+            PairColumnOrigin::Build(_) => None,
+        };
+        layout.probe_used = layout.output.iter().chain(&layout.residual).filter_map(of_probe).collect();
+        layout.probe_used.extend(&layout.probe_keys);
+        layout.probe_used.sort_unstable();
+        layout.probe_used.dedup();
         Ok(layout)
+    }
+
+    /// The keys as columns of the build side.
+    pub(super) fn build_key_columns(&self) -> Vec<usize> {
+        self.build_keys.iter().map(|key| self.gathered[*key]).collect()
     }
 
     fn origins(&mut self, columns: &[usize], build: &Schema, probe: &Schema) -> Vec<(PairColumnOrigin, DataType)> {

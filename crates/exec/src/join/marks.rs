@@ -1,4 +1,4 @@
-//! Marks for the rows of the build side that have a match.
+//! Marks for rows that have a match.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -23,12 +23,14 @@ impl Marks {
         Ok(Marks { words: (0..words).map(|_| AtomicU64::new(0)).collect(), are_all: AtomicBool::new(false) })
     }
 
-    fn place(row: u32) -> (usize, u64) {
-        (row as usize / WORD_ROWS, 1 << (row as usize % WORD_ROWS))
+    #[inline]
+    fn place(row: impl Into<u64>) -> (usize, u64) {
+        let row = row.into() as usize;
+        (row / WORD_ROWS, 1 << (row % WORD_ROWS))
     }
 
     #[inline]
-    pub(super) fn set(&self, row: u32) {
+    pub(super) fn set(&self, row: impl Into<u64>) {
         let (word, bit) = Marks::place(row);
         // Most rows with a match have many. A write would take the cache line from other workers, so we only write a
         // bit that is not set.
@@ -38,7 +40,7 @@ impl Marks {
     }
 
     #[inline]
-    pub(super) fn is_set(&self, row: u32) -> bool {
+    pub(super) fn is_set(&self, row: impl Into<u64>) -> bool {
         let (word, bit) = Marks::place(row);
         self.words[word].load(Ordering::Relaxed) & bit != 0
     }

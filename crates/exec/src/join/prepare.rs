@@ -7,12 +7,13 @@ use arrow::array::ArrayRef;
 use rowmill_base::{Reservation, Result};
 
 use super::columns::PartColumn;
-use super::gather::{BuildBatch, BuildBatches};
+use super::gather::{BuildBatch, BuildBatches, GatheredBuild};
 use super::index::{Index, PartitionIndex, PartitionPart, list_starts};
 use super::keys::KeyForm;
 use super::long_keys::LongKeys;
 use super::marks::Marks;
 use super::packing::{NO_KEY, PackScratch};
+use super::spill::Stages;
 use super::{HashJoin, OWNER};
 use crate::key_filter::KeyFilter;
 
@@ -78,26 +79,43 @@ pub(super) struct Built {
     _memory: Vec<Reservation>,
 }
 
+/// The build side of a join that can be probed.
+pub(super) enum FinishedBuild {
+    InMemory(Arc<Built>),
+    /// Both sides are on disk, and are joined in stages.
+    OnDisk(Arc<Stages>),
+}
+
 impl HashJoin {
     /// The finished build side, after each worker has done its share. `None` if another worker failed or the join is
     /// done.
-    pub(super) fn built(self: &Arc<Self>) -> Result<Option<Arc<Built>>> {
+    pub(super) fn built(self: &Arc<Self>) -> Result<Option<FinishedBuild>> {
         // Another worker may have finished all steps already.
-        if let Some(built) = self.indexing.whole() {
-            return Ok(Some(built));
+        if let Some(finished) = self.finished() {
+            return Ok(Some(finished));
         }
         let cancel = &self.request.cancel;
-        let gathered = self.gathering.run(cancel, || self.gather(), |read| Ok(self.gathered(read)))?;
-        let Some(gathered) = gathered else { return Ok(self.indexing.whole()) };
-        let work = || self.prepare(&gathered);
-        let prepared = self.preparing.run(cancel, work, |scattered| self.prepared(&gathered, scattered))?;
-        let Some(prepared) = prepared else { return Ok(self.indexing.whole()) };
-        let work = || self.index(&gathered, &prepared);
-        let built = self.indexing.run(cancel, work, |indexed| self.indexed(&gathered, &prepared, indexed))?;
+        let gathered = self.gathering.run(cancel, || self.gather(), |read| self.gathered(read))?;
+        let gathered = match gathered.as_deref() {
+            Some(GatheredBuild::InMemory(gathered)) => gathered,
+            Some(GatheredBuild::OnDisk(build)) => return Ok(self.scattered(build)?.map(FinishedBuild::OnDisk)),
+            None => return Ok(self.finished()),
+        };
+        let work = || self.prepare(gathered);
+        let prepared = self.preparing.run(cancel, work, |scattered| self.prepared(gathered, scattered))?;
+        let Some(prepared) = prepared else { return Ok(self.finished()) };
+        let work = || self.index(gathered, &prepared);
+        let built = self.indexing.run(cancel, work, |indexed| self.indexed(gathered, &prepared, indexed))?;
         // The index is finished, so we free the data that it was made from.
         self.gathering.end();
         self.preparing.end();
-        Ok(built)
+        Ok(built.map(FinishedBuild::InMemory))
+    }
+
+    /// The build side, if it is finished and the join is not done.
+    fn finished(&self) -> Option<FinishedBuild> {
+        let in_memory = self.indexing.whole().map(FinishedBuild::InMemory);
+        in_memory.or_else(|| self.scattering.whole().map(FinishedBuild::OnDisk))
     }
 
     /// Drops the shared build side. Workers that still use it keep it alive; a worker that asks from now on gets
@@ -106,6 +124,8 @@ impl HashJoin {
         self.gathering.end();
         self.preparing.end();
         self.indexing.end();
+        self.scattering.end();
+        self.memory.lock().take();
     }
 
     /// Joins columns into one array each, and puts the words of batches into partitions, until no work is left.
@@ -115,7 +135,7 @@ impl HashJoin {
             parts: vec![PartitionPart::default(); gathered.partitioning.count()],
             keys: Vec::new(),
             null_rows: Vec::new(),
-            memory: self.request.broker.reservation(OWNER),
+            memory: self.broker().reservation(OWNER),
         };
         let (mut words, mut scratch) = (Vec::new(), PackScratch::default());
         while !self.preparing.is_over() {
@@ -138,7 +158,7 @@ impl HashJoin {
     fn join_column(&self, gathered: &BuildBatches, stored: usize) -> Result<PartColumn> {
         let column = self.layout.stored[stored];
         let mut parts = gathered.columns[column].lock();
-        let mut joined = PartColumn::join(&parts, &self.layout.stored_kinds[stored], &self.request.broker)?;
+        let mut joined = PartColumn::join(&parts, &self.layout.stored_kinds[stored], &self.broker())?;
         // The parts of key columns must stay, because filters are made from them.
         if !self.layout.build_keys.contains(&column) {
             parts.clear();
@@ -187,7 +207,7 @@ impl HashJoin {
         // Workers took columns and batches in any order; restore their order.
         columns.sort_unstable_by_key(|(position, _)| *position);
         keys.sort_unstable_by_key(|(batch, _)| *batch);
-        let mut of_stored = self.request.broker.reservation(OWNER);
+        let mut of_stored = self.broker().reservation(OWNER);
         of_stored.grow((null_rows.capacity() * size_of::<u32>()) as u64)?;
         let keys: Vec<LongKeys> = keys.into_iter().map(|(_, keys)| keys).collect();
         let keys = match gathered.form {
@@ -215,7 +235,7 @@ impl HashJoin {
 
     /// Makes filters and the tables of partitions until no work is left.
     fn index(&self, gathered: &BuildBatches, prepared: &PreparedBuild) -> Result<Indexed> {
-        let memory = self.request.broker.reservation(OWNER);
+        let memory = self.broker().reservation(OWNER);
         let mut indexed = Indexed { tables: Vec::new(), filters: Vec::new(), memory };
         let keys = prepared.stored.keys.as_ref();
         let is_same = |row: u32, other: u32| keys.is_none_or(|keys| keys.is_same(row as usize, keys, other as usize));
@@ -256,7 +276,7 @@ impl HashJoin {
         }
         tables.sort_unstable_by_key(|(partition, _)| *partition);
         let tables: Vec<PartitionIndex> = tables.into_iter().map(|(_, table)| table).collect();
-        let mut rest = self.request.broker.reservation(OWNER);
+        let mut rest = self.broker().reservation(OWNER);
         let index = match gathered.form {
             KeyForm::Every => None,
             _ => Some(Index::new(gathered.partitioning, tables, &prepared.list_starts, &mut rest)?),
@@ -264,6 +284,7 @@ impl HashJoin {
         let marks = self.request.kind.marks_build().then(|| Marks::new(gathered.rows, &mut rest)).transpose()?;
         memory.push(rest);
         let stored = Arc::clone(&prepared.stored);
+        self.mark_by_whole(&stored, marks.as_ref());
         let columns: u64 = stored.columns.iter().map(PartColumn::bytes).sum();
         let tables: u64 = memory.iter().map(Reservation::bytes).sum();
         // We count only memory that stays: the gathered parts are dropped after this step.

@@ -30,6 +30,9 @@ use crate::phase::Turn;
 use crate::scan::block_state::selected;
 use crate::single_row::more_than_one_row;
 
+/// The reason why rows with notes have numbers.
+const NUMBERED: &str = "the probe rows of a piece have numbers";
+
 /// A worker's share of the probe side.
 pub(super) struct Prober {
     pub(super) join: Arc<HashJoin>,
@@ -49,6 +52,8 @@ pub(super) struct Prober {
 pub(super) struct Slice {
     pub(super) columns: Vec<ArrayRef>,
     pub(super) rows: usize,
+    /// The numbers of the rows, if there are notes on them.
+    numbers: Option<ArrayRef>,
     pub(super) words: Vec<u64>,
     /// The keys, if a word is only the hash of a key.
     pub(super) keys: Option<LongKeys>,
@@ -158,6 +163,7 @@ impl Prober {
             false => batch.columns().iter().map(|column| column.slice(self.next_row, rows)).collect(),
         };
         self.slice.rows = rows;
+        self.slice.numbers = self.join.part.notes.as_ref().and_then(|_| self.slice.columns.pop());
         self.next_row += rows;
         self.batch = Some(batch);
         add(&self.join.metrics.probe_rows, rows);
@@ -187,12 +193,16 @@ impl Prober {
     /// Chooses the first step of a slice, and settles everything that needs no pairs.
     fn begin(&mut self) {
         let (kind, has_residual) = (self.join.request.kind, self.join.request.residual.is_some());
+        let notes = self.join.part.notes.as_ref();
         let slice = &mut self.slice;
         slice.cursor = PairCursor::default();
         slice.matched.clear();
         slice.uncertain.clear();
         let step = match &self.built.index {
-            Some(index) if !has_residual && kind.gives_pairs() && index.is_unique() => ProbeStep::Unique,
+            // A row without a match here may have one in another piece of the build side.
+            Some(index) if !has_residual && kind.gives_pairs() && index.is_unique() && notes.is_none() => {
+                ProbeStep::Unique
+            }
             // Without a condition, the lookup alone decides whether a row has a match.
             Some(_) if !has_residual && kind.asks_of_probe() => {
                 slice.matched.extend(slice.entries.iter().map(|entry| *entry != NONE));
@@ -208,6 +218,10 @@ impl Prober {
             }
         };
         self.slice.step = step;
+        if let Some(notes) = notes {
+            let Slice { numbers, matched, uncertain, .. } = &mut self.slice;
+            notes.read(numbers.as_ref().expect(NUMBERED), matched, uncertain);
+        }
     }
 
     /// Marks all rows of the build side that the slice matches.
@@ -344,6 +358,10 @@ impl Prober {
     /// The rows of the slice that are returned because they have a match or none, now that all matches are known.
     fn remaining(&mut self) -> Result<Option<RecordBatch>> {
         let slice = &self.slice;
+        if let Some(notes) = self.join.part.notes.as_ref().filter(|notes| !notes.is_last) {
+            notes.write(slice.numbers.as_ref().expect(NUMBERED), &slice.matched, &slice.uncertain);
+            return Ok(None);
+        }
         let is_in = |row: usize| match self.join.request.kind {
             JoinKind::ProbeSemi => slice.matched[row],
             // For NOT IN, a row that may have a match is not returned either.

@@ -12,7 +12,9 @@ use std::sync::atomic::Ordering;
 use arrow::array::Array;
 use rowmill_base::Result;
 
+use super::marks::Marks;
 use super::packing::NO_KEY;
+use super::prepare::StoredBuild;
 use super::probe::{Candidates, PairCursor, Prober, RowPairs};
 use super::{HashJoin, JoinKind, JoinRequest};
 
@@ -32,12 +34,41 @@ impl HashJoin {
     }
 }
 
+impl HashJoin {
+    /// Marks the rows of the build side that are uncertain because of probe rows that this join may not see, if it is
+    /// part of a larger join.
+    pub(super) fn mark_by_whole(&self, stored: &StoredBuild, marks: Option<&Marks>) {
+        let is_asked = self.request.kind == JoinKind::BuildAnti && self.request.is_uncertain();
+        let (Some(whole), Some(marks)) = (self.part.whole, marks) else { return };
+        if !is_asked || self.compares_uncertain_keys() {
+            return;
+        }
+        if whole.probe_has_rows {
+            stored.null_rows.iter().for_each(|row| marks.set(*row));
+        }
+        if whole.probe_has_null {
+            marks.set_all();
+        }
+    }
+
+    /// Whether the build side of the whole join has no rows. `stored` is the build side of this join.
+    fn build_is_empty(&self, stored: &StoredBuild) -> bool {
+        // A join that was spilled has build rows.
+        self.part.whole.is_none() && stored.rows == 0
+    }
+
+    /// Whether the build side of the whole join has a row with NULL in its key.
+    fn build_has_null(&self, stored: &StoredBuild) -> bool {
+        self.part.whole.map_or(!stored.null_rows.is_empty(), |whole| whole.build_has_null)
+    }
+}
+
 impl Prober {
     /// Finds the uncertain rows of the slice, or marks the rows of the build side that are uncertain because of the
     /// slice.
     pub(super) fn find_uncertain(&mut self) -> Result<()> {
         let request = &self.join.request;
-        if !request.is_uncertain() || self.built.stored.rows == 0 {
+        if !request.is_uncertain() || self.join.build_is_empty(&self.built.stored) {
             return Ok(());
         }
         match (self.join.compares_uncertain_keys(), request.kind) {
@@ -61,8 +92,10 @@ impl Prober {
 
     /// With one key, a row without a match is uncertain if its key is NULL or the other side has a NULL.
     fn tell_uncertain(&mut self) {
-        let (has_null, any_may) = (self.has_null(), !self.built.stored.null_rows.is_empty());
+        let (has_null, any_may) = (self.has_null(), self.join.build_has_null(&self.built.stored));
         let slice = &mut self.slice;
+        // All build rows have a say in this, so each piece of them finds the same rows.
+        slice.uncertain.clear();
         slice.uncertain.extend((0..slice.rows).map(|row| !slice.matched[row] && (any_may || has_null(row))));
     }
 

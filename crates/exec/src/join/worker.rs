@@ -7,9 +7,10 @@ use rowmill_base::Result;
 
 use super::HashJoin;
 use super::metrics::add;
-use super::prepare::Built;
+use super::prepare::{Built, FinishedBuild};
 use super::probe::Prober;
 use super::rest::BuildRest;
+use super::spill::StageShare;
 
 /// A worker's share of the result.
 pub(super) struct JoinWorker {
@@ -21,6 +22,7 @@ enum JoinStep {
     Build,
     Probe(Box<Prober>),
     Rest(BuildRest),
+    Stages(StageShare),
     Over,
 }
 
@@ -41,6 +43,10 @@ impl JoinWorker {
                     Some(batch) => return Ok(Some(batch)),
                     None => JoinStep::Over,
                 },
+                JoinStep::Stages(stages) => match stages.next_batch(&self.join)? {
+                    Some(batch) => return Ok(Some(batch)),
+                    None => JoinStep::Over,
+                },
                 JoinStep::Over => return Ok(None),
             };
             self.step = next;
@@ -49,7 +55,11 @@ impl JoinWorker {
 
     fn build(&self) -> Result<JoinStep> {
         let join = &self.join;
-        let Some(built) = join.built()? else { return Ok(JoinStep::Over) };
+        let built = match join.built()? {
+            Some(FinishedBuild::InMemory(built)) => built,
+            Some(FinishedBuild::OnDisk(stages)) => return Ok(JoinStep::Stages(StageShare::new(stages))),
+            None => return Ok(JoinStep::Over),
+        };
         // Nothing can match, so the probe side need not be read at all.
         if built.stored.rows == 0 && !join.request.kind.keeps_probe() {
             return Ok(JoinStep::Over);
@@ -71,13 +81,15 @@ impl JoinWorker {
 
     fn rest(&self, built: Arc<Built>) -> Result<JoinStep> {
         let join = &self.join;
-        if !join.request.kind.marks_build() {
+        let marks_build = join.request.kind.marks_build();
+        // The next piece must know all that this one finds about the probe rows.
+        if !marks_build && join.part.notes.is_none() {
             return Ok(JoinStep::Over);
         }
         // A row of the build side has no match only if no worker found one, so all workers must finish probing first.
         Ok(match join.probing.wait(&join.request.cancel, |_| Ok(()))? {
-            Some(_) => JoinStep::Rest(BuildRest::new(built)),
-            None => JoinStep::Over,
+            Some(_) if marks_build => JoinStep::Rest(BuildRest::new(built)),
+            _ => JoinStep::Over,
         })
     }
 }
@@ -93,6 +105,7 @@ impl Iterator for JoinWorker {
                 self.step = JoinStep::Over;
                 if end.is_err() {
                     self.join.probing.end();
+                    self.join.scattering.whole().inspect(|stages| stages.end());
                 }
                 // This worker needs the build side no longer. An error ends probing too, so that no other worker waits
                 // for this one.

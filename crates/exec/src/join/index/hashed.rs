@@ -37,6 +37,14 @@ impl Hashing {
         }
         mix(word)
     }
+
+    /// Whether all hashes are equal, as a test may ask for.
+    pub(in super::super) fn are_equal(self) -> bool {
+        #[cfg(test)]
+        return self.all_equal;
+        #[cfg(not(test))]
+        false
+    }
 }
 
 /// The partition of a hash among `1 << bits` partitions.

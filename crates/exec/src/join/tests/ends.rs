@@ -1,6 +1,7 @@
 //! Joins that end early.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};
@@ -87,26 +88,66 @@ fn an_error_of_an_input_is_returned_once_and_no_worker_hangs() {
 }
 
 #[test]
-fn the_error_of_the_memory_limit_names_the_join() {
-    let bytes = |broker: &Broker| broker.peak_bytes();
-    let enough = request(JoinKind::Inner);
-    let join = HashJoin::new(source(batches(50)), source(batches(1)), enough.clone()).expect("a request that fits");
-    assert_eq!(run(&join, 2).into_iter().map(|rows| rows.expect("memory")).sum::<usize>(), 100);
-    let needed = bytes(&enough.broker);
-    assert!(needed > 5_000 * 8, "{needed} bytes of five thousand rows");
-    // With a lower limit the join may fail or succeed, but it must free all memory.
-    for limit in (0..10).map(|tenths| needed * tenths / 10) {
-        let request = JoinRequest { broker: Broker::new(limit), ..request(JoinKind::Inner) };
-        let join = HashJoin::new(source(batches(50)), source(batches(1)), request).expect("a request that fits");
-        let errors: Vec<Error> = run(&join, 1).into_iter().filter_map(Result::err).collect();
-        // Two workers may need more memory at their peak than one.
-        if let Some(error) = errors.first() {
-            assert_eq!(error.kind(), ErrorKind::MemoryLimit);
-            assert!(error.message().starts_with("JOIN asked for"), "{error}");
-        } else {
-            assert!(limit > needed / 2, "{limit} of {needed} bytes");
+fn a_join_ends_under_any_memory_limit_and_spills_only_if_it_must() {
+    let spilled_bytes = |limit: u64, kind: JoinKind, workers: usize| {
+        let request = JoinRequest { broker: Broker::new(limit), ..request(kind) };
+        let (broker, temp) = (request.broker.clone(), request.temp.clone());
+        let join = HashJoin::new(source(batches(2_000)), source(batches(1_000)), request).expect("a request that fits");
+        let rows: usize = run(&join, workers).into_iter().map(|rows| rows.expect("disk")).sum();
+        assert_eq!(rows, if kind == JoinKind::Inner { 100_000 } else { 200_000 }, "{kind:?} with {limit} bytes");
+        let spilled = join.metrics().spilled_bytes.load(Ordering::Relaxed);
+        drop(join);
+        assert_eq!((broker.used_bytes(), temp.quota().used_bytes(), temp.files().len()), (0, 0, 0));
+        (spilled, broker.peak_bytes())
+    };
+    for kind in [JoinKind::Inner, JoinKind::BuildOuter, JoinKind::FullOuter] {
+        for workers in 1..=3 {
+            let (spilled, needed) = spilled_bytes(1 << 30, kind, workers);
+            assert_eq!(spilled, 0);
+            assert_eq!(spilled_bytes(needed * 2, kind, workers).0, 0, "there is enough memory");
+            for limit in [0, needed / 8, needed / 2] {
+                let (spilled, _) = spilled_bytes(limit, kind, workers);
+                assert!(spilled > 0, "{limit} of {needed} bytes");
+            }
         }
-        assert_eq!(join.request.broker.used_bytes(), 0);
+    }
+}
+
+#[test]
+fn a_join_that_spills_can_be_cancelled_at_any_time() {
+    for batches_first in 0..40 {
+        let request = request(JoinKind::FullOuter);
+        let (broker, temp, cancel) = (request.broker.clone(), request.temp.clone(), request.cancel.clone());
+        broker.set_always_spills(true);
+        let join = HashJoin::new(source(batches(5)), source(batches(5)), request).expect("a request that fits");
+        let mut share = Arc::clone(&join).worker();
+        let taken = share.by_ref().take(batches_first).filter(Result::is_ok).count();
+        cancel.cancel();
+        if taken == batches_first {
+            // The share may have been at its end.
+            assert!(share.next().is_none_or(|batch| batch.unwrap_err().kind() == ErrorKind::Cancelled));
+            assert!(share.next().is_none());
+        }
+        drop((share, join));
+        assert_eq!((broker.used_bytes(), temp.quota().used_bytes(), temp.files().len()), (0, 0, 0));
+    }
+}
+
+#[test]
+fn a_share_of_a_join_that_spills_can_be_dropped_at_any_time() {
+    for batches_first in 0..10 {
+        let request = request(JoinKind::FullOuter);
+        let (broker, temp) = (request.broker.clone(), request.temp.clone());
+        broker.set_always_spills(true);
+        let join = HashJoin::new(source(batches(20)), source(batches(20)), request).expect("a request that fits");
+        let mut dropped = Arc::clone(&join).worker();
+        let first: usize = dropped.by_ref().take(batches_first).map(|batch| batch.expect("rows").num_rows()).sum();
+        drop(dropped);
+        let others: usize = run(&join, 2).into_iter().map(|rows| rows.expect("no error")).sum();
+        // Rows of the dropped share may be lost, but no row is taken for one without a match.
+        assert!(first + others <= 2_000, "{first} and {others}");
+        drop(join);
+        assert_eq!((broker.used_bytes(), temp.quota().used_bytes(), temp.files().len()), (0, 0, 0));
     }
 }
 
@@ -207,7 +248,7 @@ fn filters_are_offered_where_rows_without_a_match_do_not_matter() {
         let join = join.expect("a request that fits");
         run(&join, 2).into_iter().for_each(|rows| assert!(rows.is_ok()));
         assert_eq!(probe.offered(), offered, "{kind:?}");
-        let seen = join.metrics().probe_rows.load(std::sync::atomic::Ordering::Relaxed);
+        let seen = join.metrics().probe_rows.load(Ordering::Relaxed);
         assert_eq!(seen, if offered == 1 { 100 } else { 500 });
     }
 }

@@ -9,13 +9,15 @@ use arrow::array::{
 use arrow::datatypes::{DataType, Field, Float64Type, Int32Type, Schema, SchemaRef};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
-use rowmill_base::{Broker, Cancel, Result};
+use rowmill_base::{Broker, Cancel, ErrorKind, Result};
+use rowmill_io::{Call, Fault, FaultyDisk, MemoryDisk};
 use rowmill_storage::spill::TempSpace;
 
 use super::source::TestSource;
 use crate::batch::BatchSource;
 use crate::function::VectorFunction;
 use crate::join::index::Hashing;
+use crate::join::spill::{JoinPart, SpillSizes};
 use crate::join::{HashJoin, JoinKind, JoinRequest};
 
 const KINDS: [JoinKind; 10] = [
@@ -222,16 +224,22 @@ impl JoinCase {
     }
 
     /// The rows of the join, sorted.
-    fn joined(&self, random: &mut SmallRng) -> Vec<Joined> {
-        self.try_joined(random).expect("nothing fails")
+    fn joined(&self, random: &mut SmallRng, spills: bool) -> Vec<Joined> {
+        let temp = TempSpace::in_memory();
+        let rows = self.try_joined(random, spills, &temp);
+        assert!(temp.files().is_empty());
+        assert_eq!(temp.quota().used_bytes(), 0);
+        rows.expect("nothing fails")
     }
 
-    /// The rows of the join, sorted, or its first error.
-    fn try_joined(&self, random: &mut SmallRng) -> Result<Vec<Joined>> {
+    /// The rows of the join, sorted, or its first error. With `spills` the join must spill what it can.
+    fn try_joined(&self, random: &mut SmallRng, spills: bool, temp: &TempSpace) -> Result<Vec<Joined>> {
+        temp.set_file_bytes_min(0);
         let (build, probe) = (self.input(&self.build, random), self.input(&self.probe, random));
         let width = self.keys.len() + 3;
         let residual = Condition { columns: vec![width - 2, 2 * width - 2] };
         let broker = Broker::new(1 << 30);
+        broker.set_always_spills(spills);
         let request = JoinRequest {
             kind: self.kind,
             on: (0..self.keys.len()).map(|key| (key, key)).collect(),
@@ -242,11 +250,14 @@ impl JoinCase {
             batch_rows: self.batch_rows,
             cancel: Cancel::new(),
             broker: broker.clone(),
-            temp: TempSpace::in_memory(),
+            temp: temp.clone(),
             null_aware: self.null_aware,
         };
         let hashing = Hashing { all_equal: self.hashes_equal };
-        let join = HashJoin::with_hashing(build, probe, request, hashing).expect("a request that fits");
+        // Small enough that buckets of a few rows are divided again.
+        let sizes = SpillSizes { bucket_bits: 2, gathered_bytes_max: 1, batch_bytes_max: 200, stage_bytes_max: 2_000 };
+        let join = HashJoin::of_part(build, probe, request, (hashing, sizes), JoinPart::default());
+        let join = join.expect("a request that fits");
         let (mut rows, mut failure) = (Vec::new(), None);
         std::thread::scope(|scope| {
             let workers: Vec<_> = (0..self.workers)
@@ -266,8 +277,12 @@ impl JoinCase {
             }
         });
         if let Some(error) = failure {
+            drop(join);
+            assert_eq!(broker.used_bytes(), 0);
             return Err(error);
         }
+        let has_spilled = join.metrics().spilled_bytes.load(std::sync::atomic::Ordering::Relaxed) > 0;
+        assert!(spills || !has_spilled);
         assert_eq!(join.metrics().output_rows.load(std::sync::atomic::Ordering::Relaxed), rows.len() as u64);
         drop(join);
         assert_eq!(broker.used_bytes(), 0);
@@ -381,8 +396,71 @@ fn random_joins_return_the_rows_of_a_nested_loop() {
     for seed in seeds {
         let mut random = SmallRng::seed_from_u64(seed);
         let case = JoinCase::random(&mut random);
-        assert_eq!(case.joined(&mut random), case.expected(), "seed {seed}: {case:#?}");
+        for spills in [false, true] {
+            assert_eq!(case.joined(&mut random, spills), case.expected(), "seed {seed}, {spills}: {case:#?}");
+        }
     }
+}
+
+/// More rows than in the other cases, so that buckets are divided again, and some keys with most of the rows.
+#[test]
+fn large_joins_that_spill_return_the_rows_of_a_nested_loop() {
+    for seed in 0..300_u64 {
+        let mut random = SmallRng::seed_from_u64(seed);
+        let mut case = JoinCase::random(&mut random);
+        let is_skewed = random.random_bool(0.5);
+        for side in [&mut case.build, &mut case.probe] {
+            let mut rows = side.concat();
+            for copy in 1..6 {
+                let key = |key: Option<i64>| match is_skewed {
+                    true if random.random_bool(0.5) => key.map(|_| 1),
+                    _ => key.map(|key| (key * copy) % 100),
+                };
+                let mut key = key;
+                let more: Vec<Row> = side
+                    .iter()
+                    .flatten()
+                    .map(|row| Row {
+                        id: row.id + copy as i32 * 1_000,
+                        keys: row.keys.iter().map(|value| key(*value)).collect(),
+                        value: row.value,
+                    })
+                    .collect();
+                rows.extend(more);
+            }
+            *side = rows.chunks(30).map(<[Row]>::to_vec).collect();
+        }
+        assert_eq!(case.joined(&mut random, true), case.expected(), "seed {seed}: {case:#?}");
+    }
+}
+
+/// A disk that fails at some call must give an error or the right rows, and leave no file.
+#[test]
+fn joins_that_spill_to_a_disk_that_fails_leave_no_file() {
+    let mut failures = 0;
+    for seed in 0..600_u64 {
+        let mut random = SmallRng::seed_from_u64(seed);
+        let case = JoinCase::random(&mut random);
+        let disk = FaultyDisk::new(Arc::new(MemoryDisk::new()));
+        let plan = disk.plan().clone();
+        let has_quota = random.random_bool(0.5);
+        let limit = if has_quota { random.random_range(0..60_000) } else { u64::MAX };
+        let temp = TempSpace::on_disk(disk, limit);
+        if !has_quota {
+            let call = [Call::Open, Call::Read, Call::Write][random.random_range(0..3)];
+            plan.fail(call, random.random_range(1..8), [Fault::Io, Fault::NoSpace][random.random_range(0..2)]);
+        }
+        match case.try_joined(&mut random, true, &temp) {
+            Ok(rows) => assert_eq!(rows, case.expected(), "seed {seed}: {case:#?}"),
+            Err(error) => {
+                assert!(matches!(error.kind(), ErrorKind::DiskFull | ErrorKind::Io), "seed {seed}: {error}");
+                failures += 1;
+            }
+        }
+        assert!(temp.files().is_empty(), "seed {seed}");
+        assert_eq!(temp.quota().used_bytes(), 0, "seed {seed}");
+    }
+    assert!((100..600).contains(&failures), "{failures}");
 }
 
 /// A single join must return the rows of the outer join, or fail if that has a row of the probe side twice.
@@ -403,14 +481,14 @@ fn single_joins_are_outer_joins_without_second_matches() {
         // Without two pairs of the same probe row, the single join must succeed.
         let is_single = probe.windows(2).all(|pair| pair[0] != pair[1]);
         case.kind = JoinKind::ProbeSingle;
-        match case.try_joined(&mut random) {
+        match case.try_joined(&mut random, seed % 3 == 0, &TempSpace::in_memory()) {
             Ok(joined) => {
                 assert!(is_single, "seed {seed}: {case:#?}");
                 assert_eq!(joined, expected, "seed {seed}: {case:#?}");
             }
             Err(error) => {
                 assert!(!is_single, "seed {seed}: {case:#?}");
-                assert_eq!(error.kind(), rowmill_base::ErrorKind::CardinalityViolation);
+                assert_eq!(error.kind(), ErrorKind::CardinalityViolation);
                 failures += 1;
             }
         }

@@ -1,0 +1,110 @@
+//! Rows of a join on disk, as a source of batches.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use arrow::array::{ArrayRef, RecordBatch, UInt64Array};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use rowmill_base::Result;
+use rowmill_storage::spill::{BatchCodec, SpillSection};
+
+use super::super::columns::with_own_texts;
+use super::bucket_writer::batch_of;
+use crate::batch::{BatchSource, Batches};
+use crate::share::share;
+
+/// A batch of rows on disk: a section with one frame.
+#[derive(Clone, Debug)]
+pub(super) struct SpilledBatch {
+    pub(super) section: SpillSection,
+    pub(super) rows: usize,
+    /// The bytes that the rows take in memory.
+    pub(super) bytes: u64,
+}
+
+/// The form in which the rows are returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SpilledRowsForm {
+    /// The rows are kept by the reader, so texts must not keep the other columns of their batch in memory.
+    Kept,
+    /// The rows are dropped soon.
+    Passing,
+    /// As above, with the number of each row in an additional last column.
+    Numbered,
+}
+
+/// Returns batches from disk.
+pub(super) struct SpilledRows {
+    schema: SchemaRef,
+    codec: BatchCodec,
+    batches: Vec<SpilledBatch>,
+    /// The number of the first row of each batch.
+    first_rows: Vec<u64>,
+    form: SpilledRowsForm,
+    next: AtomicUsize,
+}
+
+impl fmt::Debug for SpilledRows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SpilledRows").field("batches", &self.batches.len()).field("form", &self.form).finish()
+    }
+}
+
+/// The number of rows of batches.
+pub(super) fn row_count(batches: &[SpilledBatch]) -> u64 {
+    batches.iter().map(|batch| batch.rows as u64).sum()
+}
+
+impl SpilledRows {
+    /// A source of `batches`, which were written with `schema`.
+    pub(super) fn new(schema: &SchemaRef, batches: Vec<SpilledBatch>, form: SpilledRowsForm) -> Arc<SpilledRows> {
+        let mut next = 0;
+        let first = |batch: &SpilledBatch| {
+            next += batch.rows as u64;
+            next - batch.rows as u64
+        };
+        let first_rows = batches.iter().map(first).collect();
+        let codec = BatchCodec::new(Arc::clone(schema));
+        let schema = match form {
+            SpilledRowsForm::Numbered => with_number(schema),
+            SpilledRowsForm::Kept | SpilledRowsForm::Passing => Arc::clone(schema),
+        };
+        Arc::new(SpilledRows { schema, codec, batches, first_rows, form, next: AtomicUsize::new(0) })
+    }
+
+    fn next_batch(&self) -> Result<Option<RecordBatch>> {
+        let next = self.next.fetch_add(1, Ordering::Relaxed);
+        let Some(batch) = self.batches.get(next) else { return Ok(None) };
+        let Some(rows) = self.codec.next(&mut batch.section.reader())? else { return Ok(None) };
+        let mut columns: Vec<ArrayRef> = rows.columns().to_vec();
+        match self.form {
+            SpilledRowsForm::Passing => return Ok(Some(rows)),
+            SpilledRowsForm::Kept => columns.iter_mut().for_each(|column| *column = with_own_texts(column)),
+            SpilledRowsForm::Numbered => {
+                let first = self.first_rows[next];
+                columns.push(Arc::new(UInt64Array::from_iter_values(first..first + rows.num_rows() as u64)));
+            }
+        }
+        batch_of(&self.schema, columns, rows.num_rows()).map(Some)
+    }
+}
+
+fn with_number(schema: &SchemaRef) -> SchemaRef {
+    let number = Arc::new(Field::new("row", DataType::UInt64, true));
+    Arc::new(Schema::new(schema.fields().iter().cloned().chain([number]).collect::<Vec<_>>()))
+}
+
+impl BatchSource for SpilledRows {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn parallelism(&self) -> usize {
+        self.batches.len()
+    }
+
+    fn worker(self: Arc<Self>) -> Batches {
+        share(move || self.next_batch())
+    }
+}

@@ -19,6 +19,7 @@ mod lifted;
 mod numbered_types;
 mod pages;
 mod programs;
+mod spilling;
 mod sql_suite;
 mod statement_cache;
 

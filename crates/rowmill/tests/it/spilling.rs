@@ -1,0 +1,165 @@
+//! Queries that do not fit the memory limit: they finish, give the right answers, and leave no file.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use rowmill::{Connection, Database, ErrorKind};
+
+/// The environment variable that gives the directory to the process that is killed.
+const CHILD: &str = "ROWMILL_SPILLING_CHILD";
+
+/// A database with some wide rows: most keys are rare, a few are frequent.
+fn prepared(rows: u64) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let database = Database::open(folder.path()).expect("a new database");
+    let mut connection = database.connect().expect("a connection");
+    connection
+        .run(
+            &format!(
+                "CREATE TABLE events (id BIGINT, customer BIGINT, page TEXT, amount DECIMAL(12, 2), at TIMESTAMP);
+                 INSERT INTO events SELECT value, CASE WHEN value % 7 = 0 THEN 1 ELSE value * 7919 % 90001 END,
+                     'https://shop.example.org/a/rather/long/path/' || (value * 104729 % 150001), value % 1000 / 4,
+                     TIMESTAMP '2026-01-01 00:00:00' + (value * 31 % 500000) * INTERVAL '1 second'
+                 FROM generate_series(1, {rows})"
+            ),
+            |_| Ok(()),
+        )
+        .expect("a table");
+    folder
+}
+
+/// Queries over all rows. Each has one answer only.
+const QUERIES: [&str; 9] = [
+    "SELECT count(*), sum(n), max(page) FROM (SELECT page, customer, count(*) AS n FROM events GROUP BY page, customer)",
+    "SELECT count(*), sum(n) FROM (SELECT customer, count(DISTINCT page) AS n FROM events GROUP BY customer)",
+    "SELECT count(*), sum(length(pages)) FROM (SELECT customer, string_agg(page, ',' ORDER BY id) AS pages FROM events
+         GROUP BY customer)",
+    "SELECT count(*), sum(m) FROM (SELECT customer, median(id) AS m FROM events WHERE customer > 1 GROUP BY customer)",
+    "SELECT id, page FROM events ORDER BY page DESC, id OFFSET 150000 LIMIT 5",
+    "SELECT count(*), max(id) FROM (SELECT * FROM events ORDER BY at, id LIMIT 100000)",
+    "SELECT sum(r * id % 1000), max(total) FROM (SELECT id, row_number() OVER (PARTITION BY customer ORDER BY at, id) r,
+         sum(amount) OVER (PARTITION BY customer ORDER BY at, id) total FROM events)",
+    "SELECT count(*), sum(a.id + b.id), max(a.page) FROM events a JOIN events b ON a.page = b.page AND a.id <= b.id",
+    "SELECT count(*), sum(b.id) FROM events a LEFT JOIN events b ON a.id = b.customer AND b.customer <> 1",
+];
+
+/// The rows of a query as text. All of them are in one batch, because there are few.
+fn answer(connection: &mut Connection, sql: &str) -> Vec<String> {
+    let batches =
+        connection.query(sql).and_then(|rows| rows.batches()).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    let columns = batches.iter().flat_map(|batch| batch.columns());
+    columns.map(|column| format!("{column:?}")).collect()
+}
+
+fn number(connection: &mut Connection, sql: &str) -> u64 {
+    let rows = connection.query(sql).and_then(|rows| rows.rows()).expect("an answer");
+    rows[0].get::<i64>(0).expect("a number").try_into().expect("not negative")
+}
+
+fn used(connection: &mut Connection, column: &str) -> u64 {
+    number(
+        connection,
+        &format!("SELECT CAST({column} AS BIGINT) FROM rowmill_memory() WHERE resource = 'temporary files'"),
+    )
+}
+
+/// The names of all files in the folder for temporary files, at any depth.
+fn temporary_files(database: &Path) -> Vec<String> {
+    let Ok(folders) = std::fs::read_dir(database.join("temp")) else { return Vec::new() };
+    let files = folders.flat_map(|folder| std::fs::read_dir(folder.expect("a folder").path()).expect("a folder"));
+    let names = files.map(|file| file.expect("a file").file_name().to_string_lossy().into_owned());
+    names.filter(|name| name.ends_with(".spill")).collect()
+}
+
+#[test]
+fn queries_that_do_not_fit_the_memory_limit_give_the_same_answers() {
+    let folder = prepared(300_000);
+    let database = Database::open(folder.path()).expect("it opens");
+    let mut connection = database.connect().expect("a connection");
+    let expected: Vec<_> = QUERIES.iter().map(|query| answer(&mut connection, query)).collect();
+    assert_eq!(used(&mut connection, "peak_bytes"), 0, "enough memory needs no file");
+    connection.execute("SET memory_limit = '16MiB'").expect("the least limit");
+    for (query, expected) in QUERIES.iter().zip(&expected) {
+        assert_eq!(answer(&mut connection, query), *expected, "{query}");
+        assert_eq!(used(&mut connection, "used_bytes"), 0, "{query}");
+        assert_eq!(number(&mut connection, "SELECT count(*) FROM rowmill_spills()"), 0, "{query}");
+        assert_eq!(temporary_files(folder.path()), Vec::<String>::new(), "{query}");
+    }
+    assert!(used(&mut connection, "peak_bytes") > 1 << 20, "little memory needs files");
+}
+
+#[test]
+fn an_exhausted_disk_limit_ends_the_statement_and_leaves_nothing() {
+    let folder = prepared(200_000);
+    let database = Database::open(folder.path()).expect("it opens");
+    let mut connection = database.connect().expect("a connection");
+    connection.execute("SET memory_limit = '16MiB'; SET temp_disk_limit = '1MiB'").expect("settings");
+    for query in [QUERIES[0], QUERIES[4]] {
+        let error = connection.query(query).and_then(|rows| rows.rows()).expect_err("one MiB is too little");
+        assert_eq!(error.kind(), ErrorKind::DiskFull, "{query}");
+        assert!(error.hint_text().is_some_and(|hint| hint.contains("temp_disk_limit")), "{error:?}");
+        assert_eq!(used(&mut connection, "used_bytes"), 0, "{query}");
+        assert_eq!(temporary_files(folder.path()), Vec::<String>::new(), "{query}");
+    }
+    connection.execute("SET temp_disk_limit = '1GiB'").expect("a setting");
+    assert_eq!(answer(&mut connection, QUERIES[4]).len(), 2);
+}
+
+#[test]
+fn a_cancelled_statement_leaves_no_temporary_file() {
+    let folder = prepared(200_000);
+    let database = Database::open(folder.path()).expect("it opens");
+    let mut connection = database.connect().expect("a connection");
+    connection.execute("SET memory_limit = '16MiB'").expect("the least limit");
+    for milliseconds in [20, 60, 120, 200] {
+        let handle = connection.cancel_handle();
+        let canceller = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(milliseconds));
+            handle.cancel();
+        });
+        if let Err(error) = connection.query(QUERIES[0]).and_then(|rows| rows.rows()) {
+            assert_eq!(error.kind(), ErrorKind::Cancelled);
+        }
+        canceller.join().expect("the canceller ran");
+        assert_eq!(used(&mut connection, "used_bytes"), 0);
+        assert_eq!(temporary_files(folder.path()), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn the_next_opening_removes_the_files_of_a_killed_process() {
+    let folder = prepared(200_000);
+    let rounds = if std::env::var_os("ROWMILL_LONG").is_some() { 200 } else { 10 };
+    let mut left = 0;
+    for round in 0..rounds {
+        let mut child = Command::new(std::env::current_exe().expect("the test's own path"))
+            .args(["--exact", "spilling::child", "--nocapture"])
+            .env(CHILD, folder.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the test can start itself");
+        std::thread::sleep(Duration::from_millis(100 + 37 * (round % 10)));
+        child.kill().expect("killed");
+        child.wait().expect("ended");
+        left += temporary_files(folder.path()).len();
+        let database = Database::open(folder.path()).expect("it opens");
+        assert_eq!(temporary_files(folder.path()), Vec::<String>::new(), "round {round}");
+        drop(database);
+    }
+    assert!(left > 0, "no file was left by a killed process, so the test proves nothing");
+}
+
+/// The process that is killed while it spills. It does nothing in an ordinary run of the tests.
+#[test]
+fn child() {
+    let Some(path) = std::env::var_os(CHILD) else { return };
+    let database = Database::open(path).expect("it opens");
+    let mut connection = database.connect().expect("a connection");
+    connection.execute("SET memory_limit = '16MiB'; SET spill_file_bytes_min = 0").expect("settings");
+    loop {
+        answer(&mut connection, QUERIES[0]);
+        answer(&mut connection, QUERIES[4]);
+    }
+}

@@ -101,7 +101,11 @@ impl Broker {
     /// Registers a holder of state that can be spilled.
     pub fn spillable(&self) -> SpillableMemory {
         self.account.spillable_holders.fetch_add(1, Ordering::Relaxed);
-        SpillableMemory { broker: Broker { spills: Some(Arc::default()), ..self.clone() } }
+        SpillableMemory {
+            broker: Broker { spills: Some(Arc::default()), ..self.clone() },
+            last_bytes: AtomicU64::new(0),
+            growth_bytes: AtomicU64::new(0),
+        }
     }
 
     /// Makes holders of spillable state spill whenever they ask, however little they hold. For tests.
@@ -212,6 +216,10 @@ impl Broker {
 #[derive(Debug)]
 pub struct SpillableMemory {
     broker: Broker,
+    /// The bytes of the state when the holder asked last.
+    last_bytes: AtomicU64,
+    /// The most bytes by which the state grew before the holder asked again.
+    growth_bytes: AtomicU64,
 }
 
 impl SpillableMemory {
@@ -225,22 +233,35 @@ impl SpillableMemory {
         self.broker.spills.as_ref().map_or(0, |meter| meter.used_bytes.load(Ordering::Relaxed))
     }
 
-    /// Whether the holder must spill its state now. This is so if memory is short and the holder has at least its share
-    /// of it, or if more memory is in use than the limit allows. A holder of little state never has to spill, because
-    /// that would free nothing.
+    /// Whether the holder must spill all its state now. This is so if memory is short and the holder has at least its
+    /// share of it, or if more memory is in use than the limit allows. A holder of little state never has to spill,
+    /// because that would free nothing.
     pub fn must_spill(&self) -> bool {
-        let (account, held) = (&self.broker.account, self.held_bytes());
-        if account.always_spills.load(Ordering::Relaxed) {
-            return held > 0;
+        let held = self.held_bytes();
+        let last = self.last_bytes.swap(held, Ordering::Relaxed);
+        let growth = held.saturating_sub(last);
+        let growth = self.growth_bytes.fetch_max(growth, Ordering::Relaxed).max(growth);
+        let must_spill = match self.broker.account.always_spills.load(Ordering::Relaxed) {
+            true => held > 0,
+            false => self.is_short(held, growth),
+        };
+        if must_spill {
+            self.last_bytes.store(0, Ordering::Relaxed);
         }
+        must_spill
+    }
+
+    /// Whether memory is short for a holder of `held` bytes that may grow by `growth` before it asks again.
+    fn is_short(&self, held: u64, growth: u64) -> bool {
+        let account = &self.broker.account;
         let (used, limit) = (self.broker.used_bytes(), self.broker.limit_bytes());
-        // The last quarter is for the memory that all holders take before they are asked again.
-        let spendable = limit / 4 * 3;
+        let holders = account.spillable_holders.load(Ordering::Relaxed).max(1);
+        // All holders may grow before they are asked again. We assume that they grow alike, and by a quarter at least.
+        let spendable = limit.saturating_sub((growth * holders).max(limit / 4));
         if used <= spendable || held < SPILLED_BYTES_MIN {
             return false;
         }
-        let share = spendable / account.spillable_holders.load(Ordering::Relaxed).max(1);
-        held >= share || used > limit
+        held >= spendable / holders || used > limit
     }
 }
 

@@ -525,8 +525,8 @@ impl Core {
     }
 }
 
-/// The folder for temporary files, inside of which each process makes its own. `path` is that of a database that may
-/// be written.
+/// The folder for temporary files. Each process should make its own folder in there. `path` is that of a database that
+/// may be written.
 fn temp_folder(path: Option<&Path>, settings: &Settings) -> PathBuf {
     match (settings.folder("temp_directory"), path) {
         (Some(folder), _) => folder.into(),

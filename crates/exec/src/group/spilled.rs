@@ -58,8 +58,8 @@ pub(super) struct MergePass {
 }
 
 impl MergePass {
-    /// The passes over a partition of `bytes` bytes, of which `bytes_max` fit memory. `partition_bits` is the number of
-    /// bits in the numbers of partitions.
+    /// The passes over a partition of `bytes` bytes. Each pass should take at most `bytes_max` of them. `partition_bits`
+    /// is the number of bits in the numbers of partitions.
     pub(super) fn of(partition_bits: u32, bytes: u64, bytes_max: u64) -> impl Iterator<Item = MergePass> {
         /// More passes would take longer than any user waits.
         const BITS_MAX: u32 = 12;

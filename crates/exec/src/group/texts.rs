@@ -68,11 +68,12 @@ pub(super) fn order_of_views(left: u128, right: u128) -> Ordering {
     first_bytes(left).cmp(&first_bytes(right))
 }
 
-/// Copies the bytes of a long text to the end of `bytes`, and returns its view in there. Short texts are in their views.
+/// The view of the same text in the first of several buffers. `copy` must copy the bytes of a long text there, and
+/// return their offset. Short texts are in their views.
 #[inline]
-pub(super) fn copied_to(view: u128, text: impl FnOnce(ByteView) -> usize) -> u128 {
+pub(super) fn copied_to(view: u128, copy: impl FnOnce(ByteView) -> usize) -> u128 {
     match is_long(view) {
-        true => u128::from(view as u64) | (text(ByteView::from(view)) as u128) << 96,
+        true => u128::from(view as u64) | (copy(ByteView::from(view)) as u128) << 96,
         false => view,
     }
 }

@@ -19,8 +19,9 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
+use arrow::array::RecordBatch;
 use rowmill_base::{Broker, Cancel, Result};
-use rowmill_storage::spill::{BatchCodec, SectionReader, SpillSection, TempSpace};
+use rowmill_storage::spill::{BatchCodec, SectionReader, SpillSection, SpillWriter, TempSpace};
 
 use super::OWNER;
 use super::entry::Entry;
@@ -62,7 +63,11 @@ impl<'a> RunSpiller<'a> {
     pub(super) fn spill<E: Entry>(&self, runs: Vec<SortedRun<E>>) -> Result<SpilledRun> {
         let ranges = RunRanges::new(runs, self.format)?;
         let (window, block_rows) = (0..self.rows_max, self.block_rows(ranges.row_bytes()));
-        self.write(ranges.within(&window).map(|range| ranges.batches(range, &window, block_rows, self.format)))
+        let mut writer = self.temp.writer(OWNER, &self.format.broker);
+        for range in ranges.within(&window) {
+            self.put(&ranges.batches(range, &window, block_rows, self.format)?, &mut writer)?;
+        }
+        ended(writer)
     }
 
     /// Merges runs until there are few enough for one merge.
@@ -73,44 +78,40 @@ impl<'a> RunSpiller<'a> {
             // The first runs are the shortest, because merged runs are appended. Merging no more than needed leaves
             // most rows where they are.
             let count = (runs.len() - runs_max + 1).min(runs_max);
-            let mut merge = SpillMerge::<E>::new(runs.drain(..count).collect(), self.format)?;
-            let mut rows_left = self.rows_max;
-            let steps = std::iter::from_fn(|| {
-                if rows_left == 0 {
-                    return None;
-                }
-                let step = cancel.check().and_then(|()| merge.next_step()).transpose()?;
-                Some(step.and_then(|pieces| {
-                    let row_bytes = merge.row_bytes;
-                    let mut batches = in_order(&pieces, self.block_rows(row_bytes), self.format)?;
-                    batches.iter_mut().for_each(|batch| {
-                        *batch = batch.slice(0, (batch.num_rows() as u64).min(rows_left) as usize);
-                        rows_left -= batch.num_rows() as u64;
-                    });
-                    Ok(batches)
-                }))
-            });
-            runs.push_back(self.write(steps)?);
+            let merge = SpillMerge::<E>::new(runs.drain(..count).collect(), self.format)?;
+            runs.push_back(self.merged(merge, cancel)?);
         }
         Ok(runs.into())
     }
 
-    fn write(&self, parts: impl Iterator<Item = Result<Vec<arrow::array::RecordBatch>>>) -> Result<SpilledRun> {
+    /// Writes the rows of a merge as one run.
+    fn merged<E: Entry>(&self, mut merge: SpillMerge<E>, cancel: &Cancel) -> Result<SpilledRun> {
+        let (window, block_rows, mut rows) = (0..self.rows_max, self.block_rows(merge.row_bytes), 0);
         let mut writer = self.temp.writer(OWNER, &self.format.broker);
-        for batches in parts {
-            for batch in batches?.iter().filter(|batch| batch.num_rows() > 0) {
-                self.codec.put(batch, &mut writer)?;
-            }
+        while rows < self.rows_max {
+            cancel.check()?;
+            let Some(pieces) = merge.next_step()? else { break };
+            let batches = in_order(&pieces, block_rows, self.format)?;
+            self.put(&within(batches, &mut rows, &window), &mut writer)?;
         }
-        let section = writer.end_section();
-        writer.finish()?;
-        Ok(SpilledRun { section })
+        ended(writer)
+    }
+
+    fn put(&self, batches: &[RecordBatch], writer: &mut SpillWriter) -> Result<()> {
+        batches.iter().filter(|batch| batch.num_rows() > 0).try_for_each(|batch| self.codec.put(batch, writer))
     }
 
     /// The rows of a block.
     fn block_rows(&self, row_bytes: usize) -> usize {
         (BLOCK_BYTES / row_bytes.max(1)).clamp(BLOCK_ROWS_MIN, self.batch_rows.max(BLOCK_ROWS_MIN))
     }
+}
+
+/// Ends a run.
+fn ended(mut writer: SpillWriter) -> Result<SpilledRun> {
+    let section = writer.end_section();
+    writer.finish()?;
+    Ok(SpilledRun { section })
 }
 
 /// The most runs that are merged at once.
@@ -208,11 +209,7 @@ impl<E: Entry> SpillMerge<E> {
 }
 
 /// The part of a batch sequence that is inside of `window`, if `given` rows came before it. Adds its rows to `given`.
-pub(super) fn within(
-    batches: Vec<arrow::array::RecordBatch>,
-    given: &mut u64,
-    window: &Range<u64>,
-) -> Vec<arrow::array::RecordBatch> {
+pub(super) fn within(batches: Vec<RecordBatch>, given: &mut u64, window: &Range<u64>) -> Vec<RecordBatch> {
     let mut kept = Vec::with_capacity(batches.len());
     for batch in batches {
         let rows = *given..*given + batch.num_rows() as u64;

@@ -31,7 +31,8 @@ fn prepared(rows: u64) -> tempfile::TempDir {
 
 /// Queries over all rows. Each has one answer only.
 const QUERIES: [&str; 9] = [
-    "SELECT count(*), sum(n), max(page) FROM (SELECT page, customer, count(*) AS n FROM events GROUP BY page, customer)",
+    "SELECT count(*), sum(n), max(page)
+         FROM (SELECT page, customer, count(*) AS n FROM events GROUP BY page, customer)",
     "SELECT count(*), sum(n) FROM (SELECT customer, count(DISTINCT page) AS n FROM events GROUP BY customer)",
     "SELECT count(*), sum(length(pages)) FROM (SELECT customer, string_agg(page, ',' ORDER BY id) AS pages FROM events
          GROUP BY customer)",

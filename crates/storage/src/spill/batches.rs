@@ -16,8 +16,8 @@ use rowmill_base::{Error, Result};
 use super::section::SectionReader;
 use super::writer::SpillWriter;
 
-/// The bytes before a message. The first eight of them are the length of its head. Arrow aligns the buffers of a message
-/// to this number of bytes.
+/// The bytes before a message. The first eight of them are the length of its head. Arrow aligns the buffers of a
+/// message to this number of bytes.
 const LEAD_BYTES: usize = 64;
 
 /// Writes and reads batches of one schema.
@@ -42,7 +42,7 @@ impl BatchCodec {
 
     /// Adds a frame with `batch` to the current section of `writer`. Its columns must have the types of the schema.
     pub fn put(&self, batch: &RecordBatch, writer: &mut SpillWriter) -> Result<()> {
-        // A view array may refer to a small part of large buffers, all of which would be written.
+        // A view array may refer to a small part of large buffers. Without the copy, we would write them as a whole.
         let columns = batch.columns().iter().map(with_own_bytes).collect();
         let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
         let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &rows).map_err(failed)?;

@@ -6,6 +6,7 @@
 //! together with the range of the numbers if there is one, and lets only few other values pass.
 
 mod bloom;
+mod streamed;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -18,6 +19,7 @@ use rowmill_base::{Error, Reservation, Result, SqlType};
 use rowmill_storage::chunk::{ValueSet, Zone};
 
 use self::bloom::Bloom;
+pub(crate) use self::streamed::StreamedKeys;
 use crate::cache::{L1_BYTES, L2_BYTES};
 use crate::hash::{hash_of_bytes, mix};
 use crate::numbers::{self, Width};

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::SchemaRef;
 use parking_lot::Mutex;
-use rowmill_base::{Broker, Result};
+use rowmill_base::{Broker, ErrorKind, Result};
 
 use crate::batch::{BatchSource, Batches};
 use crate::key_filter::KeyFilter;
@@ -111,8 +111,12 @@ impl Narrowed {
         for (column, of_probe) in &self.on {
             let parts: Vec<&ArrayRef> = ahead.batches.iter().map(|batch| batch.column(*of_probe)).collect();
             let kind = self.input.schema().field(*column).data_type();
-            let filter = KeyFilter::new(kind, &parts, self.nulls_equal, Arc::default(), &mut memory)?;
-            self.input.offer(*column, &Arc::new(filter));
+            match KeyFilter::new(kind, &parts, self.nulls_equal, Arc::default(), &mut memory) {
+                Ok(filter) => self.input.offer(*column, &Arc::new(filter)),
+                // The join needs no filter, so it can do without it if memory is short.
+                Err(error) if error.kind() == ErrorKind::MemoryLimit => {}
+                Err(error) => return Err(error),
+            }
         }
         Ok(())
     }

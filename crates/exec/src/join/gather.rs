@@ -127,7 +127,9 @@ impl HashJoin {
         read.iter_mut().try_for_each(|read| self.spill_gathered(read))?;
         let writers = read.into_iter().filter_map(|read| read.spilled);
         let sides = writers.map(|writer| self.finish_writer(writer)).collect::<Result<_>>()?;
-        Ok(GatheredBuild::OnDisk(SpilledSide::merge(sides)))
+        let mut side = SpilledSide::merge(sides);
+        self.offer_filters(&mut side);
+        Ok(GatheredBuild::OnDisk(side))
     }
 
     fn gathered_in_memory(&self, read: Vec<BuildRows>) -> BuildBatches {
@@ -161,7 +163,7 @@ impl HashJoin {
     }
 
     /// The keys by which the probe side may leave rows out.
-    fn filtered(&self) -> Vec<usize> {
+    pub(super) fn filtered(&self) -> Vec<usize> {
         let kind = self.request.kind;
         // NOT IN must know whether the probe side has NULLs, and whether it has rows at all, so no row may be left out.
         let asks_for_all = kind == JoinKind::BuildAnti && self.request.is_uncertain();

@@ -34,7 +34,8 @@ pub(super) use self::stages::{StageShare, Stages};
 use super::gather::BuildRows;
 use super::index::{Partitioning, ROWS_MAX};
 use super::keys::KeyForm;
-use super::{HashJoin, JoinKind};
+use super::{HashJoin, JoinKind, OWNER};
+use crate::key_filter::StreamedKeys;
 
 /// The part of a larger join that a join computes. The default is a whole join.
 #[derive(Clone, Debug, Default)]
@@ -85,6 +86,11 @@ pub(super) enum JoinSide {
     Build,
     Probe,
 }
+
+/// A worker makes a filter for the probe side in this part of the memory that it may take for a step.
+const FILTER_PART: u64 = 16;
+/// The most bytes of a filter. One of more bytes would not fit any cache.
+const FILTER_BYTES_MAX: u64 = 24 << 20;
 
 /// The bytes that a row of the build side needs while it is put into a partition of the index.
 const SCATTERED_ROW_BYTES: u64 = 24;
@@ -154,7 +160,25 @@ impl HashJoin {
             JoinSide::Build => (&self.build, self.layout.build_key_columns(), &self.layout.gathered),
             JoinSide::Probe => (&self.probe, self.layout.probe_keys.clone(), &self.layout.probe_used),
         };
-        BucketWriter::new(self, source.schema(), keys, used, self.keeps_without_match(side))
+        let mut writer = BucketWriter::new(self, source.schema(), keys, used, self.keeps_without_match(side))?;
+        if side == JoinSide::Build {
+            let broker = self.broker();
+            let bytes = (broker.step_share_bytes() / FILTER_PART).min(FILTER_BYTES_MAX);
+            for key in self.filtered() {
+                let keys = StreamedKeys::new(&self.layout.key_kinds[key], bytes, broker.reservation(OWNER))?;
+                let column = self.layout.gathered[self.layout.build_keys[key]];
+                writer.filter_by(column, self.layout.probe_keys[key], keys);
+            }
+        }
+        Ok(writer)
+    }
+
+    /// Offers filters of all build keys to the probe side, so that it leaves out rows before they are written.
+    pub(super) fn offer_filters(&self, build: &mut SpilledSide) {
+        for (column, keys) in build.take_filters() {
+            let filter = keys.finish(self.request.nulls_equal, Arc::clone(&self.metrics.filters));
+            self.probe.offer(column, &Arc::new(filter));
+        }
     }
 
     /// Whether rows of a side are in the result even if nothing matches them.

@@ -6,6 +6,8 @@ use rowmill_base::{Reservation, Result};
 /// % of other values pass; each costs one look-up in the table of the join. With more bits, the filter leaves the cache
 /// sooner.
 const BITS_PER_VALUE: usize = 12;
+/// With fewer bits per value than this, every fifth other value or more would pass.
+const BITS_PER_VALUE_MIN: usize = 4;
 /// The number of bits that a value sets. Each takes six bits of the hash. With 2, 3, 4, 5 and 6 of them, 2.7, 1.5, 1.2,
 /// 1.1 and 1.0 % of other values pass.
 const BITS_SET: u32 = 4;
@@ -20,6 +22,27 @@ impl Bloom {
         let words = (values * BITS_PER_VALUE / 64).max(1);
         memory.grow((words * size_of::<u64>()) as u64)?;
         Ok(Bloom(vec![0; words]))
+    }
+
+    /// Makes a filter of `bytes` bytes.
+    pub(super) fn of_bytes(bytes: usize, memory: &mut Reservation) -> Result<Bloom> {
+        let words = (bytes / size_of::<u64>()).max(1);
+        memory.grow((words * size_of::<u64>()) as u64)?;
+        Ok(Bloom(vec![0; words]))
+    }
+
+    /// Whether only few other values pass if the filter has `values` values.
+    pub(super) fn has_room_for(&self, values: usize) -> bool {
+        values <= self.0.len() * 64 / BITS_PER_VALUE_MIN
+    }
+
+    /// The filter of the values of both filters. `None` if they differ in size.
+    pub(super) fn merged(mut self, other: &Bloom) -> Option<Bloom> {
+        if self.0.len() != other.0.len() {
+            return None;
+        }
+        self.0.iter_mut().zip(&other.0).for_each(|(word, other)| *word |= other);
+        Some(self)
     }
 
     /// The word of a hash, and its bits. The upper half of the hash is scaled to the number of words, and the lower

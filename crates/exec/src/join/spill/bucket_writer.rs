@@ -20,6 +20,7 @@ use super::super::packing::NO_KEY;
 use super::super::{HashJoin, OWNER};
 use super::spilled_rows::SpilledBatch;
 use crate::hash::mix;
+use crate::key_filter::StreamedKeys;
 
 /// A writer gathers this part of the memory that it may take for a step. A flush needs three times its bytes, and each
 /// worker has a writer.
@@ -59,6 +60,8 @@ pub(in super::super) struct BucketWriter {
     bytes_max: u64,
     memory: Reservation,
     hashes: Vec<u64>,
+    /// Filters for the other side, with the columns of their keys: in the schema, and on the other side.
+    filters: Vec<(usize, usize, StreamedKeys)>,
     writer: SpillWriter,
     written: SpilledSide,
 }
@@ -73,6 +76,8 @@ pub(in super::super) struct SpilledSide {
     pub(super) has_null: bool,
     /// The compressed bytes.
     pub(super) stored_bytes: u64,
+    /// Filters for the other side, with its columns.
+    filters: Vec<(usize, StreamedKeys)>,
 }
 
 impl SpilledSide {
@@ -85,8 +90,14 @@ impl SpilledSide {
             all.rows += part.rows;
             all.has_null |= part.has_null;
             all.stored_bytes += part.stored_bytes;
+            all.filters.iter_mut().zip(part.filters).for_each(|((_, all), (_, part))| all.merge(part));
         }
         all
+    }
+
+    /// Takes the filters for the other side, with its columns.
+    pub(super) fn take_filters(&mut self) -> Vec<(usize, StreamedKeys)> {
+        std::mem::take(&mut self.filters)
     }
 }
 
@@ -121,14 +132,26 @@ impl BucketWriter {
             bytes_max: gathered.max(GATHERED_BYTES_MIN).min(join.sizes.gathered_bytes_max),
             memory: broker.reservation(OWNER),
             hashes: Vec::new(),
+            filters: Vec::new(),
             writer: join.request.temp.writer(OWNER, &broker),
-            written: SpilledSide { buckets: vec![Vec::new(); 1 << bits], rows: 0, has_null: false, stored_bytes: 0 },
+            written: SpilledSide {
+                buckets: vec![Vec::new(); 1 << bits],
+                rows: 0,
+                has_null: false,
+                stored_bytes: 0,
+                filters: Vec::new(),
+            },
         })
     }
 
     /// Drops rows from now on if `other` has no rows in their bucket.
     pub(super) fn drop_rows_of_other_buckets(&mut self, other: &SpilledSide) {
         self.is_wanted = other.buckets.iter().map(|batches| !batches.is_empty()).collect();
+    }
+
+    /// Makes a filter of the keys in column `key` from now on, for column `other` of the other side.
+    pub(super) fn filter_by(&mut self, key: usize, other: usize, keys: StreamedKeys) {
+        self.filters.push((key, other, keys));
     }
 
     /// Adds `rows` rows. `columns` are those that the writer was made for.
@@ -140,6 +163,9 @@ impl BucketWriter {
         self.used.iter().zip(columns).for_each(|(position, column)| all[*position] = column);
         let batch = batch_of(&self.schema, all, rows)?;
         self.choose_buckets(&batch)?;
+        for (key, _, filter) in &mut self.filters {
+            filter.add(batch.column(*key))?;
+        }
         self.written.rows += rows as u64;
         self.bytes += bytes_of(&batch) + rows as u64;
         self.memory.recount(self.bytes);
@@ -216,6 +242,7 @@ impl BucketWriter {
         self.flush()?;
         self.writer.finish()?;
         self.written.stored_bytes = self.writer.written_bytes();
+        self.written.filters = self.filters.into_iter().map(|(_, other, filter)| (other, filter)).collect();
         Ok(self.written)
     }
 }

@@ -494,7 +494,11 @@ impl GroupBy {
         let rows = parts.iter().map(|(part, _)| part.groups.len()).sum();
         let Recipe { layout, states, .. } = &self.recipe;
         let texts = &gathered.texts;
-        let mut memory = self.request.broker.reservation(OWNER);
+        // Several groups are merged a part at a time, each in about the memory that its rows had. So they are granted
+        // what they need. A single group may need as much again as all its rows.
+        let held = self.request.broker.spillable();
+        let broker = if layout.columns.is_empty() { &self.request.broker } else { held.broker() };
+        let mut memory = broker.reservation(OWNER);
         let mut merger = Merger::new(layout, states, rows, &mut memory)?;
         // We free each part as soon as it is merged, so that the merge does not hold two copies of all groups.
         for (part, base) in parts {

@@ -475,8 +475,9 @@ impl<'a> Gatherer<'a> {
     /// The result: everything that was gathered, in partitions.
     pub(super) fn finish(mut self) -> Result<WorkerGroups> {
         self.flush()?;
-        // Groups on disk and groups in memory are not merged together, because their texts are in different stores.
-        if self.spiller.is_some() {
+        // Groups on disk and groups in memory are not merged together, because their texts are in different stores. The
+        // last rows may have taken more memory than there is for the merge.
+        if self.spiller.is_some() || self.held.must_spill() && self.recipe.enough.is_none() {
             self.spill()?;
         }
         let spilled = self.spiller.map(GroupSpiller::finish).transpose()?;

@@ -7,9 +7,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, new_empty_array};
+use arrow::array::{Array, ArrayRef, AsArray, UInt32Array, new_empty_array};
 use arrow::buffer::Buffer;
-use arrow::compute::concat;
+use arrow::compute::{concat, take};
 use arrow::datatypes::DataType;
 use rowmill_base::{Broker, Error, ErrorKind, Reservation, Result};
 
@@ -180,12 +180,29 @@ pub(super) fn own_bytes(values: &ArrayRef) -> usize {
     fixed_bytes(values) + JoinTexts::of(values).map_or(0, |texts| texts.used)
 }
 
-/// Returns an array whose texts have buffers of their own.
-pub(super) fn with_own_texts(values: &ArrayRef) -> ArrayRef {
+/// Copies texts that keep far more memory alive than they need.
+pub(super) fn without_unused_texts(values: &ArrayRef) -> ArrayRef {
     match JoinTexts::of(values) {
-        Some(_) => compact(values),
-        None => Arc::clone(values),
+        Some(texts) if Held::default().missing(texts.buffers) > HELD_FACTOR * texts.used => compact(values),
+        _ => Arc::clone(values),
     }
+}
+
+/// Copies all `columns`, which share the buffer that they were read into. Texts that are kept would otherwise keep the
+/// numbers of their batch alive, and numbers the texts.
+pub(super) fn with_own_buffers(columns: &mut [ArrayRef], rows: usize) -> Result<()> {
+    // Without texts, all columns are kept and dropped together.
+    if columns.iter().all(|column| JoinTexts::of(column).is_none()) {
+        return Ok(());
+    }
+    let all = UInt32Array::from_iter_values(0..rows as u32);
+    for column in columns {
+        *column = match JoinTexts::of(column) {
+            Some(_) => compact(column),
+            None => take(column, &all, None).map_err(|error| Error::internal(format!("copying a column: {error}")))?,
+        };
+    }
+    Ok(())
 }
 
 /// Bytes of an array without the buffers of texts.
@@ -212,8 +229,7 @@ fn fixed_bytes(values: &ArrayRef) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use arrow::array::{Int64Array, StringViewArray, UInt32Array};
-    use arrow::compute::take;
+    use arrow::array::{Int64Array, StringViewArray};
 
     use super::*;
 

@@ -40,10 +40,7 @@ impl Hashing {
 
     /// Whether all hashes are equal, as a test may ask for.
     pub(in super::super) fn are_equal(self) -> bool {
-        #[cfg(test)]
-        return self.all_equal;
-        #[cfg(not(test))]
-        false
+        self.of(0) == self.of(1)
     }
 }
 

@@ -14,7 +14,7 @@ use arrow::error::ArrowError;
 use rowmill_base::{Error, Reservation, Result};
 use rowmill_storage::spill::{BatchCodec, SpillWriter};
 
-use super::super::columns::own_bytes;
+use super::super::columns::{own_bytes, without_unused_texts};
 use super::super::long_keys::LongKeys;
 use super::super::packing::NO_KEY;
 use super::super::{HashJoin, OWNER};
@@ -160,7 +160,8 @@ impl BucketWriter {
             return Ok(());
         }
         let mut all: Vec<ArrayRef> = vec![Arc::new(NullArray::new(rows)); self.schema.fields().len()];
-        self.used.iter().zip(columns).for_each(|(position, column)| all[*position] = column);
+        // Until the rows are written, they should not keep the texts of a whole block alive.
+        self.used.iter().zip(columns).for_each(|(position, column)| all[*position] = without_unused_texts(&column));
         let batch = batch_of(&self.schema, all, rows)?;
         self.choose_buckets(&batch)?;
         for (key, _, filter) in &mut self.filters {

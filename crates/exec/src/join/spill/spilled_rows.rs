@@ -9,7 +9,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use rowmill_base::Result;
 use rowmill_storage::spill::{BatchCodec, SpillSection};
 
-use super::super::columns::with_own_texts;
+use super::super::columns::with_own_buffers;
 use super::bucket_writer::batch_of;
 use crate::batch::{BatchSource, Batches};
 use crate::share::share;
@@ -26,7 +26,7 @@ pub(super) struct SpilledBatch {
 /// The form in which the rows are returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SpilledRowsForm {
-    /// The rows are kept by the reader, so texts must not keep the other columns of their batch in memory.
+    /// The rows are kept by the reader, so a column must not keep the others in memory.
     Kept,
     /// The rows are dropped soon.
     Passing,
@@ -80,7 +80,7 @@ impl SpilledRows {
         let mut columns: Vec<ArrayRef> = rows.columns().to_vec();
         match self.form {
             SpilledRowsForm::Passing => return Ok(Some(rows)),
-            SpilledRowsForm::Kept => columns.iter_mut().for_each(|column| *column = with_own_texts(column)),
+            SpilledRowsForm::Kept => with_own_buffers(&mut columns, rows.num_rows())?,
             SpilledRowsForm::Numbered => {
                 let first = self.first_rows[next];
                 columns.push(Arc::new(UInt64Array::from_iter_values(first..first + rows.num_rows() as u64)));

@@ -21,7 +21,8 @@
 //!   `settings`, `explain`: `SET`, `SHOW`, `RESET` and `EXPLAIN`.
 //! - `query`, `engine_query`, `workers`, `scan_progress`: queries that the engine runs, its threads, their progress.
 //! - `catalog`, `query_catalog`: what names mean in a statement. `information_schema`, `function_list`,
-//!   `storage_function`, `log_functions`, `sequence_functions`: tables and functions that the session itself answers.
+//!   `storage_function`, `log_functions`, `memory_functions`, `sequence_functions`: tables and functions that the
+//!   session itself answers.
 //! - `assign`: from the type of a value to the type of its column.
 //! - `outcome`, `outside`, `errors`: answers of statements, also as other programs can read them, and errors that have
 //!   no other home.

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use rowmill_base::{Cancel, Error, Result, SpillableMemory, StepMemory};
-use rowmill_storage::spill::TempSpace;
+use rowmill_storage::spill::{SpillWriter, TempSpace};
 
 use super::entry::Entry;
 use super::ranges::{RunPiece, RunRanges, in_order};
@@ -217,7 +217,9 @@ impl<E: Entry> Sorting<E> {
             return Ok((SortedInput::InMemory(ranges), taken));
         }
         // Some workers may have spilled nothing. The merge only reads runs on disk.
-        self.spill(&mut runs)?;
+        let mut writer = self.spiller().writer();
+        self.spill(&mut runs, &mut writer)?;
+        writer.finish()?;
         let runs = self.spiller().reduce::<E>(runs.on_disk, &self.cancel)?;
         let merge = SpillMerge::new(runs, &self.format)?;
         // The number of steps is known only at their end.
@@ -226,7 +228,7 @@ impl<E: Entry> Sorting<E> {
 
     /// Gathers the runs of one share of the input.
     fn gather_runs(&self) -> Result<GatheredRuns<E>> {
-        let mut runs = GatheredRuns::default();
+        let (mut runs, mut writer) = (GatheredRuns::default(), self.spiller().writer());
         let input = Arc::clone(&self.input).worker();
         match self.top_rows {
             Some(rows) => {
@@ -235,7 +237,7 @@ impl<E: Entry> Sorting<E> {
                     top.add(batch)?;
                     if self.held.must_spill() {
                         top.finish(&mut runs.in_memory)?;
-                        self.spill(&mut runs)?;
+                        self.spill(&mut runs, &mut writer)?;
                     }
                     Ok(())
                 })?;
@@ -247,7 +249,7 @@ impl<E: Entry> Sorting<E> {
                     builder.add(batch, &mut runs.in_memory)?;
                     if self.held.must_spill() {
                         builder.finish(&mut runs.in_memory)?;
-                        self.spill(&mut runs)?;
+                        self.spill(&mut runs, &mut writer)?;
                     }
                     Ok(())
                 })?;
@@ -255,15 +257,17 @@ impl<E: Entry> Sorting<E> {
             }
         }
         if !runs.on_disk.is_empty() {
-            self.spill(&mut runs)?;
+            self.spill(&mut runs, &mut writer)?;
         }
+        writer.finish()?;
         Ok(runs)
     }
 
     /// Writes the runs that are in memory to disk, as one run.
-    fn spill(&self, runs: &mut GatheredRuns<E>) -> Result<()> {
+    fn spill(&self, runs: &mut GatheredRuns<E>, writer: &mut SpillWriter) -> Result<()> {
         if !runs.in_memory.is_empty() {
-            runs.on_disk.push(self.spiller().spill(std::mem::take(&mut runs.in_memory))?);
+            let held = std::mem::take(&mut runs.in_memory);
+            runs.on_disk.push(self.spiller().spill(held, writer, &self.cancel)?);
         }
         Ok(())
     }

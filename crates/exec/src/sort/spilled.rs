@@ -59,15 +59,27 @@ impl<'a> RunSpiller<'a> {
         RunSpiller { format, temp, codec, rows_max, batch_rows }
     }
 
-    /// Writes the rows of `runs` as one run.
-    pub(super) fn spill<E: Entry>(&self, runs: Vec<SortedRun<E>>) -> Result<SpilledRun> {
+    /// A writer for the runs of one worker. It must be kept from run to run, so that small runs share a file.
+    pub(super) fn writer(&self) -> SpillWriter {
+        self.temp.writer(OWNER, &self.format.broker)
+    }
+
+    /// Writes the rows of `runs` as one run. It can be read when the writer has finished.
+    pub(super) fn spill<E: Entry>(
+        &self,
+        runs: Vec<SortedRun<E>>,
+        writer: &mut SpillWriter,
+        cancel: &Cancel,
+    ) -> Result<SpilledRun> {
         let ranges = RunRanges::new(runs, self.format)?;
         let (window, block_rows) = (0..self.rows_max, self.block_rows(ranges.row_bytes()));
-        let mut writer = self.temp.writer(OWNER, &self.format.broker);
         for range in ranges.within(&window) {
-            self.put(&ranges.batches(range, &window, block_rows, self.format)?, &mut writer)?;
+            cancel.check()?;
+            self.put(&ranges.batches(range, &window, block_rows, self.format)?, writer)?;
         }
-        ended(writer)
+        let section = writer.end_section();
+        writer.end_flush()?;
+        Ok(SpilledRun { section })
     }
 
     /// Merges runs until there are few enough for one merge.
@@ -87,14 +99,16 @@ impl<'a> RunSpiller<'a> {
     /// Writes the rows of a merge as one run.
     fn merged<E: Entry>(&self, mut merge: SpillMerge<E>, cancel: &Cancel) -> Result<SpilledRun> {
         let (window, block_rows, mut rows) = (0..self.rows_max, self.block_rows(merge.row_bytes), 0);
-        let mut writer = self.temp.writer(OWNER, &self.format.broker);
+        let mut writer = self.writer();
         while rows < self.rows_max {
             cancel.check()?;
             let Some(pieces) = merge.next_step()? else { break };
             let batches = in_order(&pieces, block_rows, self.format)?;
             self.put(&within(batches, &mut rows, &window), &mut writer)?;
         }
-        ended(writer)
+        let section = writer.end_section();
+        writer.finish()?;
+        Ok(SpilledRun { section })
     }
 
     fn put(&self, batches: &[RecordBatch], writer: &mut SpillWriter) -> Result<()> {
@@ -105,13 +119,6 @@ impl<'a> RunSpiller<'a> {
     fn block_rows(&self, row_bytes: usize) -> usize {
         (BLOCK_BYTES / row_bytes.max(1)).clamp(BLOCK_ROWS_MIN, self.batch_rows.max(BLOCK_ROWS_MIN))
     }
-}
-
-/// Ends a run.
-fn ended(mut writer: SpillWriter) -> Result<SpilledRun> {
-    let section = writer.end_section();
-    writer.finish()?;
-    Ok(SpilledRun { section })
 }
 
 /// The most runs that are merged at once.

@@ -154,7 +154,8 @@ fn run(table: &RecordBatch, case: &WindowCase, batch_rows: usize, threads: usize
 
 /// Runs a window whose rows go to disk after the first batch. A few partitions are computed at once.
 fn run_spilled(table: &RecordBatch, case: &WindowCase, batch_rows: usize, threads: usize) -> Result<RecordBatch> {
-    let broker = Broker::new(1 << 19);
+    // A single partition must fit memory.
+    let broker = Broker::new(if case.partition.is_empty() { 1 << 32 } else { 1 << 19 });
     broker.set_always_spills(true);
     run_with(table, case, batch_rows, threads, &broker)
 }

@@ -199,7 +199,8 @@ impl Windowing {
                 Some(batch) => Some(batch),
                 None => self.next_batch(&mut ready, &mut spilled)?,
             };
-            if batch.is_none() {
+            // A worker that only helped to sort ends before the one that returns the sorted rows.
+            if batch.is_none() && spilled.is_none() {
                 // All batches were returned or are with another worker. No worker needs the held rows after this.
                 self.gathered.end();
                 self.scattered.end();
@@ -216,6 +217,10 @@ impl Windowing {
     ) -> Result<Option<RecordBatch>> {
         let cancel = &self.request.cancel;
         cancel.check()?;
+        if let Some(sorted) = spilled {
+            sorted.compute_next(ready)?;
+            return Ok(ready.pop_front());
+        }
         // A phase returns `None` if another worker failed. That worker reports the error, so this one just ends.
         let gathered = self.gathered.run(cancel, || self.gather(), |parts| self.whole_input(parts))?;
         let Some(gathered) = gathered else { return Ok(None) };

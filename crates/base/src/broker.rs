@@ -18,6 +18,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use crate::limited_bytes::LimitedBytes;
 use crate::{Error, ErrorKind, Result, allocations};
 
 const RAISE_IT: &str = "raise it with SET memory_limit = '...'";
@@ -40,11 +41,9 @@ pub struct Broker {
 
 #[derive(Debug)]
 struct Account {
-    limit_bytes: AtomicU64,
-    used_bytes: AtomicU64,
-    /// The part of `used_bytes` that is scratch.
+    memory: LimitedBytes,
+    /// The part of the memory in use that is scratch.
     scratch_bytes: AtomicU64,
-    peak_bytes: AtomicU64,
     /// The number of holders of memory that can be spilled.
     spillable_holders: AtomicU64,
     /// Whether holders must spill whenever they are asked, for tests.
@@ -80,10 +79,8 @@ impl Broker {
     /// Makes a broker with a limit of `limit_bytes`.
     pub fn new(limit_bytes: u64) -> Self {
         let account = Account {
-            limit_bytes: AtomicU64::new(limit_bytes),
-            used_bytes: AtomicU64::new(0),
+            memory: LimitedBytes::new(limit_bytes),
             scratch_bytes: AtomicU64::new(0),
-            peak_bytes: AtomicU64::new(0),
             spillable_holders: AtomicU64::new(0),
             always_spills: AtomicBool::new(false),
             freed_bytes: AtomicU64::new(0),
@@ -122,22 +119,22 @@ impl Broker {
 
     /// The limit, in bytes.
     pub fn limit_bytes(&self) -> u64 {
-        self.account.limit_bytes.load(Ordering::Relaxed)
+        self.account.memory.limit()
     }
 
     /// Changes the limit. Memory that is already granted stays granted.
     pub fn set_limit_bytes(&self, bytes: u64) {
-        self.account.limit_bytes.store(bytes, Ordering::Relaxed);
+        self.account.memory.set_limit(bytes);
     }
 
     /// The bytes granted now.
     pub fn used_bytes(&self) -> u64 {
-        self.account.used_bytes.load(Ordering::Relaxed)
+        self.account.memory.used()
     }
 
     /// The most bytes that were granted at once.
     pub fn peak_bytes(&self) -> u64 {
-        self.account.peak_bytes.load(Ordering::Relaxed)
+        self.account.memory.peak()
     }
 
     /// Makes an empty reservation. Errors name `owner`, the operator or the part of the engine that holds the memory.
@@ -153,13 +150,12 @@ impl Broker {
     /// Takes `bytes` for `owner`, which must give them back with [`Broker::give_back`]. For memory that a reservation
     /// cannot represent, such as the memory of another library's operators.
     pub fn take(&self, owner: &str, bytes: u64) -> Result<()> {
-        // We add first and undo on failure, so that two threads cannot both pass a check against the same free memory.
-        let used = self.account.used_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        let used = self.account.memory.take(bytes);
         // Only memory that lasts counts against the limit. Scratch is about to be freed.
         let lasting = used.saturating_sub(self.account.scratch_bytes.load(Ordering::Relaxed));
         let limit = self.limit_bytes();
         if lasting > limit && self.spills.is_none() {
-            self.account.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            self.account.memory.give_back(bytes);
             return Err(Error::new(
                 ErrorKind::MemoryLimit,
                 format!(
@@ -175,13 +171,13 @@ impl Broker {
 
     /// Takes `bytes` that already exist, even past the limit.
     pub(crate) fn take_always(&self, bytes: u64) {
-        let used = self.account.used_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        let used = self.account.memory.take(bytes);
         self.taken(bytes, used);
     }
 
     /// Updates peak and meter after `bytes` were taken, which brought the account to `used` bytes.
     fn taken(&self, bytes: u64, used: u64) {
-        self.account.peak_bytes.fetch_max(used, Ordering::Relaxed);
+        self.account.memory.keep(used);
         for meter in self.meter.iter().chain(&self.spills) {
             meter.take(bytes);
         }
@@ -200,10 +196,9 @@ impl Broker {
 
     /// Gives back `bytes` that were taken before.
     pub fn give_back(&self, bytes: u64) {
-        let before = self.account.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
-        assert!(before >= bytes, "a reservation must not give back more than it was granted");
+        let used = self.account.memory.give_back(bytes);
         if bytes >= FREED_BYTES_MIN {
-            self.release_if_much(before - bytes, bytes);
+            self.release_if_much(used, bytes);
         }
         for meter in self.meter.iter().chain(&self.spills) {
             meter.give_back(bytes);

@@ -4,8 +4,8 @@
 //! be too high for a moment, but is never too low.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::limited_bytes::LimitedBytes;
 use crate::{Error, ErrorKind, Result};
 
 /// The unit in which file systems give out space.
@@ -14,45 +14,33 @@ const DISK_PAGE_BYTES: u64 = 4096;
 /// Charges temporary disk space against a limit. Clones share one account.
 #[derive(Clone, Debug)]
 pub struct DiskQuota {
-    account: Arc<DiskAccount>,
-}
-
-#[derive(Debug)]
-struct DiskAccount {
-    limit_bytes: AtomicU64,
-    used_bytes: AtomicU64,
-    peak_bytes: AtomicU64,
+    account: Arc<LimitedBytes>,
 }
 
 impl DiskQuota {
     /// Makes a quota of `limit_bytes`.
     pub fn new(limit_bytes: u64) -> DiskQuota {
-        let account = DiskAccount {
-            limit_bytes: AtomicU64::new(limit_bytes),
-            used_bytes: AtomicU64::new(0),
-            peak_bytes: AtomicU64::new(0),
-        };
-        DiskQuota { account: Arc::new(account) }
+        DiskQuota { account: Arc::new(LimitedBytes::new(limit_bytes)) }
     }
 
     /// The limit, in bytes.
     pub fn limit_bytes(&self) -> u64 {
-        self.account.limit_bytes.load(Ordering::Relaxed)
+        self.account.limit()
     }
 
     /// Changes the limit. Space that is already charged stays charged.
     pub fn set_limit_bytes(&self, bytes: u64) {
-        self.account.limit_bytes.store(bytes, Ordering::Relaxed);
+        self.account.set_limit(bytes);
     }
 
     /// The bytes charged now.
     pub fn used_bytes(&self) -> u64 {
-        self.account.used_bytes.load(Ordering::Relaxed)
+        self.account.used()
     }
 
     /// The most bytes that were charged at once.
     pub fn peak_bytes(&self) -> u64 {
-        self.account.peak_bytes.load(Ordering::Relaxed)
+        self.account.peak()
     }
 
     /// Makes an empty charge for `owner`, the operator that writes a file.
@@ -79,11 +67,9 @@ impl DiskCharge {
     pub fn grow_to(&mut self, file_bytes: u64) -> Result<()> {
         let account = &self.quota.account;
         let more = file_bytes.next_multiple_of(DISK_PAGE_BYTES).saturating_sub(self.bytes);
-        // We add first and undo on failure, so that two threads cannot both pass a check against the same free space.
-        let used = account.used_bytes.fetch_add(more, Ordering::Relaxed) + more;
-        let limit = self.quota.limit_bytes();
+        let (used, limit) = (account.take(more), account.limit());
         if used > limit {
-            account.used_bytes.fetch_sub(more, Ordering::Relaxed);
+            account.give_back(more);
             let message = format!(
                 "{} must write {more} bytes to disk, but {} of the limit of {limit} bytes are in use",
                 self.owner,
@@ -92,7 +78,7 @@ impl DiskCharge {
             let hint = "raise it with SET temp_disk_limit = '...', or raise memory_limit so that less is written";
             return Err(Error::new(ErrorKind::DiskFull, message).hint(hint));
         }
-        account.peak_bytes.fetch_max(used, Ordering::Relaxed);
+        account.keep(used);
         self.bytes += more;
         Ok(())
     }
@@ -105,8 +91,7 @@ impl DiskCharge {
 
 impl Drop for DiskCharge {
     fn drop(&mut self) {
-        let before = self.quota.account.used_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
-        assert!(before >= self.bytes, "a charge must not give back more than it took");
+        self.quota.account.give_back(self.bytes);
     }
 }
 

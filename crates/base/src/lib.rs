@@ -11,6 +11,7 @@ mod error;
 mod ids;
 mod isolation;
 mod length_unit;
+mod limited_bytes;
 pub mod quotient;
 mod recycled;
 mod settings;

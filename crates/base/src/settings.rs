@@ -102,7 +102,7 @@ pub const SETTINGS: &[Setting] = &[
     }),
     database(Setting {
         name: "temp_disk_limit",
-        kind: SettingKind::Bytes { min: 0 },
+        kind: SettingKind::Bytes { min: 1 },
         scope: SettingScope::Database,
         default: SettingValue::Number(0),
         doc: "Disk space that temporary files may take together; by default half of the free space at opening.",

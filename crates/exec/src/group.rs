@@ -427,7 +427,7 @@ impl GroupBy {
         for range in ranges(rows) {
             // Small partitions are merged together, unless that takes too much memory.
             match bytes[range.clone()].iter().sum::<u64>() <= bytes_max {
-                true => merges.extend(MergePass::of(bits, 0, bytes_max).map(|pass| (range.clone(), pass))),
+                true => merges.push((range, MergePass::ALL)),
                 false => merges.extend(range.flat_map(|partition| {
                     MergePass::of(bits, bytes[partition], bytes_max).map(move |pass| (partition..partition + 1, pass))
                 })),

@@ -13,7 +13,7 @@
 //! - `join`, `single_row`: joins, and the check of scalar subqueries. `union`, `set_all`: set operations.
 //! - `sort`, `limit`: orders and limits.
 //! - `hash`, `numbers`, `row_keys`, `row_set`: keys of rows, which the operators above share. `radix`: sorts entries.
-//!   `cache`: sizes of caches.
+//!   `partition_order`: sorts rows by partition. `cache`: sizes of caches.
 //! - `forced`: makes operators take a certain way, for tests.
 
 pub mod aggregate;
@@ -37,6 +37,7 @@ mod limit;
 mod lookahead;
 mod numbers;
 pub mod operator;
+mod partition_order;
 mod phase;
 pub mod predicate;
 mod project;

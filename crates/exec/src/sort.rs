@@ -42,7 +42,7 @@ use rowmill_plan::SortKey;
 use rowmill_storage::spill::TempSpace;
 
 use self::entry::Wide;
-pub(crate) use self::held::HeldBuffers;
+pub(crate) use self::held::{HeldBuffers, copied};
 use self::key::KeyLayout;
 pub(crate) use self::long::canonical;
 pub(crate) use self::numbers::{SortNumbers, numbers_of, width_of};

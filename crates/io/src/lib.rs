@@ -9,8 +9,8 @@
 //! pool, and a chunk is a slice. Only the mapping's file has unsafe code, and `machine`, which asks for the
 //! limits of the machine.
 //!
-//! Two things bypass this interface: the names of the ordered base's files and its table of readers, and
-//! [`DirectoryLock`], because they concern real processes.
+//! Three things bypass this interface because they concern real processes: the names of the ordered base's files and
+//! its table of readers, the folders of temporary files, and [`DirectoryLock`].
 
 mod crash;
 mod disk;

@@ -272,10 +272,6 @@ fn join_in_words(metrics: &JoinMetrics) -> String {
     if seen > 0 {
         words += &format!(", its filters left out {} of {seen} rows", seen - kept);
     }
-    let spilled = count(&metrics.spilled_bytes);
-    if spilled > 0 {
-        words += &format!(", {spilled} bytes spilled");
-    }
     words
 }
 

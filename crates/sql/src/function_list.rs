@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, StringViewArray};
-use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_base::Result;
 use rowmill_exec::aggregate;
 use rowmill_plan::{Constant, item_function};
 
+use crate::log_functions::takes_no_argument;
 use crate::outcome::nullable_batch;
 
 /// The name of the table function.
@@ -18,8 +19,7 @@ pub(crate) fn rows(name: &str, arguments: &[Constant]) -> Result<Option<RecordBa
         return Ok(None);
     }
     if !arguments.is_empty() {
-        return Err(Error::new(ErrorKind::UndefinedFunction, format!("{NAME} takes no argument"))
-            .hint(format!("SELECT * FROM {NAME}()")));
+        return Err(takes_no_argument(NAME));
     }
     batch().map(Some)
 }

@@ -26,7 +26,8 @@ pub(crate) fn rows(context: &StatementContext, name: &str, arguments: &[Constant
     rows(&*engine.ok_or_else(|| Error::internal("a statement of a database that is closed"))?).map(Some)
 }
 
-fn takes_no_argument(name: &str) -> Error {
+/// The error for a table function that got arguments although it takes none.
+pub(crate) fn takes_no_argument(name: &str) -> Error {
     Error::new(ErrorKind::UndefinedFunction, format!("{name} takes no argument"))
         .hint(format!("SELECT * FROM {name}()"))
 }

@@ -4,10 +4,11 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch, StringArray, UInt64Array};
-use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_base::Result;
 use rowmill_plan::Constant;
 
 use crate::catalog::StatementContext;
+use crate::log_functions::takes_no_argument;
 use crate::outcome::nullable_batch;
 
 /// Returns the rows of the function `name`, or `None` if this module has no such function.
@@ -18,8 +19,7 @@ pub(crate) fn rows(context: &StatementContext, name: &str, arguments: &[Constant
         _ => return Ok(None),
     };
     if !arguments.is_empty() {
-        return Err(Error::new(ErrorKind::UndefinedFunction, format!("{name} takes no argument"))
-            .hint(format!("SELECT * FROM {name}()")));
+        return Err(takes_no_argument(name));
     }
     rows(context).map(Some)
 }

@@ -164,7 +164,8 @@ impl Engine {
         };
         let broker = Broker::new(limit);
         let temp = temp_space(path.as_deref().filter(|_| !options.read_only), &options.settings);
-        if !options.read_only {
+        // A database in memory has no folder of its own. Its first temporary file looks for orphans.
+        if path.is_some() && !options.read_only {
             temp.remove_orphans();
         }
         let freed = Arc::new(FreedExtents::default());

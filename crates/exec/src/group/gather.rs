@@ -168,7 +168,9 @@ impl<'a> Gatherer<'a> {
         if rows.len() == 0 {
             return Ok(());
         }
-        self.spill_if_short()?;
+        if self.must_spill() {
+            self.spill()?;
+        }
         let Recipe { layout, states, .. } = self.recipe;
         let all = 0..states.parts();
         if layout.columns.is_empty() {
@@ -445,15 +447,13 @@ impl<'a> Gatherer<'a> {
         Ok(())
     }
 
-    /// Writes everything that was gathered to disk, if memory is short.
-    fn spill_if_short(&mut self) -> Result<()> {
+    /// Whether what was gathered must go to disk, because memory is short.
+    fn must_spill(&self) -> bool {
         // A worker that may stop after some groups holds only these.
-        if !self.held.must_spill() || self.recipe.enough.is_some() {
-            return Ok(());
-        }
-        self.spill()
+        self.recipe.enough.is_none() && self.held.must_spill()
     }
 
+    /// Writes everything that was gathered to disk.
     fn spill(&mut self) -> Result<()> {
         self.flush()?;
         let spiller = self
@@ -477,7 +477,7 @@ impl<'a> Gatherer<'a> {
         self.flush()?;
         // Groups on disk and groups in memory are not merged together, because their texts are in different stores. The
         // last rows may have taken more memory than there is for the merge.
-        if self.spiller.is_some() || self.held.must_spill() && self.recipe.enough.is_none() {
+        if self.spiller.is_some() || self.must_spill() {
             self.spill()?;
         }
         let spilled = self.spiller.map(GroupSpiller::finish).transpose()?;

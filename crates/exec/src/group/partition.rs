@@ -9,6 +9,7 @@ use rowmill_base::{Reservation, Result};
 
 use super::layout::{GroupLayout, KeyShape, with_shape};
 use crate::cache::ROWS_PARTITIONED_AT_ONCE;
+use crate::partition_order::PartitionOrder;
 
 /// Rows of the first and of the largest page of a partition.
 const PAGE_ROWS: std::ops::Range<usize> = 1 << 5..1 << 10;
@@ -206,44 +207,6 @@ impl Partitions {
     /// The partitions, and the memory that they hold.
     pub(super) fn finish(self) -> (Vec<Partition>, Reservation) {
         (self.partitions, self.memory)
-    }
-}
-
-/// Rows in the order of their partitions.
-#[derive(Debug, Default)]
-struct PartitionOrder {
-    rows: Vec<u32>,
-    /// Where each partition's rows end.
-    ends: Vec<u32>,
-}
-
-impl PartitionOrder {
-    /// Sorts rows by the numbers of their partitions: a counting sort.
-    fn sort(&mut self, numbers: &[u32], partitions: usize) {
-        self.ends.clear();
-        self.ends.resize(partitions, 0);
-        numbers.iter().for_each(|number| self.ends[*number as usize] += 1);
-        let mut start = 0;
-        for end in &mut self.ends {
-            // Until the rows are placed, this is the index of the partition's next row.
-            start += std::mem::replace(end, start);
-        }
-        self.rows.resize(numbers.len(), 0);
-        for (row, number) in numbers.iter().enumerate() {
-            let place = &mut self.ends[*number as usize];
-            self.rows[*place as usize] = row as u32;
-            *place += 1;
-        }
-    }
-
-    /// The rows of each partition.
-    fn runs(&self) -> impl Iterator<Item = &[u32]> {
-        let mut start = 0;
-        self.ends.iter().map(move |end| {
-            let rows = &self.rows[start as usize..*end as usize];
-            start = *end;
-            rows
-        })
     }
 }
 

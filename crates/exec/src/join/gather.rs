@@ -126,7 +126,7 @@ impl HashJoin {
         // A worker may have left before another one found that memory is short.
         read.iter_mut().try_for_each(|read| self.spill_gathered(read))?;
         let writers = read.into_iter().filter_map(|read| read.spilled);
-        let sides = writers.map(|writer| self.finish_writer(writer)).collect::<Result<_>>()?;
+        let sides = writers.map(BucketWriter::finish).collect::<Result<_>>()?;
         let mut side = SpilledSide::merge(sides);
         self.offer_filters(&mut side);
         Ok(GatheredBuild::OnDisk(side))

@@ -16,20 +16,8 @@ pub struct JoinMetrics {
     pub output_rows: AtomicU64,
     /// Bytes of the build side with its index and its filters.
     pub build_bytes: AtomicU64,
-    /// Bytes that were written to temporary files.
-    pub spilled_bytes: AtomicU64,
     /// The work of the filters on the probe side.
     pub filters: Arc<FilterCounts>,
-}
-
-impl JoinMetrics {
-    /// Adds the counts of a stage of a join that was spilled, once or more often.
-    pub(super) fn add_stage(&self, stage: &JoinMetrics) {
-        self.build_bytes.fetch_max(stage.build_bytes.load(Ordering::Relaxed), Ordering::Relaxed);
-        // Each division of the stage is counted once, by the worker that comes first.
-        let spilled = stage.spilled_bytes.swap(0, Ordering::Relaxed);
-        self.spilled_bytes.fetch_add(spilled, Ordering::Relaxed);
-    }
 }
 
 pub(super) fn add(counter: &AtomicU64, count: usize) {

@@ -239,13 +239,6 @@ impl HashJoin {
             let used = self.layout.probe_used.iter().map(|column| Arc::clone(batch.column(*column)));
             writer.add(used.collect(), batch.num_rows())?;
         }
-        self.finish_writer(writer)
-    }
-
-    /// Ends a writer and counts its bytes.
-    pub(super) fn finish_writer(&self, writer: BucketWriter) -> Result<SpilledSide> {
-        let side = writer.finish()?;
-        self.metrics.spilled_bytes.fetch_add(side.stored_bytes, Ordering::Relaxed);
-        Ok(side)
+        writer.finish()
     }
 }

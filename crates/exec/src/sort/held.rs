@@ -1,10 +1,13 @@
 //! The memory that batches hold.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use arrow::array::{Array, ArrayData, AsArray, RecordBatch};
+use arrow::array::{Array, ArrayData, ArrayRef, AsArray, RecordBatch, UInt32Array};
 use arrow::buffer::Buffer;
+use arrow::compute::take;
 use arrow::datatypes::DataType;
+use rowmill_base::{Error, Result};
 
 /// The buffers of batches. Each buffer is counted once, even if many slices point into it.
 #[derive(Default)]
@@ -51,6 +54,18 @@ impl HeldBuffers {
             self.bytes += bytes;
         }
     }
+}
+
+/// Copies values into buffers of their own.
+pub(crate) fn copied(values: &ArrayRef) -> Result<ArrayRef> {
+    Ok(match values.data_type() {
+        DataType::Utf8View => Arc::new(values.as_string_view().gc()),
+        DataType::BinaryView => Arc::new(values.as_binary_view().gc()),
+        _ => {
+            let all = UInt32Array::from_iter_values(0..values.len() as u32);
+            take(values, &all, None).map_err(|error| Error::internal(format!("cannot copy values: {error}")))?
+        }
+    })
 }
 
 /// The bytes that the rows of a batch take when they are copied, without the text bytes that are outside of the views.

@@ -92,7 +92,8 @@ impl<E: Entry> RunRanges<E> {
         let rows = self.rows_of(range);
         let position = |row: u64| (row.clamp(rows.start, rows.end) - rows.start) as usize;
         let given = position(window.start)..position(window.end);
-        let pieces: Vec<_> = self.pieces(range).map(|(run, rows)| (&self.runs[run], rows)).collect();
+        let pieces = self.pieces(range).filter(|(_, rows)| !rows.is_empty()).map(|(run, rows)| (&self.runs[run], rows));
+        let pieces: Vec<_> = pieces.collect();
         sorted_batches(&pieces, given, batch_rows, format)
     }
 
@@ -133,15 +134,14 @@ pub(super) fn in_order<E: Entry>(
     sorted_batches(&pieces, 0..rows, batch_rows, format)
 }
 
-/// Sorts the rows of pieces. Returns those at the positions `given`, in batches of at most `batch_rows` rows.
+/// Sorts the rows of pieces, which must not be empty. Returns those at the positions `given`, in batches of at most `batch_rows` rows.
 fn sorted_batches<E: Entry>(
     pieces: &[(&SortedRun<E>, Range<usize>)],
     given: Range<usize>,
     batch_rows: usize,
     format: &RunFormat,
 ) -> Result<Vec<RecordBatch>> {
-    let mut filled = pieces.iter().filter(|(_, piece)| !piece.is_empty());
-    if let (Some((run, piece)), None) = (filled.next(), filled.next()) {
+    if let [(run, piece)] = pieces {
         // All rows come from one run, where they are already in order.
         let batch = run.batch.slice(piece.start + given.start, given.len());
         return Ok(even(given.len(), batch_rows).map(|part| batch.slice(part.start, part.len())).collect());

@@ -8,15 +8,15 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, GenericByteViewArray, RecordBatch, UInt32Array};
-use arrow::compute::{interleave, take};
+use arrow::array::{Array, ArrayRef, AsArray, GenericByteViewArray, RecordBatch};
+use arrow::compute::interleave;
 use arrow::datatypes::{ByteViewType, DataType, SchemaRef};
 use arrow::error::ArrowError;
 use rowmill_base::{Broker, Error, Reservation, Result};
 
 use super::OWNER;
 use super::entry::{Entry, PART_ROWS_MAX, RowPlace};
-use super::held::{HeldBuffers, bytes_of_rows, bytes_of_texts};
+use super::held::{HeldBuffers, bytes_of_rows, bytes_of_texts, copied};
 use super::key::KeyLayout;
 use super::long::LongKeys;
 use super::order::EntryOrder;
@@ -97,9 +97,7 @@ impl RunFormat {
         run.memory.recount(run.bytes() as u64);
         Ok(run)
     }
-}
 
-impl RunFormat {
     /// Makes a run of rows that are in order.
     pub(super) fn run_of_sorted<E: Entry>(&self, batch: RecordBatch) -> Result<SortedRun<E>> {
         let mut entries = Vec::with_capacity(batch.num_rows());
@@ -156,7 +154,7 @@ impl<'a, E: Entry> RunBuilder<'a, E> {
         // The batch keeps much larger buffers alive than it uses, for example as a slice of a large one. Copy it.
         if self.held.more_with(&batch) > 4 * used + UNUSED_BYTES_MAX {
             self.memory.grow(used as u64)?;
-            batch = copied(&batch)?;
+            batch = copied_rows(&batch)?;
         }
         self.held.add(&batch);
         self.memory.grow((self.held.bytes() as u64).saturating_sub(self.memory.bytes()))?;
@@ -207,13 +205,8 @@ pub(super) fn gather<E: Entry>(parts: &[&RecordBatch], entries: &[E]) -> Result<
 }
 
 /// Copies the rows of a batch into buffers of their own.
-fn copied(batch: &RecordBatch) -> Result<RecordBatch> {
-    let all = UInt32Array::from_iter_values(0..batch.num_rows() as u32);
-    let columns = batch.columns().iter().map(|column| match column.data_type() {
-        DataType::Utf8View => Ok(Arc::new(column.as_string_view().gc()) as ArrayRef),
-        DataType::BinaryView => Ok(Arc::new(column.as_binary_view().gc()) as ArrayRef),
-        _ => take(column, &all, None).map_err(failed),
-    });
+fn copied_rows(batch: &RecordBatch) -> Result<RecordBatch> {
+    let columns = batch.columns().iter().map(|column| copied(column));
     batch_of(OWNER, batch.schema_ref(), columns.collect::<Result<_>>()?, batch.num_rows())
 }
 

@@ -82,15 +82,10 @@ enum SortStage<E> {
 }
 
 /// The runs of some workers.
+#[derive(Default)]
 struct GatheredRuns<E> {
     in_memory: Vec<SortedRun<E>>,
     on_disk: Vec<SpilledRun>,
-}
-
-impl<E> Default for GatheredRuns<E> {
-    fn default() -> GatheredRuns<E> {
-        GatheredRuns { in_memory: Vec::new(), on_disk: Vec::new() }
-    }
 }
 
 /// All runs, ready to be sorted range by range.
@@ -217,7 +212,7 @@ impl<E: Entry> Sorting<E> {
             return Ok((SortedInput::InMemory(ranges), taken));
         }
         // Some workers may have spilled nothing. The merge only reads runs on disk.
-        let mut writer = self.spiller().writer();
+        let mut writer = self.writer();
         self.spill(&mut runs, &mut writer)?;
         writer.finish()?;
         let runs = self.spiller().reduce::<E>(runs.on_disk, &self.cancel)?;
@@ -228,7 +223,7 @@ impl<E: Entry> Sorting<E> {
 
     /// Gathers the runs of one share of the input.
     fn gather_runs(&self) -> Result<GatheredRuns<E>> {
-        let (mut runs, mut writer) = (GatheredRuns::default(), self.spiller().writer());
+        let (mut runs, mut writer) = (GatheredRuns::default(), self.writer());
         let input = Arc::clone(&self.input).worker();
         match self.top_rows {
             Some(rows) => {
@@ -270,6 +265,11 @@ impl<E: Entry> Sorting<E> {
             runs.on_disk.push(self.spiller().spill(held, writer, &self.cancel)?);
         }
         Ok(())
+    }
+
+    /// A writer for the runs of one worker. It is kept from run to run, so that small runs share a file.
+    fn writer(&self) -> SpillWriter {
+        self.temp.writer(OWNER, &self.format.broker)
     }
 
     fn spiller(&self) -> RunSpiller<'_> {
@@ -368,13 +368,11 @@ impl<E: Entry> Sorting<E> {
     }
 
     fn put_step_in_order(&self, pieces: &[RunPiece<E>]) -> Result<Ready> {
+        // Each piece takes its part of the bytes of its block.
+        let bytes_of =
+            |piece: &RunPiece<E>| piece.run.memory.bytes() * piece.rows.len() as u64 / piece.run.entries.len() as u64;
         let mut memory = self.format.broker.scratch(OWNER);
-        let rows_of = |piece: &RunPiece<E>| (piece.rows.len() as u64, piece.run.entries.len().max(1) as u64);
-        let bytes = pieces.iter().map(|piece| {
-            let (taken, all) = rows_of(piece);
-            piece.run.memory.bytes() * taken / all
-        });
-        memory.grow(bytes.sum())?;
+        memory.grow(pieces.iter().map(bytes_of).sum())?;
         Ok(Ready { batches: in_order(pieces, self.batch_rows, &self.format)?, memory })
     }
 

@@ -12,8 +12,8 @@
 //! So a step needs one search per run, and the rows of a step are sorted together like those of a range in memory.
 //! Steps are cut one after the other, but workers sort and gather their rows at the same time.
 //!
-//! The number of runs that are merged at once is bounded, because each takes memory for a block. With more runs, some
-//! are first merged into longer ones.
+//! We bound the number of runs that are merged at once, because each takes memory for a block. If there are more, we
+//! first merge some of them into longer ones.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -59,11 +59,6 @@ impl<'a> RunSpiller<'a> {
         RunSpiller { format, temp, codec, rows_max, batch_rows }
     }
 
-    /// A writer for the runs of one worker. It must be kept from run to run, so that small runs share a file.
-    pub(super) fn writer(&self) -> SpillWriter {
-        self.temp.writer(OWNER, &self.format.broker)
-    }
-
     /// Writes the rows of `runs` as one run. It can be read when the writer has finished.
     pub(super) fn spill<E: Entry>(
         &self,
@@ -99,7 +94,7 @@ impl<'a> RunSpiller<'a> {
     /// Writes the rows of a merge as one run.
     fn merged<E: Entry>(&self, mut merge: SpillMerge<E>, cancel: &Cancel) -> Result<SpilledRun> {
         let (window, block_rows, mut rows) = (0..self.rows_max, self.block_rows(merge.row_bytes), 0);
-        let mut writer = self.writer();
+        let mut writer = self.temp.writer(OWNER, &self.format.broker);
         while rows < self.rows_max {
             cancel.check()?;
             let Some(pieces) = merge.next_step()? else { break };

@@ -1,23 +1,23 @@
 //! Windows over more rows than memory holds.
 //!
-//! The workers hand over the rows that they hold, and the rest of their input, to a sort by partition and order. The
-//! sort spills. Its result has each partition in one piece, so we take as many whole partitions as fit memory, and
+//! We hand over the rows that the workers hold, and the rest of their input, to a sort by partition and order. The sort
+//! spills. Its result has each partition in one piece, so we take as many whole partitions as fit memory, and
 //! compute the window over them as usual.
 //!
 //! A single partition must fit memory, because its results may depend on any of its rows.
 
-use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, DynComparator, RecordBatch, make_comparator};
-use arrow::compute::SortOptions;
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::compute::concat;
 use arrow::datatypes::SchemaRef;
 use parking_lot::Mutex;
 use rowmill_base::{Error, ErrorKind, Reservation, Result, SpillableMemory};
 use rowmill_plan::SortKey;
 
+use super::sorted::boundaries;
 use super::windowing::Windowing;
 use super::{OWNER, WindowRequest, failed};
 use crate::batch::{BatchSource, Batches};
@@ -167,27 +167,24 @@ impl SortedPartitions {
 
     /// The first row of the last partition of `batch`, unless that partition began in an earlier batch.
     fn start_of_last_partition(&self, batch: &RecordBatch) -> Result<Option<usize>> {
-        let last = batch.num_rows() - 1;
-        let within = self.comparators(batch, batch)?;
-        // The batch is sorted, so the rows of the last partition are at its end.
-        let rows: Vec<usize> = (0..=last).collect();
-        let start = rows.partition_point(|row| !is_same(&within, *row, last));
+        let columns = self.partition_columns(batch)?;
+        let ends = boundaries(&columns, batch.num_rows())?;
+        let start = ends[ends.len() - 2];
         if start > 0 {
             return Ok(Some(start));
         }
         let Some(before) = self.pending.last() else { return Ok(None) };
-        let across = self.comparators(before, batch)?;
-        Ok((!is_same(&across, before.num_rows() - 1, 0)).then_some(0))
+        let last = self.partition_columns(&before.slice(before.num_rows() - 1, 1))?;
+        let pairs = last.iter().zip(&columns).map(|(last, column)| concat(&[&**last, &*column.slice(0, 1)]));
+        let pairs = pairs.collect::<Result<Vec<_>, _>>().map_err(failed)?;
+        // Rows of different partitions have a border between them.
+        Ok((boundaries(&pairs, 2)?.len() > 2).then_some(0))
     }
 
-    /// Compares the partition columns of rows of two batches.
-    fn comparators(&self, left: &RecordBatch, right: &RecordBatch) -> Result<Vec<DynComparator>> {
-        let of = |column: &usize| {
-            // Zeros of both signs are in one partition, and so are all NaNs.
-            let values = |batch: &RecordBatch| -> Result<ArrayRef> { canonical(batch.column(*column)) };
-            make_comparator(&values(left)?, &values(right)?, SortOptions::default()).map_err(failed)
-        };
-        self.request.partition.iter().map(of).collect()
+    /// The columns that are equal in all rows of a partition.
+    fn partition_columns(&self, batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
+        // Zeros of both signs are in one partition, and so are all NaNs.
+        self.request.partition.iter().map(|column| canonical(batch.column(*column))).collect()
     }
 
     fn compute(&self, batches: Vec<RecordBatch>, ready: &mut VecDeque<RecordBatch>) -> Result<()> {
@@ -201,8 +198,4 @@ impl SortedPartitions {
         }
         Ok(())
     }
-}
-
-fn is_same(comparators: &[DynComparator], left: usize, right: usize) -> bool {
-    comparators.iter().all(|compare| compare(left, right) == Ordering::Equal)
 }

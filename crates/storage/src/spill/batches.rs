@@ -35,11 +35,6 @@ impl BatchCodec {
         BatchCodec { schema, decoder, options: IpcWriteOptions::default() }
     }
 
-    /// The schema of the batches.
-    pub fn schema(&self) -> &SchemaRef {
-        &self.schema
-    }
-
     /// Adds a frame with `batch` to the current section of `writer`. Its columns must have the types of the schema.
     pub fn put(&self, batch: &RecordBatch, writer: &mut SpillWriter) -> Result<()> {
         // A view array may refer to a small part of large buffers. Without the copy, we would write them as a whole.

@@ -3,7 +3,6 @@
 use std::sync::{Arc, OnceLock};
 
 use rowmill_base::{DiskCharge, Error, Reservation, Result};
-use rowmill_io::DiskFile;
 
 use super::folder::TempFolder;
 use super::space::TempSpace;
@@ -50,13 +49,9 @@ impl SpillFile {
                 into.copy_from_slice(found);
                 Ok(())
             }
-            Some(SpilledBytes::Disk(file)) => self.open(file)?.read_exact_at(into, offset),
+            Some(SpilledBytes::Disk(file)) => self.space.open_file(self.number, file)?.read_exact_at(into, offset),
             None => Err(Error::internal("a spill file is read before it is complete")),
         }
-    }
-
-    fn open(&self, file: &FileOnDisk) -> Result<Arc<dyn DiskFile>> {
-        self.space.open_file(self.number, file)
     }
 }
 

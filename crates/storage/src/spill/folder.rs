@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rowmill_base::{Error, ErrorKind, Result};
-use rowmill_io::{DirectoryLock, Disk, MemoryDisk, RealDisk};
+use rowmill_io::{DirectoryLock, Disk, RealDisk};
 
 /// The start of the name of each such folder.
 const NAME: &str = "rowmill-temp-";
@@ -52,11 +52,6 @@ impl TempFolder {
     /// A folder on a disk that the caller made.
     pub(super) fn on(disk: Box<dyn Disk>) -> TempFolder {
         TempFolder { disk, locked: None }
-    }
-
-    /// A folder in memory.
-    pub(super) fn in_memory() -> TempFolder {
-        TempFolder::on(Box::new(MemoryDisk::new()))
     }
 }
 

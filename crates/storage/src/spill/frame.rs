@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Numbers are little-endian. If both lengths are equal, the bytes are stored as they are; otherwise they are an LZ4
-//! block. The checksum covers the stored bytes. Disks do return wrong bytes at times, and an operator must not turn
-//! them into wrong rows.
+//! block. The checksum covers the stored bytes. Disks do return wrong bytes at times, and we must not turn them into
+//! wrong rows.
 
 use rowmill_base::{Error, Result};
 

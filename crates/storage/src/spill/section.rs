@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::buffer::{Buffer, MutableBuffer};
-use rowmill_base::Result;
+use rowmill_base::{Error, Result};
 
 use super::file::SpillFile;
 use super::frame::{FrameHead, HEAD_BYTES};
@@ -29,13 +29,9 @@ impl SpillSection {
         SpillSection { file: None, range: 0..0 }
     }
 
-    /// Whether the section has no frames.
-    pub fn is_empty(&self) -> bool {
-        self.range.is_empty()
-    }
-
     /// The bytes of the section, compressed.
-    pub fn stored_bytes(&self) -> u64 {
+    #[cfg(test)]
+    pub(super) fn stored_bytes(&self) -> u64 {
         self.range.end - self.range.start
     }
 
@@ -57,11 +53,6 @@ pub struct SectionReader {
 }
 
 impl SectionReader {
-    /// The bytes of memory that the reader holds.
-    pub fn held_bytes(&self) -> u64 {
-        self.buffer.capacity() as u64
-    }
-
     /// Returns the next frame, aligned for every type of values. `None` at the end of the section.
     pub fn next_frame(&mut self) -> Result<Option<Buffer>> {
         if self.at == self.buffer.len() && self.next == self.section.range.end {
@@ -90,7 +81,7 @@ impl SectionReader {
         self.buffer.resize(has + more, 0);
         match &self.section.file {
             Some(file) if more >= lacks => file.read(self.next, &mut self.buffer[has..])?,
-            _ => return Err(rowmill_base::Error::corrupt("a section of a temporary file ends within a frame")),
+            _ => return Err(Error::corrupt("a section of a temporary file ends within a frame")),
         }
         self.next += more as u64;
         Ok(())

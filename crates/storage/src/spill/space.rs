@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use rowmill_base::{Broker, DiskQuota, Result};
-use rowmill_io::{Disk, DiskFile, OpenMode};
+use rowmill_io::{Disk, DiskFile, MemoryDisk, OpenMode};
 
 use super::file::FileOnDisk;
 use super::folder::{TempFolder, remove_orphans};
@@ -90,7 +90,7 @@ impl TempSpace {
 
     /// Files in memory, without a limit. For tests and benchmarks.
     pub fn in_memory() -> TempSpace {
-        TempSpace::new(TempRoot::Folder(Arc::new(TempFolder::in_memory())), u64::MAX)
+        TempSpace::on_disk(MemoryDisk::new(), u64::MAX)
     }
 
     fn new(root: TempRoot, limit_bytes: u64) -> TempSpace {

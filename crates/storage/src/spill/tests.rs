@@ -202,19 +202,19 @@ fn batches_of_any_type_come_back_without_the_bytes_of_other_rows() {
     let space = TempSpace::in_memory();
     let mut writer = space.writer("test", &Broker::new(1 << 30));
     let slices = [0..1_000, 1_000..1_000, 4_990..5_000];
-    for rows in slices.clone() {
-        let before = writer.written_bytes();
+    let sections = slices.clone().map(|rows| {
         codec.put(&batch.slice(rows.start, rows.len()), &mut writer).expect("written");
-        assert!(writer.written_bytes() - before < 3_000 + 200 * rows.len() as u64);
-    }
-    let section = writer.end_section();
+        let section = writer.end_section();
+        assert!(section.stored_bytes() < 3_000 + 200 * rows.len() as u64);
+        section
+    });
     writer.finish().expect("finished");
-    let mut reader = section.reader();
-    for rows in slices {
+    for (rows, section) in slices.into_iter().zip(sections) {
+        let mut reader = section.reader();
         let found = codec.next(&mut reader).expect("read").expect("a batch");
         assert_eq!(found, batch.slice(rows.start, rows.len()));
+        assert!(codec.next(&mut reader).expect("read").is_none());
     }
-    assert!(codec.next(&mut reader).expect("read").is_none());
 
     let none = RecordBatch::try_new_with_options(
         Arc::new(Schema::empty()),

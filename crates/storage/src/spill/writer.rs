@@ -26,7 +26,6 @@ pub struct SpillWriter {
     encoder: FrameEncoder,
     memory: Reservation,
     section_start: u64,
-    written_bytes: u64,
 }
 
 /// A file that is being written.
@@ -80,12 +79,7 @@ fn create(folder: Arc<TempFolder>, path: String, charge: DiskCharge) -> Result<(
 impl SpillWriter {
     pub(super) fn new(space: TempSpace, owner: &'static str, memory: Reservation) -> SpillWriter {
         let encoder = FrameEncoder::default();
-        SpillWriter { space, owner, file: None, encoder, memory, section_start: 0, written_bytes: 0 }
-    }
-
-    /// The bytes written so far, compressed.
-    pub fn written_bytes(&self) -> u64 {
-        self.written_bytes
+        SpillWriter { space, owner, file: None, encoder, memory, section_start: 0 }
     }
 
     /// Adds a frame with `bytes` to the current section.
@@ -97,9 +91,7 @@ impl SpillWriter {
             stored_bytes: 0,
             buffer: Vec::new(),
         });
-        let before = file.buffer.len();
         self.encoder.encode(bytes, &mut file.buffer)?;
-        self.written_bytes += (file.buffer.len() - before) as u64;
         let is_worth_a_file = file.on_disk.is_some() || file.bytes() >= space.file_bytes_min();
         if file.buffer.len() >= WRITE_BYTES && is_worth_a_file {
             file.store(space, owner)?;
@@ -141,9 +133,9 @@ impl SpillWriter {
             None => {
                 let bytes = file.buffer;
                 self.space.note(file.file.number, bytes.len() as u64, false);
-                let mut memory = self.memory.another();
-                self.memory.recount(0);
-                memory.recount(bytes.capacity() as u64);
+                // The bytes stay, and so does their memory. The next file starts with none.
+                let next = self.memory.another();
+                let memory = std::mem::replace(&mut self.memory, next);
                 file.file.complete(SpilledBytes::Memory { bytes, _memory: memory });
             }
         }

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, NullArray, RecordBatch, RecordBatchOptions, UInt32Array};
+use arrow::array::{ArrayRef, NullArray, RecordBatch, UInt32Array};
 use arrow::compute::{concat_batches, take};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
@@ -21,6 +21,8 @@ use super::super::{HashJoin, OWNER};
 use super::spilled_rows::SpilledBatch;
 use crate::hash::mix;
 use crate::key_filter::StreamedKeys;
+use crate::partition_order::PartitionOrder;
+use crate::share::batch_of;
 
 /// A writer gathers this part of the memory that it may take for a step. A flush needs three times its bytes, and each
 /// worker has a writer.
@@ -55,7 +57,8 @@ pub(in super::super) struct BucketWriter {
     next_keyless: usize,
     batches: Vec<RecordBatch>,
     /// The bucket of each gathered row. The number of buckets stands for no bucket.
-    buckets: Vec<u8>,
+    buckets: Vec<u32>,
+    order: PartitionOrder,
     bytes: u64,
     bytes_max: u64,
     memory: Reservation,
@@ -74,8 +77,6 @@ pub(in super::super) struct SpilledSide {
     pub(super) rows: u64,
     /// Whether a row had a NULL in its key.
     pub(super) has_null: bool,
-    /// The compressed bytes.
-    pub(super) stored_bytes: u64,
     /// Filters for the other side, with its columns.
     filters: Vec<(usize, StreamedKeys)>,
 }
@@ -89,7 +90,6 @@ impl SpilledSide {
             all.buckets.iter_mut().zip(part.buckets).for_each(|(all, part)| all.extend(part));
             all.rows += part.rows;
             all.has_null |= part.has_null;
-            all.stored_bytes += part.stored_bytes;
             all.filters.iter_mut().zip(part.filters).for_each(|((_, all), (_, part))| all.merge(part));
         }
         all
@@ -128,6 +128,7 @@ impl BucketWriter {
             next_keyless: 0,
             batches: Vec::new(),
             buckets: Vec::new(),
+            order: PartitionOrder::default(),
             bytes: 0,
             bytes_max: gathered.max(GATHERED_BYTES_MIN).min(join.sizes.gathered_bytes_max),
             memory: broker.reservation(OWNER),
@@ -138,7 +139,6 @@ impl BucketWriter {
                 buckets: vec![Vec::new(); 1 << bits],
                 rows: 0,
                 has_null: false,
-                stored_bytes: 0,
                 filters: Vec::new(),
             },
         })
@@ -162,13 +162,13 @@ impl BucketWriter {
         let mut all: Vec<ArrayRef> = vec![Arc::new(NullArray::new(rows)); self.schema.fields().len()];
         // Until the rows are written, they should not keep the texts of a whole block alive.
         self.used.iter().zip(columns).for_each(|(position, column)| all[*position] = without_unused_texts(&column));
-        let batch = batch_of(&self.schema, all, rows)?;
+        let batch = batch_of(OWNER, &self.schema, all, rows)?;
         self.choose_buckets(&batch)?;
         for (key, _, filter) in &mut self.filters {
             filter.add(batch.column(*key))?;
         }
         self.written.rows += rows as u64;
-        self.bytes += bytes_of(&batch) + rows as u64;
+        self.bytes += bytes_of(&batch) + (rows * size_of::<u32>()) as u64;
         self.memory.recount(self.bytes);
         self.batches.push(batch);
         if self.bytes >= self.bytes_max { self.flush() } else { Ok(()) }
@@ -194,7 +194,7 @@ impl BucketWriter {
                 hash => (mix(hash ^ BUCKET_SALT) >> self.shift & mask) as usize,
             };
             let is_wanted = self.is_wanted.get(bucket).is_some_and(|is_wanted| *is_wanted);
-            self.buckets.push(if is_wanted { bucket as u8 } else { count as u8 });
+            self.buckets.push(if is_wanted { bucket as u32 } else { count as u32 });
         }
         Ok(())
     }
@@ -210,12 +210,16 @@ impl BucketWriter {
             batches => concat_batches(&self.schema, batches).map_err(failed)?,
         };
         drop(batches);
-        let (order, ends) = sorted_by_bucket(&buckets, self.written.buckets.len());
-        let rows = if self.bits == 0 { rows } else { taken(&self.schema, &rows, &order)? };
-        let mut start = 0;
-        for (bucket, end) in ends.into_iter().enumerate() {
-            self.put(bucket, &rows.slice(start, end - start))?;
-            start = end;
+        if self.bits == 0 {
+            self.put(0, &rows)?;
+        } else {
+            let (count, mut order) = (self.written.buckets.len(), std::mem::take(&mut self.order));
+            // Rows without a bucket come last.
+            order.sort(&buckets, count + 1);
+            for (bucket, places) in order.runs().take(count).enumerate().filter(|(_, places)| !places.is_empty()) {
+                self.put(bucket, &taken(&self.schema, &rows, places)?)?;
+            }
+            self.order = order;
         }
         self.bytes = 0;
         self.memory.recount(0);
@@ -224,9 +228,6 @@ impl BucketWriter {
 
     fn put(&mut self, bucket: usize, rows: &RecordBatch) -> Result<()> {
         let (count, bytes) = (rows.num_rows(), bytes_of(rows));
-        if count == 0 {
-            return Ok(());
-        }
         if bytes > self.batch_bytes_max && count > 1 {
             let half = count / 2;
             self.put(bucket, &rows.slice(0, half))?;
@@ -242,7 +243,6 @@ impl BucketWriter {
     pub(in super::super) fn finish(mut self) -> Result<SpilledSide> {
         self.flush()?;
         self.writer.finish()?;
-        self.written.stored_bytes = self.writer.written_bytes();
         self.written.filters = self.filters.into_iter().map(|(_, other, filter)| (other, filter)).collect();
         Ok(self.written)
     }
@@ -257,35 +257,10 @@ pub(super) fn spilled_schema(schema: &SchemaRef, used: &[usize]) -> SchemaRef {
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
-/// The rows that are in a bucket, in the order of their buckets, and the end of each of `count` buckets.
-fn sorted_by_bucket(buckets: &[u8], count: usize) -> (UInt32Array, Vec<usize>) {
-    let mut ends = vec![0_usize; count + 1];
-    buckets.iter().for_each(|bucket| ends[*bucket as usize] += 1);
-    let mut start = 0;
-    for end in &mut ends {
-        // Until the rows are placed, this is the place of the bucket's next row.
-        start += std::mem::replace(end, start);
-    }
-    let mut order = vec![0_u32; buckets.len()];
-    for (row, bucket) in buckets.iter().enumerate() {
-        let place = &mut ends[*bucket as usize];
-        order[*place] = row as u32;
-        *place += 1;
-    }
-    // Rows without a bucket come last.
-    ends.truncate(count);
-    order.truncate(ends.last().copied().unwrap_or(0));
-    (order.into(), ends)
-}
-
-fn taken(schema: &SchemaRef, rows: &RecordBatch, order: &UInt32Array) -> Result<RecordBatch> {
-    let columns = rows.columns().iter().map(|column| take(column, order, None).map_err(failed));
-    batch_of(schema, columns.collect::<Result<_>>()?, order.values().len())
-}
-
-pub(super) fn batch_of(schema: &SchemaRef, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
-    let options = RecordBatchOptions::new().with_row_count(Some(rows));
-    RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options).map_err(failed)
+fn taken(schema: &SchemaRef, rows: &RecordBatch, places: &[u32]) -> Result<RecordBatch> {
+    let indices = UInt32Array::from(places.to_vec());
+    let columns = rows.columns().iter().map(|column| take(column, &indices, None).map_err(failed));
+    batch_of(OWNER, schema, columns.collect::<Result<_>>()?, places.len())
 }
 
 fn bytes_of(rows: &RecordBatch) -> u64 {

@@ -9,10 +9,10 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use rowmill_base::Result;
 use rowmill_storage::spill::{BatchCodec, SpillSection};
 
+use super::super::OWNER;
 use super::super::columns::with_own_buffers;
-use super::bucket_writer::batch_of;
 use crate::batch::{BatchSource, Batches};
-use crate::share::share;
+use crate::share::{batch_of, share};
 
 /// A batch of rows on disk: a section with one frame.
 #[derive(Clone, Debug)]
@@ -80,13 +80,13 @@ impl SpilledRows {
         let mut columns: Vec<ArrayRef> = rows.columns().to_vec();
         match self.form {
             SpilledRowsForm::Passing => return Ok(Some(rows)),
-            SpilledRowsForm::Kept => with_own_buffers(&mut columns, rows.num_rows())?,
+            SpilledRowsForm::Kept => with_own_buffers(&mut columns)?,
             SpilledRowsForm::Numbered => {
                 let first = self.first_rows[next];
                 columns.push(Arc::new(UInt64Array::from_iter_values(first..first + rows.num_rows() as u64)));
             }
         }
-        batch_of(&self.schema, columns, rows.num_rows()).map(Some)
+        batch_of(OWNER, &self.schema, columns, rows.num_rows()).map(Some)
     }
 }
 

@@ -250,7 +250,8 @@ impl StageShare {
                 if let Some(batch) = share.next() {
                     return batch.map(Some);
                 }
-                join.metrics.add_stage(&stage.metrics);
+                let of_stage = stage.metrics.build_bytes.load(Ordering::Relaxed);
+                join.metrics.build_bytes.fetch_max(of_stage, Ordering::Relaxed);
                 self.running = None;
                 self.stages.leave(self.next);
                 self.next += 1;

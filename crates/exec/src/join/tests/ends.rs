@@ -7,7 +7,7 @@ use std::time::Duration;
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use rowmill_base::{Broker, Cancel, Error, ErrorKind, Result};
-use rowmill_storage::spill::TempSpace;
+use rowmill_storage::spill::{SpillMeter, TempSpace};
 
 use super::source::TestSource;
 use crate::batch::{BatchSource, Batches};
@@ -91,14 +91,15 @@ fn an_error_of_an_input_is_returned_once_and_no_worker_hangs() {
 fn a_join_ends_under_any_memory_limit_and_spills_only_if_it_must() {
     let spilled_bytes = |limit: u64, kind: JoinKind, workers: usize| {
         let request = JoinRequest { broker: Broker::new(limit), ..request(kind) };
-        let (broker, temp) = (request.broker.clone(), request.temp.clone());
+        let (broker, meter) = (request.broker.clone(), Arc::<SpillMeter>::default());
+        let temp = request.temp.metered(&meter);
+        let request = JoinRequest { temp: temp.clone(), ..request };
         let join = HashJoin::new(source(batches(2_000)), source(batches(1_000)), request).expect("a request that fits");
         let rows: usize = run(&join, workers).into_iter().map(|rows| rows.expect("disk")).sum();
         assert_eq!(rows, if kind == JoinKind::Inner { 100_000 } else { 200_000 }, "{kind:?} with {limit} bytes");
-        let spilled = join.metrics().spilled_bytes.load(Ordering::Relaxed);
         drop(join);
         assert_eq!((broker.used_bytes(), temp.quota().used_bytes(), temp.files().len()), (0, 0, 0));
-        (spilled, broker.peak_bytes())
+        (meter.bytes(), broker.peak_bytes())
     };
     for kind in [JoinKind::Inner, JoinKind::BuildOuter, JoinKind::FullOuter] {
         for workers in 1..=3 {

@@ -12,7 +12,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use rowmill_base::{Broker, Cancel, ErrorKind, Result};
 use rowmill_io::{Call, Fault, FaultyDisk, MemoryDisk};
-use rowmill_storage::spill::TempSpace;
+use rowmill_storage::spill::{SpillMeter, TempSpace};
 
 use super::source::TestSource;
 use crate::batch::BatchSource;
@@ -242,7 +242,7 @@ impl JoinCase {
         let (build, probe) = (self.input(&self.build, random), self.input(&self.probe, random));
         let width = self.keys.len() + 3;
         let residual = Condition { columns: vec![width - 2, 2 * width - 2] };
-        let broker = Broker::new(1 << 30);
+        let (broker, meter) = (Broker::new(1 << 30), Arc::<SpillMeter>::default());
         broker.set_always_spills(spills);
         let request = JoinRequest {
             kind: self.kind,
@@ -254,7 +254,7 @@ impl JoinCase {
             batch_rows: self.batch_rows,
             cancel: Cancel::new(),
             broker: broker.clone(),
-            temp: temp.clone(),
+            temp: temp.metered(&meter),
             null_aware: self.null_aware,
         };
         let hashing = Hashing { all_equal: self.hashes_equal };
@@ -285,7 +285,7 @@ impl JoinCase {
             assert_eq!(broker.used_bytes(), 0);
             return Err(error);
         }
-        let has_spilled = join.metrics().spilled_bytes.load(Ordering::Relaxed) > 0;
+        let has_spilled = meter.bytes() > 0;
         assert!(spills || !has_spilled);
         if has_spilled {
             self.spilled.fetch_add(1, Ordering::Relaxed);

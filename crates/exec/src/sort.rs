@@ -5,6 +5,7 @@
 //! key.rs      the bits of keys, for numbers (numbers.rs) and for longer keys (long.rs)
 //! order.rs    the order of entries, by digits (radix.rs) and by the bytes that do not fit the entry
 //! run.rs      sorted rows of one worker's share
+//! gather.rs   the runs of one worker's share, in memory or on disk
 //! top.rs      the first rows of one worker's share, with a bound (bound.rs) that the workers share
 //! ranges.rs   all runs cut at the same keys, and the sorted rows between two cuts
 //! spilled.rs  sorted runs on disk, and their merge
@@ -17,6 +18,7 @@
 
 mod bound;
 mod entry;
+mod gather;
 mod held;
 mod key;
 mod long;
@@ -35,6 +37,7 @@ mod top;
 use std::fmt;
 use std::sync::Arc;
 
+use arrow::array::RecordBatch;
 use arrow::compute::SortOptions;
 use arrow::datatypes::SchemaRef;
 use rowmill_base::{Broker, Cancel, Result};
@@ -42,6 +45,7 @@ use rowmill_plan::SortKey;
 use rowmill_storage::spill::TempSpace;
 
 use self::entry::Wide;
+use self::gather::RunGatherer;
 pub(crate) use self::held::{HeldBuffers, copied};
 use self::key::KeyLayout;
 pub(crate) use self::long::canonical;
@@ -116,6 +120,42 @@ impl Sort {
             false => EntryForm::Wide(Sorting::new(Arc::clone(&input), format, held, &request)),
         };
         Ok(Arc::new(Sort { schema, request, input, form }))
+    }
+}
+
+/// Gathers rows for a sort beside its input.
+pub(crate) struct SortFeeder<'a>(FeederForm<'a>);
+
+enum FeederForm<'a> {
+    Narrow(RunGatherer<'a, u128>),
+    Wide(RunGatherer<'a, Wide>),
+}
+
+impl Sort {
+    /// A feeder for one thread. All feeders must have finished before a worker asks for the first row.
+    pub(crate) fn feeder(&self) -> SortFeeder<'_> {
+        SortFeeder(match &self.form {
+            EntryForm::Narrow(sorting) => FeederForm::Narrow(RunGatherer::new(sorting)),
+            EntryForm::Wide(sorting) => FeederForm::Wide(RunGatherer::new(sorting)),
+        })
+    }
+}
+
+impl SortFeeder<'_> {
+    /// Adds the rows of a batch, whose columns must have the types of the sort's schema.
+    pub(crate) fn add(&mut self, batch: &RecordBatch) -> Result<()> {
+        match &mut self.0 {
+            FeederForm::Narrow(gatherer) => gatherer.add(batch),
+            FeederForm::Wide(gatherer) => gatherer.add(batch),
+        }
+    }
+
+    /// Makes the sort return the rows.
+    pub(crate) fn finish(self) -> Result<()> {
+        match self.0 {
+            FeederForm::Narrow(gatherer) => gatherer.finish(),
+            FeederForm::Wide(gatherer) => gatherer.finish(),
+        }
     }
 }
 

@@ -21,10 +21,11 @@ use rowmill_base::{Cancel, Error, Result, SpillableMemory, StepMemory};
 use rowmill_storage::spill::{SpillWriter, TempSpace};
 
 use super::entry::Entry;
+use super::gather::{GatheredRuns, RunGatherer};
 use super::ranges::{RunPiece, RunRanges, in_order};
-use super::run::{RUN_ROWS, RunBuilder, RunFormat, SortedRun};
-use super::spilled::{RunSpiller, SpillMerge, SpilledRun, within};
-use super::top::{SharedBound, TopOfSort};
+use super::run::RunFormat;
+use super::spilled::{RunSpiller, SpillMerge, within};
+use super::top::SharedBound;
 use super::{OWNER, SortRequest};
 use crate::batch::{BatchSource, Batches};
 use crate::phase::CANCEL_INTERVAL;
@@ -37,17 +38,17 @@ const AHEAD_PER_WORKER: usize = 2;
 /// One sort, shared by its workers.
 pub(super) struct Sorting<E> {
     input: Arc<dyn BatchSource>,
-    format: RunFormat,
+    pub(super) format: RunFormat,
     /// The memory of all runs.
-    held: SpillableMemory,
+    pub(super) held: SpillableMemory,
     temp: TempSpace,
     /// The positions in the order of the rows to return.
     window: Range<u64>,
     /// The number of first rows to gather, if not all rows are gathered.
-    top_rows: Option<usize>,
+    pub(super) top_rows: Option<usize>,
     batch_rows: usize,
-    cancel: Cancel,
-    bound: SharedBound<E>,
+    pub(super) cancel: Cancel,
+    pub(super) bound: SharedBound<E>,
     state: Mutex<SortState<E>>,
     changed: Condvar,
 }
@@ -79,13 +80,6 @@ enum SortStage<E> {
     Giving(Arc<SortedInput<E>>),
     Failed(Error),
     Over,
-}
-
-/// The runs of some workers.
-#[derive(Default)]
-struct GatheredRuns<E> {
-    in_memory: Vec<SortedRun<E>>,
-    on_disk: Vec<SpilledRun>,
 }
 
 /// All runs, ready to be sorted range by range.
@@ -181,14 +175,12 @@ impl<E: Entry> Sorting<E> {
         // Counting before reading makes the other workers wait for this one.
         state.gathering += 1;
         drop(state);
-        let runs = self.gather_runs()?;
+        self.gather_share()?;
         let mut state = self.state.lock();
         state.gathering -= 1;
         if !matches!(state.stage, SortStage::Gathering) {
             return Ok(state.ranges()?.cloned());
         }
-        state.runs.in_memory.extend(runs.in_memory);
-        state.runs.on_disk.extend(runs.on_disk);
         // The last worker to finish cuts the runs into ranges, because only now all runs are known.
         if state.gathering == 0 {
             let runs = std::mem::take(&mut state.runs);
@@ -213,7 +205,7 @@ impl<E: Entry> Sorting<E> {
         }
         // Some workers may have spilled nothing. The merge only reads runs on disk.
         let mut writer = self.writer();
-        self.spill(&mut runs, &mut writer)?;
+        runs.spill(&self.spiller(), &mut writer, &self.cancel)?;
         writer.finish()?;
         let runs = self.spiller().reduce::<E>(runs.on_disk, &self.cancel)?;
         let merge = SpillMerge::new(runs, &self.format)?;
@@ -221,74 +213,36 @@ impl<E: Entry> Sorting<E> {
         Ok((SortedInput::OnDisk(Mutex::new((merge, 0))), 0..usize::MAX))
     }
 
-    /// Gathers the runs of one share of the input.
-    fn gather_runs(&self) -> Result<GatheredRuns<E>> {
-        let (mut runs, mut writer) = (GatheredRuns::default(), self.writer());
-        let input = Arc::clone(&self.input).worker();
-        match self.top_rows {
-            Some(rows) => {
-                let mut top = TopOfSort::new(&self.format, &self.bound, rows);
-                self.each_batch(input, |batch| {
-                    top.add(batch)?;
-                    if self.held.must_spill() {
-                        top.finish(&mut runs.in_memory)?;
-                        self.spill(&mut runs, &mut writer)?;
-                    }
-                    Ok(())
-                })?;
-                top.finish(&mut runs.in_memory)?;
-            }
-            None => {
-                let mut builder = RunBuilder::new(&self.format);
-                self.each_batch(input, |batch| {
-                    builder.add(batch, &mut runs.in_memory)?;
-                    if self.held.must_spill() {
-                        builder.finish(&mut runs.in_memory)?;
-                        self.spill(&mut runs, &mut writer)?;
-                    }
-                    Ok(())
-                })?;
-                builder.finish(&mut runs.in_memory)?;
-            }
+    /// Gathers one share of the input.
+    fn gather_share(&self) -> Result<()> {
+        let mut gatherer = RunGatherer::new(self);
+        for batch in Arc::clone(&self.input).worker() {
+            gatherer.add(&batch?)?;
         }
-        if !runs.on_disk.is_empty() {
-            self.spill(&mut runs, &mut writer)?;
-        }
-        writer.finish()?;
-        Ok(runs)
+        gatherer.finish()
     }
 
-    /// Writes the runs that are in memory to disk, as one run.
-    fn spill(&self, runs: &mut GatheredRuns<E>, writer: &mut SpillWriter) -> Result<()> {
-        if !runs.in_memory.is_empty() {
-            let held = std::mem::take(&mut runs.in_memory);
-            runs.on_disk.push(self.spiller().spill(held, writer, &self.cancel)?);
-        }
-        Ok(())
+    /// Adds runs of rows that are not in the input, or of a share of it.
+    pub(super) fn add_runs(&self, runs: GatheredRuns<E>) {
+        self.state.lock().runs.extend(runs);
     }
 
-    /// A writer for the runs of one worker. It is kept from run to run, so that small runs share a file.
-    fn writer(&self) -> SpillWriter {
+    /// Fails if the statement has ended, or if another worker has failed.
+    pub(super) fn check(&self) -> Result<()> {
+        self.cancel.check()?;
+        match &self.state.lock().stage {
+            SortStage::Failed(error) => Err(error.clone()),
+            _ => Ok(()),
+        }
+    }
+
+    /// A writer for the runs of one worker.
+    pub(super) fn writer(&self) -> SpillWriter {
         self.temp.writer(OWNER, &self.format.broker)
     }
 
-    fn spiller(&self) -> RunSpiller<'_> {
+    pub(super) fn spiller(&self) -> RunSpiller<'_> {
         RunSpiller::new(&self.format, &self.temp, self.window.end, self.batch_rows)
-    }
-
-    /// Reads a share to its end and passes it on in batches of at most as many rows as a run has.
-    fn each_batch(&self, input: Batches, mut add: impl FnMut(RecordBatch) -> Result<()>) -> Result<()> {
-        for batch in input {
-            self.cancel.check()?;
-            if let SortStage::Failed(error) = &self.state.lock().stage {
-                return Err(error.clone());
-            }
-            let batch = batch?;
-            for start in (0..batch.num_rows()).step_by(RUN_ROWS) {
-                add(batch.slice(start, RUN_ROWS.min(batch.num_rows() - start)))?;
-            }
-        }
-        Ok(())
     }
 
     /// Joins the workers that sort ranges. Returns whether this worker must return the result.

@@ -1,19 +1,17 @@
 //! Windows over more rows than memory holds.
 //!
-//! We hand over the rows that the workers hold, and the rest of their input, to a sort by partition and order. The sort
-//! spills. Its result has each partition in one piece, so we take as many whole partitions as fit memory, and
-//! compute the window over them as usual.
+//! The workers feed the rows that they hold, and all further rows, to a sort by partition and order. The sort spills. Its
+//! result has each partition in one piece, so we take as many whole partitions as fit memory, and compute the window
+//! over them as usual.
 //!
 //! A single partition must fit memory, because its results may depend on any of its rows.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::compute::concat;
 use arrow::datatypes::SchemaRef;
-use parking_lot::Mutex;
 use rowmill_base::{Error, ErrorKind, Reservation, Result, SpillableMemory};
 use rowmill_plan::SortKey;
 
@@ -21,7 +19,6 @@ use super::sorted::boundaries;
 use super::windowing::Windowing;
 use super::{OWNER, WindowRequest, failed};
 use crate::batch::{BatchSource, Batches};
-use crate::share::share;
 use crate::sort::{HeldBuffers, Sort, SortRequest, canonical};
 use crate::values::ReadyBatches;
 
@@ -29,65 +26,22 @@ use crate::values::ReadyBatches;
 /// same again for its entries and results, and the sort needs memory too.
 const CHUNK_SHARE: u64 = 16;
 
-/// Shares of an input that workers had begun to read.
-pub(super) struct HandedOver {
-    schema: SchemaRef,
-    shares: Mutex<VecDeque<Batches>>,
-}
-
-impl HandedOver {
-    pub(super) fn new(schema: SchemaRef, shares: impl IntoIterator<Item = Batches>) -> Arc<HandedOver> {
-        Arc::new(HandedOver { schema, shares: Mutex::new(shares.into_iter().collect()) })
-    }
-}
-
-impl fmt::Debug for HandedOver {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HandedOver").field("schema", &self.schema).finish_non_exhaustive()
-    }
-}
-
-impl BatchSource for HandedOver {
-    fn schema(&self) -> &SchemaRef {
-        &self.schema
-    }
-
-    fn parallelism(&self) -> usize {
-        self.shares.lock().len()
-    }
-
-    fn worker(self: Arc<Self>) -> Batches {
-        let mut current: Option<Batches> = None;
-        share(move || {
-            loop {
-                if let Some(batch) = current.as_mut().and_then(Iterator::next) {
-                    return batch.map(Some);
-                }
-                // One worker may have to read the shares of several others.
-                current = self.shares.lock().pop_front();
-                if current.is_none() {
-                    return Ok(None);
-                }
-            }
-        })
-    }
-}
-
-/// Prepares a sort that puts each partition of a window in one piece, in the order of the window.
-pub(super) fn sort_of_partitions(input: Arc<HandedOver>, request: &WindowRequest) -> Result<Arc<Sort>> {
+/// Prepares a sort that puts each partition of a window in one piece, in the order of the window. It sorts only the rows
+/// that feeders add, which have the columns of `schema`.
+pub(super) fn sort_of_partitions(schema: &SchemaRef, request: &WindowRequest) -> Result<Arc<Sort>> {
     let of_partition = |column: &usize| SortKey { column: *column, descending: false, nulls_first: false };
     let keys = request.partition.iter().map(of_partition).chain(request.order.iter().copied());
     let sort = SortRequest {
         keys: keys.collect(),
         skip: 0,
         rows: None,
-        schema: Arc::clone(input.schema()),
+        schema: Arc::clone(schema),
         batch_rows: request.batch_rows,
         cancel: request.cancel.clone(),
         broker: request.broker.clone(),
         temp: request.temp.clone(),
     };
-    Sort::new(input, sort)
+    Sort::new(ReadyBatches::new(Arc::clone(schema), Vec::new()), sort)
 }
 
 /// Computes a window over sorted rows, some partitions at a time.

@@ -4,6 +4,8 @@ mod model;
 
 use crate::aggregate::named;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use arrow::array::*;
 use arrow::datatypes::{DataType, Field, IntervalMonthDayNano, Schema, SchemaRef};
@@ -19,9 +21,10 @@ use rowmill_storage::spill::TempSpace;
 
 use self::model::{ModelCell, cell, expected};
 use super::{WindowOperator, WindowRequest};
-use crate::batch::BatchSource;
+use crate::batch::{BatchSource, Batches};
 use crate::collect::collect;
 use crate::hash::tests::let_all_hashes_meet;
+use crate::share::share;
 use crate::test_input::{Failing, numbers};
 use crate::values::ReadyBatches;
 
@@ -612,6 +615,63 @@ fn a_total_out_of_range_is_an_error_only_if_a_frame_contains_it() -> Result<()> 
         assert_eq!((error.kind(), error.message()), (ErrorKind::NumericOutOfRange, "the total of sum"));
     }
     Ok(())
+}
+
+/// An input whose shares end together: the end of each waits for all others that have begun, as those of joins do.
+#[derive(Debug)]
+struct EndingTogether {
+    input: Arc<ReadyBatches>,
+    open: Arc<AtomicUsize>,
+}
+
+impl BatchSource for EndingTogether {
+    fn schema(&self) -> &SchemaRef {
+        self.input.schema()
+    }
+
+    fn parallelism(&self) -> usize {
+        self.input.parallelism()
+    }
+
+    fn worker(self: Arc<Self>) -> Batches {
+        let (mut input, open) = (Arc::clone(&self.input).worker(), Arc::clone(&self.open));
+        open.fetch_add(1, Ordering::SeqCst);
+        share(move || {
+            if let Some(batch) = input.next() {
+                return batch.map(Some);
+            }
+            open.fetch_sub(1, Ordering::SeqCst);
+            let begun = Instant::now();
+            while open.load(Ordering::SeqCst) > 0 {
+                assert!(begun.elapsed() < Duration::from_secs(20), "a worker has stopped reading its share");
+                std::thread::yield_now();
+            }
+            Ok(None)
+        })
+    }
+}
+
+#[test]
+fn a_window_that_spills_reads_every_share_to_its_end() {
+    for round in 0..20 {
+        let input = Arc::new(EndingTogether { input: numbers(0..2_000, 10), open: Arc::default() });
+        let broker = Broker::new(1 << 20);
+        broker.set_always_spills(true);
+        let request = WindowRequest {
+            partition: vec![0],
+            order: vec![],
+            calls: vec![rank(RankFunction::RowNumber)],
+            limit: None,
+            schema: schema(&[DataType::Int64, DataType::Int64]),
+            batch_rows: 100,
+            cancel: Cancel::new(),
+            broker,
+            temp: TempSpace::in_memory(),
+        };
+        let window: Arc<dyn BatchSource> = WindowOperator::new(input, request);
+        let batches = collect(&window, 1 + round % 4).expect("the disk has room");
+        assert_eq!(batches.iter().map(RecordBatch::num_rows).sum::<usize>(), 2_000);
+    }
 }
 
 #[test]

@@ -32,7 +32,7 @@ use super::evaluate::{CallResults, Evaluation, call_needs_peers, picked_columns}
 use super::held::{HeldPlace, HeldRows};
 use super::prune::BestRows;
 use super::sorted::{Arranger, SortedRows, boundaries};
-use super::spilled::{HandedOver, SortedPartitions, sort_of_partitions};
+use super::spilled::{SortedPartitions, sort_of_partitions};
 use super::{OWNER, WindowRequest, failed};
 use crate::batch::{BatchSource, Batches};
 use crate::cache::{L2_BYTES, PARTITIONS_MAX};
@@ -51,14 +51,21 @@ const BYTES_OF_ROW: usize = 64;
 /// The approximate bytes that we need to compute one call for one row.
 const BYTES_OF_CALL: usize = 64;
 
+/// The bytes that a row needs in the scatter phase: its entry.
+const BYTES_OF_ENTRY: usize = size_of::<u128>();
+/// The bytes that the result of one call for one row needs in the scatter phase, or a little more.
+const BYTES_OF_CELL: usize = size_of::<u128>();
+
 /// One window, shared by its workers.
 pub(super) struct Windowing {
     input: Arc<dyn BatchSource>,
     request: WindowRequest,
     /// Whether the rows may go to disk. The rows of a single partition may not.
     may_spill: bool,
-    /// Whether memory is short, so that all workers hand over their rows to a sort.
+    /// Whether memory is short, so that all workers feed their rows to the sort.
     is_short: AtomicBool,
+    /// The sort that takes the rows if memory is short.
+    sort: Mutex<Option<Arc<Sort>>>,
     gathered: Arc<Phase<GatheredPart, GatheredInput>>,
     scattered: Arc<Phase<ScatteredPart, PartitionedRows>>,
     computed: Arc<Phase<ComputedPart, WindowResults>>,
@@ -74,8 +81,6 @@ struct GatheredPart {
     batches: Vec<RecordBatch>,
     ranges: Vec<Option<KeyRange>>,
     memory: Reservation,
-    /// The rest of the worker's input, if memory was short.
-    rest: Option<Batches>,
 }
 
 /// The result of the gather phase.
@@ -173,6 +178,7 @@ impl Windowing {
             request,
             may_spill,
             is_short: AtomicBool::new(false),
+            sort: Mutex::default(),
             gathered: Arc::default(),
             scattered: Arc::default(),
             computed: Arc::default(),
@@ -266,7 +272,11 @@ impl Windowing {
         let spillable = self.may_spill.then(|| self.request.broker.spillable());
         let broker = spillable.as_ref().map_or(&self.request.broker, |spillable| spillable.broker());
         let mut memory = broker.reservation(OWNER);
-        let (mut batches, mut held, mut rest) = (Vec::new(), HeldBuffers::default(), None);
+        // The memory for the next phase is taken now, until that phase takes it. Otherwise we would find out too late
+        // that it does not fit.
+        let mut foreseen = broker.reservation(OWNER);
+        let bytes_of_row = (BYTES_OF_ENTRY + BYTES_OF_CELL * self.request.calls.len()) as u64;
+        let (mut batches, mut held) = (Vec::new(), HeldBuffers::default());
         let schema = self.input.schema();
         let range = |column: usize| width_of(schema.field(column).data_type()).map(|_| KeyRange::empty());
         let mut ranges: Vec<Option<KeyRange>> = self.key_columns().map(range).collect();
@@ -290,38 +300,64 @@ impl Windowing {
                     range.as_mut().map_or(Ok(()), |range| range.add(batch.column(column)))?;
                 }
             }
+            if self.may_spill {
+                foreseen.recount(foreseen.bytes() + batch.num_rows() as u64 * bytes_of_row);
+            }
             batches.push(batch);
             if spillable.as_ref().is_some_and(|spillable| spillable.must_spill()) {
                 self.is_short.store(true, Ordering::Relaxed);
             }
             if self.is_short.load(Ordering::Relaxed) {
-                rest = Some(input);
+                foreseen.recount(0);
+                self.feed(std::mem::take(&mut batches), &mut memory, input)?;
                 break;
             }
         }
-        Ok(GatheredPart { batches, ranges, memory, rest })
+        Ok(GatheredPart { batches, ranges, memory })
     }
 
     fn whole_input(&self, parts: Vec<GatheredPart>) -> Result<GatheredInput> {
-        match parts.iter().any(|part| part.rest.is_some()) {
-            true => self.sorting_input(parts).map(GatheredInput::Sorting),
-            false => self.held_input(parts).map(GatheredInput::Held),
+        if !self.is_short.load(Ordering::Relaxed) {
+            return self.held_input(parts).map(GatheredInput::Held);
+        }
+        // Some workers may have ended before memory was short.
+        parts.into_iter().try_for_each(|mut part| self.feed(part.batches, &mut part.memory, std::iter::empty()))?;
+        self.partition_sort().map(GatheredInput::Sorting)
+    }
+
+    /// The sort that takes the rows of all workers. The first call makes it.
+    fn partition_sort(&self) -> Result<Arc<Sort>> {
+        let mut sort = self.sort.lock();
+        match &*sort {
+            Some(sort) => Ok(Arc::clone(sort)),
+            None => Ok(Arc::clone(sort.insert(sort_of_partitions(self.input.schema(), &self.request)?))),
         }
     }
 
-    /// Hands over the rows of all workers, and the rest of their inputs, to a sort that spills.
-    fn sorting_input(&self, parts: Vec<GatheredPart>) -> Result<Arc<Sort>> {
-        let shares = parts.into_iter().map(|GatheredPart { batches, rest, mut memory, .. }| {
-            let mut left = batches.len() as u64;
-            let held = batches.into_iter().map(move |batch| {
-                // The sort counts the rows that it takes.
-                memory.recount(memory.bytes() / left * (left - 1));
-                left -= 1;
-                Ok(batch)
-            });
-            Box::new(held.chain(rest.into_iter().flatten())) as Batches
-        });
-        sort_of_partitions(HandedOver::new(Arc::clone(self.input.schema()), shares), &self.request)
+    /// Feeds the rows that a worker holds, with their `memory`, and the `rest` of its input to the sort. The worker must
+    /// read its input to the end, because others may wait for that.
+    fn feed(
+        &self,
+        held: Vec<RecordBatch>,
+        memory: &mut Reservation,
+        rest: impl Iterator<Item = Result<RecordBatch>>,
+    ) -> Result<()> {
+        let sort = self.partition_sort()?;
+        let mut feeder = sort.feeder();
+        let mut left = held.len() as u64;
+        for batch in held {
+            feeder.add(&batch)?;
+            // The sort counts the rows that it has taken.
+            memory.recount(memory.bytes() / left * (left - 1));
+            left -= 1;
+        }
+        for batch in rest {
+            if self.gathered.is_over() {
+                break;
+            }
+            feeder.add(&batch?)?;
+        }
+        feeder.finish()
     }
 
     fn held_input(&self, parts: Vec<GatheredPart>) -> Result<WindowInput> {

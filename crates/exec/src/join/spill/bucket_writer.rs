@@ -159,7 +159,8 @@ impl BucketWriter {
         if rows == 0 {
             return Ok(());
         }
-        let mut all: Vec<ArrayRef> = vec![Arc::new(NullArray::new(rows)); self.schema.fields().len()];
+        let without_values: ArrayRef = Arc::new(NullArray::new(rows));
+        let mut all = vec![without_values; self.schema.fields().len()];
         // Until the rows are written, they should not keep the texts of a whole block alive.
         self.used.iter().zip(columns).for_each(|(position, column)| all[*position] = without_unused_texts(&column));
         let batch = batch_of(OWNER, &self.schema, all, rows)?;

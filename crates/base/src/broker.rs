@@ -6,8 +6,9 @@
 //! Memory comes in three forms:
 //!
 //! - A [`Reservation`] is for state that could grow without end. A request that would pass the limit is refused.
-//! - [`SpillableMemory`] is for state that its owner can write to disk. It is always granted, because the owner could
-//!   not stop in the middle of a batch. Between two batches the owner asks whether it must spill.
+//! - [`SpillableMemory`] is for state that its owner can write to disk. It may pass the limit by half, because the
+//!   owner could not stop in the middle of a batch. Between two batches the owner asks whether it must spill, so this
+//!   memory never causes the refusal of a reservation.
 //! - [`StepMemory`] is for memory that one step cannot do without and frees soon, for example the values of the block
 //!   that is being read. It is counted, so that operators that can spill do so earlier, but it may pass the limit for
 //!   a moment and never causes a refusal.
@@ -26,6 +27,9 @@ const RAISE_IT: &str = "raise it with SET memory_limit = '...'";
 /// Smaller pieces of freed memory are not counted, because the allocator soon uses them again.
 const FREED_BYTES_MIN: u64 = 1 << 16;
 
+/// The least memory by which spillable state may pass the limit: a batch of long texts for each of several workers.
+const PASSED_BYTES_MIN: u64 = 1 << 26;
+
 /// Spilling less state than this would free too little for its costs.
 const SPILLED_BYTES_MIN: u64 = 1 << 20;
 
@@ -35,7 +39,7 @@ pub struct Broker {
     account: Arc<Account>,
     /// Also counts the memory that is taken through this clone.
     meter: Option<Arc<Meter>>,
-    /// Grants every request of a reservation, because the state can be spilled soon.
+    /// Grants requests past the limit, because the state can be spilled soon.
     spills: Option<Arc<Meter>>,
 }
 
@@ -44,6 +48,8 @@ struct Account {
     memory: LimitedBytes,
     /// The part of the memory in use that is scratch.
     scratch_bytes: AtomicU64,
+    /// The part of the memory in use that can be spilled.
+    spillable_bytes: AtomicU64,
     /// The number of holders of memory that can be spilled.
     spillable_holders: AtomicU64,
     /// Whether holders must spill whenever they are asked, for tests.
@@ -81,6 +87,7 @@ impl Broker {
         let account = Account {
             memory: LimitedBytes::new(limit_bytes),
             scratch_bytes: AtomicU64::new(0),
+            spillable_bytes: AtomicU64::new(0),
             spillable_holders: AtomicU64::new(0),
             always_spills: AtomicBool::new(false),
             freed_bytes: AtomicU64::new(0),
@@ -150,12 +157,19 @@ impl Broker {
     /// Takes `bytes` for `owner`, which must give them back with [`Broker::give_back`]. For memory that a reservation
     /// cannot represent, such as the memory of another library's operators.
     pub fn take(&self, owner: &str, bytes: u64) -> Result<()> {
-        let used = self.account.memory.take(bytes);
-        // Only memory that lasts counts against the limit. Scratch is about to be freed.
-        let lasting = used.saturating_sub(self.account.scratch_bytes.load(Ordering::Relaxed));
         let limit = self.limit_bytes();
-        if lasting > limit && self.spills.is_none() {
+        // Only memory that lasts counts against the limit. Scratch is about to be freed, and state that can be spilled
+        // is spilled soon.
+        let (spillable, max) = match self.spills.is_some() {
+            true => (0, self.spillable_bytes_max()),
+            false => (self.account.spillable_bytes.load(Ordering::Relaxed), limit),
+        };
+        self.begin_spillable(bytes);
+        let used = self.account.memory.take(bytes);
+        let lasting = used.saturating_sub(self.account.scratch_bytes.load(Ordering::Relaxed) + spillable);
+        if lasting > max {
             self.account.memory.give_back(bytes);
+            self.end_spillable(bytes);
             return Err(Error::new(
                 ErrorKind::MemoryLimit,
                 format!(
@@ -169,8 +183,15 @@ impl Broker {
         Ok(())
     }
 
+    /// The lasting memory up to which requests of spillable state are granted.
+    fn spillable_bytes_max(&self) -> u64 {
+        let limit = self.limit_bytes();
+        limit.saturating_add((limit / 2).max(PASSED_BYTES_MIN))
+    }
+
     /// Takes `bytes` that already exist, even past the limit.
     pub(crate) fn take_always(&self, bytes: u64) {
+        self.begin_spillable(bytes);
         let used = self.account.memory.take(bytes);
         self.taken(bytes, used);
     }
@@ -202,6 +223,23 @@ impl Broker {
         }
         for meter in self.meter.iter().chain(&self.spills) {
             meter.give_back(bytes);
+        }
+        self.end_spillable(bytes);
+    }
+
+    /// Counts `bytes` that are about to be taken as spillable, if they are. The order matters here and in
+    /// [`Broker::end_spillable`], as it does for scratch: a thread that looks between the two steps must see too little
+    /// lasting memory rather than too much. Otherwise `take` might refuse a request by mistake.
+    fn begin_spillable(&self, bytes: u64) {
+        if self.spills.is_some() {
+            self.account.spillable_bytes.fetch_add(bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// Undoes [`Broker::begin_spillable`] after the bytes were given back.
+    fn end_spillable(&self, bytes: u64) {
+        if self.spills.is_some() {
+            self.account.spillable_bytes.fetch_sub(bytes, Ordering::Relaxed);
         }
     }
 }
@@ -319,17 +357,17 @@ pub struct StepMemory {
 }
 
 impl StepMemory {
-    /// Takes `bytes` more. Fails and takes nothing only if `bytes` alone are more than the limit, and the owner cannot
-    /// spill.
+    /// Takes `bytes` more. Fails and takes nothing only if `bytes` alone are more than the limit, or more than what
+    /// spillable state may take.
     pub fn grow(&mut self, bytes: u64) -> Result<()> {
         let limit = self.broker.limit_bytes();
-        if bytes > limit && self.broker.spills.is_none() {
+        let max = if self.broker.spills.is_some() { self.broker.spillable_bytes_max() } else { limit };
+        if bytes > max {
             let message = format!("{} needs {bytes} bytes, more than the memory limit of {limit} bytes", self.owner);
             return Err(Error::new(ErrorKind::MemoryLimit, message).hint(RAISE_IT));
         }
-        // The order matters here and in `clear`: a thread that looks between the two steps must see too little lasting
-        // memory (used minus scratch) rather than too much. Otherwise `take` might refuse a request by mistake.
-        self.broker.account.scratch_bytes.fetch_add(bytes, Ordering::Relaxed);
+        // The order matters here and in `clear`, as in `Broker::begin_spillable`.
+        self.count_scratch(|scratch| scratch.fetch_add(bytes, Ordering::Relaxed));
         self.broker.take_always(bytes);
         self.bytes += bytes;
         Ok(())
@@ -339,7 +377,14 @@ impl StepMemory {
     pub fn clear(&mut self) {
         let bytes = std::mem::take(&mut self.bytes);
         self.broker.give_back(bytes);
-        self.broker.account.scratch_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.count_scratch(|scratch| scratch.fetch_sub(bytes, Ordering::Relaxed));
+    }
+
+    /// Calls `change` with the account of scratch. Scratch of spillable state counts as that state alone.
+    fn count_scratch(&self, change: impl FnOnce(&AtomicU64) -> u64) {
+        if self.broker.spills.is_none() {
+            change(&self.broker.account.scratch_bytes);
+        }
     }
 
     /// Makes an empty scratch for the same owner, whose bytes are also counted in `meter`.
@@ -411,25 +456,63 @@ mod tests {
         assert_eq!((meter.used_bytes.load(Ordering::Relaxed), broker.used_bytes()), (0, 40));
     }
 
+    const MIB: u64 = 1 << 20;
+
+    /// Grows `held` by a MiB at a time, and asks after each whether `holder` must spill. Returns the answers.
+    fn grow_in_steps(holder: &SpillableMemory, held: &mut Reservation, steps: usize) -> Vec<bool> {
+        let step = |_| {
+            held.grow(MIB).expect("granted");
+            holder.must_spill()
+        };
+        (0..steps).map(step).collect()
+    }
+
     #[test]
     fn state_that_can_be_spilled_is_granted_and_the_larger_holder_must_spill() {
-        const MIB: u64 = 1 << 20;
         let broker = Broker::new(16 * MIB);
         let (large, small) = (broker.spillable(), broker.spillable());
         let mut of_large = large.broker().reservation("sort");
         let mut of_small = small.broker().reservation("group by");
-        of_large.grow(9 * MIB).expect("granted");
-        assert!(!large.must_spill());
-        of_small.grow(4 * MIB).expect("granted");
+        assert_eq!(grow_in_steps(&large, &mut of_large, 9), [false; 9]);
+        assert_eq!(grow_in_steps(&small, &mut of_small, 4), [false; 4]);
         assert!(large.must_spill() && !small.must_spill());
         of_large.grow(9 * MIB).expect("granted past the limit");
         assert!(large.must_spill() && small.must_spill());
         assert_eq!((large.held_bytes(), small.held_bytes(), broker.used_bytes()), (18 * MIB, 4 * MIB, 22 * MIB));
-        broker.reservation("join").grow(1).expect_err("other state is refused");
         drop(of_large);
         assert_eq!(large.held_bytes(), 0);
         broker.set_always_spills(true);
         assert!(small.must_spill() && !large.must_spill());
+    }
+
+    #[test]
+    fn a_holder_that_grows_fast_must_spill_earlier() {
+        let broker = Broker::new(64 * MIB);
+        let (slow, fast) = (broker.spillable(), broker.spillable());
+        let mut of_slow = slow.broker().reservation("sort");
+        assert_eq!(grow_in_steps(&slow, &mut of_slow, 32), [false; 32]);
+        // Another such step of both holders would pass the limit.
+        let mut of_fast = fast.broker().reservation("group by");
+        of_fast.grow(15 * MIB).expect("granted");
+        assert!(!slow.must_spill() && fast.must_spill());
+    }
+
+    #[test]
+    fn spillable_state_ends_at_its_own_limit_and_refuses_no_reservation() {
+        let broker = Broker::new(200 * MIB);
+        let spillable = broker.spillable();
+        let mut sort = spillable.broker().reservation("sort");
+        sort.grow(290 * MIB).expect("granted past the limit");
+        let mut scratch = spillable.broker().scratch("sort");
+        scratch.grow(10 * MIB).expect("needed");
+        let mut join = broker.reservation("join");
+        join.grow(200 * MIB).expect("spillable state counts less");
+        assert!(join.grow(1).unwrap_err().message().contains("join asked for 1 bytes"));
+        drop(join);
+        assert_eq!(sort.grow(1).unwrap_err().kind(), ErrorKind::MemoryLimit);
+        drop((sort, scratch));
+        assert_eq!((broker.used_bytes(), broker.account.spillable_bytes.load(Ordering::Relaxed)), (0, 0));
+        assert_eq!(broker.account.scratch_bytes.load(Ordering::Relaxed), 0);
     }
 
     #[test]

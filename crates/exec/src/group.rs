@@ -415,11 +415,8 @@ impl GroupBy {
             }
         }
         // All workers merge at the same time, each with the groups as they were gathered, the merged groups, and a
-        // batch of results. One group cannot be divided.
-        let bytes_max = match self.request.group.keys.is_empty() {
-            true => u64::MAX,
-            false => broker.limit_bytes() / 8 / self.request.threads.max(1) as u64,
-        };
+        // batch of results.
+        let bytes_max = broker.limit_bytes() / 8 / self.request.threads.max(1) as u64;
         let bits = self.recipe.partitions.ilog2();
         let bytes: Vec<u64> = partitions.iter().map(|of| of.iter().map(|piece| piece.bytes).sum()).collect();
         let rows = partitions.iter().map(|of| of.iter().map(|piece| piece.groups).sum());

@@ -133,16 +133,21 @@ pub(super) struct Gatherer<'a> {
     chunk: Vec<u64>,
     numbers: Vec<u32>,
     memory: Reservation,
-    /// Everything above.
-    held: SpillableMemory,
+    /// Everything above. `None` if it must stay in memory.
+    held: Option<SpillableMemory>,
+    /// Grants all of it.
+    broker: Broker,
     temp: &'a TempSpace,
     spiller: Option<GroupSpiller>,
 }
 
 impl<'a> Gatherer<'a> {
     pub(super) fn new(recipe: &'a Recipe, broker: &Broker, temp: &'a TempSpace) -> Gatherer<'a> {
-        let held = broker.spillable();
-        let broker = held.broker();
+        // A worker that may stop after some groups holds only these. The only group of a grouping without keys must be
+        // merged in memory, so writing its parts to disk would only delay the refusal.
+        let can_spill = recipe.enough.is_none() && !recipe.layout.columns.is_empty();
+        let held = can_spill.then(|| broker.spillable());
+        let broker = held.as_ref().map_or(broker, SpillableMemory::broker).clone();
         let mut empty = vec![0; recipe.layout.key_words];
         empty.extend_from_slice(recipe.states.initial());
         Gatherer {
@@ -158,6 +163,7 @@ impl<'a> Gatherer<'a> {
             numbers: Vec::new(),
             memory: broker.reservation(OWNER),
             held,
+            broker,
             temp,
             spiller: None,
         }
@@ -449,21 +455,19 @@ impl<'a> Gatherer<'a> {
 
     /// Whether what was gathered must go to disk, because memory is short.
     fn must_spill(&self) -> bool {
-        // A worker that may stop after some groups holds only these.
-        self.recipe.enough.is_none() && self.held.must_spill()
+        self.held.as_ref().is_some_and(SpillableMemory::must_spill)
     }
 
     /// Writes everything that was gathered to disk.
     fn spill(&mut self) -> Result<()> {
         self.flush()?;
-        let spiller = self
-            .spiller
-            .get_or_insert_with(|| GroupSpiller::new(self.recipe.partitions, self.temp, self.held.broker()));
+        let spiller =
+            self.spiller.get_or_insert_with(|| GroupSpiller::new(self.recipe.partitions, self.temp, &self.broker));
         spiller.write(self.recipe, self.partitions.all(), &self.beside.texts)?;
         self.partitions.clear();
         // No group is left, so no view refers to these texts. The tables that remember rows of logs were cleared with
         // the logs.
-        self.beside.texts = TextStore::new(self.held.broker().reservation(OWNER));
+        self.beside.texts = TextStore::new(self.broker.reservation(OWNER));
         Ok(())
     }
 

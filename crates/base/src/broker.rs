@@ -490,10 +490,10 @@ mod tests {
         let broker = Broker::new(64 * MIB);
         let (slow, fast) = (broker.spillable(), broker.spillable());
         let mut of_slow = slow.broker().reservation("sort");
-        assert_eq!(grow_in_steps(&slow, &mut of_slow, 32), [false; 32]);
+        assert_eq!(grow_in_steps(&slow, &mut of_slow, 20), [false; 20]);
         // Another such step of both holders would pass the limit.
         let mut of_fast = fast.broker().reservation("group by");
-        of_fast.grow(15 * MIB).expect("granted");
+        of_fast.grow(18 * MIB).expect("granted");
         assert!(!slow.must_spill() && fast.must_spill());
     }
 

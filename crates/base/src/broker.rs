@@ -19,39 +19,32 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::limited_bytes::LimitedBytes;
+use crate::memory_account::{MemoryAccount, MemoryForm};
+use crate::memory_holders::{HeldMemory, MemoryHolders};
 use crate::{Error, ErrorKind, Result, allocations};
-
-const RAISE_IT: &str = "raise it with SET memory_limit = '...'";
 
 /// Smaller pieces of freed memory are not counted, because the allocator soon uses them again.
 const FREED_BYTES_MIN: u64 = 1 << 16;
 
-/// The least memory by which spillable state may pass the limit: a batch of long texts for each of several workers.
-const PASSED_BYTES_MIN: u64 = 1 << 26;
-
-/// Spilling less state than this would free too little for its costs.
-const SPILLED_BYTES_MIN: u64 = 1 << 20;
+/// The holders that a refusal names.
+const HOLDERS_NAMED: usize = 3;
 
 /// Grants memory. Clones share one account.
 #[derive(Clone, Debug)]
 pub struct Broker {
-    account: Arc<Account>,
+    database: Arc<DatabaseMemory>,
+    /// The account of the statement, if it has a limit of its own.
+    statement: Option<Arc<MemoryAccount>>,
     /// Also counts the memory that is taken through this clone.
     meter: Option<Arc<Meter>>,
-    /// Grants requests past the limit, because the state can be spilled soon.
+    /// Counts the memory that is taken through this clone if it can be spilled.
     spills: Option<Arc<Meter>>,
 }
 
 #[derive(Debug)]
-struct Account {
-    memory: LimitedBytes,
-    /// The part of the memory in use that is scratch.
-    scratch_bytes: AtomicU64,
-    /// The part of the memory in use that can be spilled.
-    spillable_bytes: AtomicU64,
-    /// The number of holders of memory that can be spilled.
-    spillable_holders: AtomicU64,
+struct DatabaseMemory {
+    account: MemoryAccount,
+    holders: MemoryHolders,
     /// Whether holders must spill whenever they are asked, for tests.
     always_spills: AtomicBool,
     /// The bytes that were given back since freed memory was last released to the system.
@@ -84,27 +77,33 @@ impl Meter {
 impl Broker {
     /// Makes a broker with a limit of `limit_bytes`.
     pub fn new(limit_bytes: u64) -> Self {
-        let account = Account {
-            memory: LimitedBytes::new(limit_bytes),
-            scratch_bytes: AtomicU64::new(0),
-            spillable_bytes: AtomicU64::new(0),
-            spillable_holders: AtomicU64::new(0),
+        let database = DatabaseMemory {
+            account: MemoryAccount::new("memory_limit", limit_bytes),
+            holders: MemoryHolders::new(),
             always_spills: AtomicBool::new(false),
             freed_bytes: AtomicU64::new(0),
         };
-        Broker { account: Arc::new(account), meter: None, spills: None }
+        Broker { database: Arc::new(database), statement: None, meter: None, spills: None }
+    }
+
+    /// Returns a broker of the same account for one statement, which may hold at most `limit_bytes` of the memory. With
+    /// 0, only the limit of the account counts.
+    #[must_use]
+    pub fn for_statement(&self, limit_bytes: u64) -> Broker {
+        let account = || Arc::new(MemoryAccount::new("statement_memory_limit", limit_bytes));
+        Broker { statement: (limit_bytes > 0).then(account), ..self.clone() }
     }
 
     /// Returns a broker of the same account. Memory taken through it or its clones is counted in `meter`, and no
     /// longer in the meter of this broker.
     #[must_use]
     pub fn metered(&self, meter: &Arc<Meter>) -> Broker {
-        Broker { account: Arc::clone(&self.account), meter: Some(Arc::clone(meter)), spills: self.spills.clone() }
+        Broker { meter: Some(Arc::clone(meter)), ..self.clone() }
     }
 
     /// Registers a holder of state that can be spilled.
     pub fn spillable(&self) -> SpillableMemory {
-        self.account.spillable_holders.fetch_add(1, Ordering::Relaxed);
+        self.accounts().for_each(MemoryAccount::add_holder);
         SpillableMemory {
             broker: Broker { spills: Some(Arc::default()), ..self.clone() },
             last_bytes: AtomicU64::new(0),
@@ -114,34 +113,38 @@ impl Broker {
 
     /// Makes holders of spillable state spill whenever they ask, however little they hold. For tests.
     pub fn set_always_spills(&self, always: bool) {
-        self.account.always_spills.store(always, Ordering::Relaxed);
+        self.database.always_spills.store(always, Ordering::Relaxed);
     }
 
     /// The bytes that one holder of spillable state may take for a step, such as reading spilled state back. The
     /// holders share half of the limit.
     pub fn step_share_bytes(&self) -> u64 {
-        let holders = self.account.spillable_holders.load(Ordering::Relaxed).max(1);
-        (self.limit_bytes() / 2 / holders).max(SPILLED_BYTES_MIN)
+        self.accounts().map(MemoryAccount::step_share_bytes).min().unwrap_or(u64::MAX)
     }
 
-    /// The limit, in bytes.
+    /// The limit, in bytes: that of the statement, if it has a lower one than the database.
     pub fn limit_bytes(&self) -> u64 {
-        self.account.memory.limit()
+        self.accounts().map(|account| account.memory().limit()).min().unwrap_or(u64::MAX)
     }
 
-    /// Changes the limit. Memory that is already granted stays granted.
+    /// Changes the limit of the database. Memory that is already granted stays granted.
     pub fn set_limit_bytes(&self, bytes: u64) {
-        self.account.memory.set_limit(bytes);
+        self.database.account.memory().set_limit(bytes);
     }
 
-    /// The bytes granted now.
+    /// The bytes granted now, to all statements.
     pub fn used_bytes(&self) -> u64 {
-        self.account.memory.used()
+        self.database.account.memory().used()
     }
 
-    /// The most bytes that were granted at once.
+    /// The most bytes that were granted at once, to all statements.
     pub fn peak_bytes(&self) -> u64 {
-        self.account.memory.peak()
+        self.database.account.memory().peak()
+    }
+
+    /// All holders of memory since the database was opened, the largest first.
+    pub fn holders(&self) -> Vec<HeldMemory> {
+        self.database.holders.all()
     }
 
     /// Makes an empty reservation. Errors name `owner`, the operator or the part of the engine that holds the memory.
@@ -154,51 +157,67 @@ impl Broker {
         StepMemory { broker: self.clone(), owner, bytes: 0 }
     }
 
-    /// Takes `bytes` for `owner`, which must give them back with [`Broker::give_back`]. For memory that a reservation
-    /// cannot represent, such as the memory of another library's operators.
-    pub fn take(&self, owner: &str, bytes: u64) -> Result<()> {
-        let limit = self.limit_bytes();
-        // Only memory that lasts counts against the limit. Scratch is about to be freed, and state that can be spilled
-        // is spilled soon.
-        let (spillable, max) = match self.spills.is_some() {
-            true => (0, self.spillable_bytes_max()),
-            false => (self.account.spillable_bytes.load(Ordering::Relaxed), limit),
-        };
-        self.begin_spillable(bytes);
-        let used = self.account.memory.take(bytes);
-        let lasting = used.saturating_sub(self.account.scratch_bytes.load(Ordering::Relaxed) + spillable);
-        if lasting > max {
-            self.account.memory.give_back(bytes);
-            self.end_spillable(bytes);
-            return Err(Error::new(
-                ErrorKind::MemoryLimit,
-                format!(
-                    "{owner} asked for {bytes} bytes, but {} of the memory limit of {limit} bytes are in use",
-                    lasting - bytes
-                ),
-            )
-            .hint(RAISE_IT));
+    /// The accounts that memory is taken from.
+    fn accounts(&self) -> impl Iterator<Item = &MemoryAccount> {
+        std::iter::once(&self.database.account).chain(self.statement.as_deref())
+    }
+
+    /// The form of memory that is taken through this broker: spillable, or else `otherwise`.
+    fn form(&self, otherwise: MemoryForm) -> MemoryForm {
+        // All memory of spillable state counts as such state.
+        if self.spills.is_some() { MemoryForm::Spillable } else { otherwise }
+    }
+
+    /// Takes `bytes` for `owner`, unless that would pass a limit.
+    fn take(&self, owner: &'static str, bytes: u64) -> Result<()> {
+        let form = self.form(MemoryForm::Lasting);
+        for (taken, account) in self.accounts().enumerate() {
+            if let Err(in_use) = account.take(form, bytes) {
+                for account in self.accounts().take(taken) {
+                    account.give_back(form, bytes);
+                }
+                return Err(self.refused(account, owner, bytes, in_use));
+            }
         }
-        self.taken(bytes, used);
+        self.taken(owner, bytes);
         Ok(())
     }
 
-    /// The lasting memory up to which requests of spillable state are granted.
-    fn spillable_bytes_max(&self) -> u64 {
-        let limit = self.limit_bytes();
-        limit.saturating_add((limit / 2).max(PASSED_BYTES_MIN))
+    /// The error of a request of `bytes` for which `in_use` bytes leave no room.
+    #[cold]
+    fn refused(&self, account: &MemoryAccount, owner: &'static str, bytes: u64, in_use: u64) -> Error {
+        let (holders, limit, setting) = (&self.database.holders, account.memory().limit(), account.setting());
+        let largest: Vec<String> = holders
+            .all()
+            .iter()
+            .filter(|held| held.used_bytes > 0)
+            .take(HOLDERS_NAMED)
+            .map(|held| format!("{} with {}", held.holder, held.used_bytes))
+            .collect();
+        let largest = match largest.is_empty() {
+            true => String::new(),
+            false => format!("; the largest holders of the database are {}", largest.join(", ")),
+        };
+        let held = holders.used_bytes(owner);
+        Error::new(
+            ErrorKind::MemoryLimit,
+            format!(
+                "{owner} with {held} bytes asked for {bytes} more, but {in_use} of the {limit} bytes of {setting} are \
+                 in use{largest}"
+            ),
+        )
+        .hint(raise(setting))
     }
 
-    /// Takes `bytes` that already exist, even past the limit.
-    pub(crate) fn take_always(&self, bytes: u64) {
-        self.begin_spillable(bytes);
-        let used = self.account.memory.take(bytes);
-        self.taken(bytes, used);
+    /// Takes `bytes` for `owner` that exist already or that a step cannot do without, even past the limit.
+    fn take_always(&self, owner: &'static str, form: MemoryForm, bytes: u64) {
+        self.accounts().for_each(|account| account.take_always(form, bytes));
+        self.taken(owner, bytes);
     }
 
-    /// Updates peak and meter after `bytes` were taken, which brought the account to `used` bytes.
-    fn taken(&self, bytes: u64, used: u64) {
-        self.account.memory.keep(used);
+    /// Counts `bytes` that were taken.
+    fn taken(&self, owner: &'static str, bytes: u64) {
+        self.database.holders.take(owner, bytes);
         for meter in self.meter.iter().chain(&self.spills) {
             meter.take(bytes);
         }
@@ -208,40 +227,35 @@ impl Broker {
     /// than the limit. `used` bytes are in use, and `bytes` were freed just now.
     #[cold]
     fn release_if_much(&self, used: u64, bytes: u64) {
-        let freed = &self.account.freed_bytes;
-        if freed.fetch_add(bytes, Ordering::Relaxed) + bytes + used > self.limit_bytes() {
+        let freed = &self.database.freed_bytes;
+        if freed.fetch_add(bytes, Ordering::Relaxed) + bytes + used > self.database.account.memory().limit() {
             freed.store(0, Ordering::Relaxed);
             allocations::release();
         }
     }
 
-    /// Gives back `bytes` that were taken before.
-    pub fn give_back(&self, bytes: u64) {
-        let used = self.account.memory.give_back(bytes);
-        if bytes >= FREED_BYTES_MIN {
-            self.release_if_much(used, bytes);
+    /// Gives back `bytes` that were taken in this form.
+    fn give_back(&self, owner: &'static str, form: MemoryForm, bytes: u64) {
+        if bytes == 0 {
+            return;
         }
+        self.database.holders.give_back(owner, bytes);
         for meter in self.meter.iter().chain(&self.spills) {
             meter.give_back(bytes);
         }
-        self.end_spillable(bytes);
-    }
-
-    /// Counts `bytes` that are about to be taken as spillable, if they are. The order matters here and in
-    /// [`Broker::end_spillable`], as it does for scratch: a thread that looks between the two steps must see too little
-    /// lasting memory rather than too much. Otherwise `take` might refuse a request by mistake.
-    fn begin_spillable(&self, bytes: u64) {
-        if self.spills.is_some() {
-            self.account.spillable_bytes.fetch_add(bytes, Ordering::Relaxed);
+        if let Some(statement) = &self.statement {
+            statement.give_back(form, bytes);
+        }
+        let used = self.database.account.give_back(form, bytes);
+        if bytes >= FREED_BYTES_MIN {
+            self.release_if_much(used, bytes);
         }
     }
+}
 
-    /// Undoes [`Broker::begin_spillable`] after the bytes were given back.
-    fn end_spillable(&self, bytes: u64) {
-        if self.spills.is_some() {
-            self.account.spillable_bytes.fetch_sub(bytes, Ordering::Relaxed);
-        }
-    }
+/// The hint that a setting could be higher.
+fn raise(setting: &str) -> String {
+    format!("raise it with SET {setting} = '...'")
 }
 
 /// A holder of state that it can write to disk. All memory that is taken through [`SpillableMemory::broker`] counts as
@@ -274,33 +288,20 @@ impl SpillableMemory {
         let last = self.last_bytes.swap(held, Ordering::Relaxed);
         let growth = held.saturating_sub(last);
         let growth = self.growth_bytes.fetch_max(growth, Ordering::Relaxed).max(growth);
-        let must_spill = match self.broker.account.always_spills.load(Ordering::Relaxed) {
+        let must_spill = match self.broker.database.always_spills.load(Ordering::Relaxed) {
             true => held > 0,
-            false => self.is_short(held, growth),
+            false => self.broker.accounts().any(|account| account.is_short(held, growth)),
         };
         if must_spill {
             self.last_bytes.store(0, Ordering::Relaxed);
         }
         must_spill
     }
-
-    /// Whether memory is short for a holder of `held` bytes that may grow by `growth` before it asks again.
-    fn is_short(&self, held: u64, growth: u64) -> bool {
-        let account = &self.broker.account;
-        let (used, limit) = (self.broker.used_bytes(), self.broker.limit_bytes());
-        let holders = account.spillable_holders.load(Ordering::Relaxed).max(1);
-        // All holders may grow before they are asked again. We assume that they grow alike, and by a quarter at least.
-        let spendable = limit.saturating_sub((growth * holders).max(limit / 4));
-        if used <= spendable || held < SPILLED_BYTES_MIN {
-            return false;
-        }
-        held >= spendable / holders || used > limit
-    }
 }
 
 impl Drop for SpillableMemory {
     fn drop(&mut self) {
-        self.broker.account.spillable_holders.fetch_sub(1, Ordering::Relaxed);
+        self.broker.accounts().for_each(MemoryAccount::remove_holder);
     }
 }
 
@@ -333,10 +334,11 @@ impl Reservation {
 
     /// Changes the reservation to exactly `bytes`. They already exist, so this may pass the limit.
     pub fn recount(&mut self, bytes: u64) {
+        let form = self.broker.form(MemoryForm::Lasting);
         match bytes > self.bytes {
             // The memory exists already, so refusing it would only make the account wrong.
-            true => self.broker.take_always(bytes - self.bytes),
-            false => self.broker.give_back(self.bytes - bytes),
+            true => self.broker.take_always(self.owner, form, bytes - self.bytes),
+            false => self.broker.give_back(self.owner, form, self.bytes - bytes),
         }
         self.bytes = bytes;
     }
@@ -344,7 +346,7 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        self.broker.give_back(self.bytes);
+        self.broker.give_back(self.owner, self.broker.form(MemoryForm::Lasting), self.bytes);
     }
 }
 
@@ -360,15 +362,17 @@ impl StepMemory {
     /// Takes `bytes` more. Fails and takes nothing only if `bytes` alone are more than the limit, or more than what
     /// spillable state may take.
     pub fn grow(&mut self, bytes: u64) -> Result<()> {
-        let limit = self.broker.limit_bytes();
-        let max = if self.broker.spills.is_some() { self.broker.spillable_bytes_max() } else { limit };
-        if bytes > max {
-            let message = format!("{} needs {bytes} bytes, more than the memory limit of {limit} bytes", self.owner);
-            return Err(Error::new(ErrorKind::MemoryLimit, message).hint(RAISE_IT));
+        let form = self.broker.form(MemoryForm::Step);
+        for account in self.broker.accounts() {
+            let limit = account.memory().limit();
+            let max = if form == MemoryForm::Spillable { account.spillable_bytes_max() } else { limit };
+            if bytes > max {
+                let (owner, setting) = (self.owner, account.setting());
+                let message = format!("{owner} needs {bytes} bytes, more than the {limit} bytes of {setting}");
+                return Err(Error::new(ErrorKind::MemoryLimit, message).hint(raise(setting)));
+            }
         }
-        // The order matters here and in `clear`, as in `Broker::begin_spillable`.
-        self.count_scratch(|scratch| scratch.fetch_add(bytes, Ordering::Relaxed));
-        self.broker.take_always(bytes);
+        self.broker.take_always(self.owner, form, bytes);
         self.bytes += bytes;
         Ok(())
     }
@@ -376,15 +380,7 @@ impl StepMemory {
     /// Gives back all bytes.
     pub fn clear(&mut self) {
         let bytes = std::mem::take(&mut self.bytes);
-        self.broker.give_back(bytes);
-        self.count_scratch(|scratch| scratch.fetch_sub(bytes, Ordering::Relaxed));
-    }
-
-    /// Calls `change` with the account of scratch. Scratch of spillable state counts as that state alone.
-    fn count_scratch(&self, change: impl FnOnce(&AtomicU64) -> u64) {
-        if self.broker.spills.is_none() {
-            change(&self.broker.account.scratch_bytes);
-        }
+        self.broker.give_back(self.owner, self.broker.form(MemoryForm::Step), bytes);
     }
 
     /// Makes an empty scratch for the same owner, whose bytes are also counted in `meter`.
@@ -507,12 +503,36 @@ mod tests {
         scratch.grow(10 * MIB).expect("needed");
         let mut join = broker.reservation("join");
         join.grow(200 * MIB).expect("spillable state counts less");
-        assert!(join.grow(1).unwrap_err().message().contains("join asked for 1 bytes"));
+        assert!(join.grow(1).unwrap_err().message().starts_with("join with 209715200 bytes asked for 1 more"));
         drop(join);
         assert_eq!(sort.grow(1).unwrap_err().kind(), ErrorKind::MemoryLimit);
         drop((sort, scratch));
-        assert_eq!((broker.used_bytes(), broker.account.spillable_bytes.load(Ordering::Relaxed)), (0, 0));
-        assert_eq!(broker.account.scratch_bytes.load(Ordering::Relaxed), 0);
+        assert_eq!(broker.used_bytes(), 0);
+        join = broker.reservation("join");
+        join.grow(200 * MIB).expect("nothing is in use");
+        join.grow(1).expect_err("nothing is uncounted");
+    }
+
+    #[test]
+    fn a_statement_has_a_limit_of_its_own_within_that_of_the_database() {
+        let database = Broker::new(100 * MIB);
+        let (statement, other) = (database.for_statement(16 * MIB), database.for_statement(0));
+        assert_eq!((statement.limit_bytes(), other.limit_bytes()), (16 * MIB, 100 * MIB));
+        let mut join = statement.reservation("join");
+        join.grow(16 * MIB).expect("up to the limit");
+        let error = join.grow(1).unwrap_err();
+        assert!(error.message().contains("16777216 bytes of statement_memory_limit"), "{error}");
+        assert_eq!(error.hint_text(), Some("raise it with SET statement_memory_limit = '...'"));
+        assert_eq!(database.used_bytes(), 16 * MIB);
+        let mut sort = other.reservation("sort");
+        assert!(sort.grow(85 * MIB).unwrap_err().message().contains("of memory_limit"));
+        drop(join);
+        let spillable = statement.spillable();
+        let mut group = spillable.broker().reservation("group by");
+        assert_eq!(grow_in_steps(&spillable, &mut group, 13), [[false; 12].as_slice(), &[true]].concat());
+        statement.scratch("scan").grow(16 * MIB + 1).expect_err("more than the statement may have");
+        drop(group);
+        assert_eq!(database.used_bytes(), 0);
     }
 
     #[test]
@@ -524,7 +544,9 @@ mod tests {
         scan.grow(100).expect("needed");
         assert_eq!(broker.used_bytes(), 180);
         sort.grow(20).expect("up to the limit");
-        assert!(sort.grow(1).unwrap_err().message().contains("but 100 of the memory limit"));
+        let message = "sort with 100 bytes asked for 1 more, but 100 of the 100 bytes of memory_limit are in use; the \
+                       largest holders of the database are scan with 100, sort with 100";
+        assert_eq!(sort.grow(1).unwrap_err().message(), message);
         let error = scan.another().grow(101).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::MemoryLimit);
         assert!(error.message().starts_with("scan needs 101 bytes"), "{error}");

@@ -92,6 +92,13 @@ pub const SETTINGS: &[Setting] = &[
         default: SettingValue::Number(0),
         doc: "Memory that all statements together may hold; by default half of the machine's or of the cgroup's.",
     }),
+    Setting {
+        name: "statement_memory_limit",
+        kind: SettingKind::Bytes { min: 0 },
+        scope: SettingScope::Connection,
+        default: SettingValue::Number(0),
+        doc: "Memory that the operators of one statement may hold; with 0, only memory_limit counts.",
+    },
     database(Setting {
         name: "temp_directory",
         kind: SettingKind::Folder,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{HumanBytes, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rowmill::{Progress, ProgressFn};
 
 /// A progress bar on the terminal's error output.
@@ -50,7 +50,11 @@ impl Bar {
             None => "{spinner} {human_pos} rows  {msg}",
         };
         bar.set_style(ProgressStyle::with_template(template).expect("the template is well formed"));
-        bar.set_message(format!("{seconds:.0} s"));
+        let spilled = match progress.spilled_bytes {
+            0 => String::new(),
+            bytes => format!(", {} spilled", HumanBytes(bytes)),
+        };
+        bar.set_message(format!("{seconds:.0} s{spilled}"));
         bar.set_position(progress.rows_done);
     }
 

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Field, Schema, SchemaRef};
-use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_base::{Broker, Error, ErrorKind, Result};
 
 use crate::mapping::unique_names;
 use crate::options::{Compression, FileFormat, character, invalid, switch, unknown_option};
@@ -43,6 +43,8 @@ pub struct WriteOptions {
     pub quote: u8,
     /// CSV: the text of NULL.
     pub null_string: String,
+    /// Grants the memory of a row group that is being made. If `None`, row groups have a number of rows only.
+    pub memory: Option<Broker>,
 }
 
 /// The compression of written files.
@@ -69,6 +71,7 @@ impl Default for WriteOptions {
             delimiter: None,
             quote: b'"',
             null_string: String::new(),
+            memory: None,
         }
     }
 }

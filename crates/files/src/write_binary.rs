@@ -12,7 +12,7 @@ use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
-use rowmill_base::{Error, Result, SqlType, TimeUnit};
+use rowmill_base::{Broker, Error, Reservation, Result, SqlType, TimeUnit};
 
 use crate::convert::convert;
 use crate::options::FileFormat;
@@ -21,9 +21,18 @@ use crate::write::{CountedStream, Encoder, WriteCompression, WriteOptions, no_co
 /// The number of rows of a row group.
 const ROWS_PER_GROUP: usize = 1 << 19;
 
+/// A row group may take one part in this many of the memory limit, and then ends before it has all its rows. The scan
+/// that gives the rows and its batches need memory too.
+const GROUP_SHARE: u64 = 8;
+
+/// Less memory than this would make row groups that are slow to read.
+const GROUP_BYTES_MIN: u64 = 8 << 20;
+
 /// Writes Parquet.
 pub(crate) struct ParquetEncoder {
     writer: ArrowWriter<BufWriter<CountedStream>>,
+    /// Grants the memory of the row group, which is the second part.
+    memory: Option<(Broker, Reservation)>,
     schema: SchemaRef,
     /// The type to which each column is converted first. `None` if Parquet has its type.
     converted: Vec<Option<SqlType>>,
@@ -47,7 +56,22 @@ impl ParquetEncoder {
         let out = BufWriter::with_capacity(1 << 18, out);
         let writer = ArrowWriter::try_new(out, Arc::clone(&schema), Some(properties))
             .map_err(|error| Error::internal(format!("the result cannot be written as Parquet: {error}")))?;
-        Ok(ParquetEncoder { writer, schema, converted })
+        let memory = options.memory.clone().map(|broker| {
+            let group = broker.reservation("a row group of Parquet");
+            (broker, group)
+        });
+        Ok(ParquetEncoder { writer, memory, schema, converted })
+    }
+
+    /// Counts the memory of the row group, and ends the group if that is much.
+    fn count_group(&mut self) -> io::Result<()> {
+        let Some((broker, group)) = &mut self.memory else { return Ok(()) };
+        group.recount(self.writer.memory_size() as u64);
+        if group.bytes() > (broker.limit_bytes() / GROUP_SHARE).max(GROUP_BYTES_MIN) {
+            self.writer.flush().map_err(parquet_error)?;
+            group.recount(0);
+        }
+        Ok(())
     }
 }
 
@@ -104,7 +128,8 @@ fn storable(kind: &SqlType) -> SqlType {
 impl Encoder for ParquetEncoder {
     fn encode(&mut self, batch: &RecordBatch) -> io::Result<()> {
         let batch = written_batch(batch, &self.schema, &self.converted)?;
-        self.writer.write(&batch).map_err(parquet_error)
+        self.writer.write(&batch).map_err(parquet_error)?;
+        self.count_group()
     }
 
     fn finish(self: Box<Self>) -> io::Result<()> {

@@ -24,7 +24,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use rowmill_base::{Result, TableId};
 use rowmill_exec::function::VectorFunction;
 use rowmill_plan::logical::ColumnNames;
-use rowmill_plan::{self as plan, ColumnId, Logical, Names, Node, Predicate, ScalarExpr};
+use rowmill_plan::{self as plan, ColumnId, Logical, Names, Node, Predicate, ScalarExpr, Volatility};
 use rowmill_storage::{Block, OpenRun, TableSource};
 
 use self::late_columns::UniqueColumn;
@@ -291,7 +291,9 @@ impl Lowerer<'_> {
         for expr in exprs {
             let resolved = relation.resolve(expr);
             let of_source = resolved.as_column().map(ColumnId).filter(|id| relation.position(*id).is_some());
-            let known = made.iter().find(|(_, made)| *made == resolved).map(|(id, _)| *id);
+            // Two calls of a volatile function have two values, even if they are written alike.
+            let can_share = resolved.volatility() < Volatility::Volatile;
+            let known = made.iter().find(|(_, made)| can_share && *made == resolved).map(|(id, _)| *id);
             ids.push(match of_source.or(known) {
                 Some(id) => id,
                 None => {
@@ -317,9 +319,10 @@ impl Lowerer<'_> {
         let mut derived = relation.derived;
         derived.retain(|(id, _)| !all.contains(id));
         // The columns that wait must read the values made here, so we do not compute them twice.
+        let shared = |of: &ScalarExpr| of.as_column().is_none() && of.volatility() < Volatility::Volatile;
         for (_, expr) in &mut derived {
             expr.rewrite(&mut |part| {
-                if let Some((id, of)) = made.iter().find(|(_, of)| of == part && of.as_column().is_none()) {
+                if let Some((id, of)) = made.iter().find(|(_, of)| of == part && shared(of)) {
                     *part = ScalarExpr::id(*id, of.kind.clone());
                 }
             });

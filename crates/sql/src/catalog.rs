@@ -44,7 +44,8 @@ impl StatementContext {
         notices: Arc<Mutex<Vec<String>>>,
         now_us: i64,
     ) -> Arc<Self> {
-        let (broker, temp, engine) = (engine.broker().clone(), engine.temp().clone(), Arc::downgrade(engine));
+        let broker = engine.broker().for_statement(settings.number("statement_memory_limit"));
+        let (temp, engine) = (engine.temp().clone(), Arc::downgrade(engine));
         let scans = Mutex::default();
         Arc::new(StatementContext {
             snapshot,

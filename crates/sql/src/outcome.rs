@@ -86,6 +86,8 @@ pub struct Progress {
     pub rows_done: u64,
     /// The rows that the statement will read in total, if known.
     pub rows_total: Option<u64>,
+    /// The bytes of state that the statement has written to temporary files because memory is short, compressed.
+    pub spilled_bytes: u64,
     /// Time since the statement began.
     pub elapsed: Duration,
 }

@@ -66,6 +66,11 @@ impl InBase {
         self.state.lock()
     }
 
+    /// Locks the state that the base has, as [`InBase::hold`] does, if that takes no longer than `wait_max`.
+    pub(crate) fn try_hold_for(&self, wait_max: Duration) -> Option<MutexGuard<'_, Arc<Snapshot>>> {
+        self.state.try_lock_for(wait_max)
+    }
+
     /// The last commit that the base has.
     pub(crate) fn commit(&self) -> CommitId {
         CommitId(self.commit.load(Ordering::Acquire))

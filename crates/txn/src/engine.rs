@@ -18,6 +18,7 @@ use rowmill_io::{DirectoryLock, Disk, MemoryDisk, RealDisk, free_disk_bytes, mem
 use rowmill_storage::spill::TempSpace;
 use rowmill_storage::{ColumnDef, ColumnFile, ColumnTarget, FreedExtents, ROWS_PER_BLOCK_MAX, TableDef};
 
+use crate::back_pressure::relieve_at_once;
 use crate::backup;
 use crate::base::{BaseKind, MemoryBase, OrderedBase};
 use crate::bell::Background;
@@ -236,6 +237,7 @@ impl Engine {
 
     /// Begins a transaction over the last committed state.
     pub fn begin(self: &Arc<Self>) -> Result<Transaction> {
+        relieve_at_once(self);
         let base = self.snapshot()?;
         Ok(Transaction::new(Arc::clone(self), base))
     }

@@ -21,12 +21,13 @@
 //! - `log`, `journal`: the log, and when its commits are synced and shown.
 //! - `job`, `bell`: the list of background jobs, and their threads. `seal`, `merge`: blocks of recent rows, and of the
 //!   rows of small blocks. `column_files`: the files that have them.
-//! - `checkpoint`, `base`: from the log to the ordered base.
+//! - `checkpoint`, `base`: from the log to the ordered base. `back_pressure`: writers that wait for checkpoints.
 //! - `recovery`, `replay`: from base and log to a state.
 //! - `analyze`: statistics of keyed tables. `backup`, `vacuum`, `check`, `held_back`, `status`: copies of a database,
 //!   its free space, its consistency, its readers, and its log.
 
 mod analyze;
+mod back_pressure;
 mod backup;
 pub mod base;
 mod bell;

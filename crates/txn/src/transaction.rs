@@ -19,6 +19,7 @@ use rowmill_storage::TableDef;
 
 use self::columnar_rows::overlay;
 pub(crate) use self::columnar_rows::{TableChanges, join_tail};
+use crate::back_pressure::wait_for_memory;
 use crate::catalog::Catalog;
 use crate::engine::{Engine, NO_COMMIT};
 use crate::isolation::TransactionReads;
@@ -133,8 +134,13 @@ impl Transaction {
     /// Whether the transaction has changed nothing yet.
     pub fn is_empty(&self) -> bool {
         self.changes.tables.values().all(|table| table.is_empty())
-            && self.keyed.as_ref().is_none_or(|keyed| keyed.is_empty())
+            && !self.has_keyed_writes()
             && Arc::ptr_eq(&self.changes.catalog, &self.base.catalog)
+    }
+
+    /// Whether the transaction has changed rows of keyed tables.
+    pub fn has_keyed_writes(&self) -> bool {
+        self.keyed.as_ref().is_some_and(|keyed| !keyed.is_empty())
     }
 
     /// The definitions that the next statement sees, including the transaction's own changes.
@@ -231,7 +237,11 @@ impl Transaction {
             return Ok(self.base.commit);
         }
         self.finish_inserts()?;
-        crate::commit::commit(&mut self)
+        let commit = crate::commit::commit(&mut self)?;
+        let (engine, cancel) = (Arc::clone(&self.engine), self.cancel.clone());
+        drop(self);
+        wait_for_memory(&engine, &cancel);
+        Ok(commit)
     }
 
     /// Overrides the durability of the database for this transaction. In a database without a log this has no effect.

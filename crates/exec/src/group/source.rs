@@ -137,14 +137,29 @@ impl GroupBy {
         // Adding to one group takes less time, so slices should be larger.
         let slice_rows_min = if has_keys { slice_rows_min } else { 2 * slice_rows_min };
         let slices = if is_by_lists { 1 } else { slices(blocks.len(), self.request.threads) };
+        let fitting_rows = if is_by_lists { usize::MAX } else { self.fitting_rows() };
         let of_block = |(number, block): (usize, &Arc<Block>)| {
-            let rows_max = block.rows().div_ceil(slices).max(slice_rows_min);
+            let rows_max = block.rows().div_ceil(slices).max(slice_rows_min).min(fitting_rows);
             ScanPart::new(PartOrigin::Block(number), cut(0..block.rows(), rows_max.next_multiple_of(1024)))
         };
         let of_run = |(number, run): (usize, &Arc<OpenRun>)| {
             ScanPart::new(PartOrigin::Run(number), std::iter::once(0..run.rows()))
         };
         blocks.iter().enumerate().map(of_block).chain(runs.iter().enumerate().map(of_run)).collect()
+    }
+
+    /// The rows whose decoded values and groups take a small share of the memory limit. The groups of a slice exist
+    /// before the worker can spill, so a large slice would pass the limit.
+    fn fitting_rows(&self) -> usize {
+        /// One part in this many of the limit is for the slices of all workers.
+        const SLICES_SHARE: u64 = 8;
+        /// A value or its view, its code, and the packed number of the row.
+        const COLUMN_BYTES: usize = 32;
+        // The groups of a slice are made once, and then copied to their partitions.
+        let group_bytes = 2 * self.recipe.layout.stride * size_of::<u64>();
+        let row_bytes = group_bytes + self.columns_grouped().len() * COLUMN_BYTES;
+        let share = self.request.broker.limit_bytes() / SLICES_SHARE / self.request.threads.max(1) as u64;
+        (share as usize / row_bytes).max(FITTING_ROWS_MIN)
     }
 
     /// Whether any worker has gathered enough.
@@ -354,6 +369,9 @@ impl GroupBy {
         columns
     }
 }
+
+/// The least rows of a slice. Smaller ones would repeat the work that is done once per slice too often.
+const FITTING_ROWS_MIN: usize = 1 << 14;
 
 /// The number of slices per block that keeps all workers about equally busy. We take the smallest such number because
 /// work that is done once per value of a block is repeated for each slice.

@@ -297,7 +297,7 @@ mod tests {
         column.push(&values).expect("800 bytes");
         let error = column.push(&values).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::MemoryLimit);
-        assert!(error.message().starts_with("JOIN asked for 800 bytes"), "{error}");
+        assert!(error.message().starts_with("JOIN with 800 bytes asked for 800 more"), "{error}");
         assert_eq!((column.parts().len(), column.memory.bytes()), (1, 800));
     }
 }

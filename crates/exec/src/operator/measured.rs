@@ -48,6 +48,11 @@ impl Operator {
         self.inputs.iter().for_each(|input| input.each_scan(each));
     }
 
+    /// The bytes that this operator and those below it have spilled.
+    pub fn spilled_bytes(&self) -> u64 {
+        self.spilled.bytes() + self.inputs.iter().map(Operator::spilled_bytes).sum::<u64>()
+    }
+
     /// The number of workers that had something to work on: a frame or a block of the operator's table, or a batch of
     /// the input that served most workers. For a plan that another engine runs, the number of workers that got a
     /// batch.

@@ -2,7 +2,9 @@
 
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use rowmill::{Connection, Database, ErrorKind};
 
@@ -91,6 +93,42 @@ fn queries_that_do_not_fit_the_memory_limit_give_the_same_answers() {
 }
 
 #[test]
+fn the_progress_of_a_statement_tells_what_it_spills() {
+    let folder = prepared(300_000);
+    let database = Database::open(folder.path()).expect("it opens");
+    let mut connection = database.connect().expect("a connection");
+    connection.execute("SET memory_limit = '16MiB'").expect("the least limit");
+    let spilled = Arc::new(AtomicU64::new(0));
+    let most = Arc::clone(&spilled);
+    connection.set_progress(Some(Arc::new(move |progress| {
+        most.fetch_max(progress.spilled_bytes, Ordering::Relaxed);
+    })));
+    // Progress is reported ten times a second, so a single quick run may end unreported.
+    let begun = Instant::now();
+    while spilled.load(Ordering::Relaxed) == 0 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "the bytes must be reported");
+        answer(&mut connection, QUERIES[0]);
+    }
+}
+
+#[test]
+fn a_statement_spills_at_its_own_limit() {
+    let folder = prepared(200_000);
+    let database = Database::open(folder.path()).expect("it opens");
+    let mut connection = database.connect().expect("a connection");
+    let expected = answer(&mut connection, QUERIES[0]);
+    assert_eq!(used(&mut connection, "peak_bytes"), 0);
+    connection.execute("SET statement_memory_limit = '8MiB'").expect("a setting");
+    assert_eq!(answer(&mut connection, QUERIES[0]), expected);
+    assert!(used(&mut connection, "peak_bytes") > 0, "little memory needs files");
+    let one_list = "SELECT length(string_agg(page, ',')) FROM events";
+    let error = connection.query(one_list).and_then(|rows| rows.rows()).expect_err("one group cannot spill");
+    assert_eq!(error.kind(), ErrorKind::MemoryLimit);
+    assert!(error.message().contains("statement_memory_limit are in use; the largest holders"), "{error}");
+    assert!(number(&mut connection, "SELECT count(*) FROM rowmill_memory() WHERE holder = 'GROUP BY'") == 1);
+}
+
+#[test]
 fn an_exhausted_disk_limit_ends_the_statement_and_leaves_nothing() {
     let folder = prepared(200_000);
     let database = Database::open(folder.path()).expect("it opens");
@@ -124,11 +162,10 @@ fn a_cancelled_statement_leaves_no_temporary_file() {
         }
         canceller.join().expect("the canceller ran");
         // Other workers of the statement notice the end of it at their next batch.
-        let ended = std::time::Instant::now();
-        while used(&mut connection, "used_bytes") > 0 {
+        let ended = Instant::now();
+        while used(&mut connection, "used_bytes") > 0 || !temporary_files(folder.path()).is_empty() {
             assert!(ended.elapsed() < Duration::from_secs(2), "the files must go");
         }
-        assert_eq!(temporary_files(folder.path()), Vec::<String>::new());
     }
 }
 

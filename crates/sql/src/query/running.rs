@@ -9,8 +9,8 @@
 //! The consumer wakes for every batch, and otherwise every [`POLL`] to check the cancel flag and the deadline. So it
 //! notices both even when an operator does not check them. Dropping the consumer's side ends the work.
 
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
@@ -56,9 +56,12 @@ impl Running {
     /// Starts the operators of `query`.
     pub(super) fn start(query: ReadyQuery, progress: Option<ProgressFn>, started: Instant) -> Self {
         let ReadyQuery { context, query } = query;
-        let work = Producer::start(query.begin(), &context);
+        let begun = query.begin();
+        // The report must not keep the operators and their memory after the workers have ended.
+        let operators = begun.as_ref().map(Arc::downgrade).unwrap_or_default();
+        let work = Producer::start(begun, &context);
         let schema = Arc::clone(query.schema());
-        let report = progress.map(|tell| Report { tell, started, last: started });
+        let report = progress.map(|tell| Report { tell, operators, started, last: started });
         Running { work, schema, context, report, finished: false }
     }
 
@@ -182,6 +185,7 @@ fn pass_on(running: &rowmill_exec::operator::Running, sender: &SyncSender<Result
 /// Reports the progress of a query.
 struct Report {
     tell: ProgressFn,
+    operators: Weak<rowmill_exec::operator::Running>,
     started: Instant,
     last: Instant,
 }
@@ -195,6 +199,8 @@ impl Report {
         let scans = context.scans.lock().clone();
         let rows_total = scans.iter().map(|scan| scan.rows_total()).sum();
         let rows_done = scans.iter().map(|scan| scan.rows_done()).sum();
-        (self.tell)(Progress { rows_done, rows_total: Some(rows_total), elapsed: self.started.elapsed() });
+        let spilled_bytes = self.operators.upgrade().map_or(0, |running| running.operator.spilled_bytes());
+        let (rows_total, elapsed) = (Some(rows_total), self.started.elapsed());
+        (self.tell)(Progress { rows_done, rows_total, spilled_bytes, elapsed });
     }
 }

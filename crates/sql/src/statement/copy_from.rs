@@ -313,6 +313,6 @@ impl Report {
             return;
         }
         self.last = Instant::now();
-        tell(Progress { rows_done, rows_total, elapsed: self.started.elapsed() });
+        tell(Progress { rows_done, rows_total, spilled_bytes: 0, elapsed: self.started.elapsed() });
     }
 }

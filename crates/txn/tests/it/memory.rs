@@ -100,7 +100,7 @@ fn rows_one_by_one_are_refused_at_the_limit() {
         transaction.view().expect("a view");
     };
     assert_eq!(error.kind(), ErrorKind::MemoryLimit);
-    assert!(error.message().contains("rows of an open transaction asked for"), "{error}");
+    assert!(error.message().starts_with("rows of an open transaction with 0 bytes asked for"), "{error}");
     assert!(error.hint_text().is_some_and(|hint| hint.contains("memory_limit")));
     assert!(inserted > 10_000, "{inserted} rows fit");
     transaction.rollback();

@@ -4,18 +4,21 @@
 //! The numbers go into the delete vectors, and the new rows into the open block, which is sealed when it is full. So a
 //! change of every row of a large table holds only a few batches and the blocks that are being sealed.
 //!
-//! A keyed table shows a transaction its own writes at once. So we find all rows before we change the first one. Then
-//! we remove rows, change rows and add rows, in this order, so that a key that one row gives up is free for another.
+//! The rows of a keyed table stream too if the changes of some rows cannot concern others: for INSERT, DELETE, and an
+//! UPDATE that assigns no column of a unique key. In all other statements a key that one row gives up must be free for
+//! another row. So we find all rows, and then remove rows, change rows and add rows, in this order. We also find all
+//! rows first if the transaction has changed keyed rows before: a query that runs shares these changes, so that the next
+//! write would copy them.
 
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, BinaryArray, BooleanArray, RecordBatch};
 use arrow::datatypes::{FieldRef, Int64Type};
-use rowmill_base::{Error, ErrorKind, Result};
-use rowmill_plan::write::{RepeatedRow, Write, WriteAction, WriteSource};
+use rowmill_base::{Error, ErrorKind, Reservation, Result};
+use rowmill_plan::write::{NewRow, RepeatedRow, Write, WriteAction, WriteSource};
 use rowmill_program::meets_several;
 use rowmill_query::binder::BoundQuery;
-use rowmill_storage::TableDef;
+use rowmill_storage::{TableDef, value_bytes};
 use rowmill_txn::{Snapshot, Transaction};
 
 use super::conflict::ConflictRows;
@@ -36,6 +39,10 @@ pub(in crate::statement) struct WriteExecutor {
     /// What to do with rows that are found again, and the rows that were found.
     repeated: Option<(Repeated, FoundRows)>,
     conflict: Option<ConflictRows>,
+    /// Whether the changes wait until all rows of the source are found.
+    waits: bool,
+    /// The memory of the rows that wait, and of those for RETURNING.
+    waiting: Reservation,
     keyed: KeyedChanges,
     changed: u64,
     /// The rows for RETURNING.
@@ -100,6 +107,8 @@ impl WriteExecutor {
             actions,
             repeated: repeated.map(|repeated| (repeated, FoundRows::new(table.keyed.is_some()))),
             conflict: None,
+            waits: table.keyed.is_some() && !changes_rows_alone(&table, &plan.actions),
+            waiting: work.engine().broker().reservation("rows of the source of a change"),
             keyed: KeyedChanges::default(),
             changed: 0,
             written: plan.returning.as_ref().map(|_| Vec::new()),
@@ -116,6 +125,7 @@ impl WriteExecutor {
         plan: Write<BoundQuery>,
         values: Option<ValueRows<'_>>,
     ) -> Result<Outcome> {
+        self.waits |= self.table.keyed.is_some() && transaction.has_keyed_writes();
         if plan.conflict.is_some() {
             self.conflict = Some(ConflictRows::new(work, &view, &self.table, &plan)?);
         }
@@ -161,7 +171,10 @@ impl WriteExecutor {
     ) -> Result<()> {
         let batch = self.inserted()?.assigned(transaction, input, rows)?;
         match &mut self.conflict {
-            Some(conflict) => conflict.add(&batch),
+            Some(conflict) => {
+                self.waiting.grow(bytes_of(&batch))?;
+                conflict.add(&batch)
+            }
             None => self.add(transaction, batch),
         }
     }
@@ -182,16 +195,18 @@ impl WriteExecutor {
         Ok(())
     }
 
-    /// Returns the rows of a query so that none of them shows a write of this statement.
-    fn before_writes(&self, rows: RowStream) -> Result<RowStream> {
-        match self.table.keyed {
-            None => Ok(rows),
-            Some(_) => {
-                let schema = rows.schema();
-                let found = rows.collect::<Result<Vec<_>>>()?;
-                Ok(RowStream::new(schema, found.into_iter().map(Ok)))
-            }
+    /// Returns the rows of a query, which is at its end before the first write if the changes must wait.
+    fn before_writes(&mut self, rows: RowStream) -> Result<RowStream> {
+        if !self.waits {
+            return Ok(rows);
         }
+        let (schema, mut found) = (rows.schema(), Vec::new());
+        for batch in rows {
+            let batch = batch?;
+            self.waiting.grow(bytes_of(&batch))?;
+            found.push(batch);
+        }
+        Ok(RowStream::new(schema, found.into_iter().map(Ok)))
     }
 
     fn change_all(&mut self, work: &Work<'_>, transaction: &mut Transaction, rows: RowStream) -> Result<()> {
@@ -256,13 +271,18 @@ impl WriteExecutor {
             }
             Action::Delete(None) => None,
         };
-        let is_keyed = self.table.keyed.is_some();
+        let (is_keyed, waits) = (self.table.keyed.is_some(), self.waits);
+        if let (true, Some(made)) = (waits || self.written.is_some(), &made) {
+            self.waiting.grow(bytes_of(made))?;
+        }
         match (&self.actions[action], made) {
-            (Action::Insert(_), Some(new)) if is_keyed => self.keyed.inserted.push(new),
+            (Action::Insert(_), Some(new)) if waits => self.keyed.inserted.push(new),
             (Action::Insert(_), Some(new)) => self.add(transaction, new)?,
             (Action::Update(_), Some(new)) => {
-                if is_keyed {
+                if waits {
                     self.keyed.updated.push((as_keys(rows)?, new.clone()));
+                } else if is_keyed {
+                    self.changed += transaction.update_keyed(self.table.id, &[(as_keys(rows)?, new.clone())])?;
                 } else {
                     // The query reads the state before the statement, so it never finds the rows that we append.
                     self.changed += transaction.delete(self.table.id, numbers(rows))?;
@@ -271,8 +291,10 @@ impl WriteExecutor {
                 self.written.iter_mut().for_each(|written| written.push(new.clone()));
             }
             (_, old) => {
-                if is_keyed {
+                if waits {
                     self.keyed.deleted.push(as_keys(rows)?);
+                } else if is_keyed {
+                    self.changed += transaction.delete_keyed(self.table.id, &[as_keys(rows)?])?;
                 } else {
                     self.changed += transaction.delete(self.table.id, numbers(rows))?;
                 }
@@ -287,6 +309,7 @@ impl WriteExecutor {
         transaction.insert(self.table.id, &batch)?;
         self.changed += batch.num_rows() as u64;
         if let Some(written) = &mut self.written {
+            self.waiting.grow(bytes_of(&batch))?;
             written.push(batch);
         }
         Ok(())
@@ -321,6 +344,24 @@ impl WriteExecutor {
                 returning::outcome(work, transaction, &self.table, query, &written)
             }
         }
+    }
+}
+
+/// The bytes of the values of a batch.
+fn bytes_of(batch: &RecordBatch) -> u64 {
+    batch.columns().iter().map(value_bytes).sum()
+}
+
+/// Whether each row of a keyed table can be changed without regard to the other rows that the statement changes.
+fn changes_rows_alone(table: &TableDef, actions: &[WriteAction]) -> bool {
+    match (&table.keyed, actions) {
+        (_, [WriteAction::Insert(_) | WriteAction::Delete(_)]) => true,
+        (Some(keyed), [WriteAction::Update(NewRow { assigned, .. })]) => {
+            let unique = keyed.indexes.iter().filter(|index| index.unique).flat_map(|index| &index.parts);
+            let mut kept = keyed.key.iter().chain(unique).map(|key| key.column);
+            kept.all(|kept| assigned.iter().all(|assigned| table.columns[*assigned].id != kept))
+        }
+        _ => false,
     }
 }
 

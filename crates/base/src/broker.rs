@@ -293,7 +293,9 @@ impl SpillableMemory {
             false => self.broker.accounts().any(|account| account.is_short(held, growth)),
         };
         if must_spill {
-            self.last_bytes.store(0, Ordering::Relaxed);
+            // The bytes that are left are known only at the next question. If several threads share the holder, each of
+            // them spills a part, so zero would make the rest look like growth.
+            self.last_bytes.store(u64::MAX, Ordering::Relaxed);
         }
         must_spill
     }
@@ -491,6 +493,12 @@ mod tests {
         let mut of_fast = fast.broker().reservation("group by");
         of_fast.grow(18 * MIB).expect("granted");
         assert!(!slow.must_spill() && fast.must_spill());
+        // The other thread of the fast holder has spilled a third of its bytes. The rest is no growth.
+        of_slow.recount(12 * MIB);
+        of_fast.recount(12 * MIB);
+        assert!(!fast.must_spill());
+        of_fast.grow(MIB).expect("granted");
+        assert!(!fast.must_spill());
     }
 
     #[test]

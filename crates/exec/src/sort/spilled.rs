@@ -184,7 +184,7 @@ impl<E: Entry> SpillMerge<E> {
             let order = cursor.block.order(&self.format);
             let rows = &cursor.block.entries[cursor.at..];
             // Rows with equal keys may come in any order, so all of them belong to this step.
-            let taken = rows.partition_point(|entry| order.compare_keys(*entry, last, rest).is_le());
+            let taken = leading(rows, |entry| order.compare_keys(*entry, last, rest).is_le());
             if taken > 0 {
                 let rows = cursor.at..cursor.at + taken;
                 pieces.push(RunPiece { run: Arc::clone(&cursor.block), rows });
@@ -210,6 +210,19 @@ impl<E: Entry> SpillMerge<E> {
     }
 }
 
+/// The number of items at the beginning of `items` for which `test` is true. It must be false for all items after them.
+/// The steps of the search double, because a step of a merge takes few rows of most runs.
+fn leading<T>(items: &[T], test: impl Fn(&T) -> bool) -> usize {
+    let (mut start, mut step) = (0, 1);
+    while let Some(item) = items.get(start + step - 1)
+        && test(item)
+    {
+        (start, step) = (start + step, 2 * step);
+    }
+    let end = items.len().min(start + step - 1);
+    start + items[start..end].partition_point(test)
+}
+
 /// The part of a batch sequence that is inside of `window`, if `given` rows came before it. Adds its rows to `given`.
 pub(super) fn within(batches: Vec<RecordBatch>, given: &mut u64, window: &Range<u64>) -> Vec<RecordBatch> {
     let mut kept = Vec::with_capacity(batches.len());
@@ -223,4 +236,19 @@ pub(super) fn within(batches: Vec<RecordBatch>, given: &mut u64, window: &Range<
         }
     }
     kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::leading;
+
+    #[test]
+    fn leading_items_are_counted_at_every_border() {
+        for len in 0..40 {
+            let items: Vec<usize> = (0..len).collect();
+            for border in 0..=len {
+                assert_eq!(leading(&items, |item| *item < border), border, "{border} of {len}");
+            }
+        }
+    }
 }

@@ -35,6 +35,7 @@ use crate::catalog::RowSource;
 use crate::column_set::ColumnSet;
 use crate::estimate::Estimator;
 use crate::optimizer::walk::each_operator;
+use crate::reuse::unread;
 
 /// A query that the engine runs.
 #[derive(Clone, Debug)]
@@ -144,6 +145,19 @@ impl PhysicalQuery {
             return None;
         }
         Some(PhysicalQuery { tables, ..self.clone() })
+    }
+
+    /// The same plan without the rows of its tables, for a cache. Tables with columns that the plan takes for unique keep
+    /// their rows, so that the cache can tell whether they changed. The plan must be put [over](PhysicalQuery::over) a
+    /// snapshot before it runs.
+    #[must_use]
+    pub fn unread(&self) -> PhysicalQuery {
+        let needs_rows = |table: usize| self.unique_columns.iter().any(|unique| unique.table == table);
+        let tables = self.tables.iter().enumerate().map(|(number, table)| match needs_rows(number) {
+            true => Arc::clone(table),
+            false => unread(&**table),
+        });
+        PhysicalQuery { tables: tables.collect(), ..self.clone() }
     }
 }
 

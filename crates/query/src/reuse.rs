@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rowmill_base::TableId;
 use rowmill_plan::{ExprOp, Logical};
-use rowmill_storage::TableSource;
+use rowmill_storage::{Block, OpenRun, TableDef, TableSource};
 
 use crate::binder::BoundQuery;
 use crate::optimizer::walk::{each_operator, exprs};
@@ -23,6 +23,39 @@ impl BoundQuery {
     pub fn over(&self, table: &dyn Fn(TableId) -> Option<Arc<dyn TableSource>>) -> Option<BoundQuery> {
         let tables = self.tables.iter().map(|known| table(known.table().id)).collect::<Option<_>>()?;
         Some(BoundQuery { tables, ..self.clone() })
+    }
+
+    /// The same plan without the rows of its tables, for a cache. It must be put [over](BoundQuery::over) a snapshot
+    /// before it runs.
+    #[must_use]
+    pub fn unread(&self) -> BoundQuery {
+        BoundQuery { tables: self.tables.iter().map(|table| unread(&**table)).collect(), ..self.clone() }
+    }
+}
+
+/// A table without its rows.
+///
+/// A cached plan must not keep a snapshot: as long as one lives, no checkpoint can free the versions that came after it,
+/// and the connection may be idle for days.
+#[derive(Debug)]
+struct UnreadTable(Arc<TableDef>);
+
+/// The table without its rows.
+pub(crate) fn unread(table: &dyn TableSource) -> Arc<dyn TableSource> {
+    Arc::new(UnreadTable(Arc::clone(table.table())))
+}
+
+impl TableSource for UnreadTable {
+    fn table(&self) -> &Arc<TableDef> {
+        &self.0
+    }
+
+    fn blocks(&self) -> &[Arc<Block>] {
+        &[]
+    }
+
+    fn runs(&self) -> &[Arc<OpenRun>] {
+        &[]
     }
 }
 

@@ -64,6 +64,11 @@ impl PlannedQuery {
         self.0.is_reusable()
     }
 
+    /// Returns the plan without the rows of its tables, for the cache.
+    pub(crate) fn unread(&self) -> PlannedQuery {
+        PlannedQuery(self.0.unread())
+    }
+
     /// Returns the plan over the tables of this statement's snapshot, or `None` if one of them does not exist there.
     fn over(&self, context: &StatementContext) -> Option<PlannedQuery> {
         let table = |id| Some(context.snapshot.table(id)? as Arc<dyn TableSource>);
@@ -166,7 +171,7 @@ impl EngineQuery {
 
     /// Returns the operators if another statement with the same text and without parameters can run them again.
     pub(crate) fn reusable(&self) -> Option<Arc<PhysicalQuery>> {
-        self.physical.is_reusable.then(|| Arc::clone(&self.physical))
+        self.physical.is_reusable.then(|| Arc::new(self.physical.unread()))
     }
 
     /// The schema of the result: the names as spelled, and the types.

@@ -111,7 +111,7 @@ impl Work<'_> {
             let planned = PlannedQuery::new(&context, query, self.statement.spellings(), &kinds)?;
             // A plan without parameters is cached with its operators. With parameters we cache only the optimized plan,
             // because the best operators may depend on the values.
-            let known = planned.is_reusable().then(|| planned.clone());
+            let known = planned.is_reusable().then(|| planned.unread());
             let query = EngineQuery::new(planned, self.params, &context)?;
             let plan = match (known, kinds.is_empty()) {
                 (Some(_), true) => query.reusable().map(CachedPlan::Physical),

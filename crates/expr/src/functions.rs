@@ -13,6 +13,7 @@ mod regex;
 mod result_limit;
 mod rowwise;
 mod signatures;
+mod sketch;
 mod structure;
 #[cfg(test)]
 mod test_call;
@@ -40,6 +41,7 @@ pub static FAMILIES: &[&[FunctionSpec]] = &[
     interval::INTERVAL,
     list::LIST,
     structure::STRUCTURE,
+    sketch::SKETCH,
     conditional::CONDITIONAL,
 ];
 

@@ -4,6 +4,7 @@
 //!
 //! - `typing`: the common type of operands, implicit casts, and the typed expression of an operator.
 //! - `functions`: the registry. One family of functions per file.
+//! - `sketch`: sketches in the formats of Apache DataSketches, for functions and for the aggregates of the engine.
 //! - `fold`: constant folding, and facts for the optimizer: whether an expression can fail, whether it can be NULL.
 //! - `evaluator`: computes the values of an expression for a batch.
 //! - `kernels`: arithmetic, comparisons, LIKE and casts, shared by batches and single rows.
@@ -19,5 +20,6 @@ pub mod functions;
 pub mod kernels;
 pub mod kinds;
 mod regexp;
+pub mod sketch;
 pub mod text;
 pub mod typing;

@@ -1,12 +1,13 @@
 //! The aggregates of SQL: one file for each family.
 //!
 //! An [`Aggregation`] says under which names and for which types an aggregate can be called, and how it is computed.
-//! There are two ways for a new one:
+//! There are three ways for a new one:
 //!
 //! * [`AggregateState::Fold`]: each group has a few words (`fold.rs`), which take one number at a time. Groupings,
 //!   windows, value lists and orders by the aggregate work without further code. `spread.rs` is an example.
 //! * [`AggregateState::Values`]: the values of each group are kept, and a function computes the result from them.
 //!   `mode.rs` is an example.
+//! * [`AggregateState::Sketch`]: each group has a sketch in a format of Apache DataSketches (`sketch.rs`).
 //!
 //! To add an aggregate, write an entry in the file of its family, or write a new file and name its list in
 //! [`FAMILIES`]. The documentation and the example of the entry appear in `SHOW FUNCTIONS`, and a test runs the
@@ -25,6 +26,7 @@ mod pairs;
 mod product;
 mod quantile;
 mod signature;
+mod sketch;
 mod spread;
 #[cfg(test)]
 mod tests;
@@ -37,6 +39,7 @@ use std::sync::LazyLock;
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
 use rowmill_base::{Error, Reservation, Result};
+use rowmill_expr::sketch::SketchFunction;
 use rowmill_plan::{AggregateFunction, AggregateSpec};
 
 pub(crate) use self::cell::{CellFold, CellResult, FoldCell, i128_of};
@@ -62,6 +65,7 @@ static FAMILIES: &[&[Aggregation]] = &[
     list::LISTS,
     text::TEXTS,
     approximate::ESTIMATES,
+    sketch::SKETCHES,
 ];
 
 /// An aggregate and the way to compute it.
@@ -83,6 +87,8 @@ pub(crate) enum AggregateState {
     Fold(FoldState),
     /// The values themselves.
     Values(ValuesState),
+    /// A sketch of the values.
+    Sketch(&'static SketchFunction),
 }
 
 /// An aggregate that folds numbers into a few words.

@@ -104,6 +104,21 @@ pub enum AggregateParameter {
     /// BY value)`, the last one in `percentile_cont(value, share)`. With `DESC` it counts from the greatest value: a
     /// continuous quantile then has 1 - share, a discrete one keeps its order.
     Share,
+    /// A BIGINT within bounds that may be the last argument: the size of a sketch.
+    Size(SizeBounds),
+}
+
+/// The sizes that an aggregate takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SizeBounds {
+    /// The name of the parameter, for errors.
+    pub name: &'static str,
+    /// The least size.
+    pub least: i64,
+    /// The greatest size.
+    pub most: i64,
+    /// The size if a call gives none.
+    pub default: i64,
 }
 
 impl AggregateParameter {
@@ -112,7 +127,7 @@ impl AggregateParameter {
         match self {
             AggregateParameter::Nothing => None,
             AggregateParameter::Separator => Some(DataType::Utf8View),
-            AggregateParameter::Nth => Some(DataType::Int64),
+            AggregateParameter::Nth | AggregateParameter::Size(_) => Some(DataType::Int64),
             AggregateParameter::Share => Some(DataType::Float64),
         }
     }

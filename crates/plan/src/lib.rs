@@ -27,7 +27,7 @@ pub mod window;
 pub mod write;
 
 pub use aggregate::{
-    AggregateFunction, AggregateNulls, AggregateOrdering, AggregateParameter, AggregateRole, AggregateSpec,
+    AggregateFunction, AggregateNulls, AggregateOrdering, AggregateParameter, AggregateRole, AggregateSpec, SizeBounds,
 };
 pub use function::{FunctionSpec, Operand, Volatility};
 pub use group::{Aggregate, AggregateOrder, Expr, Group, GroupKey, is_key_kind};

@@ -388,6 +388,7 @@ impl<'a> Gatherer<'a> {
     fn scatter_logs(&mut self) -> Result<()> {
         for (number, log) in self.recipe.states.logs().iter().enumerate() {
             let rows = &mut self.beside.logs[number];
+            rows.settle(log, &mut self.beside.texts)?;
             self.partitions.scatter_log(number, rows.rows(), log.layout.stride, &self.homes)?;
             rows.clear();
         }

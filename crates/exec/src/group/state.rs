@@ -26,6 +26,7 @@ mod log;
 mod numbers;
 mod rank;
 mod registers;
+mod sketches;
 mod text;
 
 use std::sync::Arc;
@@ -549,7 +550,9 @@ fn operation(function: AggregateFunction, kind: &DataType) -> Result<(Operation,
         AggregateState::Extreme { is_greatest: true } if is_text(kind) => (Operation::GreatestText, None),
         AggregateState::Extreme { is_greatest } => own(extreme_fold(*is_greatest, kind)),
         AggregateState::Fold(state) => own(*state),
-        AggregateState::Values(_) => return Err(Error::internal(format!("{} has no cell", function.name))),
+        AggregateState::Values(_) | AggregateState::Sketch(_) => {
+            return Err(Error::internal(format!("{} has no cell", function.name)));
+        }
     })
 }
 

@@ -2,6 +2,7 @@
 
 mod frequent;
 mod parts;
+mod sketches;
 mod words;
 
 use crate::aggregate::named;

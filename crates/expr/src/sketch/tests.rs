@@ -131,8 +131,8 @@ fn sketches_of_other_libraries_are_read() {
     }
     let set = bytes("0301070c08080001010000000222b404");
     assert!(decode_hll(&set).is_ok());
-    let kll = "05010f00c80008000300000000000000c8000100c5000000000000000000f03f000000000000084000000000000004400000000000\
-               00f03f0000000000000840";
+    let kll = "05010f00c80008000300000000000000c8000100c5000000000000000000f03f00000000000008400000000000000440000000\
+               000000f03f0000000000000840";
     let kll = decode_kll(&bytes(&kll.replace(' ', ""))).expect("a sketch");
     let of = |rank| kll.quantile(rank, SearchCriteria::Inclusive).expect("a rank").map(KllFloat::into_inner);
     assert_eq!((kll.n(), of(0.5), of(1.0)), (3, Some(2.5), Some(3.0)));

@@ -12,7 +12,9 @@ use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_exec::aggregate;
 use rowmill_expr::fold;
 use rowmill_plan::logical::{AggregateCall, LogicalSortKey};
-use rowmill_plan::{AggregateFunction, AggregateNulls, AggregateOrdering, AggregateParameter, Constant, ScalarExpr};
+use rowmill_plan::{
+    AggregateFunction, AggregateNulls, AggregateOrdering, AggregateParameter, Constant, ScalarExpr, SizeBounds,
+};
 use sqlparser::ast::{
     DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, NullTreatment,
 };
@@ -168,6 +170,11 @@ impl Binder<'_> {
             // This argument is the size of a sketch. We compute quantiles exactly and ignore it.
             values.pop();
         }
+        if let AggregateParameter::Size(bounds) = function.parameter
+            && values.len() == function.arguments
+        {
+            return Ok(Some(Constant::from(bounds.default)));
+        }
         if values.len() != function.arguments + 1 {
             let kinds: Vec<DataType> = values.iter().map(|value| value.kind.clone()).collect();
             let message = format!("there is no {name}({})", type_names(&kinds));
@@ -194,6 +201,12 @@ impl Binder<'_> {
             }
             AggregateParameter::Nth if matches!(constant.as_bigint(), None | Some(0)) => {
                 let message = format!("the place in {name} must be a whole number other than 0");
+                return Err(Error::new(ErrorKind::InvalidParameter, message));
+            }
+            AggregateParameter::Size(SizeBounds { name: size, least, most, .. })
+                if !constant.as_bigint().is_some_and(|size| (least..=most).contains(&size)) =>
+            {
+                let message = format!("{size} of {name} must be from {least} to {most}");
                 return Err(Error::new(ErrorKind::InvalidParameter, message));
             }
             _ => {}

@@ -12,21 +12,24 @@
 //! ```
 //!
 //! A log of distinct values drops a repeated value at once if a small table still remembers it. A log that needs only
-//! the first value of an order writes only one row per group of a block or batch.
+//! the first value of an order writes only one row per group of a block or batch. A log of sketches has rows only for
+//! groups with few values (sketches.rs).
 
 use std::mem::size_of;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, Int64Array, RecordBatch, UInt32Array, new_empty_array};
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, UInt32Array, new_empty_array};
 use arrow::buffer::BooleanBuffer;
-use arrow::datatypes::{DataType, Field, Schema};
+use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 use arrow::error::ArrowError;
 use rowmill_base::{Error, Reservation, Result};
+use rowmill_expr::sketch::SketchFunction;
 use rowmill_plan::{Aggregate, AggregateOrder, AggregateOrdering, Expr, GroupKey, SortKey};
 
 use super::add::{Grouped, Groups, ROWS_AT_ONCE};
 use super::first::{Direction, Firsts, OrderColumn};
 use super::registers::{self, SLOT_BITS, STRIDE, estimates, put, registers};
+use super::sketches::{self, ItemRows, LiveSketches, SketchRecipe};
 use super::{Finished, States};
 use crate::aggregate::{AggregateState, GroupValues, KeptValues, ValuesState, state_of};
 use crate::cache::L2_BYTES;
@@ -61,6 +64,8 @@ enum LogOutput {
     Values { finish: fn(GroupValues<'_>) -> Result<ArrayRef>, parameter: Option<ArrayRef>, kind: DataType },
     /// An estimate of the number of distinct values.
     Estimate,
+    /// The sketch of the values.
+    Sketch(SketchRecipe),
 }
 
 /// Selects the values that stay in a log.
@@ -75,6 +80,8 @@ pub(super) enum Kept {
     LastOfFirst,
     /// No values: the log keeps their HyperLogLog registers (registers.rs).
     Registers,
+    /// No values: the log keeps their sketches, or what sketches take (sketches.rs).
+    Sketch(SketchRecipe),
 }
 
 /// The input of a log. Aggregates with equal `LogReads` share one log.
@@ -112,9 +119,23 @@ pub(super) fn kept_values(aggregate: &Aggregate) -> Result<Option<Kept>> {
         AggregateState::Values(ValuesState { kept: KeptValues::Registers, .. }) => Some(Kept::Registers),
         AggregateState::Values(ValuesState { kept: KeptValues::All, .. }) if !aggregate.distinct => Some(Kept::All),
         AggregateState::Values(_) => Some(Kept::Distinct),
+        AggregateState::Sketch(function) if aggregate.distinct && !function.ignores_duplicates => Some(Kept::Distinct),
+        AggregateState::Sketch(function) => Some(Kept::Sketch(recipe(aggregate, function)?)),
         _ if aggregate.distinct && !aggregate.function.ignores_duplicates => Some(Kept::Distinct),
         _ => None,
     })
+}
+
+/// How an aggregate makes its sketches.
+fn recipe(aggregate: &Aggregate, function: &'static SketchFunction) -> Result<SketchRecipe> {
+    let size = match &aggregate.parameter {
+        None => 0,
+        Some(size) => {
+            let size = size.as_primitive_opt::<Int64Type>();
+            size.ok_or_else(|| Error::internal("the size of a sketch is no BIGINT"))?.value(0)
+        }
+    };
+    Ok(SketchRecipe { function, size })
 }
 
 /// Returns the aggregate ordered by its own values, if that is what it needs.
@@ -145,6 +166,8 @@ pub(in crate::group) struct Logged<'a> {
     values: KeyValues<'a>,
     /// The columns that decide which value is first, if the log keeps only the first ones.
     order: Vec<OrderColumn>,
+    /// The items of sketches, if the log keeps sketches.
+    items: Option<PartValues>,
 }
 
 impl Log {
@@ -156,11 +179,15 @@ impl Log {
                 held.push(*argument);
             }
         }
-        let layout = match (reads.kept, columns) {
-            (Kept::Registers, [value, ..]) => {
-                GroupLayout::of_values(&[GroupKey { kind: registers::KIND, nullable: false, ..value.clone() }])?
-            }
-            _ => GroupLayout::of_values(columns)?,
+        // The type of the column that is kept in place of the values.
+        let kind = match reads.kept {
+            Kept::Registers => Some(registers::KIND),
+            Kept::Sketch(_) => Some(sketches::KIND),
+            _ => None,
+        };
+        let layout = match kind {
+            Some(kind) => GroupLayout::of_values(&[GroupKey { kind, nullable: false, ..columns[0].clone() }])?,
+            None => GroupLayout::of_values(columns)?,
         };
         Ok(Log {
             held,
@@ -202,6 +229,7 @@ impl Log {
                 parameter: aggregate.parameter.clone(),
                 kind: aggregate.kind.clone(),
             },
+            AggregateState::Sketch(function) => LogOutput::Sketch(recipe(aggregate, function)?),
             _ => {
                 let argument = Some((Expr::Column(0), self.kind.clone()));
                 let of_values = Aggregate { argument, distinct: false, filter: None, ..aggregate.clone() };
@@ -217,6 +245,7 @@ impl Log {
         match &self.outputs[number] {
             LogOutput::Count => &DataType::Int64,
             LogOutput::Estimate => &DataType::UInt64,
+            LogOutput::Sketch(_) => &sketches::KIND,
             LogOutput::Cells(number) => &self.distinct_aggregates[*number].kind,
             LogOutput::Values { kind, .. } => kind,
         }
@@ -238,12 +267,21 @@ impl Log {
         };
         let held = self.held.iter().map(|argument| match self.reads.kept {
             Kept::Registers => registers(of(*argument)?),
+            Kept::Sketch(recipe) => {
+                let values = of(*argument)?;
+                Ok(PartValues { values: recipe.items(&values.values)?, codes: values.codes.clone(), is_list: false })
+            }
             _ => of(*argument).cloned(),
         });
         let held: Vec<PartValues> = held.collect::<Result<_>>()?;
+        let items = matches!(self.reads.kept, Kept::Sketch(_)).then(|| held[0].clone());
         let order = self.reads.order.iter().filter(|_| self.keeps_first());
         let order = order.map(|(argument, direction)| OrderColumn::new(of(*argument)?, *direction));
-        Ok(Logged { values: KeyValues::of_some(&self.layout, &held, rows)?, order: order.collect::<Result<_>>()? })
+        Ok(Logged {
+            values: KeyValues::of_some(&self.layout, &held, rows)?,
+            order: order.collect::<Result<_>>()?,
+            items,
+        })
     }
 
     /// Whether two rows have the same group and value.
@@ -319,6 +357,11 @@ impl Log {
                 finish(GroupValues { column: &column, starts: &starts, parameter, kind, memory: &mut *memory })
             }
             LogOutput::Estimate => Ok(estimates(&rows, &starts)),
+            LogOutput::Sketch(recipe) => {
+                // Distinct values are kept as they are.
+                let items = if self.is_distinct() { recipe.items(&column)? } else { Arc::clone(&column) };
+                recipe.sketches(&items, &starts, memory)
+            }
         };
         self.outputs.iter().map(of).collect()
     }
@@ -443,6 +486,7 @@ pub(in crate::group) struct LogRows {
     past_table: usize,
     chunk: Vec<u64>,
     firsts: Firsts,
+    live: LiveSketches,
     memory: Reservation,
 }
 
@@ -456,6 +500,7 @@ impl LogRows {
             past_table: 0,
             chunk: Vec::new(),
             firsts: Firsts::default(),
+            live: LiveSketches::new(memory.another()),
             memory,
         }
     }
@@ -465,9 +510,18 @@ impl LogRows {
         &self.rows
     }
 
+    /// Brings everything that the log keeps into its rows.
+    pub(in crate::group) fn settle(&mut self, log: &Log, texts: &mut TextStore) -> Result<()> {
+        match log.reads.kept {
+            Kept::Sketch(recipe) => self.live.settle(&recipe, &log.layout, &mut self.rows, (texts, &mut self.memory)),
+            _ => Ok(()),
+        }
+    }
+
     /// Removes all rows.
     pub(in crate::group) fn clear(&mut self) {
         self.rows.clear();
+        self.live.clear();
         self.forget();
     }
 
@@ -480,7 +534,7 @@ impl LogRows {
     pub(super) fn add(
         &mut self,
         log: &Log,
-        Logged { values, order }: &Logged<'_>,
+        Logged { values, order, items }: &Logged<'_>,
         mask: Option<&BooleanBuffer>,
         rows: &Grouped<'_>,
         groups: usize,
@@ -505,21 +559,58 @@ impl LogRows {
             let each = |place: usize| std::iter::repeat_n(place, weights[place] as usize);
             places = places.into_iter().flat_map(each).collect();
         }
+        if let (Kept::Sketch(recipe), Some(items)) = (log.reads.kept, items) {
+            let items = ItemRows::new(items, rows, &recipe)?;
+            return self.add_to_sketches(log, &recipe, (values, &items), &places, rows, texts);
+        }
+        places.chunks(ROWS_AT_ONCE).try_for_each(|places| self.write(log, values, places, rows, texts))
+    }
+
+    /// Adds values to the sketches of their groups, or writes rows where groups have none yet.
+    fn add_to_sketches(
+        &mut self,
+        log: &Log,
+        recipe: &SketchRecipe,
+        (values, items): (&KeyValues<'_>, &ItemRows<'_>),
+        places: &[usize],
+        rows: &Grouped<'_>,
+        texts: &mut TextStore,
+    ) -> Result<()> {
+        if rows.groups.is_none() {
+            return self.live.take_all(recipe, items, places);
+        }
         for places in places.chunks(ROWS_AT_ONCE) {
-            let mut chunk = std::mem::take(&mut self.chunk);
-            chunk.clear();
-            chunk.resize(places.len() * log.layout.stride, 0);
-            values.write(places.iter().copied(), &mut chunk);
-            if let Some(groups) = rows.groups {
-                for (row, place) in chunk.chunks_exact_mut(log.layout.stride).zip(places) {
-                    row[0] = groups[place - start].into();
-                }
-            }
-            let taken = self.take(log, values, &mut chunk, texts);
-            self.chunk = chunk;
-            taken?;
+            let left = self.live.take(recipe, items, places)?;
+            self.write(log, values, &left, rows, texts)?;
+            self.live.fold(recipe, &log.layout, &mut self.rows, texts)?;
         }
         Ok(())
+    }
+
+    /// Writes rows for the values at `places`.
+    fn write(
+        &mut self,
+        log: &Log,
+        values: &KeyValues<'_>,
+        places: &[usize],
+        rows: &Grouped<'_>,
+        texts: &mut TextStore,
+    ) -> Result<()> {
+        if places.is_empty() {
+            return Ok(());
+        }
+        let mut chunk = std::mem::take(&mut self.chunk);
+        chunk.clear();
+        chunk.resize(places.len() * log.layout.stride, 0);
+        values.write(places.iter().copied(), &mut chunk);
+        if let Some(groups) = rows.groups {
+            for (row, place) in chunk.chunks_exact_mut(log.layout.stride).zip(places) {
+                row[0] = groups[place - rows.rows.start].into();
+            }
+        }
+        let taken = self.take(log, values, &mut chunk, texts);
+        self.chunk = chunk;
+        taken
     }
 
     fn take(&mut self, log: &Log, values: &KeyValues<'_>, chunk: &mut [u64], texts: &mut TextStore) -> Result<()> {

@@ -14,6 +14,7 @@ use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_plan::{FunctionSpec, Operand};
 
 use super::list::maker::list_of;
+use super::result_limit::ResultLimit;
 use super::rowwise::{BytesArgument, NumberArgument, bigints, blobs, numbers, valid_rows};
 use super::signatures::{BIGINT, BLOB, DOUBLE, TEXT, exactly, optional, ordinary};
 use super::time::columns::failed;
@@ -63,7 +64,7 @@ pub(super) static SKETCH: &[FunctionSpec] = &[
         ..counting("hll_sketch_estimate")
     },
     FunctionSpec {
-        kernel: |arguments, _, rows| combined(&HLL_UNION, arguments, rows, |_| Ok(0)),
+        kernel: |arguments, _, rows| combined("hll_union", &HLL_UNION, arguments, rows, |_| Ok(0)),
         doc: "An HLL sketch of the values of both sketches, with the lesser lg_k.",
         example: ("hll_sketch_estimate(hll_union(X'0201070c030801082f823b04', X'0201070c030801080aff8004'))", "2"),
         ..combining("hll_union")
@@ -80,7 +81,9 @@ pub(super) static SKETCH: &[FunctionSpec] = &[
         signature: |arguments| optional(arguments, 2, &[BLOB, BLOB, BIGINT], BLOB),
         kernel: |arguments, _, rows| {
             let lg_k = arguments.get(2).map(bigints);
-            combined(&THETA_UNION, arguments, rows, |row| in_lg_k_of_theta(lg_k.map(|lg_k| lg_k.at(row))))
+            combined("theta_union", &THETA_UNION, arguments, rows, |row| {
+                in_lg_k_of_theta(lg_k.map(|lg_k| lg_k.at(row)))
+            })
         },
         doc: "A theta sketch of the values of either sketch, with up to 2^12 hashes, or 2^lg_k with a third argument.",
         example: (
@@ -91,7 +94,7 @@ pub(super) static SKETCH: &[FunctionSpec] = &[
         ..combining("theta_union")
     },
     FunctionSpec {
-        kernel: |arguments, _, rows| combined(&THETA_INTERSECTION, arguments, rows, |_| Ok(0)),
+        kernel: |arguments, _, rows| combined("theta_intersection", &THETA_INTERSECTION, arguments, rows, |_| Ok(0)),
         doc: "A theta sketch of the values that both sketches have.",
         example: (
             "theta_sketch_estimate(theta_intersection(X'01030300001acc9317c11d528507017b', \
@@ -103,11 +106,10 @@ pub(super) static SKETCH: &[FunctionSpec] = &[
     FunctionSpec {
         kernel: |arguments, _, rows| {
             let (left, right) = (BytesArgument::new(&arguments[0]), BytesArgument::new(&arguments[1]));
-            blobs(arguments, rows, |row, made| {
+            sketches("theta_difference", arguments, rows, |row| {
                 let (left, right) = (decode_theta(left.at(row))?, decode_theta(right.at(row))?);
                 let difference = ThetaANotB::default().compute(&left, &right, true).map_err(failed)?;
-                made.extend(difference.serialize());
-                Ok(())
+                Ok(difference.serialize())
             })
         },
         doc: "A theta sketch of the values of the first sketch that the second one lacks.",
@@ -157,7 +159,7 @@ pub(super) static SKETCH: &[FunctionSpec] = &[
     },
     FunctionSpec {
         aliases: &["kll_sketch_merge_double"],
-        kernel: |arguments, _, rows| combined(&KLL_MERGE, arguments, rows, |_| Ok(0)),
+        kernel: |arguments, _, rows| combined("kll_merge", &KLL_MERGE, arguments, rows, |_| Ok(0)),
         doc: "A KLL sketch of the values of both sketches, with the lesser k.",
         example: (
             "kll_sketch_count(kll_merge(X'02020f04c80008000000000000000040', X'02020f04c80008000000000000000040'))",
@@ -166,7 +168,9 @@ pub(super) static SKETCH: &[FunctionSpec] = &[
         ..combining("kll_merge")
     },
     FunctionSpec {
-        kernel: |arguments, _, rows| combined(&FREQUENT_ITEMS_MERGE, arguments, rows, |_| Ok(0)),
+        kernel: |arguments, _, rows| {
+            combined("frequent_items_merge", &FREQUENT_ITEMS_MERGE, arguments, rows, |_| Ok(0))
+        },
         doc: "A sketch of the frequent items of both sketches, with the larger table.",
         example: (
             "frequent_items(frequent_items_merge(X'04010a0a03000000010000000000000002000000000000000000000000\
@@ -183,7 +187,7 @@ pub(super) static SKETCH: &[FunctionSpec] = &[
         kernel: frequent_items,
         can_fail: true,
         doc: "The items of a sketch of frequent items, the most frequent first, with their estimated number and its \
-              bounds; with a second argument not more than so many.",
+              bounds; with a second argument at most that number.",
         example: (
             "frequent_items(X'04010a0a03000000010000000000000002000000000000000000000000\
              000000020000000000000003000000727965')",
@@ -204,20 +208,36 @@ fn count_of(
     numbers::<Int64Type>(arguments, kind, rows, |row| count(sketches.at(row)))
 }
 
+/// Computes the sketches of a strict function within the limit on results. One large constant sketch in each row of a
+/// batch can pass it.
+fn sketches(
+    function: &'static str,
+    arguments: &[Operand],
+    rows: usize,
+    mut sketch: impl FnMut(usize) -> Result<Vec<u8>>,
+) -> Result<ArrayRef> {
+    let (limit, mut bytes) = (ResultLimit::of(function), 0);
+    blobs(arguments, rows, |row, made| {
+        *made = sketch(row)?;
+        bytes += made.len() as u128;
+        limit.check(bytes)
+    })
+}
+
 /// Merges two sketches in each row as an aggregate does. `size` gives the parameter of the aggregate.
 fn combined(
+    name: &'static str,
     function: &SketchFunction,
     arguments: &[Operand],
     rows: usize,
     size: impl Fn(usize) -> Result<i64>,
 ) -> Result<ArrayRef> {
     let (left, right) = (BytesArgument::new(&arguments[0]), BytesArgument::new(&arguments[1]));
-    blobs(arguments, rows, |row, made| {
+    sketches(name, arguments, rows, |row| {
         let mut sketch = function.start(size(row)?)?;
         sketch.merge(left.at(row))?;
         sketch.merge(right.at(row))?;
-        made.extend(sketch.to_bytes()?);
-        Ok(())
+        sketch.to_bytes()
     })
 }
 
@@ -237,6 +257,9 @@ fn measured(
     Ok(Arc::new((0..rows).map(of).collect::<Result<Float64Array>>()?))
 }
 
+/// The bytes of an item besides its text: a view and three counts.
+const ITEM_BYTES: usize = size_of::<u128>() + 3 * size_of::<i64>();
+
 /// The fields of an item.
 fn item_fields() -> Fields {
     let count = |name: &str| Field::new(name, BIGINT, true);
@@ -255,6 +278,8 @@ fn frequent_items(arguments: &[Operand], kind: &DataType, rows: usize) -> Result
     let mut texts = StringViewBuilder::new();
     let [mut estimates, mut lower_bounds, mut upper_bounds] = [const { Vec::<i64>::new() }; 3];
     let mut offsets = vec![0];
+    // A list repeats the texts of its sketch, and one constant sketch can have many.
+    let (limit, mut bytes) = (ResultLimit::of("frequent_items"), 0);
     for row in 0..rows {
         if valid.as_ref().is_none_or(|valid| valid.is_valid(row)) {
             let count = counts.map_or(i64::MAX, |counts| counts.at(row));
@@ -262,6 +287,8 @@ fn frequent_items(arguments: &[Operand], kind: &DataType, rows: usize) -> Result
                 Error::new(ErrorKind::InvalidParameter, "frequent_items: the number of items must not be negative")
             })?;
             for item in frequent_items_of(sketches.at(row))?.into_iter().take(count) {
+                bytes += (item.text.len() + ITEM_BYTES) as u128;
+                limit.check(bytes)?;
                 texts.try_append_value(item.text).map_err(failed)?;
                 estimates.push(item.estimate);
                 lower_bounds.push(item.lower_bound);
@@ -276,4 +303,41 @@ fn frequent_items(arguments: &[Operand], kind: &DataType, rows: usize) -> Result
     let items = StructArray::try_new(item_fields(), columns, None).map_err(failed)?;
     let lists = ListArray::try_new(Arc::clone(field), OffsetBuffer::new(offsets.into()), Arc::new(items), valid);
     Ok(Arc::new(lists.map_err(failed)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::BinaryViewArray;
+
+    use super::*;
+    use crate::functions::find;
+    use crate::functions::result_limit::with_result_limit;
+    use crate::sketch::{FREQUENT_ITEMS, HLL_SKETCH};
+
+    /// A sketch of many values, as a constant.
+    fn large(function: &SketchFunction) -> Operand {
+        let texts: ArrayRef =
+            Arc::new(arrow::array::StringViewArray::from_iter_values((0..500).map(|value| format!("value {value}"))));
+        let items = function.items.expect("an aggregate of values")(&texts).expect("texts");
+        let mut sketch = function.start(10).expect("a size in range");
+        items.iter().flatten().for_each(|item| function.take(&mut *sketch, item, 1).expect("an item"));
+        let bytes = sketch.to_bytes().expect("a sketch");
+        Operand::constant(Arc::new(BinaryViewArray::from_iter_values([bytes])))
+    }
+
+    #[test]
+    fn one_large_sketch_in_each_row_passes_the_limit_on_results() {
+        let result = |name: &str, arguments: &[Operand], kind: &DataType, rows| {
+            let function = find(name).expect("a function");
+            with_result_limit(100_000, || (function.kernel)(arguments, kind, rows)).map_err(|error| error.kind())
+        };
+        let hll = large(&HLL_SKETCH);
+        let union = |rows| result("hll_union", &[hll.clone(), hll.clone()], &BLOB, rows);
+        assert!(union(10).is_ok());
+        assert_eq!(union(1_000).expect_err("too large"), ErrorKind::ResultTooLarge);
+        let frequent = large(&FREQUENT_ITEMS);
+        let items = |rows| result("frequent_items", std::slice::from_ref(&frequent), &list_of(item_kind()), rows);
+        assert!(items(2).is_ok());
+        assert_eq!(items(1_000).expect_err("too large"), ErrorKind::ResultTooLarge);
+    }
 }

@@ -125,7 +125,7 @@ impl HllState {
 
     /// Gives the collected coupons to the library.
     fn flush(&mut self) -> Result<()> {
-        // The library would take over a table of coupons of the same lg_k as it is, although ours is in no order.
+        // If both have one lg_k, the library takes over the table of coupons as it is, although ours is in no order.
         let lg_k = if self.lg_k == LG_K_MAX { LG_K_MAX - 1 } else { LG_K_MAX };
         let image = image_of(lg_k, &self.pending);
         self.pending.clear();

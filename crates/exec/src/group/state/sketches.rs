@@ -31,7 +31,7 @@ pub(super) const KIND: DataType = DataType::BinaryView;
 /// quarter of what makes a log leave the table of groups.
 const LOG_ROWS_MAX: usize = 2 * L2_BYTES / (3 * size_of::<u64>());
 
-/// The rows of a group that take as much memory as a sketch of as many values.
+/// The rows of a group that take as much memory as a sketch of their values.
 const ROWS_OF_SKETCH_MIN: usize = 8;
 
 /// The bytes of an item that takes as much memory as these rows. Most such items are sketches that are merged. Their
@@ -268,7 +268,7 @@ impl LiveSketches {
             self.give(number, recipe, texts.bytes(view_at(&rows[at..], word), &mut [0; 16]), 1)?;
         }
         rows.truncate(kept);
-        // If few rows became sketches, the log must grow by as many again before the next try.
+        // If few rows became sketches, the log must double before the next try.
         self.rows_max = LOG_ROWS_MAX.max(2 * kept / stride);
         self.account()
     }

@@ -121,7 +121,7 @@ fn sketches_of_groups_are_those_of_their_values() {
     }
 }
 
-/// Few or many groups of numbers and texts, in so many rows that logs become sketches.
+/// Groups of numbers and texts, in enough rows that logs must become sketches.
 fn long(keys: u64, texts: u64) -> Data {
     let columns = vec![
         RandomColumn { kind: SqlType::Int64, values: keys, nullable: false },

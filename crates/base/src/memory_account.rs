@@ -55,7 +55,7 @@ impl MemoryAccount {
     /// the refusal.
     pub(crate) fn take(&self, form: MemoryForm, bytes: u64) -> Result<(), u64> {
         // Memory of a single step is about to be freed, and state that can be spilled is spilled soon. So neither
-        // causes the refusal of lasting memory.
+        // should cause the refusal of lasting memory.
         let (uncounted, max) = match form {
             MemoryForm::Spillable => (self.step_bytes.load(Ordering::Relaxed), self.spillable_bytes_max()),
             MemoryForm::Lasting | MemoryForm::Step => {

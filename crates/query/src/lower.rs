@@ -147,9 +147,9 @@ impl PhysicalQuery {
         Some(PhysicalQuery { tables, ..self.clone() })
     }
 
-    /// The same plan without the rows of its tables, for a cache. Tables with columns that the plan takes for unique keep
-    /// their rows, so that the cache can tell whether they changed. The plan must be put [over](PhysicalQuery::over) a
-    /// snapshot before it runs.
+    /// The same plan without the rows of its tables, for a cache. Tables with columns that the plan takes for unique
+    /// keep their rows, so that the cache can tell whether they changed. The plan must be put
+    /// [over](PhysicalQuery::over) a snapshot before it runs.
     #[must_use]
     pub fn unread(&self) -> PhysicalQuery {
         let needs_rows = |table: usize| self.unique_columns.iter().any(|unique| unique.table == table);

@@ -35,8 +35,8 @@ impl BoundQuery {
 
 /// A table without its rows.
 ///
-/// A cached plan must not keep a snapshot: as long as one lives, no checkpoint can free the versions that came after it,
-/// and the connection may be idle for days.
+/// A cached plan must not keep a snapshot: as long as one lives, no checkpoint can free the versions that came after
+/// it, and the connection may be idle for days.
 #[derive(Debug)]
 struct UnreadTable(Arc<TableDef>);
 

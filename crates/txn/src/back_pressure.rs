@@ -1,7 +1,7 @@
 //! Back-pressure: a writer that fills memory faster than checkpoints empty it waits for them.
 //!
-//! A writer waits after its commit, when it no longer holds a snapshot. A snapshot keeps the versions of keyed rows that
-//! the base did not have when it began, so a checkpoint could not free them while the writer holds it.
+//! A writer waits after its commit, when it no longer holds a snapshot. A snapshot keeps the versions of keyed rows
+//! that the base did not have when it began, so a checkpoint could not free them while the writer holds it.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use crate::engine::Core;
 /// room for the rows of a transaction, which are counted twice while it commits.
 const WAIT_SHARE: u64 = 4;
 
-/// The log must have grown by one part in this many of the memory limit before a writer makes a checkpoint. Otherwise
+/// The log should have grown by one part in this many of the memory limit before a writer makes a checkpoint. Otherwise
 /// each commit would make one while a long reader keeps the versions.
 const LOG_SHARE: u64 = 16;
 
@@ -41,7 +41,10 @@ pub(crate) fn relieve_at_once(engine: &Core) {
 /// or a check still runs after `wait_max`.
 fn relieve(engine: &Core, wait_max: Duration) -> bool {
     let limit = engine.broker().limit_bytes();
-    let is_much = || engine.latest().keyed.store().bytes() > limit / WAIT_SHARE;
+    let is_much = || {
+        // Recent rows are a part of the memory in use, which is much cheaper to ask for. So we ask for it first.
+        engine.broker().used_bytes() > limit / WAIT_SHARE && engine.latest().keyed.store().bytes() > limit / WAIT_SHARE
+    };
     if engine.journal().log().is_none() || !is_much() {
         return true;
     }

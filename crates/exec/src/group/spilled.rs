@@ -9,8 +9,8 @@
 //!   └──────────────┴──────┴───────────────┴──────────────────────────────────┘
 //! ```
 //!
-//! Views of long texts refer to the bytes of their frame. We do not combine equal keys before we write them, because the
-//! merge must combine them anyway.
+//! Views of long texts refer to the bytes of their frame. We do not combine equal keys before we write them, because
+//! the merge must combine them anyway.
 //!
 //! A partition may be too large to be merged in memory. It is then merged in several passes. Each pass reads all
 //! sections of the partition, and takes the groups whose hash has certain bits after those of the partition's number.
@@ -61,8 +61,8 @@ impl MergePass {
     /// The only pass over partitions that fit memory together.
     pub(super) const ALL: MergePass = MergePass { partition_bits: 0, bits: 0, number: 0 };
 
-    /// The passes over a partition of `bytes` bytes. Each pass should take at most `bytes_max` of them. `partition_bits`
-    /// is the number of bits in the numbers of partitions.
+    /// The passes over a partition of `bytes` bytes. Each pass should take at most `bytes_max` of them.
+    /// `partition_bits` is the number of bits in the numbers of partitions.
     pub(super) fn of(partition_bits: u32, bytes: u64, bytes_max: u64) -> impl Iterator<Item = MergePass> {
         /// More passes would take longer than any user waits.
         const BITS_MAX: u32 = 12;

@@ -334,8 +334,8 @@ impl Windowing {
         }
     }
 
-    /// Feeds the rows that a worker holds, with their `memory`, and the `rest` of its input to the sort. The worker must
-    /// read its input to the end, because others may wait for that.
+    /// Feeds the rows that a worker holds, with their `memory`, and the `rest` of its input to the sort. The worker
+    /// must read its input to the end, because others may wait for that.
     fn feed(
         &self,
         held: Vec<RecordBatch>,

@@ -106,7 +106,7 @@ fn queries_that_do_not_fit_the_memory_limit_give_the_same_answers() {
 
 #[test]
 fn the_progress_of_a_statement_tells_what_it_spills() {
-    let folder = prepared(300_000);
+    let folder = prepared(2_000_000);
     let database = Database::open(folder.path()).expect("it opens");
     let mut connection = database.connect().expect("a connection");
     connection.execute("SET memory_limit = '16MiB'").expect("the least limit");
@@ -115,7 +115,7 @@ fn the_progress_of_a_statement_tells_what_it_spills() {
     connection.set_progress(Some(Arc::new(move |progress| {
         most.fetch_max(progress.spilled_bytes, Ordering::Relaxed);
     })));
-    // Progress is reported ten times a second, so a single quick run may end unreported.
+    // Progress is reported ten times a second, so the rows are many and the query may run again.
     let begun = Instant::now();
     while spilled.load(Ordering::Relaxed) == 0 {
         assert!(begun.elapsed() < Duration::from_secs(60), "the bytes must be reported");

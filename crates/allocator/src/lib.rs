@@ -74,12 +74,13 @@ impl CountingAllocator {
         rowmill_base::allocations::count_with(|| OF_THREAD.with(Cell::get));
         // SAFETY: this function of mimalloc may be called from any thread at any time.
         rowmill_base::allocations::release_with(|| unsafe { mi_collect(true) });
-        for (option, value) in options() {
+        let is_small = has_small_memory();
+        for (option, value) in options(is_small) {
             // SAFETY: this function of mimalloc accepts any number for any of its options, from any thread.
             unsafe { mi_option_set_default(option, value) };
         }
         #[cfg(target_os = "linux")]
-        if has_small_memory() {
+        if is_small {
             // If the system refuses, we only take more memory than needed.
             // SAFETY: this call takes numbers and changes no memory.
             let _ = unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) };
@@ -92,9 +93,9 @@ fn has_small_memory() -> bool {
     rowmill_io::memory_bytes() < SMALL_MEMORY_BYTES
 }
 
-/// The options of mimalloc that we set, with their values.
-fn options() -> [(c_int, c_long); 2] {
-    match has_small_memory() {
+/// The options of mimalloc that we set, with their values. `is_small` says whether the process has little memory.
+fn options(is_small: bool) -> [(c_int, c_long); 2] {
+    match is_small {
         true => [(PURGE_DELAY, 0), (ALLOW_LARGE_OS_PAGES, 0)],
         false => [(PURGE_DELAY, PURGE_DELAY_MS), (ALLOW_LARGE_OS_PAGES, 1)],
     }
@@ -154,9 +155,10 @@ mod tests {
         if is_set("MIMALLOC_PURGE_DELAY") || is_set("MIMALLOC_ALLOW_LARGE_OS_PAGES") {
             return;
         }
-        assert!([1_000, options()[0].1].contains(&get(PURGE_DELAY)));
+        let expected = options(has_small_memory());
+        assert!([1_000, expected[0].1].contains(&get(PURGE_DELAY)));
         CountingAllocator::announce();
-        assert_eq!(options().map(|(option, _)| (option, get(option))), options());
+        assert_eq!(expected.map(|(option, _)| (option, get(option))), expected);
     }
 
     #[test]

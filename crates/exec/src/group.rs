@@ -480,7 +480,8 @@ impl GroupBy {
             memory.grow(partition.log_bytes())?;
             merger.add(partition, 0, &texts)?;
         }
-        let groups = merger.finish(self.request.group.keys.is_empty(), &texts, &mut memory)?;
+        // Groupings without keys, which have a group even without rows, never spill.
+        let groups = merger.finish(false, &texts, &mut memory)?;
         self.give(groups, &texts).map(Some)
     }
 

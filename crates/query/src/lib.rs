@@ -34,3 +34,4 @@ mod reuse;
 mod widening;
 
 pub use lower::{PhysicalQuery, lower};
+pub use reuse::UnreadTable;

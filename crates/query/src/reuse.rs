@@ -33,12 +33,12 @@ impl BoundQuery {
     }
 }
 
-/// A table without its rows.
+/// A table without its rows, for plans that wait for a snapshot.
 ///
 /// A cached plan must not keep a snapshot: as long as one lives, no checkpoint can free the versions that came after
 /// it, and the connection may be idle for days.
 #[derive(Debug)]
-struct UnreadTable(Arc<TableDef>);
+pub struct UnreadTable(pub Arc<TableDef>);
 
 /// The table without its rows.
 pub(crate) fn unread(table: &dyn TableSource) -> Arc<dyn TableSource> {

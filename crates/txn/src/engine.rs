@@ -442,9 +442,15 @@ impl Core {
     /// Whether a checkpoint is due: the log, which ends at `end`, is long, keyed rows take much memory, or space waits
     /// for a checkpoint.
     pub(crate) fn is_checkpoint_due(&self, end: Position) -> bool {
-        let keyed_bytes = self.latest().keyed.store().bytes();
-        let is_much = keyed_bytes > self.broker.limit_bytes() / KEYED_SHARE;
-        is_much || self.stored.is_due(end, self.settings.read().number("checkpoint_log_bytes"))
+        self.has_many_recent_rows(KEYED_SHARE)
+            || self.stored.is_due(end, self.settings.read().number("checkpoint_log_bytes"))
+    }
+
+    /// Whether recent rows of keyed tables take more than one part in `share` of the memory limit.
+    pub(crate) fn has_many_recent_rows(&self, share: u64) -> bool {
+        let bytes_max = self.broker.limit_bytes() / share;
+        // Recent rows are a part of the memory in use, which is much cheaper to ask for. So we ask for it first.
+        self.broker.used_bytes() > bytes_max && self.latest().keyed.store().bytes() > bytes_max
     }
 
     pub(crate) fn journal(&self) -> &Journal {

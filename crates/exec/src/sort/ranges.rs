@@ -134,7 +134,8 @@ pub(super) fn in_order<E: Entry>(
     sorted_batches(&pieces, 0..rows, batch_rows, format)
 }
 
-/// Sorts the rows of pieces, which must not be empty. Returns those at the positions `given`, in batches of at most `batch_rows` rows.
+/// Sorts the rows of pieces, which must not be empty. Returns those at the positions `given`, in batches of at most
+/// `batch_rows` rows.
 fn sorted_batches<E: Entry>(
     pieces: &[(&SortedRun<E>, Range<usize>)],
     given: Range<usize>,

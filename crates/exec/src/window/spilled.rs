@@ -1,8 +1,8 @@
 //! Windows over more rows than memory holds.
 //!
-//! The workers feed the rows that they hold, and all further rows, to a sort by partition and order. The sort spills. Its
-//! result has each partition in one piece, so we take as many whole partitions as fit memory, and compute the window
-//! over them as usual.
+//! The workers feed the rows that they hold, and all further rows, to a sort by partition and order. The sort spills.
+//! Its result has each partition in one piece, so we take as many whole partitions as fit memory, and compute the
+//! window over them as usual.
 //!
 //! A single partition must fit memory, because its results may depend on any of its rows.
 
@@ -26,8 +26,8 @@ use crate::values::ReadyBatches;
 /// same again for its entries and results, and the sort needs memory too.
 const CHUNK_SHARE: u64 = 16;
 
-/// Prepares a sort that puts each partition of a window in one piece, in the order of the window. It sorts only the rows
-/// that feeders add, which have the columns of `schema`.
+/// Prepares a sort that puts each partition of a window in one piece, in the order of the window. It sorts only the
+/// rows that feeders add, which have the columns of `schema`.
 pub(super) fn sort_of_partitions(schema: &SchemaRef, request: &WindowRequest) -> Result<Arc<Sort>> {
     let of_partition = |column: &usize| SortKey { column: *column, descending: false, nulls_first: false };
     let keys = request.partition.iter().map(of_partition).chain(request.order.iter().copied());

@@ -651,32 +651,9 @@ impl BatchSource for EndingTogether {
     }
 }
 
-#[test]
-fn a_window_that_spills_reads_every_share_to_its_end() {
-    for round in 0..20 {
-        let input = Arc::new(EndingTogether { input: numbers(0..2_000, 10), open: Arc::default() });
-        let broker = Broker::new(1 << 20);
-        broker.set_always_spills(true);
-        let request = WindowRequest {
-            partition: vec![0],
-            order: vec![],
-            calls: vec![rank(RankFunction::RowNumber)],
-            limit: None,
-            schema: schema(&[DataType::Int64, DataType::Int64]),
-            batch_rows: 100,
-            cancel: Cancel::new(),
-            broker,
-            temp: TempSpace::in_memory(),
-        };
-        let window: Arc<dyn BatchSource> = WindowOperator::new(input, request);
-        let batches = collect(&window, 1 + round % 4).expect("the disk has room");
-        assert_eq!(batches.iter().map(RecordBatch::num_rows).sum::<usize>(), 2_000);
-    }
-}
-
-#[test]
-fn failures_of_the_input_and_of_memory_end_the_window() {
-    let request = |broker: Broker, cancel: Cancel| WindowRequest {
+/// `row_number()` in partitions by the first column.
+fn numbering(broker: Broker, cancel: Cancel) -> WindowRequest {
+    WindowRequest {
         partition: vec![0],
         order: vec![],
         calls: vec![rank(RankFunction::RowNumber)],
@@ -686,22 +663,38 @@ fn failures_of_the_input_and_of_memory_end_the_window() {
         cancel,
         broker,
         temp: TempSpace::in_memory(),
-    };
+    }
+}
+
+#[test]
+fn a_window_that_spills_reads_every_share_to_its_end() {
+    for round in 0..20 {
+        let input = Arc::new(EndingTogether { input: numbers(0..2_000, 10), open: Arc::default() });
+        let broker = Broker::new(1 << 20);
+        broker.set_always_spills(true);
+        let window: Arc<dyn BatchSource> = WindowOperator::new(input, numbering(broker, Cancel::new()));
+        let batches = collect(&window, 1 + round % 4).expect("the disk has room");
+        assert_eq!(batches.iter().map(RecordBatch::num_rows).sum::<usize>(), 2_000);
+    }
+}
+
+#[test]
+fn failures_of_the_input_and_of_memory_end_the_window() {
     for threads in [1, 4] {
         let failing = Arc::new(Failing(numbers(0..1_000, 10)));
-        let window: Arc<dyn BatchSource> = WindowOperator::new(failing, request(Broker::new(1 << 30), Cancel::new()));
+        let window: Arc<dyn BatchSource> = WindowOperator::new(failing, numbering(Broker::new(1 << 30), Cancel::new()));
         assert_eq!(collect(&window, threads).unwrap_err().kind(), ErrorKind::Io);
         let window: Arc<dyn BatchSource> =
-            WindowOperator::new(numbers(0..100_000, 10), request(Broker::new(1 << 16), Cancel::new()));
+            WindowOperator::new(numbers(0..100_000, 10), numbering(Broker::new(1 << 16), Cancel::new()));
         let rows: usize = collect(&window, threads).expect("the disk has room").iter().map(RecordBatch::num_rows).sum();
         assert_eq!(rows, 100_000, "the rows of many partitions go to disk");
-        let one = WindowRequest { partition: Vec::new(), ..request(Broker::new(1 << 16), Cancel::new()) };
+        let one = WindowRequest { partition: Vec::new(), ..numbering(Broker::new(1 << 16), Cancel::new()) };
         let window: Arc<dyn BatchSource> = WindowOperator::new(numbers(0..100_000, 10), one);
         assert_eq!(collect(&window, threads).unwrap_err().kind(), ErrorKind::MemoryLimit);
         let cancel = Cancel::new();
         cancel.cancel();
         let window: Arc<dyn BatchSource> =
-            WindowOperator::new(numbers(0..1_000, 10), request(Broker::new(1 << 30), cancel));
+            WindowOperator::new(numbers(0..1_000, 10), numbering(Broker::new(1 << 30), cancel));
         assert_eq!(collect(&window, threads).unwrap_err().kind(), ErrorKind::Cancelled);
     }
 }

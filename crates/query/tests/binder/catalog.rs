@@ -4,25 +4,9 @@ use std::sync::Arc;
 
 use rowmill_base::{ColumnId, Error, ErrorKind, Result, SchemaId, SqlType, TableId, TimeUnit};
 use rowmill_plan::{Constant, DynamicFunction};
+use rowmill_query::UnreadTable;
 use rowmill_query::catalog::{CatalogRelation, CatalogView, QueryCatalog, RelationName, RowSource, ViewSpelling};
-use rowmill_storage::{Block, ColumnDef, OpenRun, TableDef, TableSource};
-
-#[derive(Debug)]
-struct EmptyTable(Arc<TableDef>);
-
-impl TableSource for EmptyTable {
-    fn table(&self) -> &Arc<TableDef> {
-        &self.0
-    }
-
-    fn blocks(&self) -> &[Arc<Block>] {
-        &[]
-    }
-
-    fn runs(&self) -> &[Arc<OpenRun>] {
-        &[]
-    }
-}
+use rowmill_storage::{ColumnDef, TableDef};
 
 pub(crate) struct TestCatalog;
 
@@ -36,7 +20,7 @@ pub(crate) fn table(name: &str, columns: &[(&str, SqlType)]) -> CatalogRelation 
         missing: None,
     });
     let columns: Vec<ColumnDef> = columns.collect();
-    CatalogRelation::Table(Arc::new(EmptyTable(Arc::new(TableDef {
+    CatalogRelation::Table(Arc::new(UnreadTable(Arc::new(TableDef {
         id: TableId(1),
         schema: SchemaId(1),
         name: name.to_string(),

@@ -52,6 +52,8 @@ struct InUse {
     /// The number of snapshots for each commit.
     commits: BTreeMap<CommitId, usize>,
     generations: Vec<Weak<Generation>>,
+    /// What the last call of [`KeyedStore::forget`] kept: the oldest state of the base, and the oldest snapshot.
+    forgotten: Option<(CommitId, CommitId)>,
 }
 
 impl KeyedStore {
@@ -166,14 +168,19 @@ impl KeyedStore {
         let (in_base, oldest) = {
             let mut in_use = self.in_use.lock();
             in_use.generations.retain(|generation| generation.strong_count() > 0);
+            // Without a registered state we cannot tell which versions are needed, so we drop none.
             let in_base = in_use.generations.iter().filter_map(Weak::upgrade).map(|it| it.commit()).min();
-            (in_base, in_use.commits.keys().next().copied())
+            let Some(in_base) = in_base else { return };
+            let needed = (in_base, in_use.commits.keys().next().copied().unwrap_or(in_base));
+            // While a long reader keeps the same versions, each writer asks again. The walk over all of them would free
+            // nothing.
+            if in_use.forgotten.replace(needed) == Some(needed) {
+                return;
+            }
+            needed
         };
-        // Without a registered state we cannot tell which versions are needed, so we drop none.
-        if let Some(in_base) = in_base {
-            self.versions.forget(in_base, oldest.unwrap_or(in_base));
-            self.recount();
-        }
+        self.versions.forget(in_base, oldest);
+        self.recount();
     }
 
     /// The commit of the oldest state of the base in use. The versions of later commits are kept.

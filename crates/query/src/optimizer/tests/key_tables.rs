@@ -4,30 +4,13 @@
 use std::sync::Arc;
 
 use rowmill_base::{ColumnId, IndexId, SchemaId, SqlType, TableId};
-use rowmill_storage::{
-    Block, ColumnDef, ForeignKeyDef, KeyColumn, KeyedDef, OpenRun, ReferentialAction, TableDef, TableSource,
-};
+use rowmill_storage::{ColumnDef, ForeignKeyDef, KeyColumn, KeyedDef, ReferentialAction, TableDef, TableSource};
 
-#[derive(Debug)]
-struct EmptyTable(Arc<TableDef>);
-
-impl TableSource for EmptyTable {
-    fn table(&self) -> &Arc<TableDef> {
-        &self.0
-    }
-
-    fn blocks(&self) -> &[Arc<Block>] {
-        &[]
-    }
-
-    fn runs(&self) -> &[Arc<OpenRun>] {
-        &[]
-    }
-}
+use crate::reuse::UnreadTable;
 
 /// The definitions of the tables.
 pub(super) fn key_tables() -> Vec<Arc<dyn TableSource>> {
-    (0..3).map(|number| Arc::new(EmptyTable(Arc::new(table(number)))) as Arc<dyn TableSource>).collect()
+    (0..3).map(|number| Arc::new(UnreadTable(Arc::new(table(number)))) as Arc<dyn TableSource>).collect()
 }
 
 fn table(number: u32) -> TableDef {

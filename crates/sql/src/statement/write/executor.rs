@@ -7,8 +7,8 @@
 //! The rows of a keyed table stream too if the changes of some rows cannot concern others: for INSERT, DELETE, and an
 //! UPDATE that assigns no column of a unique key. In all other statements a key that one row gives up must be free for
 //! another row. So we find all rows, and then remove rows, change rows and add rows, in this order. We also find all
-//! rows first if the transaction has changed keyed rows before: a query that runs shares these changes, so that the next
-//! write would copy them.
+//! rows first if the transaction has changed keyed rows before: a query that runs shares these changes, so that the
+//! next write would copy them.
 
 use std::sync::Arc;
 
@@ -170,11 +170,11 @@ impl WriteExecutor {
         rows: usize,
     ) -> Result<()> {
         let batch = self.inserted()?.assigned(transaction, input, rows)?;
+        if self.conflict.is_some() || self.written.is_some() {
+            self.waiting.grow(bytes_of(&batch))?;
+        }
         match &mut self.conflict {
-            Some(conflict) => {
-                self.waiting.grow(bytes_of(&batch))?;
-                conflict.add(&batch)
-            }
+            Some(conflict) => conflict.add(&batch),
             None => self.add(transaction, batch),
         }
     }
@@ -304,12 +304,11 @@ impl WriteExecutor {
         Ok(())
     }
 
-    /// Adds rows to the table.
+    /// Adds rows to the table, whose memory was counted if RETURNING needs them.
     fn add(&mut self, transaction: &mut Transaction, batch: RecordBatch) -> Result<()> {
         transaction.insert(self.table.id, &batch)?;
         self.changed += batch.num_rows() as u64;
         if let Some(written) = &mut self.written {
-            self.waiting.grow(bytes_of(&batch))?;
             written.push(batch);
         }
         Ok(())

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use rowmill_base::Result;
 
-use crate::Mapping;
+use crate::{FileMemory, Mapping};
 
 /// The way in which a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +61,10 @@ pub trait Disk: Send + Sync + Debug + 'static {
     /// Maps a file with at least `len_min` bytes of address space, and at least the file's length. The mapping follows
     /// the file as it grows.
     fn map(&self, path: &str, len_min: u64) -> Result<Arc<Mapping>>;
+
+    /// Makes an empty file whose bytes are memory of this process. The file must not exist, and no other call may open
+    /// it.
+    fn file_memory(&self, path: &str) -> Result<FileMemory>;
 
     /// Whether files are stored in the memory of this process.
     fn is_memory(&self) -> bool {

@@ -14,8 +14,9 @@ use parking_lot::Mutex;
 use rowmill_base::{Error, Result};
 
 use crate::crash::{Record, is_dir, with_ancestors};
+use crate::file_memory::FileMemoryGuard;
 use crate::mapping::PopulateGuard;
-use crate::{Disk, DiskFile, Mapping, OpenMode};
+use crate::{Disk, DiskFile, FileMemory, Mapping, OpenMode};
 
 /// A kind of call. Calls of a file and calls of the disk share these kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -271,6 +272,12 @@ impl Disk for FaultyDisk {
         Ok(Arc::new(self.inner.map(path, len_min)?.guarded(Arc::new(guard))))
     }
 
+    fn file_memory(&self, path: &str) -> Result<FileMemory> {
+        self.meet(Call::Open, path)?;
+        let guard = Guard { plan: self.plan.clone(), name: self.describe(path) };
+        Ok(self.inner.file_memory(path)?.guarded(Arc::new(guard)))
+    }
+
     fn is_memory(&self) -> bool {
         self.inner.is_memory()
     }
@@ -294,6 +301,24 @@ impl PopulateGuard for Guard {
                 Err(Error::io(format_args!("read {len} bytes at {offset} of {}", self.name), &fault.cause()))
             }
         }
+    }
+}
+
+impl Guard {
+    fn meet(&self, call: Call) -> Result<()> {
+        let error = |fault: Fault| Error::io(format_args!("{} {}", call.name(), self.name), &fault.cause());
+        self.plan.meet(call).map_or(Ok(()), |fault| Err(error(fault)))
+    }
+}
+
+impl FileMemoryGuard for Guard {
+    /// Taking space for bytes counts as a write of them.
+    fn before_grow(&self) -> Result<()> {
+        self.meet(Call::Write)
+    }
+
+    fn before_sync(&self) -> Result<()> {
+        self.meet(Call::Sync)
     }
 }
 

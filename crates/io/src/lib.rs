@@ -6,8 +6,9 @@
 //!
 //! Bytes are read in two ways. A [`DiskFile`] reads and writes ranges by calls. A [`Mapping`] is an address range
 //! longer than the file, in which pages appear as the file grows. The kernel's page cache is therefore the buffer
-//! pool, and a chunk is a slice. Only the mapping's file has unsafe code, and `machine`, which asks for the
-//! limits of the machine.
+//! pool, and a chunk is a slice. [`OverflowMemory`] is memory of the process
+//! that goes on in a file. Unsafe code is only in `mapping`, in `overflow`, which is an allocator, and in `machine`, which
+//! asks for the limits of the machine.
 //!
 //! Three things bypass this interface because they concern real processes: the names of the ordered base's files and
 //! its table of readers, the folders of temporary files, and [`DirectoryLock`].
@@ -15,17 +16,21 @@
 mod crash;
 mod disk;
 mod faulty;
+mod file_memory;
 mod lock;
 mod machine;
 mod mapping;
 mod memory;
+mod overflow;
 mod real;
 
 pub use crash::{Fate, Record, crash_state};
 pub use disk::{Disk, DiskFile, OpenMode};
 pub use faulty::{Call, Fault, FaultPlan, FaultyDisk};
+pub use file_memory::FileMemory;
 pub use lock::DirectoryLock;
 pub use machine::{free_disk_bytes, memory_bytes};
 pub use mapping::Mapping;
 pub use memory::MemoryDisk;
+pub use overflow::{OverflowFile, OverflowFiles, OverflowMemory};
 pub use real::RealDisk;

@@ -317,7 +317,7 @@ impl WeakAnonymous {
 
 /// One range of address space, unmapped when dropped.
 #[derive(Debug)]
-struct Region {
+pub(crate) struct Region {
     start: NonNull<u8>,
     len: usize,
 }
@@ -333,7 +333,18 @@ impl Region {
         Region::map(len, libc::PROT_READ, libc::MAP_SHARED | libc::MAP_NORESERVE, file.as_raw_fd())
     }
 
-    fn anonymous(len: usize) -> io::Result<Region> {
+    /// Maps a file for reading and writing.
+    pub(crate) fn of_writable_file(file: &File, len: usize) -> io::Result<Region> {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        Region::map(len, protection, libc::MAP_SHARED | libc::MAP_NORESERVE, file.as_raw_fd())
+    }
+
+    /// The address of the first byte.
+    pub(crate) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    pub(crate) fn anonymous(len: usize) -> io::Result<Region> {
         // NORESERVE, because most of the address space is never touched. Miri does not know it.
         let no_reserve = if cfg!(miri) { 0 } else { libc::MAP_NORESERVE };
         let flags = libc::MAP_PRIVATE | libc::MAP_ANON | no_reserve;
@@ -424,6 +435,34 @@ enum Populated {
 #[cfg(target_os = "linux")]
 pub(crate) fn punch_hole(file: &File, offset: u64, len: u64) -> io::Result<bool> {
     fallocate(file, libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE, offset, len)
+}
+
+/// Makes a file `len` bytes long, with space for all of them. It must not be longer.
+#[cfg(target_os = "linux")]
+pub(crate) fn allocate(file: &File, len: u64) -> io::Result<()> {
+    let before = stat_len(file)?;
+    match before < len && !fallocate(file, 0, before, len - before)? {
+        true => write_zeros_to(file, len),
+        false => Ok(()),
+    }
+}
+
+/// Makes a file `len` bytes long, with space for all of them. It must not be longer.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn allocate(file: &File, len: u64) -> io::Result<()> {
+    write_zeros_to(file, len)
+}
+
+/// Extends a file with zeros that take space, for systems that cannot take space otherwise.
+fn write_zeros_to(file: &File, len: u64) -> io::Result<()> {
+    const ZEROS: [u8; 1 << 16] = [0; 1 << 16];
+    let mut at = stat_len(file)?;
+    while at < len {
+        let part = (len - at).min(ZEROS.len() as u64);
+        file.write_all_at(&ZEROS[..part as usize], at)?;
+        at += part;
+    }
+    Ok(())
 }
 
 /// Has the system begin to store the changed pages of a file, without waiting for them.

@@ -16,7 +16,7 @@ use rowmill_base::{Error, Result};
 
 use crate::disk::assert_inside;
 use crate::mapping::{Anonymous, FileLength, WeakAnonymous};
-use crate::{Disk, DiskFile, Mapping, OpenMode};
+use crate::{Disk, DiskFile, FileMemory, Mapping, OpenMode};
 
 /// A directory in memory. Clones are the same disk. It is freed with the last clone, open file and mapping.
 #[derive(Clone, Debug, Default)]
@@ -143,6 +143,13 @@ impl Disk for MemoryDisk {
     fn map(&self, path: &str, len_min: u64) -> Result<Arc<Mapping>> {
         assert_inside(path);
         self.file(path)?.map(len_min)
+    }
+
+    fn file_memory(&self, path: &str) -> Result<FileMemory> {
+        // The file exists, so that it is listed and can be removed. Its bytes are elsewhere, because only this process
+        // reads them.
+        self.open(path, OpenMode::Create)?;
+        FileMemory::anonymous(path)
     }
 
     fn is_memory(&self) -> bool {

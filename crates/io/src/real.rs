@@ -12,7 +12,7 @@ use rowmill_base::{Error, Result};
 
 use crate::disk::assert_inside;
 use crate::mapping::{FileLength, begin_store, punch_hole};
-use crate::{Disk, DiskFile, Mapping, OpenMode};
+use crate::{Disk, DiskFile, FileMemory, Mapping, OpenMode};
 
 /// Zeros to write where the file system cannot punch holes.
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
@@ -150,6 +150,13 @@ impl Disk for RealDisk {
         let mut lengths = self.lengths.lock();
         let file = File::open(&whole).map_err(|e| self.error("map", path, &e))?;
         Ok(Arc::new(Mapping::of_file(&file, whole, len_min, lengths.of(path))?))
+    }
+
+    fn file_memory(&self, path: &str) -> Result<FileMemory> {
+        assert_inside(path);
+        let whole = self.path(path);
+        let file = File::options().read(true).write(true).create_new(true).open(&whole);
+        FileMemory::of_file(file.map_err(|e| self.error("create", path, &e))?, whole)
     }
 
     fn describe(&self, path: &str) -> String {

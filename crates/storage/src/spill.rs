@@ -11,6 +11,7 @@
 //! - `frame`: a piece of a file with its checksum, compressed if that makes it smaller.
 //! - `writer`, `section`: write and read.
 //! - `batches`: frames with batches of rows.
+//! - `overflow`: memory that goes on in a temporary file.
 //!
 //! A flush of few bytes is not worth a file, because a file costs some system calls. The writer therefore gathers
 //! flushes in memory until they have `spill_file_bytes_min` bytes. A large flush is written while it is made, so a
@@ -23,6 +24,7 @@ mod batches;
 mod file;
 mod folder;
 mod frame;
+mod overflow;
 mod section;
 mod space;
 #[cfg(test)]

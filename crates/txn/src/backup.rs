@@ -38,6 +38,7 @@ pub use self::restore::{Restored, restore, restore_over};
 use crate::base::{BaseCopy, BaseRead, Operation, WriteBatch};
 use crate::checkpoint;
 use crate::column_files::{TABLES, column_path, table_folder};
+use crate::difference::difference;
 use crate::engine::Core;
 use crate::manifest::{self, BLOCK, BlockEntry, META_KEY, Meta, parse_row_key};
 use crate::recovery;
@@ -107,7 +108,7 @@ impl Core {
         }
         // Without a log the base is empty of later commits. The backup gets them as a batch on top of the copy.
         let state = self.latest();
-        let mut later = checkpoint::difference(&before, &state)?;
+        let mut later = difference(&before, &state)?;
         later.put(META_KEY.to_vec(), self.ids().meta().encode());
         Ok(BackupSource { read, state, later })
     }
@@ -121,7 +122,7 @@ impl Core {
         if in_base.commit >= state.commit {
             return Ok(BackupSource { read, state: Arc::new(in_base), later: WriteBatch::default() });
         }
-        let mut later = checkpoint::difference(&in_base, &state)?;
+        let mut later = difference(&in_base, &state)?;
         later.put(META_KEY.to_vec(), raised(meta, &state).encode());
         later.put(manifest::LOG_POSITION_KEY.to_vec(), manifest::encode_position(state.log_end));
         Ok(BackupSource { read, state, later })

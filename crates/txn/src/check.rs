@@ -173,7 +173,7 @@ impl RunningCheck<'_> {
     fn load(&self) -> Result<Snapshot> {
         let read = self.engine.base().read_again()?;
         let state = recovery::load(&*read, &self.files, &self.freed, None)?.0;
-        let store = KeyedStore::new(Generation::of_read(state.commit, read), self.files.memory());
+        let store = KeyedStore::new(Generation::of_read(state.commit, read), self.files.memory(), None);
         let keyed = store.state(state.commit, &store.current());
         Ok(state.with_keyed(keyed))
     }

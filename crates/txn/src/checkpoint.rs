@@ -5,27 +5,21 @@
 //! came and went between two checkpoints are never written. Recent rows are written once per run that holds them. A row
 //! is in few runs over time, because runs are joined a logarithmic number of times.
 
-use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, MutexGuard};
-use rowmill_base::{Cancel, CommitId, ErrorKind, IndexId, Result, TableId};
-use rowmill_storage::keyed::KeyRange;
-use rowmill_storage::{Block, OpenRun};
+use rowmill_base::{Cancel, CommitId, ErrorKind, Result};
 
-use crate::base::WriteBatch;
 use crate::bell::Background;
-use crate::definition::{Definition, definitions};
-use crate::deletes::Holder;
+use crate::difference::{DifferenceInParts, dropped_indexes};
 use crate::engine::Core;
 use crate::job::Job;
 use crate::keyed::generation::Generation;
-use crate::keyed::{VersionBatch, VersionCursor, index_head};
 use crate::log::Position;
-use crate::manifest::{self, BLOCK, BlockEntry, DELETES, LOG_POSITION_KEY, NEXT_ROW, RUN, id_key, row_key};
-use crate::snapshot::{Snapshot, TableSnapshot};
+use crate::manifest::{self, LOG_POSITION_KEY};
+use crate::snapshot::Snapshot;
 
 /// The state that the base has.
 #[derive(Debug)]
@@ -165,9 +159,11 @@ fn try_checkpoint(engine: &Core, stored: &mut Arc<Snapshot>) -> Result<()> {
     // The log must be on disk up to the position that the base is about to store. Otherwise a power cut could leave the
     // base with a position after the log's end.
     engine.journal().sync()?;
-    let mut batch = difference(stored, &latest)?;
-    batch.put(manifest::META_KEY.to_vec(), engine.ids().meta().encode());
-    batch.put(LOG_POSITION_KEY.to_vec(), manifest::encode_position(latest.log_end));
+    // A row that a temporary file has lost must not get into the base. The log still has it.
+    latest.keyed.store().sync_files()?;
+    let mut parts = DifferenceInParts::new(stored, &latest, engine.broker())?;
+    parts.put(manifest::META_KEY, engine.ids().meta().encode());
+    parts.put(LOG_POSITION_KEY, manifest::encode_position(latest.log_end));
     let keyed = latest.keyed.store();
     let has_keyed = latest.keyed.commit() != stored.keyed.commit() || !dropped_indexes(stored, &latest).is_empty();
     let before = Arc::clone(&keyed.current());
@@ -176,7 +172,7 @@ fn try_checkpoint(engine: &Core, stored: &mut Arc<Snapshot>) -> Result<()> {
         before.end()?;
     }
     // This write is the checkpoint: before it the base has the old state, after it the new one, and nothing in between.
-    if let Err(error) = engine.base().write(&batch, latest.commit) {
+    if let Err(error) = engine.base().write_parts(&mut parts, latest.commit) {
         if has_keyed {
             before.resume(engine.base_arc());
         }
@@ -218,154 +214,4 @@ fn stand_on(engine: &Core, latest: &Snapshot) -> CommitId {
         state.with_keyed(store.state(state.keyed.commit().max(latest.commit), &current))
     });
     latest.commit
-}
-
-/// Makes the batch that turns a base with the state `before` into one with the state `after`.
-pub(crate) fn difference(before: &Snapshot, after: &Snapshot) -> Result<WriteBatch> {
-    let mut difference = Difference { batch: WriteBatch::behind(before.commit) };
-    difference.keyed(before, after);
-    for Definition { kind, id, value } in definitions(&before.catalog, &after.catalog)? {
-        match value {
-            Some(value) => difference.batch.put(id_key(kind.letter(), id), value),
-            None => difference.batch.delete(id_key(kind.letter(), id)),
-        };
-    }
-    for (id, before) in &*before.tables {
-        match after.tables.get(id) {
-            Some(after) => difference.tables(before, after)?,
-            None => difference.dropped_table(*id),
-        }
-    }
-    for (_, after) in after.tables.iter().filter(|(id, _)| !before.tables.contains_key(id)) {
-        difference.tables(&TableSnapshot::empty(Arc::clone(&after.def)), after)?;
-    }
-    Ok(difference.batch)
-}
-
-/// The ids of indexes, including row indexes, that `before` has and `after` does not.
-fn dropped_indexes(before: &Snapshot, after: &Snapshot) -> Vec<IndexId> {
-    if Arc::ptr_eq(&before.catalog, &after.catalog) {
-        return Vec::new();
-    }
-    let kept: BTreeSet<IndexId> = index_ids(after).collect();
-    index_ids(before).filter(|id| !kept.contains(id)).collect()
-}
-
-/// The ids of the indexes of all keyed tables, including row indexes.
-fn index_ids(state: &Snapshot) -> impl Iterator<Item = IndexId> + '_ {
-    state.catalog.all_tables().filter_map(|table| table.keyed.as_ref()).flat_map(|keyed| keyed.index_ids())
-}
-
-/// Keys copied under one lock of the versions, which takes about ten microseconds. Commits go on between the batches.
-const KEYS_AT_ONCE: usize = 64;
-
-struct Difference {
-    batch: WriteBatch,
-}
-
-impl Difference {
-    fn dropped_table(&mut self, table: TableId) {
-        for kind in [BLOCK, DELETES, RUN, NEXT_ROW] {
-            self.batch.delete_prefix(id_key(kind, table.0));
-        }
-    }
-
-    fn keyed(&mut self, before: &Snapshot, after: &Snapshot) {
-        for index in dropped_indexes(before, after) {
-            self.batch.delete_prefix(index_head(index));
-        }
-        let (from, to) = (before.keyed.commit(), after.keyed.commit());
-        if from == to {
-            return;
-        }
-        let mut changes = VersionBatch::default();
-        for index in index_ids(after) {
-            let range = KeyRange::of_prefix(&index_head(index));
-            let versions = after.keyed.store().versions().of_range(&range);
-            let mut cursor = VersionCursor::changes(range, from, to);
-            loop {
-                // The cursor keeps its place, so each round copies the next keys under a short lock.
-                cursor.next_batch(versions, KEYS_AT_ONCE, &mut changes);
-                if changes.is_empty() {
-                    break;
-                }
-                (0..changes.len()).map(|at| changes.get(at)).for_each(|(key, row)| self.batch.set_row(key, row));
-            }
-        }
-    }
-
-    fn tables(&mut self, before: &TableSnapshot, after: &TableSnapshot) -> Result<()> {
-        let table = after.def.id;
-        if !Arc::ptr_eq(&before.blocks, &after.blocks) {
-            self.blocks(table, &before.blocks, &after.blocks)?;
-        }
-        if !Arc::ptr_eq(&before.runs, &after.runs) {
-            self.runs(table, &before.runs, &after.runs)?;
-        }
-        if before.next_row != after.next_row {
-            self.batch.put(id_key(NEXT_ROW, table.0), after.next_row.0.to_le_bytes().to_vec());
-        }
-        Ok(())
-    }
-
-    fn blocks(&mut self, table: TableId, before: &[Arc<Block>], after: &[Arc<Block>]) -> Result<()> {
-        let mut old: HashMap<_, _> = before.iter().map(|block| (block.id(), block)).collect();
-        let mut puts = Vec::new();
-        for block in after {
-            match old.remove(&block.id()) {
-                Some(old) if Arc::ptr_eq(old, block) => {}
-                Some(_) => puts.push((block, false)),
-                None => puts.push((block, true)),
-            }
-        }
-        // Removals must come first, because a rewritten block may start at the same row as a block that it replaces.
-        for block in old.into_values() {
-            self.batch.delete(row_key(BLOCK, table, block.first_row()));
-            self.batch.delete(row_key(DELETES, table, block.first_row()));
-        }
-        for (block, new) in puts {
-            if new {
-                self.batch.put(row_key(BLOCK, table, block.first_row()), BlockEntry::of(block).encode());
-            }
-            self.deletes(&Holder::Block(Arc::clone(block)), table)?;
-        }
-        Ok(())
-    }
-
-    fn runs(&mut self, table: TableId, before: &[Arc<OpenRun>], after: &[Arc<OpenRun>]) -> Result<()> {
-        let mut old: HashMap<_, _> = before.iter().map(|run| (run.first_row(), run)).collect();
-        let mut puts = Vec::new();
-        for run in after {
-            match old.remove(&run.first_row()) {
-                Some(old) if Arc::ptr_eq(old, run) => {}
-                Some(old) => puts.push((run, !old.same_rows(run))),
-                None => puts.push((run, true)),
-            }
-        }
-        // A run with the same rows needs no new value, only its deletes.
-        for run in old.into_values() {
-            self.batch.delete(row_key(RUN, table, run.first_row()));
-            // A sealed block that starts at the same row has already written its deletes under this key, so we must not
-            // remove them.
-            if !self.batch.puts(&row_key(DELETES, table, run.first_row())) {
-                self.batch.delete(row_key(DELETES, table, run.first_row()));
-            }
-        }
-        for (run, new) in puts {
-            if new {
-                self.batch.put(row_key(RUN, table, run.first_row()), run.encode()?);
-            }
-            self.deletes(&Holder::Run(Arc::clone(run)), table)?;
-        }
-        Ok(())
-    }
-
-    fn deletes(&mut self, holder: &Holder, table: TableId) -> Result<()> {
-        let key = row_key(DELETES, table, holder.first_row());
-        match holder.deleted() {
-            Some(deleted) => self.batch.put(key, manifest::encode_deletes(deleted)?),
-            None => self.batch.delete(key),
-        };
-        Ok(())
-    }
 }

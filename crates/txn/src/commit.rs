@@ -35,6 +35,11 @@ fn try_commit(transaction: &mut Transaction) -> Result<CommitId> {
     // Blocks are large, so we sync them before we take the commit lock.
     sync_blocks(engine, transaction.changes.tables.values().flat_map(|table| &table.blocks))?;
 
+    if let Some(keyed) = transaction.keyed.as_ref().filter(|keyed| keyed.memory().file_bytes() > 0) {
+        // A row that the temporary file has lost must not get into the log.
+        keyed.memory().sync()?;
+    }
+
     let committing = engine.lock_commit();
     let current = engine.latest();
     let catalog = merge_catalogs(&transaction.base.catalog, &transaction.changes.catalog, &current.catalog)?;

@@ -477,6 +477,7 @@ mod tests {
 
     use rapidhash::v3::RapidSecrets;
     use rowmill_base::SchemaId;
+    use rowmill_io::OverflowMemory;
     use rowmill_storage::{KeyColumn, KeyedDef};
 
     use super::*;
@@ -508,7 +509,7 @@ mod tests {
 
     fn decode(bytes: &[u8]) -> Result<Entries> {
         let mut input = RecordReader::new(bytes, "a record of the log");
-        let mut changes = WriteSet::new(RapidSecrets::random());
+        let mut changes = WriteSet::new(RapidSecrets::random(), OverflowMemory::default());
         decode_keyed(&mut input, &catalog(), CommitId(1), &mut changes)?;
         input.end()?;
         Ok(changes.iter().map(|(key, row)| (key.to_vec(), row.map(<[u8]>::to_vec))).collect())
@@ -520,7 +521,7 @@ mod tests {
         let rows = [(3, &b"a"[..], Some(&b"row"[..])), (3, b"b", None), (4, b"", Some(b"")), (4, b"\0", Some(b"x"))];
         let expected: Entries =
             rows.into_iter().map(|(index, bytes, row)| (key(index, bytes), row.map(<[u8]>::to_vec))).collect();
-        let mut changes = WriteSet::new(RapidSecrets::random());
+        let mut changes = WriteSet::new(RapidSecrets::random(), OverflowMemory::default());
         expected.iter().rev().for_each(|(key, row)| changes.put(key, row.as_deref(), CommitId(1), 0));
         let mut out = Writer::new();
         let mut slices = 0;

@@ -179,7 +179,7 @@ impl Engine {
                 disk.create_dir(TABLES)?;
                 disk.sync_dir("")?;
                 // Replay must come before the load below: it brings the base up to the log.
-                log_options.map(|options| recovery::replay(&disk, &*base, &broker, options)).transpose()?
+                log_options.map(|options| recovery::replay(&disk, &*base, &broker, &temp, options)).transpose()?
             }
         };
         let (mut snapshot, meta) = recovery::load(&*base.read()?, &files, &freed, None)?;
@@ -191,7 +191,7 @@ impl Engine {
                 // Without a log no checkpoint ever writes rows to the base, so the base has none.
                 None => Generation::empty(snapshot.commit),
             };
-            let store = KeyedStore::new(generation, &broker);
+            let store = KeyedStore::new(generation, &broker, Some(temp.clone()));
             let keyed = store.state(snapshot.commit, &store.current());
             snapshot.keyed = keyed;
         }

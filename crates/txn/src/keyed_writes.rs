@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use rowmill_base::{Error, ErrorKind, Result, TableId};
+use rowmill_io::OverflowMemory;
 use rowmill_storage::keyed::{KeyRange, ValueRef};
 
 use crate::commit::conflict;
@@ -286,16 +287,26 @@ impl Transaction {
     }
 
     fn grow_keyed_memory(&mut self) -> Result<()> {
+        let memory = self.keyed.as_ref().map(|written| written.memory().clone());
+        if let Some(failure) = memory.as_ref().and_then(OverflowMemory::take_failure) {
+            return Err(failure.context("the rows of the transaction do not fit memory"));
+        }
         // Reserves memory for what was written since the last reservation.
         let bytes = self.keyed_bytes() + self.unsettled.bytes();
-        match bytes.saturating_sub(self.keyed_memory.bytes()) {
-            0 => Ok(()),
-            more => {
-                // A large write set will make a long record, so we let the log prepare its segments.
-                self.engine.journal().expect(self.keyed.as_ref().map_or(0, |written| written.content_bytes()));
-                self.keyed_memory.grow(more.next_multiple_of(GRANT_BYTES))
-            }
+        let more = bytes.saturating_sub(self.keyed_memory.bytes());
+        if more == 0 {
+            return Ok(());
         }
+        // A large write set will make a long record, so we let the log prepare its segments.
+        self.engine.journal().expect(self.keyed.as_ref().map_or(0, |written| written.content_bytes()));
+        let granted = self.keyed_memory.grow(more.next_multiple_of(GRANT_BYTES));
+        let may_overflow = !self.base.keyed.store().is_out_of_files();
+        if granted.is_err() && may_overflow && memory.is_some_and(|memory| memory.set_heap_bytes_max(0) > 0) {
+            // From here on the rows go to a file. This happens only once, so the rows that memory has already are few.
+            self.keyed_memory.recount(bytes);
+            return Ok(());
+        }
+        granted
     }
 
     fn keyed_bytes(&self) -> u64 {

@@ -21,7 +21,7 @@
 //! - `log`, `journal`: the log, and when its commits are synced and shown.
 //! - `job`, `bell`: the list of background jobs, and their threads. `seal`, `merge`: blocks of recent rows, and of the
 //!   rows of small blocks. `column_files`: the files that have them.
-//! - `checkpoint`, `base`: from the log to the ordered base. `back_pressure`: writers that wait for checkpoints.
+//! - `checkpoint`, `difference`, `base`: from the log to the ordered base. `back_pressure`: writers that wait for checkpoints.
 //! - `recovery`, `replay`: from base and log to a state.
 //! - `analyze`: statistics of keyed tables. `backup`, `vacuum`, `check`, `held_back`, `status`: copies of a database,
 //!   its free space, its consistency, its readers, and its log.
@@ -41,6 +41,7 @@ mod commit;
 mod commit_record;
 mod definition;
 mod deletes;
+mod difference;
 mod directory;
 mod engine;
 mod foreign_keys;
@@ -76,6 +77,7 @@ pub use check::Checked;
 pub use checkpoint::CheckpointTimes;
 pub use engine::{Core, Engine, OpenOptions};
 pub use held_back::{HeldBack, SnapshotInfo};
+pub use keyed_batches::RowsByKey;
 pub use keyed_tables::IndexSpec;
 pub use keyed_writes::KeyedMark;
 pub use rowmill_storage::{

@@ -17,14 +17,15 @@ use std::sync::Arc;
 use roaring::RoaringBitmap;
 use rowmill_base::{BlockId, Broker, ColumnId, CommitId, Error, ErrorKind, Result, RowNumber, SchemaId, TableId};
 use rowmill_io::Disk;
+use rowmill_storage::spill::TempSpace;
 use rowmill_storage::{Block, Extent, FreedExtents, OpenRun, ROW_NUMBERS, TableDef};
 
 use crate::base::{BaseRead, OrderedBase, WriteBatch};
 use crate::catalog::{Catalog, MAIN_SCHEMA, SchemaDef};
-use crate::checkpoint;
 use crate::column_files::{ColumnFiles, Unnamed};
 use crate::commit_record::{CommitRecord, open_block};
 use crate::definition::DefinitionKind;
+use crate::difference::DifferenceInParts;
 use crate::engine::NO_COMMIT;
 use crate::keyed::generation::Generation;
 use crate::keyed::store::KeyedStore;
@@ -56,6 +57,7 @@ pub(crate) fn replay(
     disk: &Arc<dyn Disk>,
     base: &dyn OrderedBase,
     broker: &Broker,
+    temp: &TempSpace,
     options: LogOptions,
 ) -> Result<Replayed> {
     // We use separate files and extents here, because recovery only reads and must neither free nor write any.
@@ -67,7 +69,9 @@ pub(crate) fn replay(
     // directory and ignore the log.
     let is_of_this_version = read.get(META_KEY)?.is_some_and(|stored| stored == meta.encode());
     drop(read);
-    let before = Arc::new(before);
+    // The rows of the log may be more than memory holds.
+    let store = KeyedStore::new(Generation::unread(before.commit), broker, Some(temp.clone()));
+    let before = Arc::new(before.with_keyed(store.unread_state(before.keyed.commit())));
     let mut replay = Replay::of(&before, &files, &freed);
     let replayed = Log::replay(&**disk, options, before.log_end, &mut |record| replay.record(record))?;
     if replayed.next == before.log_end && is_of_this_version {
@@ -76,11 +80,11 @@ pub(crate) fn replay(
         return Ok(replayed);
     }
     let (state, later) = replay.finish()?;
-    let mut batch = checkpoint::difference(&before, &state)?;
+    let mut parts = DifferenceInParts::new(&before, &state, broker)?;
     // One write applies everything, so a crash before it leaves the base and the log as they were.
-    batch.put(META_KEY.to_vec(), later.unwrap_or(meta).encode());
-    batch.put(LOG_POSITION_KEY.to_vec(), manifest::encode_position(replayed.next));
-    base.write(&batch, state.commit)?;
+    parts.put(META_KEY, later.unwrap_or(meta).encode());
+    parts.put(LOG_POSITION_KEY, manifest::encode_position(replayed.next));
+    base.write_parts(&mut parts, state.commit)?;
     Ok(replayed)
 }
 
@@ -153,7 +157,7 @@ pub(crate) fn load(
         tables.insert(def.id, Arc::new(table));
     }
     // The keyed rows stay in the base: nothing was written after it.
-    let keyed = KeyedStore::new(Generation::unread(commit), files.memory()).unread_state(commit);
+    let keyed = KeyedStore::new(Generation::unread(commit), files.memory(), None).unread_state(commit);
     let (catalog, tables) = (Arc::new(catalog), Arc::new(tables));
     Ok((Snapshot { commit, catalog, tables, log_end, keyed, pin: None, own: None, reads: None }, meta))
 }

@@ -114,7 +114,7 @@ impl Snapshot {
     /// Returns the same state with keyed rows that are never read. Only copies of log records are applied to them.
     pub(crate) fn detached(&self, memory: &Broker) -> Self {
         let commit = self.keyed.commit();
-        self.with_keyed(KeyedStore::new(Generation::unread(commit), memory).unread_state(commit))
+        self.with_keyed(KeyedStore::new(Generation::unread(commit), memory, None).unread_state(commit))
     }
 
     /// Whether a definition of this state names the folder or file.

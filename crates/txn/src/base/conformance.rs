@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
@@ -9,7 +10,7 @@ use proptest::prelude::*;
 use rowmill_base::{Cancel, CommitId, Error, ErrorKind};
 use rowmill_storage::keyed::ByteRows;
 
-use super::{BaseChecked, BaseRead, KEY_LEN_MAX, MemoryBase, OrderedBase, Reader, TreeBase, WriteBatch};
+use super::{BaseChecked, BaseRead, BatchParts, KEY_LEN_MAX, MemoryBase, OrderedBase, Reader, TreeBase, WriteBatch};
 
 type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 
@@ -341,6 +342,10 @@ fn bad_batches_change_nothing(base: &dyn OrderedBase) {
     for (mut written, at, kind) in refused {
         written.put(b"c", b"1");
         assert_eq!(base.write(&written, at).unwrap_err().kind(), kind);
+        // The parts before a refused one should change nothing either.
+        let parts = [batch(|b| b.put(b"d", b"1")), written];
+        let refused = base.write_parts(&mut parts.iter().map(Cow::Borrowed), at);
+        assert_eq!(refused.unwrap_err().kind(), kind);
         assert_eq!(keys(base, b""), [b"a"]);
         assert_eq!(base.commit_id().unwrap(), CommitId(5));
     }
@@ -390,8 +395,8 @@ impl<B: OrderedBase> OrderedBase for InDirectory<B> {
         self.base.read()
     }
 
-    fn write(&self, batch: &WriteBatch, at: CommitId) -> rowmill_base::Result<()> {
-        self.base.write(batch, at)
+    fn write_parts(&self, parts: &mut BatchParts<'_>, at: CommitId) -> rowmill_base::Result<()> {
+        self.base.write_parts(parts, at)
     }
 
     fn commit_id(&self) -> rowmill_base::Result<CommitId> {
@@ -517,10 +522,15 @@ fn run(base: &dyn OrderedBase, steps: &[BaseStep]) {
     for step in steps {
         match step {
             BaseStep::Write(changes) => {
-                let mut batch = WriteBatch::new();
-                changes.iter().for_each(|change| apply(&mut model, &mut batch, change));
                 commit += 2;
-                base.write(&batch, CommitId(commit)).unwrap();
+                // A change in parts should do the same as one batch.
+                let parts = changes.chunks(1 + commit as usize % 5).map(|changes| {
+                    let mut batch = WriteBatch::new();
+                    changes.iter().for_each(|change| apply(&mut model, &mut batch, change));
+                    Cow::Owned(batch)
+                });
+                let parts: Vec<_> = parts.collect();
+                base.write_parts(&mut parts.into_iter(), CommitId(commit)).unwrap();
             }
             BaseStep::Hold => held.push((base.read().unwrap(), commit, model.clone())),
             BaseStep::Check(which) if !held.is_empty() => {

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use rowmill_base::{Cancel, CommitId, Result};
 
 use super::{
-    BaseChecked, BaseCopy, BaseRead, Operation, OrderedBase, Reader, Visitor, WriteBatch, check_batch, check_key,
+    BaseChecked, BaseCopy, BaseRead, BatchParts, Operation, OrderedBase, Reader, Visitor, check_batch, check_key,
     key_bounds, prefix_range, tree,
 };
 
@@ -108,13 +108,14 @@ impl OrderedBase for MemoryBase {
         Ok(Box::new(MemoryRead { state: Arc::clone(&self.state), write, commit }))
     }
 
-    fn write(&self, batch: &WriteBatch, at: CommitId) -> Result<()> {
+    fn write_parts(&self, parts: &mut BatchParts<'_>, at: CommitId) -> Result<()> {
+        let parts: Vec<_> = parts.collect();
         let mut state = self.state.lock();
-        // The state stays locked for the whole batch, so that a read sees all of it or nothing.
-        check_batch(batch, at, state.commit)?;
+        // The state stays locked for all parts, so that a read sees all of them or nothing.
+        parts.iter().try_for_each(|batch| check_batch(batch, at, state.commit))?;
         state.write += 1;
         state.commit = at;
-        for operation in batch.operations() {
+        for operation in parts.iter().flat_map(|batch| batch.operations()) {
             match operation {
                 Operation::Put { key, value } => state.set(key, Some(value)),
                 Operation::Delete { key } => state.set(key, None),
@@ -245,6 +246,7 @@ impl Drop for MemoryRead {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use super::super::WriteBatch;
     use super::*;
 
     fn put(base: &MemoryBase, key: &[u8], value: &[u8]) {

@@ -25,7 +25,9 @@ mod write_batch;
 #[cfg(test)]
 mod conformance;
 
+use std::borrow::Cow;
 use std::fmt::Debug;
+use std::iter;
 use std::ops::Bound;
 use std::path::Path;
 
@@ -60,7 +62,13 @@ pub trait OrderedBase: Send + Sync + Debug {
     /// Errors: `ReadOnly` if the base was opened for reading only; `DiskFull` and `Io` from the disk; `Corrupt` if a
     /// page to change is damaged. Nothing is applied then. After an `Io` error we refuse all writes until the base is
     /// opened again, because we no longer know what the disk holds.
-    fn write(&self, batch: &WriteBatch, at: CommitId) -> Result<()>;
+    fn write(&self, batch: &WriteBatch, at: CommitId) -> Result<()> {
+        self.write_parts(&mut iter::once(Cow::Borrowed(batch)), at)
+    }
+
+    /// Applies batches one after the other, all of them or none, as [`OrderedBase::write`] does with one batch. A base
+    /// in files holds one of them in memory at a time.
+    fn write_parts(&self, parts: &mut BatchParts<'_>, at: CommitId) -> Result<()>;
 
     /// The id that the last write recorded, or 0 before the first write.
     fn commit_id(&self) -> Result<CommitId>;
@@ -114,6 +122,9 @@ pub trait OrderedBase: Send + Sync + Debug {
         self.check(&Cancel::new())?.into_result()
     }
 }
+
+/// The parts of a change, in order. A change of a large commit is made part by part, so that it needs little memory.
+pub type BatchParts<'a> = dyn Iterator<Item = Cow<'a, WriteBatch>> + 'a;
 
 /// The most problems of one kind that a check reports. We stop collecting there, because more add no information.
 pub(crate) const PROBLEMS_MAX: usize = 100;

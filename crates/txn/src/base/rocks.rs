@@ -17,6 +17,7 @@
 //! The reserved keys are those of `lmdb.rs` without the history: `00 'c'` for the last commit, and `00 'v'` for the
 //! version of this layout.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::{self, File};
@@ -36,8 +37,8 @@ use super::rocks_snapshot::OwnedSnapshot;
 use super::sealed_value::{LAST_COMMIT_KEY, VERSION_KEY, seal, unseal, unseal_number};
 use super::tree;
 use super::{
-    BaseChecked, BaseCopy, BaseRead, BaseSpace, FIRST_KEY, KEY_LEN_MAX, Operation, OrderedBase, PROBLEMS_MAX, Reader,
-    Visitor, WriteBatch, check_batch, check_key, has_keys, keys_of_prefix, prefix_end,
+    BaseChecked, BaseCopy, BaseRead, BaseSpace, BatchParts, FIRST_KEY, KEY_LEN_MAX, Operation, OrderedBase,
+    PROBLEMS_MAX, Reader, Visitor, WriteBatch, check_batch, check_key, has_keys, keys_of_prefix, prefix_end,
 };
 
 /// The version of the layout of values and of the reserved keys.
@@ -155,10 +156,10 @@ impl RocksBase {
             .hint("open the database again to continue from the last commit that reached the disk"))
     }
 
-    fn try_write(&self, batch: &WriteBatch, at: CommitId) -> Result<()> {
+    fn try_write(&self, parts: &[Cow<'_, WriteBatch>], at: CommitId) -> Result<()> {
         let mut to_write = rocksdb::WriteBatch::default();
         let mut stored = Vec::new();
-        for operation in batch.operations() {
+        for operation in parts.iter().flat_map(|batch| batch.operations()) {
             match operation {
                 Operation::Put { key, value } => {
                     seal(key, value, &mut stored);
@@ -185,12 +186,14 @@ impl OrderedBase for RocksBase {
         Ok(Box::new(self.begin()))
     }
 
-    fn write(&self, batch: &WriteBatch, at: CommitId) -> Result<()> {
+    fn write_parts(&self, parts: &mut BatchParts<'_>, at: CommitId) -> Result<()> {
+        // RocksDB takes one batch, and keeps it in memory.
+        let parts: Vec<_> = parts.collect();
         // The lock is held during the write, so that commits reach RocksDB in their order.
         let mut last = self.last.lock();
         self.check_writable()?;
-        check_batch(batch, at, *last)?;
-        match self.try_write(batch, at) {
+        parts.iter().try_for_each(|batch| check_batch(batch, at, *last))?;
+        match self.try_write(&parts, at) {
             Ok(()) => {
                 *last = at;
                 Ok(())

@@ -103,6 +103,11 @@ impl WriteBatch {
         self.puts.contains(key)
     }
 
+    /// The bytes of memory that the rows of [`WriteBatch::set_row`] take, without room for more.
+    pub(crate) fn row_bytes(&self) -> usize {
+        self.rows.len() + self.operations.len() * size_of::<Owned>()
+    }
+
     /// Whether the batch changes nothing.
     pub fn is_empty(&self) -> bool {
         self.operations.is_empty()

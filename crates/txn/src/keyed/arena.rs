@@ -1,11 +1,13 @@
-//! Records in chunks of memory. They are allocated one after the other and freed chunk by chunk.
+//! Records in chunks of memory, or of a file that it overflows to. They are allocated one after the other and freed chunk by chunk.
 //!
 //! Records of one commit are stored side by side, and the oldest records are usually freed first. So a chunk only
 //! counts how many of its bytes are in use, and is freed with the last of them. If a few records keep a chunk that is
 //! mostly unused, the owner moves them when it visits them ([`Arena::is_sparse`]). We need no free lists, and hold no
 //! memory for record sizes that do not come again.
 
+use allocator_api2::vec::Vec as PieceVec;
 use rowmill_base::CommitId;
+use rowmill_io::OverflowMemory;
 
 /// The bytes of a chunk. A longer record gets a chunk of its own, which takes several consecutive numbers.
 const CHUNK_BYTES: usize = 64 << 10;
@@ -46,11 +48,11 @@ impl ArenaOffset {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct ArenaChunk {
     /// All bytes that the chunk may have, zeros at first. So adding a record needs only one check for room, and
     /// allocating the chunk brings its memory close to the processor.
-    bytes: Box<[u8]>,
+    bytes: PieceVec<u8, OverflowMemory>,
     /// The length of the written part.
     len: usize,
     /// The bytes of records that are not freed.
@@ -72,11 +74,15 @@ pub(super) struct Arena {
     /// The number of the chunk that is written to; 0 if there is none.
     current: usize,
     allocated_bytes: usize,
+    /// Where new chunks come from. Chunks of another arena keep their own memory.
+    memory: OverflowMemory,
 }
 
 impl Clone for ArenaChunk {
     fn clone(&self) -> ArenaChunk {
-        ArenaChunk { bytes: self.bytes[..self.len].into(), ..*self }
+        let mut bytes = PieceVec::with_capacity_in(self.len, self.bytes.allocator().clone());
+        bytes.extend_from_slice(&self.bytes[..self.len]);
+        ArenaChunk { bytes, ..*self }
     }
 }
 
@@ -84,7 +90,16 @@ impl Clone for Arena {
     fn clone(&self) -> Arena {
         let chunks = self.chunks.clone();
         let allocated_bytes = chunks.iter().map(|chunk| chunk.bytes.len()).sum();
-        Arena { chunks, free: self.free.clone(), current: self.current, allocated_bytes }
+        let memory = self.memory.clone();
+        Arena { chunks, free: self.free.clone(), current: self.current, allocated_bytes, memory }
+    }
+}
+
+impl Default for ArenaChunk {
+    /// A number without a chunk.
+    fn default() -> ArenaChunk {
+        let bytes = PieceVec::new_in(OverflowMemory::default());
+        ArenaChunk { bytes, len: 0, used: 0, numbers: 0, least: CommitId(0) }
     }
 }
 
@@ -104,8 +119,8 @@ fn whole_units(bytes: usize) -> usize {
 }
 
 impl Arena {
-    pub(super) fn new() -> Self {
-        Arena { chunks: vec![ArenaChunk::default()], free: Vec::new(), current: 0, allocated_bytes: 0 }
+    pub(super) fn new(memory: OverflowMemory) -> Self {
+        Arena { chunks: vec![ArenaChunk::default()], free: Vec::new(), current: 0, allocated_bytes: 0, memory }
     }
 
     /// Whether the arena never had a record.
@@ -113,7 +128,7 @@ impl Arena {
         self.chunks.len() == 1
     }
 
-    /// Bytes taken from the allocator.
+    /// Bytes taken from the allocator, also those in a file.
     pub(super) fn allocated_bytes(&self) -> usize {
         let numbers = self.chunks.capacity() * size_of::<ArenaChunk>() + self.free.capacity() * size_of::<usize>();
         self.allocated_bytes + numbers
@@ -251,7 +266,9 @@ impl Arena {
 
     fn add_chunk(&mut self, bytes: usize) -> usize {
         let numbers = bytes.div_ceil(CHUNK_BYTES);
-        let chunk = ArenaChunk { bytes: vec![0; bytes].into(), len: 0, used: 0, numbers, least: CommitId(0) };
+        let mut zeros = PieceVec::with_capacity_in(bytes, self.memory.clone());
+        zeros.resize(bytes, 0);
+        let chunk = ArenaChunk { bytes: zeros, len: 0, used: 0, numbers, least: CommitId(0) };
         self.allocated_bytes += bytes;
         // A record with several numbers needs consecutive ones, so only a single number can be reused.
         match self.free.pop_if(|_| numbers == 1) {
@@ -276,7 +293,7 @@ mod tests {
 
     #[test]
     fn a_chunk_is_freed_with_its_last_record() {
-        let mut arena = Arena::new();
+        let mut arena = Arena::new(OverflowMemory::default());
         let records: Vec<_> = (0..5000_u32).map(|i| arena.push(&i.to_le_bytes(), &[7; 100])).collect();
         let full = arena.allocated_bytes();
         assert!(full >= 5000 * 104);
@@ -298,7 +315,7 @@ mod tests {
 
     #[test]
     fn a_cleared_arena_keeps_one_chunk_and_clones_are_independent() {
-        let mut arena = Arena::new();
+        let mut arena = Arena::new(OverflowMemory::default());
         for _ in 0..5000 {
             arena.push(&[1; 4], &[7; 100]);
         }
@@ -316,7 +333,7 @@ mod tests {
 
     #[test]
     fn records_may_be_longer_than_a_chunk() {
-        let mut arena = Arena::new();
+        let mut arena = Arena::new(OverflowMemory::default());
         let small = arena.push(b"small", b"");
         let long = vec![9; 5 * CHUNK_BYTES / 2];
         let place = arena.push(b"head", &long);
@@ -332,7 +349,7 @@ mod tests {
 
     #[test]
     fn records_move_out_of_sparse_chunks() {
-        let mut arena = Arena::new();
+        let mut arena = Arena::new(OverflowMemory::default());
         let records: Vec<_> = (0..5000_u32).map(|i| arena.push(&i.to_le_bytes(), &[7; 60])).collect();
         let (kept, freed): (Vec<_>, Vec<_>) = (0..5000).partition(|i| i % 10 == 0);
         for i in &freed {

@@ -23,6 +23,7 @@ use std::ops::ControlFlow;
 use hashbrown::HashTable;
 use rapidhash::v3::RapidSecrets;
 use rowmill_base::{CommitId, IndexId};
+use rowmill_io::OverflowMemory;
 use rowmill_storage::keyed::KeyRange;
 
 use super::arena::{Arena, ArenaOffset};
@@ -50,9 +51,7 @@ pub(crate) struct IndexWrites {
     entries: usize,
     content: Content,
     /// A hash table of all entries. Empty as long as all keys have come in order.
-    hashed: HashTable<WriteSlot>,
-    /// Whether any key was written again or undone.
-    is_rewritten: bool,
+    hashed: HashTable<WriteSlot, OverflowMemory>,
     /// The oldest snapshot over which any key was written.
     oldest: CommitId,
     /// The gap of the snapshot after the greatest key.
@@ -121,23 +120,27 @@ fn row_of(records: &Arena, version: ArenaOffset) -> Written<'_> {
 }
 
 /// Adds an entry to the hash table.
-fn add_slot(hashed: &mut HashTable<WriteSlot>, entry: ArenaOffset, records: &Arena, secrets: &RapidSecrets) {
+fn add_slot(
+    hashed: &mut HashTable<WriteSlot, OverflowMemory>,
+    entry: ArenaOffset,
+    records: &Arena,
+    secrets: &RapidSecrets,
+) {
     let tag = hash(entry::key_of(records, entry), secrets) as u32;
     hashed.insert_unique(spread(tag), WriteSlot { tag, entry }, |slot| spread(slot.tag));
 }
 
 impl IndexWrites {
-    /// An empty set for `index`.
-    pub(super) fn new(index: IndexId) -> IndexWrites {
+    /// An empty set for `index`, in `memory`.
+    pub(super) fn new(index: IndexId, memory: &OverflowMemory) -> IndexWrites {
         IndexWrites {
             index,
-            records: Arena::new(),
-            order: KeyTree::new(),
+            records: Arena::new(memory.clone()),
+            order: KeyTree::new(memory.clone()),
             greatest: ArenaOffset::NONE,
             entries: 0,
             content: Content::default(),
-            hashed: HashTable::new(),
-            is_rewritten: false,
+            hashed: HashTable::new_in(memory.clone()),
             oldest: CommitId(u64::MAX),
             gap: Gap::unknown(),
         }
@@ -156,7 +159,6 @@ impl IndexWrites {
         self.greatest = ArenaOffset::NONE;
         (self.entries, self.content) = (0, Content::default());
         self.hashed.clear();
-        self.is_rewritten = false;
         self.oldest = CommitId(u64::MAX);
         self.gap.forget();
     }
@@ -250,7 +252,6 @@ impl IndexWrites {
         // The first write saw the oldest snapshot, and conflicts must be judged by that one. So keep it.
         let first = if head.next == ArenaOffset::NONE { snapshot } else { head.commit };
         let version = entry::push_version(&mut self.records, row, first, ArenaOffset::NONE);
-        self.is_rewritten |= !is_new;
         self.set(entry, first, version);
         WrittenEntry { entry, is_new, before: Before::Version(head.next) }
     }
@@ -309,7 +310,6 @@ impl IndexWrites {
 
     /// Removes the version of an entry, and returns that version.
     pub(super) fn forget(&mut self, entry: ArenaOffset) -> ArenaOffset {
-        self.is_rewritten = true;
         let head = entry::head(&self.records, entry);
         self.set(entry, head.commit, ArenaOffset::NONE);
         head.next
@@ -318,7 +318,6 @@ impl IndexWrites {
     /// Restores the version that an entry had before. Returns the bytes of the undone row if their memory can be
     /// reused.
     pub(super) fn undo(&mut self, entry: ArenaOffset, before: ArenaOffset) -> u64 {
-        self.is_rewritten = true;
         let undone = entry::head(&self.records, entry).next;
         let first = if before == ArenaOffset::NONE { CommitId(0) } else { entry::head(&self.records, before).commit };
         self.set(entry, first, before);
@@ -426,9 +425,15 @@ impl IndexWrites {
         };
     }
 
-    /// Whether the set is large and each key was written only once, so that it can become a [`Run`].
+    /// Whether the set is large and each key has a version, so that it can become a [`CommitRun`].
     pub(super) fn is_run(&self) -> bool {
-        !self.is_rewritten && self.entries >= RUN_ENTRIES_MIN
+        self.entries >= RUN_ENTRIES_MIN && self.entries == self.content.keys
+    }
+
+    /// Frees a version that a later write to its key replaced. It must not be undone to afterwards.
+    pub(super) fn free_replaced(&mut self, version: ArenaOffset) {
+        let bytes = entry::head(&self.records, version).record_bytes();
+        self.records.free(version, bytes);
     }
 
     /// The range from the first key to the last one; `None` if there are no keys.
@@ -450,7 +455,8 @@ impl IndexWrites {
 
     /// Moves all writes out as a run. The set is empty afterwards.
     pub(super) fn take_run(&mut self) -> CommitRun {
-        let IndexWrites { records, order, .. } = std::mem::replace(self, IndexWrites::new(self.index));
+        let empty = IndexWrites::new(self.index, self.hashed.allocator());
+        let IndexWrites { records, order, .. } = std::mem::replace(self, empty);
         CommitRun::new(records, order)
     }
 }

@@ -7,6 +7,7 @@
 
 use hashbrown::HashTable;
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_seeded};
+use rowmill_io::OverflowMemory;
 
 use super::arena::ArenaOffset;
 
@@ -23,9 +24,10 @@ pub(super) struct Indexed {
 #[derive(Debug)]
 pub(super) struct KeyIndex {
     /// Empty before the first key.
-    tables: Vec<HashTable<KeySlot>>,
+    tables: Vec<HashTable<KeySlot, OverflowMemory>>,
     /// The bytes that all tables have allocated. We keep the sum because every commit asks for it.
     slot_bytes: usize,
+    memory: OverflowMemory,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -46,8 +48,8 @@ pub(super) fn spread(tag: u32) -> u64 {
 }
 
 impl KeyIndex {
-    pub(super) fn new() -> Self {
-        KeyIndex { tables: Vec::new(), slot_bytes: 0 }
+    pub(super) fn new(memory: OverflowMemory) -> Self {
+        KeyIndex { tables: Vec::new(), slot_bytes: 0, memory }
     }
 
     /// Looks up the entry and the newest version of a key.
@@ -65,7 +67,7 @@ impl KeyIndex {
         let tag = hash as u32;
         if self.tables.is_empty() {
             // Create the tables with the first key, because most indexes have no recent rows.
-            self.tables.resize_with(TABLES, HashTable::new);
+            self.tables.resize_with(TABLES, || HashTable::new_in(self.memory.clone()));
         }
         let table = &mut self.tables[(hash >> 56) as usize];
         let before = table.allocation_size();
@@ -95,7 +97,7 @@ impl KeyIndex {
 
     /// Bytes taken from the allocator.
     pub(super) fn allocated_bytes(&self) -> usize {
-        self.tables.len() * size_of::<HashTable<KeySlot>>() + self.slot_bytes
+        self.tables.len() * size_of::<HashTable<KeySlot, OverflowMemory>>() + self.slot_bytes
     }
 }
 
@@ -108,7 +110,7 @@ mod tests {
     /// Uses hashes with few distinct tags, so that most look-ups must probe.
     #[test]
     fn keys_come_and_go() {
-        let mut index = KeyIndex::new();
+        let mut index = KeyIndex::new(OverflowMemory::default());
         let mut twin: HashMap<u32, (u64, u32)> = HashMap::new();
         let mut random = 1_u64;
         for step in 0..60_000_u32 {

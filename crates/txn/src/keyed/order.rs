@@ -10,6 +10,8 @@
 
 use std::ops::ControlFlow;
 
+use allocator_api2::boxed::Box as PieceBox;
+use rowmill_io::OverflowMemory;
 use rowmill_storage::keyed::KeyRange;
 
 use super::arena::{Arena, ArenaOffset};
@@ -42,19 +44,24 @@ struct LeafPut {
     /// The growth of the leaf's prefix, in bytes.
     grown: usize,
     /// If the leaf was split: the bound of the right half, and the right half.
-    right: Option<(Box<[u8]>, Box<Leaf>)>,
+    right: Option<(Box<[u8]>, LeafBox)>,
 }
 
 /// Entries in the order of their keys. Each leaf is stored under a lower bound of its keys, and all keys of the leaf
 /// before must be less than that bound. The first leaf has the empty bound and always exists.
 #[derive(Clone, Debug)]
 pub(super) struct KeyTree {
-    leaves: LeafMap<Box<Leaf>>,
+    leaves: LeafMap<LeafBox>,
     /// The bytes of all bounds and prefixes.
     key_bytes: usize,
     /// The number of leaves that are not hashed.
     unhashed: usize,
+    /// Where new leaves come from. Leaves of another tree keep their own memory.
+    memory: OverflowMemory,
 }
+
+/// A leaf in memory, or in a file that it overflows to.
+type LeafBox = PieceBox<Leaf, OverflowMemory>;
 
 impl Leaf {
     fn new() -> Self {
@@ -146,7 +153,7 @@ impl Leaf {
     }
 
     /// Inserts the entry of `key` at position `at`, and splits the leaf first if it is full.
-    fn put(&mut self, at: usize, key: &[u8], entry: ArenaOffset, records: &Arena) -> LeafPut {
+    fn put(&mut self, at: usize, key: &[u8], entry: ArenaOffset, records: &Arena, memory: &OverflowMemory) -> LeafPut {
         let prefix_bytes = self.prefix.capacity();
         if self.len < LEAF_ENTRIES {
             self.insert(at, key, entry, records);
@@ -156,7 +163,7 @@ impl Leaf {
         // middle.
         let in_order = at == self.len || at == self.last_insert + 1;
         let cut = if in_order { at } else { LEAF_ENTRIES / 2 };
-        let mut right = self.split_off(cut, records);
+        let mut right = self.split_off(cut, records, memory);
         if at < cut || at == cut && right.len > 0 {
             self.insert(at, key, entry, records);
         } else {
@@ -167,13 +174,14 @@ impl Leaf {
     }
 
     /// Moves the entries from position `at` on to a new leaf.
-    fn split_off(&mut self, at: usize, records: &Arena) -> Box<Leaf> {
-        let mut right = Box::new(Leaf { is_hashed: self.is_hashed, ..Leaf::new() });
+    fn split_off(&mut self, at: usize, records: &Arena, memory: &OverflowMemory) -> LeafBox {
+        let mut right = PieceBox::new_in(Leaf { is_hashed: self.is_hashed, ..Leaf::new() }, memory.clone());
         if at == self.len {
             return right;
         }
-        right.len = self.len - at;
-        right.entries[..right.len].copy_from_slice(&self.entries[at..self.len]);
+        let moved = self.len - at;
+        right.len = moved;
+        right.entries[..moved].copy_from_slice(&self.entries[at..self.len]);
         right.set_prefix(records);
         self.len = at;
         self.set_prefix(records);
@@ -203,11 +211,12 @@ fn bound_between(last: &[u8], first: &[u8]) -> Box<[u8]> {
 }
 
 impl KeyTree {
-    pub(super) fn new() -> Self {
-        KeyTree { leaves: LeafMap::of_first(Box::new(Leaf::new())), key_bytes: 0, unhashed: 0 }
+    pub(super) fn new(memory: OverflowMemory) -> Self {
+        let first = PieceBox::new_in(Leaf::new(), memory.clone());
+        KeyTree { leaves: LeafMap::of_first(first), key_bytes: 0, unhashed: 0, memory }
     }
 
-    /// Bytes taken from the allocator.
+    /// Bytes taken from the allocator, also those in a file.
     pub(super) fn allocated_bytes(&self) -> usize {
         self.leaves.len() * size_of::<Leaf>() + self.leaves.allocated_bytes() + self.key_bytes
     }
@@ -215,7 +224,7 @@ impl KeyTree {
     /// Removes all entries, but keeps the first leaf.
     pub(super) fn clear(&mut self) {
         if self.leaves.len() > 1 {
-            *self = KeyTree::new();
+            *self = KeyTree::new(self.memory.clone());
         } else if let Some(leaf) = self.leaves.last_mut() {
             (leaf.len, leaf.last_insert) = (0, 0);
             leaf.prefix.clear();
@@ -246,7 +255,7 @@ impl KeyTree {
     pub(super) fn insert(&mut self, key: &[u8], entry: ArenaOffset, records: &Arena) {
         let leaf = self.leaves.of_key_mut(key).expect(NO_LEAF);
         let at = leaf.lower_bound(key, records);
-        let put = leaf.put(at, key, entry, records);
+        let put = leaf.put(at, key, entry, records, &self.memory);
         self.note(put);
     }
 
@@ -254,7 +263,8 @@ impl KeyTree {
     pub(super) fn push(&mut self, key: &[u8], entry: ArenaOffset, records: &Arena) {
         let leaf = self.leaves.last_mut().expect(NO_LEAF);
         if !leaf.push(key, entry) {
-            let put = leaf.put(leaf.len, key, entry, records);
+            let at = leaf.len;
+            let put = leaf.put(at, key, entry, records, &self.memory);
             self.note(put);
         }
     }
@@ -288,13 +298,13 @@ impl KeyTree {
         }
     }
 
-    fn add_leaf(&mut self, bound: Box<[u8]>, leaf: Box<Leaf>) {
+    fn add_leaf(&mut self, bound: Box<[u8]>, leaf: LeafBox) {
         self.key_bytes += leaf.prefix.capacity() + bound.len();
         self.unhashed += usize::from(!leaf.is_hashed);
         self.leaves.insert(bound, leaf);
     }
 
-    fn remove_leaf(&mut self, bound: &[u8]) -> Box<Leaf> {
+    fn remove_leaf(&mut self, bound: &[u8]) -> LeafBox {
         let leaf = self.leaves.remove(bound).expect("a bound of a leaf");
         self.key_bytes -= leaf.prefix.capacity() + bound.len();
         self.unhashed -= usize::from(!leaf.is_hashed);
@@ -309,7 +319,8 @@ impl KeyTree {
     /// Adds `units` to the place of every entry, with wrap-around.
     pub(super) fn shift(&mut self, units: u32) {
         self.leaves.for_each_mut(|leaf| {
-            leaf.entries[..leaf.len].iter_mut().for_each(|entry| entry.0 = entry.0.wrapping_add(units));
+            let len = leaf.len;
+            leaf.entries[..len].iter_mut().for_each(|entry| entry.0 = entry.0.wrapping_add(units));
         });
     }
 
@@ -323,7 +334,7 @@ impl KeyTree {
         let before = self.leaves.of_key_mut(first).expect(NO_LEAF);
         let (at, prefix_bytes) = (before.lower_bound(first, records), before.prefix.capacity());
         // The entries after `other` need a leaf with a bound after `other`.
-        let mut behind = (at < before.len).then(|| before.split_off(at, records));
+        let mut behind = (at < before.len).then(|| before.split_off(at, records, &self.memory));
         self.key_bytes += before.prefix.capacity() - prefix_bytes;
         // 2. The first new leaf gets a bound between the key before it and its first key. If the old leaf has no key
         //    before it, the old leaf is empty now and the new one takes its bound.
@@ -471,7 +482,8 @@ impl KeyTree {
         let before = self.leaves.of_key_mut(&before_bound).expect(NO_LEAF);
         before.is_hashed = is_hashed;
         let prefix_bytes = before.prefix.capacity();
-        before.entries[before.len..len].copy_from_slice(leaf.entries());
+        let end = before.len;
+        before.entries[end..len].copy_from_slice(leaf.entries());
         before.len = len;
         before.last_insert = usize::MAX - 1;
         before.set_prefix(records);

@@ -230,6 +230,8 @@ impl ReadRange {
 mod tests {
     use rowmill_base::Broker;
 
+    use rowmill_io::OverflowMemory;
+
     use super::*;
 
     fn key(n: u32) -> Vec<u8> {
@@ -242,7 +244,7 @@ mod tests {
 
     /// The versions of commits that each deleted one key.
     fn written(keys: &[(u32, u64)]) -> VersionsByIndex {
-        let versions = VersionsByIndex::new();
+        let versions = VersionsByIndex::new(&OverflowMemory::default());
         for (n, commit) in keys {
             versions.of_key(&key(*n)).apply(CommitId(*commit), [(&key(*n)[..], None)], CommitId(0));
         }

@@ -21,7 +21,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use rowmill_base::{Broker, CommitId, Reservation};
+use rowmill_base::{Broker, CommitId, Reservation, Result};
+use rowmill_io::OverflowMemory;
+use rowmill_storage::spill::TempSpace;
 
 use super::dead_ranges::DeadRanges;
 use super::generation::Generation;
@@ -40,12 +42,29 @@ pub(crate) struct KeyedStore {
     current: RwLock<Arc<Generation>>,
     in_use: Mutex<InUse>,
     memory: Mutex<Reservation>,
+    broker: Broker,
+    /// The place of temporary files, unless the rows must stay in memory.
+    temp: Option<TempSpace>,
+    /// The memory of versions that were copied from write sets.
+    overflow: OverflowMemory,
+    /// The memory of writes that became versions without a copy.
+    taken: Mutex<Vec<OverflowMemory>>,
     /// Empty write sets for future transactions.
     write_sets: Mutex<Vec<(Arc<WriteSet>, Box<WriteBuffers>)>>,
 }
 
 /// The most empty write sets that we keep.
 const WRITE_SETS_MAX: usize = 16;
+
+/// The rows of a transaction may take one part in this many of the memory limit before they overflow to a file.
+const WRITE_SET_SHARE: u64 = 8;
+
+/// Recent rows may take one part in this many of the memory limit before they overflow to a file. Writers wait for a
+/// checkpoint earlier (`back_pressure.rs`), so this happens only if a checkpoint cannot free them.
+const RECENT_ROWS_SHARE: u64 = 2;
+
+/// The holder of recent rows, in errors and in lists of holders.
+const OWNER: &str = "recent rows of keyed tables";
 
 #[derive(Debug, Default)]
 struct InUse {
@@ -57,15 +76,21 @@ struct InUse {
 }
 
 impl KeyedStore {
-    /// A store without versions over the base's state `current`.
-    pub(crate) fn new(current: Generation, memory: &Broker) -> Arc<KeyedStore> {
+    /// A store without versions over the base's state `current`. Rows that memory has no room for go to files in `temp`,
+    /// if there is a place.
+    pub(crate) fn new(current: Generation, memory: &Broker, temp: Option<TempSpace>) -> Arc<KeyedStore> {
+        let overflow = overflow_memory(temp.as_ref(), OWNER);
         let store = KeyedStore {
-            versions: VersionsByIndex::new(),
+            versions: VersionsByIndex::new(&overflow),
             dead: DeadRanges::default(),
             row_counts: RowCounts::default(),
             current: RwLock::new(Arc::new(Generation::unread(current.commit()))),
             in_use: Mutex::default(),
-            memory: Mutex::new(memory.reservation("recent rows of keyed tables")),
+            memory: Mutex::new(memory.reservation(OWNER)),
+            broker: memory.clone(),
+            temp,
+            overflow,
+            taken: Mutex::default(),
             write_sets: Mutex::default(),
         };
         *store.current.write() = store.keep(current);
@@ -127,38 +152,68 @@ impl KeyedStore {
         for (index, rows) in changes.added() {
             self.row_counts.add(index, commit, rows, oldest);
         }
+        // Rows that the file cannot have stay in memory, because nothing may fail here. Each commit tries the file again.
+        let of_taken: u64 = self.taken.lock().iter().map(OverflowMemory::heap_bytes).sum();
+        let share = self.broker.limit_bytes() / RECENT_ROWS_SHARE;
+        self.overflow.set_heap_bytes_max(share.saturating_sub(of_taken));
+        drop(self.overflow.take_failure());
         let mut taken = Vec::new();
         // The versions must be added before dead ranges are removed. See `dead_ranges.rs` for the reason.
         match Arc::get_mut(changes) {
             // We are the only owner, so large parts can be moved into the versions instead of copied.
-            Some(own) => {
-                own.take_indexes(|writes| taken.extend(self.versions.take(commit, writes, oldest)));
+            Some(own) if self.may_take(own.memory()) => {
+                own.free_replaced();
+                own.take_indexes(|writes| {
+                    let range = self.versions.take(commit, writes, oldest);
+                    let is_taken = range.is_some();
+                    taken.extend(range);
+                    is_taken
+                });
+                if !taken.is_empty() {
+                    self.taken.lock().push(own.memory().clone());
+                }
             }
-            None => changes.indexes().for_each(|writes| self.versions.apply(commit, writes, oldest)),
+            _ => changes.indexes().for_each(|writes| self.versions.apply(commit, writes, oldest)),
         }
         self.dead.revive(changes.iter().filter_map(|(key, row)| row.map(|_| key)));
         taken.iter().for_each(|range| self.dead.revive_within(range));
         self.recount();
     }
 
+    /// Whether writes in `memory` may become versions without a copy. When recent rows have filled their share of memory,
+    /// those of a small commit are copied, so that they overflow to the one file of all recent rows.
+    fn may_take(&self, memory: &OverflowMemory) -> bool {
+        let (limit, bytes) = (self.broker.limit_bytes(), memory.heap_bytes() + memory.file_bytes());
+        bytes >= limit / WRITE_SET_SHARE || self.bytes() + memory.heap_bytes() < limit / RECENT_ROWS_SHARE
+    }
+
+    /// Whether recent rows stay in memory although they have filled their share, because no file can have them.
+    pub(crate) fn is_out_of_files(&self) -> bool {
+        self.overflow.has_failed()
+    }
+
     /// Takes an empty write set that no other transaction has. It must be given back.
     pub(crate) fn take_write_set(&self) -> (Arc<WriteSet>, Box<WriteBuffers>) {
         let kept = self.write_sets.lock().pop();
-        kept.unwrap_or_else(|| (Arc::new(self.new_write_set()), Box::default()))
+        let (set, buffers) = kept.unwrap_or_else(|| (Arc::new(self.new_write_set()), Box::default()));
+        set.memory().set_heap_bytes_max(self.broker.limit_bytes() / WRITE_SET_SHARE);
+        (set, buffers)
     }
 
     /// Makes a new empty write set.
     pub(crate) fn new_write_set(&self) -> WriteSet {
-        WriteSet::new(self.versions.secrets())
+        let memory = overflow_memory(self.temp.as_ref(), "keyed rows of an open transaction");
+        memory.set_heap_bytes_max(self.broker.limit_bytes() / WRITE_SET_SHARE);
+        WriteSet::new(self.versions.secrets(), memory)
     }
 
     /// Takes a write set back to keep its memory, unless a view still reads it.
     pub(crate) fn give_write_set_back(&self, mut set: Arc<WriteSet>, buffers: Box<WriteBuffers>) {
         // A view of the transaction may still read the set. Its memory is then freed with the view.
         let Some(own) = Arc::get_mut(&mut set) else { return };
-        own.reset();
+        let is_of_use = own.reset();
         let mut kept = self.write_sets.lock();
-        if kept.len() < WRITE_SETS_MAX {
+        if is_of_use && kept.len() < WRITE_SETS_MAX {
             kept.push((set, buffers));
         }
     }
@@ -199,10 +254,24 @@ impl KeyedStore {
         self.memory.lock().bytes()
     }
 
-    fn recount(&self) {
-        let mut memory = self.memory.lock();
-        memory.recount(self.versions.allocated_bytes() as u64);
+    /// Stores the versions that are in files. An error means that some of them may be lost.
+    pub(crate) fn sync_files(&self) -> Result<()> {
+        let taken = self.taken.lock().clone();
+        taken.iter().chain([&self.overflow]).filter(|memory| memory.file_bytes() > 0).try_for_each(OverflowMemory::sync)
     }
+
+    fn recount(&self) {
+        let mut taken = self.taken.lock();
+        taken.retain(|memory| memory.heap_bytes() + memory.file_bytes() > 0);
+        let in_files = taken.iter().chain([&self.overflow]).map(OverflowMemory::file_bytes).sum();
+        let mut memory = self.memory.lock();
+        memory.recount((self.versions.allocated_bytes() as u64).saturating_sub(in_files));
+    }
+}
+
+/// Memory of `owner` that overflows to a file in `temp`, if there is a place.
+fn overflow_memory(temp: Option<&TempSpace>, owner: &'static str) -> OverflowMemory {
+    temp.map_or_else(OverflowMemory::default, |temp| temp.overflow_memory(owner, u64::MAX))
 }
 
 /// What a snapshot sees of keyed tables.

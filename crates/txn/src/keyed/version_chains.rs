@@ -2,6 +2,7 @@
 
 use rapidhash::v3::RapidSecrets;
 use rowmill_base::CommitId;
+use rowmill_io::OverflowMemory;
 
 use super::arena::{Arena, ArenaOffset};
 use super::entry;
@@ -21,8 +22,8 @@ pub(super) struct VersionChains {
 }
 
 impl VersionChains {
-    pub(super) fn new() -> Self {
-        VersionChains { records: Arena::new(), index: KeyIndex::new() }
+    pub(super) fn new(memory: &OverflowMemory) -> Self {
+        VersionChains { records: Arena::new(memory.clone()), index: KeyIndex::new(memory.clone()) }
     }
 
     pub(super) fn is_unused(&self) -> bool {

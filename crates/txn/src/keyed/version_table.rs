@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 
 use rapidhash::v3::RapidSecrets;
 use rowmill_base::CommitId;
+use rowmill_io::OverflowMemory;
 use rowmill_storage::keyed::KeyRange;
 
 use super::arena::ArenaOffset;
@@ -23,9 +24,9 @@ pub(super) struct VersionTable {
 }
 
 impl VersionTable {
-    /// A table without versions, for commits after `newest`.
-    pub(super) fn after(newest: CommitId) -> Self {
-        VersionTable { chains: VersionChains::new(), order: KeyTree::new(), newest }
+    /// A table without versions, for commits after `newest`, in `memory`.
+    pub(super) fn after(newest: CommitId, memory: &OverflowMemory) -> Self {
+        VersionTable { chains: VersionChains::new(memory), order: KeyTree::new(memory.clone()), newest }
     }
 
     /// Whether the table never had a key.

@@ -30,6 +30,7 @@
 use parking_lot::{RwLock, RwLockReadGuard};
 use rapidhash::v3::RapidSecrets;
 use rowmill_base::CommitId;
+use rowmill_io::OverflowMemory;
 use rowmill_storage::keyed::KeyRange;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -78,6 +79,7 @@ pub struct Versions {
     is_unused: AtomicBool,
     /// The secrets of key hashes. Clients must not know them, because they could write keys with equal hashes.
     secrets: RapidSecrets,
+    memory: OverflowMemory,
 }
 
 impl Default for Versions {
@@ -89,14 +91,14 @@ impl Default for Versions {
 impl Versions {
     /// A table without versions.
     pub fn new() -> Self {
-        Versions::with_secrets(RapidSecrets::random())
+        Versions::within(OverflowMemory::default(), RapidSecrets::random())
     }
 
-    /// A table without versions that hashes keys with the given secrets.
-    pub(super) fn with_secrets(secrets: RapidSecrets) -> Self {
-        let table = VersionTable::after(CommitId(0));
+    /// A table without versions, in `memory`, that hashes keys with the given secrets.
+    pub(super) fn within(memory: OverflowMemory, secrets: RapidSecrets) -> Self {
+        let table = VersionTable::after(CommitId(0), &memory);
         let bytes = AtomicUsize::new(table.allocated_bytes());
-        Versions { bytes, is_unused: AtomicBool::new(true), table: RwLock::new(table), secrets }
+        Versions { bytes, is_unused: AtomicBool::new(true), table: RwLock::new(table), secrets, memory }
     }
 
     /// Whether no snapshot sees a version here.
@@ -254,7 +256,7 @@ impl Versions {
         }
         // The base has everything: replace the whole table at once.
         if table.newest <= in_base {
-            let empty = VersionTable::after(table.newest);
+            let empty = VersionTable::after(table.newest, &self.memory);
             let forgotten = std::mem::replace(&mut *table, empty);
             self.count(&table);
             drop(table);
@@ -275,7 +277,7 @@ impl Versions {
         }
     }
 
-    /// Bytes of memory taken from the allocator.
+    /// Bytes of memory taken from the allocator, also those in a file.
     pub fn allocated_bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
     }

@@ -8,6 +8,7 @@ use std::array;
 
 use rapidhash::v3::RapidSecrets;
 use rowmill_base::{CommitId, IndexId};
+use rowmill_io::OverflowMemory;
 use rowmill_storage::keyed::KeyRange;
 
 use super::index_writes::IndexWrites;
@@ -45,10 +46,10 @@ fn ends_at_next_index(range: &KeyRange) -> bool {
 }
 
 impl VersionsByIndex {
-    /// Tables without versions.
-    pub(super) fn new() -> VersionsByIndex {
+    /// Tables without versions, in `memory`.
+    pub(super) fn new(memory: &OverflowMemory) -> VersionsByIndex {
         let secrets = RapidSecrets::random();
-        VersionsByIndex { by_number: array::from_fn(|_| Versions::with_secrets(secrets)), secrets }
+        VersionsByIndex { by_number: array::from_fn(|_| Versions::within(memory.clone(), secrets)), secrets }
     }
 
     /// The secrets of key hashes.
@@ -110,7 +111,7 @@ impl VersionsByIndex {
         self.by_number.iter().for_each(|versions| versions.forget(in_base, oldest));
     }
 
-    /// Bytes of memory taken from the allocator.
+    /// Bytes of memory taken from the allocator, also those in files.
     pub(super) fn allocated_bytes(&self) -> usize {
         self.by_number.iter().map(Versions::allocated_bytes).sum()
     }
@@ -129,11 +130,12 @@ mod tests {
 
     #[test]
     fn a_commit_is_applied_to_all_its_indexes_and_ranges_are_told_apart() {
-        let versions = VersionsByIndex::new();
+        let memory = OverflowMemory::default();
+        let versions = VersionsByIndex::new(&memory);
         // Two indexes that share a lock, and two at the boundary of an id's last byte.
         let keys = [3, 3 + LOCKS as u32, 255, 256].map(|index| key(index, b"key"));
         for key in &keys {
-            let mut writes = IndexWrites::new(index_of(key).expect("a key"));
+            let mut writes = IndexWrites::new(index_of(key).expect("a key"), &memory);
             writes.put(key, Some(key), CommitId(6), &versions.secrets());
             assert!(versions.take(CommitId(7), &mut writes, CommitId(7)).is_none());
         }

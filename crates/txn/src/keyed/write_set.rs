@@ -9,12 +9,15 @@
 //! Keys that come in order, for example when one transaction inserts many rows, share one entry of the undo log, as
 //! long as they are in one chunk of memory and no other write comes between.
 //!
-//! A set that is cleared for the next transaction keeps its memory.
+//! A set that is cleared for the next transaction keeps its memory. A large set overflows to a temporary file, so a
+//! transaction may write more than memory holds.
 
 use std::sync::Arc;
 
+use allocator_api2::vec::Vec as PieceVec;
 use rapidhash::v3::RapidSecrets;
 use rowmill_base::{CommitId, IndexId};
+use rowmill_io::OverflowMemory;
 
 use super::arena::ArenaOffset;
 use super::gap::Gap;
@@ -26,7 +29,7 @@ use super::{HEAD_BYTES, index_head, index_of};
 /// Approximate overhead in bytes of an entry beyond its key, and of a version beyond its row.
 const RECORD_BYTES: u64 = 48;
 
-/// A set with more keys than this gives its memory back when it is reset.
+/// A set with more keys than this is not kept for another transaction.
 const KEYS_KEPT_MAX: usize = 1 << 12;
 
 /// A reset keeps the memory of at most this many indexes.
@@ -52,13 +55,17 @@ pub(crate) struct WriteSet {
     heads: Vec<[u8; HEAD_BYTES]>,
     /// The indexes in use, in the order of their heads.
     in_order: Vec<usize>,
-    undo: Vec<Undo>,
+    undo: PieceVec<Undo, OverflowMemory>,
     /// The number of changes that the undo log can take back. [`WriteSet::mark`] and [`WriteSet::undo_to`] count in
     /// these.
     changes: usize,
     bytes: u64,
     /// The codecs of the written tables in the order of their first writes, each with the version of its catalog.
     codecs: Vec<(Arc<TableCodec>, u64)>,
+    /// The memory of keys, rows and undo log. After a commit took writes out, it is also the memory of those.
+    memory: OverflowMemory,
+    /// Whether a commit has taken writes out.
+    is_taken: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -96,8 +103,8 @@ impl Pushed {
 }
 
 impl WriteSet {
-    /// An empty set, to be read together with versions that use `secrets`.
-    pub(crate) fn new(secrets: RapidSecrets) -> WriteSet {
+    /// An empty set in `memory`, to be read together with versions that use `secrets`.
+    pub(crate) fn new(secrets: RapidSecrets, memory: OverflowMemory) -> WriteSet {
         WriteSet {
             secrets,
             by_index: Vec::new(),
@@ -105,18 +112,21 @@ impl WriteSet {
             is_counted: true,
             heads: Vec::new(),
             in_order: Vec::new(),
-            undo: Vec::new(),
+            undo: PieceVec::new_in(memory.clone()),
             changes: 0,
             bytes: 0,
             codecs: Vec::new(),
+            memory,
+            is_taken: false,
         }
     }
 
-    /// Removes all writes, but keeps the memory unless it is large.
-    pub(crate) fn reset(&mut self) {
-        if self.entry_count() > KEYS_KEPT_MAX || self.changes > KEYS_KEPT_MAX {
-            *self = WriteSet::new(self.secrets);
-            return;
+    /// Removes all writes, but keeps their memory. Returns `false` and does nothing if the set is of no use for another
+    /// transaction, because it is large or shares its memory with the versions.
+    pub(crate) fn reset(&mut self) -> bool {
+        let is_large = self.entry_count() > KEYS_KEPT_MAX || self.changes > KEYS_KEPT_MAX;
+        if is_large || self.is_taken || self.memory.file_bytes() > 0 {
+            return false;
         }
         self.by_index.truncate(INDEXES_KEPT_MAX);
         self.by_index.iter_mut().take(self.heads.len()).for_each(IndexWrites::clear);
@@ -127,6 +137,12 @@ impl WriteSet {
         self.undo.clear();
         self.codecs.clear();
         (self.changes, self.bytes) = (0, 0);
+        true
+    }
+
+    /// The memory of the writes.
+    pub(crate) fn memory(&self) -> &OverflowMemory {
+        &self.memory
     }
 
     /// Whether nothing is written.
@@ -134,9 +150,12 @@ impl WriteSet {
         self.indexes().all(IndexWrites::is_empty)
     }
 
-    /// Approximate bytes of memory.
+    /// Approximate bytes of memory, without those in a file.
     pub(crate) fn bytes(&self) -> u64 {
-        self.bytes
+        match self.memory.file_bytes() {
+            0 => self.bytes,
+            _ => self.bytes.min(self.memory.heap_bytes()),
+        }
     }
 
     /// The number of entries, including those without a version.
@@ -178,9 +197,22 @@ impl WriteSet {
         self.in_order.iter().map(|at| &self.by_index[*at])
     }
 
-    /// Passes the writes of each index to `each`, which may take them.
-    pub(super) fn take_indexes(&mut self, mut each: impl FnMut(&mut IndexWrites)) {
-        self.in_order.iter().for_each(|at| each(&mut self.by_index[*at]));
+    /// Frees the versions that later writes to their keys replaced. No write can be undone afterwards.
+    pub(super) fn free_replaced(&mut self) {
+        for undo in std::mem::replace(&mut self.undo, PieceVec::new_in(self.memory.clone())) {
+            if let Undo::Entry { index, before, .. } = undo
+                && before != ArenaOffset::NONE
+            {
+                self.by_index[index as usize].free_replaced(before);
+            }
+        }
+    }
+
+    /// Passes the writes of each index to `each`, which may take them and returns whether it did.
+    pub(super) fn take_indexes(&mut self, mut each: impl FnMut(&mut IndexWrites) -> bool) {
+        for at in &self.in_order {
+            self.is_taken |= each(&mut self.by_index[*at]);
+        }
     }
 
     fn position(&self, key: &[u8]) -> Option<usize> {
@@ -221,7 +253,7 @@ impl WriteSet {
         let (at, head) = (self.heads.len(), index_head(index));
         match self.by_index.get_mut(at) {
             Some(empty) => empty.start(index),
-            None => self.by_index.push(IndexWrites::new(index)),
+            None => self.by_index.push(IndexWrites::new(index, &self.memory)),
         }
         // The new index is last in `by_index`, and `in_order` gets it at the place of its head.
         self.heads.push(head);

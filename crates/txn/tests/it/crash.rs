@@ -7,6 +7,7 @@
 
 #![allow(clippy::print_stdout)]
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -14,7 +15,7 @@ use rowmill_base::{Cancel, CommitId, Error, ErrorKind, Result};
 use rowmill_io::{Disk, Fate, Fault, FaultPlan, FaultyDisk, MemoryDisk, OpenMode, Record, crash_state};
 use rowmill_storage::PAGE_BYTES;
 use rowmill_txn::Engine;
-use rowmill_txn::base::{BaseChecked, BaseRead, MemoryBase, OrderedBase, WriteBatch};
+use rowmill_txn::base::{BaseChecked, BaseRead, BatchParts, MemoryBase, OrderedBase, WriteBatch};
 
 use crate::space::named_bytes;
 use crate::support::{settings, times};
@@ -35,7 +36,7 @@ struct NotedBase {
 #[derive(Clone, Debug)]
 struct Write {
     records: usize,
-    batch: WriteBatch,
+    parts: Vec<WriteBatch>,
     commit: CommitId,
 }
 
@@ -50,10 +51,11 @@ impl OrderedBase for NotedBase {
         self.base.read()
     }
 
-    fn write(&self, batch: &WriteBatch, commit: CommitId) -> Result<()> {
+    fn write_parts(&self, parts: &mut BatchParts<'_>, commit: CommitId) -> Result<()> {
         let records = self.plan.records().len();
-        self.base.write(batch, commit)?;
-        self.writes.lock().push(Write { records, batch: batch.clone(), commit });
+        let parts: Vec<WriteBatch> = parts.map(Cow::into_owned).collect();
+        self.base.write_parts(&mut parts.iter().map(Cow::Borrowed), commit)?;
+        self.writes.lock().push(Write { records, parts, commit });
         Ok(())
     }
 
@@ -125,7 +127,7 @@ fn check(disk: MemoryDisk, base: MemoryBase, expected: &[Content], work_on: bool
 fn base_after(writes: &[Write]) -> MemoryBase {
     let base = MemoryBase::new();
     for write in writes {
-        base.write(&write.batch, write.commit).expect("written");
+        base.write_parts(&mut write.parts.iter().map(Cow::Borrowed), write.commit).expect("written");
     }
     base
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use rowmill_base::{Cancel, CommitId, Result, Settings, TableId};
 use rowmill_io::MemoryDisk;
-use rowmill_txn::base::{BaseChecked, BaseRead, MemoryBase, OrderedBase, Reader, WriteBatch};
+use rowmill_txn::base::{BaseChecked, BaseRead, BatchParts, MemoryBase, OrderedBase, Reader};
 use rowmill_txn::{Engine, TableSource};
 
 use crate::support::{TestRow, create, insert, settings, values};
@@ -28,8 +28,8 @@ impl OrderedBase for LongChecked {
         self.base.read()
     }
 
-    fn write(&self, batch: &WriteBatch, commit: CommitId) -> Result<()> {
-        self.base.write(batch, commit)
+    fn write_parts(&self, parts: &mut BatchParts<'_>, commit: CommitId) -> Result<()> {
+        self.base.write_parts(parts, commit)
     }
 
     fn commit_id(&self) -> Result<CommitId> {

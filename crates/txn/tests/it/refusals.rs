@@ -9,7 +9,7 @@ use std::time::Duration;
 use rowmill_base::{Cancel, ColumnId, CommitId, Error, ErrorKind, Result, SqlType, TableId};
 use rowmill_io::{Call, Disk, Fault, FaultyDisk, MemoryDisk};
 use rowmill_storage::keyed::ValueRef;
-use rowmill_txn::base::{BaseChecked, BaseRead, MemoryBase, OrderedBase, Reader, WriteBatch};
+use rowmill_txn::base::{BaseChecked, BaseRead, BatchParts, MemoryBase, OrderedBase, Reader};
 use rowmill_txn::{ColumnSpec, Engine, IndexSpec, KeyColumn, MAIN_SCHEMA, Transaction};
 
 use crate::support::{TestRow, create_keyed, settings, values};
@@ -209,10 +209,11 @@ fn long_work_on_a_table_ends_at_its_deadline_and_leaves_the_table_as_it_was() {
 }
 
 #[test]
-fn rows_beyond_the_memory_limit_are_refused_and_the_rest_is_committed() {
+fn rows_beyond_memory_and_its_files_are_refused_and_the_rest_is_committed() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let engine = crate::support::open(folder.path(), 50);
     engine.set("memory_limit", "16MiB").expect("the least");
+    engine.set("temp_disk_limit", "40MiB").expect("a limit");
     let table = keyed(&engine);
     let before = engine.broker().used_bytes();
     let mut transaction = engine.begin().expect("a transaction");
@@ -225,12 +226,14 @@ fn rows_beyond_the_memory_limit_are_refused_and_the_rest_is_committed() {
             Err(error) => break error,
         }
     };
-    assert_eq!(error.kind(), ErrorKind::MemoryLimit);
-    says(&error, "53200", &["keyed rows of an open transaction"]);
-    assert!(error.hint_text().is_some_and(|hint| hint.contains("memory_limit")), "{error}");
+    assert_eq!(error.kind(), ErrorKind::DiskFull);
+    says(&error, "53100", &["do not fit memory", "keyed rows of an open transaction"]);
+    assert!(error.hint_text().is_some_and(|hint| hint.contains("temp_disk_limit")), "{error}");
+    assert!(engine.temp().quota().used_bytes() > 32 << 20, "most rows are in a file by then");
     assert!(transaction.get(table, &[ValueRef::Int(inserted)]).expect("read").is_none(), "it was refused whole");
     drop(transaction);
     assert_eq!(engine.broker().used_bytes(), before);
+    assert_eq!((engine.temp().quota().used_bytes(), engine.temp().files().len()), (0, 0));
 
     let mut transaction = engine.begin().expect("a transaction");
     (0..inserted / 4).for_each(|n| put(&mut transaction, table, n, &text).expect("it is less"));
@@ -251,11 +254,11 @@ impl OrderedBase for FullBase {
         self.base.read()
     }
 
-    fn write(&self, batch: &WriteBatch, at: CommitId) -> Result<()> {
+    fn write_parts(&self, parts: &mut BatchParts<'_>, at: CommitId) -> Result<()> {
         if self.is_full.load(Ordering::Relaxed) {
             return Err(Error::io("write base", &std::io::Error::from_raw_os_error(libc::ENOSPC)));
         }
-        self.base.write(batch, at)
+        self.base.write_parts(parts, at)
     }
 
     fn commit_id(&self) -> Result<CommitId> {

@@ -1,5 +1,8 @@
 //! Makes and stores the next state of a tree.
 //!
+//! A change that comes in parts is applied part by part. Each part reads the pages that the parts before it wrote, and no
+//! head ever names a state between two of them.
+//!
 //! ```text
 //! write   new pages and the new list of free pages, to places that neither the newest state nor a held read uses
 //! sync    everything that the new state names is on disk
@@ -10,6 +13,7 @@
 
 use rowmill_base::{CommitId, Result};
 
+use super::super::{BatchParts, check_batch};
 use super::changes::Changes;
 use super::file::TreeFile;
 use super::free_pages::{ENCODED_MORE_MAX, FreePages};
@@ -24,7 +28,7 @@ const CUT_DIVISOR: u64 = 8;
 /// The least number of pages to cut off a file.
 const CUT_PAGES_MIN: u64 = 256;
 
-/// Writes the pages of the state that follows the one of `reader`, and returns that state and its free pages.
+/// Writes the pages of the state that follows the one of `reader` after all batches of `parts`, and returns that state and its free pages.
 ///
 /// # Safety
 ///
@@ -35,26 +39,42 @@ pub(super) unsafe fn write_next(
     file: &TreeFile,
     reader: &TreeReader,
     free: FreePages,
-    changes: &Changes<'_>,
+    parts: &mut BatchParts<'_>,
     at: CommitId,
 ) -> Result<(TreeState, FreePages)> {
     let state = reader.state();
     let generation = state.generation + 1;
     let mut pages = PageWriter::new(file.handle(), generation, free, state.pages);
-    let mut tree = apply(reader, changes, &mut pages)?;
-    if state.free.len > 0 {
-        tree.freed.push((state.free.first.number, state.free.pages()));
+    let (mut next, mut freed) = (*state, Vec::new());
+    let mut between;
+    for (part, batch) in parts.enumerate() {
+        check_batch(&batch, at, state.commit)?;
+        let reader = if part == 0 {
+            reader
+        } else {
+            // The reader of the next part needs the pages of this one in the file.
+            pages.flush()?;
+            next.pages = pages.pages;
+            // SAFETY: the pages of `next` belong to `state`, or were written by this call. The caller promises that no
+            // other thread writes, and this call frees pages only for later states.
+            between = unsafe { TreeReader::new(file.mapped(&next)?, next) };
+            &between
+        };
+        let tree = apply(reader, &Changes::of(&batch), &mut pages)?;
+        (next.root, next.levels, next.entries) = (tree.root, tree.levels, tree.entries);
+        freed.extend(tree.freed);
     }
-    pages.free.hold(generation, tree.freed);
+    if state.free.len > 0 {
+        freed.push((state.free.first.number, state.free.pages()));
+    }
+    pages.free.hold(generation, freed);
     let at_end = pages.free.count_at_end(pages.pages);
     if at_end >= (pages.pages / CUT_DIVISOR).max(CUT_PAGES_MIN) {
         pages.pages = pages.free.cut(pages.pages);
     }
     let free = write_free_list(&mut pages)?;
     pages.flush()?;
-    let (root, levels, entries) = (tree.root, tree.levels, tree.entries);
-    let next = TreeState { generation, commit: at, root, levels, entries, pages: pages.pages, free };
-    Ok((next, pages.free))
+    Ok((TreeState { generation, commit: at, pages: pages.pages, free, ..next }, pages.free))
 }
 
 /// Writes the list of free pages. Its own pages are taken from the free ones, which changes the list.

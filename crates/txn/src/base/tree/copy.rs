@@ -4,6 +4,8 @@
 //! gets as short as it can be, but for a few pages that steps replaced. The file must not be used before it is
 //! finished.
 
+use std::borrow::Cow;
+use std::iter;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,7 +13,6 @@ use rowmill_base::{CommitId, Error, Result};
 use rowmill_io::{Disk, RealDisk};
 
 use super::super::{BaseCopy, WriteBatch, check_key};
-use super::changes::Changes;
 use super::commit::{store_head, write_next};
 use super::file::TreeFile;
 use super::free_pages::FreePages;
@@ -53,7 +54,7 @@ impl TreeCopy {
         // writer, and no read exists.
         (self.state, self.free) = unsafe {
             let reader = TreeReader::new(mapped, self.state);
-            write_next(&self.file, &reader, free, &Changes::of(batch), at)?
+            write_next(&self.file, &reader, free, &mut iter::once(Cow::Borrowed(batch)), at)?
         };
         Ok(())
     }

@@ -58,7 +58,7 @@ pub(super) use self::names::{check_never_made, with_suffix};
 use self::open_tree::{OpenTree, TreeRead};
 use self::page::PAGE_BYTES;
 use super::{
-    BaseChecked, BaseCopy, BaseRead, BaseSpace, OrderedBase, Reader, RunVisitor, Visitor, WriteBatch, check_key,
+    BaseChecked, BaseCopy, BaseRead, BaseSpace, BatchParts, OrderedBase, Reader, RunVisitor, Visitor, check_key,
     has_keys, keys_of_prefix,
 };
 
@@ -109,11 +109,11 @@ impl OrderedBase for TreeBase {
         Ok(Box::new(self.begin()?))
     }
 
-    fn write(&self, batch: &WriteBatch, at: CommitId) -> Result<()> {
+    fn write_parts(&self, parts: &mut BatchParts<'_>, at: CommitId) -> Result<()> {
         let _writing = self.writing.lock();
         let open = self.now();
         open.check_writable()?;
-        open.write(batch, at).inspect_err(|error| {
+        open.write(parts, at).inspect_err(|error| {
             // A full disk lost nothing, so only other I/O errors poison.
             open.poisoned.fetch_or(error.kind() == ErrorKind::Io, Ordering::AcqRel);
         })

@@ -13,8 +13,7 @@ use parking_lot::{Mutex, RwLock};
 use rowmill_base::{CommitId, Error, ErrorKind, Result};
 use rowmill_io::{DirectoryLock, Disk, RealDisk};
 
-use super::super::{WriteBatch, check_batch};
-use super::changes::Changes;
+use super::super::BatchParts;
 use super::commit::{store_head, write_next};
 use super::file::TreeFile;
 use super::free_pages::FreePages;
@@ -93,13 +92,12 @@ impl OpenTree {
         Ok(TreeRead { reader, open: Arc::clone(self) })
     }
 
-    /// Applies a batch as the commit `at`. The caller must hold the lock of the writer.
+    /// Applies batches as the commit `at`. The caller must hold the lock of the writer.
     #[allow(unsafe_code)]
-    pub(super) fn write(self: &Arc<Self>, batch: &WriteBatch, at: CommitId) -> Result<()> {
+    pub(super) fn write(self: &Arc<Self>, parts: &mut BatchParts<'_>, at: CommitId) -> Result<()> {
         // The writer's own read keeps the newest state, like any other read.
         let read = self.begin()?;
         let state = *read.reader.state();
-        check_batch(batch, at, state.commit)?;
         // Pages that a generation freed belong to the states before it. A crash during this write leaves `state`, which
         // `read` holds.
         let oldest = self.reads.oldest_generation()?.unwrap_or(state.generation);
@@ -107,7 +105,7 @@ impl OpenTree {
         free.release(oldest);
         // SAFETY: the caller holds the writer's lock, and this process the directory's lock. The ready pages were freed
         // by a generation that is not newer than the oldest read of any process, so no read needs them.
-        let (next, free) = unsafe { write_next(&self.file, &read.reader, free, &Changes::of(batch), at)? };
+        let (next, free) = unsafe { write_next(&self.file, &read.reader, free, parts, at)? };
         let stored = store_head(&self.file, &next);
         // From here on the new head may be on disk, whatever the calls said.
         self.poisoned.fetch_or(stored.is_err(), Ordering::AcqRel);

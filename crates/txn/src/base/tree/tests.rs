@@ -1,8 +1,10 @@
 //! Tests of properties that only a tree in a file has: damage, power cuts, free space and other processes.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
+use std::iter;
 use std::os::unix::fs::FileExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
@@ -12,7 +14,7 @@ use rand::{Rng, SeedableRng};
 use rowmill_base::Error;
 use rowmill_io::{Disk, Fate, Fault, FaultyDisk, MemoryDisk, Record, crash_state};
 
-use super::changes::Changes;
+use super::super::WriteBatch;
 use super::commit::{store_head, write_next};
 use super::file::TreeFile;
 use super::free_pages::FreePages;
@@ -330,7 +332,8 @@ impl BareTree {
         free.release(self.state.generation);
         let reader = self.reader()?;
         // SAFETY: the test has no other writer and holds no other read.
-        let (state, free) = unsafe { write_next(&self.file, &reader, free, &Changes::of(batch), at)? };
+        let (state, free) =
+            unsafe { write_next(&self.file, &reader, free, &mut iter::once(Cow::Borrowed(batch)), at)? };
         store_head(&self.file, &state)?;
         (self.state, self.free) = (state, free);
         Ok(())

@@ -67,7 +67,7 @@ fn scan(versions: &Versions, range: &KeyRange, at: u64, backward: bool, keys_max
 
 /// Applies the changes of a commit, as a run if requested and possible.
 fn apply(versions: &Versions, commit: u64, changes: &BTreeMap<Vec<u8>, Row>, oldest: u64, as_run: bool) {
-    let mut writes = IndexWrites::new(IndexId(1));
+    let mut writes = IndexWrites::new(IndexId(1), &OverflowMemory::default());
     // Write every second key first, so that keys also come out of order.
     let (even, odd): (Vec<_>, Vec<_>) = changes.iter().enumerate().partition(|(at, _)| at % 2 == 0);
     for (_, (key, row)) in even.into_iter().chain(odd) {

@@ -13,7 +13,7 @@ use crate::keyed::key_index::hash;
 type Twin = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
 fn set() -> WriteSet {
-    WriteSet::new(RapidSecrets::random())
+    WriteSet::new(RapidSecrets::random(), OverflowMemory::default())
 }
 
 /// A key in the index that its first letter selects.

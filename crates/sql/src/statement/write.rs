@@ -11,6 +11,7 @@ pub(crate) mod binder;
 pub(super) mod conflict;
 pub(super) mod executor;
 pub(super) mod keys;
+mod waiting;
 
 use std::sync::Arc;
 

@@ -8,21 +8,25 @@
 //! UPDATE that assigns no column of a unique key. In all other statements a key that one row gives up must be free for
 //! another row. So we find all rows, and then remove rows, change rows and add rows, in this order. We also find all
 //! rows first if the transaction has changed keyed rows before: a query that runs shares these changes, so that the
-//! next write would copy them.
+//! next write would copy them. Rows that wait go to a temporary file if memory has no room for them.
 
+use std::iter;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, BinaryArray, BooleanArray, RecordBatch};
-use arrow::datatypes::{FieldRef, Int64Type};
-use rowmill_base::{Error, ErrorKind, Reservation, Result};
+use arrow::datatypes::{DataType, Field, FieldRef, Int64Type, Schema};
+use arrow::error::ArrowError;
+use rowmill_base::{Broker, Error, ErrorKind, Reservation, Result};
 use rowmill_plan::write::{NewRow, RepeatedRow, Write, WriteAction, WriteSource};
 use rowmill_program::meets_several;
 use rowmill_query::binder::BoundQuery;
-use rowmill_storage::{TableDef, value_bytes};
+use rowmill_storage::TableDef;
+use rowmill_storage::spill::TempSpace;
 use rowmill_txn::{Snapshot, Transaction};
 
 use super::conflict::ConflictRows;
 use super::keys::{FoundRows, as_keys, filter, numbers};
+use super::waiting::{WAITING_ROWS, WaitingBatches, bytes_of};
 use super::{ValueRows, misfit};
 use crate::outcome::{Outcome, RowStream};
 use crate::session::Work;
@@ -39,11 +43,14 @@ pub(in crate::statement) struct WriteExecutor {
     /// What to do with rows that are found again, and the rows that were found.
     repeated: Option<(Repeated, FoundRows)>,
     conflict: Option<ConflictRows>,
-    /// Whether the changes wait until all rows of the source are found.
-    waits: bool,
-    /// The memory of the rows that wait, and of those for RETURNING.
-    waiting: Reservation,
-    keyed: KeyedChanges,
+    /// Whether all rows of the source are found before the first change.
+    finds_first: bool,
+    /// The changes of a keyed table that wait for each other, if they must be made together.
+    together: Option<KeyedChanges>,
+    /// The memory of the rows for ON CONFLICT and RETURNING.
+    kept: Reservation,
+    broker: Broker,
+    temp: TempSpace,
     changed: u64,
     /// The rows for RETURNING.
     written: Option<Vec<RecordBatch>>,
@@ -64,11 +71,12 @@ enum Repeated {
 }
 
 /// Changes of a keyed table that wait until all rows are found.
-#[derive(Default)]
 struct KeyedChanges {
-    deleted: Vec<BinaryArray>,
-    updated: Vec<(BinaryArray, RecordBatch)>,
-    inserted: Vec<RecordBatch>,
+    /// The keys of rows.
+    deleted: WaitingBatches,
+    /// The keys of rows, followed by the columns of the new rows.
+    updated: WaitingBatches,
+    inserted: WaitingBatches,
 }
 
 impl WriteExecutor {
@@ -102,14 +110,20 @@ impl WriteExecutor {
             WriteSource::Merge(_) => Some(Repeated::RefusedByMerge),
             _ => None,
         };
+        let (broker, temp) = (work.engine().broker().clone(), work.engine().temp().clone());
+        let waiting = || WaitingBatches::new(&broker, &temp);
+        let waits = table.keyed.is_some() && !changes_rows_alone(&table, &plan.actions);
+        let together = waits.then(|| KeyedChanges { deleted: waiting(), updated: waiting(), inserted: waiting() });
         Ok(WriteExecutor {
             tag,
             actions,
             repeated: repeated.map(|repeated| (repeated, FoundRows::new(table.keyed.is_some()))),
             conflict: None,
-            waits: table.keyed.is_some() && !changes_rows_alone(&table, &plan.actions),
-            waiting: work.engine().broker().reservation("rows of the source of a change"),
-            keyed: KeyedChanges::default(),
+            finds_first: together.is_some(),
+            together,
+            kept: broker.reservation(WAITING_ROWS),
+            broker,
+            temp,
             changed: 0,
             written: plan.returning.as_ref().map(|_| Vec::new()),
             table,
@@ -125,7 +139,7 @@ impl WriteExecutor {
         plan: Write<BoundQuery>,
         values: Option<ValueRows<'_>>,
     ) -> Result<Outcome> {
-        self.waits |= self.table.keyed.is_some() && transaction.has_keyed_writes();
+        self.finds_first |= self.table.keyed.is_some() && transaction.has_keyed_writes();
         if plan.conflict.is_some() {
             self.conflict = Some(ConflictRows::new(work, &view, &self.table, &plan)?);
         }
@@ -171,7 +185,7 @@ impl WriteExecutor {
     ) -> Result<()> {
         let batch = self.inserted()?.assigned(transaction, input, rows)?;
         if self.conflict.is_some() || self.written.is_some() {
-            self.waiting.grow(bytes_of(&batch))?;
+            self.kept.grow(bytes_of(&batch))?;
         }
         match &mut self.conflict {
             Some(conflict) => conflict.add(&batch),
@@ -197,16 +211,14 @@ impl WriteExecutor {
 
     /// Returns the rows of a query, which is at its end before the first write if the changes must wait.
     fn before_writes(&mut self, rows: RowStream) -> Result<RowStream> {
-        if !self.waits {
+        if !self.finds_first {
             return Ok(rows);
         }
-        let (schema, mut found) = (rows.schema(), Vec::new());
+        let (schema, mut found) = (rows.schema(), WaitingBatches::new(&self.broker, &self.temp));
         for batch in rows {
-            let batch = batch?;
-            self.waiting.grow(bytes_of(&batch))?;
-            found.push(batch);
+            found.push(batch?)?;
         }
-        Ok(RowStream::new(schema, found.into_iter().map(Ok)))
+        Ok(RowStream::new(schema, found.into_batches()?))
     }
 
     fn change_all(&mut self, work: &Work<'_>, transaction: &mut Transaction, rows: RowStream) -> Result<()> {
@@ -271,18 +283,23 @@ impl WriteExecutor {
             }
             Action::Delete(None) => None,
         };
-        let (is_keyed, waits) = (self.table.keyed.is_some(), self.waits);
-        if let (true, Some(made)) = (waits || self.written.is_some(), &made) {
-            self.waiting.grow(bytes_of(made))?;
+        let is_keyed = self.table.keyed.is_some();
+        if let (true, Some(made)) = (self.written.is_some(), &made) {
+            self.kept.grow(bytes_of(made))?;
         }
         match (&self.actions[action], made) {
-            (Action::Insert(_), Some(new)) if waits => self.keyed.inserted.push(new),
+            (Action::Insert(_), Some(new)) if self.together.is_some() => {
+                self.together.as_mut().map_or(Ok(()), |together| together.inserted.push(new))?;
+            }
             (Action::Insert(_), Some(new)) => self.add(transaction, new)?,
             (Action::Update(_), Some(new)) => {
-                if waits {
-                    self.keyed.updated.push((as_keys(rows)?, new.clone()));
+                if let Some(together) = &mut self.together {
+                    together.updated.push(with_keys(as_keys(rows)?, &new)?)?;
                 } else if is_keyed {
-                    self.changed += transaction.update_keyed(self.table.id, &[(as_keys(rows)?, new.clone())])?;
+                    let keys = as_keys(rows)?;
+                    let change =
+                        || -> Box<dyn Iterator<Item = _>> { Box::new(iter::once(Ok((keys.clone(), new.clone())))) };
+                    self.changed += transaction.update_keyed(self.table.id, &change)?;
                 } else {
                     // The query reads the state before the statement, so it never finds the rows that we append.
                     self.changed += transaction.delete(self.table.id, numbers(rows))?;
@@ -291,8 +308,8 @@ impl WriteExecutor {
                 self.written.iter_mut().for_each(|written| written.push(new.clone()));
             }
             (_, old) => {
-                if waits {
-                    self.keyed.deleted.push(as_keys(rows)?);
+                if let Some(together) = &mut self.together {
+                    together.deleted.push(keys_alone(as_keys(rows)?)?)?;
                 } else if is_keyed {
                     self.changed += transaction.delete_keyed(self.table.id, &[as_keys(rows)?])?;
                 } else {
@@ -315,15 +332,22 @@ impl WriteExecutor {
     }
 
     fn apply_keyed(&mut self, transaction: &mut Transaction) -> Result<()> {
-        let KeyedChanges { deleted, updated, inserted } = std::mem::take(&mut self.keyed);
-        if !deleted.is_empty() {
-            self.changed += transaction.delete_keyed(self.table.id, &deleted)?;
+        let Some(KeyedChanges { mut deleted, mut updated, inserted }) = self.together.take() else {
+            return Ok(());
+        };
+        deleted.finish()?;
+        for keys in deleted.batches() {
+            self.changed += transaction.delete_keyed(self.table.id, &[as_keys(keys?.column(0))?])?;
         }
+        drop(deleted);
         // All updates are applied together, so that rows can exchange their keys.
-        if !updated.is_empty() {
-            self.changed += transaction.update_keyed(self.table.id, &updated)?;
-        }
-        inserted.into_iter().try_for_each(|batch| self.add(transaction, batch))
+        updated.finish()?;
+        let changes = || -> Box<dyn Iterator<Item = _> + '_> {
+            Box::new(updated.batches().map(|batch| batch.and_then(|batch| without_keys(&batch))))
+        };
+        self.changed += transaction.update_keyed(self.table.id, &changes)?;
+        drop(updated);
+        inserted.into_batches()?.try_for_each(|batch| self.add(transaction, batch?))
     }
 
     /// Writes what still waits and returns the outcome of the statement.
@@ -346,9 +370,32 @@ impl WriteExecutor {
     }
 }
 
-/// The bytes of the values of a batch.
-fn bytes_of(batch: &RecordBatch) -> u64 {
-    batch.columns().iter().map(value_bytes).sum()
+/// A batch of keys.
+fn keys_alone(keys: BinaryArray) -> Result<RecordBatch> {
+    let field = Field::new(KEY, DataType::Binary, true);
+    RecordBatch::try_new(Arc::new(Schema::new(vec![field])), vec![Arc::new(keys)]).map_err(failed)
+}
+
+/// A batch of the keys and the columns of rows.
+fn with_keys(keys: BinaryArray, rows: &RecordBatch) -> Result<RecordBatch> {
+    let mut fields = vec![Arc::new(Field::new(KEY, DataType::Binary, true))];
+    fields.extend(rows.schema().fields().iter().cloned());
+    let mut columns: Vec<ArrayRef> = vec![Arc::new(keys)];
+    columns.extend_from_slice(rows.columns());
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).map_err(failed)
+}
+
+/// The keys and the rows of a batch that [`with_keys`] made.
+fn without_keys(batch: &RecordBatch) -> Result<(BinaryArray, RecordBatch)> {
+    let columns: Vec<usize> = (1..batch.num_columns()).collect();
+    Ok((as_keys(batch.column(0))?, batch.project(&columns).map_err(failed)?))
+}
+
+/// The name of the column of keys, which no error shows.
+const KEY: &str = "key";
+
+fn failed(error: ArrowError) -> Error {
+    Error::internal(format!("cannot keep the rows of a change: {error}"))
 }
 
 /// Whether each row of a keyed table can be changed without regard to the other rows that the statement changes.

@@ -47,6 +47,8 @@ struct DatabaseMemory {
     holders: MemoryHolders,
     /// Whether holders must spill whenever they are asked, for tests.
     always_spills: AtomicBool,
+    /// The number of the next request that is refused, counted from the next one; 0 for none. For tests.
+    refused_request: AtomicU64,
     /// The bytes that were given back since freed memory was last released to the system.
     freed_bytes: AtomicU64,
 }
@@ -81,6 +83,7 @@ impl Broker {
             account: MemoryAccount::new("memory_limit", limit_bytes),
             holders: MemoryHolders::new(),
             always_spills: AtomicBool::new(false),
+            refused_request: AtomicU64::new(0),
             freed_bytes: AtomicU64::new(0),
         };
         Broker { database: Arc::new(database), statement: None, meter: None, spills: None }
@@ -114,6 +117,19 @@ impl Broker {
     /// Makes holders of spillable state spill whenever they ask, however little they hold. For tests.
     pub fn set_always_spills(&self, always: bool) {
         self.database.always_spills.store(always, Ordering::Relaxed);
+    }
+
+    /// Refuses the request for memory with this number, counted from 1 for the next one. Requests that cannot be refused
+    /// do not count. With 0, refuses none. Returns the number of a refusal that has not come yet. For tests.
+    pub fn refuse_request(&self, number: u64) -> u64 {
+        self.database.refused_request.swap(number, Ordering::Relaxed)
+    }
+
+    /// Whether a test wants this request to be refused.
+    fn is_refused_by_test(&self) -> bool {
+        let counter = &self.database.refused_request;
+        counter.load(Ordering::Relaxed) > 0
+            && counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |number| number.checked_sub(1)) == Ok(1)
     }
 
     /// The bytes that one holder of spillable state may take for a step, such as reading spilled state back. The
@@ -171,6 +187,10 @@ impl Broker {
     /// Takes `bytes` for `owner`, unless that would pass a limit.
     fn take(&self, owner: &'static str, bytes: u64) -> Result<()> {
         let form = self.form(MemoryForm::Lasting);
+        if self.is_refused_by_test() {
+            let account = &self.database.account;
+            return Err(self.refused(account, owner, bytes, account.memory().used()));
+        }
         for (taken, account) in self.accounts().enumerate() {
             if let Err(in_use) = account.take(form, bytes) {
                 for account in self.accounts().take(taken) {

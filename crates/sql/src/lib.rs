@@ -24,8 +24,8 @@
 //!   `storage_function`, `log_functions`, `memory_functions`, `sequence_functions`: tables and functions that the
 //!   session itself answers.
 //! - `assign`: from the type of a value to the type of its column.
-//! - `outcome`, `outside`, `errors`: answers of statements, also as other programs can read them, and errors that have
-//!   no other home.
+//! - `outcome`, `outside`, `errors`, `exhausted`: answers of statements, also as other programs can read them, errors
+//!   that have no other home, and errors of exhausted limits.
 
 mod assign;
 mod catalog;
@@ -34,6 +34,7 @@ mod dialect;
 mod dispatch;
 mod engine_query;
 pub mod errors;
+mod exhausted;
 mod explain;
 mod function_list;
 mod guards;

@@ -18,6 +18,7 @@ use rowmill_txn::{Engine, Snapshot, Transaction};
 
 use crate::deep::with_room;
 use crate::dispatch;
+use crate::exhausted::naming_statement;
 use crate::guards::catch_panics;
 use crate::idle_statements::IdleStatements;
 use crate::open_transaction::{OpenTransaction, now_us};
@@ -130,7 +131,7 @@ impl Session {
     /// pulls it.
     pub fn run_in_engine(&mut self, statement: &Statement, params: &[Constant]) -> Result<Outcome> {
         check_parameters(statement.parameter_count(), params)?;
-        self.work_on(statement, params, dispatch::run)
+        naming_statement(self.work_on(statement, params, dispatch::run), statement.shared_text())
     }
 
     /// Runs `work` as this session's work on `statement`. Gives it a new cancel flag and deadline and the stack for its

@@ -28,6 +28,9 @@ pub(crate) struct Hostility {
     pub(crate) reopen: bool,
     /// Whether statements are prepared, so that they run as programs where possible.
     pub(crate) prepared: bool,
+    /// Whether each statement runs again and again, each time with another of its requests for memory refused, before it
+    /// runs without a refusal.
+    pub(crate) refuses_memory: bool,
 }
 
 impl fmt::Display for Hostility {
@@ -40,6 +43,7 @@ impl fmt::Display for Hostility {
             (self.in_transaction, "one transaction"),
             (self.reopen, "reopened"),
             (self.prepared, "prepared"),
+            (self.refuses_memory, "refused memory"),
         ];
         switches.iter().filter(|(on, _)| *on).try_for_each(|(_, name)| write!(f, ", {name}"))
     }
@@ -56,6 +60,7 @@ pub(crate) fn plain() -> Hostility {
         in_transaction: false,
         reopen: false,
         prepared: false,
+        refuses_memory: false,
     }
 }
 
@@ -86,6 +91,7 @@ fn all() -> Vec<Hostility> {
                         in_transaction,
                         reopen,
                         prepared: is(5),
+                        refuses_memory: false,
                     });
                 }
             }
@@ -132,7 +138,11 @@ impl Hostility {
         // These settings change the layout of storage, so a file that shows it cannot give the same answers.
         let storage = lower.contains("rowmill_storage") || lower.contains("explain");
         let settings = says(&["set", "reset", "show"]);
+        // A refused statement has taken numbers of sequences, as any statement that fails, and may answer otherwise.
+        let counters = ["nextval", "sequence", "identity", "serial", "random", "rowmill_"];
+        let changes = counters.iter().any(|word| lower.contains(word));
         (transactions && self.in_transaction)
+            || (changes && self.refuses_memory)
             || (storage && self.rows_per_block < 1 << 19)
             || (storage && (self.deleted_rows || self.in_transaction))
             || (settings && (self.reopen || self.threads != 2 || self.small_batches || self.rows_per_block < 1 << 19))

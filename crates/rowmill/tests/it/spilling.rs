@@ -157,6 +157,56 @@ fn an_exhausted_disk_limit_ends_the_statement_and_leaves_nothing() {
 }
 
 #[test]
+fn two_statements_share_the_disk_limit_and_only_one_of_them_fails() {
+    let folder = prepared(300_000);
+    let database = Database::open(folder.path()).expect("it opens");
+    let mut connection = database.connect().expect("a connection");
+    let large =
+        "SELECT a.id, page FROM events a, generate_series(1, 12) ORDER BY page DESC, a.id OFFSET 3400000 LIMIT 5";
+    let small = QUERIES[1];
+    let expected = answer(&mut connection, small);
+    connection.execute("SET memory_limit = '16MiB'").expect("the least limit");
+    answer(&mut connection, small);
+    let needed = used(&mut connection, "peak_bytes");
+    // The sort never has enough, and the other query has room while the sort has little.
+    connection.execute(&format!("SET temp_disk_limit = '{}'", needed * 3 / 2)).expect("a limit");
+    let mut other = database.connect().expect("another connection");
+    let is_done = AtomicU64::new(0);
+    let mut failures = 0;
+    std::thread::scope(|scope| {
+        let fails = scope.spawn(|| {
+            let mut failures = 0;
+            while is_done.load(Ordering::Relaxed) == 0 {
+                let error = other.query(large).and_then(|rows| rows.rows()).expect_err("the limit is too low");
+                assert_eq!(error.kind(), ErrorKind::DiskFull, "{error}");
+                assert!(error.message().starts_with("in SELECT a.id, page FROM events"), "{error}");
+                assert!(error.message().contains("ORDER BY must write"), "{error}");
+                failures += 1;
+            }
+            failures
+        });
+        // A query that meets the end of the disk while the other one holds it fails too. It then runs again.
+        let succeeded = (0..20).filter(|_| match connection.query(small).and_then(|rows| rows.batches()) {
+            Ok(batches) => {
+                let all = concat_batches(&batches[0].schema(), &batches).expect("batches of one schema");
+                assert_eq!(all.columns().iter().map(|column| format!("{column:?}")).collect::<Vec<_>>(), expected);
+                true
+            }
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::DiskFull, "{error}");
+                false
+            }
+        });
+        assert!(succeeded.count() > 0, "the smaller query succeeds beside the larger one");
+        is_done.store(1, Ordering::Relaxed);
+        failures = fails.join().expect("the other thread ends");
+    });
+    assert!(failures > 0);
+    wait_for_removal(&mut connection, folder.path());
+    assert_eq!(answer(&mut connection, small), expected);
+}
+
+#[test]
 fn a_cancelled_statement_leaves_no_temporary_file() {
     let folder = prepared(200_000);
     let database = Database::open(folder.path()).expect("it opens");

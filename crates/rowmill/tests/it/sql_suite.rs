@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use rowmill::text::format_value;
-use rowmill::{Connection, Database, Error, Options, Outcome, Result, TransactionState};
+use rowmill::{Connection, Database, Error, ErrorKind, Options, Outcome, Result, TransactionState};
 use sqllogictest::{DB, DBOutput, DefaultColumnType, Record, Runner};
 
 use crate::each::scripts;
@@ -102,12 +102,64 @@ impl Suite {
     }
 }
 
+impl Suite {
+    /// Runs a statement with its first request for memory refused, then with its second one, and so on. Each run fails
+    /// as a whole, or does what it should do. Returns the outcome of a run that changed something or failed otherwise;
+    /// `None` if the statement must run once more.
+    fn run_with_refusals(&mut self, sql: &str) -> Option<Result<DBOutput<DefaultColumnType>>> {
+        let broker = self.database.as_ref().expect("the suite is open").engine().broker().clone();
+        let lower = sql.trim_start().to_lowercase();
+        let is_query = ["select", "with", "values"].iter().any(|word| lower.starts_with(word))
+            && !["insert", "update", "delete", "merge"].iter().any(|word| lower.contains(word));
+        let mut expected: Option<Vec<String>> = None;
+        let mut request = 1;
+        loop {
+            let before = broker.used_bytes();
+            broker.refuse_request(request);
+            let output = output(self.connection(), sql, false);
+            let is_refused = broker.refuse_request(0) == 0;
+            match output {
+                Err(error) if is_refused && error.kind() == ErrorKind::MemoryLimit => {
+                    let used = broker.used_bytes();
+                    assert!(!is_query || used <= before, "{sql}: {used} bytes are held, {before} before");
+                }
+                Ok(rows) if is_query => {
+                    let rows = lines(rows);
+                    let expected = expected.get_or_insert_with(|| rows.clone());
+                    assert_eq!(rows, *expected, "{sql}: another answer after the refusal of request {request}");
+                }
+                output => return Some(output),
+            }
+            if !is_refused {
+                return None;
+            }
+            request += 1;
+        }
+    }
+}
+
+/// The rows of an output in any order, because most queries leave it open.
+fn lines(output: DBOutput<DefaultColumnType>) -> Vec<String> {
+    let mut lines: Vec<String> = match output {
+        DBOutput::Rows { rows, .. } => rows.iter().map(|row| row.join("\t")).collect(),
+        _ => Vec::new(),
+    };
+    lines.sort_unstable();
+    lines
+}
+
 impl DB for Suite {
     type Error = Error;
     type ColumnType = DefaultColumnType;
 
     fn run(&mut self, sql: &str) -> Result<DBOutput<DefaultColumnType>, Error> {
         let prepared = self.hostility.prepared;
+        if self.hostility.refuses_memory
+            && self.connection().transaction_state() == TransactionState::Idle
+            && let Some(output) = self.run_with_refusals(sql)
+        {
+            return output;
+        }
         let output = output(self.connection(), sql, prepared);
         self.after_statement(sql)?;
         output
@@ -242,6 +294,12 @@ fn the_suite_passes() {
         update_all();
     }
     let failures = run_all(&plain());
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[test]
+fn the_suite_passes_when_any_request_for_memory_is_refused() {
+    let failures = run_all(&Hostility { refuses_memory: true, rows_per_block: 512, ..plain() });
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 

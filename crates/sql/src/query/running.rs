@@ -34,6 +34,9 @@ const POLL: Duration = Duration::from_millis(20);
 /// The least time between two reports of progress.
 const REPORT: Duration = Duration::from_millis(100);
 
+/// How long a statement that ends early waits for its threads.
+const END_MAX: Duration = Duration::from_secs(1);
+
 /// The consumer's side of a running query.
 pub(crate) struct Running {
     work: Producer,
@@ -131,8 +134,16 @@ impl Drop for Running {
         if self.finished {
             return;
         }
-        // Threads that still work notice the flag at their next frame.
+        // Threads that still work notice the flag at their next frame. We wait for them, so that a statement that has ended
+        // reads no file and holds no memory. The bound is for a thread that the system does not run.
         self.cancel().cancel();
+        if let Producer::Workers(batches) = &self.work {
+            let until = Instant::now() + END_MAX;
+            while !matches!(
+                batches.recv_timeout(until.saturating_duration_since(Instant::now())),
+                Err(RecvTimeoutError::Disconnected | RecvTimeoutError::Timeout)
+            ) {}
+        }
     }
 }
 

@@ -5,9 +5,13 @@
 //! A thread counts in a thread-local counter, and also in a slot that it shares with few other threads. Slots are on
 //! separate cache lines, so counting costs only a few nanoseconds and threads do not wait for each other. The sum over
 //! all slots is exact once the threads that worked have ended.
+//!
+//! Freed pages go back to the system after a while, or when they are too many ([`release`]).
 
 // An allocator can only be defined with unsafe code. This one only adds counters and passes every call on to mimalloc.
 #![allow(unsafe_code)]
+
+mod release;
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
@@ -72,8 +76,6 @@ impl CountingAllocator {
     /// while. A program with this global allocator must call it first in `main`.
     pub fn announce() {
         rowmill_base::allocations::count_with(|| OF_THREAD.with(Cell::get));
-        // SAFETY: this function of mimalloc may be called from any thread at any time.
-        rowmill_base::allocations::release_with(|| unsafe { mi_collect(true) });
         let is_small = has_small_memory();
         for (option, value) in options(is_small) {
             // SAFETY: this function of mimalloc accepts any number for any of its options, from any thread.
@@ -86,6 +88,12 @@ impl CountingAllocator {
             let _ = unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) };
         }
     }
+}
+
+/// Gives all free pages back to the system.
+fn collect() {
+    // SAFETY: this function of mimalloc may be called from any thread at any time.
+    unsafe { mi_collect(true) }
 }
 
 /// Whether the machine or the cgroup of the process has little memory.
@@ -123,12 +131,15 @@ unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count();
         // SAFETY: the caller keeps the contract of `realloc`, and its pointer came from mimalloc.
-        unsafe { MiMalloc.realloc(pointer, layout, size) }
+        let moved = unsafe { MiMalloc.realloc(pointer, layout, size) };
+        release::note_freed(layout.size(), collect);
+        moved
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         // SAFETY: the caller keeps the contract of `dealloc`, and its pointer came from mimalloc.
-        unsafe { MiMalloc.dealloc(pointer, layout) }
+        unsafe { MiMalloc.dealloc(pointer, layout) };
+        release::note_freed(layout.size(), collect);
     }
 }
 

@@ -1,13 +1,14 @@
 //! What the allocator of the process can do for us, if it says so.
 //!
 //! A library cannot replace the allocator of its host. A host whose allocator counts allocations tells us here how to
-//! read the count. Code that measures work reads it before and after. A host whose allocator keeps freed memory for a
-//! while tells us how to give it back to the system.
+//! read the count. Code that measures work reads it before and after. An allocator that keeps freed memory for a while can
+//! ask how much memory the databases of the process may use.
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 static COUNT: OnceLock<fn() -> u64> = OnceLock::new();
-static RELEASE: OnceLock<fn()> = OnceLock::new();
+static LIMIT: AtomicU64 = AtomicU64::new(0);
 
 /// Makes [`of_thread`] return the result of `count`: the allocations of the calling thread so far. `count` must not
 /// allocate, and it should be cheap, because operators call it for every batch. The first call decides.
@@ -21,14 +22,12 @@ pub fn of_thread() -> Option<u64> {
     COUNT.get().map(|count| count())
 }
 
-/// Makes [`release`] call `release`, which must give freed memory back to the system. The first call decides.
-pub fn release_with(release: fn()) {
-    let _ = RELEASE.set(release);
+/// Adds the memory limit of a database, or the change of one. With wrap-around, so that a limit can be taken off.
+pub(crate) fn add_limit(bytes: u64) {
+    LIMIT.fetch_add(bytes, Ordering::Relaxed);
 }
 
-/// Gives freed memory back to the system, if the process has told how.
-pub fn release() {
-    if let Some(release) = RELEASE.get() {
-        release();
-    }
+/// The bytes of memory that all databases of the process may use together; 0 if there is no database.
+pub fn limit_bytes() -> u64 {
+    LIMIT.load(Ordering::Relaxed)
 }

@@ -23,9 +23,6 @@ use crate::memory_account::{MemoryAccount, MemoryForm};
 use crate::memory_holders::{HeldMemory, MemoryHolders};
 use crate::{Error, ErrorKind, Result, allocations};
 
-/// Smaller pieces of freed memory are not counted, because the allocator soon uses them again.
-const FREED_BYTES_MIN: u64 = 1 << 16;
-
 /// The holders that a refusal names.
 const HOLDERS_NAMED: usize = 3;
 
@@ -49,8 +46,12 @@ struct DatabaseMemory {
     always_spills: AtomicBool,
     /// The number of the next request that is refused, counted from the next one; 0 for none. For tests.
     refused_request: AtomicU64,
-    /// The bytes that were given back since freed memory was last released to the system.
-    freed_bytes: AtomicU64,
+}
+
+impl Drop for DatabaseMemory {
+    fn drop(&mut self) {
+        allocations::add_limit(self.account.memory().limit().wrapping_neg());
+    }
 }
 
 /// Counts the memory granted to one holder, such as an operator.
@@ -79,12 +80,12 @@ impl Meter {
 impl Broker {
     /// Makes a broker with a limit of `limit_bytes`.
     pub fn new(limit_bytes: u64) -> Self {
+        allocations::add_limit(limit_bytes);
         let database = DatabaseMemory {
             account: MemoryAccount::new("memory_limit", limit_bytes),
             holders: MemoryHolders::new(),
             always_spills: AtomicBool::new(false),
             refused_request: AtomicU64::new(0),
-            freed_bytes: AtomicU64::new(0),
         };
         Broker { database: Arc::new(database), statement: None, meter: None, spills: None }
     }
@@ -145,7 +146,9 @@ impl Broker {
 
     /// Changes the limit of the database. Memory that is already granted stays granted.
     pub fn set_limit_bytes(&self, bytes: u64) {
-        self.database.account.memory().set_limit(bytes);
+        let account = self.database.account.memory();
+        allocations::add_limit(bytes.wrapping_sub(account.limit()));
+        account.set_limit(bytes);
     }
 
     /// The bytes granted now, to all statements.
@@ -243,17 +246,6 @@ impl Broker {
         }
     }
 
-    /// Releases freed memory to the system if the allocator may keep so much of it that the process has more memory
-    /// than the limit. `used` bytes are in use, and `bytes` were freed just now.
-    #[cold]
-    fn release_if_much(&self, used: u64, bytes: u64) {
-        let freed = &self.database.freed_bytes;
-        if freed.fetch_add(bytes, Ordering::Relaxed) + bytes + used > self.database.account.memory().limit() {
-            freed.store(0, Ordering::Relaxed);
-            allocations::release();
-        }
-    }
-
     /// Gives back `bytes` that were taken in this form.
     fn give_back(&self, owner: &'static str, form: MemoryForm, bytes: u64) {
         if bytes == 0 {
@@ -266,10 +258,7 @@ impl Broker {
         if let Some(statement) = &self.statement {
             statement.give_back(form, bytes);
         }
-        let used = self.database.account.give_back(form, bytes);
-        if bytes >= FREED_BYTES_MIN {
-            self.release_if_much(used, bytes);
-        }
+        self.database.account.give_back(form, bytes);
     }
 }
 

@@ -43,10 +43,9 @@ impl LimitedBytes {
         self.peak.fetch_max(used, Ordering::Relaxed);
     }
 
-    /// Gives back `bytes`, and returns the bytes that are still in use.
-    pub(crate) fn give_back(&self, bytes: u64) -> u64 {
+    /// Gives back `bytes`.
+    pub(crate) fn give_back(&self, bytes: u64) {
         let before = self.used.fetch_sub(bytes, Ordering::Relaxed);
         assert!(before >= bytes, "no more bytes must be given back than were taken");
-        before - bytes
     }
 }

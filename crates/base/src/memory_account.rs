@@ -81,11 +81,10 @@ impl MemoryAccount {
         self.memory.keep(self.memory.take(bytes));
     }
 
-    /// Gives back `bytes`, and returns the bytes that are still in use.
-    pub(crate) fn give_back(&self, form: MemoryForm, bytes: u64) -> u64 {
-        let used = self.memory.give_back(bytes);
+    /// Gives back `bytes`.
+    pub(crate) fn give_back(&self, form: MemoryForm, bytes: u64) {
+        self.memory.give_back(bytes);
         self.end(form, bytes);
-        used
     }
 
     /// Counts `bytes` that are about to be taken in their form. The order matters here and in [`MemoryAccount::end`]: a

@@ -177,7 +177,7 @@ impl FilePieces {
         let bytes = piece_bytes(bytes);
         let at = match self.free.get_mut(&bytes).and_then(Vec::pop) {
             Some(at) => at,
-            None => self.append(bytes, files)?,
+            None => self.append(bytes, files).inspect_err(|_| self.close_if_unused())?,
         };
         self.used += bytes;
         Ok(self.start().expect("a file with a piece is open").add_bytes(at))
@@ -217,13 +217,16 @@ impl FilePieces {
         };
         let bytes = piece_bytes(bytes);
         self.used -= bytes;
-        if self.used == 0 {
-            // No piece is left, so nothing refers to the memory of the file, and the file can go.
-            *self = FilePieces { failure: self.failure.take(), ..FilePieces::default() };
-        } else {
-            self.free.entry(bytes).or_default().push(at);
-        }
+        self.free.entry(bytes).or_default().push(at);
+        self.close_if_unused();
         true
+    }
+
+    /// Removes the file if no piece is left. Then nothing refers to its memory.
+    fn close_if_unused(&mut self) {
+        if self.used == 0 {
+            *self = FilePieces { failure: self.failure.take(), ..FilePieces::default() };
+        }
     }
 }
 

@@ -1,0 +1,83 @@
+//! Gives freed pages back to the system when the process has more memory than its databases may use.
+//!
+//! mimalloc keeps freed pages for a while, because the next query needs them again. With a low limit these pages would
+//! be the greater part of what the process has. So we look at its memory after each [`LOOK_BYTES`] of freed pieces.
+
+use std::fs::File;
+use std::io::Read;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rowmill_base::allocations;
+
+/// Smaller pieces are not counted, because the allocator soon uses their memory again.
+const PIECE_BYTES_MIN: usize = 1 << 16;
+
+/// The bytes of freed pieces between two looks. A look takes a few microseconds.
+const LOOK_BYTES: u64 = 16 << 20;
+
+/// Pages are given back only if the process has got this part of the limit, as a divisor, since they were given back
+/// last. Otherwise a process that needs more than the limit would give the same pages back all the time.
+const GROWTH_DIVISOR: u64 = 32;
+
+/// The bytes of freed pieces so far.
+static FREED: AtomicU64 = AtomicU64::new(0);
+
+/// The memory of the process after pages were given back, or the least of it since.
+static LEAST: AtomicU64 = AtomicU64::new(0);
+
+/// Counts a piece that was freed, and gives pages back if they are too many.
+#[inline]
+pub(crate) fn note_freed(bytes: usize, collect: fn()) {
+    if bytes >= PIECE_BYTES_MIN {
+        count(bytes as u64, collect);
+    }
+}
+
+#[cold]
+fn count(bytes: u64, collect: fn()) {
+    let before = FREED.fetch_add(bytes, Ordering::Relaxed);
+    let limit = allocations::limit_bytes();
+    if before / LOOK_BYTES == (before + bytes) / LOOK_BYTES || limit == 0 {
+        return;
+    }
+    let Some(now) = anonymous_bytes() else { return };
+    let least = LEAST.fetch_min(now, Ordering::Relaxed).min(now);
+    if now > limit && now >= least + limit / GROWTH_DIVISOR {
+        collect();
+        LEAST.store(anonymous_bytes().unwrap_or(now), Ordering::Relaxed);
+    }
+}
+
+/// The anonymous memory of the process, if the system tells. It must not allocate, because an allocator calls it.
+#[cfg(target_os = "linux")]
+fn anonymous_bytes() -> Option<u64> {
+    /// The least page of the systems that we run on. A system with larger pages has a little more memory than we think.
+    const PAGE_BYTES: u64 = 4096;
+    let mut text = [0; 128];
+    let len = File::open("/proc/self/statm").ok()?.read(&mut text).ok()?;
+    let mut numbers = text[..len].split(|byte| *byte == b' ').skip(1);
+    let mut next = || std::str::from_utf8(numbers.next()?).ok()?.parse::<u64>().ok();
+    // The pages in memory, and those of them that files have.
+    let (resident, of_files) = (next()?, next()?);
+    Some(resident.saturating_sub(of_files) * PAGE_BYTES)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn anonymous_bytes() -> Option<u64> {
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn the_system_tells_the_memory_of_the_process() {
+        let before = anonymous_bytes().expect("a number");
+        let pages = vec![1_u8; 64 << 20];
+        let after = anonymous_bytes().expect("a number");
+        assert!((before + (60 << 20)..before + (100 << 20)).contains(&after), "{before} and {after}");
+        drop(pages);
+    }
+}

@@ -25,7 +25,8 @@ use mimalloc::MiMalloc;
 const PURGE_DELAY_MS: c_long = 10_000;
 
 /// A process with less memory than this gives freed pages back at once and takes no huge pages. With 320 MB, both took
-/// a sixth of the memory, and the system ended queries for it.
+/// a sixth of the memory, and the system ended queries for it. If only the limit of its databases is lower, it takes no
+/// huge pages either, which costs no time then.
 const SMALL_MEMORY_BYTES: u64 = 1 << 30;
 
 /// `mi_option_purge_delay`
@@ -81,13 +82,21 @@ impl CountingAllocator {
             // SAFETY: this function of mimalloc accepts any number for any of its options, from any thread.
             unsafe { mi_option_set_default(option, value) };
         }
-        #[cfg(target_os = "linux")]
-        if is_small {
-            // If the system refuses, we only take more memory than needed.
-            // SAFETY: this call takes numbers and changes no memory.
-            let _ = unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) };
-        }
+        allow_huge_pages(!is_small);
+        rowmill_base::allocations::watch_limit_with(|limit| {
+            // Without a database there is no limit.
+            allow_huge_pages(!has_small_memory() && (limit == 0 || limit >= SMALL_MEMORY_BYTES));
+        });
     }
+}
+
+/// Lets the process take huge pages from now on, or not. If the system refuses, it only takes more memory than needed.
+fn allow_huge_pages(are_allowed: bool) {
+    #[cfg(target_os = "linux")]
+    // SAFETY: this call takes numbers and changes no memory.
+    let _ = unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, libc::c_ulong::from(!are_allowed), 0, 0, 0) };
+    #[cfg(not(target_os = "linux"))]
+    let _ = are_allowed;
 }
 
 /// Gives all free pages back to the system.

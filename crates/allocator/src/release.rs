@@ -1,8 +1,9 @@
 //! Gives freed pages back to the system when the process has more memory than its databases may use.
 //!
 //! mimalloc keeps freed pages for a while, because the next query needs them again. With a low limit these pages would
-//! be the greater part of what the process has. So we look at its memory after each [`LOOK_BYTES`] of freed pieces.
+//! be the greater part of what the process has. So we look at its memory from time to time while pieces are freed.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io::Read;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,8 +13,13 @@ use rowmill_base::allocations;
 /// Smaller pieces are not counted, because the allocator soon uses their memory again.
 const PIECE_BYTES_MIN: usize = 1 << 16;
 
-/// The bytes of freed pieces between two looks. A look takes a few microseconds.
-const LOOK_BYTES: u64 = 16 << 20;
+/// We look at the memory of the process when pieces of this part of the limit, as a divisor, were freed. A look takes a few
+/// microseconds.
+const LOOK_DIVISOR: u64 = 64;
+
+/// Pages are given back when the process has this part of the limit, as a divisor, less than the limit or more. Other
+/// threads take memory while one gives pages back.
+const ROOM_DIVISOR: u64 = 4;
 
 /// Pages are given back only if the process has got this part of the limit, as a divisor, since they were given back
 /// last. Otherwise a process that needs more than the limit would give the same pages back all the time.
@@ -33,16 +39,31 @@ pub(crate) fn note_freed(bytes: usize, collect: fn()) {
     }
 }
 
+/// The number of times that pages were given back.
+static ROUND: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    /// The last round in which the thread gave back its own pages.
+    static OWN_ROUND: Cell<u64> = const { Cell::new(0) };
+}
+
 #[cold]
 fn count(bytes: u64, collect: fn()) {
     let before = FREED.fetch_add(bytes, Ordering::Relaxed);
+    // A thread can only give back pages that are its own or free for all. So each thread takes part in a round.
+    let round = ROUND.load(Ordering::Relaxed);
+    if OWN_ROUND.replace(round) < round {
+        collect();
+    }
     let limit = allocations::limit_bytes();
-    if before / LOOK_BYTES == (before + bytes) / LOOK_BYTES || limit == 0 {
+    let look_bytes = (limit / LOOK_DIVISOR).max(1);
+    if limit == 0 || before / look_bytes == (before + bytes) / look_bytes {
         return;
     }
     let Some(now) = anonymous_bytes() else { return };
     let least = LEAST.fetch_min(now, Ordering::Relaxed).min(now);
-    if now > limit && now >= least + limit / GROWTH_DIVISOR {
+    if now > limit - limit / ROOM_DIVISOR && now >= least + limit / GROWTH_DIVISOR {
+        OWN_ROUND.set(ROUND.fetch_add(1, Ordering::Relaxed) + 1);
         collect();
         LEAST.store(anonymous_bytes().unwrap_or(now), Ordering::Relaxed);
     }

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 static COUNT: OnceLock<fn() -> u64> = OnceLock::new();
 static LIMIT: AtomicU64 = AtomicU64::new(0);
+static WATCH: OnceLock<fn(u64)> = OnceLock::new();
 
 /// Makes [`of_thread`] return the result of `count`: the allocations of the calling thread so far. `count` must not
 /// allocate, and it should be cheap, because operators call it for every batch. The first call decides.
@@ -22,9 +23,17 @@ pub fn of_thread() -> Option<u64> {
     COUNT.get().map(|count| count())
 }
 
+/// Makes `watch` called with the limit of all databases whenever it changes. The first call decides.
+pub fn watch_limit_with(watch: fn(u64)) {
+    let _ = WATCH.set(watch);
+}
+
 /// Adds the memory limit of a database, or the change of one. With wrap-around, so that a limit can be taken off.
 pub(crate) fn add_limit(bytes: u64) {
-    LIMIT.fetch_add(bytes, Ordering::Relaxed);
+    let limit = LIMIT.fetch_add(bytes, Ordering::Relaxed).wrapping_add(bytes);
+    if let Some(watch) = WATCH.get() {
+        watch(limit);
+    }
 }
 
 /// The bytes of memory that all databases of the process may use together; 0 if there is no database.

@@ -31,20 +31,20 @@ static FREED: AtomicU64 = AtomicU64::new(0);
 /// The memory of the process after pages were given back, or the least of it since.
 static LEAST: AtomicU64 = AtomicU64::new(0);
 
-/// Counts a piece that was freed, and gives pages back if they are too many.
-#[inline]
-pub(crate) fn note_freed(bytes: usize, collect: fn()) {
-    if bytes >= PIECE_BYTES_MIN {
-        count(bytes as u64, collect);
-    }
-}
-
 /// The number of times that pages were given back.
 static ROUND: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
     /// The last round in which the thread gave back its own pages.
     static OWN_ROUND: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Counts a piece that was freed, and gives pages back if they are too many.
+#[inline]
+pub(crate) fn note_freed(bytes: usize, collect: fn()) {
+    if bytes >= PIECE_BYTES_MIN {
+        count(bytes as u64, collect);
+    }
 }
 
 #[cold]

@@ -11,10 +11,11 @@
 //! ```
 //!
 //! Therefore we sort only keys, and move only the columns that a call reads: results go to the places of their rows
-//! instead. All rows must fit in memory, as for any sort.
+//! instead. If the rows do not fit into memory, they go to disk, and parts of them are computed in turn (spilled.rs).
 //!
 //! Without PARTITION BY, all workers together sort the rows with [`Sort`], and one worker computes each call.
 
+mod buckets;
 mod cells;
 mod code;
 mod entry;
@@ -31,6 +32,7 @@ mod rank;
 mod regroup;
 mod shift;
 mod sorted;
+mod sorted_partitions;
 mod spilled;
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,7 @@
 //! Compares windows with a model that looks at every pair of rows.
 
 mod model;
+mod spilled;
 
 use crate::aggregate::named;
 use std::sync::Arc;
@@ -176,25 +177,35 @@ fn run_with(
 }
 
 fn run_over(input: Arc<ReadyBatches>, case: &WindowCase, threads: usize, broker: &Broker) -> Result<RecordBatch> {
+    let window: Arc<dyn BatchSource> = operator(input, case, broker, &TempSpace::in_memory(), &Cancel::new());
+    let batches = collect(&window, threads)?;
+    let schema = Arc::clone(window.schema());
+    drop(window);
+    assert_eq!(broker.used_bytes(), 0, "all memory is given back");
+    Ok(arrow::compute::concat_batches(&schema, &batches).unwrap())
+}
+
+fn operator(
+    input: Arc<ReadyBatches>,
+    case: &WindowCase,
+    broker: &Broker,
+    temp: &TempSpace,
+    cancel: &Cancel,
+) -> Arc<WindowOperator> {
     let mut kinds: Vec<DataType> = input.schema().fields().iter().map(|field| field.data_type().clone()).collect();
     kinds.extend(case.calls.iter().map(|call| call.kind.clone()));
-    let schema = schema(&kinds);
     let request = WindowRequest {
         partition: case.partition.clone(),
         order: case.order.clone(),
         calls: case.calls.clone(),
         limit: case.limit,
-        schema: Arc::clone(&schema),
+        schema: schema(&kinds),
         batch_rows: 13,
-        cancel: Cancel::new(),
+        cancel: cancel.clone(),
         broker: broker.clone(),
-        temp: TempSpace::in_memory(),
+        temp: temp.clone(),
     };
-    let window: Arc<dyn BatchSource> = WindowOperator::new(input, request);
-    let batches = collect(&window, threads)?;
-    drop(window);
-    assert_eq!(broker.used_bytes(), 0, "all memory is given back");
-    Ok(arrow::compute::concat_batches(&schema, &batches).unwrap())
+    WindowOperator::new(input, request)
 }
 
 fn check(table: &RecordBatch, case: &WindowCase, batch_rows: usize, threads: usize) {

@@ -1,7 +1,8 @@
 //! Rows that do not fit into memory, in temporary files: in buckets by the hash of their keys.
 //!
 //! Rows with equal keys are in the same bucket, so an operator can work on one bucket after the other. A bucket that
-//! does not fit into memory is divided again, by further bits of the hash. Joins and windows use this.
+//! does not fit into memory is divided again, by further bits of the hash. Joins, windows and set operations use
+//! this.
 
 mod rows;
 mod writer;
@@ -11,7 +12,7 @@ pub(crate) use self::writer::{BucketRequest, BucketRows, BucketWriter, spilled_s
 
 /// The bits of a hash that choose buckets, by all divisions together. Rows that are still together after them have the
 /// same hash, or nearly so.
-const HASH_BITS_MAX: u32 = 32;
+pub(crate) const HASH_BITS_MAX: u32 = 32;
 
 /// The sizes of spilled rows. Tests have few rows and use smaller sizes.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +37,14 @@ impl Default for SpillSizes {
 }
 
 impl SpillSizes {
+    /// The sizes for operators that tests do not give other ones.
+    pub(crate) fn usual() -> SpillSizes {
+        #[cfg(test)]
+        return SpillSizes::small();
+        #[cfg(not(test))]
+        SpillSizes::default()
+    }
+
     /// Sizes for tests: small enough that buckets of a few rows are divided again.
     #[cfg(test)]
     pub(crate) fn small() -> SpillSizes {

@@ -20,7 +20,7 @@ use super::WindowRequest;
 use super::buckets::{BucketShare, WindowBuckets};
 use super::sorted_partitions::SortedPartitions;
 use crate::sort::{Sort, SortFeeder};
-use crate::spill_buckets::{BucketRows, BucketWriter, SpillSizes};
+use crate::spill_buckets::{BucketRows, BucketWriter};
 
 /// The way of the rows of a window if memory is short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,14 +31,6 @@ pub(super) enum SpillWay {
     Buckets { depth: u32 },
     /// Through a sort by partition and order.
     Sort,
-}
-
-/// The sizes of buckets. They are small in tests, so that buckets of a few rows are divided again.
-pub(super) fn spill_sizes() -> SpillSizes {
-    #[cfg(test)]
-    return SpillSizes::small();
-    #[cfg(not(test))]
-    SpillSizes::default()
 }
 
 /// Takes the rows of one worker to disk.

@@ -34,7 +34,7 @@ use super::held::{HeldPlace, HeldRows};
 use super::prune::BestRows;
 use super::sorted::{Arranger, SortedRows, boundaries};
 use super::sorted_partitions::sort_of_partitions;
-use super::spilled::{SpillSink, SpillWay, SpilledShare, spill_sizes};
+use super::spilled::{SpillSink, SpillWay, SpilledShare};
 use super::{OWNER, WindowRequest, failed};
 use crate::batch::{BatchSource, Batches};
 use crate::cache::{L2_BYTES, PARTITIONS_MAX};
@@ -185,7 +185,7 @@ impl Windowing {
             input,
             request,
             way,
-            sizes: spill_sizes(),
+            sizes: SpillSizes::usual(),
             is_short: AtomicBool::new(false),
             sort: Mutex::default(),
             gathered: Arc::default(),

@@ -33,7 +33,7 @@ fn prepared(rows: u64) -> tempfile::TempDir {
 }
 
 /// Queries over all rows. Each has one answer only.
-const QUERIES: [&str; 12] = [
+const QUERIES: [&str; 14] = [
     "SELECT count(*), sum(n), max(page)
          FROM (SELECT page, customer, count(*) AS n FROM events GROUP BY page, customer)",
     "SELECT count(*), sum(n) FROM (SELECT customer, count(DISTINCT page) AS n FROM events GROUP BY customer)",
@@ -48,10 +48,16 @@ const QUERIES: [&str; 12] = [
     "SELECT sum(r * id % 1000), max(total) FROM (SELECT id, row_number() OVER (PARTITION BY customer ORDER BY at, id) r,
          sum(amount) OVER (PARTITION BY customer ORDER BY at, id) total FROM events)",
     "SELECT count(*), sum(r), sum(n * r % 1000) FROM (SELECT rank() OVER (PARTITION BY
-         CASE WHEN id % 30 > 0 THEN page END ORDER BY id) r, count(*) OVER (PARTITION BY CASE id % 16 WHEN 0 THEN '0.0'::DOUBLE WHEN 1 THEN '-0.0'::DOUBLE
+         CASE WHEN id % 30 > 0 THEN page END ORDER BY id) r, count(*) OVER (PARTITION BY
+         CASE id % 16 WHEN 0 THEN '0.0'::DOUBLE WHEN 1 THEN '-0.0'::DOUBLE
          WHEN 2 THEN 'NaN'::DOUBLE ELSE id::DOUBLE END) n FROM events)",
     "SELECT count(*), sum(id), max(page) FROM (SELECT id, page, row_number() OVER (PARTITION BY page ORDER BY id DESC) r
          FROM events) WHERE r <= 2",
+    "SELECT count(*), sum(id), max(page) FROM (SELECT id, page FROM events WHERE id % 3 > 0
+         EXCEPT ALL SELECT id, page FROM events WHERE id % 2 = 0)",
+    "SELECT count(*), max(page), count(at), sum(customer) FROM (SELECT page, customer,
+         CASE WHEN id % 3 = 0 THEN at END at FROM events
+         INTERSECT ALL SELECT page, customer, CASE WHEN id % 4 = 0 THEN at END FROM events)",
     "SELECT count(*), sum(a.id + b.id), max(a.page) FROM events a JOIN events b ON a.page = b.page AND a.id <= b.id",
     "SELECT count(*), sum(b.id) FROM events a LEFT JOIN events b ON a.id = b.customer AND b.customer <> 1",
 ];

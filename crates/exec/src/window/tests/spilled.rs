@@ -5,7 +5,8 @@ use rowmill_storage::spill::SpillMeter;
 
 use super::*;
 
-/// Rows of which `share` in a hundred have the same values in the columns of partitions.
+/// Rows with one large partition: `share` rows in a hundred should be in it. For example, with a share of 100 all rows
+/// have the same values in the columns of partitions.
 fn skewed(rows: usize, share: usize, seed: u64) -> RecordBatch {
     let batch = table(rows, seed);
     let taken = UInt32Array::from_iter_values((0..rows).map(|row| if row % 100 < share { 0 } else { row as u32 }));

@@ -13,7 +13,8 @@
 //! Therefore we sort only keys, and move only the columns that a call reads: results go to the places of their rows
 //! instead. If the rows do not fit into memory, they go to disk, and parts of them are computed in turn (spilled.rs).
 //!
-//! Without PARTITION BY, all workers together sort the rows with [`Sort`], and one worker computes each call.
+//! Without PARTITION BY, all workers together sort the rows with [`Sort`], and one worker computes each call. If these
+//! rows do not fit into memory, one worker computes them in stretches (stretch.rs).
 
 mod buckets;
 mod cells;
@@ -30,10 +31,12 @@ mod prune;
 mod range;
 mod rank;
 mod regroup;
+mod running;
 mod shift;
 mod sorted;
 mod sorted_partitions;
 mod spilled;
+mod stretch;
 #[cfg(test)]
 mod tests;
 mod total;

@@ -4,7 +4,8 @@
 //! gather    memory is short: the rows so far and all others go to disk, into buckets by the hash of their partition
 //! buckets   workers take buckets and compute each like a window in memory. All workers together divide a bucket
 //!           that is too large for that, by further bits of the hash                                     buckets.rs
-//! sort      most rows of a bucket are in one partition: a sort brings them into order       sorted_partitions.rs
+//! sort      most rows of a bucket are in one partition, or there is no PARTITION BY: a sort brings them into order,
+//!           and one worker computes them in stretches                                 sorted_partitions.rs, stretch.rs
 //! ```
 //!
 //! Buckets take less time than a sort of all rows. The rows of a bucket are sorted only when they are in memory, and
@@ -67,8 +68,8 @@ impl SpilledShare {
         SpilledShare::Buckets(BucketShare::new(Arc::clone(buckets)))
     }
 
-    pub(super) fn of_sort(sort: &Arc<Sort>, request: &WindowRequest) -> SpilledShare {
-        SpilledShare::Sorted(Box::new(SortedPartitions::new(sort, request)))
+    pub(super) fn of_sort(sort: &Arc<Sort>, request: &WindowRequest) -> Result<SpilledShare> {
+        Ok(SpilledShare::Sorted(Box::new(SortedPartitions::new(sort, request)?)))
     }
 
     /// The next batch of the result. `ready` holds batches that were computed with an earlier one.

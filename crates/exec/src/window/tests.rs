@@ -2,6 +2,7 @@
 
 mod model;
 mod spilled;
+mod stretches;
 
 use crate::aggregate::named;
 use std::sync::Arc;
@@ -156,10 +157,9 @@ fn run(table: &RecordBatch, case: &WindowCase, batch_rows: usize, threads: usize
     run_with(table, case, batch_rows, threads, &Broker::new(1 << 32))
 }
 
-/// Runs a window whose rows go to disk after the first batch. A few partitions are computed at once.
+/// Runs a window whose rows go to disk after the first batch.
 fn run_spilled(table: &RecordBatch, case: &WindowCase, batch_rows: usize, threads: usize) -> Result<RecordBatch> {
-    // A single partition must fit memory.
-    let broker = Broker::new(if case.partition.is_empty() { 1 << 32 } else { 1 << 19 });
+    let broker = Broker::new(1 << 21);
     broker.set_always_spills(true);
     run_with(table, case, batch_rows, threads, &broker)
 }

@@ -33,7 +33,7 @@ use super::evaluate::{CallResults, Evaluation, call_needs_peers, picked_columns}
 use super::held::{HeldPlace, HeldRows};
 use super::prune::BestRows;
 use super::sorted::{Arranger, SortedRows, boundaries};
-use super::sorted_partitions::sort_of_partitions;
+use super::sorted_partitions::{only_numbers, sort_of_partitions};
 use super::spilled::{SpillSink, SpillWay, SpilledShare};
 use super::{OWNER, WindowRequest, failed};
 use crate::batch::{BatchSource, Batches};
@@ -180,7 +180,11 @@ impl fmt::Debug for Windowing {
 impl Windowing {
     pub(super) fn new(input: Arc<dyn BatchSource>, request: WindowRequest) -> Windowing {
         // Without PARTITION BY there is a single partition, which no hash divides.
-        let way = if request.partition.is_empty() { SpillWay::None } else { SpillWay::Buckets { depth: 0 } };
+        let way = match (request.partition.is_empty(), request.order.is_empty()) {
+            (false, _) => SpillWay::Buckets { depth: 0 },
+            (true, false) => SpillWay::Sort,
+            (true, true) => SpillWay::None,
+        };
         Windowing {
             input,
             request,
@@ -249,7 +253,7 @@ impl Windowing {
                 return spilled.insert(SpilledShare::of_buckets(buckets)).next_batch(ready);
             }
             GatheredInput::Sorting(sort) => {
-                return spilled.insert(SpilledShare::of_sort(sort, &self.request)).next_batch(ready);
+                return spilled.insert(SpilledShare::of_sort(sort, &self.request)?).next_batch(ready);
             }
         };
         let scattered =
@@ -331,9 +335,12 @@ impl Windowing {
         Ok(GatheredPart { batches, ranges, memory, written })
     }
 
-    /// The bytes that the scatter phase needs for this number of rows.
+    /// The bytes that the scatter phase needs for this number of rows. Without PARTITION BY, all rows are computed at
+    /// the same time, so that the compute phase needs memory for all of them too.
     pub(super) fn scattered_bytes(&self, rows: u64) -> u64 {
-        rows * (BYTES_OF_ENTRY + BYTES_OF_CELL * self.request.calls.len()) as u64
+        let calls = self.request.calls.len();
+        let computed = if self.request.partition.is_empty() { computing_bytes(rows as usize, calls) } else { 0 };
+        rows * (BYTES_OF_ENTRY + BYTES_OF_CELL * calls) as u64 + computed
     }
 
     fn whole_input(&self, parts: Vec<GatheredPart>) -> Result<GatheredInput> {
@@ -465,14 +472,10 @@ impl Windowing {
             batch_of(OWNER, &schema, columns, batch.num_rows())
         };
         let batches = held.batches.iter().enumerate().map(batch).collect::<Result<Vec<_>>>()?;
-        // With only row_number, the rows after the limit cannot matter, so the sort may drop them. Other calls may
-        // look at later rows (an aggregate) or return ties (rank).
-        let only_numbers =
-            |call: &rowmill_plan::WindowCall| matches!(call.function, WindowFunction::Rank(RankFunction::RowNumber));
         let request = SortRequest {
             keys: order.iter().enumerate().map(|(column, key)| SortKey { column, ..*key }).collect(),
             skip: 0,
-            rows: self.request.limit.filter(|_| self.request.calls.iter().all(only_numbers)),
+            rows: self.request.limit.filter(|_| only_numbers(&self.request)),
             schema: Arc::clone(&schema),
             batch_rows: self.request.batch_rows,
             cancel: self.request.cancel.clone(),
@@ -693,7 +696,7 @@ impl Windowing {
 
     /// The approximate bytes needed to compute all calls for this number of rows.
     fn bytes_of(&self, rows: usize) -> u64 {
-        (rows * (BYTES_OF_ROW + BYTES_OF_CALL * self.request.calls.len())) as u64
+        computing_bytes(rows, self.request.calls.len())
     }
 
     /// Takes buckets and computes all their calls until none is left. With a single partition, workers take calls
@@ -839,6 +842,11 @@ impl Windowing {
         }
         Ok(())
     }
+}
+
+/// The approximate bytes needed to compute this number of calls for this number of rows.
+pub(super) fn computing_bytes(rows: usize, calls: usize) -> u64 {
+    (rows * (BYTES_OF_ROW + BYTES_OF_CALL * calls)) as u64
 }
 
 /// Adds one worker's buckets to those of the other workers.

@@ -33,7 +33,7 @@ fn prepared(rows: u64) -> tempfile::TempDir {
 }
 
 /// Queries over all rows. Each has one answer only.
-const QUERIES: [&str; 14] = [
+const QUERIES: [&str; 17] = [
     "SELECT count(*), sum(n), max(page)
          FROM (SELECT page, customer, count(*) AS n FROM events GROUP BY page, customer)",
     "SELECT count(*), sum(n) FROM (SELECT customer, count(DISTINCT page) AS n FROM events GROUP BY customer)",
@@ -53,6 +53,13 @@ const QUERIES: [&str; 14] = [
          WHEN 2 THEN 'NaN'::DOUBLE ELSE id::DOUBLE END) n FROM events)",
     "SELECT count(*), sum(id), max(page) FROM (SELECT id, page, row_number() OVER (PARTITION BY page ORDER BY id DESC) r
          FROM events) WHERE r <= 2",
+    "SELECT sum(n * id % 1000), sum(r), sum(d) FROM (SELECT id, row_number() OVER (ORDER BY page, id) n,
+         rank() OVER (ORDER BY at) r, dense_rank() OVER (ORDER BY at) d FROM events)",
+    "SELECT count(*), sum(total), max(page), min(first) FROM (SELECT sum(amount) OVER w total, max(page) OVER w page,
+         first_value(id) OVER (ORDER BY amount DESC, id) first FROM events WINDOW w AS (ORDER BY at))",
+    "SELECT count(*), sum(total), sum(before), sum(length(after)) FROM (SELECT sum(amount) OVER (ORDER BY customer, id
+         ROWS BETWEEN 7 PRECEDING AND 2 FOLLOWING) total, lag(id, 3) OVER (ORDER BY customer, id) before,
+         lead(page, 5, 'none') OVER (PARTITION BY customer > 9 ORDER BY customer, id) after FROM events)",
     "SELECT count(*), sum(id), max(page) FROM (SELECT id, page FROM events WHERE id % 3 > 0
          EXCEPT ALL SELECT id, page FROM events WHERE id % 2 = 0)",
     "SELECT count(*), max(page), count(at), sum(customer) FROM (SELECT page, customer,

@@ -14,7 +14,7 @@
 //! instead. If the rows do not fit into memory, they go to disk, and parts of them are computed in turn (spilled.rs).
 //!
 //! Without PARTITION BY, all workers together sort the rows with [`Sort`], and one worker computes each call. If these
-//! rows do not fit into memory, one worker computes them in stretches (stretch.rs).
+//! rows do not fit into memory, one worker computes them in stretches (stretch.rs), or in two passes (passes.rs).
 
 mod buckets;
 mod cells;
@@ -27,6 +27,7 @@ mod frame;
 mod held;
 mod nth;
 mod offset;
+mod passes;
 mod prune;
 mod range;
 mod rank;

@@ -78,7 +78,7 @@ impl CallReach {
         }
     }
 
-    /// The reach to rows at two distances, of which negative ones go back.
+    /// The reach to rows at two distances. Negative distances go back.
     fn near(first: i64, second: i64) -> CallReach {
         let (least, most) = (first.min(second).min(0).unsigned_abs(), first.max(second).max(0).unsigned_abs());
         match (usize::try_from(least), usize::try_from(most)) {
@@ -95,7 +95,7 @@ fn is_growing(frame: &WindowFrame<FrameOffset>) -> bool {
         && frame.exclude == FrameExclude::NoOthers
 }
 
-/// The distance of a bound by rows. `None` if it is not the same for all rows.
+/// The distance of a bound by rows. `None` if rows may have different ones.
 fn distance(bound: &FrameBound<FrameOffset>) -> Option<i64> {
     match bound {
         FrameBound::Unbounded => None,
@@ -106,7 +106,7 @@ fn distance(bound: &FrameBound<FrameOffset>) -> Option<i64> {
 }
 
 /// The constant of an offset. NULL reaches nowhere.
-fn constant(offset: &FrameOffset) -> Option<i64> {
+pub(super) fn constant(offset: &FrameOffset) -> Option<i64> {
     let FrameOffset::Constant(constant) = offset else { return None };
     let value = cast(constant.array(), &DataType::Int64).ok()?;
     Some(value.as_primitive::<Int64Type>().iter().next().flatten().unwrap_or_default())

@@ -6,6 +6,7 @@
 //!           that is too large for that, by further bits of the hash                                     buckets.rs
 //! sort      most rows of a bucket are in one partition, or there is no PARTITION BY: a sort brings them into order,
 //!           and one worker computes them in stretches                                 sorted_partitions.rs, stretch.rs
+//! as is     there is neither PARTITION BY nor ORDER BY: one worker reads the rows as they are, in stretches too
 //! ```
 //!
 //! Buckets take less time than a sort of all rows. The rows of a bucket are sorted only when they are in memory, and
@@ -20,7 +21,8 @@ use rowmill_base::Result;
 use super::WindowRequest;
 use super::buckets::{BucketShare, WindowBuckets};
 use super::sorted_partitions::SortedPartitions;
-use crate::sort::{Sort, SortFeeder};
+use crate::batch::BatchSource;
+use crate::sort::SortFeeder;
 use crate::spill_buckets::{BucketRows, BucketWriter};
 
 /// The way of the rows of a window if memory is short.
@@ -32,6 +34,8 @@ pub(super) enum SpillWay {
     Buckets { depth: u32 },
     /// Through a sort by partition and order.
     Sort,
+    /// As they come: they are one partition without an order.
+    AsTheyCome,
 }
 
 /// Takes the rows of one worker to disk.
@@ -68,8 +72,9 @@ impl SpilledShare {
         SpilledShare::Buckets(BucketShare::new(Arc::clone(buckets)))
     }
 
-    pub(super) fn of_sort(sort: &Arc<Sort>, request: &WindowRequest) -> Result<SpilledShare> {
-        Ok(SpilledShare::Sorted(Box::new(SortedPartitions::new(sort, request)?)))
+    /// The share of rows that are in the order of the window.
+    pub(super) fn of_sorted(rows: Arc<dyn BatchSource>, request: &WindowRequest) -> Result<SpilledShare> {
+        Ok(SpilledShare::Sorted(Box::new(SortedPartitions::new(rows, request)?)))
     }
 
     /// The next batch of the result. `ready` holds batches that were computed with an earlier one.

@@ -29,13 +29,13 @@ use super::{OWNER, WindowRequest, failed};
 use crate::share::batch_of;
 use crate::sort::{canonical, copied};
 
-/// What is known of a partition that goes on after a stretch.
+/// The facts about a partition that goes on after a stretch.
 #[derive(Debug)]
 pub(super) struct OpenPartition {
     /// The number of its rows so far, and of their groups of peers.
     rows: u64,
     groups: u64,
-    /// Its last rows, as many as calls reach back.
+    /// Its last rows, up to the number of rows that calls reach back.
     last: RecordBatch,
     /// For each call, the state of its aggregate.
     states: Vec<RunningState>,
@@ -53,7 +53,7 @@ impl OpenPartition {
 /// The rows of a stretch, and how its calls reach beyond them.
 pub(super) struct StretchRows<'a> {
     pub(super) own: Vec<RecordBatch>,
-    /// The next rows of the last partition, as many as calls reach ahead.
+    /// The next rows of the last partition, up to the number of rows that calls reach ahead.
     pub(super) ahead: Vec<RecordBatch>,
     /// The partition that the first row goes on with.
     pub(super) open: Option<OpenPartition>,
@@ -64,7 +64,7 @@ pub(super) struct StretchRows<'a> {
     pub(super) needs_peers: bool,
 }
 
-/// Computes the own rows of a stretch. Returns them with the results of all calls, and what is known of the partition
+/// Computes the own rows of a stretch. Returns them with the results of all calls, and the facts about the partition
 /// that goes on.
 pub(super) fn compute_stretch(
     rows: StretchRows<'_>,

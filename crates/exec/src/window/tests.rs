@@ -701,7 +701,8 @@ fn failures_of_the_input_and_of_memory_end_the_window() {
         assert_eq!(rows, 100_000, "the rows of many partitions go to disk");
         let one = WindowRequest { partition: Vec::new(), ..numbering(Broker::new(1 << 16), Cancel::new()) };
         let window: Arc<dyn BatchSource> = WindowOperator::new(numbers(0..100_000, 10), one);
-        assert_eq!(collect(&window, threads).unwrap_err().kind(), ErrorKind::MemoryLimit);
+        let rows: usize = collect(&window, threads).expect("the disk has room").iter().map(RecordBatch::num_rows).sum();
+        assert_eq!(rows, 100_000, "the rows of one partition go to disk");
         let cancel = Cancel::new();
         cancel.cancel();
         let window: Arc<dyn BatchSource> =

@@ -41,7 +41,7 @@ use crate::cache::{L2_BYTES, PARTITIONS_MAX};
 use crate::phase::Phase;
 use crate::share::{batch_of, share};
 use crate::sort::{HeldBuffers, Sort, SortRequest, canonical, width_of};
-use crate::spill_buckets::{BucketRequest, BucketRows, BucketWriter, SpillSizes};
+use crate::spill_buckets::{BucketRequest, BucketRows, BucketWriter, SpillSizes, SpilledRows, SpilledRowsForm};
 use crate::values::ReadyBatches;
 
 /// The number of rows that a bucket should have, so that its entries and the scratch memory that they are sorted into
@@ -96,6 +96,8 @@ enum GatheredInput {
     Buckets(Arc<WindowBuckets>),
     /// The rows do not fit memory. A sort returns them partition by partition.
     Sorting(Arc<Sort>),
+    /// The rows do not fit memory. They are on disk as they came.
+    AsTheyCome(Arc<SpilledRows>),
 }
 
 /// All rows of the input, and the way in which they come into order.
@@ -183,7 +185,7 @@ impl Windowing {
         let way = match (request.partition.is_empty(), request.order.is_empty()) {
             (false, _) => SpillWay::Buckets { depth: 0 },
             (true, false) => SpillWay::Sort,
-            (true, true) => SpillWay::None,
+            (true, true) => SpillWay::AsTheyCome,
         };
         Windowing {
             input,
@@ -253,7 +255,16 @@ impl Windowing {
                 return spilled.insert(SpilledShare::of_buckets(buckets)).next_batch(ready);
             }
             GatheredInput::Sorting(sort) => {
-                return spilled.insert(SpilledShare::of_sort(sort, &self.request)?).next_batch(ready);
+                let rows = Arc::clone(sort) as Arc<dyn BatchSource>;
+                return spilled.insert(SpilledShare::of_sorted(rows, &self.request)?).next_batch(ready);
+            }
+            GatheredInput::AsTheyCome(rows) => {
+                // One worker computes all rows, because each may depend on those before it.
+                if self.next_computed.fetch_add(1, Ordering::Relaxed) > 0 {
+                    return Ok(None);
+                }
+                let rows = Arc::clone(rows) as Arc<dyn BatchSource>;
+                return spilled.insert(SpilledShare::of_sorted(rows, &self.request)?).next_batch(ready);
             }
         };
         let scattered =
@@ -361,6 +372,11 @@ impl Windowing {
                 let buckets = WindowBuckets::new(BucketRows::merge(all), self, depth, workers);
                 Ok(GatheredInput::Buckets(Arc::new(buckets)))
             }
+            SpillWay::AsTheyCome => {
+                let rows = BucketRows::merge(all).buckets.into_iter().flatten().collect();
+                let rows = SpilledRows::new(OWNER, self.input.schema(), rows, SpilledRowsForm::Passing);
+                Ok(GatheredInput::AsTheyCome(rows))
+            }
             SpillWay::Sort | SpillWay::None => self.partition_sort().map(GatheredInput::Sorting),
         }
     }
@@ -376,7 +392,11 @@ impl Windowing {
     ) -> Result<Option<BucketRows>> {
         let sort;
         let mut sink = match self.way {
-            SpillWay::Buckets { depth } => SpillSink::Buckets(Box::new(self.bucket_writer(depth, broker))),
+            SpillWay::Buckets { depth } => SpillSink::Buckets(Box::new(self.bucket_writer(depth, self.sizes, broker))),
+            SpillWay::AsTheyCome => {
+                let one_bucket = SpillSizes { bucket_bits: 0, ..self.sizes };
+                SpillSink::Buckets(Box::new(self.bucket_writer(0, one_bucket, broker)))
+            }
             SpillWay::Sort | SpillWay::None => {
                 sort = self.partition_sort()?;
                 SpillSink::Sort(Box::new(sort.feeder()))
@@ -401,7 +421,7 @@ impl Windowing {
     }
 
     /// A writer of rows into buckets by their partitions.
-    fn bucket_writer(&self, depth: u32, broker: &Broker) -> BucketWriter {
+    fn bucket_writer(&self, depth: u32, sizes: SpillSizes, broker: &Broker) -> BucketWriter {
         let schema = self.input.schema();
         let used: Vec<usize> = (0..schema.fields().len()).collect();
         let rows = BucketRequest {
@@ -412,7 +432,7 @@ impl Windowing {
             nulls_equal: true,
             keeps_keyless: true,
             depth,
-            sizes: self.sizes,
+            sizes,
             all_equal: false,
         };
         BucketWriter::new(rows, broker, &self.request.temp)

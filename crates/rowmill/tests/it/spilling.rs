@@ -33,7 +33,7 @@ fn prepared(rows: u64) -> tempfile::TempDir {
 }
 
 /// Queries over all rows. Each has one answer only.
-const QUERIES: [&str; 17] = [
+const QUERIES: [&str; 19] = [
     "SELECT count(*), sum(n), max(page)
          FROM (SELECT page, customer, count(*) AS n FROM events GROUP BY page, customer)",
     "SELECT count(*), sum(n) FROM (SELECT customer, count(DISTINCT page) AS n FROM events GROUP BY customer)",
@@ -60,6 +60,12 @@ const QUERIES: [&str; 17] = [
     "SELECT count(*), sum(total), sum(before), sum(length(after)) FROM (SELECT sum(amount) OVER (ORDER BY customer, id
          ROWS BETWEEN 7 PRECEDING AND 2 FOLLOWING) total, lag(id, 3) OVER (ORDER BY customer, id) before,
          lead(page, 5, 'none') OVER (PARTITION BY customer > 9 ORDER BY customer, id) after FROM events)",
+    "SELECT count(*), sum(n), max(c), min(total), max(last) FROM (SELECT row_number() OVER () n, count(*) OVER () c,
+         sum(amount) OVER () total, max(page) OVER () last FROM events)",
+    "SELECT sum(tile * id % 1000), max(share), max(total), max(last) FROM (SELECT id,
+         ntile(7) OVER (PARTITION BY customer > 9 ORDER BY at, id) tile, percent_rank() OVER (ORDER BY at, id) share,
+         sum(amount) OVER (PARTITION BY customer > 9) total, last_value(page) OVER (ORDER BY id
+         ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) last FROM events)",
     "SELECT count(*), sum(id), max(page) FROM (SELECT id, page FROM events WHERE id % 3 > 0
          EXCEPT ALL SELECT id, page FROM events WHERE id % 2 = 0)",
     "SELECT count(*), max(page), count(at), sum(customer) FROM (SELECT page, customer,

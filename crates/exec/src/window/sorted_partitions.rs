@@ -32,6 +32,9 @@ use crate::values::ReadyBatches;
 /// The memory limit divided by the bytes of a stretch. Computing it needs about the same again for results, and the
 /// sort needs memory too.
 const STRETCH_SHARE: u64 = 16;
+/// The most bytes of a stretch, unless its partition needs more. Between two stretches we check whether the statement
+/// was cancelled.
+const STRETCH_BYTES_MAX: u64 = 1 << 24;
 
 /// Prepares a sort that puts each partition of a window in one piece, in the order of the window. It sorts only the
 /// rows that feeders add, which have the columns of `schema`.
@@ -95,7 +98,6 @@ impl SortedPartitions {
     /// Computes the window over `rows`, which must be in its order.
     pub(super) fn new(rows: Arc<dyn BatchSource>, request: &WindowRequest) -> Result<SortedPartitions> {
         let computing = request.broker.spillable();
-        let limit = request.broker.limit_bytes();
         let request = WindowRequest { broker: computing.broker().clone(), ..request.clone() };
         let reaches = request.calls.iter().map(CallReach::of).collect::<Result<Vec<_>>>()?;
         // Without ORDER BY, all rows of a partition are peers.
@@ -111,7 +113,7 @@ impl SortedPartitions {
             open: None,
             rows: 0,
             memory: request.broker.reservation(OWNER),
-            cut_bytes: limit / STRETCH_SHARE,
+            cut_bytes: stretch_bytes(&request),
             held: HeldBuffers::default(),
             request,
             _computing: computing,
@@ -148,7 +150,7 @@ impl SortedPartitions {
                 continue;
             }
             if let Some(end) = self.stretch_end()? {
-                self.cut_bytes = self.request.broker.limit_bytes() / STRETCH_SHARE;
+                self.cut_bytes = stretch_bytes(&self.request);
                 return Ok(Some(end));
             }
             // To look for an end takes time for all rows that are held, so we look again when they are half as many
@@ -264,6 +266,11 @@ impl SortedPartitions {
         }
         Ok(())
     }
+}
+
+/// The bytes that a stretch should have.
+fn stretch_bytes(request: &WindowRequest) -> u64 {
+    (request.broker.limit_bytes() / STRETCH_SHARE).min(STRETCH_BYTES_MAX)
 }
 
 /// The number of rows after a stretch that calls need.

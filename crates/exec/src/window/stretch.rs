@@ -84,6 +84,7 @@ pub(super) fn compute_stretch(
     let mut next = OpenCalls::default();
     let mut columns = Vec::with_capacity(request.calls.len());
     for call in 0..request.calls.len() {
+        request.cancel.check()?;
         let reach = reaches.map_or(CallReach::Partition, |reaches| reaches[call]);
         columns.push(stretch.column(call, reach, &mut next)?);
     }

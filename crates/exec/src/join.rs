@@ -43,17 +43,21 @@ use rowmill_base::{Broker, Cancel, Result, SpillableMemory};
 use rowmill_plan::JoinKind;
 use rowmill_storage::spill::TempSpace;
 
+pub(crate) use self::columns::{own_bytes, with_own_buffers, without_unused_texts};
 use self::gather::{BuildRows, GatheredBuild};
 use self::index::Hashing;
 use self::layout::JoinLayout;
+pub(crate) use self::long_keys::LongKeys;
 pub use self::metrics::JoinMetrics;
+pub(crate) use self::packing::NO_KEY;
 use self::prepare::{Built, Indexed, PreparedBuild, Scattered};
-use self::spill::{JoinPart, SpillSizes, SpilledSide, Stages};
+use self::spill::{JoinPart, SpilledSide, Stages};
 use self::worker::JoinWorker;
 use crate::batch::{BatchSource, Batches};
 use crate::function::VectorFunction;
 use crate::key_filter::KeyFilter;
 use crate::phase::Phase;
+use crate::spill_buckets::SpillSizes;
 
 /// The name of the operator in errors.
 const OWNER: &str = "JOIN";

@@ -12,6 +12,7 @@
 //! - `group`, `aggregate`, `expand`, `first_rows`: groupings. `window`: windows.
 //! - `join`, `single_row`: joins, and the check of scalar subqueries. `union`, `set_all`: set operations.
 //! - `sort`, `limit`: orders and limits.
+//! - `spill_buckets`: rows in temporary files, by the hash of their keys.
 //! - `hash`, `numbers`, `row_keys`, `row_set`: keys of rows, which the operators above share. `radix`: sorts entries.
 //!   `partition_order`: sorts rows by partition. `cache`: sizes of caches.
 //! - `forced`: makes operators take a certain way, for tests.
@@ -52,6 +53,7 @@ pub mod share;
 mod shared;
 mod single_row;
 pub mod sort;
+mod spill_buckets;
 mod spin;
 #[cfg(test)]
 mod test_input;

@@ -38,7 +38,7 @@ use crate::lookahead::looking_ahead;
 use crate::project::{Project, Projected};
 use crate::scan::{Scan as TableScan, ScanRequest, TopKey, TopRequest, access_text as keyed_access_text};
 use crate::series::{Series, SeriesRequest};
-use crate::set_all::SetAll;
+use crate::set_all::{SetAll, SetRequest};
 use crate::share::with_nulls;
 use crate::single_row::SingleRow;
 use crate::sort::{Sort, SortRequest};
@@ -241,7 +241,8 @@ impl Builder {
             Node::SetAll(set) => {
                 let left = self.build_below(&set.left, Wish::All, &mut operator)?;
                 let right = self.build_below(&set.right, Wish::All, &mut operator)?;
-                SetAll::new(left, right, set.except, self.cancel.clone(), broker)?
+                let request = SetRequest { except: set.except, cancel: self.cancel.clone(), broker, temp };
+                SetAll::new(left, right, request)?
             }
             Node::Values { rows } => ReadyBatches::of_rows(rows, self.batch_rows),
             Node::SingleRow { input, by } => {

@@ -83,7 +83,13 @@ impl RowSet {
         place
     }
 
-    fn row(&self, number: usize) -> &[u8] {
+    /// The number of rows.
+    pub(crate) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// The bytes of a row.
+    pub(crate) fn row(&self, number: usize) -> &[u8] {
         let start = number.checked_sub(1).map_or(0, |before| self.rows[before].1);
         &self.bytes[start..self.rows[number].1]
     }

@@ -3,9 +3,18 @@
 //! We count the rows of the second input. Then we read the first input, and each of its rows takes one from the count
 //! of its equal row while the count is above zero. `INTERSECT ALL` returns the rows that took one, `EXCEPT ALL` the
 //! others.
+//!
+//! If the counts do not fit into memory, both inputs go to disk, into buckets by the hash of the whole row, and each
+//! bucket is a set operation of its own (spilled.rs). Rows that are already counted are written once, with their count.
+
+mod counts;
+mod spilled;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow::array::{BooleanArray, RecordBatch};
 use arrow::buffer::BooleanBuffer;
@@ -13,96 +22,161 @@ use arrow::compute::filter_record_batch;
 use arrow::datatypes::SchemaRef;
 use parking_lot::Mutex;
 use rowmill_base::{Broker, Cancel, Error, Result};
+use rowmill_storage::spill::TempSpace;
 
+use self::counts::RepeatedRows;
+use self::spilled::{SetBucketShare, SetBuckets, SetPart};
 use crate::batch::{BatchSource, Batches};
 use crate::phase::Phase;
 use crate::row_keys::RowKeys;
-use crate::row_set::RowSet;
 use crate::share::share;
+use crate::spill_buckets::BucketRows;
+
+/// What a set operation computes, and what it needs for that.
+#[derive(Clone, Debug)]
+pub(crate) struct SetRequest {
+    /// Whether it is `EXCEPT ALL`, or else `INTERSECT ALL`.
+    pub(crate) except: bool,
+    /// Ends the work early. Workers check it once per batch.
+    pub(crate) cancel: Cancel,
+    /// Grants the memory for the rows of the second input.
+    pub(crate) broker: Broker,
+    /// The place of temporary files.
+    pub(crate) temp: TempSpace,
+}
+
+impl SetRequest {
+    /// The name of the operator in errors.
+    fn owner(&self) -> &'static str {
+        if self.except { "EXCEPT ALL" } else { "INTERSECT ALL" }
+    }
+}
 
 /// Returns rows of its first input depending on how often they occur in the second one.
 pub(crate) struct SetAll {
     left: Arc<dyn BatchSource>,
     right: Arc<dyn BatchSource>,
-    except: bool,
+    request: SetRequest,
+    part: SetPart,
     keys: RowKeys,
-    counts: Mutex<RepeatedRows>,
-    counting: Arc<Phase<(), ()>>,
-    cancel: Cancel,
+    /// The counts of the second input. `None` before the first row, and after the rows have gone to disk.
+    counts: Mutex<Option<RepeatedRows>>,
+    /// Whether memory is short, so that all workers write their rows to disk.
+    is_short: AtomicBool,
+    counting: Arc<Phase<Option<BucketRows>, CountedRight>>,
+    scattering: Arc<Phase<BucketRows, SetBuckets>>,
 }
 
-/// Distinct rows, and how often each may still be matched.
-struct RepeatedRows {
-    rows: RowSet,
-    left: Vec<u64>,
+/// The second input after all of its rows were read.
+#[derive(Debug)]
+enum CountedRight {
+    InMemory,
+    OnDisk(BucketRows),
 }
 
 impl fmt::Debug for SetAll {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut debug = f.debug_struct("SetAll");
-        debug.field("left", &self.left).field("right", &self.right).field("except", &self.except);
+        debug.field("left", &self.left).field("right", &self.right).field("except", &self.request.except);
         debug.finish_non_exhaustive()
     }
 }
 
 impl SetAll {
     /// Makes `left EXCEPT ALL right` or `left INTERSECT ALL right`. Both inputs must have columns of the same types.
-    /// NULL equals NULL. Workers check `cancel` once per batch. `broker` grants the memory for the rows of `right`.
+    /// NULL equals NULL.
     pub(crate) fn new(
         left: Arc<dyn BatchSource>,
         right: Arc<dyn BatchSource>,
-        except: bool,
-        cancel: Cancel,
-        broker: Broker,
+        request: SetRequest,
     ) -> Result<Arc<SetAll>> {
-        let owner = if except { "EXCEPT ALL" } else { "INTERSECT ALL" };
-        let keys = RowKeys::new(left.schema().fields().iter().map(|field| field.data_type().clone()))?;
-        let counts = Mutex::new(RepeatedRows { rows: RowSet::new(broker.reservation(owner)), left: Vec::new() });
-        Ok(Arc::new(SetAll { left, right, except, keys, counts, counting: Arc::default(), cancel }))
+        SetAll::of_part(left, right, request, SetPart::default())
     }
 
-    /// Counts the rows of the second input, together with other workers. Returns false if another worker failed.
-    fn count(&self) -> Result<bool> {
-        let read = || {
-            for batch in Arc::clone(&self.right).worker() {
-                self.cancel.check()?;
-                if self.counting.is_over() {
-                    break;
-                }
-                let batch = batch?;
-                let keys = self.keys.encode(batch.columns())?;
-                let RepeatedRows { rows, left } = &mut *self.counts.lock();
-                for row in 0..batch.num_rows() {
-                    // The number of a distinct row is its index in `left`.
-                    let (number, is_new) = rows.insert(keys.get(row));
-                    if is_new {
-                        left.push(0);
-                    }
-                    left[number] += 1;
-                }
-                rows.account(left.capacity() * size_of::<u64>())?;
+    fn of_part(
+        left: Arc<dyn BatchSource>,
+        right: Arc<dyn BatchSource>,
+        request: SetRequest,
+        part: SetPart,
+    ) -> Result<Arc<SetAll>> {
+        let keys = RowKeys::new(left.schema().fields().iter().map(|field| field.data_type().clone()))?;
+        Ok(Arc::new(SetAll {
+            left,
+            right,
+            request,
+            part,
+            keys,
+            counts: Mutex::default(),
+            is_short: AtomicBool::new(false),
+            counting: Arc::default(),
+            scattering: Arc::default(),
+        }))
+    }
+
+    /// The number of columns of a row.
+    fn width(&self) -> usize {
+        self.left.schema().fields().len()
+    }
+
+    /// Counts rows of the second input until none are left. If memory is short, writes them to disk instead.
+    fn count(&self) -> Result<Option<BucketRows>> {
+        let mut right = Arc::clone(&self.right).worker();
+        while !self.is_short.load(Ordering::Relaxed) {
+            self.request.cancel.check()?;
+            let Some(batch) = right.next().transpose()? else { return Ok(None) };
+            if self.counting.is_over() {
+                return Ok(None);
             }
-            Ok(())
-        };
-        Ok(self.counting.run(&self.cancel, read, |_| Ok(()))?.is_some())
+            self.add(&batch)?;
+        }
+        self.write_right(right).map(Some)
+    }
+
+    fn add(&self, batch: &RecordBatch) -> Result<()> {
+        let keys = self.keys.encode(&batch.columns()[..self.width()])?;
+        let repeats = self.part.counts_of(batch)?;
+        let mut counts = self.counts.lock();
+        let counts = counts.get_or_insert_with(|| RepeatedRows::new(&self.request));
+        counts.add(&keys, batch.num_rows(), repeats)?;
+        if self.part.may_spill && counts.must_spill() {
+            self.is_short.store(true, Ordering::Relaxed);
+        }
+        Ok(())
     }
 
     /// Selects the rows of a batch of the first input that belong to the result.
     fn given(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         let keys = self.keys.encode(batch.columns())?;
-        let RepeatedRows { rows, left } = &mut *self.counts.lock();
+        let mut counts = self.counts.lock();
         let is_given = BooleanBuffer::collect_bool(batch.num_rows(), |row| {
-            let count = rows.find(keys.get(row)).map(|number| &mut left[number]).filter(|count| **count > 0);
-            let has_taken = count.is_some();
-            if let Some(count) = count {
-                *count -= 1;
-            }
             // INTERSECT ALL keeps the rows that took one, EXCEPT ALL the others.
-            has_taken != self.except
+            counts.as_mut().is_some_and(|counts| counts.take_one(keys.get(row))) != self.request.except
         });
+        drop(counts);
         filter_record_batch(batch, &BooleanArray::new(is_given, None))
             .map_err(|error| Error::internal(format!("cannot filter the rows of a set operation: {error}")))
     }
+
+    /// Reads the second input, together with other workers. `None` if another worker failed.
+    fn begin(&self) -> Result<Option<SetStep>> {
+        let cancel = &self.request.cancel;
+        let counted = self.counting.run(cancel, || self.count(), |parts| self.counted(parts))?;
+        let Some(counted) = counted else { return Ok(None) };
+        let CountedRight::OnDisk(right) = &*counted else {
+            return Ok(Some(SetStep::Select(Arc::clone(&self.left).worker())));
+        };
+        let scattered =
+            self.scattering.run(cancel, || self.scatter_left(right), |parts| Ok(self.buckets(parts, right)))?;
+        Ok(scattered.map(|buckets| SetStep::Buckets(SetBucketShare::new(buckets))))
+    }
+}
+
+/// What a worker does after the second input was read.
+enum SetStep {
+    /// Selects rows of the first input.
+    Select(Batches),
+    /// Computes buckets.
+    Buckets(SetBucketShare),
 }
 
 impl BatchSource for SetAll {
@@ -115,14 +189,20 @@ impl BatchSource for SetAll {
     }
 
     fn worker(self: Arc<Self>) -> Batches {
-        let mut left: Option<Batches> = None;
+        let mut step: Option<SetStep> = None;
         share(move || {
             loop {
-                self.cancel.check()?;
-                let left = match &mut left {
-                    Some(left) => left,
-                    None if !self.count()? => return Ok(None),
-                    None => left.insert(Arc::clone(&self.left).worker()),
+                self.request.cancel.check()?;
+                let step = match &mut step {
+                    Some(step) => step,
+                    None => match self.begin()? {
+                        Some(begun) => step.insert(begun),
+                        None => return Ok(None),
+                    },
+                };
+                let left = match step {
+                    SetStep::Select(left) => left,
+                    SetStep::Buckets(buckets) => return buckets.next_batch(&self.request),
                 };
                 let Some(batch) = left.next().transpose()? else { return Ok(None) };
                 let given = self.given(&batch)?;
@@ -131,84 +211,5 @@ impl BatchSource for SetAll {
                 }
             }
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use arrow::array::AsArray;
-    use arrow::datatypes::Int64Type;
-    use rowmill_base::ErrorKind;
-
-    use super::*;
-    use crate::collect::collect;
-    use crate::test_input::{Failing, nullable_numbers, numbers};
-
-    fn run(
-        left: &[Option<i64>],
-        right: &[Option<i64>],
-        except: bool,
-        workers: usize,
-        batch_rows: usize,
-    ) -> Vec<Option<i64>> {
-        let input = |values: &[Option<i64>]| nullable_numbers(values.to_vec(), batch_rows) as Arc<dyn BatchSource>;
-        let broker = Broker::new(1 << 20);
-        let source: Arc<dyn BatchSource> =
-            SetAll::new(input(left), input(right), except, Cancel::new(), broker.clone()).expect("numbers");
-        let batches = collect(&source, workers).expect("nothing fails");
-        assert!(batches.iter().all(|batch| batch.num_rows() > 0));
-        drop(source);
-        assert_eq!(broker.used_bytes(), 0);
-        let mut found: Vec<Option<i64>> =
-            batches.iter().flat_map(|batch| batch.column(0).as_primitive::<Int64Type>()).collect();
-        found.sort();
-        found
-    }
-
-    fn model(left: &[Option<i64>], right: &[Option<i64>], except: bool) -> Vec<Option<i64>> {
-        let mut rest = right.to_vec();
-        let mut given: Vec<Option<i64>> = left
-            .iter()
-            .copied()
-            .filter(|value| {
-                let place = rest.iter().position(|other| other == value);
-                place.is_some_and(|place| {
-                    rest.swap_remove(place);
-                    true
-                }) != except
-            })
-            .collect();
-        given.sort();
-        given
-    }
-
-    #[test]
-    fn rows_are_returned_as_often_as_the_sql_standard_says() {
-        let values =
-            |count: i64, of: i64| (0..count).map(|row| (row % of != 3).then_some(row * 7 % of)).collect::<Vec<_>>();
-        let inputs = [vec![], values(5, 2), values(60, 9), values(200, 13), vec![None; 4], vec![Some(0); 3]];
-        for left in &inputs {
-            for right in &inputs {
-                for except in [true, false] {
-                    for (workers, batch_rows) in [(1, 1), (4, 3), (1, 1024), (4, 1024)] {
-                        assert_eq!(run(left, right, except, workers, batch_rows), model(left, right, except));
-                    }
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn errors_cancel_and_the_memory_limit_end_the_work() {
-        let run = |right: Arc<dyn BatchSource>, cancel: &Cancel, bytes| {
-            let source: Arc<dyn BatchSource> =
-                SetAll::new(numbers(0..10, 1), right, true, cancel.clone(), Broker::new(bytes)).expect("numbers");
-            collect(&source, 3).expect_err("an end").kind()
-        };
-        let cancel = Cancel::new();
-        assert_eq!(run(Arc::new(Failing(numbers(0..100, 1))), &cancel, 1 << 20), ErrorKind::Io);
-        assert_eq!(run(numbers(0..10_000, 100), &cancel, 10_000), ErrorKind::MemoryLimit);
-        cancel.cancel();
-        assert_eq!(run(numbers(0..10, 1), &cancel, 1 << 20), ErrorKind::Cancelled);
     }
 }

@@ -11,10 +11,12 @@
 //! ```
 //!
 //! Therefore we sort only keys, and move only the columns that a call reads: results go to the places of their rows
-//! instead. All rows must fit in memory, as for any sort.
+//! instead. If the rows do not fit into memory, they go to disk, and parts of them are computed in turn (spilled.rs).
 //!
-//! Without PARTITION BY, all workers together sort the rows with [`Sort`], and one worker computes each call.
+//! Without PARTITION BY, all workers together sort the rows with [`Sort`], and one worker computes each call. If these
+//! rows do not fit into memory, one worker computes them in stretches (stretch.rs), or in two passes (passes.rs).
 
+mod buckets;
 mod cells;
 mod code;
 mod entry;
@@ -25,13 +27,17 @@ mod frame;
 mod held;
 mod nth;
 mod offset;
+mod passes;
 mod prune;
 mod range;
 mod rank;
 mod regroup;
+mod running;
 mod shift;
 mod sorted;
+mod sorted_partitions;
 mod spilled;
+mod stretch;
 #[cfg(test)]
 mod tests;
 mod total;

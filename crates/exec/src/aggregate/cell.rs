@@ -43,12 +43,14 @@ pub(crate) trait CellFold: Sync {
     /// Adds the cells at `at` of rows to those of their groups. Returns whether a total left its type.
     fn merge(&self, pairs: &[(u32, u32)], rows: &[u64], groups: &mut [u64], stride: usize, at: usize) -> bool;
 
-    /// Calls `take` with the words of each frame of a window, in the order of the rows.
+    /// Calls `take` with the words of each frame of a window, in the order of the rows. `before` has the words of the
+    /// rows before those of the first partition, if there were any.
     fn fold_frames(
         &self,
         numbers: &StateNumbers,
         mask: Option<&BooleanBuffer>,
         frames: &Frames<'_>,
+        before: Option<&[u64]>,
         take: &mut dyn FnMut(&[u64]),
     ) -> Result<()>;
 }
@@ -112,9 +114,10 @@ impl<F: Fold> CellFold for FoldCell<F> {
         numbers: &StateNumbers,
         mask: Option<&BooleanBuffer>,
         frames: &Frames<'_>,
+        before: Option<&[u64]>,
         take: &mut dyn FnMut(&[u64]),
     ) -> Result<()> {
-        fold_words::<F>(F::numbers(numbers).ok_or_else(unlike)?, mask, frames, take);
+        fold_words::<F>(F::numbers(numbers).ok_or_else(unlike)?, mask, frames, before, take);
         Ok(())
     }
 }

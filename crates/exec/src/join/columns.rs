@@ -177,12 +177,12 @@ fn bytes_of(values: &ArrayRef) -> usize {
 }
 
 /// Bytes of an array if its texts had buffers of their own.
-pub(super) fn own_bytes(values: &ArrayRef) -> usize {
+pub(crate) fn own_bytes(values: &ArrayRef) -> usize {
     fixed_bytes(values) + JoinTexts::of(values).map_or(0, |texts| texts.used)
 }
 
 /// Copies texts that keep far more memory alive than they need.
-pub(super) fn without_unused_texts(values: &ArrayRef) -> ArrayRef {
+pub(crate) fn without_unused_texts(values: &ArrayRef) -> ArrayRef {
     match JoinTexts::of(values) {
         Some(texts) if Held::default().missing(texts.buffers) > HELD_FACTOR * texts.used => compact(values),
         _ => Arc::clone(values),
@@ -191,7 +191,7 @@ pub(super) fn without_unused_texts(values: &ArrayRef) -> ArrayRef {
 
 /// Copies all `columns`, which share the buffer that they were read into. Texts that are kept would otherwise keep the
 /// numbers of their batch alive, and numbers the texts.
-pub(super) fn with_own_buffers(columns: &mut [ArrayRef]) -> Result<()> {
+pub(crate) fn with_own_buffers(columns: &mut [ArrayRef]) -> Result<()> {
     // Without texts, all columns are kept and dropped together.
     if columns.iter().all(|column| JoinTexts::of(column).is_none()) {
         return Ok(());

@@ -10,7 +10,7 @@ use rowmill_base::{Reservation, Result};
 use super::columns::ColumnParts;
 use super::index::Partitioning;
 use super::keys::{KeyForm, KeyRanges};
-use super::spill::{BucketWriter, SpilledSide};
+use super::spill::{SideWriter, SpilledSide};
 use super::{HashJoin, JoinKind, OWNER};
 
 /// The rows of the build side that one worker read.
@@ -25,7 +25,7 @@ pub(super) struct BuildRows {
     /// Memory for the index of the rows.
     pub(super) foreseen: Reservation,
     /// The writer that has all rows, if they do not fit into memory.
-    pub(super) spilled: Option<BucketWriter>,
+    pub(super) spilled: Option<SideWriter>,
 }
 
 /// The build side after the first step.
@@ -126,7 +126,7 @@ impl HashJoin {
         // A worker may have left before another one found that memory is short.
         read.iter_mut().try_for_each(|read| self.spill_gathered(read))?;
         let writers = read.into_iter().filter_map(|read| read.spilled);
-        let sides = writers.map(BucketWriter::finish).collect::<Result<_>>()?;
+        let sides = writers.map(SideWriter::finish).collect::<Result<_>>()?;
         let mut side = SpilledSide::merge(sides);
         self.offer_filters(&mut side);
         Ok(GatheredBuild::OnDisk(side))

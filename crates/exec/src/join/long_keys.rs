@@ -21,7 +21,7 @@ use crate::row_keys::with_canonical_floats;
 
 /// The keys of rows.
 #[derive(Debug)]
-pub(super) struct LongKeys {
+pub(crate) struct LongKeys {
     columns: Vec<LongColumn>,
     rows: usize,
     /// Whether NULL equals NULL.
@@ -44,7 +44,7 @@ enum LongValues {
 
 impl LongKeys {
     /// The keys of rows whose key columns are `columns`.
-    pub(super) fn of(columns: &[ArrayRef], rows: usize, nulls_equal: bool) -> Result<LongKeys> {
+    pub(crate) fn of(columns: &[ArrayRef], rows: usize, nulls_equal: bool) -> Result<LongKeys> {
         let columns = columns.iter().map(LongColumn::of).collect::<Result<_>>()?;
         Ok(LongKeys { columns, rows, nulls_equal })
     }
@@ -65,7 +65,7 @@ impl LongKeys {
     }
 
     /// Puts the hashes of all rows into `hashes`. A row that equals no row because of a NULL gets [`NO_KEY`].
-    pub(super) fn hash(&self, hashes: &mut Vec<u64>) {
+    pub(crate) fn hash(&self, hashes: &mut Vec<u64>) {
         hashes.clear();
         hashes.resize(self.rows, 0);
         self.columns.iter().for_each(|column| column.hash(hashes));

@@ -13,7 +13,7 @@ use rowmill_base::Result;
 use crate::numbers::{self, Width};
 
 /// The word of a row that matches no row.
-pub(super) const NO_KEY: u64 = u64::MAX;
+pub(crate) const NO_KEY: u64 = u64::MAX;
 
 /// The least and greatest number of a key column.
 pub(super) type Range = Option<(u128, u128)>;

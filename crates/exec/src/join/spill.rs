@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! gather    memory is short: the build rows so far and all others go to disk, into buckets by the hash of their keys
-//! scatter   all probe rows go to disk too, into buckets by the same hash                            bucket_writer.rs
+//! scatter   all probe rows go to disk too, into buckets by the same hash                              side_writer.rs
 //! stages    buckets are joined in turn, each by a join of its own that all workers share                   stages.rs
 //! ```
 //!
@@ -18,9 +18,8 @@
 //! A join should spill as late as possible: as long as memory suffices, the only difference is that we ask for the
 //! memory of the index while the build rows are gathered.
 
-mod bucket_writer;
 mod match_notes;
-mod spilled_rows;
+mod side_writer;
 mod stages;
 
 use std::sync::Arc;
@@ -28,14 +27,15 @@ use std::sync::atomic::Ordering;
 
 use rowmill_base::{Broker, Result, SpillableMemory};
 
-pub(super) use self::bucket_writer::{BucketWriter, SpilledSide};
 pub(super) use self::match_notes::PieceNotes;
+pub(super) use self::side_writer::{SideWriter, SpilledSide};
 pub(super) use self::stages::{StageShare, Stages};
 use super::gather::BuildRows;
 use super::index::{Partitioning, ROWS_MAX};
 use super::keys::KeyForm;
 use super::{HashJoin, JoinKind, OWNER};
 use crate::key_filter::StreamedKeys;
+use crate::spill_buckets::{BucketRequest, BucketWriter, SpillSizes};
 
 /// The part of a larger join that a join computes. The default is a whole join.
 #[derive(Clone, Debug, Default)]
@@ -48,28 +48,6 @@ pub(super) struct JoinPart {
     pub(super) whole: Option<WholeJoin>,
     /// Notes on the probe rows, if the build side is a piece.
     pub(super) notes: Option<PieceNotes>,
-}
-
-/// The sizes of spilled rows. Tests have few rows and use smaller sizes.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct SpillSizes {
-    /// The bits of a hash that choose a bucket.
-    pub(super) bucket_bits: u32,
-    /// The most bytes that a writer gathers before it writes them.
-    pub(super) gathered_bytes_max: u64,
-    /// The most bytes of a batch that is written as one frame. Only few very long values make a larger one.
-    pub(super) batch_bytes_max: u64,
-    /// The most bytes of a stage, if that is less than the memory for a step.
-    pub(super) stage_bytes_max: u64,
-}
-
-impl Default for SpillSizes {
-    fn default() -> Self {
-        // With 32 buckets, two divisions are enough for a build side of five hundred times the memory. Of 8 MiB, each
-        // bucket gets about 256 KiB at once, so that it is read with few calls.
-        let (gathered_bytes_max, batch_bytes_max) = (8 << 20, 1 << 26);
-        SpillSizes { bucket_bits: 5, gathered_bytes_max, batch_bytes_max, stage_bytes_max: u64::MAX }
-    }
 }
 
 /// Facts about all rows of a join that was spilled. Its build side has rows.
@@ -155,19 +133,29 @@ impl HashJoin {
     }
 
     /// A writer of rows of one side.
-    pub(super) fn bucket_writer(&self, side: JoinSide) -> Result<BucketWriter> {
+    pub(super) fn side_writer(&self, side: JoinSide) -> Result<SideWriter> {
         let (source, keys, used) = match side {
             JoinSide::Build => (&self.build, self.layout.build_key_columns(), &self.layout.gathered),
             JoinSide::Probe => (&self.probe, self.layout.probe_keys.clone(), &self.layout.probe_used),
         };
-        let mut writer = BucketWriter::new(self, source.schema(), keys, used, self.keeps_without_match(side))?;
+        let (broker, bucket_bits) = (self.broker(), self.bucket_bits());
+        let rows = BucketRequest {
+            owner: OWNER,
+            schema: source.schema(),
+            used,
+            keys,
+            nulls_equal: self.request.nulls_equal,
+            keeps_keyless: self.keeps_without_match(side),
+            depth: self.part.depth,
+            sizes: SpillSizes { bucket_bits, ..self.sizes },
+            all_equal: self.hashing.are_equal(),
+        };
+        let mut writer = SideWriter::new(BucketWriter::new(rows, &broker, &self.request.temp));
         if side == JoinSide::Build {
-            let broker = self.broker();
             let bytes = (broker.step_share_bytes() / FILTER_PART).min(FILTER_BYTES_MAX);
             for key in self.filtered() {
                 let keys = StreamedKeys::new(&self.layout.key_kinds[key], bytes, broker.reservation(OWNER))?;
-                let column = self.layout.gathered[self.layout.build_keys[key]];
-                writer.filter_by(column, self.layout.probe_keys[key], keys);
+                writer.filter_by(self.layout.build_keys[key], self.layout.probe_keys[key], keys);
             }
         }
         Ok(writer)
@@ -194,7 +182,7 @@ impl HashJoin {
         if read.spilled.is_some() {
             return Ok(());
         }
-        let mut writer = self.bucket_writer(JoinSide::Build)?;
+        let mut writer = self.side_writer(JoinSide::Build)?;
         let mut parts: Vec<_> = read.columns.drain(..).map(super::columns::ColumnParts::into_parts).collect();
         let mut columns: Vec<_> = parts.iter_mut().map(|(parts, _)| std::mem::take(parts).into_iter()).collect();
         read.foreseen.recount(0);
@@ -225,7 +213,7 @@ impl HashJoin {
     }
 
     fn scatter_probe(&self, build: &SpilledSide) -> Result<SpilledSide> {
-        let mut writer = self.bucket_writer(JoinSide::Probe)?;
+        let mut writer = self.side_writer(JoinSide::Probe)?;
         if !self.request.kind.keeps_probe() {
             writer.drop_rows_of_other_buckets(build);
         }

@@ -10,7 +10,7 @@ use arrow::compute::{interleave, take};
 use arrow::datatypes::DataType;
 use rowmill_base::{Broker, Cancel, Error, Result};
 use rowmill_plan::logical::FrameRow;
-use rowmill_plan::{Aggregate, Expr, SortKey, WindowCall, WindowFunction};
+use rowmill_plan::{Aggregate, Expr, FrameOffset, SortKey, WindowCall, WindowFunction};
 use rowmill_storage::spill::TempSpace;
 
 use super::WindowRequest;
@@ -22,6 +22,7 @@ use super::held::HeldRows;
 use super::nth::{NthRow, nth_rows};
 use super::rank::{ranks, tiles};
 use super::regroup::regroup;
+use super::running::Running;
 use super::shift::shifted;
 use super::sorted::SortedRows;
 use super::total::{can_mask_distinct, counts, folds, totals};
@@ -36,8 +37,17 @@ pub(super) struct Evaluation<'a> {
     pub(super) broker: &'a Broker,
     pub(super) temp: &'a TempSpace,
     pub(super) cancel: &'a Cancel,
+    /// The state that goes on from stretch to stretch of a partition, if the rows are such a stretch.
+    pub(super) running: Option<RefCell<Running>>,
     /// Columns in the order of the rows. Each is gathered when it is first needed.
     columns: RefCell<BTreeMap<usize, ArrayRef>>,
+}
+
+/// The column whose values in other rows are the results of a call, and these rows.
+pub(super) struct ResultRows {
+    column: usize,
+    default: Option<usize>,
+    pub(super) rows: Vec<ResultRow>,
 }
 
 /// The results of a call by position.
@@ -61,6 +71,11 @@ impl ResultRow {
     #[inline]
     pub(super) fn at(position: usize) -> ResultRow {
         ResultRow(position as u32)
+    }
+
+    /// The position of the row. `None` if the result is NULL or a default.
+    pub(super) fn position(self) -> Option<usize> {
+        (self != ResultRow::NONE && self != ResultRow::DEFAULT).then_some(self.0 as usize)
     }
 }
 
@@ -100,13 +115,41 @@ pub(super) fn column_of(expr: Expr) -> Result<usize> {
     }
 }
 
+/// The row of a frame whose value an aggregate returns.
+pub(super) enum AggregateRow {
+    /// The row with the least or the greatest value.
+    Extreme,
+    /// The first or the last row.
+    End(FrameRow<FrameOffset>),
+}
+
+impl AggregateRow {
+    /// `None` if the aggregate's results are no values of the input.
+    pub(super) fn of(aggregate: &Aggregate, call: &WindowCall) -> Result<Option<AggregateRow>> {
+        if aggregate.of_parts.is_some() {
+            return Err(Error::internal("a window must not add up parts"));
+        }
+        let is_plain = aggregate.order.is_empty() && call.kind != DataType::Null;
+        Ok(match state_of(aggregate.function)? {
+            AggregateState::Extreme { .. } if is_plain => Some(AggregateRow::Extreme),
+            AggregateState::Values(ValuesState { kept: kept @ (KeptValues::First | KeptValues::Last), .. })
+                if is_plain && !aggregate.distinct && aggregate.filter.is_none() =>
+            {
+                let is_first = *kept == KeptValues::First;
+                Some(AggregateRow::End(if is_first { FrameRow::First } else { FrameRow::Last }))
+            }
+            _ => None,
+        })
+    }
+}
+
 impl<'a> Evaluation<'a> {
     pub(super) fn new(
         held: &'a HeldRows,
         rows: &'a SortedRows,
         WindowRequest { order, broker, temp, cancel, .. }: &'a WindowRequest,
     ) -> Evaluation<'a> {
-        Evaluation { held, rows, order, broker, temp, cancel, columns: RefCell::default() }
+        Evaluation { held, rows, order, broker, temp, cancel, running: None, columns: RefCell::default() }
     }
 
     /// Returns a column in the order of the rows.
@@ -135,50 +178,64 @@ impl<'a> Evaluation<'a> {
         if self.rows.len() == 0 {
             return Ok(CallResults::Values(new_empty_array(&call.kind)));
         }
+        if let Some(rows) = self.rows_of(call)? {
+            return self.values_of(&rows);
+        }
         let values = match &call.function {
             WindowFunction::Rank(function) => ranks(*function, self.rows),
             WindowFunction::Ntile(parts) => tiles(parts, self)?,
-            WindowFunction::Shift { value, offset, default, forward, skips_nulls } => {
-                let rows = shifted(*value, offset.as_ref(), *forward, default.is_some(), *skips_nulls, self)?;
-                return self.values_of_rows(*value, *default, &rows);
+            WindowFunction::Aggregate(aggregate) => self.aggregates(aggregate, call)?,
+            WindowFunction::Shift { .. } | WindowFunction::Nth { .. } => {
+                return Err(Error::internal("the result of a shift is the value of a row"));
             }
-            WindowFunction::Nth { value, nth, skips_nulls } => {
-                let frames = Frames::new(&call.frame, self.order, self)?;
-                let rows = nth_rows(*value, &NthRow::new(nth, self)?, *skips_nulls, &frames, self)?;
-                return self.values_of_rows(*value, None, &rows);
-            }
-            WindowFunction::Aggregate(aggregate) => return self.aggregates(aggregate, call),
         };
         Ok(CallResults::Values(values))
     }
 
-    fn aggregates(&self, aggregate: &Aggregate, call: &WindowCall) -> Result<CallResults> {
+    /// The rows whose values are the results of a call. `None` if the results are no values of the input. There must be
+    /// at least one row.
+    pub(super) fn rows_of(&self, call: &WindowCall) -> Result<Option<ResultRows>> {
+        let frames = || Frames::new(&call.frame, self.order, self);
+        let (column, default, rows) = match &call.function {
+            WindowFunction::Rank(_) | WindowFunction::Ntile(_) => return Ok(None),
+            WindowFunction::Shift { value, offset, default, forward, skips_nulls } => {
+                let rows = shifted(*value, offset.as_ref(), *forward, default.is_some(), *skips_nulls, self)?;
+                (*value, *default, rows)
+            }
+            WindowFunction::Nth { value, nth, skips_nulls } => {
+                let rows = nth_rows(*value, &NthRow::new(nth, self)?, *skips_nulls, &frames()?, self)?;
+                (*value, None, rows)
+            }
+            WindowFunction::Aggregate(aggregate) => match AggregateRow::of(aggregate, call)? {
+                None => return Ok(None),
+                Some(AggregateRow::Extreme) => (argument(aggregate)?, None, extremes(aggregate, &frames()?, self)?),
+                Some(AggregateRow::End(row)) => {
+                    let (column, nth) = (argument(aggregate)?, NthRow::new(&row, self)?);
+                    (column, None, nth_rows(column, &nth, !aggregate.takes_nulls(), &frames()?, self)?)
+                }
+            },
+        };
+        Ok(Some(ResultRows { column, default, rows }))
+    }
+
+    /// The values of rows.
+    pub(super) fn values_of(&self, rows: &ResultRows) -> Result<CallResults> {
+        self.values_of_rows(rows.column, rows.default, &rows.rows)
+    }
+
+    fn aggregates(&self, aggregate: &Aggregate, call: &WindowCall) -> Result<ArrayRef> {
         let frames = Frames::new(&call.frame, self.order, self)?;
         let state = state_of(aggregate.function)?;
         let can_be_distinct = aggregate.function.ignores_duplicates || can_mask_distinct(&frames);
         let is_plain = aggregate.order.is_empty() && (!aggregate.distinct || can_be_distinct);
-        let values = match state {
-            _ if aggregate.of_parts.is_some() => return Err(Error::internal("a window must not add up parts")),
+        Ok(match state {
             _ if call.kind == DataType::Null => arrow::array::new_null_array(&call.kind, self.rows.len()),
             AggregateState::Count if is_plain => counts(aggregate, &frames, self)?,
             AggregateState::Total if is_plain => totals(aggregate, &frames, self)?,
             AggregateState::Fold(state) if is_plain => folds(aggregate, state, &frames, self)?,
-            AggregateState::Extreme { .. } if is_plain => {
-                let rows = extremes(aggregate, &frames, self)?;
-                return self.values_of_rows(argument(aggregate)?, None, &rows);
-            }
-            AggregateState::Values(ValuesState { kept: kept @ (KeptValues::First | KeptValues::Last), .. })
-                if aggregate.order.is_empty() && !aggregate.distinct && aggregate.filter.is_none() =>
-            {
-                let nth = if *kept == KeptValues::First { FrameRow::First } else { FrameRow::Last };
-                let column = argument(aggregate)?;
-                let rows = nth_rows(column, &NthRow::new(&nth, self)?, !aggregate.takes_nulls(), &frames, self)?;
-                return self.values_of_rows(column, None, &rows);
-            }
             // No algorithm of our own: group the rows of each frame.
             _ => regroup(aggregate, &frames, self)?,
-        };
-        Ok(CallResults::Values(values))
+        })
     }
 
     /// The values of `column` in other rows, or of `default` in the row itself. Values without a fixed size are

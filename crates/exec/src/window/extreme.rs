@@ -108,7 +108,7 @@ fn least<N: LeastNumber>(
     let items: Vec<LeastRow<N>> =
         numbers.enumerate().map(|(position, number)| LeastRow { number, row: ResultRow::at(position) }).collect();
     if frames.shape != FrameShape::Sliding {
-        return fold_frames(&items, mask, frames, |fold: &LeastRow<N>| fold.row);
+        return fold_frames(&items, mask, frames, LeastRow::empty(), |fold: &LeastRow<N>| fold.row);
     }
     let mut results = Vec::with_capacity(items.len());
     let mut ranges = frames.ranges();

@@ -25,11 +25,7 @@ pub(super) fn ranks(function: RankFunction, rows: &SortedRows) -> ArrayRef {
         }),
         RankFunction::DenseRank => each_group(rows, |_, number, group| numbers.resize(group.end, number as i64 + 1)),
         RankFunction::PercentRank => each_group(rows, |partition, _, group| {
-            let share = match partition.len() {
-                0 | 1 => 0.0,
-                rows => (group.start - partition.start) as f64 / (rows - 1) as f64,
-            };
-            shares.resize(group.end, share);
+            shares.resize(group.end, share_of_rank(group.start - partition.start, partition.len()));
         }),
         RankFunction::CumulativeShare => each_group(rows, |partition, _, group| {
             shares.resize(group.end, (group.end - partition.start) as f64 / partition.len() as f64);
@@ -77,8 +73,16 @@ pub(super) fn tiles(parts: &FrameOffset, evaluation: &Evaluation<'_>) -> Result<
     Ok(Arc::new(Int64Array::from(tiles)))
 }
 
+/// The percent rank of a row with `before` rows before its peers, among `rows` rows.
+pub(super) fn share_of_rank(before: usize, rows: usize) -> f64 {
+    match rows {
+        0 | 1 => 0.0,
+        rows => before as f64 / (rows - 1) as f64,
+    }
+}
+
 /// The part of a row, counted from 1.
-fn tile(row: i64, rows: i64, parts: i64) -> i64 {
+pub(super) fn tile(row: i64, rows: i64, parts: i64) -> i64 {
     let (size, larger) = (rows / parts, rows % parts);
     // The first `larger` parts have `size + 1` rows, and the others have `size`.
     let rows_of_larger = larger * (size + 1);

@@ -20,8 +20,8 @@ use super::failed;
 use super::fixed::{narrow_array, validity, wide_array};
 use super::frame::{FrameShape, FrameSide, Frames, ends_of};
 use super::sorted::{SortedRows, boundaries};
-use super::tree::{CellFrame, fold_frames};
-use crate::aggregate::{FoldState, SumFloat, shown};
+use super::tree::{CellFrame, FrameFold, fold_frames};
+use crate::aggregate::{Fold, FoldState, SumFloat, shown};
 use crate::group::StateNumbers;
 use crate::sort::{canonical, places_in_order};
 
@@ -95,9 +95,9 @@ fn first_of_values(
 }
 
 /// The number of rows that count in each frame.
-fn counts_of(mask: Option<&BooleanBuffer>, frames: &Frames<'_>) -> Vec<u64> {
+fn counts_of(mask: Option<&BooleanBuffer>, frames: &Frames<'_>, evaluation: &Evaluation<'_>) -> Vec<u64> {
     let rows = frames.rows.len();
-    match mask {
+    let mut counts = match mask {
         None => of_frames(rows, frames, |range| range.len() as u64, |left, right| left + right),
         Some(mask) => {
             // before[i] is the number of rows that count among the first i rows.
@@ -110,7 +110,11 @@ fn counts_of(mask: Option<&BooleanBuffer>, frames: &Frames<'_>) -> Vec<u64> {
             }));
             of_frames(rows, frames, |range| before[range.end] - before[range.start], |left, right| left + right)
         }
+    };
+    if let Some(running) = &evaluation.running {
+        running.borrow_mut().carry_counts(&mut counts, frames.rows);
     }
+    counts
 }
 
 /// Computes a result for each frame from the results of its ranges. A frame with excluded rows has up to three ranges,
@@ -144,7 +148,7 @@ pub(super) fn counts(aggregate: &Aggregate, frames: &Frames<'_>, evaluation: &Ev
         None => None,
     };
     let mask = mask_of(aggregate, values.as_ref(), frames, evaluation)?;
-    let counts = counts_of(mask.as_ref(), frames);
+    let counts = counts_of(mask.as_ref(), frames, evaluation);
     Ok(Arc::new(counts.into_iter().map(|count| Some(count as i64)).collect::<Int64Array>()))
 }
 
@@ -153,10 +157,10 @@ pub(super) fn totals(aggregate: &Aggregate, frames: &Frames<'_>, evaluation: &Ev
     let values = evaluation.column(argument(aggregate)?)?;
     let mask = mask_of(aggregate, Some(&values), frames, evaluation)?;
     if matches!(values.data_type(), DataType::Float32 | DataType::Float64) {
-        return float_totals(aggregate, &values, mask.as_ref(), frames);
+        return float_totals(aggregate, &values, mask.as_ref(), frames, evaluation);
     }
     // The total of a frame is NULL if no row in it counts.
-    let counts = counts_of(mask.as_ref(), frames);
+    let counts = counts_of(mask.as_ref(), frames, evaluation);
     let nulls = validity(counts.iter().map(|count| *count > 0));
     let scale = match values.data_type() {
         DataType::Decimal128(_, scale) => *scale,
@@ -168,7 +172,7 @@ pub(super) fn totals(aggregate: &Aggregate, frames: &Frames<'_>, evaluation: &Ev
     };
     let averages = |averages: Vec<f64>| Ok(Arc::new(Float64Array::new(averages.into(), nulls.clone())) as ArrayRef);
     match ExactTotals::new(&values, mask.as_ref())? {
-        ExactTotals::Narrow(before) => {
+        ExactTotals::Narrow(before) if evaluation.running.is_none() => {
             let rows = frames.rows.len();
             let totals =
                 of_frames(rows, frames, |range| before[range.end] - before[range.start], |left, right| left + right);
@@ -187,7 +191,10 @@ pub(super) fn totals(aggregate: &Aggregate, frames: &Frames<'_>, evaluation: &Ev
         }
         exact => {
             let rows = frames.rows.len();
-            let totals = of_frames(rows, frames, |range| exact.of(range), |left, right| left.plus(right));
+            let mut totals = of_frames(rows, frames, |range| exact.of(range), |left, right| left.plus(right));
+            if let Some(running) = &evaluation.running {
+                running.borrow_mut().carry_totals(&mut totals, frames.rows);
+            }
             let total = |total: &LongTotal| total.get().ok_or_else(|| out_of_range(aggregate));
             if aggregate.function.role == AggregateRole::Average {
                 let all = totals
@@ -231,8 +238,8 @@ enum ExactTotals {
 }
 
 /// A total as two numbers: the sum of the high halves and the sum of the low halves.
-#[derive(Clone, Copy, Debug)]
-struct LongTotal {
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct LongTotal {
     high: i128,
     low: i128,
 }
@@ -244,7 +251,7 @@ impl LongTotal {
         LongTotal { high: number >> 64, low: i128::from(number as u64) }
     }
 
-    fn plus(self, other: LongTotal) -> LongTotal {
+    pub(super) fn plus(self, other: LongTotal) -> LongTotal {
         LongTotal { high: self.high + other.high, low: self.low + other.low }
     }
 
@@ -344,12 +351,25 @@ fn float_totals(
     values: &ArrayRef,
     mask: Option<&BooleanBuffer>,
     frames: &Frames<'_>,
+    evaluation: &Evaluation<'_>,
 ) -> Result<ArrayRef> {
-    let counts = counts_of(mask, frames);
+    let counts = counts_of(mask, frames, evaluation);
     let nulls = validity(counts.iter().map(|count| *count > 0));
     let values = cast(values, &DataType::Float64).map_err(failed)?;
     let values = values.as_primitive::<Float64Type>().values();
-    let mut totals = fold_frames(values, mask, frames, |fold: &CellFrame<SumFloat>| shown(fold.0.total()));
+    let of_fold = |fold: &CellFrame<SumFloat>| shown(fold.0.total());
+    let mut totals = match &evaluation.running {
+        None => fold_frames(values, mask, frames, CellFrame::empty(), of_fold),
+        Some(running) => {
+            let mut running = running.borrow_mut();
+            let first = CellFrame(SumFloat::load(running.words().unwrap_or(SumFloat::INITIAL)));
+            let folds = fold_frames(values, mask, frames, first, |fold: &CellFrame<SumFloat>| *fold);
+            let mut words = SumFloat::INITIAL.to_vec();
+            folds.last().inspect(|last| last.0.store(&mut words));
+            running.set_words(&words);
+            folds.iter().map(of_fold).collect()
+        }
+    };
     if aggregate.function.role == AggregateRole::Average {
         totals.iter_mut().zip(counts).for_each(|(total, count)| *total = shown(*total / count.max(1) as f64));
     }
@@ -371,9 +391,15 @@ pub(super) fn folds(
     let numbers = StateNumbers::new(&values, form)?;
     let len = state.fold.initial().len();
     let mut words = Vec::with_capacity(frames.rows.len() * len);
-    state.fold.fold_frames(&numbers, mask.as_ref(), frames, &mut |cell| words.extend_from_slice(cell))?;
+    let running = evaluation.running.as_ref();
+    let before = running.and_then(|running| running.borrow().words().map(<[u64]>::to_vec));
+    let mut take = |cell: &[u64]| words.extend_from_slice(cell);
+    state.fold.fold_frames(&numbers, mask.as_ref(), frames, before.as_deref(), &mut take)?;
+    if let Some(running) = running {
+        running.borrow_mut().set_words(&words[words.len() - len..]);
+    }
     let nulls = match state.needs_count {
-        true => validity(counts_of(mask.as_ref(), frames).into_iter().map(|count| count > 0)),
+        true => validity(counts_of(mask.as_ref(), frames, evaluation).into_iter().map(|count| count > 0)),
         false => None,
     };
     state.result.column(words.chunks_exact(len), nulls, &aggregate.kind)

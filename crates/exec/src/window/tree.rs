@@ -60,15 +60,18 @@ impl<F: Fold> FrameFold for CellFrame<F> {
     }
 }
 
-/// Calls `take` with the words of each frame's cell, in the order of the rows.
+/// Calls `take` with the words of each frame's cell, in the order of the rows. `before` has the words of the rows
+/// before those of the first partition, if there were any: see [`fold_frames`].
 pub(crate) fn fold_words<F: Fold>(
     numbers: &[F::Number],
     mask: Option<&BooleanBuffer>,
     frames: &Frames<'_>,
+    before: Option<&[u64]>,
     take: &mut dyn FnMut(&[u64]),
 ) {
     let mut words = F::INITIAL.to_vec();
-    for fold in fold_frames(numbers, mask, frames, |fold: &CellFrame<F>| *fold) {
+    let first = CellFrame(F::load(before.unwrap_or(F::INITIAL)));
+    for fold in fold_frames(numbers, mask, frames, first, |fold: &CellFrame<F>| *fold) {
         fold.0.store(&mut words);
         take(&words);
     }
@@ -134,11 +137,13 @@ impl<'a, F: FrameFold> FoldTree<'a, F> {
     }
 }
 
-/// Folds every frame, and makes its result with `finish`. `mask` has the rows that count.
+/// Folds every frame, and makes its result with `finish`. `mask` has the rows that count. If frames grow, those of the
+/// first partition begin with `first`: the fold of the rows of that partition before these rows.
 pub(super) fn fold_frames<F: FrameFold, R: Copy>(
     items: &[F::Item],
     mask: Option<&BooleanBuffer>,
     frames: &Frames<'_>,
+    first: F,
     finish: impl Fn(&F) -> R,
 ) -> Vec<R> {
     let rows = frames.rows;
@@ -155,7 +160,8 @@ pub(super) fn fold_frames<F: FrameFold, R: Copy>(
         FrameShape::Growing => {
             let mut ranges = frames.ranges();
             for partition in rows.each_partition() {
-                let (mut fold, mut folded) = (F::empty(), partition.start);
+                let begun = if partition.start == 0 { first } else { F::empty() };
+                let (mut fold, mut folded) = (begun, partition.start);
                 let mut last = finish(&fold);
                 // Each frame starts where the previous one did, so the fold only grows by the new rows at its end.
                 for (_, end) in ranges.by_ref().take(partition.len()) {

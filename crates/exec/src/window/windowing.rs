@@ -21,10 +21,11 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, UInt32Array};
 use arrow::compute::take;
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, UInt64Type};
 use parking_lot::Mutex;
-use rowmill_base::{Reservation, Result};
+use rowmill_base::{Broker, Reservation, Result};
 use rowmill_plan::logical::RankFunction;
 use rowmill_plan::{SortKey, WindowFunction};
 
+use super::buckets::WindowBuckets;
 use super::cells::{CallCells, CellForm, Pick, picked, write_picks, write_values};
 use super::code::{EntryLayout, KeyRange};
 use super::entry::WindowEntry;
@@ -32,13 +33,15 @@ use super::evaluate::{CallResults, Evaluation, call_needs_peers, picked_columns}
 use super::held::{HeldPlace, HeldRows};
 use super::prune::BestRows;
 use super::sorted::{Arranger, SortedRows, boundaries};
-use super::spilled::{SortedPartitions, sort_of_partitions};
+use super::sorted_partitions::{only_numbers, sort_of_partitions};
+use super::spilled::{SpillSink, SpillWay, SpilledShare};
 use super::{OWNER, WindowRequest, failed};
 use crate::batch::{BatchSource, Batches};
 use crate::cache::{L2_BYTES, PARTITIONS_MAX};
 use crate::phase::Phase;
 use crate::share::{batch_of, share};
 use crate::sort::{HeldBuffers, Sort, SortRequest, canonical, width_of};
+use crate::spill_buckets::{BucketRequest, BucketRows, BucketWriter, SpillSizes, SpilledRows, SpilledRowsForm};
 use crate::values::ReadyBatches;
 
 /// The number of rows that a bucket should have, so that its entries and the scratch memory that they are sorted into
@@ -58,14 +61,15 @@ const BYTES_OF_CELL: usize = size_of::<u128>();
 
 /// One window, shared by its workers.
 pub(super) struct Windowing {
-    input: Arc<dyn BatchSource>,
-    request: WindowRequest,
-    /// Whether the rows may go to disk. The rows of a single partition may not.
-    may_spill: bool,
-    /// Whether memory is short, so that all workers feed their rows to the sort.
+    pub(super) input: Arc<dyn BatchSource>,
+    pub(super) request: WindowRequest,
+    /// The way that the rows go if memory is short.
+    pub(super) way: SpillWay,
+    pub(super) sizes: SpillSizes,
+    /// Whether memory is short, so that all workers write their rows to disk.
     is_short: AtomicBool,
-    /// The sort that takes the rows if memory is short.
-    sort: Mutex<Option<Arc<Sort>>>,
+    /// The sort that takes the rows if memory is short and they do not go into buckets.
+    pub(super) sort: Mutex<Option<Arc<Sort>>>,
     gathered: Arc<Phase<GatheredPart, GatheredInput>>,
     scattered: Arc<Phase<ScatteredPart, PartitionedRows>>,
     computed: Arc<Phase<ComputedPart, WindowResults>>,
@@ -81,13 +85,19 @@ struct GatheredPart {
     batches: Vec<RecordBatch>,
     ranges: Vec<Option<KeyRange>>,
     memory: Reservation,
+    /// The rows that the worker wrote into buckets instead of holding them.
+    written: Option<BucketRows>,
 }
 
 /// The result of the gather phase.
 enum GatheredInput {
     Held(WindowInput),
+    /// The rows do not fit memory. They are in buckets on disk.
+    Buckets(Arc<WindowBuckets>),
     /// The rows do not fit memory. A sort returns them partition by partition.
     Sorting(Arc<Sort>),
+    /// The rows do not fit memory. They are on disk as they came.
+    AsTheyCome(Arc<SpilledRows>),
 }
 
 /// All rows of the input, and the way in which they come into order.
@@ -171,12 +181,17 @@ impl fmt::Debug for Windowing {
 
 impl Windowing {
     pub(super) fn new(input: Arc<dyn BatchSource>, request: WindowRequest) -> Windowing {
-        // Without PARTITION BY there is a single partition.
-        let may_spill = !request.partition.is_empty();
+        // Without PARTITION BY there is a single partition, which no hash divides.
+        let way = match (request.partition.is_empty(), request.order.is_empty()) {
+            (false, _) => SpillWay::Buckets { depth: 0 },
+            (true, false) => SpillWay::Sort,
+            (true, true) => SpillWay::AsTheyCome,
+        };
         Windowing {
             input,
             request,
-            may_spill,
+            way,
+            sizes: SpillSizes::usual(),
             is_short: AtomicBool::new(false),
             sort: Mutex::default(),
             gathered: Arc::default(),
@@ -188,9 +203,14 @@ impl Windowing {
         }
     }
 
-    /// A window over rows that are in memory.
+    /// A window over rows of whole partitions that fit memory.
     pub(super) fn of_held(input: Arc<dyn BatchSource>, request: WindowRequest) -> Windowing {
-        Windowing { may_spill: false, ..Windowing::new(input, request) }
+        Windowing { way: SpillWay::None, ..Windowing::new(input, request) }
+    }
+
+    /// A window over rows of whole partitions that do not fit memory, so that they go to disk again.
+    pub(super) fn of_large(input: Arc<dyn BatchSource>, request: WindowRequest, way: SpillWay) -> Windowing {
+        Windowing { way, is_short: AtomicBool::new(true), ..Windowing::new(input, request) }
     }
 
     pub(super) fn input(&self) -> &Arc<dyn BatchSource> {
@@ -219,22 +239,32 @@ impl Windowing {
     fn next_batch(
         &self,
         ready: &mut VecDeque<RecordBatch>,
-        spilled: &mut Option<SortedPartitions>,
+        spilled: &mut Option<SpilledShare>,
     ) -> Result<Option<RecordBatch>> {
         let cancel = &self.request.cancel;
         cancel.check()?;
-        if let Some(sorted) = spilled {
-            sorted.compute_next(ready)?;
-            return Ok(ready.pop_front());
+        if let Some(spilled) = spilled {
+            return spilled.next_batch(ready);
         }
         // A phase returns `None` if another worker failed. That worker reports the error, so this one just ends.
         let gathered = self.gathered.run(cancel, || self.gather(), |parts| self.whole_input(parts))?;
         let Some(gathered) = gathered else { return Ok(None) };
         let gathered = match &*gathered {
             GatheredInput::Held(held) => held,
+            GatheredInput::Buckets(buckets) => {
+                return spilled.insert(SpilledShare::of_buckets(buckets)).next_batch(ready);
+            }
             GatheredInput::Sorting(sort) => {
-                spilled.get_or_insert_with(|| SortedPartitions::new(sort, &self.request)).compute_next(ready)?;
-                return Ok(ready.pop_front());
+                let rows = Arc::clone(sort) as Arc<dyn BatchSource>;
+                return spilled.insert(SpilledShare::of_sorted(rows, &self.request)?).next_batch(ready);
+            }
+            GatheredInput::AsTheyCome(rows) => {
+                // One worker computes all rows, because each may depend on those before it.
+                if self.next_computed.fetch_add(1, Ordering::Relaxed) > 0 {
+                    return Ok(None);
+                }
+                let rows = Arc::clone(rows) as Arc<dyn BatchSource>;
+                return spilled.insert(SpilledShare::of_sorted(rows, &self.request)?).next_batch(ready);
             }
         };
         let scattered =
@@ -269,14 +299,14 @@ impl Windowing {
 
     /// Holds this worker's share of the input in memory and notes the ranges of its keys.
     fn gather(&self) -> Result<GatheredPart> {
-        let spillable = self.may_spill.then(|| self.request.broker.spillable());
+        let may_spill = self.way != SpillWay::None;
+        let spillable = may_spill.then(|| self.request.broker.spillable());
         let broker = spillable.as_ref().map_or(&self.request.broker, |spillable| spillable.broker());
         let mut memory = broker.reservation(OWNER);
         // The memory for the next phase is taken now, until that phase takes it. Otherwise we would find out too late
         // that it does not fit.
         let mut foreseen = broker.reservation(OWNER);
-        let bytes_of_row = (BYTES_OF_ENTRY + BYTES_OF_CELL * self.request.calls.len()) as u64;
-        let (mut batches, mut held) = (Vec::new(), HeldBuffers::default());
+        let (mut batches, mut held, mut written) = (Vec::new(), HeldBuffers::default(), None);
         let schema = self.input.schema();
         let range = |column: usize| width_of(schema.field(column).data_type()).map(|_| KeyRange::empty());
         let mut ranges: Vec<Option<KeyRange>> = self.key_columns().map(range).collect();
@@ -300,8 +330,8 @@ impl Windowing {
                     range.as_mut().map_or(Ok(()), |range| range.add(batch.column(column)))?;
                 }
             }
-            if self.may_spill {
-                foreseen.recount(foreseen.bytes() + batch.num_rows() as u64 * bytes_of_row);
+            if may_spill {
+                foreseen.recount(foreseen.bytes() + self.scattered_bytes(batch.num_rows() as u64));
             }
             batches.push(batch);
             if spillable.as_ref().is_some_and(|spillable| spillable.must_spill()) {
@@ -309,20 +339,103 @@ impl Windowing {
             }
             if self.is_short.load(Ordering::Relaxed) {
                 foreseen.recount(0);
-                self.feed(std::mem::take(&mut batches), &mut memory, input)?;
+                written = self.spill(std::mem::take(&mut batches), &mut memory, input, broker)?;
                 break;
             }
         }
-        Ok(GatheredPart { batches, ranges, memory })
+        Ok(GatheredPart { batches, ranges, memory, written })
+    }
+
+    /// The bytes that the scatter phase needs for this number of rows. Without PARTITION BY, all rows are computed at
+    /// the same time, so that the compute phase needs memory for all of them too.
+    pub(super) fn scattered_bytes(&self, rows: u64) -> u64 {
+        let calls = self.request.calls.len();
+        let computed = if self.request.partition.is_empty() { computing_bytes(rows as usize, calls) } else { 0 };
+        rows * (BYTES_OF_ENTRY + BYTES_OF_CELL * calls) as u64 + computed
     }
 
     fn whole_input(&self, parts: Vec<GatheredPart>) -> Result<GatheredInput> {
         if !self.is_short.load(Ordering::Relaxed) {
             return self.held_input(parts).map(GatheredInput::Held);
         }
-        // Some workers may have ended before memory was short.
-        parts.into_iter().try_for_each(|mut part| self.feed(part.batches, &mut part.memory, std::iter::empty()))?;
-        self.partition_sort().map(GatheredInput::Sorting)
+        let workers = parts.len() as u64;
+        let mut all = Vec::with_capacity(parts.len());
+        for GatheredPart { batches, mut memory, written, .. } in parts {
+            // Some workers may have ended before memory was short.
+            all.extend(match written {
+                Some(written) => Some(written),
+                None => self.spill(batches, &mut memory, std::iter::empty(), &self.request.broker)?,
+            });
+        }
+        match self.way {
+            SpillWay::Buckets { depth } => {
+                let buckets = WindowBuckets::new(BucketRows::merge(all), self, depth, workers);
+                Ok(GatheredInput::Buckets(Arc::new(buckets)))
+            }
+            SpillWay::AsTheyCome => {
+                let rows = BucketRows::merge(all).buckets.into_iter().flatten().collect();
+                let rows = SpilledRows::new(OWNER, self.input.schema(), rows, SpilledRowsForm::Passing);
+                Ok(GatheredInput::AsTheyCome(rows))
+            }
+            SpillWay::Sort | SpillWay::None => self.partition_sort().map(GatheredInput::Sorting),
+        }
+    }
+
+    /// Writes the rows that a worker holds, with their `memory`, and the `rest` of its input to disk. The worker must
+    /// read its input to the end, because others may wait for that.
+    fn spill(
+        &self,
+        held: Vec<RecordBatch>,
+        memory: &mut Reservation,
+        rest: impl Iterator<Item = Result<RecordBatch>>,
+        broker: &Broker,
+    ) -> Result<Option<BucketRows>> {
+        let sort;
+        let mut sink = match self.way {
+            SpillWay::Buckets { depth } => SpillSink::Buckets(Box::new(self.bucket_writer(depth, self.sizes, broker))),
+            SpillWay::AsTheyCome => {
+                let one_bucket = SpillSizes { bucket_bits: 0, ..self.sizes };
+                SpillSink::Buckets(Box::new(self.bucket_writer(0, one_bucket, broker)))
+            }
+            SpillWay::Sort | SpillWay::None => {
+                sort = self.partition_sort()?;
+                SpillSink::Sort(Box::new(sort.feeder()))
+            }
+        };
+        let mut left = held.len() as u64;
+        for batch in held {
+            self.request.cancel.check()?;
+            sink.add(&batch)?;
+            // The sink counts the rows that it has taken.
+            memory.recount(memory.bytes() / left * (left - 1));
+            left -= 1;
+        }
+        for batch in rest {
+            self.request.cancel.check()?;
+            if self.gathered.is_over() {
+                break;
+            }
+            sink.add(&batch?)?;
+        }
+        sink.finish()
+    }
+
+    /// A writer of rows into buckets by their partitions.
+    fn bucket_writer(&self, depth: u32, sizes: SpillSizes, broker: &Broker) -> BucketWriter {
+        let schema = self.input.schema();
+        let used: Vec<usize> = (0..schema.fields().len()).collect();
+        let rows = BucketRequest {
+            owner: OWNER,
+            schema,
+            used: &used,
+            keys: self.request.partition.clone(),
+            nulls_equal: true,
+            keeps_keyless: true,
+            depth,
+            sizes,
+            all_equal: false,
+        };
+        BucketWriter::new(rows, broker, &self.request.temp)
     }
 
     /// The sort that takes the rows of all workers. The first call makes it.
@@ -332,32 +445,6 @@ impl Windowing {
             Some(sort) => Ok(Arc::clone(sort)),
             None => Ok(Arc::clone(sort.insert(sort_of_partitions(self.input.schema(), &self.request)?))),
         }
-    }
-
-    /// Feeds the rows that a worker holds, with their `memory`, and the `rest` of its input to the sort. The worker
-    /// must read its input to the end, because others may wait for that.
-    fn feed(
-        &self,
-        held: Vec<RecordBatch>,
-        memory: &mut Reservation,
-        rest: impl Iterator<Item = Result<RecordBatch>>,
-    ) -> Result<()> {
-        let sort = self.partition_sort()?;
-        let mut feeder = sort.feeder();
-        let mut left = held.len() as u64;
-        for batch in held {
-            feeder.add(&batch)?;
-            // The sort counts the rows that it has taken.
-            memory.recount(memory.bytes() / left * (left - 1));
-            left -= 1;
-        }
-        for batch in rest {
-            if self.gathered.is_over() {
-                break;
-            }
-            feeder.add(&batch?)?;
-        }
-        feeder.finish()
     }
 
     fn held_input(&self, parts: Vec<GatheredPart>) -> Result<WindowInput> {
@@ -405,14 +492,10 @@ impl Windowing {
             batch_of(OWNER, &schema, columns, batch.num_rows())
         };
         let batches = held.batches.iter().enumerate().map(batch).collect::<Result<Vec<_>>>()?;
-        // With only row_number, the rows after the limit cannot matter, so the sort may drop them. Other calls may
-        // look at later rows (an aggregate) or return ties (rank).
-        let only_numbers =
-            |call: &rowmill_plan::WindowCall| matches!(call.function, WindowFunction::Rank(RankFunction::RowNumber));
         let request = SortRequest {
             keys: order.iter().enumerate().map(|(column, key)| SortKey { column, ..*key }).collect(),
             skip: 0,
-            rows: self.request.limit.filter(|_| self.request.calls.iter().all(only_numbers)),
+            rows: self.request.limit.filter(|_| only_numbers(&self.request)),
             schema: Arc::clone(&schema),
             batch_rows: self.request.batch_rows,
             cancel: self.request.cancel.clone(),
@@ -633,7 +716,7 @@ impl Windowing {
 
     /// The approximate bytes needed to compute all calls for this number of rows.
     fn bytes_of(&self, rows: usize) -> u64 {
-        (rows * (BYTES_OF_ROW + BYTES_OF_CALL * self.request.calls.len())) as u64
+        computing_bytes(rows, self.request.calls.len())
     }
 
     /// Takes buckets and computes all their calls until none is left. With a single partition, workers take calls
@@ -779,6 +862,11 @@ impl Windowing {
         }
         Ok(())
     }
+}
+
+/// The approximate bytes needed to compute this number of calls for this number of rows.
+pub(super) fn computing_bytes(rows: usize, calls: usize) -> u64 {
+    (rows * (BYTES_OF_ROW + BYTES_OF_CALL * calls)) as u64
 }
 
 /// Adds one worker's buckets to those of the other workers.

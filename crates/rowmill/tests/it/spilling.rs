@@ -33,7 +33,7 @@ fn prepared(rows: u64) -> tempfile::TempDir {
 }
 
 /// Queries over all rows. Each has one answer only.
-const QUERIES: [&str; 10] = [
+const QUERIES: [&str; 19] = [
     "SELECT count(*), sum(n), max(page)
          FROM (SELECT page, customer, count(*) AS n FROM events GROUP BY page, customer)",
     "SELECT count(*), sum(n) FROM (SELECT customer, count(DISTINCT page) AS n FROM events GROUP BY customer)",
@@ -47,6 +47,30 @@ const QUERIES: [&str; 10] = [
     "SELECT count(*), max(id) FROM (SELECT * FROM events ORDER BY at, id LIMIT 100000)",
     "SELECT sum(r * id % 1000), max(total) FROM (SELECT id, row_number() OVER (PARTITION BY customer ORDER BY at, id) r,
          sum(amount) OVER (PARTITION BY customer ORDER BY at, id) total FROM events)",
+    "SELECT count(*), sum(r), sum(n * r % 1000) FROM (SELECT rank() OVER (PARTITION BY
+         CASE WHEN id % 30 > 0 THEN page END ORDER BY id) r, count(*) OVER (PARTITION BY
+         CASE id % 16 WHEN 0 THEN '0.0'::DOUBLE WHEN 1 THEN '-0.0'::DOUBLE
+         WHEN 2 THEN 'NaN'::DOUBLE ELSE id::DOUBLE END) n FROM events)",
+    "SELECT count(*), sum(id), max(page) FROM (SELECT id, page, row_number() OVER (PARTITION BY page ORDER BY id DESC) r
+         FROM events) WHERE r <= 2",
+    "SELECT sum(n * id % 1000), sum(r), sum(d) FROM (SELECT id, row_number() OVER (ORDER BY page, id) n,
+         rank() OVER (ORDER BY at) r, dense_rank() OVER (ORDER BY at) d FROM events)",
+    "SELECT count(*), sum(total), max(page), min(first) FROM (SELECT sum(amount) OVER w total, max(page) OVER w page,
+         first_value(id) OVER (ORDER BY amount DESC, id) first FROM events WINDOW w AS (ORDER BY at))",
+    "SELECT count(*), sum(total), sum(before), sum(length(after)) FROM (SELECT sum(amount) OVER (ORDER BY customer, id
+         ROWS BETWEEN 7 PRECEDING AND 2 FOLLOWING) total, lag(id, 3) OVER (ORDER BY customer, id) before,
+         lead(page, 5, 'none') OVER (PARTITION BY customer > 9 ORDER BY customer, id) after FROM events)",
+    "SELECT count(*), sum(n), max(c), min(total), max(last) FROM (SELECT row_number() OVER () n, count(*) OVER () c,
+         sum(amount) OVER () total, max(page) OVER () last FROM events)",
+    "SELECT sum(tile * id % 1000), max(share), max(total), max(last) FROM (SELECT id,
+         ntile(7) OVER (PARTITION BY customer > 9 ORDER BY at, id) tile, percent_rank() OVER (ORDER BY at, id) share,
+         sum(amount) OVER (PARTITION BY customer > 9) total, last_value(page) OVER (ORDER BY id
+         ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) last FROM events)",
+    "SELECT count(*), sum(id), max(page) FROM (SELECT id, page FROM events WHERE id % 3 > 0
+         EXCEPT ALL SELECT id, page FROM events WHERE id % 2 = 0)",
+    "SELECT count(*), max(page), count(at), sum(customer) FROM (SELECT page, customer,
+         CASE WHEN id % 3 = 0 THEN at END at FROM events
+         INTERSECT ALL SELECT page, customer, CASE WHEN id % 4 = 0 THEN at END FROM events)",
     "SELECT count(*), sum(a.id + b.id), max(a.page) FROM events a JOIN events b ON a.page = b.page AND a.id <= b.id",
     "SELECT count(*), sum(b.id) FROM events a LEFT JOIN events b ON a.id = b.customer AND b.customer <> 1",
 ];

@@ -14,16 +14,12 @@ use rowmill_base::Result;
 
 use super::super::index::ROWS_MAX;
 use super::super::{HashJoin, JoinKind, OWNER};
-use super::bucket_writer::{SpilledSide, spilled_schema};
 use super::match_notes::{MatchNotes, PieceNotes};
-use super::spilled_rows::{SpilledBatch, SpilledRows, SpilledRowsForm, row_count};
+use super::side_writer::SpilledSide;
 use super::{JoinPart, WholeJoin, index_bytes};
 use crate::batch::Batches;
 use crate::numbers;
-
-/// The bits of a hash that choose buckets, by all divisions together. Rows that are still together after them have the
-/// same hash, or nearly so.
-const HASH_BITS_MAX: u32 = 32;
+use crate::spill_buckets::{BucketRows, SpilledBatch, SpilledRows, SpilledRowsForm, row_count, spilled_schema};
 
 /// All stages of a join.
 #[derive(Debug)]
@@ -85,9 +81,9 @@ impl HashJoin {
     pub(super) fn plan_stages(&self, build: &SpilledSide, probe: &SpilledSide) -> Result<Stages> {
         // A bucket has not all rows of the whole join, so only the first division knows the facts.
         let whole = self.part.whole.unwrap_or(WholeJoin {
-            build_has_null: build.has_null,
-            probe_has_rows: probe.rows > 0,
-            probe_has_null: probe.has_null,
+            build_has_null: build.rows.has_null,
+            probe_has_rows: probe.rows.rows > 0,
+            probe_has_null: probe.rows.has_null,
         });
         let are_numbers = self.layout.key_kinds.iter().all(|kind| numbers::width_of(kind).is_some());
         let is_packed = are_numbers && !self.compares_uncertain_keys();
@@ -103,7 +99,7 @@ impl HashJoin {
             },
             stages: Vec::new(),
         };
-        planner.plan(build, probe)?;
+        planner.plan(&build.rows, &probe.rows)?;
         Ok(Stages {
             build_schema: spilled_schema(self.build.schema(), &self.layout.gathered),
             probe_schema: spilled_schema(self.probe.schema(), &self.layout.probe_used),
@@ -123,7 +119,7 @@ impl StagePlanner<'_> {
         size.bytes + index <= self.bytes_max && size.rows <= ROWS_MAX as u64
     }
 
-    fn plan(&mut self, build: &SpilledSide, probe: &SpilledSide) -> Result<()> {
+    fn plan(&mut self, build: &BucketRows, probe: &BucketRows) -> Result<()> {
         let kind = self.join.request.kind;
         let (mut size, mut of_build, mut of_probe) = (StageSize::default(), Vec::new(), Vec::new());
         for (bucket, probe) in build.buckets.iter().zip(&probe.buckets) {
@@ -157,10 +153,7 @@ impl StagePlanner<'_> {
 
     /// Adds stages for a bucket that does not fit. `rows` is the number of rows of all buckets.
     fn plan_large(&mut self, build: &[SpilledBatch], probe: &[SpilledBatch], size: StageSize, rows: u64) -> Result<()> {
-        // If nearly all rows came together, they would come together again.
-        let can_be_divided =
-            size.rows <= rows / 10 * 9 && self.part.depth * self.join.sizes.bucket_bits < HASH_BITS_MAX;
-        if can_be_divided {
+        if self.join.sizes.can_be_divided(size.rows, rows, self.part.depth) {
             self.push(build.to_vec(), probe.to_vec());
             self.stages.last_mut().expect("a stage was added").part.stays_in_memory = false;
             return Ok(());
@@ -219,8 +212,8 @@ impl Stages {
             return Ok(None);
         }
         let form = if part.notes.is_some() { SpilledRowsForm::Numbered } else { SpilledRowsForm::Passing };
-        let build = SpilledRows::new(&self.build_schema, build, SpilledRowsForm::Kept);
-        let probe = SpilledRows::new(&self.probe_schema, probe, form);
+        let build = SpilledRows::new(OWNER, &self.build_schema, build, SpilledRowsForm::Kept);
+        let probe = SpilledRows::new(OWNER, &self.probe_schema, probe, form);
         let stage = HashJoin::of_part(build, probe, join.request.clone(), (join.hashing, join.sizes), part)?;
         *state = StageState::Running(Arc::clone(&stage));
         Ok(Some(stage))

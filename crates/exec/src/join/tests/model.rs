@@ -18,8 +18,9 @@ use super::source::TestSource;
 use crate::batch::BatchSource;
 use crate::function::VectorFunction;
 use crate::join::index::Hashing;
-use crate::join::spill::{JoinPart, SpillSizes};
+use crate::join::spill::JoinPart;
 use crate::join::{HashJoin, JoinKind, JoinRequest};
+use crate::spill_buckets::SpillSizes;
 
 const KINDS: [JoinKind; 10] = [
     JoinKind::Inner,
@@ -258,9 +259,8 @@ impl JoinCase {
             null_aware: self.null_aware,
         };
         let hashing = Hashing { all_equal: self.hashes_equal };
-        // Small enough that buckets of a few rows are divided again.
-        let sizes = SpillSizes { bucket_bits: 2, gathered_bytes_max: 1, batch_bytes_max: 200, stage_bytes_max: 2_000 };
-        let join = HashJoin::of_part(build, probe, request, (hashing, sizes), JoinPart::default());
+        let part = JoinPart::default();
+        let join = HashJoin::of_part(build, probe, request, (hashing, SpillSizes::small()), part);
         let join = join.expect("a request that fits");
         let (mut rows, mut failure) = (Vec::new(), None);
         std::thread::scope(|scope| {

@@ -1,9 +1,9 @@
-//! Writes rows of one side of a join to disk, into buckets by the hash of their keys.
+//! Writes rows to disk, into buckets by the hash of their keys.
 //!
 //! A writer gathers rows, and brings them into the order of their buckets when it has enough of them. So each bucket
 //! gets a batch per flush, which should be large enough to compress well and to be read with one call. We write columns
-//! that the join does not need as columns of NULLs without a type. They take no bytes, and all other columns keep their
-//! positions.
+//! that the operator does not need as columns of NULLs without a type. They take no bytes, and all other columns keep
+//! their positions.
 
 use std::sync::Arc;
 
@@ -11,16 +11,13 @@ use arrow::array::{ArrayRef, NullArray, RecordBatch, UInt32Array};
 use arrow::compute::{concat_batches, take};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
-use rowmill_base::{Error, Reservation, Result};
-use rowmill_storage::spill::{BatchCodec, SpillWriter};
+use rowmill_base::{Broker, Error, Reservation, Result};
+use rowmill_storage::spill::{BatchCodec, SpillWriter, TempSpace};
 
-use super::super::columns::{own_bytes, without_unused_texts};
-use super::super::long_keys::LongKeys;
-use super::super::packing::NO_KEY;
-use super::super::{HashJoin, OWNER};
-use super::spilled_rows::SpilledBatch;
+use super::SpillSizes;
+use super::rows::SpilledBatch;
 use crate::hash::mix;
-use crate::key_filter::StreamedKeys;
+use crate::join::{LongKeys, NO_KEY, own_bytes, without_unused_texts};
 use crate::partition_order::PartitionOrder;
 use crate::share::batch_of;
 
@@ -30,18 +27,38 @@ const GATHERED_PART: u64 = 16;
 /// The least bytes that a writer gathers, so that a bucket gets some rows at once.
 const GATHERED_BYTES_MIN: u64 = 1 << 16;
 
-/// Makes the hash that chooses a bucket differ from the hashes of the index. Otherwise all rows of a bucket would be in
-/// the same partitions of the index.
+/// Makes the hash that chooses a bucket differ from the hashes of a join's index. Otherwise all rows of a bucket would
+/// be in the same partitions of the index.
 const BUCKET_SALT: u64 = 0x243f_6a88_85a3_08d3;
+
+/// The rows that go into buckets, and what chooses the bucket of a row.
+#[derive(Debug)]
+pub(crate) struct BucketRequest<'a> {
+    /// The name of the operator in errors.
+    pub(crate) owner: &'static str,
+    pub(crate) schema: &'a SchemaRef,
+    /// The columns that are given to the writer, as positions in the schema.
+    pub(crate) used: &'a [usize],
+    /// The keys, as positions in the schema. They must be among the used columns.
+    pub(crate) keys: Vec<usize>,
+    /// Whether NULL equals NULL in a key. Otherwise a row with a NULL matches nothing and may go into any bucket.
+    pub(crate) nulls_equal: bool,
+    /// Whether rows that match nothing because of a NULL are needed.
+    pub(crate) keeps_keyless: bool,
+    /// How often the rows were divided into buckets before.
+    pub(crate) depth: u32,
+    pub(crate) sizes: SpillSizes,
+    /// Whether all rows go into the first bucket, as if all hashes were equal.
+    pub(crate) all_equal: bool,
+}
 
 /// Writes rows into buckets.
 #[derive(Debug)]
-pub(in super::super) struct BucketWriter {
+pub(crate) struct BucketWriter {
+    owner: &'static str,
     schema: SchemaRef,
     codec: BatchCodec,
-    /// The columns that are given to the writer, as positions in the schema.
     used: Vec<usize>,
-    /// The keys, as positions in the schema.
     keys: Vec<usize>,
     nulls_equal: bool,
     bits: u32,
@@ -49,7 +66,6 @@ pub(in super::super) struct BucketWriter {
     shift: u32,
     batch_bytes_max: u64,
     all_equal: bool,
-    /// Whether rows that match nothing because of a NULL are needed.
     keeps_keyless: bool,
     /// Whether rows of each bucket are needed.
     is_wanted: Vec<bool>,
@@ -63,66 +79,52 @@ pub(in super::super) struct BucketWriter {
     bytes_max: u64,
     memory: Reservation,
     hashes: Vec<u64>,
-    /// Filters for the other side, with the columns of their keys: in the schema, and on the other side.
-    filters: Vec<(usize, usize, StreamedKeys)>,
     writer: SpillWriter,
-    written: SpilledSide,
+    written: BucketRows,
 }
 
-/// The rows of one side that were written to disk.
+/// Rows that were written to disk.
 #[derive(Debug)]
-pub(in super::super) struct SpilledSide {
-    pub(super) buckets: Vec<Vec<SpilledBatch>>,
-    /// All rows of the side, with those that no bucket needs.
-    pub(super) rows: u64,
-    /// Whether a row had a NULL in its key.
-    pub(super) has_null: bool,
-    /// Filters for the other side, with its columns.
-    filters: Vec<(usize, StreamedKeys)>,
+pub(crate) struct BucketRows {
+    pub(crate) buckets: Vec<Vec<SpilledBatch>>,
+    /// All rows, with those that no bucket needs.
+    pub(crate) rows: u64,
+    /// Whether a row matches nothing because of a NULL in its key.
+    pub(crate) has_null: bool,
 }
 
-impl SpilledSide {
+impl BucketRows {
     /// Joins what all workers wrote.
-    pub(in super::super) fn merge(parts: Vec<SpilledSide>) -> SpilledSide {
+    pub(crate) fn merge(parts: impl IntoIterator<Item = BucketRows>) -> BucketRows {
         let mut parts = parts.into_iter();
         let mut all = parts.next().expect("a phase ends with at least one worker");
         for part in parts {
             all.buckets.iter_mut().zip(part.buckets).for_each(|(all, part)| all.extend(part));
             all.rows += part.rows;
             all.has_null |= part.has_null;
-            all.filters.iter_mut().zip(part.filters).for_each(|((_, all), (_, part))| all.merge(part));
         }
         all
-    }
-
-    /// Takes the filters for the other side, with its columns.
-    pub(super) fn take_filters(&mut self) -> Vec<(usize, StreamedKeys)> {
-        std::mem::take(&mut self.filters)
     }
 }
 
 impl BucketWriter {
-    /// A writer for rows with the columns `used` of `schema`.
-    pub(super) fn new(
-        join: &HashJoin,
-        schema: &SchemaRef,
-        keys: Vec<usize>,
-        used: &[usize],
-        keeps_keyless: bool,
-    ) -> Result<BucketWriter> {
-        let (broker, bits) = (join.broker(), join.bucket_bits());
-        let schema = spilled_schema(schema, used);
+    /// Prepares to write the rows of `request`. `broker` grants the memory.
+    pub(crate) fn new(request: BucketRequest<'_>, broker: &Broker, temp: &TempSpace) -> BucketWriter {
+        let BucketRequest { owner, used, keys, nulls_equal, keeps_keyless, depth, sizes, all_equal, .. } = request;
+        let schema = spilled_schema(request.schema, used);
         let gathered = broker.step_share_bytes() / GATHERED_PART;
-        Ok(BucketWriter {
+        let bits = sizes.bucket_bits;
+        BucketWriter {
+            owner,
             codec: BatchCodec::new(Arc::clone(&schema)),
             schema,
             used: used.to_vec(),
             keys,
-            nulls_equal: join.request.nulls_equal,
+            nulls_equal,
             bits,
-            shift: join.part.depth * join.sizes.bucket_bits,
-            batch_bytes_max: join.sizes.batch_bytes_max,
-            all_equal: join.hashing.are_equal(),
+            shift: depth * bits,
+            batch_bytes_max: sizes.batch_bytes_max,
+            all_equal,
             keeps_keyless,
             is_wanted: vec![true; 1 << bits],
             next_keyless: 0,
@@ -130,32 +132,21 @@ impl BucketWriter {
             buckets: Vec::new(),
             order: PartitionOrder::default(),
             bytes: 0,
-            bytes_max: gathered.max(GATHERED_BYTES_MIN).min(join.sizes.gathered_bytes_max),
-            memory: broker.reservation(OWNER),
+            bytes_max: gathered.max(GATHERED_BYTES_MIN).min(sizes.gathered_bytes_max),
+            memory: broker.reservation(owner),
             hashes: Vec::new(),
-            filters: Vec::new(),
-            writer: join.request.temp.writer(OWNER, &broker),
-            written: SpilledSide {
-                buckets: vec![Vec::new(); 1 << bits],
-                rows: 0,
-                has_null: false,
-                filters: Vec::new(),
-            },
-        })
+            writer: temp.writer(owner, broker),
+            written: BucketRows { buckets: vec![Vec::new(); 1 << bits], rows: 0, has_null: false },
+        }
     }
 
     /// Drops rows from now on if `other` has no rows in their bucket.
-    pub(super) fn drop_rows_of_other_buckets(&mut self, other: &SpilledSide) {
+    pub(crate) fn drop_rows_of_other_buckets(&mut self, other: &BucketRows) {
         self.is_wanted = other.buckets.iter().map(|batches| !batches.is_empty()).collect();
     }
 
-    /// Makes a filter of the keys in column `key` from now on, for column `other` of the other side.
-    pub(super) fn filter_by(&mut self, key: usize, other: usize, keys: StreamedKeys) {
-        self.filters.push((key, other, keys));
-    }
-
     /// Adds `rows` rows. `columns` are those that the writer was made for.
-    pub(in super::super) fn add(&mut self, columns: Vec<ArrayRef>, rows: usize) -> Result<()> {
+    pub(crate) fn add(&mut self, columns: Vec<ArrayRef>, rows: usize) -> Result<()> {
         if rows == 0 {
             return Ok(());
         }
@@ -163,11 +154,8 @@ impl BucketWriter {
         let mut all = vec![without_values; self.schema.fields().len()];
         // Until the rows are written, they should not keep the texts of a whole block alive.
         self.used.iter().zip(columns).for_each(|(position, column)| all[*position] = without_unused_texts(&column));
-        let batch = batch_of(OWNER, &self.schema, all, rows)?;
+        let batch = batch_of(self.owner, &self.schema, all, rows)?;
         self.choose_buckets(&batch)?;
-        for (key, _, filter) in &mut self.filters {
-            filter.add(batch.column(*key))?;
-        }
         self.written.rows += rows as u64;
         self.bytes += bytes_of(&batch) + (rows * size_of::<u32>()) as u64;
         self.memory.recount(self.bytes);
@@ -218,7 +206,7 @@ impl BucketWriter {
             // Rows without a bucket come last.
             order.sort(&buckets, count + 1);
             for (bucket, places) in order.runs().take(count).enumerate().filter(|(_, places)| !places.is_empty()) {
-                self.put(bucket, &taken(&self.schema, &rows, places)?)?;
+                self.put(bucket, &taken(self.owner, &rows, places)?)?;
             }
             self.order = order;
         }
@@ -241,16 +229,15 @@ impl BucketWriter {
     }
 
     /// Writes the last rows. From then on, all rows can be read.
-    pub(in super::super) fn finish(mut self) -> Result<SpilledSide> {
+    pub(crate) fn finish(mut self) -> Result<BucketRows> {
         self.flush()?;
         self.writer.finish()?;
-        self.written.filters = self.filters.into_iter().map(|(_, other, filter)| (other, filter)).collect();
         Ok(self.written)
     }
 }
 
 /// The schema of spilled rows, in which all columns but `used` have no type.
-pub(super) fn spilled_schema(schema: &SchemaRef, used: &[usize]) -> SchemaRef {
+pub(crate) fn spilled_schema(schema: &SchemaRef, used: &[usize]) -> SchemaRef {
     let fields = schema.fields().iter().enumerate().map(|(position, field)| {
         let kind = if used.contains(&position) { field.data_type().clone() } else { DataType::Null };
         Field::new(field.name(), kind, true)
@@ -258,10 +245,10 @@ pub(super) fn spilled_schema(schema: &SchemaRef, used: &[usize]) -> SchemaRef {
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
-fn taken(schema: &SchemaRef, rows: &RecordBatch, places: &[u32]) -> Result<RecordBatch> {
+fn taken(owner: &'static str, rows: &RecordBatch, places: &[u32]) -> Result<RecordBatch> {
     let indices = UInt32Array::from(places.to_vec());
     let columns = rows.columns().iter().map(|column| take(column, &indices, None).map_err(failed));
-    batch_of(OWNER, schema, columns.collect::<Result<_>>()?, places.len())
+    batch_of(owner, rows.schema_ref(), columns.collect::<Result<_>>()?, places.len())
 }
 
 fn bytes_of(rows: &RecordBatch) -> u64 {
@@ -269,5 +256,5 @@ fn bytes_of(rows: &RecordBatch) -> u64 {
 }
 
 fn failed(error: ArrowError) -> Error {
-    Error::internal(format!("the rows of a join for its temporary files: {error}"))
+    Error::internal(format!("cannot put rows into buckets of temporary files: {error}"))
 }

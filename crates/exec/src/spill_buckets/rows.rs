@@ -1,4 +1,4 @@
-//! Rows of a join on disk, as a source of batches.
+//! Rows of buckets on disk, as a source of batches.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,23 +9,22 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use rowmill_base::Result;
 use rowmill_storage::spill::{BatchCodec, SpillSection};
 
-use super::super::OWNER;
-use super::super::columns::with_own_buffers;
 use crate::batch::{BatchSource, Batches};
+use crate::join::with_own_buffers;
 use crate::share::{batch_of, share};
 
 /// A batch of rows on disk: a section with one frame.
 #[derive(Clone, Debug)]
-pub(super) struct SpilledBatch {
-    pub(super) section: SpillSection,
-    pub(super) rows: usize,
+pub(crate) struct SpilledBatch {
+    pub(crate) section: SpillSection,
+    pub(crate) rows: usize,
     /// The bytes that the rows take in memory.
-    pub(super) bytes: u64,
+    pub(crate) bytes: u64,
 }
 
 /// The form in which the rows are returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum SpilledRowsForm {
+pub(crate) enum SpilledRowsForm {
     /// The rows are kept by the reader, so a column must not keep the others in memory.
     Kept,
     /// The rows are dropped soon.
@@ -35,7 +34,9 @@ pub(super) enum SpilledRowsForm {
 }
 
 /// Returns batches from disk.
-pub(super) struct SpilledRows {
+pub(crate) struct SpilledRows {
+    /// The name of the operator in errors.
+    owner: &'static str,
     schema: SchemaRef,
     codec: BatchCodec,
     batches: Vec<SpilledBatch>,
@@ -52,13 +53,18 @@ impl fmt::Debug for SpilledRows {
 }
 
 /// The number of rows of batches.
-pub(super) fn row_count(batches: &[SpilledBatch]) -> u64 {
+pub(crate) fn row_count(batches: &[SpilledBatch]) -> u64 {
     batches.iter().map(|batch| batch.rows as u64).sum()
 }
 
 impl SpilledRows {
     /// A source of `batches`, which were written with `schema`.
-    pub(super) fn new(schema: &SchemaRef, batches: Vec<SpilledBatch>, form: SpilledRowsForm) -> Arc<SpilledRows> {
+    pub(crate) fn new(
+        owner: &'static str,
+        schema: &SchemaRef,
+        batches: Vec<SpilledBatch>,
+        form: SpilledRowsForm,
+    ) -> Arc<SpilledRows> {
         let mut next = 0;
         let first = |batch: &SpilledBatch| {
             next += batch.rows as u64;
@@ -70,7 +76,7 @@ impl SpilledRows {
             SpilledRowsForm::Numbered => with_number(schema),
             SpilledRowsForm::Kept | SpilledRowsForm::Passing => Arc::clone(schema),
         };
-        Arc::new(SpilledRows { schema, codec, batches, first_rows, form, next: AtomicUsize::new(0) })
+        Arc::new(SpilledRows { owner, schema, codec, batches, first_rows, form, next: AtomicUsize::new(0) })
     }
 
     fn next_batch(&self) -> Result<Option<RecordBatch>> {
@@ -86,7 +92,7 @@ impl SpilledRows {
                 columns.push(Arc::new(UInt64Array::from_iter_values(first..first + rows.num_rows() as u64)));
             }
         }
-        batch_of(OWNER, &self.schema, columns, rows.num_rows()).map(Some)
+        batch_of(self.owner, &self.schema, columns, rows.num_rows()).map(Some)
     }
 }
 

@@ -13,8 +13,8 @@ use rowmill_base::allocations;
 /// Smaller pieces are not counted, because the allocator soon uses their memory again.
 const PIECE_BYTES_MIN: usize = 1 << 16;
 
-/// We look at the memory of the process when pieces of this part of the limit, as a divisor, were freed. A look takes a few
-/// microseconds.
+/// We look at the memory of the process when pieces of this part of the limit, as a divisor, were freed. A look takes a
+/// few microseconds.
 const LOOK_DIVISOR: u64 = 64;
 
 /// Pages are given back when the process has this part of the limit, as a divisor, less than the limit or more. Other

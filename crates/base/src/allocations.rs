@@ -1,8 +1,8 @@
 //! What the allocator of the process can do for us, if it says so.
 //!
 //! A library cannot replace the allocator of its host. A host whose allocator counts allocations tells us here how to
-//! read the count. Code that measures work reads it before and after. An allocator that keeps freed memory for a while can
-//! ask how much memory the databases of the process may use.
+//! read the count. Code that measures work reads it before and after. An allocator that keeps freed memory for a while
+//! can ask how much memory the databases of the process may use.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};

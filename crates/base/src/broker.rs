@@ -120,8 +120,8 @@ impl Broker {
         self.database.always_spills.store(always, Ordering::Relaxed);
     }
 
-    /// Refuses the request for memory with this number, counted from 1 for the next one. Requests that cannot be refused
-    /// do not count. With 0, refuses none. Returns the number of a refusal that has not come yet. For tests.
+    /// Refuses the request for memory with this number, counted from 1 for the next one. Requests that cannot be
+    /// refused do not count. With 0, refuses none. Returns the number of a refusal that has not come yet. For tests.
     pub fn refuse_request(&self, number: u64) -> u64 {
         self.database.refused_request.swap(number, Ordering::Relaxed)
     }

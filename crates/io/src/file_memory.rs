@@ -2,8 +2,8 @@
 //!
 //! The mapping is longer than the file, like a [`Mapping`](crate::Mapping), and the file grows in place. Its space is
 //! taken from the file system before the bytes are used, because a write to a page without space raises SIGBUS. A disk
-//! that cannot read a page back raises SIGBUS too, as with every mapping. A page that could not be written is noticed by
-//! [`FileMemory::sync`].
+//! that cannot read a page back raises SIGBUS too, as with every mapping. A page that could not be written is noticed
+//! by [`FileMemory::sync`].
 
 use std::fmt;
 use std::fs::File;

@@ -6,9 +6,8 @@
 //!
 //! Bytes are read in two ways. A [`DiskFile`] reads and writes ranges by calls. A [`Mapping`] is an address range
 //! longer than the file, in which pages appear as the file grows. The kernel's page cache is therefore the buffer
-//! pool, and a chunk is a slice. [`OverflowMemory`] is memory of the process
-//! that goes on in a file. Unsafe code is only in `mapping`, in `overflow`, which is an allocator, and in `machine`, which
-//! asks for the limits of the machine.
+//! pool, and a chunk is a slice. [`OverflowMemory`] is memory of the process that goes on in a file. Unsafe code is
+//! only in `mapping`, in `overflow`, which is an allocator, and in `machine`, which asks for the limits of the machine.
 //!
 //! Three things bypass this interface because they concern real processes: the names of the ordered base's files and
 //! its table of readers, the folders of temporary files, and [`DirectoryLock`].

@@ -26,7 +26,7 @@
 
 use std::fmt;
 use std::fs::File;
-use std::io;
+use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -454,15 +454,9 @@ pub(crate) fn allocate(file: &File, len: u64) -> io::Result<()> {
 }
 
 /// Extends a file with zeros that take space, for systems that cannot take space otherwise.
-fn write_zeros_to(file: &File, len: u64) -> io::Result<()> {
-    const ZEROS: [u8; 1 << 16] = [0; 1 << 16];
-    let mut at = stat_len(file)?;
-    while at < len {
-        let part = (len - at).min(ZEROS.len() as u64);
-        file.write_all_at(&ZEROS[..part as usize], at)?;
-        at += part;
-    }
-    Ok(())
+fn write_zeros_to(mut file: &File, len: u64) -> io::Result<()> {
+    let end = file.seek(SeekFrom::End(0))?;
+    io::copy(&mut io::repeat(0).take(len.saturating_sub(end)), &mut file).map(drop)
 }
 
 /// Has the system begin to store the changed pages of a file, without waiting for them.

@@ -7,8 +7,9 @@
 //!              └─ else ──────────────────────► file, mapped: the kernel writes pages out when memory is short
 //! ```
 //!
-//! Structures that need not be written to a file as a whole, such as the rows that a transaction writes, therefore finish
-//! in little memory without a second form. What they hold stays where it is, and only what they add goes to the file.
+//! Structures that need not be written to a file as a whole, such as the rows that a transaction writes, therefore
+//! finish in little memory without a second form. What they hold stays where it is, and only what they add goes to the
+//! file.
 //!
 //! A piece that is freed is used again for a piece of the same size. The file is removed with its last piece.
 
@@ -96,8 +97,8 @@ impl OverflowMemory {
         })))
     }
 
-    /// Changes the bytes of the heap from which on it overflows. Pieces stay where they are. Returns the bytes from which
-    /// on it overflowed before; 0 if it cannot overflow.
+    /// Changes the bytes of the heap from which on it overflows. Pieces stay where they are. Returns the bytes from
+    /// which on it overflowed before; 0 if it cannot overflow.
     pub fn set_heap_bytes_max(&self, bytes: u64) -> u64 {
         self.0.as_ref().map_or(0, |shared| shared.heap_bytes_max.swap(bytes, Ordering::Relaxed))
     }
@@ -247,11 +248,11 @@ impl FileStart {
     }
 }
 
-// SAFETY: 1. A piece of the heap comes from `Global`, which has all properties of an allocator. 2. A piece of the file is
-// a range of the region that overlaps no other piece in use: `append` gives each range once, and `give_back` lists it
-// only after its piece was freed. It is aligned to 64 bytes, because the region begins at a page and all lengths are
-// multiples of 64. It stays valid until it is freed: the region is unmapped only when no piece is in use, or with the last
-// clone. 3. Clones share the region, so a piece may be freed through any of them.
+// SAFETY: 1. A piece of the heap comes from `Global`, which has all properties of an allocator. 2. A piece of the file
+// is a range of the region that overlaps no other piece in use: `append` gives each range once, and `give_back` lists
+// it only after its piece was freed. It is aligned to 64 bytes, because the region begins at a page and all lengths are
+// multiples of 64. It stays valid until it is freed: the region is unmapped only when no piece is in use, or with the
+// last clone. 3. Clones share the region, so a piece may be freed through any of them.
 unsafe impl Allocator for OverflowMemory {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let Some(shared) = &self.0 else { return Global.allocate(layout) };

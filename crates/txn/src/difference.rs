@@ -1,7 +1,7 @@
 //! The difference between two states, as batches that turn a base with the one into a base with the other.
 //!
-//! Rows that came and went between the two states are in no batch. The first batch has all changes of definitions and of
-//! columnar tables. Changed rows of keyed tables follow in parts, because a large commit may have more of them than
+//! Rows that came and went between the two states are in no batch. The first batch has all changes of definitions and
+//! of columnar tables. Changed rows of keyed tables follow in parts, because a large commit may have more of them than
 //! memory has room for twice.
 
 use std::borrow::Cow;
@@ -50,7 +50,8 @@ pub(crate) struct DifferenceInParts {
 }
 
 impl DifferenceInParts {
-    /// Prepares the difference from `before` to `after`. `broker` tells how much memory a batch may take, and counts it.
+    /// Prepares the difference from `before` to `after`. `broker` tells how much memory a batch may take, and counts
+    /// it.
     pub(crate) fn new(before: &Snapshot, after: &Snapshot, broker: &Broker) -> Result<DifferenceInParts> {
         Ok(DifferenceInParts {
             first: Some(of_tables(before, after)?),

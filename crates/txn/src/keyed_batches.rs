@@ -17,9 +17,9 @@ use crate::transaction::Transaction;
 pub type RowsByKey<'a> = dyn Fn() -> Box<dyn Iterator<Item = Result<(BinaryArray, RecordBatch)>> + 'a> + 'a;
 
 impl Transaction {
-    /// Replaces rows by rows of batches, whose columns must be those of the table. `changes` is called several times, and
-    /// returns the same keys and rows each time. Changes all rows or none, and returns how many existed. Errors are those
-    /// of [`Transaction::insert_row`] and of `changes`.
+    /// Replaces rows by rows of batches, whose columns must be those of the table. `changes` is called several times,
+    /// and returns the same keys and rows each time. Changes all rows or none, and returns how many existed. Errors are
+    /// those of [`Transaction::insert_row`] and of `changes`.
     pub fn update_keyed(&mut self, table: TableId, changes: &RowsByKey<'_>) -> Result<u64> {
         self.start_change()?;
         let codec = self.keyed_codec(table)?;

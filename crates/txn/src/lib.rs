@@ -21,7 +21,8 @@
 //! - `log`, `journal`: the log, and when its commits are synced and shown.
 //! - `job`, `bell`: the list of background jobs, and their threads. `seal`, `merge`: blocks of recent rows, and of the
 //!   rows of small blocks. `column_files`: the files that have them.
-//! - `checkpoint`, `difference`, `base`: from the log to the ordered base. `back_pressure`: writers that wait for checkpoints.
+//! - `checkpoint`, `difference`, `base`: from the log to the ordered base. `back_pressure`: writers that wait for
+//!   checkpoints.
 //! - `recovery`, `replay`: from base and log to a state.
 //! - `analyze`: statistics of keyed tables. `backup`, `vacuum`, `check`, `held_back`, `status`: copies of a database,
 //!   its free space, its consistency, its readers, and its log.

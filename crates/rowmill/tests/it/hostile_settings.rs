@@ -28,8 +28,8 @@ pub(crate) struct Hostility {
     pub(crate) reopen: bool,
     /// Whether statements are prepared, so that they run as programs where possible.
     pub(crate) prepared: bool,
-    /// Whether each statement runs again and again, each time with another of its requests for memory refused, before it
-    /// runs without a refusal.
+    /// Whether each statement runs again and again, each time with another of its requests for memory refused, before
+    /// it runs without a refusal.
     pub(crate) refuses_memory: bool,
 }
 

@@ -134,8 +134,8 @@ impl Drop for Running {
         if self.finished {
             return;
         }
-        // Threads that still work notice the flag at their next frame. We wait for them, so that a statement that has ended
-        // reads no file and holds no memory. The bound is for a thread that the system does not run.
+        // Threads that still work notice the flag at their next frame. We wait for them, so that a statement that has
+        // ended reads no file and holds no memory. The bound is for a thread that the system does not run.
         self.cancel().cancel();
         if let Producer::Workers(batches) = &self.work {
             let until = Instant::now() + END_MAX;

@@ -7,8 +7,8 @@ use super::file::FileOnDisk;
 use super::space::TempSpace;
 
 impl TempSpace {
-    /// Memory for `owner` that takes at most `heap_bytes_max` bytes of the heap before it overflows to a temporary file.
-    /// The space of the file counts in the quota.
+    /// Memory for `owner` that takes at most `heap_bytes_max` bytes of the heap before it overflows to a temporary
+    /// file. The space of the file counts in the quota.
     pub fn overflow_memory(&self, owner: &'static str, heap_bytes_max: u64) -> OverflowMemory {
         OverflowMemory::new(Box::new(TempFiles { space: self.clone(), owner }), heap_bytes_max)
     }

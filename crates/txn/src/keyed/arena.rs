@@ -1,4 +1,5 @@
-//! Records in chunks of memory, or of a file that it overflows to. They are allocated one after the other and freed chunk by chunk.
+//! Records in chunks of memory, or of a file that it overflows to. They are allocated one after the other and freed
+//! chunk by chunk.
 //!
 //! Records of one commit are stored side by side, and the oldest records are usually freed first. So a chunk only
 //! counts how many of its bytes are in use, and is freed with the last of them. If a few records keep a chunk that is

@@ -76,8 +76,8 @@ struct InUse {
 }
 
 impl KeyedStore {
-    /// A store without versions over the base's state `current`. Rows that memory has no room for go to files in `temp`,
-    /// if there is a place.
+    /// A store without versions over the base's state `current`. Rows that memory has no room for go to files in
+    /// `temp`, if there is a place.
     pub(crate) fn new(current: Generation, memory: &Broker, temp: Option<TempSpace>) -> Arc<KeyedStore> {
         let overflow = overflow_memory(temp.as_ref(), OWNER);
         let store = KeyedStore {
@@ -152,7 +152,8 @@ impl KeyedStore {
         for (index, rows) in changes.added() {
             self.row_counts.add(index, commit, rows, oldest);
         }
-        // Rows that the file cannot have stay in memory, because nothing may fail here. Each commit tries the file again.
+        // Rows that the file cannot have stay in memory, because nothing may fail here. Each commit tries the file
+        // again.
         let of_taken: u64 = self.taken.lock().iter().map(OverflowMemory::heap_bytes).sum();
         let share = self.broker.limit_bytes() / RECENT_ROWS_SHARE;
         self.overflow.set_heap_bytes_max(share.saturating_sub(of_taken));
@@ -180,8 +181,8 @@ impl KeyedStore {
         self.recount();
     }
 
-    /// Whether writes in `memory` may become versions without a copy. When recent rows have filled their share of memory,
-    /// those of a small commit are copied, so that they overflow to the one file of all recent rows.
+    /// Whether writes in `memory` may become versions without a copy. When recent rows have filled their share of
+    /// memory, those of a small commit are copied, so that they overflow to the one file of all recent rows.
     fn may_take(&self, memory: &OverflowMemory) -> bool {
         let (limit, bytes) = (self.broker.limit_bytes(), memory.heap_bytes() + memory.file_bytes());
         bytes >= limit / WRITE_SET_SHARE || self.bytes() + memory.heap_bytes() < limit / RECENT_ROWS_SHARE

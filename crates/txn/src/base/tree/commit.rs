@@ -1,7 +1,7 @@
 //! Makes and stores the next state of a tree.
 //!
-//! A change that comes in parts is applied part by part. Each part reads the pages that the parts before it wrote, and no
-//! head ever names a state between two of them.
+//! A change that comes in parts is applied part by part. Each part reads the pages that the parts before it wrote, and
+//! no head ever names a state between two of them.
 //!
 //! ```text
 //! write   new pages and the new list of free pages, to places that neither the newest state nor a held read uses
@@ -28,7 +28,8 @@ const CUT_DIVISOR: u64 = 8;
 /// The least number of pages to cut off a file.
 const CUT_PAGES_MIN: u64 = 256;
 
-/// Writes the pages of the state that follows the one of `reader` after all batches of `parts`, and returns that state and its free pages.
+/// Writes the pages of the state that follows the one of `reader` after all batches of `parts`, and returns that state
+/// and its free pages.
 ///
 /// # Safety
 ///

@@ -10,6 +10,11 @@
 //! Numbers are little-endian. If both lengths are equal, the bytes are stored as they are; otherwise they are an LZ4
 //! block. The checksum covers the stored bytes. Disks do return wrong bytes at times, and we must not turn them into
 //! wrong rows.
+//!
+//! Compression should save time or space that is scarce. It takes about 2 ns for each byte, and a file that the system
+//! keeps in memory takes less to write and read. So we measure both, and compress only where that pays.
+
+use std::time::{Duration, Instant};
 
 use rowmill_base::{Error, Result};
 
@@ -19,9 +24,13 @@ pub(super) const HEAD_BYTES: usize = 12;
 /// The most bytes of a frame, because lengths have 32 bits. LZ4 may need a little more than the bytes themselves.
 pub(super) const FRAME_BYTES_MAX: usize = 1 << 30;
 
-/// After a frame that compression did not make smaller by a tenth, this many frames are stored as they are. Bytes that
-/// do not compress thus cost an attempt per sixteen frames.
+/// After a frame that was not worth its compression, this many frames are stored as they are. Frames that are not worth
+/// it thus cost an attempt per sixteen frames.
 const FRAMES_PAST_COMPRESSION: u32 = 15;
+
+/// The written bytes after which the time of earlier writes counts half. The disk may become slower, for example when the
+/// system no longer keeps the file in memory.
+const REMEMBERED_BYTES: u64 = 32 << 20;
 
 /// Frames with fewer bytes are stored as they are.
 const COMPRESSED_BYTES_MIN: usize = 1 << 9;
@@ -29,13 +38,41 @@ const COMPRESSED_BYTES_MIN: usize = 1 << 9;
 /// Makes frames.
 #[derive(Debug, Default)]
 pub(super) struct FrameEncoder {
-    /// The number of frames to store without an attempt to compress them.
-    plain: u32,
+    /// The number of frames to store as they are because the last attempt did not make a frame smaller.
+    incompressible: u32,
+    /// The number of frames to store as they are because the last attempt took too long.
+    unpaid: u32,
+    /// Bytes that were written to disk, and the time for them.
+    written: (u64, Duration),
 }
 
 impl FrameEncoder {
-    /// Appends a frame with `bytes` to `out`.
-    pub(super) fn encode(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<()> {
+    /// Notes the time of a write to disk.
+    pub(super) fn note_write(&mut self, bytes: u64, time: Duration) {
+        let (all_bytes, all_time) = &mut self.written;
+        (*all_bytes, *all_time) = (*all_bytes + bytes, *all_time + time);
+        if *all_bytes > REMEMBERED_BYTES {
+            (*all_bytes, *all_time) = (*all_bytes / 2, *all_time / 2);
+        }
+    }
+
+    /// Whether the next frame is stored without an attempt to compress it.
+    fn passes_over(&mut self, is_scarce: bool) -> bool {
+        let count = if self.incompressible > 0 || is_scarce { &mut self.incompressible } else { &mut self.unpaid };
+        let passes = *count > 0;
+        *count = count.saturating_sub(1);
+        passes
+    }
+
+    /// Whether it takes longer to write and read `saved` bytes than to compress the frame, as far as is known.
+    fn pays(&self, saved: usize, compression: Duration) -> bool {
+        let (bytes, time) = self.written;
+        // A byte is read as often as it is written, and we take the same time for that.
+        bytes == 0 || 2.0 * time.as_secs_f64() * saved as f64 > compression.as_secs_f64() * bytes as f64
+    }
+
+    /// Appends a frame with `bytes` to `out`. If disk space `is_scarce`, a frame that compresses is always compressed.
+    pub(super) fn encode(&mut self, bytes: &[u8], is_scarce: bool, out: &mut Vec<u8>) -> Result<()> {
         if bytes.len() > FRAME_BYTES_MAX {
             let found = bytes.len();
             return Err(Error::internal(format!("a frame of {found} bytes is longer than {FRAME_BYTES_MAX}")));
@@ -43,22 +80,22 @@ impl FrameEncoder {
         let head = out.len();
         out.resize(head + HEAD_BYTES, 0);
         let start = out.len();
-        match self.plain.checked_sub(1) {
-            Some(left) => {
-                self.plain = left;
+        let is_stored_plain = bytes.len() < COMPRESSED_BYTES_MIN || self.passes_over(is_scarce);
+        if is_stored_plain {
+            out.extend_from_slice(bytes);
+        } else {
+            let begun = Instant::now();
+            out.resize(start + lz4_flex::block::get_maximum_output_size(bytes.len()), 0);
+            let stored = lz4_flex::block::compress_into(bytes, &mut out[start..])
+                .map_err(|error| Error::internal(format!("cannot compress a frame: {error}")))?;
+            if stored >= bytes.len() / 10 * 9 {
+                self.incompressible = FRAMES_PAST_COMPRESSION;
+                out.truncate(start);
                 out.extend_from_slice(bytes);
-            }
-            None if bytes.len() < COMPRESSED_BYTES_MIN => out.extend_from_slice(bytes),
-            None => {
-                out.resize(start + lz4_flex::block::get_maximum_output_size(bytes.len()), 0);
-                let stored = lz4_flex::block::compress_into(bytes, &mut out[start..])
-                    .map_err(|error| Error::internal(format!("cannot compress a frame: {error}")))?;
-                if stored >= bytes.len() / 10 * 9 {
-                    self.plain = FRAMES_PAST_COMPRESSION;
-                    out.truncate(start);
-                    out.extend_from_slice(bytes);
-                } else {
-                    out.truncate(start + stored);
+            } else {
+                out.truncate(start + stored);
+                if !self.pays(bytes.len() - stored, begun.elapsed()) {
+                    self.unpaid = FRAMES_PAST_COMPRESSION;
                 }
             }
         }

@@ -20,6 +20,9 @@ const OPEN_FILES_MAX: usize = 16;
 /// The bytes of spilled state from which on it becomes a file of its own, until a setting changes that.
 const FILE_BYTES_MIN: u64 = 1 << 20;
 
+/// Space is scarce when this part of the quota, as a divisor, is in use.
+const SCARCE_DIVISOR: u64 = 4;
+
 /// The place of temporary files. Clones are the same place.
 #[derive(Clone, Debug)]
 pub struct TempSpace {
@@ -114,6 +117,12 @@ impl TempSpace {
     /// The quota of the files.
     pub fn quota(&self) -> &DiskQuota {
         &self.shared.quota
+    }
+
+    /// Whether so much of the quota is in use that files should be as small as possible.
+    pub(super) fn is_scarce(&self) -> bool {
+        let quota = self.quota();
+        quota.used_bytes() > quota.limit_bytes() / SCARCE_DIVISOR
     }
 
     /// Makes new files in folders inside `root`. Existing files stay where they are.

@@ -1,6 +1,7 @@
 //! Writes spill files.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use rowmill_base::{DiskCharge, Reservation, Result};
 use rowmill_io::{DiskFile, OpenMode};
@@ -91,10 +92,12 @@ impl SpillWriter {
             stored_bytes: 0,
             buffer: Vec::new(),
         });
-        self.encoder.encode(bytes, &mut file.buffer)?;
+        self.encoder.encode(bytes, space.is_scarce(), &mut file.buffer)?;
         let is_worth_a_file = file.on_disk.is_some() || file.bytes() >= space.file_bytes_min();
         if file.buffer.len() >= WRITE_BYTES && is_worth_a_file {
+            let (bytes, begun) = (file.buffer.len() as u64, Instant::now());
             file.store(space, owner)?;
+            self.encoder.note_write(bytes, begun.elapsed());
         }
         self.memory.recount(file.buffer.capacity() as u64);
         Ok(())

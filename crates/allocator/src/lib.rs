@@ -16,7 +16,7 @@ mod release;
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
 use std::ffi::{c_int, c_long};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use mimalloc::MiMalloc;
 
@@ -90,14 +90,25 @@ impl CountingAllocator {
     }
 }
 
-/// Lets the process take huge pages from now on, or not. If the system refuses, it only takes more memory than needed.
+/// Lets the process take huge pages from now on, or not. Huge pages that its host does not allow stay so. If the system
+/// refuses, the process only takes more memory than needed.
+#[cfg(target_os = "linux")]
 fn allow_huge_pages(are_allowed: bool) {
-    #[cfg(target_os = "linux")]
-    // SAFETY: this call takes numbers and changes no memory.
-    let _ = unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, libc::c_ulong::from(!are_allowed), 0, 0, 0) };
-    #[cfg(not(target_os = "linux"))]
-    let _ = are_allowed;
+    static ARE_OURS: AtomicBool = AtomicBool::new(false);
+    // SAFETY: these calls take numbers and change no memory.
+    let (set, get) = unsafe {
+        let set = |disabled: libc::c_ulong| libc::prctl(libc::PR_SET_THP_DISABLE, disabled, 0, 0, 0);
+        (set, libc::prctl(libc::PR_GET_THP_DISABLE, 0, 0, 0, 0))
+    };
+    if are_allowed && ARE_OURS.swap(false, Relaxed) {
+        let _ = set(0);
+    } else if !are_allowed && get == 0 {
+        ARE_OURS.store(set(1) == 0, Relaxed);
+    }
 }
+
+#[cfg(not(target_os = "linux"))]
+fn allow_huge_pages(_are_allowed: bool) {}
 
 /// Gives all free pages back to the system.
 fn collect() {

@@ -50,7 +50,8 @@ pub(crate) fn note_freed(bytes: usize, collect: fn()) {
 #[cold]
 fn count(bytes: u64, collect: fn()) {
     let before = FREED.fetch_add(bytes, Ordering::Relaxed);
-    // A thread can only give back pages that are its own or free for all. So each thread takes part in a round.
+    // A thread can only give back pages that are its own or free for all. So each thread that frees memory takes part
+    // in a round.
     let round = ROUND.load(Ordering::Relaxed);
     if OWN_ROUND.replace(round) < round {
         collect();
@@ -72,15 +73,27 @@ fn count(bytes: u64, collect: fn()) {
 /// The anonymous memory of the process, if the system tells. It must not allocate, because an allocator calls it.
 #[cfg(target_os = "linux")]
 fn anonymous_bytes() -> Option<u64> {
-    /// The least page of the systems that we run on. A system with larger pages has a little more memory than we think.
-    const PAGE_BYTES: u64 = 4096;
     let mut text = [0; 128];
     let len = File::open("/proc/self/statm").ok()?.read(&mut text).ok()?;
     let mut numbers = text[..len].split(|byte| *byte == b' ').skip(1);
     let mut next = || std::str::from_utf8(numbers.next()?).ok()?.parse::<u64>().ok();
     // The pages in memory, and those of them that files have.
     let (resident, of_files) = (next()?, next()?);
-    Some(resident.saturating_sub(of_files) * PAGE_BYTES)
+    Some(resident.saturating_sub(of_files) * page_bytes())
+}
+
+/// The bytes of a page of the system.
+#[cfg(target_os = "linux")]
+fn page_bytes() -> u64 {
+    static BYTES: AtomicU64 = AtomicU64::new(0);
+    let known = BYTES.load(Ordering::Relaxed);
+    if known > 0 {
+        return known;
+    }
+    // SAFETY: this call takes a number and changes no memory.
+    let bytes = u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
+    BYTES.store(bytes, Ordering::Relaxed);
+    bytes
 }
 
 #[cfg(not(target_os = "linux"))]

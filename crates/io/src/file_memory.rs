@@ -8,7 +8,7 @@
 use std::fmt;
 use std::fs::File;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rowmill_base::{Error, Result};
 
@@ -23,6 +23,8 @@ pub struct FileMemory {
     /// `None` for a file of a memory disk.
     file: Option<(File, PathBuf)>,
     guard: Option<Arc<dyn FileMemoryGuard>>,
+    /// The first failure of a sync. The system reports a lost page only once.
+    lost: OnceLock<Error>,
 }
 
 /// Runs before the calls of a file memory. A disk that injects faults uses it.
@@ -36,14 +38,14 @@ impl FileMemory {
     pub(crate) fn of_file(file: File, path: PathBuf) -> Result<FileMemory> {
         let region = Region::of_writable_file(&file, CAPACITY)
             .map_err(|e| Error::io(format_args!("map {} for writing", path.display()), &e))?;
-        Ok(FileMemory { region, file: Some((file, path)), guard: None })
+        Ok(FileMemory { region, file: Some((file, path)), guard: None, lost: OnceLock::new() })
     }
 
     /// Memory that belongs to no file.
     pub(crate) fn anonymous(name: &str) -> Result<FileMemory> {
         let region =
             Region::anonymous(CAPACITY).map_err(|e| Error::io(format_args!("reserve address space for {name}"), &e))?;
-        Ok(FileMemory { region, file: None, guard: None })
+        Ok(FileMemory { region, file: None, guard: None, lost: OnceLock::new() })
     }
 
     /// The same memory, which calls `guard` before each of its calls.
@@ -61,9 +63,15 @@ impl FileMemory {
 
     /// Stores all bytes. Returns an error if any page could not be written since the file was made.
     pub(crate) fn sync(&self) -> Result<()> {
-        self.guard.as_ref().map_or(Ok(()), |guard| guard.before_sync())?;
-        let Some((file, path)) = &self.file else { return Ok(()) };
-        file.sync_data().map_err(|e| Error::io(format_args!("sync {}", path.display()), &e))
+        let synced = self.guard.as_ref().map_or(Ok(()), |guard| guard.before_sync()).and_then(|()| match &self.file {
+            Some((file, path)) => file.sync_data().map_err(|e| Error::io(format_args!("sync {}", path.display()), &e)),
+            None => Ok(()),
+        });
+        if let Err(error) = synced {
+            // A later failure adds nothing: the bytes are lost.
+            let _ = self.lost.set(error);
+        }
+        self.lost.get().map_or(Ok(()), |error| Err(error.clone()))
     }
 
     pub(crate) fn region(&self) -> &Region {

@@ -47,7 +47,7 @@ pub trait OverflowFiles: Send + Sync + fmt::Debug {
 /// A file that memory overflows to. It is removed on drop.
 pub trait OverflowFile: Send + Sync + fmt::Debug {
     /// The memory of the file.
-    fn memory(&self) -> &FileMemory;
+    fn memory(&self) -> &Arc<FileMemory>;
 
     /// Charges the space of a file that grows to `bytes`, before it grows. An error says which limit is reached.
     fn charge(&mut self, bytes: u64) -> Result<()>;
@@ -97,10 +97,16 @@ impl OverflowMemory {
         })))
     }
 
-    /// Changes the bytes of the heap from which on it overflows. Pieces stay where they are. Returns the bytes from
-    /// which on it overflowed before; 0 if it cannot overflow.
-    pub fn set_heap_bytes_max(&self, bytes: u64) -> u64 {
-        self.0.as_ref().map_or(0, |shared| shared.heap_bytes_max.swap(bytes, Ordering::Relaxed))
+    /// Whether it can overflow.
+    pub fn knows_files(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Changes the bytes of the heap from which on it overflows. Pieces stay where they are.
+    pub fn set_heap_bytes_max(&self, bytes: u64) {
+        if let Some(shared) = &self.0 {
+            shared.heap_bytes_max.store(bytes, Ordering::Relaxed);
+        }
     }
 
     /// The bytes of pieces on the heap; 0 if it cannot overflow.
@@ -129,7 +135,9 @@ impl OverflowMemory {
     /// Stores the pieces in the file. An error means that some of them may be lost.
     pub fn sync(&self) -> Result<()> {
         let Some(shared) = &self.0 else { return Ok(()) };
-        shared.file.lock().file.as_ref().map_or(Ok(()), |file| file.memory().sync())
+        // The lock is not held during the sync, because other threads need it to free pieces.
+        let memory = shared.file.lock().file.as_ref().map(|file| Arc::clone(file.memory()));
+        memory.map_or(Ok(()), |memory| memory.sync())
     }
 }
 
@@ -162,6 +170,10 @@ impl SharedMemory {
 
     /// Gives a piece back, if it is in the file.
     fn give_back(&self, piece: NonNull<u8>, bytes: usize) -> bool {
+        // A piece of the file is counted as long as it lives.
+        if self.file_bytes.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
         let mut pieces = self.file.lock();
         let was_in_file = pieces.give_back(piece, bytes);
         self.file_bytes.store(pieces.used as u64, Ordering::Relaxed);
@@ -303,20 +315,20 @@ mod tests {
 
     #[derive(Debug)]
     struct FolderFile {
-        memory: FileMemory,
+        memory: Arc<FileMemory>,
         disk: Arc<RealDisk>,
         bytes_max: u64,
     }
 
     impl OverflowFiles for Folder {
         fn open(&self) -> Result<Box<dyn OverflowFile>> {
-            let memory = self.disk.file_memory("pieces")?;
+            let memory = Arc::new(self.disk.file_memory("pieces")?);
             Ok(Box::new(FolderFile { memory, disk: Arc::clone(&self.disk), bytes_max: self.bytes_max }))
         }
     }
 
     impl OverflowFile for FolderFile {
-        fn memory(&self) -> &FileMemory {
+        fn memory(&self) -> &Arc<FileMemory> {
             &self.memory
         }
 

@@ -35,7 +35,9 @@ fn try_commit(transaction: &mut Transaction) -> Result<CommitId> {
     // Blocks are large, so we sync them before we take the commit lock.
     sync_blocks(engine, transaction.changes.tables.values().flat_map(|table| &table.blocks))?;
 
-    if let Some(keyed) = transaction.keyed.as_ref().filter(|keyed| keyed.memory().file_bytes() > 0) {
+    if let Some(keyed) = transaction.keyed.as_ref().filter(|keyed| keyed.memory().file_bytes() > 0)
+        && engine.journal().log().is_some()
+    {
         // A row that the temporary file has lost must not get into the log.
         keyed.memory().sync()?;
     }
@@ -51,6 +53,9 @@ fn try_commit(transaction: &mut Transaction) -> Result<CommitId> {
         tables.insert(*id, change_of(def, now.map(|now| &**now), base.map(|base| &**base), changes)?);
     }
     transaction.validate_keyed(&current, &catalog)?;
+    if let Some(keyed) = &transaction.keyed {
+        current.keyed.store().check_room(keyed)?;
+    }
     // The view shares the write set. We drop it, so that the commit is the only owner and can take the set's contents.
     transaction.forget_view();
     let keyed = transaction.keyed.take_if(|keyed| !keyed.is_empty());

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use rowmill_base::{Error, ErrorKind, Result, TableId};
-use rowmill_io::OverflowMemory;
 use rowmill_storage::keyed::{KeyRange, ValueRef};
 
 use crate::commit::conflict;
@@ -287,26 +286,37 @@ impl Transaction {
     }
 
     fn grow_keyed_memory(&mut self) -> Result<()> {
-        let memory = self.keyed.as_ref().map(|written| written.memory().clone());
-        if let Some(failure) = memory.as_ref().and_then(OverflowMemory::take_failure) {
-            return Err(failure.context("the rows of the transaction do not fit memory"));
+        let memory = self.keyed.as_ref().map(|written| written.memory().clone()).unwrap_or_default();
+        if let Some(failure) = memory.take_failure() {
+            // No file can have the rows, so they stay in memory as long as it grants them.
+            memory.set_heap_bytes_max(u64::MAX);
+            self.keyed_failure = Some(failure);
         }
         // Reserves memory for what was written since the last reservation.
-        let bytes = self.keyed_bytes() + self.unsettled.bytes();
-        let more = bytes.saturating_sub(self.keyed_memory.bytes());
+        let (rows, checks) = (self.keyed_bytes(), self.unsettled.bytes());
+        let more = (rows + checks).saturating_sub(self.keyed_memory.bytes());
         if more == 0 {
             return Ok(());
         }
         // A large write set will make a long record, so we let the log prepare its segments.
         self.engine.journal().expect(self.keyed.as_ref().map_or(0, |written| written.content_bytes()));
-        let granted = self.keyed_memory.grow(more.next_multiple_of(GRANT_BYTES));
-        let may_overflow = !self.base.keyed.store().is_out_of_files();
-        if granted.is_err() && may_overflow && memory.is_some_and(|memory| memory.set_heap_bytes_max(0) > 0) {
-            // From here on the rows go to a file. This happens only once, so the rows that memory has already are few.
-            self.keyed_memory.recount(bytes);
-            return Ok(());
+        let Err(refused) = self.keyed_memory.grow(more.next_multiple_of(GRANT_BYTES)) else { return Ok(()) };
+        if let Some(failure) = &self.keyed_failure {
+            return Err(failure.clone().context("the rows of the transaction do not fit memory"));
         }
-        granted
+        let store = self.base.keyed.store();
+        if store.is_out_of_files() {
+            store.retry_files();
+            return Err(refused);
+        }
+        // Checks of foreign keys cannot go to a file.
+        if !memory.knows_files() || checks > rows {
+            return Err(refused);
+        }
+        // From here on the rows go to a file, except for what fits the pieces of memory that they have already.
+        memory.set_heap_bytes_max(0);
+        self.keyed_memory.recount(rows + checks);
+        Ok(())
     }
 
     fn keyed_bytes(&self) -> u64 {

@@ -81,6 +81,7 @@ pub(crate) fn replay(
     }
     let (state, later) = replay.finish()?;
     let mut parts = DifferenceInParts::new(&before, &state, broker)?;
+    store.sync_files()?;
     // One write applies everything, so a crash before it leaves the base and the log as they were.
     parts.put(META_KEY, later.unwrap_or(meta).encode());
     parts.put(LOG_POSITION_KEY, manifest::encode_position(replayed.next));

@@ -69,6 +69,8 @@ pub struct Transaction {
     /// takes a copy of its own if a view still holds it.
     pub(crate) keyed: Option<Arc<WriteSet>>,
     pub(crate) keyed_memory: Reservation,
+    /// Why no temporary file can have keyed rows.
+    pub(crate) keyed_failure: Option<Error>,
     pub(crate) write_buffers: Option<Box<WriteBuffers>>,
     /// Checks that foreign keys require at the end of the statement.
     pub(crate) unsettled: Unsettled,
@@ -110,6 +112,7 @@ impl Transaction {
             memory,
             keyed: None,
             keyed_memory,
+            keyed_failure: None,
             write_buffers: None,
             unsettled: Unsettled::default(),
             base_reader,

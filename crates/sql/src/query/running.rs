@@ -35,7 +35,7 @@ const POLL: Duration = Duration::from_millis(20);
 const REPORT: Duration = Duration::from_millis(100);
 
 /// How long a statement that ends early waits for its threads.
-const END_MAX: Duration = Duration::from_secs(1);
+const END_MAX: Duration = Duration::from_millis(100);
 
 /// The consumer's side of a running query.
 pub(crate) struct Running {

@@ -1,5 +1,7 @@
 //! Memory that overflows to a temporary file.
 
+use std::sync::Arc;
+
 use rowmill_base::{DiskCharge, Error, Result};
 use rowmill_io::{FileMemory, OverflowFile, OverflowFiles, OverflowMemory};
 
@@ -25,7 +27,7 @@ struct TempFiles {
 #[derive(Debug)]
 struct TempMemory {
     // The memory is dropped before the file is removed.
-    memory: FileMemory,
+    memory: Arc<FileMemory>,
     on_disk: FileOnDisk,
     space: TempSpace,
     number: u64,
@@ -40,7 +42,7 @@ impl OverflowFiles for TempFiles {
         // The guard comes first, so that a file that was made although the call failed is removed.
         let on_disk = FileOnDisk { folder, path: format!("{number}.memory"), charge: Some(charge) };
         match on_disk.folder.disk.file_memory(&on_disk.path) {
-            Ok(memory) => Ok(Box::new(TempMemory { memory, on_disk, space, number })),
+            Ok(memory) => Ok(Box::new(TempMemory { memory: Arc::new(memory), on_disk, space, number })),
             Err(error) => {
                 space.forget(number);
                 Err(error)
@@ -50,7 +52,7 @@ impl OverflowFiles for TempFiles {
 }
 
 impl OverflowFile for TempMemory {
-    fn memory(&self) -> &FileMemory {
+    fn memory(&self) -> &Arc<FileMemory> {
         &self.memory
     }
 
@@ -71,8 +73,6 @@ impl Drop for TempMemory {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use allocator_api2::vec::Vec as PieceVec;
     use rowmill_base::ErrorKind;
     use rowmill_io::{Call, Disk, Fault, FaultyDisk, RealDisk};

@@ -222,6 +222,11 @@ impl Arena {
         u64::from(self.end()) + u64::from(end) <= u64::from(u32::MAX / 2)
     }
 
+    /// Whether there are enough places to copy records that end at `end`. Copies may leave gaps at the ends of chunks.
+    pub(super) fn has_room_to_copy(&self, end: u32) -> bool {
+        u64::from(self.end()) + 2 * u64::from(end) <= u64::from(u32::MAX)
+    }
+
     /// Where appended records begin: their places must be shifted by this number.
     pub(super) fn end(&self) -> u32 {
         ((self.chunks.len() - 1) * UNITS_PER_CHUNK) as u32

@@ -21,12 +21,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use rowmill_base::{Broker, CommitId, Reservation, Result};
+use rowmill_base::{Broker, CommitId, Error, ErrorKind, Reservation, Result};
 use rowmill_io::OverflowMemory;
 use rowmill_storage::spill::TempSpace;
 
 use super::dead_ranges::DeadRanges;
 use super::generation::Generation;
+use super::index_writes::IndexWrites;
 use super::row_counts::RowCounts;
 use super::versions_by_index::VersionsByIndex;
 use super::write_buffers::WriteBuffers;
@@ -62,6 +63,12 @@ const WRITE_SET_SHARE: u64 = 8;
 /// Recent rows may take one part in this many of the memory limit before they overflow to a file. Writers wait for a
 /// checkpoint earlier (`back_pressure.rs`), so this happens only if a checkpoint cannot free them.
 const RECENT_ROWS_SHARE: u64 = 2;
+
+/// The most files that recent rows take over from transactions. Each is open as long as its rows are needed.
+const FILES_TAKEN_MAX: usize = 8;
+
+/// With fewer bytes of recent rows, an index has places for more.
+const PLACES_CHECKED_BYTES_MIN: u64 = 4 << 30;
 
 /// The holder of recent rows, in errors and in lists of holders.
 const OWNER: &str = "recent rows of keyed tables";
@@ -163,7 +170,9 @@ impl KeyedStore {
         match Arc::get_mut(changes) {
             // We are the only owner, so large parts can be moved into the versions instead of copied.
             Some(own) if self.may_take(own.memory()) => {
-                own.free_replaced();
+                if own.indexes().any(IndexWrites::is_run) {
+                    own.free_replaced();
+                }
                 own.take_indexes(|writes| {
                     let range = self.versions.take(commit, writes, oldest);
                     let is_taken = range.is_some();
@@ -185,12 +194,33 @@ impl KeyedStore {
     /// memory, those of a small commit are copied, so that they overflow to the one file of all recent rows.
     fn may_take(&self, memory: &OverflowMemory) -> bool {
         let (limit, bytes) = (self.broker.limit_bytes(), memory.heap_bytes() + memory.file_bytes());
-        bytes >= limit / WRITE_SET_SHARE || self.bytes() + memory.heap_bytes() < limit / RECENT_ROWS_SHARE
+        let files = self.taken.lock().iter().filter(|memory| memory.file_bytes() > 0).count();
+        files < FILES_TAKEN_MAX && bytes >= limit / WRITE_SET_SHARE
+            || self.bytes() + memory.heap_bytes() < limit / RECENT_ROWS_SHARE
     }
 
     /// Whether recent rows stay in memory although they have filled their share, because no file can have them.
     pub(crate) fn is_out_of_files(&self) -> bool {
         self.overflow.has_failed()
+    }
+
+    /// Forgets that no file could have recent rows, so that the next commit tries again.
+    pub(crate) fn retry_files(&self) {
+        drop(self.overflow.take_failure());
+    }
+
+    /// Returns an error if recent rows have too few places for the writes of a commit.
+    pub(crate) fn check_room(&self, changes: &WriteSet) -> Result<()> {
+        // Fewer bytes always have places, and asking the tables would cost each small commit some locks.
+        let is_little = self.versions.allocated_bytes() as u64 + changes.content_bytes() < PLACES_CHECKED_BYTES_MIN;
+        match is_little || changes.indexes().all(|writes| self.versions.has_room_for(writes)) {
+            true => Ok(()),
+            false => Err(Error::new(
+                ErrorKind::MemoryLimit,
+                format!("{OWNER} and those of this commit have more than 32 GiB for one index"),
+            )
+            .hint("end the transactions that read old rows, or commit fewer rows at once")),
+        }
     }
 
     /// Takes an empty write set that no other transaction has. It must be given back.

@@ -57,6 +57,11 @@ impl VersionTable {
         self.chains.records.end()
     }
 
+    /// Whether the table has places for copies of records that end at `end`.
+    pub(super) fn has_room_for(&self, end: u32) -> bool {
+        self.chains.records.has_room_to_copy(end)
+    }
+
     /// Whether the table has room for a run whose records end at `end`, and no key in the run's range.
     pub(super) fn takes(&self, range: &KeyRange, end: u32) -> bool {
         self.chains.records.has_room_for(end) && !self.order.has_any(range, &self.chains.records)

@@ -84,6 +84,11 @@ impl VersionsByIndex {
         self.of_key(&index_head(index))
     }
 
+    /// Whether there are enough places for the writes of a commit to one index.
+    pub(super) fn has_room_for(&self, changes: &IndexWrites) -> bool {
+        self.of_index(changes.index()).read().has_room_for(changes.end())
+    }
+
     /// Adds the versions of a commit to one index.
     pub(super) fn apply(&self, commit: CommitId, changes: &IndexWrites, oldest: CommitId) {
         self.of_index(changes.index()).apply(commit, changes.iter(), oldest);

@@ -199,7 +199,7 @@ impl WriteSet {
 
     /// Frees the versions that later writes to their keys replaced. No write can be undone afterwards.
     pub(super) fn free_replaced(&mut self) {
-        for undo in std::mem::replace(&mut self.undo, PieceVec::new_in(self.memory.clone())) {
+        for undo in self.undo.drain(..) {
             if let Undo::Entry { index, before, .. } = undo
                 && before != ArenaOffset::NONE
             {

@@ -186,7 +186,7 @@ fn two_statements_share_the_disk_limit_and_only_one_of_them_fails() {
     let database = Database::open(folder.path()).expect("it opens");
     let mut connection = database.connect().expect("a connection");
     let large =
-        "SELECT a.id, page FROM events a, generate_series(1, 12) ORDER BY page DESC, a.id OFFSET 3400000 LIMIT 5";
+        "SELECT a.id, page FROM events a, generate_series(1, 60) ORDER BY page DESC, a.id OFFSET 17000000 LIMIT 5";
     let small = QUERIES[1];
     let expected = answer(&mut connection, small);
     connection.execute("SET memory_limit = '16MiB'").expect("the least limit");

@@ -125,3 +125,24 @@ fn a_transaction_writes_more_than_memory_holds() {
     let spills = numbers(&mut connection, "SELECT count(*) FROM rowmill_spills()");
     assert_eq!(spills, [0], "no temporary file is left");
 }
+
+#[test]
+fn a_transaction_writes_on_while_others_hold_the_memory() {
+    const ROWS: u64 = 200_000;
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let options = Options::new().set("memory_limit", "24000000").expect("a limit");
+    let database = Database::open_with(folder.path(), options).expect("a database");
+    let mut connection = database.connect().expect("a connection");
+    let mut run = |sql: &str| connection.execute(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    run("CREATE TABLE notes (id BIGINT PRIMARY KEY, size BIGINT, note TEXT)");
+    run("CREATE TABLE source AS SELECT x AS id, x * 7 AS size, repeat('a note of some length ', 6) || x AS note
+         FROM generate_series(1, 200000) s(x)");
+    // After the first write, each statement reads its source to the end before it writes, so the source holds memory.
+    run("BEGIN");
+    run("INSERT INTO notes VALUES (0, 0, 'first')");
+    run("INSERT INTO notes SELECT * FROM source WHERE id <= 100000");
+    run("INSERT INTO notes SELECT * FROM source WHERE id > 100000");
+    run("COMMIT");
+    let rows = connection.query("SELECT count(*) FROM notes").and_then(|rows| rows.rows()).expect("rows");
+    assert_eq!(rows[0].get::<i64>(0).expect("a count"), ROWS as i64 + 1);
+}

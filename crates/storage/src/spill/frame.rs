@@ -28,8 +28,8 @@ pub(super) const FRAME_BYTES_MAX: usize = 1 << 30;
 /// it thus cost an attempt per sixteen frames.
 const FRAMES_PAST_COMPRESSION: u32 = 15;
 
-/// The written bytes after which the time of earlier writes counts half. The disk may become slower, for example when the
-/// system no longer keeps the file in memory.
+/// The written bytes after which the time of earlier writes counts half. The disk may become slower, for example when
+/// the system no longer keeps the file in memory.
 const REMEMBERED_BYTES: u64 = 32 << 20;
 
 /// Frames with fewer bytes are stored as they are.

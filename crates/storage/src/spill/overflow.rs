@@ -75,7 +75,7 @@ impl Drop for TempMemory {
 mod tests {
     use allocator_api2::vec::Vec as PieceVec;
     use rowmill_base::ErrorKind;
-    use rowmill_io::{Call, Disk, Fault, FaultyDisk, RealDisk};
+    use rowmill_io::{Call, Disk, Fault, FaultyDisk, MemoryDisk, RealDisk};
 
     use super::*;
 
@@ -135,6 +135,19 @@ mod tests {
                 drop(pieces);
                 assert_eq!(space.quota().used_bytes(), bytes_on_disk(&real), "{call:?} {nth}");
             }
+        }
+    }
+
+    #[test]
+    fn a_page_that_was_lost_is_reported_by_every_sync() {
+        let disk = FaultyDisk::new(Arc::new(MemoryDisk::new()));
+        let plan = disk.plan().clone();
+        let memory = TempSpace::on_disk(disk, 1 << 30).overflow_memory("rows", 0);
+        let _piece = piece(&memory, 1);
+        memory.sync().expect("stored");
+        plan.fail(Call::Sync, 1, Fault::Io);
+        for _ in 0..3 {
+            assert_eq!(memory.sync().expect_err("lost").kind(), ErrorKind::Io);
         }
     }
 }

@@ -523,7 +523,7 @@ fn run(base: &dyn OrderedBase, steps: &[BaseStep]) {
         match step {
             BaseStep::Write(changes) => {
                 commit += 2;
-                // A change in parts should do the same as one batch.
+                // A change in parts should have the result of one batch.
                 let parts = changes.chunks(1 + commit as usize % 5).map(|changes| {
                     let mut batch = WriteBatch::new();
                     changes.iter().for_each(|change| apply(&mut model, &mut batch, change));

@@ -16,6 +16,7 @@ mod release;
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
 use std::ffi::{c_int, c_long};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use mimalloc::MiMalloc;
@@ -118,7 +119,8 @@ fn collect() {
 
 /// Whether the machine or the cgroup of the process has little memory.
 fn has_small_memory() -> bool {
-    rowmill_io::memory_bytes() < SMALL_MEMORY_BYTES
+    static IS_SMALL: OnceLock<bool> = OnceLock::new();
+    *IS_SMALL.get_or_init(|| rowmill_io::memory_bytes() < SMALL_MEMORY_BYTES)
 }
 
 /// The options of mimalloc that we set, with their values. `is_small` says whether the process has little memory.
@@ -152,14 +154,14 @@ unsafe impl GlobalAlloc for CountingAllocator {
         count();
         // SAFETY: the caller keeps the contract of `realloc`, and its pointer came from mimalloc.
         let moved = unsafe { MiMalloc.realloc(pointer, layout, size) };
-        release::note_freed(layout.size(), collect);
+        release::note_freed(layout.size());
         moved
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         // SAFETY: the caller keeps the contract of `dealloc`, and its pointer came from mimalloc.
         unsafe { MiMalloc.dealloc(pointer, layout) };
-        release::note_freed(layout.size(), collect);
+        release::note_freed(layout.size());
     }
 }
 

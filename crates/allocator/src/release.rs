@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rowmill_base::allocations;
 
+use crate::collect;
+
 /// Smaller pieces are not counted, because the allocator soon uses their memory again.
 const PIECE_BYTES_MIN: usize = 1 << 16;
 
@@ -41,14 +43,14 @@ thread_local! {
 
 /// Counts a piece that was freed, and gives pages back if they are too many.
 #[inline]
-pub(crate) fn note_freed(bytes: usize, collect: fn()) {
+pub(crate) fn note_freed(bytes: usize) {
     if bytes >= PIECE_BYTES_MIN {
-        count(bytes as u64, collect);
+        count(bytes as u64);
     }
 }
 
 #[cold]
-fn count(bytes: u64, collect: fn()) {
+fn count(bytes: u64) {
     let before = FREED.fetch_add(bytes, Ordering::Relaxed);
     // A thread can only give back pages that are its own or free for all. So each thread that frees memory takes part
     // in a round.
@@ -79,21 +81,7 @@ fn anonymous_bytes() -> Option<u64> {
     let mut next = || std::str::from_utf8(numbers.next()?).ok()?.parse::<u64>().ok();
     // The pages in memory, and those of them that files have.
     let (resident, of_files) = (next()?, next()?);
-    Some(resident.saturating_sub(of_files) * page_bytes())
-}
-
-/// The bytes of a page of the system.
-#[cfg(target_os = "linux")]
-fn page_bytes() -> u64 {
-    static BYTES: AtomicU64 = AtomicU64::new(0);
-    let known = BYTES.load(Ordering::Relaxed);
-    if known > 0 {
-        return known;
-    }
-    // SAFETY: this call takes a number and changes no memory.
-    let bytes = u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
-    BYTES.store(bytes, Ordering::Relaxed);
-    bytes
+    Some(resident.saturating_sub(of_files) * rowmill_io::page_len())
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -29,7 +29,7 @@ pub use faulty::{Call, Fault, FaultPlan, FaultyDisk};
 pub use file_memory::FileMemory;
 pub use lock::DirectoryLock;
 pub use machine::{free_disk_bytes, memory_bytes};
-pub use mapping::Mapping;
+pub use mapping::{Mapping, page_len};
 pub use memory::MemoryDisk;
 pub use overflow::{OverflowFile, OverflowFiles, OverflowMemory};
 pub use real::RealDisk;

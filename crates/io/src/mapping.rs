@@ -552,7 +552,8 @@ fn capacity_for(len: u64) -> usize {
     len.max(CAPACITY_MIN).checked_next_power_of_two().unwrap_or(1 << 63) as usize
 }
 
-fn page_len() -> u64 {
+/// The bytes of a page of memory.
+pub fn page_len() -> u64 {
     // SAFETY: a call without arguments in memory; the page length is known on every system that we build for.
     let len = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     u64::try_from(len).expect("the system has a page length")

@@ -211,8 +211,10 @@ impl FilePieces {
             // The space is charged before it is taken, so that the charge is never too low. If there is no room to grow
             // ahead, the piece alone may fit.
             let ahead = end.max(self.len + (self.len / GROW_DIVISOR).max(GROW_BYTES_MIN)).min(CAPACITY);
-            let len = if file.charge(ahead as u64).is_ok() { ahead } else { end };
-            file.charge(len as u64)?;
+            let len = match file.charge(ahead as u64) {
+                Ok(()) => ahead,
+                Err(_) => file.charge(end as u64).map(|()| end)?,
+            };
             file.memory().grow_to(len)?;
             self.len = len;
         }

@@ -286,21 +286,29 @@ impl Transaction {
     }
 
     fn grow_keyed_memory(&mut self) -> Result<()> {
-        let memory = self.keyed.as_ref().map(|written| written.memory().clone()).unwrap_or_default();
-        if let Some(failure) = memory.take_failure() {
+        if let Some(memory) = self.keyed.as_ref().map(|written| written.memory())
+            && let Some(failure) = memory.take_failure()
+        {
             // No file can have the rows, so they stay in memory as long as it grants them.
             memory.set_heap_bytes_max(u64::MAX);
             self.keyed_failure = Some(failure);
         }
         // Reserves memory for what was written since the last reservation.
-        let (rows, checks) = (self.keyed_bytes(), self.unsettled.bytes());
-        let more = (rows + checks).saturating_sub(self.keyed_memory.bytes());
-        if more == 0 {
-            return Ok(());
+        let bytes = self.keyed_bytes() + self.unsettled.bytes();
+        match bytes.saturating_sub(self.keyed_memory.bytes()) {
+            0 => Ok(()),
+            more => {
+                // A large write set will make a long record, so we let the log prepare its segments.
+                self.engine.journal().expect(self.keyed.as_ref().map_or(0, |written| written.content_bytes()));
+                let granted = self.keyed_memory.grow(more.next_multiple_of(GRANT_BYTES));
+                granted.or_else(|refused| self.overflow_keyed(refused))
+            }
         }
-        // A large write set will make a long record, so we let the log prepare its segments.
-        self.engine.journal().expect(self.keyed.as_ref().map_or(0, |written| written.content_bytes()));
-        let Err(refused) = self.keyed_memory.grow(more.next_multiple_of(GRANT_BYTES)) else { return Ok(()) };
+    }
+
+    /// Lets the rows go to a file from here on, except for what fits the pieces of memory that they have already.
+    /// Returns `refused`, or a better reason, if they cannot.
+    fn overflow_keyed(&mut self, refused: Error) -> Result<()> {
         if let Some(failure) = &self.keyed_failure {
             return Err(failure.clone().context("the rows of the transaction do not fit memory"));
         }
@@ -309,11 +317,10 @@ impl Transaction {
             store.retry_files();
             return Err(refused);
         }
+        let (rows, checks) = (self.keyed_bytes(), self.unsettled.bytes());
+        let memory = self.keyed.as_ref().map(|written| written.memory()).filter(|memory| memory.knows_files());
         // Checks of foreign keys cannot go to a file.
-        if !memory.knows_files() || checks > rows {
-            return Err(refused);
-        }
-        // From here on the rows go to a file, except for what fits the pieces of memory that they have already.
+        let Some(memory) = memory.filter(|_| checks <= rows) else { return Err(refused) };
         memory.set_heap_bytes_max(0);
         self.keyed_memory.recount(rows + checks);
         Ok(())

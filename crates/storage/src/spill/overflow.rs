@@ -75,8 +75,9 @@ impl Drop for TempMemory {
 mod tests {
     use allocator_api2::vec::Vec as PieceVec;
     use rowmill_base::ErrorKind;
-    use rowmill_io::{Call, Disk, Fault, FaultyDisk, MemoryDisk, RealDisk};
+    use rowmill_io::{Call, Fault, FaultyDisk, MemoryDisk, RealDisk};
 
+    use super::super::tests::bytes_on_disk;
     use super::*;
 
     const PIECE_BYTES: usize = 300_000;
@@ -85,11 +86,6 @@ mod tests {
         let mut piece = PieceVec::with_capacity_in(PIECE_BYTES, memory.clone());
         piece.resize(PIECE_BYTES, value);
         piece
-    }
-
-    fn bytes_on_disk(disk: &RealDisk) -> u64 {
-        let names = disk.list("").expect("a list");
-        names.iter().map(|name| disk.len(name).expect("a length").unwrap_or(0).next_multiple_of(4096)).sum()
     }
 
     #[test]

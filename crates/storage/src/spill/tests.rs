@@ -25,7 +25,7 @@ fn read_all(section: &SpillSection) -> rowmill_base::Result<Vec<Vec<u8>>> {
 }
 
 /// The bytes of all files of a folder, in whole pages.
-fn bytes_on_disk(disk: &dyn Disk) -> u64 {
+pub(super) fn bytes_on_disk(disk: &dyn Disk) -> u64 {
     let names = disk.list("").expect("a list");
     let lengths = names.iter().map(|name| disk.len(name).expect("a length").unwrap_or(0).next_multiple_of(4096));
     lengths.sum()

@@ -193,10 +193,12 @@ impl KeyedStore {
     /// Whether writes in `memory` may become versions without a copy. When recent rows have filled their share of
     /// memory, those of a small commit are copied, so that they overflow to the one file of all recent rows.
     fn may_take(&self, memory: &OverflowMemory) -> bool {
-        let (limit, bytes) = (self.broker.limit_bytes(), memory.heap_bytes() + memory.file_bytes());
+        let (limit, heap_bytes) = (self.broker.limit_bytes(), memory.heap_bytes());
+        if self.bytes() + heap_bytes < limit / RECENT_ROWS_SHARE {
+            return true;
+        }
         let files = self.taken.lock().iter().filter(|memory| memory.file_bytes() > 0).count();
-        files < FILES_TAKEN_MAX && bytes >= limit / WRITE_SET_SHARE
-            || self.bytes() + memory.heap_bytes() < limit / RECENT_ROWS_SHARE
+        heap_bytes + memory.file_bytes() >= limit / WRITE_SET_SHARE && files < FILES_TAKEN_MAX
     }
 
     /// Whether recent rows stay in memory although they have filled their share, because no file can have them.

@@ -1,8 +1,11 @@
 //! Batches of rows that wait until the rows of a statement are complete.
 
+use std::borrow::Borrow;
+use std::iter;
+
 use arrow::array::RecordBatch;
 use rowmill_base::{Broker, Reservation, Result};
-use rowmill_storage::spill::{BatchCodec, SpillSection, SpillWriter, TempSpace};
+use rowmill_storage::spill::{BatchCodec, SectionReader, SpillSection, SpillWriter, TempSpace};
 use rowmill_storage::value_bytes;
 
 /// The holder of rows that wait, in errors and in lists of holders.
@@ -66,13 +69,9 @@ impl WaitingBatches {
     pub(super) fn into_batches(mut self) -> Result<impl Iterator<Item = Result<RecordBatch>> + Send + 'static> {
         self.finish()?;
         let WaitingBatches { held, memory, spilled, .. } = self;
-        let mut spilled = spilled.map(|SpilledBatches { codec, section, .. }| {
-            let reader = section.expect("the additions have ended").reader();
-            (codec, reader)
-        });
-        let of_file = std::iter::from_fn(move || {
-            let (codec, reader) = spilled.as_mut()?;
-            codec.next(reader).transpose()
+        let of_file = spilled.into_iter().flat_map(|spilled| {
+            let reader = spilled.reader();
+            batches_of(spilled.codec, reader)
         });
         // The memory is given back after the last batch was taken.
         Ok(held.into_iter().map(Ok).chain(of_file).inspect(move |_| {
@@ -82,16 +81,20 @@ impl WaitingBatches {
 
     /// The batches, in the order in which they were added. They can be read several times.
     pub(super) fn batches(&self) -> impl Iterator<Item = Result<RecordBatch>> + '_ {
-        let mut spilled = self.spilled.as_ref().map(|spilled| {
-            let section = spilled.section.as_ref().expect("batches are read after the last was added");
-            (&spilled.codec, section.reader())
-        });
-        let of_file = std::iter::from_fn(move || {
-            let (codec, reader) = spilled.as_mut()?;
-            codec.next(reader).transpose()
-        });
+        let of_file = self.spilled.iter().flat_map(|spilled| batches_of(&spilled.codec, spilled.reader()));
         self.held.iter().cloned().map(Ok).chain(of_file)
     }
+}
+
+impl SpilledBatches {
+    /// Reads all batches from the first on.
+    fn reader(&self) -> SectionReader {
+        self.section.as_ref().expect("batches are read after the last was added").reader()
+    }
+}
+
+fn batches_of(codec: impl Borrow<BatchCodec>, mut reader: SectionReader) -> impl Iterator<Item = Result<RecordBatch>> {
+    iter::from_fn(move || codec.borrow().next(&mut reader).transpose())
 }
 
 /// The bytes of the values of a batch.

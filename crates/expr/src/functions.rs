@@ -18,7 +18,7 @@ mod structure;
 #[cfg(test)]
 mod test_call;
 mod text;
-mod time;
+pub(crate) mod time;
 mod uuid;
 
 use std::collections::HashMap;

@@ -11,6 +11,7 @@
 //! - `regexp`: regular expressions, with a matcher of our own for the usual ones.
 //! - `kinds`: properties of types that all of them need, and errors that name a type.
 //! - `display`: the SQL text of an expression.
+//! - `time_buckets`: the beginnings of buckets of time, also in time zones.
 //! - `text`: the text form of every type, read and written. No other code may read values from text.
 
 pub mod display;
@@ -22,4 +23,5 @@ pub mod kinds;
 mod regexp;
 pub mod sketch;
 pub mod text;
+pub mod time_buckets;
 pub mod typing;

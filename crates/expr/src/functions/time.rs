@@ -1,7 +1,8 @@
 //! Dates, times and timestamps.
 
 mod bin;
-pub(super) mod calendar;
+mod bucket;
+pub(crate) mod calendar;
 pub(super) mod columns;
 mod convert;
 mod field;
@@ -11,7 +12,7 @@ mod pattern;
 mod read;
 mod to_char;
 mod trunc;
-mod zone;
+pub(crate) mod zone;
 
 use rowmill_plan::FunctionSpec;
 
@@ -20,6 +21,7 @@ pub(super) static TIME: &[FunctionSpec] = &[
     part::DATE_PART,
     trunc::DATE_TRUNC,
     bin::DATE_BIN,
+    bucket::TIME_BUCKET,
     make::MAKE_DATE,
     make::MAKE_TIME,
     make::MAKE_TIMESTAMP,

@@ -6,12 +6,13 @@ use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_plan::function::{ArgumentKind, CallKinds};
 use rowmill_plan::{FunctionSpec, Operand};
 
-use super::calendar::{NANOS_PER_DAY, add_months, date_of_days, units_per_day};
+use super::calendar::units_per_day;
 use super::columns::{
     INTERVAL_KIND, TIME_KIND, TIMESTAMP_KIND, each_row, out_of_range, primitive, slots, strict_nulls, tick_slots,
     unit_of,
 };
 use crate::functions::signatures::ordinary;
+use crate::time_buckets::{BucketRule, TimeBuckets};
 
 /// `date_bin(stride, source [, origin])`
 pub(super) const DATE_BIN: FunctionSpec = FunctionSpec {
@@ -52,67 +53,13 @@ fn signature(arguments: &[ArgumentKind<'_>]) -> Option<CallKinds> {
     fits.then_some(CallKinds { arguments: kinds, result: kind })
 }
 
-/// The length of a stride.
-#[derive(Clone, Copy)]
-enum BinStride {
-    /// A number of nanoseconds.
-    Nanos(i128),
-    /// A number of ticks.
-    Ticks(i64),
-    /// A number of months.
-    Months(i64),
-}
-
-impl BinStride {
-    fn of(stride: IntervalMonthDayNano, nanos_per_tick: i64, is_time: bool) -> Result<BinStride> {
-        let nanos = i128::from(stride.days) * i128::from(NANOS_PER_DAY) + i128::from(stride.nanoseconds);
-        if stride.months != 0 && (nanos != 0 || is_time) {
-            let message = match is_time {
-                true => "the stride of a TIME must not have months",
-                false => "a stride must have either months, or days and time, not both",
-            };
-            return Err(Error::new(ErrorKind::InvalidParameter, message));
-        }
-        if stride.months < 0 || nanos < 0 || (stride.months == 0 && nanos == 0) {
-            return Err(Error::new(ErrorKind::InvalidParameter, "a stride must be greater than zero"));
-        }
-        Ok(match i64::try_from(nanos / i128::from(nanos_per_tick)) {
-            _ if stride.months > 0 => BinStride::Months(i64::from(stride.months)),
-            Ok(ticks) if nanos % i128::from(nanos_per_tick) == 0 => BinStride::Ticks(ticks),
-            _ => BinStride::Nanos(nanos),
-        })
+/// Makes the buckets of a stride of nanoseconds, days or months.
+fn buckets(stride: IntervalMonthDayNano, origin: i64, kind: &DataType) -> Result<TimeBuckets> {
+    if stride.months != 0 && *kind == TIME_KIND {
+        return Err(Error::new(ErrorKind::InvalidParameter, "the stride of a TIME must not have months"));
     }
-
-    fn bin(self, ticks: i64, origin: i64, per_day: i64) -> Option<i64> {
-        match self {
-            BinStride::Ticks(stride) => match ticks.checked_sub(origin) {
-                Some(distance) => ticks.checked_sub(distance.rem_euclid(stride)),
-                None => {
-                    let distance = (i128::from(ticks) - i128::from(origin)).rem_euclid(i128::from(stride));
-                    ticks.checked_sub(distance as i64)
-                }
-            },
-            BinStride::Nanos(stride) => {
-                let nanos_per_tick = i128::from(NANOS_PER_DAY / per_day);
-                let distance = (i128::from(ticks) - i128::from(origin)) * nanos_per_tick;
-                let bin = distance - distance.rem_euclid(stride);
-                i64::try_from(i128::from(origin) + bin.div_euclid(nanos_per_tick)).ok()
-            }
-            BinStride::Months(stride) => {
-                let (day, first) = (ticks.div_euclid(per_day), origin.div_euclid(per_day));
-                let (date, from) = (date_of_days(day), date_of_days(first));
-                let months = (date.year - from.year) * 12 + i64::from(date.month) - i64::from(from.month);
-                let begin = |months: i64| {
-                    add_months(first, months).checked_mul(per_day)?.checked_add(origin.rem_euclid(per_day))
-                };
-                // The first month of the bin, counted from the origin.
-                let months = months - months.rem_euclid(stride);
-                let found = begin(months);
-                // The bin of this month may begin later in the month than the timestamp.
-                if found.is_some_and(|found| found <= ticks) { found } else { begin(months - stride) }
-            }
-        }
-    }
+    let offset = IntervalMonthDayNano::new(0, 0, 0);
+    TimeBuckets::new(&BucketRule { stride, zone: None, origin, offset }, unit_of(kind))
 }
 
 fn kernel(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayRef> {
@@ -124,17 +71,18 @@ fn kernel(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayRe
     let origins = arguments.get(2).map(tick_slots);
     let has_rows = nulls.as_ref().map_or(rows, |nulls| rows - nulls.null_count()) > 0;
     // A constant stride is checked only once, and only if a row needs it.
+    let is_constant = origins.as_ref().is_none_or(|origins| origins.constant().is_some());
+    let origin_of = |row| origins.as_ref().map_or(0, |origins| origins.at(row));
     let known = match strides.constant() {
-        Some(stride) if has_rows => Some(BinStride::of(stride, NANOS_PER_DAY / per_day, is_time)?),
+        Some(stride) if has_rows && is_constant => Some(buckets(stride, origin_of(0), kind)?),
         _ => None,
     };
     let bins = each_row(rows, nulls.as_ref(), |row| {
-        let stride = match known {
-            Some(stride) => stride,
-            None => BinStride::of(strides.at(row), NANOS_PER_DAY / per_day, is_time)?,
+        let start = match &known {
+            Some(known) => known.start(ticks.at(row)),
+            None => buckets(strides.at(row), origin_of(row), kind)?.start(ticks.at(row)),
         };
-        let origin = origins.as_ref().map_or(0, |origins| origins.at(row));
-        let bin = stride.bin(ticks.at(row), origin, per_day).ok_or_else(|| out_of_range("the timestamp"))?;
+        let bin = start.ok_or_else(|| out_of_range("the timestamp"))?;
         Ok(if is_time { bin.rem_euclid(per_day) } else { bin })
     })?;
     primitive(kind, bins, nulls)

@@ -2,25 +2,25 @@
 
 use arrow::datatypes::TimeUnit;
 
-pub(in crate::functions) use crate::text::calendar::{
+pub(crate) use crate::text::calendar::{
     CivilDate, date_of_days, days_in_month, days_of_date, is_leap_year, units_per_second,
 };
 use crate::text::calendar::{DAYS_PER_ERA, DAYS_TO_EPOCH, from_january};
 
 /// The first day that arithmetic may produce, -262143-01-01.
-pub(in crate::functions) const FIRST_DAY: i64 = days_of_date(-262_143, 1, 1);
+pub(crate) const FIRST_DAY: i64 = days_of_date(-262_143, 1, 1);
 /// The last day that arithmetic may produce, 262142-12-31.
-pub(in crate::functions) const LAST_DAY: i64 = days_of_date(262_142, 12, 31);
+pub(crate) const LAST_DAY: i64 = days_of_date(262_142, 12, 31);
 
 /// The nanoseconds of a day.
-pub(in crate::functions) const NANOS_PER_DAY: i64 = 86_400_000_000_000;
+pub(crate) const NANOS_PER_DAY: i64 = 86_400_000_000_000;
 /// The microseconds of a day.
-pub(in crate::functions) const MICROS_PER_DAY: i64 = 86_400_000_000;
+pub(crate) const MICROS_PER_DAY: i64 = 86_400_000_000;
 /// The seconds of a day.
-pub(in crate::functions) const SECONDS_PER_DAY: i64 = 86_400;
+pub(crate) const SECONDS_PER_DAY: i64 = 86_400;
 
 /// The days that [`date_of_near_days`] accepts, about a million years around 1970.
-pub(in crate::functions) const NEAR_DAYS: std::ops::RangeInclusive<i64> = -390_000_000..=390_000_000;
+pub(crate) const NEAR_DAYS: std::ops::RangeInclusive<i64> = -390_000_000..=390_000_000;
 
 /// The eras that make the number of each near day positive.
 const NEAR_ERAS: u32 = 3_600;
@@ -28,7 +28,7 @@ const NEAR_ERAS: u32 = 3_600;
 /// Returns the date of one of [`NEAR_DAYS`]. It computes as [`date_of_days`] does but with 32-bit numbers, because a
 /// processor handles several of those at once.
 #[inline(always)]
-pub(in crate::functions) fn date_of_near_days(days: i64) -> CivilDate {
+pub(crate) fn date_of_near_days(days: i64) -> CivilDate {
     let number = (days as i32 as u32).wrapping_add(DAYS_TO_EPOCH as u32 + NEAR_ERAS * DAYS_PER_ERA as u32);
     let quarters = 4 * number + 3;
     let century = quarters / DAYS_PER_ERA as u32;
@@ -47,7 +47,7 @@ pub(in crate::functions) fn date_of_near_days(days: i64) -> CivilDate {
 
 /// Returns the day `months` months after `days`. If that month has no such day, returns its last day.
 #[inline]
-pub(in crate::functions) fn add_months(days: i64, months: i64) -> i64 {
+pub(crate) fn add_months(days: i64, months: i64) -> i64 {
     let date = date_of_days(days);
     let month = date.year * 12 + i64::from(date.month) - 1 + months;
     let (year, month) = (month.div_euclid(12), month.rem_euclid(12) as u32 + 1);
@@ -56,32 +56,32 @@ pub(in crate::functions) fn add_months(days: i64, months: i64) -> i64 {
 
 /// Returns the day of the week. 0 is Sunday.
 #[inline(always)]
-pub(in crate::functions) fn weekday(days: i64) -> i64 {
+pub(crate) fn weekday(days: i64) -> i64 {
     (days + 4).rem_euclid(7)
 }
 
 /// Returns the Monday of a day's week.
 #[inline(always)]
-pub(in crate::functions) fn monday_of(days: i64) -> i64 {
+pub(crate) fn monday_of(days: i64) -> i64 {
     days - (days + 3).rem_euclid(7)
 }
 
 /// Returns the year and number of a day's ISO week. A week belongs to the year of its Thursday.
 #[inline]
-pub(in crate::functions) fn iso_week(days: i64) -> (i64, i64) {
+pub(crate) fn iso_week(days: i64) -> (i64, i64) {
     let thursday = date_of_days(monday_of(days) + 3);
     (thursday.year, week_of(thursday))
 }
 
 /// Returns the number of the week that has this date as its Thursday.
 #[inline(always)]
-pub(in crate::functions) fn week_of(thursday: CivilDate) -> i64 {
+pub(crate) fn week_of(thursday: CivilDate) -> i64 {
     i64::from((thursday.day_of_year - 1) / 7 + 1)
 }
 
 /// Returns the first day of a day's quarter.
 #[inline(always)]
-pub(in crate::functions) fn quarter_of(days: i64, date: CivilDate) -> i64 {
+pub(crate) fn quarter_of(days: i64, date: CivilDate) -> i64 {
     /// The days from the begin of a quarter to the begin of a month, from April on.
     const DAYS_BEFORE: [i64; 13] = [0, 0, 0, 0, 0, 30, 61, 0, 31, 62, 0, 31, 61];
     if date.month <= 3 {
@@ -93,13 +93,13 @@ pub(in crate::functions) fn quarter_of(days: i64, date: CivilDate) -> i64 {
 
 /// Returns the first day of a day's year.
 #[inline(always)]
-pub(in crate::functions) fn first_of_year(days: i64, date: CivilDate) -> i64 {
+pub(crate) fn first_of_year(days: i64, date: CivilDate) -> i64 {
     days - i64::from(date.day_of_year) + 1
 }
 
 /// Returns the units per day of a timestamp.
 #[inline]
-pub(in crate::functions) fn units_per_day(unit: TimeUnit) -> i64 {
+pub(crate) fn units_per_day(unit: TimeUnit) -> i64 {
     SECONDS_PER_DAY * units_per_second(unit)
 }
 

@@ -96,7 +96,7 @@ fn instant_unit(argument: &ArgumentKind<'_>) -> Option<TimeUnit> {
 }
 
 /// Returns the zone with a name or an offset.
-pub(super) fn zone_called(name: &str) -> Result<Tz> {
+pub(crate) fn zone_called(name: &str) -> Result<Tz> {
     name.parse().map_err(|_| {
         Error::new(ErrorKind::InvalidParameter, format!("there is no time zone '{name}'"))
             .hint("a zone is a name such as 'Europe/Berlin' or an offset such as '+02:00'")
@@ -139,8 +139,8 @@ fn instant_of(count: i64, per_second: i64, zone: Tz) -> Option<i64> {
     let local: NaiveDateTime = DateTime::from_timestamp(count.div_euclid(per_second), 0)?.naive_utc();
     let offset = match zone.offset_from_local_datetime(&local).earliest() {
         Some(offset) => offset,
-        // No clock change skips three hours, so this is the offset before the change.
-        None => zone.offset_from_local_datetime(&(local - TimeDelta::hours(3))).earliest()?,
+        // No clock change skips more than a day (Samoa skipped one), so this is the offset before the change.
+        None => zone.offset_from_local_datetime(&(local - TimeDelta::hours(25))).earliest()?,
     };
     count.checked_sub(i64::from(offset.fix().local_minus_utc()) * per_second)
 }

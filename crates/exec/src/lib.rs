@@ -25,6 +25,7 @@ mod case;
 pub mod collect;
 mod expand;
 pub mod expression;
+mod fill;
 mod filter;
 mod first_rows;
 pub mod forced;

@@ -27,6 +27,7 @@ use crate::arithmetic::Arithmetic;
 use crate::batch::{BatchSource, Batches};
 use crate::case::CaseFunction;
 use crate::expand::Expand;
+use crate::fill::Fill;
 use crate::filter::Filter;
 use crate::first_rows::FirstRows;
 use crate::forced::forced;
@@ -260,6 +261,10 @@ impl Builder {
             Node::Series(series) => {
                 let input = self.build_below(&series.input, Wish::All, &mut operator)?;
                 Series::new(input, self.series_request(series))?
+            }
+            Node::Fill(fill) => {
+                let input = self.build_below(&fill.input, Wish::All, &mut operator)?;
+                Fill::new(input, fill, self.batch_rows, self.cancel.clone())?
             }
             Node::Shared { number, input } => self.shared(*number, input, &mut operator, broker)?,
             Node::Recursive(recursive) => self.recursive(recursive, &mut operator, broker)?,

@@ -8,10 +8,12 @@
 //! - `join_order`: the order in which joined relations are read.
 //! - `node`: the physical plan, a tree of operators. `group`, `window`: its largest operators. `predicate`: conditions
 //!   that a scan checks itself. `text`: its text for EXPLAIN.
+//! - `fill`: rows for buckets of time without rows.
 //! - `write`: the plan of a statement that changes rows.
 //! - `program`: the plan of a prepared statement on keyed tables.
 
 pub mod aggregate;
+pub mod fill;
 pub mod function;
 mod group;
 pub mod item_function;
@@ -29,6 +31,7 @@ pub mod write;
 pub use aggregate::{
     AggregateFunction, AggregateNulls, AggregateOrdering, AggregateParameter, AggregateRole, AggregateSpec, SizeBounds,
 };
+pub use fill::{Fill, FillMode, FilledBuckets, LogicalFill};
 pub use function::{FunctionSpec, Operand, Volatility};
 pub use group::{Aggregate, AggregateOrder, Expr, Group, GroupKey, is_key_kind};
 pub use item_function::ItemFunction;

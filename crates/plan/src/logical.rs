@@ -7,8 +7,11 @@
 //!
 //! The inputs of a join must make disjoint columns, and so must all uses of a view or a common table expression.
 
+mod ordered_join;
+
 use arrow::datatypes::DataType;
 
+pub use self::ordered_join::{LogicalOrderBound, LogicalOrderedChoice, LogicalOrderedJoin};
 use crate::{AggregateFunction, CompareOp, Constant, ScalarExpr};
 
 /// A column of a statement.
@@ -88,6 +91,8 @@ pub enum Logical {
     /// Pairs of rows. The right side may name columns of the left side (LATERAL). It must then be evaluated for each
     /// row of the left side, until unnesting has removed that.
     Join(LogicalJoin),
+    /// Rows of one side with the rows of another one that are next to them in an order.
+    OrderedJoin(LogicalOrderedJoin),
     /// Rows grouped by keys. The result has the keys and the aggregates.
     Group(LogicalGroup),
     /// The same rows with values computed over other rows. The columns of the input stay.
@@ -168,6 +173,8 @@ pub enum Logical {
         /// Whether a row without items is given once, with NULL in the new columns: `LEFT JOIN UNNEST(...) ON true`.
         outer: bool,
     },
+    /// Rows of buckets of time, with rows for the buckets that have none.
+    Fill(crate::LogicalFill),
     /// At most one row per combination of the columns `by`, otherwise an error (21000): a scalar subquery. The binder
     /// leaves `by` empty, and unnesting adds columns to it.
     SingleRow {

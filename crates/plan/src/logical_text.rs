@@ -8,12 +8,14 @@ use arrow::datatypes::DataType;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
 use crate::logical::{
-    AggregateCall, FrameBound, FrameExclude, FrameRow, FrameUnit, LogicalJoinKind, LogicalSortKey, LogicalWindowCall,
-    LogicalWindowFunction, RankFunction, SetOperationKind, Subquery, SubqueryKind, WindowFrame,
+    AggregateCall, FrameBound, FrameExclude, FrameRow, FrameUnit, LogicalJoinKind, LogicalOrderedChoice, LogicalSortKey,
+    LogicalWindowCall, LogicalWindowFunction, RankFunction, SetOperationKind, Subquery, SubqueryKind, WindowFrame,
 };
 use crate::predicate::numbered_text;
 use crate::program::ArithmeticOp;
-use crate::{AggregateNulls, ColumnId, ColumnNames, CompareOp, Constant, ExprOp, Logical, LogicalQuery, ScalarExpr};
+use crate::{
+    AggregateNulls, ColumnId, ColumnNames, CompareOp, Constant, ExprOp, FillMode, Logical, LogicalQuery, ScalarExpr,
+};
 
 impl LogicalQuery {
     /// The plan as text; the first line names the result's columns.
@@ -83,6 +85,17 @@ impl PlanWriter<'_> {
     fn named(&self, all: &[(ColumnId, ScalarExpr)]) -> String {
         let one = |(id, of): &(ColumnId, ScalarExpr)| format!("{} = {}", self.column(*id), self.expr(of));
         all.iter().map(one).collect::<Vec<_>>().join(", ")
+    }
+
+    fn fill_mode(&self, id: ColumnId, mode: &FillMode<ScalarExpr, ColumnId>) -> String {
+        let name = self.column(id);
+        match mode {
+            FillMode::Null => format!("{name} null"),
+            FillMode::Previous(of) if *of == id => format!("{name} previous"),
+            FillMode::Previous(of) => format!("{name} previous {}", self.column(*of)),
+            FillMode::Linear => format!("{name} linear"),
+            FillMode::Value(value) => format!("{name} = {}", self.expr(value)),
+        }
     }
 
     /// Writes the plans of subqueries and the inputs, indented by one more level.
@@ -168,6 +181,33 @@ impl PlanWriter<'_> {
                 };
                 self.line(&format!("{kind} join: {on}{compared}"));
                 self.below(&join.conditions.iter().collect::<Vec<_>>(), &[&join.left, &join.right]);
+            }
+            Logical::OrderedJoin(join) => {
+                let choice = match &join.choice {
+                    LogicalOrderedChoice::Last => "last".to_owned(),
+                    LogicalOrderedChoice::First => "first".to_owned(),
+                    LogicalOrderedChoice::Nearest(to) => format!("nearest to {}", self.expr(to)),
+                    LogicalOrderedChoice::All => "all".to_owned(),
+                    LogicalOrderedChoice::AllWithPrevailing => "all and the prevailing one".to_owned(),
+                };
+                let mut text = format!("Ordered join: {choice} by {}", self.expr(&join.position));
+                for (left, right) in &join.on {
+                    let _ = write!(text, ", {} = {}", self.expr(left), self.expr(right));
+                }
+                for (word, bound) in [("from", &join.lower), ("to", &join.upper)] {
+                    if let Some(bound) = bound {
+                        let end = if bound.inclusive { "" } else { " (exclusive)" };
+                        let _ = write!(text, " {word} {}{end}", self.expr(&bound.expr));
+                    }
+                }
+                if join.inner {
+                    text.push_str(", inner");
+                }
+                for (id, call) in join.aggregates.iter().flatten() {
+                    let _ = write!(text, ", {} = {}", self.column(*id), aggregate(call, self.columns));
+                }
+                self.line(&text);
+                self.below(&[], &[&join.left, &join.right]);
             }
             Logical::Group(group) => {
                 let mut text = format!("Group: by [{}]", self.named(&group.keys));
@@ -255,6 +295,24 @@ impl PlanWriter<'_> {
                 }
                 self.line(&text);
                 self.below(&lists.iter().map(|(_, list)| list).collect::<Vec<_>>(), &[input]);
+            }
+            Logical::Fill(fill) => {
+                let keys = self.columns(&fill.keys);
+                let mut text = format!("Fill: buckets {}", self.column(fill.bucket));
+                if !fill.keys.is_empty() {
+                    let _ = write!(text, " for each {keys}");
+                }
+                for (word, bound) in [("from", &fill.from), ("to", &fill.to)] {
+                    if let Some(bound) = bound {
+                        let _ = write!(text, " {word} {}", self.expr(bound));
+                    }
+                }
+                let modes: Vec<String> = fill.values.iter().map(|(id, mode)| self.fill_mode(*id, mode)).collect();
+                if !modes.is_empty() {
+                    let _ = write!(text, ", {}", modes.join(", "));
+                }
+                self.line(&text);
+                self.below(&[], &[&fill.input]);
             }
             Logical::SingleRow { input, by } => {
                 match by.is_empty() {

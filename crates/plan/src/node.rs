@@ -9,7 +9,7 @@ use std::sync::Arc;
 use arrow::array::{Array, RecordBatch};
 use arrow::datatypes::SchemaRef;
 
-use crate::{Expr, Group, Predicate, Window};
+use crate::{Expr, Fill, Group, Predicate, Window};
 
 /// An operator and its inputs.
 #[derive(Clone, Debug)]
@@ -106,6 +106,8 @@ pub enum Node {
     Unnest(Unnest),
     /// Each row once for each number or point in time of a series.
     Series(Series),
+    /// Rows of buckets of time, with rows for the buckets that have none.
+    Fill(Fill),
     /// Rows that are computed once and read in several places.
     Shared {
         /// The number of the shared plan. Nodes with equal numbers must have equal inputs.
@@ -373,6 +375,7 @@ impl Node {
             Node::SetAll(set) => set.left.schema(),
             Node::Unnest(Unnest { schema, .. })
             | Node::Series(Series { schema, .. })
+            | Node::Fill(Fill { schema, .. })
             | Node::Recursive(Recursive { schema, .. })
             | Node::RecursiveRows { schema, .. } => schema,
         }
@@ -406,6 +409,11 @@ impl Node {
             Node::Values { rows } => rows.column(column).logical_null_count() > 0,
             Node::Unnest(unnest) => unnest.is_nullable(column),
             Node::Series(series) => series.keep.get(column).is_some_and(|column| series.input.is_nullable(*column)),
+            // A key has the values of the input. Other columns may be NULL in the rows that are added.
+            Node::Fill(fill) => {
+                let is_kept = fill.keys.contains(&column) || column == fill.bucket;
+                !is_kept || fill.input.is_nullable(column)
+            }
             // A later round may give NULL even if the first one does not.
             Node::Recursive(_) | Node::RecursiveRows { .. } => true,
         }
@@ -434,6 +442,7 @@ impl Node {
             Node::SetAll(set) => vec![&set.left, &set.right],
             Node::Unnest(unnest) => vec![&unnest.input],
             Node::Series(series) => vec![&series.input],
+            Node::Fill(fill) => vec![&fill.input],
             Node::Recursive(recursive) => vec![&recursive.base, &recursive.step],
             Node::Values { .. } | Node::RecursiveRows { .. } => Vec::new(),
         }

@@ -6,7 +6,7 @@ use std::cell::OnceCell;
 use arrow::datatypes::SchemaRef;
 
 use crate::{
-    Aggregate, AggregateOrder, Expand, Expr, Group, Join, JoinKind, KeySet, Node, Predicate, Scan, Series, SortKey,
+    Aggregate, AggregateOrder, Expand, Expr, Fill, Group, Join, JoinKind, KeySet, Node, Predicate, Scan, Series, SortKey,
     Unnest, Window,
 };
 
@@ -95,6 +95,7 @@ impl Node {
             Node::FirstRows { input, by } => format!("First row{}", per(by, input, names)),
             Node::Unnest(unnest) => unnest_line(unnest, names),
             Node::Series(series) => series_line(series, names),
+            Node::Fill(fill) => fill_line(fill, names),
             Node::Shared { number, .. } => format!("Shared: {number}"),
             Node::Recursive(recursive) => {
                 let distinct = if recursive.distinct { ", distinct rows" } else { "" };
@@ -147,6 +148,7 @@ impl Node {
                 input.column_names(names)
             }
             Node::SetAll(set) => set.left.column_names(names),
+            Node::Fill(fill) => fill.input.column_names(names),
             Node::Recursive(recursive) => recursive.base.column_names(names),
             Node::Unnest(Unnest { input, keep, schema, .. }) | Node::Series(Series { input, keep, schema, .. }) => {
                 let of_input = input.column_names(names);
@@ -157,6 +159,16 @@ impl Node {
             Node::RecursiveRows { schema, .. } => field_names(schema).collect(),
         }
     }
+}
+
+fn fill_line(fill: &Fill, names: &dyn Names) -> String {
+    let of_input = fill.input.column_names(names);
+    let keys: Vec<&str> = fill.keys.iter().map(|key| &*of_input[*key]).collect();
+    let mut text = format!("Fill: buckets {}", of_input[fill.bucket]);
+    if !keys.is_empty() {
+        text.push_str(&format!(" for each {}", keys.join(", ")));
+    }
+    text
 }
 
 fn field_names(schema: &SchemaRef) -> impl Iterator<Item = Cow<'_, str>> {

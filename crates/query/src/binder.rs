@@ -6,6 +6,9 @@
 //!   `table_function`: functions in FROM
 //! - `select`: one SELECT; `projection`: its list; `grouping`: GROUP BY; `ordering`: ORDER BY and DISTINCT ON; `window`
 //! - `expression` with `operator`, `literal`, `call`, `conditional`, `aggregate`, `subquery`, `access`
+//! - `ordered_join`: ASOF, LT, SPLICE, WINDOW and HORIZON JOIN
+//! - `sample`: SAMPLE BY and FILL; `latest`: LATEST ON; `duration`: lengths of time such as `15m`
+//! - `time_interval`: `ts IN '2026-11'`
 //! - `target`: the rows that UPDATE, DELETE and MERGE change
 //! - `scope`: visible names; `result_name`: names of computed columns; `place`: positions of errors
 //!
@@ -17,29 +20,35 @@ mod access;
 mod aggregate;
 mod call;
 mod conditional;
+mod duration;
 mod expression;
 mod from;
 mod grouping;
 mod item_function;
+mod latest;
 mod literal;
 mod operator;
+mod ordered_join;
 mod ordering;
 mod place;
 mod projection;
 mod query;
 mod result_name;
+mod sample;
 mod scope;
 mod select;
 mod subquery;
 mod table_function;
 pub mod target;
 mod ties;
+mod time_interval;
 pub mod type_name;
 pub(crate) mod walk;
 mod window;
+mod window_join;
 mod with;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -234,6 +243,8 @@ struct Binder<'a> {
     /// Number of queries of WITH and of views that were bound so far.
     expansions: usize,
     reads_clock: bool,
+    /// The columns that order the rows of their tables in time.
+    time_columns: HashSet<ColumnId>,
     /// The lambda parameters around the current position, innermost last.
     item_parameters: Vec<ItemParameter>,
     /// Number of lambda parameters so far, which is the next free number.
@@ -262,6 +273,7 @@ impl<'a> Binder<'a> {
             plan_count: 0,
             expansions: 0,
             reads_clock: false,
+            time_columns: HashSet::new(),
             item_parameters: Vec::new(),
             item_parameter_count: 0,
         }

@@ -44,6 +44,8 @@ const UNIQUE_SHARE: f64 = 0.95;
 
 /// The items that we assume in a list.
 const ITEMS: f64 = 4.0;
+/// The rows after a FILL that we assume for each row before it.
+const FILLED_ROWS: f64 = 2.0;
 /// The values that we assume in a series.
 const SERIES_ROWS: f64 = 100.0;
 /// The rounds that we assume in a recursive query.
@@ -121,6 +123,7 @@ impl<'t> Estimator<'t> {
             Node::SetAll(set) => of(&set.left),
             Node::Unnest(unnest) => of(&unnest.input) * ITEMS,
             Node::Series(series) => of(&series.input) * SERIES_ROWS,
+            Node::Fill(fill) => of(&fill.input) * FILLED_ROWS,
             Node::Recursive(recursive) => of(&recursive.base) * ROUNDS,
             Node::RecursiveRows { .. } => RECURSIVE_ROWS,
         };

@@ -5,12 +5,14 @@
 
 mod eager_group;
 mod expression;
+mod fill;
 mod group;
 mod grouping_sets;
 mod join;
 mod join_graph;
 mod late_columns;
 mod operators;
+mod ordered_join;
 mod predicate;
 mod relation;
 mod repeated;
@@ -265,6 +267,8 @@ impl Lowerer<'_> {
             Logical::Unnest { input, lists, ordinality, outer } => {
                 self.unnest(input, lists, *ordinality, *outer, needed)
             }
+            Logical::OrderedJoin(join) => self.ordered_join(join, needed),
+            Logical::Fill(fill) => self.fill(fill, needed),
             Logical::SingleRow { input, by } => self.single_row(input, by, needed),
         }
     }

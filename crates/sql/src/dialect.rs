@@ -112,6 +112,33 @@ fn keyword_at(parser: &Parser, at: usize) -> Keyword {
     }
 }
 
+/// Whether the word before the parser's place begins a clause that `crate::parse` reads itself, such as `SAMPLE BY`, and is
+/// not the alias of a table.
+fn begins_time_clause(parser: &Parser) -> bool {
+    let Some(Token::Word(word)) = previous(parser, parser.index()).map(|at| &parser.token_at(at).token) else {
+        return false;
+    };
+    let following = &parser.token_at(next(parser, parser.index())).token;
+    let is_before = |words: &[&str]| match following {
+        Token::Word(next) => words.iter().any(|word| word.eq_ignore_ascii_case(&next.value)),
+        _ => false,
+    };
+    if word.quote_style.is_some() {
+        return false;
+    }
+    match &*word.value.to_ascii_lowercase() {
+        "asof" | "lt" | "splice" | "window" | "horizon" | "positional" | "paste" | "any" | "global" => {
+            is_before(&["join", "inner", "left", "right", "full", "nearest"])
+        }
+        "sample" => is_before(&["by"]),
+        "range" => is_before(&["between", "from"]),
+        "tolerance" => matches!(following, Token::Number(..)) || is_before(&["interval"]),
+        "include" | "exclude" => is_before(&["prevailing"]),
+        "list" | "match_condition" => *following == Token::LParen,
+        _ => false,
+    }
+}
+
 const POSTGRES: PostgreSqlDialect = PostgreSqlDialect {};
 
 macro_rules! accepts {
@@ -150,6 +177,11 @@ impl Dialect for RowmillDialect {
             return Some(Err(ParserError::RecursionLimitExceeded));
         }
         compound_subquery(parser)
+    }
+
+    /// The parser has consumed the word that may be an alias.
+    fn is_table_factor_alias(&self, explicit: bool, kw: &Keyword, parser: &mut Parser) -> bool {
+        explicit || self.is_table_alias(kw, parser) && !begins_time_clause(parser)
     }
 
     fn get_next_precedence(&self, parser: &Parser) -> Option<Result<u8, ParserError>> {

@@ -12,6 +12,7 @@ mod copy;
 mod position;
 mod precedence;
 mod prepare;
+mod time_clauses;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
@@ -32,6 +33,7 @@ use crate::statement::write::ChangeSyntax;
 pub(crate) use copy::{CopyOption, CopySource, CopyStatement, CopyValue};
 use position::TextCursor;
 use prepare::prepare;
+use time_clauses::replace_time_clauses;
 
 /// The nested calls that the parser may need for one level of a statement. This is only a second line of defence: the
 /// real limit is checked before the parser runs. A statement should never reach it.
@@ -230,6 +232,9 @@ impl<'t> Section<'t> {
         let mut spellings = Spellings::default();
         let mut parameters = Parameters::default();
         let mut tokens = self.tokens.to_vec();
+        let depth_max = PARSER_DEPTH_PER_LEVEL * settings.number("expression_depth_max") as usize;
+        // This must come before names are lowered, because `1m` and `1M` differ.
+        replace_time_clauses(sql, &mut tokens, depth_max)?;
         refuse_glued(sql, &tokens)?;
         for token in &mut tokens {
             lower_name(token, &mut spellings);
@@ -238,7 +243,7 @@ impl<'t> Section<'t> {
         // Names are lowered and parameters numbered by now; nothing after this sees the original tokens.
         let dialect = RowmillDialect::new(names_struct_type(&tokens), tokens.len());
         let mut parser = Parser::new(&dialect)
-            .with_recursion_limit(PARSER_DEPTH_PER_LEVEL * settings.number("expression_depth_max") as usize)
+            .with_recursion_limit(depth_max)
             .with_tokens_with_locations(tokens);
         let mut body = parse_body(&mut parser).map_err(|error| match error {
             ParserError::RecursionLimitExceeded if dialect.gave_up() => too_many_readings(),

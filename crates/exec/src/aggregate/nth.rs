@@ -13,7 +13,9 @@ pub(super) static NTHS: &[Aggregation] = &[
         spec: AggregateSpec {
             nulls: AggregateNulls::Taken,
             ordering: AggregateOrdering::OfRows,
-            doc: "The first value in the order of the rows, which may be NULL.",
+            aliases: &["first"],
+            doc: "The first value in the order of the rows, which may be NULL. As first, without ORDER BY, in the order of \
+                  the time column.",
             example: ("first_value(x ORDER BY x) FROM (VALUES (3), (1)) AS t(x)", "1"),
             ..AggregateSpec::new("first_value", any)
         },
@@ -23,7 +25,9 @@ pub(super) static NTHS: &[Aggregation] = &[
         spec: AggregateSpec {
             nulls: AggregateNulls::Taken,
             ordering: AggregateOrdering::OfRows,
-            doc: "The last value in the order of the rows, which may be NULL.",
+            aliases: &["last"],
+            doc: "The last value in the order of the rows, which may be NULL. As last, without ORDER BY, in the order of \
+                  the time column.",
             example: ("last_value(x ORDER BY x) FROM (VALUES (3), (1)) AS t(x)", "3"),
             ..AggregateSpec::new("last_value", any)
         },

@@ -13,7 +13,7 @@ use rowmill_exec::aggregate;
 use rowmill_expr::fold;
 use rowmill_plan::logical::{AggregateCall, LogicalSortKey};
 use rowmill_plan::{
-    AggregateFunction, AggregateNulls, AggregateOrdering, AggregateParameter, Constant, ScalarExpr, SizeBounds,
+    AggregateFunction, AggregateNulls, AggregateOrdering, AggregateParameter, Constant, ExprOp, ScalarExpr, SizeBounds,
 };
 use sqlparser::ast::{
     DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, NullTreatment,
@@ -74,6 +74,9 @@ impl Binder<'_> {
 
     /// The call of an aggregate with its arguments bound.
     pub(super) fn aggregate(&mut self, name: &str, call: &Function) -> Result<AggregateCall> {
+        if let Some(greatest) = takes_extreme(name) {
+            return self.value_at_extreme(name, greatest, call);
+        }
         let function = aggregate::find(name).expect("the name is one of an aggregate");
         let mut distinct = false;
         let mut skips_nulls = function.nulls == AggregateNulls::TakenOnDemand;
@@ -113,6 +116,12 @@ impl Binder<'_> {
             Some(order) => self.inner_order(order)?,
             None => Vec::new(),
         };
+        if order.is_empty()
+            && matches!(name, "first" | "last")
+            && let Some(time) = self.implied_time()
+        {
+            order.push(LogicalSortKey { expr: time, descending: false, nulls_first: true });
+        }
         let mut values = Vec::with_capacity(arguments.len());
         for argument in &arguments {
             values.push(self.expr(argument)?);
@@ -156,6 +165,51 @@ impl Binder<'_> {
             None => None,
         };
         Ok(AggregateCall { function, arguments: cast, parameter, distinct, order, skips_nulls, filter, kind })
+    }
+
+    /// The time in whose order `first` and `last` take values: the one of SAMPLE BY, or the time column of FROM.
+    fn implied_time(&mut self) -> Option<ScalarExpr> {
+        if let Some(time) = &self.level().sampled_time {
+            return Some(time.clone());
+        }
+        let names = self.levels.last().into_iter().flat_map(|level| &level.names);
+        let mut times = names.flat_map(|names| &names.visible).map(|column| column.id);
+        let time = times.find(|id| self.time_columns.contains(id))?;
+        Some(self.columns.expr(time))
+    }
+
+    /// Binds `arg_max(value, by)` and `arg_min(value, by)`: the value of the row with the greatest or least `by`, among the
+    /// rows that have both.
+    fn value_at_extreme(&mut self, name: &str, greatest: bool, call: &Function) -> Result<AggregateCall> {
+        let arguments = super::call::arguments_of(call)?;
+        let list = argument_list(call);
+        if list.is_some_and(|list| list.duplicate_treatment.is_some() || !list.clauses.is_empty()) {
+            return Err(unsupported(format!("DISTINCT and ORDER BY in {name}")));
+        }
+        let [value, by] = arguments.as_slice() else {
+            let message = format!("{name} takes two arguments: the value, and the expression that orders the rows");
+            return Err(Error::new(ErrorKind::UndefinedFunction, message));
+        };
+        let (value, by) = (self.expr(value)?, self.expr(by)?);
+        let has_value = |expr: &ScalarExpr| {
+            let op = ExprOp::IsNull { value: Box::new(expr.clone()), negated: true };
+            ScalarExpr::new(DataType::Boolean, op)
+        };
+        let mut conditions = vec![has_value(&value), has_value(&by)];
+        if let Some(filter) = &call.filter {
+            conditions.push(self.condition(filter).map_err(|error| self.at(error, start_of(filter)))?);
+        }
+        let kind = value.kind.clone();
+        Ok(AggregateCall {
+            function: aggregate::find("first_value").expect("the aggregate exists"),
+            arguments: vec![value],
+            parameter: None,
+            distinct: false,
+            order: vec![LogicalSortKey { expr: by, descending: greatest, nulls_first: false }],
+            skips_nulls: false,
+            filter: Some(ScalarExpr::and(conditions)),
+            kind,
+        })
     }
 
     /// Removes the constant that an aggregate needs from its arguments.
@@ -212,6 +266,15 @@ impl Binder<'_> {
             _ => {}
         }
         Ok(Some(constant))
+    }
+}
+
+/// Whether the function gives the value of the row with the greatest, or else the least, value of another expression.
+pub(super) fn takes_extreme(name: &str) -> Option<bool> {
+    match name {
+        "arg_max" | "argmax" | "max_by" => Some(true),
+        "arg_min" | "argmin" | "min_by" => Some(false),
+        _ => None,
     }
 }
 

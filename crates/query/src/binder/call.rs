@@ -15,6 +15,7 @@ use sqlparser::ast::{
 };
 
 use super::Binder;
+use super::aggregate::takes_extreme;
 use super::place::{suggest, type_name, unsupported};
 use super::scope::Clause;
 use super::window::WINDOW_FUNCTIONS;
@@ -66,7 +67,7 @@ impl Binder<'_> {
             refuse_clauses_of_rows(name, call)?;
             return self.item_function_call(spec, &arguments_of(call)?);
         }
-        if aggregate::find(name).is_some() {
+        if aggregate::find(name).is_some() || takes_extreme(name).is_some() {
             self.refuse_in_lambda("an aggregate")?;
             return self.aggregate_call(name, call);
         }

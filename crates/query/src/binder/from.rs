@@ -12,6 +12,7 @@ use sqlparser::ast::{
     TableWithJoins,
 };
 
+use super::ordered_join::ordered_join_call;
 use super::place::{suggest, unsupported};
 use super::query::{conjuncts, map};
 use super::scope::{FromNames, NamedColumn, ScopeRelation};
@@ -83,6 +84,11 @@ impl Binder<'_> {
     fn join(&mut self, left: FromPart, join: &Join) -> Result<FromPart> {
         if join.global {
             return Err(unsupported("GLOBAL before JOIN"));
+        }
+        if let JoinOperator::Join(JoinConstraint::On(condition)) = &join.join_operator
+            && let Some(call) = ordered_join_call(condition)
+        {
+            return self.ordered_join(left, join, call);
         }
         let (sides, constraint) = sides_of(&join.join_operator)?;
         // A LATERAL right side can see the names of the left side.
@@ -209,7 +215,7 @@ impl Binder<'_> {
         Ok(FromPart { plan, names })
     }
 
-    fn using_column(&self, names: &FromNames, ident: &Ident) -> Result<NamedColumn> {
+    pub(super) fn using_column(&self, names: &FromNames, ident: &Ident) -> Result<NamedColumn> {
         let mut found = names.visible.iter().filter(|column| *column.name == *ident.value);
         match (found.next(), found.next()) {
             (Some(column), None) => Ok(column.clone()),
@@ -226,7 +232,7 @@ impl Binder<'_> {
         }
     }
 
-    fn table_factor(&mut self, factor: &TableFactor) -> Result<FromPart> {
+    pub(super) fn table_factor(&mut self, factor: &TableFactor) -> Result<FromPart> {
         refuse_clauses(factor)?;
         match factor {
             TableFactor::Table { name, alias, args: None, .. } => {
@@ -294,7 +300,11 @@ impl Binder<'_> {
             own.remove(column.id);
             if !is_own {
                 let value = self.columns.expr(column.id);
+                let is_time = self.time_columns.contains(&column.id);
                 column.id = self.add_column(&column.spelled, value.kind.clone());
+                if is_time {
+                    self.time_columns.insert(column.id);
+                }
                 copies.push((column.id, value));
             }
         }

@@ -65,7 +65,7 @@ impl Binder<'_> {
     }
 
     /// Whether `expr` contains aggregates or windows of this level.
-    fn is_computed(&self, expr: &ScalarExpr) -> bool {
+    pub(super) fn is_computed(&self, expr: &ScalarExpr) -> bool {
         let level = self.levels.last().expect("a SELECT is being bound");
         free_columns(expr).iter().any(|column| level.computes(*column))
     }
@@ -261,8 +261,13 @@ impl Binder<'_> {
 }
 
 impl GroupKeys {
+    /// Whether it is a ROLLUP, a CUBE or GROUPING SETS.
+    pub(super) fn has_sets(&self) -> bool {
+        self.sets.is_some()
+    }
+
     /// The position of a key. Adds the key if it is new.
-    fn add(&mut self, expr: ScalarExpr) -> usize {
+    pub(super) fn add(&mut self, expr: ScalarExpr) -> usize {
         match self.exprs.iter().position(|key| *key == expr) {
             Some(place) => place,
             None => {

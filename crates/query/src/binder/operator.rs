@@ -10,6 +10,7 @@ use sqlparser::ast::{self, BinaryOperator, Expr, UnaryOperator, Value};
 
 use super::Binder;
 use super::place::{type_name, unsupported};
+use super::time_interval::interval_text;
 
 impl Binder<'_> {
     /// `left op right`
@@ -274,6 +275,9 @@ impl Binder<'_> {
     pub(super) fn in_list(&mut self, expr: &Expr, list: &[Expr], negated: bool) -> Result<ScalarExpr> {
         if let Some(row) = row_of(expr) {
             return self.row_in_list(row, list, negated);
+        }
+        if let Some(text) = interval_text(list) {
+            return self.in_time_interval(expr, text, negated);
         }
         let value = self.expr(expr)?;
         if list.is_empty() {

@@ -3,6 +3,7 @@
 //! Every SELECT has a level of names. A name is looked up from the innermost level outwards. A name that matches
 //! several columns of one level is an error. We never look for it further out in that case.
 
+use std::collections::HashSet;
 use std::rc::Rc;
 
 use rowmill_base::{Error, ErrorKind, Result};
@@ -139,6 +140,13 @@ pub(crate) struct PendingWindow {
     pub(crate) call: LogicalWindowCall,
 }
 
+/// A WINDOW JOIN of FROM, whose aggregates are computed for each left row if there is no GROUP BY.
+#[derive(Clone, Debug)]
+pub(crate) struct WindowJoin {
+    /// The columns of its right side.
+    pub(crate) right_columns: HashSet<usize>,
+}
+
 /// The names and the pending calls of one SELECT.
 #[derive(Debug)]
 pub(crate) struct SelectLevel {
@@ -150,12 +158,15 @@ pub(crate) struct SelectLevel {
     pub(crate) first: usize,
     pub(crate) end: Option<usize>,
     pub(crate) clause: Clause,
+    /// The time of a row in a SELECT with SAMPLE BY.
+    pub(crate) sampled_time: Option<ScalarExpr>,
     pub(crate) aliases: Vec<SelectAlias>,
     pub(crate) alias_use: AliasUse,
     pub(crate) aggregates: Vec<(ColumnId, AggregateCall)>,
     /// Calls of `GROUPING`.
     pub(crate) groupings: Vec<(ColumnId, Vec<ScalarExpr>)>,
     pub(crate) windows: Vec<PendingWindow>,
+    pub(crate) window_joins: Vec<WindowJoin>,
     /// Calls of `unnest` in the select list.
     pub(crate) unnests: Vec<(ColumnId, ScalarExpr)>,
     pub(crate) named_windows: Vec<(String, ast::NamedWindowExpr)>,
@@ -170,11 +181,13 @@ impl SelectLevel {
             first,
             end: None,
             clause: Clause::From,
+            sampled_time: None,
             aliases: Vec::new(),
             alias_use: AliasUse::Never,
             aggregates: Vec::new(),
             groupings: Vec::new(),
             windows: Vec::new(),
+            window_joins: Vec::new(),
             unnests: Vec::new(),
             named_windows: Vec::new(),
         }

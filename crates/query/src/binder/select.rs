@@ -7,7 +7,7 @@
 //! All expressions are bound first, because only they show which aggregates and windows are needed. Then we build the
 //! operators from the bottom up.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_plan::logical::{LogicalSortKey, LogicalWindow};
@@ -18,6 +18,7 @@ use super::grouping::GroupKeys;
 use super::place::unsupported;
 use super::projection::SelectedItem;
 use super::query::{filter, map};
+use super::sample::{FilledUses, Sample, bucket_order};
 use super::scope::{AliasUse, Clause, NamedColumn, PendingWindow, SelectLevel};
 use super::walk::{rewrite_deep, window_exprs_mut};
 use super::{Binder, BoundRows};
@@ -29,6 +30,23 @@ struct SelectExprs {
     qualify: Option<ScalarExpr>,
     distinct_on: Option<Vec<ScalarExpr>>,
     order: Vec<LogicalSortKey>,
+}
+
+impl SelectExprs {
+    /// The expressions other than the items.
+    fn others(&self) -> impl Iterator<Item = &ScalarExpr> {
+        let order = self.order.iter().map(|key| &key.expr);
+        self.having.iter().chain(&self.qualify).chain(self.distinct_on.iter().flatten()).chain(order)
+    }
+
+    fn filled_uses<'s>(&'s mut self, windows: &'s mut [PendingWindow]) -> FilledUses<'s> {
+        let mut others: Vec<&mut ScalarExpr> = Vec::new();
+        others.extend(&mut self.having);
+        others.extend(&mut self.qualify);
+        others.extend(self.distinct_on.iter_mut().flatten());
+        others.extend(self.order.iter_mut().map(|key| &mut key.expr));
+        FilledUses { items: &mut self.items, others, windows }
+    }
 }
 
 impl Binder<'_> {
@@ -45,6 +63,9 @@ impl Binder<'_> {
             let condition = self.condition(condition)?;
             filter(&mut plan, condition);
         }
+        plan = self.latest_on(plan, &select.distribute_by)?;
+        let sample = self.sample_clause(&select.cluster_by)?;
+        self.level().sampled_time = sample.as_ref().map(|sample| sample.time.clone());
         // Named windows must be known before the select list, which may use them.
         self.define_windows(&select.named_window)?;
 
@@ -79,24 +100,55 @@ impl Binder<'_> {
             self.check_distinct_order(&order, &items)?;
         }
         let exprs = SelectExprs { items, having, qualify, distinct_on, order };
-        self.plan_select(plan, keys, exprs, is_distinct)
+        self.plan_select(plan, (keys, sample), exprs, is_distinct)
     }
 
     /// Builds the operators above WHERE.
     fn plan_select(
         &mut self,
         mut plan: Logical,
-        keys: GroupKeys,
+        (mut keys, sample): (GroupKeys, Option<Sample>),
         mut exprs: SelectExprs,
         is_distinct: bool,
     ) -> Result<BoundRows> {
         let mut windows = std::mem::take(&mut self.level().windows);
         // HAVING or an aggregate groups the rows even without GROUP BY.
+        let sampled = match &sample {
+            Some(sample) => {
+                let sampled = self.sampled_rows(&mut plan, sample)?;
+                self.sampled_keys(&mut keys, sample, &sampled, &exprs.items)?;
+                Some((sample, sampled))
+            }
+            None => None,
+        };
+        if !keys.is_written && exprs.having.is_none() {
+            let gone: HashSet<usize> =
+                self.level().window_joins.iter().flat_map(|join| join.right_columns.iter().copied()).collect();
+            if self.aggregates_of_windows(&mut plan)? {
+                self.refuse_window_columns(&exprs.items, &gone)?;
+                for expr in exprs.others() {
+                    self.refuse_columns(expr, &gone)?;
+                }
+            }
+        }
         let is_grouped = keys.is_written || exprs.having.is_some() || !self.level().aggregates.is_empty();
         if is_grouped {
-            let (groups, keys) = self.plan_groups(plan, keys)?;
+            let (groups, mut keys) = self.plan_groups(plan, keys)?;
             plan = groups;
+            let key_columns = keys.clone();
+            if let Some((sample, sampled)) = &sampled {
+                sample.note_bucket(sampled, &mut keys);
+            }
             self.regroup(&keys, &mut exprs, &mut windows)?;
+            if let Some((sample, sampled)) = &sampled {
+                plan = self.fill_sample(plan, sample, sampled, &key_columns, exprs.filled_uses(&mut windows))?;
+                let bucket = sampled.bucket_column(&key_columns);
+                self.time_columns.insert(bucket);
+                // Rows come in the order of time unless the query says another one. Only the outermost order is seen.
+                if exprs.order.is_empty() && exprs.distinct_on.is_none() && !is_distinct && self.levels.len() == 1 {
+                    exprs.order.push(bucket_order(self.columns.expr(bucket)));
+                }
+            }
         } else if let Some((_, arguments)) = self.level().groupings.first() {
             let shown = arguments.len();
             return Err(Error::new(ErrorKind::Grouping, format!("grouping of {shown} columns needs GROUP BY")));
@@ -287,8 +339,6 @@ fn refuse_clauses(select: &Select) -> Result<()> {
         (select.prewhere.is_some(), "PREWHERE"),
         (!select.lateral_views.is_empty(), "LATERAL VIEW"),
         (!select.connect_by.is_empty(), "CONNECT BY"),
-        (!select.cluster_by.is_empty(), "CLUSTER BY"),
-        (!select.distribute_by.is_empty(), "DISTRIBUTE BY"),
         (!select.sort_by.is_empty(), "SORT BY"),
         (select.value_table_mode.is_some(), "SELECT AS STRUCT or AS VALUE"),
     ];

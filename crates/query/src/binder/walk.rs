@@ -6,6 +6,8 @@ use std::sync::Arc;
 use rowmill_plan::logical::{AggregateCall, FrameBound, FrameRow, LogicalWindowCall, LogicalWindowFunction};
 use rowmill_plan::{ExprOp, Logical, ScalarExpr, Volatility};
 
+use crate::optimizer::walk::{fill_exprs, fill_exprs_mut};
+
 /// Calls `each` with every top-level expression of one operator, but not of its inputs.
 pub(crate) fn own_exprs<'p>(plan: &'p Logical, each: &mut dyn FnMut(&'p ScalarExpr)) {
     match plan {
@@ -15,6 +17,7 @@ pub(crate) fn own_exprs<'p>(plan: &'p Logical, each: &mut dyn FnMut(&'p ScalarEx
         Logical::Filter { conditions, .. } => conditions.iter().for_each(each),
         Logical::Map { exprs, .. } => exprs.iter().for_each(|(_, expr)| each(expr)),
         Logical::Join(join) => join.conditions.iter().for_each(each),
+        Logical::OrderedJoin(join) => join.exprs().into_iter().for_each(each),
         Logical::Group(group) => {
             group.keys.iter().for_each(|(_, key)| each(key));
             group.aggregates.iter().for_each(|(_, call)| call_exprs(call, each));
@@ -27,6 +30,7 @@ pub(crate) fn own_exprs<'p>(plan: &'p Logical, each: &mut dyn FnMut(&'p ScalarEx
         Logical::Sort { keys, .. } => keys.iter().for_each(|key| each(&key.expr)),
         Logical::Limit { skip, rows, .. } => skip.iter().chain(rows).for_each(each),
         Logical::Unnest { lists, .. } => lists.iter().for_each(|(_, list)| each(list)),
+        Logical::Fill(fill) => fill_exprs(fill).for_each(each),
         Logical::Distinct { .. }
         | Logical::SetOperation(_)
         | Logical::Recursive { .. }
@@ -45,6 +49,7 @@ pub(crate) fn own_exprs_mut(plan: &mut Logical, each: &mut dyn FnMut(&mut Scalar
         Logical::Filter { conditions, .. } => conditions.iter_mut().for_each(each),
         Logical::Map { exprs, .. } => exprs.iter_mut().for_each(|(_, expr)| each(expr)),
         Logical::Join(join) => join.conditions.iter_mut().for_each(each),
+        Logical::OrderedJoin(join) => join.exprs_mut().into_iter().for_each(each),
         Logical::Group(group) => {
             group.keys.iter_mut().for_each(|(_, key)| each(key));
             group.aggregates.iter_mut().for_each(|(_, call)| call_exprs_mut(call, each));
@@ -57,6 +62,7 @@ pub(crate) fn own_exprs_mut(plan: &mut Logical, each: &mut dyn FnMut(&mut Scalar
         Logical::Sort { keys, .. } => keys.iter_mut().for_each(|key| each(&mut key.expr)),
         Logical::Limit { skip, rows, .. } => skip.iter_mut().chain(rows).for_each(each),
         Logical::Unnest { lists, .. } => lists.iter_mut().for_each(|(_, list)| each(list)),
+        Logical::Fill(fill) => fill_exprs_mut(fill).for_each(each),
         Logical::Distinct { .. }
         | Logical::SetOperation(_)
         | Logical::Recursive { .. }
@@ -79,7 +85,9 @@ pub(crate) fn inputs(plan: &Logical) -> Vec<&Logical> {
         | Logical::SingleRow { input, .. } => vec![input],
         Logical::Group(group) => vec![&group.input],
         Logical::Window(window) => vec![&window.input],
+        Logical::Fill(fill) => vec![&fill.input],
         Logical::Join(join) => vec![&join.left, &join.right],
+        Logical::OrderedJoin(join) => vec![&join.left, &join.right],
         Logical::SetOperation(operation) => operation.inputs.iter().map(|(input, _)| input).collect(),
         Logical::Recursive { base, step, .. } => vec![base, step],
         Logical::Shared { input, .. } => vec![input],
@@ -99,7 +107,9 @@ pub(crate) fn inputs_mut(plan: &mut Logical) -> Vec<&mut Logical> {
         | Logical::SingleRow { input, .. } => vec![input],
         Logical::Group(group) => vec![&mut group.input],
         Logical::Window(window) => vec![&mut window.input],
+        Logical::Fill(fill) => vec![&mut fill.input],
         Logical::Join(join) => vec![&mut join.left, &mut join.right],
+        Logical::OrderedJoin(join) => vec![&mut join.left, &mut join.right],
         Logical::SetOperation(operation) => operation.inputs.iter_mut().map(|(input, _)| input).collect(),
         Logical::Recursive { base, step, .. } => vec![base, step],
         Logical::Shared { input, .. } => vec![Arc::make_mut(input)],
@@ -283,6 +293,7 @@ fn made(plan: &Logical) -> Vec<usize> {
             keys.chain(group.set.map(|id| id.0)).chain(group.aggregates.iter().map(|(id, _)| id.0)).collect()
         }
         Logical::Window(window) => window.calls.iter().map(|(id, _)| id.0).collect(),
+        Logical::OrderedJoin(join) => join.aggregates.iter().flatten().map(|(id, _)| id.0).collect(),
         Logical::SetOperation(operation) => operation.columns.iter().map(|id| id.0).collect(),
         Logical::Unnest { lists, ordinality, .. } => {
             lists.iter().map(|(id, _)| id.0).chain(ordinality.map(|id| id.0)).collect()
@@ -291,6 +302,7 @@ fn made(plan: &Logical) -> Vec<usize> {
         | Logical::Sort { .. }
         | Logical::Limit { .. }
         | Logical::Distinct { .. }
+        | Logical::Fill(_)
         | Logical::SingleRow { .. } => Vec::new(),
     }
 }

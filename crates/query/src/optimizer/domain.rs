@@ -304,6 +304,14 @@ impl DomainPush<'_, '_> {
             Logical::Filter { .. } | Logical::Map { .. } | Logical::Sort { .. } | Logical::Unnest { .. } => {}
             Logical::Window(window) => window.partition.extend(domain.keys.iter().map(|key| by[key].clone())),
             Logical::SingleRow { by, .. } => by.extend(keys),
+            // The rows of the domain are those of the left side. The right side is the same for all of them.
+            Logical::OrderedJoin(join) if super::walk::free(&join.right).is_empty() => {}
+            Logical::OrderedJoin(_) => return Err(no_correlated_side()),
+            // Without keys, the range has rows for a domain value without any row, which a key cannot give.
+            Logical::Fill(fill) if fill.keys.is_empty() && fill.from.is_some() && fill.to.is_some() => {
+                return Err(no_correlated_range());
+            }
+            Logical::Fill(fill) => fill.keys.extend(keys),
             Logical::Distinct { columns, on, .. } => {
                 columns.extend(keys);
                 if !*on {
@@ -502,4 +510,16 @@ impl DomainPush<'_, '_> {
         let plan = Logical::Recursive { number, base, base_columns, step, step_columns, distinct, columns };
         Ok(self.with_all_columns(plan, own, domain))
     }
+}
+
+/// The error for a join along an order whose right side is correlated.
+fn no_correlated_side() -> Error {
+    let message = "the right side of an ASOF, WINDOW or other ordered JOIN must not name columns of an outer query";
+    Error::new(ErrorKind::Unsupported, message).hint("put the condition into WHERE if it is on a key of the join")
+}
+
+/// The error for a FILL over a range without keys in a correlated subquery.
+fn no_correlated_range() -> Error {
+    let message = "FILL from ... to ... without keys is not supported in a subquery that names outer columns";
+    Error::new(ErrorKind::Unsupported, message).hint("give the SAMPLE BY a key")
 }

@@ -145,6 +145,15 @@ pub(crate) fn columns_with_values(plan: &mut Logical, context: &RewriteContext<'
             columns_with_values(step, context);
             ColumnSet::default()
         }
+        Logical::OrderedJoin(join) => {
+            let left = columns_with_values(&mut join.left, context);
+            columns_with_values(&mut join.right, context);
+            left
+        }
+        Logical::Fill(fill) => {
+            let full = columns_with_values(&mut fill.input, context);
+            fill.keys.iter().copied().chain([fill.bucket]).filter(|id| full.contains(*id)).collect()
+        }
         Logical::RecursiveRows { .. } | Logical::Shared { .. } => ColumnSet::default(),
         Logical::Unnest { input, ordinality, outer, .. } => {
             let mut full = columns_with_values(input, context);

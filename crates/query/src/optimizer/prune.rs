@@ -174,6 +174,10 @@ fn prune(plan: &mut Logical, read: &ColumnSet, shared: &mut SharedReads, context
                 });
             }
         }
+        Logical::OrderedJoin(join) => {
+            join.aggregates.iter_mut().for_each(|calls| calls.retain(|(id, _)| read.contains(*id)));
+        }
+        Logical::Fill(fill) => fill.values.retain(|(id, _)| read.contains(*id)),
         Logical::Unnest { ordinality, .. } => *ordinality = ordinality.filter(|id| read.contains(*id)),
         _ => {}
     }

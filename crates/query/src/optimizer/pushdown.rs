@@ -90,6 +90,30 @@ fn push(mut plan: Logical, conditions: Vec<ScalarExpr>, required: &ColumnSet) ->
                 above,
             )
         }
+        Logical::OrderedJoin(mut join) => {
+            // A condition on the right side would change which rows are met, except on a key: the left row has the same.
+            let (below, above) = split_by(conditions, &output(&join.left));
+            let mut keys: HashMap<ColumnId, ColumnId> = HashMap::new();
+            for (left, right) in &join.on {
+                if let (Some(left), Some(right)) = (left.as_column(), right.as_column()) {
+                    keys.insert(ColumnId(left), ColumnId(right));
+                }
+            }
+            let is_of_keys = |condition: &&ScalarExpr| named(condition).iter().all(|id| keys.contains_key(&id));
+            let of_right = below.iter().filter(is_of_keys).map(|condition| renamed(condition, &keys)).collect();
+            let (left, right) = (take(&mut join.left), take(&mut join.right));
+            *join.left = push(left, below, &ColumnSet::default());
+            *join.right = push(right, of_right, &ColumnSet::default());
+            Logical::filter(Logical::OrderedJoin(join), above)
+        }
+        Logical::Fill(mut fill) => {
+            // A row that is added has keys of rows of the input, but no other values of theirs.
+            let keys = fill.keys.iter().copied().collect();
+            let (below, above) = split_by(conditions, &keys);
+            let input = take(&mut fill.input);
+            *fill.input = push(input, below, &ColumnSet::default());
+            Logical::filter(Logical::Fill(fill), above)
+        }
         Logical::Scan(mut scan) => {
             add_new(&mut scan.conditions, conditions);
             Logical::Scan(scan)

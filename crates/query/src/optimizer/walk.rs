@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use rowmill_plan::logical::{AggregateCall, FrameBound, FrameRow, LogicalWindowCall, LogicalWindowFunction};
-use rowmill_plan::{ColumnId, ColumnNames, ExprOp, Logical, ScalarExpr};
+use rowmill_plan::{ColumnId, ColumnNames, ExprOp, FillMode, Logical, LogicalFill, ScalarExpr};
 
 use crate::column_set::ColumnSet;
 
@@ -24,8 +24,10 @@ pub(crate) fn inputs(plan: &Logical) -> Vec<&Logical> {
         Logical::Limit { input, .. } | Logical::Distinct { input, .. } => vec![input],
         Logical::Unnest { input, .. } | Logical::SingleRow { input, .. } => vec![input],
         Logical::Join(join) => vec![&join.left, &join.right],
+        Logical::OrderedJoin(join) => vec![&join.left, &join.right],
         Logical::Group(group) => vec![&group.input],
         Logical::Window(window) => vec![&window.input],
+        Logical::Fill(fill) => vec![&fill.input],
         Logical::SetOperation(operation) => operation.inputs.iter().map(|(input, _)| input).collect(),
         Logical::Recursive { base, step, .. } => vec![base, step],
     }
@@ -40,8 +42,10 @@ pub(crate) fn inputs_mut(plan: &mut Logical) -> Vec<&mut Logical> {
         Logical::Limit { input, .. } | Logical::Distinct { input, .. } => vec![input],
         Logical::Unnest { input, .. } | Logical::SingleRow { input, .. } => vec![input],
         Logical::Join(join) => vec![&mut join.left, &mut join.right],
+        Logical::OrderedJoin(join) => vec![&mut join.left, &mut join.right],
         Logical::Group(group) => vec![&mut group.input],
         Logical::Window(window) => vec![&mut window.input],
+        Logical::Fill(fill) => vec![&mut fill.input],
         Logical::SetOperation(operation) => operation.inputs.iter_mut().map(|(input, _)| input).collect(),
         Logical::Recursive { base, step, .. } => vec![base, step],
     }
@@ -98,6 +102,24 @@ fn window_call_exprs_mut(call: &mut LogicalWindowCall) -> Vec<&mut ScalarExpr> {
     exprs
 }
 
+/// The constants of a FILL.
+pub(crate) fn fill_exprs(fill: &LogicalFill) -> impl Iterator<Item = &ScalarExpr> {
+    let values = fill.values.iter().filter_map(|(_, mode)| match mode {
+        FillMode::Value(value) => Some(value),
+        _ => None,
+    });
+    fill.from.iter().chain(&fill.to).chain(values)
+}
+
+/// The constants of a FILL, as mutable references.
+pub(crate) fn fill_exprs_mut(fill: &mut LogicalFill) -> impl Iterator<Item = &mut ScalarExpr> {
+    let values = fill.values.iter_mut().filter_map(|(_, mode)| match mode {
+        FillMode::Value(value) => Some(value),
+        _ => None,
+    });
+    fill.from.iter_mut().chain(&mut fill.to).chain(values)
+}
+
 /// The expressions of an operator, without those of its inputs.
 pub(crate) fn exprs(plan: &Logical) -> Vec<&ScalarExpr> {
     match plan {
@@ -107,6 +129,7 @@ pub(crate) fn exprs(plan: &Logical) -> Vec<&ScalarExpr> {
         Logical::Filter { conditions, .. } => conditions.iter().collect(),
         Logical::Map { exprs, .. } => exprs.iter().map(|(_, expr)| expr).collect(),
         Logical::Join(join) => join.conditions.iter().chain(&join.compared).collect(),
+        Logical::OrderedJoin(join) => join.exprs(),
         Logical::Group(group) => {
             let keys = group.keys.iter().map(|(_, key)| key);
             keys.chain(group.aggregates.iter().flat_map(|(_, call)| aggregate_exprs(call))).collect()
@@ -119,6 +142,7 @@ pub(crate) fn exprs(plan: &Logical) -> Vec<&ScalarExpr> {
         Logical::Sort { keys, .. } => keys.iter().map(|key| &key.expr).collect(),
         Logical::Limit { skip, rows, .. } => skip.iter().chain(rows).collect(),
         Logical::Unnest { lists, .. } => lists.iter().map(|(_, list)| list).collect(),
+        Logical::Fill(fill) => fill_exprs(fill).collect(),
         Logical::Distinct { .. } | Logical::SetOperation(_) | Logical::Recursive { .. } => Vec::new(),
         Logical::RecursiveRows { .. } | Logical::Shared { .. } | Logical::SingleRow { .. } => Vec::new(),
     }
@@ -133,6 +157,7 @@ pub(crate) fn exprs_mut(plan: &mut Logical) -> Vec<&mut ScalarExpr> {
         Logical::Filter { conditions, .. } => conditions.iter_mut().collect(),
         Logical::Map { exprs, .. } => exprs.iter_mut().map(|(_, expr)| expr).collect(),
         Logical::Join(join) => join.conditions.iter_mut().chain(&mut join.compared).collect(),
+        Logical::OrderedJoin(join) => join.exprs_mut(),
         Logical::Group(group) => {
             let keys = group.keys.iter_mut().map(|(_, key)| key);
             keys.chain(group.aggregates.iter_mut().flat_map(|(_, call)| aggregate_exprs_mut(call))).collect()
@@ -145,6 +170,7 @@ pub(crate) fn exprs_mut(plan: &mut Logical) -> Vec<&mut ScalarExpr> {
         Logical::Sort { keys, .. } => keys.iter_mut().map(|key| &mut key.expr).collect(),
         Logical::Limit { skip, rows, .. } => skip.iter_mut().chain(rows).collect(),
         Logical::Unnest { lists, .. } => lists.iter_mut().map(|(_, list)| list).collect(),
+        Logical::Fill(fill) => fill_exprs_mut(fill).collect(),
         Logical::Distinct { .. } | Logical::SetOperation(_) | Logical::Recursive { .. } => Vec::new(),
         Logical::RecursiveRows { .. } | Logical::Shared { .. } | Logical::SingleRow { .. } => Vec::new(),
     }
@@ -170,6 +196,10 @@ fn each_id_mut(plan: &mut Logical, each: &mut dyn FnMut(&mut ColumnId, ColumnRol
         Logical::Source(source) => source.columns.iter_mut().for_each(|(id, _)| each(id, Made)),
         Logical::Values { columns, .. } => columns.iter_mut().for_each(|id| each(id, Made)),
         Logical::Map { exprs, .. } => exprs.iter_mut().for_each(|(id, _)| each(id, Made)),
+        Logical::OrderedJoin(join) => {
+            join.aggregates.iter_mut().flatten().for_each(|(id, _)| each(id, Made));
+            join.tie.iter_mut().for_each(|id| each(id, Read));
+        }
         Logical::Join(join) => {
             if let rowmill_plan::logical::LogicalJoinKind::Mark(id) = &mut join.kind {
                 each(id, Made);
@@ -201,6 +231,7 @@ fn each_id_mut(plan: &mut Logical, each: &mut dyn FnMut(&mut ColumnId, ColumnRol
             columns.iter_mut().for_each(|id| each(id, Made));
         }
         Logical::SingleRow { by, .. } => by.iter_mut().for_each(|id| each(id, Read)),
+        Logical::Fill(fill) => fill.read_columns_mut().into_iter().for_each(|id| each(id, Read)),
         Logical::Filter { .. } | Logical::Sort { .. } | Logical::Limit { .. } => {}
     }
 }
@@ -216,6 +247,10 @@ fn each_id(plan: &Logical, each: &mut dyn FnMut(ColumnId, ColumnRole)) {
         Logical::Source(source) => source.columns.iter().for_each(|(id, _)| each(*id, Made)),
         Logical::Values { columns, .. } => columns.iter().for_each(|id| each(*id, Made)),
         Logical::Map { exprs, .. } => exprs.iter().for_each(|(id, _)| each(*id, Made)),
+        Logical::OrderedJoin(join) => {
+            join.aggregates.iter().flatten().for_each(|(id, _)| each(*id, Made));
+            join.tie.iter().for_each(|id| each(*id, Read));
+        }
         Logical::Join(join) => {
             if let rowmill_plan::logical::LogicalJoinKind::Mark(id) = join.kind {
                 each(id, Made);
@@ -244,6 +279,7 @@ fn each_id(plan: &Logical, each: &mut dyn FnMut(ColumnId, ColumnRole)) {
             columns.iter().for_each(|id| each(*id, Made));
         }
         Logical::SingleRow { by, .. } => by.iter().for_each(|id| each(*id, Read)),
+        Logical::Fill(fill) => fill.read_columns().into_iter().for_each(|id| each(id, Read)),
         Logical::Filter { .. } | Logical::Sort { .. } | Logical::Limit { .. } => {}
     }
 }
@@ -280,6 +316,7 @@ fn add_output(plan: &Logical, set: &mut ColumnSet) {
                 add_output(&join.right, set);
             }
         }
+        Logical::OrderedJoin(join) if join.aggregates.is_some() => add_output(&join.left, set),
         _ => inputs(plan).into_iter().for_each(|input| add_output(input, set)),
     }
     each_id(plan, &mut |id, role| {

@@ -154,7 +154,6 @@ fn clauses_of_select(select: &Select) -> Result<()> {
     refuse(select.select_modifiers.is_some(), "a modifier of SELECT")?;
     refuse(select.prewhere.is_some(), "PREWHERE")?;
     refuse(!select.connect_by.is_empty(), "CONNECT BY")?;
-    refuse(!select.distribute_by.is_empty(), "DISTRIBUTE BY")?;
     refuse(select.value_table_mode.is_some(), "SELECT AS STRUCT or AS VALUE")?;
     if select.into.is_some() {
         return Err(unsupported("SELECT INTO").hint("CREATE TABLE name AS SELECT ... does the same"));

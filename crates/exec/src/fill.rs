@@ -1,0 +1,151 @@
+//! Rows for buckets of time in which the input has none: the FILL of SAMPLE BY.
+//!
+//! ```text
+//! key  bucket  value        key  bucket  value
+//! a    09:00       1        a    09:00       1
+//! a    11:00       3   ->   a    10:00       1   (the value before, PREV)
+//! b    10:00       7        a    11:00       3
+//!                           b    10:00       7
+//! ```
+//!
+//! The input is ordered by its keys and then by the bucket, so one pass sees each gap between two rows. We keep only the
+//! batch that is being read and one row before it, whatever the size of a gap.
+
+mod columns;
+mod gaps;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
+use rowmill_base::{Cancel, Error, Result};
+use rowmill_expr::time_buckets::{BucketRule, TimeBuckets};
+use rowmill_plan::{Fill as FillPlan, FilledBuckets};
+
+use self::columns::FillColumns;
+use self::gaps::{Gaps, NextRow};
+use crate::batch::{BatchSource, Batches};
+use crate::row_keys::RowKeys;
+use crate::share::{share, with_nulls};
+
+/// Adds a row for each bucket without one.
+#[derive(Debug)]
+pub(crate) struct Fill {
+    input: Arc<dyn BatchSource>,
+    shape: Arc<FillShape>,
+    batch_rows: usize,
+    cancel: Cancel,
+    begun_shares: AtomicUsize,
+    ended_shares: AtomicUsize,
+    has_rows: AtomicBool,
+}
+
+/// What a [`Fill`] does, shared by its workers.
+#[derive(Debug)]
+pub(crate) struct FillShape {
+    plan: FillPlan,
+    unit: TimeUnit,
+    keys: RowKeys,
+    schema: SchemaRef,
+}
+
+impl Fill {
+    /// Makes the operator over `input`, which must be ordered by the keys and the bucket of `plan`.
+    pub(crate) fn new(
+        input: Arc<dyn BatchSource>,
+        plan: &FillPlan,
+        batch_rows: usize,
+        cancel: Cancel,
+    ) -> Result<Arc<Fill>> {
+        let schema = with_nulls(input.schema());
+        let DataType::Timestamp(unit, _) = schema.field(plan.bucket).data_type() else {
+            return Err(Error::internal("a bucket that is no timestamp"));
+        };
+        let kinds = plan.keys.iter().map(|key| schema.field(*key).data_type().clone());
+        let (unit, keys) = (*unit, RowKeys::new(kinds)?);
+        let shape = Arc::new(FillShape { plan: plan.clone(), unit, keys, schema });
+        // The rule must be right before a row is read.
+        shape.buckets(plan.buckets.origin)?;
+        Ok(Arc::new(Fill {
+            input,
+            shape,
+            batch_rows,
+            cancel,
+            begun_shares: AtomicUsize::new(0),
+            ended_shares: AtomicUsize::new(0),
+            has_rows: AtomicBool::new(false),
+        }))
+    }
+
+    /// Notes that a share has read all of its input. Returns whether no share has found a row.
+    fn end_share(&self) -> bool {
+        let ended = self.ended_shares.fetch_add(1, Ordering::SeqCst) + 1;
+        ended == self.begun_shares.load(Ordering::SeqCst) && !self.has_rows.swap(true, Ordering::SeqCst)
+    }
+}
+
+impl FillShape {
+    /// The buckets with this origin.
+    fn buckets(&self, origin: i64) -> Result<TimeBuckets> {
+        let FilledBuckets { stride, zone, offset, .. } = &self.plan.buckets;
+        let rule = BucketRule { stride: *stride, zone: zone.as_deref(), origin, offset: *offset };
+        TimeBuckets::new(&rule, self.unit)
+    }
+}
+
+impl BatchSource for Fill {
+    fn schema(&self) -> &SchemaRef {
+        &self.shape.schema
+    }
+
+    fn parallelism(&self) -> usize {
+        self.input.parallelism()
+    }
+
+    fn worker(self: Arc<Self>) -> Batches {
+        self.begun_shares.fetch_add(1, Ordering::SeqCst);
+        let mut input = Some(Arc::clone(&self.input).worker());
+        let mut gaps = Gaps::new(&self.shape);
+        let mut columns = FillColumns::new(Arc::clone(&self.shape));
+        share(move || {
+            loop {
+                self.cancel.check()?;
+                while columns.added() < self.batch_rows {
+                    match gaps.next_row()? {
+                        NextRow::Read(row) => columns.add_read(row),
+                        NextRow::Added { ticks, previous, next } => columns.add_filled(ticks, previous, next),
+                        NextRow::BatchEnds => break,
+                    }
+                }
+                if columns.added() > 0 {
+                    return columns.finish(gaps.batch()).map(Some);
+                }
+                let Some(batches) = &mut input else { return Ok(None) };
+                match batches.next().transpose()? {
+                    Some(batch) => {
+                        if batch.num_rows() > 0 {
+                            self.has_rows.store(true, Ordering::SeqCst);
+                            gaps.read(&batch)?;
+                        }
+                    }
+                    None => {
+                        input = None;
+                        // A range without keys has all of its buckets even if there is no row.
+                        let is_empty = self.end_share() && self.shape.plan.keys.is_empty();
+                        gaps.end(is_empty)?;
+                    }
+                }
+            }
+        })
+    }
+}
+
+/// Joins the rows of two batches.
+fn joined(schema: &SchemaRef, first: &RecordBatch, second: &RecordBatch) -> Result<RecordBatch> {
+    arrow::compute::concat_batches(schema, [first, second])
+        .map_err(|error| Error::internal(format!("cannot join the batches of a FILL: {error}")))
+}
+
+#[cfg(test)]
+mod tests;

@@ -58,6 +58,7 @@ impl TestTable {
             columns: columns.collect(),
             next_column: ColumnId(kinds.len() as u32),
             keyed: None,
+            time: None,
         });
         let targets: Vec<ColumnTarget> = def
             .columns

@@ -13,6 +13,7 @@ mod position;
 mod precedence;
 mod prepare;
 mod time_clauses;
+mod time_table;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
@@ -34,6 +35,7 @@ pub(crate) use copy::{CopyOption, CopySource, CopyStatement, CopyValue};
 use position::TextCursor;
 use prepare::prepare;
 use time_clauses::replace_time_clauses;
+pub(crate) use time_table::TimeClauses;
 
 /// The nested calls that the parser may need for one level of a statement. This is only a second line of defence: the
 /// real limit is checked before the parser runs. A statement should never reach it.
@@ -56,6 +58,8 @@ pub struct Statement {
     query_start: Option<usize>,
     /// Whether it is a `SELECT ... FOR UPDATE`. The clause is no longer in the body.
     locks_rows: bool,
+    /// The clauses of a time table of a `CREATE TABLE`. They are not in the body.
+    time_clauses: Option<Arc<TimeClauses>>,
 }
 
 /// The parsed content of a statement.
@@ -119,6 +123,11 @@ impl Statement {
     /// Whether the statement is a `SELECT ... FOR UPDATE`.
     pub(crate) fn locks_rows(&self) -> bool {
         self.locks_rows
+    }
+
+    /// The clauses of a time table, of a `CREATE TABLE` that has them.
+    pub(crate) fn time_clauses(&self) -> Option<&TimeClauses> {
+        self.time_clauses.as_deref()
     }
 
     pub(crate) fn body(&self) -> &StatementBody {
@@ -242,6 +251,8 @@ impl<'t> Section<'t> {
         }
         // Names are lowered and parameters numbered by now; nothing after this sees the original tokens.
         let dialect = RowmillDialect::new(names_struct_type(&tokens), tokens.len());
+        let time_clauses =
+            time_table::take_clauses(&dialect, &mut tokens).map_err(|error| parser_error(sql, error))?.map(Arc::new);
         let mut parser = Parser::new(&dialect)
             .with_recursion_limit(depth_max)
             .with_tokens_with_locations(tokens);
@@ -275,6 +286,7 @@ impl<'t> Section<'t> {
             parameters: parameters.count()?,
             query_start: self.query_start,
             locks_rows,
+            time_clauses,
         })
     }
 }

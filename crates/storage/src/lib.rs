@@ -6,7 +6,7 @@
 //!
 //! The modules, in the order in which a scan meets them:
 //!
-//! - `schema`: definitions of tables. `source`: the interface through which the engine scans them.
+//! - `schema`, `time_table`: definitions of tables. `source`: the interface through which the engine scans them.
 //! - `block`, `block_owner`, `row_mask`: sealed rows, the owner that their chunks name, and masks of rows.
 //! - `chunk`: one column of one block. `encoding`: the ways in which chunks store their rows, a file or folder each.
 //! - `sequence`, `strings`, `floats`: the bytes of integers, strings and floats.
@@ -35,6 +35,7 @@ mod source;
 pub mod spill;
 mod statistics;
 pub mod strings;
+mod time_table;
 mod unique_integers;
 
 pub use block::{Block, FreedExtents, ROW_NUMBERS, ROW_NUMBERS_NAME, RowNumbers, StoredChunk};
@@ -54,4 +55,5 @@ pub use statistics::{
     BUCKETS_MAX, ColumnStatistics, EQUAL_SHARE, FREQUENT_MAX, LOOKED_UP_ROWS, RANGE_SHARE, SAMPLE_ROWS,
     StatisticsCollector, TableStatistics, VALUE_KEY_BYTES_MAX, ValueKeys, cardinality, place_between,
 };
+pub use time_table::{CalendarUnit, TimeTableDef, TimeToLive};
 pub use unique_integers::has_unique_integers;

@@ -309,6 +309,7 @@ mod tests {
             columns: vec![column(0, "a", None)],
             next_column: ColumnId(1),
             keyed: None,
+            time: None,
         }
     }
 

@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use rowmill_base::{ColumnId, IndexId, SchemaId, SqlType, TableId};
 
+use crate::time_table::TimeTableDef;
+
 /// A table as one snapshot sees it.
 #[derive(Clone, Debug)]
 pub struct TableDef {
@@ -23,6 +25,8 @@ pub struct TableDef {
     pub next_column: ColumnId,
     /// The keys, if this is a keyed table. Without them, the table is columnar.
     pub keyed: Option<Arc<KeyedDef>>,
+    /// The time column and its clauses, if this is a time table. A keyed table is never one.
+    pub time: Option<Arc<TimeTableDef>>,
 }
 
 /// The keys and constraints of a keyed table.
@@ -233,6 +237,20 @@ impl TableDef {
     /// Whether the table is a sequence.
     pub fn is_sequence(&self) -> bool {
         self.keyed.as_ref().is_some_and(|keyed| keyed.sequence.is_some())
+    }
+
+    /// The position of the time column among the columns, if this is a time table.
+    pub fn time_column(&self) -> Option<usize> {
+        self.column_by_id(self.time.as_ref()?.column)
+    }
+
+    /// The part that a column has in the clauses of a time table, as messages name it. `None` if it has none.
+    pub fn part_in_time_table(&self, column: ColumnId) -> Option<&'static str> {
+        let time = self.time.as_ref()?;
+        match column == time.column {
+            true => Some("the time column"),
+            false => time.dedup_keys.contains(&column).then_some("a key of DEDUP UPSERT KEYS"),
+        }
     }
 
     /// The identity of a column that takes its values from a sequence.

@@ -18,6 +18,11 @@ pub trait TableSource: Send + Sync + Debug {
     /// The definition that the rows must be read with.
     fn table(&self) -> &Arc<TableDef>;
 
+    /// The position of the time column among the columns of the table, if it is a time table.
+    fn time_column(&self) -> Option<usize> {
+        self.table().time_column()
+    }
+
     /// Sealed blocks with their deletes, in the order of their row numbers.
     fn blocks(&self) -> &[Arc<Block>];
 

@@ -171,6 +171,7 @@ mod tests {
             columns: vec![id],
             next_column: ColumnId(1),
             keyed: None,
+            time: None,
         });
         let run = |values: ArrayRef| {
             let batch = RecordBatch::try_new(def.arrow_schema(), vec![values]).expect("one column");

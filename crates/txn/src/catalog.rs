@@ -293,6 +293,7 @@ mod tests {
             columns: Vec::new(),
             next_column: ColumnId(0),
             keyed: None,
+            time: None,
         })
     }
 

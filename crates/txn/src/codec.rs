@@ -120,6 +120,11 @@ impl<'a> RecordReader<'a> {
         Ok(u32::from_le_bytes(self.take(4)?.try_into().expect("four bytes were taken")))
     }
 
+    /// The number that [`RecordReader::u32`] would read next.
+    pub(crate) fn peek_u32(&self) -> Option<u32> {
+        self.bytes[self.at..].first_chunk().copied().map(u32::from_le_bytes)
+    }
+
     pub(crate) fn u64(&mut self) -> Result<u64> {
         Ok(u64::from_le_bytes(self.take(8)?.try_into().expect("eight bytes were taken")))
     }

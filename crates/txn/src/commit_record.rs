@@ -499,6 +499,7 @@ mod tests {
                 columns: Vec::new(),
                 next_column: ColumnId(0),
                 keyed: Some(Arc::new(keyed)),
+                time: None,
             };
             catalog.put_table(Arc::new(def)).expect("new");
         }

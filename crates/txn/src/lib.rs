@@ -16,8 +16,8 @@
 //! - `foreign_keys`, `references`, `parents`: foreign keys, and the rows on both sides of them.
 //! - `isolation`, `keyed_validation`: what a transaction must validate before it commits.
 //! - `commit`, `change`: the commit, and its difference between two states.
-//! - `commit_record`, `definition`, `manifest`, `statistics_codec`, `codec`: a change and a state as bytes, for the log
-//!   and for the base.
+//! - `commit_record`, `definition`, `manifest`, `statistics_codec`, `time_table_codec`, `codec`: a change and a state as
+//!   bytes, for the log and for the base.
 //! - `log`, `journal`: the log, and when its commits are synced and shown.
 //! - `job`, `bell`: the list of background jobs, and their threads. `seal`, `merge`: blocks of recent rows, and of the
 //!   rows of small blocks. `column_files`: the files that have them.
@@ -69,6 +69,7 @@ mod sequences;
 mod snapshot;
 mod statistics_codec;
 mod status;
+mod time_table_codec;
 mod transaction;
 mod vacuum;
 
@@ -82,8 +83,8 @@ pub use keyed_batches::RowsByKey;
 pub use keyed_tables::IndexSpec;
 pub use keyed_writes::KeyedMark;
 pub use rowmill_storage::{
-    Block, BlockSource, CheckDef, ColumnDef, ColumnSpec, ForeignKeyDef, IdentityDef, IndexDef, KeyColumn, KeyedDef,
-    OpenRun, ReferentialAction, Referrer, SequenceDef, TableDef, TableSource,
+    Block, BlockSource, CalendarUnit, CheckDef, ColumnDef, ColumnSpec, ForeignKeyDef, IdentityDef, IndexDef, KeyColumn,
+    KeyedDef, OpenRun, ReferentialAction, Referrer, SequenceDef, TableDef, TableSource, TimeTableDef, TimeToLive,
 };
 pub use snapshot::{Snapshot, TableSnapshot};
 pub use status::LogStatus;

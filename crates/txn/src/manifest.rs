@@ -20,9 +20,10 @@ use crate::base::BASE_FILE;
 use crate::catalog::{SchemaDef, ViewDef};
 use crate::codec::{RecordReader, Writer};
 use crate::log::Position;
+use crate::time_table_codec;
 
 /// The version of all formats in the directory. We refuse a directory of a newer version.
-pub(crate) const FORMAT_VERSION: u32 = 5;
+pub(crate) const FORMAT_VERSION: u32 = 6;
 /// The first version with keyed tables.
 const VERSION_WITH_KEYS: u32 = 3;
 
@@ -172,6 +173,8 @@ pub(crate) fn encode_table(def: &TableDef) -> Result<Vec<u8>> {
     }
     if let Some(keyed) = &def.keyed {
         encode_keyed(keyed, &mut out);
+    } else if let Some(time) = &def.time {
+        time_table_codec::encode(time, &mut out);
     }
     Ok(out.finish())
 }
@@ -374,12 +377,14 @@ pub(crate) fn decode_table(id: TableId, bytes: &[u8]) -> Result<TableDef> {
     let version = input.u32()?;
     let next_column = ColumnId(input.u32()?);
     let columns = (0..input.count(12)?).map(|_| decode_column(&mut input)).collect::<Result<Vec<_>>>()?;
-    let keyed = match input.is_at_end() {
-        true => None,
-        false => Some(Arc::new(decode_keyed(&mut input, &columns)?)),
-    };
+    let (mut keyed, mut time) = (None, None);
+    if time_table_codec::is_next(&input) {
+        time = Some(Arc::new(time_table_codec::decode(&mut input, &columns)?));
+    } else if !input.is_at_end() {
+        keyed = Some(Arc::new(decode_keyed(&mut input, &columns)?));
+    }
     input.end()?;
-    Ok(TableDef { id, schema, name, version, columns, next_column, keyed })
+    Ok(TableDef { id, schema, name, version, columns, next_column, keyed, time })
 }
 
 fn decode_column(input: &mut RecordReader<'_>) -> Result<ColumnDef> {
@@ -551,6 +556,7 @@ mod tests {
     use super::*;
     use arrow::array::StringViewArray;
     use rowmill_base::{ErrorKind, NUMBERED_TYPES, PLAIN_TYPES};
+    use rowmill_storage::{CalendarUnit, TimeTableDef, TimeToLive};
 
     fn table() -> TableDef {
         let kinds = vec![
@@ -575,6 +581,7 @@ mod tests {
             columns: kinds.into_iter().enumerate().map(column).collect(),
             next_column: ColumnId(9),
             keyed: None,
+            time: None,
         }
     }
 
@@ -612,9 +619,21 @@ mod tests {
         table
     }
 
+    /// The table of [`table`] with a time column.
+    fn time_table() -> TableDef {
+        let mut table = table();
+        table.time = Some(Arc::new(TimeTableDef {
+            partition: Some(CalendarUnit::Day),
+            time_to_live: Some(TimeToLive { count: 3, unit: CalendarUnit::Month }),
+            dedup_keys: vec![ColumnId(1), ColumnId(2)],
+            ..TimeTableDef::new(ColumnId(1))
+        }));
+        table
+    }
+
     #[test]
     fn definitions_round_trip() {
-        for table in [table(), keyed_table()] {
+        for table in [table(), keyed_table(), time_table()] {
             let read = decode_table(table.id, &encode_table(&table).expect("written")).expect("read");
             assert_eq!(format!("{table:?}"), format!("{read:?}"));
         }
@@ -646,7 +665,7 @@ mod tests {
         });
         let uncounted = without(|keyed| (keyed.identities, keyed.sequence) = Default::default());
         let columnar = encode_table(&table()).expect("written").len();
-        for table in [table(), keyed_table()].map(|table| encode_table(&table).expect("written")) {
+        for table in [table(), keyed_table(), time_table()].map(|table| encode_table(&table).expect("written")) {
             // A table without the bytes after its columns is columnar.
             for cut in (0..table.len()).filter(|cut| ![columnar, plain, uncounted].contains(cut)) {
                 assert!(decode_table(TableId(1), &table[..cut]).is_err());

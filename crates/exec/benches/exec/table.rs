@@ -114,6 +114,7 @@ impl Table {
             columns: columns.collect(),
             next_column: ColumnId(KINDS.len() as u32),
             keyed: None,
+            time: None,
         };
         let target = |column: &ColumnDef| ColumnTarget {
             id: column.id,

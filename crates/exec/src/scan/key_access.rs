@@ -551,6 +551,7 @@ mod tests {
             next_column: ColumnId(columns.len() as u32),
             columns,
             keyed: Some(Arc::new(keyed)),
+            time: None,
         }
     }
 

@@ -294,6 +294,7 @@ mod tests {
             columns: vec![column(0, "few", SqlType::Int64), column(1, "many", SqlType::Int64), column(2, "text", text)],
             next_column: ColumnId(3),
             keyed: None,
+            time: None,
         }
     }
 

@@ -66,6 +66,7 @@ impl Stored {
             columns: (0..columns.len()).map(definition).collect(),
             next_column: ColumnId(columns.len() as u32),
             keyed: None,
+            time: None,
         };
         let target = |column: &ColumnDef| ColumnTarget {
             id: column.id,

@@ -439,6 +439,9 @@ impl Binder<'_> {
         let mut read = Vec::with_capacity(table.columns.len());
         for (place, column) in table.columns.iter().enumerate() {
             let id = self.add_column(&column.name, column.kind.arrow());
+            if table.time_column() == Some(place) {
+                self.time_columns.insert(id);
+            }
             columns.push(NamedColumn::new(id, &column.name));
             read.push((id, place));
         }

@@ -111,7 +111,6 @@ impl Binder<'_> {
         mut exprs: SelectExprs,
         is_distinct: bool,
     ) -> Result<BoundRows> {
-        let mut windows = std::mem::take(&mut self.level().windows);
         // HAVING or an aggregate groups the rows even without GROUP BY.
         let sampled = match &sample {
             Some(sample) => {
@@ -121,6 +120,7 @@ impl Binder<'_> {
             }
             None => None,
         };
+        let mut windows = std::mem::take(&mut self.level().windows);
         if !keys.is_written && exprs.having.is_none() {
             let gone: HashSet<usize> =
                 self.level().window_joins.iter().flat_map(|join| join.right_columns.iter().copied()).collect();

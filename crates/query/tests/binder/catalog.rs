@@ -28,6 +28,7 @@ pub(crate) fn table(name: &str, columns: &[(&str, SqlType)]) -> CatalogRelation 
         next_column: ColumnId(columns.len() as u32),
         columns,
         keyed: None,
+        time: None,
     }))))
 }
 

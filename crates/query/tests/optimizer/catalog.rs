@@ -242,6 +242,7 @@ impl TpchCatalog {
             next_column: ColumnId(columns.len() as u32),
             columns,
             keyed: (self.keyed && *key > 0).then(|| Arc::new(keyed)),
+            time: None,
         })
     }
 }

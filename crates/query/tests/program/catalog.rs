@@ -107,6 +107,7 @@ pub(crate) fn table(name: &str) -> Option<TableDef> {
         next_column: ColumnId(columns.len() as u32),
         columns,
         keyed: (!primary.is_empty()).then(|| Arc::new(keyed)),
+        time: None,
     })
 }
 

@@ -17,6 +17,7 @@ use super::dependents::Dependents;
 use super::key_clauses::{KeyClauses, def_of};
 use super::relation::{self, NamedRelation, RelationId, RelationKind, written};
 use super::sequence::add_identities;
+use super::time_clause;
 use super::write::binder::WriteBinder;
 use super::write::executor::WriteExecutor;
 use crate::names::{QualifiedName, qualified};
@@ -136,11 +137,12 @@ impl<'a> TargetSchema<'a> {
         &self,
         work: &Work<'_>,
         transaction: &mut Transaction,
-        columns: Vec<ColumnSpec>,
+        mut columns: Vec<ColumnSpec>,
         definition: &TableDefinition<'_>,
     ) -> Result<Arc<TableDef>> {
         check_name(&self.name.spelled)?;
         check_distinct(&columns)?;
+        time_clause::forbid_null(work, &mut columns);
         if let Some(replaced) = &self.replaced {
             // The old table must go first, because both have the same name.
             transaction.drop_table(replaced.id)?;
@@ -152,6 +154,7 @@ impl<'a> TargetSchema<'a> {
         definition.keys.apply(work, transaction, id)?;
         let made = def_of(transaction, id)?;
         add_identities(transaction, STATEMENT, self.name, &made, definition.columns)?;
+        time_clause::apply(work, transaction, &made)?;
         // The views are planned over the new table before the statement ends; a failure undoes all of it.
         self.dependents.check(work, &transaction.view()?)?;
         def_of(transaction, id)

@@ -38,6 +38,7 @@ pub(crate) mod show;
 mod sql_text;
 mod target_table;
 mod text_rows;
+mod time_clause;
 pub(crate) mod transaction;
 pub(crate) mod truncate;
 mod update;

@@ -14,6 +14,7 @@ use super::drop::schema_name;
 use super::relation::{self, NamedRelation, RelationKind};
 use super::sql_text::name_text;
 use super::text_rows::TextRows;
+use super::time_clause;
 use crate::function_list;
 use crate::names::{DEFAULT_SCHEMA, qualified};
 use crate::outcome::{Outcome, RowStream};
@@ -214,7 +215,8 @@ fn create_table(catalog: &Catalog, table: &TableDef, qualifier: &str) -> String 
         })
         .chain(keys(catalog, table))
         .collect();
-    format!("CREATE TABLE {qualifier}{} ({})", name_text(&table.name), columns.join(", "))
+    let clauses = time_clause::text_of(table);
+    format!("CREATE TABLE {qualifier}{} ({}){clauses}", name_text(&table.name), columns.join(", "))
 }
 
 fn identity_text(catalog: &Catalog, identity: &IdentityDef) -> String {

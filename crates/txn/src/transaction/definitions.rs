@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use rowmill_base::{ColumnId, Error, ErrorKind, Result, SchemaId, TableId, ViewId};
-use rowmill_storage::{ColumnDef, ColumnSpec, TableDef};
+use rowmill_storage::{ColumnDef, ColumnSpec, TableDef, TimeTableDef};
 
 use super::{Transaction, gone};
 use crate::catalog::{MAIN_SCHEMA, SchemaDef, ViewDef};
@@ -48,9 +48,44 @@ impl Transaction {
                 return Err(duplicate_column(&column.name, name));
             }
         }
-        let def = TableDef { id, schema, name: name.to_owned(), version: 1, columns, next_column, keyed: None };
+        let def =
+            TableDef { id, schema, name: name.to_owned(), version: 1, columns, next_column, keyed: None, time: None };
         self.catalog_mut()?.put_table(Arc::new(def))?;
         Ok(id)
+    }
+
+    /// Makes a columnar table a time table, or changes its clauses. The time column becomes NOT NULL: the caller must
+    /// have checked that it has no NULL.
+    ///
+    /// Returns `WrongObject` for a keyed table, and `InvalidDefinition` if a column cannot have its part.
+    pub fn set_time_table(&mut self, id: TableId, time: TimeTableDef) -> Result<()> {
+        self.alter(id, |table| {
+            if table.keyed.is_some() {
+                let what = format!("table \"{}\" has a primary key, so it cannot have a time column", table.name);
+                return Err(Error::new(ErrorKind::WrongObject, what));
+            }
+            let invalid = |what: String| Error::new(ErrorKind::InvalidDefinition, what);
+            let index = table.column_by_id(time.column).ok_or_else(|| gone("column"))?;
+            let column = &mut table.columns[index];
+            if !TimeTableDef::is_time(&column.kind) {
+                return Err(invalid(format!(
+                    "column \"{}\" of table \"{}\" has the type {}, so it cannot be the time column",
+                    column.name, table.name, column.kind
+                ))
+                .hint("the time column must be a TIMESTAMP or a DATE"));
+            }
+            column.nullable = false;
+            let mut keys = time.dedup_keys.iter().map(|key| table.column_by_id(*key));
+            if keys.any(|key| key.is_none_or(|key| !table.columns[key].kind.is_ordered())) {
+                return Err(invalid(format!("rows of table \"{}\" cannot be replaced by these keys", table.name)));
+            }
+            if !time.dedup_keys.is_empty() && !time.dedup_keys.contains(&time.column) {
+                let what = format!("the keys of table \"{}\" must contain its time column", table.name);
+                return Err(invalid(what));
+            }
+            table.time = Some(Arc::new(time));
+            Ok(())
+        })
     }
 
     /// Drops a table with its rows, its sequences and the foreign keys that refer to it.
@@ -109,6 +144,10 @@ impl Transaction {
                 let what = format!("\"{}\" is in a key of table \"{}\"", table.columns[index].name, table.name);
                 return Err(Error::new(ErrorKind::DependentObjects, what));
             }
+            if let Some(part) = table.part_in_time_table(column) {
+                let what = format!("\"{}\" is {part} of table \"{}\"", table.columns[index].name, table.name);
+                return Err(Error::new(ErrorKind::DependentObjects, what));
+            }
             table.columns.remove(index);
             Ok(())
         })?;
@@ -143,6 +182,10 @@ impl Transaction {
             if nullable && table.keyed.as_ref().is_some_and(|keyed| keyed.key.iter().any(|part| part.column == column))
             {
                 let what = format!("\"{}\" is in the primary key of \"{}\"", table.columns[index].name, table.name);
+                return Err(Error::new(ErrorKind::InvalidDefinition, what));
+            }
+            if nullable && table.time.as_ref().is_some_and(|time| time.column == column) {
+                let what = format!("\"{}\" is the time column of \"{}\"", table.columns[index].name, table.name);
                 return Err(Error::new(ErrorKind::InvalidDefinition, what));
             }
             table.columns[index].nullable = nullable;

@@ -52,5 +52,6 @@ fn table(number: u32) -> TableDef {
         columns: columns.collect(),
         next_column: ColumnId(3),
         keyed: (number > 0).then(|| Arc::new(keyed)),
+        time: None,
     }
 }

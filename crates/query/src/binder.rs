@@ -6,6 +6,7 @@
 //!   `table_function`: functions in FROM
 //! - `select`: one SELECT; `projection`: its list; `grouping`: GROUP BY; `ordering`: ORDER BY and DISTINCT ON; `window`
 //! - `expression` with `operator`, `literal`, `call`, `conditional`, `aggregate`, `subquery`, `access`
+//! - `gapfill`: `time_bucket_gapfill`, `locf` and `interpolate`
 //! - `ordered_join`: ASOF, LT, SPLICE, WINDOW and HORIZON JOIN
 //! - `sample`: SAMPLE BY and FILL; `latest`: LATEST ON; `duration`: lengths of time such as `15m`
 //! - `time_interval`: `ts IN '2026-11'`
@@ -23,6 +24,7 @@ mod conditional;
 mod duration;
 mod expression;
 mod from;
+mod gapfill;
 mod grouping;
 mod item_function;
 mod latest;

@@ -45,6 +45,8 @@ use self::spares::Spares;
 
 /// Number of looks at the published file, because another process may be writing it, and the pause between two looks.
 const PUBLISHED_LOOKS: usize = 50;
+/// The segments of one record that are open at the same time. A record of gigabytes has hundreds.
+const OPEN_SEGMENTS: u64 = 8;
 const PUBLISHED_PAUSE: Duration = Duration::from_millis(1);
 
 /// Payloads up to this length are copied next to their head and end and written in one call. For longer payloads an
@@ -169,7 +171,7 @@ impl Log {
         let segment_bytes = SegmentBytes(options.segment_bytes);
         let slots = slots(disk)?;
         let segments = segments(disk, &slots, segment_bytes)?;
-        let mut reader = LogReader::new(&segments, segment_bytes);
+        let mut reader = LogReader::new(disk, &segments, segment_bytes);
         let mut end = from;
         while let Some((head, payload)) = reader.record(end)? {
             each(payload)?;
@@ -219,7 +221,7 @@ impl Log {
         }
         let segment_bytes = SegmentBytes(options.segment_bytes);
         let segments = segments(disk, &slots(disk)?, segment_bytes)?;
-        let mut reader = LogReader::new(&segments, segment_bytes);
+        let mut reader = LogReader::new(disk, &segments, segment_bytes);
         while end < stretch.end {
             let Some((head, payload)) = reader.record(end)? else { break };
             each(payload)?;
@@ -305,7 +307,11 @@ impl Log {
         // record.
         while let Some(behind) = writing.segments.back().map(|segment| segment.number + 1).filter(|next| *next <= last)
         {
-            let segment = self.spares.take(behind)?;
+            let mut segment = self.spares.take(behind)?;
+            if behind > self.segment_bytes.place(position).0 + OPEN_SEGMENTS {
+                // A long record would hold too many files open. Making the segment has synced it.
+                segment.close();
+            }
             writing.segments.push_back(segment);
         }
         let mut frame = Frame::new(payload_bytes, position, Position(self.synced.load(Ordering::Acquire)));
@@ -320,14 +326,14 @@ impl Log {
             });
             let written = gathered.and_then(|()| {
                 bytes.extend_from_slice(frame.end().bytes());
-                self.write(&writing.segments, position, &bytes)
+                self.write(&mut writing.segments, position, &bytes)
             });
             writing.record = bytes;
             written
         } else {
             let mut at = position;
             let mut write = |part: &[u8]| {
-                let written = self.write(&writing.segments, at, part);
+                let written = self.write(&mut writing.segments, at, part);
                 at.0 += part.len() as u64;
                 written
             };
@@ -357,13 +363,21 @@ impl Log {
         }
     }
 
-    fn write(&self, segments: &VecDeque<Segment>, position: Position, mut bytes: &[u8]) -> Result<()> {
+    fn write(&self, segments: &mut VecDeque<Segment>, position: Position, mut bytes: &[u8]) -> Result<()> {
         let (mut number, mut at) = self.segment_bytes.place(position);
         while !bytes.is_empty() {
-            let segment = segments.iter().rfind(|segment| segment.number == number);
-            let segment = segment.ok_or_else(|| Error::internal("a record after the last segment"))?;
+            let place = segments.iter().rposition(|segment| segment.number == number);
+            let place = place.ok_or_else(|| Error::internal("a record after the last segment"))?;
+            let segment = &mut segments[place];
+            let was_open = segment.is_open();
             let (here, behind) = bytes.split_at(bytes.len().min((self.segment_bytes.0 - at) as usize));
-            segment.write(here, at)?;
+            segment.write(&*self.disk, here, at)?;
+            if !was_open && place > 0 && segments[place - 1].is_open() && place >= OPEN_SEGMENTS as usize {
+                // The record has left the segment before. Its bytes must be on disk before it is closed, because a sync
+                // of the log skips closed segments.
+                segments[place - 1].sync()?;
+                segments[place - 1].close();
+            }
             (bytes, number, at) = (behind, number + 1, 0);
         }
         Ok(())
@@ -420,11 +434,14 @@ impl Log {
 
     /// Syncs all segments written since `synced` and returns the end that they now reach.
     fn sync_behind(&self, synced: Position) -> (Position, Result<()>) {
-        let writing = self.writing.lock();
+        let mut writing = self.writing.lock();
         let end = writing.end;
         let (first, last) = (self.segment_bytes.place(synced).0, self.segment_bytes.place(Position(end.0 - 1)).0);
         let is_touched = |segment: &&Segment| (first..=last).contains(&segment.number);
         let touched: Vec<Segment> = writing.segments.iter().filter(is_touched).cloned().collect();
+        // Segments before these are full and on disk, so no one needs their files open.
+        let is_done = |segment: &&mut Segment| segment.number < first && segment.is_open();
+        writing.segments.iter_mut().filter(is_done).for_each(Segment::close);
         drop(writing);
         (end, touched.iter().try_for_each(Segment::sync))
     }

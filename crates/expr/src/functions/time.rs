@@ -16,6 +16,13 @@ pub(crate) mod zone;
 
 use rowmill_plan::FunctionSpec;
 
+pub use bucket::{MONTHS_ORIGIN_DAY, ORIGIN_DAY};
+
+/// Returns an error if there is no time zone with a name or offset.
+pub fn time_zone(name: &str) -> rowmill_base::Result<()> {
+    zone::zone_called(name).map(drop)
+}
+
 /// The functions of the family.
 pub(super) static TIME: &[FunctionSpec] = &[
     part::DATE_PART,

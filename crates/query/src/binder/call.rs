@@ -67,6 +67,11 @@ impl Binder<'_> {
             refuse_clauses_of_rows(name, call)?;
             return self.item_function_call(spec, &arguments_of(call)?);
         }
+        match name {
+            "time_bucket_gapfill" => return self.gapfill_call(call),
+            "locf" | "interpolate" => return self.filled_call(name, call),
+            _ => {}
+        }
         if aggregate::find(name).is_some() || takes_extreme(name).is_some() {
             self.refuse_in_lambda("an aggregate")?;
             return self.aggregate_call(name, call);

@@ -484,7 +484,7 @@ fn is_named(call: &Function, name: &str) -> bool {
 }
 
 /// Whether values of a type lie on a line between two others.
-fn is_linear(kind: &DataType) -> bool {
+pub(super) fn is_linear(kind: &DataType) -> bool {
     let is_numbered = rowmill_base::NumberedType::of_arrow(kind).is_some();
     (kind.is_numeric() && !is_numbered) || matches!(kind, DataType::Date32 | DataType::Time64(_) | DataType::Timestamp(..))
 }
@@ -504,7 +504,7 @@ fn check_buckets(buckets: &FilledBuckets, duration: Duration, unit: TimeUnit) ->
     Err(Error::new(ErrorKind::InvalidParameter, message).hint("CAST(... AS TIMESTAMP(9)) has nanoseconds"))
 }
 
-fn ticks_per_day(unit: TimeUnit) -> i64 {
+pub(super) fn ticks_per_day(unit: TimeUnit) -> i64 {
     86_400 * match unit {
         TimeUnit::Second => 1,
         TimeUnit::Millisecond => 1_000,
@@ -514,7 +514,7 @@ fn ticks_per_day(unit: TimeUnit) -> i64 {
 }
 
 /// The ticks of a timestamp constant that is not NULL.
-fn ticks_of(constant: &Constant) -> Option<i64> {
+pub(super) fn ticks_of(constant: &Constant) -> Option<i64> {
     let ticks = arrow::compute::cast(constant.array(), &DataType::Int64).ok()?;
     let ticks = ticks.as_primitive::<Int64Type>();
     (!ticks.is_null(0)).then(|| ticks.value(0))

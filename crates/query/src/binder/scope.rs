@@ -11,6 +11,7 @@ use rowmill_plan::logical::{AggregateCall, LogicalSortKey, LogicalWindowCall};
 use rowmill_plan::{ColumnId, ScalarExpr};
 use sqlparser::ast;
 
+use super::gapfill::{FilledCall, GapFillCall};
 use super::place::{at, suggest};
 
 /// A column with its name.
@@ -158,6 +159,8 @@ pub(crate) struct SelectLevel {
     pub(crate) first: usize,
     pub(crate) end: Option<usize>,
     pub(crate) clause: Clause,
+    /// The condition of WHERE.
+    pub(crate) conditions: Vec<ScalarExpr>,
     /// The time of a row in a SELECT with SAMPLE BY.
     pub(crate) sampled_time: Option<ScalarExpr>,
     pub(crate) aliases: Vec<SelectAlias>,
@@ -167,6 +170,9 @@ pub(crate) struct SelectLevel {
     pub(crate) groupings: Vec<(ColumnId, Vec<ScalarExpr>)>,
     pub(crate) windows: Vec<PendingWindow>,
     pub(crate) window_joins: Vec<WindowJoin>,
+    pub(crate) gapfill: Option<GapFillCall>,
+    /// Calls of `locf` and `interpolate`.
+    pub(crate) filled_calls: Vec<FilledCall>,
     /// Calls of `unnest` in the select list.
     pub(crate) unnests: Vec<(ColumnId, ScalarExpr)>,
     pub(crate) named_windows: Vec<(String, ast::NamedWindowExpr)>,
@@ -181,6 +187,7 @@ impl SelectLevel {
             first,
             end: None,
             clause: Clause::From,
+            conditions: Vec::new(),
             sampled_time: None,
             aliases: Vec::new(),
             alias_use: AliasUse::Never,
@@ -188,6 +195,8 @@ impl SelectLevel {
             groupings: Vec::new(),
             windows: Vec::new(),
             window_joins: Vec::new(),
+            gapfill: None,
+            filled_calls: Vec::new(),
             unnests: Vec::new(),
             named_windows: Vec::new(),
         }
@@ -203,6 +212,7 @@ impl SelectLevel {
         self.aggregates.iter().any(|(made, _)| made.0 == id)
             || self.groupings.iter().any(|(made, _)| made.0 == id)
             || self.windows.iter().any(|window| window.id.0 == id)
+            || self.filled_calls.iter().any(|call| call.id.0 == id)
     }
 
     /// Finds the column of FROM that is named without a table.

@@ -61,6 +61,7 @@ impl Binder<'_> {
         self.level().clause = Clause::Where;
         if let Some(condition) = &select.selection {
             let condition = self.condition(condition)?;
+            self.level().conditions.push(condition.clone());
             filter(&mut plan, condition);
         }
         plan = self.latest_on(plan, &select.distribute_by)?;
@@ -111,6 +112,7 @@ impl Binder<'_> {
         mut exprs: SelectExprs,
         is_distinct: bool,
     ) -> Result<BoundRows> {
+        let conditions = std::mem::take(&mut self.level().conditions);
         // HAVING or an aggregate groups the rows even without GROUP BY.
         let sampled = match &sample {
             Some(sample) => {
@@ -140,6 +142,10 @@ impl Binder<'_> {
                 sample.note_bucket(sampled, &mut keys);
             }
             self.regroup(&keys, &mut exprs, &mut windows)?;
+            let mut filled = std::mem::take(&mut self.level().filled_calls);
+            filled.iter_mut().try_for_each(|call| self.regroup_expr(&mut call.value, &keys))?;
+            self.level().filled_calls = filled;
+            plan = self.fill_gaps(plan, &key_columns, &conditions)?;
             if let Some((sample, sampled)) = &sampled {
                 plan = self.fill_sample(plan, sample, sampled, &key_columns, exprs.filled_uses(&mut windows))?;
                 let bucket = sampled.bucket_column(&key_columns);
@@ -152,6 +158,10 @@ impl Binder<'_> {
         } else if let Some((_, arguments)) = self.level().groupings.first() {
             let shown = arguments.len();
             return Err(Error::new(ErrorKind::Grouping, format!("grouping of {shown} columns needs GROUP BY")));
+        }
+        if !is_grouped && (self.level().gapfill.is_some() || !self.level().filled_calls.is_empty()) {
+            let message = "time_bucket_gapfill, locf and interpolate need a GROUP BY";
+            return Err(Error::new(ErrorKind::Grouping, message));
         }
         if let Some(condition) = exprs.having.take() {
             filter(&mut plan, condition);

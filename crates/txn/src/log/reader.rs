@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use rowmill_base::{Error, Result};
+use rowmill_io::Disk;
 
 use super::Position;
 use super::record::{self, ALIGNMENT, HEAD_BYTES, RecordHead};
-use super::segment::{Segment, SegmentBytes};
+use super::segment::{Segment, SegmentBytes, SegmentReader};
 
 /// Bytes per read.
 const WINDOW_BYTES: usize = 1 << 20;
@@ -14,16 +15,23 @@ const WINDOW_BYTES: usize = 1 << 20;
 /// A reader of the existing segments, which may have gaps between them.
 #[derive(Debug)]
 pub(super) struct LogReader<'a> {
+    disk: &'a dyn Disk,
     segments: &'a BTreeMap<u64, Segment>,
     segment_bytes: SegmentBytes,
+    /// The segment that was read last, by its number. Others are closed, so that a log of any length needs one file.
+    open: Option<(u64, SegmentReader)>,
     /// A cached part of the stream, which begins at `start`.
     window: Vec<u8>,
     start: Position,
 }
 
 impl<'a> LogReader<'a> {
-    pub(super) fn new(segments: &'a BTreeMap<u64, Segment>, segment_bytes: SegmentBytes) -> LogReader<'a> {
-        LogReader { segments, segment_bytes, window: Vec::new(), start: Position(0) }
+    pub(super) fn new(
+        disk: &'a dyn Disk,
+        segments: &'a BTreeMap<u64, Segment>,
+        segment_bytes: SegmentBytes,
+    ) -> LogReader<'a> {
+        LogReader { disk, segments, segment_bytes, open: None, window: Vec::new(), start: Position(0) }
     }
 
     /// Reads the record at `position` and returns its head and payload. Returns `None` if there is no whole record.
@@ -74,7 +82,11 @@ impl<'a> LogReader<'a> {
             let piece = missing.min(self.segment_bytes.0 - at) as usize;
             let filled = self.window.len();
             self.window.resize(filled + piece, 0);
-            segment.read(&mut self.window[filled..], at)?;
+            if self.open.as_ref().is_none_or(|(open, _)| *open != number) {
+                self.open = Some((number, segment.reader(self.disk)?));
+            }
+            let (_, reader) = self.open.as_ref().expect("the segment was opened");
+            reader.read(&mut self.window[filled..], at)?;
             (number, at) = (number + 1, 0);
         }
         Ok(())

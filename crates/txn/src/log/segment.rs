@@ -57,7 +57,9 @@ pub(super) struct Segment {
     pub(super) number: u64,
     /// The number in the file's name.
     pub(super) slot: u32,
-    file: Arc<dyn DiskFile>,
+    /// The open file; `None` if the segment was closed, so that a long record does not hold all of its files open. All
+    /// bytes that were written to a closed segment are on disk.
+    file: Option<Arc<dyn DiskFile>>,
 }
 
 /// The path of the file with number `slot`.
@@ -87,10 +89,10 @@ impl Segment {
         // The name and the zeros must be on disk before the head, because a whole head makes the file a segment.
         file.write_all_at(&head(number, bytes), 0)?;
         file.sync()?;
-        Ok(Segment { number, slot, file })
+        Ok(Segment { number, slot, file: Some(file) })
     }
 
-    /// Opens the segment that a file holds for reading. Returns `None` if no segment was ever completed in the file.
+    /// Looks which segment a file holds. The segment is closed. Returns `None` if no segment was ever completed in the file.
     pub(super) fn open(disk: &dyn Disk, slot: u32, bytes: SegmentBytes) -> Result<Option<Segment>> {
         let file: Arc<dyn DiskFile> = match disk.open(&path(slot), OpenMode::Read) {
             Ok(file) => Arc::from(file),
@@ -119,21 +121,50 @@ impl Segment {
             let message = format!("{file} holds {stretch} bytes of the log, not {}", bytes.0);
             return Err(Error::corrupt(message).in_file(file));
         }
-        Ok(Some(Segment { number, slot, file }))
+        Ok(Some(Segment { number, slot, file: None }))
     }
 
-    /// Writes `bytes` at offset `at` of the segment.
-    pub(super) fn write(&self, bytes: &[u8], at: u64) -> Result<()> {
-        self.file.write_all_at(bytes, STREAM_START + at)
+    /// Writes `bytes` at offset `at` of the segment. Opens it if it is closed.
+    pub(super) fn write(&mut self, disk: &dyn Disk, bytes: &[u8], at: u64) -> Result<()> {
+        let file = match &self.file {
+            Some(file) => file,
+            None => self.file.insert(Arc::from(disk.open(&path(self.slot), OpenMode::Create)?)),
+        };
+        file.write_all_at(bytes, STREAM_START + at)
     }
 
+    /// Opens the segment for reading.
+    pub(super) fn reader(&self, disk: &dyn Disk) -> Result<SegmentReader> {
+        let file = match &self.file {
+            Some(file) => Arc::clone(file),
+            None => Arc::from(disk.open(&path(self.slot), OpenMode::Read)?),
+        };
+        Ok(SegmentReader(file))
+    }
+
+    /// Syncs what was written since the segment was opened.
+    pub(super) fn sync(&self) -> Result<()> {
+        self.file.as_ref().map_or(Ok(()), |file| file.sync())
+    }
+
+    /// Closes the file. The caller must have synced what was written.
+    pub(super) fn close(&mut self) {
+        self.file = None;
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.file.is_some()
+    }
+}
+
+/// The open file of a segment that is read.
+#[derive(Debug)]
+pub(super) struct SegmentReader(Arc<dyn DiskFile>);
+
+impl SegmentReader {
     /// Reads from offset `at` of the segment.
     pub(super) fn read(&self, bytes: &mut [u8], at: u64) -> Result<()> {
-        self.file.read_exact_at(bytes, STREAM_START + at)
-    }
-
-    pub(super) fn sync(&self) -> Result<()> {
-        self.file.sync()
+        self.0.read_exact_at(bytes, STREAM_START + at)
     }
 }
 

@@ -182,7 +182,13 @@ impl SharedSpares {
             };
             let number = next + state.ready.len() as u64;
             match self.make(&mut state, number) {
-                Ok(segment) => state.ready.push_back(segment),
+                Ok(mut segment) => {
+                    // Only the next one is used soon. Many ready segments would hold many files open.
+                    if !state.ready.is_empty() {
+                        segment.close();
+                    }
+                    state.ready.push_back(segment);
+                }
                 // The caller that needs the segment tries again and reports the error.
                 Err(_) => (state.is_stuck, state.ahead) = (true, state.ready.len().max(1)),
             }

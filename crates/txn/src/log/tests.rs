@@ -268,3 +268,22 @@ fn the_log_works_again_when_a_full_disk_has_space() {
     log.sync_to(end).unwrap();
     assert!(appended > 5);
 }
+
+#[test]
+fn a_long_record_holds_few_files_open() {
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let log = start(&disk);
+    let open = |log: &Log| log.writing.lock().segments.iter().filter(|segment| segment.is_open()).count();
+    let long: Vec<u8> = (0..100 * SMALL.segment_bytes).map(|at| at as u8).collect();
+    // One record in a few slices, as a commit writes it, and one after it.
+    log.expect(long.len() as u64);
+    log.append(&long).unwrap();
+    assert!(open(&log) <= OPEN_SEGMENTS as usize + 2, "{} segments are open", open(&log));
+    let end = log.append(b"short").unwrap();
+    log.sync_to(end).unwrap();
+    log.append(b"another").unwrap();
+    assert!(open(&log) <= OPEN_SEGMENTS as usize + 2, "{} segments are open", open(&log));
+    drop(log);
+    let (_, payloads) = replayed(&*disk, START).unwrap();
+    assert_eq!(payloads, [&long[..], b"short", b"another"]);
+}

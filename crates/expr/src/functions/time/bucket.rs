@@ -28,10 +28,10 @@ pub(super) const TIME_BUCKET: FunctionSpec = FunctionSpec {
     ..ordinary("time")
 };
 
-/// The Monday from which strides of days and time are counted.
-const ORIGIN_DAY: i64 = days_of_date(2000, 1, 3);
-/// The day from which strides of months are counted.
-const MONTHS_ORIGIN_DAY: i64 = days_of_date(2000, 1, 1);
+/// The Monday from which `time_bucket` counts strides of days and time, in days since 1970-01-01.
+pub const ORIGIN_DAY: i64 = days_of_date(2000, 1, 3);
+/// The day from which `time_bucket` counts strides of months, in days since 1970-01-01.
+pub const MONTHS_ORIGIN_DAY: i64 = days_of_date(2000, 1, 1);
 
 fn signature(arguments: &[ArgumentKind<'_>]) -> Option<CallKinds> {
     let [stride, time, more @ ..] = arguments else { return None };

@@ -82,11 +82,6 @@ impl TimeBuckets {
         !matches!(self.stride, BucketStride::Nanos(_))
     }
 
-    /// Whether a bucket is found by one division, so that it does not pay to remember the last one.
-    pub fn are_regular(&self) -> bool {
-        self.zone.is_none() && matches!(self.stride, BucketStride::Ticks(_))
-    }
-
     /// Returns the beginning of the bucket that a point in time falls in, or `None` if the type cannot hold it.
     pub fn start(&self, ticks: i64) -> Option<i64> {
         match (self.zone, self.follows_calendar()) {
@@ -258,7 +253,8 @@ impl BucketFinder {
             return Some(self.start);
         }
         let start = self.buckets.start(ticks)?;
-        (self.start, self.end) = (start, self.buckets.next(start).unwrap_or(i64::MAX));
+        // Without a known end, no time is taken to be in the same bucket.
+        (self.start, self.end) = (start, self.buckets.next(start).unwrap_or(start));
         Some(start)
     }
 }

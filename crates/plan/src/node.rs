@@ -9,13 +9,15 @@ use std::sync::Arc;
 use arrow::array::{Array, RecordBatch};
 use arrow::datatypes::SchemaRef;
 
-use crate::{Expr, Fill, Group, Predicate, Window};
+use crate::{Expr, Fill, Group, OrderedJoin, Predicate, Window};
 
 /// An operator and its inputs.
 #[derive(Clone, Debug)]
 pub enum Node {
     /// Rows of a stored table.
     Scan(Scan),
+    /// The newest row of each combination of keys of a stored table.
+    Latest(Latest),
     /// Rows for which a condition is true.
     Filter {
         /// The rows.
@@ -49,6 +51,8 @@ pub enum Node {
     },
     /// Pairs of rows of two inputs.
     Join(Join),
+    /// Rows with rows of another input that an order chooses.
+    OrderedJoin(OrderedJoin),
     /// Rows with values computed over other rows.
     Window(Window),
     /// Rows in order.
@@ -210,6 +214,18 @@ pub struct Scan {
     pub schema: SchemaRef,
 }
 
+/// The newest row of each combination of keys of a columnar table: the one with the greatest time, and of those the one
+/// with the greatest row number. NULL is a key.
+#[derive(Clone, Debug)]
+pub struct Latest {
+    /// The rows, without conditions.
+    pub scan: Scan,
+    /// The keys, by their positions in the result of the scan.
+    pub keys: Vec<usize>,
+    /// The time, by its position in the result of the scan: a date or timestamp that is never NULL.
+    pub time: usize,
+}
+
 /// Rows of a plan that the engine does not run.
 #[derive(Clone, Debug)]
 pub struct Foreign {
@@ -361,10 +377,11 @@ impl Node {
     /// The columns of the result.
     pub fn schema(&self) -> &SchemaRef {
         match self {
-            Node::Scan(scan) => &scan.schema,
+            Node::Scan(scan) | Node::Latest(Latest { scan, .. }) => &scan.schema,
             Node::Project { schema, .. } | Node::Group { schema, .. } | Node::Union { schema, .. } => schema,
             Node::Expand(Expand { schema, .. })
             | Node::Join(Join { schema, .. })
+            | Node::OrderedJoin(OrderedJoin { schema, .. })
             | Node::Window(Window { schema, .. })
             | Node::Foreign(Foreign { schema, .. }) => schema,
             Node::Filter { input, .. } | Node::Sort { input, .. } | Node::Limit { input, .. } => input.schema(),
@@ -388,7 +405,7 @@ impl Node {
             Expr::Function(_) => true,
         };
         match self {
-            Node::Scan(scan) => scan.schema.field(column).is_nullable(),
+            Node::Scan(scan) | Node::Latest(Latest { scan, .. }) => scan.schema.field(column).is_nullable(),
             Node::Project { input, exprs, .. } => of(input, exprs[column]),
             Node::Group { group, .. } => match column.checked_sub(group.keys.len()) {
                 None => group.keys[column].nullable,
@@ -396,6 +413,7 @@ impl Node {
             },
             Node::Expand(expand) => expand.is_nullable(column),
             Node::Join(join) => join.is_nullable(join.output[column]),
+            Node::OrderedJoin(join) => join.is_nullable(column),
             Node::Window(window) => window.is_nullable(column),
             Node::Union { inputs, .. } => inputs.iter().any(|input| input.is_nullable(column)),
             Node::Foreign(foreign) => foreign.schema.field(column).is_nullable(),
@@ -428,7 +446,7 @@ impl Node {
     /// The inputs of the operator.
     pub fn inputs(&self) -> Vec<&Node> {
         match self {
-            Node::Scan(_) | Node::Foreign(_) => Vec::new(),
+            Node::Scan(_) | Node::Latest(_) | Node::Foreign(_) => Vec::new(),
             Node::Filter { input, .. }
             | Node::Project { input, .. }
             | Node::Group { input, .. }
@@ -437,6 +455,7 @@ impl Node {
             Node::Expand(expand) => vec![&expand.input],
             Node::Window(window) => vec![&window.input],
             Node::Join(join) => vec![&join.build, &join.probe],
+            Node::OrderedJoin(join) => vec![&join.left, &join.right],
             Node::Union { inputs, .. } => inputs.iter().map(|input| &**input).collect(),
             Node::SingleRow { input, .. } | Node::FirstRows { input, .. } | Node::Shared { input, .. } => vec![input],
             Node::SetAll(set) => vec![&set.left, &set.right],

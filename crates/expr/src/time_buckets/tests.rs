@@ -151,6 +151,8 @@ fn boundaries_between_ticks_are_rounded_down() {
     };
     let buckets = TimeBuckets::new(&rule, TimeUnit::Second).unwrap();
     assert_eq!((-3..4).map(|ticks| buckets.start(ticks).unwrap()).collect::<Vec<_>>(), [-3, -3, -2, 0, 0, 1, 3]);
+    let mut finder = BucketFinder::new(buckets.clone());
+    assert_eq!((-3..4).map(|ticks| finder.start(ticks).unwrap()).collect::<Vec<_>>(), [-3, -3, -2, 0, 0, 1, 3]);
     assert!(!buckets.begin_at_ticks());
     assert_eq!(buckets.next(0), None);
 }

@@ -22,6 +22,7 @@ mod programs;
 mod spilling;
 mod sql_suite;
 mod statement_cache;
+mod time_clauses;
 mod writers;
 
 use std::path::PathBuf;

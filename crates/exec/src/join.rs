@@ -46,6 +46,7 @@ use rowmill_storage::spill::TempSpace;
 pub(crate) use self::columns::{own_bytes, with_own_buffers, without_unused_texts};
 use self::gather::{BuildRows, GatheredBuild};
 use self::index::Hashing;
+pub(crate) use self::index::KeyGroups;
 use self::layout::JoinLayout;
 pub(crate) use self::long_keys::LongKeys;
 pub use self::metrics::JoinMetrics;
@@ -56,11 +57,12 @@ use self::worker::JoinWorker;
 use crate::batch::{BatchSource, Batches};
 use crate::function::VectorFunction;
 use crate::key_filter::KeyFilter;
+use crate::ordered_join::{OrderedAggregates, OrderedRequest, PreparedAggregates};
 use crate::phase::Phase;
 use crate::spill_buckets::SpillSizes;
 
 /// The name of the operator in errors.
-const OWNER: &str = "JOIN";
+pub(crate) const OWNER: &str = "JOIN";
 
 /// Describes a join. The columns of a pair are the columns of the build side, followed by the columns of the probe
 /// side.
@@ -94,6 +96,8 @@ pub struct JoinRequest {
     /// the NULLs. Without a match but with a possible match, a mark is NULL, and an anti join leaves the row out (`NOT
     /// IN`).
     pub null_aware: bool,
+    /// Makes the join an ordered one: see [`crate::ordered_join`].
+    pub ordered: Option<Arc<OrderedRequest>>,
 }
 
 /// A join of two inputs, shared by its workers.
@@ -111,6 +115,8 @@ pub struct HashJoin {
     gathering: Arc<Phase<BuildRows, GatheredBuild>>,
     preparing: Arc<Phase<Scattered, PreparedBuild>>,
     indexing: Arc<Phase<Indexed, Built>>,
+    /// The step that prepares the aggregates of an ordered join.
+    arranging: Arc<Phase<PreparedAggregates, OrderedAggregates>>,
     probing: Arc<Phase<(), ()>>,
     /// The step that replaces the later ones if the build side does not fit into memory.
     scattering: Arc<Phase<SpilledSide, Stages>>,
@@ -140,6 +146,18 @@ impl HashJoin {
         HashJoin::of_part(build, probe, request, Default::default(), JoinPart::default())
     }
 
+    /// A join that divides even few rows into many buckets if it spills. With `all_equal`, all hashes are equal.
+    #[cfg(test)]
+    pub(crate) fn with_small_sizes(
+        build: Arc<dyn BatchSource>,
+        probe: Arc<dyn BatchSource>,
+        request: JoinRequest,
+        all_equal: bool,
+    ) -> Result<Arc<HashJoin>> {
+        let sizes = (Hashing { all_equal }, SpillSizes::small());
+        HashJoin::of_part(build, probe, request, sizes, JoinPart::default())
+    }
+
     /// Prepares the join of a part of the rows of a larger join.
     fn of_part(
         build: Arc<dyn BatchSource>,
@@ -159,6 +177,7 @@ impl HashJoin {
             gathering: Arc::default(),
             preparing: Arc::default(),
             indexing: Arc::default(),
+            arranging: Arc::default(),
             probing: Arc::default(),
             scattering: Arc::default(),
             is_spilling: AtomicBool::new(false),
@@ -189,6 +208,11 @@ impl HashJoin {
             false => !kind.marks_build(),
         };
         if !may_leave_out {
+            return Vec::new();
+        }
+        // If some rows of a key are left out, another row of it may be the last one, for example.
+        let is_key = self.request.on.iter().any(|(build, _)| *build == column);
+        if self.request.ordered.is_some() && is_build && !is_key {
             return Vec::new();
         }
         let mut sources = vec![if is_build { (&self.build, column) } else { (&self.probe, column) }];

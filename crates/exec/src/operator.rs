@@ -15,7 +15,7 @@ use std::sync::Arc;
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, SchemaRef};
 use rowmill_base::{Broker, Cancel, Error, LengthUnit, Result};
-use rowmill_plan::{self as plan, AggregateRole, Expr, Group, JoinKind, Node, Predicate, Scan, SortKey};
+use rowmill_plan::{self as plan, AggregateRole, Expr, Group, JoinKind, Node, OrderedResult, Predicate, Scan, SortKey};
 use rowmill_storage::TableSource;
 use rowmill_storage::spill::TempSpace;
 
@@ -35,6 +35,7 @@ use crate::group::{GroupRequest, GroupTop, group_batches, group_table};
 use crate::join::{HashJoin, JoinRequest};
 use crate::limit::Limit;
 use crate::lookahead::looking_ahead;
+use crate::ordered_join::{OrderRules, OrderedJoinRequest, ordered_join};
 use crate::project::{Project, Projected};
 use crate::scan::{Scan as TableScan, ScanRequest, TopKey, TopRequest, access_text as keyed_access_text};
 use crate::series::{Series, SeriesRequest};
@@ -194,6 +195,19 @@ impl Builder {
                 operator.join = Some(Arc::clone(join.metrics()));
                 join
             }
+            Node::OrderedJoin(join) => {
+                let left = self.build_below(&join.left, Wish::All, &mut operator)?;
+                let right = self.build_below(&join.right, Wish::All, &mut operator)?;
+                // A left row needs only the right rows with its key. An inner join gives filters to the left side.
+                let on: Vec<(usize, usize)> = join.on.iter().map(|(of_left, of_right)| (*of_right, *of_left)).collect();
+                let (right, left) = match join.result {
+                    OrderedResult::Rows { inner: true } => (right, left),
+                    _ => looking_ahead(right, left, &on, join.nulls_equal, broker.clone()),
+                };
+                let join = ordered_join(left, right, self.ordered_join_request(join, (broker, temp)))?;
+                operator.join = Some(Arc::clone(join.metrics()));
+                join
+            }
             Node::Sort { input, keys, skip, rows } => {
                 let wish = match rows {
                     Some(rows) if self.early_filters => Wish::Top { keys, rows: skip + rows },
@@ -290,6 +304,32 @@ impl Builder {
             broker,
             temp,
             null_aware: join.null_aware,
+            ordered: None,
+        }
+    }
+
+    fn ordered_join_request(
+        &self,
+        join: &plan::OrderedJoin,
+        (broker, temp): (Broker, TempSpace),
+    ) -> OrderedJoinRequest {
+        OrderedJoinRequest {
+            on: join.on.clone(),
+            nulls_equal: join.nulls_equal,
+            order: OrderRules {
+                position: join.position,
+                tie: join.tie,
+                lower: join.lower,
+                upper: join.upper,
+                choice: join.choice,
+            },
+            result: join.result.clone(),
+            output: join.output.clone(),
+            schema: with_nulls(&join.schema),
+            batch_rows: self.batch_rows,
+            cancel: self.cancel.clone(),
+            broker,
+            temp,
         }
     }
 

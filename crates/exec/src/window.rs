@@ -15,6 +15,8 @@
 //!
 //! Without PARTITION BY, all workers together sort the rows with [`Sort`], and one worker computes each call. If these
 //! rows do not fit into memory, one worker computes them in stretches (stretch.rs), or in two passes (passes.rs).
+//!
+//! Ordered joins compute aggregates over frames too (frame_aggregate.rs).
 
 mod buckets;
 mod cells;
@@ -24,6 +26,7 @@ mod evaluate;
 mod extreme;
 mod fixed;
 mod frame;
+mod frame_aggregate;
 mod held;
 mod nth;
 mod offset;
@@ -54,7 +57,8 @@ use rowmill_plan::{SortKey, WindowCall};
 use rowmill_storage::spill::TempSpace;
 
 pub(crate) use self::frame::Frames;
-pub(crate) use self::tree::fold_words;
+pub(crate) use self::frame_aggregate::{FrameAggregate, FrameColumns};
+pub(crate) use self::tree::{FoldedNumbers, fold_words, folded_numbers};
 use self::windowing::Windowing;
 use crate::batch::{BatchSource, Batches};
 use crate::share::with_nulls;

@@ -6,8 +6,8 @@
 //! - `scalar_expr`: the typed expression. `function`, `item_function`, `aggregate`: what expressions call, as data.
 //! - `logical`, `logical_text`: the logical plan, and its text.
 //! - `join_order`: the order in which joined relations are read.
-//! - `node`: the physical plan, a tree of operators. `group`, `window`: its largest operators. `predicate`: conditions
-//!   that a scan checks itself. `text`: its text for EXPLAIN.
+//! - `node`: the physical plan, a tree of operators. `group`, `window`, `ordered_join`: its largest operators.
+//!   `predicate`: conditions that a scan checks itself. `text`: its text for EXPLAIN.
 //! - `write`: the plan of a statement that changes rows.
 //! - `program`: the plan of a prepared statement on keyed tables.
 
@@ -19,6 +19,7 @@ pub mod join_order;
 pub mod logical;
 mod logical_text;
 mod node;
+mod ordered_join;
 mod predicate;
 pub mod program;
 mod scalar_expr;
@@ -34,6 +35,7 @@ pub use group::{Aggregate, AggregateOrder, Expr, Group, GroupKey, is_key_kind};
 pub use item_function::ItemFunction;
 pub use logical::{ColumnId, ColumnNames, Logical, LogicalQuery};
 pub use node::{Expand, Foreign, Join, JoinKind, KeySet, Node, Recursive, Scan, Series, SetAll, SortKey, Unnest};
+pub use ordered_join::{OrderBound, OrderedChoice, OrderedJoin, OrderedResult};
 pub use predicate::{CompareOp, Predicate};
 pub use scalar_expr::{Constant, DynamicFunction, ExprOp, ScalarExpr};
 pub use text::{Names, where_clause};

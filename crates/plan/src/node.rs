@@ -9,7 +9,7 @@ use std::sync::Arc;
 use arrow::array::{Array, RecordBatch};
 use arrow::datatypes::SchemaRef;
 
-use crate::{Expr, Group, Predicate, Window};
+use crate::{Expr, Group, OrderedJoin, Predicate, Window};
 
 /// An operator and its inputs.
 #[derive(Clone, Debug)]
@@ -49,6 +49,8 @@ pub enum Node {
     },
     /// Pairs of rows of two inputs.
     Join(Join),
+    /// Rows with rows of another input that an order chooses.
+    OrderedJoin(OrderedJoin),
     /// Rows with values computed over other rows.
     Window(Window),
     /// Rows in order.
@@ -363,6 +365,7 @@ impl Node {
             Node::Project { schema, .. } | Node::Group { schema, .. } | Node::Union { schema, .. } => schema,
             Node::Expand(Expand { schema, .. })
             | Node::Join(Join { schema, .. })
+            | Node::OrderedJoin(OrderedJoin { schema, .. })
             | Node::Window(Window { schema, .. })
             | Node::Foreign(Foreign { schema, .. }) => schema,
             Node::Filter { input, .. } | Node::Sort { input, .. } | Node::Limit { input, .. } => input.schema(),
@@ -393,6 +396,7 @@ impl Node {
             },
             Node::Expand(expand) => expand.is_nullable(column),
             Node::Join(join) => join.is_nullable(join.output[column]),
+            Node::OrderedJoin(join) => join.is_nullable(column),
             Node::Window(window) => window.is_nullable(column),
             Node::Union { inputs, .. } => inputs.iter().any(|input| input.is_nullable(column)),
             Node::Foreign(foreign) => foreign.schema.field(column).is_nullable(),
@@ -429,6 +433,7 @@ impl Node {
             Node::Expand(expand) => vec![&expand.input],
             Node::Window(window) => vec![&window.input],
             Node::Join(join) => vec![&join.build, &join.probe],
+            Node::OrderedJoin(join) => vec![&join.left, &join.right],
             Node::Union { inputs, .. } => inputs.iter().map(|input| &**input).collect(),
             Node::SingleRow { input, .. } | Node::FirstRows { input, .. } | Node::Shared { input, .. } => vec![input],
             Node::SetAll(set) => vec![&set.left, &set.right],

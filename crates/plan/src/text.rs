@@ -70,6 +70,10 @@ impl Node {
             Node::Group { input, group, .. } => group_line(group, &InputNames::new(input, names)),
             Node::Expand(expand) => expand_line(expand, names),
             Node::Join(join) => join_line(join, names),
+            Node::OrderedJoin(join) => {
+                let (left, right) = (InputNames::new(&join.left, names), InputNames::new(&join.right, names));
+                join.text(&|column| left.column(column).to_owned(), &|column| right.column(column).to_owned())
+            }
             Node::Window(window) => window_line(window, names),
             Node::Sort { input, keys, skip, rows } => {
                 let of_input = InputNames::new(input, names);
@@ -128,6 +132,11 @@ impl Node {
             Node::Join(join) => {
                 let all = join_names(join, names);
                 join.output.iter().map(|column| all[*column].clone()).collect()
+            }
+            Node::OrderedJoin(join) => {
+                let (left, right) = (join.left.column_names(names), join.right.column_names(names));
+                let names = join.names(&|column| left[column].to_string(), &|column| right[column].to_string());
+                names.into_iter().map(Cow::Owned).collect()
             }
             Node::Window(window) => {
                 let mut columns = window.input.column_names(names);
@@ -249,22 +258,23 @@ fn aggregate_texts(group: &Group, input: &InputNames<'_>) -> impl Iterator<Item 
                 false => format!("{}({argument} / {count})", aggregate.function.name),
             };
         }
-        let distinct = if aggregate.distinct { "DISTINCT " } else { "" };
-        let nulls = aggregate.nulls_text();
-        let filter = aggregate.filter.map(|filter| format!(" FILTER (WHERE {})", shown(filter, input)));
-        let order = aggregate_order(aggregate, input);
-        format!("{}({distinct}{argument}{order}){nulls}{}", aggregate.function.name, filter.unwrap_or_default())
+        aggregate.text(&|expr| shown(expr, input))
     })
 }
 
-/// The ORDER BY of an aggregate, as it follows the argument.
-fn aggregate_order(aggregate: &Aggregate, input: &InputNames<'_>) -> String {
-    let key = |order: &AggregateOrder| {
-        let text = shown(order.expr, input);
-        text + order_text(order.descending, order.nulls_first)
-    };
-    let keys: Vec<String> = aggregate.order.iter().map(key).collect();
-    if keys.is_empty() { String::new() } else { format!(" ORDER BY {}", keys.join(", ")) }
+impl Aggregate {
+    /// The aggregate of whole rows as EXPLAIN shows it. `name` gives the text of an expression.
+    pub(crate) fn text(&self, name: &dyn Fn(Expr) -> String) -> String {
+        let arguments = self.argument.iter().chain(&self.more).map(|(expr, _)| name(*expr)).collect::<Vec<_>>();
+        let argument = if arguments.is_empty() { "*".to_owned() } else { arguments.join(", ") };
+        let distinct = if self.distinct { "DISTINCT " } else { "" };
+        let nulls = self.nulls_text();
+        let filter = self.filter.map(|filter| format!(" FILTER (WHERE {})", name(filter))).unwrap_or_default();
+        let key = |order: &AggregateOrder| name(order.expr) + order_text(order.descending, order.nulls_first);
+        let keys: Vec<String> = self.order.iter().map(key).collect();
+        let order = if keys.is_empty() { String::new() } else { format!(" ORDER BY {}", keys.join(", ")) };
+        format!("{}({distinct}{argument}{order}){nulls}{filter}", self.function.name)
+    }
 }
 
 /// The names of all columns that a join can give: build side, probe side, mark.

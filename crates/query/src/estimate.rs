@@ -112,6 +112,8 @@ impl<'t> Estimator<'t> {
                 of(input).min(rows.map_or(f64::INFINITY, |rows| rows as f64))
             }
             Node::Join(join) => join.rows.unwrap_or_else(|| self.join_count(join)),
+            // A left row meets one row in most joins, and only few rows in the others.
+            Node::OrderedJoin(join) => of(&join.left),
             Node::Union { inputs, .. } => inputs.iter().map(|input| of(input)).sum(),
             Node::Foreign(foreign) => foreign.rows as f64,
             Node::Values { rows } => rows.num_rows() as f64,
@@ -175,6 +177,7 @@ impl<'t> Estimator<'t> {
             Node::Filter { input, .. } | Node::Project { input, .. } => self.whole_count(input),
             Node::Window(window) => self.whole_count(&window.input),
             Node::Join(join) => self.whole_count(&join.build).max(self.whole_count(&join.probe)),
+            Node::OrderedJoin(join) => self.whole_count(&join.left),
             Node::Union { inputs, .. } => inputs.iter().map(|input| self.whole_count(input)).sum(),
             Node::Expand(expand) => self.whole_count(&expand.input) * expand.sets.len() as f64,
             _ => self.row_count(node),

@@ -27,6 +27,7 @@ fn join(build: Arc<Memory>, probe: Arc<Memory>, kind: JoinKind) -> Arc<dyn Batch
         broker: Broker::new(8 << 30),
         temp: TempSpace::in_memory(),
         null_aware: false,
+        ordered: None,
     };
     HashJoin::new(build, probe, request).unwrap()
 }

@@ -17,7 +17,7 @@ use crate::group::{
     BitOrder, Grouped, Groups, NumberForm, Rank, StateNumbers, ValuePlaces, array_of, float_rank, signed_array,
     wide_array, width_of,
 };
-use crate::window::{Frames, fold_words};
+use crate::window::{FoldedNumbers, Frames, fold_words, folded_numbers};
 
 /// Some words of a group that take numbers one after another.
 pub(crate) trait CellFold: Sync {
@@ -53,6 +53,9 @@ pub(crate) trait CellFold: Sync {
         before: Option<&[u64]>,
         take: &mut dyn FnMut(&[u64]),
     ) -> Result<()>;
+
+    /// Keeps the numbers of rows so that any ranges of those of `mask` can be folded.
+    fn folded(&self, numbers: StateNumbers, mask: Option<BooleanBuffer>) -> Result<Box<dyn FoldedNumbers>>;
 }
 
 impl fmt::Debug for dyn CellFold {
@@ -119,6 +122,10 @@ impl<F: Fold> CellFold for FoldCell<F> {
     ) -> Result<()> {
         fold_words::<F>(F::numbers(numbers).ok_or_else(unlike)?, mask, frames, before, take);
         Ok(())
+    }
+
+    fn folded(&self, numbers: StateNumbers, mask: Option<BooleanBuffer>) -> Result<Box<dyn FoldedNumbers>> {
+        folded_numbers::<F>(numbers, mask).ok_or_else(unlike)
     }
 }
 

@@ -9,7 +9,7 @@ use crate::group::{NumberForm, StateNumbers};
 ///
 /// A fold must not depend on how the rows were divided: the join of the folds of two parts is the fold of the whole.
 /// The fold of no numbers changes nothing when it is joined.
-pub(crate) trait Fold: Copy + 'static {
+pub(crate) trait Fold: Copy + Send + Sync + 'static {
     /// A number as the fold takes it.
     type Number: Copy + Default + 'static;
     /// The words of a cell that has taken no number.
@@ -195,7 +195,7 @@ pub(crate) type SumWide = Sum<i128, i128>;
 pub(crate) struct Sum<N, T>(T, std::marker::PhantomData<N>);
 
 /// Numbers of one of the forms, which are added up or compared.
-pub(crate) trait Number: Copy + Default + 'static {
+pub(crate) trait Number: Copy + Default + Send + Sync + 'static {
     /// The form.
     const FORM: NumberForm;
 
@@ -227,7 +227,7 @@ impl Number for i128 {
 }
 
 /// The content of a cell, stored in its words.
-pub(crate) trait Content: Copy + Ord + 'static {
+pub(crate) trait Content: Copy + Ord + Send + Sync + 'static {
     const ZERO: &'static [u64];
     const LEAST: &'static [u64];
     const GREATEST: &'static [u64];

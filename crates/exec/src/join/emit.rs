@@ -47,8 +47,21 @@ impl HashJoin {
         mark: Option<BooleanArray>,
         rows: usize,
     ) -> Result<RecordBatch> {
+        let mark = mark.map(|mark| Arc::new(mark) as ArrayRef);
+        self.emit_with(stored, build, probe, mark, rows)
+    }
+
+    /// Makes a batch of the result whose last columns are `more`.
+    pub(super) fn emit_with(
+        &self,
+        stored: &StoredBuild,
+        build: BuildSide<'_>,
+        probe: ProbeSide<'_>,
+        more: impl IntoIterator<Item = ArrayRef>,
+        rows: usize,
+    ) -> Result<RecordBatch> {
         let mut columns = columns(stored, &self.layout.output, build, probe, rows)?;
-        columns.extend(mark.map(|mark| Arc::new(mark) as ArrayRef));
+        columns.extend(more);
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         RecordBatch::try_new_with_options(Arc::clone(&self.request.schema), columns, &options).map_err(failed)
     }

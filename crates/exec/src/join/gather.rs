@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use arrow::array::{ArrayRef, RecordBatch};
+use arrow::array::{Array, ArrayRef, RecordBatch};
+use arrow::buffer::NullBuffer;
 use parking_lot::Mutex;
 use rowmill_base::{Reservation, Result};
 
@@ -57,6 +58,8 @@ pub(super) struct BuildBatch {
     pub(super) first_row: u32,
     pub(super) rows: usize,
     pub(super) keys: Vec<ArrayRef>,
+    /// The rows that have a position, if the join is an ordered one and not all of them have one.
+    pub(super) has_position: Option<NullBuffer>,
 }
 
 impl BuildRows {
@@ -137,11 +140,15 @@ impl HashJoin {
         read.iter().for_each(|read| ranges.merge(&read.ranges));
         let mut batches = Vec::new();
         let mut rows = 0;
+        let position = self.layout.ordered.as_ref().map(|ordered| self.layout.stored[ordered.position]);
         for read in &read {
             for (number, batch_rows) in read.batches.iter().enumerate() {
                 let key = |key: &usize| Arc::clone(&read.columns[*key].parts()[number]);
                 let keys = self.layout.build_keys.iter().map(key).collect();
-                batches.push(BuildBatch { first_row: rows as u32, rows: *batch_rows, keys });
+                let positions = position.map(|column| &read.columns[column].parts()[number]);
+                let has_position = positions.and_then(|positions| positions.logical_nulls());
+                let has_position = has_position.filter(|nulls| nulls.null_count() > 0);
+                batches.push(BuildBatch { first_row: rows as u32, rows: *batch_rows, keys, has_position });
                 rows += batch_rows;
             }
         }
@@ -150,7 +157,7 @@ impl HashJoin {
             read.columns.into_iter().zip(&columns).for_each(|(parts, column)| column.lock().push(parts));
         }
         // Only now all values of the build side are known, so the form of the keys can be chosen.
-        let form = KeyForm::new(&ranges, self.request.nulls_equal, self.compares_uncertain_keys());
+        let form = self.key_form(&ranges);
         BuildBatches {
             rows,
             batches,
@@ -160,6 +167,12 @@ impl HashJoin {
             filtered: self.filtered(),
             next: AtomicUsize::new(0),
         }
+    }
+
+    /// The form of keys with these ranges.
+    pub(super) fn key_form(&self, ranges: &KeyRanges) -> KeyForm {
+        let (by_columns, is_indexed) = (self.compares_uncertain_keys(), self.request.ordered.is_some());
+        KeyForm::new(ranges, self.request.nulls_equal, by_columns, is_indexed)
     }
 
     /// The keys by which the probe side may leave rows out.

@@ -10,7 +10,8 @@
 //! ```
 //!
 //! A lookup finds an entry. The entry is a row or, if several rows have the key, the place of their list (lists.rs). So
-//! unique keys need no lists, and for other keys the list has the number of rows as well.
+//! unique keys need no lists, and for other keys the list has the number of rows as well. An ordered join numbers the
+//! keys instead and orders the rows of each key: see [`Index::of_groups`].
 
 mod direct;
 mod hashed;
@@ -24,7 +25,8 @@ use rowmill_base::{Reservation, Result};
 use self::direct::Direct;
 pub(super) use self::hashed::Hashing;
 use self::hashed::{HashTable, Hashed};
-use self::lists::{Keys, LIST};
+pub(crate) use self::lists::KeyGroups;
+use self::lists::{EntryForm, EntryRows, Keys, LIST};
 use self::ranked::{Ranked, RankedKeys};
 use super::packing::NO_KEY;
 use crate::cache::{L1_BYTES, L2_BYTES, PARTITIONS_MAX, ROWS_PARTITIONED_AT_ONCE};
@@ -141,32 +143,56 @@ impl Partitioning {
         is_same: impl Fn(u32, u32) -> bool,
         memory: &mut Reservation,
     ) -> Result<PartitionIndex> {
+        let form = EntryForm::Lists { start: lists_start };
+        Ok(self.table_of(partition, parts, form, is_same, memory)?.0)
+    }
+
+    /// Indexes a partition as [`Partitioning::table`] does, but with the numbers of keys as entries. Returns the rows
+    /// of each key too.
+    pub(super) fn groups(
+        &self,
+        partition: usize,
+        parts: &[&PartitionPart],
+        is_same: impl Fn(u32, u32) -> bool,
+        memory: &mut Reservation,
+    ) -> Result<(PartitionIndex, KeyGroups)> {
+        self.table_of(partition, parts, EntryForm::Groups, is_same, memory)
+    }
+
+    fn table_of(
+        &self,
+        partition: usize,
+        parts: &[&PartitionPart],
+        form: EntryForm,
+        is_same: impl Fn(u32, u32) -> bool,
+        memory: &mut Reservation,
+    ) -> Result<(PartitionIndex, KeyGroups)> {
         let rows = parts.iter().map(|part| part.rows.len()).sum();
         let before = memory.bytes();
         // We reserve for the worst case, because the number of distinct keys is not known yet.
-        memory.grow((Keys::bytes_max(rows) + lists::bytes_max(rows)) as u64)?;
-        let (slots, lists) = match *self {
+        memory.grow((Keys::bytes_max(rows) + lists::bytes_max(rows, form)) as u64)?;
+        let (slots, EntryRows { lists, groups }) = match *self {
             Partitioning::Direct { keys, shift } => {
                 let keys = keys_of(partition, keys, shift);
                 memory.grow((keys.end - keys.start) * size_of::<u32>() as u64)?;
-                let (entries, lists) = direct::build(parts, keys, lists_start);
-                (Slots::Direct(entries), lists)
+                let (entries, rows) = direct::build(parts, keys, form);
+                (Slots::Direct(entries), rows)
             }
             Partitioning::Ranked { keys, shift } => {
                 let keys = keys_of(partition, keys, shift);
                 memory.grow(RankedKeys::bytes_max((keys.end - keys.start) as usize, rows) as u64)?;
-                let (keys, lists) = ranked::build(parts, keys, lists_start);
-                (Slots::Ranked(keys), lists)
+                let (keys, rows) = ranked::build(parts, keys, form);
+                (Slots::Ranked(keys), rows)
             }
             Partitioning::Hashed { hashing, .. } => {
-                let (table, lists) = hashed::build(parts, hashing, lists_start, is_same, memory)?;
-                (Slots::Hashed(table), lists)
+                let (table, rows) = hashed::build(parts, hashing, form, is_same, memory)?;
+                (Slots::Hashed(table), rows)
             }
         };
         let table = PartitionIndex { slots, lists };
         // The estimate was for the worst case. Return the memory that was not needed.
-        memory.recount(before + table.bytes());
-        Ok(table)
+        memory.recount(before + table.bytes() + groups.bytes());
+        Ok((table, groups))
     }
 }
 
@@ -256,7 +282,9 @@ impl PartitionIndex {
 #[derive(Debug)]
 pub(super) struct Index {
     tables: Tables,
+    /// Lists of rows. If entries are the numbers of keys, the first row of each key.
     lists: Vec<u32>,
+    has_groups: bool,
 }
 
 #[derive(Debug)]
@@ -264,6 +292,22 @@ enum Tables {
     Direct(Direct),
     Ranked(Ranked),
     Hashed(Hashed),
+}
+
+impl Tables {
+    fn new(partitioning: Partitioning, slots: impl Iterator<Item = Slots>) -> Tables {
+        match partitioning {
+            Partitioning::Direct { shift, .. } => {
+                Tables::Direct(Direct::new(slots.map(Slots::direct).collect(), shift))
+            }
+            Partitioning::Ranked { shift, .. } => {
+                Tables::Ranked(Ranked::new(slots.map(Slots::ranked).collect(), shift))
+            }
+            Partitioning::Hashed { bits, hashing } => {
+                Tables::Hashed(Hashed::new(slots.map(Slots::hashed).collect(), bits, hashing))
+            }
+        }
+    }
 }
 
 /// Where the lists of each partition start; `rows` has the number of rows per partition. Leaves room for the longest
@@ -295,19 +339,26 @@ impl Index {
             lists.resize(*start as usize, 0);
             lists.extend_from_slice(&table.lists);
         }
-        let slots = tables.into_iter().map(|table| table.slots);
-        let tables = match partitioning {
-            Partitioning::Direct { shift, .. } => {
-                Tables::Direct(Direct::new(slots.map(Slots::direct).collect(), shift))
-            }
-            Partitioning::Ranked { shift, .. } => {
-                Tables::Ranked(Ranked::new(slots.map(Slots::ranked).collect(), shift))
-            }
-            Partitioning::Hashed { bits, hashing } => {
-                Tables::Hashed(Hashed::new(slots.map(Slots::hashed).collect(), bits, hashing))
-            }
-        };
-        Ok(Index { tables, lists })
+        let tables = Tables::new(partitioning, tables.into_iter().map(|table| table.slots));
+        Ok(Index { tables, lists, has_groups: false })
+    }
+
+    /// Joins the tables of all partitions, whose entries are the numbers of keys. The keys of a partition get the
+    /// numbers after those of the partitions before it. Grows `memory` by the copied bytes.
+    pub(super) fn of_groups(
+        partitioning: Partitioning,
+        mut tables: Vec<PartitionIndex>,
+        memory: &mut Reservation,
+    ) -> Result<Index> {
+        let keys: usize = tables.iter().map(|table| table.lists.len()).sum();
+        memory.grow((keys * size_of::<u32>()) as u64)?;
+        let mut lists = Vec::with_capacity(keys);
+        for table in &mut tables {
+            table.slots.renumber(lists.len() as u32);
+            lists.extend_from_slice(&table.lists);
+        }
+        let tables = Tables::new(partitioning, tables.into_iter().map(|table| table.slots));
+        Ok(Index { tables, lists, has_groups: true })
     }
 
     /// Whether no two rows have the same key.
@@ -337,7 +388,11 @@ impl Index {
     /// One row of an entry.
     #[inline]
     pub(super) fn first(&self, entry: u32) -> u32 {
-        if entry & LIST == 0 { entry } else { self.lists[(entry ^ LIST) as usize + 1] }
+        match self.has_groups {
+            true => self.lists[entry as usize],
+            false if entry & LIST == 0 => entry,
+            false => self.lists[(entry ^ LIST) as usize + 1],
+        }
     }
 
     /// Puts the number of rows of each entry into `counts`. Reading one list after the other here lets the processor
@@ -366,6 +421,17 @@ impl Index {
 const ONE_FORM: &str = "all partitions have the same form";
 
 impl Slots {
+    /// Adds `base` to the entries of all keys.
+    fn renumber(&mut self, base: u32) {
+        match self {
+            Slots::Direct(entries) => {
+                entries.iter_mut().filter(|entry| **entry != NONE).for_each(|entry| *entry += base);
+            }
+            Slots::Ranked(keys) => keys.renumber(base),
+            Slots::Hashed(table) => table.renumber(base),
+        }
+    }
+
     fn direct(self) -> Vec<u32> {
         match self {
             Slots::Direct(entries) => entries,

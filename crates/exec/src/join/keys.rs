@@ -65,6 +65,8 @@ fn both(left: Range, right: Range) -> Range {
 pub(super) enum KeyForm {
     /// The join has no key columns, so all rows match by their keys.
     Every,
+    /// The join has no key columns, but its rows are indexed. Every row has the same word.
+    One,
     /// A word is the whole key.
     Packed(Packing),
     /// A word is the hash of the key.
@@ -73,10 +75,10 @@ pub(super) enum KeyForm {
 
 impl KeyForm {
     /// Chooses the form for keys with these ranges. With `column_by_column` keys must be compared by columns, so the
-    /// form is long.
-    pub(super) fn new(ranges: &KeyRanges, nulls_equal: bool, column_by_column: bool) -> KeyForm {
+    /// form is long. With `is_indexed`, rows are indexed even if there are no keys.
+    pub(super) fn new(ranges: &KeyRanges, nulls_equal: bool, column_by_column: bool, is_indexed: bool) -> KeyForm {
         if ranges.columns.is_empty() {
-            return KeyForm::Every;
+            return if is_indexed { KeyForm::One } else { KeyForm::Every };
         }
         // A packed key cannot be compared by columns, and a column that is not a number cannot be packed.
         let numbers = (!column_by_column).then(|| ranges.columns.iter().cloned().collect::<Option<Vec<_>>>());
@@ -90,6 +92,7 @@ impl KeyForm {
     pub(super) fn word_count(&self) -> Option<u64> {
         match self {
             KeyForm::Packed(packing) => Some(packing.keys()),
+            KeyForm::One => Some(1),
             KeyForm::Every | KeyForm::Long { .. } => None,
         }
     }
@@ -105,6 +108,11 @@ impl KeyForm {
         match self {
             KeyForm::Every => {
                 words.clear();
+                Ok(None)
+            }
+            KeyForm::One => {
+                words.clear();
+                words.resize(rows, 0);
                 Ok(None)
             }
             KeyForm::Packed(packing) => packing.pack(columns, scratch, words).map(|()| None),

@@ -4,6 +4,7 @@ use arrow::datatypes::{DataType, Schema};
 use rowmill_base::{Error, Result};
 
 use super::JoinRequest;
+use crate::ordered_join::OrderedLayout;
 
 /// The origin of a column of pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +36,8 @@ pub(super) struct JoinLayout {
     pub(super) output: Vec<(PairColumnOrigin, DataType)>,
     /// The columns that the condition reads, with their types.
     pub(super) residual: Vec<(PairColumnOrigin, DataType)>,
+    /// The columns that the order of the build side reads, if the join is an ordered one.
+    pub(super) ordered: Option<OrderedLayout>,
 }
 
 impl JoinLayout {
@@ -51,10 +54,19 @@ impl JoinLayout {
             key_kinds: request.on.iter().map(|(_, column)| probe.field(*column).data_type().clone()).collect(),
             output: Vec::new(),
             residual: Vec::new(),
+            ordered: None,
         };
         let residual = request.residual.as_ref().map_or(&[][..], |residual| residual.columns());
         layout.output = layout.origins(&request.output, build, probe);
         layout.residual = layout.origins(residual, build, probe);
+        if let Some(ordered) = &request.ordered {
+            let mut stored = |column: usize| layout.stored_place(column, build);
+            layout.ordered = Some(OrderedLayout {
+                position: stored(ordered.rules.position),
+                tie: ordered.rules.tie.map(&mut stored),
+                arguments: ordered.argument_columns().into_iter().map(stored).collect(),
+            });
+        }
         // A key that the result needs too is gathered only once.
         layout.build_keys = request.on.iter().map(|(column, _)| place(&mut layout.gathered, *column)).collect();
         let of_probe = |(origin, _): &(PairColumnOrigin, DataType)| match origin {
@@ -63,6 +75,7 @@ impl JoinLayout {
         };
         layout.probe_used = layout.output.iter().chain(&layout.residual).filter_map(of_probe).collect();
         layout.probe_used.extend(&layout.probe_keys);
+        layout.probe_used.extend(request.ordered.iter().flat_map(|ordered| ordered.left_columns()));
         layout.probe_used.sort_unstable();
         layout.probe_used.dedup();
         Ok(layout)
@@ -78,15 +91,20 @@ impl JoinLayout {
         let origin = |column: &usize| match column.checked_sub(builds) {
             Some(column) => (PairColumnOrigin::Probe(column), probe.field(column).data_type().clone()),
             None => {
-                let stored = place(&mut self.stored, place(&mut self.gathered, *column));
-                let kind = build.field(*column).data_type().clone();
-                if stored == self.stored_kinds.len() {
-                    self.stored_kinds.push(kind.clone());
-                }
-                (PairColumnOrigin::Build(stored), kind)
+                let stored = self.stored_place(*column, build);
+                (PairColumnOrigin::Build(stored), self.stored_kinds[stored].clone())
             }
         };
         columns.iter().map(origin).collect()
+    }
+
+    /// The place of a column of the build side among the stored ones.
+    fn stored_place(&mut self, column: usize, build: &Schema) -> usize {
+        let stored = place(&mut self.stored, place(&mut self.gathered, column));
+        if stored == self.stored_kinds.len() {
+            self.stored_kinds.push(build.field(column).data_type().clone());
+        }
+        stored
     }
 }
 
@@ -124,7 +142,12 @@ fn check(request: &JoinRequest, build: &Schema, probe: &Schema) -> Result<()> {
         None => build.field(*column).data_type(),
     };
     let mark = kind.has_mark().then_some(&DataType::Boolean);
-    let given = request.output.iter().map(kind_of).chain(mark);
+    let ordered = request.ordered.as_deref();
+    if let Some(ordered) = ordered {
+        ordered.check(probe, build, request.output.iter().any(|column| *column < builds))?;
+    }
+    let aggregates = ordered.into_iter().flat_map(|ordered| ordered.aggregate_kinds());
+    let given = request.output.iter().map(kind_of).chain(mark).chain(aggregates);
     match given.eq(request.schema.fields().iter().map(|field| field.data_type())) {
         true => Ok(()),
         false => wrong(format!("the columns {:?} as {}", request.output, request.schema)),

@@ -16,6 +16,8 @@ use super::packing::{NO_KEY, PackScratch};
 use super::spill::Stages;
 use super::{HashJoin, OWNER};
 use crate::key_filter::KeyFilter;
+use crate::ordered_join::{KeyOrder, OrderedAggregates, OrderedPart, OrderedRows};
+use crate::window::FrameColumns;
 
 /// The rows that one worker brought into order.
 #[derive(Debug)]
@@ -37,6 +39,8 @@ pub(super) struct PreparedBuild {
     /// The parts of each worker, by partition.
     parts: Vec<Vec<PartitionPart>>,
     list_starts: Vec<u32>,
+    /// The order of the rows of a key, if the join is an ordered one.
+    order: Option<KeyOrder>,
     /// The next piece of work.
     next: AtomicUsize,
     _memory: Vec<Reservation>,
@@ -61,6 +65,8 @@ pub(super) struct StoredBuild {
 pub(super) struct Indexed {
     /// Tables with the numbers of their partitions.
     tables: Vec<(usize, PartitionIndex)>,
+    /// The rows of partitions in order, if the join is an ordered one.
+    ordered: Vec<(usize, OrderedPart)>,
     /// Filters with the columns of the probe side.
     filters: Vec<(usize, Arc<KeyFilter>)>,
     memory: Reservation,
@@ -72,6 +78,8 @@ pub(super) struct Built {
     pub(super) stored: Arc<StoredBuild>,
     /// `None` if all rows match by their keys.
     pub(super) index: Option<Index>,
+    /// The rows in order, if the join is an ordered one.
+    pub(super) ordered: Option<OrderedRows>,
     /// The marks of rows with a match, if the kind of the join needs them.
     pub(super) marks: Option<Marks>,
     /// Whether [`StoredBuild::null_rows`] are marked.
@@ -79,43 +87,77 @@ pub(super) struct Built {
     _memory: Vec<Reservation>,
 }
 
+/// The build side of a join with its index.
+enum IndexedBuild {
+    InMemory(Arc<Built>),
+    OnDisk(Arc<Stages>),
+}
+
 /// The build side of a join that can be probed.
 pub(super) enum FinishedBuild {
-    InMemory(Arc<Built>),
+    InMemory(ReadyBuild),
     /// Both sides are on disk, and are joined in stages.
     OnDisk(Arc<Stages>),
+}
+
+/// A build side in memory, with the aggregates of an ordered join that returns them.
+pub(super) struct ReadyBuild {
+    pub(super) built: Arc<Built>,
+    pub(super) aggregates: Option<Arc<OrderedAggregates>>,
 }
 
 impl HashJoin {
     /// The finished build side, after each worker has done its share. `None` if another worker failed or the join is
     /// done.
     pub(super) fn built(self: &Arc<Self>) -> Result<Option<FinishedBuild>> {
+        let built = match self.indexed_build()? {
+            Some(IndexedBuild::InMemory(built)) => built,
+            Some(IndexedBuild::OnDisk(stages)) => return Ok(Some(FinishedBuild::OnDisk(stages))),
+            None => return Ok(None),
+        };
+        let Some(ordered) = built.ordered.as_ref().filter(|_| self.gives_aggregates()) else {
+            return Ok(Some(FinishedBuild::InMemory(ReadyBuild { built, aggregates: None })));
+        };
+        let work = || ordered.prepare_aggregates(self.broker().reservation(OWNER));
+        let make = |parts| Ok(OrderedAggregates::join(parts));
+        let aggregates = self.arranging.run(&self.request.cancel, work, make)?;
+        let ready = |aggregates| FinishedBuild::InMemory(ReadyBuild { built, aggregates: Some(aggregates) });
+        Ok(aggregates.map(ready))
+    }
+
+    /// Whether the join is an ordered one that returns aggregates.
+    pub(super) fn gives_aggregates(&self) -> bool {
+        self.request.ordered.as_ref().is_some_and(|ordered| ordered.aggregates.is_some())
+    }
+
+    /// The build side with its index. `None` if another worker failed or the join is done.
+    fn indexed_build(self: &Arc<Self>) -> Result<Option<IndexedBuild>> {
         // Another worker may have finished all steps already.
-        if let Some(finished) = self.finished() {
-            return Ok(Some(finished));
+        if let Some(indexed) = self.finished_index() {
+            return Ok(Some(indexed));
         }
         let cancel = &self.request.cancel;
         let gathered = self.gathering.run(cancel, || self.gather(), |read| self.gathered(read))?;
         let gathered = match gathered.as_deref() {
             Some(GatheredBuild::InMemory(gathered)) => gathered,
-            Some(GatheredBuild::OnDisk(build)) => return Ok(self.scattered(build)?.map(FinishedBuild::OnDisk)),
-            None => return Ok(self.finished()),
+            Some(GatheredBuild::OnDisk(build)) => return Ok(self.scattered(build)?.map(IndexedBuild::OnDisk)),
+            None => return Ok(self.finished_index()),
         };
         let work = || self.prepare(gathered);
         let prepared = self.preparing.run(cancel, work, |scattered| self.prepared(gathered, scattered))?;
-        let Some(prepared) = prepared else { return Ok(self.finished()) };
+        let Some(prepared) = prepared else { return Ok(self.finished_index()) };
         let work = || self.index(gathered, &prepared);
         let built = self.indexing.run(cancel, work, |indexed| self.indexed(gathered, &prepared, indexed))?;
         // The index is finished, so we free the data that it was made from.
         self.gathering.end();
         self.preparing.end();
-        Ok(built.map(FinishedBuild::InMemory))
+        Ok(built.map(IndexedBuild::InMemory))
     }
 
-    /// The build side, if it is finished and the join is not done.
-    fn finished(&self) -> Option<FinishedBuild> {
-        let in_memory = self.indexing.whole().map(FinishedBuild::InMemory);
-        in_memory.or_else(|| self.scattering.whole().map(FinishedBuild::OnDisk))
+    /// The build side, if its index is finished and the join is not done.
+    fn finished_index(&self) -> Option<IndexedBuild> {
+        let in_memory = self.indexing.whole().map(IndexedBuild::InMemory);
+        in_memory.or_else(|| self.scattering.whole().map(IndexedBuild::OnDisk))
     }
 
     /// Drops the shared build side. Workers that still use it keep it alive; a worker that asks from now on gets
@@ -124,6 +166,7 @@ impl HashJoin {
         self.gathering.end();
         self.preparing.end();
         self.indexing.end();
+        self.arranging.end();
         self.scattering.end();
         self.memory.lock().take();
     }
@@ -182,6 +225,10 @@ impl HashJoin {
         scattered.memory.grow(needed as u64)?;
         let keys = gathered.form.words(&batch.keys, batch.rows, scratch, words)?;
         scattered.keys.extend(keys.map(|keys| (number, keys)));
+        if let Some(has_position) = &batch.has_position {
+            // A row without a position meets nothing, like a row without a key.
+            words.iter_mut().zip(has_position).filter(|(_, has)| !has).for_each(|(word, _)| *word = NO_KEY);
+        }
         gathered.partitioning.scatter(words, batch.first_row, &mut scattered.parts);
         if self.request.is_uncertain() {
             // A value of the build side always has a word, so `NO_KEY` can only be a NULL.
@@ -212,7 +259,7 @@ impl HashJoin {
         let keys: Vec<LongKeys> = keys.into_iter().map(|(_, keys)| keys).collect();
         let keys = match gathered.form {
             KeyForm::Long { nulls_equal } => Some(LongKeys::join(&keys, nulls_equal, &mut of_stored)?),
-            KeyForm::Every | KeyForm::Packed(_) => None,
+            KeyForm::Every | KeyForm::One | KeyForm::Packed(_) => None,
         };
         let stored = StoredBuild {
             rows: gathered.rows,
@@ -224,6 +271,7 @@ impl HashJoin {
         };
         let rows_of = |partition: usize| parts.iter().map(|parts: &Vec<PartitionPart>| parts[partition].len()).sum();
         Ok(PreparedBuild {
+            order: self.key_order(&stored)?,
             stored: Arc::new(stored),
             // All partitions must know where their lists start before any is built.
             list_starts: list_starts((0..gathered.partitioning.count()).map(rows_of)),
@@ -233,10 +281,18 @@ impl HashJoin {
         })
     }
 
+    /// What orders the rows of a key, if the join is an ordered one.
+    fn key_order(&self, stored: &StoredBuild) -> Result<Option<KeyOrder>> {
+        let Some(ordered) = &self.layout.ordered else { return Ok(None) };
+        let column = |place: usize| &stored.columns[place].values;
+        let memory = self.broker().reservation(OWNER);
+        KeyOrder::new(column(ordered.position), ordered.tie.map(column), memory).map(Some)
+    }
+
     /// Makes filters and the tables of partitions until no work is left.
     fn index(&self, gathered: &BuildBatches, prepared: &PreparedBuild) -> Result<Indexed> {
         let memory = self.broker().reservation(OWNER);
-        let mut indexed = Indexed { tables: Vec::new(), filters: Vec::new(), memory };
+        let mut indexed = Indexed { tables: Vec::new(), ordered: Vec::new(), filters: Vec::new(), memory };
         let keys = prepared.stored.keys.as_ref();
         let is_same = |row: u32, other: u32| keys.is_none_or(|keys| keys.is_same(row as usize, keys, other as usize));
         while !self.indexing.is_over() {
@@ -260,6 +316,16 @@ impl HashJoin {
             let Some(lists_start) = prepared.list_starts.get(partition) else { break };
             let parts: Vec<&PartitionPart> = prepared.parts.iter().map(|parts| &parts[partition]).collect();
             let partitioning = &gathered.partitioning;
+            if let (Some(order), Some(layout)) = (&prepared.order, &self.layout.ordered) {
+                let (table, groups) = partitioning.groups(partition, &parts, is_same, &mut indexed.memory)?;
+                // The rows of the keys are counted with the part from here on.
+                indexed.memory.recount(indexed.memory.bytes() - groups.bytes());
+                let columns = layout.arguments.iter().map(|place| &prepared.stored.columns[*place].values);
+                let part = order.order(groups, &columns.collect::<Vec<_>>(), self.broker().reservation(OWNER))?;
+                indexed.ordered.push((partition, part));
+                indexed.tables.push((partition, table));
+                continue;
+            }
             let table = partitioning.table(partition, &parts, *lists_start, is_same, &mut indexed.memory)?;
             indexed.tables.push((partition, table));
         }
@@ -268,8 +334,9 @@ impl HashJoin {
 
     /// Joins the tables into the index and offers the filters to the probe side.
     fn indexed(&self, gathered: &BuildBatches, prepared: &PreparedBuild, indexed: Vec<Indexed>) -> Result<Built> {
-        let (mut tables, mut memory) = (Vec::new(), Vec::new());
+        let (mut tables, mut ordered, mut memory) = (Vec::new(), Vec::new(), Vec::new());
         for worker in indexed {
+            ordered.extend(worker.ordered);
             worker.filters.iter().for_each(|(column, filter)| self.probe.offer(*column, filter));
             tables.extend(worker.tables);
             memory.push(worker.memory);
@@ -277,8 +344,18 @@ impl HashJoin {
         tables.sort_unstable_by_key(|(partition, _)| *partition);
         let tables: Vec<PartitionIndex> = tables.into_iter().map(|(_, table)| table).collect();
         let mut rest = self.broker().reservation(OWNER);
+        let ordered = match &self.request.ordered {
+            None => None,
+            Some(request) => {
+                ordered.sort_unstable_by_key(|(partition, _)| *partition);
+                let parts = ordered.into_iter().map(|(_, part)| part).collect();
+                let columns = FrameColumns::new(self.broker(), self.request.temp.clone(), self.request.cancel.clone())?;
+                Some(OrderedRows::new(request, parts, columns, self.broker().reservation(OWNER))?)
+            }
+        };
         let index = match gathered.form {
             KeyForm::Every => None,
+            _ if ordered.is_some() => Some(Index::of_groups(gathered.partitioning, tables, &mut rest)?),
             _ => Some(Index::new(gathered.partitioning, tables, &prepared.list_starts, &mut rest)?),
         };
         let marks = self.request.kind.marks_build().then(|| Marks::new(gathered.rows, &mut rest)).transpose()?;
@@ -286,9 +363,10 @@ impl HashJoin {
         let stored = Arc::clone(&prepared.stored);
         self.mark_by_whole(&stored, marks.as_ref());
         let columns: u64 = stored.columns.iter().map(PartColumn::bytes).sum();
+        let of_order = ordered.as_ref().map_or(0, OrderedRows::bytes);
         let tables: u64 = memory.iter().map(Reservation::bytes).sum();
         // We count only memory that stays: the gathered parts are dropped after this step.
-        self.metrics.build_bytes.store(columns + stored.memory.bytes() + tables, Ordering::Relaxed);
-        Ok(Built { stored, index, marks, null_rows_marked: AtomicBool::new(false), _memory: memory })
+        self.metrics.build_bytes.store(columns + stored.memory.bytes() + tables + of_order, Ordering::Relaxed);
+        Ok(Built { stored, index, ordered, marks, null_rows_marked: AtomicBool::new(false), _memory: memory })
     }
 }

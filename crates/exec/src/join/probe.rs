@@ -9,6 +9,7 @@
 //! unique       each row has at most one match: all pairs form one batch
 //! candidates   pairs are listed, at most one batch at a time, and the condition is evaluated for them
 //! uncertain    for IN, pairs whose keys may be equal are listed and evaluated                         uncertain.rs
+//! aggregates   of an ordered join: each row with the aggregates over the rows that it meets
 //! remaining    rows that are returned because they have a match, or because they have none
 //! ```
 
@@ -23,9 +24,10 @@ use super::index::{Index, NONE};
 use super::long_keys::LongKeys;
 use super::metrics::add;
 use super::packing::PackScratch;
-use super::prepare::Built;
-use super::{HashJoin, JoinKind};
+use super::prepare::{Built, ReadyBuild};
+use super::{HashJoin, JoinKind, OWNER};
 use crate::batch::Batches;
+use crate::ordered_join::{OrderedAggregates, PlaceCursors, PlaceRanges, RowsMet};
 use crate::phase::Turn;
 use crate::scan::block_state::selected;
 use crate::single_row::more_than_one_row;
@@ -45,6 +47,17 @@ pub(super) struct Prober {
     pub(super) slice: Slice,
     firsts: Vec<u32>,
     pack: PackScratch,
+    /// If the join is an ordered one.
+    ordered: Option<OrderedProbe>,
+}
+
+/// What a worker of an ordered join needs to find the rows that a row of the probe side meets.
+struct OrderedProbe {
+    cursors: PlaceCursors,
+    /// The aggregates, if the join returns them.
+    aggregates: Option<Arc<OrderedAggregates>>,
+    /// The rows that the rows of the slice meet, as places in the order. `None` if each meets at most one.
+    ranges: Option<PlaceRanges>,
 }
 
 /// Rows of the probe side that are joined together.
@@ -82,6 +95,7 @@ enum ProbeStep {
     Unique,
     Candidates,
     Uncertain,
+    Aggregates,
     Remaining,
     #[default]
     Done,
@@ -102,9 +116,17 @@ pub(super) struct RowPairs {
 }
 
 impl Prober {
-    pub(super) fn new(join: Arc<HashJoin>, built: Arc<Built>, turn: Turn<(), ()>) -> Prober {
+    pub(super) fn new(join: Arc<HashJoin>, ready: ReadyBuild, turn: Turn<(), ()>) -> Result<Prober> {
+        let ReadyBuild { built, aggregates } = ready;
+        let ordered = match &built.ordered {
+            None => None,
+            Some(rows) => {
+                let cursors = rows.cursors(join.broker().reservation(OWNER))?;
+                Some(OrderedProbe { cursors, aggregates, ranges: None })
+            }
+        };
         let share = Arc::clone(&join.probe).worker();
-        Prober {
+        Ok(Prober {
             join,
             built,
             turn,
@@ -114,7 +136,8 @@ impl Prober {
             slice: Slice::default(),
             firsts: Vec::new(),
             pack: PackScratch::default(),
-        }
+            ordered,
+        })
     }
 
     /// Ends this worker's share. Returns the build side for the next step.
@@ -184,8 +207,22 @@ impl Prober {
         if let (Some(keys), Some(stored)) = (&slice.keys, &stored.keys) {
             confirm(index, keys, stored, &slice.words, &mut slice.entries, firsts);
         }
+        if built.ordered.is_some() {
+            return self.meet();
+        }
         if !index.is_unique() {
             index.count(&slice.entries, &mut slice.counts);
+        }
+        Ok(())
+    }
+
+    /// Finds the rows that each row of an ordered join meets.
+    fn meet(&mut self) -> Result<()> {
+        let (Some(rows), Some(ordered)) = (&self.built.ordered, &mut self.ordered) else { return Ok(()) };
+        let (keys, columns) = (std::mem::take(&mut self.slice.entries), &self.slice.columns);
+        match rows.meet(keys, |column| &columns[column], &mut ordered.cursors)? {
+            RowsMet::One(rows) => (self.slice.entries, ordered.ranges) = (rows, None),
+            RowsMet::Ranges(ranges) => ordered.ranges = Some(ranges),
         }
         Ok(())
     }
@@ -199,6 +236,12 @@ impl Prober {
         slice.matched.clear();
         slice.uncertain.clear();
         let step = match &self.built.index {
+            _ if self.join.gives_aggregates() => ProbeStep::Aggregates,
+            _ if self.ordered.as_ref().is_some_and(|ordered| ordered.ranges.is_none()) => ProbeStep::Unique,
+            _ if self.ordered.is_some() => {
+                slice.matched.resize(slice.rows, false);
+                ProbeStep::Candidates
+            }
             // A row without a match here may have one in another piece of the build side.
             Some(index) if !has_residual && kind.gives_pairs() && index.is_unique() && notes.is_none() => {
                 ProbeStep::Unique
@@ -249,6 +292,7 @@ impl Prober {
                     self.find_uncertain()?;
                     (None, ProbeStep::Remaining)
                 }
+                ProbeStep::Aggregates => (Some(self.aggregates()?), ProbeStep::Done),
                 ProbeStep::Remaining => (self.remaining()?, ProbeStep::Done),
                 ProbeStep::Done => return Ok(None),
             };
@@ -287,15 +331,29 @@ impl Prober {
         self.emit_pairs(pairs).map(Some)
     }
 
+    /// The rows of the slice of an ordered join with their aggregates.
+    fn aggregates(&self) -> Result<RecordBatch> {
+        let Some(OrderedProbe { aggregates: Some(aggregates), ranges: Some(ranges), .. }) = &self.ordered else {
+            return Err(Error::internal("only an ordered join that chooses all rows returns aggregates"));
+        };
+        let rows = self.built.ordered.as_ref().ok_or_else(|| Error::internal("an ordered join has ordered rows"))?;
+        let (results, probe) = (aggregates.results(rows, ranges)?, ProbeSide::All(&self.slice.columns));
+        self.join.emit_with(&self.built.stored, BuildSide::Null, probe, results, self.slice.rows)
+    }
+
     /// The next pairs with equal keys for which the condition is true.
     fn candidates(&mut self) -> Result<Option<RecordBatch>> {
         let kind = self.join.request.kind;
         loop {
             let slice = &self.slice;
+            let ranges = self.ordered.as_ref().and_then(|ordered| ordered.ranges.as_ref());
             let pairs = slice.cursor.list(slice.rows, self.join.batch_rows(), |row| match &self.built.index {
                 // One match is enough.
                 _ if kind.asks_of_probe() && slice.matched[row] => Candidates::Rows(&[]),
-                Some(index) => Candidates::Rows(index.rows(&slice.entries[row], slice.count(row))),
+                Some(index) => Candidates::Rows(match (&self.built.ordered, ranges) {
+                    (Some(rows), Some(ranges)) => &rows.rows()[ranges.of(row)],
+                    _ => index.rows(&slice.entries[row], slice.count(row)),
+                }),
                 None => Candidates::All(self.built.stored.rows),
             });
             let (mut pairs, cursor) = pairs;

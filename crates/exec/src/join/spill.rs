@@ -76,6 +76,10 @@ const SCATTERED_ROW_BYTES: u64 = 24;
 const HASHED_ROW_BYTES: u64 = 36;
 /// The bytes that a row needs in a direct or ranked table.
 const DIRECT_ROW_BYTES: u64 = 20;
+/// The bytes that a row needs in an ordered join: its number and its position in order, and its position by row.
+const ORDERED_ROW_BYTES: u64 = 40;
+/// The bytes that a row needs for an aggregate of an ordered join: a running count and a running total.
+const AGGREGATE_ROW_BYTES: u64 = 24;
 /// The bytes of a column of a long key, which exists twice while the keys of all batches are joined.
 const LONG_COLUMN_BYTES: u64 = 2 * size_of::<u128>() as u64;
 
@@ -114,7 +118,7 @@ impl HashJoin {
             return true;
         }
         // The memory for the index is taken now. Otherwise we would find out too late that it does not fit.
-        let form = KeyForm::new(&read.ranges, self.request.nulls_equal, self.compares_uncertain_keys());
+        let form = self.key_form(&read.ranges);
         let foreseen = match &form {
             KeyForm::Every => read.held_bytes() / 2,
             form => {
@@ -123,13 +127,22 @@ impl HashJoin {
                 index_bytes(read.rows as u64, read.held_bytes(), table.is_hashed(), long)
             }
         };
-        read.foreseen.recount(foreseen);
+        read.foreseen.recount(foreseen + self.ordered_bytes(read.rows as u64, read.held_bytes()));
         // An index cannot have more rows either.
         let must = rows_of_all > ROWS_MAX as u64 || self.memory().must_spill();
         if must {
             self.is_spilling.store(true, Ordering::Relaxed);
         }
         must
+    }
+
+    /// The bytes that an ordered join needs to bring `rows` rows of `bytes` bytes into order.
+    pub(super) fn ordered_bytes(&self, rows: u64, bytes: u64) -> u64 {
+        let Some(ordered) = &self.request.ordered else { return 0 };
+        // Rows and positions by place, and the positions by row. Columns that aggregates read exist twice.
+        let aggregates = ordered.aggregate_kinds().count() as u64;
+        let columns = if aggregates > 0 { bytes } else { 0 };
+        columns + rows * (ORDERED_ROW_BYTES + aggregates * AGGREGATE_ROW_BYTES)
     }
 
     /// A writer of rows of one side.

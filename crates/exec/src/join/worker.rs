@@ -55,19 +55,19 @@ impl JoinWorker {
 
     fn build(&self) -> Result<JoinStep> {
         let join = &self.join;
-        let built = match join.built()? {
-            Some(FinishedBuild::InMemory(built)) => built,
+        let ready = match join.built()? {
+            Some(FinishedBuild::InMemory(ready)) => ready,
             Some(FinishedBuild::OnDisk(stages)) => return Ok(JoinStep::Stages(StageShare::new(stages))),
             None => return Ok(JoinStep::Over),
         };
         // Nothing can match, so the probe side need not be read at all.
-        if built.stored.rows == 0 && !join.request.kind.keeps_probe() {
+        if ready.built.stored.rows == 0 && !join.request.kind.keeps_probe() {
             return Ok(JoinStep::Over);
         }
         Ok(match join.probing.enter() {
-            Some(turn) => JoinStep::Probe(Box::new(Prober::new(Arc::clone(join), built, turn))),
+            Some(turn) => JoinStep::Probe(Box::new(Prober::new(Arc::clone(join), ready, turn)?)),
             // All rows of the probe side were taken.
-            None => self.rest(built)?,
+            None => self.rest(ready.built)?,
         })
     }
 

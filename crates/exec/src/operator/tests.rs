@@ -10,7 +10,8 @@ use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Float64Type, Int64Type, IntervalMonthDayNano, Schema, SchemaRef, UInt64Type};
 use rowmill_base::{Broker, Cancel, SqlType};
 use rowmill_plan::{
-    Aggregate, Expr, Group, GroupKey, Join, JoinKind, Names, Node, Recursive, Scan, Series, SetAll, SortKey, Unnest,
+    Aggregate, Expr, Group, GroupKey, Join, JoinKind, Names, Node, OrderBound, OrderedChoice, OrderedJoin,
+    OrderedResult, Recursive, Scan, Series, SetAll, SortKey, Unnest,
 };
 use rowmill_storage::TableSource;
 use rowmill_storage::spill::TempSpace;
@@ -143,6 +144,41 @@ fn intervals_and_structs_are_join_keys() {
         pairs.sort();
         assert_eq!(pairs, [(Some(1), Some(10)), (Some(3), Some(11))]);
     }
+}
+
+#[test]
+fn an_ordered_join_gives_rows_or_aggregates() {
+    let schema = |kinds: &[DataType]| -> SchemaRef {
+        Arc::new(Schema::new(kinds.iter().map(|kind| Field::new("n", kind.clone(), true)).collect::<Vec<_>>()))
+    };
+    let join = |choice, result, output, kinds: &[DataType]| {
+        Node::OrderedJoin(OrderedJoin {
+            left: Arc::new(values(vec![numbers([1, 1, 2, 3]), numbers([10, 25, 25, 25])])),
+            right: Arc::new(values(vec![numbers([1, 1, 2, 1]), numbers([20, 5, 30, 15]), numbers([7, 8, 9, 6])])),
+            on: vec![(0, 0)],
+            nulls_equal: false,
+            position: 1,
+            tie: None,
+            lower: None,
+            upper: Some(OrderBound { column: 1, inclusive: true }),
+            choice,
+            result,
+            output,
+            schema: schema(kinds),
+        })
+    };
+    let kinds = [DataType::Int64, DataType::Int64];
+    let last = join(OrderedChoice::Last, OrderedResult::Rows { inner: false }, vec![1, 4], &kinds);
+    let found = run(&last, &[], 2);
+    let mut pairs: Vec<_> = column(&found, 0).into_iter().zip(column(&found, 1)).collect();
+    pairs.sort();
+    assert_eq!(pairs, [(Some(10), Some(8)), (Some(25), None), (Some(25), None), (Some(25), Some(7))]);
+    let least = Aggregate::new(named("min"), Some((Expr::Column(2), DataType::Int64)), DataType::Int64);
+    let least = join(OrderedChoice::All, OrderedResult::Aggregates(vec![least]), vec![0], &kinds);
+    let found = run(&least, &[], 2);
+    let mut pairs: Vec<_> = column(&found, 0).into_iter().zip(column(&found, 1)).collect();
+    pairs.sort();
+    assert_eq!(pairs, [(Some(1), Some(6)), (Some(1), Some(8)), (Some(2), None), (Some(3), None)]);
 }
 
 #[test]

@@ -40,7 +40,7 @@ pub(super) struct Evaluation<'a> {
     /// The state that goes on from stretch to stretch of a partition, if the rows are such a stretch.
     pub(super) running: Option<RefCell<Running>>,
     /// Columns in the order of the rows. Each is gathered when it is first needed.
-    columns: RefCell<BTreeMap<usize, ArrayRef>>,
+    pub(super) columns: RefCell<BTreeMap<usize, ArrayRef>>,
 }
 
 /// The column whose values in other rows are the results of a call, and these rows.
@@ -124,12 +124,12 @@ pub(super) enum AggregateRow {
 }
 
 impl AggregateRow {
-    /// `None` if the aggregate's results are no values of the input.
-    pub(super) fn of(aggregate: &Aggregate, call: &WindowCall) -> Result<Option<AggregateRow>> {
+    /// `None` if the aggregate's results, of type `kind`, are no values of the input.
+    pub(super) fn of(aggregate: &Aggregate, kind: &DataType) -> Result<Option<AggregateRow>> {
         if aggregate.of_parts.is_some() {
             return Err(Error::internal("a window must not add up parts"));
         }
-        let is_plain = aggregate.order.is_empty() && call.kind != DataType::Null;
+        let is_plain = aggregate.order.is_empty() && *kind != DataType::Null;
         Ok(match state_of(aggregate.function)? {
             AggregateState::Extreme { .. } if is_plain => Some(AggregateRow::Extreme),
             AggregateState::Values(ValuesState { kept: kept @ (KeptValues::First | KeptValues::Last), .. })
@@ -206,7 +206,7 @@ impl<'a> Evaluation<'a> {
                 let rows = nth_rows(*value, &NthRow::new(nth, self)?, *skips_nulls, &frames()?, self)?;
                 (*value, None, rows)
             }
-            WindowFunction::Aggregate(aggregate) => match AggregateRow::of(aggregate, call)? {
+            WindowFunction::Aggregate(aggregate) => match AggregateRow::of(aggregate, &call.kind)? {
                 None => return Ok(None),
                 Some(AggregateRow::Extreme) => (argument(aggregate)?, None, extremes(aggregate, &frames()?, self)?),
                 Some(AggregateRow::End(row)) => {

@@ -5,10 +5,11 @@
 //! comes after it, because every later frame that contains the first row also contains the better one.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use arrow::array::{Array, ArrayRef};
 use arrow::buffer::BooleanBuffer;
-use rowmill_base::Result;
+use rowmill_base::{Reservation, Result};
 use rowmill_plan::{Aggregate, AggregateRole, SortKey};
 
 use super::OWNER;
@@ -16,11 +17,11 @@ use super::evaluate::{Evaluation, ResultRow, argument};
 use super::frame::{FrameShape, Frames};
 use super::sorted::boundaries;
 use super::total::mask_of;
-use super::tree::{FrameFold, fold_frames};
+use super::tree::{FrameFold, PreparedTree, fold_frames};
 use crate::sort::{SortNumbers, canonical, numbers_of, places_in_order, width_of};
 
 /// The number of a row's value. We look for the least one.
-trait LeastNumber: Copy + Ord {
+pub(super) trait LeastNumber: Copy + Ord {
     const GREATEST: Self;
 }
 
@@ -40,20 +41,83 @@ pub(super) fn extremes(
 ) -> Result<Vec<ResultRow>> {
     let values = evaluation.column(argument(aggregate)?)?;
     let mask = mask_of(aggregate, Some(&values), frames, evaluation)?;
-    let numbers = match width_of(values.data_type()) {
-        Some(_) => numbers_of(&values)?,
-        None => SortNumbers::Narrow(value_ranks(&values, evaluation)?),
+    Ok(match least_numbers(aggregate, &values, evaluation)? {
+        SortNumbers::Narrow(numbers) => least(numbers, mask.as_ref(), frames),
+        SortNumbers::Wide(numbers) => least(numbers, mask.as_ref(), frames),
+    })
+}
+
+/// Numbers of values. The least one is that of the extreme value.
+fn least_numbers(aggregate: &Aggregate, values: &ArrayRef, evaluation: &Evaluation<'_>) -> Result<SortNumbers> {
+    let mut numbers = match width_of(values.data_type()) {
+        Some(_) => numbers_of(values)?,
+        None => SortNumbers::Narrow(value_ranks(values, evaluation)?),
     };
     // Inverting all bits reverses the order, so the greatest number becomes the least.
-    let is_max = aggregate.function.role == AggregateRole::Max;
-    Ok(match numbers {
-        SortNumbers::Narrow(numbers) if is_max => {
-            least(numbers.into_iter().map(|number| !number), mask.as_ref(), frames)
+    if aggregate.function.role == AggregateRole::Max {
+        match &mut numbers {
+            SortNumbers::Narrow(numbers) => numbers.iter_mut().for_each(|number| *number = !*number),
+            SortNumbers::Wide(numbers) => numbers.iter_mut().for_each(|number| *number = !*number),
         }
-        SortNumbers::Narrow(numbers) => least(numbers.into_iter(), mask.as_ref(), frames),
-        SortNumbers::Wide(numbers) if is_max => least(numbers.into_iter().map(|number| !number), mask.as_ref(), frames),
-        SortNumbers::Wide(numbers) => least(numbers.into_iter(), mask.as_ref(), frames),
+    }
+    Ok(numbers)
+}
+
+/// Finds the rows with the extreme values of any ranges.
+pub(super) enum ExtremeRows {
+    Narrow(LeastTree<u64>),
+    Wide(LeastTree<u128>),
+}
+
+/// The numbers of rows, and a tree over them.
+pub(super) struct LeastTree<N> {
+    items: Vec<LeastRow<N>>,
+    tree: PreparedTree<LeastRow<N>>,
+}
+
+/// Prepares to find the rows with the extreme values among those of `mask`. Grows `memory` by what is kept.
+pub(super) fn extreme_rows(
+    aggregate: &Aggregate,
+    values: &ArrayRef,
+    mask: Option<BooleanBuffer>,
+    evaluation: &Evaluation<'_>,
+    memory: &mut Reservation,
+) -> Result<ExtremeRows> {
+    Ok(match least_numbers(aggregate, values, evaluation)? {
+        SortNumbers::Narrow(numbers) => ExtremeRows::Narrow(LeastTree::new(numbers, mask, memory)?),
+        SortNumbers::Wide(numbers) => ExtremeRows::Wide(LeastTree::new(numbers, mask, memory)?),
     })
+}
+
+impl<N: LeastNumber> LeastTree<N> {
+    fn new(numbers: Vec<N>, mask: Option<BooleanBuffer>, memory: &mut Reservation) -> Result<LeastTree<N>> {
+        let of_items = (numbers.len() * size_of::<LeastRow<N>>()) as u64;
+        memory.grow(of_items + PreparedTree::<LeastRow<N>>::bytes(numbers.len()))?;
+        let items = least_rows(numbers);
+        Ok(LeastTree { tree: PreparedTree::new(&items, mask), items })
+    }
+
+    fn of(&self, ranges: impl Iterator<Item = Range<usize>>) -> Vec<Option<usize>> {
+        self.tree.fold(&self.items, ranges, |fold| fold.row.position())
+    }
+}
+
+impl ExtremeRows {
+    /// The row with the extreme value of each range. `None` if no row of it counts.
+    pub(super) fn of(&self, ranges: impl Iterator<Item = Range<usize>>) -> Vec<Option<usize>> {
+        match self {
+            ExtremeRows::Narrow(tree) => tree.of(ranges),
+            ExtremeRows::Wide(tree) => tree.of(ranges),
+        }
+    }
+}
+
+fn least_rows<N>(numbers: Vec<N>) -> Vec<LeastRow<N>> {
+    numbers
+        .into_iter()
+        .enumerate()
+        .map(|(position, number)| LeastRow { number, row: ResultRow::at(position) })
+        .collect()
 }
 
 /// Computes the ranks of values of any type that has an order. Equal values have equal ranks.
@@ -73,7 +137,7 @@ fn value_ranks(values: &ArrayRef, evaluation: &Evaluation<'_>) -> Result<Vec<u64
 
 /// The least number and its row.
 #[derive(Clone, Copy)]
-struct LeastRow<N> {
+pub(super) struct LeastRow<N> {
     number: N,
     row: ResultRow,
 }
@@ -100,13 +164,8 @@ impl<N: LeastNumber> FrameFold for LeastRow<N> {
     }
 }
 
-fn least<N: LeastNumber>(
-    numbers: impl Iterator<Item = N>,
-    mask: Option<&BooleanBuffer>,
-    frames: &Frames<'_>,
-) -> Vec<ResultRow> {
-    let items: Vec<LeastRow<N>> =
-        numbers.enumerate().map(|(position, number)| LeastRow { number, row: ResultRow::at(position) }).collect();
+fn least<N: LeastNumber>(numbers: Vec<N>, mask: Option<&BooleanBuffer>, frames: &Frames<'_>) -> Vec<ResultRow> {
+    let items = least_rows(numbers);
     if frames.shape != FrameShape::Sliding {
         return fold_frames(&items, mask, frames, LeastRow::empty(), |fold: &LeastRow<N>| fold.row);
     }

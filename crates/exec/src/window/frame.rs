@@ -86,6 +86,18 @@ impl<'a> Frames<'a> {
         Ok(frames)
     }
 
+    /// The frames from `starts` to `ends` over rows that they do not belong to. `rows` must be empty.
+    pub(super) fn of_ranges(rows: &'a SortedRows, starts: &[u32], ends: &[u32]) -> Frames<'a> {
+        let (starts, ends) = (starts.to_vec(), ends.to_vec());
+        let (shape, exclude) = (FrameShape::Loose, FrameExclude::NoOthers);
+        Frames { rows, shape, starts, ends, exclude, groups: Vec::new() }
+    }
+
+    /// The number of frames. Must not be called for frames that are whole partitions.
+    pub(super) fn len(&self) -> usize {
+        self.starts.len()
+    }
+
     /// Finds the shape of frames that depends on the rows: we look whether the bounds are sorted.
     fn shape_found(&self, frame: &WindowFrame<FrameOffset>) -> FrameShape {
         let is_sliding = |bounds: &[u32]| self.rows.each_partition().all(|partition| bounds[partition].is_sorted());

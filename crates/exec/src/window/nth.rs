@@ -43,7 +43,7 @@ impl NthRow {
     }
 
     /// Finds the row among the positions of `pieces`. `None` if there is none.
-    fn among(&self, position: usize, pieces: &[Range<usize>]) -> Option<usize> {
+    pub(super) fn among(&self, position: usize, pieces: &[Range<usize>]) -> Option<usize> {
         match self {
             NthRow::First => pieces.iter().find(|piece| !piece.is_empty()).map(|piece| piece.start),
             NthRow::Last => pieces.iter().rev().find(|piece| !piece.is_empty()).map(|piece| piece.end - 1),

@@ -40,7 +40,7 @@ pub(super) fn regroup(aggregate: &Aggregate, frames: &Frames<'_>, evaluation: &E
     // Results may be far larger than the rows. For example, array_agg with a growing frame lists all rows before each
     // row.
     let mut memory = evaluation.broker.reservation(OWNER);
-    let mut of_row = Vec::with_capacity(evaluation.rows.len());
+    let mut of_row = Vec::new();
     let mut last: Option<[Range<usize>; 3]> = None;
     let mut add = |position: usize, pieces: [Range<usize>; 3]| -> Result<()> {
         if last.as_ref() != Some(&pieces) {
@@ -65,7 +65,7 @@ pub(super) fn regroup(aggregate: &Aggregate, frames: &Frames<'_>, evaluation: &E
             partition.clone().try_for_each(|position| add(position, [partition.clone(), end..end, end..end]))?;
         }
     } else {
-        (0..evaluation.rows.len()).try_for_each(|position| add(position, frames.pieces(position)))?;
+        (0..frames.len()).try_for_each(|position| add(position, frames.pieces(position)))?;
     }
     regrouping.group(&mut numbers, &mut positions, &mut results, &mut batches, &mut memory)?;
     let of_row: Vec<(usize, usize)> = of_row.into_iter().map(|frame| results[frame]).collect();

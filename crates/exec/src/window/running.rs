@@ -58,7 +58,7 @@ impl CallReach {
                 let is_plain = aggregate.order.is_empty()
                     && (!aggregate.distinct || aggregate.function.ignores_duplicates)
                     && call.kind != DataType::Null;
-                match (AggregateRow::of(aggregate, call)?, state_of(aggregate.function)?) {
+                match (AggregateRow::of(aggregate, &call.kind)?, state_of(aggregate.function)?) {
                     (Some(_), _) => CallReach::Row,
                     (None, AggregateState::Count | AggregateState::Total | AggregateState::Fold(_)) if is_plain => {
                         CallReach::State

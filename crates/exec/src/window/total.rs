@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, UInt32Array};
-use arrow::buffer::BooleanBuffer;
+use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::{cast, take};
 use arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int64Type};
 use rowmill_base::{Error, ErrorKind, Result, quotient};
@@ -36,6 +36,22 @@ pub(super) fn mask_of(
     frames: &Frames<'_>,
     evaluation: &Evaluation<'_>,
 ) -> Result<Option<BooleanBuffer>> {
+    let mut mask = plain_mask(aggregate, values, evaluation)?;
+    if aggregate.distinct
+        && !aggregate.function.ignores_duplicates
+        && let Some(values) = values
+    {
+        mask = Some(first_of_values(values, mask.as_ref(), frames.rows, evaluation)?);
+    }
+    Ok(mask)
+}
+
+/// The rows with a value where the filter of an aggregate is true. `None` if these are all rows.
+pub(super) fn plain_mask(
+    aggregate: &Aggregate,
+    values: Option<&ArrayRef>,
+    evaluation: &Evaluation<'_>,
+) -> Result<Option<BooleanBuffer>> {
     let nulls = values.and_then(|values| values.logical_nulls()).filter(|nulls| nulls.null_count() > 0);
     let mut mask = nulls.map(|nulls| nulls.inner().clone());
     if let Some(filter) = aggregate.filter {
@@ -49,12 +65,6 @@ pub(super) fn mask_of(
             Some(valid) => &valid & &holds,
             None => holds,
         });
-    }
-    if aggregate.distinct
-        && !aggregate.function.ignores_duplicates
-        && let Some(values) = values
-    {
-        mask = Some(first_of_values(values, mask.as_ref(), frames.rows, evaluation)?);
     }
     Ok(mask)
 }
@@ -159,35 +169,14 @@ pub(super) fn totals(aggregate: &Aggregate, frames: &Frames<'_>, evaluation: &Ev
     if matches!(values.data_type(), DataType::Float32 | DataType::Float64) {
         return float_totals(aggregate, &values, mask.as_ref(), frames, evaluation);
     }
-    // The total of a frame is NULL if no row in it counts.
     let counts = counts_of(mask.as_ref(), frames, evaluation);
-    let nulls = validity(counts.iter().map(|count| *count > 0));
-    let scale = match values.data_type() {
-        DataType::Decimal128(_, scale) => *scale,
-        _ => 0,
-    };
-    let average = |total: i128, count: u64| match count {
-        0 => 0.0,
-        count => quotient::average(total, count, scale),
-    };
-    let averages = |averages: Vec<f64>| Ok(Arc::new(Float64Array::new(averages.into(), nulls.clone())) as ArrayRef);
+    let scale = scale_of(&values);
     match ExactTotals::new(&values, mask.as_ref())? {
         ExactTotals::Narrow(before) if evaluation.running.is_none() => {
             let rows = frames.rows.len();
             let totals =
                 of_frames(rows, frames, |range| before[range.end] - before[range.start], |left, right| left + right);
-            if aggregate.function.role == AggregateRole::Average {
-                return averages(
-                    totals.iter().zip(&counts).map(|(total, count)| average((*total).into(), *count)).collect(),
-                );
-            }
-            match aggregate.kind {
-                // The values already have the type of the result.
-                DataType::Int64 => Ok(Arc::new(Int64Array::new(totals.into(), nulls))),
-                _ => {
-                    wide_array(&aggregate.kind, totals.iter().map(|total| i128::from(*total) as u128).collect(), nulls)
-                }
-            }
+            narrow_results(aggregate, totals, &counts, scale)
         }
         exact => {
             let rows = frames.rows.len();
@@ -195,23 +184,67 @@ pub(super) fn totals(aggregate: &Aggregate, frames: &Frames<'_>, evaluation: &Ev
             if let Some(running) = &evaluation.running {
                 running.borrow_mut().carry_totals(&mut totals, frames.rows);
             }
-            let total = |total: &LongTotal| total.get().ok_or_else(|| out_of_range(aggregate));
-            if aggregate.function.role == AggregateRole::Average {
-                let all = totals
-                    .iter()
-                    .zip(&counts)
-                    .map(|(of_frame, count)| Ok(average(fitting(total(of_frame)?, aggregate)?, *count)));
-                return averages(all.collect::<Result<_>>()?);
-            }
-            let all = totals.iter().map(|of_frame| fitting(total(of_frame)?, aggregate));
-            match aggregate.kind {
-                DataType::Int64 => {
-                    narrow_array(&DataType::Int64, all.map(|total| Ok(total? as u64)).collect::<Result<_>>()?, nulls)
-                }
-                _ => wide_array(&aggregate.kind, all.map(|total| Ok(total? as u128)).collect::<Result<_>>()?, nulls),
-            }
+            wide_results(aggregate, &totals, &counts, scale)
         }
     }
+}
+
+/// The digits after the point of values that are added exactly.
+pub(super) fn scale_of(values: &ArrayRef) -> i8 {
+    match values.data_type() {
+        DataType::Decimal128(_, scale) => *scale,
+        _ => 0,
+    }
+}
+
+/// The validity of the totals of frames. A total is NULL if no row of the frame counts.
+fn with_rows(counts: &[u64]) -> Option<NullBuffer> {
+    validity(counts.iter().map(|count| *count > 0))
+}
+
+fn average(total: i128, count: u64, scale: i8) -> f64 {
+    match count {
+        0 => 0.0,
+        count => quotient::average(total, count, scale),
+    }
+}
+
+/// Makes sums or averages from totals of 64 bits and the numbers of rows that count.
+pub(super) fn narrow_results(aggregate: &Aggregate, totals: Vec<i64>, counts: &[u64], scale: i8) -> Result<ArrayRef> {
+    let nulls = with_rows(counts);
+    if aggregate.function.role == AggregateRole::Average {
+        let averages = totals.iter().zip(counts).map(|(total, count)| average((*total).into(), *count, scale));
+        return Ok(Arc::new(Float64Array::new(averages.collect::<Vec<_>>().into(), nulls)));
+    }
+    match aggregate.kind {
+        // The values already have the type of the result.
+        DataType::Int64 => Ok(Arc::new(Int64Array::new(totals.into(), nulls))),
+        _ => wide_array(&aggregate.kind, totals.iter().map(|total| i128::from(*total) as u128).collect(), nulls),
+    }
+}
+
+/// Makes sums or averages from totals of any size and the numbers of rows that count.
+pub(super) fn wide_results(aggregate: &Aggregate, totals: &[LongTotal], counts: &[u64], scale: i8) -> Result<ArrayRef> {
+    let nulls = with_rows(counts);
+    let all = totals.iter().map(|total| fitting(total.get().ok_or_else(|| out_of_range(aggregate))?, aggregate));
+    if aggregate.function.role == AggregateRole::Average {
+        let averages = all.zip(counts).map(|(total, count)| Ok(average(total?, *count, scale)));
+        return Ok(Arc::new(Float64Array::new(averages.collect::<Result<Vec<_>>>()?.into(), nulls)));
+    }
+    match aggregate.kind {
+        DataType::Int64 => {
+            narrow_array(&DataType::Int64, all.map(|total| Ok(total? as u64)).collect::<Result<_>>()?, nulls)
+        }
+        _ => wide_array(&aggregate.kind, all.map(|total| Ok(total? as u128)).collect::<Result<_>>()?, nulls),
+    }
+}
+
+/// Makes sums or averages from totals of floats and the numbers of rows that count.
+pub(super) fn float_results(aggregate: &Aggregate, mut totals: Vec<f64>, counts: &[u64]) -> ArrayRef {
+    if aggregate.function.role == AggregateRole::Average {
+        totals.iter_mut().zip(counts).for_each(|(total, count)| *total = shown(*total / (*count).max(1) as f64));
+    }
+    Arc::new(Float64Array::new(totals.into(), with_rows(counts)))
 }
 
 /// Returns `total` if the result type can hold it. An average must also fit the digits of a total.
@@ -228,7 +261,7 @@ fn out_of_range(aggregate: &Aggregate) -> Error {
 }
 
 /// Running totals: item `i` is the total of the first `i` values.
-enum ExactTotals {
+pub(super) enum ExactTotals {
     /// No total of any range exceeds 64 bits.
     Narrow(Vec<i64>),
     /// No total of any range exceeds 128 bits.
@@ -262,7 +295,19 @@ impl LongTotal {
 }
 
 impl ExactTotals {
-    fn new(values: &ArrayRef, mask: Option<&BooleanBuffer>) -> Result<ExactTotals> {
+    /// The most bytes that a value takes, with a copy of it while the totals are made.
+    pub(super) const BYTES_MAX: usize = size_of::<LongTotal>() + size_of::<i128>();
+
+    /// Bytes of memory.
+    pub(super) fn bytes(&self) -> u64 {
+        (match self {
+            ExactTotals::Narrow(before) => before.capacity() * size_of::<i64>(),
+            ExactTotals::Wide(before) => before.capacity() * size_of::<i128>(),
+            ExactTotals::Halves(before) => before.capacity() * size_of::<LongTotal>(),
+        }) as u64
+    }
+
+    pub(super) fn new(values: &ArrayRef, mask: Option<&BooleanBuffer>) -> Result<ExactTotals> {
         let counts = |position: usize| mask.is_none_or(|mask| mask.value(position));
         let kind = values.data_type();
         if kind.is_integer() && *kind != DataType::UInt64 {
@@ -312,7 +357,7 @@ impl ExactTotals {
 
     /// The total of a range of positions.
     #[inline]
-    fn of(&self, range: std::ops::Range<usize>) -> LongTotal {
+    pub(super) fn of(&self, range: std::ops::Range<usize>) -> LongTotal {
         match self {
             ExactTotals::Narrow(before) => LongTotal::of((before[range.end] - before[range.start]).into()),
             ExactTotals::Wide(before) => LongTotal::of(before[range.end] - before[range.start]),
@@ -354,11 +399,10 @@ fn float_totals(
     evaluation: &Evaluation<'_>,
 ) -> Result<ArrayRef> {
     let counts = counts_of(mask, frames, evaluation);
-    let nulls = validity(counts.iter().map(|count| *count > 0));
     let values = cast(values, &DataType::Float64).map_err(failed)?;
     let values = values.as_primitive::<Float64Type>().values();
     let of_fold = |fold: &CellFrame<SumFloat>| shown(fold.0.total());
-    let mut totals = match &evaluation.running {
+    let totals = match &evaluation.running {
         None => fold_frames(values, mask, frames, CellFrame::empty(), of_fold),
         Some(running) => {
             let mut running = running.borrow_mut();
@@ -370,10 +414,7 @@ fn float_totals(
             folds.iter().map(of_fold).collect()
         }
     };
-    if aggregate.function.role == AggregateRole::Average {
-        totals.iter_mut().zip(counts).for_each(|(total, count)| *total = shown(*total / count.max(1) as f64));
-    }
-    Ok(Arc::new(Float64Array::new(totals.into(), nulls)))
+    Ok(float_results(aggregate, totals, &counts))
 }
 
 /// Computes an aggregate that folds numbers into a few words.

@@ -6,12 +6,14 @@
 //! example, a frame of 5,000 values needs at most about 70 values and nodes. We never take a value out of a fold,
 //! because floats would lose digits by that.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use arrow::buffer::BooleanBuffer;
 
 use super::frame::{FrameShape, Frames};
 use crate::aggregate::Fold;
+use crate::group::StateNumbers;
 
 /// The number of children of a node. The partial nodes at the two ends of a frame have up to this many values on each
 /// level, and the tree has a seventh as many nodes as rows. With 4, 8, 16 and 32 children, the greatest value of a
@@ -38,7 +40,7 @@ pub(super) trait FrameFold: Copy {
 }
 
 /// A cell of a group as the fold of a frame.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct CellFrame<F>(pub(super) F);
 
 impl<F: Fold> FrameFold for CellFrame<F> {
@@ -81,28 +83,34 @@ pub(crate) fn fold_words<F: Fold>(
 struct FoldTree<'a, F: FrameFold> {
     items: &'a [F::Item],
     mask: Option<&'a BooleanBuffer>,
-    levels: Vec<Vec<F>>,
+    levels: Cow<'a, [Vec<F>]>,
 }
 
 impl<'a, F: FrameFold> FoldTree<'a, F> {
     fn without_levels(items: &'a [F::Item], mask: Option<&'a BooleanBuffer>) -> FoldTree<'a, F> {
-        FoldTree { items, mask, levels: Vec::new() }
+        FoldTree { items, mask, levels: Cow::Borrowed(&[]) }
     }
 
     fn new(items: &'a [F::Item], mask: Option<&'a BooleanBuffer>) -> FoldTree<'a, F> {
         let mut tree = FoldTree::without_levels(items, mask);
+        let mut levels: Vec<Vec<F>> = Vec::new();
         let mut below = items.len();
         while below > FAN {
             let level: Vec<F> = (0..below.div_ceil(FAN))
                 .map(|number| {
                     let mut fold = F::empty();
-                    tree.add_of_level(tree.levels.len(), number * FAN..below.min((number + 1) * FAN), &mut fold);
+                    let children = number * FAN..below.min((number + 1) * FAN);
+                    match levels.last() {
+                        Some(level) => level[children].iter().for_each(|child| fold.join(child)),
+                        None => tree.add_of_level(0, children, &mut fold),
+                    }
                     fold
                 })
                 .collect();
             below = level.len();
-            tree.levels.push(level);
+            levels.push(level);
         }
+        tree.levels = Cow::Owned(levels);
         tree
     }
 
@@ -134,6 +142,73 @@ impl<'a, F: FrameFold> FoldTree<'a, F> {
             (range, level) = (inner, level + 1);
         }
         self.add_of_level(level, range, fold);
+    }
+}
+
+/// The upper levels of a tree that is made once, for the frames of many batches of rows.
+#[derive(Debug)]
+pub(super) struct PreparedTree<F> {
+    mask: Option<BooleanBuffer>,
+    levels: Vec<Vec<F>>,
+}
+
+impl<F: FrameFold> PreparedTree<F> {
+    /// Makes the tree of `items`.
+    pub(super) fn new(items: &[F::Item], mask: Option<BooleanBuffer>) -> PreparedTree<F> {
+        let levels = FoldTree::<F>::new(items, mask.as_ref()).levels.into_owned();
+        PreparedTree { mask, levels }
+    }
+
+    /// Folds the items of each range, and makes its result with `finish`. `items` must be those of the tree.
+    pub(super) fn fold<R>(
+        &self,
+        items: &[F::Item],
+        ranges: impl Iterator<Item = Range<usize>>,
+        mut finish: impl FnMut(&F) -> R,
+    ) -> Vec<R> {
+        let tree = FoldTree { items, mask: self.mask.as_ref(), levels: Cow::Borrowed(&self.levels) };
+        let of_range = |range: Range<usize>| {
+            let mut fold = F::empty();
+            tree.add(range, &mut fold);
+            finish(&fold)
+        };
+        ranges.map(of_range).collect()
+    }
+
+    /// Bytes of memory for `items` items.
+    pub(super) fn bytes(items: usize) -> u64 {
+        (items.div_ceil(FAN - 1) * size_of::<F>()) as u64
+    }
+}
+
+/// Numbers with a tree over them, for code that does not know the fold.
+pub(crate) trait FoldedNumbers: Send + Sync {
+    /// Calls `take` with the words of each range's cell.
+    fn fold_ranges(&self, ranges: &mut dyn Iterator<Item = Range<usize>>, take: &mut dyn FnMut(&[u64]));
+}
+
+struct FoldedCells<F: Fold> {
+    numbers: StateNumbers,
+    tree: PreparedTree<CellFrame<F>>,
+}
+
+/// Makes a tree of numbers that is kept. `None` if the numbers have another form than the fold takes.
+pub(crate) fn folded_numbers<F: Fold + Send + Sync>(
+    numbers: StateNumbers,
+    mask: Option<BooleanBuffer>,
+) -> Option<Box<dyn FoldedNumbers>> {
+    let tree = PreparedTree::new(F::numbers(&numbers)?, mask);
+    Some(Box::new(FoldedCells::<F> { numbers, tree }))
+}
+
+impl<F: Fold + Send + Sync> FoldedNumbers for FoldedCells<F> {
+    fn fold_ranges(&self, ranges: &mut dyn Iterator<Item = Range<usize>>, take: &mut dyn FnMut(&[u64])) {
+        let mut words = F::INITIAL.to_vec();
+        let numbers = F::numbers(&self.numbers).expect("the form was checked when the tree was made");
+        self.tree.fold(numbers, ranges, |fold: &CellFrame<F>| {
+            fold.0.store(&mut words);
+            take(&words);
+        });
     }
 }
 

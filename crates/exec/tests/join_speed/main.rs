@@ -92,6 +92,7 @@ fn run(build: Arc<dyn BatchSource>, probe: Arc<dyn BatchSource>, kind: JoinKind)
         broker: Broker::new(8 << 30),
         temp: TempSpace::in_memory(),
         null_aware: false,
+        ordered: None,
     };
     let broker = request.broker.clone();
     let join = HashJoin::new(build, probe, request).expect("a request that fits");

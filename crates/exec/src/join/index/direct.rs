@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::lists::{Entries, Keys};
+use super::lists::{Entries, EntryForm, EntryRows, Keys};
 use super::{NONE, PartitionPart};
 
 /// The entries of all possible keys.
@@ -36,8 +36,8 @@ impl Direct {
     }
 }
 
-/// The entries and lists of the partition of the possible keys `keys`.
-pub(super) fn build(parts: &[&PartitionPart], keys: Range<u64>, lists_start: u32) -> (Vec<u32>, Vec<u32>) {
+/// The entries of the partition of the possible keys `keys`, and what they refer to.
+pub(super) fn build(parts: &[&PartitionPart], keys: Range<u64>, form: EntryForm) -> (Vec<u32>, EntryRows) {
     let mut numbers = vec![NONE; (keys.end - keys.start) as usize];
     let mut met = Keys::new(parts.iter().map(|part| part.rows.len()).sum());
     for part in parts {
@@ -45,7 +45,7 @@ pub(super) fn build(parts: &[&PartitionPart], keys: Range<u64>, lists_start: u32
             met.add(&mut numbers[(key - keys.start) as usize], *row);
         }
     }
-    let Entries { mut of_keys, lists } = met.finish(lists_start);
+    let Entries { mut of_keys, rows } = met.finish(form);
     // The processor cannot predict which keys occur, so we avoid a branch: a missing key reads the last entry, which is
     // `NONE`.
     let last = of_keys.len() as u32;
@@ -53,5 +53,5 @@ pub(super) fn build(parts: &[&PartitionPart], keys: Range<u64>, lists_start: u32
     for number in &mut numbers {
         *number = of_keys[(*number).min(last) as usize];
     }
-    (numbers, lists)
+    (numbers, rows)
 }

@@ -7,7 +7,7 @@
 
 use rowmill_base::{Reservation, Result};
 
-use super::lists::{Entries, Keys};
+use super::lists::{Entries, EntryForm, EntryRows, Keys};
 use super::{NONE, PartitionPart};
 use crate::cache::LOOKUPS_AT_ONCE;
 use crate::hash::mix;
@@ -88,6 +88,11 @@ impl HashTable {
         HashTable { slots: vec![FREE; slots] }
     }
 
+    /// Adds `base` to the entries of all keys.
+    pub(super) fn renumber(&mut self, base: u32) {
+        self.slots.iter_mut().filter(|slot| slot.entry != NONE).for_each(|slot| slot.entry += base);
+    }
+
     pub(super) fn bytes(&self) -> usize {
         self.slots.len() * size_of::<JoinSlot>()
     }
@@ -126,15 +131,15 @@ impl HashTable {
     }
 }
 
-/// Builds the table and the lists of a partition. Equal words belong to the same key only if `is_same` is true for
+/// Builds the table of a partition, and what its entries refer to. Equal words belong to the same key only if `is_same` is true for
 /// their rows.
 pub(super) fn build(
     parts: &[&PartitionPart],
     hashing: Hashing,
-    lists_start: u32,
+    form: EntryForm,
     is_same: impl Fn(u32, u32) -> bool,
     memory: &mut Reservation,
-) -> Result<(HashTable, Vec<u32>)> {
+) -> Result<(HashTable, EntryRows)> {
     let rows: usize = parts.iter().map(|part| part.rows.len()).sum();
     // Most build sides have unique keys, for which the table doubles twice. One with few distinct keys needs no large
     // table.
@@ -158,11 +163,11 @@ pub(super) fn build(
             table.slots[at] = JoinSlot { word: *word, entry: number };
         }
     }
-    let Entries { of_keys, lists } = keys.finish(lists_start);
+    let Entries { of_keys, rows } = keys.finish(form);
     for slot in table.slots.iter_mut().filter(|slot| slot.entry != NONE) {
         slot.entry = of_keys[slot.entry as usize];
     }
-    Ok((table, lists))
+    Ok((table, rows))
 }
 
 /// The place where a word should be.

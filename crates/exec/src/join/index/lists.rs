@@ -2,8 +2,36 @@
 //!
 //! Keys are numbered in the order in which they are met. When all rows are in, each key gets its entry: its row if it
 //! has only one, otherwise the place of its list. A list is its length followed by its rows.
+//!
+//! If the rows of each key are ordered afterwards, the entry is the number of the key instead, and the rows of all keys
+//! follow each other without gaps.
 
 use super::NONE;
+
+/// What the entries of keys refer to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::join) enum EntryForm {
+    /// Rows, or lists of rows. The first list gets the place `start`.
+    Lists { start: u32 },
+    /// The numbers of the keys.
+    Groups,
+}
+
+/// Rows by their keys.
+#[derive(Debug, Default)]
+pub(crate) struct KeyGroups {
+    /// The rows of each key, one key after the other.
+    pub(crate) rows: Vec<u32>,
+    /// Where the rows of each key end.
+    pub(crate) ends: Vec<u32>,
+}
+
+impl KeyGroups {
+    /// Bytes of memory.
+    pub(crate) fn bytes(&self) -> u64 {
+        ((self.rows.capacity() + self.ends.capacity()) * size_of::<u32>()) as u64
+    }
+}
 
 /// Marks an entry that is the place of a list.
 pub(super) const LIST: u32 = 1 << 31;
@@ -12,9 +40,14 @@ pub(super) const LIST: u32 = 1 << 31;
 /// There are at most half as many lists as rows.
 pub(super) const ROWS_MAX: usize = (LIST as usize / 3 - 1) * 2;
 
-/// Most bytes of the lists of `rows` rows.
-pub(super) fn bytes_max(rows: usize) -> usize {
-    words_max(rows) * size_of::<u32>()
+/// Most bytes of what the entries of `rows` rows refer to.
+pub(super) fn bytes_max(rows: usize, form: EntryForm) -> usize {
+    let words = match form {
+        EntryForm::Lists { .. } => words_max(rows),
+        // A row, the end of its key, and the first row of its key.
+        EntryForm::Groups => 3 * rows,
+    };
+    words * size_of::<u32>()
 }
 
 /// Most words of the lists of `rows` rows: the rows, and a length for every two of them.
@@ -31,11 +64,20 @@ pub(super) struct Keys {
     repeats: Vec<(u32, u32)>,
 }
 
-/// The entries of keys by number, and the lists to which they refer.
+/// The entries of keys by number.
 #[derive(Debug)]
 pub(super) struct Entries {
     pub(super) of_keys: Vec<u32>,
+    pub(super) rows: EntryRows,
+}
+
+/// What entries refer to.
+#[derive(Debug, Default)]
+pub(super) struct EntryRows {
+    /// Lists of rows. If entries are the numbers of keys, the first row of each key.
     pub(super) lists: Vec<u32>,
+    /// The rows of each key. Empty unless entries are the numbers of keys.
+    pub(super) groups: KeyGroups,
 }
 
 impl Keys {
@@ -70,12 +112,39 @@ impl Keys {
         }
     }
 
-    /// The entries of all keys. The first list gets the place `start`.
-    pub(super) fn finish(self, start: u32) -> Entries {
+    /// The entries of all keys.
+    pub(super) fn finish(self, form: EntryForm) -> Entries {
+        match form {
+            EntryForm::Lists { start } => self.finish_lists(start),
+            EntryForm::Groups => self.finish_groups(),
+        }
+    }
+
+    fn finish_groups(self) -> Entries {
+        let Keys { firsts, repeats } = self;
+        let mut ends = vec![1_u32; firsts.len()];
+        repeats.iter().for_each(|(number, _)| ends[*number as usize] += 1);
+        let mut rows = vec![0; firsts.len() + repeats.len()];
+        let mut start = 0;
+        for (end, first) in ends.iter_mut().zip(&firsts) {
+            rows[start as usize] = *first;
+            // Until all rows are placed, this is the place of the key's next row.
+            start += std::mem::replace(end, start + 1);
+        }
+        for (number, row) in repeats {
+            let next = &mut ends[number as usize];
+            rows[*next as usize] = row;
+            *next += 1;
+        }
+        let groups = KeyGroups { rows, ends };
+        Entries { of_keys: (0..firsts.len() as u32).collect(), rows: EntryRows { lists: firsts, groups } }
+    }
+
+    fn finish_lists(self, start: u32) -> Entries {
         let Keys { firsts: mut entries, repeats } = self;
         // Unique keys need no lists: their rows are the entries.
         if repeats.is_empty() {
-            return Entries { of_keys: entries, lists: Vec::new() };
+            return Entries { of_keys: entries, rows: EntryRows::default() };
         }
         let mut counts = vec![0_u32; entries.len()];
         repeats.iter().for_each(|(number, _)| counts[*number as usize] += 1);
@@ -95,7 +164,7 @@ impl Keys {
             lists[*next as usize] = row;
             *next += 1;
         }
-        Entries { of_keys: entries, lists }
+        Entries { of_keys: entries, rows: EntryRows { lists, groups: KeyGroups::default() } }
     }
 }
 
@@ -105,15 +174,28 @@ mod tests {
 
     #[test]
     fn a_key_has_its_row_or_its_list() {
+        let Entries { of_keys, rows } = keys().finish(EntryForm::Lists { start: 100 });
+        assert_eq!(of_keys, [LIST | 100, 11, LIST | 104]);
+        assert_eq!(rows.lists, [3, 10, 12, 14, 2, 13, 15]);
+    }
+
+    #[test]
+    fn the_rows_of_keys_follow_each_other() {
+        let Entries { of_keys, rows: EntryRows { lists, groups } } = keys().finish(EntryForm::Groups);
+        assert_eq!((of_keys, lists), (vec![0, 1, 2], vec![10, 11, 13]));
+        assert_eq!((groups.rows, groups.ends), (vec![10, 12, 14, 11, 13, 15], vec![3, 4, 6]));
+        let Entries { of_keys, rows: EntryRows { groups, .. } } = Keys::new(0).finish(EntryForm::Groups);
+        assert_eq!((of_keys.len(), groups.rows.len(), groups.ends.len()), (0, 0, 0));
+    }
+
+    fn keys() -> Keys {
         let mut keys = Keys::new(6);
         let mut numbers = [NONE; 3];
         for (key, row) in [(0, 10), (1, 11), (0, 12), (2, 13), (0, 14), (2, 15)] {
             keys.add(&mut numbers[key], row);
         }
         assert_eq!((numbers, keys.len(), keys.first(2)), ([0, 1, 2], 3, 13));
-        let Entries { of_keys, lists } = keys.finish(100);
-        assert_eq!(of_keys, [LIST | 100, 11, LIST | 104]);
-        assert_eq!(lists, [3, 10, 12, 14, 2, 13, 15]);
+        keys
     }
 
     #[test]

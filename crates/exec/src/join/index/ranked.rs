@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use super::lists::{Entries, Keys};
+use super::lists::{Entries, EntryForm, EntryRows, Keys};
 use super::{NONE, PartitionPart};
 
 /// Keys of a group of bits.
@@ -39,9 +39,9 @@ fn place(key: u64) -> (usize, u32) {
     (key as usize / GROUP_KEYS, (key % GROUP_KEYS as u64) as u32)
 }
 
-/// The entries and lists of the partition of the possible keys `keys`. Takes two passes over the rows and one over the
+/// The entries of the partition of the possible keys `keys`, and what they refer to. Takes two passes over the rows and one over the
 /// groups of bits, and never looks at single possible keys, because most of them have no row.
-pub(super) fn build(parts: &[&PartitionPart], keys: Range<u64>, lists_start: u32) -> (RankedKeys, Vec<u32>) {
+pub(super) fn build(parts: &[&PartitionPart], keys: Range<u64>, form: EntryForm) -> (RankedKeys, EntryRows) {
     let mut groups = vec![RankedBits { bits: 0, before: 0 }; ((keys.end - keys.start) as usize).div_ceil(GROUP_KEYS)];
     for key in parts.iter().flat_map(|part| &part.words) {
         let (group, bit) = place(key - keys.start);
@@ -61,12 +61,17 @@ pub(super) fn build(parts: &[&PartitionPart], keys: Range<u64>, lists_start: u32
             met.add(&mut entries[groups[group].rank(bit) as usize], *row);
         }
     }
-    let Entries { of_keys, lists } = met.finish(lists_start);
+    let Entries { of_keys, rows } = met.finish(form);
     entries[..len as usize].iter_mut().for_each(|entry| *entry = of_keys[*entry as usize]);
-    (RankedKeys { groups, entries }, lists)
+    (RankedKeys { groups, entries }, rows)
 }
 
 impl RankedKeys {
+    /// Adds `base` to the entries of all keys.
+    pub(super) fn renumber(&mut self, base: u32) {
+        self.entries.iter_mut().filter(|entry| **entry != NONE).for_each(|entry| *entry += base);
+    }
+
     /// Most bytes for `keys` possible keys if at most `rows` of them occur.
     pub(super) fn bytes_max(keys: usize, rows: usize) -> usize {
         keys.div_ceil(GROUP_KEYS) * size_of::<RankedBits>() + (rows.min(keys) + 1) * size_of::<u32>()
@@ -123,7 +128,7 @@ mod tests {
             };
             let keys = first_key..(first_key + 256).min(1_000);
             let parts = [part(&mut keys.clone().rev().step_by(2)), part(&mut keys.clone().rev().skip(1).step_by(2))];
-            build(&[&parts[0], &parts[1]], keys, 0).0
+            build(&[&parts[0], &parts[1]], keys, EntryForm::Lists { start: 0 }).0
         };
         let mut entries = Vec::new();
         let keys: Vec<u64> = (0..1_100).chain([u64::MAX]).collect();

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use parking_lot::Mutex;
-use rowmill_base::Result;
+use rowmill_base::{Error, ErrorKind, Result};
 
 use super::super::index::ROWS_MAX;
 use super::super::{HashJoin, JoinKind, OWNER};
@@ -116,7 +116,8 @@ impl StagePlanner<'_> {
             true => size.bytes / 2,
             false => index_bytes(size.rows, size.bytes, true, self.long_columns),
         };
-        size.bytes + index <= self.bytes_max && size.rows <= ROWS_MAX as u64
+        let all = size.bytes + index + self.join.ordered_bytes(size.rows, size.bytes);
+        all <= self.bytes_max && size.rows <= ROWS_MAX as u64
     }
 
     fn plan(&mut self, build: &BucketRows, probe: &BucketRows) -> Result<()> {
@@ -158,6 +159,9 @@ impl StagePlanner<'_> {
             self.stages.last_mut().expect("a stage was added").part.stays_in_memory = false;
             return Ok(());
         }
+        if self.join.request.ordered.is_some() {
+            return self.plan_undivided(build, probe, size);
+        }
         let pieces = self.pieces(build);
         let kind = self.join.request.kind;
         let asks = kind.keeps_probe() || kind == JoinKind::ProbeSemi;
@@ -172,6 +176,22 @@ impl StagePlanner<'_> {
             let part = JoinPart { notes, ..self.part.clone() };
             self.stages.push(Stage { build: piece, probe: probe.to_vec(), part });
         }
+        Ok(())
+    }
+
+    /// Adds a stage for a bucket of an ordered join that cannot be divided: its rows have one key, or nearly all of
+    /// them. They may take all memory that there is.
+    fn plan_undivided(&mut self, build: &[SpilledBatch], probe: &[SpilledBatch], size: StageSize) -> Result<()> {
+        let (limit, needed) = (self.join.request.broker.limit_bytes(), size.bytes);
+        if needed > limit || size.rows > ROWS_MAX as u64 {
+            let rows = size.rows;
+            let message = format!(
+                "{OWNER} has {rows} rows with one key that take {needed} bytes, but a key of an ordered join can have \
+                 at most {ROWS_MAX} rows, and they must fit the memory limit of {limit} bytes"
+            );
+            return Err(Error::new(ErrorKind::MemoryLimit, message).hint("raise it with SET memory_limit = '...'"));
+        }
+        self.push(build.to_vec(), probe.to_vec());
         Ok(())
     }
 

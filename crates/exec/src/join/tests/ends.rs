@@ -44,6 +44,7 @@ fn request(kind: JoinKind) -> JoinRequest {
         broker: Broker::new(1 << 30),
         temp: TempSpace::in_memory(),
         null_aware: false,
+        ordered: None,
     }
 }
 

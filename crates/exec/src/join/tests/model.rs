@@ -257,6 +257,7 @@ impl JoinCase {
             broker: broker.clone(),
             temp: temp.metered(&meter),
             null_aware: self.null_aware,
+            ordered: None,
         };
         let hashing = Hashing { all_equal: self.hashes_equal };
         let part = JoinPart::default();

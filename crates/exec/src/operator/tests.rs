@@ -10,8 +10,8 @@ use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Float64Type, Int64Type, IntervalMonthDayNano, Schema, SchemaRef, UInt64Type};
 use rowmill_base::{Broker, Cancel, SqlType};
 use rowmill_plan::{
-    Aggregate, Expr, Group, GroupKey, Join, JoinKind, Names, Node, OrderBound, OrderedChoice, OrderedJoin, OrderedResult,
-    Recursive, Scan, Series, SetAll, SortKey, Unnest,
+    Aggregate, Expr, Group, GroupKey, Join, JoinKind, Names, Node, OrderBound, OrderedChoice, OrderedJoin,
+    OrderedResult, Recursive, Scan, Series, SetAll, SortKey, Unnest,
 };
 use rowmill_storage::TableSource;
 use rowmill_storage::spill::TempSpace;

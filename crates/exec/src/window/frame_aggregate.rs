@@ -210,11 +210,11 @@ impl FrameAggregate {
             FrameForm::Extreme { values, rows } => values_at(values, rows.of(ranges()).into_iter())?,
             FrameForm::End { values, row, valid } => {
                 let found = ranges().map(|range| match valid {
-                    None => row.among(0, &[range]),
+                    None => row.among(0, std::slice::from_ref(&range)),
                     Some(valid) => {
                         let number = |at: usize| valid.before[at] as usize;
-                        let number = row.among(0, &[number(range.start)..number(range.end)]);
-                        number.map(|number| valid.positions[number] as usize)
+                        let numbers = number(range.start)..number(range.end);
+                        row.among(0, std::slice::from_ref(&numbers)).map(|number| valid.positions[number] as usize)
                     }
                 });
                 values_at(values, found)?
@@ -258,9 +258,9 @@ impl FrameForm {
                     return Err(Error::internal(format!("{} folds no numbers", aggregate.function.name)));
                 };
                 let counts = state.needs_count.then(|| RunningCounts::new(mask.as_ref(), memory)).transpose()?;
-                // The numbers, and a tree with a seventh as many cells.
-                let words = state.fold.initial().len() * size_of::<u64>();
-                memory.grow((rows * (size_of::<u128>() + words / 4)) as u64)?;
+                // The numbers, and a tree with a seventh as many cells as numbers.
+                let of_tree = size_of_val(state.fold.initial()) / 4;
+                memory.grow((rows * (size_of::<u128>() + of_tree)) as u64)?;
                 let numbers = state.fold.folded(StateNumbers::new(&values, form)?, mask)?;
                 Ok(FrameForm::Fold { counts, state: *state, numbers })
             }

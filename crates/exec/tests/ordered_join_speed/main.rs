@@ -116,8 +116,7 @@ fn request(keys: Keys, choice: OrderedChoice) -> OrderedJoinRequest {
     };
     let (result, output, kinds) = match choice {
         OrderedChoice::All | OrderedChoice::AllWithPrevailing => {
-            let average =
-                Aggregate::new(named("avg"), Some((Expr::Column(VALUE), DataType::Int64)), DataType::Float64);
+            let average = Aggregate::new(named("avg"), Some((Expr::Column(VALUE), DataType::Int64)), DataType::Float64);
             let count = Aggregate::new(named("count"), None, DataType::Int64);
             let kinds = vec![time(), DataType::Float64, DataType::Int64];
             (OrderedResult::Aggregates(vec![average, count]), vec![TIME], kinds)

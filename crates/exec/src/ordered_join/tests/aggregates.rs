@@ -131,7 +131,9 @@ impl OrderedCase {
     fn of_all(seed: u64, scale: usize) -> OrderedCase {
         let case = OrderedCase::random(seed, scale);
         let choice = [OrderedChoice::All, OrderedChoice::AllWithPrevailing][seed as usize % 2];
-        OrderedCase { choice, ..case }
+        // Without ties, any of several rows before the bound may prevail.
+        let has_tie = case.has_tie || choice == OrderedChoice::AllWithPrevailing;
+        OrderedCase { choice, has_tie, ..case }
     }
 
     /// The ids of the left rows with their aggregates, sorted.

@@ -99,8 +99,8 @@ fn large_joins_return_the_rows_of_a_nested_loop() {
 #[test]
 fn each_request_for_memory_may_be_refused() {
     let mut refusals = 0;
-    for seed in seeds(60) {
-        let case = OrderedCase::random(seed, 2);
+    for seed in seeds(20) {
+        let case = OrderedCase::random(seed, 1);
         for spills in [false, true] {
             for request in 1.. {
                 let temp = TempSpace::in_memory();
@@ -123,7 +123,7 @@ fn each_request_for_memory_may_be_refused() {
             }
         }
     }
-    assert!(refusals > 500, "{refusals}");
+    assert!(refusals > 200, "{refusals}");
 }
 
 /// A disk that fails at some call must give an error or the right rows, and leave no file.

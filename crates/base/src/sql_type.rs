@@ -172,7 +172,7 @@ pub static PLAIN_TYPES: &[PlainType] = &[
     plain(SqlType::Date, 13, "DATE", &["DATE32"]).hinted("a DATE is written 2013-07-31"),
     plain(SqlType::Time, 14, "TIME", &[]).hinted("a TIME is written 12:30:45"),
     plain(SqlType::Interval, 16, "INTERVAL", &[]).hinted("an INTERVAL is written 1 year 2 mons 3 days 04:05:06"),
-    plain(SqlType::TEXT, 17, "TEXT", &["STRING", "CLOB", "TINYTEXT", "MEDIUMTEXT", "LONGTEXT"]),
+    plain(SqlType::TEXT, 17, "TEXT", &["STRING", "SYMBOL", "CLOB", "TINYTEXT", "MEDIUMTEXT", "LONGTEXT"]),
     plain(
         SqlType::Blob,
         19,

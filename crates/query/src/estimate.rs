@@ -103,6 +103,11 @@ impl<'t> Estimator<'t> {
         let of = |input: &Node| self.row_count(input);
         let rows = match node {
             Node::Scan(scan) => self.scan_count(scan),
+            Node::Latest(latest) => {
+                let (rows, facts) = (self.scan_count(&latest.scan), self.facts(latest.scan.table));
+                let distinct = |key: &usize| facts.distinct(latest.scan.columns[*key]).unwrap_or(rows.sqrt());
+                latest.keys.iter().map(distinct).product::<f64>().min(rows)
+            }
             Node::Filter { input, rows, .. } => rows.unwrap_or_else(|| of(input) * FILTER_SHARE),
             Node::Project { input, .. } => of(input),
             Node::Window(window) => of(&window.input),

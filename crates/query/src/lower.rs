@@ -11,6 +11,7 @@ mod grouping_sets;
 mod join;
 mod join_graph;
 mod late_columns;
+mod latest;
 mod operators;
 mod ordered_join;
 mod predicate;

@@ -10,6 +10,7 @@
 //! that treats values as quantities must tell the types apart: no DECIMAL has a negative scale. Such arrays must not
 //! leave the engine, because no other program can read them: results and files get texts.
 
+mod ipv4;
 mod ipv6;
 
 use std::fmt;
@@ -20,7 +21,7 @@ use arrow_schema::DataType;
 use super::SqlType;
 
 /// Every numbered type.
-pub static NUMBERED_TYPES: &[&NumberedType] = &[&ipv6::IPV6];
+pub static NUMBERED_TYPES: &[&NumberedType] = &[&ipv6::IPV6, &ipv4::IPV4];
 
 /// A type whose values are numbers with a text form of their own.
 pub struct NumberedType {

@@ -50,6 +50,15 @@ impl Lowerer<'_> {
         let constant: &[usize] = if has_distances { &[] } else { &partition };
         // Columns that are constant within a partition should not be sorted by.
         let order = order_of(&window.order, &position, constant);
+        if let ([(number, call)], Some(1)) = (calls.as_slice(), limit)
+            && call.function == LogicalWindowFunction::Rank(RankFunction::RowNumber)
+            && let Some(latest) = self.latest_rows(input.node(), &partition, &order)
+        {
+            // Only the first row of each partition is given, so its number is known.
+            let mut derived = input.derived;
+            derived.push((*number, ScalarExpr::literal(1_i64)));
+            return Ok(LoweredRelation { derived, ..LoweredRelation::new(Node::Latest(latest), input.ids) });
+        }
         let mut lowered = Vec::with_capacity(calls.len());
         for (_, call) in &calls {
             lowered.push(self.window_call(call, &position, &exprs, &made, &input)?);

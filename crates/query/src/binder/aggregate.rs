@@ -22,7 +22,7 @@ use sqlparser::ast::{
 use super::Binder;
 use super::call::{argument_list, order_clause};
 use super::place::{start_of, type_names, unsupported};
-use super::scope::{AliasUse, Clause, SelectLevel};
+use super::scope::{AliasUse, Clause, ScopeRelation, SelectLevel};
 use super::walk::{call_exprs, free_columns, is_volatile_expr};
 
 impl Binder<'_> {
@@ -116,15 +116,15 @@ impl Binder<'_> {
             Some(order) => self.inner_order(order)?,
             None => Vec::new(),
         };
-        if order.is_empty()
-            && matches!(name, "first" | "last")
-            && let Some(time) = self.implied_time()
-        {
-            order.push(LogicalSortKey { expr: time, descending: false, nulls_first: true });
-        }
         let mut values = Vec::with_capacity(arguments.len());
         for argument in &arguments {
             values.push(self.expr(argument)?);
+        }
+        if order.is_empty()
+            && matches!(name, "first" | "last")
+            && let Some(time) = self.implied_time(&values)
+        {
+            order.push(LogicalSortKey { expr: time, descending: false, nulls_first: true });
         }
         let within = self.inner_order(&call.within_group)?;
         if !within.is_empty() {
@@ -167,14 +167,17 @@ impl Binder<'_> {
         Ok(AggregateCall { function, arguments: cast, parameter, distinct, order, skips_nulls, filter, kind })
     }
 
-    /// The time in whose order `first` and `last` take values: the one of SAMPLE BY, or the time column of FROM.
-    fn implied_time(&mut self) -> Option<ScalarExpr> {
+    /// The time in whose order `first` and `last` take values: the one of SAMPLE BY, or the time column of the table that
+    /// the values are of.
+    fn implied_time(&mut self, values: &[ScalarExpr]) -> Option<ScalarExpr> {
         if let Some(time) = &self.level().sampled_time {
             return Some(time.clone());
         }
+        let named: HashSet<usize> = values.iter().flat_map(free_columns).collect();
         let names = self.levels.last().into_iter().flat_map(|level| &level.names);
-        let mut times = names.flat_map(|names| &names.visible).map(|column| column.id);
-        let time = times.find(|id| self.time_columns.contains(id))?;
+        let is_of = |relation: &&ScopeRelation| relation.columns.iter().any(|column| named.contains(&column.id.0));
+        let relation = names.flat_map(|names| &names.relations).find(is_of)?;
+        let time = relation.columns.iter().map(|column| column.id).find(|id| self.time_columns.contains(id))?;
         Some(self.columns.expr(time))
     }
 

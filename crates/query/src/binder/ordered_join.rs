@@ -212,11 +212,25 @@ impl Binder<'_> {
         };
         let Expr::Function(call) = offsets else { return Err(Error::internal("offsets of another form")) };
         let durations = self.offsets(call)?;
-        let offset = self.add_column("offset", super::duration::INTERVAL);
-        let rows = durations.iter().map(|one| vec![interval_literal(one.interval)]).collect();
-        let values = Logical::Values { columns: vec![offset], rows };
+        let nanos_per_tick = match &order.right.kind {
+            DataType::Timestamp(unit, _) => super::sample::nanos_per_tick(*unit),
+            kind => {
+                let message = format!("HORIZON JOIN takes a timestamp as its order, not {}", type_name(kind));
+                return Err(Error::new(ErrorKind::DatatypeMismatch, message));
+            }
+        };
+        // The offset counts the units of the time, so that queries can calculate with it.
+        let offset = self.add_column("offset", DataType::Int64);
+        let distance = self.add_column("distance", super::duration::INTERVAL);
+        let mut rows = Vec::with_capacity(durations.len());
+        for duration in &durations {
+            let ticks = i64::try_from(nanos_of(duration)? / i128::from(nanos_per_tick));
+            let ticks = ticks.map_err(|_| Error::new(ErrorKind::NumericOutOfRange, "an offset is out of range"))?;
+            rows.push(vec![ScalarExpr::literal(ticks), interval_literal(duration.interval)]);
+        }
+        let values = Logical::Values { columns: vec![offset, distance], rows };
         let mut plan = super::from::cross(left.plan, values);
-        let moved = typing::arithmetic(ArithmeticOp::Plus, order.left.clone(), self.columns.expr(offset))?;
+        let moved = typing::arithmetic(ArithmeticOp::Plus, order.left.clone(), self.columns.expr(distance))?;
         let moved = typing::cast(moved, &order.right.kind, false)?;
         let time = self.add_column("timestamp", moved.kind.clone());
         super::query::map(&mut plan, vec![(time, moved)]);
@@ -352,12 +366,7 @@ impl Binder<'_> {
         let [from, to, step] = durations.as_slice() else {
             return Err(Error::internal("a range of offsets without its parts"));
         };
-        let nanos = |duration: &Duration| match duration.interval.months {
-            0 => Ok(i128::from(duration.interval.days) * 86_400_000_000_000 + i128::from(duration.interval.nanoseconds)),
-            _ => Err(Error::new(ErrorKind::InvalidParameter, "RANGE of a HORIZON JOIN takes no months and years")
-                .hint("LIST (...) takes them")),
-        };
-        let (from, to, step) = (nanos(from)?, nanos(to)?, nanos(step)?);
+        let (from, to, step) = (nanos_of(from)?, nanos_of(to)?, nanos_of(step)?);
         if step <= 0 {
             return Err(Error::new(ErrorKind::InvalidParameter, "STEP of a HORIZON JOIN must be greater than zero"));
         }
@@ -592,6 +601,15 @@ fn is_inequality(op: CompareOp) -> bool {
 
 fn order_of_kind(kind: &str) -> CompareOp {
     if kind == "lt" { CompareOp::Greater } else { CompareOp::GreaterOrEqual }
+}
+
+/// The nanoseconds of an offset of a HORIZON JOIN.
+fn nanos_of(duration: &Duration) -> Result<i128> {
+    match duration.interval.months {
+        0 => Ok(i128::from(duration.interval.days) * 86_400_000_000_000 + i128::from(duration.interval.nanoseconds)),
+        _ => Err(Error::new(ErrorKind::InvalidParameter, "the offsets of a HORIZON JOIN take no months and years")
+            .hint("their lengths differ; count days instead")),
+    }
 }
 
 /// Brings the positions of both sides to one type.

@@ -505,11 +505,15 @@ fn check_buckets(buckets: &FilledBuckets, duration: Duration, unit: TimeUnit) ->
 }
 
 pub(super) fn ticks_per_day(unit: TimeUnit) -> i64 {
-    86_400 * match unit {
-        TimeUnit::Second => 1,
-        TimeUnit::Millisecond => 1_000,
-        TimeUnit::Microsecond => 1_000_000,
-        TimeUnit::Nanosecond => 1_000_000_000,
+    86_400 * (1_000_000_000 / nanos_per_tick(unit))
+}
+
+pub(super) fn nanos_per_tick(unit: TimeUnit) -> i64 {
+    match unit {
+        TimeUnit::Second => 1_000_000_000,
+        TimeUnit::Millisecond => 1_000_000,
+        TimeUnit::Microsecond => 1_000,
+        TimeUnit::Nanosecond => 1,
     }
 }
 

@@ -4,7 +4,7 @@
 //! '2026'                    the year          '2026-11-20T10'        the hour
 //! '2026-11'                 the month         '2026-11-20T10:30'     the minute
 //! '2026-11-20'              the day           '2026-11-20T10:30:15'  the second
-//! '...;2h'                  ends two hours later (a negative length: earlier)
+//! '...;2h'                  the two hours from the beginning on
 //! '...;2h;1d;3'             three times, each one day after the one before
 //! ```
 //!
@@ -42,10 +42,8 @@ pub(super) fn interval_text(list: &[Expr]) -> Option<&Expr> {
 struct TimeInterval {
     /// The beginning as a text of a timestamp.
     start: String,
-    /// The length of the period that the text names.
-    period: IntervalMonthDayNano,
-    /// How much later it ends.
-    longer: Option<IntervalMonthDayNano>,
+    /// The length: the one that the text gives, or that of the period that it names.
+    length: IntervalMonthDayNano,
     /// The distance and number of repetitions.
     repeated: Option<(IntervalMonthDayNano, i64)>,
 }
@@ -70,13 +68,10 @@ fn condition(value: &ScalarExpr, interval: &TimeInterval, negated: bool) -> Resu
         typing::arithmetic(ArithmeticOp::Plus, time, interval_literal(by))
     };
     let first = typing::coerce(ScalarExpr::literal(interval.start.as_str()), &TIMESTAMP)?;
-    let mut end = moved(first.clone(), interval.period)?;
-    if let Some(longer) = interval.longer {
-        end = moved(end, longer)?;
-    }
+    let last = moved(first.clone(), interval.length)?;
     let (distance, count) = interval.repeated.unwrap_or((IntervalMonthDayNano::new(0, 0, 0), 1));
     let mut parts = Vec::new();
-    let (mut start, mut end) = (first, end);
+    let (mut start, mut end) = (first, last);
     for _ in 0..count {
         let bound = |op, time: &ScalarExpr| -> Result<ScalarExpr> {
             let mut bound = match &value.kind {
@@ -107,7 +102,7 @@ fn read_interval(text: &str) -> Result<TimeInterval> {
     };
     let mut parts = text.split(';').map(str::trim);
     let (start, period) = parts.next().and_then(read_period).ok_or_else(wrong)?;
-    let longer = parts.next().map(|part| read_length(part).ok_or_else(wrong)).transpose()?;
+    let length = parts.next().map(|part| read_length(part).ok_or_else(wrong)).transpose()?.unwrap_or(period);
     let repeated = match (parts.next(), parts.next(), parts.next()) {
         (None, ..) => None,
         (Some(distance), Some(count), None) => {
@@ -121,14 +116,15 @@ fn read_interval(text: &str) -> Result<TimeInterval> {
         }
         _ => return Err(wrong()),
     };
-    Ok(TimeInterval { start, period, longer, repeated })
+    Ok(TimeInterval { start, length, repeated })
 }
 
-/// Reads a length with its unit, such as `-2h`.
+/// Reads a length with its unit, such as `2h`.
 fn read_length(text: &str) -> Option<IntervalMonthDayNano> {
     let at = text.find(|sign: char| sign.is_alphabetic())?;
     let (digits, unit) = text.split_at(at);
-    Some(duration_of(digits.trim().parse().ok()?, unit)?.interval)
+    let count: u32 = digits.trim().parse().ok()?;
+    Some(duration_of(i64::from(count), unit)?.interval)
 }
 
 /// Reads the beginning of a period. Returns it as the text of a timestamp, and the length of the period.
@@ -189,7 +185,7 @@ mod tests {
 
     #[test]
     fn periods_are_read() {
-        let period = |text| read_interval(text).map(|interval| (interval.start, interval.period)).unwrap();
+        let period = |text| read_interval(text).map(|interval| (interval.start, interval.length)).unwrap();
         let nanos = |nanos| IntervalMonthDayNano::new(0, 0, nanos);
         assert_eq!(period("2026"), ("2026-01-01 00:00:00".into(), IntervalMonthDayNano::new(12, 0, 0)));
         assert_eq!(period("2026-11"), ("2026-11-01 00:00:00".into(), IntervalMonthDayNano::new(1, 0, 0)));
@@ -203,12 +199,12 @@ mod tests {
     fn wrong_intervals_are_refused() {
         for wrong in [
             "", "26", "2026-1", "2026-11T10", "2026-11-20T1", "2026-11-20T10.5", "2026-11-20T10:30:15.", "2026;", "2026;2",
-            "2026;1d;1d", "2026;1d;1d;0", "2026;1d;1d;3;4", "2026;1d;1d;100000", "x", "2026-11-20T10:30:15.1234567",
+            "2026;1d;1d", "2026;1d;1d;0", "2026;1d;1d;3;4", "2026;1d;1d;100000", "x", "2026;-1d", "2026-11-20T10:30:15.1234567",
         ] {
             assert_eq!(read_interval(wrong).unwrap_err().kind(), ErrorKind::InvalidParameter, "{wrong}");
         }
         let read = read_interval("2026-11-20T10;2h;1d;3").unwrap();
-        assert_eq!(read.longer, Some(IntervalMonthDayNano::new(0, 0, 7_200_000_000_000)));
+        assert_eq!(read.length, IntervalMonthDayNano::new(0, 0, 7_200_000_000_000));
         assert_eq!(read.repeated, Some((IntervalMonthDayNano::new(0, 1, 0), 3)));
     }
 }
